@@ -1,0 +1,344 @@
+"""What a metric is: a card that says what the number means, and a pure function on a tally.
+
+A metric is declared once, with `@metric(Card(...))`. Docs, command line, audits and tests read the card; nothing else
+lists metrics.
+"""
+
+from __future__ import annotations
+
+import ast
+import functools
+import inspect
+import math
+import re
+import types
+import typing
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Annotated, Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from evenhand.errors import EvenhandError, UndefinedWarning, listing, unknown_name
+
+Floats = npt.NDArray[np.float64]
+Better = Literal["lower", "higher", "ideal", ""]
+
+
+@dataclass(frozen=True, slots=True)
+class Between:
+    """The closed range a parameter must lie in; `open_low` and `open_high` leave an end out."""
+
+    low: float
+    high: float
+    open_low: bool = False
+    open_high: bool = False
+
+    def holds(self, value: float) -> bool:
+        above = value > self.low if self.open_low else value >= self.low
+        below = value < self.high if self.open_high else value <= self.high
+        return above and below
+
+    def __str__(self) -> str:
+        return f"{'(' if self.open_low else '['}{self.low:g}, {self.high:g}{')' if self.open_high else ']'}"
+
+
+Fraction = Annotated[float, Between(0, 1)]
+Positive = Annotated[float, Between(0, math.inf, open_low=True, open_high=True)]
+NotNegative = Annotated[float, Between(0, math.inf)]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Card:
+    """What a reader must know before quoting the number.
+
+    `ideal`, `better` and `span` may be functions of the metric's parameters where these move them (the ideal of
+    `top_share(p=0.1)` is 0.1). `undefined` says in words when there is no number; `otherwise` is the reason code when
+    the tally itself is fine (`tally.reason()` gives the code when it is not).
+    """
+
+    name: str
+    symbol: str
+    title: str
+    asks: str
+    needs: type
+    span: tuple[float, float] | Callable[..., tuple[float, float]]
+    ideal: float | Callable[..., float]
+    better: Better | Callable[..., Better]
+    undefined: str = ""
+    otherwise: str = ""
+    says: str = ""
+    formula: str = ""
+    example: str = ""
+    variants: tuple[str, ...] = ()
+    references: tuple[str, ...] = ()
+    laws: frozenset[str] = field(default_factory=frozenset)
+    per: Literal["population", "ranking", "request"] = "population"
+    family: str = ""
+
+    def reason(self, tally: Any) -> str:
+        """The reason code for an undefined value on this tally."""
+        found = tally.reason() if hasattr(tally, "reason") else ""
+        return str(found or self.otherwise or "undefined")
+
+
+class Metric:
+    """A card and its function. Call it with arrays for a float; audits call `.on(tally)`."""
+
+    def __init__(self, card: Card, function: Callable[..., Any]) -> None:
+        self.card = card
+        self.function = function
+        self._influence: Callable[..., Floats] | None = None
+        functools.update_wrapper(self, function)
+
+    def __repr__(self) -> str:
+        return f"<metric {self.card.name}: {self.card.title}>"
+
+    @functools.cached_property
+    def parameters(self) -> dict[str, inspect.Parameter]:
+        """The metric's own parameters: every argument of the function but the tally."""
+        return dict(list(inspect.signature(self.function).parameters.items())[1:])
+
+    @functools.cached_property
+    def _hints(self) -> dict[str, Any]:
+        return typing.get_type_hints(self.function, include_extras=True)
+
+    @functools.cached_property
+    def _tally_arguments(self) -> list[str]:
+        return list(inspect.signature(self.card.needs.of).parameters)  # type: ignore[attr-defined]
+
+    def influence(self, function: Callable[..., Floats]) -> Callable[..., Floats]:
+        """Register the linearisation: what one more unit in each cell does to the value (mean zero)."""
+        self._influence = function
+        return function
+
+    def linearised(self, tally: Any, estimate: Floats, params: Mapping[str, Any]) -> Floats | None:
+        """The influence of one unit in each cell, or None where the card has no linearised error."""
+        if self._influence is None:
+            return None
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+            return self._influence(tally, estimate, **params)
+
+    def on(self, tally: Any, **params: Any) -> Floats:
+        """The value on a tally; leading axes of the tally (replicates, slices) are kept."""
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+            return np.asarray(self.function(tally, **params), dtype=np.float64)
+
+    def __call__(self, *args: Any, **keywords: Any) -> float:
+        """The value for plain arrays. Undefined is NaN with an `UndefinedWarning` whose `.reason` is the code."""
+        first, *others = self._tally_arguments
+        names = list(self.parameters)
+        if not args and first not in keywords:
+            raise EvenhandError(f"{self.card.name} was called without data. Pass {first} first.")
+        if len(args) > len(names) + 1:
+            raise EvenhandError(f"{self.card.name} takes at most {len(names) + 1} arguments by position. Name the others.")
+        data = args[0] if args else keywords.pop(first)
+        keywords.update(zip(names, args[1:], strict=False))
+        for_tally = {name: keywords.pop(name) for name in others if name in keywords and name not in names}
+        params = self.checked(keywords)
+        tally = data if isinstance(data, self.card.needs) else self.card.needs.of(data, **for_tally)  # type: ignore[attr-defined]
+        value = float(self.on(tally, **params))
+        if math.isnan(value):
+            code = self.card.reason(tally)
+            warnings.warn(UndefinedWarning(f"{self.card.name} is undefined: {code}.", code), stacklevel=2)
+        return value
+
+    def checked(self, params: Mapping[str, Any]) -> dict[str, Any]:
+        """The parameters, each checked against the type and range in the function's signature."""
+        for name, value in params.items():
+            if name not in self.parameters:
+                known = listing(self.parameters) or "none"
+                raise EvenhandError(f"{self.card.name} has no parameter {name!r}. Its parameters: {known}.")
+            check_value(f"{self.card.name}({name}=", value, self._hints.get(name, Any))
+        return dict(params)
+
+    def _resolved(self, what: Any, params: Mapping[str, Any]) -> Any:
+        if not callable(what):
+            return what
+        defaults = {n: p.default for n, p in self.parameters.items()}
+        wanted = inspect.signature(what).parameters
+        return what(**{n: v for n, v in {**defaults, **params}.items() if n in wanted})
+
+    def ideal(self, **params: Any) -> float:
+        return float(self._resolved(self.card.ideal, params))
+
+    def better(self, **params: Any) -> str:
+        return str(self._resolved(self.card.better, params))
+
+    def span(self, **params: Any) -> tuple[float, float]:
+        low, high = self._resolved(self.card.span, params)
+        return float(low), float(high)
+
+
+def metric(card: Card) -> Callable[[Callable[..., Any]], Metric]:
+    """Declare a metric: the decorated function reads one tally and nothing else."""
+
+    def declare(function: Callable[..., Any]) -> Metric:
+        if card.name in REGISTRY:
+            raise EvenhandError(f"The metric {card.name!r} is declared twice. Give one of them another name.")
+        REGISTRY[card.name] = Metric(card, function)
+        return REGISTRY[card.name]
+
+    return declare
+
+
+REGISTRY: dict[str, Metric] = {}
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """A metric as somebody asked for it: the text as typed, the metric, its parameters, a cutoff."""
+
+    text: str
+    metric: Metric
+    params: Mapping[str, Any]
+    cutoff: int | None = None
+
+    @property
+    def card(self) -> Card:
+        return self.metric.card
+
+    @property
+    def ideal(self) -> float:
+        return self.metric.ideal(**self.params)
+
+    @property
+    def better(self) -> str:
+        return self.metric.better(**self.params)
+
+    @property
+    def span(self) -> tuple[float, float]:
+        return self.metric.span(**self.params)
+
+    def on(self, tally: Any) -> Floats:
+        return self.metric.on(tally, **self.params)
+
+    def linearised(self, tally: Any, estimate: Floats) -> Floats | None:
+        return self.metric.linearised(tally, estimate, self.params)
+
+
+def ask(text: str, known: Mapping[str, Metric] | None = None) -> Ask:
+    """Parse a metric string such as `"atkinson(epsilon=0.5)"` or `"awrf@10"`.
+
+    `known` holds the metrics that fit the question at hand (default: all of them).
+    """
+    metrics = REGISTRY if known is None else known
+    if not isinstance(text, str):
+        raise EvenhandError(f"metrics={text!r} is not text. Pass names such as 'gini' or 'top_share(p=0.01)'.")
+    body, cutoff = text.strip(), None
+    if found := re.fullmatch(r"(.*)@(\d+)", body):
+        body, cutoff = found[1], int(found[2])
+        if cutoff < 1:
+            raise EvenhandError(f"metrics={text!r} cuts at rank 0. Cut at 1 or deeper.")
+    name, args, keywords = parse_call(body, role="metrics")
+    if name not in metrics:
+        if name in REGISTRY:
+            raise EvenhandError(
+                f"metrics={text!r} does not fit this question: it needs {REGISTRY[name].card.needs.__name__.lower()} data. "
+                f"Known here: {listing(sorted(metrics), 40)}."
+            )
+        raise unknown_name("metrics", text, sorted(metrics), what="a known metric")
+    chosen = metrics[name]
+    if len(args) > len(chosen.parameters):
+        raise EvenhandError(f"metrics={text!r} has too many values. Its parameters: {listing(chosen.parameters) or 'none'}.")
+    params = dict(zip(chosen.parameters, args, strict=False)) | keywords
+    return Ask(text, chosen, chosen.checked(params), cutoff)
+
+
+def asks(texts: str | Sequence[str], known: Mapping[str, Metric]) -> tuple[Ask, ...]:
+    """Parse several metric strings; the same text twice is one row too many and refused."""
+    listed = [texts] if isinstance(texts, str) else list(texts)
+    if not listed:
+        raise EvenhandError(f"metrics is empty. Name at least one of: {listing(sorted(known), 40)}.")
+    parsed = tuple(ask(text, known) for text in listed)
+    seen = [a.text for a in parsed]
+    twice = sorted({t for t in seen if seen.count(t) > 1})
+    if twice:
+        raise EvenhandError(f"metrics names {listing(map(repr, twice))} twice. Name each metric once.")
+    return parsed
+
+
+def parse_call(text: str, *, role: str) -> tuple[str, list[Any], dict[str, Any]]:
+    """Split `"name(1, key=2)"` into its parts; values are Python literals, `inf` included.
+
+    >>> parse_call("rbp(patience=0.8)", role="attention")
+    ('rbp', [], {'patience': 0.8})
+    """
+    problem = EvenhandError(f"{role}={text!r} cannot be read. Write a name, with parameters if needed: 'top_share(p=0.01)'.")
+    try:
+        node = ast.parse(text.strip(), mode="eval").body
+    except (SyntaxError, ValueError) as error:
+        raise problem from error
+    if isinstance(node, ast.Name):
+        return node.id, [], {}
+    if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Name) or any(k.arg is None for k in node.keywords):
+        raise problem
+
+    def value(part: ast.expr) -> Any:
+        if isinstance(part, ast.Name) and part.id in ("inf", "infinity"):
+            return math.inf
+        try:
+            return ast.literal_eval(part)
+        except ValueError as error:
+            raise problem from error
+
+    return node.func.id, [value(a) for a in node.args], {str(k.arg): value(k.value) for k in node.keywords}
+
+
+def check_value(where: str, value: Any, hint: Any) -> None:
+    """Refuse a value that does not fit a type hint: numbers with ranges, choices, booleans, text."""
+    if hint is Any or isinstance(hint, str):
+        return
+    if hint is types.NoneType or hint is None:
+        fits = value is None
+        expected = "None"
+    elif typing.get_origin(hint) is Annotated:
+        base, *rules = typing.get_args(hint)
+        check_value(where, value, base)
+        for rule in rules:
+            if isinstance(rule, Between) and not rule.holds(value):
+                raise EvenhandError(f"{where}{value!r}) is outside {rule}. Pass a number in that range.")
+        return
+    elif typing.get_origin(hint) is Literal:
+        choices = typing.get_args(hint)
+        fits, expected = value in choices, "one of " + listing(map(repr, choices))
+    elif typing.get_origin(hint) in (typing.Union, types.UnionType):
+        _check_union(where, value, typing.get_args(hint))
+        return
+    elif hint is bool:
+        fits, expected = isinstance(value, bool), "True or False"
+    elif hint is int:
+        fits, expected = isinstance(value, int) and not isinstance(value, bool), "a whole number"
+    elif hint is float:
+        number = isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(value, bool)
+        fits, expected = number and not math.isnan(value), "a number"
+    elif hint is str:
+        fits, expected = isinstance(value, str), "text"
+    else:
+        return
+    if not fits:
+        raise EvenhandError(f"{where}{value!r}) does not fit. Pass {expected}.")
+
+
+def _check_union(where: str, value: Any, options: tuple[Any, ...]) -> None:
+    problems = []
+    for option in options:
+        try:
+            check_value(where, value, option)
+        except EvenhandError as problem:
+            problems.append(problem)
+        else:
+            return
+    raise problems[0]
+
+
+def needing(*tallies: type) -> dict[str, Metric]:
+    """The metrics that read one of these tallies, by name."""
+    return {name: m for name, m in REGISTRY.items() if m.card.needs in tallies}
+
+
+def cards() -> Iterator[Card]:
+    """Every card in the registry, by name."""
+    return (REGISTRY[name].card for name in sorted(REGISTRY))

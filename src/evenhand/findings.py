@@ -1,0 +1,125 @@
+"""All that pictures, tables and reports may see: tidy columns, curves as tidy points, and where the numbers come from."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from evenhand.errors import EvenhandError, listing, suggestion
+
+COLUMNS = ("metric", "group", "estimate", "low", "high", "chance", "ideal", "better", "units", "undefined_draws", "note")
+"""Every frame has these, in this order, after its slice columns; an audit may add more behind them."""
+
+NUMBERS = frozenset({"estimate", "low", "high", "chance", "ideal"})
+
+
+@dataclass(frozen=True)
+class Findings:
+    """The answer as plain data.
+
+    Attributes
+    ----------
+    audit : which question was asked (`"inequality"`); `question` is the same in words.
+    slices : names of the slice columns.
+    columns : the tidy frame, by column, in order; all of one length.
+    curves : named sets of tidy points (`"lorenz"`: slice columns, population, share), for pictures.
+    words : what the roles are called in the user's data (`unit`, `amount`), for sentences and axes.
+    provenance : rows read and dropped, population, seed, versions, plan; JSON-ready.
+    """
+
+    audit: str
+    question: str
+    slices: tuple[str, ...]
+    columns: Mapping[str, Sequence[Any]]
+    curves: Mapping[str, Mapping[str, Sequence[Any]]] = field(default_factory=dict)
+    words: Mapping[str, str] = field(default_factory=dict)
+    provenance: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        lengths = {name: len(column) for name, column in self.columns.items()}
+        if len(set(lengths.values())) > 1:
+            raise EvenhandError(f"Columns of a frame differ in length: {lengths}. This is a fault in evenhand.")
+
+    def __len__(self) -> int:
+        return len(self.columns["metric"])
+
+    def rows(self) -> Iterator[dict[str, Any]]:
+        """One dictionary per row of the frame."""
+        names = list(self.columns)
+        return (dict(zip(names, row, strict=True)) for row in zip(*self.columns.values(), strict=True))
+
+    def metrics(self) -> list[str]:
+        """The metrics in the frame, in order of first appearance."""
+        return list(dict.fromkeys(self.columns["metric"]))
+
+    def only(self, *metrics: str) -> Findings:
+        """The same findings with rows of these metrics only."""
+        known = self.metrics()
+        for name in metrics:
+            if name not in known:
+                raise EvenhandError(f"{name!r} is not in this result. {suggestion(name, known)}It holds: {listing(known)}.")
+        keep = [i for i, name in enumerate(self.columns["metric"]) if name in metrics]
+        return replace(self, columns={name: [column[i] for i in keep] for name, column in self.columns.items()})
+
+    def slice_label(self, row: Mapping[str, Any]) -> str:
+        """The slice of a row in words: `"source=likes"`, or nothing for an unsliced audit."""
+        return ", ".join(f"{name}={label(row[name])}" for name in self.slices)
+
+    def to_dict(self) -> dict[str, Any]:
+        """JSON-ready: NaN is None, infinities are the text "Infinity" and "-Infinity"."""
+        return {
+            "audit": self.audit,
+            "question": self.question,
+            "slices": list(self.slices),
+            "columns": {name: [plain(v) for v in column] for name, column in self.columns.items()},
+            "curves": {k: {n: [plain(v) for v in c] for n, c in points.items()} for k, points in self.curves.items()},
+            "words": dict(self.words),
+            "provenance": plain(self.provenance),
+        }
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Findings:
+        """What `to_dict` wrote."""
+        missing = [k for k in ("audit", "question", "slices", "columns", "curves", "provenance") if k not in data]
+        if missing:
+            raise EvenhandError(f"This is not a saved result: it lacks {listing(missing)}. Save one with result.to_json(path).")
+        columns = {
+            name: [number(v) for v in column] if name in NUMBERS else list(column) for name, column in data["columns"].items()
+        }
+        curves = {k: {n: [_limit(v) for v in c] for n, c in points.items()} for k, points in data["curves"].items()}
+        return cls(
+            data["audit"], data["question"], tuple(data["slices"]), columns, curves, data.get("words", {}), data["provenance"]
+        )
+
+
+def label(value: Any) -> str:
+    """A slice label as people read it."""
+    return "(missing)" if value is None else str(value)
+
+
+def plain(value: Any) -> Any:
+    """A value that JSON can hold."""
+    if hasattr(value, "item"):
+        value = value.item()
+    if isinstance(value, float):
+        if math.isnan(value):
+            return None
+        if math.isinf(value):
+            return "Infinity" if value > 0 else "-Infinity"
+        return value
+    if isinstance(value, Mapping):
+        return {str(k): plain(v) for k, v in value.items()}
+    if isinstance(value, (list, tuple, set, frozenset)):
+        return [plain(v) for v in value]
+    return value if value is None or isinstance(value, (bool, int, str)) else str(value)
+
+
+def number(value: Any) -> float:
+    """What `plain` wrote for a number."""
+    return math.nan if value is None else float(value)
+
+
+def _limit(value: Any) -> Any:
+    return float(value) if value in ("Infinity", "-Infinity") else value

@@ -1,0 +1,414 @@
+"""Inequality of one amount over one population.
+
+Every function reads a Spectrum and nothing else: no dataframe, no group, no randomness. Sums run over the last axis, so
+replicates and slices broadcast.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Annotated
+
+import numpy as np
+
+from evenhand.cards import Between, Card, Floats, NotNegative, metric
+from evenhand.tallies.spectrum import Spectrum
+
+NEAR = 1e-9
+"""How close a parameter must be to a removable singularity for its limit to be taken."""
+
+
+def _gini_variants() -> tuple[str, ...]:
+    return (
+        "evenhand, LensKit, PySAL and FairDiverse divide by n: [0, 0, 0, 10] gives 0.75, at most 1 - 1/n.",
+        "holisticai divides by n - 1 (our corrected=True): [0, 0, 0, 10] gives 1.0.",
+        "RecBole counts a padding item: [0, 0, 0, 10] becomes five items and gives 0.8.",
+        "Elliot returns one minus the corrected Gini: [0, 0, 0, 10] gives 0.0, and equality gives 1.",
+        "Evidently looks at items that were shown at all: [0, 0, 0, 10] is one item and gives nan.",
+    )
+
+
+@metric(
+    Card(
+        name="gini",
+        symbol="G",
+        title="Gini index",
+        asks="How far apart are two units drawn at random, relative to the mean?",
+        needs=Spectrum,
+        span=(0.0, 1.0),
+        ideal=0.0,
+        better="lower",
+        undefined="no unit received anything; with corrected=True also a single unit",
+        otherwise="single_member",
+        says="The Gini index of {amount} over {units} is {estimate:number}{interval}.",
+        formula=r"G = \frac{\sum_i (2i - n - 1)\, x_{(i)}}{n \sum_i x_i}",
+        example="[0, 0, 0, 10] -> 0.75",
+        variants=_gini_variants(),
+        references=("gini1912", "lazovich2022"),
+        laws=frozenset({"scale-free", "replication", "transfer"}),
+        family="inequality",
+    )
+)
+def gini(s: Spectrum, *, corrected: bool = False) -> Floats:
+    r"""Half the mean absolute difference between two units, over the mean.
+
+    .. math:: G = \frac{1}{2 n^2 \mu} \sum_i \sum_j |x_i - x_j| = \frac{\sum_i (2i - n - 1)\, x_{(i)}}{n \sum_i x_i}
+
+    The right-hand form needs one pass over sorted amounts; units that tie share the mean of the ranks they span.
+    `corrected` divides by n - 1 instead of n (the mean over distinct pairs).
+
+    >>> gini([0, 0, 0, 10])
+    0.75
+    >>> gini([0, 0, 0, 10], corrected=True)
+    1.0
+    """
+    size, total = s.size, s.total
+    spread = np.zeros(size.shape)
+    for values, mass, reach, _ in s.walk():
+        spread = spread + ((2 * reach - mass - size[..., None]) * mass * values).sum(-1)
+    value = spread / (size * total)
+    return value * (size / (size - 1)) if corrected else value
+
+
+@gini.influence
+def _(s: Spectrum, estimate: Floats, *, corrected: bool = False) -> Floats:
+    """Z_i / mean with Z_i = -(G + 1) x_i + (2 / n) sum_j max(x_i - x_j, 0), centred."""
+    size, mean = s.size[..., None], (s.total / s.size)[..., None]
+    population_form = estimate * ((s.size - 1) / s.size) if corrected else estimate
+    above = np.concatenate([b.values * b.reach - b.held for b in s.walk()], axis=-1) / size
+    return _centred(s, (-(population_form[..., None] + 1) * s.values + 2 * above) / mean)
+
+
+def gini_chance(mean: Floats) -> Floats:
+    """The Gini index that equal rates would give: Poisson noise alone, for a mean count of `mean`.
+
+    .. math:: e^{-2\\lambda} [I_0(2\\lambda) + I_1(2\\lambda)]
+
+    >>> float(gini_chance(np.array(1.0)).round(3))
+    0.524
+    """
+    from scipy.special import ive
+
+    return np.asarray(ive(0, 2 * mean) + ive(1, 2 * mean))
+
+
+@metric(
+    Card(
+        name="atkinson",
+        symbol="A",
+        title="Atkinson index",
+        asks="What share of everything could be thrown away if the rest were spread evenly, at this aversion to inequality?",
+        needs=Spectrum,
+        span=(0.0, 1.0),
+        ideal=0.0,
+        better="lower",
+        undefined="no unit received anything",
+        says="The Atkinson index of {amount} over {units} (epsilon {epsilon:number}) is {estimate:number}{interval}.",
+        formula=r"A_\epsilon = 1 - \frac1\mu\Big[\frac1n\sum_i x_i^{1-\epsilon}\Big]^{1/(1-\epsilon)}",
+        example="[1, 2, 3, 4, 10], epsilon 0.5 -> 0.1307",
+        variants=(
+            "A zero with epsilon >= 1 gives 1 (the limit); PySAL raises there, and overflows for large epsilon.",
+            "epsilon=inf gives 1 - min/mean, which is 1 only when somebody has nothing.",
+        ),
+        references=("atkinson1970", "lazovich2022"),
+        laws=frozenset({"scale-free", "replication", "transfer"}),
+        family="inequality",
+    )
+)
+def atkinson(s: Spectrum, *, epsilon: NotNegative = 0.5) -> Floats:
+    r"""Share of the total that inequality wastes, for someone with aversion `epsilon`.
+
+    .. math:: A_\epsilon = 1 - \frac1\mu\Big[\frac1n\sum_i x_i^{1-\epsilon}\Big]^{1/(1-\epsilon)}
+
+    Computed as a generalised mean relative to a base, with `expm1` and `log1p`, so that neither epsilon near 1 nor a
+    large epsilon loses digits. A zero with epsilon >= 1 gives 1.
+
+    >>> round(atkinson([0, 0, 0, 10]), 2)
+    0.75
+    >>> round(atkinson([1, 2], epsilon=float("inf")), 4)
+    0.3333
+    """
+    size, mean = s.size, s.total / s.size
+    lowest = _lowest(s)
+    if math.isinf(epsilon):
+        return np.where(mean > 0, 1 - lowest / mean, np.nan)
+    if epsilon == 0:
+        return np.where(mean > 0, 0.0, np.nan)
+    power = 1 - epsilon
+    # Below 1 any fixed base will do; above, the base is the poorest unit, whose term then dominates and cannot overflow.
+    base = np.where(lowest > 0, lowest, 1.0)[..., None] if power < 0 else np.array([_typical(s)])
+    logs = np.log(s.values) - np.log(base)
+    if abs(power) < NEAR:
+        log_ede = s.sum_of(logs) / size
+    else:
+        log_ede = np.log1p(s.sum_of(np.expm1(power * logs)) / size) / power
+    value = 1 - np.exp(log_ede + np.log(base[..., 0]) - np.log(mean))
+    value = np.where((lowest == 0) & (epsilon >= 1), 1.0, np.maximum(value, 0.0))
+    return np.where(mean > 0, value, np.nan)
+
+
+@atkinson.influence
+def _(s: Spectrum, estimate: Floats, *, epsilon: float = 0.5) -> Floats:
+    """(1 - A) [(x / mean - 1) - (x^(1 - eps) / M - 1) / (1 - eps)], with M the mean of the powers."""
+    if math.isinf(epsilon):
+        return np.full(np.broadcast_shapes(s.counts.shape, s.values.shape), np.nan)
+    size, mean = s.size[..., None], (s.total / s.size)[..., None]
+    lowest = _lowest(s)[..., None]
+    base = np.where(lowest > 0, lowest, 1.0) if epsilon > 1 else _typical(s)
+    relative = s.values / base
+    if abs(1 - epsilon) < NEAR:
+        logs = np.log(relative)
+        bend = logs - (s.sum_of(logs) / size[..., 0])[..., None]
+    else:
+        powers = relative ** (1 - epsilon)
+        bend = (powers / (s.sum_of(powers) / size[..., 0])[..., None] - 1) / (1 - epsilon)
+    found = (1 - estimate[..., None]) * (s.values / mean - 1 - bend)
+    return np.where((lowest == 0) & (epsilon >= 1), 0.0, _centred(s, found))
+
+
+Alpha = Annotated[float, Between(-math.inf, math.inf, open_low=True, open_high=True)]
+
+
+@metric(
+    Card(
+        name="generalized_entropy",
+        symbol="GE",
+        title="Generalised entropy",
+        asks="How far is the spread of amounts from equality, with weight on the top (large alpha) or the bottom (small)?",
+        needs=Spectrum,
+        span=(0.0, math.inf),
+        ideal=0.0,
+        better="lower",
+        undefined="no unit received anything; infinite when alpha <= 0 meets a zero",
+        says="The generalised entropy of {amount} over {units} (alpha {alpha:number}) is {estimate:number}{interval}.",
+        formula=r"GE(\alpha) = \frac{1}{\alpha(\alpha-1)}\Big[\frac1n\sum_i (x_i/\mu)^\alpha - 1\Big]",
+        example="[1, 3], alpha 2 -> 0.125",
+        variants=("AIF360 divides by the mean once more at alpha 0, so its value changes with the unit of measurement.",),
+        references=("shorrocks1980",),
+        laws=frozenset({"scale-free", "replication", "transfer"}),
+        family="inequality",
+    )
+)
+def generalized_entropy(s: Spectrum, *, alpha: Alpha = 1.0) -> Floats:
+    r"""Distance from equality; alpha 2 is half the squared coefficient of variation, 1 is Theil T, 0 is Theil L.
+
+    .. math:: GE(\alpha) = \frac{1}{\alpha(\alpha-1)}\Big[\frac1n\sum_i (x_i/\mu)^\alpha - 1\Big]
+
+    >>> generalized_entropy([1, 3], alpha=2)
+    0.125
+    """
+    size, mean = s.size, s.total / s.size
+    logs = np.log(s.values / mean[..., None])
+    relative = s.values / mean[..., None]
+    if abs(alpha) < NEAR:
+        value = -s.sum_of(logs) / size
+    elif abs(alpha - 1) < NEAR:
+        value = s.sum_of(np.where(s.values > 0, relative * logs, 0.0)) / size
+    elif alpha > 0.5:  # the mean of x/mu is 1, so expm1 around it keeps the digits near alpha = 1
+        value = s.sum_of(np.where(s.values > 0, relative * np.expm1((alpha - 1) * logs), 0.0)) / size / (alpha * (alpha - 1))
+    else:
+        value = s.sum_of(np.expm1(alpha * logs)) / size / (alpha * (alpha - 1))
+    return np.where(mean > 0, np.maximum(value, 0.0), np.nan)
+
+
+@generalized_entropy.influence
+def _(s: Spectrum, estimate: Floats, *, alpha: float = 1.0) -> Floats:
+    mean = (s.total / s.size)[..., None]
+    relative, value = s.values / mean, estimate[..., None]
+    if abs(alpha - 1) < NEAR:
+        return np.where(s.values > 0, relative * np.log(relative), 0.0) - value - (relative - 1) * (value + 1)
+    if abs(alpha) < NEAR:
+        return _centred(s, relative - 1 - np.log(relative))
+    moment = value * alpha * (alpha - 1) + 1
+    return (relative**alpha - moment - alpha * moment * (relative - 1)) / (alpha * (alpha - 1))
+
+
+@metric(
+    Card(
+        name="theil",
+        symbol="T",
+        title="Theil index",
+        asks="How much information does knowing who received what carry, against an equal spread?",
+        needs=Spectrum,
+        span=(0.0, math.inf),
+        ideal=0.0,
+        better="lower",
+        undefined="no unit received anything",
+        says="The Theil index of {amount} over {units} is {estimate:number}{interval}.",
+        formula=r"T = \frac1n\sum_i \frac{x_i}{\mu}\ln\frac{x_i}{\mu}",
+        example="[0, 0, 0, 10] -> ln 4 = 1.3863",
+        variants=("PySAL adds a tiny number to zeros; AIF360 overflows on counts; ours counts 0 ln 0 as 0.",),
+        references=("theil1967",),
+        laws=frozenset({"scale-free", "replication", "transfer"}),
+        family="inequality",
+    )
+)
+def theil(s: Spectrum) -> Floats:
+    """Generalised entropy at alpha 1; at most ln n.
+
+    >>> round(theil([0, 0, 0, 10]), 4)
+    1.3863
+    """
+    return generalized_entropy.on(s, alpha=1.0)
+
+
+@theil.influence
+def _(s: Spectrum, estimate: Floats) -> Floats:
+    return generalized_entropy.linearised(s, estimate, {"alpha": 1.0})  # type: ignore[return-value]
+
+
+@metric(
+    Card(
+        name="hoover",
+        symbol="H",
+        title="Hoover index",
+        asks="What share of everything would have to change hands to make all equal?",
+        needs=Spectrum,
+        span=(0.0, 1.0),
+        ideal=0.0,
+        better="lower",
+        undefined="no unit received anything",
+        says="{estimate:percent} of all {amount} would have to change hands to make all {units} equal{interval}.",
+        formula=r"H = \tfrac12\sum_i |x_i / S - 1/n|",
+        example="[1, 2, 3, 4, 10] -> 0.3",
+        references=("hoover1936",),
+        laws=frozenset({"scale-free", "replication", "weak-transfer"}),
+        family="inequality",
+    )
+)
+def hoover(s: Spectrum) -> Floats:
+    """Half the mean distance from the mean, over the mean (also called Pietra or Robin Hood index).
+
+    >>> round(hoover([1, 2, 3, 4, 10]), 4)
+    0.3
+    """
+    mean = s.total / s.size
+    return s.sum_of(np.abs(s.values / mean[..., None] - 1)) / s.size / 2
+
+
+@hoover.influence
+def _(s: Spectrum, estimate: Floats) -> Floats:
+    relative = s.values / (s.total / s.size)[..., None]
+    poor = (s.sum_of(np.where(relative < 1, 1.0, 0.0)) / s.size)[..., None]
+    value = estimate[..., None]
+    return _centred(s, np.maximum(1 - relative, 0) - value + (relative - 1) * (poor - value))
+
+
+@metric(
+    Card(
+        name="herfindahl",
+        symbol="HHI",
+        title="Herfindahl-Hirschman index",
+        asks="How likely are two grains of the total, drawn at random, to sit with the same unit?",
+        needs=Spectrum,
+        span=(0.0, 1.0),
+        ideal=lambda normalized: 0.0 if normalized else math.nan,
+        better="lower",
+        undefined="no unit received anything; normalised also for a single unit",
+        otherwise="single_member",
+        says="The Herfindahl index of {amount} over {units} is {estimate:number}{interval}.",
+        formula=r"HHI = \sum_i (x_i/S)^2,\quad \frac{HHI - 1/n}{1 - 1/n}",
+        example="[1, 1, 2] -> 0.375",
+        variants=("Equality gives 1/n, not 0, unless normalized=True.",),
+        references=("hirschman1964",),
+        laws=frozenset({"scale-free", "transfer"}),
+        family="inequality",
+    )
+)
+def herfindahl(s: Spectrum, *, normalized: bool = False) -> Floats:
+    """Sum of squared shares; 1/n when all are equal, 1 when one holds everything.
+
+    >>> herfindahl([1, 1, 2])
+    0.375
+    """
+    shares = s.values / s.total[..., None]
+    value = s.sum_of(shares**2)
+    if normalized:
+        return (value - 1 / s.size) / (1 - 1 / s.size)
+    return np.where(s.total > 0, value, np.nan)
+
+
+@herfindahl.influence
+def _(s: Spectrum, estimate: Floats, *, normalized: bool = False) -> Floats:
+    size = s.size[..., None]
+    relative = s.values / (s.total / s.size)[..., None]
+    second = (s.sum_of(relative**2) / s.size)[..., None]
+    found = (relative**2 - second - 2 * second * (relative - 1)) / size
+    return found / (1 - 1 / size) if normalized else found + 0 * estimate[..., None]
+
+
+@metric(
+    Card(
+        name="mean",
+        symbol="mu",
+        title="Mean amount",
+        asks="How much does a unit receive on average?",
+        needs=Spectrum,
+        span=(0.0, math.inf),
+        ideal=math.nan,
+        better="",
+        undefined="there are no units",
+        says="On average each of {units} gets {estimate:number} {amount}{interval}.",
+        formula=r"\mu = S / n",
+        example="[0, 0, 0, 10] -> 2.5",
+        laws=frozenset({"replication"}),
+        family="level",
+    )
+)
+def mean(s: Spectrum) -> Floats:
+    """Total over number of units, those with nothing included.
+
+    >>> mean([0, 0, 0, 10])
+    2.5
+    """
+    return s.total / s.size
+
+
+@mean.influence
+def _(s: Spectrum, estimate: Floats) -> Floats:
+    return s.values - estimate[..., None]
+
+
+def gini_se(x: object, *, weights: object = None) -> float:
+    """Linearised standard error of the Gini index, for units drawn independently.
+
+    >>> round(gini_se([1, 2, 3, 4, 10]), 4)
+    0.1176
+    """
+    return standard_error(gini, Spectrum.of(x, weights=weights))
+
+
+def standard_error(of: object, s: Spectrum, **params: object) -> float:
+    """The linearised standard error of a metric on one spectrum; NaN where it has none."""
+    from evenhand.cards import Metric
+
+    if not isinstance(of, Metric):
+        raise TypeError(of)
+    estimate = of.on(s, **params)
+    per_unit = of.linearised(s, estimate, params)
+    return math.nan if per_unit is None else float(spread_of_mean(s, per_unit))
+
+
+def spread_of_mean(s: Spectrum, per_unit: Floats) -> Floats:
+    """Standard error of a weighted mean of independent units whose influence is given per cell."""
+    weights = 1.0 if s.weights is None else s.weights
+    centred = np.where(s.counts > 0, _centred(s, per_unit), 0.0)
+    return np.asarray(np.sqrt((s.counts * (weights * centred) ** 2).sum(-1)) / s.size)
+
+
+def _centred(s: Spectrum, per_unit: Floats) -> Floats:
+    return per_unit - (s.sum_of(per_unit) / s.size)[..., None]
+
+
+def _lowest(s: Spectrum) -> Floats:
+    """The smallest amount that anyone holds."""
+    lowest = np.full(s.size.shape, np.inf)
+    for values, mass, _, _ in s.walk():
+        lowest = np.minimum(lowest, np.where(mass > 0, values, np.inf).min(-1))
+    return lowest
+
+
+def _typical(s: Spectrum) -> float:
+    """Some positive amount of the order of the data, to divide by before taking powers."""
+    total, size = float(np.sum(s.total)), float(np.sum(s.size))
+    return total / size if size and total > 0 else 1.0

@@ -1,0 +1,391 @@
+"""What is read off the Lorenz curve: who holds what share.
+
+The curve is the polygon through (share of units, share of the total), poorest first; a fraction of a unit holds its share
+pro rata. That makes every reading invariant to replication, which sums over whole members are not.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Annotated
+
+import numpy as np
+
+from evenhand.cards import Between, Card, Floats, Fraction, metric
+from evenhand.errors import EvenhandError
+from evenhand.metrics.inequality import spread_of_mean
+from evenhand.tallies.spectrum import Spectrum
+
+ROUNDING = 1e-12
+"""0.55 * 100 is 55.00000000000001 in floating point; a rank this close to a whole number is that number."""
+
+OpenFraction = Annotated[float, Between(0, 1, open_low=True, open_high=True)]
+
+
+def lorenz_at(s: Spectrum, p: float | Floats) -> Floats:
+    """Share of the total held by the bottom `p` (one for all rows, or one per row).
+
+    Each cell gives the part of its mass that lies below p.
+    """
+    bound = np.asarray(p * s.size)[..., None]
+    held = np.zeros(s.size.shape)
+    for values, mass, reach, _ in s.walk():
+        held = held + (np.clip(bound - (reach - mass), 0, mass) * values).sum(-1)
+    return held / s.total
+
+
+def population_at(s: Spectrum, share: Floats) -> Floats:
+    """Share of the units, from the poorest up, who together hold `share` of the total (share > 0)."""
+    bound = (share * s.total)[..., None]
+    reached = np.zeros(s.size.shape)
+    for values, mass, _, held in s.walk():
+        before = held - mass * values
+        part = np.where(values > 0, np.clip(bound - before, 0, mass * values) / values, mass)
+        reached = reached + part.sum(-1)
+    return np.where(s.total > 0, np.minimum(reached / s.size, 1.0), np.nan)
+
+
+def quantile(s: Spectrum, p: float | Floats) -> Floats:
+    """Smallest amount that at least a share `p` of the units do not exceed (inverted CDF)."""
+    bound = np.asarray(p * s.size * (1 - ROUNDING))[..., None]
+    found = np.full(s.size.shape, np.inf)
+    for values, mass, reach, _ in s.walk():
+        found = np.minimum(found, np.where((reach >= bound) & (mass > 0), values, np.inf).min(-1))
+    return np.where(np.isinf(found), np.nan, found)
+
+
+def lorenz_influence(s: Spectrum, p: float | Floats) -> Floats:
+    """[(x - q) 1(x <= q) + p q - L(p) x] / mean, with q the p-quantile."""
+    mean, q = (s.total / s.size)[..., None], quantile(s, p)
+    return (np.minimum(s.values - q[..., None], 0) + (p * q)[..., None] - lorenz_at(s, p)[..., None] * s.values) / mean
+
+
+@metric(
+    Card(
+        name="top_share",
+        symbol="T_p",
+        title="Share of the top",
+        asks="How much of everything goes to the top p of units?",
+        needs=Spectrum,
+        span=(0.0, 1.0),
+        ideal=lambda p: p,
+        better="lower",
+        undefined="no unit received anything",
+        says="The top {p:percent} of {units} get {estimate:percent} of all {amount}{interval}.",
+        formula=r"1 - L(1-p)",
+        example="[1, 2, 3, 4, 10], p 0.1 -> 0.25 (half of the richest unit)",
+        variants=("Summing whole members (as the source's Table 1 does) is not invariant to replication.",),
+        references=("lazovich2022",),
+        laws=frozenset({"scale-free", "replication", "weak-transfer"}),
+        family="tail shares",
+    )
+)
+def top_share(s: Spectrum, p: Fraction = 0.01) -> Floats:
+    """Share of the total that the top `p` of units hold; `p` itself when all are equal.
+
+    >>> top_share([1, 2, 3, 4, 10], 0.1)
+    0.25
+    """
+    return np.maximum(1 - lorenz_at(s, 1 - p), 0.0)
+
+
+@top_share.influence
+def _(s: Spectrum, estimate: Floats, p: float = 0.01) -> Floats:
+    return -lorenz_influence(s, 1 - p) + 0 * estimate[..., None]
+
+
+@metric(
+    Card(
+        name="bottom_share",
+        symbol="B_p",
+        title="Share of the bottom",
+        asks="How much of everything goes to the bottom p of units?",
+        needs=Spectrum,
+        span=(0.0, 1.0),
+        ideal=lambda p: p,
+        better="higher",
+        undefined="no unit received anything",
+        says="The bottom {p:percent} of {units} get {estimate:percent} of all {amount}{interval}.",
+        formula=r"L(p)",
+        example="[1, 2, 3, 4, 10], p 0.2 -> 0.05",
+        references=("lazovich2022",),
+        laws=frozenset({"scale-free", "replication", "weak-transfer"}),
+        family="tail shares",
+    )
+)
+def bottom_share(s: Spectrum, p: Fraction = 0.1) -> Floats:
+    """Share of the total that the bottom `p` of units hold; `p` itself when all are equal.
+
+    >>> bottom_share([1, 2, 3, 4, 10], 0.2)
+    0.05
+    """
+    return lorenz_at(s, p)
+
+
+@bottom_share.influence
+def _(s: Spectrum, estimate: Floats, p: float = 0.1) -> Floats:
+    return lorenz_influence(s, p) + 0 * estimate[..., None]
+
+
+@metric(
+    Card(
+        name="share_ratio",
+        symbol="S_u/S_l",
+        title="Share ratio",
+        asks="How many times the bottom's share does the top hold?",
+        needs=Spectrum,
+        span=(0.0, math.inf),
+        ideal=lambda upper, lower: (1 - upper) / lower,
+        better="lower",
+        undefined="the bottom holds nothing",
+        otherwise="zero_denominator",
+        says="Those above the {upper:percent} mark get {estimate:number} times what the bottom {lower:percent} of {units} get{interval}.",
+        formula=r"(1 - L(u)) / L(l)",
+        example="[1, 2, 3, 4, 10], 0.8 over 0.2 -> 10",
+        references=("lazovich2022",),
+        laws=frozenset({"scale-free", "replication"}),
+        family="ratios",
+    )
+)
+def share_ratio(s: Spectrum, *, upper: Fraction = 0.8, lower: OpenFraction = 0.2) -> Floats:
+    """Share of those above `upper` over the share of those below `lower`; undefined when the latter hold nothing.
+
+    >>> share_ratio([1, 2, 3, 4, 10])
+    10.0
+    """
+    below = lorenz_at(s, lower)
+    return np.where(below > 0, np.maximum(1 - lorenz_at(s, upper), 0) / below, np.nan)
+
+
+@share_ratio.influence
+def _(s: Spectrum, estimate: Floats, upper: float = 0.8, lower: float = 0.2) -> Floats:
+    below = lorenz_at(s, lower)[..., None]
+    return (-lorenz_influence(s, upper) - estimate[..., None] * lorenz_influence(s, lower)) / below
+
+
+@metric(
+    Card(
+        name="palma",
+        symbol="Palma",
+        title="Palma ratio",
+        asks="How many times the share of the bottom 40% do the top 10% hold?",
+        needs=Spectrum,
+        span=(0.0, math.inf),
+        ideal=0.25,
+        better="lower",
+        undefined="the bottom 40% hold nothing",
+        otherwise="zero_denominator",
+        says="The top 10% of {units} get {estimate:number} times the {amount} of the bottom 40%{interval}.",
+        formula=r"(1 - L(0.9)) / L(0.4)",
+        example="[1, 1, 1, 1, 6] -> 1.5",
+        references=("palma2011",),
+        laws=frozenset({"scale-free", "replication"}),
+        family="ratios",
+    )
+)
+def palma(s: Spectrum) -> Floats:
+    """Share of the top 10% over the share of the bottom 40%; one quarter when all are equal.
+
+    >>> round(palma([1, 1, 1, 1, 6]), 6)
+    1.5
+    """
+    return share_ratio.on(s, upper=0.9, lower=0.4)
+
+
+@palma.influence
+def _(s: Spectrum, estimate: Floats) -> Floats:
+    return share_ratio.linearised(s, estimate, {"upper": 0.9, "lower": 0.4})  # type: ignore[return-value]
+
+
+@metric(
+    Card(
+        name="equal_share",
+        symbol="E",
+        title="Point of equal share",
+        asks="What bottom share of units together holds half of everything?",
+        needs=Spectrum,
+        span=(0.0, 1.0),
+        ideal=0.5,
+        better=lambda inverted: "higher" if inverted else "lower",
+        undefined="no unit received anything",
+        says="The bottom {estimate:percent} of {units} together get as many {amount} as the rest{interval}.",
+        formula=r"p : L(p) = 1/2",
+        example="[0, 0, 0, 1] -> 0.875",
+        variants=("The source's appendix has it reversed: the bottom f holds as much as the top 1 - f.",),
+        references=("lazovich2022",),
+        laws=frozenset({"scale-free", "replication"}),
+        family="equivalences",
+    )
+)
+def equal_share(s: Spectrum, *, inverted: bool = False) -> Floats:
+    """Bottom share of units that holds half of the total; one half when all are equal. `inverted` gives the top's size.
+
+    >>> equal_share([0, 0, 0, 1])
+    0.875
+    """
+    point = population_at(s, np.asarray(0.5))
+    return 1 - point if inverted else point
+
+
+@equal_share.influence
+def _(s: Spectrum, estimate: Floats, inverted: bool = False) -> Floats:  # noqa: FBT001, FBT002
+    point = 1 - estimate if inverted else estimate
+    moved = _inverse_influence(s, point, lorenz_influence(s, point))
+    return -moved if inverted else moved
+
+
+@metric(
+    Card(
+        name="equivalent_to_top",
+        symbol="Q_p",
+        title="Equivalent to the top",
+        asks="How many from the bottom does it take to match the top p?",
+        needs=Spectrum,
+        span=(0.0, 1.0),
+        ideal=lambda p, inverted: 1 - p if inverted else p,
+        better=lambda inverted: "higher" if inverted else "lower",
+        undefined="no unit received anything",
+        says="It takes the bottom {estimate:percent} of {units} to match the {amount} of the top {p:percent}{interval}.",
+        formula=r"q : L(q) = 1 - L(1-p)",
+        example="[1, 2, 3, 4, 10], p 0.1 -> 0.5333",
+        variants=("Once the top holds more than half, the bottom q overlaps the top p: q > 1 - p.",),
+        references=("lazovich2022",),
+        laws=frozenset({"scale-free", "replication"}),
+        family="equivalences",
+    )
+)
+def equivalent_to_top(s: Spectrum, p: Fraction = 0.1, *, inverted: bool = False) -> Floats:
+    """Bottom share of units that together hold as much as the top `p`; `p` itself when all are equal.
+
+    >>> round(equivalent_to_top([1, 2, 3, 4, 10], 0.1), 4)
+    0.5333
+    """
+    top = 1 - lorenz_at(s, 1 - p)
+    point = np.where(top > 0, population_at(s, top), np.where(s.total > 0, 0.0, np.nan))
+    return 1 - point if inverted else point
+
+
+@equivalent_to_top.influence
+def _(s: Spectrum, estimate: Floats, p: float = 0.1, inverted: bool = False) -> Floats:  # noqa: FBT001, FBT002
+    point = 1 - estimate if inverted else estimate
+    moved = _inverse_influence(s, point, lorenz_influence(s, point) + lorenz_influence(s, 1 - p))
+    return -moved if inverted else moved
+
+
+def _inverse_influence(s: Spectrum, points: Floats, on_curve: Floats) -> Floats:
+    """A point read off the curve moves against the curve, divided by its slope q / mean."""
+    slope = quantile(s, points) / (s.total / s.size)
+    return -on_curve / slope[..., None]
+
+
+@metric(
+    Card(
+        name="percentile",
+        symbol="P_p",
+        title="Percentile",
+        asks="What amount do a share p of the units not exceed?",
+        needs=Spectrum,
+        span=(0.0, math.inf),
+        ideal=math.nan,
+        better="",
+        undefined="there are no units",
+        says="{p:percent} of {units} get at most {estimate:number} {amount}{interval}.",
+        formula=r"\min\{v : \#\{x \le v\} \ge p\,n\}",
+        example="[1, 2, 3, 4, 10], p 0.5 -> 3",
+        variants=("The inverted CDF (numpy method='inverted_cdf'): always an observed amount; interpolating ones are not.",),
+        references=("lazovich2022",),
+        laws=frozenset({"replication"}),
+        family="level",
+    )
+)
+def percentile(s: Spectrum, p: Fraction = 0.5) -> Floats:
+    """Smallest observed amount that at least a share `p` of the units do not exceed.
+
+    >>> percentile([1, 2, 3, 4, 10], 0.5)
+    3.0
+    """
+    return quantile(s, p)
+
+
+@metric(
+    Card(
+        name="percentile_ratio",
+        symbol="P_u/P_l",
+        title="Percentile ratio",
+        asks="How many times what someone near the bottom gets does someone near the top get?",
+        needs=Spectrum,
+        span=(0.0, math.inf),
+        ideal=1.0,
+        better="lower",
+        undefined="the lower percentile is zero",
+        otherwise="zero_denominator",
+        says="At the {upper:percent} mark a unit gets {estimate:number} times the {amount} of one at the {lower:percent} mark{interval}.",
+        formula=r"P_u / P_l",
+        example="[1, 2, 3, 4, 10], 0.8 over 0.2 -> 4",
+        references=("lazovich2022",),
+        laws=frozenset({"scale-free", "replication"}),
+        family="ratios",
+    )
+)
+def percentile_ratio(s: Spectrum, *, upper: Fraction = 0.8, lower: Fraction = 0.2) -> Floats:
+    """One percentile over another; undefined where the lower one is zero.
+
+    >>> percentile_ratio([1, 2, 3, 4, 10])
+    4.0
+    """
+    below = quantile(s, lower)
+    return np.where(below > 0, quantile(s, upper) / below, np.nan)
+
+
+def top_share_se(x: object, p: float = 0.01, *, weights: object = None) -> float:
+    """Linearised standard error of a top share. Unreliable where `1 - p` sits at the edge of a block of ties."""
+    from evenhand.metrics.inequality import standard_error
+
+    return standard_error(top_share, Spectrum.of(x, weights=weights), **top_share.checked({"p": p}))
+
+
+@dataclass(frozen=True, slots=True)
+class Lorenz:
+    """The Lorenz polygon: `share` of the total held by the bottom `population` of the units."""
+
+    population: Floats
+    share: Floats
+
+    def at(self, p: float) -> float:
+        """Share of the total that the bottom `p` hold."""
+        if not 0 <= p <= 1:
+            raise EvenhandError(f"p={p!r} is outside [0, 1]. Pass a share of the units.")
+        return float(np.interp(p, self.population, self.share))
+
+    def dominates(self, other: Lorenz) -> bool:
+        """Whether this curve lies nowhere below the other: more equal by every index that respects transfers."""
+        points = np.union1d(self.population, other.population)
+        mine = np.interp(points, self.population, self.share)
+        theirs = np.interp(points, other.population, other.share)
+        return bool((mine >= theirs - ROUNDING).all())
+
+
+def lorenz(x: object, *, weights: object = None) -> Lorenz:
+    """The Lorenz curve of plain amounts.
+
+    >>> lorenz([1, 2, 3, 4, 10]).at(0.5)
+    0.225
+    """
+    return lorenz_curve(x if isinstance(x, Spectrum) else Spectrum.of(x, weights=weights))
+
+
+def lorenz_curve(s: Spectrum) -> Lorenz:
+    """Corners of the polygon, one per distinct amount; empty where nothing was received."""
+    if s.reason():
+        return Lorenz(np.array([0.0, 1.0]), np.array([np.nan, np.nan]))
+    blocks = list(s.walk())
+    reach = np.concatenate([[0.0], *(b.reach for b in blocks)])
+    held = np.concatenate([[0.0], *(b.held for b in blocks)])
+    return Lorenz(reach / reach[-1], held / held[-1])
+
+
+__all__ = [
+    "Lorenz", "bottom_share", "equal_share", "equivalent_to_top", "lorenz", "lorenz_at", "lorenz_curve", "palma", "percentile",
+    "percentile_ratio", "population_at", "quantile", "share_ratio", "spread_of_mean", "top_share", "top_share_se",
+]

@@ -1,0 +1,351 @@
+"""How many units received each amount: all that an inequality metric may see."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+
+from evenhand.cards import Floats
+from evenhand.errors import EvenhandError
+
+BLOCK = 1 << 16
+"""Cells handled at a time: keeps the working arrays in cache, and memory flat for a spectrum of 10^8 cells."""
+
+BIN_WIDTH = 2.0**-12
+"""Relative width of the bins on which draws run when a spectrum is too wide to resample cell by cell."""
+
+
+class Block(NamedTuple):
+    """A run of cells: `mass` in each, and `reach` (mass) and `held` (amount) up to and including each."""
+
+    values: Floats
+    mass: Floats
+    reach: Floats
+    held: Floats
+
+
+@dataclass(frozen=True)
+class Spectrum:
+    """How many units received each amount.
+
+    Attributes
+    ----------
+    values : (..., D) amounts, never decreasing along the last axis, none negative.
+    counts : (..., D) units holding each amount. Leading axes are replicates or slices, so a bootstrap is one more
+        axis and never a loop. A cell with no unit changes nothing.
+    weights : (..., D) weight of each unit in the cell, or None when every unit counts once.
+    """
+
+    values: Floats
+    counts: Floats
+    weights: Floats | None = None
+
+    @classmethod
+    def of(
+        cls, x: Any, weights: Any = None, nan_policy: Literal["raise", "omit", "propagate"] = "raise"
+    ) -> Spectrum:
+        """Tally plain amounts, one per unit.
+
+        >>> Spectrum.of([3, 0, 0, 3, 1])
+        Spectrum(values=array([0., 1., 3.]), counts=array([2., 1., 2.]), weights=None)
+        """
+        if nan_policy not in ("raise", "omit", "propagate"):
+            raise EvenhandError(f"nan_policy={nan_policy!r} is unknown. Use 'raise', 'omit' or 'propagate'.")
+        x = _vector("x", x)
+        if weights is not None:
+            return _weighted(x, _vector("weights", weights), nan_policy)
+        if x.dtype.kind in "ui":
+            ordered = np.sort(x)
+            if len(ordered) and ordered[0] < 0:
+                raise _negative(int(np.count_nonzero(ordered < 0)))
+            return cls._counted(ordered)
+        x = x.astype(np.float64, copy=False)
+        positive = x[x > 0]
+        zeros = len(x) - len(positive) - int(np.count_nonzero(~(x >= 0)))
+        if zeros + len(positive) < len(x) or (len(positive) and np.isinf(positive.max())):
+            positive = _sound(x, nan_policy)
+            zeros = int(np.count_nonzero(positive == 0))
+            positive = positive[positive != 0]
+        positive.sort()
+        tail = cls._counted(positive)
+        if not zeros:
+            return tail
+        return cls(np.concatenate([[0.0], tail.values]), np.concatenate([[float(zeros)], tail.counts]))
+
+    @classmethod
+    def _counted(cls, ordered: Any) -> Spectrum:
+        """Collapse sorted amounts; where hardly any two tie, keep them and a count of one that takes no memory."""
+        if not len(ordered):
+            return cls(np.zeros(0), np.zeros(0))
+        starts = _run_starts(ordered)
+        if 2 * len(starts) > len(ordered) > BLOCK and not np.isnan(ordered[-1]):
+            return cls(ordered.astype(np.float64, copy=False), np.broadcast_to(1.0, ordered.shape))
+        counts = np.diff(starts, append=len(ordered)).astype(np.float64)
+        return cls(ordered[starts].astype(np.float64), counts)
+
+    @cached_property
+    def mass(self) -> Floats:
+        """Units in each cell, times their weight."""
+        return self.counts if self.weights is None else self.counts * self.weights
+
+    @cached_property
+    def units(self) -> Floats:
+        """Number of units, whatever their weight."""
+        return np.asarray(self.counts.sum(-1))
+
+    @cached_property
+    def size(self) -> Floats:
+        """Total weight; the number of units when there are no weights."""
+        return np.asarray(self.mass.sum(-1))
+
+    @cached_property
+    def total(self) -> Floats:
+        """Everything that was received."""
+        return self.sum_of(self.values)
+
+    def sum_of(self, per_unit: Floats) -> Floats:
+        """Sum over units of a quantity given per cell; a cell without units adds nothing, even where it is infinite."""
+        out: Any = 0.0
+        for at in self._cells():
+            mass, quantity = self.mass_at(at), per_unit[..., at]
+            infinite = not np.isfinite(quantity).all()
+            product = np.where(mass > 0, mass * quantity, 0.0) if infinite else mass * quantity
+            out = out + product.sum(-1)
+        return np.asarray(out, dtype=np.float64) + np.zeros(self._lead())
+
+    def mass_at(self, at: slice) -> Floats:
+        counts = self.counts[..., at]
+        return counts if self.weights is None else counts * self.weights[..., at]
+
+    def walk(self) -> Iterator[Block]:
+        """The cells from the poorest up, a block at a time."""
+        reach: Any = np.zeros((*self._lead(), 1))
+        held: Any = reach
+        for at in self._cells():
+            mass = self.mass_at(at)
+            values = self.values[..., at]
+            reaches = np.cumsum(mass, axis=-1) + reach
+            holds = np.cumsum(mass * values, axis=-1) + held
+            yield Block(values, mass, reaches, holds)
+            reach, held = reaches[..., -1:], holds[..., -1:]
+
+    def _lead(self) -> tuple[int, ...]:
+        return np.broadcast_shapes(self.counts.shape[:-1], self.values.shape[:-1])
+
+    def _cells(self) -> Iterator[slice]:
+        cells = self.values.shape[-1]
+        return (slice(start, min(start + BLOCK, cells)) for start in range(0, cells, BLOCK))
+
+    def reason(self) -> str:
+        """Why nothing can be said about this spectrum, or nothing."""
+        if np.isnan(self.values).any():
+            return "nan_in_data"
+        if not self.units.any():
+            return "empty"
+        if not self.size.any():
+            return "zero_weight"
+        return "" if self.total.any() else "zero_total"
+
+    def merge(self, other: Spectrum) -> Spectrum:
+        """Add another shard; the order of shards never matters."""
+        weighted = self.weights is not None or other.weights is not None
+        weights = [w if w is not None else np.ones_like(s.values) for s in (self, other) for w in [s.weights]]
+        return collapse(
+            np.concatenate([self.values, other.values]),
+            np.concatenate([self.counts, other.counts]),
+            np.concatenate(weights) if weighted else None,
+        )
+
+    def padded(self, zeros: float) -> Spectrum:
+        """Add units that received nothing."""
+        if not zeros:
+            return self
+        return self.merge(Spectrum(np.zeros(1), np.array([float(zeros)])))
+
+    def resample(self, draws: int, rng: np.random.Generator) -> Spectrum:
+        """Draw whole populations; the same law as resampling the units one by one."""
+        size = round(float(self.units))
+        drawn = rng.multinomial(size, self.counts / self.counts.sum(), draws) if size else np.zeros((draws, 0))
+        return Spectrum(self.values, drawn.astype(np.float64), self.weights)
+
+    def binned(self, width: float = BIN_WIDTH) -> Spectrum:
+        """The same units on a grid of relative width `width`, each bin at its mean; weighted cells stay as they are."""
+        if self.weights is not None:
+            return self
+        positive = int(np.searchsorted(self.values, 0.0, side="right"))
+        mantissa, exponent = np.frexp(self.values[positive:])
+        steps = round(1 / width)
+        code = exponent.astype(np.int64) * steps + ((mantissa - 0.5) * 2 * steps).astype(np.int64)
+        starts = _run_starts(code)
+        counts = np.add.reduceat(self.counts[positive:], starts) if len(starts) else np.zeros(0)
+        held = np.add.reduceat(self.counts[positive:] * self.values[positive:], starts) if len(starts) else np.zeros(0)
+        head = slice(0, positive)
+        return Spectrum(
+            np.concatenate([self.values[head], held / counts]), np.concatenate([self.counts[head], counts])
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Spectra:
+    """One spectrum per slice, end to end: cells `starts[i]` to `starts[i + 1]` are slice i."""
+
+    values: Floats
+    counts: Floats
+    starts: np.typing.NDArray[np.int64]
+    weights: Floats | None = None
+
+    @classmethod
+    def of(cls, spectra: list[Spectrum]) -> Spectra:
+        starts = np.concatenate([[0], np.cumsum([len(s.values) for s in spectra])]).astype(np.int64)
+        weighted = any(s.weights is not None for s in spectra)
+        return cls(
+            np.concatenate([s.values for s in spectra] or [np.zeros(0)]),
+            np.concatenate([s.counts for s in spectra] or [np.zeros(0)]),
+            starts,
+            np.concatenate([np.ones_like(s.values) if s.weights is None else s.weights for s in spectra])
+            if weighted
+            else None,
+        )
+
+    def __len__(self) -> int:
+        return len(self.starts) - 1
+
+    def __getitem__(self, i: int) -> Spectrum:
+        at = slice(int(self.starts[i]), int(self.starts[i + 1]))
+        return Spectrum(self.values[at], self.counts[at], None if self.weights is None else self.weights[at])
+
+    @property
+    def units(self) -> Floats:
+        return _segment_sums(self.counts, self.starts)
+
+    def padded(self, zeros: Floats) -> Spectra:
+        """Add to each slice its units that received nothing: one more cell at the front, at amount zero."""
+        lengths = np.diff(self.starts)
+        starts = self.starts + np.arange(len(self) + 1)
+        fronts = starts[:-1]
+        old = np.ones(int(starts[-1]), dtype=bool)
+        old[fronts] = False
+        values, counts = np.zeros(int(starts[-1])), np.zeros(int(starts[-1]))
+        values[old], counts[old] = self.values, self.counts
+        counts[fronts] = zeros
+        # A slice that already had a cell at zero takes the new units into it, so that cells stay distinct.
+        has_zero = np.zeros(len(self), dtype=bool)
+        filled = lengths > 0
+        has_zero[filled] = self.values[self.starts[:-1][filled]] == 0
+        drop = np.zeros(int(starts[-1]), dtype=bool)
+        doubled = fronts[has_zero]
+        counts[doubled] += counts[doubled + 1]
+        drop[doubled + 1] = True
+        drop[fronts[~has_zero & (zeros == 0)]] = True
+        keep = ~drop
+        kept = np.concatenate([[0], np.cumsum(_segment_sums(keep.astype(np.float64), starts))]).astype(np.int64)
+        return Spectra(values[keep], counts[keep], kept)
+
+    def batches(self, most_cells: int) -> Iterator[tuple[np.typing.NDArray[np.int64], Spectrum]]:
+        """Slices of similar width as one padded Spectrum (slices, cells), never more than `most_cells` at a time."""
+        lengths = np.diff(self.starts)
+        order = np.argsort(lengths, kind="stable")
+        start = 0
+        while start < len(order):
+            narrow = max(1, int(lengths[order[start]]))
+            stop = int(np.searchsorted(lengths[order], 2 * narrow, side="right"))
+            stop = max(start + 1, min(stop, start + max(1, most_cells // (2 * narrow))))
+            chosen = order[start:stop]
+            yield chosen, self._stacked(chosen)
+            start = stop
+
+    def _stacked(self, chosen: np.typing.NDArray[np.int64]) -> Spectrum:
+        if len(chosen) == 1:
+            one = self[int(chosen[0])]
+            weights = None if one.weights is None else one.weights[None, :]
+            return Spectrum(one.values[None, :], one.counts[None, :], weights)
+        lengths = np.diff(self.starts)[chosen]
+        widest = max(1, int(lengths.max()))
+        offsets = np.arange(widest)
+        inside = offsets < lengths[:, None]
+        last = np.maximum(lengths - 1, 0)[:, None]
+        at = np.minimum(self.starts[chosen][:, None] + np.minimum(offsets, last), max(len(self.values) - 1, 0))
+        if not len(self.values):
+            return Spectrum(np.zeros(at.shape), np.zeros(at.shape))
+        weights = None if self.weights is None else self.weights[at]
+        return Spectrum(self.values[at], np.where(inside, self.counts[at], 0.0), weights)
+
+
+def collapse(values: Floats, counts: Floats, weights: Floats | None = None) -> Spectrum:
+    """Sort cells by amount (and weight) and join those that agree."""
+    order = np.argsort(values, kind="stable") if weights is None else np.lexsort((weights, values))
+    values, counts = values[order], counts[order]
+    starts = _run_starts(values) if weights is None else _run_starts(values, weights := weights[order])
+    joined = np.add.reduceat(counts, starts) if len(starts) else np.zeros(0)
+    return Spectrum(values[starts], joined, None if weights is None else weights[starts])
+
+
+def _run_starts(*columns: Any) -> np.typing.NDArray[np.int64]:
+    """Where a new run of equal rows begins."""
+    length = len(columns[0])
+    if not length:
+        return np.zeros(0, dtype=np.int64)
+    new = np.zeros(length, dtype=bool)
+    new[0] = True
+    for column in columns:
+        np.logical_or(new[1:], column[1:] != column[:-1], out=new[1:])
+    return np.flatnonzero(new)
+
+
+def _segment_sums(values: Floats, starts: np.typing.NDArray[np.int64]) -> Floats:
+    running = np.concatenate([[0.0], np.cumsum(values)])
+    return np.asarray(running[starts[1:]] - running[starts[:-1]])
+
+
+def _vector(name: str, data: Any) -> Any:
+    try:
+        x = np.asarray(data)
+        if x.dtype.kind not in "uifb":
+            x = np.asarray([float("nan") if v is None else float(v) for v in x.tolist()])
+    except (TypeError, ValueError) as error:
+        raise EvenhandError(f"{name} must be numbers. Pass a list or array with one number per unit.") from error
+    if x.ndim != 1:
+        raise EvenhandError(f"{name} must be one-dimensional, not of shape {x.shape}. Pass one number per unit.")
+    return x.astype(np.int64) if x.dtype.kind == "b" else x
+
+
+def _negative(how_many: int) -> EvenhandError:
+    return EvenhandError(f"{how_many:,} amounts are negative. Pass amounts of zero or more.")
+
+
+def _sound(x: Floats, nan_policy: str) -> Floats:
+    """The amounts after the NaN policy; negative and infinite ones are refused."""
+    missing = np.isnan(x)
+    negative, infinite = int((x < 0).sum()), int(np.isinf(x).sum())
+    if negative:
+        raise _negative(negative)
+    if infinite:
+        raise EvenhandError(f"{infinite:,} amounts are infinite. Pass finite amounts.")
+    if missing.any() and nan_policy == "raise":
+        raise EvenhandError(f"{int(missing.sum()):,} amounts are NaN. Remove them, or pass nan_policy='omit' or 'propagate'.")
+    if missing.any() and nan_policy == "propagate":
+        return np.array([np.nan])
+    return x[~missing]
+
+
+def _weighted(x: Any, w: Any, nan_policy: str) -> Spectrum:
+    if len(x) != len(w):
+        raise EvenhandError(f"There are {len(x):,} amounts and {len(w):,} weights. Pass one weight per amount.")
+    w = w.astype(np.float64)
+    if not np.isfinite(w).all() or (w < 0).any():
+        raise EvenhandError("weights holds negative, NaN or infinite numbers. Pass weights of zero or more.")
+    x = x.astype(np.float64)
+    if np.isnan(x).any() and nan_policy == "omit":
+        w, x = w[~np.isnan(x)], x[~np.isnan(x)]
+    sound = _sound(x, nan_policy)
+    if len(sound) < len(x):
+        return Spectrum(np.array([np.nan]), np.ones(1))
+    if not len(x):
+        return Spectrum(np.zeros(0), np.zeros(0))
+    if not w.any():
+        return Spectrum(np.zeros(1), np.array([float(len(x))]), np.zeros(1))
+    return collapse(x[w > 0], np.ones(int((w > 0).sum())), w[w > 0])

@@ -1,0 +1,1 @@
+"""From a metric and a tally to an estimate with its interval."""

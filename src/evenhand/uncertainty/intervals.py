@@ -1,0 +1,149 @@
+"""Interval plans, random streams, and the arithmetic from draws to interval ends. No tally is known here."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from statistics import NormalDist
+from typing import Any, Literal
+
+import numpy as np
+
+from evenhand.cards import Floats, parse_call
+from evenhand.errors import EvenhandError, unknown_name
+
+Kind = Literal["bootstrap", "percentile", "normal", "none"]
+KINDS = ("bootstrap", "percentile", "normal")
+DEFAULT_DRAWS = 999
+
+
+@dataclass(frozen=True, slots=True)
+class Interval:
+    """How an interval is made: studentised bootstrap, percentile bootstrap, normal with the linearised error, or none."""
+
+    kind: Kind
+    draws: int = 0
+    level: float = 0.95
+
+    @classmethod
+    def parse(cls, text: str | None, level: float = 0.95) -> Interval:
+        """Read `"bootstrap(999)"`, `"percentile(999)"`, `"normal"` or None.
+
+        >>> Interval.parse("percentile(199)")
+        Interval(kind='percentile', draws=199, level=0.95)
+        """
+        if isinstance(level, bool) or not isinstance(level, (int, float)) or not 0 < level < 1:
+            raise EvenhandError(f"level={level!r} is not between 0 and 1. Pass a coverage such as 0.95.")
+        if text is None or text == "none":
+            return cls("none", 0, level)
+        if not isinstance(text, str):
+            raise EvenhandError(f"interval={text!r} is not text. Pass 'bootstrap(999)', 'percentile(999)', 'normal' or None.")
+        name, args, keywords = parse_call(text, role="interval")
+        if name not in KINDS:
+            raise unknown_name("interval", text, KINDS, what="a known interval")
+        if name == "normal":
+            if args or keywords:
+                raise EvenhandError(f"interval={text!r} takes no number of draws. Write 'normal'.")
+            return cls("normal", 0, level)
+        draws = args[0] if args else keywords.get("draws", DEFAULT_DRAWS)
+        if not isinstance(draws, int) or isinstance(draws, bool) or not 20 <= draws <= 1_000_000 or len(args) > 1:
+            raise EvenhandError(f"interval={text!r} needs a whole number of draws from 20 to 1,000,000. Write '{name}(999)'.")
+        return cls(name, draws, level)  # type: ignore[arg-type]
+
+
+@dataclass(frozen=True, slots=True)
+class Estimates:
+    """One metric over many slices: arrays of one entry per slice."""
+
+    estimate: Floats
+    low: Floats
+    high: Floats
+    undefined_draws: np.typing.NDArray[np.int64]
+
+    @classmethod
+    def blank(cls, slices: int) -> Estimates:
+        nothing = np.full(slices, np.nan)
+        return cls(nothing.copy(), nothing.copy(), nothing.copy(), np.zeros(slices, dtype=np.int64))
+
+
+def seed_of(rng: int | np.random.Generator | np.random.SeedSequence | None) -> int:
+    """A whole number that names the random choices of one call: as given, or drawn and then recorded."""
+    if rng is None:
+        return int(np.random.SeedSequence().generate_state(1, np.uint32)[0])
+    if isinstance(rng, np.random.Generator):
+        return int(rng.integers(2**32))
+    if isinstance(rng, (int, np.integer)) and not isinstance(rng, bool) and rng >= 0:
+        return int(rng)
+    raise EvenhandError(f"rng={rng!r} is not a seed. Pass a whole number of zero or more, a numpy Generator, or None.")
+
+
+def stream(seed: int, *labels: Any) -> np.random.Generator:
+    """The random stream of one slice: it depends on the seed and the labels only, never on what else is computed."""
+    plain = [label.item() if isinstance(label, np.generic) else label for label in labels]
+    digest = hashlib.blake2b(repr(plain).encode(), digest_size=8).digest()
+    return np.random.default_rng(np.random.SeedSequence([seed, int.from_bytes(digest, "big")]))
+
+
+@dataclass(frozen=True, slots=True)
+class Scale:
+    """A scale on which errors are closer to symmetric and ends stay inside the span."""
+
+    forward: Callable[[Floats], Floats]
+    inverse: Callable[[Floats], Floats]
+    slope: Callable[[Floats], Floats]
+
+    @classmethod
+    def fitting(cls, span: tuple[float, float]) -> Scale:
+        """Logit for shares and indices in [0, 1], log for non-negative quantities, none otherwise."""
+        if span == (0.0, 1.0):
+            return cls(lambda x: np.log(x / (1 - x)), lambda y: 1 / (1 + np.exp(-y)), lambda x: 1 / (x * (1 - x)))
+        if span == (0.0, math.inf):
+            return cls(np.log, np.exp, lambda x: 1 / x)
+        return cls(lambda x: x, lambda y: y, np.ones_like)
+
+
+def percentile_ends(draws: Floats, level: float) -> tuple[Floats, Floats]:
+    """Order statistics (B + 1) a / 2 and (B + 1)(1 - a / 2) of the defined draws, along the last axis."""
+    ordered = np.sort(draws, axis=-1)  # NaN go last
+    defined = (~np.isnan(ordered)).sum(-1)
+    tail = (1 - level) / 2
+    last = np.maximum(defined - 1, 0)
+    low_at = np.clip(np.floor((defined + 1) * tail).astype(np.int64) - 1, 0, last)
+    high_at = np.clip(np.ceil((defined + 1) * (1 - tail)).astype(np.int64) - 1, 0, last)
+    pick = lambda at: np.take_along_axis(ordered, at[..., None], -1)[..., 0]  # noqa: E731
+    return pick(low_at), pick(high_at)
+
+
+def normal_ends(estimate: Floats, error: Floats, level: float, span: tuple[float, float]) -> tuple[Floats, Floats]:
+    """Estimate plus and minus a normal quantile times the error, on the scale that fits the span."""
+    z = NormalDist().inv_cdf((1 + level) / 2)
+    spread = np.full_like(estimate, z)
+    return _on_scale(estimate, error, -spread, spread, span)
+
+
+def studentised_ends(
+    estimate: Floats, error: Floats, draws: Floats, draw_errors: Floats, centre: Floats, level: float, span: tuple[float, float]
+) -> tuple[Floats, Floats]:
+    """Bootstrap-t: each draw's distance from `centre` in units of its own error (last axis: draws)."""
+    scale = Scale.fitting(span)
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        distance = scale.forward(draws) - scale.forward(centre)[..., None]
+        ratios = distance / (draw_errors * scale.slope(draws))
+        # No spread within a draw: it says nothing about scale, only on which side it fell.
+        side = np.where(draws > centre[..., None], np.inf, np.where(draws < centre[..., None], -np.inf, 0.0))
+        ratios = np.where(np.isnan(ratios) & ~np.isnan(draws), side, ratios)
+    t_low, t_high = percentile_ends(ratios, level)
+    return _on_scale(estimate, error, -t_high, -t_low, span)
+
+
+def _on_scale(
+    estimate: Floats, error: Floats, low_t: Floats, high_t: Floats, span: tuple[float, float]
+) -> tuple[Floats, Floats]:
+    scale = Scale.fitting(span)
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        middle, step = scale.forward(estimate), error * scale.slope(estimate)
+        low, high = scale.inverse(middle + low_t * step), scale.inverse(middle + high_t * step)
+    settled = (error == 0) | np.isin(estimate, span)  # at the end of the span, or no spread at all
+    return np.where(settled, estimate, low), np.where(settled, estimate, high)
