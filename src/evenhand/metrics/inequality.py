@@ -373,7 +373,7 @@ def gini_se(x: object, *, weights: object = None) -> float:
     """Linearised standard error of the Gini index, for units drawn independently.
 
     >>> round(gini_se([1, 2, 3, 4, 10]), 4)
-    0.1176
+    0.0735
     """
     return standard_error(gini, Spectrum.of(x, weights=weights))
 
