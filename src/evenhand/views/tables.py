@@ -180,3 +180,20 @@ def to_polars(lazy: nw.LazyFrame[Any]) -> Any:
 
 def is_number(dtype: Any) -> bool:
     return bool(dtype.is_numeric() or dtype == nw.Boolean)
+
+
+def open_with_duckdb(files: Sequence[str]) -> Any:
+    """Files as a DuckDB relation, for who has little memory."""
+    try:
+        import duckdb
+    except ModuleNotFoundError as error:
+        raise EvenhandError("duckdb is not installed. Install it with: pip install 'evenhand[duckdb]'.") from error
+    paths = sorted({path for pattern in files for path in _matches(pattern, "table")})
+    kinds = {_kind(path) for path in paths}
+    for path in paths:
+        _look_inside(path, _kind(path))
+    readers = {"parquet": duckdb.read_parquet, "csv": duckdb.read_csv, "tsv": duckdb.read_csv, "jsonl": duckdb.read_json}
+    if len(kinds) > 1:
+        raise EvenhandError(f"table mixes files of the kinds {listing(sorted(kinds))}. Pass files of one kind.")
+    with engine_errors():
+        return readers[kinds.pop()](paths)
