@@ -38,7 +38,9 @@ def notes(*codes: str) -> str | None:
     return "; ".join(code for code in codes if code) or None
 
 
-def provenance(plan: Mapping[str, Any], *, rows: int, dropped: Mapping[str, int], seed: int | None, **more: Any) -> dict[str, Any]:
+def provenance(
+    plan: Mapping[str, Any], *, rows: int, dropped: Mapping[str, int], seed: int | None, **more: Any
+) -> dict[str, Any]:
     """Where the numbers come from: enough to make them again."""
     versions = {"python": platform.python_version()}
     for package in ("evenhand", "numpy", "narwhals", "polars"):
@@ -52,7 +54,7 @@ def provenance(plan: Mapping[str, Any], *, rows: int, dropped: Mapping[str, int]
 
 def suppressed(r: Row) -> Row:
     """A row with too few units to be shown: no number survives, not even how few."""
-    hidden = {k: math.nan for k in ("estimate", "low", "high", "chance")}
+    hidden = dict.fromkeys(("estimate", "low", "high", "chance"), math.nan)
     return {**r, **hidden, "units": None, "undefined_draws": 0, "note": "suppressed"}
 
 

@@ -102,7 +102,9 @@ def inequality(
         population=_population_words(everyone), missing_slice_labels="shown as a slice of their own",
     )  # fmt: skip
     words = {"unit": unit or "row", "amount": "rows" if amount is None else "amounts" if several else str(amount)}
-    return Result(Findings("inequality", QUESTION, names, tidy(rows, names), {"lorenz": curves}, words, facts), view.backend)
+    return Result(
+        Findings("inequality", QUESTION, names, tidy(rows, names), {"lorenz": curves}, words, facts), view.backend
+    )
 
 
 def _only_in_population(table: Any, everyone: Any, by: Sequence[str]) -> list[str]:
@@ -116,7 +118,14 @@ def _only_in_population(table: Any, everyone: Any, by: Sequence[str]) -> list[st
 
 
 def _rows(
-    slices: Slices, amount: Amount, view: Benefits, asked: Sequence[Ask], how: Interval, seed: int, fewest: int, extra: Mapping[str, Any]
+    slices: Slices,
+    amount: Amount,
+    view: Benefits,
+    asked: Sequence[Ask],
+    how: Interval,
+    seed: int,
+    fewest: int,
+    extra: Mapping[str, Any],
 ) -> list[Row]:
     """Every slice and metric as a row, slices in the order of their labels."""
     log.info("measuring %s slices", f"{len(slices.labels):,}")
@@ -135,7 +144,7 @@ def _rows(
                 undefined_draws=int(estimate.undefined_draws[i]), note=_note(slices, i, a, estimate, heavy=bool(heavy[i])),
             )  # fmt: skip
             if label in slices.broken:
-                made |= {k: np.nan for k in ("estimate", "low", "high", "chance")} | {"note": "nan_in_data"}
+                made |= dict.fromkeys(("estimate", "low", "high", "chance"), np.nan) | {"note": "nan_in_data"}
             rows.append(suppressed(made) if units[i] < fewest else made)
     return rows
 
@@ -143,8 +152,10 @@ def _rows(
 def _note(slices: Slices, i: int, a: Ask, found: Estimates, *, heavy: bool) -> str | None:
     if np.isnan(found.estimate[i]):
         return a.card.reason(slices.spectra[i])
-    overlapping = a.card.name == "equivalent_to_top" and not a.params.get("inverted") and (
-        found.estimate[i] > 1 - a.params.get("p", 0.1)
+    overlapping = (
+        a.card.name == "equivalent_to_top"
+        and not a.params.get("inverted")
+        and (found.estimate[i] > 1 - a.params.get("p", 0.1))
     )
     return notes("heavy_tail" if heavy else "", "overlap" if overlapping else "")
 
@@ -189,13 +200,21 @@ def _thinned(population: Any, most: int) -> Any:
     even = np.linspace(0, 1, most // 2)
     top = 1 - np.geomspace(max(1 - population[-2], 1e-12), 1, most - most // 2)
     wanted = np.searchsorted(population, np.concatenate([even, top]))
-    return np.unique(np.clip(np.concatenate([[0], wanted, [len(population) - 2, len(population) - 1]]), 0, len(population) - 1))
+    return np.unique(
+        np.clip(np.concatenate([[0], wanted, [len(population) - 2, len(population) - 1]]), 0, len(population) - 1)
+    )
 
 
 def _population_words(everyone: Any) -> Any:
     if everyone is None:
         return "only units seen"
-    return everyone.origin if isinstance(everyone, Table) else {str(k): v for k, v in everyone.items()} if isinstance(everyone, Mapping) else everyone
+    return (
+        everyone.origin
+        if isinstance(everyone, Table)
+        else {str(k): v for k, v in everyone.items()}
+        if isinstance(everyone, Mapping)
+        else everyone
+    )
 
 
 def _interval_words(how: Interval, wide: int) -> str:

@@ -22,7 +22,9 @@ population is everyone who could have received something; a log holds only those
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.epilog = EXAMPLE
-    parser.add_argument("files", nargs="+", metavar="FILE", help="Parquet, CSV or JSON lines (also .gz), or a glob in quotes")
+    parser.add_argument(
+        "files", nargs="+", metavar="FILE", help="Parquet, CSV or JSON lines (also .gz), or a glob in quotes"
+    )
     add_roles(parser)
     add_uncertainty(parser)
     add_output(parser)
@@ -31,8 +33,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def add_roles(parser: argparse.ArgumentParser) -> None:
     roles = parser.add_argument_group("roles")
     roles.add_argument("--unit", required=True, help="column that says who receives, or 'none' if every row is a unit")
-    roles.add_argument("--amount", action="append", help="column that says how much; may be repeated; none given: rows are counted")
-    roles.add_argument("--population", required=True, metavar="N|FILE|SLICE=N,...|none", help="everyone who could have received")
+    roles.add_argument(
+        "--amount", action="append", help="column that says how much; may be repeated; none given: rows are counted"
+    )
+    roles.add_argument(
+        "--population", required=True, metavar="N|FILE|SLICE=N,...|none", help="everyone who could have received"
+    )
     roles.add_argument("--weight", help="column with the weight of each unit")
     roles.add_argument("--by", action="append", default=[], help="column to slice by; may be repeated")
 
@@ -67,6 +73,8 @@ def population(text: str) -> Any:
     if "=" in text and not text.endswith((".parquet", ".csv", ".jsonl", ".gz")):
         pairs = [part.rpartition("=") for part in text.split(",")]
         if not all(name and size.strip().isdigit() for name, _, size in pairs):
-            raise EvenhandError(f"--population {text!r} cannot be read. Write a number, a file, none, or slice=number,slice=number.")
+            raise EvenhandError(
+                f"--population {text!r} cannot be read. Write a number, a file, none, or slice=number,slice=number."
+            )
         return {name.strip(): int(size) for name, _, size in pairs}
     return text

@@ -57,7 +57,11 @@ def _card(metric: Any) -> str:
     from evenhand.present.text import number
 
     card, (low, high), ideal = metric.card, metric.span(), metric.ideal()
-    better = {"lower": "lower is more even", "higher": "higher is more even", "ideal": "closer to the ideal is more even"}
+    better = {
+        "lower": "lower is more even",
+        "higher": "higher is more even",
+        "ideal": "closer to the ideal is more even",
+    }
     direction = better.get(metric.better(), "neither direction is better in itself")
     parameters = ", ".join(f"{n}={p.default!r}" for n, p in metric.parameters.items()) or "none"
     lines = [

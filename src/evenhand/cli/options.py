@@ -25,22 +25,34 @@ def add_output(parser: argparse.ArgumentParser) -> None:
     out.add_argument("--format", choices=FORMATS, default="table", help="form of the answer (default: table)")
     out.add_argument("--output", metavar="FILE", help="write the answer to FILE instead of standard output")
     out.add_argument("--html", metavar="FILE", help="write a report that opens in any browser")
-    out.add_argument("--plot", metavar="KIND=FILE", action="append", default=[], help="write a chart (.svg, .png or .html)")
+    out.add_argument(
+        "--plot", metavar="KIND=FILE", action="append", default=[], help="write a chart (.svg, .png or .html)"
+    )
     out.add_argument("--sentences", action="store_true", help="say the findings in words instead of the table")
-    out.add_argument("--check", metavar="RULE", action="append", default=[], help="exit 1 unless it holds, e.g. 'gini <= 0.9'")
+    out.add_argument(
+        "--check", metavar="RULE", action="append", default=[], help="exit 1 unless it holds, e.g. 'gini <= 0.9'"
+    )
     out.add_argument("--no-progress", action="store_true", help="no progress on standard error")
 
 
 def add_uncertainty(parser: argparse.ArgumentParser) -> None:
     """Metrics, intervals and seeds."""
     how = parser.add_argument_group("what and how")
-    how.add_argument("-m", "--metric", dest="metrics", action="append", help="metric, e.g. 'top_share(p=0.01)'; may be repeated")
-    how.add_argument("--interval", default=None, help="bootstrap(999), percentile(999), normal or none (default: bootstrap(999))")
+    how.add_argument(
+        "-m", "--metric", dest="metrics", action="append", help="metric, e.g. 'top_share(p=0.01)'; may be repeated"
+    )
+    how.add_argument(
+        "--interval", default=None, help="bootstrap(999), percentile(999), normal or none (default: bootstrap(999))"
+    )
     how.add_argument("--level", type=float, default=0.95, help="coverage of the interval (default: 0.95)")
     how.add_argument("--seed", type=int, default=None, help="seed of the random draws (default: drawn and recorded)")
     how.add_argument("--min-units", type=int, default=None, help="suppress slices with fewer units")
-    how.add_argument("--nan-policy", choices=("raise", "omit", "propagate"), default="raise", help="what a missing value does")
-    how.add_argument("--engine", choices=("polars", "duckdb"), default="polars", help="what reads the files (default: polars)")
+    how.add_argument(
+        "--nan-policy", choices=("raise", "omit", "propagate"), default="raise", help="what a missing value does"
+    )
+    how.add_argument(
+        "--engine", choices=("polars", "duckdb"), default="polars", help="what reads the files (default: polars)"
+    )
 
 
 def given(args: argparse.Namespace, **more: Any) -> dict[str, Any]:

@@ -46,9 +46,13 @@ def run(args: argparse.Namespace) -> int:
     known = list(inspect.signature(function).parameters)
     for key in plan:
         if key not in known:
-            raise EvenhandError(f"{str(path)!r} has {key!r}, which {name} does not take. {suggestion(key, known)}It takes: {listing(known, 40)}.")
+            raise EvenhandError(
+                f"{str(path)!r} has {key!r}, which {name} does not take. {suggestion(key, known)}It takes: {listing(known, 40)}."
+            )
     lacking = [
-        n for n, p in inspect.signature(function).parameters.items() if p.default is inspect.Parameter.empty and n not in plan
+        n
+        for n, p in inspect.signature(function).parameters.items()
+        if p.default is inspect.Parameter.empty and n not in plan
     ]
     if lacking:
         raise EvenhandError(f"{str(path)!r} lacks {listing(lacking)}. Add a line for each.")

@@ -26,9 +26,13 @@ def join_population(view: Benefits, population: Table | None, elsewhere: list[st
     chosen = [nw.col(str(view.unit)).alias("unit")]
     chosen += [nw.col(b).alias(f"by_{i}") for i, b in enumerate(view.by) if b in elsewhere]
     units = _same_engine(population.lazy.select(*chosen), view.lazy)
-    twice = to_polars(units.group_by("unit").agg(nw.len().alias("n")).filter(nw.col("n") > 1).select(nw.len().alias("n")))["n"][0]
+    twice = to_polars(
+        units.group_by("unit").agg(nw.len().alias("n")).filter(nw.col("n") > 1).select(nw.len().alias("n"))
+    )["n"][0]
     if twice:
-        raise EvenhandError(f"population lists {twice:,} units more than once. Give each unit one row, so that its slice is clear.")
+        raise EvenhandError(
+            f"population lists {twice:,} units more than once. Give each unit one row, so that its slice is clear."
+        )
     return view.with_lazy(view.lazy.join(units, on="unit", how="left"))
 
 
@@ -39,7 +43,9 @@ def pad(slices: Slices, view: Benefits, population: Any) -> Slices:
     if isinstance(population, Table):
         return _pad_from_table(slices, view, population)
     if view.weight is not None:
-        raise EvenhandError("population as a number does not say what the unseen units weigh. Pass population=None with weight=.")
+        raise EvenhandError(
+            "population as a number does not say what the unseen units weigh. Pass population=None with weight=."
+        )
     if isinstance(population, Mapping):
         return _pad_to(slices, _mapped(slices, view, population))
     _refuse_padding_of_unit_properties(view, list(view.by), f"population={population!r}")
@@ -50,15 +56,21 @@ def open_population(population: Any, view_unit: str | None) -> Any:
     """What was passed as `population`, checked: None, a count, a mapping of counts, or an opened table."""
     if population is None or isinstance(population, Mapping):
         return population
-    if isinstance(population, bool) or isinstance(population, float) and population != int(population):
-        raise EvenhandError(f"population={population!r} is not a number of units. Pass a whole number, a table, or None.")
+    if isinstance(population, bool) or (isinstance(population, float) and population != int(population)):
+        raise EvenhandError(
+            f"population={population!r} is not a number of units. Pass a whole number, a table, or None."
+        )
     if isinstance(population, (int, float, np.integer)):
         if population < 1:
-            raise EvenhandError(f"population={population!r} is not a number of units. Pass how many could have received something.")
+            raise EvenhandError(
+                f"population={population!r} is not a number of units. Pass how many could have received something."
+            )
         return int(population)
     table = open_table(population, role="population")
     if view_unit is None:
-        raise EvenhandError("population is a table of units, but unit=None makes every row a unit. Name the unit column.")
+        raise EvenhandError(
+            "population is a table of units, but unit=None makes every row a unit. Name the unit column."
+        )
     problems = missing_columns(table, [("unit", view_unit)])
     if problems:
         raise all_problems([p.replace("column of the table", "column of the population table") for p in problems])
@@ -69,12 +81,20 @@ def _mapped(slices: Slices, view: Benefits, population: Mapping[Any, Any]) -> di
     sizes = {key if isinstance(key, tuple) else (key,): value for key, value in population.items()}
     if not view.by:
         raise EvenhandError("population gives a size per slice, but there are no slices. Pass one number, or name by=.")
-    wrong = [k for k, v in sizes.items() if len(k) != len(view.by) or isinstance(v, bool) or not isinstance(v, (int, np.integer)) or v < 0]
+    wrong = [
+        k
+        for k, v in sizes.items()
+        if len(k) != len(view.by) or isinstance(v, bool) or not isinstance(v, (int, np.integer)) or v < 0
+    ]
     if wrong:
-        raise EvenhandError(f"population has entries that cannot be read: {slice_words(wrong)}. Pass {{slice: whole number}}.")
+        raise EvenhandError(
+            f"population has entries that cannot be read: {slice_words(wrong)}. Pass {{slice: whole number}}."
+        )
     lacking = [label for label in slices.labels if label not in sizes]
     if lacking:
-        raise EvenhandError(f"population lacks {len(lacking):,} slices of the table: {slice_words(lacking)}. Give each slice its size.")
+        raise EvenhandError(
+            f"population lacks {len(lacking):,} slices of the table: {slice_words(lacking)}. Give each slice its size."
+        )
     return {label: int(size) for label, size in sizes.items()}
 
 
@@ -91,7 +111,9 @@ def _pad_to(slices: Slices, sizes: Mapping[Label, int]) -> Slices:
     unseen = [label for label in sizes if label not in seen]
     spectra, labels = slices.spectra, slices.labels
     if unseen:
-        spectra = Spectra.of([*(spectra[i] for i in range(len(labels))), *(Spectrum(np.zeros(0), np.zeros(0)) for _ in unseen)])
+        spectra = Spectra.of(
+            [*(spectra[i] for i in range(len(labels))), *(Spectrum(np.zeros(0), np.zeros(0)) for _ in unseen)]
+        )
         labels = (*labels, *unseen)
     zeros = np.array([sizes[label] - seen.get(label, 0) for label in labels], dtype=np.float64)
     return Slices(labels, spectra.padded(zeros), slices.broken)
@@ -99,17 +121,21 @@ def _pad_to(slices: Slices, sizes: Mapping[Label, int]) -> Slices:
 
 def _pad_from_table(slices: Slices, view: Benefits, population: Table) -> Slices:
     if view.weight is not None:
-        raise EvenhandError("population as a table does not say what the unseen units weigh. Pass population=None with weight=.")
+        raise EvenhandError(
+            "population as a table does not say what the unseen units weigh. Pass population=None with weight=."
+        )
     names = list(population.schema.names())
     held = [i for i, b in enumerate(view.by) if b in names]
-    _refuse_padding_of_unit_properties(view, [b for b in view.by if b not in names], "population is a table without that column and")
+    _refuse_padding_of_unit_properties(
+        view, [b for b in view.by if b not in names], "population is a table without that column and"
+    )
     keys = [f"by_{i}" for i in held]
     chosen = [nw.col(str(view.unit)).alias("unit"), *(nw.col(view.by[i]).alias(f"by_{i}") for i in held)]
     everyone = _same_engine(population.lazy.select(*chosen).filter(~nw.col("unit").is_null()).unique(), view.lazy)
     _refuse_outsiders(view, everyone, keys)
     if not keys:
         size = int(to_polars(everyone.select(nw.len().alias("n")))["n"][0])
-        return _pad_to(slices, {label: size for label in slices.labels or ((),)})
+        return _pad_to(slices, dict.fromkeys(slices.labels or ((),), size))
     counts = to_polars(everyone.group_by(*keys).agg(nw.len().alias("n")))
     sizes = {tuple(row[:-1]): int(row[-1]) for row in counts.select(*keys, "n").iter_rows()}
     if len(held) == len(view.by):
@@ -121,7 +147,9 @@ def _refuse_outsiders(view: Benefits, everyone: nw.LazyFrame[Any], keys: list[st
     """A unit that received something but is not in the population means that one of the two tables is wrong."""
     mine, theirs = view.lazy.collect_schema()["unit"], everyone.collect_schema()["unit"]
     if mine.is_numeric() != theirs.is_numeric():
-        raise EvenhandError(f"unit={view.unit!r} holds {mine} values in the table and {theirs} in population. Make them the same type.")
+        raise EvenhandError(
+            f"unit={view.unit!r} holds {mine} values in the table and {theirs} in population. Make them the same type."
+        )
     seen = view.lazy.select("unit", *keys).unique()
     outside = int(to_polars(seen.join(everyone, on=["unit", *keys], how="anti").select(nw.len().alias("n")))["n"][0])
     if outside and keys:  # a missing label never joins; compare those by the unit alone
@@ -154,18 +182,18 @@ def _never_varies(view: Benefits, key: str) -> bool:
         return True
     pairs = view.lazy.select("unit", key)
     some = to_polars(pairs.select("unit").head(SAMPLE).unique())["unit"].to_list()
-    if _several_labels(pairs.filter(nw.col("unit").is_in(some)), key):
+    if _several_labels(pairs.filter(nw.col("unit").is_in(some))):
         return False
-    return not _several_labels(pairs, key)
+    return not _several_labels(pairs)
 
 
-def _several_labels(pairs: nw.LazyFrame[Any], key: str) -> bool:
+def _several_labels(pairs: nw.LazyFrame[Any]) -> bool:
     distinct = pairs.unique().group_by("unit").agg(nw.len().alias("labels")).select(nw.col("labels").max())
     most = to_polars(distinct)["labels"][0]
     return most is not None and int(most) > 1
 
 
-def _same_engine(lazy: nw.LazyFrame[Any], like: nw.LazyFrame[Any]) -> nw.LazyFrame[Any]:
+def _same_engine(lazy: nw.LazyFrame[Any], like: nw.LazyFrame[Any]) -> Any:
     """The population in the engine of the table, so that the two can be joined."""
     if lazy.implementation == like.implementation:
         return lazy

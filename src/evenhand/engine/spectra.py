@@ -62,7 +62,9 @@ def _per_unit(lazy: nw.LazyFrame[Any], view: Benefits, amount: Amount) -> nw.Laz
     aggregated = [received.alias("amount")]
     if view.weight is not None:
         aggregated += [nw.col("weight").max().alias("weight"), nw.col("weight").min().alias("least_weight")]
-    if amount.name is not None:  # cast before the sum, or Polars adds int32 in int32; and after it, DuckDB answers decimals
+    if (
+        amount.name is not None
+    ):  # cast before the sum, or Polars adds int32 in int32; and after it, DuckDB answers decimals
         lazy = lazy.with_columns(nw.col(amount.column).cast(wanted).alias("amount"))
     return lazy.group_by(*view.keys, "unit").agg(*aggregated).with_columns(nw.col("amount").cast(wanted))
 
@@ -104,7 +106,9 @@ def _ordered(cells: Any, view: Benefits, broken: frozenset[Label]) -> Slices:
     if values.dtype.kind == "f":
         values = rounded(values)
     weights = cells["weight"].to_numpy() if view.weight is not None else np.ones(cells.height)
-    frame = pl.DataFrame({"slice": cells["slice"], "value": values.astype(np.float64), "weight": weights, "units": cells["units"]})
+    frame = pl.DataFrame(
+        {"slice": cells["slice"], "value": values.astype(np.float64), "weight": weights, "units": cells["units"]}
+    )
     if view.weight is not None:
         frame = frame.filter(pl.col("weight") > 0)
     if values.dtype.kind == "f" or (len(values) and values.max() > 2**53):
@@ -120,7 +124,9 @@ def _ordered(cells: Any, view: Benefits, broken: frozenset[Label]) -> Slices:
     known = set(labels)
     lost = [label for label in broken if label not in known]
     if lost:  # slices whose every amount is missing
-        spectra = Spectra.of([*(spectra[i] for i in range(len(labels))), *(Spectrum(np.zeros(0), np.zeros(0)) for _ in lost)])
+        spectra = Spectra.of(
+            [*(spectra[i] for i in range(len(labels))), *(Spectrum(np.zeros(0), np.zeros(0)) for _ in lost)]
+        )
         labels = [*labels, *lost]
     return Slices(tuple(labels), spectra, broken)
 

@@ -36,7 +36,19 @@ def readable(findings: Findings) -> tuple[list[str], list[list[str]]]:
     return [head[i] for i in kept], [[row[i] for i in kept] for row in rows]
 
 
-_STANDARD = {"metric", "group", "estimate", "low", "high", "chance", "ideal", "better", "units", "undefined_draws", "note"}
+_STANDARD = {
+    "metric",
+    "group",
+    "estimate",
+    "low",
+    "high",
+    "chance",
+    "ideal",
+    "better",
+    "units",
+    "undefined_draws",
+    "note",
+}
 
 
 def _cell(findings: Findings, name: str, row: Mapping[str, Any]) -> str:
@@ -92,7 +104,10 @@ def _exact(value: Any) -> str:
 
 
 def _json_lines(findings: Findings) -> str:
-    rows = (json.dumps({k: plain(v) for k, v in row.items()}, ensure_ascii=False, allow_nan=False) for row in findings.rows())
+    rows = (
+        json.dumps({k: plain(v) for k, v in row.items()}, ensure_ascii=False, allow_nan=False)
+        for row in findings.rows()
+    )
     return "".join(row + "\n" for row in rows)
 
 
@@ -104,8 +119,15 @@ def _markdown(findings: Findings) -> str:
     return "\n".join([f"| {' | '.join(lines[0])} |", f"| {' | '.join(lines[1])} |", *body]) + "\n"
 
 
-_LATEX = {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "↓": r"$\downarrow$",
-          "↑": r"$\uparrow$", "→": r"$\rightarrow$", **{c: "\\" + c for c in "&%$#_{}"}}
+_LATEX = {
+    "\\": r"\textbackslash{}",
+    "~": r"\textasciitilde{}",
+    "^": r"\textasciicircum{}",
+    "↓": r"$\downarrow$",
+    "↑": r"$\uparrow$",
+    "→": r"$\rightarrow$",
+    **{c: "\\" + c for c in "&%$#_{}"},
+}
 
 
 def _latex(findings: Findings) -> str:
@@ -120,12 +142,14 @@ def _latex(findings: Findings) -> str:
 def html_table(findings: Findings) -> str:
     """The readable table as HTML; every label is escaped."""
     head, rows = readable(findings)
-    cells = lambda tag, row: "".join(f"<{tag}>{html.escape(c)}</{tag}>" for c in row)  # noqa: E731
-    body = "".join(f"<tr>{cells('td', row)}</tr>" for row in rows[:MOST_ROWS])
+    body = "".join(f"<tr>{_html_cells('td', row)}</tr>" for row in rows[:MOST_ROWS])
     more = f"<p>{len(rows) - MOST_ROWS:,} more rows.</p>" if len(rows) > MOST_ROWS else ""
-    return (
-        f"<p>{html.escape(findings.question)}</p><table><thead><tr>{cells('th', head)}</tr></thead><tbody>{body}</tbody></table>{more}"
-    )
+    table = f"<table><thead><tr>{_html_cells('th', head)}</tr></thead><tbody>{body}</tbody></table>"
+    return f"<p>{html.escape(findings.question)}</p>{table}{more}"
+
+
+def _html_cells(tag: str, row: Sequence[str]) -> str:
+    return "".join(f"<{tag}>{html.escape(cell)}</{tag}>" for cell in row)
 
 
 FORMATS: dict[str, Callable[[Findings], str]] = {
@@ -185,7 +209,9 @@ def check(findings: Findings, rules: Sequence[str]) -> Checks:
     for rule in rules:
         parts = _RULE.fullmatch(rule)
         try:
-            bound = float(parts["bound"].rstrip("%")) / (100 if parts["bound"].endswith("%") else 1) if parts else math.nan
+            bound = (
+                float(parts["bound"].rstrip("%")) / (100 if parts["bound"].endswith("%") else 1) if parts else math.nan
+            )
         except ValueError:
             parts = None
         if parts is None:

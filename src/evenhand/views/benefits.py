@@ -79,7 +79,9 @@ def view_benefits(
         raise EvenhandError(f"nan_policy={nan_policy!r} is unknown. Use 'raise', 'omit' or 'propagate'.")
     names = [amount] if isinstance(amount, str) else [] if amount is None else list(amount)
     own_by = [b for b in by if b not in elsewhere]
-    _refuse_bad_names(opened, unit, names, own_by, by, weight, multiple=not isinstance(amount, str) and amount is not None)
+    _refuse_bad_names(
+        opened, unit, names, own_by, by, weight, multiple=not isinstance(amount, str) and amount is not None
+    )
     lazy = _renamed(opened, unit, names, list(by), elsewhere, weight)
     facts = _facts(lazy, names, unit, weight)
     problems = _value_problems(facts, names, unit, weight, nan_policy)
@@ -102,17 +104,34 @@ def view_benefits(
 
 
 def _refuse_bad_names(
-    opened: Table, unit: str | None, names: list[str], own_by: list[str], by: Sequence[str], weight: str | None, *, multiple: bool
+    opened: Table,
+    unit: str | None,
+    names: list[str],
+    own_by: list[str],
+    by: Sequence[str],
+    weight: str | None,
+    *,
+    multiple: bool,
 ) -> None:
     roles = [("unit", unit)] if unit is not None else []
-    roles += [("amount", a) for a in names] + [("by", b) for b in own_by] + ([("weight", weight)] if weight is not None else [])
-    problems = missing_columns(opened, roles)  # type: ignore[arg-type]
+    roles += (
+        [("amount", a) for a in names]
+        + [("by", b) for b in own_by]
+        + ([("weight", weight)] if weight is not None else [])
+    )
+    problems = missing_columns(opened, roles)
     reserved = RESERVED | ({"amount"} if multiple else set())
     problems += [
-        f"by={b!r} is also a column of every result. Rename that column of the table first." for b in by if b in reserved
+        f"by={b!r} is also a column of every result. Rename that column of the table first."
+        for b in by
+        if b in reserved
     ]
-    problems += [f"by names {b!r} twice. Name each column once." for b in sorted({b for b in by if list(by).count(b) > 1})]
-    problems += [f"amount names {a!r} twice. Name each column once." for a in sorted({a for a in names if names.count(a) > 1})]
+    problems += [
+        f"by names {b!r} twice. Name each column once." for b in sorted({b for b in by if list(by).count(b) > 1})
+    ]
+    problems += [
+        f"amount names {a!r} twice. Name each column once." for a in sorted({a for a in names if names.count(a) > 1})
+    ]
     problems += [f"unit={unit!r} is also named in by. A unit cannot be its own slice." for b in by if b == unit]
     if multiple and not names:
         problems.append("amount is an empty list. Name at least one column, or pass None to count rows.")
@@ -160,7 +179,9 @@ def _facts(lazy: nw.LazyFrame[Any], names: list[str], unit: str | None, weight: 
     """One pass that counts rows, nulls, NaN, infinities and negatives, and adds up in float64."""
     schema = lazy.collect_schema()
     asked = [nw.len().alias("rows")]
-    numbers = [(f"amount_{i}", str(i)) for i in range(len(names))] + ([("weight", "weight")] if weight is not None else [])
+    numbers = [(f"amount_{i}", str(i)) for i in range(len(names))] + (
+        [("weight", "weight")] if weight is not None else []
+    )
     for column, tag in numbers:
         col, floats = nw.col(column), schema[column].is_float()
         missing = (col.is_null() | col.is_nan()) if floats else col.is_null()
@@ -194,7 +215,9 @@ def _value_problems(
         problems.append(
             f"unit={unit!r} is missing in {int(facts['unit_null']):,} rows. Remove them, or pass nan_policy='omit'."
         )
-    if weight is not None and (facts["missing_weight"] or facts["negative_weight"] or facts["max_weight"] == float("inf")):
+    if weight is not None and (
+        facts["missing_weight"] or facts["negative_weight"] or facts["max_weight"] == float("inf")
+    ):
         problems.append(f"weight={weight!r} holds missing, negative or infinite values. Pass weights of zero or more.")
     return problems
 

@@ -48,7 +48,9 @@ def open_table(table: Any, *, role: str = "table") -> Table:
     names = list(frame.columns)
     twice = sorted({str(n) for n in names if names.count(n) > 1})
     if twice or not all(isinstance(n, str) for n in names):
-        raise EvenhandError(f"{role} has columns named {listing(twice or names)}. Give every column one name of its own, as text.")
+        raise EvenhandError(
+            f"{role} has columns named {listing(twice or names)}. Give every column one name of its own, as text."
+        )
     name = frame.implementation.name.lower()
     return Table(frame.lazy(), name if name in EAGER else "pyarrow", f"a {name} table")
 
@@ -70,7 +72,9 @@ def _matches(pattern: str, role: str) -> list[str]:
     if Path(pattern).is_dir():
         inside = [p for p in sorted(glob.glob(str(Path(pattern) / "*"))) if _kind(p, strict=False)]
         if not inside:
-            raise EvenhandError(f"{role}={pattern!r} is a folder without Parquet, CSV or JSON lines files. Name the files.")
+            raise EvenhandError(
+                f"{role}={pattern!r} is a folder without Parquet, CSV or JSON lines files. Name the files."
+            )
         return inside
     found = [p for p in sorted(glob.glob(pattern, recursive=True)) if Path(p).is_file()]
     if not found:
@@ -86,7 +90,14 @@ def _siblings(path: str) -> Iterable[Path]:
     return list(parent.iterdir())[:1000] if parent.is_dir() else []
 
 
-_SUFFIXES = {".parquet": "parquet", ".pq": "parquet", ".csv": "csv", ".tsv": "tsv", ".jsonl": "jsonl", ".ndjson": "jsonl"}
+_SUFFIXES = {
+    ".parquet": "parquet",
+    ".pq": "parquet",
+    ".csv": "csv",
+    ".tsv": "tsv",
+    ".jsonl": "jsonl",
+    ".ndjson": "jsonl",
+}
 
 
 def _kind(path: str, *, strict: bool = True) -> str:
@@ -95,7 +106,9 @@ def _kind(path: str, *, strict: bool = True) -> str:
         suffixes = suffixes[:-1]
     kind = _SUFFIXES.get(suffixes[-1].lower(), "") if suffixes else ""
     if not kind and strict:
-        raise EvenhandError(f"{path!r} has an ending that is not known. Pass .parquet, .csv, .tsv or .jsonl (also .gz).")
+        raise EvenhandError(
+            f"{path!r} has an ending that is not known. Pass .parquet, .csv, .tsv or .jsonl (also .gz)."
+        )
     return kind
 
 
@@ -112,7 +125,9 @@ def _look_inside(path: str, kind: str) -> None:
                 handle.seek(max(0, size - 4))
                 whole = start == b"PAR1" and handle.read(4) == b"PAR1" and size >= 12
             if not whole:
-                raise EvenhandError(f"{path!r} is not a whole Parquet file. Write it again, or check that its copy finished.")
+                raise EvenhandError(
+                    f"{path!r} is not a whole Parquet file. Write it again, or check that its copy finished."
+                )
     except (OSError, EOFError) as error:
         raise EvenhandError(f"{path!r} cannot be read ({error}). Check the file and its permissions.") from error
     if not start:
@@ -143,7 +158,7 @@ class engine_errors:  # noqa: N801
     def __enter__(self) -> None:
         return None
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: Any) -> None:
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
         if error is None or isinstance(error, (EvenhandError, KeyboardInterrupt, SystemExit, MemoryError)):
             return
         module = type(error).__module__.split(".")[0]
@@ -151,7 +166,9 @@ class engine_errors:  # noqa: N801
             error, (OSError, UnicodeError)
         ):
             said = next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)
-            raise EvenhandError(f"{self.role} cannot be read: {said[:300]}. Check the file or table it comes from.") from error
+            raise EvenhandError(
+                f"{self.role} cannot be read: {said[:300]}. Check the file or table it comes from."
+            ) from error
 
 
 def missing_columns(table: Table, roles: Sequence[tuple[str, str]]) -> list[str]:
@@ -192,7 +209,12 @@ def open_with_duckdb(files: Sequence[str]) -> Any:
     kinds = {_kind(path) for path in paths}
     for path in paths:
         _look_inside(path, _kind(path))
-    readers = {"parquet": duckdb.read_parquet, "csv": duckdb.read_csv, "tsv": duckdb.read_csv, "jsonl": duckdb.read_json}
+    readers = {
+        "parquet": duckdb.read_parquet,
+        "csv": duckdb.read_csv,
+        "tsv": duckdb.read_csv,
+        "jsonl": duckdb.read_json,
+    }
     if len(kinds) > 1:
         raise EvenhandError(f"table mixes files of the kinds {listing(sorted(kinds))}. Pass files of one kind.")
     with engine_errors():
