@@ -14,7 +14,9 @@ import pytest
 
 from evenhand import EvenhandError, UndefinedWarning
 
-CASES: list[dict[str, Any]] = json.loads((Path(__file__).parent / "golden" / "cases.json").read_text(encoding="utf-8"))["cases"]
+CASES: list[dict[str, Any]] = json.loads((Path(__file__).parent / "golden" / "cases.json").read_text(encoding="utf-8"))[
+    "cases"
+]
 
 
 def cases(functions: Iterable[str]) -> pytest.MarkDecorator:

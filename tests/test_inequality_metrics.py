@@ -1,4 +1,4 @@
-"""Every inequality metric against its slow definition, the worked cases, weights against replication, errors against derivatives."""
+"""Inequality metrics against their slow definitions, the worked cases and, for errors, numerical derivatives."""
 
 from __future__ import annotations
 
@@ -8,19 +8,21 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from golden_cases import cases, holds, plain
 from hypothesis import assume, example, given
 from hypothesis import strategies as st
-from oracles import inequality as oracle
 
 from evenhand import EvenhandError, UndefinedWarning, metrics
 from evenhand.cards import REGISTRY, ask
 from evenhand.metrics.inequality import standard_error
 from evenhand.tallies.spectrum import BLOCK, Spectrum
+from golden_cases import cases, holds, plain
+from oracles import inequality as oracle
 
 counts = st.lists(st.integers(0, 50), min_size=1, max_size=25).filter(any)
 large = st.lists(st.integers(0, 2**40), min_size=1, max_size=12).filter(any)
-continuous = st.lists(st.floats(0, 1e9, allow_subnormal=False).map(lambda v: round(v, 6)), min_size=1, max_size=20).filter(any)
+continuous = st.lists(
+    st.floats(0, 1e9, allow_subnormal=False).map(lambda v: round(v, 6)), min_size=1, max_size=20
+).filter(any)
 amounts = counts | large | continuous
 shares = st.builds(Fraction, st.integers(1, 39), st.just(40)) | st.builds(Fraction, st.integers(1, 99), st.just(100))
 
@@ -101,11 +103,17 @@ def test_generalized_entropy_equals_its_definition_for_every_alpha(x, alpha):
     assert metrics.generalized_entropy(x, alpha=alpha) == pytest.approx(expected, rel=1e-8, abs=1e-11)
 
 
-@given(st.lists(st.tuples(st.integers(0, 30), st.integers(1, 64)), min_size=1, max_size=12).filter(lambda z: any(a for a, _ in z)))
+@given(
+    st.lists(st.tuples(st.integers(0, 30), st.integers(1, 64)), min_size=1, max_size=12).filter(
+        lambda z: any(a for a, _ in z)
+    )
+)
 def test_weighted_welfare_indices_equal_their_weighted_definitions(pairs):
     x, w = [a for a, _ in pairs], [b / 16 for _, b in pairs]
     for epsilon in (0.5, 1, 2):
-        assert metrics.atkinson(x, epsilon=epsilon, weights=w) == pytest.approx(oracle.atkinson(x, epsilon, w), abs=1e-11)
+        assert metrics.atkinson(x, epsilon=epsilon, weights=w) == pytest.approx(
+            oracle.atkinson(x, epsilon, w), abs=1e-11
+        )
     for alpha in (0, 1, 2):
         assert metrics.generalized_entropy(x, alpha=alpha, weights=w) == pytest.approx(
             oracle.generalized_entropy(x, alpha, w), rel=1e-9, abs=1e-11
@@ -120,7 +128,9 @@ def test_theil_is_generalized_entropy_at_one(x):
 @given(amounts)
 def test_corrected_gini_is_the_mean_over_distinct_pairs(x):
     assume(len(x) > 1)
-    assert metrics.gini(x, corrected=True) == pytest.approx(float(oracle.gini_over_distinct_pairs(x)), rel=1e-9, abs=1e-12)
+    assert metrics.gini(x, corrected=True) == pytest.approx(
+        float(oracle.gini_over_distinct_pairs(x)), rel=1e-9, abs=1e-12
+    )
 
 
 @given(amounts)
@@ -135,7 +145,9 @@ def test_gini_is_one_minus_twice_the_area_under_the_lorenz_curve(x):
 def test_herfindahl_equals_its_definition(x):
     assert metrics.herfindahl(x) == pytest.approx(float(oracle.herfindahl(x)), rel=1e-9)
     assume(len(x) > 1)
-    assert metrics.herfindahl(x, normalized=True) == pytest.approx(float(oracle.herfindahl(x, normalized=True)), abs=1e-11)
+    assert metrics.herfindahl(x, normalized=True) == pytest.approx(
+        float(oracle.herfindahl(x, normalized=True)), abs=1e-11
+    )
 
 
 @given(amounts, shares)
@@ -251,7 +263,9 @@ def test_a_missing_amount_is_refused_left_out_or_carried_on_as_asked(name):
 
 
 @pytest.mark.parametrize("name", EVERY)
-@pytest.mark.parametrize("x", [[-1, 2], [1.0, -1e-9], [math.inf, 1], [-math.inf], [[1, 2], [3, 4]], ["a"], "ab", 5, [1, object()]])
+@pytest.mark.parametrize(
+    "x", [[-1, 2], [1.0, -1e-9], [math.inf, 1], [-math.inf], [[1, 2], [3, 4]], ["a"], "ab", 5, [1, object()]]
+)
 def test_amounts_that_are_no_amounts_are_refused(name, x):
     with pytest.raises(EvenhandError):
         REGISTRY[name](x)
@@ -326,10 +340,24 @@ def test_generalized_entropy_runs_smoothly_through_its_special_alphas(x, special
 @pytest.mark.parametrize("scale", [1e-300, 1e-12, 1.0, 1e12, 1e290])
 def test_metrics_keep_their_digits_at_extreme_scales(scale):
     x = [1, 2, 3, 4, 10]
-    for text in ("gini", "atkinson", "atkinson(epsilon=1)", "atkinson(epsilon=2)", "theil", "generalized_entropy(alpha=2)", "hoover",
-                 "herfindahl", "top_share(p=0.1)", "equal_share", "palma", "percentile_ratio"):
+    for text in (
+        "gini",
+        "atkinson",
+        "atkinson(epsilon=1)",
+        "atkinson(epsilon=2)",
+        "theil",
+        "generalized_entropy(alpha=2)",
+        "hoover",
+        "herfindahl",
+        "top_share(p=0.1)",
+        "equal_share",
+        "palma",
+        "percentile_ratio",
+    ):
         found = ask(text)
-        assert found.metric([v * scale for v in x], **found.params) == pytest.approx(found.metric(x, **found.params), rel=1e-12)
+        assert found.metric([v * scale for v in x], **found.params) == pytest.approx(
+            found.metric(x, **found.params), rel=1e-12
+        )
 
 
 def test_amounts_beyond_int32_and_beyond_2_to_the_53_are_summed_without_wrapping():
@@ -339,7 +367,9 @@ def test_amounts_beyond_int32_and_beyond_2_to_the_53_are_summed_without_wrapping
     assert metrics.mean(np.array([200, 200, 200], dtype=np.uint8)) == 200
 
 
-@pytest.mark.parametrize("kind", [list, tuple, np.array, lambda x: np.array(x, dtype=np.float32), lambda x: np.array(x, dtype=bool)])
+@pytest.mark.parametrize(
+    "kind", [list, tuple, np.array, lambda x: np.array(x, dtype=np.float32), lambda x: np.array(x, dtype=bool)]
+)
 def test_any_kind_of_sequence_will_do(kind):
     assert metrics.gini(kind([0, 0, 0, 1])) == 0.75
 
@@ -349,7 +379,11 @@ def test_dataframe_columns_are_taken_as_they_are():
     import polars as pl
     import pyarrow as pa
 
-    for column in (pl.Series([0, 0, 0, 10]), pd.Series([0, 0, 0, 10], index=[7, 3, 5, 1]), pa.chunked_array([[0, 0], [0, 10]])):
+    for column in (
+        pl.Series([0, 0, 0, 10]),
+        pd.Series([0, 0, 0, 10], index=[7, 3, 5, 1]),
+        pa.chunked_array([[0, 0], [0, 10]]),
+    ):
         assert metrics.gini(column) == 0.75
     with pytest.raises(EvenhandError, match="NaN"):
         metrics.gini(pl.Series([0, None, 10]))
@@ -371,7 +405,11 @@ def test_a_plain_call_gives_a_plain_float():
 def test_spectra_larger_than_a_block_give_the_same_numbers(ties):
     rng = np.random.default_rng(3)
     n = 2 * BLOCK + 17
-    x = {"none": rng.random(n), "some": np.round(rng.random(n), 5), "zeros": np.where(rng.random(n) < 0.6, 0, rng.random(n))}[ties]
+    x = {
+        "none": rng.random(n),
+        "some": np.round(rng.random(n), 5),
+        "zeros": np.where(rng.random(n) < 0.6, 0, rng.random(n)),
+    }[ties]
     ordered = np.sort(x)
     ranks = np.arange(1, n + 1)
     assert metrics.gini(x) == pytest.approx(((2 * ranks - n - 1) * ordered).sum() / (n * ordered.sum()), rel=1e-11)
@@ -396,19 +434,43 @@ def test_top_share_se_equals_its_definition(x, p):
     assert metrics.top_share_se(x, float(p)) == pytest.approx(oracle.top_share_se(x, p), rel=1e-9, abs=1e-11)
 
 
-@given(st.lists(st.tuples(st.integers(0, 30), st.integers(1, 4)), min_size=2, max_size=10).filter(lambda z: any(a for a, _ in z)))
+@given(
+    st.lists(st.tuples(st.integers(0, 30), st.integers(1, 4)), min_size=2, max_size=10).filter(
+        lambda z: any(a for a, _ in z)
+    )
+)
 def test_a_weight_shared_by_all_leaves_the_error_alone(pairs):
     x = [a for a, _ in pairs]
     assert metrics.gini_se(x, weights=[3.5] * len(x)) == pytest.approx(metrics.gini_se(x), rel=1e-9, abs=1e-12)
-    assert metrics.top_share_se(x, 0.3, weights=[3.5] * len(x)) == pytest.approx(metrics.top_share_se(x, 0.3), rel=1e-9, abs=1e-12)
+    assert metrics.top_share_se(x, 0.3, weights=[3.5] * len(x)) == pytest.approx(
+        metrics.top_share_se(x, 0.3), rel=1e-9, abs=1e-12
+    )
 
 
 LINEARISED = [
-    "gini", "gini(corrected=True)", "atkinson(epsilon=0.5)", "atkinson(epsilon=1)", "atkinson(epsilon=3)", "generalized_entropy(alpha=-1)",
-    "generalized_entropy(alpha=0)", "generalized_entropy(alpha=0.5)", "generalized_entropy(alpha=2)", "theil", "hoover", "herfindahl",
-    "herfindahl(normalized=True)", "mean", "top_share(p=0.1)", "bottom_share(p=0.3)", "share_ratio", "palma", "equal_share",
-    "equal_share(inverted=True)", "equivalent_to_top(p=0.1)", "equivalent_to_top(p=0.1, inverted=True)",
-]  # fmt: skip
+    "gini",
+    "gini(corrected=True)",
+    "atkinson(epsilon=0.5)",
+    "atkinson(epsilon=1)",
+    "atkinson(epsilon=3)",
+    "generalized_entropy(alpha=-1)",
+    "generalized_entropy(alpha=0)",
+    "generalized_entropy(alpha=0.5)",
+    "generalized_entropy(alpha=2)",
+    "theil",
+    "hoover",
+    "herfindahl",
+    "herfindahl(normalized=True)",
+    "mean",
+    "top_share(p=0.1)",
+    "bottom_share(p=0.3)",
+    "share_ratio",
+    "palma",
+    "equal_share",
+    "equal_share(inverted=True)",
+    "equivalent_to_top(p=0.1)",
+    "equivalent_to_top(p=0.1, inverted=True)",
+]
 
 
 def test_every_registered_linearisation_is_held_against_a_derivative():
@@ -447,7 +509,9 @@ def jackknife(found, x):
     return math.sqrt((len(x) - 1) / len(x) * ((without - without.mean()) ** 2).sum())
 
 
-@pytest.mark.parametrize("text", [t for t in LINEARISED if "share" not in t and t not in ("palma", "equivalent_to_top(p=0.1)")])
+@pytest.mark.parametrize(
+    "text", [t for t in LINEARISED if "share" not in t and t not in ("palma", "equivalent_to_top(p=0.1)")]
+)
 def test_the_linearised_error_agrees_with_the_jackknife(text):
     x = np.random.default_rng(5).lognormal(0, 0.7, 400)
     found = ask(text)
@@ -470,7 +534,12 @@ def test_a_batch_of_influences_equals_a_loop(text):
     for i, drawn in enumerate(draws.counts):
         one = Spectrum(draws.values, drawn)
         held = drawn > 0
-        np.testing.assert_allclose(np.broadcast_to(batch, draws.counts.shape)[i][held], found.linearised(one, found.on(one))[held], rtol=1e-9, atol=1e-12)
+        np.testing.assert_allclose(
+            np.broadcast_to(batch, draws.counts.shape)[i][held],
+            found.linearised(one, found.on(one))[held],
+            rtol=1e-9,
+            atol=1e-12,
+        )
 
 
 def test_equal_amounts_have_no_error():

@@ -1,12 +1,13 @@
-"""The inequality metrics as the formula book defines them (F1), slowly and in exact fractions wherever there is no root or log.
+"""The inequality metrics as the formula book defines them, slowly and in exact fractions where there is no root or log.
 
 Nothing is sorted before it must be, nothing is collapsed, nothing is shared with the product. `x` are amounts, one per
-unit; `w` weights, one per unit (default: everybody counts once). A share `p` is best given as a `Fraction`: 55/100 of 100
-units are 55 units, while the float 0.55 is a little more. `None` stands for undefined.
+unit; `w` weights, one per unit (default: everybody counts once). A share `p` is best given as a `Fraction`: 55/100 of
+100 units are 55 units, while the float 0.55 is a little more. `None` stands for undefined.
 """
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Sequence
 from fractions import Fraction
@@ -45,7 +46,7 @@ def gini_area(x: Amounts) -> Fraction | None:
     corners = lorenz_corners(x)
     if corners is None:
         return None
-    area = sum((p1 - p0) * (s0 + s1) / 2 for (p0, s0), (p1, s1) in zip(corners, corners[1:], strict=False))
+    area = sum((p1 - p0) * (s0 + s1) / 2 for (p0, s0), (p1, s1) in itertools.pairwise(corners))
     return 1 - 2 * area
 
 
@@ -131,7 +132,7 @@ def lorenz(x: Amounts, p: Fraction, w: Amounts | None = None) -> Fraction | None
     corners = lorenz_corners(x, w)
     if corners is None:
         return None
-    for (p0, s0), (p1, s1) in zip(corners, corners[1:], strict=False):
+    for (p0, s0), (p1, s1) in itertools.pairwise(corners):
         if p <= p1:
             return s0 + (s1 - s0) * (p - p0) / (p1 - p0)
     raise AssertionError(p)
@@ -142,7 +143,7 @@ def holders_of(x: Amounts, share: Fraction, w: Amounts | None = None) -> Fractio
     corners = lorenz_corners(x, w)
     if corners is None:
         return None
-    for (p0, s0), (p1, s1) in zip(corners, corners[1:], strict=False):
+    for (p0, s0), (p1, s1) in itertools.pairwise(corners):
         if s0 < share <= s1:
             return p0 + (p1 - p0) * (share - s0) / (s1 - s0)
     raise AssertionError(share)
@@ -199,6 +200,6 @@ def top_share_se(x: Amounts, p: Fraction) -> float:
 
 
 def gini_of_poisson(rate: float, cells: int = 400) -> float:
-    """Half the mean absolute difference of two independent Poisson counts, over their mean, by summing over all pairs."""
+    """Half the mean absolute difference of two Poisson counts, over their mean: the sum over all pairs."""
     chance = [math.exp(-rate + k * math.log(rate) - math.lgamma(k + 1)) for k in range(cells)]
     return math.fsum(p * q * abs(i - j) for i, p in enumerate(chance) for j, q in enumerate(chance)) / (2 * rate)
