@@ -8,6 +8,7 @@ from __future__ import annotations
 import importlib
 import io
 import pkgutil
+import textwrap
 from pathlib import Path
 from typing import Any
 
@@ -52,7 +53,8 @@ def draw(findings: Findings, kind: str | None = None) -> Any:
     panels = [_sized(panel) for panel in drawn.panels]
     together = {"color": "independent", "shape": "independent"}
     whole = panels[0] if len(panels) == 1 else alt.concat(*panels, columns=COLUMNS).resolve_scale(**together)
-    title = alt.TitleParams(chosen.title, **({"subtitle": drawn.note} if drawn.note else {}))
+    lines = [line for part in drawn.note.splitlines() for line in textwrap.wrap(part, WIDTH // 7)]
+    title = alt.TitleParams(chosen.title, **({"subtitle": lines} if lines else {}))
     return whole.properties(title=title).configure(**theme(LIGHT))
 
 

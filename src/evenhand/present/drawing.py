@@ -27,7 +27,7 @@ import altair as alt
 from evenhand.cards import REGISTRY, Card, parse_call
 from evenhand.errors import EvenhandError, listing
 from evenhand.findings import Findings, label
-from evenhand.present.text import REASONS, number, percent
+from evenhand.present.text import REASONS, number, percent, short_percent
 from evenhand.present.theme import MOST_SERIES
 
 MOST_POINTS = 4000
@@ -183,16 +183,21 @@ def card_of(metric: str) -> Card | None:
 
 
 def metric_title(metric: str) -> str:
-    """A metric string as a heading: `top_share(p=0.01)` is "Share of the top (p=0.01)".
+    """A metric string as a heading: parameters as people say them.
 
-    >>> metric_title("pooled_gap")
-    'Pooled gap'
+    >>> metric_title("top_share(p=0.01)"), metric_title("atkinson(epsilon=0.5)"), metric_title("pooled_gap")
+    ('Share of the top 1%', 'Atkinson index (epsilon 0.5)', 'Pooled gap')
     """
     card = card_of(metric)
     if card is None:
         return metric.replace("_", " ").strip().capitalize()
-    rest = metric[len(card.name) :].strip()
-    return f"{card.title} {rest}".strip()
+    called, _, cutoff = metric.partition("@")
+    _, args, named = parse_call(called, role="metrics")
+    params = dict(zip(REGISTRY[card.name].parameters, args, strict=False)) | named
+    point = params.pop("p", None)
+    title = f"{card.title} {short_percent(point)}" if isinstance(point, float) else card.title
+    said = [f"{name} {value}" for name, value in params.items()]
+    return " ".join([title, *([f"({', '.join(said)})"] if said else []), *([f"at {cutoff}"] if cutoff else [])])
 
 
 def is_share(metric: str) -> bool:
@@ -217,21 +222,24 @@ def reason_text(note: str | None) -> str:
     return f"undefined: {REASONS.get(code, code)}" if code else "undefined"
 
 
-SHARE = "~%"
-"""d3 format of axes in percent."""
+SHARE = ".3~p"
+"""d3 format of axes in percent, down to millionths."""
 
-PLAIN = "~s"
-"""d3 format of axes with amounts."""
+PLAIN = "~g"
+"""d3 format of axes with plain numbers."""
+
+AMOUNT = "~s"
+"""d3 format of axes with amounts that may be large: 10k, 2M."""
 
 
 def share_x(name: str, title: str, **more: Any) -> Any:
     """A horizontal axis from 0 to 100%."""
-    return alt.X(f"{name}:Q", title=title, scale=alt.Scale(domain=[0, 1]), axis=alt.Axis(format=SHARE), **more)
+    return alt.X(f"{name}:Q", title=title, scale=alt.Scale(domain=[0, 1]), axis=alt.Axis(format=SHARE, tickCount=5), **more)
 
 
 def share_y(name: str, title: str, **more: Any) -> Any:
     """A vertical axis from 0 to 100%."""
-    return alt.Y(f"{name}:Q", title=title, scale=alt.Scale(domain=[0, 1]), axis=alt.Axis(format=SHARE), **more)
+    return alt.Y(f"{name}:Q", title=title, scale=alt.Scale(domain=[0, 1]), axis=alt.Axis(format=SHARE, tickCount=5), **more)
 
 
 def series_colour(names: Sequence[str], title: str | None = None, *, legend: bool = True) -> Any:

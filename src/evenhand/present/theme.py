@@ -1,7 +1,7 @@
 """One look for every chart and page: colours, fonts, and the styles that marks may name.
 
-`reference` is the line of equality or an ideal, `chance` what no bias at all would give, `range` an interval, `value` a
-number beside a mark, `aside` small print inside a chart, `gap` the area between two curves, `crowd` the many lines
+`reference` is a line of equality, `ideal` a tick at the best value, `chance` what no bias would give, `range` an
+interval, `value` a number beside a mark, `aside` small print inside a chart, `gap` the area between two curves, `crowd` the many lines
 behind the few that matter.
 """
 
@@ -47,7 +47,7 @@ FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Helvetica Neue', 'DejaVu 
 def theme(colours: Colours) -> dict[str, Any]:
     """The Vega-Lite configuration of a surface."""
     ink, muted, first = colours.ink, colours.muted, colours.series[0]
-    text = {"font": FONT, "fill": ink, "fontSize": 12}
+    text = {"font": FONT, "color": ink, "fontSize": 12}
     return {
         "background": "transparent" if colours is PAGE else colours.paper,
         "font": FONT,
@@ -67,13 +67,14 @@ def theme(colours: Colours) -> dict[str, Any]:
         "point": {"size": 70, "filled": True, "opacity": 1},
         "text": text,
         "style": {
-            "reference": {"stroke": muted, "strokeDash": [5, 4], "strokeWidth": 1.4, "fill": None},
-            "chance": {"stroke": ink, "fill": colours.paper, "strokeWidth": 1.6, "shape": "diamond", "size": 60},
+            "reference": {"color": muted, "strokeDash": [5, 4], "strokeWidth": 1.4},
+            "ideal": {"color": muted, "opacity": 0.9},
+            "chance": {"color": ink, "filled": False, "strokeWidth": 1.6, "shape": "diamond", "size": 55},
             "range": {"strokeWidth": 3, "opacity": 0.55},
             "value": text,
-            "aside": {**text, "fill": muted, "fontSize": 11.5},
-            "gap": {"fill": first, "opacity": 0.12, "stroke": None},
-            "crowd": {"stroke": muted, "strokeWidth": 1, "opacity": 0.35},
+            "aside": {**text, "color": muted, "fontSize": 11.5},
+            "gap": {"color": first, "opacity": 0.12},
+            "crowd": {"color": muted, "strokeWidth": 1, "opacity": 0.4},
         },
     }  # fmt: skip
 
