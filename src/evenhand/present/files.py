@@ -48,7 +48,12 @@ def _unnamed(target: Path) -> Iterator[tuple[IO[bytes], Callable[[], Path]]]:
 
         def link() -> Path:
             hidden.unlink(missing_ok=True)
-            os.link(f"/proc/self/fd/{handle.fileno()}", hidden, follow_symlinks=True)
+            # With a folder's descriptor Python calls linkat, which follows the link in /proc; plain link does not.
+            folder = os.open(target.parent, os.O_RDONLY)
+            try:
+                os.link(f"/proc/self/fd/{handle.fileno()}", hidden.name, dst_dir_fd=folder, follow_symlinks=True)
+            finally:
+                os.close(folder)
             return hidden
 
         yield handle, link
