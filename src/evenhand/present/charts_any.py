@@ -23,6 +23,7 @@ from evenhand.present.drawing import (
     drawable,
     ends,
     is_share,
+    long_table,
     metric_title,
     reason_text,
     records,
@@ -66,7 +67,7 @@ def intervals(findings: Findings) -> Picture:
     for dot in dots:
         families.setdefault(_family(dot.metric), []).append(dot)
     panels = tuple(_family_panel(family[0], inside) for family, inside in families.items())
-    return Picture(panels, _table(findings, labels), _in_words(findings, dots), _note(dots))
+    return Picture(panels, long_table(findings), _in_words(findings, dots), _note(dots))
 
 
 MOST_NAMED = 20
@@ -202,7 +203,7 @@ def _scale(dots: Sequence[_Dot], *, turned: bool) -> Any:
     low, high = min(values), max(values)
     if turned and low > 0:
         return alt.Scale(type="log", nice=True)
-    if 0 <= low and high <= 1 and (high - low > NARROW or len(dots) == 1):
+    if low >= 0 and high <= 1 and (high - low > NARROW or len(dots) == 1):
         return alt.Scale(domain=[0, 1])
     return alt.Scale(zero=False, nice=True, padding=12)
 
@@ -231,14 +232,6 @@ def _tips() -> list[Any]:
         alt.Tooltip("high:Q", title="high", format=".4~g"),
         alt.Tooltip("chance:Q", title="chance alone", format=".4~g"),
     ]
-
-
-def _table(findings: Findings, labels: Sequence[str]) -> dict[str, list[Any]]:
-    shown = {"slice": labels} if any(labels) else {}
-    names = ("estimate", "low", "high", "chance", "ideal")
-    numbers = {n: [drawable(v) for v in findings.columns[n]] for n in names}
-    kept = {n: c for n, c in numbers.items() if n == "estimate" or any(v is not None for v in c)}
-    return {**{k: list(v) for k, v in shown.items()}, "metric": list(findings.columns["metric"]), **kept}
 
 
 def _in_words(findings: Findings, dots: Sequence[_Dot]) -> str:

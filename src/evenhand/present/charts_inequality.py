@@ -56,7 +56,10 @@ def lorenz_log(findings: Findings) -> Picture:
     y = alt.Y("y:Q", title=title, scale=scale, axis=alt.Axis(values=ticks, format=SHARE))
     note = f"The axis is logarithmic above {short_percent(LINEAR_BELOW)} and linear below it."
     return _lorenz_picture(
-        findings, found, [*_lines(findings, found, y), *_equality(below=True)], " ".join(filter(None, [note, _crowd_note(found)]))
+        findings,
+        found,
+        [*_lines(findings, found, y), *_equality(below=True)],
+        " ".join(filter(None, [note, _crowd_note(found)])),
     )
 
 
@@ -64,8 +67,9 @@ def _lorenz_picture(findings: Findings, found: Sequence[Curve], layers: Sequence
     least = found[-1]
     who = f" of {least.name}" if least.name else ""
     says = (
-        f"On the least equal curve{who}, " if len(found) > 1 else "On this curve, "
-    ) + f"the bottom half of {_units(findings)} hold {percent(least.at(0.5))} and the top 1% hold {percent(1 - least.at(0.99))}."
+        (f"On the least equal curve{who}, " if len(found) > 1 else "On this curve, ")
+        + f"the bottom half of {_units(findings)} hold {percent(least.at(0.5))} and the top 1% hold {percent(1 - least.at(0.99))}."
+    )
     table: dict[str, list[Any]] = {slices_in_words(findings): [c.name for c in found]} if findings.slices else {}
     for p in READ_AT:
         table[f"held by the bottom {100 * p:g}%"] = [percent(c.at(p)) for c in found]
@@ -132,9 +136,7 @@ def _amount(findings: Findings) -> str:
     return word(findings, "amount", "amounts").replace("_", " ")
 
 
-@chart(
-    "lorenz_annotated", audits=("inequality",), title="How to read a Lorenz curve", unless=_no_curve, reported=False
-)
+@chart("lorenz_annotated", audits=("inequality",), title="How to read a Lorenz curve", unless=_no_curve, reported=False)
 def lorenz_annotated(findings: Findings) -> Picture:
     """Figure 6: the areas and lengths from which the metrics are read. With several slices, the least equal one."""
     curve = curves(findings)[-1].thinned(MOST_POINTS // 2)
@@ -167,8 +169,11 @@ def lorenz_annotated(findings: Findings) -> Picture:
         letters.mark_text(style="value", fontSize=15, fontWeight=600).encode(x="x:Q", y="y:Q", text="text:N"),
     ]
     table = {"letter": list(words), "meaning": list(words.values())}
-    note = "\n".join([*([f"The curve of {curve.name}."] if curve.name else []), *(f"{k}: {v}" for k, v in words.items())])
-    return Picture((Panel(alt.layer(*layers), height=SIDE, square=True),), table, f"Letters mark what can be read off: {words['d']}; {words['f']}.", note)
+    note = "\n".join(
+        [*([f"The curve of {curve.name}."] if curve.name else []), *(f"{k}: {v}" for k, v in words.items())]
+    )
+    says = f"Letters mark what can be read off: {words['d']}; {words['f']}."
+    return Picture((Panel(alt.layer(*layers), height=SIDE, square=True),), table, says, note)
 
 
 def _letter_places(curve: Curve, half: float, matched: float, top: float) -> list[tuple[float, float]]:

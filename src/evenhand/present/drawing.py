@@ -150,6 +150,14 @@ def row_labels(findings: Findings) -> list[str]:
     return [", ".join(part for part in (where, "" if group is None else str(group)) if part) for where, group in pairs]
 
 
+def long_table(findings: Findings, *metrics: str) -> dict[str, list[Any]]:
+    """The rows behind a chart (of these metrics, or all): columns without any content are left out."""
+    rows = [row for row in findings.rows() if not metrics or row["metric"] in metrics]
+    names = [*findings.slices, "metric", "group", "estimate", "low", "high", "chance", "ideal"]
+    columns = {name: [drawable(row[name]) for row in rows] for name in names}
+    return {n: c for n, c in columns.items() if n in ("metric", "estimate") or any(v is not None for v in c)}
+
+
 def slices_in_words(findings: Findings) -> str:
     """What the slices are called, for axis titles and legends."""
     return ", ".join(findings.slices)
@@ -234,12 +242,16 @@ AMOUNT = "~s"
 
 def share_x(name: str, title: str, **more: Any) -> Any:
     """A horizontal axis from 0 to 100%."""
-    return alt.X(f"{name}:Q", title=title, scale=alt.Scale(domain=[0, 1]), axis=alt.Axis(format=SHARE, tickCount=5), **more)
+    return alt.X(
+        f"{name}:Q", title=title, scale=alt.Scale(domain=[0, 1]), axis=alt.Axis(format=SHARE, tickCount=5), **more
+    )
 
 
 def share_y(name: str, title: str, **more: Any) -> Any:
     """A vertical axis from 0 to 100%."""
-    return alt.Y(f"{name}:Q", title=title, scale=alt.Scale(domain=[0, 1]), axis=alt.Axis(format=SHARE, tickCount=5), **more)
+    return alt.Y(
+        f"{name}:Q", title=title, scale=alt.Scale(domain=[0, 1]), axis=alt.Axis(format=SHARE, tickCount=5), **more
+    )
 
 
 def series_colour(names: Sequence[str], title: str | None = None, *, legend: bool = True) -> Any:

@@ -11,7 +11,10 @@ from evenhand.cards import Floats
 from evenhand.findings import Findings, label
 
 STOPS = tuple(
-    float(f"{digit}e{power}") for power in range(-6, 0) for digit in (1, 1.5, 2, 3, 4, 5, 6, 7, 8, 9) if digit * 10**power < 0.995
+    float(f"{digit}e{power}")
+    for power in range(-6, 0)
+    for digit in (1, 1.5, 2, 3, 4, 5, 6, 7, 8, 9)
+    if digit * 10**power < 0.995
 )
 """Sizes of the top at which a reader can stop: 0.0001%, 0.00015%, ... 1%, 1.5%, 2%, ... 90%."""
 
@@ -67,7 +70,7 @@ def curves(findings: Findings) -> list[Curve]:
     named = [points[name] for name in findings.slices if name in points]
     population, share = (np.array([math.nan if v is None else v for v in points[n]]) for n in ("population", "share"))
     where: dict[str, list[int]] = {}
-    for i in np.flatnonzero(np.isfinite(share)):
-        where.setdefault(", ".join(label(column[i]) for column in named), []).append(int(i))
+    for i in np.flatnonzero(np.isfinite(share)).tolist():
+        where.setdefault(", ".join(label(column[i]) for column in named), []).append(i)
     found = [Curve(name, population[rows], share[rows]) for name, rows in where.items() if len(rows) > 1]
     return sorted(found, key=lambda curve: -curve.area)

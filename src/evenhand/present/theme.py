@@ -71,6 +71,8 @@ def theme(colours: Colours) -> dict[str, Any]:
             "ideal": {"color": muted, "opacity": 0.9},
             "chance": {"color": ink, "filled": False, "strokeWidth": 1.6, "shape": "diamond", "size": 55},
             "range": {"strokeWidth": 3, "opacity": 0.55},
+            "whisker": {"color": ink, "strokeWidth": 1.4},
+            "zero": {"color": muted, "strokeWidth": 1},
             "value": text,
             "aside": {**text, "color": muted, "fontSize": 11.5},
             "gap": {"color": first, "opacity": 0.12},
