@@ -48,10 +48,9 @@ def _unnamed(target: Path) -> Iterator[tuple[IO[bytes], Callable[[], Path]]]:
 
         def link() -> Path:
             hidden.unlink(missing_ok=True)
-            # With a folder's descriptor Python calls linkat, which follows the link in /proc; plain link does not.
-            folder = os.open(target.parent, os.O_RDONLY)
+            folder = os.open("/proc/self/fd", os.O_RDONLY)  # with a folder given, Python follows the link to the file
             try:
-                os.link(f"/proc/self/fd/{handle.fileno()}", hidden.name, dst_dir_fd=folder, follow_symlinks=True)
+                os.link(str(handle.fileno()), hidden, src_dir_fd=folder, follow_symlinks=True)
             finally:
                 os.close(folder)
             return hidden
