@@ -12,6 +12,7 @@ from evenhand.metrics.inequality import (
     mean,
     theil,
 )
+from evenhand.metrics.prefix import geyik_ndkl, ndd, ndjs, ndkl, ndr, pref, pref_kl, pref_nd, pref_rd
 from evenhand.metrics.shares import (
     Lorenz,
     bottom_share,
@@ -34,6 +35,7 @@ __all__ = [
     "equal_share",
     "equivalent_to_top",
     "generalized_entropy",
+    "geyik_ndkl",
     "gini",
     "gini_chance",
     "gini_se",
@@ -41,9 +43,17 @@ __all__ = [
     "hoover",
     "lorenz",
     "mean",
+    "ndd",
+    "ndjs",
+    "ndkl",
+    "ndr",
     "palma",
     "percentile",
     "percentile_ratio",
+    "pref",
+    "pref_kl",
+    "pref_nd",
+    "pref_rd",
     "share_ratio",
     "theil",
     "top_share",
