@@ -56,7 +56,8 @@ class Card:
 
     `ideal`, `better` and `span` may be functions of the metric's parameters where these move them (the ideal of
     `top_share(p=0.1)` is 0.1). `undefined` says in words when there is no number; `otherwise` is the reason code when
-    the tally itself is fine (`tally.reason()` gives the code when it is not).
+    the tally itself is fine (`tally.reason()` gives the code when it is not). Where the code depends on the metric's
+    parameters, `because` is a function of the tally and those.
     """
 
     name: str
@@ -69,6 +70,7 @@ class Card:
     better: Better | Callable[..., Better]
     undefined: str = ""
     otherwise: str = ""
+    because: Callable[..., str] | None = None
     says: str = ""
     formula: str = ""
     example: str = ""
@@ -78,8 +80,10 @@ class Card:
     per: Literal["population", "ranking", "request"] = "population"
     family: str = ""
 
-    def reason(self, tally: Any) -> str:
+    def reason(self, tally: Any, **params: Any) -> str:
         """The reason code for an undefined value on this tally."""
+        if self.because is not None:
+            return self.because(tally, **params)
         found = tally.reason() if hasattr(tally, "reason") else ""
         return str(found or self.otherwise or "undefined")
 
@@ -141,9 +145,9 @@ class Metric:
         for_tally = {name: keywords.pop(name) for name in others if name in keywords and name not in names}
         params = self.checked(keywords)
         tally = data if isinstance(data, self.card.needs) else self.card.needs.of(data, **for_tally)  # type: ignore[attr-defined]
-        value = float(self.on(tally, **params))
+        value = float(self.on(tally, **params).item())
         if math.isnan(value):
-            code = self.card.reason(tally)
+            code = self.card.reason(tally, **params)
             warnings.warn(UndefinedWarning(f"{self.card.name} is undefined: {code}.", code), stacklevel=2)
         return value
 
