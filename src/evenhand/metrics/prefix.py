@@ -78,7 +78,7 @@ def _(_p: Placement, *, normalizer: str | None = "max") -> Template:
         ideal=0.0,
         better="lower",
         undefined=WHEN,
-        because=_because("ndd"),
+        otherwise=_because("ndd"),
         formula=r"\frac1Z\sum_{i=1}^{N}\frac{1}{\log_2(i+1)}\left|\frac{c_i}{i}-\frac{S_p}{N}\right|",
         example="[p, u, p, u] -> 0.6490",
         variants=(
@@ -125,7 +125,7 @@ def _(_p: Placement, *, normalizer: str | None = "published", one_sided: bool = 
         ideal=0.0,
         better="lower",
         undefined=WHEN,
-        because=_because("ndr"),
+        otherwise=_because("ndr"),
         formula=r"\frac1Z\sum_{i=1}^{N}\frac{1}{\log_2(i+1)}\left|\frac{c_i}{i-c_i}-\frac{S_p}{S_u}\right|",
         example="[p, p, u, u] -> 1",
         variants=(
@@ -172,7 +172,7 @@ def _(_p: Placement, *, normalizer: str | None = "max", smoothing: float | None 
         ideal=0.0,
         better="lower",
         undefined=WHEN,
-        because=_because("ndkl"),
+        otherwise=_because("ndkl"),
         formula=r"\frac1Z\sum_{i=1}^{N}\frac{D_{KL}(P_i\,\|\,Q)}{\log_2(i+1)},\quad P_i=(c_i/i,\,1-c_i/i)",
         example="[u, p, u, u, p, u] -> 0.2321",
         variants=(
@@ -213,7 +213,7 @@ def _(_p: Placement, *, normalizer: str | None = "bound") -> Template:
         ideal=0.0,
         better="lower",
         undefined=WHEN,
-        because=_because("ndjs"),
+        otherwise=_because("ndjs"),
         formula=r"\frac1Z\sum_{i=1}^{N}\frac{JSD(P_i\,\|\,Q)}{\log_2(i+1)},\quad Z=\sum_i\frac{1}{\log_2(i+1)}",
         example="[a, a, b, b, c, c] -> 0.2848",
         variants=(
@@ -249,7 +249,7 @@ def _pref_card(name: str, symbol: str, what: str, **fields: Any) -> Card:
         "ideal": 0.0,
         "better": "lower",
         "undefined": f"{WHEN}, is shorter than one step, or exactly one step long",
-        "because": _because(name),
+        "otherwise": _because(name),
         "formula": r"\frac1Z\sum_{i=10,20,\dots\le N}\frac{\Delta(L_{\le i},\hat p)}{\log_2 i}",
         "references": ("raj2022", "yang2017"),
         "per": "ranking",
@@ -395,7 +395,7 @@ def _(_p: Placement, *, target: Any = None, epsilon: float = 1e-7) -> Template:
         ideal=0.0,
         better="lower",
         undefined=WHEN,
-        because=_because("geyik_ndkl"),
+        otherwise=_because("geyik_ndkl"),
         formula=r"\frac1Z\sum_{i=1}^{N}\frac{D_{KL}(P_i\,\|\,\hat p)}{\log_2(i+1)},\quad Z=\sum_i\frac{1}{\log_2(i+1)}",
         example="[a, a, b, b] -> 0.4524",
         variants=("For comparing with other tools: natural logs, 1e-7 added to every share. Not nDKL of Draws et al.",),
