@@ -1,6 +1,7 @@
 """The metrics as plain functions: `eh.metrics.gini([1, 2, 3])`. The registry of their cards is `eh.metrics.cards()`."""
 
 from evenhand.cards import cards
+from evenhand.metrics.decomposition import decompose, decompose_sources
 from evenhand.metrics.inequality import (
     atkinson,
     generalized_entropy,
@@ -31,6 +32,8 @@ __all__ = [
     "atkinson",
     "bottom_share",
     "cards",
+    "decompose",
+    "decompose_sources",
     "equal_share",
     "equivalent_to_top",
     "generalized_entropy",
