@@ -185,15 +185,20 @@ def _facts(lazy: nw.LazyFrame[Any], names: list[str], unit: str | None, weight: 
     for column, tag in numbers:
         col, floats = nw.col(column), schema[column].is_float()
         missing = (col.is_null() | col.is_nan()) if floats else col.is_null()
-        asked.append(missing.sum().alias(f"missing_{tag}"))
-        asked.append((col < 0).sum().alias(f"negative_{tag}"))
+        asked.append(_how_many(missing).alias(f"missing_{tag}"))
+        asked.append(_how_many(col < 0).alias(f"negative_{tag}"))
         finite = nw.when(~missing).then(col) if floats else col
         asked.append(finite.cast(nw.Float64).sum().alias(f"sum_{tag}"))
         asked.append(finite.cast(nw.Float64).max().alias(f"max_{tag}"))
     if unit is not None:
-        asked.append(nw.col("unit").is_null().sum().alias("unit_null"))
+        asked.append(_how_many(nw.col("unit").is_null()).alias("unit_null"))
     row = to_polars(lazy.select(*asked)).row(0, named=True)
     return {k: 0 if v is None else float(v) for k, v in row.items()}
+
+
+def _how_many(condition: nw.Expr) -> nw.Expr:
+    """Rows where it holds; Spark adds up no booleans."""
+    return condition.cast(nw.Int64).sum()
 
 
 def _value_problems(
