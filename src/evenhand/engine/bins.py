@@ -155,14 +155,24 @@ def _edges(units: nw.LazyFrame[Any], spec: Bins) -> Edges:
 
 def _right_closed(inner: Floats, low: float, high: float) -> Edges:
     lows, highs = [low, *inner.tolist()], [*inner.tolist(), high]
-    digits = next((d for d in range(4, 17) if len({f"{e:.{d}g}" for e in (low, *inner, high)}) == len({low, *inner, high})), 17)
-    bounds = [(f"{a:.{digits}g}", f"{b:.{digits}g}") for a, b in zip(lows, highs, strict=True)]
-    labels = [f"{'[' if k == 0 else '('}{a}, {b}]" for k, (a, b) in enumerate(bounds)]
-    return Edges(inner, lows, highs, labels)
+    distinct = {*lows, *highs}
+    digits = next((d for d in range(4, 17) if len({_short(e, d) for e in distinct}) == len(distinct)), 17)
+    bounds = [f"{_short(a, digits)}, {_short(b, digits)}]" for a, b in zip(lows, highs, strict=True)]
+    return Edges(inner, lows, highs, [f"{'(' if k else '['}{both}" for k, both in enumerate(bounds)])
+
+
+def _short(edge: float, digits: int) -> str:
+    """An edge in the name of a bin; whole numbers in full.
+
+    >>> _short(12345.0, 4), _short(17.7827941, 4), _short(12345.678, 4)
+    ('12345', '17.78', '12350')
+    """
+    whole = edge == round(edge) and abs(edge) < 1e15
+    return str(int(edge)) if whole else f"{float(f'{edge:.{digits}g}'):.15g}"
 
 
 def _bin(column: str, inner: Floats) -> nw.Expr:
     """How many inner edges lie below the value: the number of its bin; missing stays missing."""
     value = nw.col(column).cast(nw.Float64)
-    above = [(value > float(e)).cast(nw.Int64) for e in inner] or [(value > value).cast(nw.Int64)]
-    return nw.when(~nw.col(column).is_null()).then(nw.sum_horizontal(*above))
+    above = [(value > edge).cast(nw.Int64) for edge in inner.tolist()] or [(value > np.inf).cast(nw.Int64)]
+    return nw.when(~(value.is_null() | value.is_nan())).then(nw.sum_horizontal(*above))
