@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
-from oracles import decomposition as slow
 
 from evenhand.errors import EvenhandError, UndefinedWarning
 from evenhand.metrics import gini
@@ -22,6 +21,7 @@ from evenhand.metrics.decomposition import (
 )
 from evenhand.tallies.partition import Partition
 from evenhand.tallies.sources import Sources
+from oracles import decomposition as slow
 
 CASES = [
     c

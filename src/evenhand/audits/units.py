@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from evenhand.audits.assemble import log
 from evenhand.engine.bins import Legend, bin_slices
 from evenhand.engine.populations import join_population, open_population, pad
 from evenhand.engine.spectra import Slices, tally_slices
+from evenhand.errors import EvenhandError
 from evenhand.views.benefits import Amount, Benefits, NanPolicy, view_benefits
 from evenhand.views.bins import Bins, Slicing, slicing
 from evenhand.views.tables import Table, open_table
@@ -36,13 +37,16 @@ class Units:
         return self.legend.columns(self.by)
 
     def slices(self, amount: Amount) -> Slices:
-        """One spectrum per slice, the unseen included."""
-        return self.padded(tally_slices(self.view, amount))
+        """One spectrum per slice, the unseen included, called by name."""
+        return self.legend.named(self.by, self.padded(tally_slices(self.view, amount)))
 
     def padded(self, seen: Slices) -> Slices:
-        """Slices with the units that nobody saw, called by name."""
-        sizes = self.legend.numbered(self.by, self.everyone)
-        return self.legend.named(self.by, pad(seen, self.view, sizes))
+        """Slices with the units that nobody saw."""
+        return pad(seen, self.view, self.legend.numbered(self.by, self.everyone))
+
+    def whole(self) -> Units:
+        """The same units without the part that splits them."""
+        return replace(self, view=replace(self.view, by=self.by[:-1]))
 
     def cells(self, label: tuple[Any, ...]) -> dict[str, Any]:
         """A slice as cells of the frame."""
@@ -67,18 +71,35 @@ def units_of(
     by: By = None,
     weight: str | None = None,
     nan_policy: NanPolicy = "raise",
+    part: tuple[str, str | Bins] | None = None,
 ) -> Units:
-    """Open and check everything that was passed; nothing is added up yet."""
+    """Open and check everything that was passed; nothing is added up yet.
+
+    `part` is a role and its column (`("group", "band")`) that splits the units' amounts further without being a slice; it
+    becomes the last of `by`.
+    """
     asked = slicing(by)
+    split = slicing(part[1] if part else None)
+    wanted = (*asked.columns, *split.columns)
     everyone = open_population(population, unit)
     opened = open_table(table)
-    elsewhere = _only_in_population(opened, everyone, asked.columns)
+    elsewhere = _only_in_population(opened, everyone, wanted)
     log.info("checking the table")
     view = view_benefits(
-        opened, unit=unit, amount=amount, by=asked.columns, weight=weight, nan_policy=nan_policy, elsewhere=elsewhere
+        opened,
+        unit=unit,
+        amount=amount,
+        by=wanted,
+        weight=weight,
+        nan_policy=nan_policy,
+        elsewhere=elsewhere,
+        part=part[0] if part else "",
     )
     view = join_population(view, everyone if isinstance(everyone, Table) else None, elsewhere)
-    view, everyone, legend = bin_slices(view, everyone, asked.bins)
+    view, everyone, legend = bin_slices(view, everyone, (*asked.bins, *split.bins))
+    twice = [name for name in legend.columns(view.by) if legend.columns(view.by).count(name) > 1]
+    if twice:
+        raise EvenhandError(f"by={twice[0]!r} is also the name of a bin's edge. Rename that column of the table first.")
     return Units(view, everyone, legend, asked)
 
 

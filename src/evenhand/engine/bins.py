@@ -66,12 +66,23 @@ class Legend:
         """Slices in the order of their bins, called by name."""
         if not self.edges:
             return slices
-        order = sorted(range(len(slices.labels)), key=lambda i: [_rank(v) for v in slices.labels[i]])
-        name = lambda label: tuple(  # noqa: E731
-            self.edges[b].labels[v] if b in self.edges and v is not None else v for b, v in zip(by, label, strict=True)
-        )
+        order = self.order(slices.labels)
         spectra = Spectra.of([slices.spectra[i] for i in order])
-        return Slices(tuple(name(slices.labels[i]) for i in order), spectra, frozenset(map(name, slices.broken)))
+        broken = frozenset(self.name(by, label) for label in slices.broken)
+        return Slices(tuple(self.name(by, slices.labels[i]) for i in order), spectra, broken)
+
+    def order(self, labels: Sequence[Label]) -> list[int]:
+        """Where each slice goes so that bins are in order."""
+        return (
+            sorted(range(len(labels)), key=lambda i: [_rank(v) for v in labels[i]])
+            if self.edges
+            else [*range(len(labels))]
+        )
+
+    def name(self, by: Sequence[str], label: Label) -> Label:
+        """A slice with its bins called by name."""
+        named = zip(by, label, strict=True)
+        return tuple(self.edges[b].labels[v] if b in self.edges and v is not None else v for b, v in named)
 
 
 def _rank(value: Any) -> tuple[bool, bool, Any]:

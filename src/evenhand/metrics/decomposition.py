@@ -198,7 +198,8 @@ def _between_gini_moves(found: Parts, g: Any, x: Floats, mean: float) -> Floats:
     below, held = np.cumsum(mass), np.cumsum(mass * distinct)
     rank = 2 * below - mass - 1  # 2 F - 1
     joins = (2 * (distinct * below - held) - (found.between + 1) * distinct) / mean
-    return np.asarray(joins[at[g]]) + (rank[at[g]] - found.between) * (x - means[g]) / mean
+    moves: Floats = joins[at[g]] + (rank[at[g]] - found.between) * (x - means[g]) / mean
+    return moves
 
 
 def _linearised(of: Metric, s: Spectrum, estimate: Floats, params: Mapping[str, float]) -> Floats:

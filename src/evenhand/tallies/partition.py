@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -55,7 +56,7 @@ class Partition:
             )
         order = np.argsort(code, kind="stable")
         edges = np.searchsorted(code[order], np.arange(len(labels) + 1))
-        members = [order[low:high] for low, high in zip(edges[:-1], edges[1:], strict=True)]
+        members = [order[low:high] for low, high in pairwise(edges)]
         return cls.joined(labels, [Spectrum.of(amounts[m], None if every is None else every[m]) for m in members])
 
     @classmethod

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -65,7 +65,7 @@ def _checked(name: str, column: Any, bins: Any) -> tuple[str, int]:
     return column, bins
 
 
-_MAKERS = {"log_bins": log_bins, "quantile_bins": quantile_bins}
+_MAKERS: dict[str, Callable[..., Bins]] = {"log_bins": log_bins, "quantile_bins": quantile_bins}
 
 
 @dataclass(frozen=True, slots=True)
