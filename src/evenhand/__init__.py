@@ -13,11 +13,12 @@ from evenhand.errors import DataWarning, EvenhandError, UndefinedWarning
 __version__ = "0.1.0"
 
 _WHERE = {
-    "inequality": "evenhand.audits.inequality",
     "attention": "evenhand.attention",
+    "compare": "evenhand.audits.compare",
     "criteria": "evenhand.audits.criteria",
     "decompose": "evenhand.audits.decompose",
     "distances": "evenhand.distances",
+    "inequality": "evenhand.audits.inequality",
     "log_bins": "evenhand.views.bins",
     "metrics": "evenhand.metrics",
     "quantile_bins": "evenhand.views.bins",
