@@ -14,7 +14,7 @@ from evenhand.tallies.spectrum import Spectra, Spectrum
 from evenhand.views.benefits import Benefits, slice_words
 from evenhand.views.tables import Table, missing_columns, open_table, to_polars
 
-SAMPLE = 2_000
+SAMPLE = 100_000
 
 REMEDY = "Pass {slice: size}, a table of units that holds the column, or None for those seen."
 
@@ -177,14 +177,11 @@ def _refuse_padding_of_unit_properties(slices: Slices, view: Benefits, columns: 
 
 
 def _never_varies(view: Benefits, key: str) -> bool:
-    """Whether every unit has one label only. A few units usually settle it."""
+    """Whether every unit has one label only. The first rows usually settle it."""
     if view.unit is None:
         return True
     pairs = view.lazy.select("unit", key)
-    some = to_polars(pairs.select("unit").head(SAMPLE).unique())["unit"].to_list()
-    if _several_labels(pairs.filter(nw.col("unit").is_in(some))):
-        return False
-    return not _several_labels(pairs)
+    return not (_several_labels(pairs.head(SAMPLE)) or _several_labels(pairs))
 
 
 def _several_labels(pairs: nw.LazyFrame[Any]) -> bool:
