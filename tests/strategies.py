@@ -52,7 +52,9 @@ amounts = counts | sparse | continuous
 def spectra(draw: Any) -> Spectrum:
     x = draw(amounts)
     weighted = draw(st.booleans())
-    return Spectrum.of(x, weights=draw(st.lists(st.integers(1, 9), min_size=len(x), max_size=len(x))) if weighted else None)
+    return Spectrum.of(
+        x, weights=draw(st.lists(st.integers(1, 9), min_size=len(x), max_size=len(x))) if weighted else None
+    )
 
 
 @st.composite
@@ -156,5 +158,3 @@ def _values(hint: Any) -> list[Any]:
         rules = [rule for rule in typing.get_args(hint)[1:] if isinstance(rule, Between)]
         return [value for value in tried if all(rule.holds(value) for rule in rules)]
     return []
-
-

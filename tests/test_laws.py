@@ -16,11 +16,29 @@ from evenhand.tallies.spectrum import Spectrum
 from strategies import FAMILIES, every_metric, settings_of
 
 LAWS = {"replication", "scale-free", "transfer", "weak-transfer", "two-sided", "antisymmetric", "symmetric"}
-CODES = set(
-    "empty single_member zero_total zero_weight zero_denominator zero_over_zero zero_normalizer one_group_only group_absent "
-    "no_labelled_items too_short no_relevant_in_group zero_utility no_pairs constant_input nothing_shown nobody_treated "
-    "reference_absent no_common_support collinear nan_in_data".split()
-)
+CODES = {
+    "empty",
+    "single_member",
+    "zero_total",
+    "zero_weight",
+    "zero_denominator",
+    "zero_over_zero",
+    "zero_normalizer",
+    "one_group_only",
+    "group_absent",
+    "no_labelled_items",
+    "too_short",
+    "no_relevant_in_group",
+    "zero_utility",
+    "no_pairs",
+    "constant_input",
+    "nothing_shown",
+    "nobody_treated",
+    "reference_absent",
+    "no_common_support",
+    "collinear",
+    "nan_in_data",
+}
 ROUNDING = 1e-9
 
 everywhere = pytest.mark.parametrize("metric", every_metric(), ids=lambda metric: metric.card.name)
