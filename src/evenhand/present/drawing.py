@@ -133,9 +133,17 @@ def drawable(value: Any) -> Any:
 
 
 def records(**columns: Sequence[Any]) -> Any:
-    """Chart data from columns with fixed internal names (`label`, `x`, `y`, `low`, `high`, ...)."""
+    """Chart data from columns with fixed internal names (`label`, `x`, `y`, `low`, `high`, ...).
+
+    Numbers keep seven digits: no screen shows more, and a page with many curves stays small.
+    """
     rows = zip(*columns.values(), strict=True)
-    return alt.Data(values=[dict(zip(columns, map(drawable, row), strict=True)) for row in rows])
+    return alt.Data(values=[dict(zip(columns, map(_point, row), strict=True)) for row in rows])
+
+
+def _point(value: Any) -> Any:
+    found = drawable(value)
+    return float(f"{found:.7g}") if isinstance(found, float) else found
 
 
 def slice_labels(findings: Findings, columns: Mapping[str, Sequence[Any]] | None = None) -> list[str]:

@@ -42,14 +42,18 @@ def _handle() -> list[Any]:
     where = alt.Chart(records(one=[1])).transform_calculate(
         x="1 - top", y="1 - held", end="1", equal="equal", held="held", top_text="top_text", equal_text="equal_text"
     )
-    left = {"align": "right", "dx": -14, "style": "value", "fontWeight": 600, "baseline": "middle"}
+    left = {"align": "right", "dx": -14, "fontSize": 13, "fontWeight": 600, "baseline": "middle"}
+    said = [
+        where.mark_text(**left, style=style).encode(x=f"{x}:Q", y=f"{y}:Q", text=f"{text}:N")
+        for x, y, text in (("equal", "held", "equal_text"), ("x", "y", "top_text"))
+        for style in ("halo", "value")
+    ]
     return [
         where.mark_rect(style="gap", opacity=0.18).encode(x="x:Q", x2="end:Q"),
         where.mark_rule(style="reference").encode(x="x:Q"),
+        *said,
         where.mark_point(style="matched").encode(x="equal:Q", y="held:Q"),
-        where.mark_text(**left, dy=-2).encode(x="equal:Q", y="held:Q", text="equal_text:N"),
         where.mark_point(style="handle").encode(x="x:Q", y="y:Q"),
-        where.mark_text(**left, dy=2).encode(x="x:Q", y="y:Q", text="top_text:N"),
     ]
 
 

@@ -12,8 +12,7 @@ from evenhand.cards import REGISTRY, Ask, ask
 from evenhand.errors import EvenhandError, listing
 from evenhand.findings import Findings
 from evenhand.present.drawing import card_of, distinct, metric_title, row_labels, slices_in_words, value_text
-from evenhand.present.text import REASONS, number, plural, sentences, short_percent
-from evenhand.present.text import _Words as Words
+from evenhand.present.text import REASONS, fill, number, plural, sentences, short_percent
 
 FEW = 8
 """Findings that are all said at the top of the page; more are summed up."""
@@ -60,7 +59,9 @@ def _range(findings: Findings, metric: str, labels: list[str], rows: list[dict[s
     missing = f" It is undefined for {lost:,} of {len(mine):,}." if lost else ""
     if low == high:
         return said(findings, metric, value_text(low, metric)) + missing
-    return said(findings, metric, f"{value_text(low, metric)} ({first}) to {value_text(high, metric)} ({last})") + missing
+    return (
+        said(findings, metric, f"{value_text(low, metric)} ({first}) to {value_text(high, metric)} ({last})") + missing
+    )
 
 
 def said(findings: Findings, metric: str, value: str) -> str:
@@ -69,13 +70,15 @@ def said(findings: Findings, metric: str, value: str) -> str:
     if card is None or not card.says:
         return f"{metric_title(metric)}: {value}."
     asked = ask(metric, REGISTRY)
-    fields = {n: p.default for n, p in asked.metric.parameters.items()} | dict(asked.params)
-    template = card.says.replace("{interval}", "").replace("{estimate:percent}", "{value}").replace("{estimate:number}", "{value}")
-    for name in fields:
-        template = template.replace("{" + name + ":percent}", "{" + name + ":chosen}")
+    params = {n: p.default for n, p in asked.metric.parameters.items()} | dict(asked.params)
+    template = (
+        card.says.replace("{interval}", "")
+        .replace("{estimate:percent}", "{value}")
+        .replace("{estimate:number}", "{value}")
+    )
     words = {"unit": "unit", "amount": "amount", **findings.words}
     words |= {"units": plural(words["unit"]), "amount": words["amount"].replace("_", " "), "value": value}
-    return Words().vformat(template, (), {**fields, **words})
+    return fill(template, params, {**params, **words})
 
 
 def every_sentence(findings: Findings, most: int) -> list[str]:
@@ -104,7 +107,7 @@ def caution(findings: Findings) -> list[tuple[str, str]]:
         )
     for code, many in _codes(findings).items():
         who = "All numbers" if many == len(findings) else f"{many:,} of {len(findings):,} numbers"
-        lines.append(("care", f"{who}: {REASONS.get(code, code)}."))
+        lines.append(("care", f"Take care. {who}: {REASONS.get(code, code)}."))
     return lines
 
 
@@ -153,18 +156,25 @@ DIRECTION = {
 
 def _card(asked: list[Ask]) -> CardFacts:
     card = asked[0].card
-    spans = distinct(f"{number(a.span[0])} to {number(a.span[1])}" for a in asked)
-    ideals = distinct(number(a.ideal) for a in asked if not math.isnan(a.ideal))
+    spans = distinct(f"{_short(a.span[0])} to {_short(a.span[1])}" for a in asked)
+    ideals = distinct(_short(a.ideal) for a in asked if not math.isnan(a.ideal))
     terms = {
-        "here": listing(a.text for a in asked),
+        "asked as": listing(a.text for a in asked),
         "range": f"{' or '.join(spans)}; {DIRECTION.get(asked[0].better, '')}",
         "ideal": " or ".join(ideals),
-        "example": card.example,
+        "example": card.example.replace("->", "→"),
         "undefined": f"when {card.undefined}" if card.undefined else "",
-        "formula": card.formula,
     }
     title = f"{card.title} ({card.symbol})" if card.symbol else card.title
     return CardFacts(title, card.asks, {k: v for k, v in terms.items() if v}, card.variants)
+
+
+NAMES = {"rows": "rows read", "rng": "seed"}
+
+
+def _short(value: float) -> str:
+    """A number from a card or a plan, without trailing zeros."""
+    return number(value) if math.isinf(value) else f"{value:.6g}"
 
 
 def origin(findings: Findings) -> dict[str, str]:
@@ -173,9 +183,9 @@ def origin(findings: Findings) -> dict[str, str]:
     for name, value in findings.provenance.items():
         if name in ("dropped", "plan", "command") or value is None or value == {}:
             continue
-        shown[str(name).replace("_", " ")] = _said(value)
+        shown[NAMES.get(name, str(name).replace("_", " "))] = short_percent(value) if name == "level" else _said(value)
     for name, value in dict(findings.provenance.get("plan") or {}).items():
-        term = str(name).replace("_", " ")
+        term = NAMES.get(name, str(name).replace("_", " "))
         if term not in shown:
             shown[term] = _said(value)
     return shown
@@ -188,4 +198,4 @@ def _said(value: Any) -> str:
         return listing(map(_said, value), 40)
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         return str(value)
-    return f"{value:,}" if isinstance(value, int) else number(value)
+    return f"{value:,}" if isinstance(value, int) else _short(value)

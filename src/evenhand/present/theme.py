@@ -2,8 +2,8 @@
 
 `reference` is a line of equality, `ideal` a tick at the best value, `chance` what no bias would give, `range` an
 interval, `whisker` one on a bar, `zero` the line that bars stand on, `value` a number beside a mark, `inside` one on a
-bar, `aside` small print in a chart, `gap` the area between curves, `crowd` the many lines behind the few that matter,
-`handle` and `matched` the two points of the explorer.
+bar, `halo` what keeps a text apart from the lines it crosses, `aside` small print in a chart, `gap` the area between
+curves, `crowd` the many lines behind the few that matter, `handle` and `matched` the two points of the explorer.
 """
 
 from __future__ import annotations
@@ -77,6 +77,7 @@ def theme(colours: Colours) -> dict[str, Any]:
             "handle": {"color": ink, "filled": True, "size": 150, "stroke": colours.paper, "strokeWidth": 2},
             "matched": {"color": ink, "filled": False, "size": 90, "strokeWidth": 2},
             "value": text,
+            "halo": {**text, "color": colours.paper, "stroke": colours.paper, "strokeWidth": 5, "strokeJoin": "round"},
             "inside": {**text, "color": colours.paper, "fontWeight": 600},
             "aside": {**text, "color": muted, "fontSize": 11.5},
             "gap": {"color": first, "opacity": 0.12},
