@@ -237,6 +237,8 @@ class Spectra:
 
     def padded(self, zeros: Floats) -> Spectra:
         """Add to each slice its units that received nothing: one more cell at the front, at amount zero."""
+        if self.weights is not None:
+            return Spectra.of([self[i].padded(float(z)) for i, z in enumerate(zeros)])
         lengths = np.diff(self.starts)
         starts = self.starts + np.arange(len(self) + 1)
         fronts = starts[:-1]
