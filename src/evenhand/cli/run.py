@@ -12,7 +12,7 @@ from typing import Any
 from evenhand.cli.options import add_output, finish, progress
 from evenhand.errors import EvenhandError, listing, suggestion, unknown_name
 
-AUDITS = {"inequality": "evenhand.audits.inequality"}
+AUDITS = {"inequality": "evenhand.audits.inequality", "prefix": "evenhand.audits.prefix"}
 
 EXAMPLE = """\
 example plan.toml:
