@@ -50,9 +50,7 @@ def test_units_without_weight_are_left_out_and_equal_ones_joined(pairs):
     x, w = [a for a, _ in pairs], [b for _, b in pairs]
     if not any(w):
         return
-    assert cells(Spectrum.of(x, weights=w)) == {
-        (float(a), float(b)): c for (a, b), c in Counter(pairs).items() if b
-    }
+    assert cells(Spectrum.of(x, weights=w)) == {(float(a), float(b)): c for (a, b), c in Counter(pairs).items() if b}
 
 
 @pytest.mark.parametrize("dtype", [np.int8, np.uint8, np.int16, np.int32, np.int64, np.uint64, np.float32, np.float64])
@@ -154,7 +152,13 @@ def test_binning_hardly_moves_any_metric():
     x = np.random.default_rng(1).lognormal(0, 1.5, 50_000)
     s = Spectrum.of(x)
     assert len(s.binned().values) < len(s.values)
-    for name, tolerance in (("gini", 1e-7), ("atkinson", 1e-7), ("theil", 1e-7), ("top_share", 1e-7), ("equal_share", 1e-6)):
+    for name, tolerance in (
+        ("gini", 1e-7),
+        ("atkinson", 1e-7),
+        ("theil", 1e-7),
+        ("top_share", 1e-7),
+        ("equal_share", 1e-6),
+    ):
         assert getattr(metrics, name).on(s.binned()) == pytest.approx(getattr(metrics, name).on(s), rel=tolerance)
 
 

@@ -49,8 +49,14 @@ class Interval:
             if args or keywords:
                 raise EvenhandError(f"interval={text!r} takes no number of draws. Write 'normal'.")
             return cls("normal", 0, level)
-        draws = args[0] if args else keywords.get("draws", DEFAULT_DRAWS)
-        if not isinstance(draws, int) or isinstance(draws, bool) or not 20 <= draws <= 1_000_000 or len(args) > 1:
+        draws = args[0] if args else keywords.pop("draws", DEFAULT_DRAWS)
+        if (
+            not isinstance(draws, int)
+            or isinstance(draws, bool)
+            or not 20 <= draws <= 1_000_000
+            or len(args) > 1
+            or keywords
+        ):
             raise EvenhandError(
                 f"interval={text!r} needs a whole number of draws from 20 to 1,000,000. Write '{name}(999)'."
             )
