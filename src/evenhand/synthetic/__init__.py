@@ -1,0 +1,7 @@
+"""Generators of data whose mechanics are known. Frames are Polars.
+
+The functions are imported here by name: each shadows the module it lives in, so `eh.synthetic.platform(...)` is a call.
+"""
+
+from evenhand.synthetic.viewpoints import viewpoint_weights as viewpoint_weights
+from evenhand.synthetic.viewpoints import viewpoints as viewpoints
