@@ -50,7 +50,7 @@ def criteria(
     population: Any,
     by: By = None,
     metrics: str | Sequence[str] = METRICS,
-    cutoffs: Mapping[str, tuple[float, float]] | None = None,
+    cutoffs: Mapping[str, Sequence[float]] | None = None,
     draws: int = 199,
     rng: int | np.random.Generator | None = None,
     nan_policy: NanPolicy = "raise",
@@ -109,7 +109,7 @@ def criteria(
     return Result(Findings("criteria", QUESTION, (), columns, {}, words, facts), prepared.view.backend)
 
 
-def _limits(cutoffs: Mapping[str, tuple[float, float]] | None) -> dict[str, tuple[float, float]]:
+def _limits(cutoffs: Mapping[str, Sequence[float]] | None) -> dict[str, tuple[float, float]]:
     for name, pair in (cutoffs or {}).items():
         if name not in CUTOFFS:
             raise unknown_name("cutoffs", str(name), list(CUTOFFS), what="a criterion with cut-offs")

@@ -12,6 +12,7 @@ from evenhand import metrics as _all_metrics  # noqa: F401  (fills the registry)
 from evenhand.cards import REGISTRY, ask
 from evenhand.errors import EvenhandError
 from evenhand.findings import Findings, label
+from evenhand.present.phrases import PHRASES
 
 REASONS = {
     "empty": "there is nothing to measure",
@@ -170,7 +171,8 @@ def sentence(findings: Findings, row: Mapping[str, Any], level: float = 0.95) ->
         template, title = found.card.says, found.card.title
         params = {n: p.default for n, p in found.metric.parameters.items()} | dict(found.params)
     except EvenhandError:
-        template, title, params = "", row["metric"], {}
+        template, title, params = PHRASES.get((findings.audit, row["metric"]), ""), row["metric"], {}
+    group = "" if "{group}" in template else group
     estimate = row["estimate"]
     if estimate is None or math.isnan(estimate):
         code = (row["note"] or "undefined").split(";")[0].strip()
