@@ -20,7 +20,7 @@ from evenhand.present.charts import kinds_for
 from evenhand.present.drawing import Panel, Picture, is_share
 from evenhand.present.lorenz import curves
 from evenhand.present.text import number, percent
-from evenhand.present.theme import DARK, LIGHT, PAGE, Colours, theme
+from evenhand.present.theme import DARK, LIGHT, MOST_SERIES, PAGE, Colours, theme
 
 POLICY = "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data:"
 MOST_TABLE_ROWS = 500
@@ -125,12 +125,12 @@ def _explorer(findings: Findings, specs: dict[str, Any]) -> list[str]:
         return []
     specs["lorenz-data"] = explorer.data(findings)
     picture = explorer.picture(findings)
-    specs["spec-explorer"] = _spec(picture.panels[0])
+    specs["spec-explorer"], legend = _spec(picture.panels[0])
     figure = (
         '<figure id="explorer"><h2>Who holds how much?</h2>'
         '<p class="note">Move the handle, or drag on the chart: how much do the few at the top hold?</p>'
         f'<div class="explore">{explorer.markup(findings)}'
-        '<div class="panel square"><div class="draw" id="explorer-chart" data-spec="spec-explorer" role="img" '
+        f'<div class="panel square">{legend}<div class="draw" id="explorer-chart" data-spec="spec-explorer" role="img" '
         f'aria-label="{escape(picture.says)}"></div></div></div>{_behind(picture)}</figure>'
     )
     return [figure]
@@ -152,18 +152,37 @@ def _figures(findings: Findings, specs: dict[str, Any]) -> Iterable[str]:
 
 
 def _panel(panel: Panel, picture: Picture, name: str, specs: dict[str, Any]) -> str:
-    specs[name] = _spec(panel)
+    specs[name], legend = _spec(panel)
     title = f"<h3>{escape(panel.title)}</h3>" if panel.title else ""
     described = escape(": ".join(filter(None, [panel.title, picture.says])))
     square = " square" if panel.square else ""
-    return f'<div class="panel{square}">{title}<div class="draw" data-spec="{name}" role="img" aria-label="{described}"></div></div>'
+    place = f'<div class="draw" data-spec="{name}" role="img" aria-label="{described}"></div>'
+    return f'<div class="panel{square}">{title}{legend}{place}</div>'
 
 
-def _spec(panel: Panel) -> dict[str, Any]:
-    """A Vega-Lite specification as wide as its place on the page; the theme is the page's."""
+def _spec(panel: Panel) -> tuple[dict[str, Any], str]:
+    """A Vega-Lite specification as wide as its place on the page, and its legend as text, which wraps where Vega's does not."""
     spec: dict[str, Any] = panel.chart.properties(width="container", height=panel.height).to_dict()
     spec.pop("config", None)
-    return spec
+    names: dict[str, None] = {}
+    _take_legends(spec, names)
+    keys = "".join(f'<li class="key-{i % MOST_SERIES + 1}">{escape(name)}</li>' for i, name in enumerate(names))
+    return spec, f'<ul class="legend">{keys}</ul>' if keys else ""
+
+
+def _take_legends(part: Any, names: dict[str, None]) -> None:
+    """Turn off every colour legend and collect what it would have said."""
+    if isinstance(part, list):
+        for inner in part:
+            _take_legends(inner, names)
+    elif isinstance(part, dict):
+        colour = part.get("encoding", {}).get("color", {}) if "encoding" in part else {}
+        if colour.get("legend") is not None and "domain" in colour.get("scale", {}):
+            names.update(dict.fromkeys(colour["scale"]["domain"]))
+            colour["legend"] = None
+        for key, inner in part.items():
+            if key not in ("data", "encoding", "datasets"):
+                _take_legends(inner, names)
 
 
 def _behind(picture: Picture) -> str:

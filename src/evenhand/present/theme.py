@@ -3,7 +3,8 @@
 `reference` is a line of equality, `ideal` a tick at the best value, `chance` what no bias would give, `range` an
 interval, `whisker` one on a bar, `zero` the line that bars stand on, `value` a number beside a mark, `inside` one on a
 bar, `halo` what keeps a text apart from the lines it crosses, `aside` small print in a chart, `gap` the area between
-curves, `crowd` the many lines behind the few that matter, `handle` and `matched` the two points of the explorer.
+curves, `crowd` the many lines behind the few that matter, `chosen`,
+`handle` and `matched` the curve and the two points of the explorer.
 """
 
 from __future__ import annotations
@@ -71,9 +72,10 @@ def theme(colours: Colours) -> dict[str, Any]:
             "reference": {"color": muted, "strokeDash": [5, 4], "strokeWidth": 1.4},
             "ideal": {"color": muted, "opacity": 0.9},
             "chance": {"color": ink, "filled": False, "strokeWidth": 1.6, "shape": "diamond", "size": 55},
-            "range": {"strokeWidth": 3, "opacity": 0.55},
+            "range": {"color": first, "strokeWidth": 3, "opacity": 0.55},
             "whisker": {"color": ink, "strokeWidth": 1.4},
             "zero": {"color": muted, "strokeWidth": 1},
+            "chosen": {"color": ink, "strokeWidth": 2.4},
             "handle": {"color": ink, "filled": True, "size": 150, "stroke": colours.paper, "strokeWidth": 2},
             "matched": {"color": ink, "filled": False, "size": 90, "strokeWidth": 2},
             "value": text,
