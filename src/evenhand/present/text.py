@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 import string
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from evenhand import metrics as _all_metrics  # noqa: F401  (fills the registry)
@@ -118,6 +118,22 @@ def plural(unit: str) -> str:
     if noun.endswith("s"):
         return noun
     return noun[:-1] + "ies" if noun.endswith("y") and noun[-2:-1] not in "aeiou" else noun + "s"
+
+
+def slice_names(slices: Sequence[str], columns: Mapping[str, Sequence[Any]]) -> list[str]:
+    """One short name per row: the labels of its slice; a bare number is told whose number it is.
+
+    >>> slice_names(("by", "day"), {"by": ["likes", None], "day": [2, 3]})
+    ['likes, day 2', '(missing), day 3']
+    """
+    named = [(name, columns[name]) for name in slices if name in columns]
+    size = len(next(iter(columns.values()), []))
+    return [", ".join(_part_name(name, column[i]) for name, column in named) for i in range(size)]
+
+
+def _part_name(name: str, value: Any) -> str:
+    bare = isinstance(value, (int, float)) or (isinstance(value, str) and value.replace(".", "", 1).isdigit())
+    return f"{name} {value}" if bare else label(value)
 
 
 def interval_words(row: Mapping[str, Any], level: float, as_percent: bool) -> str:  # noqa: FBT001
