@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from evenhand.errors import EvenhandError, unknown_name
-from evenhand.synthetic.feeds import SOURCES, Accounts, Floats, Likes, Ranking, in_network, suggested
-from evenhand.synthetic.graph import Generator, Graph, Ints, follower_graph
+from evenhand.errors import EvenhandError, all_problems, unknown_name
+from evenhand.synthetic.feeds import SOURCES, Accounts, Chances, Home, Ranking, World, home, suggested
+from evenhand.synthetic.graph import Floats, Generator, Ints, follower_graph
 
 if TYPE_CHECKING:
     import polars as pl
@@ -26,13 +26,12 @@ RATES = {"profile_clicks": 0.01, "likes": 0.02, "retweets": 0.004, "replies": 0.
 ENGAGEMENTS = ("impressions", *RATES)
 
 MIX = dict(zip(SOURCES, (0.6, 0.12, 0.1, 0.1, 0.08), strict=True))
+"""Share of a feed that each source may fill."""
 
 LINGER = 0.5
 """Chance that a displayed post is looked at long enough to be an impression."""
 
 ARMS = ("control", "treatment")
-
-STREAMS = ("accounts", "followers", "follows", "rewiring", "arms", "taste", "liking", "logging", *SOURCES)
 
 
 class Platform(NamedTuple):
@@ -40,8 +39,8 @@ class Platform(NamedTuple):
 
     Attributes
     ----------
-    authors : one row per author: `author_id`, `community`, `followers`, `posts`, `displays` (posts selected for a
-        timeline, looked at or not).
+    authors : one row per author: `author_id`, `community`, `followers`, `posts`, `displays` (how often a post of his was
+        selected for a timeline, looked at or not).
     engagements : one row per author and source (and arm) with at least one impression: `author_id`, `source`, (`arm`,)
         `impressions`, `profile_clicks`, `likes`, `retweets`, `replies`, `quotes`.
     """
@@ -56,11 +55,12 @@ def platform(
     rng: int | Generator | None = None,
     tail: float = 1.1,
     follows: float = 25.0,
+    pull: float = 0.5,
     communities: int = 50,
     homophily: float = 0.5,
     rewired: bool = False,
-    posts: float = 10.0,
-    posts_spread: float = 1.2,
+    posts: float = 15.0,
+    posts_spread: float = 2.0,
     appeal_spread: float = 0.8,
     taste: float = 1.0,
     attention: float = 900.0,
@@ -68,100 +68,198 @@ def platform(
     mix: Mapping[str, float] = MIX,
     sharpness: float = 1.0,
     candidates: int = 10,
-    patience: float = 0.8,
+    patience: float = 0.5,
+    proof: float = 0.5,
     graph_suggestions: bool = True,
     change: Mapping[str, Any] | None = None,
 ) -> Platform:
-    """A month on a platform of `authors` accounts, each of which writes and reads."""
+    """A month on a platform of `authors` accounts, each of which writes and reads.
+
+    Everybody has at least one follower. Viewers look through a limited number of posts; a feed shows them posts of those
+    they follow and suggestions from four sources (`likes`: liked by somebody they follow; `graph`: liked by somebody who
+    follows the same accounts; `misc`: followed by those they follow, searched for, replying to them, or on a subject they
+    liked; `topics`: liked on a topic they follow). The same seed gives the same tables.
+
+    Parameters
+    ----------
+    authors : number of accounts.
+    rng : seed or Generator.
+    tail : exponent of the Pareto tail of followers; smaller is heavier. `math.inf` with `pull=0`: everybody has the same
+        number.
+    follows : mean number of follows drawn per account. Following the same author twice counts once, so the mean in the
+        table is lower.
+    pull : how fast followers grow with posts, as a power of the posts.
+    communities : number of communities, with sizes falling as one over their rank. Each is a topic too.
+    homophily : share of an author's followers who come from the own community.
+    rewired : shuffle who follows whom, keeping everybody's number of followers and of follows.
+    posts, posts_spread : posts per author in the month: mean, and sigma of the lognormal. A sigma of 2 means that a tenth
+        of the authors writes three quarters of the posts.
+    appeal_spread : sigma of the lognormal appeal of authors, which raises rank and engagement alike.
+    taste : how far viewers differ about one author, on the same scale.
+    attention, attention_spread : posts a viewer looks through in the month: mean, and sigma of the lognormal.
+    mix : share of a feed that each source may fill; shares count relative to their sum, a source left out is off.
+    sharpness : weight of interest in the ranking: posts are shown with odds exp(sharpness * interest); 0 ignores it.
+    candidates : posts that a source of suggestions retrieves for a viewer and ranks.
+    patience : chance that a viewer who has read one suggestion reads the next one below.
+    graph_suggestions : False fills the slots of likes, graph and misc with authors drawn from the whole platform at
+        random, so that these suggestions know nothing of the follower graph.
+    change : what is different for a random half of the viewers, the arm "treatment": any of mix, sharpness, candidates,
+        patience and graph_suggestions. The engagements then have a column `arm`.
+
+    Examples
+    --------
+    >>> month = platform(1000, rng=7)
+    >>> month.authors.columns
+    ['author_id', 'community', 'followers', 'posts', 'displays']
+    """
     ranking = Ranking(
-        mix=mix, sharpness=sharpness, candidates=candidates, patience=patience, graph_suggestions=graph_suggestions
+        mix=mix,
+        sharpness=sharpness,
+        candidates=candidates,
+        patience=patience,
+        proof=proof,
+        graph_suggestions=graph_suggestions,
     )
-    draw = _streams(rng)
+    rankings = [ranking] if change is None else [ranking, _changed(ranking, change)]
+    _check(authors, tail, follows, communities, homophily, rankings)
+    seed = _seed(rng)
     accounts = _accounts(
-        authors, communities, posts, posts_spread, appeal_spread, taste, attention, attention_spread, draw["accounts"]
+        authors,
+        communities,
+        (posts, posts_spread),
+        appeal_spread,
+        taste,
+        (attention, attention_spread),
+        _stream(seed, "accounts"),
     )
-    wanted = _wanted(authors, tail, follows, draw["followers"])
-    graph = follower_graph(accounts.community, wanted, homophily, draw["follows"])
+    wanted = _wanted(accounts.posts**pull, tail, follows, _stream(seed, "followers"))
+    graph = follower_graph(
+        accounts.community, wanted, accounts.attention, homophily, lambda block: _stream(seed, "follows", block)
+    )
     if rewired:
-        graph = graph.rewired(draw["rewiring"])
-    rankings = [ranking] if change is None else [ranking, replace(ranking, **change)]
-    return _month(accounts, graph, rankings, draw)
+        graph = graph.rewired(_stream(seed, "rewiring"))
+    arm = _stream(seed, "arms").permutation(authors) % len(rankings)
+    world = World(accounts, graph, rankings, arm, lambda name, block: _stream(seed, name, block))
+    return _month(world, _stream(seed, "log"))
 
 
-def _streams(rng: int | Generator | None) -> dict[str, Generator]:
-    """One random stream per mechanism, so that switching one off leaves the draws of the others as they are."""
-    root = np.random.SeedSequence(int(rng.integers(2**63)) if isinstance(rng, np.random.Generator) else rng)
-    return {name: np.random.default_rng(s) for name, s in zip(STREAMS, root.spawn(len(STREAMS)), strict=True)}
+def _month(world: World, rng: Generator) -> Platform:
+    """What the feeds show, and what it brings."""
+    appeal, posts = np.exp(world.accounts.interest), world.accounts.posts
+    chance = {name: np.minimum(rate * appeal, 0.5) for name, rate in RATES.items()}
+    seen = home(world, Chances(LINGER, chance["likes"], chance["replies"], posts / posts.mean()))
+    shown = [suggested(world, source, seen) for source in SOURCES[1:]]
+    displays = np.stack([seen.displays, *shown], axis=1)
+    impressions, counts = _counts(displays, seen, chance, rng)
+    unread = rng.poisson(displays.sum((0, 1)) * (1 - LINGER))
+    return _tables(world, impressions, counts, impressions.sum((0, 1)) + unread)
+
+
+def _counts(displays: Floats, seen: Home, chance: Mapping[str, Floats], rng: Generator) -> tuple[Ints, dict[str, Ints]]:
+    """Whole numbers (arms, sources, authors). Poisson counts that a chance splits are independent Poisson counts."""
+    impressions = rng.poisson(displays * LINGER)
+    impressions[:, 0] = seen.likes + seen.replies + rng.poisson(seen.rest)
+    counts = {name: rng.binomial(impressions, p) for name, p in chance.items()}
+    counts["likes"][:, 0], counts["replies"][:, 0] = seen.likes, seen.replies
+    return impressions, counts
+
+
+def _tables(world: World, impressions: Ints, counts: Mapping[str, Ints], displays: Ints) -> Platform:
+    import polars as pl
+
+    held = np.flatnonzero(impressions)
+    arm, source, author = np.unravel_index(held, impressions.shape)
+    columns: dict[str, Any] = {"author_id": author, "source": pl.Series(SOURCES).gather(source)}
+    if len(world.rankings) > 1:
+        columns["arm"] = pl.Series(ARMS).gather(arm)
+    columns["impressions"] = impressions.ravel()[held]
+    columns |= {name: count.ravel()[held] for name, count in counts.items()}
+    people = {
+        "author_id": np.arange(world.graph.size),
+        "community": world.accounts.community,
+        "followers": world.graph.followers.lengths,
+        "posts": world.accounts.posts,
+        "displays": displays,
+    }
+    return Platform(pl.DataFrame(people), pl.DataFrame(columns))
 
 
 def _accounts(
-    size: int, communities: int, posts: float, posts_spread: float, appeal_spread: float, taste: float,
-    attention: float, attention_spread: float, rng: Generator,
+    size: int, communities: int, posts: tuple[float, float], appeal_spread: float, taste: float,
+    attention: tuple[float, float], rng: Generator,
 ) -> Accounts:  # fmt: skip
-    weight = 1 / np.arange(1, communities + 1)  # Zipf: a few large communities, many small ones
-    community = np.sort(rng.choice(communities, size, p=weight / weight.sum()))
+    sizes = 1 / np.arange(1, communities + 1)
+    community = np.sort(rng.choice(communities, size, p=sizes / sizes.sum()))
     return Accounts(
         community=community,
-        posts=1 + rng.poisson(posts * _lognormal(posts_spread, size, rng)),
+        posts=1 + rng.poisson(posts[0] * _lognormal(posts[1], size, rng)),
         interest=np.log(_lognormal(appeal_spread, size, rng)),
-        attention=attention * _lognormal(attention_spread, size, rng),
+        attention=attention[0] * _lognormal(attention[1], size, rng),
         second_topic=community[rng.integers(0, size, size)],
         taste=taste,
     )
 
 
 def _lognormal(spread: float, size: int, rng: Generator) -> Floats:
-    """Lognormal with mean 1."""
+    """Lognormal numbers with mean 1."""
     return rng.lognormal(-spread * spread / 2, spread, size)
 
 
-def _wanted(size: int, tail: float, follows: float, rng: Generator) -> Ints:
-    """How many followers each author would have: one, and a heavy tail above (Lomax with this exponent)."""
-    beyond = np.ones(size) if math.isinf(tail) else rng.pareto(tail, size)
+def _wanted(pull: Floats, tail: float, follows: float, rng: Generator) -> Ints:
+    """How many followers each author would have: one, and beyond it a heavy tail that posts pull up."""
+    size = len(pull)
+    beyond = pull if math.isinf(tail) else pull * rng.pareto(tail, size)
     expected = beyond * (follows - 1) / beyond.mean()
     return 1 + np.minimum(np.floor(expected + rng.random(size)), size - 2).astype(np.int64)
 
 
-def _month(accounts: Accounts, graph: Graph, rankings: list[Ranking], draw: dict[str, Generator]) -> Platform:
-    size, arms = graph.size, len(rankings)
-    arm = draw["arms"].integers(0, arms, size)
-    appeal = np.exp(accounts.interest)
-    like = np.minimum(RATES["likes"] * appeal, 1.0)
-    rate = in_network(accounts, graph, rankings, arm, draw["taste"])
-    liked = draw["liking"].poisson(rate * (LINGER * like)[graph.authors])
-    cell = arm[graph.edge_viewers] * size + graph.authors
-    likes = Likes.of(graph, liked, accounts.community)
-    displays = np.zeros((arms, len(SOURCES), size))
-    displays[:, 0] = np.bincount(cell, rate, minlength=arms * size).reshape(arms, size)
-    for source in range(1, len(SOURCES)):
-        for i, ranking in enumerate(rankings):
-            name = SOURCES[source]
-            displays[i, source] = suggested(name, np.flatnonzero(arm == i), ranking, accounts, graph, likes, draw[name])
-    counts = {"likes": draw["logging"].poisson(displays * LINGER * like)}
-    counts["likes"][:, 0] = np.bincount(cell, liked, minlength=arms * size).reshape(arms, size)
-    return _logged(accounts, graph, displays, counts, appeal, draw["logging"])
+def _seed(rng: int | Generator | None) -> int:
+    if isinstance(rng, np.random.Generator):
+        return int(rng.integers(2**63))
+    if rng is None:
+        return int(np.random.SeedSequence().generate_state(1, np.uint64)[0])
+    if isinstance(rng, (int, np.integer)) and not isinstance(rng, bool) and rng >= 0:
+        return int(rng)
+    raise EvenhandError(f"rng={rng!r} is not a seed. Pass a whole number of zero or more, a numpy Generator, or None.")
 
 
-def _logged(accounts: Accounts, graph: Graph, displays: Floats, counts: dict[str, Ints], appeal: Floats, rng: Generator) -> Platform:
-    """Counts from expected displays. Likes are drawn first: Poisson counts split by a chance are independent Poisson."""
-    import polars as pl
+def _stream(seed: int, name: str, block: int = 0) -> Generator:
+    """One random stream per mechanism and block, so that switching one off leaves the draws of the others as they are."""
+    return np.random.default_rng([seed, block, *name.encode()])
 
-    like = np.minimum(RATES["likes"] * appeal, 1.0)
-    impressions = counts["likes"] + rng.poisson(displays * LINGER * (1 - like))
-    unread = rng.poisson(displays.sum((0, 1)) * (1 - LINGER))
-    held = np.flatnonzero(impressions)
-    arm, source, author = np.unravel_index(held, impressions.shape)
-    columns = {"author_id": author, "source": pl.Series(np.array(SOURCES)[source], dtype=pl.Enum(SOURCES))}
-    if len(displays) > 1:
-        columns["arm"] = pl.Series(np.array(ARMS)[arm], dtype=pl.Enum(ARMS))
-    columns["impressions"] = impressions.ravel()[held]
-    for name, chance in RATES.items():
-        columns[name] = (
-            counts["likes"].ravel()[held] if name == "likes"
-            else rng.binomial(columns["impressions"], np.minimum(chance * appeal[author], 1.0))
+
+def _changed(ranking: Ranking, change: Mapping[str, Any]) -> Ranking:
+    known = [f.name for f in fields(Ranking)]
+    for name in change:
+        if name not in known:
+            raise unknown_name("change", name, known, what="something that may differ between viewers")
+    return replace(ranking, **change)
+
+
+def _check(
+    authors: int, tail: float, follows: float, communities: int, homophily: float, rankings: list[Ranking]
+) -> None:
+    problems = []
+    if isinstance(authors, bool) or not isinstance(authors, (int, np.integer)) or authors < 10:
+        problems.append(f"authors={authors!r} is not a whole number of at least 10. Pass the number of accounts.")
+    if not tail > 0:
+        problems.append(f"tail={tail!r} is not above 0. Pass an exponent such as 1.1, or math.inf for no tail.")
+    if not follows >= 1:
+        problems.append(f"follows={follows!r} is below 1. Pass the mean number of accounts that a viewer follows.")
+    if communities < 1:
+        problems.append(f"communities={communities!r} is below 1. Pass 1 for a platform without communities.")
+    if not 0 <= homophily <= 1:
+        problems.append(
+            f"homophily={homophily!r} is outside [0, 1]. Pass the share of followers from the own community."
         )
-    people = {
-        "author_id": np.arange(graph.size), "community": accounts.community, "followers": graph.followers,
-        "posts": accounts.posts, "displays": impressions.sum((0, 1)) + unread,
-    }
-    return Platform(pl.DataFrame(people), pl.DataFrame(columns))
+    for ranking in rankings:
+        unknown = [name for name in ranking.mix if name not in SOURCES]
+        problems += [f"mix names {name!r}, which is not a source. Known: {', '.join(SOURCES)}." for name in unknown]
+        if min(ranking.mix.values(), default=-1) < 0 or sum(ranking.mix.values()) <= 0:
+            problems.append(f"mix={dict(ranking.mix)!r} has no positive sum of shares of zero or more. Pass {MIX!r}.")
+        if ranking.candidates < 1:
+            problems.append(f"candidates={ranking.candidates!r} is below 1. Pass how many posts a source retrieves.")
+        if not 0 < ranking.patience <= 1:
+            problems.append(f"patience={ranking.patience!r} is outside (0, 1]. Pass the chance of reading on.")
+    if problems:
+        raise all_problems(problems, where="The platform")
