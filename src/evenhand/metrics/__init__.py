@@ -1,6 +1,20 @@
 """The metrics as plain functions: `eh.metrics.gini([1, 2, 3])`. The registry of their cards is `eh.metrics.cards()`."""
 
 from evenhand.cards import cards
+from evenhand.metrics.exposure import (
+    dp,
+    eed,
+    eel,
+    eer,
+    eur,
+    iaa,
+    log_dp,
+    log_eur,
+    log_rur,
+    rur,
+    target_exposure,
+    target_norm,
+)
 from evenhand.metrics.inequality import (
     atkinson,
     generalized_entropy,
@@ -12,6 +26,7 @@ from evenhand.metrics.inequality import (
     mean,
     theil,
 )
+from evenhand.metrics.representation import FairTable, awrf, fair, fair_satisfied, fair_table
 from evenhand.metrics.shares import (
     Lorenz,
     bottom_share,
@@ -27,24 +42,41 @@ from evenhand.metrics.shares import (
 )
 
 __all__ = [
+    "FairTable",
     "Lorenz",
     "atkinson",
+    "awrf",
     "bottom_share",
     "cards",
+    "dp",
+    "eed",
+    "eel",
+    "eer",
     "equal_share",
     "equivalent_to_top",
+    "eur",
+    "fair",
+    "fair_satisfied",
+    "fair_table",
     "generalized_entropy",
     "gini",
     "gini_chance",
     "gini_se",
     "herfindahl",
     "hoover",
+    "iaa",
+    "log_dp",
+    "log_eur",
+    "log_rur",
     "lorenz",
     "mean",
     "palma",
     "percentile",
     "percentile_ratio",
+    "rur",
     "share_ratio",
+    "target_exposure",
+    "target_norm",
     "theil",
     "top_share",
     "top_share_se",
