@@ -119,12 +119,16 @@ def home(world: World, chances: Chances) -> Home:
     who_was_liked = np.repeat(graph.followed.values, liked)
     topic = world.accounts.community[who_was_liked]
     replying = np.repeat(np.arange(graph.size), np.diff(written))
+    displays, like_counts, reply_counts, rest = totals
     return Home(
-        *totals,
+        displays=displays,
+        likes=like_counts,
+        replies=reply_counts,
+        rest=rest,
         liked_by=Lists(given, who_was_liked),
         liked_on=Lists.sorted_into(topic, who_was_liked, world.accounts.community.max() + 1),
         repliers=Lists.sorted_into(np.repeat(graph.followed.values, replied), replying, graph.size),
-        proof=np.log1p(totals[1].sum(0)),
+        proof=np.log1p(like_counts.sum(0)),
     )
 
 
@@ -166,7 +170,8 @@ def _sum_by(cell: Ints, x: Any, shape: tuple[int, int]) -> Floats:
     if x.dtype.kind == "i":
         some = np.flatnonzero(x)
         cell, x = cell[some], x[some]
-    return np.bincount(cell, x, minlength=shape[0] * shape[1]).reshape(shape)
+    summed: Floats = np.bincount(cell, weights=x.astype(np.float64), minlength=shape[0] * shape[1])
+    return summed.reshape(shape)
 
 
 def suggested(world: World, source: str, seen: Home) -> Floats:

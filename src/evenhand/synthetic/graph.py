@@ -92,7 +92,7 @@ class Graph:
         An edge that the shuffle makes twice counts once, so that the largest accounts lose a few followers.
         """
         authors = np.repeat(np.arange(self.size), self.followers.lengths)
-        return Graph.of(_distinct(authors, rng.permutation(self.followers.values)), self.size)
+        return Graph.of(_distinct(authors, rng.permutation(self.followers.values), self.size), self.size)
 
 
 def follower_graph(
@@ -114,13 +114,14 @@ def follower_graph(
         first = np.where(home < 0, 0, seats.starts[home])
         length = np.where(home < 0, len(seats.values), seats.lengths[home])
         viewers = seats.values[first + (rng.random(len(authors)) * length).astype(np.int64)]
-        viewers = np.where(viewers == authors, (viewers + 1) % size, viewers)  # nobody follows himself
-        return _distinct(authors, viewers)
+        return _distinct(authors, viewers, size)
 
     with ThreadPoolExecutor(2) as pool:
         return Graph.of(np.concatenate(list(pool.map(edges, range(0, size, BLOCK)))), size)
 
 
-def _distinct(authors: Ints, viewers: Any) -> Ints:
+def _distinct(authors: Ints, viewers: Any, size: int) -> Ints:
+    """Edges packed author first, increasing, each once; who would follow himself is replaced by his neighbour."""
+    viewers = np.where(viewers == authors, (viewers + 1) % size, viewers)
     edges = np.sort((authors << 32) | viewers)
-    return edges[np.concatenate([[True], edges[1:] != edges[:-1]])]
+    return np.asarray(edges[np.concatenate([[True], edges[1:] != edges[:-1]])])

@@ -101,10 +101,11 @@ def platform(
     sharpness : weight of interest in the ranking: posts are shown with odds exp(sharpness * interest); 0 ignores it.
     candidates : posts that a source of suggestions retrieves for a viewer and ranks.
     patience : chance that a viewer who has read one suggestion reads the next one below.
+    proof : weight of social proof in the ranking of suggestions: the log of one plus the likes an author already has.
     graph_suggestions : False fills the slots of likes, graph and misc with authors drawn from the whole platform at
         random, so that these suggestions know nothing of the follower graph.
     change : what is different for a random half of the viewers, the arm "treatment": any of mix, sharpness, candidates,
-        patience and graph_suggestions. The engagements then have a column `arm`.
+        patience, proof and graph_suggestions. The engagements then have a column `arm`.
 
     Examples
     --------
@@ -132,7 +133,7 @@ def platform(
         (attention, attention_spread),
         _stream(seed, "accounts"),
     )
-    wanted = _wanted(accounts.posts**pull, tail, follows, _stream(seed, "followers"))
+    wanted = _wanted(accounts.posts.astype(np.float64) ** pull, tail, follows, _stream(seed, "followers"))
     graph = follower_graph(
         accounts.community, wanted, accounts.attention, homophily, lambda block: _stream(seed, "follows", block)
     )
@@ -210,7 +211,7 @@ def _wanted(pull: Floats, tail: float, follows: float, rng: Generator) -> Ints:
     size = len(pull)
     beyond = pull if math.isinf(tail) else pull * rng.pareto(tail, size)
     expected = beyond * (follows - 1) / beyond.mean()
-    return 1 + np.minimum(np.floor(expected + rng.random(size)), size - 2).astype(np.int64)
+    return np.asarray(1 + np.minimum(expected + rng.random(size), size - 2), dtype=np.int64)
 
 
 def _seed(rng: int | Generator | None) -> int:
