@@ -12,7 +12,7 @@ from polars.testing import assert_frame_equal
 
 import evenhand as eh
 from evenhand.errors import EvenhandError
-from evenhand.synthetic.feeds import SOURCES
+from evenhand.synthetic.feeds import SOURCES, Accounts, Chances, Ranking, World, home, suggested
 from evenhand.synthetic.graph import Graph, Lists, follower_graph
 from evenhand.synthetic.platform import ENGAGEMENTS
 
@@ -32,7 +32,9 @@ def streams(seed):
 def small_graph(homophily=0.5, size=400):
     rng = np.random.default_rng(0)
     community = np.sort(rng.integers(0, 4, size))
-    return community, follower_graph(community, rng.integers(1, 30, size), rng.random(size) + 0.1, homophily, streams(1))
+    return community, follower_graph(
+        community, rng.integers(1, 30, size), rng.random(size) + 0.1, homophily, streams(1)
+    )
 
 
 def test_the_same_seed_gives_the_same_tables(month):
@@ -77,11 +79,17 @@ def test_many_authors_get_nothing_from_a_source(month):
 
 def test_a_graph_answers_who_follows_whom():
     _, graph = small_graph()
-    edges = {(v, a) for v in range(graph.size) for a in graph.followed.values[slice(*graph.followed.starts[[v, v + 1]])]}
-    back = {(v, a) for a in range(graph.size) for v in graph.followers.values[slice(*graph.followers.starts[[a, a + 1]])]}
+    edges = {
+        (v, a) for v in range(graph.size) for a in graph.followed.values[slice(*graph.followed.starts[[v, v + 1]])]
+    }
+    back = {
+        (v, a) for a in range(graph.size) for v in graph.followers.values[slice(*graph.followers.starts[[a, a + 1]])]
+    }
     assert edges == back
     viewers, authors = (x.ravel() for x in np.meshgrid(np.arange(graph.size), np.arange(graph.size)))
-    assert {(v, a) for v, a in zip(viewers[graph.has(viewers, authors)], authors[graph.has(viewers, authors)], strict=True)} == edges
+    assert {
+        (v, a) for v, a in zip(viewers[graph.has(viewers, authors)], authors[graph.has(viewers, authors)], strict=True)
+    } == edges
     assert not any(v == a for v, a in edges)
 
 
@@ -123,9 +131,24 @@ def test_an_edge_named_twice_counts_once():
 
 
 def test_suggestions_are_for_those_who_do_not_follow_the_author_yet():
-    crowded = platform(12, rng=1, follows=500, tail=math.inf, pull=0, communities=1)
-    assert crowded.authors["followers"].to_list() == [11] * 12
-    assert set(crowded.engagements["source"]) == {"in_network", "topics"}
+    size = 12
+    everybody = np.array([(a << 32) | v for a in range(size) for v in range(size) if v != a])
+    ones = np.ones(size)
+    accounts = Accounts(np.zeros(size, int), ones.astype(int), 0 * ones, 100 * ones, np.zeros(size, int), 1.0)
+    ranking = Ranking(
+        mix=dict.fromkeys(SOURCES, 1), sharpness=1, candidates=5, patience=0.5, proof=0.5, graph_suggestions=True
+    )
+    world = World(
+        accounts, Graph.of(everybody, size), [ranking], np.zeros(size, int), lambda name, block: streams(3)(len(name))
+    )
+    seen = home(world, Chances(0.5, 0.3 * ones, 0.1 * ones, ones))
+    shown = {source: suggested(world, source, seen).sum() for source in SOURCES[1:]}
+    assert shown == {"likes": 0, "graph": 0, "misc": 0, "topics": pytest.approx(size * 100 / len(SOURCES))}
+
+
+def test_a_post_is_displayed_to_a_viewer_once_at_most():
+    busy = platform(300, rng=1, attention=1e5, mix={"in_network": 1}).authors
+    assert busy["displays"].sum() < 1.02 * (busy["followers"] * busy["posts"]).sum()
 
 
 def test_a_source_left_out_of_the_mix_shows_nothing():
@@ -133,20 +156,25 @@ def test_a_source_left_out_of_the_mix_shows_nothing():
 
 
 def test_without_a_tail_everybody_has_the_same_number_of_followers():
-    followers = platform(SMALL, rng=1, tail=math.inf, pull=0, follows=20).authors["followers"]
+    followers = platform(SMALL, rng=1, tail=math.inf, pull=0, follows=20, communities=1).authors["followers"]
     assert followers.min() >= 17
     assert followers.max() == 20
 
 
 def test_a_heavier_tail_moves_followers_to_the_top():
-    top = [eh.metrics.top_share(platform(SMALL, rng=1, tail=t, pull=0).authors["followers"], p=0.01) for t in (1.1, 3.0)]
+    top = [
+        eh.metrics.top_share(platform(SMALL, rng=1, tail=t, pull=0).authors["followers"], p=0.01) for t in (1.1, 3.0)
+    ]
     assert top[0] > 2 * top[1]
 
 
 def test_switching_a_mechanism_off_leaves_the_rest_of_the_month_as_it_was(month):
     off = platform(SMALL, rng=5, graph_suggestions=False)
     assert off.authors["followers"].equals(month.authors["followers"])
-    likes = [m.engagements.filter(pl.col("likes") > 0, source="in_network").select("author_id", "likes") for m in (month, off)]
+    likes = [
+        m.engagements.filter(pl.col("likes") > 0, source="in_network").select("author_id", "likes")
+        for m in (month, off)
+    ]
     assert_frame_equal(*likes)
 
 

@@ -19,10 +19,12 @@ _WHERE = {
     "inequality": "evenhand.audits.inequality",
     "metrics": "evenhand.metrics",
     "read": "evenhand.audits.read",
+    "synthetic": "evenhand.synthetic",
 }
 
 if TYPE_CHECKING:
     from evenhand import metrics as metrics
+    from evenhand import synthetic as synthetic
     from evenhand.audits.inequality import inequality as inequality
 
 __all__ = ["DataWarning", "EvenhandError", "UndefinedWarning", "__version__", *sorted(_WHERE)]

@@ -170,8 +170,8 @@ def _sum_by(cell: Ints, x: Any, shape: tuple[int, int]) -> Floats:
     if x.dtype.kind == "i":
         some = np.flatnonzero(x)
         cell, x = cell[some], x[some]
-    summed: Floats = np.bincount(cell, weights=x.astype(np.float64), minlength=shape[0] * shape[1])
-    return summed.reshape(shape)
+    summed = np.bincount(cell, weights=x.astype(np.float64), minlength=shape[0] * shape[1])
+    return np.asarray(summed, dtype=np.float64).reshape(shape)
 
 
 def suggested(world: World, source: str, seen: Home) -> Floats:

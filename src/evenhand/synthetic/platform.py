@@ -7,12 +7,14 @@ How unequal the outcome is follows from them and is never a parameter.
 from __future__ import annotations
 
 import math
+import typing
 from collections.abc import Mapping
 from dataclasses import fields, replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import numpy as np
 
+from evenhand.cards import Between, Fraction, check_value
 from evenhand.errors import EvenhandError, all_problems, unknown_name
 from evenhand.synthetic.feeds import SOURCES, Accounts, Chances, Home, Ranking, World, home, suggested
 from evenhand.synthetic.graph import Floats, Generator, Ints, follower_graph
@@ -33,6 +35,10 @@ LINGER = 0.5
 
 ARMS = ("control", "treatment")
 
+Mean = Annotated[float, Between(0, 1e6, open_low=True)]
+Spread = Annotated[float, Between(0, 5)]
+Weight = Annotated[float, Between(0, 10)]
+
 
 class Platform(NamedTuple):
     """What a platform logged in a month, as Polars frames.
@@ -50,26 +56,26 @@ class Platform(NamedTuple):
 
 
 def platform(
-    authors: int = 50_000,
+    authors: Annotated[int, Between(10, 10**8)] = 50_000,
     *,
     rng: int | Generator | None = None,
-    tail: float = 1.1,
-    follows: float = 25.0,
-    pull: float = 0.5,
-    communities: int = 50,
-    homophily: float = 0.5,
+    tail: Annotated[float, Between(0.5, math.inf)] = 1.1,
+    follows: Annotated[float, Between(1, 10_000)] = 25.0,
+    pull: Weight = 0.5,
+    communities: Annotated[int, Between(1, 10_000)] = 50,
+    homophily: Fraction = 0.5,
     rewired: bool = False,
-    posts: float = 15.0,
-    posts_spread: float = 2.0,
-    appeal_spread: float = 0.8,
-    taste: float = 1.0,
-    attention: float = 900.0,
-    attention_spread: float = 1.0,
+    posts: Mean = 15.0,
+    posts_spread: Spread = 2.0,
+    appeal_spread: Spread = 0.8,
+    taste: Spread = 1.0,
+    attention: Mean = 900.0,
+    attention_spread: Spread = 1.0,
     mix: Mapping[str, float] = MIX,
-    sharpness: float = 1.0,
-    candidates: int = 10,
-    patience: float = 0.5,
-    proof: float = 0.5,
+    sharpness: Weight = 1.0,
+    candidates: Annotated[int, Between(1, 1000)] = 10,
+    patience: Annotated[float, Between(0, 1, open_low=True)] = 0.5,
+    proof: Weight = 0.5,
     graph_suggestions: bool = True,
     change: Mapping[str, Any] | None = None,
 ) -> Platform:
@@ -113,6 +119,7 @@ def platform(
     >>> month.authors.columns
     ['author_id', 'community', 'followers', 'posts', 'displays']
     """
+    _check(locals())
     ranking = Ranking(
         mix=mix,
         sharpness=sharpness,
@@ -121,8 +128,7 @@ def platform(
         proof=proof,
         graph_suggestions=graph_suggestions,
     )
-    rankings = [ranking] if change is None else [ranking, _changed(ranking, change)]
-    _check(authors, tail, follows, communities, homophily, rankings)
+    rankings = [ranking] if change is None else [ranking, replace(ranking, **change)]
     seed = _seed(rng)
     accounts = _accounts(
         authors,
@@ -229,38 +235,28 @@ def _stream(seed: int, name: str, block: int = 0) -> Generator:
     return np.random.default_rng([seed, block, *name.encode()])
 
 
-def _changed(ranking: Ranking, change: Mapping[str, Any]) -> Ranking:
-    known = [f.name for f in fields(Ranking)]
-    for name in change:
-        if name not in known:
-            raise unknown_name("change", name, known, what="something that may differ between viewers")
-    return replace(ranking, **change)
-
-
-def _check(
-    authors: int, tail: float, follows: float, communities: int, homophily: float, rankings: list[Ranking]
-) -> None:
+def _check(given: Mapping[str, Any]) -> None:
+    """Hold every argument against the range in the signature, and `change` against the same ranges."""
+    hints = typing.get_type_hints(platform, include_extras=True)
     problems = []
-    if isinstance(authors, bool) or not isinstance(authors, (int, np.integer)) or authors < 10:
-        problems.append(f"authors={authors!r} is not a whole number of at least 10. Pass the number of accounts.")
-    if not tail > 0:
-        problems.append(f"tail={tail!r} is not above 0. Pass an exponent such as 1.1, or math.inf for no tail.")
-    if not follows >= 1:
-        problems.append(f"follows={follows!r} is below 1. Pass the mean number of accounts that a viewer follows.")
-    if communities < 1:
-        problems.append(f"communities={communities!r} is below 1. Pass 1 for a platform without communities.")
-    if not 0 <= homophily <= 1:
-        problems.append(
-            f"homophily={homophily!r} is outside [0, 1]. Pass the share of followers from the own community."
-        )
-    for ranking in rankings:
-        unknown = [name for name in ranking.mix if name not in SOURCES]
-        problems += [f"mix names {name!r}, which is not a source. Known: {', '.join(SOURCES)}." for name in unknown]
-        if min(ranking.mix.values(), default=-1) < 0 or sum(ranking.mix.values()) <= 0:
-            problems.append(f"mix={dict(ranking.mix)!r} has no positive sum of shares of zero or more. Pass {MIX!r}.")
-        if ranking.candidates < 1:
-            problems.append(f"candidates={ranking.candidates!r} is below 1. Pass how many posts a source retrieves.")
-        if not 0 < ranking.patience <= 1:
-            problems.append(f"patience={ranking.patience!r} is outside (0, 1]. Pass the chance of reading on.")
+    changed = given["change"] or {}
+    differs = [f.name for f in fields(Ranking)]
+    for name, value in [*given.items(), *changed.items()]:
+        try:
+            if name in changed and name not in differs:
+                raise unknown_name("change", name, differs, what="something that may differ between viewers")
+            check_value(f"platform({name}=", value, hints[name])
+            if name == "mix":
+                _check_mix(value)
+        except EvenhandError as problem:
+            problems.append(str(problem))
     if problems:
         raise all_problems(problems, where="The platform")
+
+
+def _check_mix(mix: Mapping[str, float]) -> None:
+    for source in mix:
+        if source not in SOURCES:
+            raise unknown_name("mix", source, SOURCES, what="a source of the feed")
+    if min(mix.values(), default=0) < 0 or not 0 < sum(mix.values()) < math.inf:
+        raise EvenhandError(f"mix={dict(mix)!r} has no share above 0, or one below. Pass shares such as {MIX!r}.")
