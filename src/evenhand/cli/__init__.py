@@ -18,6 +18,7 @@ VERBS = {
     "inequality": "how unevenly something is spread over those who could receive it",
     "metrics": "the cards: what each number means",
     "run": "an audit from a plan file",
+    "study": "a seed's study again: each stated finding beside what comes out",
 }
 """Each verb is a module of this package with `add_arguments(parser)` and `run(args) -> int`."""
 

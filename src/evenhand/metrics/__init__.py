@@ -1,6 +1,7 @@
 """The metrics as plain functions: `eh.metrics.gini([1, 2, 3])`. The registry of their cards is `eh.metrics.cards()`."""
 
 from evenhand.cards import cards
+from evenhand.metrics.decomposition import decompose, decompose_sources
 from evenhand.metrics.exposure import (
     dp,
     eed,
@@ -48,6 +49,8 @@ __all__ = [
     "awrf",
     "bottom_share",
     "cards",
+    "decompose",
+    "decompose_sources",
     "dp",
     "eed",
     "eel",
