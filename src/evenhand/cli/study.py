@@ -12,7 +12,8 @@ from evenhand.studies.study import FORMATS, Study
 STUDIES = {
     "inequality": "attention on a social platform: who gets seen, and which source makes the skew",
 }
-"""Each study is a module of evenhand.studies (dashes become underscores) with `study(*, size, seed) -> Study`; size None is its own default."""
+"""Each study is a module of evenhand.studies (dashes become underscores) with `study(*, size, seed) -> Study`; with size
+None it chooses its own."""
 
 EXAMPLE = """\
 example:

@@ -10,20 +10,17 @@ import itertools
 import logging
 import math
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from evenhand.audits.inequality import inequality
 from evenhand.audits.sources import sources
-from evenhand.findings import COLUMNS, Findings
 from evenhand.metrics.shares import lorenz
 from evenhand.results import Result
+from evenhand.studies.inequality_figures import figures
 from evenhand.studies.inequality_findings import (
     ATKINSON,
-    EQUAL,
-    EQUIVALENT,
     FAMILIES,
     GINI,
     OUT_OF_NETWORK,
@@ -34,7 +31,7 @@ from evenhand.studies.inequality_findings import (
     claims,
     values,
 )
-from evenhand.studies.study import Claim, Figure, Study, Table
+from evenhand.studies.study import Claim, Study, Table
 from evenhand.synthetic.platform import ENGAGEMENTS, Platform, platform
 from evenhand.views.bins import log_bins
 
@@ -67,21 +64,32 @@ def study(*, size: int | None = None, seed: int = 7) -> Study:
     measured = measure(month, interval=DRAWS, seed=seed)
     found = claims(measured)
     split = sources(
-        _log(month), unit="author_id", amount="impressions", source="source", population=_eligible(month), interval=DRAWS, rng=seed
+        _log(month),
+        unit="author_id",
+        amount="impressions",
+        source="source",
+        population=_eligible(month),
+        interval=DRAWS,
+        rng=seed,
     )
     switched = {}
     for name, off in SWITCHES.items():
         log.info("the same month with %s", name)
         switched[name] = measure(platform(authors, rng=seed, **off), interval=None, seed=seed)
     skew = _split_skew(authors, seed, {"as it is": measured, **switched})
-    tables = (_switch_table(found, switched), _source_table(split), _network_table({"as it is": measured, **switched}), skew)
+    tables = (
+        _switch_table(found, switched),
+        _source_table(split),
+        _network_table({"as it is": measured, **switched}),
+        skew,
+    )
     return Study(
         name="inequality",
         title=TITLE,
         setting=f"A generated platform of {authors:,} authors (seed {seed}), of whom {_eligible(month).height:,} had a post displayed.",
         claims=found,
         tables=tables,
-        figures=tuple(_figures(measured, split, seed)),
+        figures=figures(measured, split, seed),
         sentences=(*_flips(found, switched), *_answer(split, skew)),
     )
 
@@ -97,7 +105,9 @@ def _log(month: Platform) -> pl.DataFrame:
     """The log with out-of-network sources also under one name."""
     import polars as pl
 
-    together = pl.when(pl.col("source").is_in(OUT_OF_NETWORK)).then(pl.lit("out_of_network")).otherwise(pl.col("source"))
+    together = (
+        pl.when(pl.col("source").is_in(OUT_OF_NETWORK)).then(pl.lit("out_of_network")).otherwise(pl.col("source"))
+    )
     return month.engagements.with_columns(network=together)
 
 
@@ -109,16 +119,27 @@ def measure(month: Platform, *, interval: str | None, seed: int) -> Measures:
     impressions = {**common, "amount": "impressions"}
     reached = table.join(people, on="author_id").select("author_id", "source", "followers")
     return Measures(
+        everyone=_gini_of_all(month),
         types=inequality(table, amount=list(ENGAGEMENTS), metrics=[*FAMILIES, *RATIOS], **common),
         reach=_reach(table, everyone.height),
         crossings=_crossings(table, everyone.height),
         sources=inequality(table, by="source", metrics=[GINI, ATKINSON, TOP_1, TOP_10], **impressions),
-        networks=inequality(table, by="network", metrics=[GINI], **impressions),
+        networks=inequality(table, by="network", metrics=[GINI, "mean"], **impressions),
         followers=inequality(
-            reached, unit="author_id", amount="followers", by="source", population=None, metrics=["mean", GINI], interval=interval, rng=seed
+            reached,
+            unit="author_id",
+            amount="followers",
+            by="source",
+            population=None,
+            metrics=["mean", GINI],
+            interval=interval,
+            rng=seed,
         ),
         bins=inequality(
-            table, by=["network", log_bins("followers", BINS)], metrics=["mean", GINI], **{**impressions, "population": people}
+            table,
+            by=["network", log_bins("followers", BINS)],
+            metrics=["mean", GINI],
+            **{**impressions, "population": people},
         ),
     )
 
@@ -173,7 +194,9 @@ def _network_table(runs: Mapping[str, Measures]) -> Table:
     rows = []
     for name, m in runs.items():
         found = values(m.networks, GINI, "network") | {"all": values(m.types, GINI, "amount")["impressions"]}
-        rows.append((name, *(f"{found.get(k, math.nan):.3f}" for k in ("all", "in_network", "out_of_network", "topics"))))
+        rows.append(
+            (name, *(f"{found.get(k, math.nan):.3f}" for k in ("all", "in_network", "out_of_network", "topics")))
+        )
     head = ("platform", "all impressions", "in network", "out of network", "topics")
     return Table("The Gini index of impressions where something is switched off", head, tuple(rows))
 
@@ -184,14 +207,13 @@ def _split_skew(authors: int, seed: int, runs: Mapping[str, Measures]) -> Table:
     From a platform of equal followers and random suggestions, both are switched on in either order and their effects
     averaged over the two orders (Shapley); what the wiring adds is the way from the rewired graph to the graph itself.
     """
-    gini = lambda m: values(m.types, GINI, "amount")["impressions"]  # noqa: E731
     log.info("splitting sources from structure")
     base, wired = ({**EQUAL_FOLLOWERS, **RANDOM}, {"rewired": True, **RANDOM})
-    neither, followers_only = (_total_gini(platform(authors, rng=seed, **off), seed) for off in (base, wired))
-    suggestions_only, both = gini(runs["equal followers"]), gini(runs["rewired graph"])
+    neither, followers_only = (_gini_of_all(platform(authors, rng=seed, **off)) for off in (base, wired))
+    suggestions_only, both = runs["equal followers"].everyone, runs["rewired graph"].everyone
     by_followers = ((followers_only - neither) + (both - suggestions_only)) / 2
     by_suggestions = ((suggestions_only - neither) + (both - followers_only)) / 2
-    total = gini(runs["as it is"])
+    total = runs["as it is"].everyone
     rows = (
         ("posts, appeal and attention alone (equal followers, random suggestions)", f"{neither:.4f}"),
         ("unequal followers", f"{by_followers:+.4f}"),
@@ -199,91 +221,35 @@ def _split_skew(authors: int, seed: int, runs: Mapping[str, Measures]) -> Table:
         ("who follows whom, beyond how many (graph against rewired graph)", f"{total - both:+.4f}"),
         ("all impressions as it is", f"{total:.4f}"),
     )
-    return Table("Source or structure: what adds up to the Gini index of all impressions", ("cause", "Gini index"), rows)
-
-
-def _total_gini(month: Platform, seed: int) -> float:
-    everyone = _eligible(month).select("author_id")
-    found = inequality(
-        month.engagements, unit="author_id", amount="impressions", population=everyone, metrics=[GINI], interval=None, rng=seed
+    return Table(
+        "Source or structure: what adds up to the Gini index of all impressions, over all authors",
+        ("cause", "Gini index"),
+        rows,
     )
+
+
+def _gini_of_all(month: Platform) -> float:
+    """The Gini index of all impressions over all authors, displayed or not: platforms differ in whom they display."""
+    found = inequality(
+        month.engagements, unit="author_id", amount="impressions", population=month.authors.height, metrics=[GINI], interval=None
+    )  # fmt: skip
     return float(found.findings.columns["estimate"][0])
 
 
 def _answer(split: Result, skew: Table) -> list[str]:
     marginal = {r["group"]: r["estimate"] for r in split.findings.rows() if r["metric"] == "marginal"}
     contribution = {r["group"]: r["estimate"] for r in split.findings.rows() if r["metric"] == "contribution"}
-    largest, worst = (max(x, key=lambda k: x[k]) for x in (contribution, marginal))  # noqa: B023
+    largest, worst = max(contribution, key=lambda k: contribution[k]), max(marginal, key=lambda k: marginal[k])
     evens = sorted(k for k, v in marginal.items() if v < 0)
     lines = [
         f"Which source makes the skew? {largest.replace('_', ' ').capitalize()} contributes most ({contribution[largest]:.3f}), "
         f"because it shows most; but 1% more of {worst} raises the Gini index fastest "
         f"(by {marginal[worst] / 100:+.6f}), and more of {' or '.join(evens).replace('_', ' ') or 'none'} lowers it.",
     ]
-    parts = dict(skew.rows)
+    parts = {row[0]: row[1] for row in skew.rows}
     lines.append(
         f"Source or structure? Unequal followers add {parts['unequal followers']}, suggestions that follow the graph "
         f"{parts['suggestions that follow the graph']}, and the wiring beyond how many follow whom "
         f"{parts['who follows whom, beyond how many (graph against rewired graph)']}."
     )
     return lines
-
-
-def _figures(m: Measures, split: Result, seed: int) -> list[Figure]:
-    """Every figure of the paper, from our numbers."""
-    two = {"2a": ("entropy", (GINI, ATKINSON)), "2b": ("ratio", RATIOS), "2c": ("tail share", (TOP_1, TOP_10)), "2d": ("equivalence", (EQUAL, EQUIVALENT))}
-    return [
-        Figure("figure-1a", "Figure 1a: Lorenz curves of the engagement types.", lambda: m.types.plot("lorenz")),
-        Figure("figure-1b", "Figure 1b: the same on a log axis, linear below one in a million.", lambda: m.types.plot("lorenz_log")),
-        *(
-            Figure(f"figure-{n}", f"Figure {n}: {what} metrics by engagement type, sorted by Gini index.", lambda k=kept: _sorted(m.types, "amount").only(*k).plot("intervals"))
-            for n, (what, kept) in two.items()
-        ),
-        Figure("figure-3a", "Figure 3a: entropy metrics of impressions by source.", lambda: _sorted(m.sources, "source").only(GINI, ATKINSON).plot("intervals")),
-        Figure("figure-3b", "Figure 3b: tail shares of impressions by source.", lambda: _sorted(m.sources, "source").only(TOP_1, TOP_10).plot("intervals")),
-        Figure("figure-4", "Figure 4: followers of the authors whom a source reached, against the Gini index of its impressions.", lambda: _against(m).plot("scatter")),
-        Figure("figure-5", "Figures 5 and 7: impressions by followers, in and out of network: mean, Gini index within the bin, authors per bin.", lambda: _two_networks(m.bins).plot("bins")),
-        Figure("figure-6", "Figure 6: how to read a Lorenz curve (a sum of Poisson counts).", lambda: _example(seed).plot("lorenz_annotated")),
-        Figure("sources", "Which source makes the skew: contribution and marginal effect.", lambda: split.plot("sources")),
-    ]
-
-
-def _rows_of(result: Result, keep: Any) -> Result:
-    columns = result.findings.columns
-    kept = {name: [column[i] for i in keep] for name, column in columns.items()}
-    return replace(result, findings=replace(result.findings, columns=kept))
-
-
-def _sorted(result: Result, key: str) -> Result:
-    """The slices in the order of their Gini index, as the paper's figures have them."""
-    order = values(result, GINI, key)
-    labels = result.findings.columns[key]
-    return _rows_of(result, sorted(range(len(labels)), key=lambda i: order[str(labels[i])]))
-
-
-def _two_networks(bins: Result) -> Result:
-    return _rows_of(bins, [i for i, n in enumerate(bins.findings.columns["network"]) if n != "topics"])
-
-
-def _against(m: Measures) -> Result:
-    """Figure 4's points: one row per source and quantity."""
-    found = {
-        "gini_of_impressions": values(m.sources, GINI, "source"),
-        "mean_followers": values(m.followers, "mean", "source"),
-        "gini_of_followers": values(m.followers, GINI, "source"),
-    }
-    rows = [(source, name, x) for name, by_source in found.items() for source, x in by_source.items()]
-    columns: dict[str, list[Any]] = {"source": [r[0] for r in rows]} | {name: [None] * len(rows) for name in COLUMNS}
-    columns |= {"metric": [r[1] for r in rows], "estimate": [r[2] for r in rows], "low": [math.nan] * len(rows), "high": [math.nan] * len(rows)}
-    columns |= {"chance": [math.nan] * len(rows), "ideal": [math.nan] * len(rows), "better": [""] * len(rows)}
-    columns |= {"units": [0] * len(rows), "undefined_draws": [0] * len(rows)}
-    return Result(Findings("inequality", "Whom does a skewed source reach?", ("source",), columns))
-
-
-def _example(seed: int) -> Result:
-    import polars as pl
-
-    rng = np.random.default_rng(seed)
-    amounts = np.concatenate([rng.poisson(mean, 400) for mean in (2, 8, 30, 90)])
-    table = pl.DataFrame({"amount": amounts})
-    return inequality(table, unit=None, amount="amount", population=None, metrics=[GINI], interval=None, rng=seed)

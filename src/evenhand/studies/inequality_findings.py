@@ -9,7 +9,6 @@ import itertools
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -26,8 +25,11 @@ OUT_OF_NETWORK = ("likes", "graph", "misc")
 FEWEST = 30
 """Authors in a bin that is read on its own."""
 
-CLOSE = 0.1
-"""Gini indices nearer than this are called almost identical, as two curves in a chart are."""
+FEWEST_BINS = 6
+"""Bins of that size below which small and large accounts cannot be told apart."""
+
+CLEAR = 0.1
+"""A Gini index higher by more than this is much higher."""
 
 VISIBLE = 0.01
 """Half an interval wider than this is seen on an axis from 0 to 1."""
@@ -42,6 +44,7 @@ class Measures:
 
     Attributes
     ----------
+    everyone : Gini index of impressions over all authors, also those of whom nothing was displayed.
     types : inequality of each engagement type, every metric.
     reach : share of authors with any engagement of a type.
     crossings : pairs of engagement types whose Lorenz curves cross.
@@ -50,6 +53,7 @@ class Measures:
     bins : mean and Gini index of impressions by network and bin of followers.
     """
 
+    everyone: float
     types: Result
     reach: Mapping[str, float]
     crossings: Sequence[tuple[str, str]]
@@ -72,14 +76,18 @@ def alike(one: Mapping[str, float], other: Mapping[str, float]) -> float:
 
 
 def _listed(found: Mapping[str, float], digits: int = 3) -> str:
-    return ", ".join(f"{name.replace('_', ' ')} {x:,.{digits}f}" for name, x in sorted(found.items(), key=lambda p: p[1]))
+    return ", ".join(
+        f"{name.replace('_', ' ')} {x:,.{digits}f}" for name, x in sorted(found.items(), key=lambda p: p[1])
+    )
 
 
 def every_gini_is_high(m: Measures) -> Claim:
     found = values(m.types, GINI, "amount")
     least = min(found, key=lambda k: found[k])
     measured = f"smallest {found[least]:.3f} ({least.replace('_', ' ')}), largest {max(found.values()):.3f}"
-    return Claim("All engagement types have a Gini index above 0.95", "figure 2a", "> 0.95", measured, found[least] > 0.95)
+    return Claim(
+        "All engagement types have a Gini index above 0.95", "figure 2a", "> 0.95", measured, found[least] > 0.95
+    )
 
 
 def every_top_share_is_high(m: Measures) -> Claim:
@@ -92,7 +100,9 @@ def every_top_share_is_high(m: Measures) -> Claim:
 def impressions_reach_furthest(m: Measures) -> Claim:
     measured = "authors with any: " + ", ".join(f"{n.replace('_', ' ')} {x:.0%}" for n, x in m.reach.items())
     first = max(m.reach, key=lambda k: m.reach[k]) == "impressions"
-    return Claim("Impressions reach furthest: their curve leaves zero first", "figure 1b", "impressions", measured, first)
+    return Claim(
+        "Impressions reach furthest: their curve leaves zero first", "figure 1b", "impressions", measured, first
+    )
 
 
 def curves_cross(m: Measures) -> Claim:
@@ -111,13 +121,21 @@ def profile_clicks_are_least_skewed(m: Measures) -> Claim:
     found = values(m.types, GINI, "amount")
     least = min(found, key=lambda k: found[k])
     measured = f"least: {least.replace('_', ' ')} {found[least]:.3f}; profile clicks {found['profile_clicks']:.3f}"
-    return Claim("Profile clicks are the least skewed type", "figure 2", "profile clicks", measured, least == "profile_clicks")
+    return Claim(
+        "Profile clicks are the least skewed type", "figure 2", "profile clicks", measured, least == "profile_clicks"
+    )
 
 
 def ratios_need_impressions(m: Measures) -> Claim:
     defined = {r["amount"] for r in m.types.findings.rows() if r["metric"] in RATIOS and not math.isnan(r["estimate"])}
     measured = "defined for " + (", ".join(sorted(x.replace("_", " ") for x in defined)) or "none")
-    return Claim("80/20 ratios are defined for impressions only", "figure 2b", "impressions", measured, defined == {"impressions"})
+    return Claim(
+        "80/20 ratios are defined for impressions only",
+        "figure 2b",
+        "impressions",
+        measured,
+        defined == {"impressions"},
+    )
 
 
 def metrics_agree(m: Measures) -> Claim:
@@ -125,7 +143,13 @@ def metrics_agree(m: Measures) -> Claim:
     others = {metric: alike(order, values(m.types, metric, "amount")) for metric in FAMILIES[1:]}
     worst = min(others, key=lambda k: others[k])
     measured = f"pairs of types ordered as by the Gini index: {min(others.values()):.0%} ({worst}) to {max(others.values()):.0%}"
-    return Claim("All metric families generally agree on the order of the types", "figure 2", "agree", measured, others[worst] >= ALIKE)
+    return Claim(
+        "All metric families generally agree on the order of the types",
+        "figure 2",
+        "agree",
+        measured,
+        others[worst] >= ALIKE,
+    )
 
 
 def out_of_network_is_more_skewed(m: Measures) -> Claim:
@@ -159,7 +183,9 @@ def _with_followers(m: Measures, metric: str, says: str, digits: int) -> Claim:
     if max(found.values()) - min(found.values()) <= 0.01 * max(found.values()):
         return Claim(says, "figure 4", "rises", f"the same for all: {_listed(found, digits)}", False)
     same = alike(skew, found)
-    return Claim(says, "figure 4", "rises", f"{same:.0%} of pairs rise together; {_listed(found, digits)}", same >= ALIKE)
+    return Claim(
+        says, "figure 4", "rises", f"{same:.0%} of pairs rise together; {_listed(found, digits)}", same >= ALIKE
+    )
 
 
 def _by_bin(m: Measures, metric: str) -> list[tuple[float, float, float, int]]:
@@ -167,7 +193,10 @@ def _by_bin(m: Measures, metric: str) -> list[tuple[float, float, float, int]]:
     found: dict[str, dict[float, tuple[float, int]]] = {"in_network": {}, "out_of_network": {}}
     for r in m.bins.findings.rows():
         if r["metric"] == metric and r["network"] in found and r["units"] >= FEWEST:
-            found[r["network"]][middle(r["followers_low"], r["followers_high"])] = (float(r["estimate"]), int(r["units"]))
+            found[r["network"]][middle(r["followers_low"], r["followers_high"])] = (
+                float(r["estimate"]),
+                int(r["units"]),
+            )
     inside, outside = found.values()
     return [(x, *_pair(inside[x], outside[x])) for x in sorted(set(inside) & set(outside))]
 
@@ -179,7 +208,7 @@ def _pair(inside: tuple[float, int], outside: tuple[float, int]) -> tuple[float,
 def reach_grows_alike(m: Measures) -> Claim:
     says = "Impressions grow with followers at a similar rate in and out of network"
     rows = [r for r in _by_bin(m, "mean") if r[1] > 0 and r[2] > 0]
-    if len(rows) < 3:
+    if len(rows) < FEWEST_BINS:
         return Claim(says, "figure 5a", "similar", _ONE_BIN, None)
     x = np.log([r[0] for r in rows])
     inside, outside = (float(np.polyfit(x, np.log([r[k] for r in rows]), 1)[0]) for k in (1, 2))
@@ -188,36 +217,43 @@ def reach_grows_alike(m: Measures) -> Claim:
 
 
 def in_network_shows_more(m: Measures) -> Claim:
-    says = "In-network ranking brings more impressions than suggestions, in every bin of followers"
-    rows = _by_bin(m, "mean")
-    if len(rows) < 3:
-        return Claim(says, "figure 5a", "every bin", _ONE_BIN, None)
+    says = "Authors in general get more impressions from in-network ranking than from suggestions"
+    rows, total = _by_bin(m, "mean"), values(m.networks, "mean", "network")
     more = sum(inside > outside for _, inside, outside, _ in rows)
-    return Claim(says, "figure 5a", "every bin", f"{more} of {len(rows)} bins", more == len(rows))
+    inside, outside = total["in_network"], total.get("out_of_network", 0.0)
+    measured = f"mean {inside:,.0f} against {outside:,.0f}; more in {more} of {len(rows)} bins of followers"
+    return Claim(says, "figure 5a", "more", measured, inside > outside and 2 * more > len(rows))
 
 
-_ONE_BIN = "fewer than three bins of followers"
+_ONE_BIN = f"fewer than {FEWEST_BINS} bins with {FEWEST} authors"
+
+
+def _gaps(rows: Sequence[tuple[float, float, float, int]]) -> list[float]:
+    return [outside - inside for _, inside, outside, _ in rows]
 
 
 def small_accounts_are_skewed_out_of_network(m: Measures) -> Claim:
     says = "Within bins, out-of-network is much more skewed for authors with few followers"
     rows = _by_bin(m, GINI)
-    if len(rows) < 3:
+    if len(rows) < FEWEST_BINS:
         return Claim(says, "figure 5b", "much more", _ONE_BIN, None)
-    low = rows[: len(rows) // 2]
-    gaps = [outside - inside for _, inside, outside, _ in low]
-    measured = f"Gini higher by {min(gaps):.2f} to {max(gaps):.2f} in the {len(low)} lower bins"
-    return Claim(says, "figure 5b", "much more", measured, float(np.mean(gaps)) > CLOSE and min(gaps) > 0)
+    gaps = _gaps(rows[: len(rows) // 2])
+    measured = f"Gini index higher by {min(gaps):.2f} to {max(gaps):.2f} in the {len(gaps)} lower bins"
+    return Claim(says, "figure 5b", "much more", measured, min(gaps) > 0 and float(np.mean(gaps)) > CLEAR)
 
 
 def large_accounts_are_alike(m: Measures) -> Claim:
-    says = "Within the bin with most followers, both Gini indices are almost identical"
+    says = "Within bins, both are close for the authors with most followers"
     rows = _by_bin(m, GINI)
-    if len(rows) < 3:
-        return Claim(says, "figure 5b", "identical", _ONE_BIN, None)
+    if len(rows) < FEWEST_BINS:
+        return Claim(says, "figure 5b", "close", _ONE_BIN, None)
+    small, large = (float(np.mean(_gaps(part))) for part in (rows[:3], rows[-3:]))
     x, inside, outside, units = rows[-1]
-    measured = f"in network {inside:.2f}, out of network {outside:.2f} ({units} authors around {x:,.0f} followers)"
-    return Claim(says, "figure 5b", "identical", measured, abs(outside - inside) < CLOSE)
+    measured = (
+        f"gap {large:+.2f} in the three largest bins, {small:+.2f} in the three smallest; in the last bin "
+        f"({units} authors around {x:,.0f} followers) {outside:.2f} against {inside:.2f}"
+    )
+    return Claim(says, "figure 5b", "close", measured, abs(large) < abs(small) / 2)
 
 
 def top_share_spreads_types(m: Measures) -> Claim:
@@ -278,5 +314,3 @@ FINDINGS: tuple[Callable[[Measures], Claim], ...] = (
 def claims(m: Measures) -> tuple[Claim, ...]:
     """Every stated finding beside what was measured."""
     return tuple(finding(m) for finding in FINDINGS)
-
-

@@ -124,15 +124,23 @@ class Study:
         except OSError as error:
             raise EvenhandError(f"{str(folder)!r} cannot be made ({error.strerror}). Pass another folder.") from error
         pictures = {f.name: charts.save(f.draw(), target / f"{f.name}.svg") for f in self.figures}
-        written = [write_whole(target / "findings.csv", self.to_text("csv")), write_whole(target / "study.json", self.to_text("json"))]
+        written = [
+            write_whole(target / "findings.csv", self.to_text("csv")),
+            write_whole(target / "study.json", self.to_text("json")),
+        ]
         page = self._html({name: path.read_text(encoding="utf-8") for name, path in pictures.items()})
         return [*pictures.values(), *written, write_whole(target / "index.html", page)]
 
     def _html(self, pictures: Mapping[str, str]) -> str:
-        body = [f"<h1>{escape(self.title)}</h1><p>{escape(self.setting)}</p>", _html_table(HEAD, [c.cells() for c in self.claims])]
+        body = [
+            f"<h1>{escape(self.title)}</h1><p>{escape(self.setting)}</p>",
+            _html_table(HEAD, [c.cells() for c in self.claims]),
+        ]
         body += [f"<p>{escape(line)}</p>" for line in (_count(self.claims), *self.sentences)]
         body += [f"<h2>{escape(t.title)}</h2>{_html_table(t.head, t.rows)}" for t in self.tables]
-        body += [f"<figure>{pictures[f.name]}<figcaption>{escape(f.caption)}</figcaption></figure>" for f in self.figures]
+        body += [
+            f"<figure>{pictures[f.name]}<figcaption>{escape(f.caption)}</figcaption></figure>" for f in self.figures
+        ]
         return "\n".join(
             [
                 '<!doctype html><html lang="en"><head><meta charset="utf-8">',
@@ -170,7 +178,10 @@ def _text_table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
         wrapped = [textwrap.wrap(cell, width) or [""] for cell, width in zip(cells, widths, strict=True)]
         height = max(map(len, wrapped))
         padded = [column + [""] * (height - len(column)) for column in wrapped]
-        return ["  ".join(part.ljust(w) for part, w in zip(line, widths, strict=True)).rstrip() for line in zip(*padded, strict=True)]
+        return [
+            "  ".join(part.ljust(w) for part, w in zip(line, widths, strict=True)).rstrip()
+            for line in zip(*padded, strict=True)
+        ]
 
     rule = "  ".join("-" * w for w in widths)
     return "\n".join([*lines(head), rule, *(line for row in rows for line in lines(row))])
@@ -184,6 +195,7 @@ def _markdown_table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 def _html_table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     top = "".join(f"<th>{escape(name)}</th>" for name in head)
     body = "".join(
-        "<tr>" + "".join(f'<td class="{"no" if c == "no" else ""}">{escape(c)}</td>' for c in row) + "</tr>" for row in rows
+        "<tr>" + "".join(f'<td class="{"no" if c == "no" else ""}">{escape(c)}</td>' for c in row) + "</tr>"
+        for row in rows
     )
     return f"<table><thead><tr>{top}</tr></thead><tbody>{body}</tbody></table>"

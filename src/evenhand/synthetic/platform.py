@@ -22,12 +22,15 @@ from evenhand.synthetic.graph import Floats, Generator, Ints, follower_graph
 if TYPE_CHECKING:
     import polars as pl
 
-RATES = {"profile_clicks": 0.01, "likes": 0.02, "retweets": 0.004, "replies": 0.003, "quotes": 0.0005}
-"""Chance that an impression of an author of average appeal brings this engagement: the more effort, the rarer."""
+EFFORT = {"profile_clicks": 2.4, "likes": 2.1, "retweets": 2.7, "replies": 2.9, "quotes": 3.4}
+"""How much interest it takes to engage with a post that one has looked at, in units of `taste`: the more effort, the rarer."""
 
-ENGAGEMENTS = ("impressions", *RATES)
+MOOD = 1.0
+"""How far a viewer's interest in one author moves from post to post (standard deviation, normal)."""
 
-MIX = dict(zip(SOURCES, (0.6, 0.12, 0.1, 0.1, 0.08), strict=True))
+ENGAGEMENTS = ("impressions", *EFFORT)
+
+MIX = dict(zip(SOURCES, (0.7, 0.09, 0.07, 0.07, 0.07), strict=True))
 """Share of a feed that each source may fill."""
 
 LINGER = 0.5
@@ -66,8 +69,8 @@ def platform(
     homophily: Fraction = 0.5,
     rewired: bool = False,
     posts: Mean = 15.0,
-    posts_spread: Spread = 2.0,
-    appeal_spread: Spread = 0.8,
+    posts_spread: Spread = 1.8,
+    appeal_spread: Spread = 0.6,
     taste: Spread = 1.0,
     attention: Mean = 900.0,
     attention_spread: Spread = 1.0,
@@ -98,8 +101,8 @@ def platform(
     communities : number of communities, with sizes falling as one over their rank. Each is a topic too.
     homophily : share of an author's followers who come from the own community.
     rewired : shuffle who follows whom, keeping everybody's number of followers and of follows.
-    posts, posts_spread : posts per author in the month: mean, and sigma of the lognormal. A sigma of 2 means that a tenth
-        of the authors writes three quarters of the posts.
+    posts, posts_spread : posts per author in the month: mean, and sigma of the lognormal. A sigma of 1.8 means that a
+        tenth of the authors writes 70% of the posts.
     appeal_spread : sigma of the lognormal appeal of authors, which raises rank and engagement alike.
     taste : how far viewers differ about one author, on the same scale.
     attention, attention_spread : posts a viewer looks through in the month: mean, and sigma of the lognormal.
@@ -152,8 +155,10 @@ def platform(
 
 def _month(world: World, rng: Generator) -> Platform:
     """What the feeds show, and what it brings."""
-    appeal, posts = np.exp(world.accounts.interest), world.accounts.posts
-    chance = {name: np.minimum(rate * appeal, 0.5) for name, rate in RATES.items()}
+    from scipy.special import ndtr
+
+    interest, posts = world.accounts.interest, world.accounts.posts
+    chance = {name: np.minimum(ndtr((interest - effort) / MOOD), 0.5) for name, effort in EFFORT.items()}
     seen = home(world, Chances(LINGER, chance["likes"], chance["replies"], posts / posts.mean()))
     shown = [suggested(world, source, seen) for source in SOURCES[1:]]
     displays = np.stack([seen.displays, *shown], axis=1)
