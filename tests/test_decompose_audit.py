@@ -88,7 +88,13 @@ def test_sizes_per_group_fill_with_zeros():
 
 def test_every_row_can_be_a_unit():
     df = pl.DataFrame({"band": list("aabb"), "views": [1, 1, 3, 3]})
-    held(eh.decompose(df, **(CALL | {"unit": None}), population=None, interval=None), [1, 1, 3, 3], list("aabb"), "gini", {})
+    held(
+        eh.decompose(df, **(CALL | {"unit": None}), population=None, interval=None),
+        [1, 1, 3, 3],
+        list("aabb"),
+        "gini",
+        {},
+    )
 
 
 def test_weights_count_units_several_times():
@@ -137,7 +143,10 @@ def test_every_engine_agrees_to_nine_digits_for_floats(engine):
 
 
 def test_the_total_row_is_that_of_the_inequality_audit():
-    df, call = events(), {"unit": "author", "amount": "views", "population": people(), "rng": 5, "interval": "bootstrap(99)"}
+    df, call = (
+        events(),
+        {"unit": "author", "amount": "views", "population": people(), "rng": 5, "interval": "bootstrap(99)"},
+    )
     here = eh.decompose(df, **call, group="band").only("total").findings.columns
     there = eh.inequality(df, **call, metrics="gini").findings.columns
     for column in ("estimate", "low", "high"):
@@ -181,7 +190,9 @@ def test_undefined_figures_say_why():
     note = {(metric, group): note for metric, group, note in frame.select("metric", "group", "note").iter_rows()}
     assert note["index", "x"] == "zero_total"
     zeros = df.with_columns(views=pl.Series([0, 1, 0, 3]))
-    found = eh.decompose(zeros, **CALL, population=None, index="atkinson(epsilon=1)", interval=None).only("between").frame
+    found = (
+        eh.decompose(zeros, **CALL, population=None, index="atkinson(epsilon=1)", interval=None).only("between").frame
+    )
     assert math.isnan(found["estimate"][0])
     assert found["note"][0] == "zero_over_zero"
     nothing = eh.decompose(df.with_columns(views=0), **CALL, population=None, interval="percentile(20)").frame
@@ -199,11 +210,16 @@ def test_an_infinite_entropy_stays_infinite():
 def test_missing_groups_are_one_group():
     df = pl.DataFrame({"author": list("abc"), "band": ["x", None, None], "views": [1, 2, 3]})
     frame = eh.decompose(df, **CALL, population=None, interval=None).only("population_share").frame
-    assert dict(frame.select("group", "estimate").iter_rows()) == {"(missing)": pytest.approx(2 / 3), "x": pytest.approx(1 / 3)}
+    assert dict(frame.select("group", "estimate").iter_rows()) == {
+        "(missing)": pytest.approx(2 / 3),
+        "x": pytest.approx(1 / 3),
+    }
 
 
 def test_missing_amounts_hurt_their_slice_only():
-    df = pl.DataFrame({"author": list("abcd"), "band": list("xyxy"), "views": [None, 2.0, 3.0, 4.0], "day": list("mmnn")})
+    df = pl.DataFrame(
+        {"author": list("abcd"), "band": list("xyxy"), "views": [None, 2.0, 3.0, 4.0], "day": list("mmnn")}
+    )
     frame = eh.decompose(df, **CALL, population=None, by="day", nan_policy="propagate", interval=None).frame
     assert set(frame.filter(pl.col("day") == "m")["note"]) == {"nan_in_data"}
     assert not frame.filter((pl.col("day") == "n") & (pl.col("metric") == "total"))["estimate"].is_nan().any()

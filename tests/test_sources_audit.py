@@ -196,7 +196,9 @@ def test_a_missing_source_is_one_of_its_own():
 
 
 def test_missing_amounts_follow_the_policy():
-    df = pl.DataFrame({"author": list("abab"), "via": list("xxyy"), "views": [1.0, 2.0, None, 4.0], "day": list("mnmn")})
+    df = pl.DataFrame(
+        {"author": list("abab"), "via": list("xxyy"), "views": [1.0, 2.0, None, 4.0], "day": list("mnmn")}
+    )
     with pytest.raises(eh.EvenhandError, match="missing"):
         eh.sources(df, **CALL, population=None)
     omitted = eh.sources(df, **CALL, population=None, nan_policy="omit", interval=None)

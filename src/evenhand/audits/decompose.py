@@ -105,7 +105,12 @@ def decompose(
         plan, rows=view.rows, dropped=view.dropped, seed=seed, level=level, interval=_interval_words(how),
         population=prepared.population_words, missing_slice_labels="shown as a slice or group of their own",
     )  # fmt: skip
-    words = {"unit": unit or "row", "amount": "rows" if amount is None else amount, "group": view.by[-1], "index": index}
+    words = {
+        "unit": unit or "row",
+        "amount": "rows" if amount is None else amount,
+        "group": view.by[-1],
+        "index": index,
+    }
     columns = prepared.whole().columns
     return Result(
         Findings("decompose", QUESTION, prepared.whole().by, tidy(rows, columns), {}, words, facts), view.backend

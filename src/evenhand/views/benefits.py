@@ -94,7 +94,9 @@ def view_benefits(
         lazy = lazy.filter(~nw.col("unit").is_null())
         dropped[f"{unit} is missing"] = int(facts["unit_null"])
     amounts = tuple(
-        Amount(name, f"amount_{i}", _stays_integer(opened, name, facts[f"sum_{i}"]), int(facts[f"missing_{i}"]))
+        Amount(
+            name, f"amount_{i}", _stays_integer(opened, name, facts.get(f"sum_{i}", 0.0)), int(facts[f"missing_{i}"])
+        )
         for i, name in enumerate(names)
     ) or (Amount(None, "", True, 0),)
     for a in amounts:
@@ -185,7 +187,7 @@ def _label(name: str, schema: nw.Schema) -> nw.Expr:
 
 
 def _facts(lazy: nw.LazyFrame[Any], names: list[str], unit: str | None, weight: str | None) -> dict[str, Any]:
-    """One pass that counts rows, nulls, NaN, infinities and negatives, and adds up in float64."""
+    """One pass that counts rows and missing values and finds the extremes."""
     schema = lazy.collect_schema()
     asked = [nw.len().alias("rows")]
     numbers = [(f"amount_{i}", str(i)) for i in range(len(names))] + (
@@ -195,14 +197,21 @@ def _facts(lazy: nw.LazyFrame[Any], names: list[str], unit: str | None, weight: 
         col, floats = nw.col(column), schema[column].is_float()
         missing = (col.is_null() | col.is_nan()) if floats else col.is_null()
         asked.append(_how_many(missing).alias(f"missing_{tag}"))
-        asked.append(_how_many(col < 0).alias(f"negative_{tag}"))
-        finite = nw.when(~missing).then(col) if floats else col
-        asked.append(finite.cast(nw.Float64).sum().alias(f"sum_{tag}"))
-        asked.append(finite.cast(nw.Float64).max().alias(f"max_{tag}"))
+        known = nw.when(~missing).then(col) if floats else col
+        asked += [known.min().alias(f"min_{tag}"), known.max().alias(f"max_{tag}")]
     if unit is not None:
         asked.append(_how_many(nw.col("unit").is_null()).alias("unit_null"))
     row = to_polars(lazy.select(*asked)).row(0, named=True)
-    return {k: 0 if v is None else float(v) for k, v in row.items()}
+    facts = {k: 0 if v is None else float(v) for k, v in row.items()}
+    again = [_how_many(nw.col(c) < 0).alias(f"negative_{tag}") for c, tag in numbers if facts[f"min_{tag}"] < 0]
+    again += [
+        nw.col(c).cast(nw.Float64).sum().alias(f"sum_{tag}")
+        for c, tag in numbers
+        if facts["rows"] * facts[f"max_{tag}"] > LARGEST_SUM
+    ]
+    if again:  # hardly ever: a second pass says how many are negative, and whether sums can wrap
+        facts |= to_polars(lazy.select(*again)).row(0, named=True)
+    return facts
 
 
 def _how_many(condition: nw.Expr) -> nw.Expr:
@@ -215,7 +224,7 @@ def _value_problems(
 ) -> list[str]:
     problems = []
     for i, name in enumerate(names):
-        missing, negative, top = int(facts[f"missing_{i}"]), int(facts[f"negative_{i}"]), facts[f"max_{i}"]
+        missing, negative, top = int(facts[f"missing_{i}"]), int(facts.get(f"negative_{i}", 0)), facts[f"max_{i}"]
         if missing and nan_policy == "raise":
             problems.append(
                 f"amount={name!r} is missing (null or NaN) in {missing:,} of {int(facts['rows']):,} rows. "
@@ -230,7 +239,7 @@ def _value_problems(
             f"unit={unit!r} is missing in {int(facts['unit_null']):,} rows. Remove them, or pass nan_policy='omit'."
         )
     if weight is not None and (
-        facts["missing_weight"] or facts["negative_weight"] or facts["max_weight"] == float("inf")
+        facts["missing_weight"] or facts["min_weight"] < 0 or facts["max_weight"] == float("inf")
     ):
         problems.append(f"weight={weight!r} holds missing, negative or infinite values. Pass weights of zero or more.")
     return problems
