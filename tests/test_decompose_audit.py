@@ -6,10 +6,10 @@ import duckdb
 import numpy as np
 import polars as pl
 import pytest
-from golden_cases import cases
 
 import evenhand as eh
 from evenhand import metrics as m
+from golden_cases import cases
 
 ENGINES = {
     "pandas": lambda df: df.to_pandas(),

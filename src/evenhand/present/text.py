@@ -12,6 +12,7 @@ from evenhand import metrics as _all_metrics  # noqa: F401  (fills the registry)
 from evenhand.cards import REGISTRY, ask
 from evenhand.errors import EvenhandError
 from evenhand.findings import Findings, label
+from evenhand.present.phrases import PHRASES
 
 REASONS = {
     "empty": "there is nothing to measure",
@@ -39,6 +40,17 @@ REASONS = {
     "heavy_tail": "the largest amounts are so large that intervals tend to be too short and inequality is understated",
     "small_cell": "too few rows for the interval to be trusted",
     "overlap": "the bottom share overlaps the top it is compared with",
+    "replication_invariant": "the paper says no because a percentage means another number of users in a larger population; "
+    "read off the Lorenz curve, the value itself does not change when the population is replicated",
+    "needs_overlap": "exact only with the overlap of the groups' ranges, which subgroup values do not give; the average of "
+    "subgroup values in the paper's note 3 leaves it out",
+    "multiplicative": "exact as a product, 1 - A = (1 - within)(1 - between), not as the sum of the paper's note 3",
+    "no_identity": "no identity that rebuilds it from subgroups is known",
+    "without_zeros": "undefined with units that received nothing, so checked on the others",
+    "no_parameter": "it has no parameter to choose",
+    "no_direction": "neither direction is more even",
+    "needs_slices": "needs several slices or amounts to compare",
+    "judgement": "a matter of judgement, not of measurement",
     "ties_at_edge": "the share's edge falls inside a block of equal amounts, where its error is rough",
 }
 
@@ -132,7 +144,21 @@ def fill(template: str, params: Mapping[str, Any], fields: Mapping[str, Any]) ->
 def sentences(findings: Findings) -> list[str]:
     """One sentence per row of the frame, from the template on the metric's card."""
     level = float(findings.provenance.get("level", 0.95))
+    if "estimate" not in findings.columns:
+        return [plain_sentence(row) for row in findings.rows()]
     return [sentence(findings, row, level) for row in findings.rows()]
+
+
+def plain_sentence(row: Mapping[str, Any]) -> str:
+    """A row of a frame that holds no estimates, column by column.
+
+    >>> plain_sentence({"metric": "gini", "criterion": "scale", "measured": "yes", "value": 0.0, "note": None})
+    'gini: criterion scale, measured yes, value 0.'
+    """
+    known = {k: v for k, v in row.items() if k not in ("metric", "note") and v is not None and v == v}
+    said = ", ".join(f"{k.replace('_', ' ')} {number(v) if isinstance(v, float) else v}" for k, v in known.items())
+    why = "; ".join(REASONS.get(code, code) for code in (row.get("note") or "").split("; ") if code)
+    return f"{row['metric']}: {said}{f' ({why})' if why else ''}."
 
 
 def sentence(findings: Findings, row: Mapping[str, Any], level: float = 0.95) -> str:
@@ -145,7 +171,8 @@ def sentence(findings: Findings, row: Mapping[str, Any], level: float = 0.95) ->
         template, title = found.card.says, found.card.title
         params = {n: p.default for n, p in found.metric.parameters.items()} | dict(found.params)
     except EvenhandError:
-        template, title, params = "", row["metric"], {}
+        template, title, params = PHRASES.get((findings.audit, row["metric"]), ""), row["metric"], {}
+    group = "" if "{group}" in template else group
     estimate = row["estimate"]
     if estimate is None or math.isnan(estimate):
         code = (row["note"] or "undefined").split(";")[0].strip()

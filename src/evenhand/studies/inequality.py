@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from evenhand.audits.criteria import criteria
 from evenhand.audits.inequality import inequality
 from evenhand.audits.sources import sources
 from evenhand.metrics.shares import lorenz
@@ -76,13 +77,9 @@ def study(*, size: int | None = None, seed: int = 7) -> Study:
     for name, off in SWITCHES.items():
         log.info("the same month with %s", name)
         switched[name] = measure(platform(authors, rng=seed, **off), interval=None, seed=seed)
-    skew = _split_skew(authors, seed, {"as it is": measured, **switched})
-    tables = (
-        _switch_table(found, switched),
-        _source_table(split),
-        _network_table({"as it is": measured, **switched}),
-        skew,
-    )
+    runs = {"as it is": measured, **switched}
+    skew = _split_skew(authors, seed, runs)
+    tables = (_switch_table(found, switched), _source_table(split), _network_table(runs), skew, _criteria_table(month, seed))
     return Study(
         name="inequality",
         title=TITLE,
@@ -234,6 +231,22 @@ def _gini_of_all(month: Platform) -> float:
         month.engagements, unit="author_id", amount="impressions", population=month.authors.height, metrics=[GINI], interval=None
     )  # fmt: skip
     return float(found.findings.columns["estimate"][0])
+
+
+def _criteria_table(month: Platform, seed: int) -> Table:
+    """The paper's Table 2: what was measured on the engagement types, and the authors' judgement where it differs."""
+    log.info("the criteria of Table 2")
+    found = criteria(
+        month.engagements, unit="author_id", amount=list(ENGAGEMENTS), population=_eligible(month).select("author_id"), rng=seed
+    )
+    cells: dict[str, dict[str, str]] = {}
+    for r in found.findings.rows():
+        measured, published = r["measured"] or "not measured", r["published"] or ""
+        agrees = not published or measured == published
+        cells.setdefault(r["metric"], {})[r["criterion"]] = measured if agrees else f"{measured} (paper: {published})"
+    head = list(dict.fromkeys(name for by_criterion in cells.values() for name in by_criterion))
+    rows = tuple((metric, *(by.get(name, "") for name in head)) for metric, by in cells.items())
+    return Table("Table 2: the criteria, measured", ("metric", *head), rows)
 
 
 def _answer(split: Result, skew: Table) -> list[str]:

@@ -16,6 +16,7 @@ from evenhand.studies.inequality_findings import (
     ATKINSON,
     EQUAL,
     EQUIVALENT,
+    FEWEST,
     GINI,
     RATIOS,
     TOP_1,
@@ -87,7 +88,9 @@ def _sorted(result: Result, key: str) -> Result:
 
 
 def _two_networks(bins: Result) -> Result:
-    return _rows_of(bins, [i for i, n in enumerate(bins.findings.columns["network"]) if n != "topics"])
+    """In and out of network, in bins that hold enough authors for an interval."""
+    rows = list(bins.findings.rows())
+    return _rows_of(bins, [i for i, r in enumerate(rows) if r["network"] != "topics" and r["units"] >= FEWEST])
 
 
 def _against(m: Measures) -> Result:
