@@ -24,10 +24,12 @@ _WHERE = {
     "quantile_bins": "evenhand.views.bins",
     "read": "evenhand.audits.read",
     "sources": "evenhand.audits.sources",
+    "synthetic": "evenhand.synthetic",
 }
 
 if TYPE_CHECKING:
     from evenhand import metrics as metrics
+    from evenhand import synthetic as synthetic
     from evenhand.audits.criteria import criteria as criteria
     from evenhand.audits.decompose import decompose as decompose
     from evenhand.audits.inequality import inequality as inequality

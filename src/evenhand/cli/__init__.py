@@ -21,6 +21,7 @@ VERBS = {
     "metrics": "the cards: what each number means",
     "run": "an audit from a plan file",
     "sources": "which source makes the skew: the Gini index split over where amounts come from",
+    "study": "a seed's study again: each stated finding beside what comes out",
 }
 """Each verb is a module of this package with `add_arguments(parser)` and `run(args) -> int`."""
 
