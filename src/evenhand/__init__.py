@@ -21,6 +21,7 @@ _WHERE = {
     "inequality": "evenhand.audits.inequality",
     "log_bins": "evenhand.views.bins",
     "metrics": "evenhand.metrics",
+    "prefix": "evenhand.audits.prefix",
     "quantile_bins": "evenhand.views.bins",
     "read": "evenhand.audits.read",
     "sources": "evenhand.audits.sources",
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from evenhand.audits.criteria import criteria as criteria
     from evenhand.audits.decompose import decompose as decompose
     from evenhand.audits.inequality import inequality as inequality
+    from evenhand.audits.prefix import prefix as prefix
     from evenhand.audits.sources import sources as sources
     from evenhand.views.bins import log_bins as log_bins
     from evenhand.views.bins import quantile_bins as quantile_bins
