@@ -14,8 +14,6 @@ __version__ = "0.1.0"
 
 _WHERE = {
     "inequality": "evenhand.audits.inequality",
-    "attention": "evenhand.attention",
-    "distances": "evenhand.distances",
     "metrics": "evenhand.metrics",
     "read": "evenhand.audits.read",
 }

@@ -56,7 +56,8 @@ class Card:
 
     `ideal`, `better` and `span` may be functions of the metric's parameters where these move them (the ideal of
     `top_share(p=0.1)` is 0.1). `undefined` says in words when there is no number; `otherwise` is the reason code when
-    the tally itself is fine (`tally.reason()` gives the code when it is not), or a function of the tally that gives it.
+    the tally itself is fine (`tally.reason()` gives the code when it is not). Where the code depends on the metric's
+    parameters, `because` is a function of the tally and those.
     """
 
     name: str
@@ -68,7 +69,8 @@ class Card:
     ideal: float | Callable[..., float]
     better: Better | Callable[..., Better]
     undefined: str = ""
-    otherwise: str | Callable[[Any], str] = ""
+    otherwise: str = ""
+    because: Callable[..., str] | None = None
     says: str = ""
     formula: str = ""
     example: str = ""
@@ -78,10 +80,12 @@ class Card:
     per: Literal["population", "ranking", "request"] = "population"
     family: str = ""
 
-    def reason(self, tally: Any) -> str:
+    def reason(self, tally: Any, **params: Any) -> str:
         """The reason code for an undefined value on this tally."""
+        if self.because is not None:
+            return self.because(tally, **params)
         found = tally.reason() if hasattr(tally, "reason") else ""
-        return str(found or (self.otherwise(tally) if callable(self.otherwise) else self.otherwise) or "undefined")
+        return str(found or self.otherwise or "undefined")
 
 
 class Metric:
@@ -143,7 +147,7 @@ class Metric:
         tally = data if isinstance(data, self.card.needs) else self.card.needs.of(data, **for_tally)  # type: ignore[attr-defined]
         value = float(self.on(tally, **params).item())
         if math.isnan(value):
-            code = self.card.reason(tally)
+            code = self.card.reason(tally, **params)
             warnings.warn(UndefinedWarning(f"{self.card.name} is undefined: {code}.", code), stacklevel=2)
         return value
 

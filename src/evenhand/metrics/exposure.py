@@ -40,8 +40,10 @@ _EE_VARIANTS = (
 )
 
 
-def _utility_reason(t: Exposure) -> str:
+def _utility_reason(t: Exposure, **_: Any) -> str:
     """A side without relevance, or nothing on either side."""
+    if t.reason():
+        return t.reason()
     if t.utility is not None and any(not np.any(side > 0) for side in t.both(t.utility)):
         return "no_relevant_in_group"
     return "zero_over_zero"
@@ -128,7 +130,7 @@ def log_dp(t: Exposure, *, per_item: bool = False, epsilon: NotNegative = 0.0, a
         ideal=1.0,
         better="ideal",
         undefined="one of the groups has no relevant item, or neither was exposed",
-        otherwise=_utility_reason,
+        because=_utility_reason,
         says="For its relevance, the protected group gets {estimate:number} times the exposure of the other group{interval}.",
         formula=r"\frac{\epsilon_\pi(G^+)/\Upsilon(G^+)}{\epsilon_\pi(G^-)/\Upsilon(G^-)}",
         example="exposure 1 and 1, relevance 2 and 1 -> 0.5",
@@ -159,7 +161,7 @@ def eur(t: Exposure, *, as_printed: bool = False, attention: Model = LOG) -> Flo
         ideal=0.0,
         better="ideal",
         undefined="one of the groups has no relevant item, or neither was exposed",
-        otherwise=_utility_reason,
+        because=_utility_reason,
         says="For its relevance, the log ratio of the protected group's exposure to the other's is {estimate:number}{interval}.",
         formula=r"\ln \mathrm{EUR}",
         example="exposure 2 and 1, relevance 2 and 1 -> 0",
@@ -190,7 +192,7 @@ def log_eur(t: Exposure, *, as_printed: bool = False, attention: Model = LOG) ->
         ideal=1.0,
         better="ideal",
         undefined="one of the groups has no relevant item, or no relevant item of either was exposed",
-        otherwise=_utility_reason,
+        because=_utility_reason,
         says="Of its relevance, the protected group realises {estimate:number} times what the other group does{interval}.",
         formula=r"\frac{\Gamma(G^+)/\Upsilon(G^+)}{\Gamma(G^-)/\Upsilon(G^-)}",
         example="discounted relevance 1 and 1 out of 2 and 1 -> 0.5",
@@ -221,7 +223,7 @@ def rur(t: Exposure, *, as_printed: bool = False, attention: Model = LOG) -> Flo
         ideal=0.0,
         better="ideal",
         undefined="one of the groups has no relevant item, or no relevant item of either was exposed",
-        otherwise=_utility_reason,
+        because=_utility_reason,
         says="The log ratio of the share of relevance that the two groups realise is {estimate:number}{interval}.",
         formula=r"\ln \mathrm{RUR}",
         example="discounted relevance 2 and 1 out of 2 and 1 -> 0",
