@@ -45,7 +45,9 @@ def test_weights_are_those_of_the_reference_cases(case):
 
 @pytest.mark.parametrize("case", [c for c in CASES if c["fn"] == "target_exposure"], ids=lambda c: c["id"])
 def test_target_exposure_is_that_of_the_reference_cases(case):
-    assert target_exposure(case["args"]["rel"], model_of(case["args"])) == pytest.approx(case["expect"], abs=case["tol"])
+    assert target_exposure(case["args"]["rel"], model_of(case["args"])) == pytest.approx(
+        case["expect"], abs=case["tol"]
+    )
 
 
 @pytest.mark.parametrize(("name", "params"), MODELS)

@@ -72,7 +72,13 @@ def test_differences_of_one_share():
 
 @pytest.mark.parametrize(
     ("p", "q"),
-    [([0.5, 0.5], [1.0]), ([0.5, 0.6], [0.5, 0.5]), ([-0.5, 1.5], [0.5, 0.5]), ([math.nan, 1], [0.5, 0.5]), (["a"], [1])],
+    [
+        ([0.5, 0.5], [1.0]),
+        ([0.5, 0.6], [0.5, 0.5]),
+        ([-0.5, 1.5], [0.5, 0.5]),
+        ([math.nan, 1], [0.5, 0.5]),
+        (["a"], [1]),
+    ],
 )
 def test_what_is_no_distribution_is_refused(p, q):
     with pytest.raises(EvenhandError):

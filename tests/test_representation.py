@@ -25,8 +25,10 @@ labels = st.lists(st.sampled_from(["a", "b", "c", None]), min_size=1, max_size=8
 soft_rows = st.lists(
     st.none() | st.lists(st.integers(0, 5), min_size=3, max_size=3).filter(any), min_size=1, max_size=8
 ).map(lambda rows: [None if r is None else {g: n / sum(r) for g, n in zip("abc", r, strict=True)} for r in rows])
-targets = st.lists(st.integers(0, 10), min_size=3, max_size=3).filter(any).map(
-    lambda n: {g: k / sum(n) for g, k in zip("abc", n, strict=True)}
+targets = (
+    st.lists(st.integers(0, 10), min_size=3, max_size=3)
+    .filter(any)
+    .map(lambda n: {g: k / sum(n) for g, k in zip("abc", n, strict=True)})
 )
 models = st.sampled_from([("geometric", {"stop": 0.5}), ("log", {}), ("rbp", {"patience": 0.9}), ("uniform", {})])
 
@@ -39,8 +41,12 @@ def ask_case(fn, args):
     params = {k: args[k] for k in ("stop", "patience") if k in args}
     if fn == "awrf":
         return awrf(
-            args["align"], target=args["target"], attention=text(args["model"], params), distance=args["distance"].lower(),
-            protected=args.get("protected"), signed=args.get("signed", False),
+            args["align"],
+            target=args["target"],
+            attention=text(args["model"], params),
+            distance=args["distance"].lower(),
+            protected=args.get("protected"),
+            signed=args.get("signed", False),
         )
     if fn == "fair_metric":
         return fair(args["labels"], protected=1, p=args["p"])
@@ -99,7 +105,9 @@ def test_a_target_equal_to_the_exposure_gives_zero(ranking, model):
         return
     target = dict(zip(placed.groups, received / received.sum(), strict=True))
     for distance in ("js", "kl", "tv"):
-        assert awrf(ranking, target=target, attention=text(name, params), distance=distance) == pytest.approx(0, abs=1e-9)
+        assert awrf(ranking, target=target, attention=text(name, params), distance=distance) == pytest.approx(
+            0, abs=1e-9
+        )
 
 
 @given(st.lists(st.sampled_from(["a", "b"]), min_size=2, max_size=8), targets)
@@ -120,7 +128,9 @@ def test_several_protected_labels_count_together():
 
 def test_an_array_of_shares_needs_no_dictionary():
     rows = np.array([[0.5, 0.5], [1.0, 0.0]])
-    assert awrf(rows, groups=["x", "y"], target={"x": 0.5, "y": 0.5}, distance="tv", attention="uniform") == pytest.approx(0.25)
+    assert awrf(
+        rows, groups=["x", "y"], target={"x": 0.5, "y": 0.5}, distance="tv", attention="uniform"
+    ) == pytest.approx(0.25)
 
 
 def test_cascade_attention_takes_the_relevance_of_the_ranking():
@@ -171,7 +181,10 @@ def test_what_does_not_exist_is_nan_with_its_reason(call, reason):
     assert caught[0].message.reason == reason
 
 
-@given(st.lists(st.sampled_from([0, 1, None]), min_size=1, max_size=9).filter(lambda x: any(v is not None for v in x)), st.floats(0, 1))
+@given(
+    st.lists(st.sampled_from([0, 1, None]), min_size=1, max_size=9).filter(lambda x: any(v is not None for v in x)),
+    st.floats(0, 1),
+)
 def test_fair_follows_its_definition(ranking, p):
     assert fair(ranking, protected=1, p=p) == pytest.approx(slow.fair(ranking, 1, p), abs=1e-9)
 

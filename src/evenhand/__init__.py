@@ -13,6 +13,8 @@ from evenhand.errors import DataWarning, EvenhandError, UndefinedWarning
 __version__ = "0.1.0"
 
 _WHERE = {
+    "attention": "evenhand.attention",
+    "distances": "evenhand.distances",
     "inequality": "evenhand.audits.inequality",
     "metrics": "evenhand.metrics",
     "read": "evenhand.audits.read",

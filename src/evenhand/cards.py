@@ -56,8 +56,8 @@ class Card:
 
     `ideal`, `better` and `span` may be functions of the metric's parameters where these move them (the ideal of
     `top_share(p=0.1)` is 0.1). `undefined` says in words when there is no number; `otherwise` is the reason code when
-    the tally itself is fine (`tally.reason()` gives the code when it is not). Where the code depends on the metric's
-    parameters, `because` is a function of the tally and those.
+    the tally itself is fine (`tally.reason()` gives the code when it is not), or a function of the tally and the metric's
+    parameters that gives it.
     """
 
     name: str
@@ -69,8 +69,7 @@ class Card:
     ideal: float | Callable[..., float]
     better: Better | Callable[..., Better]
     undefined: str = ""
-    otherwise: str = ""
-    because: Callable[..., str] | None = None
+    otherwise: str | Callable[..., str] = ""
     says: str = ""
     formula: str = ""
     example: str = ""
@@ -82,10 +81,10 @@ class Card:
 
     def reason(self, tally: Any, **params: Any) -> str:
         """The reason code for an undefined value on this tally."""
-        if self.because is not None:
-            return self.because(tally, **params)
         found = tally.reason() if hasattr(tally, "reason") else ""
-        return str(found or self.otherwise or "undefined")
+        return str(
+            found or (self.otherwise(tally, **params) if callable(self.otherwise) else self.otherwise) or "undefined"
+        )
 
 
 class Metric:

@@ -199,7 +199,12 @@ def expected_exposure(requests, groups, model, *, level="group", aggregate="befo
         eed = sum(e.get(k, 0.0) ** 2 for k in keys)
         eer = 2 * sum(e.get(k, 0.0) * due.get(k, 0.0) for k in keys)
         norm = sum(due.get(k, 0.0) ** 2 for k in keys)
-        return {"eed": eed, "eer": eer, "target_norm": norm, "eel": sum((e.get(k, 0) - due.get(k, 0)) ** 2 for k in keys)}
+        return {
+            "eed": eed,
+            "eer": eer,
+            "target_norm": norm,
+            "eel": sum((e.get(k, 0) - due.get(k, 0)) ** 2 for k in keys),
+        }
 
     if level == "item" or aggregate == "per_request":
         return over_requests(requests, lambda r: norms(*pair(r)))

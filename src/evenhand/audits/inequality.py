@@ -151,7 +151,7 @@ def _rows(
 
 def _note(slices: Slices, i: int, a: Ask, found: Estimates, *, heavy: bool) -> str | None:
     if np.isnan(found.estimate[i]):
-        return a.card.reason(slices.spectra[i])
+        return a.card.reason(slices.spectra[i], **a.params)
     overlapping = (
         a.card.name == "equivalent_to_top"
         and not a.params.get("inverted")

@@ -44,9 +44,7 @@ def _reach(k: np.typing.NDArray[np.int64], count: int, size: int) -> tuple[int, 
     return max(0, int((mean - far).min())), min(count, int((mean + far).max()) + 1)
 
 
-def _hypergeometric(
-    c: np.typing.NDArray[np.int64], k: np.typing.NDArray[np.int64], count: int, size: int
-) -> Floats:
+def _hypergeometric(c: np.typing.NDArray[np.int64], k: np.typing.NDArray[np.int64], count: int, size: int) -> Floats:
     logs = _log_factorials(1 << (size + 1).bit_length())
     others = size - count
     possible = (c <= k) & (k - c <= others)

@@ -78,7 +78,7 @@ def _(p: Placement, *, normalizer: str | None = "max") -> Template:
         ideal=0.0,
         better="lower",
         undefined=WHEN,
-        because=_because("ndd"),
+        otherwise=_because("ndd"),
         formula=r"\frac1Z\sum_{i=1}^{N}\frac{1}{\log_2(i+1)}\left|\frac{c_i}{i}-\frac{S_p}{N}\right|",
         example="[p, u, p, u] -> 0.6490",
         variants=(
@@ -118,11 +118,14 @@ def _(p: Placement, *, normalizer: str | None = "published", one_sided: bool = F
         title="Normalised discounted ratio",
         asks="How far is the ratio of protected to other items in each top of the list from that of the whole list?",
         needs=Placement,
-        span=lambda normalizer, one_sided: (0.0, 1.0 if normalizer == "max" or (one_sided and normalizer) else math.inf),
+        span=lambda normalizer, one_sided: (
+            0.0,
+            1.0 if normalizer == "max" or (one_sided and normalizer) else math.inf,
+        ),
         ideal=0.0,
         better="lower",
         undefined=WHEN,
-        because=_because("ndr"),
+        otherwise=_because("ndr"),
         formula=r"\frac1Z\sum_{i=1}^{N}\frac{1}{\log_2(i+1)}\left|\frac{c_i}{i-c_i}-\frac{S_p}{S_u}\right|",
         example="[p, p, u, u] -> 1",
         variants=(
@@ -169,7 +172,7 @@ def _(p: Placement, *, normalizer: str | None = "max", smoothing: float | None =
         ideal=0.0,
         better="lower",
         undefined=WHEN,
-        because=_because("ndkl"),
+        otherwise=_because("ndkl"),
         formula=r"\frac1Z\sum_{i=1}^{N}\frac{D_{KL}(P_i\,\|\,Q)}{\log_2(i+1)},\quad P_i=(c_i/i,\,1-c_i/i)",
         example="[u, p, u, u, p, u] -> 0.2321",
         variants=(
@@ -211,7 +214,7 @@ def _(p: Placement, *, normalizer: str | None = "bound") -> Template:
         ideal=0.0,
         better="lower",
         undefined=WHEN,
-        because=_because("ndjs"),
+        otherwise=_because("ndjs"),
         formula=r"\frac1Z\sum_{i=1}^{N}\frac{JSD(P_i\,\|\,Q)}{\log_2(i+1)},\quad Z=\sum_i\frac{1}{\log_2(i+1)}",
         example="[a, a, b, b, c, c] -> 0.2848",
         variants=(
@@ -393,7 +396,7 @@ def _(p: Placement, *, target: Any = None, epsilon: float = 1e-7) -> Template:
         ideal=0.0,
         better="lower",
         undefined=WHEN,
-        because=_because("geyik_ndkl"),
+        otherwise=_because("geyik_ndkl"),
         formula=r"\frac1Z\sum_{i=1}^{N}\frac{D_{KL}(P_i\,\|\,\hat p)}{\log_2(i+1)},\quad Z=\sum_i\frac{1}{\log_2(i+1)}",
         example="[a, a, b, b] -> 0.4524",
         variants=("For comparing with other tools: natural logs, 1e-7 added to every share. Not nDKL of Draws et al.",),

@@ -109,7 +109,9 @@ class Reading:
         if template.difference.sided:
             return cls(template, p.sides(), None if target is None else _sides(target, p))
         if p.rows is not None and template.normalizer == "max":
-            raise EvenhandError("normalizer='max' needs one label per item, not shares. Pass normalizer='bound' or None.")
+            raise EvenhandError(
+                "normalizer='max' needs one label per item, not shares. Pass normalizer='bound' or None."
+            )
         seen = Placement(p.codes, p.starts, p.groups, None, p.rows)
         return cls(template, seen, None if target is None else _shares(target, p.groups))
 
@@ -213,7 +215,9 @@ def _shares(target: Any, groups: tuple[Any, ...]) -> Floats:
     if isinstance(target, str) and target == "equal":
         return np.full(len(groups), 1 / max(1, len(groups)))
     if not isinstance(target, Mapping):
-        raise EvenhandError(f"target={target!r} cannot be read. Pass {{group: share}}, 'equal', or None for the list itself.")
+        raise EvenhandError(
+            f"target={target!r} cannot be read. Pass {{group: share}}, 'equal', or None for the list itself."
+        )
     shares = np.array([float(share) for share in target.values()])
     if not (shares >= 0).all() or abs(shares.sum() - 1) > 1e-6:
         raise EvenhandError(f"target={target!r} does not sum to 1. Pass shares of zero or more that sum to 1.")

@@ -69,7 +69,9 @@ class Placement:
         rows = self.rows
         if rows is not None and len(groups) > len(self.groups):
             rows = np.pad(rows, ((0, 0), (0, len(groups) - len(self.groups))))
-        return replace(self, groups=groups, rows=rows, protected=tuple(sorted(groups.index(label) for label in set(wanted))))
+        return replace(
+            self, groups=groups, rows=rows, protected=tuple(sorted(groups.index(label) for label in set(wanted)))
+        )
 
     def __len__(self) -> int:
         return len(self.starts) - 1
@@ -105,7 +107,9 @@ class Placement:
         if self.protected is None:
             raise EvenhandError("No side is protected. Pass protected= with one label, or several taken together.")
         if self.rows is not None:
-            raise EvenhandError("This metric needs one label per item, not shares. Use ndjs, pref_kl or awrf for shares.")
+            raise EvenhandError(
+                "This metric needs one label per item, not shares. Use ndjs, pref_kl or awrf for shares."
+            )
         side = np.full(len(self.groups) + 1, 1, dtype=np.int8)
         side[list(self.protected)] = 0
         side[-1] = UNKNOWN  # where code -1 looks
@@ -319,7 +323,9 @@ def _soft_rows(labels: Any, groups: Any) -> Placement | None:
     if isinstance(labels, np.ndarray) and labels.ndim == 2:
         named = tuple(range(labels.shape[1])) if groups is None else tuple(groups)
         if len(named) != labels.shape[1]:
-            raise EvenhandError(f"groups names {len(named)} groups for {labels.shape[1]} columns. Name each column once.")
+            raise EvenhandError(
+                f"groups names {len(named)} groups for {labels.shape[1]} columns. Name each column once."
+            )
         return _shared(np.asarray(labels, dtype=np.float64), named)
     if not isinstance(labels, (list, tuple)) or not any(isinstance(row, Mapping) for row in labels):
         return None
@@ -339,7 +345,11 @@ def _shared(rows: Floats, groups: tuple[Any, ...]) -> Placement:
     part = missing.any(1) & ~missing.all(1)
     known = rows[~missing.all(1)]
     if part.any() or (known < 0).any() or np.abs(known.sum(1) - 1).max(initial=0) > 1e-6:
-        raise EvenhandError("Some rows of shares are negative, partly missing or do not sum to 1. Pass shares that sum to 1.")
-    codes = np.where(missing.all(1), UNKNOWN, np.nan_to_num(rows).argmax(1) if rows.shape[1] else UNKNOWN).astype(np.int32)
+        raise EvenhandError(
+            "Some rows of shares are negative, partly missing or do not sum to 1. Pass shares that sum to 1."
+        )
+    codes = np.where(missing.all(1), UNKNOWN, np.nan_to_num(rows).argmax(1) if rows.shape[1] else UNKNOWN).astype(
+        np.int32
+    )
     hard = bool((known.max(1, initial=0.0) >= 1 - 1e-12).all())
     return Placement(codes, np.array([0, len(rows)]), groups, rows=None if hard else rows)
