@@ -14,6 +14,7 @@ __version__ = "0.1.0"
 
 _WHERE = {
     "attention": "evenhand.attention",
+    "compare": "evenhand.audits.compare",
     "distances": "evenhand.distances",
     "inequality": "evenhand.audits.inequality",
     "metrics": "evenhand.metrics",
