@@ -89,7 +89,9 @@ def _label_columns(columns: list[str], names: Sequence[str]) -> LabelColumns:
 def _combined(columns: list[str], schema: nw.Schema) -> nw.Expr:
     for c in columns:
         if schema[c] in (nw.List, nw.Struct, nw.Array):
-            raise EvenhandError(f"groups={c!r} holds {schema[c]} values. Pass a column of plain labels, or eh.rollup(...).")
+            raise EvenhandError(
+                f"groups={c!r} holds {schema[c]} values. Pass a column of plain labels, or eh.rollup(...)."
+            )
     if len(columns) == 1:
         return plain_label(columns[0], schema[columns[0]])
     parts = [plain_label(c, schema[c]).cast(nw.String) for c in columns]
@@ -112,10 +114,14 @@ def _from_mapping(groups: Mapping[Any, Any]) -> Alignment:
             labels.append(None if group != group else group)  # noqa: PLR0124  (NaN is unknown)
             shares.append(share)
     try:
-        frame = pl.DataFrame({"item": items or pl.Series(dtype=pl.String), "group": labels or pl.Series(dtype=pl.String)})
+        frame = pl.DataFrame(
+            {"item": items or pl.Series(dtype=pl.String), "group": labels or pl.Series(dtype=pl.String)}
+        )
         frame = frame.with_columns(pl.Series("share", shares, dtype=pl.Float64))
     except (TypeError, pl.exceptions.PolarsError) as error:
-        raise EvenhandError("groups mixes kinds of items or labels. Pass items of one type and labels of one type.") from error
+        raise EvenhandError(
+            "groups mixes kinds of items or labels. Pass items of one type and labels of one type."
+        ) from error
     found = Alignment(nw.from_native(frame).lazy(), soft, "a mapping")
     return _sound_shares(found) if soft else found
 
@@ -134,7 +140,9 @@ def _from_table(table: Table, item: str) -> Alignment:
         return _from_shares(table, key, others)
     if {"group", "share"} == set(others) and is_number(schema["share"]):
         chosen = table.lazy.select(
-            nw.col(key).alias("item"), plain_label("group", schema["group"]).alias("group"), nw.col("share").cast(nw.Float64)
+            nw.col(key).alias("item"),
+            plain_label("group", schema["group"]).alias("group"),
+            nw.col("share").cast(nw.Float64),
         )
         return _sound_shares(Alignment(_with_items(chosen), True, table.origin))
     if len(others) > 1 and any(schema[n].is_float() for n in others):
@@ -173,7 +181,9 @@ def _from_shares(table: Table, key: str, columns: list[str]) -> Alignment:
             nw.len().alias("rows"),
             *((nw.col(c) < 0).sum().alias(f"negative_{i}") for i, c in enumerate(columns)),
             *(h.sum().alias(f"holes_{i}") for i, h in enumerate(holes)),
-            (~nw.all_horizontal(*holes, ignore_nulls=True) & nw.any_horizontal(*holes, ignore_nulls=True)).sum().alias("part"),
+            (~nw.all_horizontal(*holes, ignore_nulls=True) & nw.any_horizontal(*holes, ignore_nulls=True))
+            .sum()
+            .alias("part"),
             ((total - 1).abs() > NEAR).sum().alias("off"),
             nw.all_horizontal(*holes, ignore_nulls=True).sum().alias("unknown"),
         )
@@ -247,7 +257,9 @@ def rollup(
     totals = lazy.group_by("item").agg(nw.col("part").sum().alias("total"))
     shares = lazy.group_by("item", "group").agg(nw.col("part").sum().alias("part")).join(totals, on="item", how="left")
     shares = shares.with_columns((nw.col("part") / nw.col("total")).alias("share")).select("item", "group", "share")
-    return Alignment(shares, True, f"{made.origin}, through {provider if providers is not None else 'several rows per item'}")
+    return Alignment(
+        shares, True, f"{made.origin}, through {provider if providers is not None else 'several rows per item'}"
+    )
 
 
 def _makers(items: Any, item: str, maker: str) -> Table:
@@ -255,7 +267,9 @@ def _makers(items: Any, item: str, maker: str) -> Table:
         return open_table(items, role="items")
     import polars as pl
 
-    pairs = [(i, p) for i, ps in items.items() for p in ([ps] if isinstance(ps, str) or not hasattr(ps, "__iter__") else ps)]
+    pairs = [
+        (i, p) for i, ps in items.items() for p in ([ps] if isinstance(ps, str) or not hasattr(ps, "__iter__") else ps)
+    ]
     frame = pl.DataFrame({item: [i for i, _ in pairs], maker: [p for _, p in pairs]}, strict=False)
     return open_table(frame, role="items")
 
@@ -266,7 +280,9 @@ def _refuse_bad_parts(lazy: nw.LazyFrame[Any]) -> None:
     sound = (nw.col("total") > 0) & (nw.col("least") >= 0) & nw.col("most").is_finite()
     count = int(to_polars(per_item.select((~sound.fill_null(False)).sum().alias("n")))["n"][0] or 0)
     if count:
-        raise EvenhandError(f"weight gives {count:,} items negative, missing or only zero weights. Pass weights above zero.")
+        raise EvenhandError(
+            f"weight gives {count:,} items negative, missing or only zero weights. Pass weights above zero."
+        )
 
 
 def _with_provider_groups(lazy: nw.LazyFrame[Any], providers: Any, provider: str, group: str) -> nw.LazyFrame[Any]:

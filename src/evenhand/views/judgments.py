@@ -54,7 +54,9 @@ def _from_mapping(relevance: Mapping[Any, Any]) -> Table:
             schema_overrides={"relevance": pl.Float64} | ({} if rows else {"request": pl.String, "item": pl.String}),
         )
     except (TypeError, pl.exceptions.PolarsError) as error:
-        raise EvenhandError("relevance mixes kinds of ids or holds values that are not numbers. Use one type for each.") from error
+        raise EvenhandError(
+            "relevance mixes kinds of ids or holds values that are not numbers. Use one type for each."
+        ) from error
     return open_table(frame, role="relevance")
 
 
@@ -68,7 +70,9 @@ def _from_table(table: Table, request: str, item: str) -> Judgments:
             "Pass a table with a request, an item and a relevance."
         )
     if not is_number(table.schema["relevance"]):
-        raise EvenhandError(f"relevance holds {table.schema['relevance']} values, not numbers. Convert the column first.")
+        raise EvenhandError(
+            f"relevance holds {table.schema['relevance']} values, not numbers. Convert the column first."
+        )
     lazy = table.lazy.select(
         nw.col(keys["request"]).alias("request"),
         nw.col(keys["item"]).alias("item"),
@@ -89,7 +93,9 @@ def _from_column(table: Table, column: str, request: str, item: str) -> Judgment
         if c not in names
     ]
     if not is_number(table.schema[column]):
-        problems.append(f"relevance={column!r} holds {table.schema[column]} values, not numbers. Convert the column first.")
+        problems.append(
+            f"relevance={column!r} holds {table.schema[column]} values, not numbers. Convert the column first."
+        )
     if problems:
         raise all_problems(problems)
     lazy = table.lazy.select(
@@ -111,7 +117,11 @@ def _check_values(lazy: nw.LazyFrame[Any]) -> int:
     y = nw.col("relevance")
     finite = nw.when(~y.is_nan()).then(y)
     facts = to_polars(
-        lazy.select(nw.len().alias("rows"), (finite < 0).sum().alias("negative"), (finite == float("inf")).sum().alias("infinite"))
+        lazy.select(
+            nw.len().alias("rows"),
+            (finite < 0).sum().alias("negative"),
+            (finite == float("inf")).sum().alias("infinite"),
+        )
     ).row(0, named=True)
     if facts["negative"] or facts["infinite"]:
         raise EvenhandError(
@@ -122,7 +132,8 @@ def _check_values(lazy: nw.LazyFrame[Any]) -> int:
 
 
 def _refuse_twice(
-    lazy: nw.LazyFrame[Any], words: str = "judges {count:,} pairs of request and item more than once. Keep one judgment for each."
+    lazy: nw.LazyFrame[Any],
+    words: str = "judges {count:,} pairs of request and item more than once. Keep one judgment for each.",
 ) -> None:
     twice = lazy.group_by("request", "item").agg(nw.len().alias("rows")).filter(nw.col("rows") > 1)
     count = int(to_polars(twice.select(nw.len().alias("n")))["n"][0])
