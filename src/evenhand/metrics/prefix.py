@@ -63,7 +63,7 @@ def _because(name: str) -> Callable[..., str]:
 
 
 @_fills("ndd")
-def _(p: Placement, *, normalizer: str | None = "max") -> Template:
+def _(_p: Placement, *, normalizer: str | None = "max") -> Template:
     return Template(ND, normalizer)
 
 
@@ -107,7 +107,7 @@ def ndd(p: Placement, *, normalizer: Literal["max", "published"] | None = "max")
 
 
 @_fills("ndr")
-def _(p: Placement, *, normalizer: str | None = "published", one_sided: bool = False) -> Template:
+def _(_p: Placement, *, normalizer: str | None = "published", one_sided: bool = False) -> Template:
     return Template(RD_ONE_SIDED if one_sided else RD, normalizer)
 
 
@@ -157,7 +157,7 @@ def ndr(
 
 
 @_fills("ndkl")
-def _(p: Placement, *, normalizer: str | None = "max", smoothing: float | None = 0.001) -> Template:
+def _(_p: Placement, *, normalizer: str | None = "max", smoothing: float | None = 0.001) -> Template:
     return Template(Difference(f.kl_of_sides(smoothing), sided=True, symmetric=True), normalizer)
 
 
@@ -176,8 +176,7 @@ def _(p: Placement, *, normalizer: str | None = "max", smoothing: float | None =
         formula=r"\frac1Z\sum_{i=1}^{N}\frac{D_{KL}(P_i\,\|\,Q)}{\log_2(i+1)},\quad P_i=(c_i/i,\,1-c_i/i)",
         example="[u, p, u, u, p, u] -> 0.2321",
         variants=(
-            "Not the NDKL of Geyik et al. (FairRankTune, LinkedIn): that divides by the sum of discounts, uses natural logs "
-            "and 1e-7 smoothing; that one is geyik_ndkl.",
+            "Not the NDKL of Geyik et al. (LinkedIn, FairRankTune), which is geyik_ndkl here: another Z, natural logs.",
             "A prefix of one side only is smoothed to 0.001/0.999, whichever side; smoothing=None leaves it.",
         ),
         references=("draws2020", "yang2017"),
@@ -199,7 +198,7 @@ def ndkl(
 
 
 @_fills("ndjs")
-def _(p: Placement, *, normalizer: str | None = "bound") -> Template:
+def _(_p: Placement, *, normalizer: str | None = "bound") -> Template:
     return Template(JS, normalizer)
 
 
@@ -218,8 +217,8 @@ def _(p: Placement, *, normalizer: str | None = "bound") -> Template:
         formula=r"\frac1Z\sum_{i=1}^{N}\frac{JSD(P_i\,\|\,Q)}{\log_2(i+1)},\quad Z=\sum_i\frac{1}{\log_2(i+1)}",
         example="[a, a, b, b, c, c] -> 0.2848",
         variants=(
-            "The default Z is a bound that no list reaches (the worst order is at 0.2 to 0.4 of it), so values cannot be "
-            "compared with nDD or nDKL; normalizer='max' divides by the worst order.",
+            "The default Z is a bound that no list reaches: the worst order of 3 or 4 groups is at 0.2 to 0.4 of it.",
+            "So values cannot be compared with nDD or nDKL; normalizer='max' divides by the worst order instead.",
             "Reads every label; a protected side plays no role.",
             "The divergence in bits, not its square root (scipy's jensenshannon is the root).",
         ),
@@ -262,7 +261,7 @@ def _pref_card(name: str, symbol: str, what: str, **fields: Any) -> Card:
 
 @_fills("pref_nd")
 def _(
-    p: Placement, *, step: int = 10, target: Any = None, discount: Discount = "log2(i)", normalizer: str | None = "max"
+    _p: Placement, *, step: int = 10, target: Any = None, discount: Discount = "log2(i)", normalizer: str | None = "max"
 ) -> Template:
     return Template(ND, normalizer, step, discount, target)
 
@@ -298,7 +297,7 @@ def pref_nd(
 
 @_fills("pref_rd")
 def _(
-    p: Placement,
+    _p: Placement,
     *,
     step: int = 10,
     target: Any = None,
@@ -381,7 +380,7 @@ def pref_kl(
 
 
 @_fills("geyik_ndkl")
-def _(p: Placement, *, target: Any = None, epsilon: float = 1e-7) -> Template:
+def _(_p: Placement, *, target: Any = None, epsilon: float = 1e-7) -> Template:
     return Template(Difference(f.kl_with_added(epsilon), sided=False), "bound", target=target)
 
 
