@@ -16,13 +16,17 @@ _WHERE = {
     "attention": "evenhand.attention",
     "compare": "evenhand.audits.compare",
     "distances": "evenhand.distances",
+    "exposure": "evenhand.audits.exposure",
     "inequality": "evenhand.audits.inequality",
     "metrics": "evenhand.metrics",
     "read": "evenhand.audits.read",
+    "rollup": "evenhand.audits.exposure",
 }
 
 if TYPE_CHECKING:
     from evenhand import metrics as metrics
+    from evenhand.audits.exposure import exposure as exposure
+    from evenhand.audits.exposure import rollup as rollup
     from evenhand.audits.inequality import inequality as inequality
 
 __all__ = ["DataWarning", "EvenhandError", "UndefinedWarning", "__version__", *sorted(_WHERE)]

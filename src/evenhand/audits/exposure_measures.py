@@ -2,49 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from evenhand.cards import Ask, Floats
-from evenhand.engine.attending import Look
+from evenhand.audits.exposure_asks import BY_UTILITY, Asked
+from evenhand.audits.exposure_items import ItemAttention
+from evenhand.cards import Floats
 from evenhand.engine.ledgers import Ledger, Policy, amortised, exposed, exposure, targets
 from evenhand.metrics.exposure import least_disparity
 from evenhand.tallies.exposure import Amortised, Exposure
-
-TWO_SIDED = frozenset({"dp", "log_dp", "eur", "log_eur", "rur", "log_rur"})
-BY_UTILITY = frozenset({"eur", "log_eur", "rur", "log_rur"})
-BY_TARGET = frozenset({"eel", "eer", "target_norm"})
-EXPECTED = frozenset({"eed", *BY_TARGET})
-
-
-@dataclass(frozen=True)
-class Asked:
-    """A metric as asked for, with the attention and target that hold for it."""
-
-    ask: Ask
-    look: Look
-    target: Any
-
-    @property
-    def name(self) -> str:
-        return self.ask.card.name
-
-    @property
-    def item_level(self) -> bool:
-        return self.ask.params.get("level", "group") == "item"
-
-    @property
-    def norms(self) -> Any:
-        """Which norms of each request the metric needs, if any."""
-        if self.name not in EXPECTED:
-            return None
-        if self.item_level:
-            return "item"
-        return "group" if self.ask.params.get("aggregate") == "per_request" or self.ask.params.get("unbiased") else None
 
 
 @dataclass(frozen=True)
@@ -58,6 +28,7 @@ class Measure:
     reasons : (Q,) why a request has none; empty text where it has.
     reason : the code for totals that give none.
     ideal : the metric's ideal on these totals, where the card cannot know it.
+    items : for item-level amortised attention, the sparse table that takes the place of the sums.
     """
 
     asked: Asked
@@ -67,6 +38,7 @@ class Measure:
     reasons: npt.NDArray[Any]
     reason: Callable[[Floats], str]
     ideal: Callable[[Floats], float]
+    items: ItemAttention | None = None
 
     @property
     def skips(self) -> bool:
@@ -109,6 +81,16 @@ def of_rankings(asked: Asked, ledger: Ledger, values: Floats, reasons: npt.NDArr
     return Measure(asked, sums, mean, each, lost, lambda _: overall, lambda _: asked.ask.ideal)
 
 
+def of_items(asked: Asked, items: ItemAttention) -> Measure:
+    """Amortised attention item by item, which brings its own way to be resampled."""
+    values = items.values()
+    lost = np.where(np.isnan(values), "zero_utility", "")
+    nothing = np.zeros((len(values), 0))
+    return Measure(
+        asked, nothing, lambda _: np.array(np.nan), values, lost, lambda _: "", lambda _: asked.ask.ideal, items
+    )
+
+
 def _of_sums(asked: Asked, tally: Exposure | Amortised) -> Measure:
     ask = asked.ask
     values = ask.on(tally)
@@ -120,7 +102,7 @@ def _of_sums(asked: Asked, tally: Exposure | Amortised) -> Measure:
         return ask.card.reason(tally.with_sums(total), **ask.params)
 
     def ideal(total: Floats) -> float:
-        if ask.card.name != "eed" or asked.item_level or not isinstance(tally, Exposure):
+        if ask.card.name != "eed" or asked.norms is not None or not isinstance(tally, Exposure):
             return ask.ideal
         return float(least_disparity(tally.with_sums(total)))
 
@@ -149,20 +131,3 @@ def lean(ledger: Ledger, policy: Policy, asked: Asked, sizes: Floats, part: slic
     gap = np.where(np.isnan(tally.shares), 0.0, tally.shares - tally.target)
     mean = (ledger.expected(gap) * ledger.weight[:, None])[part].sum(0)
     return int(mean.argmax()) if len(mean) and mean.max() > 1e-12 else None
-
-
-def settled_target(target: Any, labels: Sequence[Any]) -> Any:
-    """A given target, checked against the groups there are."""
-    from evenhand.tallies.exposure import target_shares
-
-    if not isinstance(target, Mapping):
-        return target
-    shares = target_shares(target, labels)
-    strangers = [g for g in shares if g not in labels]
-    if strangers and any(shares[g] > 0 for g in strangers) and len(labels):
-        from evenhand.errors import EvenhandError, listing
-
-        raise EvenhandError(
-            f"target gives a share to {listing(map(repr, strangers))}, which is no group here. Groups: {listing(map(repr, labels))}."
-        )
-    return shares

@@ -55,6 +55,8 @@ def ideal(judged: nw.LazyFrame[Any], looks: Sequence[Look]) -> nw.LazyFrame[Any]
     Any one order by falling relevance will do: tied items have the same grade, so the weights of the ranks they share are
     the same in every order, and each gets their mean.
     """
+    if not looks:
+        return judged
     order = nw.col("relevance").rank("ordinal", descending=True).over("request").cast(nw.Int64)
     placed = attended(judged.with_columns(order.alias("rank")), looks, ["request"], prefix="w")
     return placed.with_columns(

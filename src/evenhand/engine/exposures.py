@@ -92,11 +92,12 @@ def _cells(
 ) -> nw.LazyFrame[Any]:
     """One row per ranking and group: attention, relevance met, predicted utility, number of items."""
     names = rows.columns
-    share = nw.col("share") if aligned.soft else nw.lit(1.0)
-    joined = looked.join(aligned.lazy, on=by, how="left")
-    if aligned.soft:
-        joined = joined.with_columns(nw.col("share").fill_null(1.0))
-    sums = {"items": share}
+    joined, share = (looked, nw.lit(1.0)) if "group" in names else _with_groups(looked, aligned, by)
+    if "shown" in names:  # scored but not ranked: predicted utility without attention
+        joined = joined.with_columns(
+            *((nw.col(f"a{i}") * nw.col("shown")).alias(f"a{i}") for i in range(len(wanted.looks)))
+        )
+    sums = {"items": share * nw.col("shown") if "shown" in names else share}
     sums |= {f"a{i}": share * nw.col(f"a{i}") for i in range(len(wanted.looks))}
     sums |= {f"g{i}": share * nw.col(f"a{i}") * nw.col("relevance") for i in wanted.at(wanted.gained)}
     if wanted.scores:
@@ -107,6 +108,14 @@ def _cells(
         if column in names:
             added += [nw.col(column).max().alias(column), nw.col(column).min().alias(f"least_{column}")]
     return joined.group_by(*rows.rankings, "group").agg(*added)
+
+
+def _with_groups(lazy: nw.LazyFrame[Any], aligned: Alignment, by: list[str]) -> tuple[nw.LazyFrame[Any], nw.Expr]:
+    """Rows with their groups, and the share of a row that is the group's; an item that is not listed is unknown."""
+    if not aligned.soft:
+        return lazy.join(aligned.lazy.select(*by, "group"), on=by, how="left"), nw.lit(1.0)
+    joined = lazy.join(aligned.lazy.select(*by, "group", "share"), on=by, how="left")
+    return joined.with_columns(nw.col("share").fill_null(1.0)), nw.col("share")
 
 
 def _assembled(cells: Any, rows: Rows, wanted: Wanted, labels: tuple[Any, ...]) -> Ledger:
@@ -201,10 +210,7 @@ def _judged_sums(judged: nw.LazyFrame[Any], rows: Rows, aligned: Alignment, by: 
     ranked = rows.lazy.select("request").unique()
     looks = [wanted.looks[i] for i in wanted.at(wanted.due)]
     target = ideal(judged.join(ranked, on="request", how="semi"), looks)
-    share = nw.col("share") if aligned.soft else nw.lit(1.0)
-    joined = target.join(aligned.lazy, on=by, how="left")
-    if aligned.soft:
-        joined = joined.with_columns(nw.col("share").fill_null(1.0))
+    joined, share = _with_groups(target, aligned, by)
     sums = {"worth": share * nw.col("relevance"), "relevant": share * (nw.col("relevance") > 0).cast(nw.Float64)}
     sums |= {f"t{i}": share * nw.col(f"t{i}") for i in range(len(looks))}
     joined = joined.with_columns(*(e.alias(f"x_{name}") for name, e in sums.items()))
@@ -247,6 +253,27 @@ def _item_norms(
     sums = squares.group_by(*rows.requests).agg(*(nw.col(f"{c}{i}").sum() for i in at for c in ("n", "d", "q")))
     found = to_polars(sums).sort(rows.requests, nulls_last=True)
     return {wanted.looks[i]: found.select(f"n{i}", f"d{i}", f"q{i}").to_numpy() for i in at}
+
+
+def amortised_items(rows: Rows, look: Look, *, pooled: bool) -> Any:
+    """Per request and item, as a Polars frame in the order of the requests: attention and predicted utility.
+
+    Unless `pooled`, both are shares of their ranking; a ranking without attention or without utility is left out.
+    """
+    lazy = attended(rows.lazy, [look], rows.rankings)
+    if "shown" in rows.columns:
+        lazy = lazy.with_columns((nw.col("a0") * nw.col("shown")).alias("a0"))
+    chance = nw.col("probability") if "probability" in rows.columns else nw.lit(1.0)
+    attention, utility = nw.col("a0"), nw.col("score")
+    if not pooled:
+        lazy = lazy.with_columns(
+            nw.col("a0").sum().over(*rows.rankings).alias("all_attention"),
+            nw.col("score").sum().over(*rows.rankings).alias("all_utility"),
+        ).filter((nw.col("all_attention") > 0) & (nw.col("all_utility") > 0))
+        attention, utility = attention / nw.col("all_attention"), utility / nw.col("all_utility")
+    lazy = lazy.with_columns((chance * attention).alias("attention"), (chance * utility).alias("utility"))
+    sums = lazy.group_by(*rows.requests, "item").agg(nw.col("attention").sum(), nw.col("utility").sum())
+    return to_polars(sums)
 
 
 def group_sizes(rows: Rows, aligned: Alignment, *, unknown: bool) -> tuple[tuple[Any, ...], Floats]:

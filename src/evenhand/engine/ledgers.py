@@ -122,6 +122,15 @@ class Ledger:
         share = self.share if values.ndim == 1 else self.share[:, None]
         return self.added(values * share)
 
+    def keys(self, names: Sequence[str]) -> Any:
+        """The slice labels and ids of all requests, as a Polars frame."""
+        import polars as pl
+
+        counts = np.diff(self.slice_starts)
+        at = np.repeat(np.arange(len(self.slices)), counts)
+        columns = {n: pl.Series(n, [label[i] for label in self.slices])[at] for i, n in enumerate(names)}
+        return pl.DataFrame({**columns, "request": self.requests})
+
     def part(self, s: int) -> slice:
         """Requests of a slice."""
         return slice(int(self.slice_starts[s]), int(self.slice_starts[s + 1]))

@@ -10,7 +10,7 @@ from typing import Any
 import narwhals as nw
 
 from evenhand.errors import EvenhandError, all_problems, listing, suggestion
-from evenhand.views.match import plain_label
+from evenhand.views.rankings import label as plain_label
 from evenhand.views.tables import Table, is_number, open_table, to_polars
 
 NEAR = 1e-6

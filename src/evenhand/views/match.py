@@ -10,14 +10,6 @@ from evenhand.errors import EvenhandError
 from evenhand.views.tables import to_polars
 
 
-def in_engine(lazy: nw.LazyFrame[Any]) -> nw.LazyFrame[Any]:
-    """A table in an engine with window functions: frames in memory become Polars, engines stay what they are."""
-    found = lazy.implementation
-    if found.is_polars() or found.is_duckdb() or found.is_pyspark() or found.is_ibis():
-        return lazy
-    return nw.from_native(to_polars(lazy)).lazy()
-
-
 def same_engine(lazy: nw.LazyFrame[Any], like: nw.LazyFrame[Any]) -> nw.LazyFrame[Any]:
     """A table in the engine (and session) of another one, so that the two can be joined."""
     here = like.implementation
@@ -70,15 +62,6 @@ def matched_ids(
                 f"{column} holds {a} values in {role} and {b} in the rankings. Make them the same type, so that they can be joined."
             )
     return lazy, rankings
-
-
-def plain_label(name: str, dtype: Any) -> nw.Expr:
-    """A label column without surprises: categories as text, NaN as missing."""
-    if dtype in (nw.Categorical, nw.Enum):
-        return nw.col(name).cast(nw.String)
-    if dtype.is_float():
-        return nw.when(~nw.col(name).is_nan()).then(nw.col(name))
-    return nw.col(name)
 
 
 def tidy_label(value: Any) -> Any:

@@ -47,9 +47,13 @@ def trec_fair_sequence(path: str | Path) -> Any:
     widths = set(parts["cells"].list.len().unique().to_list())
     if widths == {2}:
         number = parts["cells"].list.get(0).str.splitn(".", 2).struct.unnest()
-        found = pl.DataFrame({"sequence": number.to_series(0), "step": number.to_series(1), "request": parts["cells"].list.get(1)})
+        found = pl.DataFrame(
+            {"sequence": number.to_series(0), "step": number.to_series(1), "request": parts["cells"].list.get(1)}
+        )
     elif widths == {3}:
-        found = pl.DataFrame({name: parts["cells"].list.get(i) for i, name in enumerate(("sequence", "step", "request"))})
+        found = pl.DataFrame(
+            {name: parts["cells"].list.get(i) for i, name in enumerate(("sequence", "step", "request"))}
+        )
     else:
         raise _not_this(path, "a query sequence", "two or three values in every line")
     numbers = found.with_columns(pl.col("sequence", "step").cast(pl.Int64, strict=False))
@@ -109,7 +113,9 @@ def qrels_groups(judged: Any, *, item: str = "item", iteration: str = "iteration
     frame = nw.from_native(judged).lazy().collect("polars").to_native()
     lacking = [c for c in (item, iteration) if c not in frame.columns]
     if lacking:
-        raise EvenhandError(f"The judgments lack the column {listing(map(repr, lacking))}. Read them with eh.read.qrels(path).")
+        raise EvenhandError(
+            f"The judgments lack the column {listing(map(repr, lacking))}. Read them with eh.read.qrels(path)."
+        )
     ids = pl.col(iteration).cast(pl.String).str.replace_all(r"\|", ",").str.split(",")
     rows = frame.select(pl.col(item).alias("item"), ids.alias("group")).explode("group").unique()
     known = pl.col("group").str.strip_chars()
@@ -127,7 +133,9 @@ def _json_lines(path: str | Path, keys: tuple[str, ...]) -> Any:
         lines = pl.scan_ndjson(str(path), infer_schema_length=None).collect()
     lacking = [k for k in keys if k not in lines.columns]
     if lacking:
-        raise EvenhandError(f"{str(path)!r} has no key {listing(map(repr, lacking))}. Its keys: {listing(lines.columns)}.")
+        raise EvenhandError(
+            f"{str(path)!r} has no key {listing(map(repr, lacking))}. Its keys: {listing(lines.columns)}."
+        )
     return lines
 
 
