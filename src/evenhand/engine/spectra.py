@@ -37,7 +37,7 @@ def tally_slices(view: Benefits, amount: Amount) -> Slices:
     lazy = view.lazy
     broken: frozenset[Label] = frozenset()
     if amount.missing:
-        sound = ~_missing(lazy, amount)
+        sound = ~missing(lazy, amount)
         if view.nan_policy == "propagate":
             broken = frozenset(_labels(lazy.filter(~sound), view.keys))
         lazy = lazy.filter(sound)
@@ -47,7 +47,7 @@ def tally_slices(view: Benefits, amount: Amount) -> Slices:
     return _ordered(cells, view, broken)
 
 
-def _missing(lazy: nw.LazyFrame[Any], amount: Amount) -> nw.Expr:
+def missing(lazy: nw.LazyFrame[Any], amount: Amount) -> nw.Expr:
     column = nw.col(amount.column)
     return column.is_null() | column.is_nan() if lazy.collect_schema()[amount.column].is_float() else column.is_null()
 

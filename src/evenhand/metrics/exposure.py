@@ -71,7 +71,7 @@ def _utility_reason(t: Exposure, **_: Any) -> str:
         family="exposure",
     )
 )
-def dp(t: Exposure, *, per_item: bool = False, epsilon: NotNegative = 0.0, attention: Model = LOG) -> Floats:  # noqa: ARG001
+def dp(t: Exposure, *, per_item: bool = False, epsilon: NotNegative = 0.0, attention: Model = LOG) -> Floats:
     """Exposure of the protected group over that of the other group.
 
     `per_item` divides each by its number of items. Nothing on one side gives 0 or infinity, on both NaN.
@@ -108,7 +108,7 @@ def dp(t: Exposure, *, per_item: bool = False, epsilon: NotNegative = 0.0, atten
         family="exposure",
     )
 )
-def log_dp(t: Exposure, *, per_item: bool = False, epsilon: NotNegative = 0.0, attention: Model = LOG) -> Floats:  # noqa: ARG001
+def log_dp(t: Exposure, *, per_item: bool = False, epsilon: NotNegative = 0.0, attention: Model = LOG) -> Floats:
     """Natural logarithm of `dp`: 0 is parity, and swapping the groups flips the sign.
 
     >>> log_dp([1, 1])
@@ -141,7 +141,7 @@ def log_dp(t: Exposure, *, per_item: bool = False, epsilon: NotNegative = 0.0, a
         family="exposure",
     )
 )
-def eur(t: Exposure, *, as_printed: bool = False, attention: Model = LOG) -> Floats:  # noqa: ARG001
+def eur(t: Exposure, *, as_printed: bool = False, attention: Model = LOG) -> Floats:
     """Exposure per unit of relevance in the protected group, over the same in the other group (eq. 6).
 
     >>> eur([1, 1], utility=[2, 1])
@@ -172,7 +172,7 @@ def eur(t: Exposure, *, as_printed: bool = False, attention: Model = LOG) -> Flo
         family="exposure",
     )
 )
-def log_eur(t: Exposure, *, as_printed: bool = False, attention: Model = LOG) -> Floats:  # noqa: ARG001
+def log_eur(t: Exposure, *, as_printed: bool = False, attention: Model = LOG) -> Floats:
     """Natural logarithm of `eur`.
 
     >>> log_eur([2, 1], utility=[2, 1])
@@ -203,7 +203,7 @@ def log_eur(t: Exposure, *, as_printed: bool = False, attention: Model = LOG) ->
         family="exposure",
     )
 )
-def rur(t: Exposure, *, as_printed: bool = False, attention: Model = LOG) -> Floats:  # noqa: ARG001
+def rur(t: Exposure, *, as_printed: bool = False, attention: Model = LOG) -> Floats:
     """Discounted relevance per unit of relevance in the protected group, over the same in the other group (eq. 7).
 
     >>> rur([1, 1], utility=[2, 1], gained=[1, 1])
@@ -234,7 +234,7 @@ def rur(t: Exposure, *, as_printed: bool = False, attention: Model = LOG) -> Flo
         family="exposure",
     )
 )
-def log_rur(t: Exposure, *, as_printed: bool = False, attention: Model = LOG) -> Floats:  # noqa: ARG001
+def log_rur(t: Exposure, *, as_printed: bool = False, attention: Model = LOG) -> Floats:
     """Natural logarithm of `rur`.
 
     >>> log_rur([2, 1], utility=[2, 1], gained=[2, 1])
@@ -365,7 +365,7 @@ def eed(
         family="exposure",
     )
 )
-def eer(t: Exposure, *, level: Level = "group", aggregate: Aggregate = "before", attention: Model = RBP) -> Floats:  # noqa: ARG001
+def eer(t: Exposure, *, level: Level = "group", aggregate: Aggregate = "before", attention: Model = RBP) -> Floats:
     """Twice the product of exposure and target exposure (eq. 10).
 
     >>> eer([1.5, 0.5], due=[1, 1])

@@ -60,8 +60,8 @@ def awrf(
     *,
     distance: Distance = "js",
     signed: bool = False,
-    attention: Any = "geometric(stop=0.5)",  # noqa: ARG001
-    target: Any = None,  # noqa: ARG001
+    attention: Any = "geometric(stop=0.5)",
+    target: Any = None,
 ) -> Floats:
     """Distance between the attention that groups get in a ranking and the target (eq. 3).
 

@@ -29,9 +29,9 @@ COLUMNS = 2
 
 
 def kinds_for(findings: Findings) -> list[Kind]:
-    """The kinds that can draw these findings: those made for the audit first, then those that fit any."""
+    """The kinds that can draw these findings, by place; those made for the audit before those that fit any."""
     fitting = [kind for kind in KINDS.values() if not kind.problem(findings)]
-    return sorted(fitting, key=lambda kind: not kind.audits)
+    return sorted(fitting, key=lambda kind: (kind.place, not kind.audits))
 
 
 def picture(findings: Findings, kind: str | None = None) -> tuple[Kind, Picture]:

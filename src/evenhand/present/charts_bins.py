@@ -12,13 +12,12 @@ import altair as alt
 
 from evenhand.findings import Findings, label
 from evenhand.present.drawing import (
-    AMOUNT,
-    SHARE,
     Panel,
     Picture,
+    axis_format,
     chart,
+    decades,
     distinct,
-    is_share,
     long_table,
     metric_title,
     records,
@@ -126,25 +125,22 @@ def _data(rows: Sequence[_Row]) -> Any:
     )
 
 
-def _bin_axis(rows: Sequence[_Row], name: str) -> Any:
-    places = [r.x for r in rows]
-    wide = min(places) > 0 and max(places) / min(places) > WIDE
-    scale = alt.Scale(type="log", nice=False) if wide else alt.Scale(zero=False)
-    return alt.X(
-        "x:Q", title=name + (", log scale" if wide else ""), scale=scale, axis=alt.Axis(format=AMOUNT, tickCount=6)
-    )
+def _axis(channel: Any, field: str, title: str | None, values: Sequence[float], metric: str = "") -> Any:
+    """A log axis where the values spread over many sizes, a plain one elsewhere."""
+    known = [v for v in values if math.isfinite(v)]
+    wide = bool(known) and min(known) > 0 and max(known) / min(known) > WIDE
+    shown = {"values": decades(known)} if wide else {"tickCount": 5}
+    scale = alt.Scale(type="log", nice=False, padding=10) if wide else alt.Scale(zero=False, padding=10)
+    said = ", ".join(filter(None, [title, "log scale" if wide else ""])) or None
+    return channel(f"{field}:Q", title=said, scale=scale, axis=alt.Axis(format=axis_format(known, metric), **shown))
 
 
 def _line_panel(rows: Sequence[_Row], metric: str, name: str, series: Sequence[str]) -> Panel:
     coloured = 1 < len(series) <= MOST_SERIES
     colour = {"color": series_colour(series)} if coloured else {}
     detail = {} if coloured else {"detail": "series:N"}
-    base = alt.Chart(_data(rows)).encode(x=_bin_axis(rows, name), **colour, **detail)
-    values = [v for r in rows for v in (r.y, r.low, r.high) if math.isfinite(v)]
-    tall = bool(values) and min(values) > 0 and max(values) / min(values) > WIDE
-    scale = alt.Scale(type="log") if tall else alt.Scale(zero=False)
-    axis = alt.Axis(format=SHARE if is_share(metric) else AMOUNT, tickCount=5)
-    y = alt.Y("y:Q", title="log scale" if tall else None, scale=scale, axis=axis)
+    base = alt.Chart(_data(rows)).encode(x=_axis(alt.X, "x", name, [r.x for r in rows]), **colour, **detail)
+    y = _axis(alt.Y, "y", None, [v for r in rows for v in (r.y, r.low, r.high)], metric)
     tips = [
         alt.Tooltip("label:N", title=name),
         *([alt.Tooltip("series:N", title="slice")] if len(series) > 1 else []),
@@ -169,10 +165,14 @@ def _units_panel(rows: Sequence[_Row], name: str, unit: str, series: Sequence[st
             most[row.x] = row
     shown = [most[x] for x in sorted(most)]
     several = " in the largest slice" if len(series) > 1 else ""
-    y = alt.Y("units:Q", title=None, axis=alt.Axis(format=AMOUNT, tickCount=5))
+    x, y = _axis(alt.X, "x", name, [r.x for r in rows]), _axis(alt.Y, "units", None, [r.units for r in shown])
     tips = [alt.Tooltip("label:N", title=name), alt.Tooltip("units:Q", format=",")]
-    bars = alt.Chart(_data(shown)).mark_bar(size=10).encode(x=_bin_axis(rows, name), y=y, tooltip=tips)
-    return Panel(alt.layer(bars), f"{plural(unit).capitalize()} per bin{several}", height=260)
+    base = alt.Chart(_data(shown)).encode(x=x, y=y)
+    return Panel(
+        alt.layer(base.mark_line(), base.mark_point().encode(tooltip=tips)),
+        f"{plural(unit).capitalize()} per bin{several}",
+        height=260,
+    )
 
 
 def _in_words(rows: Sequence[_Row], metric: str, name: str) -> str:

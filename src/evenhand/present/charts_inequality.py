@@ -37,7 +37,7 @@ def _no_curve(findings: Findings) -> str:
     return "" if curves(findings) else "it holds no Lorenz curve"
 
 
-@chart("lorenz", audits=("inequality",), title="Who holds how much: the Lorenz curve", unless=_no_curve)
+@chart("lorenz", audits=("inequality",), title="Who holds how much: the Lorenz curve", unless=_no_curve, reported=False)
 def lorenz(findings: Findings) -> Picture:
     """Share of everything held by the bottom part of the units; the further below the dashed line, the less equal."""
     found = curves(findings)
@@ -46,7 +46,7 @@ def lorenz(findings: Findings) -> Picture:
     return _lorenz_picture(findings, found, layers, _crowd_note(found))
 
 
-@chart("lorenz_log", audits=("inequality",), title="Who holds how much, on a log axis", unless=_no_curve)
+@chart("lorenz_log", audits=("inequality",), title="Who holds how much, on a log axis", unless=_no_curve, place=2)
 def lorenz_log(findings: Findings) -> Picture:
     """The same curves on a log axis with a linear stretch below one in a million: where does holding anything begin?"""
     found = [curve.thinned(MOST_POINTS // 4).bent() for curve in curves(findings)]

@@ -117,6 +117,18 @@ def interval_words(row: Mapping[str, Any], level: float, as_percent: bool) -> st
     return f" ({short_percent(level)} interval {show(low)} to {show(high)})"
 
 
+def fill(template: str, params: Mapping[str, Any], fields: Mapping[str, Any]) -> str:
+    """A card's sentence with its blanks filled; what somebody chose (`params`) is said without trailing zeros.
+
+    >>> fill("The top {p:percent} get {estimate:percent}.", {"p": 0.5}, {"p": 0.5, "estimate": 0.71})
+    'The top 50% get 71.0%.'
+    """
+    for name in params:
+        template = template.replace("{" + name + ":percent}", "{" + name + ":chosen}")
+        template = template.replace("{" + name + ":number}", "{" + name + ":.10g}")
+    return _Words().vformat(template, (), fields)
+
+
 def sentences(findings: Findings) -> list[str]:
     """One sentence per row of the frame, from the template on the metric's card."""
     level = float(findings.provenance.get("level", 0.95))
@@ -145,8 +157,6 @@ def sentence(findings: Findings, row: Mapping[str, Any], level: float = 0.95) ->
     words["amount"] = str(row["amount"] if "amount" in findings.slices else words["amount"]).replace("_", " ")
     fields = {**words, **params, **{k: v for k, v in row.items() if k not in words}}
     fields["interval"] = interval_words(row, level, "{estimate:percent}" in template)
-    for name in params:
-        template = template.replace("{" + name + ":percent}", "{" + name + ":chosen}")
-    said = _Words().vformat(template, (), fields)
+    said = fill(template, params, fields)
     overlap = " (The two overlap.)" if "overlap" in (row["note"] or "") else ""
     return f"{lead}{group}{said}{overlap}"

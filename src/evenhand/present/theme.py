@@ -1,8 +1,9 @@
 """One look for every chart and page: colours, fonts, and the styles that marks may name.
 
 `reference` is a line of equality, `ideal` a tick at the best value, `chance` what no bias would give, `range` an
-interval, `value` a number beside a mark, `aside` small print inside a chart, `gap` the area between two curves, `crowd` the many lines
-behind the few that matter.
+interval, `whisker` one on a bar, `zero` the line that bars stand on, `value` a number beside a mark, `inside` one on a
+bar, `halo` what keeps a text apart from the lines it crosses, `aside` small print in a chart, `gap` the area between
+curves, `crowd` the many lines behind the few that matter, `handle` and `matched` the two points of the explorer.
 """
 
 from __future__ import annotations
@@ -59,7 +60,7 @@ def theme(colours: Colours) -> dict[str, Any]:
             "symbolStrokeWidth": 3, "symbolType": "circle",
         },
         "title": {
-            "color": ink, "fontSize": 14, "fontWeight": 600, "anchor": "start", "offset": 12, "subtitleColor": muted,
+            "color": ink, "fontSize": 14, "fontWeight": 600, "anchor": "start", "frame": "bounds", "offset": 12, "subtitleColor": muted,
         },
         "mark": {"color": first, "invalid": "filter"},
         "line": {"strokeWidth": 2.2, "strokeJoin": "round", "strokeCap": "round"},
@@ -73,7 +74,11 @@ def theme(colours: Colours) -> dict[str, Any]:
             "range": {"strokeWidth": 3, "opacity": 0.55},
             "whisker": {"color": ink, "strokeWidth": 1.4},
             "zero": {"color": muted, "strokeWidth": 1},
+            "handle": {"color": ink, "filled": True, "size": 150, "stroke": colours.paper, "strokeWidth": 2},
+            "matched": {"color": ink, "filled": False, "size": 90, "strokeWidth": 2},
             "value": text,
+            "halo": {**text, "color": colours.paper, "stroke": colours.paper, "strokeWidth": 5, "strokeJoin": "round"},
+            "inside": {**text, "color": colours.paper, "fontWeight": 600},
             "aside": {**text, "color": muted, "fontSize": 11.5},
             "gap": {"color": first, "opacity": 0.12},
             "crowd": {"color": muted, "strokeWidth": 1, "opacity": 0.4},
