@@ -123,6 +123,12 @@ def are_runs(table: Any) -> bool:
     return listed and not any(has_known_ending(str(p)) or Path(p).is_dir() for p in paths)
 
 
+def system_of(table: Any, opened: Table) -> str | None:
+    """The column that tells systems apart where nobody named one: that of several TREC runs."""
+    several = are_runs(table) and to_polars(opened.lazy.select(nw.col("system").n_unique())).item() > 1
+    return "system" if several else None
+
+
 def view_rankings(
     table: Any,
     *,
@@ -144,8 +150,7 @@ def view_rankings(
     further columns to keep, by their name in the result. TREC runs of several systems are told apart without being asked.
     """
     opened = open_rankings(table)
-    if system is None and are_runs(table) and to_polars(opened.lazy.select(nw.col("system").n_unique())).item() > 1:
-        system = "system"
+    system = system_of(table, opened) if system is None else system
     if ties not in ("raise", "input_order"):
         raise EvenhandError(f"ties={ties!r} is unknown. Use 'raise' or 'input_order'.")
     if rank is not None and score is not None and rank not in opened.schema.names():
