@@ -13,7 +13,7 @@ import numpy.typing as npt
 from evenhand import metrics as _all_metrics  # noqa: F401  (fills the registry)
 from evenhand.audits.assemble import Row, check_min_units, log, names_of, notes, provenance, row, suppressed, tidy
 from evenhand.audits.prefix_curves import curves_of
-from evenhand.audits.ranked import RankedResult
+from evenhand.audits.requests import RankingResult
 from evenhand.cards import Ask, Floats, asks, needing
 from evenhand.engine.placements import Placed, Unknown, tally_placements
 from evenhand.errors import EvenhandError, listing, suggestion
@@ -53,7 +53,7 @@ def prefix(
     rng: int | np.random.Generator | None = None,
     min_units: int | None = None,
     nan_policy: Literal["raise", "omit"] = "raise",
-) -> RankedResult:
+) -> RankingResult:
     """How far the mix of labels near the top of each ranking is from the mix of the whole ranking.
 
     Parameters
@@ -126,7 +126,7 @@ def prefix(
         "prefix", QUESTION, view.slice_names, tidy(rows, view.slice_names, EXTRA),
         curves_of(placed, placement, [(m.ask.text, m.scores) for m in found], view.slice_names, level, fewest), words, facts,
     )  # fmt: skip
-    return RankedResult(findings, view.backend, _per_request(placed, view, found, fewest))
+    return RankingResult(findings, view.backend, lambda: _per_request(placed, view, found, fewest))
 
 
 @dataclass(frozen=True)
