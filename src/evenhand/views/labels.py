@@ -10,7 +10,7 @@ from typing import Any
 import narwhals as nw
 
 from evenhand.errors import EvenhandError, all_problems, listing, suggestion
-from evenhand.views.match import plain_label
+from evenhand.views.rankings import label
 from evenhand.views.tables import Table, has_known_ending, is_number, open_table, to_polars
 
 NAMES = ("group", "label", "relevance")
@@ -43,7 +43,7 @@ def view_labels(group: Any, rankings: Table, *, request: str, item: str | None) 
         _refuse_absent([group], names)
         if schema[group] in (nw.List, nw.Struct, nw.Array):
             raise EvenhandError(f"group={group!r} holds {schema[group]} values. Pass a column of plain labels.")
-        return Labels({"group": plain_label(group, schema[group])}, (), None, f"column {group!r}")
+        return Labels({"group": label(group, schema[group])}, (), None, f"column {group!r}")
     if isinstance(group, (list, tuple)) and group and all(isinstance(g, str) for g in group):
         return _of_shares([str(g) for g in group], schema)
     found = _from_mapping(group) if isinstance(group, Mapping) else _open(group)
@@ -119,7 +119,7 @@ def _checked(table: Table, request: str, item: str) -> Any:
         )
     used = {role: name for role, name in keys.items() if name is not None}
     picked = [nw.col(name).alias(role) for role, name in used.items()]
-    frame = to_polars(table.lazy.select(*picked, plain_label(chosen, schema[chosen]).alias("group")))
+    frame = to_polars(table.lazy.select(*picked, label(chosen, schema[chosen]).alias("group")))
     frame = frame.filter(pl.col("item").is_not_null()).unique(maintain_order=True)
     twice = frame.filter(pl.struct(*used).is_duplicated())
     if twice.height:

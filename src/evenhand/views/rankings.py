@@ -16,7 +16,6 @@ import narwhals as nw
 
 from evenhand.errors import EvenhandError, all_problems, listing
 from evenhand.views.benefits import RESERVED
-from evenhand.views.match import in_engine, plain_label
 from evenhand.views.tables import Table, has_known_ending, is_number, missing_columns, open_table, to_polars
 
 Ties = Literal["raise", "input_order"]
@@ -163,7 +162,7 @@ def view_rankings(
         rank = None
     roles = Roles(request, item, rank, score, tuple(by), system, sample, probability, weight)
     _refuse_bad_names(opened, roles)
-    lazy = in_engine(_renamed(opened, roles, carry or {}))
+    lazy = in_memory_as_polars(_renamed(opened, roles, carry or {}))
     rows, dropped = _sound_values(lazy, roles, nan_policy)
     if dropped:
         lazy = lazy.filter(*(~_is_missing(lazy, role) for role in dropped))
@@ -183,6 +182,15 @@ def view_rankings(
         roles.order,
         {f"{getattr(roles, role)} is missing": count for role, count in dropped.items()},
     )
+
+
+def in_memory_as_polars(lazy: nw.LazyFrame[Any]) -> nw.LazyFrame[Any]:
+    """The same rows in an engine with window functions: pandas becomes Polars, engines stay what they are."""
+    here = lazy.implementation
+    if here.is_polars() or here.is_duckdb() or here.is_pyspark() or here.is_ibis():
+        return lazy
+    found: nw.LazyFrame[Any] = nw.from_native(to_polars(lazy)).lazy()
+    return found
 
 
 def _refuse_bad_names(opened: Table, roles: Roles) -> None:
@@ -212,7 +220,7 @@ def _refuse_bad_names(opened: Table, roles: Roles) -> None:
 
 def _renamed(opened: Table, roles: Roles, carry: Mapping[str, nw.Expr]) -> nw.LazyFrame[Any]:
     schema = opened.schema
-    chosen = [plain_label(b, schema[b]).alias(f"by_{i}") for i, b in enumerate(roles.by)]
+    chosen = [label(b, schema[b]).alias(f"by_{i}") for i, b in enumerate(roles.by)]
     for role, column in roles.named():
         if role in ("score", "probability", "weight"):
             chosen.append(nw.col(column).cast(nw.Float64).alias(role))
@@ -220,8 +228,17 @@ def _renamed(opened: Table, roles: Roles, carry: Mapping[str, nw.Expr]) -> nw.La
             whole = schema[column].is_integer() and schema[column] != nw.UInt64
             chosen.append(nw.col(column).cast(nw.Int64 if whole else nw.Float64).alias(role))
         elif role != "by":
-            chosen.append(plain_label(column, schema[column]).alias(role))
+            chosen.append(label(column, schema[column]).alias(role))
     return opened.lazy.select(*chosen, *(expression.alias(name) for name, expression in carry.items()))
+
+
+def label(name: str, dtype: Any) -> nw.Expr:
+    """A column of labels without surprises: categories as text, NaN as missing."""
+    if dtype in (nw.Categorical, nw.Enum):
+        return nw.col(name).cast(nw.String)
+    if dtype.is_float():
+        return nw.when(~nw.col(name).is_nan()).then(nw.col(name))
+    return nw.col(name)
 
 
 def _is_missing(lazy: nw.LazyFrame[Any], role: str) -> nw.Expr:
