@@ -101,7 +101,7 @@ def prefix(
         system=system or system_of(table, opened), ties=ties, nan_policy=nan_policy, carry=labels.carry,
     )  # fmt: skip
     placed = tally_placements(view, labels, unknown)
-    side = _protected_labels(protected, placed.placement.groups, group)
+    side = protected_labels(protected, placed.placement.groups, group)
     placement = placed.placement.protecting(side)
     _refuse_missing_side(asked, placement)
     log.info("measuring %s rankings", f"{len(placement):,}")
@@ -220,7 +220,7 @@ def _favoured_each(m: Measured, shown: Any) -> list[str | None]:
     return [m.sides[g] if yes else None for g, yes in zip(best.tolist(), there.tolist(), strict=True)]
 
 
-def _protected_labels(protected: Any, groups: tuple[Any, ...], group: Any) -> Any:
+def protected_labels(protected: Any, groups: tuple[Any, ...], group: Any) -> Any:
     """The protected labels as the table has them; text stands for a number or a boolean that reads the same."""
     if protected is None:
         return None

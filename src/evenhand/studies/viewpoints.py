@@ -15,19 +15,17 @@ import numpy as np
 
 from evenhand.cards import Floats
 from evenhand.metrics.prefix import TEMPLATES
-from evenhand.metrics.template import Template
 from evenhand.studies.study import Study, Table
 from evenhand.studies.viewpoints_findings import claims, figures
 from evenhand.synthetic.viewpoints import OPPOSING, SETS, viewpoint_codes
 from evenhand.tallies.placement import Placement
 from evenhand.uncertainty.intervals import stream
-from evenhand.uncertainty.orders import random_orders
+from evenhand.uncertainty.orders import Random, random_order_of
 
 LISTS = 1_000
 ALPHAS = tuple(round(-1 + 0.1 * i, 1) for i in range(21))
 SIDED: Mapping[str, Mapping[str, Any]] = {m: {"normalizer": "published"} for m in ("ndd", "ndr", "ndkl")}
 METRICS = (*SIDED, "ndjs")
-LEVEL = 0.05
 DRAWS = 999
 MILD = (-0.5, -0.3, -0.2, -0.1, 0.1, 0.2, 0.3, 0.5)
 TITLE = "Viewpoint diversity in search results: four metrics against a known bias"
@@ -74,7 +72,7 @@ def simulated(lists: int, seed: int) -> dict[Key, Point]:
                 for metric in metrics:
                     template = TEMPLATES[metric](p, **SIDED.get(metric, {}))
                     if metric not in randomly:
-                        randomly[metric] = _random(template, p, seed)
+                        randomly[metric] = random_order_of(template, p, DRAWS, seed)
                     points[metric, name, alpha] = _point(template.values(p), randomly[metric])
     return points
 
@@ -92,23 +90,6 @@ def placement(codes: Any, labels: tuple[Any, ...], protected: Sequence[Any] | No
     lists, depth = codes.shape
     found = Placement(codes.ravel(), np.arange(lists + 1) * depth, labels)
     return found.protecting(None if protected is None else list(protected))
-
-
-@dataclass(frozen=True, slots=True)
-class Random:
-    """What random orders of the same items give: the exact mean, and the value that 5% of them reach."""
-
-    mean: float
-    cut: float
-
-
-def _random(template: Template, p: Placement, seed: int) -> Random:
-    """Once for lists that all hold the same items."""
-    one = p.take(np.array([0]))
-    scores = template.scores(one)
-    orders = random_orders(template, one, scores, DRAWS, seed)
-    values = scores.chances if orders.kept is None else orders.kept[0].astype(np.float64) + orders.means[0]
-    return Random(float(scores.chances[0]), float(np.quantile(values, 1 - LEVEL)))
 
 
 def _point(values: Floats, randomly: Random) -> Point:
@@ -221,7 +202,7 @@ def _points(
         codes = _codes(counts, alpha, lists, "binomial", seed, metric, str(counts), str(favoured), favoured=favoured)
         p = placement(codes, tuple(counts), None if isinstance(favoured, int) else favoured)
         template = TEMPLATES[metric](p)
-        randomly = randomly or _random(template, p, seed)
+        randomly = randomly or random_order_of(template, p, DRAWS, seed)
         found[alpha] = _point(template.values(p), randomly)
     return found
 
