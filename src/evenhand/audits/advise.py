@@ -207,5 +207,5 @@ def _odds(metric: str, s: Situation, seed: int) -> tuple[float, float]:
         )  # fmt: skip
         places = np.array(list(counts))[codes]
         drawn = Placement(places.ravel(), np.arange(LISTS + 1) * places.shape[1], p.groups, p.protected)
-        found.append(float((TEMPLATES[metric](drawn).values(drawn) > randomly.cut + 1e-9).mean()))
+        found.append(float((TEMPLATES[metric](drawn).values(drawn) > randomly.cut).mean()))
     return randomly.mean, float(np.mean(found))

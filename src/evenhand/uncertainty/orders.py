@@ -185,7 +185,7 @@ def _shuffled(counts: Floats, soft: Floats | None, many: int, rng: np.random.Gen
 
 @dataclass(frozen=True, slots=True)
 class Random:
-    """What random orders of one list give: the exact mean, and the value that a share `tail` of them reach."""
+    """What random orders of one list give: the exact mean, and the value above which at most a share `tail` of them lie."""
 
     mean: float
     cut: float
@@ -197,4 +197,5 @@ def random_order_of(template: Template, p: Placement, draws: int, seed: int, tai
     scores = template.scores(one)
     orders = random_orders(template, one, scores, draws, seed)
     values = scores.chances if orders.kept is None else orders.kept[0].astype(np.float64) + orders.means[0]
-    return Random(float(orders.means[0]), float(np.quantile(values, 1 - tail)))
+    cut = float(np.quantile(values, 1 - tail, method="higher"))
+    return Random(float(orders.means[0]), cut + 1e-6)  # kept values are good to seven digits
