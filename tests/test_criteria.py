@@ -212,6 +212,11 @@ def test_the_seed_decides_and_the_result_can_be_saved(tmp_path):
     assert all("nan" not in line for line in first.to_text("markdown").splitlines())
 
 
+def test_the_report_leads_with_what_differs_from_the_paper(tmp_path):
+    page = eh.criteria(events(), **CALL).report(tmp_path / "r.html").read_text(encoding="utf-8")
+    assert "does not change when the population is replicated" in page
+
+
 def test_a_criteria_result_has_no_estimates_to_check_or_draw():
     result = eh.criteria(events(), **CALL, metrics="gini")
     with pytest.raises(eh.EvenhandError, match="no estimates"):
