@@ -41,7 +41,8 @@ if TYPE_CHECKING:
 
 SIZE = 50_000
 BINS = 20
-DRAWS = "bootstrap(199)"
+DRAWS = "percentile(199)"
+"""As the paper made its error bars."""
 log = logging.getLogger("evenhand")
 
 EQUAL_FOLLOWERS = {"tail": math.inf, "pull": 0.0}
