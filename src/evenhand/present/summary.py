@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -40,16 +40,22 @@ def facts(findings: Findings) -> list[str]:
     return found
 
 
-def headlines(findings: Findings) -> list[str]:
-    """All findings where there are few; elsewhere a sentence per metric, from its lowest to its highest."""
+def headlines(findings: Findings, leads: Sequence[str] = ()) -> list[str]:
+    """All findings where there are few; elsewhere a sentence per metric, from its lowest to its highest.
+
+    `leads` are what the charts made for this audit say; they come first, and then metrics that have no sentence of their
+    own are left to the table.
+    """
     if len(findings) <= FEW:
-        return sentences(findings)
+        return [*leads, *sentences(findings)]
     labels = row_labels(findings)
     rows = list(findings.rows())
     if "estimate" not in findings.columns:  # what was measured and what was published, where they differ
         odd = [r for r in rows if r.get("published") and r.get("measured") not in (None, r["published"])]
         return [plain_sentence(r) for r in (odd or rows[:FEW])]
-    return [_range(findings, metric, labels, rows) for metric in findings.metrics()]
+    worded = [m for m in findings.metrics() if (card := card_of(m)) is not None and card.says]
+    metrics = worded if leads else findings.metrics()
+    return [*leads, *(_range(findings, metric, labels, rows) for metric in metrics)]
 
 
 def _range(findings: Findings, metric: str, labels: list[str], rows: list[dict[str, Any]]) -> str:

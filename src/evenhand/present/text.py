@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 import string
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from evenhand import metrics as _all_metrics  # noqa: F401  (fills the registry)
@@ -51,6 +51,7 @@ REASONS = {
     "no_direction": "neither direction is more even",
     "needs_slices": "needs several slices or amounts to compare",
     "judgement": "a matter of judgement, not of measurement",
+    "some_undefined": "some requests have no value and are left out of the mean",
     "ties_at_edge": "the share's edge falls inside a block of equal amounts, where its error is rough",
 }
 
@@ -120,6 +121,22 @@ def plural(unit: str) -> str:
     return noun[:-1] + "ies" if noun.endswith("y") and noun[-2:-1] not in "aeiou" else noun + "s"
 
 
+def slice_names(slices: Sequence[str], columns: Mapping[str, Sequence[Any]]) -> list[str]:
+    """One short name per row: the labels of its slice; a bare number is told whose number it is.
+
+    >>> slice_names(("by", "day"), {"by": ["likes", None], "day": [2, 3]})
+    ['likes, day 2', '(missing), day 3']
+    """
+    named = [(name, columns[name]) for name in slices if name in columns]
+    size = len(next(iter(columns.values()), []))
+    return [", ".join(_part_name(name, column[i]) for name, column in named) for i in range(size)]
+
+
+def _part_name(name: str, value: Any) -> str:
+    bare = isinstance(value, (int, float)) or (isinstance(value, str) and value.replace(".", "", 1).isdigit())
+    return f"{name} {value}" if bare else label(value)
+
+
 def interval_words(row: Mapping[str, Any], level: float, as_percent: bool) -> str:  # noqa: FBT001
     """The interval in brackets, or nothing."""
     low, high = row["low"], row["high"]
@@ -138,7 +155,22 @@ def fill(template: str, params: Mapping[str, Any], fields: Mapping[str, Any]) ->
     for name in params:
         template = template.replace("{" + name + ":percent}", "{" + name + ":chosen}")
         template = template.replace("{" + name + ":number}", "{" + name + ":.10g}")
-    return _Words().vformat(template, (), fields)
+    return _Words().vformat(_with_what_is_known(template, fields), (), fields)
+
+
+def _with_what_is_known(template: str, fields: Mapping[str, Any]) -> str:
+    """Parts of a sentence in square brackets stand only where all that they say is there.
+
+    >>> _with_what_is_known("a[, {x}][, {y}]", {"x": 1, "y": None})
+    'a, {x}'
+    """
+
+    def part(found: re.Match[str]) -> str:
+        values = [fields.get(name) for name in re.findall(r"{(\w+)", found[1])]
+        absent = any(v is None or (isinstance(v, float) and math.isnan(v)) for v in values)
+        return "" if absent else found[1]
+
+    return re.sub(r"\[([^\[\]]*)\]", part, template)
 
 
 def sentences(findings: Findings) -> list[str]:
