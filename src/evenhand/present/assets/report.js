@@ -44,7 +44,7 @@ function explore(view) {
     slider.value = data.stops.reduce((best, stop, i) => (gap(stop) < gap(data.stops[best]) ? i : best), 0);
     show();
   };
-  const chart = document.querySelector("#explorer-chart"), box = () => chart.querySelector("svg").getBoundingClientRect();
+  const chart = document.querySelector("#spec-explorer-chart"), box = () => chart.querySelector("svg").getBoundingClientRect();
   chart.addEventListener("pointerdown", (event) => { drag(event); chart.setPointerCapture(event.pointerId); });
   chart.addEventListener("pointermove", (event) => { if (event.buttons & 1) drag(event); });
   slider.addEventListener("input", show);
@@ -55,6 +55,6 @@ function explore(view) {
 const config = read("theme");
 const drawn = [...document.querySelectorAll("[data-spec]")].map((place) =>
   vegaEmbed(place, read(place.dataset.spec), { actions: false, renderer: "svg", ast: true, config })
-    .then(({ view }) => { if (place.id === "explorer-chart") explore(view); }));
+    .then(({ view }) => { if (place.id === "spec-explorer-chart") explore(view); }));
 Promise.all(drawn).then(() => { document.body.dataset.ready = ""; }, fail);
 addEventListener("beforeprint", () => dispatchEvent(new Event("resize")));
