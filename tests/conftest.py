@@ -1,4 +1,4 @@
-"""Shared by every test: how hard hypothesis tries, and the browser."""
+"""Shared by every test: how hard hypothesis tries, one browser, and one Spark session."""
 
 from __future__ import annotations
 
@@ -38,3 +38,29 @@ def browser():
         chromium = p.chromium.launch(executable_path=path, args=quiet)
         yield chromium
         chromium.close()
+
+
+@pytest.fixture(scope="session")
+def spark():
+    """A real local Spark. Where Java or pyspark is absent the test is skipped, except in CI, where that is a failure."""
+    lacking = [name for name, there in (("Java", shutil.which("java")), ("pyspark", _has_pyspark())) if not there]
+    if lacking:
+        (pytest.fail if os.environ.get("CI") == "true" else pytest.skip)(f"Spark needs {' and '.join(lacking)}")
+    os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    from pyspark.sql import SparkSession
+
+    quiet = {
+        "spark.ui.enabled": "false", "spark.ui.showConsoleProgress": "false", "spark.sql.shuffle.partitions": "2",
+        "spark.driver.memory": "1g",
+    }  # fmt: skip
+    builder = SparkSession.builder.master("local[2]").appName("evenhand tests")
+    for name, value in quiet.items():
+        builder = builder.config(name, value)
+    session = builder.getOrCreate()
+    session.sparkContext.setLogLevel("ERROR")
+    yield session
+    session.stop()
+
+
+def _has_pyspark() -> bool:
+    return importlib.util.find_spec("pyspark") is not None

@@ -92,6 +92,8 @@ class Kind:
 
     def problem(self, findings: Findings) -> str:
         """Why these findings cannot be drawn this way, in words, or nothing."""
+        if not self.audits and "estimate" not in findings.columns:
+            return f"a {findings.audit} result holds no estimates"
         if self.audits and findings.audit not in self.audits:
             return f"it draws {listing(self.audits)}, and this is {findings.audit}"
         return self.unless(findings)

@@ -2,11 +2,13 @@
 const read = (id) => JSON.parse(document.getElementById(id).textContent);
 const fail = (error) => { document.body.dataset.failed = String(error); };
 
-// Numbers as evenhand's sentences write them: digits that matter near 0 and near 100%.
-function percent(value) {
-  const room = Math.min(Math.abs(value), Math.abs(1 - value)) * 100;
+// Numbers as evenhand's sentences write them: digits that matter near 0 and near 100%, halves to the even digit.
+function percent(given) {
+  const value = Number(given.toPrecision(12)), shown = 100 * value;
+  const room = Number((Math.min(Math.abs(value), Math.abs(1 - value)) * 100).toFixed(12));
   const digits = room < 1e-9 ? 0 : Math.min(6, Math.max(0, 2 - Math.floor(Math.log10(room))));
-  return (100 * value).toFixed(digits) + "%";
+  const up = shown.toFixed(digits), half = /^50*$/.test(shown.toFixed(digits + 50).slice(-50));
+  return (half && Number(up.slice(-1)) % 2 ? (Number(up) - 10 ** -digits).toFixed(digits) : up) + "%";
 }
 const chosen = (value) => String(Number((100 * value).toPrecision(10))) + "%";
 
