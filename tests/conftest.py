@@ -1,7 +1,8 @@
-"""Shared by every test: how hard hypothesis tries, and one Spark session."""
+"""Shared by every test: how hard hypothesis tries, one browser, and one Spark session."""
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import shutil
 
@@ -12,6 +13,31 @@ from hypothesis import settings
 settings.register_profile("usual", deadline=None)
 settings.register_profile("hard", deadline=None, max_examples=2000)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "usual"))
+
+
+@pytest.fixture(scope="session")
+def browser():
+    """The machine's own Chromium; its absence is seen in the summary, and is a failure where CI=true."""
+    path = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+    playwright = importlib.util.find_spec("playwright")
+    if path is None or playwright is None:
+        lacking = "Chromium is not installed" if path is None else "playwright is not installed"
+        if os.environ.get("CI") == "true":
+            pytest.fail(f"{lacking}, so the report was not looked at")
+        pytest.skip(f"{lacking}: the report was NOT looked at in a browser")
+    from playwright.sync_api import sync_playwright
+
+    quiet = [
+        "--no-sandbox",
+        "--disable-background-networking",
+        "--disable-component-update",
+        "--disable-sync",
+        "--no-first-run",
+    ]
+    with sync_playwright() as p:
+        chromium = p.chromium.launch(executable_path=path, args=quiet)
+        yield chromium
+        chromium.close()
 
 
 @pytest.fixture(scope="session")
@@ -37,6 +63,4 @@ def spark():
 
 
 def _has_pyspark() -> bool:
-    import importlib.util
-
     return importlib.util.find_spec("pyspark") is not None

@@ -83,6 +83,7 @@ def percent(value: float) -> str:
     """
     if value is None or math.isnan(value) or math.isinf(value):
         return number(value)
+    value = float(f"{value:.12g}")  # so that 0.5825 reads the same however its last bits came about
     room = round(min(abs(value), abs(1 - value)) * 100, 12)
     if room < 1e-9:
         return f"{100 * value:.0f}%"
