@@ -29,6 +29,7 @@ from evenhand.metrics.inequality import (
     theil,
 )
 from evenhand.metrics.pairwise import accuracy, inter_acc, intra_acc
+from evenhand.metrics.prefix import geyik_ndkl, ndd, ndjs, ndkl, ndr, pref, pref_kl, pref_nd, pref_rd
 from evenhand.metrics.representation import FairTable, awrf, fair, fair_satisfied, fair_table
 from evenhand.metrics.shares import (
     Lorenz,
@@ -65,6 +66,7 @@ __all__ = [
     "fair_satisfied",
     "fair_table",
     "generalized_entropy",
+    "geyik_ndkl",
     "gini",
     "gini_chance",
     "gini_se",
@@ -79,9 +81,17 @@ __all__ = [
     "log_rur",
     "lorenz",
     "mean",
+    "ndd",
+    "ndjs",
+    "ndkl",
+    "ndr",
     "palma",
     "percentile",
     "percentile_ratio",
+    "pref",
+    "pref_kl",
+    "pref_nd",
+    "pref_rd",
     "rur",
     "share_ratio",
     "target_exposure",

@@ -42,6 +42,8 @@ _EE_VARIANTS = (
 
 def _utility_reason(t: Exposure, **_: Any) -> str:
     """A side without relevance, or nothing on either side."""
+    if t.reason():
+        return t.reason()
     if t.utility is not None and any(not np.any(side > 0) for side in t.both(t.utility)):
         return "no_relevant_in_group"
     return "zero_over_zero"
@@ -80,7 +82,7 @@ def dp(t: Exposure, *, per_item: bool = False, epsilon: NotNegative = 0.0, atten
     ours, theirs = t.both(t.received)
     if per_item:
         n, m = t.side_sizes()
-        ours, theirs = ours / n, theirs / m
+        ours, theirs = (ours / n if n else ours), (theirs / m if m else theirs)  # nobody there: nothing to divide
     return (ours + epsilon) / (theirs + epsilon)
 
 
@@ -290,9 +292,9 @@ def iaa(
     >>> iaa([1, 1], utility=[3, 1])
     0.5
     """
-    attention = t.attention / t.attention.sum(-1, keepdims=True)
-    utility = t.utility / t.utility.sum(-1, keepdims=True)
-    return np.abs(attention - utility).sum(-1)
+    shown, worth = t.attention.sum(-1, keepdims=True), t.utility.sum(-1, keepdims=True)
+    gap = np.abs(t.attention / shown - t.utility / worth).sum(-1)
+    return np.where((shown > 0) & (worth > 0), gap[..., None], np.nan)[..., 0]
 
 
 @metric(
@@ -307,7 +309,7 @@ def iaa(
         better="lower",
         undefined="there is no request; with unbiased=True also a request with a single draw",
         otherwise="single_member",
-        says="Expected exposure disparity is {estimate:number}{interval}; the least possible is {ideal:number}.",
+        says="Expected exposure disparity is {estimate:number}{interval}; lower is more even.",
         formula=r"\lVert \epsilon_\pi \rVert_2^2",
         example="exposure 1.5 and 0.5 -> 2.5",
         variants=(

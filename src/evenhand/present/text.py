@@ -51,6 +51,7 @@ REASONS = {
     "no_direction": "neither direction is more even",
     "needs_slices": "needs several slices or amounts to compare",
     "judgement": "a matter of judgement, not of measurement",
+    "some_undefined": "some requests have no value and are left out of the mean",
     "ties_at_edge": "the share's edge falls inside a block of equal amounts, where its error is rough",
 }
 
@@ -154,7 +155,22 @@ def fill(template: str, params: Mapping[str, Any], fields: Mapping[str, Any]) ->
     for name in params:
         template = template.replace("{" + name + ":percent}", "{" + name + ":chosen}")
         template = template.replace("{" + name + ":number}", "{" + name + ":.10g}")
-    return _Words().vformat(template, (), fields)
+    return _Words().vformat(_with_what_is_known(template, fields), (), fields)
+
+
+def _with_what_is_known(template: str, fields: Mapping[str, Any]) -> str:
+    """Parts of a sentence in square brackets stand only where all that they say is there.
+
+    >>> _with_what_is_known("a[, {x}][, {y}]", {"x": 1, "y": None})
+    'a, {x}'
+    """
+
+    def part(found: re.Match[str]) -> str:
+        values = [fields.get(name) for name in re.findall(r"{(\w+)", found[1])]
+        absent = any(v is None or (isinstance(v, float) and math.isnan(v)) for v in values)
+        return "" if absent else found[1]
+
+    return re.sub(r"\[([^\[\]]*)\]", part, template)
 
 
 def sentences(findings: Findings) -> list[str]:
