@@ -79,7 +79,13 @@ def study(*, size: int | None = None, seed: int = 7) -> Study:
         switched[name] = measure(platform(authors, rng=seed, **off), interval=None, seed=seed)
     runs = {"as it is": measured, **switched}
     skew = _split_skew(authors, seed, runs)
-    tables = (_switch_table(found, switched), _source_table(split), _network_table(runs), skew, _criteria_table(month, seed))
+    tables = (
+        _switch_table(found, switched),
+        _source_table(split),
+        _network_table(runs),
+        skew,
+        _criteria_table(month, seed),
+    )
     return Study(
         name="inequality",
         title=TITLE,
@@ -237,7 +243,11 @@ def _criteria_table(month: Platform, seed: int) -> Table:
     """The paper's Table 2: what was measured on the engagement types, and the authors' judgement where it differs."""
     log.info("the criteria of Table 2")
     found = criteria(
-        month.engagements, unit="author_id", amount=list(ENGAGEMENTS), population=_eligible(month).select("author_id"), rng=seed
+        month.engagements,
+        unit="author_id",
+        amount=list(ENGAGEMENTS),
+        population=_eligible(month).select("author_id"),
+        rng=seed,
     )
     cells: dict[str, dict[str, str]] = {}
     for r in found.findings.rows():
