@@ -264,7 +264,7 @@ def ask(text: str, known: Mapping[str, Metric] | None = None) -> Ask:
 
 def asks(texts: str | Sequence[str], known: Mapping[str, Metric]) -> tuple[Ask, ...]:
     """Parse several metric strings; the same text twice is one row too many and refused."""
-    listed = [texts] if isinstance(texts, str) else list(texts)
+    listed = list(texts) if isinstance(texts, (list, tuple)) else [texts]
     if not listed:
         raise EvenhandError(f"metrics is empty. Name at least one of: {listing(sorted(known), 40)}.")
     parsed = tuple(ask(text, known) for text in listed)

@@ -24,6 +24,8 @@ def same_engine(lazy: nw.LazyFrame[Any], like: nw.LazyFrame[Any]) -> nw.LazyFram
         return nw.from_native(_in_connection_of(like.to_native(), frame.to_arrow())).lazy()
     if here.is_pyspark():
         return nw.from_native(like.to_native().sparkSession.createDataFrame(frame.to_arrow())).lazy()
+    if here.is_pandas():
+        return nw.from_native(frame.to_pandas()).lazy()
     if here.is_ibis():
         import ibis
 
