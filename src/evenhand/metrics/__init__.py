@@ -1,6 +1,7 @@
 """The metrics as plain functions: `eh.metrics.gini([1, 2, 3])`. The registry of their cards is `eh.metrics.cards()`."""
 
 from evenhand.cards import cards
+from evenhand.metrics.contrast import average_outcome, equalized_odds_gap, marginal_outcome
 from evenhand.metrics.inequality import (
     atkinson,
     generalized_entropy,
@@ -29,9 +30,11 @@ from evenhand.metrics.shares import (
 __all__ = [
     "Lorenz",
     "atkinson",
+    "average_outcome",
     "bottom_share",
     "cards",
     "equal_share",
+    "equalized_odds_gap",
     "equivalent_to_top",
     "generalized_entropy",
     "gini",
@@ -40,6 +43,7 @@ __all__ = [
     "herfindahl",
     "hoover",
     "lorenz",
+    "marginal_outcome",
     "mean",
     "palma",
     "percentile",
