@@ -13,6 +13,7 @@ from evenhand import __version__
 from evenhand.errors import EvenhandError
 
 VERBS = {
+    "compare": "two saved results: did it change, and by more than chance?",
     "demo": "the audits on generated data, a report per question, the commands that made them",
     "inequality": "how unevenly something is spread over those who could receive it",
     "metrics": "the cards: what each number means",

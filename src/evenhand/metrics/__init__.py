@@ -2,6 +2,20 @@
 
 from evenhand.cards import cards
 from evenhand.metrics.contrast import average_outcome, equalized_odds_gap, marginal_outcome
+from evenhand.metrics.exposure import (
+    dp,
+    eed,
+    eel,
+    eer,
+    eur,
+    iaa,
+    log_dp,
+    log_eur,
+    log_rur,
+    rur,
+    target_exposure,
+    target_norm,
+)
 from evenhand.metrics.inequality import (
     atkinson,
     generalized_entropy,
@@ -13,6 +27,7 @@ from evenhand.metrics.inequality import (
     mean,
     theil,
 )
+from evenhand.metrics.representation import FairTable, awrf, fair, fair_satisfied, fair_table
 from evenhand.metrics.shares import (
     Lorenz,
     bottom_share,
@@ -28,27 +43,44 @@ from evenhand.metrics.shares import (
 )
 
 __all__ = [
+    "FairTable",
     "Lorenz",
     "atkinson",
     "average_outcome",
+    "awrf",
     "bottom_share",
     "cards",
+    "dp",
+    "eed",
+    "eel",
+    "eer",
     "equal_share",
     "equalized_odds_gap",
     "equivalent_to_top",
+    "eur",
+    "fair",
+    "fair_satisfied",
+    "fair_table",
     "generalized_entropy",
     "gini",
     "gini_chance",
     "gini_se",
     "herfindahl",
     "hoover",
+    "iaa",
+    "log_dp",
+    "log_eur",
+    "log_rur",
     "lorenz",
     "marginal_outcome",
     "mean",
     "palma",
     "percentile",
     "percentile_ratio",
+    "rur",
     "share_ratio",
+    "target_exposure",
+    "target_norm",
     "theil",
     "top_share",
     "top_share_se",
