@@ -18,12 +18,14 @@ _WHERE = {
     "distances": "evenhand.distances",
     "inequality": "evenhand.audits.inequality",
     "metrics": "evenhand.metrics",
+    "outcome_test": "evenhand.audits.outcome",
     "read": "evenhand.audits.read",
 }
 
 if TYPE_CHECKING:
     from evenhand import metrics as metrics
     from evenhand.audits.inequality import inequality as inequality
+    from evenhand.audits.outcome import outcome_test as outcome_test
 
 __all__ = ["DataWarning", "EvenhandError", "UndefinedWarning", "__version__", *sorted(_WHERE)]
 

@@ -454,6 +454,21 @@ def _pseudo_inverse(gram: Floats) -> tuple[Floats, Floats, int]:
     return inverse, (used @ used.T) * scale / scale[:, None], int(kept.sum())
 
 
+def mean_errors(m: Moments, covariance: Covariance = "HC1") -> tuple[Floats, Floats]:
+    """Standard error of the mean outcome of every cell, and the degrees of freedom that go with it."""
+    centred = m.measured_from(np.nan_to_num(m.mean_outcome), np.zeros_like(m.slope))
+    if covariance == "cluster" and centred.clusters is not None:
+        parts, cells = centred.clusters, m.rows.size
+        held = parts.per_cell(cells).reshape(m.rows.shape)
+        square = np.bincount(parts.cell, parts.sums[:, 2] ** 2, cells).reshape(m.rows.shape)
+        left = np.where(held > 1, held - 1.0, np.nan)
+        with np.errstate(invalid="ignore", divide="ignore"):
+            return np.sqrt(square * held / left) / m.rows, left
+    left = np.where(m.rows > 1, m.rows - 1, np.nan)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        return np.sqrt(centred.sums[..., 0, 2] / left / m.rows), left
+
+
 def odds_gap(m: Moments, reference: int) -> Floats:
     """Largest difference between a group and the reference in the share of a score bin, given the outcome (binary only)."""
     found = np.zeros(m.rows.shape[-1])
