@@ -282,7 +282,7 @@ def iaa(
     normalize: Literal["per_ranking", "pooled"] = "per_ranking",
     level: Level = "group",
     attention: Model = GEOMETRIC,
-) -> Floats:  # noqa: ARG001
+) -> Floats:
     """Sum over groups (or items) of the difference between share of attention and share of predicted utility (eq. 8).
 
     `normalize` and `level` say what the tally adds up; the last step is the same.
@@ -326,7 +326,7 @@ def eed(
     aggregate: Aggregate = "before",
     unbiased: bool = False,
     attention: Model = RBP,
-) -> Floats:  # noqa: ARG001
+) -> Floats:
     """Squared length of the exposure vector (eq. 5): smaller is more even, for the same total.
 
     >>> eed([1.5, 0.5])
@@ -396,7 +396,7 @@ def eer(t: Exposure, *, level: Level = "group", aggregate: Aggregate = "before",
 )
 def target_norm(
     t: Exposure, *, level: Level = "group", aggregate: Aggregate = "before", attention: Model = RBP
-) -> Floats:  # noqa: ARG001
+) -> Floats:
     """The part of `eel` that no system can change: EEL = EED - EER + target_norm.
 
     >>> target_norm([1.5, 0.5], due=[1, 1])
@@ -435,7 +435,7 @@ def eel(
     aggregate: Aggregate = "before",
     unbiased: bool = False,
     attention: Model = RBP,
-) -> Floats:  # noqa: ARG001
+) -> Floats:
     """Squared distance between exposure and target exposure (eq. 9).
 
     >>> eel([1.5, 0.5], due=[1, 1])

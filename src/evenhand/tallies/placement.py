@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, cast
@@ -219,7 +219,7 @@ class Batch:
 
     @cached_property
     def known(self) -> Bools:
-        return cast(Bools, self.codes >= 0)
+        return cast("Bools", self.codes >= 0)
 
     @cached_property
     def complete(self) -> bool:

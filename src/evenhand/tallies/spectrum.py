@@ -62,26 +62,35 @@ class Spectrum:
                 raise _negative(int(np.count_nonzero(ordered < 0)))
             return cls._counted(ordered)
         x = x.astype(np.float64, copy=False)
-        positive = x[x > 0]
-        zeros = len(x) - len(positive) - int(np.count_nonzero(~(x >= 0)))
-        if zeros + len(positive) < len(x) or (len(positive) and np.isinf(positive.max())):
-            positive = _sound(x, nan_policy)
-            zeros = int(np.count_nonzero(positive == 0))
-            positive = positive[positive != 0]
-        positive.sort()
-        tail = cls._counted(positive)
-        if not zeros:
-            return tail
-        return cls(np.concatenate([[0.0], tail.values]), np.concatenate([[float(zeros)], tail.counts]))
+        held = x > 0
+        if np.count_nonzero(x >= 0) < len(x) or np.isinf(x.max(initial=0.0)):
+            x = _sound(x, nan_policy)
+            held = x != 0
+        return cls._ordered(x, held)
+
+    @classmethod
+    def _ordered(cls, x: Floats, held: Any) -> Spectrum:
+        """Sort what is above zero, in one array with a cell for the zeros in front."""
+        above = int(np.count_nonzero(held))
+        zeros = len(x) - above
+        front = min(zeros, 1)
+        values = np.zeros(front + above)
+        np.compress(held, x, out=values[front:])
+        values[front:].sort()
+        if above > BLOCK and 2 * _distinct(values) > len(values):
+            found = cls(values, np.ones(len(values)))  # hardly any two tie: a cell each
+        else:
+            found = cls._counted(values)
+        if zeros:
+            found.counts[0] = zeros
+        return found
 
     @classmethod
     def _counted(cls, ordered: Any) -> Spectrum:
-        """Collapse sorted amounts; where hardly any two tie, keep them and a count of one that takes no memory."""
+        """Collapse sorted amounts."""
         if not len(ordered):
             return cls(np.zeros(0), np.zeros(0))
         starts = _run_starts(ordered)
-        if 2 * len(starts) > len(ordered) > BLOCK and not np.isnan(ordered[-1]):
-            return cls(ordered.astype(np.float64, copy=False), np.broadcast_to(1.0, ordered.shape))
         counts = np.diff(starts, append=len(ordered)).astype(np.float64)
         return cls(ordered[starts].astype(np.float64), counts)
 
@@ -298,6 +307,15 @@ def _run_starts(*columns: Any) -> np.typing.NDArray[np.int64]:
     for column in columns:
         np.logical_or(new[1:], column[1:] != column[:-1], out=new[1:])
     return np.flatnonzero(new)
+
+
+def _distinct(ordered: Floats) -> int:
+    """How many different numbers a sorted array holds, counted in blocks."""
+    changes = 0
+    for start in range(0, len(ordered) - 1, BLOCK):
+        block = ordered[start : start + BLOCK + 1]
+        changes += int(np.count_nonzero(block[1:] != block[:-1]))
+    return changes + min(len(ordered), 1)
 
 
 def _segment_sums(values: Floats, starts: np.typing.NDArray[np.int64]) -> Floats:
