@@ -26,6 +26,11 @@ QUESTION = "Is somebody held to a higher bar?"
 KINDS = ("ranking", "classification")
 COVARIANCES = ("HC1", "classical", "cluster")
 MOST_BINS = 1_000
+BIN_RULE = "right-closed; equal edges merged"
+SMALL_RULE = (
+    "left out of the joint test and the pooled gap: fewer than 30 rows, or fewer than 5 outcomes above the lowest or below "
+    "the highest, on either side"
+)
 CANNOT_SAY = (
     "Whether people treat the groups differently once the algorithm has shown them: the test takes outcomes as given.",
     "Anything about scores outside the range that all groups share, or about candidates whose outcome nobody saw.",
@@ -98,7 +103,9 @@ def outcome_test(
     words = {"unit": "candidate", "score": score, "outcome": outcome, "group": group}
     low, high = _scope(view, kind)
     if not len(view.labels) or not low <= high:
-        return _undefined(view, plan, words, "no_common_support" if len(view.labels) else "nobody_treated" if view.rows else "empty")
+        return _undefined(
+            view, plan, words, "no_common_support" if len(view.labels) else "nobody_treated" if view.rows else "empty"
+        )
     words["reference"] = view.names[view.reference]
     log.info("finding the edges of the score bins")
     scoped = view.within(low, high) if kind == "ranking" else view
@@ -109,7 +116,12 @@ def outcome_test(
     others = {count: Tested.of(moments.merged(into), view.reference, how, None) for count, into in grid.others.items()}
     rows = all_rows(tested, others, view, kind=kind, level=level, fewest=fewest)
     facts = provenance(
-        plan, rows=view.rows, dropped=view.dropped, seed=None, level=level, **_facts(view, tested, grid, kind, (low, high), how, roles)
+        plan,
+        rows=view.rows,
+        dropped=view.dropped,
+        seed=None,
+        level=level,
+        **_facts(view, tested, grid, kind, (low, high), how, roles),
     )
     curves = {"calibration": calibration_points(tested, view, level, fewest)}
     return Result(Findings("outcome_test", QUESTION, (), tidy(rows, (), EXTRA), curves, words, facts), view.backend)
@@ -124,7 +136,9 @@ def _checked(
     if covariance is not None and covariance not in COVARIANCES:
         raise unknown_name("covariance", str(covariance), COVARIANCES, what="a known covariance")
     if threshold is not None and kind == "ranking":
-        raise EvenhandError("threshold is for kind='classification': a ranking has no bar. Leave it out, or change the kind.")
+        raise EvenhandError(
+            "threshold is for kind='classification': a ranking has no bar. Leave it out, or change the kind."
+        )
     if covariance == "cluster" and cluster is None and request is None:
         raise EvenhandError("covariance='cluster' needs to know the clusters. Name a column as cluster= or request=.")
     if isinstance(bins, (bool, str)) or not isinstance(bins, (int, Sequence, np.ndarray)):
@@ -186,7 +200,9 @@ def _edges_given(bins: Sequence[float]) -> Floats:
     try:
         given = np.asarray(bins, dtype=np.float64)
     except (TypeError, ValueError) as error:
-        raise EvenhandError(f"bins={bins!r} holds edges that are not numbers. Pass scores such as [0.2, 0.5].") from error
+        raise EvenhandError(
+            f"bins={bins!r} holds edges that are not numbers. Pass scores such as [0.2, 0.5]."
+        ) from error
     if given.ndim != 1 or not len(given) or not np.isfinite(given).all() or np.any(np.diff(given) <= 0):
         raise EvenhandError(f"bins={bins!r} is not a rising list of scores. Pass edges such as [0.2, 0.5].")
     return given
@@ -200,33 +216,51 @@ def _into(every: Floats, edges: Floats) -> Ints:
 def _facts(
     view: Outcomes, tested: Tested, grid: Grid, kind: str, scope: tuple[float, float], how: str, roles: Roles
 ) -> dict[str, Any]:
-    inside = tested.moments.rows.sum(0)
-    gaps = tested.gaps
     errors = {
         "HC1": "heteroscedasticity-robust (HC1), normal",
         "classical": "classical, t with rows minus coefficients",
         "cluster": f"clustered by {roles.cluster!r} (CR1), t with clusters minus 1",
     }[how]
+    names, inside = view.names, tested.moments.rows.sum(0)
+    ranking = kind == "ranking"
+    scope_facts = {
+        "low": scope[0],
+        "high": scope[1],
+        "rule": "scores that all groups share" if ranking else "at or above the threshold",
+        "set_by": [names[int(view.low.argmax())], names[int(view.high.argmin())]] if ranking else None,
+        "rows": int(inside.sum()),
+        "left_out": _counts(names, view.used - inside),
+    }
     return {
-        "kind": kind, "reference": view.names[view.reference], "groups": dict(zip(view.names, view.used.astype(int).tolist(), strict=True)),
-        "scope": {"low": scope[0], "high": scope[1], "rule": "scores that all groups share" if kind == "ranking" else "at or above the threshold",
-                  "rows": int(inside.sum()), "left_out": dict(zip(view.names, (view.used - inside).astype(int).tolist(), strict=True))},
-        "bins": {"asked": grid.asked, "made": len(tested.ends) - 1, "edges": tested.ends[1:-1].tolist(), "rule": "right-closed; equal edges merged"},
-        "errors": errors, "clusters": gaps.clusters,
-        "family": f"Holm over the {int(gaps.tested.sum())} gaps (bins times groups) whose cells are not small",
-        "small_cell": "fewer than 30 rows, or fewer than 5 outcomes above the lowest or below the highest, on either side"
-                      + (", or fewer than 10 clusters" if how == "cluster" else "") + "; left out of the joint test and the pooled gap",
+        "kind": kind,
+        "reference": names[view.reference],
+        "groups": _counts(names, view.used),
+        "scope": scope_facts,
+        "bins": {
+            "asked": grid.asked,
+            "made": len(tested.ends) - 1,
+            "edges": tested.ends[1:-1].tolist(),
+            "rule": BIN_RULE,
+        },
+        "errors": errors,
+        "clusters": tested.gaps.clusters,
+        "family": f"Holm over the {int(tested.gaps.tested.sum())} gaps (bins times groups) whose cells are not small",
+        "small_cell": SMALL_RULE + (", or fewer than 10 clusters" if how == "cluster" else ""),
         "pooled_gap": "gaps weighted by the group's rows in each bin",
         "detectable": "gap that the test would find with a chance of 80%",
         "cannot_say": list(CANNOT_SAY),
-    }  # fmt: skip
+    }
+
+
+def _counts(names: Sequence[str], counts: Floats) -> dict[str, int]:
+    return dict(zip(names, counts.astype(int).tolist(), strict=True))
 
 
 def _undefined(view: Outcomes, plan: dict[str, Any], words: dict[str, str], why: str) -> Result:
-    facts = provenance(plan, rows=view.rows, dropped=view.dropped, seed=None, level=plan["level"], cannot_say=list(CANNOT_SAY))
+    facts = provenance(
+        plan, rows=view.rows, dropped=view.dropped, seed=None, level=plan["level"], cannot_say=list(CANNOT_SAY)
+    )
     rows = nothing_rows(view, why)
     if len(view.labels):
         words = {**words, "reference": view.names[view.reference]}
     return Result(Findings("outcome_test", QUESTION, (), tidy(rows, (), EXTRA), {}, words, facts), view.backend)
-
-

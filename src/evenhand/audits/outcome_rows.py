@@ -10,23 +10,18 @@ import numpy as np
 
 from evenhand.audits.assemble import Row, notes, row, suppressed
 from evenhand.cards import Floats
-from evenhand.metrics.outcome import (
-    Covariance,
+from evenhand.metrics.outcome import Covariance, Gaps, critical, gaps, mean_errors, reasons
+from evenhand.metrics.outcome_joint import (
     Effect,
-    Gaps,
     Wald,
     bin_test,
-    critical,
-    gaps,
-    holm,
     joint_test,
-    mean_errors,
     odds_gap,
-    pooled_gap,
-    reasons,
-    spline_gap,
+    pooled,
+    spline,
 )
 from evenhand.tallies.moments import Moments
+from evenhand.uncertainty.difference import holm
 from evenhand.views.outcomes import Outcomes
 
 EXTRA = ("bin", "bin_low", "bin_high", "se", "p", "p_adjusted", "intercept", "slope", "detectable")
@@ -54,7 +49,7 @@ def all_rows(
     """Summaries first, then every bin, then what other measures say."""
     rows = _summary(tested, view, level, kind)
     for count, other in others.items():
-        rows += _effects(pooled_gap(other.gaps), f"pooled_gap(bins={count})", other, view, level)
+        rows += _effects(pooled(other.gaps), f"pooled_gap(bins={count})", other, view, level)
         rows.append(_test(joint_test(other.gaps), f"joint_test(bins={count})", int(other.moments.rows.sum()), ""))
     rows += _gap_rows(tested, view, level, fewest)
     rows += _mean_rows(tested, view, level, fewest)
@@ -65,7 +60,10 @@ def all_rows(
 def nothing_rows(view: Outcomes, why: str) -> list[Row]:
     """What is left to say where nothing can be compared."""
     groups: list[str | None] = list(view.names) or [None]
-    rows = [row({}, "joint_test", note=why), *(row({}, "pooled_gap", group=g, ideal=0.0, better="ideal", note=why) for g in groups)]
+    rows = [
+        row({}, "joint_test", note=why),
+        *(row({}, "pooled_gap", group=g, ideal=0.0, better="ideal", note=why) for g in groups),
+    ]
     return rows + [row({}, "outcome_gap", group=g, ideal=0.0, better="ideal", note=why) for g in groups]
 
 
@@ -75,9 +73,9 @@ def _summary(tested: Tested, view: Outcomes, level: float, kind: str) -> list[Ro
     rows = [_test(joint_test(tested.gaps), "joint_test", held, narrow)]
     if kind == "classification":
         rows.append({**_bin_test_row(tested, 0), "metric": "marginal_test"})
-    rows += _effects(pooled_gap(tested.gaps), "pooled_gap", tested, view, level)
-    spline = spline_gap(tested.moments, view.reference, tested.covariance)
-    rows += _effects(spline, "spline_gap", tested, view, level)
+    rows += _effects(pooled(tested.gaps), "pooled_gap", tested, view, level)
+    bent = spline(tested.moments, view.reference, tested.covariance)
+    rows += _effects(bent, "spline_gap", tested, view, level)
     rows.append(_lowest(tested))
     return rows
 
@@ -114,7 +112,7 @@ def _place(tested: Tested, b: int) -> dict[str, Any]:
 
 def _gap_rows(tested: Tested, view: Outcomes, level: float, fewest: int) -> list[Row]:
     found, why = tested.gaps, reasons(tested.moments, tested.gaps)
-    adjusted = holm(np.where(found.tested, found.p, np.nan))
+    adjusted = holm(np.where(found.tested, found.p, np.nan).ravel()).reshape(found.p.shape)
     wide, seen, p, error = found.half_width(level), found.detectable(level), found.p, found.error
     thin = found.small | found.small[:, [found.reference]]
     level_at_zero = found.lines.level[:, found.reference] - found.lines.slope * tested.moments.origin
@@ -163,7 +161,14 @@ def _lowest(tested: Tested) -> Row:
     rows = m.rows.sum(-1)
     mean = np.nansum(m.rows * np.nan_to_num(m.mean_outcome), axis=-1) / np.where(rows > 0, rows, np.nan)
     lowest = int(np.nanargmin(mean))
-    return row({}, "lowest_bin", estimate=float(lowest + 1), ideal=1.0, units=int(rows.sum()), note="not_rising" if lowest else None)
+    return row(
+        {},
+        "lowest_bin",
+        estimate=float(lowest + 1),
+        ideal=1.0,
+        units=int(rows.sum()),
+        note="not_rising" if lowest else None,
+    )
 
 
 def _contrast(tested: Tested, view: Outcomes) -> list[Row]:
@@ -174,13 +179,26 @@ def _contrast(tested: Tested, view: Outcomes) -> list[Row]:
         rows.append(row({}, "precision", group=name, estimate=float(outcome), units=units))
         if on_outcome_scale(view):
             gap = outcome - view.score_sum[g] / view.used[g]
-            rows.append(row({}, "calibration_gap", group=name, estimate=float(gap), ideal=0.0, better="ideal", units=units))
+            rows.append(
+                row({}, "calibration_gap", group=name, estimate=float(gap), ideal=0.0, better="ideal", units=units)
+            )
     if is_binary(tested.moments):
         odds = odds_gap(tested.moments, view.reference)
         for g, name in enumerate(view.names):
             held = int(tested.moments.rows[:, g].sum())
             note = "zero_denominator" if np.isnan(odds[g]) else None
-            rows.append(row({}, "equalized_odds_gap", group=name, estimate=float(odds[g]), ideal=0.0, better="lower", units=held, note=note))
+            rows.append(
+                row(
+                    {},
+                    "equalized_odds_gap",
+                    group=name,
+                    estimate=float(odds[g]),
+                    ideal=0.0,
+                    better="lower",
+                    units=held,
+                    note=note,
+                )
+            )
     return rows
 
 
@@ -206,17 +224,25 @@ def calibration_points(tested: Tested, view: Outcomes, level: float, fewest: int
             if not m.rows[b, g] or m.rows[b, g] < fewest:
                 continue
             mean = float(m.mean_outcome[b, g])
-            values = (b + 1, name, float(m.mean_score[b, g]), mean, mean - float(wide[b, g]), mean + float(wide[b, g]), int(m.rows[b, g]))
+            values = (
+                b + 1,
+                name,
+                float(m.mean_score[b, g]),
+                mean,
+                mean - float(wide[b, g]),
+                mean + float(wide[b, g]),
+                int(m.rows[b, g]),
+            )
             for column, value in zip(out, values, strict=True):
                 out[column].append(value)
     return out
 
 
 def _plain(r: Row) -> Row:
-    """numpy numbers as Python's."""
+    """Numbers as Python has them, not numpy."""
     return {k: v.item() if isinstance(v, np.generic) else v for k, v in r.items()}
 
 
 def _hidden(r: Row) -> Row:
     """A cell with too few rows to be shown."""
-    return {**suppressed(r), **{name: np.nan for name in ("se", "p", "p_adjusted", "intercept", "slope", "detectable")}}
+    return {**suppressed(r), **dict.fromkeys(("se", "p", "p_adjusted", "intercept", "slope", "detectable"), np.nan)}

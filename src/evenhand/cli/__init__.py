@@ -17,6 +17,7 @@ VERBS = {
     "demo": "the audits on generated data, a report per question, the commands that made them",
     "inequality": "how unevenly something is spread over those who could receive it",
     "metrics": "the cards: what each number means",
+    "outcome-test": "whether equally scored candidates of different groups realise equal outcomes",
     "run": "an audit from a plan file",
 }
 """Each verb is a module of this package with `add_arguments(parser)` and `run(args) -> int`."""

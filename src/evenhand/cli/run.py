@@ -12,7 +12,7 @@ from typing import Any
 from evenhand.cli.options import add_output, finish, progress
 from evenhand.errors import EvenhandError, listing, suggestion, unknown_name
 
-AUDITS = {"inequality": "evenhand.audits.inequality"}
+AUDITS = {"inequality": "evenhand.audits.inequality", "outcome_test": "evenhand.audits.outcome"}
 
 EXAMPLE = """\
 example plan.toml:

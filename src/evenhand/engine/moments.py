@@ -83,7 +83,9 @@ def group_code(labels: Sequence[Any]) -> nw.Expr:
     return found.cast(nw.Int64)
 
 
-def _measured(rows: nw.LazyFrame[Any], view: Outcomes, origin: Floats, level: Floats, slope: Floats) -> nw.LazyFrame[Any]:
+def _measured(
+    rows: nw.LazyFrame[Any], view: Outcomes, origin: Floats, level: Floats, slope: Floats
+) -> nw.LazyFrame[Any]:
     """Rows with u and v: the score from its bin's origin, the outcome from its cell's line."""
     groups = len(view.labels)
     rows = rows.with_columns((nw.col("score") - lookup(nw.col("bin"), origin.tolist())).alias("u"))
@@ -105,7 +107,10 @@ def _tally(rows: nw.LazyFrame[Any], view: Outcomes, origin: Floats, level: Float
     cells = to_polars(summed.agg(*asked, nw.col("score").min().alias("low"), nw.col("score").max().alias("high")))
     shape = level.shape
     at = _cell(cells, view)
-    place = lambda name, blank=0.0: _placed(cells[name].to_numpy(), at, shape, blank)  # noqa: E731
+
+    def place(name: str, blank: float = 0.0) -> Floats:
+        return _placed(cells[name].to_numpy(), at, shape, blank)
+
     sums = np.zeros((*shape, 5, 3))
     for i, j in POWERS:
         sums[..., i, j] = place(f"sum_{i}{j}")
@@ -141,7 +146,7 @@ def _placed(values: Any, at: Any, shape: tuple[int, int], blank: float) -> Float
 def _mean_scores(tally: Moments) -> Floats:
     rows = tally.rows.sum(-1)
     offset = np.divide(tally.sums[..., 1, 0].sum(-1), rows, out=np.zeros_like(rows), where=rows > 0)
-    return tally.origin + offset
+    return np.asarray(tally.origin + offset)
 
 
 def _fitted(tally: Moments) -> tuple[Floats, Floats]:

@@ -10,10 +10,9 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
-from scipy import special
 
-from evenhand.cards import Floats
-from evenhand.tallies.moments import Moments
+from evenhand.cards import Card, Floats, metric
+from evenhand.tallies.moments import Ints, Moments
 
 Covariance = Literal["HC1", "classical", "cluster"]
 Bools = np.typing.NDArray[np.bool_]
@@ -23,9 +22,8 @@ FEWEST_EVENTS = 5
 """Below these, robust variances are useless: with a 5% outcome rate and 10 rows they reject a true null in 58% of runs."""
 
 FEWEST_CLUSTERS = 10
+ROUNDING = 1e-13
 POWER = 0.8
-RANK = 1e-10
-"""Eigenvalues of a scaled cross-product below this share of the largest one are rounding."""
 
 
 @dataclass(frozen=True)
@@ -112,8 +110,7 @@ class Gaps:
     @property
     def tested(self) -> Bools:
         """Gaps that enter the family of tests: defined, not the reference's, and neither side's cell is small."""
-        thin = self.small | self.small[..., self.reference, None]
-        found = np.isfinite(self.p) & ~thin
+        found = np.isfinite(self.p) & ~(self.small | self.small[..., self.reference, None])
         found[..., self.reference] = False
         return found
 
@@ -135,19 +132,20 @@ def two_sided(ratio: Any, freedom: Any) -> Floats:
     >>> round(float(two_sided(1.959964, np.inf)), 6), round(float(two_sided(2.0, 10.0)), 6)
     (0.05, 0.073388)
     """
-    ratio, freedom = np.broadcast_arrays(np.asarray(ratio, float), np.asarray(freedom, float))
-    finite = np.isfinite(freedom)
-    with np.errstate(invalid="ignore"):
-        student = 2 * special.stdtr(np.where(finite & (freedom > 0), freedom, np.nan), -np.abs(ratio))
-    return np.where(finite, student, 2 * special.ndtr(-np.abs(ratio)))
+    from scipy import special
+
+    size, freedom = np.abs(np.asarray(ratio, dtype=np.float64)), np.asarray(freedom, dtype=np.float64)
+    student = 2 * special.stdtr(np.where(freedom > 0, freedom, np.nan), -size)
+    return np.asarray(np.where(np.isinf(freedom), 2 * special.ndtr(-size), student))
 
 
 def quantile(p: float, freedom: Any) -> Floats:
     """The p-quantile of t, or of the normal where freedom is infinite."""
+    from scipy import special
+
     freedom = np.asarray(freedom, dtype=np.float64)
-    finite = np.isfinite(freedom)
-    usable = np.where(finite & (freedom > 0), freedom, np.nan)
-    return np.where(finite, special.stdtrit(usable, p), special.ndtri(p))
+    student = special.stdtrit(np.where((freedom > 0) & np.isfinite(freedom), freedom, np.nan), p)
+    return np.asarray(np.where(np.isinf(freedom), special.ndtri(p), student))
 
 
 def critical(level: float, freedom: Any) -> Floats:
@@ -167,24 +165,46 @@ def gaps(m: Moments, reference: int, covariance: Covariance = "HC1") -> Gaps:
     estimate = np.where(defined, fitted.level - fitted.level[..., reference, None], np.nan)
     residual = m.measured_from(np.nan_to_num(fitted.level), fitted.slope[..., None])
     flat, tilt = _influence(rows, offset, fitted, defined, reference)
-    across, clusters = None, None
+    across, clusters, small = None, None, thin(rows, m.above, m.below)
     if covariance == "cluster":
-        if residual.clusters is None:
-            raise ValueError("clustered errors need sums per cluster")
-        held = residual.clusters.per_bin(rows.shape[-2])
-        scale = _over(held, held - 1) * _over(n - 1, n - k)
-        across = residual.clusters.products(flat.reshape(-1, flat.shape[-1]), tilt.reshape(-1, tilt.shape[-1]), rows.shape[-2])
-        root = np.repeat(np.sqrt(scale), rows.shape[-1])
-        across = across * root[:, None] * root
+        held, across = _clustered(residual, flat, tilt, n, k)
         block = np.stack([across[s, s] for s in _bin_slices(rows)])
-        freedom, total, clusters = np.where(held > 1, held - 1.0, np.nan), residual.clusters.total - 1.0, residual.clusters.total
+        clusters = m.clusters.total if m.clusters is not None else 0
+        freedom, total = np.where(held > 1, held - 1.0, np.nan), clusters - 1.0
+        small = small | (_clusters_per_cell(m) < FEWEST_CLUSTERS)
     else:
         block, freedom = _sandwich(residual, flat, tilt, n, k, covariance)
         total = np.inf if covariance == "HC1" else float(np.sum(np.maximum(n - k, 0)))
-    small = (rows < FEWEST_ROWS) | (m.above < FEWEST_EVENTS) | (m.below < FEWEST_EVENTS)
-    if m.clusters is not None and covariance == "cluster":
-        small = small | (m.clusters.per_cell(rows.size).reshape(rows.shape) < FEWEST_CLUSTERS)
+    dust = _dust(m)
+    estimate = np.where(np.abs(estimate) <= dust[..., None, None], 0.0, estimate)
+    block = np.where(np.abs(block) <= dust[..., None, None, None] ** 2, 0.0, block)
     return Gaps(estimate, block, across, freedom, total, clusters, fitted, rows, small, reference)
+
+
+def _dust(m: Moments) -> Floats:
+    """Differences of outcomes as small as this are rounding: equal outcomes in two cells must give a gap of zero."""
+    spread = np.sqrt(np.maximum(m.sums[..., 0, 2], 0.0) / np.maximum(m.rows, 1))
+    return np.asarray(ROUNDING * (np.abs(np.nan_to_num(m.mean_outcome)) + spread).max((-1, -2)))
+
+
+def _clustered(residual: Moments, flat: Floats, tilt: Floats, n: Floats, k: Floats) -> tuple[Ints, Floats]:
+    """Clusters in each bin, and the covariance of all gaps with CR1's factor of each bin."""
+    if residual.clusters is None:
+        raise ValueError("clustered errors need sums per cluster")
+    bins, groups = residual.rows.shape
+    held = residual.clusters.per_bin(bins)
+    across = residual.clusters.products(flat.reshape(-1, groups), tilt.reshape(-1, groups), bins)
+    root = np.repeat(np.sqrt(over(held, held - 1) * over(n - 1, n - k)), groups)
+    return held, across * root[:, None] * root
+
+
+def _clusters_per_cell(m: Moments) -> Ints:
+    return m.clusters.per_cell(m.rows.size).reshape(m.rows.shape) if m.clusters is not None else np.zeros(0, np.int64)
+
+
+def thin(rows: Floats, above: Floats, below: Floats) -> Bools:
+    """Cells with so few rows, or rows with so little variation, that their error cannot be trusted."""
+    return np.asarray((rows < FEWEST_ROWS) | (above < FEWEST_EVENTS) | (below < FEWEST_EVENTS))
 
 
 def _comparable(rows: Floats, fitted: Lines, reference: int) -> Bools:
@@ -197,10 +217,10 @@ def _bin_slices(rows: Floats) -> list[slice]:
     return [slice(b * groups, (b + 1) * groups) for b in range(rows.shape[-2])]
 
 
-def _over(top: Any, bottom: Any) -> Floats:
+def over(top: Any, bottom: Any) -> Floats:
     """A small-sample factor; NaN where nothing is left to estimate the error from."""
     top, bottom = np.asarray(top, dtype=np.float64), np.asarray(bottom, dtype=np.float64)
-    return np.divide(top, bottom, out=np.full(top.shape, np.nan), where=bottom > 0)
+    return np.asarray(np.divide(top, bottom, out=np.full(top.shape, np.nan), where=bottom > 0))
 
 
 def _influence(rows: Floats, offset: Floats, fitted: Lines, defined: Bools, reference: int) -> tuple[Floats, Floats]:
@@ -262,198 +282,6 @@ def reasons(m: Moments, found: Gaps) -> list[list[str]]:
     return out
 
 
-@dataclass(frozen=True)
-class Wald:
-    """A joint test that several gaps are all zero."""
-
-    statistic: float
-    p: float
-    gaps: int
-    freedom: float
-
-
-NO_TEST = Wald(np.nan, np.nan, 0, np.nan)
-
-
-def wald(estimate: Floats, covariance: Floats, freedom: float, clusters: int | None) -> Wald:
-    """Are all these gaps zero? Chi-square, or F where the errors have few degrees of freedom.
-
-    With clusters the statistic is referred to Hotelling's T^2 with clusters - 1 degrees of freedom, which is F(q, clusters - q)
-    after scaling: the plain F(q, clusters - 1) rejects too often once the gaps are not few against the clusters.
-    """
-    if not len(estimate) or not np.isfinite(covariance).all():
-        return NO_TEST
-    scale = np.sqrt(np.diagonal(covariance))
-    if not (scale > 0).all():
-        return Wald(np.inf, 0.0, len(estimate), freedom) if np.any(estimate[scale == 0] != 0) else NO_TEST
-    roots, axes = np.linalg.eigh(covariance / scale[:, None] / scale)
-    kept = roots > RANK * roots.max()
-    q = int(kept.sum())
-    statistic = float((((estimate / scale) @ axes)[kept] ** 2 / roots[kept]).sum())
-    if not np.isfinite(freedom):
-        return Wald(statistic, float(special.chdtrc(q, statistic)), q, freedom)
-    left = freedom if clusters is None else freedom + 1 - q
-    if left <= 0:
-        return Wald(statistic, np.nan, q, left)
-    scaled = statistic / q if clusters is None else statistic / q * left / freedom
-    return Wald(statistic, float(special.fdtrc(q, left, scaled)), q, left)
-
-
-def bin_test(found: Gaps, b: int) -> Wald:
-    """Are all gaps of one bin zero? Small cells are left out."""
-    chosen = found.tested[b]
-    return wald(
-        found.estimate[b][chosen], found.block[b][np.ix_(chosen, chosen)], float(found.freedom[b]), _clusters_in(found, b)
-    )
-
-
-def _clusters_in(found: Gaps, b: int) -> int | None:
-    return None if found.clusters is None else int(found.freedom[b]) + 1
-
-
-def joint_test(found: Gaps) -> Wald:
-    """Are the gaps of all groups in all bins zero? Small cells are left out."""
-    chosen = found.tested.ravel()
-    full = covariance_of(found)
-    return wald(found.estimate.ravel()[chosen], full[np.ix_(chosen, chosen)], found.total_freedom, found.clusters)
-
-
-def covariance_of(found: Gaps) -> Floats:
-    """The covariance of all gaps, bins by groups."""
-    if found.across is not None:
-        return found.across
-    bins, groups = found.estimate.shape
-    full = np.zeros((bins, groups, bins, groups))
-    full[np.arange(bins), :, np.arange(bins), :] = found.block
-    return full.reshape(bins * groups, bins * groups)
-
-
-@dataclass(frozen=True)
-class Effect:
-    """One number about each group over all bins."""
-
-    estimate: Floats
-    error: Floats
-    freedom: float
-    small: Bools
-
-    @property
-    def p(self) -> Floats:
-        with np.errstate(divide="ignore", invalid="ignore"):
-            return two_sided(np.abs(self.estimate) / self.error, self.freedom)
-
-    def half_width(self, level: float) -> Floats:
-        return critical(level, self.freedom) * self.error
-
-    def detectable(self, level: float) -> Floats:
-        return (critical(level, self.freedom) + quantile(POWER, self.freedom)) * self.error
-
-
-def pooled_gap(found: Gaps) -> Effect:
-    """The gap that an average member of the group meets: gaps weighted by the group's rows in each bin.
-
-    Small cells are left out; a group that has nothing but small cells is pooled over those and marked.
-    """
-    usable = np.isfinite(found.error)
-    tested = found.tested
-    small = ~tested.any(-2)
-    chosen = np.where(small, usable, tested)
-    weight = np.where(chosen, found.rows, 0.0)
-    total = weight.sum(-2)
-    share = np.divide(weight, total, out=np.zeros_like(weight), where=total > 0)
-    estimate = (share * np.nan_to_num(found.estimate)).sum(-2)
-    bins, groups = share.shape
-    full = np.nan_to_num(covariance_of(found)).reshape(bins, groups, bins, groups)
-    error = np.sqrt(np.einsum("bg,bgcg,cg->g", share, full, share))
-    absent = total == 0
-    estimate, error = np.where(absent, np.nan, estimate), np.where(absent, np.nan, error)
-    estimate[found.reference], error[found.reference] = 0.0, 0.0
-    return Effect(estimate, error, found.total_freedom, small)
-
-
-def holm(p: Floats) -> Floats:
-    """Holm's step-down adjustment; NaN entries are not part of the family.
-
-    >>> holm(np.array([0.01, np.nan, 0.04, 0.03])).round(6).tolist()
-    [0.03, nan, 0.06, 0.06]
-    """
-    flat = p.ravel()
-    order = np.argsort(flat)[: int(np.isfinite(flat).sum())]
-    out = np.full(flat.shape, np.nan)
-    steps = np.arange(len(order), 0, -1)
-    out[order] = np.minimum(np.maximum.accumulate(flat[order] * steps), 1.0)
-    return out.reshape(p.shape)
-
-
-def spline_gap(m: Moments, reference: int, covariance: Covariance = "HC1") -> Effect:
-    """One gap per group over the whole support, the score entering as a linear spline with a knot at every bin edge.
-
-    The flexible form beside the line per bin: inside a bin a spline is a line, so the same sums give it.
-    """
-    bins, groups = m.rows.shape
-    level, turn = _spline_design(m, reference)
-    s0, s1, s2 = (m.sums[..., i, 0] for i in range(3))
-    mixed = np.einsum("bg,bgi,bgj->ij", s1, level, turn)
-    gram = np.einsum("bg,bgi,bgj->ij", s0, level, level) + mixed + mixed.T + np.einsum("bg,bgi,bgj->ij", s2, turn, turn)
-    y0 = m.level * s0 + m.slope * s1 + m.sums[..., 0, 1]
-    y1 = m.level * s1 + m.slope * s2 + m.sums[..., 1, 1]
-    right = np.einsum("bg,bgi->i", y0, level) + np.einsum("bg,bgi->i", y1, turn)
-    inverse, projector, rank = _pseudo_inverse(gram)
-    theta = inverse @ right
-    lacking = np.abs(projector[:groups] - np.eye(len(gram))[:groups]).max(-1) > 1e-6
-    others = np.arange(groups) != reference
-    estimate = np.where(others & ~lacking, theta[:groups], np.where(others, np.nan, 0.0))
-    residual = m.measured_from(level @ theta, turn @ theta)
-    flat, tilt = level @ inverse[:, :groups], turn @ inverse[:, :groups]
-    n, freedom = m.rows.sum(), np.inf
-    left = n - rank if n > rank else np.nan
-    if covariance == "cluster" and residual.clusters is not None:
-        clusters = residual.clusters.total
-        variance = residual.clusters.products(flat.reshape(-1, groups), tilt.reshape(-1, groups))
-        variance = variance * _over(clusters, clusters - 1) * (n - 1) / left
-        freedom = clusters - 1.0 if clusters > 1 else np.nan
-    elif covariance == "classical":
-        variance, freedom = inverse[:groups, :groups] * residual.sums[..., 0, 2].sum() / left, left
-    else:
-        variance = meat(residual.sums[..., :3, 2], flat, tilt).sum(0) * n / left
-    error = np.where(np.isnan(estimate), np.nan, np.sqrt(np.maximum(np.diagonal(variance), 0.0)))
-    error[reference] = 0.0
-    return Effect(estimate, error, float(freedom), np.zeros(groups, dtype=bool))
-
-
-def _spline_design(m: Moments, reference: int) -> tuple[Floats, Floats]:
-    """Regressors of a row as `level + turn * u` per cell: a dummy per group (none for the reference), then a hat per knot."""
-    bins, groups = m.rows.shape
-    filled = m.rows.sum(-1) > 0
-    low, high = m.low.min(-1), m.high.max(-1)
-    knots = np.unique(np.concatenate([[low[filled].min()], high[filled]]))
-    left = np.clip(np.searchsorted(knots, np.where(filled, high, knots[0])) - 1, 0, max(len(knots) - 2, 0))
-    level = np.zeros((bins, groups, groups + len(knots)))
-    turn = np.zeros_like(level)
-    at = np.arange(groups)
-    level[:, at, at] = at != reference
-    if len(knots) == 1:
-        level[..., groups] = 1.0
-        return level, turn
-    width = knots[left + 1] - knots[left]
-    b = np.arange(bins)
-    for hat, where, sign in ((left, knots[left + 1], 1.0), (left + 1, knots[left], -1.0)):
-        level[b, :, groups + hat] = (sign * (where - m.origin) / width)[:, None]
-        turn[b, :, groups + hat] = (-sign / width)[:, None]
-    return level, turn
-
-
-def _pseudo_inverse(gram: Floats) -> tuple[Floats, Floats, int]:
-    """Inverse of a cross-product on the space it spans, the projector on that space, and its dimension."""
-    scale = np.sqrt(np.diagonal(gram))
-    scale = np.where(scale > 0, scale, 1.0)
-    roots, axes = np.linalg.eigh(gram / scale[:, None] / scale)
-    kept = roots > RANK * roots.max()
-    used = axes[:, kept]
-    inverse = (used / roots[kept]) @ used.T / scale[:, None] / scale
-    return inverse, (used @ used.T) * scale / scale[:, None], int(kept.sum())
-
-
 def mean_errors(m: Moments, covariance: Covariance = "HC1") -> tuple[Floats, Floats]:
     """Standard error of the mean outcome of every cell, and the degrees of freedom that go with it."""
     centred = m.measured_from(np.nan_to_num(m.mean_outcome), np.zeros_like(m.slope))
@@ -469,12 +297,25 @@ def mean_errors(m: Moments, covariance: Covariance = "HC1") -> tuple[Floats, Flo
         return np.sqrt(centred.sums[..., 0, 2] / left / m.rows), left
 
 
-def odds_gap(m: Moments, reference: int) -> Floats:
-    """Largest difference between a group and the reference in the share of a score bin, given the outcome (binary only)."""
-    found = np.zeros(m.rows.shape[-1])
-    for counts in (m.above, m.rows - m.above):
-        with np.errstate(invalid="ignore"):
-            share = counts / counts.sum(-2, keepdims=True)
-        found = np.maximum(found, np.abs(share - share[:, [reference]]).max(0))
-    return found
-
+@metric(
+    Card(
+        name="outcome_gap",
+        symbol="β_g",
+        title="Outcome gap at equal score",
+        asks="At equal score, does a group realise better outcomes than the reference?",
+        needs=Moments,
+        span=(-np.inf, np.inf),
+        ideal=0.0,
+        better="ideal",
+        undefined="the group or the reference is absent from the bin, or score and group cannot be told apart",
+        otherwise="collinear",
+        formula=r"Y = \alpha + \sum_{g \ne ref} \beta_g 1(g) + \gamma s + \epsilon \text{ in each score bin}",
+        example="outcomes of F equal the score, those of M the score plus 0.5: the gap of M to F is 0.5 in every bin",
+        variants=("Positive: the group does better than the score says, so it is under-rated, held to a higher bar.",),
+        references=("yu2022",),
+        family="outcome",
+    )
+)
+def outcome_gap(m: Moments, reference: int = 0) -> Floats:
+    """Gap of every group to the reference in every bin."""
+    return gaps(m, reference).estimate

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import math
 import re
 import string
@@ -39,8 +40,16 @@ REASONS = {
     "heavy_tail": "the largest amounts are so large that intervals tend to be too short and inequality is understated",
     "small_cell": "too few rows for the interval to be trusted",
     "overlap": "the bottom share overlaps the top it is compared with",
+    "constant_score": "the score does not vary in the bin, so outcomes are compared as they are",
+    "narrow_support": "less than half of the rows have a score that every group reaches",
+    "not_rising": "outcomes do not rise with the score",
+    "too_few_clusters": "there are too few clusters to test this many gaps at once",
     "ties_at_edge": "the share's edge falls inside a block of equal amounts, where its error is rough",
 }
+
+
+TELLERS = {"outcome_test": "evenhand.present.text_outcome"}
+"""Audits whose rows need more than a template: modules with `sentences(findings)` and `headlines(findings)`."""
 
 
 def number(value: float, digits: int = 4) -> str:
@@ -118,7 +127,10 @@ def interval_words(row: Mapping[str, Any], level: float, as_percent: bool) -> st
 
 
 def sentences(findings: Findings) -> list[str]:
-    """One sentence per row of the frame, from the template on the metric's card."""
+    """One sentence per row of the frame, from the template on the metric's card, or by the audit's own teller."""
+    if findings.audit in TELLERS:
+        told: list[str] = importlib.import_module(TELLERS[findings.audit]).sentences(findings)
+        return told
     level = float(findings.provenance.get("level", 0.95))
     return [sentence(findings, row, level) for row in findings.rows()]
 

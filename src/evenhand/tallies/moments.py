@@ -96,7 +96,10 @@ class Moments:
         bins = int(into[-1]) + 1
         rows = self.rows.sum(-1)
         first = np.searchsorted(into, np.arange(bins))
-        join = lambda x, axis: np.add.reduceat(x, first, axis=axis)  # noqa: E731
+
+        def join(x: Floats, axis: int) -> Floats:
+            return np.asarray(np.add.reduceat(x, first, axis=axis))
+
         with np.errstate(invalid="ignore"):
             centre = join(self.origin * rows, -1) / join(rows, -1)
         centre = np.where(np.isfinite(centre), centre, self.origin[..., first])
@@ -131,11 +134,11 @@ class Moments:
         np.minimum.at(low, cell, s)
         np.maximum.at(high, cell, s)
         ends = (y.min(), y.max()) if len(y) else (0.0, 0.0)
-        counts = [np.bincount(cell, held, size).reshape(shape) for held in ((y > ends[0]) * 1.0, (y < ends[1]) * 1.0)]
+        sides = ((y > ends[0]).astype(np.float64), (y < ends[1]).astype(np.float64))
+        above, below = (np.asarray(np.bincount(cell, w, size), dtype=np.float64).reshape(shape) for w in sides)
         clusters = None if cluster is None else Clusters.of(np.asarray(cluster), cell, u, v, groups)
-        return cls(
-            sums.reshape(bins, groups, 5, 3), origin, *at, low.reshape(shape), high.reshape(shape), *counts, clusters
-        )
+        range_ = (low.reshape(shape), high.reshape(shape))
+        return cls(sums.reshape(bins, groups, 5, 3), origin, at[0], at[1], *range_, above, below, clusters)
 
 
 def _lines(u: Floats, y: Floats, b: Ints, cell: Ints, shape: tuple[int, int]) -> tuple[Floats, Floats]:
@@ -209,13 +212,13 @@ class Clusters:
         return np.bincount(self.cell, minlength=cells)
 
     def tilted(self, by: Floats, turn: Floats) -> Clusters:
-        """v replaced by v + by + turn * u."""
+        """The same sums with v replaced by v + by + turn * u."""
         d, t = by.ravel()[self.cell], turn.ravel()[self.cell]
         n, u, v, uu, uv = self.sums.T
         return replace(self, sums=np.stack([n, u, v + d * n + t * u, uu, uv + d * u + t * uu], axis=-1))
 
     def shifted(self, by: Floats) -> Clusters:
-        """u replaced by u + by."""
+        """The same sums with u replaced by u + by."""
         d = by[self.bin]
         n, u, v, uu, uv = self.sums.T
         return replace(self, sums=np.stack([n, u + d * n, v, uu + 2 * d * u + d * d * n, uv + d * v], axis=-1))

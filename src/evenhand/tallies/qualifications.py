@@ -60,7 +60,9 @@ class ScoredGroups:
     def of(cls, groups: Any) -> ScoredGroups:
         """Tally `{group: [(mass, score, chance of outcome 1), ...]}`."""
         if not isinstance(groups, Mapping):
-            raise EvenhandError(f"groups is of type {type(groups).__name__}. Pass {{group: [(mass, score, chance), ...]}}.")
+            raise EvenhandError(
+                f"groups is of type {type(groups).__name__}. Pass {{group: [(mass, score, chance), ...]}}."
+            )
         rows = [(g, *_entry(name, entry)) for g, (name, entries) in enumerate(groups.items()) for entry in entries]
         scores, where = np.unique([score for _, _, score, _ in rows], return_inverse=True)
         success, failure = np.zeros((len(groups), len(scores))), np.zeros((len(groups), len(scores)))
@@ -80,7 +82,9 @@ def _entry(name: object, entry: Sequence[Any]) -> tuple[float, float, float]:
     try:
         mass, score, chance = entry
     except (TypeError, ValueError) as error:
-        raise EvenhandError(f"Group {name!r} has the entry {entry!r}. Pass (mass, score, chance of outcome 1).") from error
+        raise EvenhandError(
+            f"Group {name!r} has the entry {entry!r}. Pass (mass, score, chance of outcome 1)."
+        ) from error
     found = _mass(mass), _number("score", score), _number("chance", chance)
     if not 0 <= found[2] <= 1:
         raise EvenhandError(f"Group {name!r} has the chance {chance!r}. Pass a chance between 0 and 1.")

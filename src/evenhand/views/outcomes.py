@@ -46,7 +46,7 @@ class Outcomes:
     @property
     def names(self) -> tuple[str, ...]:
         """The groups in words."""
-        return tuple(UNKNOWN if label is None else str(label) for label in self.labels)
+        return tuple(map(_name, self.labels))
 
     @property
     def scope(self) -> nw.LazyFrame[Any]:
@@ -85,7 +85,9 @@ def view_outcomes(
     if nan_policy not in ("raise", "omit"):
         raise EvenhandError(f"nan_policy={nan_policy!r} does not fit this question. Use 'raise' or 'omit'.")
     if threshold is not None and (isinstance(threshold, bool) or not isinstance(threshold, (int, float))):
-        raise EvenhandError(f"threshold={threshold!r} is not a number. Pass the score from which candidates are treated.")
+        raise EvenhandError(
+            f"threshold={threshold!r} is not a number. Pass the score from which candidates are treated."
+        )
     lazy = _flagged(_renamed(opened, roles), roles, threshold)
     facts = to_polars(_facts(lazy, roles))
     problems = _value_problems(facts, roles, nan_policy)
@@ -124,7 +126,10 @@ def _optional(roles: Roles) -> list[str]:
 
 def _renamed(opened: Table, roles: Roles) -> nw.LazyFrame[Any]:
     schema = opened.schema
-    chosen = [nw.col(roles.score).cast(nw.Float64).alias("score"), nw.col(roles.outcome).cast(nw.Float64).alias("outcome")]
+    chosen = [
+        nw.col(roles.score).cast(nw.Float64).alias("score"),
+        nw.col(roles.outcome).cast(nw.Float64).alias("outcome"),
+    ]
     chosen.append(_label(roles.group, schema).alias("group"))
     chosen += [nw.col(getattr(roles, role)).alias(role) for role in _optional(roles)]
     chosen += [nw.col(roles.treated).cast(nw.Float64).alias("treated")] if roles.treated is not None else []
@@ -191,7 +196,9 @@ def _value_problems(facts: Any, roles: Roles, nan_policy: Missing) -> list[str]:
     if count["infinite"]:
         problems.append(f"{count['infinite']:,} rows have an infinite score or outcome. Pass finite numbers.")
     if count["odd"]:
-        problems.append(f"treated={roles.treated!r} is neither 0 nor 1 in {count['odd']:,} rows. Pass 0, 1 or booleans.")
+        problems.append(
+            f"treated={roles.treated!r} is neither 0 nor 1 in {count['odd']:,} rows. Pass 0, 1 or booleans."
+        )
     for name, where, remedy in _missing_words(roles):
         if count[name] and nan_policy == "raise":
             problems.append(f"{where} in {count[name]:,} rows. {remedy}")
@@ -232,14 +239,22 @@ def _least(values: list[float]) -> float:
     return min(values) if values else math.nan
 
 
+def _name(label: Any) -> str:
+    """A group in words; engines that know no missing whole numbers turn 1 into 1.0."""
+    if label is None:
+        return UNKNOWN
+    return str(int(label)) if isinstance(label, float) and label.is_integer() else str(label)
+
+
 def _position(reference: Any, labels: list[Any], used: list[int], column: str) -> int:
     """Where the reference group stands; the largest group where none was named."""
-    names = [UNKNOWN if label is None else str(label) for label in labels]
+    names = list(map(_name, labels))
     if reference is None:
         return used.index(max(used)) if used else 0
-    if str(reference) not in names:
+    wanted = _name(reference)
+    if wanted not in names:
         raise EvenhandError(
             f"reference={reference!r} is not a group of {column!r} with observed outcomes. "
-            f"{suggestion(str(reference), names)}Groups: {listing(names) or 'none'}."
+            f"{suggestion(wanted, names)}Groups: {listing(names) or 'none'}."
         )
-    return names.index(str(reference))
+    return names.index(wanted)
