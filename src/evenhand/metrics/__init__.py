@@ -1,8 +1,13 @@
 """The metrics as plain functions: `eh.metrics.gini([1, 2, 3])`. The registry of their cards is `eh.metrics.cards()`."""
 
 from evenhand.cards import cards
+<<<<<<< HEAD
 from evenhand.metrics import outcome_joint as _outcome  # noqa: F401  (registers its cards)
 from evenhand.metrics.contrast import average_outcome, equalized_odds_gap, marginal_outcome
+=======
+from evenhand.metrics.agreement import kendall_tau_c
+from evenhand.metrics.decomposition import decompose, decompose_sources
+>>>>>>> main
 from evenhand.metrics.exposure import (
     dp,
     eed,
@@ -28,6 +33,8 @@ from evenhand.metrics.inequality import (
     mean,
     theil,
 )
+from evenhand.metrics.pairwise import accuracy, inter_acc, intra_acc
+from evenhand.metrics.prefix import geyik_ndkl, ndd, ndjs, ndkl, ndr, pref, pref_kl, pref_nd, pref_rd
 from evenhand.metrics.representation import FairTable, awrf, fair, fair_satisfied, fair_table
 from evenhand.metrics.shares import (
     Lorenz,
@@ -46,11 +53,14 @@ from evenhand.metrics.shares import (
 __all__ = [
     "FairTable",
     "Lorenz",
+    "accuracy",
     "atkinson",
     "average_outcome",
     "awrf",
     "bottom_share",
     "cards",
+    "decompose",
+    "decompose_sources",
     "dp",
     "eed",
     "eel",
@@ -63,21 +73,33 @@ __all__ = [
     "fair_satisfied",
     "fair_table",
     "generalized_entropy",
+    "geyik_ndkl",
     "gini",
     "gini_chance",
     "gini_se",
     "herfindahl",
     "hoover",
     "iaa",
+    "inter_acc",
+    "intra_acc",
+    "kendall_tau_c",
     "log_dp",
     "log_eur",
     "log_rur",
     "lorenz",
     "marginal_outcome",
     "mean",
+    "ndd",
+    "ndjs",
+    "ndkl",
+    "ndr",
     "palma",
     "percentile",
     "percentile_ratio",
+    "pref",
+    "pref_kl",
+    "pref_nd",
+    "pref_rd",
     "rur",
     "share_ratio",
     "target_exposure",
