@@ -22,12 +22,9 @@ _WHERE = {
     "inequality": "evenhand.audits.inequality",
     "log_bins": "evenhand.views.bins",
     "metrics": "evenhand.metrics",
-<<<<<<< HEAD
     "outcome_test": "evenhand.audits.outcome",
-=======
     "prefix": "evenhand.audits.prefix",
     "quantile_bins": "evenhand.views.bins",
->>>>>>> main
     "read": "evenhand.audits.read",
     "rollup": "evenhand.audits.exposure",
     "sources": "evenhand.audits.sources",
@@ -42,14 +39,11 @@ if TYPE_CHECKING:
     from evenhand.audits.exposure import exposure as exposure
     from evenhand.audits.exposure import rollup as rollup
     from evenhand.audits.inequality import inequality as inequality
-<<<<<<< HEAD
     from evenhand.audits.outcome import outcome_test as outcome_test
-=======
     from evenhand.audits.prefix import prefix as prefix
     from evenhand.audits.sources import sources as sources
     from evenhand.views.bins import log_bins as log_bins
     from evenhand.views.bins import quantile_bins as quantile_bins
->>>>>>> main
 
 __all__ = ["DataWarning", "EvenhandError", "UndefinedWarning", "__version__", *sorted(_WHERE)]
 

@@ -33,7 +33,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     how = parser.add_argument_group("what and how")
     how.add_argument("--kind", choices=("ranking", "classification"), default="ranking", help="default: ranking")
     how.add_argument("--threshold", type=float, help="score from which candidates are treated (classification)")
-    how.add_argument("--bins", default="10", help="number of bins, or edges such as 0.2,0.5,0.8 (default: 10)")
+    how.add_argument(
+        "--bins", action="append", help="number of bins, or edges such as 0.2,0.5,0.8; may be repeated (default: 10)"
+    )
     how.add_argument("--covariance", choices=("HC1", "classical", "cluster"), help="default: clustered, or else HC1")
     how.add_argument("--level", type=float, default=0.95, help="coverage of the intervals (default: 0.95)")
     how.add_argument("--min-units", type=int, default=None, help="suppress cells with fewer rows")
@@ -50,7 +52,7 @@ def run(args: argparse.Namespace) -> int:
 
     chosen: dict[str, Any] = {name: getattr(args, name) for name in (*ROLES, "level", "min_units", "nan_policy")}
     with progress("reading", quiet=args.no_progress):
-        result = outcome_test(source(args.files, args.engine), bins=bins(args.bins), **chosen)
+        result = outcome_test(source(args.files, args.engine), bins=bins(",".join(args.bins or ["10"])), **chosen)
     return finish(result, args)
 
 

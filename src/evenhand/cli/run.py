@@ -12,17 +12,14 @@ from typing import Any
 from evenhand.cli.options import add_output, finish, progress
 from evenhand.errors import EvenhandError, listing, suggestion, unknown_name
 
-<<<<<<< HEAD
-AUDITS = {"inequality": "evenhand.audits.inequality", "outcome_test": "evenhand.audits.outcome"}
-=======
 AUDITS = {
     "criteria": "evenhand.audits.criteria",
     "decompose": "evenhand.audits.decompose",
     "inequality": "evenhand.audits.inequality",
+    "outcome_test": "evenhand.audits.outcome",
     "prefix": "evenhand.audits.prefix",
     "sources": "evenhand.audits.sources",
 }
->>>>>>> main
 
 EXAMPLE = """\
 example plan.toml:

@@ -1,13 +1,10 @@
 """The metrics as plain functions: `eh.metrics.gini([1, 2, 3])`. The registry of their cards is `eh.metrics.cards()`."""
 
 from evenhand.cards import cards
-<<<<<<< HEAD
 from evenhand.metrics import outcome_joint as _outcome  # noqa: F401  (registers its cards)
-from evenhand.metrics.contrast import average_outcome, equalized_odds_gap, marginal_outcome
-=======
 from evenhand.metrics.agreement import kendall_tau_c
+from evenhand.metrics.contrast import average_outcome, equalized_odds_gap, marginal_outcome
 from evenhand.metrics.decomposition import decompose, decompose_sources
->>>>>>> main
 from evenhand.metrics.exposure import (
     dp,
     eed,

@@ -10,10 +10,9 @@ import altair as alt
 
 from evenhand.findings import Findings
 from evenhand.present.drawing import (
-    AMOUNT,
-    PLAIN,
     Panel,
     Picture,
+    axis_format,
     chart,
     distinct,
     drawable,
@@ -51,7 +50,10 @@ def calibration(findings: Findings) -> Picture:
     points = findings.curves["calibration"]
     groups = distinct(points["group"])
     axis = alt.X(
-        "x:Q", title=f"mean {word(findings, 'score')}", scale=alt.Scale(zero=False), axis=alt.Axis(format=AMOUNT)
+        "x:Q",
+        title=f"mean {word(findings, 'score')}",
+        scale=alt.Scale(zero=False),
+        axis=alt.Axis(format=axis_format(points["score"])),
     )
     title = f"mean {word(findings, 'outcome')}"
     panel = _lines(points, groups, x=points["score"], axis=axis, y_title=title, height=420)
@@ -117,7 +119,12 @@ def _gap_panel(rows: Sequence[Mapping[str, Any]], group: str, reference: str) ->
     )
     domain = {"domain": [min(0.0, *trusted), max(0.0, *trusted)]} if trusted else {}  # thin cells must not set the axis
     x = alt.X("x:Q", title="score bin, lowest scores first", **_bin_axis([int(r["bin"]) for r in rows]))
-    y = alt.Y("y:Q", title=f"gap to {reference}", axis=alt.Axis(format=PLAIN), scale=alt.Scale(nice=True, **domain))
+    y = alt.Y(
+        "y:Q",
+        title=f"gap to {reference}",
+        axis=alt.Axis(format=axis_format(trusted)),
+        scale=alt.Scale(nice=True, **domain),
+    )
     base = alt.Chart(data).encode(x=x)
     tips = [
         alt.Tooltip("label:N", title="score"), alt.Tooltip("y:Q", title="gap", format=".4~g"),
@@ -171,7 +178,12 @@ def _lines(
     )
     colour = {"color": series_colour(groups)} if len(groups) <= MOST_SERIES else {"detail": "series:N"}
     base = alt.Chart(data).encode(x=axis, **colour)
-    y = alt.Y("y:Q", title=y_title, scale=alt.Scale(zero=False), axis=alt.Axis(format=PLAIN, tickCount=6))
+    y = alt.Y(
+        "y:Q",
+        title=y_title,
+        scale=alt.Scale(zero=False),
+        axis=alt.Axis(format=axis_format(points["outcome"]), tickCount=6),
+    )
     tips = [
         alt.Tooltip("series:N", title="group"), alt.Tooltip("bin:Q", title="bin"), alt.Tooltip("y:Q", title=y_title, format=".4~g"),
         alt.Tooltip("low:Q", format=".4~g"), alt.Tooltip("high:Q", format=".4~g"), alt.Tooltip("units:Q", title="rows", format=","),

@@ -62,7 +62,12 @@ REASONS = {
 
 
 TELLERS = {"outcome_test": "evenhand.present.text_outcome"}
-"""Audits whose rows need more than a template: modules with `sentences(findings)` and `headlines(findings)`."""
+"""Audits whose rows need more than a template: modules with `sentences`, `headlines` and `asides` of findings."""
+
+
+def teller(findings: Findings) -> Any:
+    """The module that tells the findings of this audit, or None where templates do."""
+    return importlib.import_module(TELLERS[findings.audit]) if findings.audit in TELLERS else None
 
 
 def number(value: float, digits: int = 4) -> str:
@@ -185,7 +190,7 @@ def _with_what_is_known(template: str, fields: Mapping[str, Any]) -> str:
 def sentences(findings: Findings) -> list[str]:
     """One sentence per row of the frame, from the template on the metric's card, or by the audit's own teller."""
     if findings.audit in TELLERS:
-        told: list[str] = importlib.import_module(TELLERS[findings.audit]).sentences(findings)
+        told: list[str] = teller(findings).sentences(findings)
         return told
     level = float(findings.provenance.get("level", 0.95))
     if "estimate" not in findings.columns:
