@@ -22,6 +22,7 @@ _WHERE = {
     "inequality": "evenhand.audits.inequality",
     "log_bins": "evenhand.views.bins",
     "metrics": "evenhand.metrics",
+    "outcome_test": "evenhand.audits.outcome",
     "prefix": "evenhand.audits.prefix",
     "quantile_bins": "evenhand.views.bins",
     "read": "evenhand.audits.read",
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
     from evenhand.audits.exposure import exposure as exposure
     from evenhand.audits.exposure import rollup as rollup
     from evenhand.audits.inequality import inequality as inequality
+    from evenhand.audits.outcome import outcome_test as outcome_test
     from evenhand.audits.prefix import prefix as prefix
     from evenhand.audits.sources import sources as sources
     from evenhand.views.bins import log_bins as log_bins

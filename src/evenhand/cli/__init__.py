@@ -19,6 +19,7 @@ VERBS = {
     "demo": "the audits on generated data, a report per question, the commands that made them",
     "inequality": "how unevenly something is spread over those who could receive it",
     "metrics": "the cards: what each number means",
+    "outcome-test": "whether equally scored candidates of different groups realise equal outcomes",
     "prefix": "does every top of a ranking mirror the whole, or does one viewpoint stand higher?",
     "run": "an audit from a plan file",
     "sources": "which source makes the skew: the Gini index split over where amounts come from",

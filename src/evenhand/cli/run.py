@@ -16,6 +16,7 @@ AUDITS = {
     "criteria": "evenhand.audits.criteria",
     "decompose": "evenhand.audits.decompose",
     "inequality": "evenhand.audits.inequality",
+    "outcome_test": "evenhand.audits.outcome",
     "prefix": "evenhand.audits.prefix",
     "sources": "evenhand.audits.sources",
 }

@@ -1,7 +1,9 @@
 """The metrics as plain functions: `eh.metrics.gini([1, 2, 3])`. The registry of their cards is `eh.metrics.cards()`."""
 
 from evenhand.cards import cards
+from evenhand.metrics import outcome_joint as _outcome  # noqa: F401  (registers its cards)
 from evenhand.metrics.agreement import kendall_tau_c
+from evenhand.metrics.contrast import average_outcome, equalized_odds_gap, marginal_outcome
 from evenhand.metrics.decomposition import decompose, decompose_sources
 from evenhand.metrics.exposure import (
     dp,
@@ -50,6 +52,7 @@ __all__ = [
     "Lorenz",
     "accuracy",
     "atkinson",
+    "average_outcome",
     "awrf",
     "bottom_share",
     "cards",
@@ -60,6 +63,7 @@ __all__ = [
     "eel",
     "eer",
     "equal_share",
+    "equalized_odds_gap",
     "equivalent_to_top",
     "eur",
     "fair",
@@ -80,6 +84,7 @@ __all__ = [
     "log_eur",
     "log_rur",
     "lorenz",
+    "marginal_outcome",
     "mean",
     "ndd",
     "ndjs",
