@@ -56,7 +56,7 @@ class Card:
 
     `ideal`, `better` and `span` may be functions of the metric's parameters where these move them (the ideal of
     `top_share(p=0.1)` is 0.1). `undefined` says in words when there is no number; `otherwise` is the reason code when
-    the tally itself is fine (`tally.reason()` gives the code when it is not).
+    the tally itself is fine (`tally.reason()` gives the code when it is not), or a function of the tally that finds it.
     """
 
     name: str
@@ -68,7 +68,7 @@ class Card:
     ideal: float | Callable[..., float]
     better: Better | Callable[..., Better]
     undefined: str = ""
-    otherwise: str = ""
+    otherwise: str | Callable[[Any], str] = ""
     says: str = ""
     formula: str = ""
     example: str = ""
@@ -81,7 +81,8 @@ class Card:
     def reason(self, tally: Any) -> str:
         """The reason code for an undefined value on this tally."""
         found = tally.reason() if hasattr(tally, "reason") else ""
-        return str(found or self.otherwise or "undefined")
+        otherwise = self.otherwise(tally) if not found and callable(self.otherwise) else self.otherwise
+        return str(found or otherwise or "undefined")
 
 
 class Metric:
