@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from evenhand import metrics as metrics
     from evenhand.audits.inequality import inequality as inequality
 
-__all__ = ["DataWarning", "EvenhandError", "UndefinedWarning", "__version__", *sorted(_WHERE)]  # noqa: PLE0604
+__all__ = ["DataWarning", "EvenhandError", "UndefinedWarning", "__version__", *sorted(_WHERE)]
 
 
 def __getattr__(name: str) -> Any:

@@ -134,7 +134,9 @@ class Metric:
         if not args and first not in keywords:
             raise EvenhandError(f"{self.card.name} was called without data. Pass {first} first.")
         if len(args) > len(names) + 1:
-            raise EvenhandError(f"{self.card.name} takes at most {len(names) + 1} arguments by position. Name the others.")
+            raise EvenhandError(
+                f"{self.card.name} takes at most {len(names) + 1} arguments by position. Name the others."
+            )
         data = args[0] if args else keywords.pop(first)
         keywords.update(zip(names, args[1:], strict=False))
         for_tally = {name: keywords.pop(name) for name in others if name in keywords and name not in names}
@@ -243,7 +245,9 @@ def ask(text: str, known: Mapping[str, Metric] | None = None) -> Ask:
         raise unknown_name("metrics", text, sorted(metrics), what="a known metric")
     chosen = metrics[name]
     if len(args) > len(chosen.parameters):
-        raise EvenhandError(f"metrics={text!r} has too many values. Its parameters: {listing(chosen.parameters) or 'none'}.")
+        raise EvenhandError(
+            f"metrics={text!r} has too many values. Its parameters: {listing(chosen.parameters) or 'none'}."
+        )
     params = dict(zip(chosen.parameters, args, strict=False)) | keywords
     return Ask(text, chosen, chosen.checked(params), cutoff)
 
@@ -267,14 +271,20 @@ def parse_call(text: str, *, role: str) -> tuple[str, list[Any], dict[str, Any]]
     >>> parse_call("rbp(patience=0.8)", role="attention")
     ('rbp', [], {'patience': 0.8})
     """
-    problem = EvenhandError(f"{role}={text!r} cannot be read. Write a name, with parameters if needed: 'top_share(p=0.01)'.")
+    problem = EvenhandError(
+        f"{role}={text!r} cannot be read. Write a name, with parameters if needed: 'top_share(p=0.01)'."
+    )
     try:
         node = ast.parse(text.strip(), mode="eval").body
     except (SyntaxError, ValueError) as error:
         raise problem from error
     if isinstance(node, ast.Name):
         return node.id, [], {}
-    if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Name) or any(k.arg is None for k in node.keywords):
+    if (
+        not isinstance(node, ast.Call)
+        or not isinstance(node.func, ast.Name)
+        or any(k.arg is None for k in node.keywords)
+    ):
         raise problem
 
     def value(part: ast.expr) -> Any:

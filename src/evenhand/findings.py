@@ -9,7 +9,19 @@ from typing import Any
 
 from evenhand.errors import EvenhandError, listing, suggestion
 
-COLUMNS = ("metric", "group", "estimate", "low", "high", "chance", "ideal", "better", "units", "undefined_draws", "note")
+COLUMNS = (
+    "metric",
+    "group",
+    "estimate",
+    "low",
+    "high",
+    "chance",
+    "ideal",
+    "better",
+    "units",
+    "undefined_draws",
+    "note",
+)
 """Every frame has these, in this order, after its slice columns; an audit may add more behind them."""
 
 NUMBERS = frozenset({"estimate", "low", "high", "chance", "ideal"})
@@ -59,7 +71,9 @@ class Findings:
         known = self.metrics()
         for name in metrics:
             if name not in known:
-                raise EvenhandError(f"{name!r} is not in this result. {suggestion(name, known)}It holds: {listing(known)}.")
+                raise EvenhandError(
+                    f"{name!r} is not in this result. {suggestion(name, known)}It holds: {listing(known)}."
+                )
         keep = [i for i, name in enumerate(self.columns["metric"]) if name in metrics]
         return replace(self, columns={name: [column[i] for i in keep] for name, column in self.columns.items()})
 
@@ -84,13 +98,22 @@ class Findings:
         """What `to_dict` wrote."""
         missing = [k for k in ("audit", "question", "slices", "columns", "curves", "provenance") if k not in data]
         if missing:
-            raise EvenhandError(f"This is not a saved result: it lacks {listing(missing)}. Save one with result.to_json(path).")
+            raise EvenhandError(
+                f"This is not a saved result: it lacks {listing(missing)}. Save one with result.to_json(path)."
+            )
         columns = {
-            name: [number(v) for v in column] if name in NUMBERS else list(column) for name, column in data["columns"].items()
+            name: [number(v) for v in column] if name in NUMBERS else list(column)
+            for name, column in data["columns"].items()
         }
         curves = {k: {n: [_limit(v) for v in c] for n, c in points.items()} for k, points in data["curves"].items()}
         return cls(
-            data["audit"], data["question"], tuple(data["slices"]), columns, curves, data.get("words", {}), data["provenance"]
+            data["audit"],
+            data["question"],
+            tuple(data["slices"]),
+            columns,
+            curves,
+            data.get("words", {}),
+            data["provenance"],
         )
 
 

@@ -24,7 +24,7 @@ class Result:
     """
 
     findings: Findings
-    backend: str = "polars"
+    backend: Any = "polars"
 
     @property
     def frame(self) -> Any:
@@ -93,7 +93,9 @@ def load(path: str | Path) -> Result:
     try:
         data = json.loads(Path(path).read_text(encoding="utf-8"))
     except OSError as error:
-        raise EvenhandError(f"{str(path)!r} cannot be read ({error.strerror}). Pass the path of a saved result.") from error
+        raise EvenhandError(
+            f"{str(path)!r} cannot be read ({error.strerror}). Pass the path of a saved result."
+        ) from error
     except ValueError as error:
         raise EvenhandError(f"{str(path)!r} is not JSON. Pass a file that result.to_json(path) wrote.") from error
     if not isinstance(data, Mapping):
@@ -104,7 +106,7 @@ def load(path: str | Path) -> Result:
 INTEGERS = frozenset({"units", "undefined_draws", "bin"})
 
 
-def as_frame(columns: Mapping[str, Sequence[Any]], backend: str) -> Any:
+def as_frame(columns: Mapping[str, Sequence[Any]], backend: Any) -> Any:
     """Tidy columns in the caller's dataframe library, with the same types whatever the rows hold."""
     import narwhals as nw
 

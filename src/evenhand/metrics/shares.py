@@ -293,7 +293,9 @@ def _inverse_influence(s: Spectrum, points: Floats, on_curve: Floats) -> Floats:
         says="{p:percent} of {units} get at most {estimate:number} {amount}{interval}.",
         formula=r"\min\{v : \#\{x \le v\} \ge p\,n\}",
         example="[1, 2, 3, 4, 10], p 0.5 -> 3",
-        variants=("The inverted CDF (numpy method='inverted_cdf'): always an observed amount; interpolating ones are not.",),
+        variants=(
+            "The inverted CDF (numpy method='inverted_cdf'): always an observed amount; interpolating ones are not.",
+        ),
         references=("lazovich2022",),
         laws=frozenset({"replication"}),
         family="level",
@@ -369,7 +371,7 @@ class Lorenz:
 def lorenz(x: object, *, weights: object = None) -> Lorenz:
     """The Lorenz curve of plain amounts.
 
-    >>> lorenz([1, 2, 3, 4, 10]).at(0.5)
+    >>> round(lorenz([1, 2, 3, 4, 10]).at(0.5), 4)
     0.225
     """
     return lorenz_curve(x if isinstance(x, Spectrum) else Spectrum.of(x, weights=weights))
@@ -386,6 +388,20 @@ def lorenz_curve(s: Spectrum) -> Lorenz:
 
 
 __all__ = [
-    "Lorenz", "bottom_share", "equal_share", "equivalent_to_top", "lorenz", "lorenz_at", "lorenz_curve", "palma", "percentile",
-    "percentile_ratio", "population_at", "quantile", "share_ratio", "spread_of_mean", "top_share", "top_share_se",
+    "Lorenz",
+    "bottom_share",
+    "equal_share",
+    "equivalent_to_top",
+    "lorenz",
+    "lorenz_at",
+    "lorenz_curve",
+    "palma",
+    "percentile",
+    "percentile_ratio",
+    "population_at",
+    "quantile",
+    "share_ratio",
+    "spread_of_mean",
+    "top_share",
+    "top_share_se",
 ]

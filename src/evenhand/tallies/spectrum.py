@@ -45,9 +45,7 @@ class Spectrum:
     weights: Floats | None = None
 
     @classmethod
-    def of(
-        cls, x: Any, weights: Any = None, nan_policy: Literal["raise", "omit", "propagate"] = "raise"
-    ) -> Spectrum:
+    def of(cls, x: Any, weights: Any = None, nan_policy: Literal["raise", "omit", "propagate"] = "raise") -> Spectrum:
         """Tally plain amounts, one per unit.
 
         >>> Spectrum.of([3, 0, 0, 3, 1])
@@ -184,9 +182,7 @@ class Spectrum:
         counts = np.add.reduceat(self.counts[positive:], starts) if len(starts) else np.zeros(0)
         held = np.add.reduceat(self.counts[positive:] * self.values[positive:], starts) if len(starts) else np.zeros(0)
         head = slice(0, positive)
-        return Spectrum(
-            np.concatenate([self.values[head], held / counts]), np.concatenate([self.counts[head], counts])
-        )
+        return Spectrum(np.concatenate([self.values[head], held / counts]), np.concatenate([self.counts[head], counts]))
 
 
 @dataclass(frozen=True, slots=True)
@@ -326,7 +322,9 @@ def _sound(x: Floats, nan_policy: str) -> Floats:
     if infinite:
         raise EvenhandError(f"{infinite:,} amounts are infinite. Pass finite amounts.")
     if missing.any() and nan_policy == "raise":
-        raise EvenhandError(f"{int(missing.sum()):,} amounts are NaN. Remove them, or pass nan_policy='omit' or 'propagate'.")
+        raise EvenhandError(
+            f"{int(missing.sum()):,} amounts are NaN. Remove them, or pass nan_policy='omit' or 'propagate'."
+        )
     if missing.any() and nan_policy == "propagate":
         return np.array([np.nan])
     return x[~missing]

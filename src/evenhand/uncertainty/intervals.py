@@ -39,7 +39,9 @@ class Interval:
         if text is None or text == "none":
             return cls("none", 0, level)
         if not isinstance(text, str):
-            raise EvenhandError(f"interval={text!r} is not text. Pass 'bootstrap(999)', 'percentile(999)', 'normal' or None.")
+            raise EvenhandError(
+                f"interval={text!r} is not text. Pass 'bootstrap(999)', 'percentile(999)', 'normal' or None."
+            )
         name, args, keywords = parse_call(text, role="interval")
         if name not in KINDS:
             raise unknown_name("interval", text, KINDS, what="a known interval")
@@ -49,7 +51,9 @@ class Interval:
             return cls("normal", 0, level)
         draws = args[0] if args else keywords.get("draws", DEFAULT_DRAWS)
         if not isinstance(draws, int) or isinstance(draws, bool) or not 20 <= draws <= 1_000_000 or len(args) > 1:
-            raise EvenhandError(f"interval={text!r} needs a whole number of draws from 20 to 1,000,000. Write '{name}(999)'.")
+            raise EvenhandError(
+                f"interval={text!r} needs a whole number of draws from 20 to 1,000,000. Write '{name}(999)'."
+            )
         return cls(name, draws, level)  # type: ignore[arg-type]
 
 
@@ -112,8 +116,8 @@ def percentile_ends(draws: Floats, level: float) -> tuple[Floats, Floats]:
     last = np.maximum(defined - 1, 0)
     low_at = np.clip(np.floor((defined + 1) * tail).astype(np.int64) - 1, 0, last)
     high_at = np.clip(np.ceil((defined + 1) * (1 - tail)).astype(np.int64) - 1, 0, last)
-    pick = lambda at: np.take_along_axis(ordered, at[..., None], -1)[..., 0]  # noqa: E731
-    return pick(low_at), pick(high_at)
+    low, high = (np.take_along_axis(ordered, at[..., None], -1)[..., 0] for at in (low_at, high_at))
+    return low, high
 
 
 def normal_ends(estimate: Floats, error: Floats, level: float, span: tuple[float, float]) -> tuple[Floats, Floats]:
@@ -124,7 +128,13 @@ def normal_ends(estimate: Floats, error: Floats, level: float, span: tuple[float
 
 
 def studentised_ends(
-    estimate: Floats, error: Floats, draws: Floats, draw_errors: Floats, centre: Floats, level: float, span: tuple[float, float]
+    estimate: Floats,
+    error: Floats,
+    draws: Floats,
+    draw_errors: Floats,
+    centre: Floats,
+    level: float,
+    span: tuple[float, float],
 ) -> tuple[Floats, Floats]:
     """Bootstrap-t: each draw's distance from `centre` in units of its own error (last axis: draws)."""
     scale = Scale.fitting(span)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -26,8 +26,11 @@ FEWEST_FOR_TAIL = 50
 
 
 def estimates(
-    spectra: Spectra, asks: Sequence[Ask], interval: Interval, seed: int, labels: Sequence[tuple[Any, ...]],
-    progress: Callable[[int], None] = lambda done: None,
+    spectra: Spectra,
+    asks: Sequence[Ask],
+    interval: Interval,
+    seed: int,
+    labels: Sequence[tuple[Any, ...]],
 ) -> list[Estimates]:
     """Every metric on every slice, with its interval; one random stream per slice, shared by all metrics."""
     found = [Estimates.blank(len(spectra)) for _ in asks]
@@ -37,11 +40,8 @@ def estimates(
     if interval.kind == "none":
         return found
     reduced = Spectra.of([_drawable(spectra[i]) for i in range(len(spectra))]) if _any_wide(spectra) else spectra
-    done = 0
     for chosen, batch in reduced.batches(max(1, MOST_CELLS // max(1, interval.draws))):
         _batch_intervals(chosen, batch, asks, interval, [stream(seed, *labels[i]) for i in chosen], found)
-        done += len(chosen)
-        progress(done)
     return found
 
 
@@ -59,7 +59,12 @@ def _drawable(s: Spectrum) -> Spectrum:
 
 
 def _batch_intervals(
-    chosen: Any, batch: Spectrum, asks: Sequence[Ask], interval: Interval, streams: list[np.random.Generator], found: list[Estimates]
+    chosen: Any,
+    batch: Spectrum,
+    asks: Sequence[Ask],
+    interval: Interval,
+    streams: list[np.random.Generator],
+    found: list[Estimates],
 ) -> None:
     centres = [a.on(batch) for a in asks]
     errors = [_errors(a, batch, c) for a, c in zip(asks, centres, strict=True)]

@@ -1,0 +1,1 @@
+"""One file per question: each assembles the layers below into a Result."""

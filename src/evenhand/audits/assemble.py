@@ -1,0 +1,73 @@
+"""What every audit does at its end: rows into tidy columns, and a record of where they came from."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import logging
+import math
+import platform
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from evenhand.errors import EvenhandError
+from evenhand.findings import COLUMNS
+
+log = logging.getLogger("evenhand")
+"""Stages of the work, for whoever shows progress."""
+
+Row = dict[str, Any]
+
+
+def row(labels: Mapping[str, Any], metric: str, **values: Any) -> Row:
+    """One row of the frame; what is not given is absent."""
+    blank: Row = {
+        "group": None, "estimate": math.nan, "low": math.nan, "high": math.nan, "chance": math.nan, "ideal": math.nan,
+        "better": "", "units": None, "undefined_draws": 0, "note": None,
+    }  # fmt: skip
+    return {**labels, "metric": metric, **blank, **values}
+
+
+def tidy(rows: Sequence[Row], slices: Sequence[str], extra: Sequence[str] = ()) -> dict[str, list[Any]]:
+    """Rows as columns in the public order: slices, the standard ones, then what this audit adds."""
+    names = [*slices, *COLUMNS, *extra]
+    return {name: [r.get(name) for r in rows] for name in names}
+
+
+def notes(*codes: str) -> str | None:
+    """Note codes joined, or nothing."""
+    return "; ".join(code for code in codes if code) or None
+
+
+def provenance(
+    plan: Mapping[str, Any], *, rows: int, dropped: Mapping[str, int], seed: int | None, **more: Any
+) -> dict[str, Any]:
+    """Where the numbers come from: enough to make them again."""
+    versions = {"python": platform.python_version()}
+    for package in ("evenhand", "numpy", "narwhals", "polars"):
+        try:
+            versions[package] = importlib.metadata.version(package)
+        except importlib.metadata.PackageNotFoundError:
+            continue
+    facts = {"rows": rows, "dropped": dict(dropped), "seed": seed, **more}
+    return {**facts, "versions": versions, "plan": {k: v for k, v in plan.items() if v is not None}}
+
+
+def suppressed(r: Row) -> Row:
+    """A row with too few units to be shown: no number survives, not even how few."""
+    hidden = dict.fromkeys(("estimate", "low", "high", "chance"), math.nan)
+    return {**r, **hidden, "units": None, "undefined_draws": 0, "note": "suppressed"}
+
+
+def check_min_units(min_units: int | None) -> int:
+    if min_units is None:
+        return 0
+    if isinstance(min_units, bool) or not isinstance(min_units, int) or min_units < 0:
+        raise EvenhandError(f"min_units={min_units!r} is not a count. Pass a whole number of zero or more.")
+    return min_units
+
+
+def names_of(value: str | Sequence[str] | None) -> tuple[str, ...]:
+    """One name or several, as a tuple."""
+    if value is None:
+        return ()
+    return (value,) if isinstance(value, str) else tuple(value)

@@ -1,0 +1,228 @@
+"""How unevenly is it spread? From a log of who received what to inequality numbers with intervals."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from evenhand import metrics as _all_metrics  # noqa: F401  (fills the registry)
+from evenhand.audits.assemble import Row, check_min_units, log, names_of, notes, provenance, row, suppressed, tidy
+from evenhand.cards import Ask, asks, needing
+from evenhand.engine.populations import join_population, open_population, pad
+from evenhand.engine.spectra import Slices, tally_slices
+from evenhand.findings import Findings
+from evenhand.metrics.inequality import gini_chance
+from evenhand.metrics.shares import lorenz_curve
+from evenhand.results import Result
+from evenhand.tallies.spectrum import Spectrum
+from evenhand.uncertainty.intervals import Estimates, Interval, seed_of
+from evenhand.uncertainty.spectra import WIDE, estimates, heavy_tails
+from evenhand.views.benefits import Amount, Benefits, NanPolicy, view_benefits
+from evenhand.views.tables import Table
+
+METRICS = ("gini", "atkinson(epsilon=0.5)", "top_share(p=0.01)", "top_share(p=0.1)", "equal_share")
+QUESTION = "How unevenly is it spread?"
+MOST_CURVES = 200
+MOST_POINTS = 1_000
+ALL_POINTS = 6_000
+
+
+def inequality(
+    table: Any,
+    *,
+    unit: str | None,
+    amount: str | Sequence[str] | None,
+    population: Any,
+    weight: str | None = None,
+    by: str | Sequence[str] | None = None,
+    metrics: str | Sequence[str] = METRICS,
+    interval: str | None = "bootstrap(999)",
+    level: float = 0.95,
+    rng: int | np.random.Generator | None = None,
+    min_units: int | None = None,
+    nan_policy: NanPolicy = "raise",
+) -> Result:
+    """How unevenly `amount` is spread over `unit`, per slice, with intervals.
+
+    Parameters
+    ----------
+    table : a dataframe (pandas, Polars eager or lazy, PyArrow, DuckDB, PySpark), or a path or glob of Parquet, CSV or JSON
+        lines. Rows of the same unit (and slice) are added up.
+    unit : column that says who receives; None if every row is a unit.
+    amount : column that says how much; several columns give a slice each; None counts rows.
+    population : everyone who could have received something. A log holds only those who did, so this has no default:
+        None means only those seen; a number holds for every slice; `{slice: number}`; or a table of units, which also
+        gives each slice its own units if it holds the `by` columns.
+    weight : column with the weight of each unit.
+    by : column(s) to slice by.
+    metrics : metric strings, for example `"top_share(p=0.01)"`.
+    interval : `"bootstrap(999)"` (studentised where the metric has a linearised error), `"percentile(999)"`, `"normal"`, None.
+    min_units : slices with fewer units are suppressed.
+    nan_policy : what a missing amount does: `"raise"`, `"omit"` the row, or `"propagate"` to its slice.
+
+    Examples
+    --------
+    >>> import polars as pl
+    >>> log = pl.DataFrame({"author": ["a", "a", "b", "c"], "views": [6, 4, 2, 1]})
+    >>> inequality(log, unit="author", amount="views", population=4, metrics="gini", interval=None).frame["estimate"][0]
+    0.6153846153846154
+    """
+    asked = asks(metrics, needing(Spectrum))
+    how = Interval.parse(interval, level)
+    fewest, seed = check_min_units(min_units), seed_of(rng)
+    slice_names = names_of(by)
+    everyone = open_population(population, unit)
+    elsewhere = _only_in_population(table, everyone, slice_names)
+    log.info("checking the table")
+    view = view_benefits(
+        table, unit=unit, amount=amount, by=slice_names, weight=weight, nan_policy=nan_policy, elsewhere=elsewhere
+    )
+    view = join_population(view, everyone if isinstance(everyone, Table) else None, elsewhere)
+    several = amount is not None and not isinstance(amount, str)
+    rows: list[Row] = []
+    curves: dict[str, list[Any]] = {}
+    wide = 0
+    for one in view.amounts:
+        log.info("adding up %s", one.name or "rows")
+        slices = pad(tally_slices(view, one), view, everyone)
+        extra = {"amount": one.name} if several else {}
+        rows += _rows(slices, one, view, asked, how, seed, fewest, extra)
+        _add_curves(curves, slices, view.by, extra, fewest, len(view.amounts))
+        wide += int((np.diff(slices.spectra.starts) > WIDE).sum()) if slices.spectra.weights is None else 0
+    names = (*view.by, *(("amount",) if several else ()))
+    plan = {
+        "audit": "inequality", "table": view.origin, "unit": unit, "amount": amount, "population": _population_words(everyone),
+        "weight": weight, "by": list(slice_names) or None, "metrics": [a.text for a in asked], "interval": interval, "level": level,
+        "min_units": min_units, "nan_policy": nan_policy, "rng": seed,
+    }  # fmt: skip
+    facts = provenance(
+        plan, rows=view.rows, dropped=view.dropped, seed=seed, level=level, interval=_interval_words(how, wide),
+        population=_population_words(everyone), missing_slice_labels="shown as a slice of their own",
+    )  # fmt: skip
+    words = {"unit": unit or "row", "amount": "rows" if amount is None else "amounts" if several else str(amount)}
+    return Result(
+        Findings("inequality", QUESTION, names, tidy(rows, names), {"lorenz": curves}, words, facts), view.backend
+    )
+
+
+def _only_in_population(table: Any, everyone: Any, by: Sequence[str]) -> list[str]:
+    """Slice columns that the population table has and the table has not."""
+    if not isinstance(everyone, Table) or not by:
+        return []
+    from evenhand.views.tables import open_table
+
+    mine, theirs = open_table(table).schema.names(), everyone.schema.names()
+    return [b for b in by if b not in mine and b in theirs]
+
+
+def _rows(
+    slices: Slices,
+    amount: Amount,
+    view: Benefits,
+    asked: Sequence[Ask],
+    how: Interval,
+    seed: int,
+    fewest: int,
+    extra: Mapping[str, Any],
+) -> list[Row]:
+    """Every slice and metric as a row, slices in the order of their labels."""
+    log.info("measuring %s slices", f"{len(slices.labels):,}")
+    streams = [("inequality", amount.name, *label) for label in slices.labels]
+    found = estimates(slices.spectra, asked, how, seed, streams)
+    units = slices.spectra.units
+    heavy = heavy_tails(slices.spectra) if how.kind != "none" else np.zeros(len(units), dtype=bool)
+    chances = _chances(slices, amount, asked)
+    rows = []
+    for i, label in enumerate(slices.labels):
+        labels = {**dict(zip(view.by, label, strict=True)), **extra}
+        for a, estimate, chance in zip(asked, found, chances, strict=True):
+            made = row(
+                labels, a.text, estimate=float(estimate.estimate[i]), low=float(estimate.low[i]), high=float(estimate.high[i]),
+                chance=float(chance[i]), ideal=a.ideal, better=a.better, units=int(units[i]),
+                undefined_draws=int(estimate.undefined_draws[i]), note=_note(slices, i, a, estimate, heavy=bool(heavy[i])),
+            )  # fmt: skip
+            if label in slices.broken:
+                made |= dict.fromkeys(("estimate", "low", "high", "chance"), np.nan) | {"note": "nan_in_data"}
+            rows.append(suppressed(made) if units[i] < fewest else made)
+    return rows
+
+
+def _note(slices: Slices, i: int, a: Ask, found: Estimates, *, heavy: bool) -> str | None:
+    if np.isnan(found.estimate[i]):
+        return a.card.reason(slices.spectra[i])
+    overlapping = (
+        a.card.name == "equivalent_to_top"
+        and not a.params.get("inverted")
+        and (found.estimate[i] > 1 - a.params.get("p", 0.1))
+    )
+    return notes("heavy_tail" if heavy else "", "overlap" if overlapping else "")
+
+
+def _chances(slices: Slices, amount: Amount, asked: Sequence[Ask]) -> list[Any]:
+    """What equal rates would give on counts of this size: known for the Gini index of whole-number amounts."""
+    nothing = np.full(len(slices.labels), np.nan)
+    if not amount.integer or not any(a.card.name == "gini" for a in asked):
+        return [nothing] * len(asked)
+    spectra = slices.spectra
+    totals = np.array([float(spectra[i].total) for i in range(len(spectra))]) if len(spectra) else np.zeros(0)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        level = gini_chance(totals / spectra.units)
+    level = np.where(totals > 0, level, np.nan)
+    return [level if a.card.name == "gini" and not a.params.get("corrected") else nothing for a in asked]
+
+
+def _add_curves(
+    curves: dict[str, list[Any]], slices: Slices, by: Sequence[str], extra: Mapping[str, Any], fewest: int, amounts: int
+) -> None:
+    """Corners of each slice's Lorenz polygon, thinned; too many slices to draw have none."""
+    many = len(slices.labels) * amounts
+    if many > MOST_CURVES:
+        return
+    most = max(25, min(MOST_POINTS, ALL_POINTS // max(1, many)))
+    for i, label in enumerate(slices.labels):
+        s = slices.spectra[i]
+        if s.reason() or s.units < fewest or label in slices.broken:
+            continue
+        curve = lorenz_curve(s)
+        kept = _thinned(curve.population, most)
+        for name, value in [*zip(by, label, strict=True), *extra.items()]:
+            curves.setdefault(name, []).extend([value] * len(kept))
+        curves.setdefault("population", []).extend(curve.population[kept].tolist())
+        curves.setdefault("share", []).extend(curve.share[kept].tolist())
+
+
+def _thinned(population: Any, most: int) -> Any:
+    """Half of the kept corners evenly spaced, half ever closer to the top: the last 1% is the story."""
+    if len(population) <= most:
+        return np.arange(len(population))
+    even = np.linspace(0, 1, most // 2)
+    top = 1 - np.geomspace(max(1 - population[-2], 1e-12), 1, most - most // 2)
+    wanted = np.searchsorted(population, np.concatenate([even, top]))
+    return np.unique(
+        np.clip(np.concatenate([[0], wanted, [len(population) - 2, len(population) - 1]]), 0, len(population) - 1)
+    )
+
+
+def _population_words(everyone: Any) -> Any:
+    if everyone is None:
+        return "only units seen"
+    return (
+        everyone.origin
+        if isinstance(everyone, Table)
+        else {str(k): v for k, v in everyone.items()}
+        if isinstance(everyone, Mapping)
+        else everyone
+    )
+
+
+def _interval_words(how: Interval, wide: int) -> str:
+    words = {
+        "bootstrap": f"bootstrap over units, {how.draws:,} draws, studentised with the linearised error, logit or log scale",
+        "percentile": f"bootstrap over units, {how.draws:,} draws, percentile",
+        "normal": "normal, with the linearised error, logit or log scale",
+        "none": "none",
+    }[how.kind]
+    binned = f"; draws of {wide:,} wide slices run on amounts binned at a relative width of 2^-12 (estimates are exact)"
+    return words + (binned if wide and how.draws else "")

@@ -1,0 +1,80 @@
+"""`evenhand inequality`."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+from evenhand.cli.options import add_output, add_uncertainty, finish, given, progress, source
+from evenhand.errors import EvenhandError
+
+EXAMPLE = """\
+example:
+  evenhand inequality events.parquet --unit author_id --amount impressions --population 102000000 --by source \\
+      -m gini -m 'top_share(p=0.01)' --html reach.html
+
+population is everyone who could have received something; a log holds only those who did:
+  a number      every slice has that many units
+  a file        a table of units (with the --by columns, each slice gets its own)
+  SLICE=N,...   a number per slice
+  none          only the units seen"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.epilog = EXAMPLE
+    parser.add_argument(
+        "files", nargs="+", metavar="FILE", help="Parquet, CSV or JSON lines (also .gz), or a glob in quotes"
+    )
+    add_roles(parser)
+    add_uncertainty(parser)
+    add_output(parser)
+
+
+def add_roles(parser: argparse.ArgumentParser) -> None:
+    roles = parser.add_argument_group("roles")
+    roles.add_argument("--unit", required=True, help="column that says who receives, or 'none' if every row is a unit")
+    roles.add_argument(
+        "--amount", action="append", help="column that says how much; may be repeated; none given: rows are counted"
+    )
+    roles.add_argument(
+        "--population", required=True, metavar="N|FILE|SLICE=N,...|none", help="everyone who could have received"
+    )
+    roles.add_argument("--weight", help="column with the weight of each unit")
+    roles.add_argument("--by", action="append", default=[], help="column to slice by; may be repeated")
+
+
+def run(args: argparse.Namespace) -> int:
+    from evenhand.audits.inequality import inequality
+
+    with progress("reading", quiet=args.no_progress):
+        result = inequality(source(args.files, args.engine), **roles(args), **given(args))
+    return finish(result, args)
+
+
+def roles(args: argparse.Namespace) -> dict[str, Any]:
+    """The words of the command line as arguments of the audit."""
+    amounts = args.amount or None
+    return {
+        "unit": None if args.unit == "none" else args.unit,
+        "amount": amounts[0] if amounts and len(amounts) == 1 else amounts,
+        "population": population(args.population),
+        "weight": args.weight,
+        "by": args.by or None,
+    }
+
+
+def population(text: str) -> Any:
+    """`none`, a number, `slice=number,...`, or a path."""
+    if text.lower() == "none":
+        return None
+    plain = text.replace(",", "").replace("_", "")
+    if plain.lstrip("-").isdigit():
+        return int(plain)
+    if "=" in text and not text.endswith((".parquet", ".csv", ".jsonl", ".gz")):
+        pairs = [part.rpartition("=") for part in text.split(",")]
+        if not all(name and size.strip().isdigit() for name, _, size in pairs):
+            raise EvenhandError(
+                f"--population {text!r} cannot be read. Write a number, a file, none, or slice=number,slice=number."
+            )
+        return {name.strip(): int(size) for name, _, size in pairs}
+    return text

@@ -1,0 +1,81 @@
+"""`evenhand metrics [NAME]`: the cards."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import textwrap
+from typing import Any
+
+from evenhand.errors import unknown_name
+
+EXAMPLE = """\
+examples:
+  evenhand metrics              every metric, a line each
+  evenhand metrics gini         one card, with what other tools compute under the same name"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.epilog = EXAMPLE
+    parser.add_argument("name", nargs="?", metavar="NAME", help="metric, e.g. gini")
+    parser.add_argument("--format", choices=("table", "json"), default="table")
+
+
+def run(args: argparse.Namespace) -> int:
+    from evenhand import metrics  # noqa: F401  (fills the registry)
+    from evenhand.cards import REGISTRY
+
+    if args.name is not None and args.name not in REGISTRY:
+        raise unknown_name("metric", args.name, sorted(REGISTRY), what="a known metric")
+    chosen = [args.name] if args.name else sorted(REGISTRY)
+    if args.format == "json":
+        print(json.dumps([_plain(REGISTRY[name]) for name in chosen], ensure_ascii=False, indent=1))
+    elif args.name:
+        print(_card(REGISTRY[args.name]))
+    else:
+        width = max(map(len, chosen))
+        for name in chosen:
+            print(f"{name.ljust(width)}  {REGISTRY[name].card.asks}")
+    return 0
+
+
+def _plain(metric: Any) -> dict[str, Any]:
+    from evenhand.findings import plain
+
+    card = metric.card
+    defaults = {n: p.default for n, p in metric.parameters.items()}
+    return {
+        "name": card.name, "symbol": card.symbol, "title": card.title, "asks": card.asks, "formula": card.formula,
+        "span": plain(metric.span()), "ideal": plain(metric.ideal()), "better": metric.better(), "undefined": card.undefined,
+        "parameters": plain(defaults), "example": card.example, "variants": list(card.variants),
+        "references": list(card.references), "laws": sorted(card.laws),
+    }  # fmt: skip
+
+
+def _card(metric: Any) -> str:
+    from evenhand.present.text import number
+
+    card, (low, high), ideal = metric.card, metric.span(), metric.ideal()
+    better = {
+        "lower": "lower is more even",
+        "higher": "higher is more even",
+        "ideal": "closer to the ideal is more even",
+    }
+    direction = better.get(metric.better(), "neither direction is better in itself")
+    parameters = ", ".join(f"{n}={p.default!r}" for n, p in metric.parameters.items()) or "none"
+    lines = [
+        f"{card.name}  ({card.symbol})  {card.title}", "", f"  {card.asks}", "",
+        f"  formula     {card.formula}" if card.formula else "",
+        f"  range       {number(low)} to {number(high)}; {direction}",
+        "" if math.isnan(ideal) else f"  ideal       {number(ideal)} (all equal)",
+        f"  parameters  {parameters}",
+        f"  example     {card.example}" if card.example else "",
+        f"  undefined   when {card.undefined}" if card.undefined else "",
+    ]  # fmt: skip
+    if card.variants:
+        lines += ["", "  Which one is this? What other tools say:"]
+        lines += [textwrap.fill(v, 100, initial_indent="  - ", subsequent_indent="    ") for v in card.variants]
+    if card.references:
+        lines += ["", f"  see {', '.join(card.references)} in docs/references.toml"]
+    return "\n".join(line for i, line in enumerate(lines) if line or i in (1, 3) or (i and lines[i - 1]))

@@ -1,0 +1,1 @@
+"""View -> tally: the only group-bys in the package."""

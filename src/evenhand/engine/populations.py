@@ -1,0 +1,212 @@
+"""Everyone who could have received something: how many units each slice has, seen or not."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import narwhals as nw
+import numpy as np
+
+from evenhand.engine.spectra import Label, Slices
+from evenhand.errors import EvenhandError, all_problems
+from evenhand.tallies.spectrum import Spectra, Spectrum
+from evenhand.views.benefits import Benefits, slice_words
+from evenhand.views.tables import Table, missing_columns, open_table, to_polars
+
+SAMPLE = 2_000
+
+REMEDY = "Pass {slice: size}, a table of units that holds the column, or None for those seen."
+
+
+def join_population(view: Benefits, population: Table | None, elsewhere: list[str]) -> Benefits:
+    """Bring in slice columns that only the population table holds."""
+    if population is None or not elsewhere:
+        return view
+    chosen = [nw.col(str(view.unit)).alias("unit")]
+    chosen += [nw.col(b).alias(f"by_{i}") for i, b in enumerate(view.by) if b in elsewhere]
+    units = _same_engine(population.lazy.select(*chosen), view.lazy)
+    twice = to_polars(
+        units.group_by("unit").agg(nw.len().alias("n")).filter(nw.col("n") > 1).select(nw.len().alias("n"))
+    )["n"][0]
+    if twice:
+        raise EvenhandError(
+            f"population lists {twice:,} units more than once. Give each unit one row, so that its slice is clear."
+        )
+    return view.with_lazy(view.lazy.join(units, on="unit", how="left"))
+
+
+def pad(slices: Slices, view: Benefits, population: Any) -> Slices:
+    """Add to every slice the units that nobody saw."""
+    if population is None:
+        return slices
+    if isinstance(population, Table):
+        return _pad_from_table(slices, view, population)
+    if view.weight is not None:
+        raise EvenhandError(
+            "population as a number does not say what the unseen units weigh. Pass population=None with weight=."
+        )
+    if isinstance(population, Mapping):
+        return _pad_to(slices, _mapped(slices, view, population))
+    _refuse_padding_of_unit_properties(view, list(view.by), f"population={population!r}")
+    return _pad_to(slices, {label: int(population) for label in slices.labels or ((),)})
+
+
+def open_population(population: Any, view_unit: str | None) -> Any:
+    """What was passed as `population`, checked: None, a count, a mapping of counts, or an opened table."""
+    if population is None or isinstance(population, Mapping):
+        return population
+    if isinstance(population, bool) or (isinstance(population, float) and population != int(population)):
+        raise EvenhandError(
+            f"population={population!r} is not a number of units. Pass a whole number, a table, or None."
+        )
+    if isinstance(population, (int, float, np.integer)):
+        if population < 1:
+            raise EvenhandError(
+                f"population={population!r} is not a number of units. Pass how many could have received something."
+            )
+        return int(population)
+    table = open_table(population, role="population")
+    if view_unit is None:
+        raise EvenhandError(
+            "population is a table of units, but unit=None makes every row a unit. Name the unit column."
+        )
+    problems = missing_columns(table, [("unit", view_unit)])
+    if problems:
+        raise all_problems([p.replace("column of the table", "column of the population table") for p in problems])
+    return table
+
+
+def _mapped(slices: Slices, view: Benefits, population: Mapping[Any, Any]) -> dict[Label, int]:
+    sizes = {key if isinstance(key, tuple) else (key,): value for key, value in population.items()}
+    if not view.by:
+        raise EvenhandError("population gives a size per slice, but there are no slices. Pass one number, or name by=.")
+    wrong = [
+        k
+        for k, v in sizes.items()
+        if len(k) != len(view.by) or isinstance(v, bool) or not isinstance(v, (int, np.integer)) or v < 0
+    ]
+    if wrong:
+        raise EvenhandError(
+            f"population has entries that cannot be read: {slice_words(wrong)}. Pass {{slice: whole number}}."
+        )
+    lacking = [label for label in slices.labels if label not in sizes]
+    if lacking:
+        raise EvenhandError(
+            f"population lacks {len(lacking):,} slices of the table: {slice_words(lacking)}. Give each slice its size."
+        )
+    return {label: int(size) for label, size in sizes.items()}
+
+
+def _pad_to(slices: Slices, sizes: Mapping[Label, int]) -> Slices:
+    seen = dict(zip(slices.labels, slices.spectra.units.tolist(), strict=True))
+    short = {label: n for label, n in seen.items() if sizes[label] < n}
+    if short:
+        worst = max(short, key=lambda label: short[label] - sizes[label])
+        where = f" in slice {slice_words([worst])}" if worst else ""
+        raise EvenhandError(
+            f"population={sizes[worst]:,} is smaller than the {int(short[worst]):,} units in the table{where}. "
+            "Pass the number of units that could have received something, or None for those seen."
+        )
+    unseen = [label for label in sizes if label not in seen]
+    spectra, labels = slices.spectra, slices.labels
+    if unseen:
+        spectra = Spectra.of(
+            [*(spectra[i] for i in range(len(labels))), *(Spectrum(np.zeros(0), np.zeros(0)) for _ in unseen)]
+        )
+        labels = (*labels, *unseen)
+    zeros = np.array([sizes[label] - seen.get(label, 0) for label in labels], dtype=np.float64)
+    return Slices(labels, spectra.padded(zeros), slices.broken)
+
+
+def _pad_from_table(slices: Slices, view: Benefits, population: Table) -> Slices:
+    if view.weight is not None:
+        raise EvenhandError(
+            "population as a table does not say what the unseen units weigh. Pass population=None with weight=."
+        )
+    names = list(population.schema.names())
+    held = [i for i, b in enumerate(view.by) if b in names]
+    _refuse_padding_of_unit_properties(
+        view, [b for b in view.by if b not in names], "population is a table without that column and"
+    )
+    keys = [f"by_{i}" for i in held]
+    chosen = [nw.col(str(view.unit)).alias("unit"), *(nw.col(view.by[i]).alias(f"by_{i}") for i in held)]
+    everyone = _same_engine(population.lazy.select(*chosen).filter(~nw.col("unit").is_null()).unique(), view.lazy)
+    _refuse_outsiders(view, everyone, keys)
+    if not keys:
+        size = int(to_polars(everyone.select(nw.len().alias("n")))["n"][0])
+        return _pad_to(slices, dict.fromkeys(slices.labels or ((),), size))
+    counts = to_polars(everyone.group_by(*keys).agg(nw.len().alias("n")))
+    sizes = {tuple(row[:-1]): int(row[-1]) for row in counts.select(*keys, "n").iter_rows()}
+    if len(held) == len(view.by):
+        return _pad_to(slices, sizes)
+    return _pad_to(slices, {label: sizes[tuple(label[i] for i in held)] for label in slices.labels})
+
+
+def _refuse_outsiders(view: Benefits, everyone: nw.LazyFrame[Any], keys: list[str]) -> None:
+    """A unit that received something but is not in the population means that one of the two tables is wrong."""
+    mine, theirs = view.lazy.collect_schema()["unit"], everyone.collect_schema()["unit"]
+    if mine.is_numeric() != theirs.is_numeric():
+        raise EvenhandError(
+            f"unit={view.unit!r} holds {mine} values in the table and {theirs} in population. Make them the same type."
+        )
+    seen = view.lazy.select("unit", *keys).unique()
+    outside = int(to_polars(seen.join(everyone, on=["unit", *keys], how="anti").select(nw.len().alias("n")))["n"][0])
+    if outside and keys:  # a missing label never joins; compare those by the unit alone
+        nulls = nw.any_horizontal(*(nw.col(k).is_null() for k in keys), ignore_nulls=True)
+        missing = seen.filter(nulls).select("unit").unique()
+        fine = missing.join(everyone.filter(nulls).select("unit").unique(), on="unit", how="inner")
+        outside -= int(to_polars(fine.select(nw.len().alias("n")))["n"][0])
+    if outside:
+        raise EvenhandError(
+            f"{outside:,} units received something but are not in population{' with the same slice' if keys else ''}. "
+            "Add them to the population table, or remove their rows."
+        )
+
+
+def _refuse_padding_of_unit_properties(view: Benefits, columns: list[str], what: str) -> None:
+    """One size for every slice is wrong where the slice is a property of the unit: nobody could be in two of them."""
+    fixed = [b for b in columns if _never_varies(view, f"by_{view.by.index(b)}")]
+    if fixed:
+        raise EvenhandError(
+            f"by={fixed[0]!r} never varies within a unit, so {what} would count every unit in every slice. {REMEDY}"
+        )
+
+
+def _never_varies(view: Benefits, key: str) -> bool:
+    """Whether every unit has one label only (and there are several labels). A few units usually settle it."""
+    labels = to_polars(view.lazy.select(key).unique().select(nw.len().alias("n")))["n"][0]
+    if labels < 2:
+        return False
+    if view.unit is None:
+        return True
+    pairs = view.lazy.select("unit", key)
+    some = to_polars(pairs.select("unit").head(SAMPLE).unique())["unit"].to_list()
+    if _several_labels(pairs.filter(nw.col("unit").is_in(some))):
+        return False
+    return not _several_labels(pairs)
+
+
+def _several_labels(pairs: nw.LazyFrame[Any]) -> bool:
+    distinct = pairs.unique().group_by("unit").agg(nw.len().alias("labels")).select(nw.col("labels").max())
+    most = to_polars(distinct)["labels"][0]
+    return most is not None and int(most) > 1
+
+
+def _same_engine(lazy: nw.LazyFrame[Any], like: nw.LazyFrame[Any]) -> Any:
+    """The population in the engine of the table, so that the two can be joined."""
+    if lazy.implementation == like.implementation:
+        return lazy
+    frame = nw.from_native(to_polars(lazy))
+    if like.implementation.is_polars():
+        return frame.lazy()
+    if like.implementation.is_pyspark():
+        session = like.to_native().sparkSession
+        return nw.from_native(session.createDataFrame(frame.to_arrow())).lazy()
+    if like.implementation.is_duckdb():
+        import duckdb
+
+        return nw.from_native(duckdb.from_arrow(frame.to_arrow())).lazy()
+    if like.implementation.is_pandas():
+        return nw.from_native(frame.to_pandas()).lazy()
+    return nw.from_native(frame.to_arrow()).lazy()

@@ -1,0 +1,144 @@
+"""From a table of who received what to one spectrum per slice: a group-by per unit, then a collapse to counts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import narwhals as nw
+import numpy as np
+
+from evenhand.cards import Floats
+from evenhand.errors import EvenhandError
+from evenhand.tallies.spectrum import Spectra, Spectrum
+from evenhand.views.benefits import Amount, Benefits
+from evenhand.views.tables import to_polars
+
+DIGITS = 12
+"""Float amounts are rounded to this many significant digits: their sums depend on row order in the last bits."""
+
+Label = tuple[Any, ...]
+
+
+@dataclass(frozen=True)
+class Slices:
+    """Spectra with the labels of their slices, in the order of the labels, and the slices that hold a NaN."""
+
+    labels: tuple[Label, ...]
+    spectra: Spectra
+    broken: frozenset[Label] = frozenset()
+
+    def with_spectra(self, spectra: Spectra) -> Slices:
+        return replace(self, spectra=spectra)
+
+
+def tally_slices(view: Benefits, amount: Amount) -> Slices:
+    """How many units of each slice received each amount. One row per cell leaves the engine, no unit and no event."""
+    lazy = view.lazy
+    broken: frozenset[Label] = frozenset()
+    if amount.missing:
+        sound = ~_missing(lazy, amount)
+        if view.nan_policy == "propagate":
+            broken = frozenset(_labels(lazy.filter(~sound), view.keys))
+        lazy = lazy.filter(sound)
+    cells = to_polars(_collapsed(_per_unit(lazy, view, amount), view))
+    if view.weight is not None and view.unit is not None:
+        _refuse_changing_weights(cells, view)
+    return _ordered(cells, view, broken)
+
+
+def _missing(lazy: nw.LazyFrame[Any], amount: Amount) -> nw.Expr:
+    column = nw.col(amount.column)
+    return column.is_null() | column.is_nan() if lazy.collect_schema()[amount.column].is_float() else column.is_null()
+
+
+def _per_unit(lazy: nw.LazyFrame[Any], view: Benefits, amount: Amount) -> nw.LazyFrame[Any]:
+    """One row per slice and unit: what it received in all."""
+    wanted = nw.Int64 if amount.integer else nw.Float64
+    if view.unit is None:
+        value = nw.lit(1).cast(nw.Int64) if amount.name is None else nw.col(amount.column).cast(wanted)
+        return lazy.with_columns(value.alias("amount"))
+    received = nw.len() if amount.name is None else nw.col("amount").sum()
+    aggregated = [received.alias("amount")]
+    if view.weight is not None:
+        aggregated += [nw.col("weight").max().alias("weight"), nw.col("weight").min().alias("least_weight")]
+    if (
+        amount.name is not None
+    ):  # cast before the sum, or Polars adds int32 in int32; and after it, DuckDB answers decimals
+        lazy = lazy.with_columns(nw.col(amount.column).cast(wanted).alias("amount"))
+    return lazy.group_by(*view.keys, "unit").agg(*aggregated).with_columns(nw.col("amount").cast(wanted))
+
+
+def _collapsed(per_unit: nw.LazyFrame[Any], view: Benefits) -> nw.LazyFrame[Any]:
+    keys = [*view.keys, "amount"]
+    if view.weight is not None:
+        keys += ["weight"] if view.unit is None else ["weight", "least_weight"]
+    return per_unit.group_by(*keys).agg(nw.len().alias("units")).with_columns(nw.col("units").cast(nw.Int64))
+
+
+def _refuse_changing_weights(cells: Any, view: Benefits) -> None:
+    changing = int(cells.filter(cells["weight"] != cells["least_weight"])["units"].sum())
+    if changing:
+        raise EvenhandError(
+            f"weight={view.weight!r} differs between rows of the same unit for {changing:,} units. Give each unit one weight."
+        )
+
+
+def _labels(lazy: nw.LazyFrame[Any], keys: list[str]) -> list[Label]:
+    if not keys:
+        return [()] if to_polars(lazy.select(nw.len().alias("n")))["n"][0] else []
+    return [tuple(row) for row in to_polars(lazy.select(*keys).unique()).iter_rows()]
+
+
+def _ordered(cells: Any, view: Benefits, broken: frozenset[Label]) -> Slices:
+    """Cells sorted by slice and amount, float amounts rounded and joined where they then agree."""
+    import polars as pl
+
+    keys = view.keys
+    if keys:
+        slices = cells.select(keys).unique().sort(keys, nulls_last=True).with_row_index("slice")
+        labels = [tuple(row) for row in slices.select(keys).iter_rows()]
+        cells = cells.join(slices, on=keys, how="left", nulls_equal=True)
+    else:
+        labels = [()] if cells.height else []
+        cells = cells.with_columns(pl.lit(0, dtype=pl.UInt32).alias("slice"))
+    values = cells["amount"].to_numpy()
+    if values.dtype.kind == "f":
+        values = rounded(values)
+    weights = cells["weight"].to_numpy() if view.weight is not None else np.ones(cells.height)
+    frame = pl.DataFrame(
+        {"slice": cells["slice"], "value": values.astype(np.float64), "weight": weights, "units": cells["units"]}
+    )
+    if view.weight is not None:
+        frame = frame.filter(pl.col("weight") > 0)
+    if values.dtype.kind == "f" or (len(values) and values.max() > 2**53):
+        frame = frame.group_by("slice", "value", "weight").agg(pl.col("units").sum())
+    frame = frame.sort("slice", "value", "weight")
+    starts = np.searchsorted(frame["slice"].to_numpy(), np.arange(len(labels) + 1))
+    spectra = Spectra(
+        frame["value"].to_numpy(),
+        frame["units"].to_numpy().astype(np.float64),
+        starts.astype(np.int64),
+        frame["weight"].to_numpy() if view.weight is not None else None,
+    )
+    known = set(labels)
+    lost = [label for label in broken if label not in known]
+    if lost:  # slices whose every amount is missing
+        spectra = Spectra.of(
+            [*(spectra[i] for i in range(len(labels))), *(Spectrum(np.zeros(0), np.zeros(0)) for _ in lost)]
+        )
+        labels = [*labels, *lost]
+    return Slices(tuple(labels), spectra, broken)
+
+
+def rounded(values: Floats, digits: int = DIGITS) -> Floats:
+    """Floats to `digits` significant decimal digits, so that sums that differ in the last bits tie again.
+
+    >>> rounded(np.array([0.1 + 0.2, 0.0, 123456789.123456])).tolist()
+    [0.3, 0.0, 123456789.123]
+    """
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        places = digits - 1 - np.floor(np.log10(np.where(values > 0, values, 1.0)))
+        scale = 10.0 ** np.abs(places)
+        found = np.where(places >= 0, np.round(values * scale) / scale, np.round(values / scale) * scale)
+    return np.where((values > 0) & np.isfinite(found) & (np.abs(places) <= 300), found, values)

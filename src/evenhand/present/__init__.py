@@ -1,0 +1,1 @@
+"""Findings -> something to look at: sentences, tables, charts, a report."""

@@ -1,0 +1,64 @@
+"""Output files appear whole or not at all."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import IO
+
+from evenhand.errors import EvenhandError
+
+
+def write_whole(path: str | Path, content: str | bytes) -> Path:
+    """Write a file so that no reader, and no interruption, ever sees half of it.
+
+    The bytes go to a file without a name where the system has those (a killed process then leaves nothing behind), to a
+    hidden neighbour elsewhere; a rename puts the whole file in place.
+    """
+    target = Path(path)
+    data = content.encode() if isinstance(content, str) else content
+    try:
+        with _unnamed(target) as (handle, name):
+            handle.write(data)
+            handle.flush()
+            os.fsync(handle.fileno())
+            name().replace(target)
+    except OSError as error:
+        raise EvenhandError(
+            f"{str(path)!r} cannot be written ({error.strerror or error}). Pass a path in a folder that exists and is writable."
+        ) from error
+    return target
+
+
+@contextlib.contextmanager
+def _unnamed(target: Path) -> Iterator[tuple[IO[bytes], Callable[[], Path]]]:
+    """An open file beside the target, and a function that gives it a hidden name there."""
+    hidden = target.parent / f".{target.name}.{os.getpid()}.part"
+    descriptor = _without_a_name(target.parent)
+    if descriptor is None:
+        with hidden.open("wb") as handle:
+            try:
+                yield handle, lambda: hidden
+            finally:
+                hidden.unlink(missing_ok=True)
+        return
+    with os.fdopen(descriptor, "wb") as handle:
+
+        def link() -> Path:
+            hidden.unlink(missing_ok=True)
+            os.link(f"/proc/self/fd/{handle.fileno()}", hidden, follow_symlinks=True)
+            return hidden
+
+        yield handle, link
+
+
+def _without_a_name(folder: Path) -> int | None:
+    """A descriptor of a file that exists in no folder yet; None where the file system has no such thing."""
+    if not hasattr(os, "O_TMPFILE") or not Path("/proc/self/fd").exists():
+        return None
+    try:
+        return os.open(folder, os.O_TMPFILE | os.O_WRONLY, 0o666)
+    except OSError:
+        return None

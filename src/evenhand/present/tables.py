@@ -1,0 +1,225 @@
+"""The frame as text, for people and for other programs; and rules held against it."""
+
+from __future__ import annotations
+
+import csv
+import html
+import io
+import json
+import math
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from evenhand.errors import EvenhandError, unknown_name
+from evenhand.findings import Findings, label, plain
+from evenhand.present.text import REASONS, number
+
+MOST_ROWS = 60
+ARROWS = {"lower": "↓", "higher": "↑", "ideal": "→", "": ""}
+
+
+def render(findings: Findings, format: str) -> str:
+    """The frame in one of the formats of `--format`."""
+    if format not in FORMATS:
+        raise unknown_name("format", format, sorted(FORMATS), what="a known format")
+    return FORMATS[format](findings)
+
+
+def readable(findings: Findings) -> tuple[list[str], list[list[str]]]:
+    """Head and cells for people: interval beside the estimate, columns without any content left out."""
+    extra = [c for c in findings.columns if c not in findings.slices and c not in _STANDARD]
+    head = [*findings.slices, "metric", "group", "estimate", "interval", *extra, "chance", "ideal", "units", "note"]
+    rows = [[_cell(findings, name, row) for name in head] for row in findings.rows()]
+    kept = [i for i, name in enumerate(head) if name in ("metric", "estimate") or any(row[i] for row in rows)]
+    return [head[i] for i in kept], [[row[i] for i in kept] for row in rows]
+
+
+_STANDARD = {
+    "metric",
+    "group",
+    "estimate",
+    "low",
+    "high",
+    "chance",
+    "ideal",
+    "better",
+    "units",
+    "undefined_draws",
+    "note",
+}
+
+
+def _cell(findings: Findings, name: str, row: Mapping[str, Any]) -> str:
+    if name in findings.slices:
+        return label(row[name])
+    if name == "interval":
+        low, high = row["low"], row["high"]
+        return "" if _absent(low) or _absent(high) else f"{number(low)} to {number(high)}"
+    if name == "ideal":
+        return "" if _absent(row["ideal"]) else f"{number(row['ideal'])} {ARROWS.get(row['better'], '')}".strip()
+    value = row[name]
+    if name == "estimate":
+        return "undefined" if _absent(value) else number(value)
+    if _absent(value):
+        return ""
+    return number(float(value)) if isinstance(value, (int, float)) and not isinstance(value, bool) else str(value)
+
+
+def _absent(value: Any) -> bool:
+    return value is None or value == "" or (isinstance(value, float) and math.isnan(value))
+
+
+def _text(findings: Findings) -> str:
+    head, rows = readable(findings)
+    shown = rows[:MOST_ROWS]
+    widths = [max(len(line[i]) for line in [head, *shown]) for i in range(len(head))]
+    right = [name in ("estimate", "chance", "units") for name in head]
+
+    def line(cells: Sequence[str]) -> str:
+        parts = [c.rjust(w) if r else c.ljust(w) for c, w, r in zip(cells, widths, right, strict=True)]
+        return "  ".join(parts).rstrip()
+
+    lines = [findings.question, "", line(head), line(["-" * w for w in widths]), *map(line, shown)]
+    if len(rows) > len(shown):
+        lines.append(f"... {len(rows) - len(shown):,} more rows; --format csv or result.frame has them all")
+    notes = dict.fromkeys(code for note in findings.columns["note"] for code in (note or "").split("; ") if code)
+    lines += ["", *(f"{code}: {REASONS[code]}." for code in notes if code in REASONS)] if notes else []
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def _separated(findings: Findings, delimiter: str) -> str:
+    out = io.StringIO()
+    writer = csv.writer(out, delimiter=delimiter, lineterminator="\n")
+    writer.writerow(findings.columns)
+    for row in findings.rows():
+        writer.writerow(["" if _absent(v) else _exact(v) for v in row.values()])
+    return out.getvalue()
+
+
+def _exact(value: Any) -> str:
+    value = plain(value)
+    return repr(value) if isinstance(value, float) else str(value)
+
+
+def _json_lines(findings: Findings) -> str:
+    rows = (
+        json.dumps({k: plain(v) for k, v in row.items()}, ensure_ascii=False, allow_nan=False)
+        for row in findings.rows()
+    )
+    return "".join(row + "\n" for row in rows)
+
+
+def _markdown(findings: Findings) -> str:
+    head, rows = readable(findings)
+    escape = lambda text: re.sub(r"([\\|`*_<>\[\]])", r"\\\1", text).replace("\n", " ")  # noqa: E731
+    lines = [head, ["---:" if h in ("estimate", "chance", "units") else "---" for h in head]]
+    body = [f"| {' | '.join(map(escape, row))} |" for row in rows]
+    return "\n".join([f"| {' | '.join(lines[0])} |", f"| {' | '.join(lines[1])} |", *body]) + "\n"
+
+
+_LATEX = {
+    "\\": r"\textbackslash{}",
+    "~": r"\textasciitilde{}",
+    "^": r"\textasciicircum{}",
+    "↓": r"$\downarrow$",
+    "↑": r"$\uparrow$",
+    "→": r"$\rightarrow$",
+    **{c: "\\" + c for c in "&%$#_{}"},
+}
+
+
+def _latex(findings: Findings) -> str:
+    head, rows = readable(findings)
+    escape = lambda text: "".join(_LATEX.get(c, c) for c in text)  # noqa: E731
+    columns = "".join("r" if h in ("estimate", "chance", "units") else "l" for h in head)
+    lines = [r"\begin{tabular}{" + columns + "}", r"\hline", " & ".join(map(escape, head)) + r" \\", r"\hline"]
+    lines += [" & ".join(map(escape, row)) + r" \\" for row in rows]
+    return "\n".join([*lines, r"\hline", r"\end{tabular}"]) + "\n"
+
+
+def html_table(findings: Findings) -> str:
+    """The readable table as HTML; every label is escaped."""
+    head, rows = readable(findings)
+    body = "".join(f"<tr>{_html_cells('td', row)}</tr>" for row in rows[:MOST_ROWS])
+    more = f"<p>{len(rows) - MOST_ROWS:,} more rows.</p>" if len(rows) > MOST_ROWS else ""
+    table = f"<table><thead><tr>{_html_cells('th', head)}</tr></thead><tbody>{body}</tbody></table>"
+    return f"<p>{html.escape(findings.question)}</p>{table}{more}"
+
+
+def _html_cells(tag: str, row: Sequence[str]) -> str:
+    return "".join(f"<{tag}>{html.escape(cell)}</{tag}>" for cell in row)
+
+
+FORMATS: dict[str, Callable[[Findings], str]] = {
+    "table": _text,
+    "csv": lambda f: _separated(f, ","),
+    "tsv": lambda f: _separated(f, "\t"),
+    "jsonl": _json_lines,
+    "json": lambda f: json.dumps(f.to_dict(), ensure_ascii=False, allow_nan=False, indent=1) + "\n",
+    "markdown": _markdown,
+    "latex": _latex,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One rule held against one row. `certain` says whether the whole interval is on the same side."""
+
+    rule: str
+    where: str
+    estimate: float
+    passed: bool
+    certain: bool
+
+    def __str__(self) -> str:
+        verdict = "pass" if self.passed else "FAIL"
+        found = number(self.estimate)
+        doubt = "" if self.certain else " (the interval reaches the other side)"
+        return f"{verdict}: {self.rule}{' for ' + self.where if self.where else ''}: {found}{doubt}"
+
+
+@dataclass(frozen=True, slots=True)
+class Checks:
+    """All rules on all rows they concern."""
+
+    checks: tuple[Check, ...]
+
+    @property
+    def passed(self) -> bool:
+        return all(c.passed for c in self.checks)
+
+    def __bool__(self) -> bool:
+        return self.passed
+
+    def __str__(self) -> str:
+        return "\n".join(map(str, self.checks))
+
+
+_RULE = re.compile(r"\s*(?P<metric>.+?)\s*(?P<sign><=|>=|<|>)\s*(?P<bound>[-+.\deE]+%?)\s*")
+_SIGNS: dict[str, Callable[[float, float], bool]] = {
+    "<=": lambda x, b: x <= b, ">=": lambda x, b: x >= b, "<": lambda x, b: x < b, ">": lambda x, b: x > b
+}  # fmt: skip
+
+
+def check(findings: Findings, rules: Sequence[str]) -> Checks:
+    """Hold each rule against every row of its metric; an undefined estimate fails."""
+    found = []
+    for rule in rules:
+        parts = _RULE.fullmatch(rule)
+        try:
+            bound = (
+                float(parts["bound"].rstrip("%")) / (100 if parts["bound"].endswith("%") else 1) if parts else math.nan
+            )
+        except ValueError:
+            parts = None
+        if parts is None:
+            raise EvenhandError(f"check={rule!r} cannot be read. Write a metric, a sign and a number: 'gini <= 0.9'.")
+        name, holds = parts["metric"], _SIGNS[parts["sign"]]
+        for row in findings.only(name).rows():
+            ends = [row["estimate"] if _absent(row[e]) else row[e] for e in ("low", "high")]
+            sides = {holds(e, bound) for e in (*ends, row["estimate"])}
+            where = ", ".join(filter(None, [findings.slice_label(row), str(row["group"] or "")]))
+            found.append(Check(rule.strip(), where, row["estimate"], holds(row["estimate"], bound), len(sides) == 1))
+    return Checks(tuple(found))

@@ -1,0 +1,152 @@
+"""Findings in plain words: numbers as people read them, one sentence per row."""
+
+from __future__ import annotations
+
+import math
+import re
+import string
+from collections.abc import Mapping
+from typing import Any
+
+from evenhand import metrics as _all_metrics  # noqa: F401  (fills the registry)
+from evenhand.cards import REGISTRY, ask
+from evenhand.errors import EvenhandError
+from evenhand.findings import Findings, label
+
+REASONS = {
+    "empty": "there is nothing to measure",
+    "single_member": "there is only one unit",
+    "zero_total": "nobody received anything",
+    "zero_weight": "all weights are zero",
+    "zero_denominator": "the quantity in the denominator is zero",
+    "zero_over_zero": "both quantities of the ratio are zero",
+    "zero_normalizer": "the largest possible value is zero",
+    "one_group_only": "only one group is present",
+    "group_absent": "a group is absent",
+    "no_labelled_items": "no item has a group label",
+    "too_short": "the list is too short",
+    "no_relevant_in_group": "a group has no relevant item",
+    "zero_utility": "all predicted scores are zero",
+    "no_pairs": "there is no pair to compare",
+    "constant_input": "one of the inputs never varies",
+    "nothing_shown": "nothing was shown",
+    "nobody_treated": "nobody was treated",
+    "reference_absent": "the reference group is absent",
+    "no_common_support": "the groups' scores do not overlap",
+    "collinear": "the group and the score cannot be told apart",
+    "nan_in_data": "the data hold missing amounts and nan_policy is 'propagate'",
+    "suppressed": "fewer units than min_units, so nothing is shown",
+    "heavy_tail": "the largest amounts are so large that intervals tend to be too short and inequality is understated",
+    "small_cell": "too few rows for the interval to be trusted",
+    "overlap": "the bottom share overlaps the top it is compared with",
+    "ties_at_edge": "the share's edge falls inside a block of equal amounts, where its error is rough",
+}
+
+
+def number(value: float, digits: int = 4) -> str:
+    """A number as people read it.
+
+    >>> number(0.998728), number(1234567.0), number(float("nan")), number(3.0)
+    ('0.9987', '1,234,567', 'undefined', '3')
+    """
+    if value is None or math.isnan(value):
+        return "undefined"
+    if math.isinf(value):
+        return "infinite" if value > 0 else "minus infinite"
+    if value == round(value) and abs(value) < 1e15:
+        return f"{int(value):,}"
+    if abs(value) >= 1000:
+        return f"{value:,.0f}" if abs(value) < 1e12 else f"{value:.4g}"
+    if abs(value) < 1e-4:
+        return f"{value:.{digits}g}"
+    return f"{value:.{digits}f}" if abs(value) < 1 else f"{value:.{digits}g}"
+
+
+def percent(value: float) -> str:
+    """A share in per cent, with digits that matter near 0 and near 100.
+
+    >>> percent(0.71), percent(0.01), percent(0.99498), percent(1.0), percent(0.0)
+    ('71.0%', '1.00%', '99.498%', '100%', '0%')
+    """
+    if value is None or math.isnan(value) or math.isinf(value):
+        return number(value)
+    room = min(abs(value), abs(1 - value)) * 100
+    if room < 1e-9:
+        return f"{100 * value:.0f}%"
+    return f"{100 * value:.{min(6, max(0, 2 - math.floor(math.log10(room))))}f}%"
+
+
+def short_percent(value: float) -> str:
+    """A share that somebody chose, without trailing zeros.
+
+    >>> short_percent(0.01), short_percent(0.125)
+    ('1%', '12.5%')
+    """
+    return f"{100 * value:.10g}%"
+
+
+class _Words(string.Formatter):
+    """Fills a card's sentence: `{p:percent}`, `{estimate:number}`."""
+
+    def format_field(self, value: Any, spec: str) -> Any:
+        if spec == "percent":
+            return percent(value)
+        if spec == "chosen":
+            return short_percent(value)
+        return number(float(value)) if spec == "number" else super().format_field(value, spec)
+
+
+def plural(unit: str) -> str:
+    """The noun for several units, from a column name.
+
+    >>> plural("author_id"), plural("query"), plural("units")
+    ('authors', 'queries', 'units')
+    """
+    noun = re.sub(r"[_ ]?(id|key|uuid)$", "", unit, flags=re.IGNORECASE).replace("_", " ").strip() or "unit"
+    if noun.endswith("s"):
+        return noun
+    return noun[:-1] + "ies" if noun.endswith("y") and noun[-2:-1] not in "aeiou" else noun + "s"
+
+
+def interval_words(row: Mapping[str, Any], level: float, as_percent: bool) -> str:  # noqa: FBT001
+    """The interval in brackets, or nothing."""
+    low, high = row["low"], row["high"]
+    if low is None or high is None or math.isnan(low) or math.isnan(high):
+        return ""
+    show = percent if as_percent else number
+    return f" ({short_percent(level)} interval {show(low)} to {show(high)})"
+
+
+def sentences(findings: Findings) -> list[str]:
+    """One sentence per row of the frame, from the template on the metric's card."""
+    level = float(findings.provenance.get("level", 0.95))
+    return [sentence(findings, row, level) for row in findings.rows()]
+
+
+def sentence(findings: Findings, row: Mapping[str, Any], level: float = 0.95) -> str:
+    """What one row says. A row without a template on its card is stated plainly."""
+    where = findings.slice_label(row)
+    group = f"{label(row['group'])}: " if row.get("group") else ""
+    lead = f"For {where}: " if where else ""
+    try:
+        found = ask(row["metric"], REGISTRY)
+        template, title = found.card.says, found.card.title
+        params = {n: p.default for n, p in found.metric.parameters.items()} | dict(found.params)
+    except EvenhandError:
+        template, title, params = "", row["metric"], {}
+    estimate = row["estimate"]
+    if estimate is None or math.isnan(estimate):
+        code = (row["note"] or "undefined").split(";")[0].strip()
+        return f"{lead}{group}{title} ({row['metric']}) is undefined: {REASONS.get(code, code)}."
+    if not template:
+        return f"{lead}{group}{title} ({row['metric']}) is {number(estimate)}{interval_words(row, level, False)}."
+    words = {"unit": "unit", "amount": "amount", **findings.words}
+    words["units"] = plural(words["unit"])
+    words["amount"] = str(row["amount"] if "amount" in findings.slices else words["amount"]).replace("_", " ")
+    fields = {**words, **params, **{k: v for k, v in row.items() if k not in words}}
+    fields["interval"] = interval_words(row, level, "{estimate:percent}" in template)
+    for name in params:
+        template = template.replace("{" + name + ":percent}", "{" + name + ":chosen}")
+    said = _Words().vformat(template, (), fields)
+    overlap = " (The two overlap.)" if "overlap" in (row["note"] or "") else ""
+    return f"{lead}{group}{said}{overlap}"

@@ -1,0 +1,232 @@
+"""Who received what: a table of units and amounts, checked before any group-by."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+import narwhals as nw
+
+from evenhand.errors import EvenhandError, all_problems, listing
+from evenhand.views.tables import Table, is_number, missing_columns, open_table, to_polars
+
+LARGEST_SUM = 9e18
+"""Above this an int64 sum could wrap; amounts are then added as float64, good to 16 digits."""
+
+RESERVED = frozenset(
+    {"metric", "group", "estimate", "low", "high", "chance", "ideal", "better", "units", "undefined_draws", "note"}
+)
+"""Columns of every result; a slice column of that name would hide them."""
+
+NanPolicy = Literal["raise", "omit", "propagate"]
+
+
+@dataclass(frozen=True)
+class Amount:
+    """One amount column: its name in the user's table, its name here, and how it may be added up."""
+
+    name: str | None
+    column: str
+    integer: bool
+    missing: int
+
+
+@dataclass(frozen=True)
+class Benefits:
+    """A checked table with columns `unit`, `by_0..`, `amount_0..` and `weight`, whichever roles were named."""
+
+    lazy: nw.LazyFrame[Any]
+    backend: str
+    origin: str
+    unit: str | None
+    by: tuple[str, ...]
+    amounts: tuple[Amount, ...]
+    weight: str | None
+    rows: int
+    nan_policy: NanPolicy
+    dropped: dict[str, int]
+
+    @property
+    def keys(self) -> list[str]:
+        """Our names of the slice columns."""
+        return [f"by_{i}" for i in range(len(self.by))]
+
+    @property
+    def missing(self) -> int:
+        return sum(a.missing for a in self.amounts)
+
+    def with_lazy(self, lazy: nw.LazyFrame[Any]) -> Benefits:
+        return replace(self, lazy=lazy)
+
+
+def view_benefits(
+    table: Any,
+    *,
+    unit: str | None,
+    amount: str | Sequence[str] | None,
+    by: Sequence[str] = (),
+    weight: str | None = None,
+    nan_policy: NanPolicy = "raise",
+    elsewhere: Sequence[str] = (),
+) -> Benefits:
+    """Check the roles and count what is wrong with the values, all at once.
+
+    `elsewhere` names slice columns that another table (the population) holds; they are joined in later.
+    """
+    opened = open_table(table)
+    if nan_policy not in ("raise", "omit", "propagate"):
+        raise EvenhandError(f"nan_policy={nan_policy!r} is unknown. Use 'raise', 'omit' or 'propagate'.")
+    names = [amount] if isinstance(amount, str) else [] if amount is None else list(amount)
+    own_by = [b for b in by if b not in elsewhere]
+    _refuse_bad_names(
+        opened, unit, names, own_by, by, weight, multiple=not isinstance(amount, str) and amount is not None
+    )
+    lazy = _renamed(opened, unit, names, list(by), elsewhere, weight)
+    facts = _facts(lazy, names, unit, weight)
+    problems = _value_problems(facts, names, unit, weight, nan_policy)
+    if problems:
+        raise all_problems(problems, where="The table")
+    dropped = {}
+    if unit is not None and facts["unit_null"]:
+        lazy = lazy.filter(~nw.col("unit").is_null())
+        dropped[f"{unit} is missing"] = int(facts["unit_null"])
+    amounts = tuple(
+        Amount(name, f"amount_{i}", _stays_integer(opened, name, facts[f"sum_{i}"]), int(facts[f"missing_{i}"]))
+        for i, name in enumerate(names)
+    ) or (Amount(None, "", True, 0),)
+    for a in amounts:
+        if a.missing and nan_policy == "omit":
+            dropped[f"{a.name} is missing"] = a.missing
+    return Benefits(
+        lazy, opened.backend, opened.origin, unit, tuple(by), amounts, weight, int(facts["rows"]), nan_policy, dropped
+    )
+
+
+def _refuse_bad_names(
+    opened: Table,
+    unit: str | None,
+    names: list[str],
+    own_by: list[str],
+    by: Sequence[str],
+    weight: str | None,
+    *,
+    multiple: bool,
+) -> None:
+    roles = [("unit", unit)] if unit is not None else []
+    roles += (
+        [("amount", a) for a in names]
+        + [("by", b) for b in own_by]
+        + ([("weight", weight)] if weight is not None else [])
+    )
+    problems = missing_columns(opened, roles)
+    reserved = RESERVED | ({"amount"} if multiple else set())
+    problems += [
+        f"by={b!r} is also a column of every result. Rename that column of the table first."
+        for b in by
+        if b in reserved
+    ]
+    problems += [
+        f"by names {b!r} twice. Name each column once." for b in sorted({b for b in by if list(by).count(b) > 1})
+    ]
+    problems += [
+        f"amount names {a!r} twice. Name each column once." for a in sorted({a for a in names if names.count(a) > 1})
+    ]
+    problems += [f"unit={unit!r} is also named in by. A unit cannot be its own slice." for b in by if b == unit]
+    if multiple and not names:
+        problems.append("amount is an empty list. Name at least one column, or pass None to count rows.")
+    schema = opened.schema
+    for role, column in roles:
+        if role in ("amount", "weight") and column in schema and not is_number(schema[column]):
+            problems.append(f"{role}={column!r} holds {schema[column]} values, not numbers. Convert the column first.")
+        if role in ("unit", "by") and column in schema and schema[column] in (nw.List, nw.Struct, nw.Array):
+            problems.append(f"{role}={column!r} holds {schema[column]} values. Pass a column of plain labels.")
+    if problems:
+        raise all_problems(problems, where="The call")
+
+
+def _renamed(
+    opened: Table, unit: str | None, names: list[str], by: list[str], elsewhere: Sequence[str], weight: str | None
+) -> nw.LazyFrame[Any]:
+    """Our own column names, and numbers wide enough to be added up."""
+    schema = opened.schema
+    chosen = [nw.col(unit).alias("unit")] if unit is not None else []
+    chosen += [_label(b, schema).alias(f"by_{i}") for i, b in enumerate(by) if b not in elsewhere]
+    chosen += [_number(a, schema).alias(f"amount_{i}") for i, a in enumerate(names)]
+    chosen += [nw.col(weight).cast(nw.Float64).alias("weight")] if weight is not None else []
+    if not chosen:
+        chosen = [nw.lit(1).alias("row")]
+        return opened.lazy.with_columns(*chosen).select("row")
+    return opened.lazy.select(*chosen)
+
+
+def _number(name: str, schema: nw.Schema) -> nw.Expr:
+    integer = schema[name].is_integer() or schema[name] == nw.Boolean
+    wide = integer and schema[name] != nw.UInt64
+    return nw.col(name).cast(nw.Int64 if wide else nw.Float64)
+
+
+def _label(name: str, schema: nw.Schema) -> nw.Expr:
+    """Slice labels: a missing one is a slice of its own, and NaN is missing."""
+    if schema[name] in (nw.Categorical, nw.Enum):
+        return nw.col(name).cast(nw.String)
+    if schema[name].is_float():
+        return nw.when(~nw.col(name).is_nan()).then(nw.col(name))
+    return nw.col(name)
+
+
+def _facts(lazy: nw.LazyFrame[Any], names: list[str], unit: str | None, weight: str | None) -> dict[str, Any]:
+    """One pass that counts rows, nulls, NaN, infinities and negatives, and adds up in float64."""
+    schema = lazy.collect_schema()
+    asked = [nw.len().alias("rows")]
+    numbers = [(f"amount_{i}", str(i)) for i in range(len(names))] + (
+        [("weight", "weight")] if weight is not None else []
+    )
+    for column, tag in numbers:
+        col, floats = nw.col(column), schema[column].is_float()
+        missing = (col.is_null() | col.is_nan()) if floats else col.is_null()
+        asked.append(missing.sum().alias(f"missing_{tag}"))
+        asked.append((col < 0).sum().alias(f"negative_{tag}"))
+        finite = nw.when(~missing).then(col) if floats else col
+        asked.append(finite.cast(nw.Float64).sum().alias(f"sum_{tag}"))
+        asked.append(finite.cast(nw.Float64).max().alias(f"max_{tag}"))
+    if unit is not None:
+        asked.append(nw.col("unit").is_null().sum().alias("unit_null"))
+    row = to_polars(lazy.select(*asked)).row(0, named=True)
+    return {k: 0 if v is None else float(v) for k, v in row.items()}
+
+
+def _value_problems(
+    facts: dict[str, Any], names: list[str], unit: str | None, weight: str | None, nan_policy: NanPolicy
+) -> list[str]:
+    problems = []
+    for i, name in enumerate(names):
+        missing, negative, top = int(facts[f"missing_{i}"]), int(facts[f"negative_{i}"]), facts[f"max_{i}"]
+        if missing and nan_policy == "raise":
+            problems.append(
+                f"amount={name!r} is missing (null or NaN) in {missing:,} of {int(facts['rows']):,} rows. "
+                "Fill them, or pass nan_policy='omit' or 'propagate'."
+            )
+        if negative:
+            problems.append(f"amount={name!r} is negative in {negative:,} rows. Pass amounts of zero or more.")
+        if top == float("inf"):
+            problems.append(f"amount={name!r} is infinite in some rows. Pass finite amounts.")
+    if unit is not None and facts["unit_null"] and nan_policy != "omit":
+        problems.append(
+            f"unit={unit!r} is missing in {int(facts['unit_null']):,} rows. Remove them, or pass nan_policy='omit'."
+        )
+    if weight is not None and (
+        facts["missing_weight"] or facts["negative_weight"] or facts["max_weight"] == float("inf")
+    ):
+        problems.append(f"weight={weight!r} holds missing, negative or infinite values. Pass weights of zero or more.")
+    return problems
+
+
+def _stays_integer(opened: Table, name: str, total: float) -> bool:
+    dtype = opened.schema[name]
+    return bool((dtype.is_integer() and dtype != nw.UInt64) or dtype == nw.Boolean) and total <= LARGEST_SUM
+
+
+def slice_words(labels: Sequence[Any]) -> str:
+    """Slice labels in an error message."""
+    return listing(repr(label if len(label) > 1 else label[0]) for label in labels)

@@ -1,0 +1,221 @@
+"""Opening a table, whatever it is: a dataframe of any library narwhals knows, or files."""
+
+from __future__ import annotations
+
+import glob
+import gzip
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import narwhals as nw
+
+from evenhand.errors import EvenhandError, listing, suggestion
+
+EAGER = frozenset({"polars", "pandas", "pyarrow", "modin"})
+"""Libraries that can hold a small frame; the others get theirs as PyArrow."""
+
+
+@dataclass(frozen=True)
+class Table:
+    """An opened table: lazy, with the library its owner uses and a few words on where it came from."""
+
+    lazy: nw.LazyFrame[Any]
+    backend: str
+    origin: str
+
+    @property
+    def schema(self) -> nw.Schema:
+        return self.lazy.collect_schema()
+
+
+def open_table(table: Any, *, role: str = "table") -> Table:
+    """A lazy table from a dataframe, a path, a glob, or several paths."""
+    if isinstance(table, Table):
+        return table
+    if isinstance(table, (str, Path)):
+        return _open_files([str(table)], role)
+    if isinstance(table, (list, tuple)) and table and all(isinstance(t, (str, Path)) for t in table):
+        return _open_files([str(t) for t in table], role)
+    try:
+        frame = nw.from_native(table)
+    except TypeError as error:
+        raise EvenhandError(
+            f"{role} is of type {type(table).__name__}, which is not a dataframe. "
+            "Pass a pandas, Polars, PyArrow, DuckDB or PySpark table, or a path to Parquet, CSV or JSON lines."
+        ) from error
+    names = list(frame.columns)
+    twice = sorted({str(n) for n in names if names.count(n) > 1})
+    if twice or not all(isinstance(n, str) for n in names):
+        raise EvenhandError(
+            f"{role} has columns named {listing(twice or names)}. Give every column one name of its own, as text."
+        )
+    name = frame.implementation.name.lower()
+    return Table(frame.lazy(), name if name in EAGER else "pyarrow", f"a {name} table")
+
+
+def _open_files(patterns: Sequence[str], role: str) -> Table:
+    paths = sorted({path for pattern in patterns for path in _matches(pattern, role)})
+    kinds = {_kind(path) for path in paths}
+    if len(kinds) > 1:
+        raise EvenhandError(f"{role} mixes files of the kinds {listing(sorted(kinds))}. Pass files of one kind.")
+    kind = kinds.pop()
+    for path in paths:
+        _look_inside(path, kind)
+    return Table(_scan(paths, kind, role), "polars", listing(paths))
+
+
+def _matches(pattern: str, role: str) -> list[str]:
+    if Path(pattern).is_file():
+        return [pattern]
+    if Path(pattern).is_dir():
+        inside = [p for p in sorted(glob.glob(str(Path(pattern) / "*"))) if _kind(p, strict=False)]
+        if not inside:
+            raise EvenhandError(
+                f"{role}={pattern!r} is a folder without Parquet, CSV or JSON lines files. Name the files."
+            )
+        return inside
+    found = [p for p in sorted(glob.glob(pattern, recursive=True)) if Path(p).is_file()]
+    if not found:
+        wild = any(c in pattern for c in "*?[")
+        fact = "matches no file" if wild else "is not a file"
+        near = suggestion(Path(pattern).name, [p.name for p in _siblings(pattern)])
+        raise EvenhandError(f"{role}={pattern!r} {fact}. {near}Pass the path of a Parquet, CSV or JSON lines file.")
+    return found
+
+
+def _siblings(path: str) -> Iterable[Path]:
+    parent = Path(path).parent
+    return list(parent.iterdir())[:1000] if parent.is_dir() else []
+
+
+_SUFFIXES = {
+    ".parquet": "parquet",
+    ".pq": "parquet",
+    ".csv": "csv",
+    ".tsv": "tsv",
+    ".jsonl": "jsonl",
+    ".ndjson": "jsonl",
+}
+
+
+def _kind(path: str, *, strict: bool = True) -> str:
+    suffixes = Path(path).suffixes
+    if suffixes and suffixes[-1] == ".gz":
+        suffixes = suffixes[:-1]
+    kind = _SUFFIXES.get(suffixes[-1].lower(), "") if suffixes else ""
+    if not kind and strict:
+        raise EvenhandError(
+            f"{path!r} has an ending that is not known. Pass .parquet, .csv, .tsv or .jsonl (also .gz)."
+        )
+    return kind
+
+
+def _look_inside(path: str, kind: str) -> None:
+    """Open each file once up front: the engines would say it only much later, and in their own words."""
+    try:
+        opener: Callable[..., Any] = gzip.open if path.endswith(".gz") else open
+        with opener(path, "rb") as handle:
+            start = handle.read(4)
+        if kind == "parquet":
+            with Path(path).open("rb") as handle:
+                handle.seek(0, 2)
+                size = handle.tell()
+                handle.seek(max(0, size - 4))
+                whole = start == b"PAR1" and handle.read(4) == b"PAR1" and size >= 12
+            if not whole:
+                raise EvenhandError(
+                    f"{path!r} is not a whole Parquet file. Write it again, or check that its copy finished."
+                )
+    except (OSError, EOFError) as error:
+        raise EvenhandError(f"{path!r} cannot be read ({error}). Check the file and its permissions.") from error
+    if not start:
+        raise EvenhandError(f"{path!r} is empty. Pass a file with a header and rows.")
+
+
+def _scan(paths: list[str], kind: str, role: str) -> nw.LazyFrame[Any]:
+    import polars as pl
+
+    scanners: dict[str, Callable[[], pl.LazyFrame]] = {
+        "parquet": lambda: pl.scan_parquet(paths),
+        "csv": lambda: pl.scan_csv(paths, infer_schema_length=10_000),
+        "tsv": lambda: pl.scan_csv(paths, separator="\t", infer_schema_length=10_000),
+        "jsonl": lambda: pl.scan_ndjson(paths, infer_schema_length=10_000),
+    }
+    with engine_errors(role):
+        lazy = nw.from_native(scanners[kind]())
+        lazy.collect_schema()
+    return lazy
+
+
+class engine_errors:  # noqa: N801
+    """Turns what an engine says of unreadable data into one sentence of fact and one of remedy."""
+
+    def __init__(self, role: str = "table") -> None:
+        self.role = role
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
+        if error is None or isinstance(error, (EvenhandError, KeyboardInterrupt, SystemExit, MemoryError)):
+            return
+        module = type(error).__module__.split(".")[0]
+        if module in {"polars", "duckdb", "pyarrow", "pyspark", "py4j", "narwhals", "pandas", "ibis"} or isinstance(
+            error, (OSError, UnicodeError)
+        ):
+            said = next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)
+            raise EvenhandError(
+                f"{self.role} cannot be read: {said[:300]}. Check the file or table it comes from."
+            ) from error
+
+
+def missing_columns(table: Table, roles: Sequence[tuple[str, str]]) -> list[str]:
+    """One problem per role whose column the table does not have."""
+    names = list(table.schema.names())
+    problems = []
+    for role, column in roles:
+        if not isinstance(column, str):
+            problems.append(f"{role}={column!r} is not a column name. Pass the name of a column as text.")
+        elif column not in names:
+            problems.append(
+                f"{role}={column!r} is not a column of the table. {suggestion(column, names)}Columns: {listing(names)}."
+            )
+    return problems
+
+
+def to_polars(lazy: nw.LazyFrame[Any]) -> Any:
+    """Collect a small table, whatever engine it lives in, as a Polars frame."""
+    import polars as pl
+
+    with engine_errors():
+        if lazy.implementation.is_polars():
+            return lazy.collect("polars", engine="streaming").to_native()
+        return pl.from_arrow(lazy.collect("pyarrow").to_native())
+
+
+def is_number(dtype: Any) -> bool:
+    return bool(dtype.is_numeric() or dtype == nw.Boolean)
+
+
+def open_with_duckdb(files: Sequence[str]) -> Any:
+    """Files as a DuckDB relation, for who has little memory."""
+    try:
+        import duckdb
+    except ModuleNotFoundError as error:
+        raise EvenhandError("duckdb is not installed. Install it with: pip install 'evenhand[duckdb]'.") from error
+    paths = sorted({path for pattern in files for path in _matches(pattern, "table")})
+    kinds = {_kind(path) for path in paths}
+    for path in paths:
+        _look_inside(path, _kind(path))
+    readers = {
+        "parquet": duckdb.read_parquet,
+        "csv": duckdb.read_csv,
+        "tsv": duckdb.read_csv,
+        "jsonl": duckdb.read_json,
+    }
+    if len(kinds) > 1:
+        raise EvenhandError(f"table mixes files of the kinds {listing(sorted(kinds))}. Pass files of one kind.")
+    with engine_errors():
+        return readers[kinds.pop()](paths)
