@@ -1,6 +1,7 @@
 """The metrics as plain functions: `eh.metrics.gini([1, 2, 3])`. The registry of their cards is `eh.metrics.cards()`."""
 
 from evenhand.cards import cards
+from evenhand.metrics import conventions
 from evenhand.metrics.inequality import (
     atkinson,
     generalized_entropy,
@@ -46,6 +47,7 @@ __all__ = [
     "atkinson",
     "bottom_share",
     "cards",
+    "conventions",
     "equal_share",
     "equivalent_to_top",
     "exposure_entropy",

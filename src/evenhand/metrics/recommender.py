@@ -14,6 +14,7 @@ import numpy as np
 
 from evenhand.cards import Between, Card, Floats, NotNegative, metric
 from evenhand.metrics.inequality import gini
+from evenhand.metrics.shares import lorenz_curve
 from evenhand.tallies.crosstab import Crosstab
 from evenhand.tallies.spectrum import Spectrum
 
@@ -374,6 +375,21 @@ def spectrum(t: Crosstab) -> Spectrum:
     return Spectrum(np.sort(t.popularity, axis=-1), np.broadcast_to(1.0, t.popularity.shape))
 
 
+def gini_of_random_picks(slots: float, viewers: int, items: int) -> float:
+    """The Gini index that a recommender picking items at random would give: every item is shown a binomial number of times.
+
+    >>> round(gini_of_random_picks(1_000, 100, 1_000), 3)
+    0.52
+    """
+    from scipy.special import bdtr
+
+    chance = slots / (viewers * items)
+    mean, spread = viewers * chance, math.sqrt(viewers * chance * (1 - chance))
+    reach = np.arange(max(0, math.floor(mean - 12 * spread - 12)), min(viewers, math.ceil(mean + 12 * spread + 12)))
+    below = bdtr(reach, viewers, chance)
+    return float((below * (1 - below)).sum() / mean * (1 - 1 / items))
+
+
 @metric(
     Card(
         name="exposure_entropy",
@@ -451,6 +467,18 @@ def recommendation_popularity(t: Crosstab) -> Floats:
     1.75
     """
     return (t.popularity * t.spread).sum(-1) / t.mark("viewers").sum(-1)
+
+
+def lorenz_points(t: Crosstab, most: int = 400) -> dict[str, list[float]]:
+    """Corners of the Lorenz curve of times shown, thinned towards the items shown most."""
+    curve = lorenz_curve(spectrum(t))
+    corners = len(curve.population)
+    if corners > most:
+        even, top = np.linspace(0, 1, most // 2), 1 - np.geomspace(1 / corners, 1, most // 2)
+        kept = np.unique(np.append(np.searchsorted(curve.population, np.concatenate([even, top])), [0, corners - 1]))
+    else:
+        kept = np.arange(corners)
+    return {"population": curve.population[kept].tolist(), "share": curve.share[kept].tolist()}
 
 
 PAIRED = ("mad", "exposure_tv", "exposure_kl", "precision_ratio", "recall_ratio", "f1_ratio", "rmse_ratio", "mae_ratio")

@@ -64,10 +64,12 @@ class Sides:
         rows = {label: at[merged.get(label, (label,))] for label in (*known, *merged)}
         return cls(tuple(", ".join(map(str, part)) for part in parts), rows, tuple(pairs))
 
-    def codes(self, labels: Iterable[Any]) -> np.typing.NDArray[np.int64]:
+    def codes(self, labels: Any) -> np.typing.NDArray[np.int64]:
         """The row of every user."""
-        rows = self.rows
-        return np.array([rows.get(plain(label), self.unknown) for label in labels], dtype=np.int64)
+        if isinstance(labels, np.ndarray) and labels.dtype.kind in "iuUSb":
+            distinct, where = np.unique(labels, return_inverse=True)
+            return np.array([self.rows.get(plain(label), self.unknown) for label in distinct], dtype=np.int64)[where]
+        return np.fromiter((self.rows.get(plain(label), self.unknown) for label in labels), dtype=np.int64)
 
     def name(self, row: int) -> str:
         return self.names[row] if row < len(self.names) else "(nobody)"
