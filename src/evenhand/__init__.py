@@ -13,9 +13,9 @@ from evenhand.errors import DataWarning, EvenhandError, UndefinedWarning
 __version__ = "0.1.0"
 
 _WHERE = {
-    "inequality": "evenhand.audits.inequality",
     "attention": "evenhand.attention",
     "distances": "evenhand.distances",
+    "inequality": "evenhand.audits.inequality",
     "metrics": "evenhand.metrics",
     "read": "evenhand.audits.read",
 }

@@ -56,7 +56,8 @@ class Card:
 
     `ideal`, `better` and `span` may be functions of the metric's parameters where these move them (the ideal of
     `top_share(p=0.1)` is 0.1). `undefined` says in words when there is no number; `otherwise` is the reason code when
-    the tally itself is fine (`tally.reason()` gives the code when it is not), or a function of the tally that finds it.
+    the tally itself is fine (`tally.reason()` gives the code when it is not), or a function of the tally and the metric's
+    parameters that gives it.
     """
 
     name: str
@@ -68,7 +69,7 @@ class Card:
     ideal: float | Callable[..., float]
     better: Better | Callable[..., Better]
     undefined: str = ""
-    otherwise: str | Callable[[Any], str] = ""
+    otherwise: str | Callable[..., str] = ""
     says: str = ""
     formula: str = ""
     example: str = ""
@@ -78,11 +79,12 @@ class Card:
     per: Literal["population", "ranking", "request"] = "population"
     family: str = ""
 
-    def reason(self, tally: Any) -> str:
+    def reason(self, tally: Any, **params: Any) -> str:
         """The reason code for an undefined value on this tally."""
         found = tally.reason() if hasattr(tally, "reason") else ""
-        otherwise = self.otherwise(tally) if not found and callable(self.otherwise) else self.otherwise
-        return str(found or otherwise or "undefined")
+        return str(
+            found or (self.otherwise(tally, **params) if callable(self.otherwise) else self.otherwise) or "undefined"
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -163,14 +165,14 @@ class Metric:
             )
         data = args[0] if args else keywords.pop(first)
         keywords.update(zip(names, args[1:], strict=False))
-        for_tally = {name: keywords.pop(name) for name in others if name in keywords and name not in names}
+        for_tally = {name: keywords[name] for name in others if name in keywords}  # `attention` goes to both
         if keywords.get("convention", "") is None:
             del keywords["convention"]
-        params = self.checked(keywords)
+        params = self.checked({k: v for k, v in keywords.items() if k in names or k not in others})
         tally = data if isinstance(data, self.card.needs) else self.card.needs.of(data, **for_tally)  # type: ignore[attr-defined]
-        value = float(self.on(tally, **params))
+        value = float(self.on(tally, **params).item())
         if math.isnan(value):
-            code = self.card.reason(tally)
+            code = self.card.reason(tally, **params)
             warnings.warn(UndefinedWarning(f"{self.card.name} is undefined: {code}.", code), stacklevel=2)
         return value
 

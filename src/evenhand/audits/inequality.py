@@ -67,7 +67,7 @@ def inequality(
     >>> import polars as pl
     >>> log = pl.DataFrame({"author": ["a", "a", "b", "c"], "views": [6, 4, 2, 1]})
     >>> inequality(log, unit="author", amount="views", population=4, metrics="gini", interval=None).frame["estimate"][0]
-    0.6153846153846154
+    0.5961538461538461
     """
     asked = asks(metrics, needing(Spectrum))
     how = Interval.parse(interval, level)
@@ -151,7 +151,7 @@ def _rows(
 
 def _note(slices: Slices, i: int, a: Ask, found: Estimates, *, heavy: bool) -> str | None:
     if np.isnan(found.estimate[i]):
-        return a.card.reason(slices.spectra[i])
+        return a.card.reason(slices.spectra[i], **a.params)
     overlapping = (
         a.card.name == "equivalent_to_top"
         and not a.params.get("inverted")

@@ -262,7 +262,7 @@ def _labels(pair: tuple[int, int] | None, sides: Sides) -> dict[str, Any]:
 
 def _note(a: Ask, tally: Crosstab, estimate: float, found: Tabulation) -> str | None:
     if np.isnan(estimate):
-        return a.card.reason(tally)
+        return a.card.reason(tally, **a.params)
     return notes("ties_at_cut" if found.tied and a.card.name not in UNCUT else "")
 
 

@@ -2,6 +2,20 @@
 
 from evenhand.cards import cards
 from evenhand.metrics import conventions
+from evenhand.metrics.exposure import (
+    dp,
+    eed,
+    eel,
+    eer,
+    eur,
+    iaa,
+    log_dp,
+    log_eur,
+    log_rur,
+    rur,
+    target_exposure,
+    target_norm,
+)
 from evenhand.metrics.inequality import (
     atkinson,
     generalized_entropy,
@@ -27,6 +41,7 @@ from evenhand.metrics.recommender import (
     recommendation_popularity,
     rmse_ratio,
 )
+from evenhand.metrics.representation import FairTable, awrf, fair, fair_satisfied, fair_table
 from evenhand.metrics.shares import (
     Lorenz,
     bottom_share,
@@ -42,25 +57,39 @@ from evenhand.metrics.shares import (
 )
 
 __all__ = [
+    "FairTable",
     "Lorenz",
     "aggregate_diversity",
     "atkinson",
+    "awrf",
     "bottom_share",
     "cards",
     "conventions",
+    "dp",
+    "eed",
+    "eel",
+    "eer",
     "equal_share",
     "equivalent_to_top",
+    "eur",
     "exposure_entropy",
     "exposure_kl",
     "exposure_tv",
     "f1_ratio",
+    "fair",
+    "fair_satisfied",
+    "fair_table",
     "generalized_entropy",
     "gini",
     "gini_chance",
     "gini_se",
     "herfindahl",
     "hoover",
+    "iaa",
     "item_gini",
+    "log_dp",
+    "log_eur",
+    "log_rur",
     "lorenz",
     "mad",
     "mae_ratio",
@@ -72,7 +101,10 @@ __all__ = [
     "recall_ratio",
     "recommendation_popularity",
     "rmse_ratio",
+    "rur",
     "share_ratio",
+    "target_exposure",
+    "target_norm",
     "theil",
     "top_share",
     "top_share_se",

@@ -16,6 +16,7 @@ import numpy as np
 
 from evenhand.cards import REGISTRY, Floats, Metric
 from evenhand.errors import EvenhandError, UndefinedWarning
+from evenhand.metrics.exposure import eed, eel, eer
 from evenhand.metrics.inequality import atkinson, generalized_entropy, gini, herfindahl, theil
 from evenhand.metrics.recommender import (
     aggregate_diversity,
@@ -32,6 +33,7 @@ from evenhand.metrics.recommender import (
     rmse_ratio,
     spectrum,
 )
+from evenhand.metrics.representation import awrf
 from evenhand.tallies.crosstab import Crosstab
 from evenhand.tallies.spectrum import Spectrum
 
@@ -178,25 +180,19 @@ def _(s: Spectrum) -> Floats:
     return herfindahl.on(s, normalized=True)
 
 
-def _halved(metric: Metric) -> Callable[..., Floats]:
-    return lambda t, **params: metric.on(t, **params) / 2
+@eer.convention("expeval", tool=EXPEVAL, does="leaves out the factor 2")
+def _(t: Any, **params: Any) -> Floats:
+    return eer.on(t, **params) / 2
 
 
-def _complement(metric: Metric) -> Callable[..., Floats]:
-    return lambda t, **params: 1 - metric.on(t, **params)
+for _metric in (eed, eel):
+    _metric.convention("expeval", tool=EXPEVAL, does="the same number with -U; its normalised values are not")(_metric.function)
 
 
-if "eer" in REGISTRY:
-    REGISTRY["eer"].convention("expeval", tool=EXPEVAL, does="leaves out the factor 2")(_halved(REGISTRY["eer"]))
-for _name in ("eed", "eel"):
-    if _name in REGISTRY:
-        REGISTRY[_name].convention("expeval", tool=EXPEVAL, does="the same number with -U; its normalised values are not")(
-            REGISTRY[_name].function
-        )
-if "awrf" in REGISTRY:
-    REGISTRY["awrf"].convention("trec", tool=TREC, does="returns one minus the divergence: 1 is even", ideal=1.0, better="higher")(
-        _complement(REGISTRY["awrf"])
-    )
+@awrf.convention("trec", tool=TREC, does="returns one minus the divergence: 1 is even", ideal=1.0, better="higher")
+def _(t: Any, **params: Any) -> Floats:
+    return 1 - awrf.on(t, **params)
+
 
 AUDITED = frozenset(name for metric in REGISTRY.values() if metric.card.needs is Crosstab for name in metric.conventions)
 """Conventions that `eh.recommender` knows."""

@@ -74,9 +74,9 @@ def gini(s: Spectrum, *, corrected: bool = False) -> Floats:
 def _(s: Spectrum, estimate: Floats, *, corrected: bool = False) -> Floats:
     """Z_i / mean with Z_i = -(G + 1) x_i + (2 / n) sum_j max(x_i - x_j, 0), centred."""
     size, mean = s.size[..., None], (s.total / s.size)[..., None]
-    population_form = estimate * ((s.size - 1) / s.size) if corrected else estimate
+    correction = size / (size - 1) if corrected else np.ones_like(size)
     above = np.concatenate([b.values * b.reach - b.held for b in s.walk()], axis=-1) / size
-    return _centred(s, (-(population_form[..., None] + 1) * s.values + 2 * above) / mean)
+    return _centred(s, correction * (-(estimate[..., None] / correction + 1) * s.values + 2 * above) / mean)
 
 
 def gini_chance(mean: Floats) -> Floats:
@@ -87,9 +87,9 @@ def gini_chance(mean: Floats) -> Floats:
     >>> float(gini_chance(np.array(1.0)).round(3))
     0.524
     """
-    from scipy.special import ive
+    from scipy.special import i0e, i1e
 
-    return np.asarray(ive(0, 2 * mean) + ive(1, 2 * mean))
+    return np.asarray(i0e(2 * mean) + i1e(2 * mean))
 
 
 @metric(

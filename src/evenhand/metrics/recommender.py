@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import numpy as np
 
@@ -29,7 +29,7 @@ def _without(t: Crosstab, mark: str, code: str) -> str:
     return "" if all(side.any() for side in t.sides(mark)) else code
 
 
-def _no_scores(t: Crosstab) -> str:
+def _no_scores(t: Crosstab, **_: Any) -> str:
     return _without(t, "cells", "empty")
 
 
@@ -66,7 +66,7 @@ def mad(t: Crosstab) -> Floats:
     return score_a / cells_a - score_b / cells_b
 
 
-def _nothing_shown(t: Crosstab) -> str:
+def _nothing_shown(t: Crosstab, **_: Any) -> str:
     return _without(t, "viewers", "nothing_shown")
 
 
@@ -162,10 +162,10 @@ def _mean_ratio(t: Crosstab, mark: str, over: str) -> Floats:
     return _ratio(sum_a / users_a, sum_b / users_b)
 
 
-def _why_ratio(mark: str, over: str, code: str) -> Callable[[Crosstab], str]:
+def _why_ratio(mark: str, over: str, code: str) -> Callable[..., str]:
     """Why a ratio of means is undefined: a group without users, without anything to average, or with a mean of 0."""
 
-    def why(t: Crosstab) -> str:
+    def why(t: Crosstab, **_: Any) -> str:
         if found := _without(t, over, code):
             return found
         return "zero_denominator" if t.sides(mark)[1].any() else "zero_over_zero"
@@ -173,7 +173,7 @@ def _why_ratio(mark: str, over: str, code: str) -> Callable[[Crosstab], str]:
     return why
 
 
-def _opportunity(name: str, symbol: str, title: str, asks: str, formula: str, why: Callable[[Crosstab], str]) -> Card:
+def _opportunity(name: str, symbol: str, title: str, asks: str, formula: str, why: Callable[..., str]) -> Card:
     """The card of a ratio of mean precision, recall or F1 between two groups of users."""
     return Card(
         name=name,
@@ -346,7 +346,7 @@ def aggregate_diversity(t: Crosstab) -> Floats:
         ideal=0.0,
         better="lower",
         undefined="nothing was shown; with corrected=True also a single item",
-        otherwise=lambda t: "single_member" if t.popularity.any() else "zero_total",
+        otherwise=lambda t, **_: "single_member" if t.popularity.any() else "zero_total",
         says="The Gini index of times shown over the items of the catalogue is {estimate:number}{interval}; random picks would give {chance:number}.",
         formula=r"G = \frac{\sum_j (2j - n - 1)\, c_{(j)}}{n \sum_j c_j}",
         example="times shown 0, 0, 0, 10 -> 0.75",
@@ -401,7 +401,7 @@ def gini_of_random_picks(slots: float, viewers: int, items: int) -> float:
         ideal=lambda normalized: 1.0 if normalized else math.nan,
         better="higher",
         undefined="nothing was shown; with normalized=True also a single item",
-        otherwise=lambda t: "single_member" if t.popularity.any() else "zero_total",
+        otherwise=lambda t, **_: "single_member" if t.popularity.any() else "zero_total",
         says="The entropy of exposure over the items of the catalogue is {estimate:number}{interval}.",
         formula=r"\mathrm{EDE} = -\sum_j p_j \ln p_j",
         example="times shown 1, 1, 1, 1 -> 1.3863",

@@ -154,8 +154,8 @@ def share_ratio(s: Spectrum, *, upper: Fraction = 0.8, lower: OpenFraction = 0.2
     >>> share_ratio([1, 2, 3, 4, 10])
     10.0
     """
-    below = lorenz_at(s, lower)
-    return np.where(below > 0, np.maximum(1 - lorenz_at(s, upper), 0) / below, np.nan)
+    holds_nothing = quantile(s, lower) == 0  # asked of the percentile: lower * n may round past the last zero
+    return np.where(holds_nothing, np.nan, np.maximum(1 - lorenz_at(s, upper), 0) / lorenz_at(s, lower))
 
 
 @share_ratio.influence

@@ -48,7 +48,11 @@ def _unnamed(target: Path) -> Iterator[tuple[IO[bytes], Callable[[], Path]]]:
 
         def link() -> Path:
             hidden.unlink(missing_ok=True)
-            os.link(f"/proc/self/fd/{handle.fileno()}", hidden, follow_symlinks=True)
+            folder = os.open("/proc/self/fd", os.O_RDONLY)  # with a folder given, Python follows the link to the file
+            try:
+                os.link(str(handle.fileno()), hidden, src_dir_fd=folder, follow_symlinks=True)
+            finally:
+                os.close(folder)
             return hidden
 
         yield handle, link

@@ -70,7 +70,7 @@ def percent(value: float) -> str:
     """
     if value is None or math.isnan(value) or math.isinf(value):
         return number(value)
-    room = min(abs(value), abs(1 - value)) * 100
+    room = round(min(abs(value), abs(1 - value)) * 100, 12)
     if room < 1e-9:
         return f"{100 * value:.0f}%"
     return f"{100 * value:.{min(6, max(0, 2 - math.floor(math.log10(room))))}f}%"

@@ -121,6 +121,14 @@ class Spectrum:
 
     def walk(self) -> Iterator[Block]:
         """The cells from the poorest up, a block at a time."""
+        return iter(self._one_block) if self.values.shape[-1] <= BLOCK else self._blocks()
+
+    @cached_property
+    def _one_block(self) -> list[Block]:
+        """Cumulated once and shared by every metric that looks at this spectrum."""
+        return list(self._blocks())
+
+    def _blocks(self) -> Iterator[Block]:
         reach: Any = np.zeros((*self._lead(), 1))
         held: Any = reach
         for at in self._cells():

@@ -13,8 +13,8 @@ from evenhand.metrics.inequality import spread_of_mean
 from evenhand.tallies.spectrum import Spectra, Spectrum
 from evenhand.uncertainty.intervals import Estimates, Interval, normal_ends, percentile_ends, stream, studentised_ends
 
-MOST_CELLS = 1 << 20
-"""Cells (slices x draws x amounts) held at a time."""
+MOST_CELLS = 1 << 17
+"""Cells (slices x draws x amounts) handled at a time: few enough to stay in cache."""
 
 WIDE = 20_000
 """A spectrum with more distinct amounts is resampled on bins of relative width 2^-12; its estimate stays exact."""

@@ -52,6 +52,10 @@ def open_table(table: Any, *, role: str = "table") -> Table:
             f"{role} has columns named {listing(twice or names)}. Give every column one name of its own, as text."
         )
     name = frame.implementation.name.lower()
+    if name == "pyarrow":  # shares its memory with Polars, which streams and does not refuse an int64 as a float64
+        import polars as pl
+
+        frame = nw.from_native(pl.from_arrow(frame.to_native()))
     return Table(frame.lazy(), name if name in EAGER else "pyarrow", f"a {name} table")
 
 

@@ -1,0 +1,274 @@
+"""How attention falls with rank (table 3 of seed 002), and what an ideal ranking would give each item.
+
+Every model is a frozen value with a text form (`"rbp(patience=0.8)"`) that is accepted wherever a model is. Weights are
+multiplicative and never negative; ranks count from 1. Nothing is normalised here: metrics that compare shares do that.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from types import MappingProxyType, SimpleNamespace
+from typing import Any, ClassVar
+
+import numpy as np
+
+from evenhand.cards import Floats, parse_call
+from evenhand.errors import EvenhandError, unknown_name
+
+Stop = float | Mapping[float, float]
+"""Chance that a reader stops at a relevant item: one number, or a number for each grade of relevance."""
+
+ARRAYS = SimpleNamespace(log2=np.log2, at_least=lambda x, low: np.maximum(x, low))
+"""The two operations that are not operators; an engine passes its own and the same formula runs on columns."""
+
+
+@dataclass(frozen=True)
+class Attention:
+    """A browsing model. `at` gives the weight of a rank; what readers do at relevant items above is in `keeps`."""
+
+    name: ClassVar[str] = ""
+
+    def at(self, rank: Any, ops: Any = ARRAYS) -> Any:
+        """The weight of a rank (from 1), before anybody stops at an item above."""
+        raise NotImplementedError
+
+    def keeps(self) -> Mapping[float | None, float]:
+        """Share of readers who go on past an item of each grade; None stands for any relevance above zero."""
+        return {}
+
+    @property
+    def needs_relevance(self) -> bool:
+        """Whether the weight of a rank depends on the relevance of the items above it."""
+        return False
+
+    def weights(self, n: int, relevance: Any = None) -> Floats:
+        """The weights of ranks 1 to n; `relevance` is that of the ranked items, best rank first (last axis).
+
+        >>> log().weights(4).round(4).tolist()
+        [1.0, 1.0, 0.6309, 0.5]
+        >>> cascade(patience=0.5, stop=0.5).weights(4, [1, 0, 1, 0]).tolist()
+        [1.0, 0.25, 0.125, 0.03125]
+        """
+        if isinstance(n, bool) or not isinstance(n, (int, np.integer)) or n < 0:
+            raise EvenhandError(f"n={n!r} is not a length. Pass a whole number of zero or more.")
+        base = np.asarray(self.at(np.arange(1.0, n + 1)), dtype=np.float64)
+        if not self.needs_relevance:
+            return base
+        if relevance is None:
+            raise EvenhandError(f"{self} needs the relevance of the ranked items. Pass relevance=, in rank order.")
+        grades = sound_relevance(relevance)
+        if grades.shape[-1] != n:
+            raise EvenhandError(f"relevance has {grades.shape[-1]} entries for n={n} ranks. Pass one per rank.")
+        return base * self._survival(grades)
+
+    def _survival(self, grades: Floats) -> Floats:
+        """Share of readers who did not stop at any item above: an exclusive product along the last axis."""
+        going_on = np.ones(grades.shape)
+        for grade, share in self.keeps().items():
+            here = grades > 0 if grade is None else grades == grade
+            going_on = np.where(here, share, going_on)
+        self._check_grades(grades)
+        survival = np.ones(grades.shape)
+        np.cumprod(going_on[..., :-1], axis=-1, out=survival[..., 1:])
+        return survival
+
+    def _check_grades(self, grades: Floats) -> None:
+        known = self.keeps()
+        if None in known:
+            return
+        missing = sorted(set(np.unique(grades[grades > 0]).tolist()) - {float(g) for g in known if g is not None})
+        if missing:
+            listed = ", ".join(f"{g:g}" for g in missing[:10])
+            raise EvenhandError(
+                f"{self} says nothing about relevance {listed}. Add a stopping probability for each grade."
+            )
+
+    def __str__(self) -> str:
+        inside = ", ".join(f"{f.name}={_plain(getattr(self, f.name))!r}" for f in fields(self))
+        return f"{self.name}({inside})"
+
+
+@dataclass(frozen=True)
+class Geometric(Attention):
+    name: ClassVar[str] = "geometric"
+    stop: float = 0.5
+
+    def at(self, rank: Any, ops: Any = ARRAYS) -> Any:  # noqa: ARG002
+        return self.stop * (1.0 - self.stop) ** (rank - 1)
+
+
+@dataclass(frozen=True)
+class Log(Attention):
+    name: ClassVar[str] = "log"
+    offset: float = 0
+
+    def at(self, rank: Any, ops: Any = ARRAYS) -> Any:
+        return 1.0 / ops.log2(ops.at_least(rank + self.offset, 2))
+
+
+@dataclass(frozen=True)
+class Rbp(Attention):
+    name: ClassVar[str] = "rbp"
+    patience: float = 0.5
+
+    def at(self, rank: Any, ops: Any = ARRAYS) -> Any:  # noqa: ARG002
+        return float(self.patience) ** (rank - 1)
+
+
+@dataclass(frozen=True)
+class Cascade(Attention):
+    name: ClassVar[str] = "cascade"
+    patience: float = 0.5
+    stop: Stop = 0.5
+
+    def at(self, rank: Any, ops: Any = ARRAYS) -> Any:  # noqa: ARG002
+        return float(self.patience) ** (rank - 1)
+
+    def keeps(self) -> Mapping[float | None, float]:
+        if isinstance(self.stop, Mapping):
+            return {float(grade): 1.0 - chance for grade, chance in self.stop.items()}
+        return {None: 1.0 - self.stop}
+
+    @property
+    def needs_relevance(self) -> bool:
+        return True
+
+    def __hash__(self) -> int:
+        return hash(str(self))
+
+
+@dataclass(frozen=True)
+class Uniform(Attention):
+    name: ClassVar[str] = "uniform"
+
+    def at(self, rank: Any, ops: Any = ARRAYS) -> Any:  # noqa: ARG002
+        return rank * 0 + 1.0
+
+
+def geometric(stop: float = 0.5) -> Attention:
+    """A reader stops after each item with probability `stop`: weight stop (1 - stop)^(rank - 1).
+
+    >>> geometric(stop=0.5).weights(3).tolist()
+    [0.5, 0.25, 0.125]
+    """
+    return Geometric(_share("geometric(stop=", stop, open_low=True))
+
+
+def log(offset: float = 0) -> Attention:
+    """1 / log2(max(rank, 2)): ranks 1 and 2 weigh 1. `offset=1` gives the discount of DCG, 1 / log2(rank + 1).
+
+    >>> log(offset=1).weights(3).round(4).tolist()
+    [1.0, 0.6309, 0.5]
+    """
+    if isinstance(offset, bool) or not isinstance(offset, (int, float, np.number)) or not 0 <= offset < math.inf:
+        raise EvenhandError(f"log(offset={offset!r}) does not fit. Pass a number of zero or more.")
+    return Log(offset)
+
+
+def rbp(patience: float = 0.5) -> Attention:
+    """A reader goes on to the next item with probability `patience`: weight patience^(rank - 1).
+
+    The exponent counts from rank 1 as in the authors' programs; table 3 of the paper prints patience^rank.
+
+    >>> rbp(patience=0.5).weights(3).tolist()
+    [1.0, 0.5, 0.25]
+    """
+    return Rbp(_share("rbp(patience=", patience))
+
+
+def cascade(patience: float = 0.5, stop: Stop = 0.5) -> Attention:
+    """As rbp, and a reader who meets a relevant item stops there with probability `stop`.
+
+    Only items above a rank take readers away from it. `stop` may be a number, for any relevance above zero, or
+    `{grade: number}`; a grade of zero that is not listed stops nobody.
+
+    >>> cascade(patience=1, stop={1: 0.25, 2: 1}).weights(4, [1, 0, 2, 1]).tolist()
+    [1.0, 0.75, 0.75, 0.0]
+    """
+    patience = _share("cascade(patience=", patience)
+    if not isinstance(stop, Mapping):
+        return Cascade(patience, _share("cascade(stop=", stop))
+    if not stop:
+        raise EvenhandError("cascade(stop={}) has no grade. Pass {grade: probability}, or one number.")
+    return Cascade(patience, MappingProxyType({_grade(g): _share("cascade(stop=", p) for g, p in sorted(stop.items())}))
+
+
+def uniform() -> Attention:
+    """Every rank gets the same attention."""
+    return Uniform()
+
+
+MODELS = {"geometric": geometric, "log": log, "rbp": rbp, "cascade": cascade, "uniform": uniform}
+
+
+def parse(attention: Attention | str) -> Attention:
+    """A model from its text form, or as it is.
+
+    >>> str(parse("rbp(patience=0.8)"))
+    'rbp(patience=0.8)'
+    """
+    if isinstance(attention, Attention):
+        return attention
+    if not isinstance(attention, str):
+        raise EvenhandError(
+            f"attention={attention!r} is not a model. Pass text such as 'geometric(stop=0.5)' or eh.attention.log()."
+        )
+    name, args, keywords = parse_call(attention, role="attention")
+    if name not in MODELS:
+        raise unknown_name("attention", attention, sorted(MODELS), what="a known model")
+    try:
+        return MODELS[name](*args, **keywords)
+    except TypeError as error:
+        asked = ", ".join(f.name for f in fields(MODELS[name]())) or "none"
+        raise EvenhandError(f"attention={attention!r} does not fit. Parameters of {name}: {asked}.") from error
+
+
+def target_weights(relevance: Any, attention: Attention, cutoff: int | None = None) -> Floats:
+    """Attention each item would get, on average, over all rankings by falling relevance with ties in random order.
+
+    Items that tie have the same grade, so whoever stands where in a tied block, the weights of its ranks are the same;
+    each item gets their mean. This holds for every model, also for the cascade with graded stopping.
+    """
+    grades = sound_relevance(relevance)
+    order = np.argsort(-grades, kind="stable")
+    weights = attention.weights(len(grades), grades[order])
+    if cutoff is not None:
+        weights = np.where(np.arange(len(weights)) < cutoff, weights, 0.0)
+    _, block = np.unique(-grades, return_inverse=True)
+    share = np.bincount(block, minlength=1).astype(np.float64)
+    total = np.bincount(block[order], weights, minlength=len(share))
+    return np.asarray((total / np.maximum(share, 1))[block])
+
+
+def sound_relevance(relevance: Any) -> Floats:
+    """Relevance as floats; negative, NaN and infinite ones are refused."""
+    try:
+        grades = np.asarray(relevance, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise EvenhandError("relevance must be numbers. Pass one number of zero or more per item.") from error
+    if not np.isfinite(grades).all() or (grades < 0).any():
+        raise EvenhandError("relevance holds negative, NaN or infinite numbers. Pass numbers of zero or more.")
+    return grades
+
+
+def _share(where: str, value: Any, *, open_low: bool = False) -> float:
+    number = isinstance(value, (int, float, np.number)) and not isinstance(value, bool)
+    if not number or not (0 < value <= 1 or (value == 0 and not open_low)):
+        raise EvenhandError(
+            f"{where}{value!r}) does not fit. Pass a number {'above 0 and at most 1' if open_low else 'from 0 to 1'}."
+        )
+    return float(value)
+
+
+def _grade(value: Any) -> float:
+    if isinstance(value, bool) or not isinstance(value, (int, float, np.number)) or not 0 <= value < math.inf:
+        raise EvenhandError(f"cascade(stop={{{value!r}: ...}}) has no such grade. Pass grades of zero or more.")
+    return float(value)
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {(int(k) if float(k).is_integer() else k): v for k, v in value.items()}
+    return value

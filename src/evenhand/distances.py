@@ -1,0 +1,124 @@
+"""How far one distribution over groups is from another (table 4 of seed 002, with the two it lacks).
+
+Logarithms are to base 2, so that `js` lies in [0, 1]. 0 log 0 is 0; mass where the other distribution has none makes
+`kl` infinite, and nothing is smoothed. Distributions lie along the last axis; leading axes broadcast.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from evenhand.cards import Floats
+from evenhand.errors import EvenhandError
+
+NEAR = 1e-6
+"""How far from 1 the shares of a distribution may add up to."""
+
+
+def kl(p: Any, q: Any, *, base: float = 2) -> Any:
+    """Kullback-Leibler divergence of p from q, in bits.
+
+    >>> round(kl([0.5, 0.5], [0.25, 0.75]), 4)
+    0.2075
+    >>> kl([0.5, 0.5], [1, 0])
+    inf
+    """
+    return _number(kl_of(*_distributions(p, q)) / math.log2(base))
+
+
+def js(p: Any, q: Any, *, base: float = 2) -> Any:
+    """Jensen-Shannon divergence (not its square root): 0 for equal distributions, 1 bit for disjoint ones.
+
+    >>> js([1, 0], [0, 1])
+    1.0
+    """
+    return _number(js_of(*_distributions(p, q)) / math.log2(base))
+
+
+def tv(p: Any, q: Any) -> Any:
+    """Total variation: the share of mass that would have to move.
+
+    >>> tv([0.75, 0.25], [0.5, 0.5])
+    0.25
+    """
+    return _number(tv_of(*_distributions(p, q)))
+
+
+def nd(p: Any, q: Any, *, signed: bool = False) -> Any:
+    """Difference between the shares of one group; `signed` keeps p - q, negative where the group gets less.
+
+    >>> nd(0.25, 0.5)
+    0.25
+    """
+    difference = np.asarray(_share("p", p) - _share("q", q))
+    return _number(difference if signed else np.abs(difference))
+
+
+def rd(p: Any, q: Any) -> Any:
+    """Difference between the odds p / (1 - p) and q / (1 - q) of one group; NaN where a share is 1.
+
+    >>> rd(0.5, 0.75)
+    2.0
+    """
+    return _number(rd_of(_share("p", p), _share("q", q)))
+
+
+def kl_of(p: Floats, q: Floats) -> Floats:
+    with np.errstate(divide="ignore", invalid="ignore"):
+        terms = p * np.log2(p / q)
+    return np.asarray(np.where(p > 0, terms, np.where(np.isnan(p + q), np.nan, 0.0)).sum(-1))
+
+
+def js_of(p: Floats, q: Floats) -> Floats:
+    # Each half is a divergence from the middle, so it is never negative but for rounding.
+    middle = (p + q) / 2
+    return np.asarray(np.maximum((kl_of(p, middle) + kl_of(q, middle)) / 2, 0.0))
+
+
+def tv_of(p: Floats, q: Floats) -> Floats:
+    return np.asarray(np.abs(p - q).sum(-1) / 2)
+
+
+def rd_of(p: Floats, q: Floats) -> Floats:
+    with np.errstate(divide="ignore", invalid="ignore"):
+        difference = np.abs(p / (1 - p) - q / (1 - q))
+    return np.where((p == 1) | (q == 1), np.nan, difference)
+
+
+BETWEEN: dict[str, Callable[[Floats, Floats], Floats]] = {"kl": kl_of, "js": js_of, "tv": tv_of}
+"""Distances over all groups; `nd` and `rd` look at the share of one group."""
+
+
+def _distributions(p: Any, q: Any) -> tuple[Floats, Floats]:
+    first, second = (_numbers(name, x) for name, x in (("p", p), ("q", q)))
+    if first.shape[-1:] != second.shape[-1:] or not first.ndim:
+        raise EvenhandError(f"p has shape {first.shape} and q {second.shape}. Pass one share per group in both.")
+    for name, x in (("p", first), ("q", second)):
+        if (x < 0).any() or not np.allclose(x.sum(-1), 1, rtol=0, atol=NEAR):
+            raise EvenhandError(f"{name} is not a distribution. Pass shares of zero or more that add up to 1.")
+    return first, second
+
+
+def _share(name: str, x: Any) -> Floats:
+    found = _numbers(name, x)
+    if (found < 0).any() or (found > 1).any():
+        raise EvenhandError(f"{name}={x!r} is outside [0, 1]. Pass the share of one group.")
+    return found
+
+
+def _numbers(name: str, x: Any) -> Floats:
+    try:
+        found = np.asarray(x, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise EvenhandError(f"{name} must be numbers. Pass shares between 0 and 1.") from error
+    if not np.isfinite(found).all():
+        raise EvenhandError(f"{name} holds NaN or infinite numbers. Pass shares between 0 and 1.")
+    return found
+
+
+def _number(x: Floats) -> Any:
+    return float(x) if not np.ndim(x) else x

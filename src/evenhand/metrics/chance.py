@@ -1,0 +1,61 @@
+"""What a prefix metric would be on average if the labelled items stood in random order: exact, never simulated."""
+
+from __future__ import annotations
+
+import functools
+
+import numpy as np
+
+from evenhand.cards import Floats
+from evenhand.metrics.terms import Terms
+
+MOST_CELLS = 1 << 18
+WIDE = 2_000
+"""Above this many items of a group, counts further than 12 standard deviations (and 30) off are left out: their mass is below 1e-30."""
+
+
+def expected_terms(terms: Terms, kind: int) -> Floats:
+    """(size,) mean of the term over random orders of a list of this kind, for every prefix.
+
+    The items of a group among the first k follow the hypergeometric distribution.
+
+    >>> from evenhand.metrics.differences import nd
+    >>> one, two = np.array([1.0]), np.array([2.0])
+    >>> expected_terms(Terms(nd, one, two, one, two), 0).tolist()
+    [0.5, 0.0]
+    """
+    count, size = int(terms.counts[kind]), int(terms.sizes[kind])
+    found = np.empty(size)
+    block = max(1, MOST_CELLS // (count + 1))
+    for start in range(1, size + 1, block):
+        k = np.arange(start, min(start + block, size + 1))[:, None]
+        low, high = _reach(k, count, size)
+        c = np.arange(low, high + 1)
+        chance = _hypergeometric(c, k, count, size)
+        found[start - 1 : start - 1 + len(k)] = np.where(chance > 0, chance * terms.at(c, k, kind), 0.0).sum(1)
+    return found
+
+
+def _reach(k: np.typing.NDArray[np.int64], count: int, size: int) -> tuple[int, int]:
+    if count <= WIDE:
+        return 0, count
+    mean = k * (count / size)
+    far = 12 * np.sqrt(mean * (1 - count / size) * (size - k) / max(size - 1, 1)) + 30
+    return max(0, int((mean - far).min())), min(count, int((mean + far).max()) + 1)
+
+
+def _hypergeometric(c: np.typing.NDArray[np.int64], k: np.typing.NDArray[np.int64], count: int, size: int) -> Floats:
+    logs = _log_factorials(1 << (size + 1).bit_length())
+    others = size - count
+    possible = (c <= k) & (k - c <= others)
+    c, rest = np.where(possible, c, 0), np.where(possible, k - c, 0)
+    ways = logs[count] - logs[c] - logs[count - c] + logs[others] - logs[rest] - logs[others - rest]
+    chance = np.exp(ways - (logs[size] - logs[k] - logs[size - k]))
+    return np.where(possible, chance, 0.0)
+
+
+@functools.lru_cache(maxsize=4)
+def _log_factorials(size: int) -> Floats:
+    from scipy.special import gammaln
+
+    return np.asarray(gammaln(np.arange(size) + 1.0))

@@ -1,0 +1,140 @@
+"""The largest value a prefix metric can take over all orders of the same labelled items in the same ranks.
+
+Everything is computed for distinct compositions: `weights` (U, K) of the first k labelled items, and the kind of list
+each one is (see `terms`).
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable
+
+import numpy as np
+import numpy.typing as npt
+
+from evenhand.cards import Floats
+from evenhand.errors import EvenhandError
+from evenhand.metrics.differences import Difference
+from evenhand.metrics.terms import Terms
+
+Ints = npt.NDArray[np.int64]
+
+MOST_CELLS = 1 << 16
+MOST_STATES = 50_000_000
+"""States (prefix, protected count) of one composition that the exact search of two sides may visit."""
+MOST_LATTICE = 500_000
+"""States (count vectors) that the exact search of several groups may visit."""
+MOST_ORDERS = 6
+"""Groups up to which every order of whole blocks is tried where the exact search is out of reach."""
+
+
+def arranged(terms: Terms, weights: Floats, kinds: Ints, *, first: bool) -> Floats:
+    """(U,) the sum over prefixes with all protected items first, or last."""
+    k = np.arange(1, weights.shape[1] + 1)
+    counts, sizes = (a[kinds, None].astype(np.int64) for a in (terms.counts, terms.sizes))
+    held = np.minimum(k, counts) if first else np.maximum(0, k - (sizes - counts))
+    found = terms.at(np.minimum(held, counts), np.minimum(k, sizes), kinds[:, None])
+    return np.asarray((np.where(k <= sizes, found, 0.0) * weights).sum(1))
+
+
+def largest_of_sides(difference: Difference, terms: Terms, weights: Floats, kinds: Ints) -> Floats:
+    """(U,) the exact maximum over all orders of two sides.
+
+    F depends on (k, c) only, so the worst order is the longest path over those states: one step more, one protected
+    item more or not.
+    """
+    if difference.falling:
+        return arranged(terms, weights, kinds, first=False)
+    counts = terms.counts[kinds]
+    if weights.shape[1] * (counts.max(initial=0) + 1) > MOST_STATES:
+        return _larger_extreme(difference, terms, weights, kinds)
+    found = np.zeros(len(kinds))
+    order = np.argsort(-counts, kind="stable")
+    start = 0
+    while start < len(order):
+        at = order[start : start + max(1, int(MOST_CELLS // (counts[order[start]] + 1)))]
+        found[at] = _longest_paths(terms, weights[at], kinds[at])
+        start += len(at)
+    return found
+
+
+def _longest_paths(terms: Terms, weights: Floats, kinds: Ints) -> Floats:
+    counts, sizes = (a[kinds].astype(np.int64) for a in (terms.counts, terms.sizes))
+    held = np.minimum(np.arange(counts.max(initial=0) + 1), counts[:, None])
+    best = np.full(held.shape, -np.inf)
+    best[:, 0] = 0.0
+    found = np.zeros(len(kinds))
+    for k in range(1, int(sizes.max(initial=0)) + 1):
+        best[:, 1:] = np.maximum(best[:, 1:], best[:, :-1])
+        best[held < k - (sizes - counts)[:, None]] = -np.inf  # more unprotected items than there are
+        weight = weights[:, k - 1 : k]
+        if weight.any():
+            best += weight * terms.at(held, np.minimum(k, sizes)[:, None], kinds[:, None])
+        ended = np.flatnonzero(sizes == k)
+        found[ended] = best[ended, counts[ended]]
+    return found
+
+
+def _larger_extreme(difference: Difference, terms: Terms, weights: Floats, kinds: Ints) -> Floats:
+    """The worse of "protected first" and "protected last": the maximum for differences and divergences of long lists."""
+    if not difference.symmetric:
+        raise EvenhandError(
+            f"A ranking of {weights.shape[1]:,} items is too long for the exact maximum of a ratio. "
+            "Pass normalizer='published' or None, or one_sided=True."
+        )
+    return np.maximum(*(arranged(terms, weights, kinds, first=first) for first in (True, False)))
+
+
+def largest_of_groups(terms: Terms, weights: Floats, kinds: Ints) -> float:
+    """The maximum over all orders of several groups, for one composition: `weights` (K,), `kinds` (g,).
+
+    Exact, over count vectors, up to `MOST_LATTICE` of them; beyond that the largest order of whole blocks, which was
+    the maximum wherever both could be computed.
+    """
+    kinds = kinds[terms.counts[kinds] > 0]
+    counts = terms.counts[kinds].astype(np.int64)
+    if float(np.prod(counts + 1.0)) <= MOST_LATTICE:
+        return _lattice(terms, weights, kinds, counts)
+    return max(_blocks(terms, weights, kinds[order], counts[order]) for order in _orders(counts))
+
+
+def _orders(counts: Ints) -> Iterable[Ints]:
+    ascending = np.argsort(counts, kind="stable")
+    if len(counts) > MOST_ORDERS:
+        return [ascending, ascending[::-1]]
+    return (np.array(order) for order in itertools.permutations(range(len(counts))))
+
+
+def _lattice(terms: Terms, weights: Floats, kinds: Ints, counts: Ints) -> float:
+    """Longest path over count vectors, one layer of equal sums at a time."""
+    shape = tuple(counts + 1)
+    vectors = np.indices(shape).reshape(len(counts), -1)
+    seen = vectors.sum(0)
+    strides = np.cumprod((1, *shape[:0:-1]))[::-1]
+    weight = np.concatenate([[0.0], weights])[seen]
+    looked_at = np.flatnonzero(weight)
+    gain = np.zeros(len(seen))
+    for held, kind in zip(vectors, kinds, strict=True):
+        gain[looked_at] += terms.at(held[looked_at], seen[looked_at], kind)
+    gain *= weight
+    best = np.full(len(seen), -np.inf)
+    best[:1] = 0.0
+    by_layer = np.argsort(seen, kind="stable")
+    edges = np.searchsorted(seen[by_layer], np.arange(counts.sum() + 2))
+    for k in range(1, int(counts.sum()) + 1):
+        here = by_layer[edges[k] : edges[k + 1]]
+        for held, stride in zip(vectors, strides, strict=True):
+            came = here[held[here] > 0]
+            best[came] = np.maximum(best[came], best[came - stride])
+        best[here] += gain[here]
+    return float(best[-1])
+
+
+def _blocks(terms: Terms, weights: Floats, kinds: Ints, counts: Ints) -> float:
+    """The sum over prefixes with the groups one after another."""
+    k = np.arange(1, counts.sum() + 1)
+    before = np.cumsum(counts) - counts
+    found = np.zeros(len(k))
+    for kind, count, start in zip(kinds, counts, before, strict=True):
+        found += terms.at(np.clip(k - start, 0, count), k, kind)
+    return float(found @ weights[: len(k)])

@@ -1,0 +1,453 @@
+"""Does every top of a ranking mirror the whole? Seed 001's nDD, nDR, nDKL and nDJS, and the PreF family of seed 002.
+
+Every metric reads a Placement and returns one value per ranking. Higher is less fair, and 0 means that every prefix
+has the mix of the whole list; a random order is not 0, so read each value beside its chance level. None of them says
+who is favoured: `lean` does.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from typing import Annotated, Any, Literal
+
+import numpy as np
+
+from evenhand.cards import Between, Card, Floats, Metric, metric
+from evenhand.errors import unknown_name
+from evenhand.metrics import differences as f
+from evenhand.metrics.differences import Difference
+from evenhand.metrics.template import Discount, Template
+from evenhand.tallies.placement import Placement
+
+Step = Annotated[int, Between(1, math.inf)]
+Smoothing = Annotated[float, Between(0, 0.5, open_low=True)]
+
+ND = Difference(f.nd, sided=True, symmetric=True)
+RD = Difference(f.rd, sided=True)
+RD_ONE_SIDED = Difference(f.rd_one_sided, sided=True, falling=True)
+KL_OF_SIDES = Difference(f.kl_of_sides(None), sided=True, symmetric=True)
+KL = Difference(f.kl, sided=False)
+JS = Difference(f.js, sided=False)
+
+TEMPLATES: dict[str, Callable[..., Template]] = {}
+"""How each prefix metric fills the template in; audits ask it for chance levels, reasons and random orders too."""
+
+WHEN = "the list is empty, has no labelled item, or holds one group only"
+RANDOM = "A random order does not score 0: nDD of 10 items, 5 of them protected, is 0.56 by chance alone."
+
+
+def template_of(of: Metric, p: Placement, params: Mapping[str, Any]) -> Template:
+    """The template behind a metric, with its parameters settled for these rankings."""
+    return TEMPLATES[of.card.name](p, **params)
+
+
+def _fills(name: str) -> Callable[[Callable[..., Template]], Callable[..., Template]]:
+    """Register how a metric fills the template in."""
+
+    def register(fill: Callable[..., Template]) -> Callable[..., Template]:
+        TEMPLATES[name] = fill
+        return fill
+
+    return register
+
+
+def _because(name: str) -> Callable[..., str]:
+    """Why a single ranking has no value."""
+
+    def code(p: Placement, **params: Any) -> str:
+        template = TEMPLATES[name](p, **params)
+        return str(template.reasons(p, template.values(p))[0])
+
+    return code
+
+
+@_fills("ndd")
+def _(p: Placement, *, normalizer: str | None = "max") -> Template:
+    return Template(ND, normalizer)
+
+
+@metric(
+    Card(
+        name="ndd",
+        symbol="nDD",
+        title="Normalised discounted difference",
+        asks="How far is the protected share of each top of the list from its share of the whole list?",
+        needs=Placement,
+        span=lambda normalizer: (0.0, 1.0 if normalizer == "max" else math.inf),
+        ideal=0.0,
+        better="lower",
+        undefined=WHEN,
+        otherwise=_because("ndd"),
+        formula=r"\frac1Z\sum_{i=1}^{N}\frac{1}{\log_2(i+1)}\left|\frac{c_i}{i}-\frac{S_p}{N}\right|",
+        example="[p, u, p, u] -> 0.6490",
+        variants=(
+            RANDOM,
+            "normalizer='published' divides by the value of \"all protected first\"; above 1 for a protected majority.",
+            "rND of Yang and Stoyanovich is pref_nd with step=10 and discount='log2(i+1)'.",
+        ),
+        references=("draws2020", "yang2017"),
+        per="ranking",
+        family="prefix",
+    )
+)
+def ndd(p: Placement, *, normalizer: Literal["max", "published"] | None = "max") -> Floats:
+    r"""Distance between the protected share of each prefix and of the whole list, near ranks counting most.
+
+    .. math:: \frac1Z\sum_{i=1}^{N}\frac{1}{\log_2(i+1)}\left|\frac{c_i}{i}-\frac{S_p}{N}\right|
+
+    Z is the largest sum that any order of the same items has. Unknown items keep their rank and count in no share.
+
+    >>> round(ndd(["p", "u", "p", "u"], protected="p"), 4)
+    0.649
+    >>> ndd(["u", "u", "p", "p"], protected="p")
+    1.0
+    """
+    return TEMPLATES["ndd"](p, normalizer=normalizer).values(p)
+
+
+@_fills("ndr")
+def _(p: Placement, *, normalizer: str | None = "published", one_sided: bool = False) -> Template:
+    return Template(RD_ONE_SIDED if one_sided else RD, normalizer)
+
+
+@metric(
+    Card(
+        name="ndr",
+        symbol="nDR",
+        title="Normalised discounted ratio",
+        asks="How far is the ratio of protected to other items in each top of the list from that of the whole list?",
+        needs=Placement,
+        span=lambda normalizer, one_sided: (
+            0.0,
+            1.0 if normalizer == "max" or (one_sided and normalizer) else math.inf,
+        ),
+        ideal=0.0,
+        better="lower",
+        undefined=WHEN,
+        otherwise=_because("ndr"),
+        formula=r"\frac1Z\sum_{i=1}^{N}\frac{1}{\log_2(i+1)}\left|\frac{c_i}{i-c_i}-\frac{S_p}{S_u}\right|",
+        example="[p, p, u, u] -> 1",
+        variants=(
+            "Not recommended by its own paper: the published Z is not a maximum, so single lists reach 26.",
+            "normalizer='max' is exact and squeezes nearly all lists to about 0.01.",
+            "one_sided=True sees under-representation only; its Z, all protected last, is the exact maximum.",
+        ),
+        references=("draws2020", "yang2017"),
+        per="ranking",
+        family="prefix",
+    )
+)
+def ndr(
+    p: Placement, *, normalizer: Literal["published", "max"] | None = "published", one_sided: bool = False
+) -> Floats:
+    r"""Distance between the protected-to-other ratio of each prefix and of the whole list; may exceed 1.
+
+    .. math:: \frac1Z\sum_{i=1}^{N}\frac{1}{\log_2(i+1)}\left|\frac{c_i}{i-c_i}-\frac{S_p}{S_u}\right|
+
+    A fraction with denominator 0 counts as 0, so a pure protected prefix looks fair and one unprotected item in it
+    looks terrible.
+
+    >>> ndr(["p", "p", "u", "u"], protected="p")
+    1.0
+    >>> ndr(["p", "p", "u", "u"], protected="p", one_sided=True)
+    0.0
+    """
+    return TEMPLATES["ndr"](p, normalizer=normalizer, one_sided=one_sided).values(p)
+
+
+@_fills("ndkl")
+def _(p: Placement, *, normalizer: str | None = "max", smoothing: float | None = 0.001) -> Template:
+    return Template(Difference(f.kl_of_sides(smoothing), sided=True, symmetric=True), normalizer)
+
+
+@metric(
+    Card(
+        name="ndkl",
+        symbol="nDKL",
+        title="Normalised discounted Kullback-Leibler divergence",
+        asks="How surprising is the mix of the two sides in each top of the list, given the whole list?",
+        needs=Placement,
+        span=lambda normalizer: (0.0, 1.0 if normalizer == "max" else math.inf),
+        ideal=0.0,
+        better="lower",
+        undefined=WHEN,
+        otherwise=_because("ndkl"),
+        formula=r"\frac1Z\sum_{i=1}^{N}\frac{D_{KL}(P_i\,\|\,Q)}{\log_2(i+1)},\quad P_i=(c_i/i,\,1-c_i/i)",
+        example="[u, p, u, u, p, u] -> 0.2321",
+        variants=(
+            "Not the NDKL of Geyik et al. (FairRankTune, LinkedIn): that divides by the sum of discounts, uses natural logs "
+            "and 1e-7 smoothing; that one is geyik_ndkl.",
+            "A prefix of one side only is smoothed to 0.001/0.999, whichever side; smoothing=None leaves it.",
+        ),
+        references=("draws2020", "yang2017"),
+        per="ranking",
+        family="prefix",
+    )
+)
+def ndkl(
+    p: Placement, *, normalizer: Literal["max", "published"] | None = "max", smoothing: Smoothing | None = 0.001
+) -> Floats:
+    r"""Divergence of the two sides in each prefix from the whole list, near ranks counting most.
+
+    .. math:: \frac1Z\sum_{i=1}^{N}\frac{D_{KL}(P_i\,\|\,Q)}{\log_2(i+1)}
+
+    >>> round(ndkl(["u", "p", "u", "u", "p", "u"], protected="p"), 4)
+    0.2321
+    """
+    return TEMPLATES["ndkl"](p, normalizer=normalizer, smoothing=smoothing).values(p)
+
+
+@_fills("ndjs")
+def _(p: Placement, *, normalizer: str | None = "bound") -> Template:
+    return Template(JS, normalizer)
+
+
+@metric(
+    Card(
+        name="ndjs",
+        symbol="nDJS",
+        title="Normalised discounted Jensen-Shannon divergence",
+        asks="How far is the mix of all labels in each top of the list from the mix of the whole list?",
+        needs=Placement,
+        span=lambda normalizer: (0.0, 1.0 if normalizer else math.inf),
+        ideal=0.0,
+        better="lower",
+        undefined=WHEN,
+        otherwise=_because("ndjs"),
+        formula=r"\frac1Z\sum_{i=1}^{N}\frac{JSD(P_i\,\|\,Q)}{\log_2(i+1)},\quad Z=\sum_i\frac{1}{\log_2(i+1)}",
+        example="[a, a, b, b, c, c] -> 0.2848",
+        variants=(
+            "The default Z is a bound that no list reaches (the worst order is at 0.2 to 0.4 of it), so values cannot be "
+            "compared with nDD or nDKL; normalizer='max' divides by the worst order.",
+            "Reads every label; a protected side plays no role.",
+            "The divergence in bits, not its square root (scipy's jensenshannon is the root).",
+        ),
+        references=("draws2020", "lin1991"),
+        per="ranking",
+        family="prefix",
+    )
+)
+def ndjs(p: Placement, *, normalizer: Literal["bound", "max"] | None = "bound") -> Floats:
+    r"""Divergence of the mix of all labels in each prefix from the whole list, near ranks counting most.
+
+    .. math:: \frac1Z\sum_{i=1}^{N}\frac{JSD(P_i\,\|\,Q)}{\log_2(i+1)}
+
+    Items may belong to several groups by shares; the mix of a prefix is then the mean of its rows.
+
+    >>> round(ndjs(["a", "a", "b", "b", "c", "c"]), 4)
+    0.2848
+    """
+    return TEMPLATES["ndjs"](p, normalizer=normalizer).values(p)
+
+
+def _pref_card(name: str, symbol: str, what: str, **fields: Any) -> Card:
+    """The card of one member of the PreF family."""
+    shared: dict[str, Any] = {
+        "title": f"Prefix fairness, {what}",
+        "needs": Placement,
+        "span": lambda normalizer: (0.0, 1.0 if normalizer else math.inf),
+        "ideal": 0.0,
+        "better": "lower",
+        "undefined": f"{WHEN}, is shorter than one step, or exactly one step long",
+        "because": _because(name),
+        "formula": r"\frac1Z\sum_{i=10,20,\dots\le N}\frac{\Delta(L_{\le i},\hat p)}{\log_2 i}",
+        "references": ("raj2022", "yang2017"),
+        "per": "ranking",
+        "family": "prefix",
+    }
+    tool = "Yang and Stoyanovich's program discounts by log2(i+1): pass discount='log2(i+1)'."
+    return Card(name=name, symbol=symbol, **(shared | {"variants": (tool,)} | fields))
+
+
+@_fills("pref_nd")
+def _(
+    p: Placement, *, step: int = 10, target: Any = None, discount: Discount = "log2(i)", normalizer: str | None = "max"
+) -> Template:
+    return Template(ND, normalizer, step, discount, target)
+
+
+@metric(
+    _pref_card(
+        "pref_nd",
+        "PreF-ND",
+        "difference",
+        asks="How far is the protected share of the top 10, 20, 30, ... from its share of the whole list?",
+        example="12 protected items first of 30 -> 1",
+    )
+)
+def pref_nd(
+    p: Placement,
+    *,
+    step: Step = 10,
+    target: Any = None,
+    discount: Discount = "log2(i)",
+    normalizer: Literal["max"] | None = "max",
+) -> Floats:
+    r"""Distance between the protected share of every tenth prefix and of the whole list (rND).
+
+    .. math:: \frac1Z\sum_{i=10,20,\dots}\frac{|c_i/i-\hat p|}{\log_2 i}
+
+    What stands after the last full step is never looked at. `target` replaces the list's own share.
+
+    >>> round(pref_nd([1, 0, 0, 1, 0, 0], protected=1, step=2), 4)
+    0.3333
+    """
+    return TEMPLATES["pref_nd"](p, step=step, target=target, discount=discount, normalizer=normalizer).values(p)
+
+
+@_fills("pref_rd")
+def _(
+    p: Placement,
+    *,
+    step: int = 10,
+    target: Any = None,
+    discount: Discount = "log2(i)",
+    normalizer: str | None = "max",
+    one_sided: bool = False,
+) -> Template:
+    return Template(RD_ONE_SIDED if one_sided else RD, normalizer, step, discount, target)
+
+
+@metric(
+    _pref_card(
+        "pref_rd",
+        "PreF-RD",
+        "ratio",
+        asks="How far is the ratio of protected to other items in the top 10, 20, 30, ... from that of the whole list?",
+        example="12 protected items last of 30 -> 0.0984",
+    )
+)
+def pref_rd(
+    p: Placement,
+    *,
+    step: Step = 10,
+    target: Any = None,
+    discount: Discount = "log2(i)",
+    normalizer: Literal["max"] | None = "max",
+    one_sided: bool = False,
+) -> Floats:
+    r"""Distance between the protected-to-other ratio of every tenth prefix and of the whole list (rRD).
+
+    .. math:: \frac1Z\sum_{i=10,20,\dots}\frac{|c_i/(i-c_i)-\hat p/(1-\hat p)|}{\log_2 i}
+
+    A fraction with denominator 0 counts as 0.
+
+    >>> pref_rd([1, 0, 0, 1, 0, 0], protected=1, step=3)
+    0.0
+    """
+    fill = TEMPLATES["pref_rd"]
+    settled = fill(p, step=step, target=target, discount=discount, normalizer=normalizer, one_sided=one_sided)
+    return settled.values(p)
+
+
+@_fills("pref_kl")
+def _(
+    p: Placement, *, step: int = 10, target: Any = None, discount: Discount = "log2(i)", normalizer: str | None = "max"
+) -> Template:
+    if p.rows is not None:  # no exact maximum exists for shares, so the sum is returned as it is
+        return Template(KL, None, step, discount, target)
+    return Template(KL if p.protected is None else KL_OF_SIDES, normalizer, step, discount, target)
+
+
+@metric(
+    _pref_card(
+        "pref_kl",
+        "PreF-KL",
+        "divergence",
+        asks="How surprising is the mix of labels in the top 10, 20, 30, ..., given the whole list?",
+        example="12 protected items first of 30 -> 1",
+    )
+)
+def pref_kl(
+    p: Placement,
+    *,
+    step: Step = 10,
+    target: Any = None,
+    discount: Discount = "log2(i)",
+    normalizer: Literal["max"] | None = "max",
+) -> Floats:
+    r"""Divergence of the mix of every tenth prefix from the whole list (rKL), of two sides or of all labels.
+
+    .. math:: \frac1Z\sum_{i=10,20,\dots}\frac{D_{KL}(P_i\,\|\,\hat p)}{\log_2 i}
+
+    With `protected`, two sides; without, every label. Items that belong to several groups by shares have no exact
+    maximum: the sum is then returned without Z.
+
+    >>> round(pref_kl(list("abcabc"), step=2), 4)
+    0.3342
+    """
+    return TEMPLATES["pref_kl"](p, step=step, target=target, discount=discount, normalizer=normalizer).values(p)
+
+
+@_fills("geyik_ndkl")
+def _(p: Placement, *, target: Any = None, epsilon: float = 1e-7) -> Template:
+    return Template(Difference(f.kl_with_added(epsilon), sided=False), "bound", target=target)
+
+
+@metric(
+    Card(
+        name="geyik_ndkl",
+        symbol="NDKL",
+        title="Normalised discounted cumulative KL divergence of Geyik et al.",
+        asks="How far is the mix of all labels in each top of the list from the target, as LinkedIn and FairRankTune put it?",
+        needs=Placement,
+        span=(0.0, math.inf),
+        ideal=0.0,
+        better="lower",
+        undefined=WHEN,
+        otherwise=_because("geyik_ndkl"),
+        formula=r"\frac1Z\sum_{i=1}^{N}\frac{D_{KL}(P_i\,\|\,\hat p)}{\log_2(i+1)},\quad Z=\sum_i\frac{1}{\log_2(i+1)}",
+        example="[a, a, b, b] -> 0.4524",
+        variants=("For comparing with other tools: natural logs, 1e-7 added to every share. Not nDKL of Draws et al.",),
+        references=("geyik2019",),
+        per="ranking",
+        family="prefix",
+    )
+)
+def geyik_ndkl(p: Placement, *, target: Any = None, epsilon: Annotated[float, Between(0, 0.1)] = 1e-7) -> Floats:
+    """The NDKL that other libraries compute: natural-log divergences averaged with discount weights.
+
+    `epsilon` is added to every share because those libraries do; 0 is fair and there is no upper bound.
+
+    >>> round(geyik_ndkl(["a", "a", "b", "b"]), 4)
+    0.4524
+    """
+    return TEMPLATES["geyik_ndkl"](p, target=target, epsilon=epsilon).values(p)
+
+
+PREF = {"nd": pref_nd, "rd": pref_rd, "kl": pref_kl}
+
+
+def pref(labels: Any, *, distance: str = "nd", **keywords: Any) -> float:
+    """A member of the PreF family on one ranking: `distance` is "nd", "rd" or "kl".
+
+    >>> round(pref(list("abcabc"), distance="kl", step=2), 4)
+    0.3342
+    """
+    if distance not in PREF:
+        raise unknown_name("distance", str(distance), list(PREF), what="a known distance")
+    return PREF[distance](labels, **keywords)
+
+
+def lean(p: Placement) -> Floats:
+    """(R, g) how far each group stands above (positive) or below its share of the list, near ranks counting most.
+
+    The sum over prefixes of (share among the first i - share of the list) / log2(i + 1): the sign says who is favoured,
+    which no prefix metric does.
+
+    >>> lean(Placement.of(["p", "u"])).round(3).tolist()
+    [[0.5, -0.5]]
+    """
+    found = np.zeros((len(p), len(p.groups)))
+    for batch in p.batches():
+        discount = 1 / np.log2(np.arange(2.0, batch.width + 2))
+        inside = np.arange(batch.width) < batch.lengths[:, None]
+        seen = np.broadcast_to(batch.seen, inside.shape)
+        weights = np.where(inside & (seen > 0), discount, 0.0)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            overall = batch.counts / batch.counts.sum(1, keepdims=True)
+        for g in range(batch.groups):
+            share = batch.held(g) / np.maximum(seen, 1)
+            found[batch.at, g] = (weights * share).sum(1) - weights.sum(1) * overall[:, g]
+    return found

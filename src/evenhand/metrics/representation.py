@@ -1,0 +1,231 @@
+"""Is one ranking representative? Attention-weighted rank fairness, and the FA*IR test of every prefix.
+
+`awrf` reads the attention on each group; `fair` reads the labels in rank order. Both give one value per ranking.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, Literal
+
+import numpy as np
+
+from evenhand.cards import Card, Floats, Fraction, metric
+from evenhand.distances import BETWEEN, rd_of
+from evenhand.errors import EvenhandError
+from evenhand.tallies.exposure import Exposed
+from evenhand.tallies.placement import Placement
+
+SLACK = 1e-12
+"""Levels are values of the distribution function itself, so they are compared with this tolerance."""
+
+Distance = Literal["js", "kl", "tv", "nd", "rd"]
+
+
+def _awrf_span(distance: str, signed: bool) -> tuple[float, float]:  # noqa: FBT001
+    if signed:
+        return (-1.0, 1.0)
+    return (0.0, 1.0) if distance in ("js", "tv", "nd") else (0.0, np.inf)
+
+
+@metric(
+    Card(
+        name="awrf",
+        symbol="AWRF",
+        title="Attention-weighted rank fairness",
+        asks="How far is the attention on each group, in one ranking, from the target?",
+        needs=Exposed,
+        span=_awrf_span,
+        ideal=0.0,
+        better=lambda signed: "ideal" if signed else "lower",
+        undefined="the ranking is empty or has no labelled item; with rd also where a share is 1",
+        otherwise="zero_denominator",
+        says="Attention differs from the target by {estimate:number} on average{interval} ({distance}).",
+        formula=r"\Delta(\epsilon_L / \lVert \epsilon_L \rVert_1,\ \hat p)",
+        example="m f m, geometric, target half and half, tv -> 0.2143",
+        variants=(
+            "The default distance is Jensen-Shannon: bounded, symmetric, any number of groups. The paper used nd.",
+            "A random order does not score 0 on average: see the chance column, or signed=True, whose mean is then 0.",
+            "TREC Fair 2021 reports 1 - JS with the logarithmic discount. FairRankTune's AWRF has no target: not comparable.",
+        ),
+        references=("sapiezynski2019", "raj2022"),
+        per="ranking",
+        family="exposure",
+    )
+)
+def awrf(
+    t: Exposed,
+    *,
+    distance: Distance = "js",
+    signed: bool = False,
+    attention: Any = "geometric(stop=0.5)",  # noqa: ARG001
+    target: Any = None,  # noqa: ARG001
+) -> Floats:
+    """Distance between the attention that groups get in a ranking and the target (eq. 3).
+
+    Attention is normalised over the labelled items; unlabelled ones keep their rank. `js`, `kl` and `tv` look at all groups
+    and take shares; `nd` and `rd` look at the protected group. `signed` keeps the sign of `nd`: negative where the protected
+    group gets less.
+
+    >>> round(awrf(["m", "f", "m"], target="equal", distance="tv"), 4)
+    0.2143
+    """
+    if signed and distance != "nd":
+        raise EvenhandError(f"awrf(signed=True) has no meaning with distance={distance!r}. Use distance='nd'.")
+    if distance in BETWEEN:
+        return BETWEEN[distance](t.shares, t.target)
+    ours, wanted = t.side(t.shares), t.side(t.target)
+    if distance == "rd":
+        return rd_of(ours, np.broadcast_to(wanted, ours.shape))
+    return ours - wanted if signed else np.abs(ours - wanted)
+
+
+@metric(
+    Card(
+        name="fair",
+        symbol="FAIR",
+        title="FA*IR score",
+        asks="Going down the ranking, how little sign is there that the protected group is under-represented?",
+        needs=Placement,
+        span=(0.0, 1.0),
+        ideal=1.0,
+        better="higher",
+        undefined="the ranking is empty or has no labelled item",
+        otherwise="no_labelled_items",
+        says="The mean chance of as few protected items as seen, over all prefixes, is {estimate:number}{interval}.",
+        formula=r"\frac1N\sum_k P(\mathrm{Bin}(k, p) \le c_k)",
+        example="one unprotected item, p 0.3 -> 0.7",
+        variants=(
+            "The sum of eq. 2 starts at j = 1 as printed; the distribution function above it needs j = 0, as here.",
+            "A proportional list scores about 0.55 to 0.77, not 1: compare lists, do not read it as a percentage.",
+        ),
+        references=("zehlike2017", "raj2022"),
+        per="ranking",
+        family="exposure",
+    )
+)
+def fair(placed: Placement, *, p: Fraction) -> Floats:
+    """Mean over prefixes of the chance that a fair draw with share `p` has as few protected items (eq. 2).
+
+    Over-representation is never penalised. Unknown labels are skipped: k counts the labelled items so far.
+
+    >>> fair([0], protected=1, p=0.3)
+    0.7
+    >>> fair([1, 1, 1], protected=1, p=0.5)
+    1.0
+    """
+    sides = placed.sides()
+    values = np.full(len(sides), np.nan)
+    table = _distribution(int(sides.lengths.max(initial=0)), p)
+    for block in sides.batches():
+        seen = np.broadcast_to(block.seen, block.codes.shape).astype(np.int64)
+        chances = np.where(block.known, table[seen, block.held(0).astype(np.int64)], 0.0)
+        labelled = block.known.sum(1)
+        with np.errstate(invalid="ignore", divide="ignore"):
+            values[block.at] = chances.sum(1) / labelled
+    return values
+
+
+@dataclass(frozen=True)
+class FairTable:
+    """How many protected items each prefix must hold.
+
+    Attributes
+    ----------
+    table : (k,) least number of protected items among the first 1, 2, ..., k.
+    level : significance level of each single prefix.
+    failure : chance that a fair ranking fails somewhere.
+    """
+
+    table: list[int]
+    level: float
+    failure: float
+
+
+def fair_table(k: int, p: float, alpha: float, *, adjusted: bool = True) -> FairTable:
+    """The FA*IR constraint: the least number of protected items in every prefix of up to `k`.
+
+    Every prefix is a test, so the unadjusted table at level `alpha` may fail fair rankings more often than `alpha`.
+    `adjusted` takes the highest level, among the values of the distribution function up to `alpha`, at which the exact
+    chance that a fair ranking fails is at most `alpha`.
+
+    >>> fair_table(10, 0.5, 0.1, adjusted=False).table
+    [0, 0, 0, 1, 1, 1, 2, 2, 3, 3]
+    >>> fair_table(10, 0.5, 0.1)
+    FairTable(table=[0, 0, 0, 0, 1, 1, 1, 2, 2, 3], level=0.0625, failure=0.0751953125)
+    """
+    _check_fair(k, p, alpha)
+    below = _distribution(k, p)[1:]  # row i: P(Bin(i + 1, p) <= m)
+    if not adjusted:
+        table = _least(below, alpha)
+        return FairTable(table.tolist(), float(alpha), failure_probability(table, p))
+    levels = np.unique(below[below <= alpha + SLACK])
+    levels = levels[np.concatenate([np.diff(levels) > SLACK, [True]])] if len(levels) else levels
+    low, high = 0, len(levels)  # the failure rises with the level: bisect for the strictest that keeps to alpha
+    while low < high:
+        middle = (low + high) // 2
+        if failure_probability(_least(below, levels[middle]), p) <= alpha + SLACK:
+            low = middle + 1
+        else:
+            high = middle
+    if not low:
+        return FairTable([0] * k, 0.0, 0.0)
+    table = _least(below, levels[low - 1])
+    return FairTable(table.tolist(), float(levels[low - 1]), failure_probability(table, p))
+
+
+def fair_satisfied(labels: Sequence[Any], *, protected: Any, p: float, alpha: float, adjusted: bool = True) -> bool:
+    """Whether every prefix of a ranking holds as many protected items as `fair_table` asks; unknown labels are skipped.
+
+    >>> fair_satisfied([0, 0, 0, 1, 0, 0], protected=1, p=0.5, alpha=0.1, adjusted=False)
+    True
+    """
+    sides = Placement.of(labels, protected=protected).sides()
+    known = sides.codes[sides.codes >= 0]
+    table = fair_table(len(known), p, alpha, adjusted=adjusted).table if len(known) else []
+    return bool((np.cumsum(known == 0) >= np.array(table)).all())
+
+
+def failure_probability(table: Any, p: float) -> float:
+    """Chance that independent draws with share `p` fall short of the table at some prefix: a walk over counts.
+
+    >>> failure_probability([0, 0, 0, 1, 1, 1, 2, 2, 3, 3], 0.5)
+    0.12890625
+    """
+    needed = np.asarray(table, dtype=np.int64)
+    alive = np.zeros(len(needed) + 1)
+    alive[0] = 1.0
+    failed = 0.0
+    for least in needed:  # one step per rank; each handles every count at once
+        alive[1:], alive[0] = alive[1:] * (1 - p) + alive[:-1] * p, alive[0] * (1 - p)
+        failed += float(alive[:least].sum())
+        alive[:least] = 0.0
+    return failed
+
+
+def _least(below: Floats, level: float) -> Any:
+    """Smallest m with P(Bin(k, p) <= m) >= level, for every k."""
+    return (below < level - SLACK).sum(1)
+
+
+@lru_cache(maxsize=8)
+def _distribution(k: int, p: float) -> Floats:
+    """(k + 1, k + 1) P(Bin(i, p) <= m) for i draws and m successes; 1 for m >= i."""
+    from scipy.special import bdtr
+
+    draws, most = np.arange(k + 1)[:, None], np.arange(k + 1)[None, :]
+    inside = most < draws
+    found: Floats = np.ones((k + 1, k + 1))
+    found[inside] = bdtr(np.broadcast_to(most, found.shape)[inside], np.broadcast_to(draws, found.shape)[inside], p)
+    found.flags.writeable = False
+    return found
+
+
+def _check_fair(k: Any, p: Any, alpha: Any) -> None:
+    if isinstance(k, bool) or not isinstance(k, (int, np.integer)) or k < 1:
+        raise EvenhandError(f"k={k!r} is not a length. Pass a whole number of one or more.")
+    for name, value in (("p", p), ("alpha", alpha)):
+        if isinstance(value, bool) or not isinstance(value, (int, float, np.number)) or not 0 < value < 1:
+            raise EvenhandError(f"{name}={value!r} is not between 0 and 1. Pass a share such as 0.5.")

@@ -1,0 +1,226 @@
+"""The template that every prefix metric follows: (1/Z) sum_i F(i) / discount(i), eq. 1 of Draws et al. (2020).
+
+Values are computed for whole blocks of rankings. What a ranking shares with every other order of its labels, the
+normaliser Z and the chance level, is computed once per distinct composition.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from evenhand.cards import Floats
+from evenhand.errors import EvenhandError, listing
+from evenhand.metrics.chance import expected_terms
+from evenhand.metrics.differences import Difference
+from evenhand.metrics.normalizers import arranged, largest_of_groups, largest_of_sides
+from evenhand.metrics.terms import Terms
+from evenhand.tallies.placement import Batch, Ints, Mix, Placement, distinct_rows
+
+Discount = Literal["log2(i)", "log2(i+1)"]
+NOTHING = 1e-13
+"""A normaliser this small is the rounding of 0: no order of the list differs from the whole."""
+
+
+@dataclass(frozen=True)
+class Scores:
+    """One prefix metric on many rankings: arrays of one entry per ranking."""
+
+    values: Floats
+    normalizers: Floats
+    chances: Floats
+
+
+@dataclass(frozen=True)
+class Template:
+    """One prefix metric with its parameters settled.
+
+    Attributes
+    ----------
+    difference : F(i).
+    normalizer : "max" the exact maximum, "published" protected items first (last where only shortfall counts), "bound"
+        the sum of discounts, None 1.
+    step : only prefixes of a multiple of this length are looked at.
+    discount : what F(i) is divided by.
+    target : share of each group to compare with, instead of the whole list's.
+    """
+
+    difference: Difference
+    normalizer: str | None
+    step: int = 1
+    discount: Discount = "log2(i+1)"
+    target: Any = None
+
+    def __post_init__(self) -> None:
+        if self.step == 1 and self.discount == "log2(i)":
+            raise EvenhandError("step=1 with discount='log2(i)' divides by log2(1) = 0. Pass discount='log2(i+1)'.")
+
+    def values(self, p: Placement) -> Floats:
+        """(R,) the metric on every ranking; NaN where it does not exist."""
+        return self.scores(p, chance=False).values
+
+    def scores(self, p: Placement, *, chance: bool = True) -> Scores:
+        """The metric on every ranking, its normaliser, and the value that a random order would have on average."""
+        reading = Reading.of(self, p)
+        normalizers, chances = reading.settled(chance=chance)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return Scores(reading.sums() / normalizers, normalizers, chances / normalizers)
+
+    def reasons(self, p: Placement, values: Floats) -> npt.NDArray[Any]:
+        """(R,) reason codes where the value does not exist, else nothing."""
+        reading = Reading.of(self, p)
+        missing = np.isnan(values)
+        basic = np.where(missing, reading.placement.reasons(), "")
+        lacking = reading.shares is not None and bool((reading.shares <= 0).any())
+        short = reading.placement.lengths < self.step
+        later = np.where(short, "too_short", "no_common_support" if lacking else "zero_normalizer")
+        return np.where(missing & (basic == ""), later, basic)
+
+    def weights(self, width: int) -> Floats:
+        """(width,) 1 / discount at the ranks looked at, 0 elsewhere."""
+        ranks = np.arange(1.0, width + 1)
+        with np.errstate(divide="ignore"):
+            found = 1 / np.log2(ranks + (self.discount == "log2(i+1)"))
+        return np.where(ranks % self.step == 0, found, 0.0)
+
+
+@dataclass(frozen=True)
+class Reading:
+    """A template applied to rankings.
+
+    Attributes
+    ----------
+    placement : the rankings as the difference sees them: two sides, or every group.
+    shares : (g,) the target, or None when each list is compared with itself.
+    """
+
+    template: Template
+    placement: Placement
+    shares: Floats | None
+
+    @classmethod
+    def of(cls, template: Template, p: Placement) -> Reading:
+        target = template.target
+        if template.difference.sided:
+            return cls(template, p.sides(), None if target is None else _sides(target, p))
+        if p.rows is not None and template.normalizer == "max":
+            raise EvenhandError(
+                "normalizer='max' needs one label per item, not shares. Pass normalizer='bound' or None."
+            )
+        seen = Placement(p.codes, p.starts, p.groups, None, p.rows)
+        return cls(template, seen, None if target is None else _shares(target, p.groups))
+
+    @cached_property
+    def _kinds(self) -> tuple[Ints, Terms]:
+        """(R, G) the kind of list that each ranking is for each group looked at, and the terms of every kind."""
+        p = self.placement
+        looked_at = 1 if self.template.difference.sided else len(p.groups)
+        counts = p.counts[:, :looked_at]
+        sizes = np.broadcast_to(p.counts.sum(1)[:, None], counts.shape)
+        group = np.broadcast_to(np.arange(looked_at) if self.shares is not None else 0, counts.shape)
+        rows = np.stack([sizes.ravel(), counts.ravel(), group.ravel()], axis=1)
+        first, which = (np.arange(len(rows)),) * 2 if p.rows is not None else distinct_rows(rows)
+        sizes, counts, group = rows[first].T
+        part, whole = counts, sizes
+        if self.shares is not None:
+            part, whole = self.shares[group.astype(np.int64)], np.ones(len(first))
+        uses = 0.0 if p.rows is not None else float(len(p.codes) * looked_at)
+        terms = Terms.of(self.template.difference.term, counts, sizes, part, whole, uses=uses)
+        return which.reshape(-1, looked_at), terms
+
+    @property
+    def kinds(self) -> Ints:
+        return self._kinds[0]
+
+    @property
+    def terms(self) -> Terms:
+        return self._kinds[1]
+
+    def sums(self) -> Floats:
+        """(R,) the sum over prefixes, not yet normalised."""
+        found = np.zeros(len(self.placement))
+        for batch in self.placement.batches():
+            found[batch.at] = self.sums_of(batch, self.kinds[batch.at])
+        return found
+
+    def sums_of(self, b: Batch, kinds: Ints) -> Floats:
+        ends = slice(self.template.step - 1, None, self.template.step)
+        seen = b.seen[..., ends]
+        if not seen.shape[-1]:
+            return np.zeros(len(b.at))
+        found: Any = 0.0
+        for g in range(kinds.shape[1]):
+            found = found + self.terms.at(b.held(g)[:, ends], seen, kinds[:, g : g + 1])
+        if not b.complete and self.shares is not None:  # against itself, a list is at 0 from its end on
+            found = np.where(np.arange(1, b.width + 1)[ends] <= b.lengths[:, None], found, 0.0)
+        # Not a matrix product: its last bits would depend on the block and on the threads.
+        return np.asarray((found * self.template.weights(b.width)[ends]).sum(1))
+
+    def settled(self, *, chance: bool) -> tuple[Floats, Floats]:
+        """(R,) normalisers, NaN where the metric does not exist, and (R,) the sum that a random order has on average."""
+        normalizers, chances = (np.full(len(self.placement), np.nan) for _ in range(2))
+        means: dict[int, Floats] = {}
+        for mix in self.placement.mixes():
+            weights = mix.weights(self.template.weights(mix.known.shape[1]))
+            normalizers[mix.at] = self._normalizers(mix, weights)[mix.which]
+            if chance and self.placement.rows is None:
+                chances[mix.at] = self._expected(mix, weights, means)[mix.which]
+        return normalizers, chances
+
+    def _normalizers(self, mix: Mix, weights: Floats) -> Floats:
+        t, kinds = self.template, self.kinds[mix.first]
+        counts = self.placement.counts[mix.first]
+        if t.normalizer is None:
+            z = np.ones(len(kinds))
+        elif t.normalizer == "bound":
+            z = weights.sum(1)
+        elif not t.difference.sided:
+            z = np.array([largest_of_groups(self.terms, *row) for row in zip(weights, kinds, strict=True)])
+        elif t.normalizer == "published":
+            z = arranged(self.terms, weights, kinds[:, 0], first=not t.difference.falling)
+        else:
+            z = largest_of_sides(t.difference, self.terms, weights, kinds[:, 0])
+        alone = (counts > NOTHING).sum(1) < 2
+        if self.shares is not None and t.normalizer is None:
+            alone = counts.sum(1) == 0  # against a target, one group alone still has a distance
+        return np.where(alone | (mix.lengths < t.step) | ~(z > NOTHING) | np.isinf(z), np.nan, z)
+
+    def _expected(self, mix: Mix, weights: Floats, means: dict[int, Floats]) -> Floats:
+        """(U,) the sum over prefixes that a random order has on average."""
+        found = np.zeros(len(weights))
+        terms = self.terms
+        for i, row in enumerate(self.kinds[mix.first].tolist()):
+            for q in row:
+                if q not in means:
+                    means[q] = expected_terms(terms, q)
+                found[i] += means[q] @ weights[i, : len(means[q])]
+        return found
+
+
+def _sides(target: Any, p: Placement) -> Floats:
+    """(2,) the target's shares of the protected side and of the other; a bare number is the protected share."""
+    if isinstance(target, (int, float)) and not isinstance(target, bool):
+        return _shares({"protected": target, "others": 1 - target}, ("protected", "others"))
+    ours = float(_shares(target, p.groups)[list(p.protected or ())].sum())
+    return np.array([ours, 1 - ours])
+
+
+def _shares(target: Any, groups: tuple[Any, ...]) -> Floats:
+    """(g,) the target's shares in the order of the groups."""
+    if isinstance(target, str) and target == "equal":
+        return np.full(len(groups), 1 / max(1, len(groups)))
+    if not isinstance(target, Mapping):
+        raise EvenhandError(
+            f"target={target!r} cannot be read. Pass {{group: share}}, 'equal', or None for the list itself."
+        )
+    shares = np.array([float(share) for share in target.values()])
+    if not (shares >= 0).all() or abs(shares.sum() - 1) > 1e-6:
+        raise EvenhandError(f"target={target!r} does not sum to 1. Pass shares of zero or more that sum to 1.")
+    if groups and not any(g in groups for g in target):
+        raise EvenhandError(f"target={target!r} names no label of the list. Its labels: {listing(map(repr, groups))}.")
+    return np.array([float(target.get(g, 0.0)) for g in groups])

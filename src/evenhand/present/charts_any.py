@@ -1,0 +1,263 @@
+"""Charts that fit every audit: the estimates with their intervals, and one quantity against another."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import altair as alt
+
+from evenhand.findings import Findings
+from evenhand.present.drawing import (
+    AMOUNT,
+    MOST_ROWS,
+    PLAIN,
+    SHARE,
+    Panel,
+    Picture,
+    card_of,
+    chart,
+    distinct,
+    drawable,
+    ends,
+    is_share,
+    long_table,
+    metric_title,
+    reason_text,
+    records,
+    row_labels,
+    series_colour,
+    value_text,
+)
+
+ROW = 24
+"""Pixels from one labelled row to the next."""
+
+NARROW = 0.2
+"""Estimates closer together than this are drawn on an axis that does not start at zero."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Dot:
+    """One estimate as it is drawn."""
+
+    label: str
+    series: str
+    x: float
+    low: float
+    high: float
+    chance: float
+    ideal: float
+    text: str
+    metric: str
+
+
+@chart("intervals", title="The numbers, and how sure we are")
+def intervals(findings: Findings) -> Picture:
+    """Every estimate with its interval, the level that chance alone would give, and the ideal.
+
+    Metrics of one family share axes, as in figures 2 and 3 of the inequality paper; the equivalences, all close to 100%,
+    are turned round (100% minus the value) and drawn on a log axis.
+    """
+    labels = row_labels(findings)
+    dots = [_dot(row, where) for row, where in zip(findings.rows(), labels, strict=True)]
+    families: dict[Any, list[_Dot]] = {}
+    for dot in dots:
+        families.setdefault(_family(dot.metric), []).append(dot)
+    panels = tuple(_family_panel(family[0], inside) for family, inside in families.items())
+    return Picture(panels, long_table(findings), _in_words(findings, dots), _note(dots))
+
+
+MOST_NAMED = 20
+"""Points of a scatter that carry their name; the others tell it to the pointer."""
+
+MOST_PANELS = 4
+
+
+def _too_few(findings: Findings) -> str:
+    if len(findings.metrics()) < 2:
+        return "it takes two metrics to set one against the other"
+    return "" if len(set(row_labels(findings))) > 2 else "it takes three slices or more"
+
+
+@chart("scatter", title="One number against another", unless=_too_few, reported=False)
+def scatter(findings: Findings) -> Picture:
+    """The first metric against each of the others, a point per slice, as in figure 4 of the inequality paper.
+
+    `result.only("gini", "mean").plot("scatter")` chooses the pair.
+    """
+    metrics = findings.metrics()[: MOST_PANELS + 1]
+    labels = row_labels(findings)
+    values: dict[str, dict[str, float]] = {m: {} for m in metrics}
+    for where, metric, estimate in zip(labels, findings.columns["metric"], findings.columns["estimate"], strict=True):
+        if metric in values:
+            values[metric][where] = math.nan if estimate is None else float(estimate)
+    names = distinct(labels)
+    panels = tuple(_scatter_panel(names, values, metrics[0], other) for other in metrics[1:])
+    table = {"slice": names, **{m: [drawable(values[m].get(n, math.nan)) for n in names] for m in metrics}}
+    says = f"{metric_title(metrics[0])} of {len(names):,} slices against {', '.join(map(metric_title, metrics[1:]))}."
+    return Picture(panels, table, says)
+
+
+def _scatter_panel(names: Sequence[str], values: Mapping[str, Mapping[str, float]], one: str, other: str) -> Panel:
+    xs, ys = ([values[m].get(name, math.nan) for name in names] for m in (one, other))
+    base = alt.Chart(records(label=names, x=xs, y=ys))
+    x, y = (_free_axis(kind, field, metric) for kind, field, metric in ((alt.X, "x", one), (alt.Y, "y", other)))
+    tips = [
+        alt.Tooltip("label:N", title=" "),
+        alt.Tooltip("x:Q", title=metric_title(one), format=".4~g"),
+        alt.Tooltip("y:Q", title=metric_title(other), format=".4~g"),
+    ]
+    layers = [base.mark_point().encode(x=x, y=y, tooltip=tips)]
+    if len(names) <= MOST_NAMED:
+        layers.append(base.mark_text(style="value", align="left", dx=8, limit=160).encode(x=x, y=y, text="label:N"))
+    return Panel(alt.layer(*layers), height=320)
+
+
+def _free_axis(channel: Any, field: str, metric: str) -> Any:
+    axis = alt.Axis(format=SHARE if is_share(metric) else AMOUNT, tickCount=5)
+    return channel(f"{field}:Q", title=metric_title(metric), scale=alt.Scale(zero=False, padding=16), axis=axis)
+
+
+def _family(metric: str) -> tuple[str, bool]:
+    card = card_of(metric)
+    return (card.family if card and card.family else metric_title(metric), is_share(metric))
+
+
+def _dot(row: Mapping[str, Any], where: str) -> _Dot:
+    metric = row["metric"]
+    x, low, high, chance, ideal = (
+        math.nan if row[k] is None else float(row[k]) for k in ("estimate", "low", "high", "chance", "ideal")
+    )
+    text = reason_text(row["note"]) if math.isnan(x) else value_text(x, metric)
+    return _Dot(where, metric_title(metric), x, low, high, chance, ideal, text, metric)
+
+
+def _family_panel(name: str, dots: list[_Dot]) -> Panel:
+    """Rows are slices and groups, told apart by colour where a family has several metrics; or the metrics themselves."""
+    single = len({dot.label for dot in dots}) == 1
+    series = distinct(dot.series for dot in dots)
+    coloured = not single and len(series) > 1
+    ordered = series if single else _by_size([d for d in dots if d.series == series[0]], dots)
+    shown = ends(ordered)
+    dots = [d for d in dots if (d.series if single else d.label) in shown]
+    turned = name == "equivalences"
+    if turned:
+        dots = [_turned(d) for d in dots]
+    data = records(
+        label=[d.series if single else d.label for d in dots],
+        series=[d.series for d in dots],
+        x=[d.x for d in dots],
+        low=[d.low for d in dots],
+        high=[d.high for d in dots],
+        chance=[d.chance for d in dots],
+        ideal=[d.ideal for d in dots],
+        text=[d.text for d in dots],
+    )
+    y = alt.Y("label:N", sort=shown, title=None, axis=alt.Axis(labelLimit=170, domain=False, grid=True))
+    lanes = {"yOffset": alt.YOffset("series:N", sort=series)} if coloured else {}
+    base = alt.Chart(data).encode(y=y, **lanes)
+    colour = {"color": series_colour(series)} if coloured else {}
+    title = "100% minus the value, log scale" if turned else None
+    x = alt.X("x:Q", title=title, scale=_scale(dots, turned=turned), axis=_axis(dots, turned=turned))
+    layers = [
+        base.mark_tick(style="ideal", thickness=2, size=14, clip=True).encode(x="ideal:Q"),
+        base.mark_rule(style="range").encode(x="low:Q", x2="high:Q", **colour),
+        base.mark_point(style="chance", clip=True).encode(x="chance:Q"),
+        base.mark_point().encode(x=x, tooltip=_tips(), **colour),
+        base.mark_text(style="value", align="left", dx=10).encode(x=alt.value("width"), text="text:N"),
+    ]
+    lanes_high = ROW if not coloured else max(ROW, 17 * len(series) + 8)
+    return Panel(alt.layer(*layers), name.capitalize(), height=max(56, lanes_high * len(shown)))
+
+
+def _by_size(first: Sequence[_Dot], dots: Sequence[_Dot]) -> list[str]:
+    """Row labels, largest value of the panel's first metric on top; undefined ones last."""
+    size = {d.label: d.x for d in first}
+    labels = distinct(d.label for d in dots)
+    return sorted(labels, key=lambda where: -_or_least(size.get(where, math.nan)))
+
+
+def _or_least(x: float) -> float:
+    return -math.inf if math.isnan(x) else x
+
+
+def _turned(dot: _Dot) -> _Dot:
+    """100% minus the value, unless the metric was asked for that way round."""
+    if "inverted=True" in dot.metric.replace(" ", ""):
+        return dot
+    x, low, high, chance, ideal = (1 - v for v in (dot.x, dot.high, dot.low, dot.chance, dot.ideal))
+    return _Dot(dot.label, dot.series, x, low, high, chance, ideal, dot.text, dot.metric)
+
+
+def _spread(dots: Sequence[_Dot]) -> list[float]:
+    return [v for d in dots for v in (d.x, d.low, d.high, d.chance) if math.isfinite(v)]
+
+
+def _scale(dots: Sequence[_Dot], *, turned: bool) -> Any:
+    values = _spread(dots)
+    if not values:
+        return alt.Scale(domain=[0, 1])
+    low, high = min(values), max(values)
+    if turned and low > 0:
+        return alt.Scale(type="log", nice=True)
+    if low >= 0 and high <= 1 and (high - low > NARROW or len(dots) == 1):
+        return alt.Scale(domain=[0, 1])
+    return alt.Scale(zero=False, nice=True, padding=12)
+
+
+def _axis(dots: Sequence[_Dot], *, turned: bool) -> Any:
+    ticks = {"values": _decades(_spread(dots))} if turned else {"tickCount": 5}
+    return alt.Axis(format=SHARE if is_share(dots[0].metric) else PLAIN, **ticks)
+
+
+def _decades(values: Sequence[float]) -> list[float]:
+    """Powers of ten around the values; 2 and 5 times them where there are few."""
+    known = [v for v in values if v > 0]
+    if not known:
+        return [0, 0.5, 1]
+    first, last = math.floor(math.log10(min(known))), math.ceil(math.log10(max(known)))
+    steps = (1, 2, 5) if last - first < 3 else (1,)
+    return [float(f"{step}e{power}") for power in range(first, last + 1) for step in steps]
+
+
+def _tips() -> list[Any]:
+    return [
+        alt.Tooltip("label:N", title=" "),
+        alt.Tooltip("series:N", title="metric"),
+        alt.Tooltip("text:N", title="estimate"),
+        alt.Tooltip("low:Q", title="low", format=".4~g"),
+        alt.Tooltip("high:Q", title="high", format=".4~g"),
+        alt.Tooltip("chance:Q", title="chance alone", format=".4~g"),
+    ]
+
+
+def _in_words(findings: Findings, dots: Sequence[_Dot]) -> str:
+    metrics = findings.metrics()
+    parts = []
+    for metric in metrics[:4]:
+        known = [d for d in dots if d.metric == metric and math.isfinite(d.x)]
+        if not known:
+            continue
+        low, high = min(known, key=lambda d: d.x), max(known, key=lambda d: d.x)
+        if low.label == high.label:
+            parts.append(f"{metric_title(metric)} is {low.text}")
+        else:
+            parts.append(f"{metric_title(metric)} runs from {low.text} ({low.label}) to {high.text} ({high.label})")
+    return "; ".join(parts) + "." if parts else "No number is defined."
+
+
+def _note(dots: Sequence[_Dot]) -> str:
+    notes = []
+    if any(math.isfinite(d.low) for d in dots):
+        notes.append("Bars are intervals.")
+    if any(math.isfinite(d.chance) for d in dots):
+        notes.append("The diamond is what chance alone would give.")
+    if any(math.isfinite(d.ideal) for d in dots):
+        notes.append("The grey tick is the ideal, where it falls on the axis.")
+    rows = len({d.label for d in dots})
+    if rows > MOST_ROWS:
+        notes.append(f"{MOST_ROWS} of {rows:,} rows are drawn, the highest and the lowest; the table has all.")
+    return " ".join(notes)

@@ -1,0 +1,277 @@
+"""Attention that groups (or items) received, and what they were due: all that an exposure metric may see."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from evenhand.attention import Attention, parse
+from evenhand.cards import Floats
+from evenhand.errors import EvenhandError, listing, suggestion
+from evenhand.tallies.placement import Placement, protected_codes
+
+NEAR = 1e-6
+"""How far from 1 the shares of a target may add up to."""
+
+
+@dataclass(frozen=True)
+class Exposed:
+    """Attention on each group in each ranking, beside the target.
+
+    Attributes
+    ----------
+    received : (..., G) attention on the items of each group; unlabelled items keep their rank and are left out.
+    target : (..., G) share each group should get.
+    items : (...,) items in each ranking, unlabelled ones included.
+    protected : indices of the labels that together are the protected group, or None.
+    groups : the labels.
+    """
+
+    received: Floats
+    target: Floats
+    items: Floats
+    protected: tuple[int, ...] | None = None
+    groups: tuple[Any, ...] = ()
+
+    @classmethod
+    def of(
+        cls, labels: Any, target: Any = None, attention: Any = "geometric(stop=0.5)", protected: Any = None, groups: Any = None,
+        relevance: Any = None,
+    ) -> Exposed:  # fmt: skip
+        """One ranking: labels in rank order (None is unknown), or one `{group: share}` per rank, or an (n, g) array.
+
+        >>> Exposed.of(["m", "f", None], target={"f": 0.5, "m": 0.5}).received.tolist()
+        [0.25, 0.5]
+        """
+        placed = Placement.of(labels, groups=groups)
+        wanted = target_shares(target, placed.groups)
+        placed = placed_among(placed, tuple(wanted))
+        found = exposed(placed, parse(attention), np.array(list(wanted.values())), relevance)
+        one_side = protected_codes(protected, placed.groups)
+        if one_side == () and placed.groups:
+            raise EvenhandError(
+                f"protected={protected!r} is neither a label nor in target. "
+                f"{suggestion(str(protected), map(str, placed.groups))}Known: {listing(placed.groups)}."
+            )
+        return replace(found, received=found.received[0], items=found.items[0], protected=one_side)
+
+    @cached_property
+    def shares(self) -> Floats:
+        """(..., G) each group's share of the attention on labelled items."""
+        with np.errstate(invalid="ignore", divide="ignore"):
+            return np.asarray(self.received / self.received.sum(-1, keepdims=True))
+
+    def side(self, of: Floats) -> Floats:
+        """(...,) what the protected group holds of a quantity given per group."""
+        if self.protected is None:
+            raise EvenhandError(
+                "This distance looks at one group. Pass protected= with its label, or use js, kl or tv."
+            )
+        return np.asarray(of[..., list(self.protected)].sum(-1))
+
+    def reason(self) -> str:
+        """Why nothing can be said about a single ranking, or nothing."""
+        return str(self.reasons().reshape(-1)[0]) if self.items.size else "empty"
+
+    def reasons(self) -> npt.NDArray[Any]:
+        """(...,) why nothing can be said about each ranking: empty, no labels, no target."""
+        lost = np.isnan(self.target).any(-1) | (self.target.sum(-1) == 0)
+        lost = np.broadcast_to(lost, self.items.shape)
+        return np.select(
+            [self.items == 0, self.received.sum(-1) == 0, lost],
+            ["empty", "no_labelled_items", "no_relevant_in_group"],
+            default="",
+        )
+
+
+def exposed(placed: Placement, attention: Attention, target: Floats, relevance: Any = None) -> Exposed:
+    """Attention on each group in every ranking of a placement, a block of rankings at a time."""
+    received = np.zeros((len(placed), len(placed.groups)))
+    base = None if attention.needs_relevance else attention.weights(int(placed.lengths.max(initial=0)))
+    if base is None:
+        grades = np.zeros(len(placed.codes)) if relevance is None else np.asarray(relevance, dtype=np.float64)
+        if len(placed) > 1:
+            raise EvenhandError(f"{attention} over arrays takes one ranking at a time. Use eh.exposure for many.")
+        base = attention.weights(len(placed.codes), None if relevance is None else grades)
+    for block in placed.batches():
+        weights = base[: block.width]
+        for g in range(block.groups):
+            held = (block.codes == g) if block.rows is None else np.nan_to_num(block.rows[:, :, g])
+            received[block.at, g] = held @ weights
+    return Exposed(received, target, placed.lengths.astype(np.float64), None, placed.groups)
+
+
+def target_shares(target: Any, groups: Sequence[Any]) -> dict[Any, float]:
+    """Shares by label over the groups seen and those named: `"equal"`, or `{group: share}`, zero where not named."""
+    if isinstance(target, str) and target == "equal":
+        return {g: 1 / len(groups) for g in groups}
+    if target is None:
+        raise EvenhandError("target is missing. Pass {group: share}, or 'equal'.")
+    if not isinstance(target, Mapping):
+        raise EvenhandError(f"target={target!r} cannot be read. Pass {{group: share}}, or 'equal'.")
+    try:
+        shares = {g: float(s) for g, s in target.items()}
+    except (TypeError, ValueError) as error:
+        raise EvenhandError(f"target={target!r} holds shares that are not numbers. Pass {{group: share}}.") from error
+    if not shares or not all(0 <= s <= 1 for s in shares.values()) or abs(sum(shares.values()) - 1) > NEAR:
+        raise EvenhandError(
+            f"target={dict(target)!r} is not a distribution. Pass shares of zero or more that add up to 1."
+        )
+    return {g: shares.get(g, 0.0) for g in dict.fromkeys([*groups, *shares])}
+
+
+def placed_among(placed: Placement, groups: tuple[Any, ...]) -> Placement:
+    """The same rankings with groups that none of them shows added behind."""
+    if groups == placed.groups:
+        return placed
+    more = len(groups) - len(placed.groups)
+    rows = None if placed.rows is None else np.pad(placed.rows, ((0, 0), (0, more)))
+    return replace(placed, groups=groups, rows=rows)
+
+
+@dataclass(frozen=True)
+class Exposure:
+    """What each group received and was due, added up over requests with their weights.
+
+    Every array but `sizes` is a sum over requests, so a resample of requests is a sum of rows.
+
+    Attributes
+    ----------
+    weight : (...,) weight of the requests.
+    received : (..., G) expected attention.
+    utility : (..., G) relevance of all judged items; `gained`: relevance times attention of the ranked ones.
+    due : (..., G) attention under the ideal policy.
+    norms : (..., 5) per request, at the level asked for: |e|^2, e.e*, |e*|^2 and the part of |e|^2 that the small number of
+        draws adds (each times the weight), and that last part times the weight squared.
+    sizes : (G,) items of each group.
+    protected, versus : indices of the labels on the two sides.
+    """
+
+    weight: Floats
+    received: Floats
+    utility: Floats | None = None
+    gained: Floats | None = None
+    due: Floats | None = None
+    norms: Floats | None = None
+    sizes: Floats | None = None
+    protected: tuple[int, ...] = (0,)
+    versus: tuple[int, ...] = (1,)
+
+    @classmethod
+    def of(
+        cls, received: Any, utility: Any = None, gained: Any = None, due: Any = None, sizes: Any = None,
+        protected: int = 0, versus: int = 1,
+    ) -> Exposure:  # fmt: skip
+        """Expected attention per group (or per item), with what else a metric needs, in the same order.
+
+        >>> Exposure.of([1.5, 0.5]).received.tolist()
+        [1.5, 0.5]
+        """
+        arrays = {"received": received, "utility": utility, "gained": gained, "due": due, "sizes": sizes}
+        found = {name: None if x is None else _amounts(name, x) for name, x in arrays.items()}
+        length = len(found["received"])  # type: ignore[arg-type]
+        wrong = [name for name, x in found.items() if x is not None and len(x) != length]
+        if wrong:
+            raise EvenhandError(f"{listing(wrong)} and received differ in length. Pass one number per group in each.")
+        sides = [(i,) if 0 <= i < length else () for i in (protected, versus)]
+        return cls(np.array(1.0), protected=sides[0], versus=sides[1], **found)  # type: ignore[arg-type]
+
+    @property
+    def has_items(self) -> bool:
+        return bool(np.any(self.weight > 0))
+
+    def reason(self) -> str:
+        """Why nothing can be said at all, or nothing."""
+        if not self.has_items:
+            return "empty"
+        return "" if self.received.shape[-1] else "no_labelled_items"
+
+    def both(self, of: Floats | None, what: str = "relevance") -> tuple[Floats, Floats]:
+        """What the protected side and the other side hold of a quantity, per unit of request weight."""
+        if of is None:
+            raise EvenhandError(f"This metric needs {what}. Pass {what}=.")
+        per = self.weight
+        return tuple(np.asarray(of[..., list(side)].sum(-1) / per) for side in (self.protected, self.versus))  # type: ignore[return-value]
+
+    def side_sizes(self) -> tuple[float, float]:
+        if self.sizes is None:
+            raise EvenhandError("This metric needs the number of items of each group. Pass sizes=.")
+        return float(self.sizes[list(self.protected)].sum()), float(self.sizes[list(self.versus)].sum())
+
+    def stacked(self) -> Floats:
+        """(..., K) all sums side by side, for resampling."""
+        parts = [self.weight[..., None], *(x for name in _SUMS if (x := getattr(self, name)) is not None)]
+        return np.concatenate([np.broadcast_to(p, (*self.weight.shape, p.shape[-1])) for p in parts], axis=-1)
+
+    def with_sums(self, sums: Floats) -> Exposure:
+        """The same tally with other sums, laid out as `stacked` lays them out."""
+        found: dict[str, Any] = {"weight": sums[..., 0]}
+        at = 1
+        for name in _SUMS:
+            now = getattr(self, name)
+            if now is not None:
+                found[name] = sums[..., at : at + now.shape[-1]]
+                at += now.shape[-1]
+        return replace(self, **found)
+
+    def total(self) -> Exposure:
+        """All requests added up."""
+        return self.with_sums(self.stacked().sum(0))
+
+
+_SUMS = tuple(f.name for f in fields(Exposure) if f.name in ("received", "utility", "gained", "due", "norms"))
+
+
+@dataclass(frozen=True)
+class Amortised:
+    """Attention and predicted utility of each group (or item), added up over rankings.
+
+    Attributes
+    ----------
+    attention, utility : (..., G). Where shares are compared ranking by ranking each ranking's add up to its weight.
+    """
+
+    attention: Floats
+    utility: Floats
+
+    @classmethod
+    def of(cls, attention: Any, utility: Any) -> Amortised:
+        """Attention and predicted utility, in the same order of groups or items.
+
+        >>> Amortised.of([2, 1], [4, 2]).utility.tolist()
+        [4.0, 2.0]
+        """
+        found = [_amounts(name, x) for name, x in (("attention", attention), ("utility", utility))]
+        if len(found[0]) != len(found[1]):
+            raise EvenhandError("attention and utility differ in length. Pass one number per group in both.")
+        return cls(*found)
+
+    def reason(self) -> str:
+        if not self.attention.shape[-1] or not np.any(self.attention.sum(-1) > 0):
+            return "empty"
+        return "" if np.any(self.utility.sum(-1) > 0) else "zero_utility"
+
+    def stacked(self) -> Floats:
+        return np.concatenate([self.attention, self.utility], axis=-1)
+
+    def with_sums(self, sums: Floats) -> Amortised:
+        half = sums.shape[-1] // 2
+        return Amortised(sums[..., :half], sums[..., half:])
+
+    def total(self) -> Amortised:
+        return self.with_sums(self.stacked().sum(0))
+
+
+def _amounts(name: str, x: Any) -> Floats:
+    try:
+        found = np.asarray(x, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise EvenhandError(f"{name} must be numbers. Pass one number per group.") from error
+    if found.ndim != 1 or not np.isfinite(found).all() or (found < 0).any():
+        raise EvenhandError(f"{name} must be a list of finite numbers of zero or more. Pass one number per group.")
+    return found

@@ -1,0 +1,355 @@
+"""Which group stands at each rank, for many rankings: all that a prefix metric may see."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, cast
+
+import numpy as np
+import numpy.typing as npt
+
+from evenhand.cards import Floats
+from evenhand.errors import EvenhandError
+
+Ints = npt.NDArray[np.int64]
+Bools = npt.NDArray[np.bool_]
+
+UNKNOWN = -1
+MOST_CELLS = 1 << 17
+"""Ranks handled at a time: keeps the working arrays in cache, and memory flat however many rankings there are."""
+
+
+@dataclass(frozen=True)
+class Placement:
+    """The label at every rank of many rankings, end to end.
+
+    Attributes
+    ----------
+    codes : (T,) group of each item in rank order, an index into `groups`; -1 where the label is unknown.
+    starts : (R + 1,) ranking r is codes[starts[r]:starts[r + 1]].
+    groups : the labels.
+    protected : indices of the labels that together are the protected group, or None when no side is singled out.
+    rows : (T, g) share of each group in each item where items may belong to several; `codes` then only says which
+        items are unknown.
+    """
+
+    codes: npt.NDArray[Any]
+    starts: Ints
+    groups: tuple[Any, ...]
+    protected: tuple[int, ...] | None = None
+    rows: Floats | None = None
+
+    @classmethod
+    def of(cls, labels: Any, protected: Any = None, groups: Any = None) -> Placement:
+        """One ranking from its labels in rank order; None is unknown.
+
+        Rows that share an item out, `{group: share}` or an (n, g) array with `groups`, are taken too.
+
+        >>> Placement.of(["a", None, "b"], protected="a").codes.tolist()
+        [0, -1, 1]
+        """
+        found = _soft_rows(labels, groups)
+        if found is None:
+            codes, known = encoded(labels)
+            found = cls(codes, np.array([0, len(codes)]), known)
+        return found.protecting(protected)
+
+    def protecting(self, protected: Any) -> Placement:
+        """The same rankings with a protected label, or several taken together; one that nobody has is a group of none."""
+        if protected is None:
+            return replace(self, protected=None)
+        several = isinstance(protected, (list, tuple, set, frozenset, np.ndarray))
+        wanted = list(protected) if several else [protected]
+        if not wanted or None in wanted:
+            raise EvenhandError(f"protected={protected!r} names no label. Pass one label, or several taken together.")
+        groups = (*self.groups, *(label for label in dict.fromkeys(wanted) if label not in self.groups))
+        rows = self.rows
+        if rows is not None and len(groups) > len(self.groups):
+            rows = np.pad(rows, ((0, 0), (0, len(groups) - len(self.groups))))
+        return replace(
+            self, groups=groups, rows=rows, protected=tuple(sorted(groups.index(label) for label in set(wanted)))
+        )
+
+    def __len__(self) -> int:
+        return len(self.starts) - 1
+
+    @cached_property
+    def lengths(self) -> Ints:
+        """Items in each ranking, unknown ones included."""
+        return np.diff(self.starts)
+
+    @cached_property
+    def counts(self) -> Floats:
+        """(R, g) items of each group, or their shares, in each ranking."""
+        found = np.zeros((len(self), len(self.groups)))
+        for batch in self.batches():
+            found[batch.at] = batch.counts
+        return found
+
+    @cached_property
+    def known(self) -> Ints:
+        """(R,) items with a label."""
+        if self.rows is None:
+            return self.counts.sum(1).astype(np.int64)
+        owners = np.repeat(np.arange(len(self)), self.lengths)
+        return np.bincount(owners, self.codes >= 0, minlength=len(self)).astype(np.int64)
+
+    @cached_property
+    def protected_counts(self) -> Floats:
+        """(R,) items of the protected group."""
+        return np.asarray(self.counts[:, list(self.protected or ())].sum(1))
+
+    def sides(self) -> Placement:
+        """The same rankings with two groups: 0 protected, 1 not."""
+        if self.protected is None:
+            raise EvenhandError("No side is protected. Pass protected= with one label, or several taken together.")
+        if self.rows is not None:
+            raise EvenhandError(
+                "This metric needs one label per item, not shares. Use ndjs, pref_kl or awrf for shares."
+            )
+        side = np.full(len(self.groups) + 1, 1, dtype=np.int8)
+        side[list(self.protected)] = 0
+        side[-1] = UNKNOWN  # where code -1 looks
+        return Placement(side[self.codes], self.starts, side_names(self), (0,))
+
+    def reason(self) -> str:
+        """Why no prefix metric can speak about a single ranking, or nothing."""
+        return str(self.reasons()[0]) if len(self) else "empty"
+
+    def reasons(self) -> npt.NDArray[Any]:
+        """(R,) why no prefix metric can speak about each ranking: empty, unlabelled or of one group only."""
+        present = (self.counts > 0).sum(1)
+        if self.protected is not None:
+            present = (self.protected_counts > 0).astype(int) + (self.known - self.protected_counts > 1e-12)
+        return np.select(
+            [self.lengths == 0, self.known == 0, present < 2],
+            ["empty", "no_labelled_items", "one_group_only"],
+            default="",
+        )
+
+    def take(self, chosen: Ints) -> Placement:
+        """Some of the rankings, in the order given."""
+        lengths = self.lengths[chosen]
+        starts = np.concatenate([[0], np.cumsum(lengths)])
+        at = np.arange(int(starts[-1])) + np.repeat(self.starts[:-1][chosen] - starts[:-1], lengths)
+        return replace(self, codes=self.codes[at], starts=starts, rows=None if self.rows is None else self.rows[at])
+
+    def cut(self, depth: int) -> Placement:
+        """The first `depth` ranks of every ranking."""
+        ranks = np.arange(len(self.codes)) - np.repeat(self.starts[:-1], self.lengths)
+        keep = ranks < depth
+        starts = np.concatenate([[0], np.cumsum(np.minimum(self.lengths, depth))])
+        return replace(self, codes=self.codes[keep], starts=starts, rows=None if self.rows is None else self.rows[keep])
+
+    def batches(self, most_cells: int = MOST_CELLS) -> Iterator[Batch]:
+        """Rankings of similar length as padded blocks (rankings, ranks), a bounded number of cells at a time."""
+        lengths = self.lengths
+        level = len(self) > 0 and bool((lengths == lengths[0]).all())
+        order = np.arange(len(self)) if level else np.argsort(lengths, kind="stable")
+        ordered = lengths[order]
+        start = 0
+        while start < len(order):
+            widest = int(ordered[start] * 1.25) + 4
+            stop = int(np.searchsorted(ordered, widest, side="right"))
+            stop = max(start + 1, min(stop, start + most_cells // max(1, int(ordered[stop - 1]))))
+            yield self._block(order[start:stop], level=level)
+            start = stop
+
+    def mixes(self) -> Iterator[Mix]:
+        """The distinct compositions, and which ranking has which; a bounded number of cells at a time."""
+        gapless = self.known == self.lengths
+        yield from self._whole_mixes(np.flatnonzero(gapless))
+        if gapless.all():
+            return
+        rest = np.flatnonzero(~gapless)
+        for batch in self.take(rest).batches():
+            at = rest[batch.at]
+            slots = np.packbits(batch.known, axis=1)
+            keys = np.concatenate([self.lengths[at, None], self.counts[at], slots], axis=1)
+            _, first, which = np.unique(keys, axis=0, return_index=True, return_inverse=True)
+            yield Mix(at[first], batch.known[first], batch.lengths[first], at, which.reshape(-1))
+
+    def _whole_mixes(self, at: Ints) -> Iterator[Mix]:
+        """Rankings without gaps: their length and counts say it all."""
+        key = self.lengths[at].astype(np.float64)[:, None]
+        first, which = distinct_rows(np.concatenate([key, self.counts[at]], axis=1))
+        lengths = self.lengths[at[first]]  # ascending, so blocks of compositions stay narrow
+        members = np.argsort(which, kind="stable")
+        edges = np.searchsorted(which[members], np.arange(len(first) + 1))
+        start = 0
+        while start < len(first):
+            stop = int(np.searchsorted(lengths, int(lengths[start] * 1.25) + 4, side="right"))
+            stop = max(start + 1, min(stop, start + MOST_CELLS // max(1, int(lengths[stop - 1]))))
+            here = members[edges[start] : edges[stop]]
+            known = np.arange(lengths[start:stop].max()) < lengths[start:stop, None]
+            yield Mix(at[first[start:stop]], known, lengths[start:stop], at[here], which[here] - start)
+            start = stop
+
+    def _block(self, chosen: Ints, *, level: bool) -> Batch:
+        lengths = self.lengths[chosen]
+        width = int(lengths.max())
+        if level:  # end to end and of one length: the block is a view
+            span = slice(int(self.starts[chosen[0]]), int(self.starts[chosen[-1] + 1]))
+            codes = self.codes[span].reshape(len(chosen), width)
+            rows = None if self.rows is None else self.rows[span].reshape(len(chosen), width, -1)
+            return Batch(chosen, codes, lengths, len(self.groups), rows)
+        inside = np.arange(width) < lengths[:, None]
+        at = np.where(inside, self.starts[chosen][:, None] + np.arange(width), 0)
+        codes = np.where(inside, self.codes[at], UNKNOWN) if len(self.codes) else np.full(at.shape, UNKNOWN)
+        rows = None if self.rows is None else np.where(inside[..., None], self.rows[at], np.nan)
+        return Batch(chosen, codes, lengths, len(self.groups), rows)
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Some rankings as a block: `codes` (m, W), -1 for unknown labels and past the end; `at` says which rankings."""
+
+    at: Ints
+    codes: npt.NDArray[Any]
+    lengths: Ints
+    groups: int
+    rows: Floats | None = None
+
+    @property
+    def width(self) -> int:
+        return int(self.codes.shape[1])
+
+    @cached_property
+    def known(self) -> Bools:
+        return cast(Bools, self.codes >= 0)
+
+    @cached_property
+    def complete(self) -> bool:
+        """Whether every rank of every ranking holds a label."""
+        return bool(self.known.all())
+
+    @cached_property
+    def seen(self) -> Ints:
+        """Labelled items down to each rank: (W,) when complete, else (m, W)."""
+        if self.complete:
+            return np.arange(1, self.width + 1)
+        return np.cumsum(self.known, axis=1, dtype=np.int64)
+
+    def held(self, group: int) -> npt.NDArray[Any]:
+        """(m, W) items of a group, or their shares, down to each rank."""
+        if self.rows is not None:
+            return np.asarray(np.cumsum(np.nan_to_num(self.rows[:, :, group]), axis=1))
+        return np.cumsum(self.codes == group, axis=1, dtype=np.int64)
+
+    @cached_property
+    def counts(self) -> Floats:
+        """(m, g) items of each group, or their shares, in each ranking."""
+        if self.rows is not None:
+            return np.asarray(np.nan_to_num(self.rows).sum(1))
+        found = [np.count_nonzero(self.codes == g, axis=1) for g in range(self.groups)]
+        return np.stack(found, axis=1).astype(np.float64) if found else np.zeros((len(self.at), 0))
+
+
+@dataclass(frozen=True)
+class Mix:
+    """Distinct compositions: what stays when the labelled items of a ranking are put in another order.
+
+    Attributes
+    ----------
+    first : (U,) a ranking of each composition.
+    known : (U, W) which ranks hold a labelled item.
+    lengths : (U,) ranks, unknown ones included.
+    at, which : (m,) the rankings, and the composition of each.
+    """
+
+    first: Ints
+    known: Bools
+    lengths: Ints
+    at: Ints
+    which: Ints
+
+    def weights(self, discount: Floats) -> Floats:
+        """(U, K) weight of "the first k labelled items": the discounts of every rank at which exactly k were seen.
+
+        Unknown items keep their ranks, so the prefix metric of a ranking with gaps is that of the list without them
+        under these weights.
+        """
+        compositions, width = self.known.shape
+        seen = np.cumsum(self.known, axis=1)
+        inside = np.arange(width) < self.lengths[:, None]
+        cells = seen + np.arange(compositions)[:, None] * (width + 1)
+        found = np.bincount(cells.ravel(), (inside * discount).ravel(), minlength=compositions * (width + 1))
+        return np.asarray(found.reshape(compositions, width + 1)[:, 1:])
+
+
+def distinct_rows(rows: Floats) -> tuple[Ints, Ints]:
+    """Where each distinct row of whole numbers first stands, in ascending order, and which one every row is."""
+    spans = rows.max(0, initial=0) + 1
+    if float(np.prod(spans)) < 2**53 and (rows % 1 == 0).all():  # one number says it all, and sorts much faster
+        keys = rows @ np.append(np.cumprod(spans[:0:-1])[::-1], 1.0)
+        _, first, which = np.unique(keys, return_index=True, return_inverse=True)
+    else:
+        _, first, which = np.unique(rows, axis=0, return_index=True, return_inverse=True)
+    return first, which.reshape(-1)
+
+
+def side_names(p: Placement) -> tuple[str, str]:
+    """What to call the two sides: the protected labels, and everything else."""
+    ours = ", ".join(str(p.groups[i]) for i in p.protected or ())
+    others = [str(label) for i, label in enumerate(p.groups) if i not in (p.protected or ())]
+    return ours, others[0] if len(others) == 1 else f"not {ours}"
+
+
+def encoded(labels: Any) -> tuple[npt.NDArray[np.int32], tuple[Any, ...]]:
+    """Codes and the distinct labels, sorted where they can be; None is -1, NaN is refused."""
+    if isinstance(labels, (str, bytes)) or not hasattr(labels, "__iter__"):
+        raise EvenhandError(f"labels={labels!r} is not a list. Pass one label per rank, best first.")
+    listed = labels.tolist() if isinstance(labels, np.ndarray) else list(labels)
+    if any(isinstance(label, float) and math.isnan(label) for label in listed):
+        raise EvenhandError("labels holds NaN. Pass None where the label is unknown.")
+    listed = [None if type(label).__name__ == "NAType" else label for label in listed]
+    try:
+        distinct = list(dict.fromkeys(label for label in listed if label is not None))
+    except TypeError as error:
+        raise EvenhandError("labels holds lists or other unhashable things. Pass one plain label per rank.") from error
+    try:
+        distinct.sort()
+    except TypeError:
+        distinct.sort(key=lambda label: (type(label).__name__, str(label)))
+    place: dict[Any, int] = {label: i for i, label in enumerate(distinct)} | {None: UNKNOWN}
+    return np.array([place[label] for label in listed], dtype=np.int32), tuple(distinct)
+
+
+def _soft_rows(labels: Any, groups: Any) -> Placement | None:
+    """Rows of shares as a Placement, or None when the labels are plain."""
+    if isinstance(labels, np.ndarray) and labels.ndim == 2:
+        named = tuple(range(labels.shape[1])) if groups is None else tuple(groups)
+        if len(named) != labels.shape[1]:
+            raise EvenhandError(
+                f"groups names {len(named)} groups for {labels.shape[1]} columns. Name each column once."
+            )
+        return _shared(np.asarray(labels, dtype=np.float64), named)
+    if not isinstance(labels, (list, tuple)) or not any(isinstance(row, Mapping) for row in labels):
+        return None
+    if not all(row is None or isinstance(row, Mapping) for row in labels):
+        raise EvenhandError("labels mixes labels and rows of shares. Pass one kind, or None where nothing is known.")
+    found = {g for row in labels if row is not None for g in row}
+    named = tuple(groups) if groups is not None else tuple(sorted(found, key=str))
+    if found - set(named):
+        raise EvenhandError(f"groups={list(named)!r} lacks {sorted(found - set(named), key=str)!r}. Name every group.")
+    rows = np.array([[np.nan] * len(named) if r is None else [r.get(g, 0.0) for g in named] for r in labels])
+    return _shared(rows.astype(np.float64).reshape(len(labels), len(named)), named)
+
+
+def _shared(rows: Floats, groups: tuple[Any, ...]) -> Placement:
+    """Check rows of shares; rows that give every item to one group are labels, and exact normalisers exist for them."""
+    missing = np.isnan(rows)
+    part = missing.any(1) & ~missing.all(1)
+    known = rows[~missing.all(1)]
+    if part.any() or (known < 0).any() or np.abs(known.sum(1) - 1).max(initial=0) > 1e-6:
+        raise EvenhandError(
+            "Some rows of shares are negative, partly missing or do not sum to 1. Pass shares that sum to 1."
+        )
+    codes = np.where(missing.all(1), UNKNOWN, np.nan_to_num(rows).argmax(1) if rows.shape[1] else UNKNOWN).astype(
+        np.int32
+    )
+    hard = bool((known.max(1, initial=0.0) >= 1 - 1e-12).all())
+    return Placement(codes, np.array([0, len(rows)]), groups, rows=None if hard else rows)

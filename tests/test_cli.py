@@ -1,0 +1,178 @@
+"""The command line: answers on stdout, the rest on stderr, exit codes of the contract."""
+
+import csv
+import io
+import json
+import subprocess
+import sys
+
+import polars as pl
+import pytest
+
+from evenhand.cli import VERBS, main
+
+
+@pytest.fixture
+def log(tmp_path):
+    path = tmp_path / "events.parquet"
+    pl.DataFrame(
+        {
+            "author": ["a", "a", "b", "c", "a", "b"],
+            "source": ["x", "y", "x", "x", "y", "y"],
+            "views": [5, 1, 2, 0, 3, 1],
+        }
+    ).write_parquet(path)
+    return str(path)
+
+
+def words(log, *more):
+    return ["inequality", log, "--unit", "author", "--amount", "views", "--population", "10", "--seed", "1", *more]
+
+
+def test_the_answer_goes_to_stdout_and_nothing_else_does(log, capsys):
+    assert main(words(log, "-m", "gini", "--interval", "none", "--format", "csv")) == 0
+    out, err = capsys.readouterr()
+    rows = list(csv.DictReader(io.StringIO(out)))
+    assert [r["metric"] for r in rows] == ["gini"]
+    assert float(rows[0]["estimate"]) == pytest.approx(0.85)
+    assert err == ""
+
+
+@pytest.mark.parametrize("format", ["table", "csv", "tsv", "jsonl", "json", "markdown", "latex"])
+def test_every_format_holds_every_metric(log, capsys, format):
+    assert main(words(log, "--by", "source", "--format", format)) == 0
+    out = capsys.readouterr().out
+    plain = out.replace("\\", "")
+    for name in ("gini", "atkinson(epsilon=0.5)", "top_share(p=0.01)", "equal_share"):
+        assert name in plain
+    if format == "json":
+        assert json.loads(out)["audit"] == "inequality"
+    if format == "jsonl":
+        assert {json.loads(line)["source"] for line in out.splitlines()} == {"x", "y"}
+
+
+def test_output_goes_to_a_file_when_asked(log, tmp_path, capsys):
+    target = tmp_path / "out.csv"
+    assert main(words(log, "--format", "csv", "--output", str(target))) == 0
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert "wrote" in err
+    assert target.read_text().startswith("metric,group,estimate")
+
+
+def test_a_failed_check_exits_1_and_a_kept_one_0(log, capsys):
+    assert main(words(log, "--check", "gini <= 0.1")) == 1
+    assert "FAIL: gini <= 0.1" in capsys.readouterr().err
+    assert main(words(log, "--check", "gini <= 0.99")) == 0
+
+
+def test_bad_input_exits_2_without_a_traceback(log, capsys):
+    assert main(["inequality", log, "--unit", "autor", "--population", "none"]) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert "Did you mean 'author'?" in err
+    assert "Traceback" not in err
+
+
+def test_a_bad_chart_is_refused_before_anything_is_written(log, tmp_path, capsys):
+    target = tmp_path / "out.csv"
+    assert main(words(log, "--output", str(target), "--plot", "lorenz=curve.bmp")) == 2
+    assert not target.exists()
+
+
+def test_population_takes_a_number_a_file_sizes_per_slice_or_none(log, tmp_path, capsys):
+    authors = tmp_path / "authors.csv"
+    pl.DataFrame({"author": list("abcdefgh")}).write_csv(authors)
+    for population, units in (("1,000", 1000), (str(authors), 8), ("none", 3)):
+        call = ["inequality", log, "--unit", "author", "--amount", "views", "--population", population, "-m", "gini"]
+        assert main([*call, "--interval", "none", "--format", "jsonl"]) == 0
+        assert json.loads(capsys.readouterr().out)["units"] == units
+    call = [
+        "inequality",
+        log,
+        "--unit",
+        "author",
+        "--amount",
+        "views",
+        "--by",
+        "source",
+        "--population",
+        "x=5,y=7",
+        "-m",
+        "gini",
+    ]
+    assert main([*call, "--interval", "none", "--format", "jsonl"]) == 0
+    assert [json.loads(line)["units"] for line in capsys.readouterr().out.splitlines()] == [5, 7]
+
+
+def test_the_duckdb_engine_gives_the_same_answer(log, capsys):
+    assert main(words(log, "--format", "csv")) == 0
+    expected = capsys.readouterr().out
+    assert main(words(log, "--format", "csv", "--engine", "duckdb")) == 0
+    assert capsys.readouterr().out == expected
+
+
+@pytest.mark.parametrize("verb", sorted(VERBS))
+def test_every_verb_has_help_with_an_example(verb, capsys):
+    with pytest.raises(SystemExit) as stop:
+        main([verb, "--help"])
+    assert stop.value.code == 0
+    assert "example" in capsys.readouterr().out
+
+
+def test_an_unknown_verb_is_a_usage_error(capsys):
+    with pytest.raises(SystemExit) as stop:
+        main(["inequalty"])
+    assert stop.value.code == 2
+
+
+def test_a_plan_runs_with_paths_beside_it_and_its_checks_decide(tmp_path, capsys):
+    pl.DataFrame({"u": list("abcd"), "v": [0, 0, 0, 10]}).write_csv(tmp_path / "t.csv")
+    plan = tmp_path / "plan.toml"
+    lines = [
+        'audit = "inequality"',
+        'table = "t.csv"',
+        'unit = "u"',
+        'amount = "v"',
+        'population = "none"',
+        'metrics = ["gini"]',
+    ]
+    plan.write_text("\n".join([*lines, 'check = ["gini <= 0.9"]']))
+    assert main(["run", str(plan), "--format", "csv"]) == 0
+    assert ",0.75," in capsys.readouterr().out
+    assert main(["run", str(plan), "--check", "gini < 0.5"]) == 1
+    plan.write_text("\n".join([*lines, 'untit = "u"']))
+    assert main(["run", str(plan)]) == 2
+    assert "Did you mean 'unit'?" in capsys.readouterr().err
+
+
+def test_metrics_prints_all_cards_or_one(capsys):
+    assert main(["metrics"]) == 0
+    assert "gini" in capsys.readouterr().out
+    assert main(["metrics", "gini"]) == 0
+    out = capsys.readouterr().out
+    for said in ("0.75", "holisticai", "1.0", "RecBole", "0.8", "Elliot", "0.0", "Evidently", "nan"):
+        assert said in out
+    assert main(["metrics", "ginni"]) == 2
+    assert "Did you mean 'gini'?" in capsys.readouterr().err
+    assert main(["metrics", "gini", "--format", "json"]) == 0
+    assert json.loads(capsys.readouterr().out)[0]["name"] == "gini"
+
+
+def test_a_closed_pipe_is_not_an_error(log):
+    command = f"{sys.executable} -m evenhand inequality {log} --unit author --population none --format csv | head -c 5"
+    done = subprocess.run(["bash", "-o", "pipefail", "-c", command], capture_output=True, text=True)
+    assert "Traceback" not in done.stderr
+
+
+def test_long_work_shows_progress_on_stderr(capsys):
+    import time
+
+    from evenhand.cli import options
+
+    with options.progress("counting sheep", quiet=False):
+        time.sleep(options.PATIENCE * 1.6)
+    assert "counting sheep" in capsys.readouterr().err
+    with options.progress("counting sheep", quiet=True):
+        time.sleep(0.1)
+    assert capsys.readouterr().err == ""

@@ -1,0 +1,420 @@
+"""The inequality audit: same numbers on every engine, population and slices as the contract says."""
+
+import json
+import math
+
+import duckdb
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+
+import evenhand as eh
+from evenhand import metrics as m
+
+ENGINES = {
+    "pandas": lambda df: df.to_pandas(),
+    "polars": lambda df: df,
+    "polars-lazy": lambda df: df.lazy(),
+    "pyarrow": lambda df: df.to_arrow(),
+    "duckdb": lambda df: duckdb.from_arrow(df.to_arrow()),
+}
+
+
+def events(rows=4000, seed=0):
+    rng = np.random.default_rng(seed)
+    return pl.DataFrame(
+        {
+            "author": [f"a{i}" for i in rng.integers(0, 600, rows)],
+            "source": rng.choice(["likes", "graph", "topics"], rows),
+            "views": rng.poisson(2, rows),
+            "watch": rng.lognormal(0, 1, rows),
+        }
+    )
+
+
+def by_hand(df, by, population, function, amount="views"):
+    found = {}
+    for (label,), part in df.group_by(by):
+        sums = part.group_by("author").agg(pl.col(amount).sum())[amount].to_numpy()
+        found[label] = function(np.concatenate([sums, np.zeros(population - len(sums))]))
+    return found
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_every_engine_gives_the_same_bytes_for_whole_numbers(engine):
+    df = events()
+    call = dict(unit="author", amount="views", population=700, by="source", rng=3, interval="bootstrap(99)")
+    expected = eh.inequality(df, **call).to_text("csv")
+    assert eh.inequality(ENGINES[engine](df), **call).to_text("csv") == expected
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_every_engine_and_row_order_agrees_to_nine_digits_for_floats(engine):
+    df = events()
+    call = dict(unit="author", amount="watch", population=700, by="source", rng=3, interval="bootstrap(99)")
+    expected = pl.DataFrame(eh.inequality(df, **call).findings.columns)
+    shuffled = df.sample(fraction=1.0, shuffle=True, seed=5)
+    found = pl.DataFrame(eh.inequality(ENGINES[engine](shuffled), **call).findings.columns)
+    for column in ("estimate", "low", "high"):
+        np.testing.assert_allclose(found[column], expected[column], rtol=1e-9)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_the_frame_comes_back_in_the_callers_library(engine):
+    df = events(200)
+    frame = eh.inequality(ENGINES[engine](df), unit="author", amount="views", population=None, interval=None).frame
+    kind = {"pandas": pd.DataFrame, "polars": pl.DataFrame, "polars-lazy": pl.DataFrame}.get(engine, pa.Table)
+    assert isinstance(frame, kind)
+
+
+def test_slices_are_zero_filled_to_the_population():
+    df = events()
+    frame = eh.inequality(
+        df, unit="author", amount="views", population=700, by="source", metrics=["gini", "mean"], interval=None
+    ).frame
+    for name, function in (("gini", m.gini), ("mean", m.mean)):
+        found = dict(frame.filter(pl.col("metric") == name).select("source", "estimate").iter_rows())
+        assert found == pytest.approx(by_hand(df, "source", 700, function))
+    assert frame["units"].to_list() == [700] * len(frame)
+
+
+def test_columns_come_in_the_public_order():
+    df = events(100)
+    frame = eh.inequality(
+        df, unit="author", amount=["views", "watch"], by="source", population=None, interval=None
+    ).frame
+    assert frame.columns == [
+        "source", "amount", "metric", "group", "estimate", "low", "high", "chance", "ideal", "better", "units",
+        "undefined_draws", "note",
+    ]  # fmt: skip
+
+
+def test_several_amounts_give_a_slice_each_and_the_same_numbers_as_one_by_one():
+    df = events(500)
+    call = dict(unit="author", population=None, rng=1, interval="bootstrap(49)")
+    both = eh.inequality(df, amount=["views", "watch"], **call).frame
+    for name in ("views", "watch"):
+        alone = eh.inequality(df, amount=name, **call).frame
+        part = both.filter(pl.col("amount") == name).drop("amount")
+        assert part.equals(alone)
+
+
+def test_counting_rows_needs_no_amount():
+    df = events(500)
+    found = eh.inequality(df, unit="author", amount=None, population=None, metrics="gini", interval=None).frame[
+        "estimate"
+    ][0]
+    assert found == pytest.approx(m.gini(df.group_by("author").len()["len"].to_numpy()))
+
+
+def test_without_a_unit_every_row_is_one():
+    found = eh.inequality(
+        pl.DataFrame({"x": [0, 0, 0, 10]}), unit=None, amount="x", population=None, metrics="gini", interval=None
+    )
+    assert found.frame["estimate"][0] == 0.75
+
+
+# --- population ---------------------------------------------------------------------------------------------------
+
+
+def countries():
+    return pl.DataFrame({"author": ["a", "b", "c", "d"], "country": ["x", "x", "y", "y"], "views": [1, 3, 5, 0]})
+
+
+def test_one_size_for_all_slices_is_refused_where_the_slice_is_a_property_of_the_unit():
+    with pytest.raises(eh.EvenhandError, match="never varies within a unit"):
+        eh.inequality(countries(), unit="author", amount="views", population=100, by="country")
+
+
+def test_a_table_without_the_slice_column_is_refused_in_the_same_place():
+    with pytest.raises(eh.EvenhandError, match="never varies within a unit"):
+        eh.inequality(countries(), unit="author", amount="views", population=countries().select("author"), by="country")
+
+
+def test_one_of_several_slice_columns_that_never_varies_is_named():
+    df = pl.DataFrame(
+        {"author": [1, 1, 2, 2], "source": ["l", "g", "l", "g"], "country": ["x", "x", "y", "y"], "views": 1}
+    )
+    with pytest.raises(eh.EvenhandError, match="by='country' never varies"):
+        eh.inequality(df, unit="author", amount="views", population=10, by=["source", "country"])
+
+
+def test_sizes_per_slice_are_accepted_and_unseen_slices_appear_as_undefined():
+    frame = eh.inequality(
+        countries(), unit="author", amount="views", population={"x": 4, "y": 2, "z": 3}, by="country", metrics="gini",
+        interval=None,
+    ).frame  # fmt: skip
+    assert dict(frame.select("country", "units").iter_rows()) == {"x": 4, "y": 2, "z": 3}
+    assert frame["estimate"].to_list()[:2] == pytest.approx([m.gini([0, 0, 1, 3]), m.gini([0, 5])])
+    assert math.isnan(frame["estimate"][2])
+    assert frame["note"].to_list() == [None, None, "zero_total"]
+
+
+def test_a_population_table_with_the_slice_column_gives_each_slice_its_own_units():
+    authors = pl.DataFrame({"author": list("abcdefg"), "country": ["x", "x", "y", "y", "x", "y", "y"]})
+    frame = eh.inequality(
+        countries(), unit="author", amount="views", population=authors, by="country", metrics="gini", interval=None
+    ).frame
+    assert frame["units"].to_list() == [3, 4]
+    assert frame["estimate"].to_list() == pytest.approx([m.gini([1, 3, 0]), m.gini([5, 0, 0, 0])])
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_a_slice_column_may_live_in_the_population_table_only(engine):
+    authors = pl.DataFrame({"author": list("abcdefg"), "country": ["x", "x", "y", "y", "x", "y", "y"]})
+    log = countries().drop("country")
+    for population in (authors, authors.to_pandas(), ENGINES[engine](authors)):
+        frame = eh.inequality(
+            ENGINES[engine](log), unit="author", amount="views", population=population, by="country", metrics="gini",
+            interval=None,
+        )  # fmt: skip
+        assert frame.findings.columns["units"] == [3, 4]
+        assert frame.findings.columns["estimate"] == pytest.approx([m.gini([1, 3, 0]), m.gini([5, 0, 0, 0])])
+
+
+def test_units_outside_the_population_are_counted_and_refused():
+    with pytest.raises(eh.EvenhandError, match="2 units received something but are not in population"):
+        eh.inequality(
+            countries(), unit="author", amount="views", population=pl.DataFrame({"author": ["a", "b"]}), interval=None
+        )
+
+
+def test_a_population_that_is_too_small_names_both_numbers():
+    with pytest.raises(eh.EvenhandError, match=r"population=3 is smaller than the 4 units"):
+        eh.inequality(countries(), unit="author", amount="views", population=3)
+
+
+def test_population_has_no_default():
+    with pytest.raises(TypeError, match="population"):
+        eh.inequality(countries(), unit="author", amount="views")
+
+
+# --- numbers that must not wrap, and values that must not be there -----------------------------------------------
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("size", [2**31 - 1, 2**53 + 1, 2**62])
+def test_sums_never_wrap(engine, size):
+    dtype = pl.Int32 if size < 2**31 else pl.Int64
+    df = pl.DataFrame({"u": ["a", "a", "a", "b"], "x": pl.Series([size, size, size, size], dtype=dtype)})
+    frame = eh.inequality(
+        ENGINES[engine](df), unit="u", amount="x", population=None, metrics=["gini", "mean"], interval=None
+    )
+    estimates = frame.findings.columns["estimate"]
+    assert estimates == pytest.approx([0.25, 2 * size], rel=1e-11)  # beyond 2^63 the sums are floats, kept to 12 digits
+
+
+def test_unsigned_64_bit_amounts_are_read_as_they_are():
+    df = pl.DataFrame({"u": ["a", "b"], "x": pl.Series([2**63 + 4096, 0], dtype=pl.UInt64)})
+    found = eh.inequality(df, unit="u", amount="x", population=None, metrics="mean", interval=None)
+    assert found.frame["estimate"][0] == pytest.approx(2**62 + 2048)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_missing_amounts_raise_are_omitted_or_spoil_their_slice(engine):
+    df = pl.DataFrame({"u": ["a", "b", "c", "d"], "s": ["x", "x", "y", "y"], "v": [1.0, None, 2.0, 6.0]})
+    table = ENGINES[engine](df)
+    call = dict(unit="u", amount="v", by="s", population=None, metrics="gini", interval=None)
+    with pytest.raises(eh.EvenhandError, match=r"missing \(null or NaN\) in 1 of 4 rows"):
+        eh.inequality(table, **call)
+    omitted = eh.inequality(table, nan_policy="omit", **call)
+    assert omitted.findings.columns["estimate"] == pytest.approx([0.0, 0.25])
+    assert omitted.provenance["dropped"] == {"v is missing": 1}
+    spoiled = eh.inequality(table, nan_policy="propagate", **call)
+    assert math.isnan(spoiled.findings.columns["estimate"][0])
+    assert spoiled.findings.columns["note"][0] == "nan_in_data"
+    assert spoiled.findings.columns["estimate"][1] == pytest.approx(0.25)
+
+
+def test_all_problems_of_a_table_come_at_once():
+    df = pl.DataFrame({"u": ["a", None], "x": [-1.0, float("inf")], "y": [None, 2.0]})
+    with pytest.raises(eh.EvenhandError) as caught:
+        eh.inequality(df, unit="u", amount=["x", "y"], population=None)
+    for part in ("'x' is negative in 1", "'x' is infinite", "'y' is missing", "unit='u' is missing in 1"):
+        assert part in str(caught.value)
+
+
+def test_a_missing_slice_label_is_a_slice_of_its_own():
+    df = pl.DataFrame({"u": ["a", "b", "c"], "s": ["x", None, None], "v": [1, 2, 4]})
+    frame = eh.inequality(df, unit="u", amount="v", by="s", population=None, metrics="mean", interval=None).frame
+    assert frame.select("s", "estimate").rows() == [("x", 1.0), (None, 3.0)]
+
+
+def test_weights_equal_replication():
+    df = pl.DataFrame({"u": ["a", "b"], "v": [1, 3], "w": [2.0, 2.0]})
+    found = eh.inequality(df, unit="u", amount="v", weight="w", population=None, metrics="gini", interval=None)
+    assert found.frame["estimate"][0] == pytest.approx(0.25)
+
+
+def test_a_weight_that_changes_within_a_unit_is_refused():
+    df = pl.DataFrame({"u": ["a", "a"], "v": [1, 3], "w": [2.0, 1.0]})
+    with pytest.raises(eh.EvenhandError, match="differs between rows of the same unit"):
+        eh.inequality(df, unit="u", amount="v", weight="w", population=None)
+
+
+# --- uncertainty --------------------------------------------------------------------------------------------------
+
+
+def test_one_more_slice_or_metric_changes_no_other_number():
+    df = events(1500)
+    call = dict(unit="author", amount="views", population=700, by="source", rng=11, interval="bootstrap(99)")
+    whole = eh.inequality(df, metrics=["gini", "top_share(p=0.1)", "hoover"], **call).frame
+    one_metric = eh.inequality(df, metrics=["gini"], **call).frame
+    assert whole.filter(pl.col("metric") == "gini").equals(one_metric)
+    two_slices = eh.inequality(df.filter(pl.col("source") != "likes"), metrics=["gini"], **call).frame
+    assert one_metric.filter(pl.col("source") != "likes").equals(two_slices)
+
+
+def test_a_seed_is_drawn_and_recorded_when_none_is_given():
+    df = events(300)
+    first = eh.inequality(df, unit="author", amount="views", population=None, interval="bootstrap(49)")
+    again = eh.inequality(
+        df, unit="author", amount="views", population=None, interval="bootstrap(49)", rng=first.provenance["seed"]
+    )
+    assert again.frame.equals(first.frame)
+
+
+@pytest.mark.parametrize("interval", ["bootstrap(199)", "percentile(199)", "normal"])
+def test_intervals_hold_the_estimate_and_stay_in_the_span(interval):
+    frame = eh.inequality(events(3000), unit="author", amount="watch", population=None, interval=interval, rng=1).frame
+    assert (frame["low"] <= frame["estimate"]).all()
+    assert (frame["estimate"] <= frame["high"]).all()
+    assert ((frame["low"] >= 0) & (frame["high"] <= 1)).all()
+
+
+def test_wide_spectra_draw_on_bins_and_keep_the_estimate_exact():
+    x = np.random.default_rng(1).lognormal(0, 1, 30_000)
+    result = eh.inequality(
+        pl.DataFrame({"x": x}), unit=None, amount="x", population=None, metrics="gini", interval="bootstrap(49)"
+    )
+    assert result.frame["estimate"][0] == pytest.approx(m.gini(x), rel=1e-10)
+    assert "2^-12" in result.provenance["interval"]
+
+
+def test_undefined_draws_are_counted():
+    df = pl.DataFrame({"x": [0] * 30 + [5]})
+    frame = eh.inequality(
+        df, unit=None, amount="x", population=None, metrics="gini", interval="percentile(400)", rng=1
+    ).frame
+    assert 50 < frame["undefined_draws"][0] < 250  # (30/31)^31 is 0.36
+
+
+def test_heavy_tails_are_noted_and_light_ones_are_not():
+    rng = np.random.default_rng(0)
+    for x, expected in ((rng.pareto(1.2, 2000), "heavy_tail"), (rng.lognormal(0, 0.3, 2000), None)):
+        frame = eh.inequality(
+            pl.DataFrame({"x": x}), unit=None, amount="x", population=None, metrics="gini", interval="normal"
+        ).frame
+        assert frame["note"][0] == expected
+
+
+def test_the_chance_level_of_a_sparse_gini_stands_beside_it():
+    x = np.random.default_rng(0).poisson(0.1, 20_000)
+    frame = eh.inequality(
+        pl.DataFrame({"x": x}), unit=None, amount="x", population=None, metrics="gini", interval=None
+    ).frame
+    assert frame["chance"][0] == pytest.approx(0.909, abs=0.01)
+    assert frame["estimate"][0] == pytest.approx(frame["chance"][0], abs=0.01)
+
+
+# --- what comes out -----------------------------------------------------------------------------------------------
+
+
+def test_small_slices_are_suppressed_everywhere():
+    df = pl.DataFrame({"u": list("abcdefgh"), "s": ["big"] * 6 + ["small"] * 2, "v": [1, 2, 3, 4, 5, 777, 31337, 1]})
+    result = eh.inequality(
+        df, unit="u", amount="v", by="s", population=None, min_units=5, rng=1, interval="bootstrap(49)"
+    )
+    small = result.frame.filter(pl.col("s") == "small")
+    assert small["estimate"].is_nan().all()
+    assert set(small["note"]) == {"suppressed"}
+    assert "small" not in result.findings.curves["lorenz"]["s"]
+    for text in (result.to_json(), repr(result), result._repr_html_(), " ".join(result.sentences())):
+        assert "suppressed" in text or "fewer units than min_units" in text
+    assert all(u is None or u >= 5 for u in result.findings.columns["units"])
+
+
+def test_json_reads_back_as_the_same_result(tmp_path):
+    df = pl.DataFrame({"u": list("abcd"), "s": ["x", "x", "y", "y"], "v": [1, 2, 0, 0]})
+    result = eh.inequality(
+        df,
+        unit="u",
+        amount="v",
+        by="s",
+        population=None,
+        rng=1,
+        metrics=["gini", "generalized_entropy(alpha=0)"],
+        interval=None,
+    )
+    result.to_json(tmp_path / "r.json")
+    again = eh.read.result(tmp_path / "r.json")
+    assert again.frame.equals(result.frame)
+    assert again.to_json() == result.to_json()
+    json.loads(result.to_json(), parse_constant=lambda c: pytest.fail(f"{c} is not JSON"))
+
+
+def test_sentences_can_be_quoted():
+    df = pl.DataFrame({"author_id": list("abcdefghij"), "impressions": [0, 0, 0, 0, 0, 0, 0, 0, 0, 5]})
+    said = eh.inequality(
+        df,
+        unit="author_id",
+        amount="impressions",
+        population=None,
+        metrics=["top_share(p=0.1)", "share_ratio"],
+        interval=None,
+    ).sentences()
+    assert said[0] == "The top 10% of authors get 100% of all impressions."
+    assert "undefined: the quantity in the denominator is zero" in said[1]
+
+
+def test_only_and_check():
+    result = eh.inequality(events(500), unit="author", amount="views", population=None, rng=1, interval="bootstrap(49)")
+    assert result.only("gini").frame["metric"].to_list() == ["gini"]
+    with pytest.raises(eh.EvenhandError, match="Did you mean 'gini'"):
+        result.only("ginni")
+    assert result.check("gini <= 0.99", "top_share(p=0.01) < 50%").passed
+    assert not result.check("gini <= 0.01").passed
+
+
+def test_the_callers_table_is_not_touched():
+    df = events(100).to_pandas()
+    before = df.copy(deep=True)
+    eh.inequality(df, unit="author", amount="views", population=None, interval=None)
+    pd.testing.assert_frame_equal(df, before)
+
+
+@pytest.mark.parametrize("suffix", ["parquet", "csv", "jsonl", "csv.gz"])
+def test_files_are_read_by_path_glob_and_list(tmp_path, suffix):
+    import gzip
+
+    df = events(300)
+    for i, part in enumerate((df[:100], df[100:])):
+        path = tmp_path / f"part{i}.{suffix}"
+        if suffix == "parquet":
+            part.write_parquet(path)
+        elif suffix == "jsonl":
+            part.write_ndjson(path)
+        elif suffix == "csv":
+            part.write_csv(path)
+        else:
+            path.write_bytes(gzip.compress(part.write_csv().encode()))
+    call = dict(unit="author", amount="views", population=None, metrics="gini", interval=None)
+    expected = eh.inequality(df, **call).frame
+    assert eh.inequality(str(tmp_path / f"*.{suffix}"), **call).frame.equals(expected)
+    assert eh.inequality([tmp_path / f"part{i}.{suffix}" for i in (0, 1)], **call).frame.equals(expected)
+
+
+def test_many_slices_are_tallied_in_one_pass():
+    rng = np.random.default_rng(0)
+    df = pl.DataFrame(
+        {"u": rng.integers(0, 500, 60_000), "s": rng.integers(0, 3000, 60_000), "v": rng.poisson(3, 60_000)}
+    )
+    frame = eh.inequality(
+        df, unit="u", amount="v", by="s", population=500, metrics=["gini", "equal_share"], interval=None
+    ).frame
+    assert frame.height == 6000
+    one = df.filter(pl.col("s") == 1234).group_by("u").agg(pl.col("v").sum())["v"].to_list()
+    found = frame.filter((pl.col("s") == 1234) & (pl.col("metric") == "gini"))["estimate"][0]
+    assert found == pytest.approx(m.gini(one + [0] * (500 - len(one))))
