@@ -250,7 +250,7 @@ def _pref_card(name: str, symbol: str, what: str, **fields: Any) -> Card:
         "ideal": 0.0,
         "better": "lower",
         "undefined": f"{WHEN}, is shorter than one step, or exactly one step long",
-        "because": _because(name),
+        "otherwise": _because(name),
         "formula": r"\frac1Z\sum_{i=10,20,\dots\le N}\frac{\Delta(L_{\le i},\hat p)}{\log_2 i}",
         "references": ("raj2022", "yang2017"),
         "per": "ranking",

@@ -13,7 +13,7 @@ import numpy.typing as npt
 from evenhand.attention import Attention, parse
 from evenhand.cards import Floats
 from evenhand.errors import EvenhandError, listing, suggestion
-from evenhand.tallies.placement import Placement, protected_codes
+from evenhand.tallies.placement import Placement
 
 NEAR = 1e-6
 """How far from 1 the shares of a target may add up to."""
@@ -52,12 +52,7 @@ class Exposed:
         wanted = target_shares(target, placed.groups)
         placed = placed_among(placed, tuple(wanted))
         found = exposed(placed, parse(attention), np.array(list(wanted.values())), relevance)
-        one_side = protected_codes(protected, placed.groups)
-        if one_side == () and placed.groups:
-            raise EvenhandError(
-                f"protected={protected!r} is neither a label nor in target. "
-                f"{suggestion(str(protected), map(str, placed.groups))}Known: {listing(placed.groups)}."
-            )
+        one_side = None if protected is None else side_codes("protected", protected, placed.groups)
         return replace(found, received=found.received[0], items=found.items[0], protected=one_side)
 
     @cached_property
@@ -104,6 +99,20 @@ def exposed(placed: Placement, attention: Attention, target: Floats, relevance: 
             held = (block.codes == g) if block.rows is None else np.nan_to_num(block.rows[:, :, g])
             received[block.at, g] = held @ weights
     return Exposed(received, target, placed.lengths.astype(np.float64), None, placed.groups)
+
+
+def side_codes(role: str, labels: Any, groups: Sequence[Any]) -> tuple[int, ...]:
+    """Where a label, or several taken together, stand among the groups; one that is nowhere is an error."""
+    several = isinstance(labels, (list, tuple, set, frozenset, np.ndarray))
+    wanted = list(labels) if several else [labels]
+    unknown = [w for w in wanted if w not in groups]
+    if not wanted or (unknown and len(groups)):
+        named = ", ".join(map(repr, unknown)) or "nothing"
+        raise EvenhandError(
+            f"{role}={labels!r} names {named}, which is no group here. "
+            f"{suggestion(str(named).strip(chr(39)), map(str, groups))}Groups: {listing(map(repr, groups))}."
+        )
+    return tuple(sorted({list(groups).index(w) for w in wanted if w in groups}))
 
 
 def target_shares(target: Any, groups: Sequence[Any]) -> dict[Any, float]:
