@@ -18,11 +18,13 @@ _WHERE = {
     "inequality": "evenhand.audits.inequality",
     "metrics": "evenhand.metrics",
     "read": "evenhand.audits.read",
+    "recommender": "evenhand.audits.recommender",
 }
 
 if TYPE_CHECKING:
     from evenhand import metrics as metrics
     from evenhand.audits.inequality import inequality as inequality
+    from evenhand.audits.recommender import recommender as recommender
 
 __all__ = ["DataWarning", "EvenhandError", "UndefinedWarning", "__version__", *sorted(_WHERE)]
 

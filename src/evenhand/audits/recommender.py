@@ -15,12 +15,13 @@ from evenhand.engine.crosstabs import Reading, Tabulation, tabulation, user_bloc
 from evenhand.errors import EvenhandError, listing
 from evenhand.findings import Findings
 from evenhand.metrics.conventions import AUDITED
-from evenhand.metrics.recommender import BY_CHANCE, JUDGED, PAIRED, UNCUT, gini_of_random_picks, lorenz_points
+from evenhand.metrics.recommender import BY_CHANCE, JUDGED, ORDER, PAIRED, UNCUT, gini_of_random_picks, lorenz_points
 from evenhand.results import Result
 from evenhand.tallies.crosstab import Crosstab
+from evenhand.tallies.replicates import Replicates
 from evenhand.tallies.shown import Cut
 from evenhand.tallies.sides import Sides
-from evenhand.uncertainty.crosstabs import Question, assigned, intervals, permuted
+from evenhand.uncertainty.crosstabs import Question, ends, plans, values
 from evenhand.uncertainty.intervals import Interval, seed_of
 from evenhand.views.scores import Scores, view_scores
 from evenhand.views.usergroups import as_held
@@ -102,24 +103,26 @@ def recommender(
     """
     how, seed, fewest = Interval.parse(interval, level), seed_of(rng), check_min_units(min_units)
     deals = _permutations(chance)
-    reading = Reading(Cut.checked(top, threshold, ties), Cut.checked(true_top, true_threshold, ties, prefix="true_"), normalize)
+    reading = Reading(Cut.checked(top, threshold, ties), Cut.checked(true_top, true_threshold, ties, prefix="true_"), normalize, listed=score is None)
     if score is None and reading.shown.given:
         raise EvenhandError("score=None says that every row is shown, so top and threshold have nothing to cut. Leave them out.")
     columns = {"user": user, "item": item, "score": score, "group": group, "relevance": relevance}
     log.info("checking the scores")
     view = view_scores(scores, relevant, columns=columns, items=items, user_groups=user_groups)
     reading = _under_convention(convention, reading, view)
-    shows = reading.shown.given or score is None
-    asked = _asked(metrics, convention, grouped=user_groups is not None, judged=relevant is not None, shows=shows)
+    asked = _asked(metrics, convention, grouped=user_groups is not None, judged=relevant is not None, shows=reading.shows)
     sides, codes = _sides(view, user_groups, protected, versus)
     names = [*sides.names, "(unknown)", "(nobody)"]
-    draws = how.kind != "none" or (deals and any(a.card.name in BY_CHANCE for a in asked))
-    blocks, starts = assigned(codes, names, view.items, seed) if draws else (None, np.zeros(1, dtype=np.int64))
+    deals = deals if any(a.card.name in BY_CHANCE for a in asked) else 0
+    slots = float(min(view.facts.cells, view.users * (top or view.items)))
+    resampled, dealt = plans(codes, names, len(sides.names), how, deals, seed, view.items, slots)
     log.info("finding what %s users are shown", f"{view.users:,}")
     spread = any(a.card.name in ("recommendation_popularity", "exposure_entropy") for a in asked)
-    found = tabulation(view, reading, codes, sides.groups, blocks, starts, spread=spread)
+    found = tabulation(view, reading, codes, sides.groups, [p for p in (resampled, dealt) if p], spread=spread)
     log.info("measuring")
-    rows = _rows(found, asked, sides, names, how, seed, deals, fewest)
+    again = found.replicates[0] if resampled else None
+    by_chance = found.replicates[-1] if dealt else None
+    rows = _rows(found, asked, sides, how, again, by_chance, fewest)
     plan = {
         "audit": "recommender", "scores": view.origin, "top": top, "threshold": threshold, "ties": ties, "true_top": true_top,
         "true_threshold": true_threshold, "normalize": normalize or None, "convention": convention, "protected": _words(protected),
@@ -129,13 +132,17 @@ def recommender(
     facts = provenance(
         plan, rows=view.facts.rows, dropped=_dropped(view), seed=seed, level=level, users=view.users, items=view.items,
         groups=_sizes(found.total, sides), users_with_ties=found.tied, users_shown_nothing=_blank(found.total),
-        slots=found.slots, interval=_interval_words(how), convention=convention or "evenhand",
+        slots=found.slots, interval=_interval_words(how, again.draws if again else 0), convention=convention or "evenhand",
     )  # fmt: skip
     curves = _curves(found.total, sides, view, fewest)
     findings = Findings("recommender", QUESTION, (), tidy(rows, (), EXTRA), curves, {"unit": "user", "amount": "slots"}, facts)
-    return RecommenderResult(
-        findings, view.backend, lambda: view.handed_out((at, part.shown) for at, part in user_blocks(view, reading))
-    )
+    return RecommenderResult(findings, view.backend, lambda: _show(view, reading))
+
+
+def _show(view: Scores, reading: Reading) -> Any:
+    if not reading.shows:
+        raise EvenhandError("Nothing says what was shown. Pass top or threshold to recommender.")
+    return view.handed_out((first, part.shown) for first, part in user_blocks(view, reading))
 
 
 def _asked(metrics: Any, convention: str | None, *, grouped: bool, judged: bool, shows: bool) -> tuple[Ask, ...]:
@@ -185,12 +192,6 @@ def _under(a: Ask, convention: str | None) -> Ask:
     return Ask(a.text, a.metric, {**a.params, "convention": convention}, a.cutoff)
 
 
-ORDER = (
-    "mad", "exposure_tv", "exposure_kl", "precision_ratio", "recall_ratio", "f1_ratio", "rmse_ratio", "mae_ratio",
-    "aggregate_diversity", "item_gini", "exposure_entropy", "recommendation_popularity",
-)  # fmt: skip
-
-
 def _permutations(chance: str | None) -> int:
     if chance is None or chance == "none":
         return 0
@@ -228,25 +229,26 @@ def _several(side: Any) -> list[Any]:
 
 
 def _rows(
-    found: Tabulation, asked: Sequence[Ask], sides: Sides, names: Sequence[str], how: Interval, seed: int, deals: int, fewest: int
-) -> list[Row]:
+    found: Tabulation, asked: Sequence[Ask], sides: Sides, how: Interval, again: Replicates | None, by_chance: Replicates | None,
+    fewest: int,
+) -> list[Row]:  # fmt: skip
     """A row per metric, and per pair of groups where the metric compares two."""
     questions = [Question(a, pair) for a in asked for pair in (sides.pairs if a.card.name in PAIRED else (None,))]
-    total, blocks = found.total, found.blocks
-    ends = [(np.nan, np.nan, 0)] * len(questions)
-    if how.kind != "none" and blocks is not None:
-        ends = intervals(blocks, total, questions, names, how, seed)
-    chances = _chances(found, questions, names, deals, seed)
+    total = found.total
+    draws = [np.full(1, np.nan)] * len(questions) if again is None else values(again, total, questions)
+    chances = _chances(found, questions, by_chance)
     users = total.mark("users")
     rows = []
-    for question, (low, high, undefined), by_chance in zip(questions, ends, chances, strict=True):
+    for question, drawn, chance in zip(questions, draws, chances, strict=True):
         tally = total if question.pair is None else total.between(*question.pair)
         estimate = float(question.on(total))
+        low, high = ends(estimate, drawn, how, question.ask.span)
+        undefined = 0 if again is None else int(np.isnan(drawn).sum())
         units = int(users.sum()) if question.pair is None else int(users[list(question.pair)].sum())
         made = row(
             {}, question.ask.text, estimate=estimate, low=low, high=high, ideal=question.ask.ideal, better=question.ask.better,
             units=units, undefined_draws=undefined, note=_note(question.ask, tally, estimate, found),
-            **_labels(question.pair, sides), **_against(estimate, by_chance),
+            **_labels(question.pair, sides), **_against(estimate, chance),
         )  # fmt: skip
         small = fewest and (units if question.pair is None else min(users[list(question.pair)])) < fewest
         rows.append(suppressed(made) | {"p": None} if small else made)
@@ -266,33 +268,28 @@ def _note(a: Ask, tally: Crosstab, estimate: float, found: Tabulation) -> str | 
     return notes("ties_at_cut" if found.tied and a.card.name not in UNCUT else "")
 
 
-def _against(estimate: float, by_chance: Floats | float) -> dict[str, Any]:
+def _against(estimate: float, chance: Floats | float) -> dict[str, Any]:
     """The middle value by chance, and how often chance does at least as much."""
-    draws = np.atleast_1d(by_chance)
+    draws = np.atleast_1d(chance)
     draws = draws[~np.isnan(draws)]
     if not len(draws) or np.isnan(estimate):
         return {"chance": np.nan, "p": None}
-    if np.ndim(by_chance) == 0:
+    if np.ndim(chance) == 0:
         return {"chance": float(draws[0]), "p": None}
     return {"chance": float(np.median(draws)), "p": float((1 + (draws >= estimate - 1e-12).sum()) / (1 + len(draws)))}
 
 
-def _chances(found: Tabulation, questions: Sequence[Question], names: Sequence[str], deals: int, seed: int) -> list[Any]:
+def _chances(found: Tabulation, questions: Sequence[Question], by_chance: Replicates | None) -> list[Any]:
     """Draws under permuted labels for measures of exposure, the value of random picks for the Gini index, else nothing."""
     chances: list[Any] = [np.nan] * len(questions)
     for i, question in enumerate(questions):
         plain = not question.ask.params.get("corrected") and "convention" not in question.ask.params
         if question.ask.card.name == "item_gini" and plain and found.slots:
             chances[i] = gini_of_random_picks(found.slots, int(found.total.mark("viewers").sum()), found.total.items)
-    if not deals or found.blocks is None:
-        return chances
-    for pair in dict.fromkeys(q.pair for q in questions if q.pair is not None):
-        at = [i for i, q in enumerate(questions) if q.pair == pair and q.ask.card.name in BY_CHANCE]
-        if at:
-            labels = (names[pair[0]], names[pair[1]])
-            dealt = permuted(found.blocks, found.total, [questions[i].ask for i in at], pair, labels, deals, seed)
-            for i, draws in zip(at, dealt, strict=True):
-                chances[i] = draws
+    at = [i for i, q in enumerate(questions) if q.ask.card.name in BY_CHANCE]
+    if by_chance is not None and at:
+        for i, draws in zip(at, values(by_chance, found.total, [questions[i] for i in at]), strict=True):
+            chances[i] = draws
     return chances
 
 
@@ -300,6 +297,8 @@ def _curves(total: Crosstab, sides: Sides, view: Scores, fewest: int) -> dict[st
     """The Lorenz curve of times shown, and the items whose share differs most between the first two groups."""
     curves: dict[str, dict[str, list[Any]]] = {}
     users = total.mark("users")
+    if not total.cut:
+        return curves
     if total.popularity.any() and users.sum() >= fewest:
         curves["lorenz"] = lorenz_points(total)
     if not sides.pairs or min(users[list(sides.pairs[0])]) < max(1, fewest):
@@ -338,11 +337,14 @@ def _words(side: Any) -> Any:
     return None if side is None else [str(s) for s in side] if isinstance(side, (list, tuple, set, frozenset)) else str(side)
 
 
-def _interval_words(how: Interval) -> str:
-    within = "users drawn within their group"
+def _interval_words(how: Interval, draws: int) -> str:
+    over = f"bootstrap over users, {draws:,} draws, users drawn within their group"
+    if how.kind == "none":
+        return "none"
+    if draws < how.draws:
+        return f"normal, with the error of a {over} ({how.draws:,} would not fit)"
     return {
-        "bootstrap": f"bootstrap over users, {how.draws:,} draws, {within}; percentiles centred on the estimate",
-        "percentile": f"bootstrap over users, {how.draws:,} draws, {within}; percentiles",
-        "normal": f"normal, with the bootstrap error over users, {within}",
-        "none": "none",
+        "bootstrap": f"{over}; percentiles centred on the estimate",
+        "percentile": f"{over}; percentiles",
+        "normal": f"normal, with the error of a {over}",
     }[how.kind]

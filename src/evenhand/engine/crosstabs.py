@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
+from evenhand.cards import Floats
 from evenhand.tallies.crosstab import MARKS, Crosstab, UserBlock, tabulate
+from evenhand.tallies.replicates import Replicates, Weights
 from evenhand.tallies.shown import Cut, Ints, Ragged
-from evenhand.tallies.userblocks import UserBlocks
 from evenhand.views.scores import BLOCK_CELLS, Block, Scores, common_scale, scaled
 
 
@@ -17,21 +20,28 @@ from evenhand.views.scores import BLOCK_CELLS, Block, Scores, common_scale, scal
 class Reading:
     """How scores become "shown" and truth becomes "relevant".
 
-    `normalize` brings both to [0, 1] first; `fill` shows missing items too, as if they scored lowest (holisticai does).
+    `normalize` brings both to [0, 1] first; `fill` shows missing items too, as if they scored lowest (holisticai does);
+    `listed` means that every row is shown as it stands.
     """
 
     shown: Cut
     true: Cut
     normalize: bool = False
     fill: bool = False
+    listed: bool = False
+
+    @property
+    def shows(self) -> bool:
+        """Whether it is said what is shown."""
+        return self.listed or self.shown.given
 
 
 @dataclass(frozen=True, slots=True)
 class Tabulation:
-    """The crosstab, the users in blocks where draws are wanted, and how many users had a tie at the last slot."""
+    """The crosstab, its replicates, how many users had a tie at the last slot, and how many slots there are."""
 
     total: Crosstab
-    blocks: UserBlocks | None
+    replicates: tuple[Replicates, ...]
     tied: int
     slots: float
 
@@ -49,38 +59,66 @@ def user_blocks(view: Scores, reading: Reading) -> Iterator[tuple[int, UserBlock
 
 
 def tabulation(
-    view: Scores, reading: Reading, codes: Ints, groups: int, assigned: Ints | None, starts: Ints, *, spread: bool
+    view: Scores, reading: Reading, codes: Ints, groups: int, plans: Sequence[Weights] = (), *, spread: bool = False
 ) -> Tabulation:
-    """Add up what was shown to whom; `assigned` gives each user a block for resampling."""
-    items, size = view.items, int(starts[-1])
+    """Add up what was shown to whom, and again under the weights of each plan, in one pass over the scores."""
+    items = view.items
     counts, shares, marks = np.zeros(groups * items), np.zeros(items), np.zeros((groups, len(MARKS)))
-    block_counts = np.zeros(size * items, dtype=np.float32)
-    block_shares = np.zeros(size * items if spread else 0, dtype=np.float32)
-    block_marks = np.zeros((size, len(MARKS)))
     tied, judged = 0, False
+    sums = [_Sums(plan, items, float(reading.shown.top or 1), spread=spread) for plan in plans]
     for first, part in user_blocks(view, reading):
-        here = slice(first, first + len(part.marks))
+        here = codes[first : first + len(part.marks)]
         judged, tied = part.judged, tied + int(part.tied.sum())
-        shown, rows, per_slot = part.shown, part.shown.rows, part.shares
-        counts += np.bincount(codes[here][rows] * items + shown.items, shown.values, groups * items)
-        shares += np.bincount(shown.items, per_slot, items)
-        marks += _summed(codes[here], part.marks, groups)
-        if assigned is not None:
-            at = assigned[here][rows] * items + shown.items
-            np.add.at(block_counts, at, shown.values.astype(np.float32))
-            if spread:
-                np.add.at(block_shares, at, per_slot.astype(np.float32))
-            block_marks += _summed(assigned[here], part.marks, size)
-    total = Crosstab(counts.reshape(groups, items), shares, marks, None, judged)
-    blocks = None
-    if assigned is not None:
-        by_block = block_shares.reshape(size, items) if spread else None
-        blocks = UserBlocks(block_counts.reshape(size, items), by_block, block_marks, starts)
-    return Tabulation(total, blocks, tied, float(counts.sum()))
+        shown = part.shown
+        counts += np.bincount(here[shown.rows] * items + shown.items, shown.values, groups * items)
+        shares += np.bincount(shown.items, part.shares, items)
+        marks += np.stack([np.bincount(here, column, groups) for column in part.marks.T], axis=1)
+        for one in sums:
+            one.add(first, here, part)
+    total = Crosstab(counts.reshape(groups, items), shares, marks, None, judged, reading.shows)
+    return Tabulation(total, tuple(one.replicates() for one in sums), tied, float(counts.sum()))
 
 
-def _summed(codes: Ints, marks: np.typing.NDArray[np.float64], size: int) -> np.typing.NDArray[np.float64]:
-    return np.stack([np.bincount(codes, column, size) for column in marks.T], axis=1)
+class _Sums:
+    """Running sums of replicates: a sparse product per block of users, so that no draw goes over the users again."""
+
+    def __init__(self, plan: Weights, items: int, usual: float, *, spread: bool) -> None:
+        self.plan, self.items, self.usual, self.spread = plan, items, usual, spread
+        self.counts = np.zeros((len(plan.rows) * items, plan.draws), dtype=np.float32)
+        self.odd: npt.NDArray[np.float32] | None = None
+        self.marks = np.zeros((len(plan.rows), plan.draws, len(MARKS)))
+
+    def add(self, first: int, codes: Ints, part: UserBlock) -> None:
+        shown = part.shown
+        for place, weights in self.plan.of_users(first, codes):
+            if isinstance(place, int):
+                at = slice(place * self.items, (place + 1) * self.items)
+                self.counts[at] += _product(shown, shown.items, self.items, shown.values, weights)
+                self.marks[place] += weights.T.astype(np.float64) @ part.marks
+                continue
+            self.counts += _product(shown, place[shown.rows] * self.items + shown.items, len(self.counts), shown.values, weights)
+            for i in range(len(self.marks)):
+                own = place == i
+                self.marks[i] += weights[own].T.astype(np.float64) @ part.marks[own]
+            self._add_odd(part, weights)
+
+    def _add_odd(self, part: UserBlock, weights: npt.NDArray[np.float32]) -> None:
+        """Where users have another number of slots than most, an item's share of them is not times shown / `usual`."""
+        off = part.shares - part.shown.values / self.usual
+        if self.spread and (np.abs(off) > 1e-12).any():
+            more = _product(part.shown, part.shown.items, self.items, off, weights)
+            self.odd = more if self.odd is None else self.odd + more
+
+    def replicates(self) -> Replicates:
+        counts = self.counts.reshape(len(self.plan.rows), self.items, self.plan.draws)
+        return Replicates(self.plan.rows, counts, self.odd, self.marks, self.usual)
+
+
+def _product(shown: Ragged, at: Ints, size: int, cells: Floats, weights: npt.NDArray[np.float32]) -> Any:
+    """Sum over users of what they were shown times their weights: (size, D)."""
+    from scipy.sparse import csc_array
+
+    return csc_array((cells.astype(np.float32), at, shown.starts), shape=(size, len(weights))) @ weights
 
 
 def _dense_parts(block: Block, items: int) -> Iterator[Block]:

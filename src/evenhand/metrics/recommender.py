@@ -158,7 +158,7 @@ def _ratio(a: Floats, b: Floats) -> Floats:
 
 
 def _mean_ratio(t: Crosstab, mark: str, over: str) -> Floats:
-    (sum_a, sum_b), (users_a, users_b) = t.sides(mark), t.sides(over)
+    (sum_a, sum_b), (users_a, users_b) = t.judgement(mark), t.sides(over)
     return _ratio(sum_a / users_a, sum_b / users_b)
 
 
@@ -283,18 +283,18 @@ def _error_card(name: str, symbol: str, title: str, formula: str, mark: str) -> 
     )
 
 
-@metric(_error_card("rmse_ratio", "RMSE_b/RMSE_a", "Ratio of root mean squared errors", r"\mathrm{RMSE}_b / \mathrm{RMSE}_a", "square"))
+@metric(_error_card("rmse_ratio", "RMSE_b/RMSE_a", "Ratio of root mean squared error", r"\mathrm{RMSE}_b / \mathrm{RMSE}_a", "square"))
 def rmse_ratio(t: Crosstab) -> Floats:
     """Root mean squared error of the scores of group b (`protected`) over that of group a (`versus`).
 
     >>> rmse_ratio([[1, 0], [1, 0]], user_groups=["a", "b"], relevant=[[0.5, 0.5], [0, 1]])
     2.0
     """
-    (sum_a, sum_b), (cells_a, cells_b) = t.sides("square"), t.sides("rated")
+    (sum_a, sum_b), (cells_a, cells_b) = t.judgement("square"), t.sides("rated")
     return _ratio(np.sqrt(sum_a / cells_a), np.sqrt(sum_b / cells_b))
 
 
-@metric(_error_card("mae_ratio", "MAE_b/MAE_a", "Ratio of mean absolute errors", r"\mathrm{MAE}_b / \mathrm{MAE}_a", "absolute"))
+@metric(_error_card("mae_ratio", "MAE_b/MAE_a", "Ratio of mean absolute error", r"\mathrm{MAE}_b / \mathrm{MAE}_a", "absolute"))
 def mae_ratio(t: Crosstab) -> Floats:
     """Mean absolute error of the scores of group b (`protected`) over that of group a (`versus`).
 
@@ -379,7 +379,7 @@ def gini_of_random_picks(slots: float, viewers: int, items: int) -> float:
     """The Gini index that a recommender picking items at random would give: every item is shown a binomial number of times.
 
     >>> round(gini_of_random_picks(1_000, 100, 1_000), 3)
-    0.52
+    0.521
     """
     from scipy.special import bdtr
 
@@ -480,6 +480,12 @@ def lorenz_points(t: Crosstab, most: int = 400) -> dict[str, list[float]]:
         kept = np.arange(corners)
     return {"population": curve.population[kept].tolist(), "share": curve.share[kept].tolist()}
 
+
+ORDER = (
+    "mad", "exposure_tv", "exposure_kl", "precision_ratio", "recall_ratio", "f1_ratio", "rmse_ratio", "mae_ratio",
+    "aggregate_diversity", "item_gini", "exposure_entropy", "recommendation_popularity",
+)  # fmt: skip
+"""The metrics in the order in which an audit reports them."""
 
 PAIRED = ("mad", "exposure_tv", "exposure_kl", "precision_ratio", "recall_ratio", "f1_ratio", "rmse_ratio", "mae_ratio")
 """Metrics that compare two groups of users."""

@@ -44,6 +44,7 @@ class Crosstab:
     marks : (..., G, M) sums over the users of each group, by `MARKS`.
     pair : rows of the seed's groups a (`versus`) and b (`protected`).
     judged : whether there was a truth to hold the scores against.
+    cut : whether it was said what is shown.
     """
 
     counts: Floats
@@ -51,6 +52,7 @@ class Crosstab:
     marks: Floats
     pair: tuple[int, int] | None = None
     judged: bool = False
+    cut: bool = True
 
     @classmethod
     def of(
@@ -83,9 +85,11 @@ class Crosstab:
             Ragged.of(matrix), None if truth is None else Ragged.of(truth), shown_by, true_by, matrix.shape[1]
         )
         if user_groups is None:
-            return block.summed(np.zeros(len(matrix), dtype=np.int64), 1, None)
-        sides = _one_pair(user_groups, len(matrix), protected, versus)
-        return block.summed(sides.codes(user_groups), sides.groups, sides.pairs[0])
+            found = block.summed(np.zeros(len(matrix), dtype=np.int64), 1, None)
+        else:
+            sides = _one_pair(user_groups, len(matrix), protected, versus)
+            found = block.summed(sides.codes(user_groups), sides.groups, sides.pairs[0])
+        return replace(found, cut=shown_by.given)
 
     def mark(self, name: str) -> Floats:
         """One of the `MARKS` for every group: (..., G)."""
@@ -98,6 +102,7 @@ class Crosstab:
     @cached_property
     def popularity(self) -> Floats:
         """Times each item was shown to anybody: (..., J)."""
+        self._need_cut()
         return np.asarray(self.counts.sum(-2))
 
     def sides(self, name: str) -> tuple[Floats, Floats]:
@@ -107,12 +112,27 @@ class Crosstab:
 
     def exposure(self) -> tuple[Floats, Floats]:
         """Times each item was shown to `versus` and to `protected`."""
+        self._need_cut()
         a, b = self._pair()
         return self.counts[..., a, :], self.counts[..., b, :]
 
+    def judgement(self, name: str) -> tuple[Floats, Floats]:
+        """One of the `MARKS` that need a truth, for `versus` and for `protected`."""
+        if not self.judged:
+            raise EvenhandError("The metric holds scores against a truth. Pass relevant.")
+        if name in ("precision", "recall", "f1"):
+            self._need_cut()
+        return self.sides(name)
+
+    def _need_cut(self) -> None:
+        if not self.cut:
+            raise EvenhandError("The metric reads what was shown, and nothing says what was. Pass top or threshold.")
+
     def _pair(self) -> tuple[int, int]:
         if self.pair is None:
-            raise EvenhandError("The metric compares two groups of users. Pass user_groups, and protected where there are more than two.")
+            raise EvenhandError(
+                "The metric compares two groups of users. Pass user_groups, and protected where there are more than two."
+            )
         return self.pair
 
     def between(self, versus: int, protected: int) -> Crosstab:

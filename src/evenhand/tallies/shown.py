@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Literal
 
 import numpy as np
@@ -23,7 +24,7 @@ MOST_CELLS = 1 << 22
 """Cells of a padded batch of rows held at a time."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Ragged:
     """Rows of different length, end to end: row i holds cells `starts[i]` to `starts[i + 1]`.
 
@@ -56,7 +57,7 @@ class Ragged:
     def lengths(self) -> Ints:
         return np.diff(self.starts)
 
-    @property
+    @cached_property
     def rows(self) -> Ints:
         """The row of every cell."""
         return np.repeat(np.arange(len(self.starts) - 1), self.lengths)

@@ -1,30 +1,106 @@
-"""Bootstrap over users and permuted user labels, on blocks of users: a draw is a matrix product, never a rerun."""
+"""Bootstrap over users and permuted user labels: weights that go along while the scores are read once."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from evenhand.cards import Ask, Floats
 from evenhand.tallies.crosstab import Crosstab
+from evenhand.tallies.replicates import Replicates
 from evenhand.tallies.shown import Ints
-from evenhand.tallies.userblocks import UserBlocks
 from evenhand.uncertainty.intervals import Interval, normal_ends, percentile_ends, stream
 
-MOST_CELLS = 1 << 22
-"""Cells (draws x groups x items) held at a time."""
+CELLS = 1 << 25
+"""Cells (draws x groups x items) that replicates may hold."""
 
-BLOCK_CELLS = 1 << 25
-ROOM = (64, 2048)
-"""Blocks of users: as many as `BLOCK_CELLS` allow, within these ends. Fewer users than that are each a block of their own."""
+WORK = 4e9
+"""Slots times draws that replicates may cost: a few seconds."""
 
-FEWEST = 32
-"""Blocks that even a small group gets, if it has as many users."""
+FEWEST = 40
+"""Draws that are made whatever they cost; enough for an error, too few for percentiles."""
+
+EXACT = 1 << 24
+"""Users times draws up to which users are drawn within their group and labels dealt out exactly."""
 
 NORMAL_DRAWS = 199
+
+Weighted = tuple[int | Ints, npt.NDArray[np.float32]]
+"""Where users count (one place for all, or one each), and their weights (R, D)."""
+
+
+def affordable(draws: int, groups: int, items: int, slots: float) -> int:
+    """As many draws as memory and time allow, at least `FEWEST`."""
+    most = min(CELLS // max(1, groups * items), int(WORK / max(1.0, slots)))
+    return min(draws, max(FEWEST, most))
+
+
+class Resampled:
+    """Users drawn with replacement within their group; past `EXACT`, every user a Poisson number of times."""
+
+    def __init__(self, codes: Ints, names: Sequence[str], draws: int, seed: int) -> None:
+        self.draws, self.rows = draws, np.unique(codes)
+        self._weights: npt.NDArray[np.uint8] | None = None
+        if len(codes) * draws <= EXACT:
+            self._weights = np.zeros((len(codes), draws), dtype=np.uint8)
+            for row, name in enumerate(names):
+                members = np.flatnonzero(codes == row)
+                if len(members):
+                    rng = stream(seed, "users", name)
+                    self._weights[members] = rng.multinomial(len(members), np.full(len(members), 1 / len(members)), draws).T
+        self._rng = stream(seed, "users")
+
+    def of_users(self, first: int, codes: Ints) -> Iterator[Weighted]:
+        """The weights of some users; each counts in the row of their group."""
+        if self._weights is not None:
+            weights = self._weights[first : first + len(codes)]
+        else:
+            weights = _poisson(self._rng, len(codes), self.draws)
+        yield np.searchsorted(self.rows, codes), weights.astype(np.float32)
+
+
+class Dealt:
+    """Group labels dealt out at random to the users whose group is known; past `EXACT`, each by itself."""
+
+    def __init__(self, codes: Ints, known: int, draws: int, seed: int) -> None:
+        self.draws = draws
+        labelled = codes < known
+        self.sizes = np.bincount(codes[labelled], minlength=known)
+        self._labels: npt.NDArray[np.int32] | None = None
+        rng = stream(seed, "labels")
+        if len(codes) * draws <= EXACT:
+            self._labels = np.full((len(codes), draws), -1, dtype=np.int32)
+            self._labels[labelled] = rng.permuted(np.tile(codes[labelled], (draws, 1)), axis=1).T
+        self.rows, self._known, self._rng = np.flatnonzero(self.sizes), known, rng
+
+    def of_users(self, first: int, codes: Ints) -> Iterator[Weighted]:
+        """For every group, which users have its label in which draw."""
+        if self._labels is not None:
+            labels = self._labels[first : first + len(codes)]
+        else:
+            edges = np.cumsum(self.sizes) / self.sizes.sum()
+            labels = np.searchsorted(edges, self._rng.random((len(codes), self.draws)), side="right").astype(np.int32)
+            labels[codes >= self._known] = -1
+        for place, row in enumerate(self.rows):
+            yield place, (labels == row).astype(np.float32)
+
+
+def _poisson(rng: np.random.Generator, users: int, draws: int) -> npt.NDArray[np.uint8]:
+    """Poisson(1) counts from 16 random bits each; every user takes whole words, so blocks of users change nothing."""
+    words = -(-draws // 4)
+    bits = rng.integers(0, 1 << 64, (users, words), dtype=np.uint64).view(np.uint16)[:, :draws]
+    return _POISSON[bits]
+
+
+def _poisson_table() -> npt.NDArray[np.uint8]:
+    terms = np.cumprod(np.concatenate([[1.0], 1 / np.arange(1, 12)])) * np.exp(-1.0)
+    return np.searchsorted(np.cumsum(terms), (np.arange(1 << 16) + 0.5) / (1 << 16)).astype(np.uint8)
+
+
+_POISSON = _poisson_table()
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,69 +114,29 @@ class Question:
         return self.ask.on(tally if self.pair is None else tally.between(*self.pair))
 
 
-def assigned(codes: Ints, names: Sequence[str], items: int, seed: int) -> tuple[Ints, Ints]:
-    """A block for every user, at random within their group, and where the blocks of each group begin.
-
-    Users are drawn within their group, so that no draw lacks a group; sums of random blocks have the variance of single users.
-    """
-    sizes = np.bincount(codes, minlength=len(names))
-    room = int(np.clip(BLOCK_CELLS // max(1, items), *ROOM))
-    blocks = np.minimum(sizes, np.maximum(np.ceil(room * sizes / max(1, sizes.sum())), FEWEST)).astype(np.int64)
-    starts = np.concatenate([[0], np.cumsum(blocks)]).astype(np.int64)
-    found = np.zeros(len(codes), dtype=np.int64)
-    for row, name in enumerate(names):
-        members = np.flatnonzero(codes == row)
-        if blocks[row] < len(members):
-            members = stream(seed, "blocks", name).permutation(members)
-        found[members] = starts[row] + np.arange(len(members)) % max(1, blocks[row])
-    return found, starts
+def values(replicates: Replicates, total: Crosstab, questions: Sequence[Question]) -> list[Floats]:
+    """Every question on every replicate."""
+    found: list[list[Floats]] = [[] for _ in questions]
+    for tally in replicates.crosstabs(total):
+        for question, draws in zip(questions, found, strict=True):
+            draws.append(question.on(tally))
+    return [np.concatenate(draws) for draws in found]
 
 
-def bootstrap(blocks: UserBlocks, names: Sequence[str], draws: int, seed: int, items: int) -> Iterator[Floats]:
-    """Weights of the blocks in each draw (D, N), a bounded number of draws at a time."""
-    streams = [stream(seed, "users", name) for name in names]
-    sizes = np.diff(blocks.starts)
-    for count in _chunks(draws, blocks.groups * max(1, items)):
-        weights = np.zeros((count, int(blocks.starts[-1])))
-        for row, rng in enumerate(streams):
-            if sizes[row]:
-                weights[:, blocks.of_group(row)] = rng.multinomial(sizes[row], np.full(sizes[row], 1 / sizes[row]), count)
-        yield weights
+def ends(estimate: float, draws: Floats, how: Interval, span: tuple[float, float]) -> tuple[float, float]:
+    """Interval ends.
 
-
-def _chunks(draws: int, cells: int) -> Iterator[int]:
-    at_once = max(1, MOST_CELLS // cells)
-    return (min(at_once, draws - start) for start in range(0, draws, at_once))
-
-
-def intervals(
-    blocks: UserBlocks, total: Crosstab, questions: Sequence[Question], names: Sequence[str], how: Interval, seed: int
-) -> list[tuple[float, float, int]]:
-    """Low end, high end and number of undefined draws for every question; all share the same draws."""
-    values: list[list[Floats]] = [[] for _ in questions]
-    for weights in bootstrap(blocks, names, how.draws or NORMAL_DRAWS, seed, total.items):
-        drawn = blocks.drawn(weights, total)
-        for question, found in zip(questions, values, strict=True):
-            found.append(question.on(drawn))
-    ends = []
-    for question, found in zip(questions, values, strict=True):
-        draws = np.concatenate(found)
-        low, high = _ends(float(question.on(total)), draws, how, question.ask.span)
-        ends.append((low, high, int(np.isnan(draws).sum())))
-    return ends
-
-
-def _ends(estimate: float, draws: Floats, how: Interval, span: tuple[float, float]) -> tuple[float, float]:
-    """Interval ends. Draws of a count-based measure lie off the estimate: sampling twice adds noise twice, which these
-    measures read as inequality. What is wanted is how far the estimate moves with other users, so the draws are centred on it.
+    A measure of times shown reads noise as inequality, and a draw holds the noise twice: draws lie off the estimate, and
+    their plain percentiles may not even hold it. What is wanted is how far the estimate moves with other users, so the
+    draws are centred on it. Fewer draws than asked for (see `affordable`) give an error, not percentiles.
     """
     sound = draws[~np.isnan(draws)]
     if not np.isfinite(estimate) or not len(sound):
         return np.nan, np.nan
-    if how.kind == "normal":
-        error = np.asarray([np.std(sound)]) if np.isfinite(sound).all() else np.asarray([np.nan])
-        ends = normal_ends(np.asarray([estimate]), error, how.level, span)
-        return float(ends[0][0]), float(ends[1][0])
+    if how.kind == "normal" or len(draws) < how.draws:
+        error = np.asarray([np.std(sound) if np.isfinite(sound).all() else np.nan])
+        low, high = normal_ends(np.asarray([estimate]), error, how.level, span)
+        return float(low[0]), float(high[0])
     low, high = (float(end[0]) for end in percentile_ends(draws[None, :], how.level))
     if how.kind == "percentile":
         return low, high
@@ -110,34 +146,15 @@ def _ends(estimate: float, draws: Floats, how: Interval, span: tuple[float, floa
     return max(span[0], estimate + low - middle), min(span[1], estimate + high - middle)
 
 
-def permuted(
-    blocks: UserBlocks, total: Crosstab, asks: Sequence[Ask], pair: tuple[int, int], labels: tuple[Any, Any], draws: int, seed: int
-) -> list[Floats]:
-    """Values of the metrics when the labels of the two groups are dealt out to their users at random.
+def plans(
+    codes: Ints, names: Sequence[str], known: int, how: Interval, deals: int, seed: int, items: int, slots: float
+) -> tuple[Resampled | None, Dealt | None]:
+    """The draws that an audit needs: users resampled, and labels dealt out."""
+    present = len(np.unique(codes))
+    resampled = dealt = None
+    if how.kind != "none" and len(codes):
+        resampled = Resampled(codes, names, affordable(how.draws or NORMAL_DRAWS, present, items, slots), seed)
+    if deals and known and len(codes):
+        dealt = Dealt(codes, known, affordable(deals, known, items, slots * known), seed)
+    return resampled, dealt
 
-    A permuted group takes a hypergeometric number of users from either group; random unions of random blocks are random sets
-    of users, so that blocks change nothing but the rounding of one block.
-    """
-    rng = stream(seed, "permutation", *labels)
-    users = [blocks.marks[blocks.of_group(row), 0] for row in pair]
-    many = [int(u.sum()) for u in users]
-    values: list[list[Floats]] = [[] for _ in asks]
-    for count in _chunks(draws, 2 * max(1, total.items)):
-        stay = rng.hypergeometric(many[0], many[1], many[0], count) if min(many) else np.full(count, many[0])
-        taken = [_taken(users[0], stay, rng), _taken(users[1], many[0] - stay, rng)]
-        dealt = [blocks.pooled(dict(zip(pair, part, strict=True))) for part in (taken, [1 - t for t in taken])]
-        counts, marks = (np.stack(sums, axis=1) for sums in zip(*dealt, strict=True))
-        tally = Crosstab(counts, np.zeros(counts.shape[::2]), marks, (0, 1), total.judged)
-        for ask, found in zip(asks, values, strict=True):
-            found.append(ask.on(tally))
-    return [np.concatenate(found) for found in values]
-
-
-def _taken(users: Floats, wanted: Floats, rng: np.random.Generator) -> Floats:
-    """Blocks in random order until the wanted number of users is reached, the last one in part: (draws, blocks)."""
-    order = np.argsort(rng.random((len(wanted), len(users))), axis=1)
-    before = np.cumsum(users[order], axis=1) - users[order]
-    share = np.clip((wanted[:, None] - before) / users[order], 0.0, 1.0)
-    taken = np.empty_like(share)
-    np.put_along_axis(taken, order, share, axis=1)
-    return taken
