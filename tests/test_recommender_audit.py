@@ -8,7 +8,6 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
-from golden_cases import CASES, cases, holds, plain
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import sparse
@@ -22,6 +21,7 @@ from evenhand.tallies.crosstab import Crosstab
 from evenhand.tallies.shown import Cut, Ragged
 from evenhand.uncertainty import crosstabs as draws
 from evenhand.views import scores as score_views
+from golden_cases import CASES, cases, holds, plain
 from test_recommender_metrics import OPPORTUNITY, PAIRED, SINGLE, audits, groups_of, how_of
 
 NAMES = {"average_recommendation_popularity": "recommendation_popularity", "exposure_total_variation": "exposure_tv"}
@@ -64,7 +64,7 @@ def sparse_of(matrix):
 
 
 def columns(result):
-    return {k: v for k, v in result.findings.columns.items() if k not in ("p",)}
+    return {k: v for k, v in result.findings.columns.items() if k != "p"}
 
 
 def same(found, expected):
@@ -199,7 +199,14 @@ def test_nothing_the_caller_passed_is_changed():
         unsorted.indices[at], unsorted.data[at] = unsorted.indices[at][::-1].copy(), unsorted.data[at][::-1].copy()
     unsorted.has_sorted_indices = False
     kept = matrix.copy(), truth.copy(), unsorted.indices.copy()
-    call = {"user_groups": groups, "relevant": truth, "top": 3, "normalize": True, "rng": 1, "interval": "bootstrap(29)"}
+    call = {
+        "user_groups": groups,
+        "relevant": truth,
+        "top": 3,
+        "normalize": True,
+        "rng": 1,
+        "interval": "bootstrap(29)",
+    }
     same(columns(eh.recommender(unsorted, **call)), columns(eh.recommender(matrix, **call)))
     np.testing.assert_array_equal(matrix, kept[0])
     np.testing.assert_array_equal(truth, kept[1])
@@ -208,7 +215,10 @@ def test_nothing_the_caller_passed_is_changed():
 
 def test_the_default_is_all_that_the_input_allows():
     matrix, truth, groups = generated()
-    asked = lambda **call: eh.recommender(matrix, **call, **QUICK).findings.metrics()
+
+    def asked(**call):
+        return eh.recommender(matrix, **call, **QUICK).findings.metrics()
+
     assert asked(top=3, user_groups=groups, relevant=truth) == list(ORDER)
     assert asked(top=3) == ["aggregate_diversity", "item_gini", "exposure_entropy", "recommendation_popularity"]
     assert asked(user_groups=groups) == ["mad"]
@@ -239,7 +249,10 @@ def test_users_listed_without_a_score_are_shown_nothing():
 
 def test_the_catalogue_of_a_long_table():
     long = pl.DataFrame({"user": [1, 2], "item": ["x", "y"], "score": [1.0, 1.0]})
-    ask = lambda **call: eh.recommender(long, top=1, metrics="aggregate_diversity", **QUICK, **call).frame["estimate"][0]
+
+    def ask(**call):
+        return eh.recommender(long, top=1, metrics="aggregate_diversity", **QUICK, **call).frame["estimate"][0]
+
     assert ask() == 1.0
     assert ask(items=8) == ask(items=list("xyabcdef")) == ask(items=pl.DataFrame({"item": list("xyabcdef")})) == 0.25
 
@@ -279,7 +292,7 @@ def test_permuted_labels_keep_their_shares(exact, monkeypatch):
     monkeypatch.setattr(draws, "EXACT", exact)
     codes = np.repeat([0, 1, 2], [300, 600, 100])
     dealt = draws.Dealt(codes, 2, 50, 1)
-    parts = {place: weights for place, weights in dealt.of_users(0, codes)}
+    parts = dict(dealt.of_users(0, codes))
     assert parts[0][900:].sum() == parts[1][900:].sum() == 0
     assert (parts[0] + parts[1])[:900].min() == 1
     assert parts[0].sum(0).mean() == pytest.approx(300, rel=0.05)
@@ -299,7 +312,9 @@ def test_resampled_users_have_the_mean_and_variance_of_the_bootstrap(exact, monk
 
 def test_replicates_of_weight_one_are_the_tally_itself():
     matrix, truth, groups = generated()
-    found = eh.recommender(matrix, relevant=truth, user_groups=groups, top=4, true_threshold=0.5, rng=1, interval="bootstrap(29)")
+    found = eh.recommender(
+        matrix, relevant=truth, user_groups=groups, top=4, true_threshold=0.5, rng=1, interval="bootstrap(29)"
+    )
 
     class Once:
         draws, rows = 2, np.array([0, 1, 2])
@@ -326,9 +341,12 @@ def test_intervals_cover_the_value_that_other_users_would_give():
     rng = np.random.default_rng(2)
     weight = np.log(1 / np.arange(1, 201) ** 0.8)
     metrics = ["exposure_tv", "item_gini", "exposure_entropy", "aggregate_diversity", "recommendation_popularity"]
-    sample = lambda: weight + rng.gumbel(size=(200, 200))
     groups = ["a"] * 100 + ["b"] * 100
-    ask = lambda **call: eh.recommender(sample(), user_groups=groups, top=10, metrics=metrics, chance=None, **call).frame
+
+    def ask(**call):
+        sample = weight + rng.gumbel(size=(200, 200))
+        return eh.recommender(sample, user_groups=groups, top=10, metrics=metrics, chance=None, **call).frame
+
     truth = np.median([ask(interval=None)["estimate"] for _ in range(150)], axis=0)
     inside = np.zeros(len(metrics))
     for seed in range(100):
@@ -359,7 +377,9 @@ def test_few_draws_where_many_would_not_fit(monkeypatch):
 
 def test_small_groups_are_suppressed():
     matrix, _, _ = generated(users=10)
-    found = eh.recommender(matrix, user_groups=["a"] * 8 + ["b"] * 2, top=2, min_units=3, rng=1, interval="bootstrap(29)")
+    found = eh.recommender(
+        matrix, user_groups=["a"] * 8 + ["b"] * 2, top=2, min_units=3, rng=1, interval="bootstrap(29)"
+    )
     rows = {r["metric"]: r for r in found.frame.iter_rows(named=True)}
     assert rows["exposure_tv"]["note"] == "suppressed"
     assert math.isnan(rows["exposure_tv"]["estimate"])
@@ -406,18 +426,32 @@ def test_undefined_rows_carry_their_reason():
         (lambda: eh.recommender([[1.0]], top=1, user_groups=["a", "b"]), "2 labels for 1 users"),
         (lambda: eh.recommender([[1.0]], top=1, protected="a"), "Pass user_groups"),
         (lambda: eh.recommender([[1.0]], top=1, user_groups={5: "a"}), "numbered from 0"),
-        (lambda: eh.recommender([[1.0]] * 2, top=1, user_groups=["a", "b"], protected="a", versus="a"), "share a group"),
+        (
+            lambda: eh.recommender([[1.0]] * 2, top=1, user_groups=["a", "b"], protected="a", versus="a"),
+            "share a group",
+        ),
         (lambda: eh.recommender([[1.0]], top=1, convention="ginni"), "Known: elliot, evidently, holisticai"),
-        (lambda: eh.recommender([[1.0]], top=1, convention="elliot", metrics="recommendation_popularity"), "not computed by elliot"),
+        (
+            lambda: eh.recommender([[1.0]], top=1, convention="elliot", metrics="recommendation_popularity"),
+            "not computed by elliot",
+        ),
         (lambda: eh.recommender([[1.0]], top=1, chance="shuffle"), "permutation"),
         (lambda: eh.recommender([[1.0]], top=1, items=5), "Leave items out"),
         (lambda: eh.recommender([[1.0]], relevant=pl.DataFrame({"user": [0]}), top=1), "same form"),
         (lambda: eh.recommender(pl.DataFrame({"user": [1], "itm": [1]}), top=1), "Did you mean 'itm'"),
         (lambda: eh.recommender(pl.DataFrame({"user": [1], "item": [1], "score": ["x"]}), top=1), "not numbers"),
-        (lambda: eh.recommender(pl.DataFrame({"user": [1, 1], "item": [2, 2], "score": [1, 2]}), top=1), "already had one"),
-        (lambda: eh.recommender(pl.DataFrame({"user": [1, None], "item": [2, 2], "score": [1, 2]}), top=1), "missing in 1 rows"),
         (
-            lambda: eh.recommender(pl.DataFrame({"user": [1], "item": [2], "score": [1.0]}), top=1, user_groups={"1": "a"}),
+            lambda: eh.recommender(pl.DataFrame({"user": [1, 1], "item": [2, 2], "score": [1, 2]}), top=1),
+            "already had one",
+        ),
+        (
+            lambda: eh.recommender(pl.DataFrame({"user": [1, None], "item": [2, 2], "score": [1, 2]}), top=1),
+            "missing in 1 rows",
+        ),
+        (
+            lambda: eh.recommender(
+                pl.DataFrame({"user": [1], "item": [2], "score": [1.0]}), top=1, user_groups={"1": "a"}
+            ),
             "different types",
         ),
         (
@@ -428,7 +462,10 @@ def test_undefined_rows_carry_their_reason():
             ),
             "relevance='rating'",
         ),
-        (lambda: eh.recommender(pl.DataFrame({"user": [1], "item": [2], "score": [1.0]}), top=1, items=0), "smaller than"),
+        (
+            lambda: eh.recommender(pl.DataFrame({"user": [1], "item": [2], "score": [1.0]}), top=1, items=0),
+            "smaller than",
+        ),
         (lambda: eh.recommender(pl.DataFrame({"user": [1], "item": [2]}), score=None, top=1), "Leave them out"),
         (lambda: eh.recommender("nowhere.npz", top=1), "cannot be read"),
     ],

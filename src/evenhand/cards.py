@@ -195,13 +195,17 @@ class Metric:
         if convention not in self.conventions:
             if not self.conventions:
                 raise EvenhandError(f"{name} has no other convention. Leave convention={convention!r} out.")
-            raise unknown_name("convention", str(convention), sorted(self.conventions), what=f"a known convention of {name}")
+            raise unknown_name(
+                "convention", str(convention), sorted(self.conventions), what=f"a known convention of {name}"
+            )
         wanted = inspect.signature(self.conventions[convention].function).parameters
         if any(p.kind is inspect.Parameter.VAR_KEYWORD for p in wanted.values()):
             return
         extra = [n for n in params if n != "convention" and n not in wanted]
         if extra:
-            raise EvenhandError(f"{name}(convention={convention!r}) takes no {listing(extra)}: the tool has none. Leave it out.")
+            raise EvenhandError(
+                f"{name}(convention={convention!r}) takes no {listing(extra)}: the tool has none. Leave it out."
+            )
 
     def _resolved(self, what: Any, params: Mapping[str, Any]) -> Any:
         if not callable(what):

@@ -84,7 +84,9 @@ def _per_user(which, shown_row, relevant_row):
 
 
 def _counted(which, shown_row, relevant_row):
-    return {"precision": sum(shown_row), "recall": sum(relevant_row), "f1": sum(shown_row) + sum(relevant_row)}[which] > 0
+    return {"precision": sum(shown_row), "recall": sum(relevant_row), "f1": sum(shown_row) + sum(relevant_row)}[
+        which
+    ] > 0
 
 
 def opportunity_ratio(which, shown_matrix, relevant, groups, versus, protected, zero_division=0):
@@ -111,7 +113,9 @@ def error_ratio(which, matrix, truth, groups, versus, protected):
         if not errors:
             return NAN
         means.append(
-            math.sqrt(sum(e * e for e in errors) / len(errors)) if which == "rmse" else sum(map(abs, errors)) / len(errors)
+            math.sqrt(sum(e * e for e in errors) / len(errors))
+            if which == "rmse"
+            else sum(map(abs, errors)) / len(errors)
         )
     return means[1] / means[0] if means[0] else NAN
 
@@ -137,7 +141,5 @@ def exposure_entropy(shown_matrix, base=math.e):
 
 def recommendation_popularity(shown_matrix):
     counts = times_shown(shown_matrix)
-    means = [
-        sum(s * c for s, c in zip(row, counts, strict=True)) / sum(row) for row in shown_matrix if sum(row)
-    ]
+    means = [sum(s * c for s, c in zip(row, counts, strict=True)) / sum(row) for row in shown_matrix if sum(row)]
     return sum(means) / len(means) if means else NAN

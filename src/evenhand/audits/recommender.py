@@ -14,8 +14,9 @@ from evenhand.cards import REGISTRY, Ask, Floats, asks, needing, parse_call
 from evenhand.engine.crosstabs import Reading, Tabulation, tabulation, user_blocks
 from evenhand.errors import EvenhandError, listing
 from evenhand.findings import Findings
+from evenhand.metrics.catalogue import gini_of_random_picks, lorenz_points
 from evenhand.metrics.conventions import AUDITED
-from evenhand.metrics.recommender import BY_CHANCE, JUDGED, ORDER, PAIRED, UNCUT, gini_of_random_picks, lorenz_points
+from evenhand.metrics.recommender import BY_CHANCE, JUDGED, ORDER, PAIRED, UNCUT
 from evenhand.results import Result
 from evenhand.tallies.crosstab import Crosstab
 from evenhand.tallies.replicates import Replicates
@@ -103,14 +104,23 @@ def recommender(
     """
     how, seed, fewest = Interval.parse(interval, level), seed_of(rng), check_min_units(min_units)
     deals = _permutations(chance)
-    reading = Reading(Cut.checked(top, threshold, ties), Cut.checked(true_top, true_threshold, ties, prefix="true_"), normalize, listed=score is None)
+    reading = Reading(
+        Cut.checked(top, threshold, ties),
+        Cut.checked(true_top, true_threshold, ties, prefix="true_"),
+        normalize,
+        listed=score is None,
+    )
     if score is None and reading.shown.given:
-        raise EvenhandError("score=None says that every row is shown, so top and threshold have nothing to cut. Leave them out.")
+        raise EvenhandError(
+            "score=None says that every row is shown, so top and threshold have nothing to cut. Leave them out."
+        )
     columns = {"user": user, "item": item, "score": score, "group": group, "relevance": relevance}
     log.info("checking the scores")
     view = view_scores(scores, relevant, columns=columns, items=items, user_groups=user_groups)
     reading = _under_convention(convention, reading, view)
-    asked = _asked(metrics, convention, grouped=user_groups is not None, judged=relevant is not None, shows=reading.shows)
+    asked = _asked(
+        metrics, convention, grouped=user_groups is not None, judged=relevant is not None, shows=reading.shows
+    )
     sides, codes = _sides(view, user_groups, protected, versus)
     names = [*sides.names, "(unknown)", "(nobody)"]
     deals = deals if any(a.card.name in BY_CHANCE for a in asked) else 0
@@ -135,7 +145,9 @@ def recommender(
         slots=found.slots, interval=_interval_words(how, again.draws if again else 0), convention=convention or "evenhand",
     )  # fmt: skip
     curves = _curves(found.total, sides, view, fewest)
-    findings = Findings("recommender", QUESTION, (), tidy(rows, (), EXTRA), curves, {"unit": "user", "amount": "slots"}, facts)
+    findings = Findings(
+        "recommender", QUESTION, (), tidy(rows, (), EXTRA), curves, {"unit": "user", "amount": "slots"}, facts
+    )
     return RecommenderResult(findings, view.backend, lambda: _show(view, reading))
 
 
@@ -174,7 +186,7 @@ def _asked(metrics: Any, convention: str | None, *, grouped: bool, judged: bool,
 
 
 def _under_convention(convention: str | None, reading: Reading, view: Scores) -> Reading:
-    """holisticai shows tied items from the last column, missing ones too, cuts the truth like the scores, and takes a
+    """As holisticai reads scores: it shows tied items from the last column, missing ones too, cuts the truth like the scores, and takes a
     matrix of nothing but 0 and 1 as it stands.
     """
     if convention != "holisticai":
@@ -198,7 +210,9 @@ def _permutations(chance: str | None) -> int:
     name, args, keywords = parse_call(chance, role="chance") if isinstance(chance, str) else ("", [], {})
     draws = args[0] if args else keywords.get("draws", 199)
     if name != "permutation" or isinstance(draws, bool) or not isinstance(draws, int) or not 20 <= draws <= 100_000:
-        raise EvenhandError(f"chance={chance!r} cannot be read. Write 'permutation(199)' with 20 to 100,000 draws, or None.")
+        raise EvenhandError(
+            f"chance={chance!r} cannot be read. Write 'permutation(199)' with 20 to 100,000 draws, or None."
+        )
     return draws
 
 
@@ -220,7 +234,9 @@ def _sides(view: Scores, user_groups: Any, protected: Any, versus: Any) -> tuple
     same = [i for i, label in enumerate(old) if label in known]
     if not same:
         return sides, np.full(view.users, sides.unknown, dtype=np.int64)
-    found = labels.replace_strict([old[i] for i in same], [new[i] for i in same], default=sides.unknown, return_dtype=pl.Int64)
+    found = labels.replace_strict(
+        [old[i] for i in same], [new[i] for i in same], default=sides.unknown, return_dtype=pl.Int64
+    )
     return sides, found.fill_null(sides.unknown).to_numpy()
 
 
@@ -334,7 +350,13 @@ def _blank(total: Crosstab) -> int:
 
 
 def _words(side: Any) -> Any:
-    return None if side is None else [str(s) for s in side] if isinstance(side, (list, tuple, set, frozenset)) else str(side)
+    return (
+        None
+        if side is None
+        else [str(s) for s in side]
+        if isinstance(side, (list, tuple, set, frozenset))
+        else str(side)
+    )
 
 
 def _interval_words(how: Interval, draws: int) -> str:

@@ -10,10 +10,10 @@ import numpy as np
 import numpy.typing as npt
 
 from evenhand.cards import Floats
-from evenhand.tallies.crosstab import MARKS, Crosstab, UserBlock, tabulate
+from evenhand.tallies.crosstab import MARKS, Crosstab, UserBlock, scale_of, tabulate
 from evenhand.tallies.replicates import Replicates, Weights
 from evenhand.tallies.shown import Cut, Ints, Ragged
-from evenhand.views.scores import BLOCK_CELLS, Block, Scores, common_scale, scaled
+from evenhand.views.scores import BLOCK_CELLS, Rows, Scores
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,14 +48,33 @@ class Tabulation:
 
 def user_blocks(view: Scores, reading: Reading) -> Iterator[tuple[int, UserBlock]]:
     """What every user is shown, in order; each block comes with the number of its first user."""
-    offset, width = common_scale(view) if reading.normalize else (0.0, 1.0)
+    offset, width = _scale(view) if reading.normalize else (0.0, 1.0)
+
+    def ready(cells: Floats | Rows) -> Ragged:
+        rows = Ragged(*cells).there() if isinstance(cells, Rows) else Ragged.of(cells)
+        return Ragged(rows.starts, rows.items, (rows.values - offset) / width) if reading.normalize else rows
+
     for block in view.blocks():
-        for part in _dense_parts(block, view.items) if reading.fill else [block]:
-            scores, truth = part.scores, part.truth
-            if reading.normalize:
-                scores = scaled(scores, offset, width)
-                truth = None if truth is None else scaled(truth, offset, width)
-            yield part.first, tabulate(scores, truth, reading.shown, reading.true, view.items)
+        scores, truth = ready(block.scores), None if block.truth is None else ready(block.truth)
+        for start, stop in _runs(len(scores.starts) - 1, view.items) if reading.fill else [(0, len(scores.starts) - 1)]:
+            if reading.fill:
+                part = scores.filled(start, stop, view.items)
+                true = None if truth is None else truth.filled(start, stop, view.items)
+            else:
+                part, true = scores, truth
+            yield block.first + start, tabulate(part, true, reading.shown, reading.true, view.items)
+
+
+def _scale(view: Scores) -> tuple[float, float]:
+    """Offset and width of the range of scores and truth together."""
+    both = [f for f in (view.facts, view.truth_facts) if f is not None and f.cells]
+    return scale_of(min(f.low for f in both), max(f.high for f in both)) if both else (0.0, 1.0)
+
+
+def _runs(users: int, items: int) -> Iterator[tuple[int, int]]:
+    """Runs of users whose whole rows fit into memory."""
+    step = max(1, BLOCK_CELLS // max(1, items))
+    return ((start, min(start + step, users)) for start in range(0, users, step))
 
 
 def tabulation(
@@ -96,7 +115,9 @@ class _Sums:
                 self.counts[at] += _product(shown, shown.items, self.items, shown.values, weights)
                 self.marks[place] += weights.T.astype(np.float64) @ part.marks
                 continue
-            self.counts += _product(shown, place[shown.rows] * self.items + shown.items, len(self.counts), shown.values, weights)
+            self.counts += _product(
+                shown, place[shown.rows] * self.items + shown.items, len(self.counts), shown.values, weights
+            )
             for i in range(len(self.marks)):
                 own = place == i
                 self.marks[i] += weights[own].T.astype(np.float64) @ part.marks[own]
@@ -119,22 +140,3 @@ def _product(shown: Ragged, at: Ints, size: int, cells: Floats, weights: npt.NDA
     from scipy.sparse import csc_array
 
     return csc_array((cells.astype(np.float32), at, shown.starts), shape=(size, len(weights))) @ weights
-
-
-def _dense_parts(block: Block, items: int) -> Iterator[Block]:
-    """The block in runs of users, every item of the catalogue there: those without a score at minus infinity."""
-    users, step = len(block.scores.starts) - 1, max(1, BLOCK_CELLS // max(1, items))
-    for start in range(0, users, step):
-        stop = min(start + step, users)
-        yield Block(
-            block.first + start,
-            _filled(block.scores, start, stop, items),
-            None if block.truth is None else _filled(block.truth, start, stop, items),
-        )
-
-
-def _filled(rows: Ragged, start: int, stop: int, items: int) -> Ragged:
-    at = slice(int(rows.starts[start]), int(rows.starts[stop]))
-    matrix = np.full((stop - start, items), -np.inf)
-    matrix[rows.rows[at] - start, rows.items[at]] = rows.values[at]
-    return Ragged.of(matrix, fill=-np.inf)

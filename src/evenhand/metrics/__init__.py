@@ -2,6 +2,12 @@
 
 from evenhand.cards import cards
 from evenhand.metrics import conventions
+from evenhand.metrics.catalogue import (
+    aggregate_diversity,
+    exposure_entropy,
+    item_gini,
+    recommendation_popularity,
+)
 from evenhand.metrics.exposure import (
     dp,
     eed,
@@ -28,17 +34,13 @@ from evenhand.metrics.inequality import (
     theil,
 )
 from evenhand.metrics.recommender import (
-    aggregate_diversity,
-    exposure_entropy,
     exposure_kl,
     exposure_tv,
     f1_ratio,
-    item_gini,
     mad,
     mae_ratio,
     precision_ratio,
     recall_ratio,
-    recommendation_popularity,
     rmse_ratio,
 )
 from evenhand.metrics.representation import FairTable, awrf, fair, fair_satisfied, fair_table

@@ -16,22 +16,24 @@ import numpy as np
 
 from evenhand.cards import REGISTRY, Floats, Metric
 from evenhand.errors import EvenhandError, UndefinedWarning
+from evenhand.metrics.catalogue import (
+    aggregate_diversity,
+    exposure_entropy,
+    item_gini,
+    recommendation_popularity,
+    spectrum,
+)
 from evenhand.metrics.exposure import eed, eel, eer
 from evenhand.metrics.inequality import atkinson, generalized_entropy, gini, herfindahl, theil
 from evenhand.metrics.recommender import (
-    aggregate_diversity,
-    exposure_entropy,
     exposure_kl,
     exposure_tv,
     f1_ratio,
-    item_gini,
     mad,
     mae_ratio,
     precision_ratio,
     recall_ratio,
-    recommendation_popularity,
     rmse_ratio,
-    spectrum,
 )
 from evenhand.metrics.representation import awrf
 from evenhand.tallies.crosstab import Crosstab
@@ -93,7 +95,14 @@ _GINIS = (
     _Gini("concentrationmetrics", CONCENTRATION, "divides by n, as we do", _over_n, of_items=False),
     _Gini("holisticai", HOLISTICAI, "divides by n - 1 (our corrected=True), while its page prints n", _over_n_minus_1),
     _Gini("recbole", RECBOLE, "counts its padding item as one more item that is never shown", _with_padding),
-    _Gini("elliot", ELLIOT, "returns one minus the corrected Gini: 1 is equality, while its page prints G", _one_minus, ideal=1.0, better="higher"),
+    _Gini(
+        "elliot",
+        ELLIOT,
+        "returns one minus the corrected Gini: 1 is equality, while its page prints G",
+        _one_minus,
+        ideal=1.0,
+        better="higher",
+    ),
     _Gini("evidently", EVIDENTLY, "divides by n - 1 and leaves out items that were never shown", _seen_only),
 )
 
@@ -105,7 +114,9 @@ def _on_items(function: Callable[[Spectrum], Floats]) -> Callable[[Crosstab], Fl
 for _way in _GINIS:
     gini.convention(_way.name, tool=_way.tool, does=_way.does, ideal=_way.ideal, better=_way.better)(_way.function)
     if _way.of_items:
-        item_gini.convention(_way.name, tool=_way.tool, does=_way.does, ideal=_way.ideal, better=_way.better)(_on_items(_way.function))
+        item_gini.convention(_way.name, tool=_way.tool, does=_way.does, ideal=_way.ideal, better=_way.better)(
+            _on_items(_way.function)
+        )
 
 
 def _same(metric: Metric) -> Callable[..., Any]:
@@ -113,7 +124,7 @@ def _same(metric: Metric) -> Callable[..., Any]:
 
 
 def _inverted(metric: Metric) -> Callable[[Crosstab], Floats]:
-    """a / b instead of b / a."""
+    """The ratio the other way round: a / b."""
 
     def function(t: Crosstab) -> Floats:
         versus, protected = t.pair or (0, 0)
@@ -123,35 +134,49 @@ def _inverted(metric: Metric) -> Callable[[Crosstab], Floats]:
 
 
 for _metric in (mad, exposure_tv, aggregate_diversity, recommendation_popularity):
-    _metric.convention("holisticai", tool=HOLISTICAI, does="the same number, apart from ties (highest column) and missing scores (may be shown)")(
-        _same(_metric)
-    )
-exposure_kl.convention("holisticai", tool=HOLISTICAI, does="the same number, without smoothing")(lambda t: exposure_kl.function(t))
-exposure_entropy.convention("holisticai", tool=HOLISTICAI, does="the same number: natural logarithm")(lambda t: exposure_entropy.function(t))
+    _metric.convention(
+        "holisticai",
+        tool=HOLISTICAI,
+        does="the same number, apart from ties (highest column) and missing scores (may be shown)",
+    )(_same(_metric))
+exposure_kl.convention("holisticai", tool=HOLISTICAI, does="the same number, without smoothing")(
+    lambda t: exposure_kl.function(t)
+)
+exposure_entropy.convention("holisticai", tool=HOLISTICAI, does="the same number: natural logarithm")(
+    lambda t: exposure_entropy.function(t)
+)
 for _metric in (precision_ratio, recall_ratio, f1_ratio):
-    _metric.convention("holisticai", tool=HOLISTICAI, does="returns a / b, while its page prints b / a; cuts the truth like the predictions")(
-        _inverted(_metric)
-    )
+    _metric.convention(
+        "holisticai",
+        tool=HOLISTICAI,
+        does="returns a / b, while its page prints b / a; cuts the truth like the predictions",
+    )(_inverted(_metric))
 for _metric in (rmse_ratio, mae_ratio):
     _metric.convention("holisticai", tool=HOLISTICAI, does="returns a / b")(_inverted(_metric))
 
 
 @aggregate_diversity.convention("recbole", tool=RECBOLE, does="ItemCoverage counts its padding item in the denominator")
 def _(t: Crosstab) -> Floats:
-    return (t.popularity > 0).sum(-1) / np.float64(t.items + 1)
+    return np.asarray((t.popularity > 0).sum(-1) / np.float64(t.items + 1))
 
 
-@aggregate_diversity.convention("elliot", tool=ELLIOT, does="ItemCoverage is the number of items shown, not a share", ideal=math.nan)
+@aggregate_diversity.convention(
+    "elliot", tool=ELLIOT, does="ItemCoverage is the number of items shown, not a share", ideal=math.nan
+)
 def _(t: Crosstab) -> Floats:
-    return (t.popularity > 0).sum(-1).astype(np.float64)
+    return np.asarray((t.popularity > 0).sum(-1), dtype=np.float64)
 
 
-@exposure_entropy.convention("recbole", tool=RECBOLE, does="ShannonEntropy divides by the number of items shown; natural logarithm")
+@exposure_entropy.convention(
+    "recbole", tool=RECBOLE, does="ShannonEntropy divides by the number of items shown; natural logarithm"
+)
 def _(t: Crosstab) -> Floats:
-    return exposure_entropy.on(t) / (t.popularity > 0).sum(-1)
+    return np.asarray(exposure_entropy.on(t) / (t.popularity > 0).sum(-1))
 
 
-@exposure_entropy.convention("elliot", tool=ELLIOT, does="SEntropy is in bits, and every user counts the same however long their list")
+@exposure_entropy.convention(
+    "elliot", tool=ELLIOT, does="SEntropy is in bits, and every user counts the same however long their list"
+)
 def _(t: Crosstab) -> Floats:
     total = t.popularity.sum(-1, keepdims=True)
     bits = np.where(t.popularity > 0, -np.log2(t.popularity / total), 0.0)
@@ -164,12 +189,18 @@ def _(s: Spectrum, *, epsilon: float = 0.5) -> Floats:
     return np.where(poor, np.nan, atkinson.on(s, epsilon=epsilon))
 
 
-@theil.convention("pysal", tool=PYSAL, does="adds a tiny number to every amount before the logarithm: ours to about 1e-12")
+@theil.convention(
+    "pysal", tool=PYSAL, does="adds a tiny number to every amount before the logarithm: ours to about 1e-12"
+)
 def _(s: Spectrum) -> Floats:
     return theil.on(s)
 
 
-@generalized_entropy.convention("aif360", tool=AIF360, does="for alpha=0 divides by the mean once more than its own formula, so the value depends on the unit")
+@generalized_entropy.convention(
+    "aif360",
+    tool=AIF360,
+    does="for alpha=0 divides by the mean once more than its own formula, so the value depends on the unit",
+)
 def _(s: Spectrum, *, alpha: float = 1.0) -> Floats:
     value = generalized_entropy.on(s, alpha=alpha)
     return value / (s.total / s.size) if alpha == 0 else value
@@ -186,7 +217,9 @@ def _(t: Any, **params: Any) -> Floats:
 
 
 for _metric in (eed, eel):
-    _metric.convention("expeval", tool=EXPEVAL, does="the same number with -U; its normalised values are not")(_metric.function)
+    _metric.convention("expeval", tool=EXPEVAL, does="the same number with -U; its normalised values are not")(
+        _metric.function
+    )
 
 
 @awrf.convention("trec", tool=TREC, does="returns one minus the divergence: 1 is even", ideal=1.0, better="higher")
@@ -194,7 +227,9 @@ def _(t: Any, **params: Any) -> Floats:
     return 1 - awrf.on(t, **params)
 
 
-AUDITED = frozenset(name for metric in REGISTRY.values() if metric.card.needs is Crosstab for name in metric.conventions)
+AUDITED = frozenset(
+    name for metric in REGISTRY.values() if metric.card.needs is Crosstab for name in metric.conventions
+)
 """Conventions that `eh.recommender` knows."""
 
 _MATRIX = [[0.9, 0.8, 0.4, 0.2], [0.7, 0.9, 0.1, 0.6], [0.9, 0.2, 0.8, 0.3]]
@@ -228,14 +263,22 @@ def compare(name: str) -> list[Comparison]:
     if not metric.conventions:
         raise EvenhandError(f"No other tool is known that computes {name} differently. See evenhand metrics {name}.")
     ours = Comparison("evenhand", "this package", metric.card.title, dict(_values(metric, None)))
-    others = [Comparison(key, c.tool, c.does, dict(_values(metric, key))) for key, c in sorted(metric.conventions.items())]
+    others = [
+        Comparison(key, c.tool, c.does, dict(_values(metric, key))) for key, c in sorted(metric.conventions.items())
+    ]
     return [ours, *others]
 
 
 def _values(metric: Metric, convention: str | None) -> Iterator[tuple[str, float]]:
     keywords: dict[str, Any] = {} if convention is None else {"convention": convention}
     if metric.card.needs is Crosstab:
-        keywords |= _JUDGED if "ratio" in metric.card.name else _PAIR if metric.card.name in ("mad", "exposure_tv", "exposure_kl") else _SHOWN
+        keywords |= (
+            _JUDGED
+            if "ratio" in metric.card.name
+            else _PAIR
+            if metric.card.name in ("mad", "exposure_tv", "exposure_kl")
+            else _SHOWN
+        )
     if metric is generalized_entropy:
         keywords["alpha"] = 0.0
     for words, data in EXAMPLES.get(metric.card.needs, ()):

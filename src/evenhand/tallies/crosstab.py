@@ -67,7 +67,7 @@ class Crosstab:
         ties: Literal["first", "last", "fractional"] = "first",
         true_top: int | None = None,
         true_threshold: float | None = None,
-        normalize: bool = False,
+        normalize: bool = False,  # noqa: FBT001, FBT002
     ) -> Crosstab:
         """Tally a dense users x items array (NaN is missing), with one group label per row.
 
@@ -77,10 +77,15 @@ class Crosstab:
         matrix = matrix_of("scores", scores)
         truth = None if relevant is None else matrix_of("relevant", relevant)
         if truth is not None and truth.shape != matrix.shape:
-            raise EvenhandError(f"relevant has shape {truth.shape} and scores {matrix.shape}. Pass one truth per score.")
+            raise EvenhandError(
+                f"relevant has shape {truth.shape} and scores {matrix.shape}. Pass one truth per score."
+            )
         if normalize:
             matrix, truth = _normalized(matrix, truth)
-        shown_by, true_by = Cut.checked(top, threshold, ties), Cut.checked(true_top, true_threshold, ties, prefix="true_")
+        shown_by, true_by = (
+            Cut.checked(top, threshold, ties),
+            Cut.checked(true_top, true_threshold, ties, prefix="true_"),
+        )
         block = tabulate(
             Ragged.of(matrix), None if truth is None else Ragged.of(truth), shown_by, true_by, matrix.shape[1]
         )
@@ -166,7 +171,9 @@ class UserBlock:
         marks = np.zeros((groups, len(MARKS)))
         np.add.at(marks, codes, self.marks)
         spread = np.bincount(self.shown.items, self.shares, self.items)
-        return Crosstab(counts.reshape(groups, self.items), spread, marks, pair, self.judged)
+        return Crosstab(
+            counts.reshape(groups, self.items).astype(np.float64), spread.astype(np.float64), marks, pair, self.judged
+        )
 
 
 def tabulate(scores: Ragged, truth: Ragged | None, shown_by: Cut, true_by: Cut, items: int) -> UserBlock:
@@ -185,7 +192,9 @@ def tabulate(scores: Ragged, truth: Ragged | None, shown_by: Cut, true_by: Cut, 
     return UserBlock(shown, marks, tied, items, truth is not None)
 
 
-def _judge(marks: Floats, scores: Ragged, shown: Ragged, slots: Floats, truth: Ragged, true_by: Cut, items: int) -> None:
+def _judge(
+    marks: Floats, scores: Ragged, shown: Ragged, slots: Floats, truth: Ragged, true_by: Cut, items: int
+) -> None:
     relevant = true_by.shown(truth)[0] if true_by.given else truth.where(truth.values > 0, np.ones(len(truth.values)))
     wanted = relevant.sums(relevant.values)
     at = shown.found_in(relevant, items)
@@ -212,13 +221,21 @@ def matrix_of(name: str, data: Any) -> Floats:
     try:
         matrix = np.asarray(data)
         if matrix.dtype.kind not in "uifb":
-            matrix = np.array([[np.nan if v is None else float(v) for v in row] for row in matrix.tolist()], dtype=np.float64)
+            matrix = np.array(
+                [[np.nan if v is None else float(v) for v in row] for row in matrix.tolist()], dtype=np.float64
+            )
     except (TypeError, ValueError) as error:
-        raise EvenhandError(f"{name} must be a matrix of numbers. Pass one row per user and one column per item.") from error
+        raise EvenhandError(
+            f"{name} must be a matrix of numbers. Pass one row per user and one column per item."
+        ) from error
     if matrix.ndim != 2:
-        raise EvenhandError(f"{name} has shape {matrix.shape}. Pass two dimensions: one row per user and one column per item.")
+        raise EvenhandError(
+            f"{name} has shape {matrix.shape}. Pass two dimensions: one row per user and one column per item."
+        )
     if np.isposinf(matrix).any():
-        raise EvenhandError(f"{int(np.isposinf(matrix).sum()):,} {name} are infinite. Pass finite scores; NaN marks a missing one.")
+        raise EvenhandError(
+            f"{int(np.isposinf(matrix).sum()):,} {name} are infinite. Pass finite scores; NaN marks a missing one."
+        )
     return matrix if matrix.dtype == np.float32 else matrix.astype(np.float64, copy=False)
 
 
@@ -235,8 +252,12 @@ def _normalized(matrix: Floats, truth: Floats | None) -> tuple[Floats, Floats | 
 
 def _one_pair(user_groups: Any, users: int, protected: Any, versus: Any) -> Sides:
     if len(user_groups) != users:
-        raise EvenhandError(f"user_groups has {len(user_groups):,} labels for {users:,} users. Pass one label per row of scores.")
+        raise EvenhandError(
+            f"user_groups has {len(user_groups):,} labels for {users:,} users. Pass one label per row of scores."
+        )
     sides = Sides.of([plain(label) for label in user_groups], protected, versus)
     if len(sides.pairs) > 1:
-        raise EvenhandError(f"There are {len(sides.names)} groups of users: {listing(sides.names)}. Pass protected and versus.")
+        raise EvenhandError(
+            f"There are {len(sides.names)} groups of users: {listing(sides.names)}. Pass protected and versus."
+        )
     return sides

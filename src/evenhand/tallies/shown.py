@@ -53,6 +53,18 @@ class Ragged:
         starts = np.concatenate([[0], np.cumsum(there.sum(1))]).astype(np.int64)
         return cls(starts, np.nonzero(there)[1].astype(np.int64), matrix[there].astype(np.float64))
 
+    def there(self) -> Ragged:
+        """Without the cells that are missing."""
+        missing = np.isnan(self.values) | (self.values == -np.inf)
+        return self.where(~missing, self.values) if missing.any() else self
+
+    def filled(self, start: int, stop: int, items: int) -> Ragged:
+        """Rows `start` to `stop` with every item there: those that were missing at minus infinity."""
+        at = slice(int(self.starts[start]), int(self.starts[stop]))
+        matrix = np.full((stop - start, items), -np.inf)
+        matrix[self.rows[at] - start, self.items[at]] = self.values[at]
+        return Ragged.of(matrix, fill=-np.inf)
+
     @property
     def lengths(self) -> Ints:
         return np.diff(self.starts)
@@ -64,7 +76,7 @@ class Ragged:
 
     def sums(self, per_cell: Floats) -> Floats:
         """Sum of a quantity of the cells over each row."""
-        return np.bincount(self.rows, per_cell, len(self.starts) - 1)
+        return np.asarray(np.bincount(self.rows, per_cell, len(self.starts) - 1), dtype=np.float64)
 
     def where(self, keep: npt.NDArray[np.bool_], values: Floats) -> Ragged:
         """Only some of the cells, with other values."""
@@ -75,7 +87,11 @@ class Ragged:
         """For every cell, where the other has the same row and item, or -1."""
         if not len(other.items):
             return np.full(len(self.items), -1, dtype=np.int64)
-        if len(self.items) == len(other.items) and np.array_equal(self.items, other.items) and np.array_equal(self.starts, other.starts):
+        if (
+            len(self.items) == len(other.items)
+            and np.array_equal(self.items, other.items)
+            and np.array_equal(self.starts, other.starts)
+        ):
             return np.arange(len(self.items))
         mine, theirs = self.rows * items + self.items, other.rows * items + other.items
         at = np.minimum(np.searchsorted(theirs, mine), len(theirs) - 1)
@@ -96,13 +112,17 @@ class Cut:
         if ties not in TIES:
             raise EvenhandError(f"ties={ties!r} is unknown. Use 'first', 'last' or 'fractional'.")
         if top is not None and threshold is not None:
-            raise EvenhandError(f"{prefix}top={top!r} and {prefix}threshold={threshold!r} are both given. Pass one of them.")
+            raise EvenhandError(
+                f"{prefix}top={top!r} and {prefix}threshold={threshold!r} are both given. Pass one of them."
+            )
         if top is not None and (isinstance(top, bool) or not isinstance(top, (int, np.integer)) or top < 1):
             raise EvenhandError(f"{prefix}top={top!r} is not a number of items. Pass a whole number of 1 or more.")
         if threshold is not None:
             number = isinstance(threshold, (int, float, np.integer, np.floating)) and not isinstance(threshold, bool)
             if not number or np.isnan(threshold):
-                raise EvenhandError(f"{prefix}threshold={threshold!r} is not a number. Pass the lowest score that is shown.")
+                raise EvenhandError(
+                    f"{prefix}threshold={threshold!r} is not a number. Pass the lowest score that is shown."
+                )
         return cls(None if top is None else int(top), None if threshold is None else float(threshold), ties)
 
     @property
@@ -116,7 +136,9 @@ class Cut:
         [0.67, 0.67, 0.67]
         """
         if self.top is None:
-            keep = np.ones(len(scores.values), dtype=bool) if self.threshold is None else scores.values >= self.threshold
+            keep = (
+                np.ones(len(scores.values), dtype=bool) if self.threshold is None else scores.values >= self.threshold
+            )
             return scores.where(keep, np.ones(len(keep))), np.zeros(len(scores.starts) - 1, dtype=bool)
         weights = np.ones(len(scores.values))
         tied = np.zeros(len(scores.starts) - 1, dtype=bool)

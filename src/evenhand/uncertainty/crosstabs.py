@@ -50,7 +50,9 @@ class Resampled:
                 members = np.flatnonzero(codes == row)
                 if len(members):
                     rng = stream(seed, "users", name)
-                    self._weights[members] = rng.multinomial(len(members), np.full(len(members), 1 / len(members)), draws).T
+                    self._weights[members] = rng.multinomial(
+                        len(members), np.full(len(members), 1 / len(members)), draws
+                    ).T
         self._rng = stream(seed, "users")
 
     def of_users(self, first: int, codes: Ints) -> Iterator[Weighted]:
@@ -135,8 +137,8 @@ def ends(estimate: float, draws: Floats, how: Interval, span: tuple[float, float
         return np.nan, np.nan
     if how.kind == "normal" or len(draws) < how.draws:
         error = np.asarray([np.std(sound) if np.isfinite(sound).all() else np.nan])
-        low, high = normal_ends(np.asarray([estimate]), error, how.level, span)
-        return float(low[0]), float(high[0])
+        lows, highs = normal_ends(np.asarray([estimate]), error, how.level, span)
+        return float(lows[0]), float(highs[0])
     low, high = (float(end[0]) for end in percentile_ends(draws[None, :], how.level))
     if how.kind == "percentile":
         return low, high
@@ -157,4 +159,3 @@ def plans(
     if deals and known and len(codes):
         dealt = Dealt(codes, known, affordable(deals, known, items, slots * known), seed)
     return resampled, dealt
-

@@ -9,14 +9,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
+import numpy.typing as npt
 
-from evenhand.cards import Floats
 from evenhand.errors import EvenhandError, listing
-from evenhand.tallies.crosstab import scale_of
-from evenhand.tallies.shown import Ints, Ragged
+
+Ints = npt.NDArray[np.int64]
+Floats = npt.NDArray[np.float64]
 
 BLOCK_CELLS = 1 << 22
 """Scores handled at a time."""
@@ -36,13 +37,34 @@ class Facts:
     binary: bool = False
 
 
+class Rows(NamedTuple):
+    """Ragged rows end to end: row i holds cells `starts[i]` to `starts[i + 1]`, its items rising."""
+
+    starts: Ints
+    items: Ints
+    values: Floats
+
+
 @dataclass(frozen=True, slots=True)
 class Block:
-    """Users `first` onwards: their scores, and the truth where there is one."""
+    """Users `first` onwards: their scores, and the truth where there is one; dense (users x items), or as rows."""
 
     first: int
-    scores: Ragged
-    truth: Ragged | None
+    scores: Floats | Rows
+    truth: Floats | Rows | None
+
+
+class Shown(Protocol):
+    """What some users were shown: a row per user."""
+
+    @property
+    def rows(self) -> Ints: ...
+    @property
+    def lengths(self) -> Ints: ...
+    @property
+    def items(self) -> Ints: ...
+    @property
+    def values(self) -> Floats: ...
 
 
 class Scores(Protocol):
@@ -69,7 +91,7 @@ class Scores(Protocol):
         """The group of every user, in order, as a Polars series; null is unknown."""
         ...
 
-    def handed_out(self, shown: Iterator[tuple[int, Ragged]]) -> Any:
+    def handed_out(self, shown: Iterator[tuple[int, Shown]]) -> Any:
         """What was shown to whom, in the form the scores came in."""
         ...
 
@@ -118,19 +140,18 @@ class Matrix:
     def sparse(self) -> bool:
         return is_sparse(self.data)
 
-    def rows(self, start: int, stop: int) -> Ragged:
-        """Some users as ragged rows of float64."""
+    def rows(self, start: int, stop: int) -> Floats | Rows:
+        """Some users, in float64."""
         if not self.sparse:
-            return Ragged.of(np.asarray(self.data[start:stop], dtype=np.float64))
+            return np.asarray(self.data[start:stop], dtype=np.float64)
         pointers = self.data.indptr[start : stop + 1].astype(np.int64)
         at = slice(int(pointers[0]), int(pointers[-1]))
         items, values = self.data.indices[at].astype(np.int64), self.data.data[at].astype(np.float64)
-        ragged = Ragged(pointers - pointers[0], items, values)
         if not self.data.has_sorted_indices:
-            order = np.argsort(ragged.rows * self.shape[1] + items, kind="stable")
-            ragged = Ragged(ragged.starts, items[order], values[order])
-        missing = np.isnan(ragged.values) | (ragged.values == -np.inf)
-        return ragged.where(~missing, ragged.values) if missing.any() else ragged
+            row = np.repeat(np.arange(stop - start), np.diff(pointers))
+            order = np.argsort(row * self.shape[1] + items, kind="stable")
+            items, values = items[order], values[order]
+        return Rows(pointers - pointers[0], items, values)
 
     def spans(self, other: Matrix | None) -> Iterator[tuple[int, int]]:
         """Runs of users with a bounded number of scores between them."""
@@ -148,7 +169,9 @@ class Matrix:
             raw = self._raw(start, stop)
             if raw.dtype.kind == "f":
                 if np.isposinf(raw).any():
-                    raise EvenhandError(f"{self.role} holds infinite values. Pass finite scores; NaN marks a missing one.")
+                    raise EvenhandError(
+                        f"{self.role} holds infinite values. Pass finite scores; NaN marks a missing one."
+                    )
                 masked += int((raw == -np.inf).sum())
                 raw = raw[np.isfinite(raw)]
             cells += raw.size
@@ -180,7 +203,9 @@ class MatrixScores:
         matrix = Matrix.of(scores, "scores")
         truth = None if relevant is None else Matrix.of(relevant, "relevant")
         if truth is not None and truth.shape != matrix.shape:
-            raise EvenhandError(f"relevant has shape {truth.shape} and scores {matrix.shape}. Pass one truth per score.")
+            raise EvenhandError(
+                f"relevant has shape {truth.shape} and scores {matrix.shape}. Pass one truth per score."
+            )
         return cls(matrix, truth, matrix.facts(), None if truth is None else truth.facts(), columns)
 
     @property
@@ -205,7 +230,7 @@ class MatrixScores:
 
         return labels_of_rows(user_groups, self.users, user=str(self.columns["user"]), group=str(self.columns["group"]))
 
-    def handed_out(self, shown: Iterator[tuple[int, Ragged]]) -> Any:
+    def handed_out(self, shown: Iterator[tuple[int, Shown]]) -> Any:
         if not self.scores.sparse:
             out = np.zeros(self.scores.shape)
             for first, rows in shown:
@@ -214,21 +239,13 @@ class MatrixScores:
         from scipy.sparse import csr_array
 
         parts = [rows for _, rows in shown]
-        indptr = np.concatenate([[0], np.cumsum(np.concatenate([p.lengths for p in parts] or [np.zeros(0, dtype=np.int64)]))])
-        return csr_array(
-            (_joined([p.values for p in parts]), _joined([p.items for p in parts]).astype(np.int64), indptr), shape=self.scores.shape
+        indptr = np.concatenate(
+            [[0], np.cumsum(np.concatenate([p.lengths for p in parts] or [np.zeros(0, dtype=np.int64)]))]
         )
-
-
-def scaled(rows: Ragged, offset: float, width: float) -> Ragged:
-    """Scores brought to [0, 1]."""
-    return Ragged(rows.starts, rows.items, (rows.values - offset) / width)
-
-
-def common_scale(view: Scores) -> tuple[float, float]:
-    """Offset and width of the range of scores and truth together."""
-    both = [f for f in (view.facts, view.truth_facts) if f is not None and f.cells]
-    return scale_of(min(f.low for f in both), max(f.high for f in both)) if both else (0.0, 1.0)
+        return csr_array(
+            (_joined([p.values for p in parts]), _joined([p.items for p in parts]).astype(np.int64), indptr),
+            shape=self.scores.shape,
+        )
 
 
 def spans(edges: Ints) -> Iterator[tuple[int, int]]:
@@ -247,15 +264,21 @@ def _joined(parts: list[Floats] | list[Ints]) -> Any:
 
 def _dense(data: Any, role: str) -> Any:
     if isinstance(data, np.ma.MaskedArray):
-        data = data.astype(np.float64).filled(np.nan)
+        data = np.ma.filled(data.astype(np.float64), np.nan)
     try:
         matrix = np.asarray(data)
         if matrix.dtype.kind == "O":
-            matrix = np.array([[np.nan if v is None else float(v) for v in row] for row in matrix.tolist()], dtype=np.float64)
+            matrix = np.array(
+                [[np.nan if v is None else float(v) for v in row] for row in matrix.tolist()], dtype=np.float64
+            )
     except (TypeError, ValueError) as error:
-        raise EvenhandError(f"{role} must be a matrix of numbers. Pass one row per user and one column per item.") from error
+        raise EvenhandError(
+            f"{role} must be a matrix of numbers. Pass one row per user and one column per item."
+        ) from error
     if matrix.ndim != 2:
-        raise EvenhandError(f"{role} has shape {matrix.shape}. Pass two dimensions: one row per user and one column per item.")
+        raise EvenhandError(
+            f"{role} has shape {matrix.shape}. Pass two dimensions: one row per user and one column per item."
+        )
     return matrix
 
 
@@ -273,11 +296,15 @@ def _load(path: str, role: str) -> Any:
             if role in names or len(names) == 1:
                 return held[role if role in names else names[0]]
     except (OSError, ValueError, EOFError) as error:
-        raise EvenhandError(f"{role}={path!r} cannot be read ({error}). Write it with numpy.savez or scipy.sparse.save_npz.") from error
+        raise EvenhandError(
+            f"{role}={path!r} cannot be read ({error}). Write it with numpy.savez or scipy.sparse.save_npz."
+        ) from error
     raise EvenhandError(f"{role}={path!r} holds several arrays: {listing(names)}. Call one of them {role!r}.")
 
 
-def view_scores(scores: Any, relevant: Any, *, columns: Mapping[str, str | None], items: Any, user_groups: Any) -> Scores:
+def view_scores(
+    scores: Any, relevant: Any, *, columns: Mapping[str, str | None], items: Any, user_groups: Any
+) -> Scores:
     """The scores and the truth, checked; `columns` names the roles of a long table."""
     if is_matrix(scores):
         if relevant is not None and not is_matrix(relevant):

@@ -11,8 +11,7 @@ import narwhals as nw
 import numpy as np
 
 from evenhand.errors import EvenhandError, all_problems, listing
-from evenhand.tallies.shown import Ints, Ragged
-from evenhand.views.scores import Block, Facts, spans
+from evenhand.views.scores import Block, Facts, Ints, Rows, Shown, spans
 from evenhand.views.tables import Table, is_number, missing_columns, open_table, to_polars
 from evenhand.views.usergroups import clean, group_column, id_of, one_label_each, series, table_of
 
@@ -30,15 +29,21 @@ class Long:
     def of(cls, table: Any, role: str, user: str, item: str, value: str | None) -> Long:
         opened = open_table(table, role=role)
         schema = opened.schema
-        named = [("user", user), ("item", item)] + ([("score" if role == "scores" else "relevance", value)] if value else [])
+        named = [("user", user), ("item", item)] + (
+            [("score" if role == "scores" else "relevance", value)] if value else []
+        )
         problems = [p.replace("column of the table", f"column of {role}") for p in missing_columns(opened, named)]
         if not problems and value and not is_number(schema[value]):
-            problems.append(f"{named[2][0]}={value!r} holds {schema[value]} values, not numbers. Convert the column first.")
+            problems.append(
+                f"{named[2][0]}={value!r} holds {schema[value]} values, not numbers. Convert the column first."
+            )
         if problems:
             raise all_problems(problems, where="The call")
         worth = nw.col(value).cast(nw.Float64) if value else nw.lit(1.0)
         lazy = opened.lazy.with_columns(worth.alias("evenhand_value")).select(
-            id_of(user, schema).alias("user"), id_of(item, schema).alias("item"), nw.col("evenhand_value").alias("value")
+            id_of(user, schema).alias("user"),
+            id_of(item, schema).alias("item"),
+            nw.col("evenhand_value").alias("value"),
         )
         return cls(lazy, opened, role, _facts(lazy, role, user, item))
 
@@ -160,9 +165,13 @@ class TableScores:
                 at = self._user_code(table.per_user["user"])
                 edges[1:] += np.bincount(at, table.per_user["rows"].to_numpy(), self.users).astype(np.int64)
         for start, stop in spans(np.cumsum(edges)):
-            yield Block(start, self._rows(self.scores, start, stop), None if self.truth is None else self._rows(self.truth, start, stop))
+            yield Block(
+                start,
+                self._rows(self.scores, start, stop),
+                None if self.truth is None else self._rows(self.truth, start, stop),
+            )
 
-    def _rows(self, table: Long, start: int, stop: int) -> Ragged:
+    def _rows(self, table: Long, start: int, stop: int) -> Rows:
         """The rows of some users, sorted by user and item; a pair that comes twice is an error."""
         frame = table.between(self.user_ids[start], self.user_ids[stop - 1], everybody=(start, stop) == (0, self.users))
         users, items = self._user_code(frame["user"]) - start, self._item_code(frame["item"])
@@ -178,27 +187,37 @@ class TableScores:
                 f"(first: user {self.user_ids[start + user]!r}, item {self.item_ids[item]!r}). Keep one row for each."
             )
         starts = np.searchsorted(key, np.arange(stop - start + 1, dtype=np.int64) * self.items)
-        rows = Ragged(starts, key % self.items if self.items else key, values)
-        missing = np.isnan(values) | (values == -np.inf)
-        return rows.where(~missing, values) if missing.any() else rows
+        return Rows(starts, key % self.items if self.items else key, values)
 
     def labels(self, user_groups: Any) -> Any:
         """The group of every user, in the order of their ids."""
         import polars as pl
 
         del user_groups  # read when the view was made: it also says who the users are
-        return pl.DataFrame({"user": self.user_ids}).join(self.labelled, on="user", how="left", maintain_order="left")["group"]
+        return pl.DataFrame({"user": self.user_ids}).join(self.labelled, on="user", how="left", maintain_order="left")[
+            "group"
+        ]
 
-    def handed_out(self, shown: Iterator[tuple[int, Ragged]]) -> Any:
+    def handed_out(self, shown: Iterator[tuple[int, Shown]]) -> Any:
         """A table of users and items with how much of a slot each got."""
         import polars as pl
 
         user, item = str(self.columns["user"]), str(self.columns["item"])
         parts = [
-            pl.DataFrame({user: self.user_ids.gather(first + rows.rows), item: self.item_ids.gather(rows.items), "shown": rows.values})
+            pl.DataFrame(
+                {
+                    user: self.user_ids.gather(first + rows.rows),
+                    item: self.item_ids.gather(rows.items),
+                    "shown": rows.values,
+                }
+            )
             for first, rows in shown
         ]
-        frame = pl.concat(parts) if parts else pl.DataFrame({user: self.user_ids.head(0), item: self.item_ids.head(0), "shown": []})
+        frame = (
+            pl.concat(parts)
+            if parts
+            else pl.DataFrame({user: self.user_ids.head(0), item: self.item_ids.head(0), "shown": []})
+        )
         return {"pandas": frame.to_pandas, "pyarrow": frame.to_arrow}.get(self.backend, lambda: frame)()
 
 
@@ -226,7 +245,9 @@ def _labelled(user_groups: Any, long: Long, columns: Mapping[str, str | None]) -
     column = group_column(user_groups, list(long.opened.schema.names()))
     if column is None:
         return table_of(user_groups, user=user, group=group)
-    pairs = long.opened.lazy.select(id_of(user, long.opened.schema).alias("user"), nw.col(column).alias("group")).unique()
+    pairs = long.opened.lazy.select(
+        id_of(user, long.opened.schema).alias("user"), nw.col(column).alias("group")
+    ).unique()
     found = to_polars(pairs)
     return one_label_each(found.with_columns(clean(found["group"]).alias("group")))
 
@@ -238,7 +259,9 @@ def _union(role: str, ids: list[Any]) -> Any:
     held = [s for s in ids if len(s)] or ids[:1]
     kinds = {s.dtype for s in held}
     if len(kinds) > 1:
-        raise EvenhandError(f"{role} ids are of different types: {listing(sorted(map(str, kinds)))}. Make them the same type.")
+        raise EvenhandError(
+            f"{role} ids are of different types: {listing(sorted(map(str, kinds)))}. Make them the same type."
+        )
     return pl.concat(held).unique().sort()
 
 
@@ -249,7 +272,9 @@ def _catalogue(items: Any, seen: list[Any], column: str) -> tuple[Any, int]:
     everything = _union("item", seen)
     if isinstance(items, (int, np.integer)) and not isinstance(items, bool):
         if items < len(everything):
-            raise EvenhandError(f"items={items:,} is smaller than the {len(everything):,} items in the table. Pass the size of the catalogue.")
+            raise EvenhandError(
+                f"items={items:,} is smaller than the {len(everything):,} items in the table. Pass the size of the catalogue."
+            )
         return everything, int(items) - len(everything)
     if isinstance(items, (list, tuple, set, frozenset, np.ndarray)):
         listed = series("items", list(items)).unique(maintain_order=True)
@@ -261,7 +286,9 @@ def _catalogue(items: Any, seen: list[Any], column: str) -> tuple[Any, int]:
     _union("item", [listed, everything])
     outside = everything.filter(~everything.is_in(listed.implode()))
     if len(outside):
-        raise EvenhandError(f"{len(outside):,} items of the table are not in items: {listing(outside.to_list())}. List the whole catalogue.")
+        raise EvenhandError(
+            f"{len(outside):,} items of the table are not in items: {listing(outside.to_list())}. List the whole catalogue."
+        )
     return listed, 0
 
 

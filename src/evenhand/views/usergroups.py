@@ -27,15 +27,21 @@ def labels_of_rows(user_groups: Any, users: int, *, user: str, group: str) -> An
     if not isinstance(user_groups, Mapping):
         names = open_table(user_groups, role="user_groups").schema.names()
         if user not in names and group in names:
-            return labels_of_rows(to_polars(open_table(user_groups).lazy.select(group))[group], users, user=user, group=group)
+            return labels_of_rows(
+                to_polars(open_table(user_groups).lazy.select(group))[group], users, user=user, group=group
+            )
     table = table_of(user_groups, user=user, group=group)
     if table.height and not table["user"].dtype.is_integer():
         raise EvenhandError("user_groups names users, but the rows of scores are numbered from 0. " + REMEDY)
     outside = table.filter((pl.col("user") < 0) | (pl.col("user") >= users))["user"].to_list()
     if outside:
-        raise EvenhandError(f"user_groups has users that scores has not: {listing(outside)}. Rows of scores are numbered from 0.")
+        raise EvenhandError(
+            f"user_groups has users that scores has not: {listing(outside)}. Rows of scores are numbered from 0."
+        )
     rows = pl.DataFrame({"user": np.arange(users)})
-    return rows.join(table.with_columns(pl.col("user").cast(pl.Int64)), on="user", how="left", maintain_order="left")["group"]
+    return rows.join(table.with_columns(pl.col("user").cast(pl.Int64)), on="user", how="left", maintain_order="left")[
+        "group"
+    ]
 
 
 def table_of(user_groups: Any, *, user: str, group: str) -> Any:
@@ -46,7 +52,9 @@ def table_of(user_groups: Any, *, user: str, group: str) -> Any:
         keys, values = series("user_groups", list(user_groups)), series("user_groups", list(user_groups.values()))
         return pl.DataFrame({"user": keys, "group": clean(values)})
     if not _is_table(user_groups):
-        raise EvenhandError("user_groups has a label per row, but a long table has no order of users. Pass {user: label} or a table.")
+        raise EvenhandError(
+            "user_groups has a label per row, but a long table has no order of users. Pass {user: label} or a table."
+        )
     opened = open_table(user_groups, role="user_groups")
     problems = missing_columns(opened, [("user", user), ("group", group)])
     if problems:
@@ -63,7 +71,9 @@ def one_label_each(table: Any) -> Any:
     table = table.filter(pl.col("user").is_not_null()).unique()
     twice = table.filter(pl.col("user").is_duplicated())["user"].unique().sort().to_list()
     if twice:
-        raise EvenhandError(f"{len(twice):,} users are in more than one group: {listing(twice)}. Give each user one group.")
+        raise EvenhandError(
+            f"{len(twice):,} users are in more than one group: {listing(twice)}. Give each user one group."
+        )
     return table
 
 
