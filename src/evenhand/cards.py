@@ -164,7 +164,10 @@ class Metric:
                 f"{self.card.name} takes at most {len(names) + 1} arguments by position. Name the others."
             )
         data = args[0] if args else keywords.pop(first)
-        keywords.update(zip(names, args[1:], strict=False))
+        by_place = dict(zip(names, args[1:], strict=False))
+        if twice := by_place.keys() & keywords.keys():
+            raise EvenhandError(f"{self.card.name} was given {listing(twice)} twice. Give each parameter once.")
+        keywords.update(by_place)
         for_tally = {name: keywords[name] for name in others if name in keywords}  # `attention` goes to both
         if keywords.get("convention", "") is None:
             del keywords["convention"]
@@ -292,7 +295,7 @@ def ask(text: str, known: Mapping[str, Metric] | None = None) -> Ask:
         body, cutoff = found[1], int(found[2])
         if cutoff < 1:
             raise EvenhandError(f"metrics={text!r} cuts at rank 0. Cut at 1 or deeper.")
-    name, args, keywords = parse_call(body, role="metrics")
+    name, args, keywords = parse_call(body, role="metrics", typed=text)
     if name not in metrics:
         if name in REGISTRY:
             raise EvenhandError(
@@ -305,7 +308,10 @@ def ask(text: str, known: Mapping[str, Metric] | None = None) -> Ask:
         raise EvenhandError(
             f"metrics={text!r} has too many values. Its parameters: {listing(chosen.parameters) or 'none'}."
         )
-    params = dict(zip(chosen.parameters, args, strict=False)) | keywords
+    by_place = dict(zip(chosen.parameters, args, strict=False))
+    if twice := by_place.keys() & keywords.keys():
+        raise EvenhandError(f"metrics={text!r} gives {listing(twice)} twice. Give each parameter once.")
+    params = by_place | keywords
     return Ask(text, chosen, chosen.checked(params), cutoff)
 
 
@@ -322,18 +328,18 @@ def asks(texts: str | Sequence[str], known: Mapping[str, Metric]) -> tuple[Ask, 
     return parsed
 
 
-def parse_call(text: str, *, role: str) -> tuple[str, list[Any], dict[str, Any]]:
+def parse_call(text: str, *, role: str, typed: str | None = None) -> tuple[str, list[Any], dict[str, Any]]:
     """Split `"name(1, key=2)"` into its parts; values are Python literals, `inf` included.
 
     >>> parse_call("rbp(patience=0.8)", role="attention")
     ('rbp', [], {'patience': 0.8})
     """
     problem = EvenhandError(
-        f"{role}={text!r} cannot be read. Write a name, with parameters if needed: 'top_share(p=0.01)'."
+        f"{role}={(typed or text)!r} cannot be read. Write a name, with parameters if needed: 'top_share(p=0.01)'."
     )
     try:
         node = ast.parse(text.strip(), mode="eval").body
-    except (SyntaxError, ValueError) as error:
+    except (SyntaxError, ValueError, MemoryError, RecursionError) as error:  # the last two: brackets nested too deep
         raise problem from error
     if isinstance(node, ast.Name):
         return node.id, [], {}
@@ -349,7 +355,7 @@ def parse_call(text: str, *, role: str) -> tuple[str, list[Any], dict[str, Any]]
             return math.inf
         try:
             return ast.literal_eval(part)
-        except ValueError as error:
+        except (ValueError, TypeError, MemoryError, RecursionError) as error:
             raise problem from error
 
     return node.func.id, [value(a) for a in node.args], {str(k.arg): value(k.value) for k in node.keywords}

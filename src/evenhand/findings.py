@@ -27,6 +27,24 @@ COLUMNS = (
 NUMBERS = frozenset({"estimate", "low", "high", "chance", "ideal"})
 
 
+Row = dict[str, Any]
+
+
+def row(labels: Mapping[str, Any], metric: str, **values: Any) -> Row:
+    """One row of the frame; what is not given is absent."""
+    blank: Row = {
+        "group": None, "estimate": math.nan, "low": math.nan, "high": math.nan, "chance": math.nan, "ideal": math.nan,
+        "better": "", "units": None, "undefined_draws": 0, "note": None,
+    }  # fmt: skip
+    return {**labels, "metric": metric, **blank, **values}
+
+
+def tidy(rows: Sequence[Row], slices: Sequence[str], extra: Sequence[str] = ()) -> dict[str, list[Any]]:
+    """Rows as columns in the public order: slices, the standard ones, then what this audit adds."""
+    names = [*slices, *COLUMNS, *extra]
+    return {name: [r.get(name) for r in rows] for name in names}
+
+
 @dataclass(frozen=True)
 class Findings:
     """The answer as plain data.

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date, datetime
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from evenhand.errors import EvenhandError
-from evenhand.findings import Findings
+from evenhand.findings import Findings, Row, row, tidy
 from evenhand.present import tables, text
 from evenhand.present.files import write_whole
+from evenhand.uncertainty.difference import difference, holm
 
 
 @dataclass(frozen=True, repr=False)
@@ -69,6 +73,13 @@ class Result:
         """Hold the estimates against rules such as `"gini <= 0.9"`; people set the thresholds, not the library."""
         return tables.check(self.findings, rules)
 
+    def compare(self, other: Result) -> Result:
+        """This result minus another of the same question, row by row, with interval and Holm-adjusted p.
+
+        The two must rest on different units (two arms, two periods): their errors are taken as independent.
+        """
+        return Result(difference_of(self.findings, other.findings), self.backend)
+
     def plot(self, kind: str | None = None) -> Any:
         """An Altair chart; an unknown kind is an error that names the known ones."""
         from evenhand.present import charts
@@ -101,6 +112,50 @@ def load(path: str | Path) -> Result:
     if not isinstance(data, Mapping):
         raise EvenhandError(f"{str(path)!r} is not a saved result. Pass a file that result.to_json(path) wrote.")
     return Result(Findings.from_dict(data))
+
+
+def difference_of(a: Findings, b: Findings) -> Findings:
+    """The rows of a minus those of b; a row that only one of them has is kept and said."""
+    if a.audit != b.audit or a.slices != b.slices:
+        raise EvenhandError(
+            f"The results answer different questions: {a.audit} by {list(a.slices)} and {b.audit} by {list(b.slices)}. "
+            "Compare two results of the same call."
+        )
+    mine, theirs = _keyed(a), _keyed(b)
+    if not mine.keys() & theirs.keys():
+        raise EvenhandError("The results share no row. Compare results with the same metrics and slices.")
+    level = float(a.provenance.get("level", 0.95))
+    rows = [_difference_row(a.slices, mine.get(key), theirs.get(key), level) for key in dict.fromkeys([*mine, *theirs])]
+    adjusted = holm([r["p"] for r in rows])
+    rows = [{**r, "p_adjusted": float(p)} for r, p in zip(rows, adjusted, strict=True)]
+    facts = {"level": level, "p_adjusted": "Holm over all rows", "a": dict(a.provenance), "b": dict(b.provenance)}
+    columns = tidy(rows, a.slices, ("a", "b", "p", "p_adjusted"))
+    return Findings("compare", "Did it change, and by more than chance?", a.slices, columns, {}, a.words, facts)
+
+
+def _keyed(findings: Findings) -> dict[tuple[Any, ...], dict[str, Any]]:
+    return {(*(str(r[s]) for s in findings.slices), r["metric"], r["group"]): r for r in findings.rows()}
+
+
+def _difference_row(slices: tuple[str, ...], a: dict[str, Any] | None, b: dict[str, Any] | None, level: float) -> Row:
+    one = a if a is not None else b
+    if one is None:
+        raise EvenhandError("A row of neither result was asked for. This is a fault in evenhand.")
+    labels = {s: one[s] for s in slices}
+    if a is None or b is None:
+        absent = "absent from b" if b is None else "absent from a"
+        return row(labels, one["metric"], group=one["group"], a=_estimate(a), b=_estimate(b), p=math.nan, note=absent)
+    ends = [tuple(np.asarray(r[k], dtype=np.float64) for k in ("estimate", "low", "high")) for r in (a, b)]
+    gap, low, high, p = difference(ends[0], ends[1], level)  # type: ignore[arg-type]
+    notes = sorted({n for r in (a, b) for n in (r["note"] or "").split("; ") if n})
+    return row(
+        labels, one["metric"], group=one["group"], estimate=float(gap), low=float(low), high=float(high), ideal=0.0,
+        better=one["better"], a=_estimate(a), b=_estimate(b), p=float(p), note="; ".join(notes) or None,
+    )  # fmt: skip
+
+
+def _estimate(r: dict[str, Any] | None) -> float:
+    return math.nan if r is None else float(r["estimate"])
 
 
 INTEGERS = frozenset({"units", "undefined_draws", "bin"})

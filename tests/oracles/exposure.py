@@ -39,7 +39,7 @@ def row_of(label):
 
 def awrf(labels, target, distance, protected=None, *, signed=False, model="geometric", relevance=None, **params):
     w = weights(model, len(labels), relevance, **params)
-    exposure = {g: 0.0 for g in target}
+    exposure = dict.fromkeys(target, 0.0)
     for weight, label in zip(w, labels, strict=True):
         for g, share in row_of(label).items():
             exposure[g] = exposure.get(g, 0.0) + weight * share

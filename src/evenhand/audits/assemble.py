@@ -10,27 +10,14 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from evenhand.errors import EvenhandError
-from evenhand.findings import COLUMNS
+from evenhand.findings import Row, row, tidy
+
+__all__ = [
+    "Row", "check_min_units", "log", "names_of", "notes", "provenance", "row", "suppressed", "tidy",
+]  # fmt: skip
 
 log = logging.getLogger("evenhand")
 """Stages of the work, for whoever shows progress."""
-
-Row = dict[str, Any]
-
-
-def row(labels: Mapping[str, Any], metric: str, **values: Any) -> Row:
-    """One row of the frame; what is not given is absent."""
-    blank: Row = {
-        "group": None, "estimate": math.nan, "low": math.nan, "high": math.nan, "chance": math.nan, "ideal": math.nan,
-        "better": "", "units": None, "undefined_draws": 0, "note": None,
-    }  # fmt: skip
-    return {**labels, "metric": metric, **blank, **values}
-
-
-def tidy(rows: Sequence[Row], slices: Sequence[str], extra: Sequence[str] = ()) -> dict[str, list[Any]]:
-    """Rows as columns in the public order: slices, the standard ones, then what this audit adds."""
-    names = [*slices, *COLUMNS, *extra]
-    return {name: [r.get(name) for r in rows] for name in names}
 
 
 def notes(*codes: str) -> str | None:

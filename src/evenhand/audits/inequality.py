@@ -8,19 +8,19 @@ from typing import Any
 import numpy as np
 
 from evenhand import metrics as _all_metrics  # noqa: F401  (fills the registry)
-from evenhand.audits.assemble import Row, check_min_units, log, names_of, notes, provenance, row, suppressed, tidy
+from evenhand.audits.assemble import Row, check_min_units, log, notes, provenance, row, suppressed, tidy
+from evenhand.audits.units import By, Units, units_of
 from evenhand.cards import Ask, asks, needing
-from evenhand.engine.populations import join_population, open_population, pad
-from evenhand.engine.spectra import Slices, tally_slices
+from evenhand.engine.spectra import Slices
 from evenhand.findings import Findings
 from evenhand.metrics.inequality import gini_chance
 from evenhand.metrics.shares import lorenz_curve
+from evenhand.present.lorenz import corners, stops
 from evenhand.results import Result
 from evenhand.tallies.spectrum import Spectrum
 from evenhand.uncertainty.intervals import Estimates, Interval, seed_of
 from evenhand.uncertainty.spectra import WIDE, estimates, heavy_tails
-from evenhand.views.benefits import Amount, Benefits, NanPolicy, view_benefits
-from evenhand.views.tables import Table
+from evenhand.views.benefits import Amount, NanPolicy
 
 METRICS = ("gini", "atkinson(epsilon=0.5)", "top_share(p=0.01)", "top_share(p=0.1)", "equal_share")
 QUESTION = "How unevenly is it spread?"
@@ -36,7 +36,7 @@ def inequality(
     amount: str | Sequence[str] | None,
     population: Any,
     weight: str | None = None,
-    by: str | Sequence[str] | None = None,
+    by: By = None,
     metrics: str | Sequence[str] = METRICS,
     interval: str | None = "bootstrap(999)",
     level: float = 0.95,
@@ -56,7 +56,7 @@ def inequality(
         None means only those seen; a number holds for every slice; `{slice: number}`; or a table of units, which also
         gives each slice its own units if it holds the `by` columns.
     weight : column with the weight of each unit.
-    by : column(s) to slice by.
+    by : column(s) to slice by, or `eh.log_bins(column, 20)` / `eh.quantile_bins(column, 10)` of a number each unit has.
     metrics : metric strings, for example `"top_share(p=0.01)"`.
     interval : `"bootstrap(999)"` (studentised where the metric has a linearised error), `"percentile(999)"`, `"normal"`, None.
     min_units : slices with fewer units are suppressed.
@@ -72,55 +72,43 @@ def inequality(
     asked = asks(metrics, needing(Spectrum))
     how = Interval.parse(interval, level)
     fewest, seed = check_min_units(min_units), seed_of(rng)
-    slice_names = names_of(by)
-    everyone = open_population(population, unit)
-    elsewhere = _only_in_population(table, everyone, slice_names)
-    log.info("checking the table")
-    view = view_benefits(
-        table, unit=unit, amount=amount, by=slice_names, weight=weight, nan_policy=nan_policy, elsewhere=elsewhere
+    prepared = units_of(
+        table, unit=unit, amount=amount, population=population, by=by, weight=weight, nan_policy=nan_policy
     )
-    view = join_population(view, everyone if isinstance(everyone, Table) else None, elsewhere)
+    view = prepared.view
     several = amount is not None and not isinstance(amount, str)
     rows: list[Row] = []
     curves: dict[str, list[Any]] = {}
     wide = 0
     for one in view.amounts:
         log.info("adding up %s", one.name or "rows")
-        slices = pad(tally_slices(view, one), view, everyone)
+        slices = prepared.slices(one)
         extra = {"amount": one.name} if several else {}
-        rows += _rows(slices, one, view, asked, how, seed, fewest, extra)
+        rows += _rows(slices, one, prepared, asked, how, seed, fewest, extra)
         _add_curves(curves, slices, view.by, extra, fewest, len(view.amounts))
         wide += int((np.diff(slices.spectra.starts) > WIDE).sum()) if slices.spectra.weights is None else 0
-    names = (*view.by, *(("amount",) if several else ()))
+    amounts = ("amount",) if several else ()
+    names, columns = (*view.by, *amounts), (*prepared.columns, *amounts)
     plan = {
-        "audit": "inequality", "table": view.origin, "unit": unit, "amount": amount, "population": _population_words(everyone),
-        "weight": weight, "by": list(slice_names) or None, "metrics": [a.text for a in asked], "interval": interval, "level": level,
+        "audit": "inequality", "table": view.origin, "unit": unit, "amount": amount,
+        "population": prepared.population_words, "weight": weight,
+        "by": list(prepared.asked.words) or None, "metrics": [a.text for a in asked], "interval": interval, "level": level,
         "min_units": min_units, "nan_policy": nan_policy, "rng": seed,
     }  # fmt: skip
     facts = provenance(
         plan, rows=view.rows, dropped=view.dropped, seed=seed, level=level, interval=_interval_words(how, wide),
-        population=_population_words(everyone), missing_slice_labels="shown as a slice of their own",
+        population=prepared.population_words, missing_slice_labels="shown as a slice of their own",
     )  # fmt: skip
     words = {"unit": unit or "row", "amount": "rows" if amount is None else "amounts" if several else str(amount)}
     return Result(
-        Findings("inequality", QUESTION, names, tidy(rows, names), {"lorenz": curves}, words, facts), view.backend
+        Findings("inequality", QUESTION, names, tidy(rows, columns), {"lorenz": curves}, words, facts), view.backend
     )
-
-
-def _only_in_population(table: Any, everyone: Any, by: Sequence[str]) -> list[str]:
-    """Slice columns that the population table has and the table has not."""
-    if not isinstance(everyone, Table) or not by:
-        return []
-    from evenhand.views.tables import open_table
-
-    mine, theirs = open_table(table).schema.names(), everyone.schema.names()
-    return [b for b in by if b not in mine and b in theirs]
 
 
 def _rows(
     slices: Slices,
     amount: Amount,
-    view: Benefits,
+    prepared: Units,
     asked: Sequence[Ask],
     how: Interval,
     seed: int,
@@ -133,11 +121,11 @@ def _rows(
     found = estimates(slices.spectra, asked, how, seed, streams)
     units = slices.spectra.units
     heavy = heavy_tails(slices.spectra) if how.kind != "none" else np.zeros(len(units), dtype=bool)
-    chances = _chances(slices, amount, asked)
+    by_chance = chances(slices, amount, asked)
     rows = []
     for i, label in enumerate(slices.labels):
-        labels = {**dict(zip(view.by, label, strict=True)), **extra}
-        for a, estimate, chance in zip(asked, found, chances, strict=True):
+        labels = {**prepared.cells(label), **extra}
+        for a, estimate, chance in zip(asked, found, by_chance, strict=True):
             made = row(
                 labels, a.text, estimate=float(estimate.estimate[i]), low=float(estimate.low[i]), high=float(estimate.high[i]),
                 chance=float(chance[i]), ideal=a.ideal, better=a.better, units=int(units[i]),
@@ -160,7 +148,7 @@ def _note(slices: Slices, i: int, a: Ask, found: Estimates, *, heavy: bool) -> s
     return notes("heavy_tail" if heavy else "", "overlap" if overlapping else "")
 
 
-def _chances(slices: Slices, amount: Amount, asked: Sequence[Ask]) -> list[Any]:
+def chances(slices: Slices, amount: Amount, asked: Sequence[Ask]) -> list[Any]:
     """What equal rates would give on counts of this size: known for the Gini index of whole-number amounts."""
     nothing = np.full(len(slices.labels), np.nan)
     if not amount.integer or not any(a.card.name == "gini" for a in asked):
@@ -176,7 +164,7 @@ def _chances(slices: Slices, amount: Amount, asked: Sequence[Ask]) -> list[Any]:
 def _add_curves(
     curves: dict[str, list[Any]], slices: Slices, by: Sequence[str], extra: Mapping[str, Any], fewest: int, amounts: int
 ) -> None:
-    """Corners of each slice's Lorenz polygon, thinned; too many slices to draw have none."""
+    """Corners of each slice's Lorenz polygon, thinned but exact where a report reads it; none for too many slices."""
     many = len(slices.labels) * amounts
     if many > MOST_CURVES:
         return
@@ -186,35 +174,13 @@ def _add_curves(
         if s.reason() or s.units < fewest or label in slices.broken:
             continue
         curve = lorenz_curve(s)
-        kept = _thinned(curve.population, most)
+        kept = corners(curve.population, curve.share, most, stops(many))
         for name, value in [*zip(by, label, strict=True), *extra.items()]:
             curves.setdefault(name, []).extend([value] * len(kept))
         curves.setdefault("population", []).extend(curve.population[kept].tolist())
         curves.setdefault("share", []).extend(curve.share[kept].tolist())
 
 
-def _thinned(population: Any, most: int) -> Any:
-    """Half of the kept corners evenly spaced, half ever closer to the top: the last 1% is the story."""
-    if len(population) <= most:
-        return np.arange(len(population))
-    even = np.linspace(0, 1, most // 2)
-    top = 1 - np.geomspace(max(1 - population[-2], 1e-12), 1, most - most // 2)
-    wanted = np.searchsorted(population, np.concatenate([even, top]))
-    return np.unique(
-        np.clip(np.concatenate([[0], wanted, [len(population) - 2, len(population) - 1]]), 0, len(population) - 1)
-    )
-
-
-def _population_words(everyone: Any) -> Any:
-    if everyone is None:
-        return "only units seen"
-    return (
-        everyone.origin
-        if isinstance(everyone, Table)
-        else {str(k): v for k, v in everyone.items()}
-        if isinstance(everyone, Mapping)
-        else everyone
-    )
 
 
 def _interval_words(how: Interval, wide: int) -> str:

@@ -8,13 +8,13 @@ from typing import Any
 import narwhals as nw
 import numpy as np
 
-from evenhand.engine.spectra import Label, Slices
+from evenhand.engine.spectra import Label, Slices, in_order
 from evenhand.errors import EvenhandError, all_problems
 from evenhand.tallies.spectrum import Spectra, Spectrum
 from evenhand.views.benefits import Benefits, slice_words
 from evenhand.views.tables import Table, missing_columns, open_table, to_polars
 
-SAMPLE = 2_000
+SAMPLE = 100_000
 
 REMEDY = "Pass {slice: size}, a table of units that holds the column, or None for those seen."
 
@@ -48,7 +48,8 @@ def pad(slices: Slices, view: Benefits, population: Any) -> Slices:
         )
     if isinstance(population, Mapping):
         return _pad_to(slices, _mapped(slices, view, population))
-    _refuse_padding_of_unit_properties(view, list(view.by), f"population={population!r}")
+    if len(view.by) != 1 or slices.spectra.units.sum() <= population:  # more than that: some unit is in two slices
+        _refuse_padding_of_unit_properties(slices, view, list(view.by), f"population={population!r}")
     return _pad_to(slices, {label: int(population) for label in slices.labels or ((),)})
 
 
@@ -111,10 +112,11 @@ def _pad_to(slices: Slices, sizes: Mapping[Label, int]) -> Slices:
     unseen = [label for label in sizes if label not in seen]
     spectra, labels = slices.spectra, slices.labels
     if unseen:
-        spectra = Spectra.of(
-            [*(spectra[i] for i in range(len(labels))), *(Spectrum(np.zeros(0), np.zeros(0)) for _ in unseen)]
-        )
-        labels = (*labels, *unseen)
+        every = (*labels, *unseen)
+        nobody = Spectrum(np.zeros(0), np.zeros(0))
+        order = in_order(every)
+        spectra = Spectra.of([spectra[i] if i < len(seen) else nobody for i in order])
+        labels = tuple(every[i] for i in order)
     zeros = np.array([sizes[label] - seen.get(label, 0) for label in labels], dtype=np.float64)
     return Slices(labels, spectra.padded(zeros), slices.broken)
 
@@ -127,7 +129,7 @@ def _pad_from_table(slices: Slices, view: Benefits, population: Table) -> Slices
     names = list(population.schema.names())
     held = [i for i, b in enumerate(view.by) if b in names]
     _refuse_padding_of_unit_properties(
-        view, [b for b in view.by if b not in names], "population is a table without that column and"
+        slices, view, [b for b in view.by if b not in names], "population is a table without that column and"
     )
     keys = [f"by_{i}" for i in held]
     chosen = [nw.col(str(view.unit)).alias("unit"), *(nw.col(view.by[i]).alias(f"by_{i}") for i in held)]
@@ -140,7 +142,11 @@ def _pad_from_table(slices: Slices, view: Benefits, population: Table) -> Slices
     sizes = {tuple(row[:-1]): int(row[-1]) for row in counts.select(*keys, "n").iter_rows()}
     if len(held) == len(view.by):
         return _pad_to(slices, sizes)
-    return _pad_to(slices, {label: sizes[tuple(label[i] for i in held)] for label in slices.labels})
+    rest = [i for i in range(len(view.by)) if i not in held]
+    seen = dict.fromkeys(tuple(label[i] for i in rest) for label in slices.labels)
+    both = {other + key: n for other in seen for key, n in sizes.items()}
+    places = [*rest, *held]
+    return _pad_to(slices, {tuple(key[places.index(i)] for i in range(len(places))): n for key, n in both.items()})
 
 
 def _refuse_outsiders(view: Benefits, everyone: nw.LazyFrame[Any], keys: list[str]) -> None:
@@ -164,9 +170,11 @@ def _refuse_outsiders(view: Benefits, everyone: nw.LazyFrame[Any], keys: list[st
         )
 
 
-def _refuse_padding_of_unit_properties(view: Benefits, columns: list[str], what: str) -> None:
+def _refuse_padding_of_unit_properties(slices: Slices, view: Benefits, columns: list[str], what: str) -> None:
     """One size for every slice is wrong where the slice is a property of the unit: nobody could be in two of them."""
-    fixed = [b for b in columns if _never_varies(view, f"by_{view.by.index(b)}")]
+    places = {b: view.by.index(b) for b in columns}
+    several = [b for b, i in places.items() if len({label[i] for label in slices.labels}) > 1]
+    fixed = [b for b in several if _never_varies(view, f"by_{places[b]}")]
     if fixed:
         raise EvenhandError(
             f"by={fixed[0]!r} never varies within a unit, so {what} would count every unit in every slice. {REMEDY}"
@@ -174,17 +182,11 @@ def _refuse_padding_of_unit_properties(view: Benefits, columns: list[str], what:
 
 
 def _never_varies(view: Benefits, key: str) -> bool:
-    """Whether every unit has one label only (and there are several labels). A few units usually settle it."""
-    labels = to_polars(view.lazy.select(key).unique().select(nw.len().alias("n")))["n"][0]
-    if labels < 2:
-        return False
+    """Whether every unit has one label only. The first rows usually settle it."""
     if view.unit is None:
         return True
     pairs = view.lazy.select("unit", key)
-    some = to_polars(pairs.select("unit").head(SAMPLE).unique())["unit"].to_list()
-    if _several_labels(pairs.filter(nw.col("unit").is_in(some))):
-        return False
-    return not _several_labels(pairs)
+    return not (_several_labels(pairs.head(SAMPLE)) or _several_labels(pairs))
 
 
 def _several_labels(pairs: nw.LazyFrame[Any]) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -32,12 +33,26 @@ class Slices:
         return replace(self, spectra=spectra)
 
 
+def in_order(labels: Sequence[Label]) -> list[int]:
+    """Where each slice goes so that labels rise: numbers by size, then text, missing last.
+
+    >>> in_order([("b",), (None,), ("a",)])
+    [2, 0, 1]
+    """
+
+    def rank(value: Any) -> tuple[bool, bool, Any]:
+        number = isinstance(value, (int, float))
+        return value is None, not number, value if number else str(value)
+
+    return sorted(range(len(labels)), key=lambda i: [rank(v) for v in labels[i]])
+
+
 def tally_slices(view: Benefits, amount: Amount) -> Slices:
     """How many units of each slice received each amount. One row per cell leaves the engine, no unit and no event."""
     lazy = view.lazy
     broken: frozenset[Label] = frozenset()
     if amount.missing:
-        sound = ~_missing(lazy, amount)
+        sound = ~missing(lazy, amount)
         if view.nan_policy == "propagate":
             broken = frozenset(_labels(lazy.filter(~sound), view.keys))
         lazy = lazy.filter(sound)
@@ -47,7 +62,7 @@ def tally_slices(view: Benefits, amount: Amount) -> Slices:
     return _ordered(cells, view, broken)
 
 
-def _missing(lazy: nw.LazyFrame[Any], amount: Amount) -> nw.Expr:
+def missing(lazy: nw.LazyFrame[Any], amount: Amount) -> nw.Expr:
     column = nw.col(amount.column)
     return column.is_null() | column.is_nan() if lazy.collect_schema()[amount.column].is_float() else column.is_null()
 

@@ -2,12 +2,14 @@
 
 from evenhand.cards import cards
 from evenhand.metrics import conventions
+from evenhand.metrics.agreement import kendall_tau_c
 from evenhand.metrics.catalogue import (
     aggregate_diversity,
     exposure_entropy,
     item_gini,
     recommendation_popularity,
 )
+from evenhand.metrics.decomposition import decompose, decompose_sources
 from evenhand.metrics.exposure import (
     dp,
     eed,
@@ -33,6 +35,8 @@ from evenhand.metrics.inequality import (
     mean,
     theil,
 )
+from evenhand.metrics.pairwise import accuracy, inter_acc, intra_acc
+from evenhand.metrics.prefix import geyik_ndkl, ndd, ndjs, ndkl, ndr, pref, pref_kl, pref_nd, pref_rd
 from evenhand.metrics.recommender import (
     exposure_kl,
     exposure_tv,
@@ -61,12 +65,15 @@ from evenhand.metrics.shares import (
 __all__ = [
     "FairTable",
     "Lorenz",
+    "accuracy",
     "aggregate_diversity",
     "atkinson",
     "awrf",
     "bottom_share",
     "cards",
     "conventions",
+    "decompose",
+    "decompose_sources",
     "dp",
     "eed",
     "eel",
@@ -82,13 +89,17 @@ __all__ = [
     "fair_satisfied",
     "fair_table",
     "generalized_entropy",
+    "geyik_ndkl",
     "gini",
     "gini_chance",
     "gini_se",
     "herfindahl",
     "hoover",
     "iaa",
+    "inter_acc",
+    "intra_acc",
     "item_gini",
+    "kendall_tau_c",
     "log_dp",
     "log_eur",
     "log_rur",
@@ -96,10 +107,18 @@ __all__ = [
     "mad",
     "mae_ratio",
     "mean",
+    "ndd",
+    "ndjs",
+    "ndkl",
+    "ndr",
     "palma",
     "percentile",
     "percentile_ratio",
     "precision_ratio",
+    "pref",
+    "pref_kl",
+    "pref_nd",
+    "pref_rd",
     "recall_ratio",
     "recommendation_popularity",
     "rmse_ratio",

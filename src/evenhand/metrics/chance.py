@@ -59,3 +59,21 @@ def _log_factorials(size: int) -> Floats:
     from scipy.special import gammaln
 
     return np.asarray(gammaln(np.arange(size) + 1.0))
+
+
+def share_band(count: int, size: int, known: np.typing.NDArray[np.int64], level: float) -> tuple[Floats, Floats]:
+    """Shares of a group among the first `known` items between which random orders lie with probability `level`.
+
+    >>> low, high = share_band(1, 2, np.array([1, 2]), 0.95)
+    >>> low.tolist(), high.tolist()
+    ([0.0, 0.5], [1.0, 0.5])
+    """
+    tail = (1 - level) / 2
+    low, high = np.zeros(len(known)), np.ones(len(known))
+    for i, k in enumerate(known.tolist()):
+        if not k:
+            continue
+        c = np.arange(min(count, k) + 1)
+        below = np.cumsum(_hypergeometric(c, np.array([k]), count, size))
+        low[i], high[i] = c[np.argmax(below > tail)] / k, c[np.argmax(below >= 1 - tail - 1e-12)] / k
+    return low, high

@@ -78,7 +78,7 @@ def kl_with_added(epsilon: float) -> Term:
 
     def term(c: Floats, k: Floats, share_of: Floats, whole: Floats) -> Floats:
         p, q = c / k + epsilon, share_of / whole + epsilon
-        return _log_part(p, q) * np.log(2)
+        return np.asarray(_log_part(p, q) * np.log(2))
 
     return term
 

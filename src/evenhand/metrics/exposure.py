@@ -42,6 +42,8 @@ _EE_VARIANTS = (
 
 def _utility_reason(t: Exposure, **_: Any) -> str:
     """A side without relevance, or nothing on either side."""
+    if t.reason():
+        return t.reason()
     if t.utility is not None and any(not np.any(side > 0) for side in t.both(t.utility)):
         return "no_relevant_in_group"
     return "zero_over_zero"
@@ -69,7 +71,7 @@ def _utility_reason(t: Exposure, **_: Any) -> str:
         family="exposure",
     )
 )
-def dp(t: Exposure, *, per_item: bool = False, epsilon: NotNegative = 0.0, attention: Model = LOG) -> Floats:  # noqa: ARG001
+def dp(t: Exposure, *, per_item: bool = False, epsilon: NotNegative = 0.0, attention: Model = LOG) -> Floats:
     """Exposure of the protected group over that of the other group.
 
     `per_item` divides each by its number of items. Nothing on one side gives 0 or infinity, on both NaN.
@@ -80,7 +82,7 @@ def dp(t: Exposure, *, per_item: bool = False, epsilon: NotNegative = 0.0, atten
     ours, theirs = t.both(t.received)
     if per_item:
         n, m = t.side_sizes()
-        ours, theirs = ours / n, theirs / m
+        ours, theirs = (ours / n if n else ours), (theirs / m if m else theirs)  # nobody there: nothing to divide
     return (ours + epsilon) / (theirs + epsilon)
 
 
@@ -106,7 +108,7 @@ def dp(t: Exposure, *, per_item: bool = False, epsilon: NotNegative = 0.0, atten
         family="exposure",
     )
 )
-def log_dp(t: Exposure, *, per_item: bool = False, epsilon: NotNegative = 0.0, attention: Model = LOG) -> Floats:  # noqa: ARG001
+def log_dp(t: Exposure, *, per_item: bool = False, epsilon: NotNegative = 0.0, attention: Model = LOG) -> Floats:
     """Natural logarithm of `dp`: 0 is parity, and swapping the groups flips the sign.
 
     >>> log_dp([1, 1])
@@ -139,7 +141,7 @@ def log_dp(t: Exposure, *, per_item: bool = False, epsilon: NotNegative = 0.0, a
         family="exposure",
     )
 )
-def eur(t: Exposure, *, as_printed: bool = False, attention: Model = LOG) -> Floats:  # noqa: ARG001
+def eur(t: Exposure, *, as_printed: bool = False, attention: Model = LOG) -> Floats:
     """Exposure per unit of relevance in the protected group, over the same in the other group (eq. 6).
 
     >>> eur([1, 1], utility=[2, 1])
@@ -170,7 +172,7 @@ def eur(t: Exposure, *, as_printed: bool = False, attention: Model = LOG) -> Flo
         family="exposure",
     )
 )
-def log_eur(t: Exposure, *, as_printed: bool = False, attention: Model = LOG) -> Floats:  # noqa: ARG001
+def log_eur(t: Exposure, *, as_printed: bool = False, attention: Model = LOG) -> Floats:
     """Natural logarithm of `eur`.
 
     >>> log_eur([2, 1], utility=[2, 1])
@@ -201,7 +203,7 @@ def log_eur(t: Exposure, *, as_printed: bool = False, attention: Model = LOG) ->
         family="exposure",
     )
 )
-def rur(t: Exposure, *, as_printed: bool = False, attention: Model = LOG) -> Floats:  # noqa: ARG001
+def rur(t: Exposure, *, as_printed: bool = False, attention: Model = LOG) -> Floats:
     """Discounted relevance per unit of relevance in the protected group, over the same in the other group (eq. 7).
 
     >>> rur([1, 1], utility=[2, 1], gained=[1, 1])
@@ -232,7 +234,7 @@ def rur(t: Exposure, *, as_printed: bool = False, attention: Model = LOG) -> Flo
         family="exposure",
     )
 )
-def log_rur(t: Exposure, *, as_printed: bool = False, attention: Model = LOG) -> Floats:  # noqa: ARG001
+def log_rur(t: Exposure, *, as_printed: bool = False, attention: Model = LOG) -> Floats:
     """Natural logarithm of `rur`.
 
     >>> log_rur([2, 1], utility=[2, 1], gained=[2, 1])
@@ -282,7 +284,7 @@ def iaa(
     normalize: Literal["per_ranking", "pooled"] = "per_ranking",
     level: Level = "group",
     attention: Model = GEOMETRIC,
-) -> Floats:  # noqa: ARG001
+) -> Floats:
     """Sum over groups (or items) of the difference between share of attention and share of predicted utility (eq. 8).
 
     `normalize` and `level` say what the tally adds up; the last step is the same.
@@ -290,9 +292,9 @@ def iaa(
     >>> iaa([1, 1], utility=[3, 1])
     0.5
     """
-    attention = t.attention / t.attention.sum(-1, keepdims=True)
-    utility = t.utility / t.utility.sum(-1, keepdims=True)
-    return np.abs(attention - utility).sum(-1)
+    shown, worth = t.attention.sum(-1, keepdims=True), t.utility.sum(-1, keepdims=True)
+    gap = np.abs(t.attention / shown - t.utility / worth).sum(-1)
+    return np.where((shown > 0) & (worth > 0), gap[..., None], np.nan)[..., 0]
 
 
 @metric(
@@ -307,7 +309,7 @@ def iaa(
         better="lower",
         undefined="there is no request; with unbiased=True also a request with a single draw",
         otherwise="single_member",
-        says="Expected exposure disparity is {estimate:number}{interval}; the least possible is {ideal:number}.",
+        says="Expected exposure disparity is {estimate:number}{interval}; lower is more even.",
         formula=r"\lVert \epsilon_\pi \rVert_2^2",
         example="exposure 1.5 and 0.5 -> 2.5",
         variants=(
@@ -326,7 +328,7 @@ def eed(
     aggregate: Aggregate = "before",
     unbiased: bool = False,
     attention: Model = RBP,
-) -> Floats:  # noqa: ARG001
+) -> Floats:
     """Squared length of the exposure vector (eq. 5): smaller is more even, for the same total.
 
     >>> eed([1.5, 0.5])
@@ -363,7 +365,7 @@ def eed(
         family="exposure",
     )
 )
-def eer(t: Exposure, *, level: Level = "group", aggregate: Aggregate = "before", attention: Model = RBP) -> Floats:  # noqa: ARG001
+def eer(t: Exposure, *, level: Level = "group", aggregate: Aggregate = "before", attention: Model = RBP) -> Floats:
     """Twice the product of exposure and target exposure (eq. 10).
 
     >>> eer([1.5, 0.5], due=[1, 1])
@@ -396,7 +398,7 @@ def eer(t: Exposure, *, level: Level = "group", aggregate: Aggregate = "before",
 )
 def target_norm(
     t: Exposure, *, level: Level = "group", aggregate: Aggregate = "before", attention: Model = RBP
-) -> Floats:  # noqa: ARG001
+) -> Floats:
     """The part of `eel` that no system can change: EEL = EED - EER + target_norm.
 
     >>> target_norm([1.5, 0.5], due=[1, 1])
@@ -435,7 +437,7 @@ def eel(
     aggregate: Aggregate = "before",
     unbiased: bool = False,
     attention: Model = RBP,
-) -> Floats:  # noqa: ARG001
+) -> Floats:
     """Squared distance between exposure and target exposure (eq. 9).
 
     >>> eel([1.5, 0.5], due=[1, 1])

@@ -136,7 +136,7 @@ def atkinson(s: Spectrum, *, epsilon: NotNegative = 0.5) -> Floats:
         return np.where(mean > 0, 0.0, np.nan)
     power = 1 - epsilon
     # Below 1 any fixed base will do; above, the base is the poorest unit, whose term then dominates and cannot overflow.
-    base = np.where(lowest > 0, lowest, 1.0)[..., None] if power < 0 else np.array([_typical(s)])
+    base = np.where(lowest > 0, lowest, 1.0)[..., None] if power < 0 else _typical(s)
     logs = np.log(s.values) - np.log(base)
     if abs(power) < NEAR:
         log_ede = s.sum_of(logs) / size
@@ -414,7 +414,11 @@ def _lowest(s: Spectrum) -> Floats:
     return lowest
 
 
-def _typical(s: Spectrum) -> float:
-    """Some positive amount of the order of the data, to divide by before taking powers."""
-    total, size = float(np.sum(s.total)), float(np.sum(s.size))
-    return total / size if size and total > 0 else 1.0
+def _typical(s: Spectrum) -> Floats:
+    """(..., 1) some positive amount inside each row, to divide by before taking powers.
+
+    Read off the amounts and not the counts: draws of one population share it, and no other slice can move it.
+    """
+    least = np.where(s.values > 0, s.values, np.inf).min(-1, keepdims=True, initial=np.inf)
+    middle = np.sqrt(least) * np.sqrt(s.values.max(-1, keepdims=True, initial=0.0))
+    return np.where(np.isfinite(middle) & (middle > 0), middle, 1.0)

@@ -34,6 +34,7 @@ TEMPLATES: dict[str, Callable[..., Template]] = {}
 """How each prefix metric fills the template in; audits ask it for chance levels, reasons and random orders too."""
 
 WHEN = "the list is empty, has no labelled item, or holds one group only"
+BESIDE = "[; random order would give {chance:number}][ (p {p:number})].[ {favoured} stands higher than its share.]"
 RANDOM = "A random order does not score 0: nDD of 10 items, 5 of them protected, is 0.56 by chance alone."
 
 
@@ -63,7 +64,7 @@ def _because(name: str) -> Callable[..., str]:
 
 
 @_fills("ndd")
-def _(p: Placement, *, normalizer: str | None = "max") -> Template:
+def _(_p: Placement, *, normalizer: str | None = "max") -> Template:
     return Template(ND, normalizer)
 
 
@@ -79,6 +80,8 @@ def _(p: Placement, *, normalizer: str | None = "max") -> Template:
         better="lower",
         undefined=WHEN,
         otherwise=_because("ndd"),
+        says="Averaged over {units}, the protected share near the top is off by {estimate:number} of the worst possible (nDD){interval}"
+        + BESIDE,
         formula=r"\frac1Z\sum_{i=1}^{N}\frac{1}{\log_2(i+1)}\left|\frac{c_i}{i}-\frac{S_p}{N}\right|",
         example="[p, u, p, u] -> 0.6490",
         variants=(
@@ -107,7 +110,7 @@ def ndd(p: Placement, *, normalizer: Literal["max", "published"] | None = "max")
 
 
 @_fills("ndr")
-def _(p: Placement, *, normalizer: str | None = "published", one_sided: bool = False) -> Template:
+def _(_p: Placement, *, normalizer: str | None = "published", one_sided: bool = False) -> Template:
     return Template(RD_ONE_SIDED if one_sided else RD, normalizer)
 
 
@@ -126,6 +129,8 @@ def _(p: Placement, *, normalizer: str | None = "published", one_sided: bool = F
         better="lower",
         undefined=WHEN,
         otherwise=_because("ndr"),
+        says="Averaged over {units}, the ratio of the two sides near the top is off by {estimate:number} (nDR){interval}"
+        + BESIDE,
         formula=r"\frac1Z\sum_{i=1}^{N}\frac{1}{\log_2(i+1)}\left|\frac{c_i}{i-c_i}-\frac{S_p}{S_u}\right|",
         example="[p, p, u, u] -> 1",
         variants=(
@@ -157,7 +162,7 @@ def ndr(
 
 
 @_fills("ndkl")
-def _(p: Placement, *, normalizer: str | None = "max", smoothing: float | None = 0.001) -> Template:
+def _(_p: Placement, *, normalizer: str | None = "max", smoothing: float | None = 0.001) -> Template:
     return Template(Difference(f.kl_of_sides(smoothing), sided=True, symmetric=True), normalizer)
 
 
@@ -173,11 +178,12 @@ def _(p: Placement, *, normalizer: str | None = "max", smoothing: float | None =
         better="lower",
         undefined=WHEN,
         otherwise=_because("ndkl"),
+        says="Averaged over {units}, the mix of the two sides near the top diverges by {estimate:number} of the worst possible (nDKL){interval}"
+        + BESIDE,
         formula=r"\frac1Z\sum_{i=1}^{N}\frac{D_{KL}(P_i\,\|\,Q)}{\log_2(i+1)},\quad P_i=(c_i/i,\,1-c_i/i)",
         example="[u, p, u, u, p, u] -> 0.2321",
         variants=(
-            "Not the NDKL of Geyik et al. (FairRankTune, LinkedIn): that divides by the sum of discounts, uses natural logs "
-            "and 1e-7 smoothing; that one is geyik_ndkl.",
+            "Not the NDKL of Geyik et al. (LinkedIn, FairRankTune), which is geyik_ndkl here: another Z, natural logs.",
             "A prefix of one side only is smoothed to 0.001/0.999, whichever side; smoothing=None leaves it.",
         ),
         references=("draws2020", "yang2017"),
@@ -199,7 +205,7 @@ def ndkl(
 
 
 @_fills("ndjs")
-def _(p: Placement, *, normalizer: str | None = "bound") -> Template:
+def _(_p: Placement, *, normalizer: str | None = "bound") -> Template:
     return Template(JS, normalizer)
 
 
@@ -215,11 +221,13 @@ def _(p: Placement, *, normalizer: str | None = "bound") -> Template:
         better="lower",
         undefined=WHEN,
         otherwise=_because("ndjs"),
+        says="Averaged over {units}, the mix of all labels near the top diverges by {estimate:number} (nDJS){interval}"
+        + BESIDE,
         formula=r"\frac1Z\sum_{i=1}^{N}\frac{JSD(P_i\,\|\,Q)}{\log_2(i+1)},\quad Z=\sum_i\frac{1}{\log_2(i+1)}",
         example="[a, a, b, b, c, c] -> 0.2848",
         variants=(
-            "The default Z is a bound that no list reaches (the worst order is at 0.2 to 0.4 of it), so values cannot be "
-            "compared with nDD or nDKL; normalizer='max' divides by the worst order.",
+            "The default Z is a bound that no list reaches: the worst order of 3 or 4 groups is at 0.2 to 0.4 of it.",
+            "So values cannot be compared with nDD or nDKL; normalizer='max' divides by the worst order instead.",
             "Reads every label; a protected side plays no role.",
             "The divergence in bits, not its square root (scipy's jensenshannon is the root).",
         ),
@@ -251,6 +259,8 @@ def _pref_card(name: str, symbol: str, what: str, **fields: Any) -> Card:
         "better": "lower",
         "undefined": f"{WHEN}, is shorter than one step, or exactly one step long",
         "otherwise": _because(name),
+        "says": f"Averaged over {{units}}, the {what} between tops and whole is {{estimate:number}} ({symbol}){{interval}}"
+        + BESIDE,
         "formula": r"\frac1Z\sum_{i=10,20,\dots\le N}\frac{\Delta(L_{\le i},\hat p)}{\log_2 i}",
         "references": ("raj2022", "yang2017"),
         "per": "ranking",
@@ -262,7 +272,7 @@ def _pref_card(name: str, symbol: str, what: str, **fields: Any) -> Card:
 
 @_fills("pref_nd")
 def _(
-    p: Placement, *, step: int = 10, target: Any = None, discount: Discount = "log2(i)", normalizer: str | None = "max"
+    _p: Placement, *, step: int = 10, target: Any = None, discount: Discount = "log2(i)", normalizer: str | None = "max"
 ) -> Template:
     return Template(ND, normalizer, step, discount, target)
 
@@ -298,7 +308,7 @@ def pref_nd(
 
 @_fills("pref_rd")
 def _(
-    p: Placement,
+    _p: Placement,
     *,
     step: int = 10,
     target: Any = None,
@@ -381,7 +391,7 @@ def pref_kl(
 
 
 @_fills("geyik_ndkl")
-def _(p: Placement, *, target: Any = None, epsilon: float = 1e-7) -> Template:
+def _(_p: Placement, *, target: Any = None, epsilon: float = 1e-7) -> Template:
     return Template(Difference(f.kl_with_added(epsilon), sided=False), "bound", target=target)
 
 
@@ -397,6 +407,8 @@ def _(p: Placement, *, target: Any = None, epsilon: float = 1e-7) -> Template:
         better="lower",
         undefined=WHEN,
         otherwise=_because("geyik_ndkl"),
+        says="Averaged over {units}, the mix of all labels near the top diverges by {estimate:number} (NDKL of Geyik et al.){interval}"
+        + BESIDE,
         formula=r"\frac1Z\sum_{i=1}^{N}\frac{D_{KL}(P_i\,\|\,\hat p)}{\log_2(i+1)},\quad Z=\sum_i\frac{1}{\log_2(i+1)}",
         example="[a, a, b, b] -> 0.4524",
         variants=("For comparing with other tools: natural logs, 1e-7 added to every share. Not nDKL of Draws et al.",),

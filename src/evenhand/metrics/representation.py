@@ -60,8 +60,8 @@ def awrf(
     *,
     distance: Distance = "js",
     signed: bool = False,
-    attention: Any = "geometric(stop=0.5)",  # noqa: ARG001
-    target: Any = None,  # noqa: ARG001
+    attention: Any = "geometric(stop=0.5)",
+    target: Any = None,
 ) -> Floats:
     """Distance between the attention that groups get in a ranking and the target (eq. 3).
 
@@ -106,16 +106,19 @@ def awrf(
         family="exposure",
     )
 )
-def fair(placed: Placement, *, p: Fraction) -> Floats:
+def fair(placed: Placement, *, p: Fraction | None = None) -> Floats:
     """Mean over prefixes of the chance that a fair draw with share `p` has as few protected items (eq. 2).
 
-    Over-representation is never penalised. Unknown labels are skipped: k counts the labelled items so far.
+    Over-representation is never penalised. Unknown labels are skipped: k counts the labelled items so far. Only an audit,
+    which knows the target, can do without `p`.
 
     >>> fair([0], protected=1, p=0.3)
     0.7
     >>> fair([1, 1, 1], protected=1, p=0.5)
     1.0
     """
+    if p is None:
+        raise EvenhandError("fair needs the share of the protected group. Pass p=, for example p=0.5.")
     sides = placed.sides()
     values = np.full(len(sides), np.nan)
     table = _distribution(int(sides.lengths.max(initial=0)), p)

@@ -119,19 +119,18 @@ class Reading:
     def _kinds(self) -> tuple[Ints, Terms]:
         """(R, G) the kind of list that each ranking is for each group looked at, and the terms of every kind."""
         p = self.placement
-        looked_at = 1 if self.template.difference.sided else len(p.groups)
-        counts = p.counts[:, :looked_at]
-        sizes = np.broadcast_to(p.counts.sum(1)[:, None], counts.shape)
-        group = np.broadcast_to(np.arange(looked_at) if self.shares is not None else 0, counts.shape)
-        rows = np.stack([sizes.ravel(), counts.ravel(), group.ravel()], axis=1)
+        held = p.counts[:, :1] if self.template.difference.sided else p.counts
+        of = np.broadcast_to(p.counts.sum(1)[:, None], held.shape)
+        group = np.broadcast_to(np.arange(held.shape[1]) if self.shares is not None else 0, held.shape)
+        rows = np.stack([of.ravel(), held.ravel(), group.ravel()], axis=1)
         first, which = (np.arange(len(rows)),) * 2 if p.rows is not None else distinct_rows(rows)
-        sizes, counts, group = rows[first].T
+        sizes, counts, groups = rows[first].T
         part, whole = counts, sizes
         if self.shares is not None:
-            part, whole = self.shares[group.astype(np.int64)], np.ones(len(first))
-        uses = 0.0 if p.rows is not None else float(len(p.codes) * looked_at)
+            part, whole = self.shares[groups.astype(np.int64)], np.ones(len(first))
+        uses = 0.0 if p.rows is not None else float(len(p.codes) * held.shape[1])
         terms = Terms.of(self.template.difference.term, counts, sizes, part, whole, uses=uses)
-        return which.reshape(-1, looked_at), terms
+        return which.reshape(held.shape), terms
 
     @property
     def kinds(self) -> Ints:
@@ -166,38 +165,44 @@ class Reading:
         normalizers, chances = (np.full(len(self.placement), np.nan) for _ in range(2))
         means: dict[int, Floats] = {}
         for mix in self.placement.mixes():
-            weights = mix.weights(self.template.weights(mix.known.shape[1]))
-            normalizers[mix.at] = self._normalizers(mix, weights)[mix.which]
+            there = np.flatnonzero(self._exists(mix))
+            weights = mix.weights(self.template.weights(mix.known.shape[1]))[there]
+            kinds = self.kinds[mix.first[there]]
+            found = np.full((len(mix.first), 2), np.nan)
+            z = self._normalizers(weights, kinds)
+            found[there, 0] = np.where((z > NOTHING) & np.isfinite(z), z, np.nan)
             if chance and self.placement.rows is None:
-                chances[mix.at] = self._expected(mix, weights, means)[mix.which]
+                found[there, 1] = self._expected(weights, kinds, means)
+            normalizers[mix.at], chances[mix.at] = found[mix.which].T
         return normalizers, chances
 
-    def _normalizers(self, mix: Mix, weights: Floats) -> Floats:
-        t, kinds = self.template, self.kinds[mix.first]
+    def _exists(self, mix: Mix) -> npt.NDArray[np.bool_]:
+        """(U,) whether there is anything to compare: two groups, and a prefix to look at."""
         counts = self.placement.counts[mix.first]
-        if t.normalizer is None:
-            z = np.ones(len(kinds))
-        elif t.normalizer == "bound":
-            z = weights.sum(1)
-        elif not t.difference.sided:
-            z = np.array([largest_of_groups(self.terms, *row) for row in zip(weights, kinds, strict=True)])
-        elif t.normalizer == "published":
-            z = arranged(self.terms, weights, kinds[:, 0], first=not t.difference.falling)
-        else:
-            z = largest_of_sides(t.difference, self.terms, weights, kinds[:, 0])
-        alone = (counts > NOTHING).sum(1) < 2
-        if self.shares is not None and t.normalizer is None:
-            alone = counts.sum(1) == 0  # against a target, one group alone still has a distance
-        return np.where(alone | (mix.lengths < t.step) | ~(z > NOTHING) | np.isinf(z), np.nan, z)
+        enough = (counts > NOTHING).sum(1) >= 2
+        if self.shares is not None and self.template.normalizer is None:
+            enough = counts.sum(1) > 0  # against a target, one group alone still has a distance
+        return np.asarray(enough & (mix.lengths >= self.template.step))
 
-    def _expected(self, mix: Mix, weights: Floats, means: dict[int, Floats]) -> Floats:
-        """(U,) the sum over prefixes that a random order has on average."""
+    def _normalizers(self, weights: Floats, kinds: Ints) -> Floats:
+        t = self.template
+        if t.normalizer is None:
+            return np.ones(len(kinds))
+        if t.normalizer == "bound":
+            return np.asarray(weights.sum(1))
+        if not t.difference.sided:
+            return np.array([largest_of_groups(self.terms, *row) for row in zip(weights, kinds, strict=True)])
+        if t.normalizer == "published":
+            return arranged(self.terms, weights, kinds[:, 0], first=not t.difference.falling)
+        return largest_of_sides(t.difference, self.terms, weights, kinds[:, 0])
+
+    def _expected(self, weights: Floats, kinds: Ints, means: dict[int, Floats]) -> Floats:
+        """(U,) the sum over prefixes that a random order has on average; `means` remembers kinds met before."""
         found = np.zeros(len(weights))
-        terms = self.terms
-        for i, row in enumerate(self.kinds[mix.first].tolist()):
+        for i, row in enumerate(kinds.tolist()):
             for q in row:
                 if q not in means:
-                    means[q] = expected_terms(terms, q)
+                    means[q] = expected_terms(self.terms, q)
                 found[i] += means[q] @ weights[i, : len(means[q])]
         return found
 

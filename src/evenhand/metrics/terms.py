@@ -61,7 +61,7 @@ class Terms:
     def at(self, c: npt.NDArray[Any], k: npt.NDArray[Any], kind: Any) -> Floats:
         """F at c items of the group among the first k, for lists of these kinds; 0 before anything is seen."""
         if self.flat is not None and self.offsets is not None and self.strides is not None:
-            return self.flat.take(self.offsets[kind] + k * self.strides[kind] + c)
+            return np.asarray(self.flat.take(self.offsets[kind] + k * self.strides[kind] + c))
         with np.errstate(divide="ignore", invalid="ignore"):
             seen = np.maximum(k, 1)
             found = self.term(np.minimum(c, seen), seen, self.part[kind], self.whole[kind])

@@ -19,6 +19,7 @@ from evenhand.errors import EvenhandError, unknown_name
 from evenhand.findings import Findings
 from evenhand.present.drawing import KINDS, Kind, Panel, Picture
 from evenhand.present.files import write_whole
+from evenhand.present.pages import chart_page
 from evenhand.present.theme import LIGHT, theme
 
 for _module in sorted(m.name for m in pkgutil.iter_modules(evenhand.present.__path__) if m.name.startswith("charts_")):
@@ -29,9 +30,9 @@ COLUMNS = 2
 
 
 def kinds_for(findings: Findings) -> list[Kind]:
-    """The kinds that can draw these findings: those made for the audit first, then those that fit any."""
+    """The kinds that can draw these findings, by place; those made for the audit before those that fit any."""
     fitting = [kind for kind in KINDS.values() if not kind.problem(findings)]
-    return sorted(fitting, key=lambda kind: not kind.audits)
+    return sorted(fitting, key=lambda kind: (kind.place, not kind.audits))
 
 
 def picture(findings: Findings, kind: str | None = None) -> tuple[Kind, Picture]:
@@ -73,6 +74,8 @@ def save(chart: Any, path: str | Path) -> Path:
     kind = target.suffix.lower()
     if kind not in FORMATS:
         raise EvenhandError(f"{str(path)!r} is no picture file. End its name in {', '.join(FORMATS)}.")
+    if kind == ".html":
+        return write_whole(target, chart_page(chart.to_dict()))
     with io.BytesIO() if kind == ".png" else io.StringIO() as out:
         chart.save(out, format=kind[1:], **({"scale_factor": 2} if kind == ".png" else {}))
         return write_whole(target, out.getvalue())

@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import altair as alt
 
 from evenhand.findings import Findings
 from evenhand.present.drawing import (
-    AMOUNT,
     MOST_ROWS,
-    PLAIN,
-    SHARE,
     Panel,
     Picture,
+    axis_format,
     card_of,
     chart,
+    decades,
     distinct,
     drawable,
     ends,
@@ -51,10 +51,11 @@ class _Dot:
     chance: float
     ideal: float
     text: str
+    why: str
     metric: str
 
 
-@chart("intervals", title="The numbers, and how sure we are")
+@chart("intervals", title="The numbers, and how sure we are", place=1)
 def intervals(findings: Findings) -> Picture:
     """Every estimate with its interval, the level that chance alone would give, and the ideal.
 
@@ -63,9 +64,10 @@ def intervals(findings: Findings) -> Picture:
     """
     labels = row_labels(findings)
     dots = [_dot(row, where) for row, where in zip(findings.rows(), labels, strict=True)]
-    families: dict[Any, list[_Dot]] = {}
+    families: dict[tuple[str, bool], list[_Dot]] = {}
+    scalars = {m for m, rows in Counter(findings.columns["metric"]).items() if rows == 1}
     for dot in dots:
-        families.setdefault(_family(dot.metric), []).append(dot)
+        families.setdefault(_family(dot.metric, alone=dot.metric in scalars), []).append(dot)
     panels = tuple(_family_panel(family[0], inside) for family, inside in families.items())
     return Picture(panels, long_table(findings), _in_words(findings, dots), _note(dots))
 
@@ -82,7 +84,7 @@ def _too_few(findings: Findings) -> str:
     return "" if len(set(row_labels(findings))) > 2 else "it takes three slices or more"
 
 
-@chart("scatter", title="One number against another", unless=_too_few, reported=False)
+@chart("scatter", title="One number against another", unless=_too_few, place=3, reported=False)
 def scatter(findings: Findings) -> Picture:
     """The first metric against each of the others, a point per slice, as in figure 4 of the inequality paper.
 
@@ -104,7 +106,7 @@ def scatter(findings: Findings) -> Picture:
 def _scatter_panel(names: Sequence[str], values: Mapping[str, Mapping[str, float]], one: str, other: str) -> Panel:
     xs, ys = ([values[m].get(name, math.nan) for name in names] for m in (one, other))
     base = alt.Chart(records(label=names, x=xs, y=ys))
-    x, y = (_free_axis(kind, field, metric) for kind, field, metric in ((alt.X, "x", one), (alt.Y, "y", other)))
+    x, y = _free_axis(alt.X, "x", one, xs), _free_axis(alt.Y, "y", other, ys)
     tips = [
         alt.Tooltip("label:N", title=" "),
         alt.Tooltip("x:Q", title=metric_title(one), format=".4~g"),
@@ -116,14 +118,17 @@ def _scatter_panel(names: Sequence[str], values: Mapping[str, Mapping[str, float
     return Panel(alt.layer(*layers), height=320)
 
 
-def _free_axis(channel: Any, field: str, metric: str) -> Any:
-    axis = alt.Axis(format=SHARE if is_share(metric) else AMOUNT, tickCount=5)
+def _free_axis(channel: Any, field: str, metric: str, values: Sequence[float]) -> Any:
+    axis = alt.Axis(format=axis_format(values, metric), tickCount=5)
     return channel(f"{field}:Q", title=metric_title(metric), scale=alt.Scale(zero=False, padding=16), axis=axis)
 
 
-def _family(metric: str) -> tuple[str, bool]:
+def _family(metric: str, *, alone: bool) -> tuple[str, bool]:
+    """What shares axes: metrics of a family in the same measure; without a card, numbers that stand alone."""
     card = card_of(metric)
-    return (card.family if card and card.family else metric_title(metric), is_share(metric))
+    if card is None or not card.family:
+        return ("overall" if alone else metric_title(metric), is_share(metric))
+    return (card.family, is_share(metric))
 
 
 def _dot(row: Mapping[str, Any], where: str) -> _Dot:
@@ -131,46 +136,46 @@ def _dot(row: Mapping[str, Any], where: str) -> _Dot:
     x, low, high, chance, ideal = (
         math.nan if row[k] is None else float(row[k]) for k in ("estimate", "low", "high", "chance", "ideal")
     )
-    text = reason_text(row["note"]) if math.isnan(x) else value_text(x, metric)
-    return _Dot(where, metric_title(metric), x, low, high, chance, ideal, text, metric)
+    text, why = ("–", reason_text(row["note"])) if math.isnan(x) else (value_text(x, metric), "")
+    return _Dot(where, metric_title(metric), x, low, high, chance, ideal, text, why, metric)
 
 
 def _family_panel(name: str, dots: list[_Dot]) -> Panel:
     """Rows are slices and groups, told apart by colour where a family has several metrics; or the metrics themselves."""
     single = len({dot.label for dot in dots}) == 1
     series = distinct(dot.series for dot in dots)
-    coloured = not single and len(series) > 1
-    ordered = series if single else _by_size([d for d in dots if d.series == series[0]], dots)
-    shown = ends(ordered)
-    dots = [d for d in dots if (d.series if single else d.label) in shown]
+    shown = ends(series if single else _by_size([d for d in dots if d.series == series[0]], dots))
+    rows = [replace(d, label=d.series) if single else d for d in dots]
+    rows = [d for d in rows if d.label in shown]
     turned = name == "equivalences"
-    if turned:
-        dots = [_turned(d) for d in dots]
-    data = records(
-        label=[d.series if single else d.label for d in dots],
-        series=[d.series for d in dots],
-        x=[d.x for d in dots],
-        low=[d.low for d in dots],
-        high=[d.high for d in dots],
-        chance=[d.chance for d in dots],
-        ideal=[d.ideal for d in dots],
-        text=[d.text for d in dots],
+    lanes = 1 if single else len(series)
+    layers = _dot_layers(
+        [_turned(d) for d in rows] if turned else rows, shown, series if lanes > 1 else [], turned=turned
     )
-    y = alt.Y("label:N", sort=shown, title=None, axis=alt.Axis(labelLimit=170, domain=False, grid=True))
-    lanes = {"yOffset": alt.YOffset("series:N", sort=series)} if coloured else {}
-    base = alt.Chart(data).encode(y=y, **lanes)
-    colour = {"color": series_colour(series)} if coloured else {}
+    return Panel(alt.layer(*layers), name.capitalize(), height=max(56, max(ROW, 17 * lanes + 8) * len(shown)))
+
+
+def _dot_layers(dots: Sequence[_Dot], shown: Sequence[str], series: Sequence[str], *, turned: bool) -> list[Any]:
+    """Ideal, interval, chance level and estimate of every row, its number in a column at the right."""
+    fields = ("label", "series", "x", "low", "high", "chance", "ideal", "text", "why")
+    data = records(**{name: [getattr(d, name) for d in dots] for name in fields})
+    y = alt.Y("label:N", sort=list(shown), title=None, axis=alt.Axis(labelLimit=170, grid=True))
+    base = alt.Chart(data).encode(y=y, **({"yOffset": alt.YOffset("series:N", sort=list(series))} if series else {}))
+    colour = {"color": series_colour(series)} if series else {}
     title = "100% minus the value, log scale" if turned else None
     x = alt.X("x:Q", title=title, scale=_scale(dots, turned=turned), axis=_axis(dots, turned=turned))
-    layers = [
-        base.mark_tick(style="ideal", thickness=2, size=14, clip=True).encode(x="ideal:Q"),
-        base.mark_rule(style="range").encode(x="low:Q", x2="high:Q", **colour),
-        base.mark_point(style="chance", clip=True).encode(x="chance:Q"),
+    marks = {
+        "ideal": base.mark_tick(style="ideal", thickness=2, size=14, clip=True).encode(x="ideal:Q"),
+        "low": base.mark_rule(style="range", clip=True).encode(x="low:Q", x2="high:Q", **colour),
+        "chance": base.mark_point(style="chance", clip=True).encode(x="chance:Q"),
+    }
+    known = [mark for field, mark in marks.items() if any(math.isfinite(getattr(d, field)) for d in dots)]
+    return [
+        *known,
         base.mark_point().encode(x=x, tooltip=_tips(), **colour),
+        base.mark_text(style="aside", align="left").encode(x=alt.value(8), text="why:N"),
         base.mark_text(style="value", align="left", dx=10).encode(x=alt.value("width"), text="text:N"),
     ]
-    lanes_high = ROW if not coloured else max(ROW, 17 * len(series) + 8)
-    return Panel(alt.layer(*layers), name.capitalize(), height=max(56, lanes_high * len(shown)))
 
 
 def _by_size(first: Sequence[_Dot], dots: Sequence[_Dot]) -> list[str]:
@@ -189,7 +194,7 @@ def _turned(dot: _Dot) -> _Dot:
     if "inverted=True" in dot.metric.replace(" ", ""):
         return dot
     x, low, high, chance, ideal = (1 - v for v in (dot.x, dot.high, dot.low, dot.chance, dot.ideal))
-    return _Dot(dot.label, dot.series, x, low, high, chance, ideal, dot.text, dot.metric)
+    return replace(dot, x=x, low=low, high=high, chance=chance, ideal=ideal)
 
 
 def _spread(dots: Sequence[_Dot]) -> list[float]:
@@ -197,30 +202,22 @@ def _spread(dots: Sequence[_Dot]) -> list[float]:
 
 
 def _scale(dots: Sequence[_Dot], *, turned: bool) -> Any:
+    """From 0 to 1 where that shows the differences; closer where it does not; a log axis for what was turned round."""
     values = _spread(dots)
     if not values:
         return alt.Scale(domain=[0, 1])
     low, high = min(values), max(values)
     if turned and low > 0:
-        return alt.Scale(type="log", nice=True)
+        return alt.Scale(type="log", domain=[low / 1.3, min(high * 1.3, 1.0)])
     if low >= 0 and high <= 1 and (high - low > NARROW or len(dots) == 1):
         return alt.Scale(domain=[0, 1])
-    return alt.Scale(zero=False, nice=True, padding=12)
+    room = (high - low or abs(high) or 1.0) * 0.08
+    return alt.Scale(domain=[low - room, high + room], nice=True)
 
 
 def _axis(dots: Sequence[_Dot], *, turned: bool) -> Any:
-    ticks = {"values": _decades(_spread(dots))} if turned else {"tickCount": 5}
-    return alt.Axis(format=SHARE if is_share(dots[0].metric) else PLAIN, **ticks)
-
-
-def _decades(values: Sequence[float]) -> list[float]:
-    """Powers of ten around the values; 2 and 5 times them where there are few."""
-    known = [v for v in values if v > 0]
-    if not known:
-        return [0, 0.5, 1]
-    first, last = math.floor(math.log10(min(known))), math.ceil(math.log10(max(known)))
-    steps = (1, 2, 5) if last - first < 3 else (1,)
-    return [float(f"{step}e{power}") for power in range(first, last + 1) for step in steps]
+    ticks = {"values": decades(_spread(dots))} if turned else {"tickCount": 5}
+    return alt.Axis(format=axis_format(_spread(dots), dots[0].metric), **ticks)
 
 
 def _tips() -> list[Any]:

@@ -156,9 +156,10 @@ def _parts_panel(slices: Slices) -> Panel:
             rows.append((where or "total", part, size, start, start + size, total))
             start += size
     present = [p for p in PARTS if any(r[1] == p for r in rows)]
-    text = [f"{number(r[2])}" + (f" ({percent(r[2] / r[5])})" if adding and r[5] > 0 else "") for r in rows]
-    fields = ("label", "series", "size", "low", "high")
-    data = records(**{name: [r[i] for r in rows] for i, name in enumerate(fields)}, text=text)
+    text = [number(r[2]) + (f" ({percent(r[2] / r[5])})" if adding and r[5] > 0 else "") for r in rows]
+    part_of = [f"{r[2] / r[5]:.0%}" if r[5] > 0 else "" for r in rows]
+    fields = ("label", "series", "size", "low", "high", "total")
+    data = records(**{name: [r[i] for r in rows] for i, name in enumerate(fields)}, text=text, inside=part_of)
     labels = distinct(r[0] for r in rows)
     base = alt.Chart(data).encode(y=alt.Y("label:N", sort=labels, title=None))
     colour = series_colour(present)
@@ -168,7 +169,9 @@ def _parts_panel(slices: Slices) -> Panel:
         bars = base.mark_bar(height=22).encode(
             x=alt.X("low:Q", title=None, axis=axis), x2="high:Q", color=colour, tooltip=tips
         )
-        return Panel(alt.layer(bars), "The parts add up to the total", height=max(64, 34 * len(labels)))
+        said = base.transform_filter("datum.size > 0.1 * datum.total").mark_text(style="inside", align="left", dx=8)
+        bars = alt.layer(bars, said.encode(x="low:Q", text="inside:N"))
+        return Panel(bars, "The parts add up to the total", height=max(64, 34 * len(labels)))
     lanes = base.encode(yOffset=alt.YOffset("series:N", sort=present))
     bars = lanes.mark_bar().encode(x=alt.X("size:Q", title=None, axis=axis), color=colour, tooltip=tips)
     return Panel(alt.layer(bars), "The parts multiply, they do not add up", height=max(90, 60 * len(labels)))
@@ -190,7 +193,7 @@ def _share_panel(rows: dict[str, dict[str, Row]], where: str, findings: Findings
         tooltip=[alt.Tooltip("label:N", title="group"), alt.Tooltip("series:N", title="share"), alt.Tooltip("x:Q", format=".3~p")],
     )  # fmt: skip
     lead = f"{where}: e" if where else "E"
-    layers = [joined.mark_rule(style="range").encode(x="low:Q", x2="high:Q"), marks]
+    layers = [joined.mark_rule(style="link").encode(x="low:Q", x2="high:Q"), marks]
     return Panel(alt.layer(*layers), f"{lead}ach group's share", height=max(64, BAR * len(shown)))
 
 

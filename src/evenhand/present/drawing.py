@@ -26,14 +26,14 @@ import altair as alt
 
 from evenhand.cards import REGISTRY, Card, parse_call
 from evenhand.errors import EvenhandError, listing
-from evenhand.findings import Findings, label
-from evenhand.present.text import REASONS, number, percent, short_percent
+from evenhand.findings import Findings
+from evenhand.present.text import REASONS, number, percent, short_percent, slice_names
 from evenhand.present.theme import MOST_SERIES
 
 MOST_POINTS = 4000
 """Points in one picture, however large the data."""
 
-MOST_ROWS = 40
+MOST_ROWS = 24
 """Labelled rows in one panel; the table has them all."""
 
 
@@ -78,8 +78,8 @@ def always(_: Findings) -> str:
 class Kind:
     """A kind of chart: its name, the audits it fits (empty: all), its title, and what it needs of the findings.
 
-    `unless` says why findings cannot be drawn this way, or nothing when they can. `reported` is False for kinds that
-    are made on request only.
+    `unless` says why findings cannot be drawn this way, or nothing when they can. `place` orders the charts of a report
+    (0 first); `reported` is False for kinds that are made on request only.
     """
 
     name: str
@@ -87,10 +87,13 @@ class Kind:
     title: str
     audits: tuple[str, ...] = ()
     unless: Unless = field(default=always)
+    place: int = 0
     reported: bool = True
 
     def problem(self, findings: Findings) -> str:
         """Why these findings cannot be drawn this way, in words, or nothing."""
+        if not self.audits and "estimate" not in findings.columns:
+            return f"a {findings.audit} result holds no estimates"
         if self.audits and findings.audit not in self.audits:
             return f"it draws {listing(self.audits)}, and this is {findings.audit}"
         return self.unless(findings)
@@ -100,14 +103,20 @@ KINDS: dict[str, Kind] = {}
 
 
 def chart(
-    kind: str, *, title: str, audits: tuple[str, ...] = (), unless: Unless = always, reported: bool = True
+    kind: str,
+    *,
+    title: str,
+    audits: tuple[str, ...] = (),
+    unless: Unless = always,
+    place: int = 0,
+    reported: bool = True,
 ) -> Callable[[Drawer], Drawer]:
-    """Declare a kind of chart; the first one declared that fits an audit is what `.plot()` draws."""
+    """Declare a kind of chart; the first that fits, by place and then as declared, is what `.plot()` draws."""
 
     def declare(draw: Drawer) -> Drawer:
         if kind in KINDS:
             raise EvenhandError(f"The chart {kind!r} is declared twice. Give one of them another name.")
-        KINDS[kind] = Kind(kind, draw, title, audits, unless, reported)
+        KINDS[kind] = Kind(kind, draw, title, audits, unless, place, reported)
         return draw
 
     return declare
@@ -126,21 +135,22 @@ def drawable(value: Any) -> Any:
 
 
 def records(**columns: Sequence[Any]) -> Any:
-    """Chart data from columns with fixed internal names (`label`, `x`, `y`, `low`, `high`, ...)."""
+    """Chart data from columns with fixed internal names (`label`, `x`, `y`, `low`, `high`, ...).
+
+    Numbers keep seven digits: no screen shows more, and a page with many curves stays small.
+    """
     rows = zip(*columns.values(), strict=True)
-    return alt.Data(values=[dict(zip(columns, map(drawable, row), strict=True)) for row in rows])
+    return alt.Data(values=[dict(zip(columns, map(_point, row), strict=True)) for row in rows])
+
+
+def _point(value: Any) -> Any:
+    found = drawable(value)
+    return float(f"{found:.7g}") if isinstance(found, float) else found
 
 
 def slice_labels(findings: Findings, columns: Mapping[str, Sequence[Any]] | None = None) -> list[str]:
-    """One short label per row: the values of the slice columns; empty text for an unsliced audit.
-
-    >>> slice_labels(Findings("a", "?", ("by", "day"), {"by": ["x"], "day": [2], "metric": ["m"]}))
-    ['x, 2']
-    """
-    source = findings.columns if columns is None else columns
-    size = len(next(iter(source.values()), []))
-    named = [source[name] for name in findings.slices if name in source]
-    return [", ".join(label(column[i]) for column in named) for i in range(size)]
+    """One short label per row of the frame (or of a curve); empty text for an unsliced audit."""
+    return slice_names(findings.slices, findings.columns if columns is None else columns)
 
 
 def row_labels(findings: Findings) -> list[str]:
@@ -233,11 +243,31 @@ def reason_text(note: str | None) -> str:
 SHARE = ".3~p"
 """d3 format of axes in percent, down to millionths."""
 
-PLAIN = "~g"
-"""d3 format of axes with plain numbers."""
 
-AMOUNT = "~s"
-"""d3 format of axes with amounts that may be large: 10k, 2M."""
+def axis_format(values: Iterable[float], metric: str = "") -> str:
+    """The d3 format that suits these values: percent, plain numbers, or 10k and 2M.
+
+    >>> axis_format([0.2, 0.9]), axis_format([3, 20_000]), axis_format([0.1], "top_share(p=0.01)")
+    ('.6~g', '.3~s', '.3~p')
+    """
+    if is_share(metric):
+        return SHARE
+    return ".3~s" if max((abs(v) for v in values if math.isfinite(v)), default=0) >= 10_000 else ".6~g"
+
+
+def decades(values: Iterable[float]) -> list[float]:
+    """Ticks of a log axis: powers of ten around the values, with 2 and 5 times them where there are few.
+
+    >>> decades([0.02, 0.3]), decades([1, 5000])
+    ([0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0], [1.0, 10.0, 100.0, 1000.0, 10000.0])
+    """
+    known = [v for v in values if v > 0]
+    if not known:
+        return [1.0]
+    first, last = math.floor(math.log10(min(known))), math.ceil(math.log10(max(known)))
+    steps = (1, 2, 5) if last - first < 3 else (1,)
+    ticks = [float(f"{step}e{power}") for power in range(first, last + 1) for step in steps]
+    return [t for t in ticks if t <= float(f"1e{last}")]
 
 
 def share_x(name: str, title: str, **more: Any) -> Any:

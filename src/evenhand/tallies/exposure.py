@@ -243,10 +243,12 @@ class Amortised:
     Attributes
     ----------
     attention, utility : (..., G). Where shares are compared ranking by ranking each ranking's add up to its weight.
+    shown : whether anything was ranked at all.
     """
 
     attention: Floats
     utility: Floats
+    shown: bool = True
 
     @classmethod
     def of(cls, attention: Any, utility: Any) -> Amortised:
@@ -258,19 +260,19 @@ class Amortised:
         found = [_amounts(name, x) for name, x in (("attention", attention), ("utility", utility))]
         if len(found[0]) != len(found[1]):
             raise EvenhandError("attention and utility differ in length. Pass one number per group in both.")
-        return cls(*found)
+        return cls(*found, shown=bool(found[0].any()))
 
     def reason(self) -> str:
-        if not self.attention.shape[-1] or not np.any(self.attention.sum(-1) > 0):
-            return "empty"
-        return "" if np.any(self.utility.sum(-1) > 0) else "zero_utility"
+        if not self.attention.shape[-1]:
+            return "no_labelled_items" if self.shown else "empty"
+        return "" if self.shown else "empty"
 
     def stacked(self) -> Floats:
         return np.concatenate([self.attention, self.utility], axis=-1)
 
     def with_sums(self, sums: Floats) -> Amortised:
         half = sums.shape[-1] // 2
-        return Amortised(sums[..., :half], sums[..., half:])
+        return replace(self, attention=sums[..., :half], utility=sums[..., half:])
 
     def total(self) -> Amortised:
         return self.with_sums(self.stacked().sum(0))

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -93,7 +93,7 @@ class Placement:
     def known(self) -> Ints:
         """(R,) items with a label."""
         if self.rows is None:
-            return self.counts.sum(1).astype(np.int64)
+            return np.asarray(self.counts.sum(1), dtype=np.int64)
         owners = np.repeat(np.arange(len(self)), self.lengths)
         return np.bincount(owners, self.codes >= 0, minlength=len(self)).astype(np.int64)
 
@@ -219,7 +219,7 @@ class Batch:
 
     @cached_property
     def known(self) -> Bools:
-        return cast(Bools, self.codes >= 0)
+        return np.asarray(self.codes >= 0)
 
     @cached_property
     def complete(self) -> bool:

@@ -62,26 +62,35 @@ class Spectrum:
                 raise _negative(int(np.count_nonzero(ordered < 0)))
             return cls._counted(ordered)
         x = x.astype(np.float64, copy=False)
-        positive = x[x > 0]
-        zeros = len(x) - len(positive) - int(np.count_nonzero(~(x >= 0)))
-        if zeros + len(positive) < len(x) or (len(positive) and np.isinf(positive.max())):
-            positive = _sound(x, nan_policy)
-            zeros = int(np.count_nonzero(positive == 0))
-            positive = positive[positive != 0]
-        positive.sort()
-        tail = cls._counted(positive)
-        if not zeros:
-            return tail
-        return cls(np.concatenate([[0.0], tail.values]), np.concatenate([[float(zeros)], tail.counts]))
+        held = x > 0
+        if np.count_nonzero(x >= 0) < len(x) or np.isinf(x.max(initial=0.0)):
+            x = _sound(x, nan_policy)
+            held = x != 0
+        return cls._ordered(x, held)
+
+    @classmethod
+    def _ordered(cls, x: Floats, held: Any) -> Spectrum:
+        """Sort what is above zero, in one array with a cell for the zeros in front."""
+        above = int(np.count_nonzero(held))
+        zeros = len(x) - above
+        front = min(zeros, 1)
+        values = np.zeros(front + above)
+        np.compress(held, x, out=values[front:])
+        values[front:].sort()
+        if above > BLOCK and 2 * _distinct(values) > len(values):
+            found = cls(values, np.ones(len(values)))  # hardly any two tie: a cell each
+        else:
+            found = cls._counted(values)
+        if zeros:
+            found.counts[0] = zeros
+        return found
 
     @classmethod
     def _counted(cls, ordered: Any) -> Spectrum:
-        """Collapse sorted amounts; where hardly any two tie, keep them and a count of one that takes no memory."""
+        """Collapse sorted amounts."""
         if not len(ordered):
             return cls(np.zeros(0), np.zeros(0))
         starts = _run_starts(ordered)
-        if 2 * len(starts) > len(ordered) > BLOCK and not np.isnan(ordered[-1]):
-            return cls(ordered.astype(np.float64, copy=False), np.broadcast_to(1.0, ordered.shape))
         counts = np.diff(starts, append=len(ordered)).astype(np.float64)
         return cls(ordered[starts].astype(np.float64), counts)
 
@@ -228,6 +237,8 @@ class Spectra:
 
     def padded(self, zeros: Floats) -> Spectra:
         """Add to each slice its units that received nothing: one more cell at the front, at amount zero."""
+        if self.weights is not None:
+            return Spectra.of([self[i].padded(float(z)) for i, z in enumerate(zeros)])
         lengths = np.diff(self.starts)
         starts = self.starts + np.arange(len(self) + 1)
         fronts = starts[:-1]
@@ -250,26 +261,29 @@ class Spectra:
         return Spectra(values[keep], counts[keep], kept)
 
     def batches(self, most_cells: int) -> Iterator[tuple[np.typing.NDArray[np.int64], Spectrum]]:
-        """Slices of similar width as one padded Spectrum (slices, cells), never more than `most_cells` at a time."""
-        lengths = np.diff(self.starts)
-        order = np.argsort(lengths, kind="stable")
+        """Slices of similar width as one padded Spectrum (slices, cells), about `most_cells` at a time.
+
+        A slice is padded to a width that follows from its own length alone: sums then group the same way whatever other
+        slices there are, and one more slice changes no bit of any other number.
+        """
+        widths = _padded_widths(np.diff(self.starts))
+        order = np.argsort(widths, kind="stable")
         start = 0
         while start < len(order):
-            narrow = max(1, int(lengths[order[start]]))
-            stop = int(np.searchsorted(lengths[order], 2 * narrow, side="right"))
-            stop = max(start + 1, min(stop, start + max(1, most_cells // (2 * narrow))))
+            width = int(widths[order[start]])
+            stop = int(np.searchsorted(widths[order], width, side="right"))
+            stop = start + 1 if width > BLOCK else max(start + 1, min(stop, start + most_cells // max(1, width)))
             chosen = order[start:stop]
-            yield chosen, self._stacked(chosen)
+            yield chosen, self._stacked(chosen, width)
             start = stop
 
-    def _stacked(self, chosen: np.typing.NDArray[np.int64]) -> Spectrum:
-        if len(chosen) == 1:
+    def _stacked(self, chosen: np.typing.NDArray[np.int64], width: int) -> Spectrum:
+        lengths = np.diff(self.starts)[chosen]
+        if len(chosen) == 1 and width == lengths[0]:
             one = self[int(chosen[0])]
             weights = None if one.weights is None else one.weights[None, :]
             return Spectrum(one.values[None, :], one.counts[None, :], weights)
-        lengths = np.diff(self.starts)[chosen]
-        widest = max(1, int(lengths.max()))
-        offsets = np.arange(widest)
+        offsets = np.arange(width)
         inside = offsets < lengths[:, None]
         last = np.maximum(lengths - 1, 0)[:, None]
         at = np.minimum(self.starts[chosen][:, None] + np.minimum(offsets, last), max(len(self.values) - 1, 0))
@@ -277,6 +291,16 @@ class Spectra:
             return Spectrum(np.zeros(at.shape), np.zeros(at.shape))
         weights = None if self.weights is None else self.weights[at]
         return Spectrum(self.values[at], np.where(inside, self.counts[at], 0.0), weights)
+
+
+def _padded_widths(lengths: np.typing.NDArray[np.int64]) -> np.typing.NDArray[np.int64]:
+    """Lengths rounded up to three binary digits (at most a quarter more); those beyond a block stay as they are.
+
+    >>> _padded_widths(np.array([0, 7, 9, 1000, 10**6])).tolist()
+    [1, 7, 10, 1024, 1000000]
+    """
+    step = 1 << np.maximum(np.floor(np.log2(np.maximum(lengths, 1))).astype(np.int64) - 2, 0)
+    return np.where(lengths > BLOCK, lengths, np.maximum(-(-lengths // step) * step, 1))
 
 
 def collapse(values: Floats, counts: Floats, weights: Floats | None = None) -> Spectrum:
@@ -298,6 +322,15 @@ def _run_starts(*columns: Any) -> np.typing.NDArray[np.int64]:
     for column in columns:
         np.logical_or(new[1:], column[1:] != column[:-1], out=new[1:])
     return np.flatnonzero(new)
+
+
+def _distinct(ordered: Floats) -> int:
+    """How many different numbers a sorted array holds, counted in blocks."""
+    changes = 0
+    for start in range(0, len(ordered) - 1, BLOCK):
+        block = ordered[start : start + BLOCK + 1]
+        changes += int(np.count_nonzero(block[1:] != block[:-1]))
+    return changes + min(len(ordered), 1)
 
 
 def _segment_sums(values: Floats, starts: np.typing.NDArray[np.int64]) -> Floats:

@@ -17,6 +17,8 @@ from evenhand.errors import EvenhandError, unknown_name
 Kind = Literal["bootstrap", "percentile", "normal", "none"]
 KINDS = ("bootstrap", "percentile", "normal")
 DEFAULT_DRAWS = 999
+ROUNDING = 1e-12
+"""(1 - 0.9) / 2 * 1000 is 49.99999999999999 in floating point and means the 50th draw."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,8 +51,10 @@ class Interval:
             if args or keywords:
                 raise EvenhandError(f"interval={text!r} takes no number of draws. Write 'normal'.")
             return cls("normal", 0, level)
-        draws = args[0] if args else keywords.get("draws", DEFAULT_DRAWS)
-        if not isinstance(draws, int) or isinstance(draws, bool) or not 20 <= draws <= 1_000_000 or len(args) > 1:
+        given = [*args, *keywords.values()]
+        draws = given[0] if given else DEFAULT_DRAWS
+        unclear = len(given) > 1 or not keywords.keys() <= {"draws"}
+        if unclear or not isinstance(draws, int) or isinstance(draws, bool) or not 20 <= draws <= 1_000_000:
             raise EvenhandError(
                 f"interval={text!r} needs a whole number of draws from 20 to 1,000,000. Write '{name}(999)'."
             )
@@ -114,8 +118,9 @@ def percentile_ends(draws: Floats, level: float) -> tuple[Floats, Floats]:
     defined = (~np.isnan(ordered)).sum(-1)
     tail = (1 - level) / 2
     last = np.maximum(defined - 1, 0)
-    low_at = np.clip(np.floor((defined + 1) * tail).astype(np.int64) - 1, 0, last)
-    high_at = np.clip(np.ceil((defined + 1) * (1 - tail)).astype(np.int64) - 1, 0, last)
+    place = (defined + 1) * tail * (1 + ROUNDING)
+    low_at = np.clip(np.floor(place).astype(np.int64) - 1, 0, last)
+    high_at = np.clip(defined - np.floor(place).astype(np.int64), 0, last)
     low, high = (np.take_along_axis(ordered, at[..., None], -1)[..., 0] for at in (low_at, high_at))
     return low, high
 

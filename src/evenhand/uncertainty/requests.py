@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -21,21 +21,28 @@ def resampled(sums: Floats, draws: int, rng: np.random.Generator) -> Floats:
     >>> resampled(np.ones((5, 1)), 3, np.random.default_rng(1)).ravel().tolist()
     [5.0, 5.0, 5.0]
     """
-    requests = len(sums)
+    return together([sums], draws, rng)[0]
+
+
+def together(parts: Sequence[Floats], draws: int, rng: np.random.Generator) -> list[Floats]:
+    """The same for several sets of sums over the same requests, all on the same resamples."""
+    requests = len(parts[0])
     if requests > MANY:
         order = rng.permutation(requests)
-        edges = np.linspace(0, requests, MANY + 1).astype(np.int64)
-        sums = np.add.reduceat(sums[order], edges[:-1], axis=0)
+        edges = np.linspace(0, requests, MANY + 1).astype(np.int64)[:-1]
+        parts = [np.add.reduceat(sums[order], edges, axis=0) for sums in parts]
         requests = MANY
+    widths = [sums.shape[1] for sums in parts]
     if not requests:
-        return np.zeros((draws, sums.shape[1]))
+        return [np.zeros((draws, width)) for width in widths]
+    sums = np.concatenate(parts, axis=1)
     out = np.empty((draws, sums.shape[1]))
     at_once = max(1, MOST_CELLS // requests)
     for start in range(0, draws, at_once):
         count = min(at_once, draws - start)
         picks = rng.multinomial(requests, np.full(requests, 1 / requests), count)
         out[start : start + count] = picks @ sums
-    return out
+    return np.split(out, np.cumsum(widths)[:-1], axis=1)
 
 
 def interval_of(

@@ -69,10 +69,12 @@ def view_benefits(
     weight: str | None = None,
     nan_policy: NanPolicy = "raise",
     elsewhere: Sequence[str] = (),
+    part: str = "",
 ) -> Benefits:
     """Check the roles and count what is wrong with the values, all at once.
 
-    `elsewhere` names slice columns that another table (the population) holds; they are joined in later.
+    `elsewhere` names slice columns that another table (the population) holds; they are joined in later. `part` is the
+    role (`"source"`, `"group"`) that the last column of `by` plays where that one is not a slice.
     """
     opened = open_table(table)
     if nan_policy not in ("raise", "omit", "propagate"):
@@ -80,7 +82,7 @@ def view_benefits(
     names = [amount] if isinstance(amount, str) else [] if amount is None else list(amount)
     own_by = [b for b in by if b not in elsewhere]
     _refuse_bad_names(
-        opened, unit, names, own_by, by, weight, multiple=not isinstance(amount, str) and amount is not None
+        opened, unit, names, own_by, list(by), weight, part, multiple=not isinstance(amount, str) and amount is not None
     )
     lazy = _renamed(opened, unit, names, list(by), elsewhere, weight)
     facts = _facts(lazy, names, unit, weight)
@@ -92,7 +94,9 @@ def view_benefits(
         lazy = lazy.filter(~nw.col("unit").is_null())
         dropped[f"{unit} is missing"] = int(facts["unit_null"])
     amounts = tuple(
-        Amount(name, f"amount_{i}", _stays_integer(opened, name, facts[f"sum_{i}"]), int(facts[f"missing_{i}"]))
+        Amount(
+            name, f"amount_{i}", _stays_integer(opened, name, facts.get(f"sum_{i}", 0.0)), int(facts[f"missing_{i}"])
+        )
         for i, name in enumerate(names)
     ) or (Amount(None, "", True, 0),)
     for a in amounts:
@@ -108,38 +112,45 @@ def _refuse_bad_names(
     unit: str | None,
     names: list[str],
     own_by: list[str],
-    by: Sequence[str],
+    by: list[str],
     weight: str | None,
+    part: str,
     *,
     multiple: bool,
 ) -> None:
+    role_of = dict.fromkeys(by, "by") | ({by[-1]: part} if part else {})
+    slices = by[:-1] if part else by
     roles = [("unit", unit)] if unit is not None else []
     roles += (
         [("amount", a) for a in names]
-        + [("by", b) for b in own_by]
+        + [(role_of[b], b) for b in own_by]
         + ([("weight", weight)] if weight is not None else [])
     )
     problems = missing_columns(opened, roles)
     reserved = RESERVED | ({"amount"} if multiple else set())
     problems += [
         f"by={b!r} is also a column of every result. Rename that column of the table first."
-        for b in by
+        for b in slices
         if b in reserved
     ]
     problems += [
-        f"by names {b!r} twice. Name each column once." for b in sorted({b for b in by if list(by).count(b) > 1})
+        f"by names {b!r} twice. Name each column once." for b in sorted({b for b in slices if slices.count(b) > 1})
     ]
     problems += [
         f"amount names {a!r} twice. Name each column once." for a in sorted({a for a in names if names.count(a) > 1})
     ]
-    problems += [f"unit={unit!r} is also named in by. A unit cannot be its own slice." for b in by if b == unit]
+    problems += [f"unit={unit!r} is also named in by. A unit cannot be its own slice." for b in slices if b == unit]
+    if part and by[-1] in [unit, *slices]:
+        problems.append(
+            f"{part}={by[-1]!r} is also named as {'unit' if by[-1] == unit else 'by'}. Name another column."
+        )
     if multiple and not names:
         problems.append("amount is an empty list. Name at least one column, or pass None to count rows.")
     schema = opened.schema
     for role, column in roles:
         if role in ("amount", "weight") and column in schema and not is_number(schema[column]):
             problems.append(f"{role}={column!r} holds {schema[column]} values, not numbers. Convert the column first.")
-        if role in ("unit", "by") and column in schema and schema[column] in (nw.List, nw.Struct, nw.Array):
+        if role in ("unit", "by", part) and column in schema and schema[column] in (nw.List, nw.Struct, nw.Array):
             problems.append(f"{role}={column!r} holds {schema[column]} values. Pass a column of plain labels.")
     if problems:
         raise all_problems(problems, where="The call")
@@ -176,7 +187,7 @@ def _label(name: str, schema: nw.Schema) -> nw.Expr:
 
 
 def _facts(lazy: nw.LazyFrame[Any], names: list[str], unit: str | None, weight: str | None) -> dict[str, Any]:
-    """One pass that counts rows, nulls, NaN, infinities and negatives, and adds up in float64."""
+    """One pass that counts rows and missing values and finds the extremes."""
     schema = lazy.collect_schema()
     asked = [nw.len().alias("rows")]
     numbers = [(f"amount_{i}", str(i)) for i in range(len(names))] + (
@@ -185,15 +196,27 @@ def _facts(lazy: nw.LazyFrame[Any], names: list[str], unit: str | None, weight: 
     for column, tag in numbers:
         col, floats = nw.col(column), schema[column].is_float()
         missing = (col.is_null() | col.is_nan()) if floats else col.is_null()
-        asked.append(missing.sum().alias(f"missing_{tag}"))
-        asked.append((col < 0).sum().alias(f"negative_{tag}"))
-        finite = nw.when(~missing).then(col) if floats else col
-        asked.append(finite.cast(nw.Float64).sum().alias(f"sum_{tag}"))
-        asked.append(finite.cast(nw.Float64).max().alias(f"max_{tag}"))
+        asked.append(_how_many(missing).alias(f"missing_{tag}"))
+        known = nw.when(~missing).then(col) if floats else col
+        asked += [known.min().alias(f"min_{tag}"), known.max().alias(f"max_{tag}")]
     if unit is not None:
-        asked.append(nw.col("unit").is_null().sum().alias("unit_null"))
+        asked.append(_how_many(nw.col("unit").is_null()).alias("unit_null"))
     row = to_polars(lazy.select(*asked)).row(0, named=True)
-    return {k: 0 if v is None else float(v) for k, v in row.items()}
+    facts = {k: 0 if v is None else float(v) for k, v in row.items()}
+    again = [_how_many(nw.col(c) < 0).alias(f"negative_{tag}") for c, tag in numbers if facts[f"min_{tag}"] < 0]
+    again += [
+        nw.col(c).cast(nw.Float64).sum().alias(f"sum_{tag}")
+        for c, tag in numbers
+        if facts["rows"] * facts[f"max_{tag}"] > LARGEST_SUM
+    ]
+    if again:  # hardly ever: a second pass says how many are negative, and whether sums can wrap
+        facts |= to_polars(lazy.select(*again)).row(0, named=True)
+    return facts
+
+
+def _how_many(condition: nw.Expr) -> nw.Expr:
+    """Rows where it holds; Spark adds up no booleans."""
+    return condition.cast(nw.Int64).sum()
 
 
 def _value_problems(
@@ -201,7 +224,7 @@ def _value_problems(
 ) -> list[str]:
     problems = []
     for i, name in enumerate(names):
-        missing, negative, top = int(facts[f"missing_{i}"]), int(facts[f"negative_{i}"]), facts[f"max_{i}"]
+        missing, negative, top = int(facts[f"missing_{i}"]), int(facts.get(f"negative_{i}", 0)), facts[f"max_{i}"]
         if missing and nan_policy == "raise":
             problems.append(
                 f"amount={name!r} is missing (null or NaN) in {missing:,} of {int(facts['rows']):,} rows. "
@@ -216,7 +239,7 @@ def _value_problems(
             f"unit={unit!r} is missing in {int(facts['unit_null']):,} rows. Remove them, or pass nan_policy='omit'."
         )
     if weight is not None and (
-        facts["missing_weight"] or facts["negative_weight"] or facts["max_weight"] == float("inf")
+        facts["missing_weight"] or facts["min_weight"] < 0 or facts["max_weight"] == float("inf")
     ):
         problems.append(f"weight={weight!r} holds missing, negative or infinite values. Pass weights of zero or more.")
     return problems

@@ -116,6 +116,11 @@ def _kind(path: str, *, strict: bool = True) -> str:
     return kind
 
 
+def has_known_ending(path: str) -> bool:
+    """Whether a file's ending is that of a table."""
+    return bool(_kind(path, strict=False))
+
+
 def _look_inside(path: str, kind: str) -> None:
     """Open each file once up front: the engines would say it only much later, and in their own words."""
     try:

@@ -1,0 +1,259 @@
+"""Within groups or between them? An index of inequality split over groups of units."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from evenhand.audits.assemble import Row, check_min_units, log, notes, provenance, row, suppressed, tidy
+from evenhand.audits.units import By, Units, units_of
+from evenhand.cards import Ask, parse_call
+from evenhand.engine.partitions import partitions, refuse_shared_units
+from evenhand.engine.spectra import Label
+from evenhand.errors import EvenhandError, unknown_name
+from evenhand.findings import Findings, label
+from evenhand.metrics.decomposition import INDICES, TUNED, Index, Parts, checked_index, parts, parts_influence
+from evenhand.results import Result
+from evenhand.tallies.partition import Partition
+from evenhand.tallies.spectrum import Spectra, Spectrum, collapse
+from evenhand.uncertainty.intervals import Estimates, Interval, seed_of, stream
+from evenhand.uncertainty.parts import WIDE, Ends, blank, drawn_ends, linearised_ends
+from evenhand.uncertainty.spectra import WIDE as BINNED
+from evenhand.uncertainty.spectra import estimates, heavy_tails
+from evenhand.views.benefits import NanPolicy
+from evenhand.views.bins import Bins
+from evenhand.views.tables import Table
+
+QUESTION = "Does the inequality lie within groups or between them?"
+WHOLE = ("total", "within", "between", "overlap")
+PER_GROUP = ("index", "share", "population_share")
+METRICS = (*WHOLE, *PER_GROUP)
+SHARES = (0.0, 1.0)
+NAMES: dict[Index, str] = {"gini": "Gini", "theil": "Theil", "ge": "generalised entropy", "atkinson": "Atkinson"}
+
+
+def decompose(
+    table: Any,
+    *,
+    unit: str | None,
+    amount: str | None,
+    group: str | Bins,
+    population: Any,
+    index: str = "gini",
+    alpha: float | None = None,
+    epsilon: float | None = None,
+    weight: str | None = None,
+    by: By = None,
+    metrics: str | Sequence[str] | None = None,
+    interval: str | None = "bootstrap(999)",
+    level: float = 0.95,
+    rng: int | np.random.Generator | None = None,
+    min_units: int | None = None,
+    nan_policy: NanPolicy = "raise",
+) -> Result:
+    """How much of the inequality of `amount` lies within groups of units and how much between them.
+
+    Gini: total = within + between + overlap. Theil and generalised entropy: total = within + between. Atkinson:
+    1 - total = (1 - within)(1 - between). Per group (column `group`): its own `index`, its `share` of the total and its
+    `population_share`.
+
+    Parameters
+    ----------
+    table, unit, amount, weight, by, interval, level, rng, min_units, nan_policy : as in `eh.inequality`.
+    group : column that says which group a unit belongs to, one group per unit; or bins, `eh.log_bins("followers", 5)`.
+    population : everyone who could have received something, and in which group: None for those seen,
+        `{group: number}`, or a table of units with the group column.
+    index : `"gini"`, `"theil"`, `"ge(alpha=2)"` or `"atkinson(epsilon=0.5)"`; `alpha` and `epsilon` may also be passed apart.
+    metrics : any of `total`, `within`, `between`, `overlap`, `index`, `share`, `population_share`.
+
+    Examples
+    --------
+    >>> import polars as pl
+    >>> log = pl.DataFrame({"who": list("abcd"), "band": list("xxyy"), "views": [1, 1, 3, 3]})
+    >>> r = decompose(log, unit="who", amount="views", group="band", population=None, interval=None)
+    >>> r.frame.filter(pl.col("group").is_null()).select("metric", "estimate").rows()
+    [('total', 0.25), ('within', 0.0), ('between', 0.25), ('overlap', 0.0)]
+    """
+    chosen, params = _index(index, alpha, epsilon)
+    asked = _checked(metrics, chosen)
+    if not (amount is None or isinstance(amount, str)):
+        raise EvenhandError(f"amount={amount!r} is not one column. Name one column, or pass None to count rows.")
+    how = Interval.parse(interval, level)
+    fewest, seed = check_min_units(min_units), seed_of(rng)
+    prepared = units_of(
+        table, unit=unit, amount=amount, population=population, by=by, weight=weight, nan_policy=nan_policy,
+        part=("group", group),
+    )  # fmt: skip
+    view = prepared.view
+    _refuse_unplaced(prepared, view.by[-1], population)
+    refuse_shared_units(view)
+    log.info("adding up %s per group", amount or "rows")
+    slices = prepared.slices(view.amounts[0])
+    broken = {where[:-1] for where in slices.broken}
+    measured = _Measure(Ask(index, INDICES[chosen], params), chosen, how, seed, fewest, ("inequality", amount))
+    rows = measured.rows(partitions(slices), prepared.whole(), asked, broken)
+    plan = {
+        "audit": "decompose", "table": view.origin, "unit": unit, "amount": amount, "group": str(group),
+        "population": prepared.population_words, "index": index, "alpha": alpha, "epsilon": epsilon, "weight": weight,
+        "by": list(prepared.asked.words) or None, "metrics": list(asked), "interval": interval, "level": level,
+        "min_units": min_units, "nan_policy": nan_policy, "rng": seed,
+    }  # fmt: skip
+    facts = provenance(
+        plan, rows=view.rows, dropped=view.dropped, seed=seed, level=level, interval=_interval_words(how),
+        population=prepared.population_words, missing_slice_labels="shown as a slice or group of their own",
+    )  # fmt: skip
+    words = {
+        "unit": unit or "row",
+        "amount": "rows" if amount is None else amount,
+        "index": NAMES[chosen],
+    }
+    columns = prepared.whole().columns
+    return Result(
+        Findings("decompose", QUESTION, prepared.whole().by, tidy(rows, columns), {}, words, facts), view.backend
+    )
+
+
+def _index(text: str, alpha: float | None, epsilon: float | None) -> tuple[Index, dict[str, float]]:
+    """The index and its parameter, written into the text or passed apart."""
+    if not isinstance(text, str):
+        raise EvenhandError(
+            f"index={text!r} is not text. Pass 'gini', 'theil', 'ge(alpha=2)' or 'atkinson(epsilon=0.5)'."
+        )
+    name, args, params = parse_call(text, role="index")
+    if len(args) > 1 or (args and name not in TUNED):
+        raise EvenhandError(f"index={text!r} has too many values. Write 'ge(alpha=2)' or 'atkinson(epsilon=0.5)'.")
+    params |= {TUNED[name]: args[0]} if args else {}
+    params |= {k: v for k, v in (("alpha", alpha), ("epsilon", epsilon)) if v is not None}
+    return checked_index(name, params), params
+
+
+def _checked(metrics: str | Sequence[str] | None, index: Index) -> tuple[str, ...]:
+    possible = METRICS if index == "gini" else tuple(m for m in METRICS if m != "overlap")
+    if metrics is None:
+        return possible
+    listed = (metrics,) if isinstance(metrics, str) else tuple(metrics)
+    for name in listed:
+        if name not in possible:
+            raise unknown_name("metrics", str(name), possible, what=f"a figure of this audit with index={index!r}")
+    if not listed or len(set(listed)) < len(listed):
+        raise EvenhandError(
+            f"metrics={list(listed)!r} is empty or names one twice. Name some of {', '.join(possible)}."
+        )
+    return listed
+
+
+def _refuse_unplaced(prepared: Units, group: str, population: Any) -> None:
+    """A number of units, or a table without the group, does not say which group the unseen belong to."""
+    everyone = prepared.everyone
+    placed = group in everyone.schema.names() if isinstance(everyone, Table) else not isinstance(everyone, int)
+    if not placed:
+        what = (
+            "population is a table without that column and"
+            if isinstance(everyone, Table)
+            else f"population={population!r}"
+        )
+        raise EvenhandError(
+            f"group={group!r}: {what} does not say which group the unseen units belong to. "
+            f"Pass {{group: size}}, a table of units that holds {group!r}, or None for those seen."
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _Measure:
+    """Everything that stays the same from slice to slice."""
+
+    ask: Ask
+    index: Index
+    how: Interval
+    seed: int
+    fewest: int
+    labels: tuple[Any, ...]
+
+    def rows(
+        self, tallies: Mapping[Label, Partition], whole: Units, asked: Sequence[str], broken: set[Label]
+    ) -> list[Row]:
+        log.info("measuring %s slices", f"{len(tallies):,}")
+        pooled = Spectra.of([collapse(p.pooled.values, p.pooled.counts, p.pooled.weights) for p in tallies.values()])
+        (totals,) = estimates(pooled, [self.ask], self.how, self.seed, [(*self.labels, *where) for where in tallies])
+        heavy = heavy_tails(pooled) if self.how.kind != "none" else np.zeros(len(pooled), dtype=bool)
+        rows: list[Row] = []
+        for i, (where, tally) in enumerate(tallies.items()):
+            made = self._slice(tally, where, whole.cells(where), asked, totals, i)
+            for one in made:
+                one["note"] = notes(
+                    one["note"] or "", "heavy_tail" if heavy[i] and not math.isnan(one["estimate"]) else ""
+                )
+                if where in broken:
+                    one |= dict.fromkeys(("estimate", "low", "high"), math.nan) | {"note": "nan_in_data"}
+                rows.append(suppressed(one) if one["units"] < self.fewest or pooled.units[i] < self.fewest else one)
+        return rows
+
+    def _slice(
+        self, tally: Partition, where: Label, cells: dict[str, Any], asked: Sequence[str], totals: Estimates, i: int
+    ) -> list[Row]:
+        """The rows of one slice: the whole first, then each group."""
+        split = parts(tally, self.index, **self.ask.params)
+        found = {name: getattr(split, name) for name in METRICS}
+        ends = self._ends(tally, split, found, where)
+        ends["total"] = Ends(totals.low[i], totals.high[i], totals.undefined_draws[i])
+        groups = Spectra.of([tally[g] for g in range(len(tally))])
+        streams = [(*self.labels, *where, name) for name in tally.groups]
+        (own,) = estimates(groups, [self.ask], self.how, self.seed, streams)
+        ends["index"] = Ends(own.low, own.high, own.undefined_draws)
+        even = {"ideal": self.ask.ideal, "better": self.ask.better}
+        reason, made = tally.reason(), []
+        for name in (m for m in WHOLE if m in asked):
+            code = reason or ("zero_over_zero" if np.isnan(found[name]) else "")
+            more = _numbers(found[name], ends[name], ()) | (even if name == "total" else {})
+            made.append(row(cells, name, units=int(tally.pooled.units), note=code or None, **more))
+        for g, name in enumerate(tally.groups):
+            for figure in (m for m in PER_GROUP if m in asked):
+                more = _numbers(found[figure], ends[figure], (g,)) | (even if figure == "index" else {})
+                code = (groups[g].reason() if figure == "index" else reason) if math.isnan(more["estimate"]) else ""
+                made.append(
+                    row(cells, figure, group=label(name), units=int(groups.units[g]), note=code or None, **more)
+                )
+        return made
+
+    def _ends(self, tally: Partition, split: Parts, found: Mapping[str, Any], where: Label) -> dict[str, Ends]:
+        """Percentile bootstrap over units (wide tallies on bins); normal with the linearised error on request."""
+        names = [n for n in METRICS if n not in ("total", "index") and (self.index == "gini" or n != "overlap")]
+        chosen = {n: found[n] for n in names}
+        if self.how.kind == "none" or tally.reason():
+            return blank({n: found[n] for n in METRICS})
+        drawable = tally.binned() if len(tally.values) > BINNED else tally
+        if self.how.kind == "normal" or len(drawable.values) > WIDE:
+            return self._linearised(tally, split, chosen)
+        draw = lambda p: {n: getattr(parts(p, self.index, **self.ask.params), n) for n in names}  # noqa: E731
+        return drawn_ends(drawable, draw, chosen, self.how, stream(self.seed, "decompose", *self.labels, *where))
+
+    def _linearised(self, tally: Partition, split: Parts, chosen: Mapping[str, Any]) -> dict[str, Ends]:
+        moves: dict[str, Any] = parts_influence(tally, split, self.index, **self.ask.params)
+        mine = np.arange(len(tally))[:, None] == tally.cell_group
+        mean = float(tally.pooled.total / tally.pooled.size)
+        moves["population_share"] = mine.astype(np.float64)
+        moves["share"] = (mine - split.share[:, None]) * tally.values / mean
+        spans = {n: SHARES if "share" in n else self.ask.span for n in chosen}
+        units = Spectrum(tally.values, tally.counts, tally.weights)
+        return linearised_ends(units, {n: moves[n] for n in chosen}, chosen, spans, self.how.level)
+
+
+def _numbers(values: Any, ends: Ends, at: tuple[int, ...]) -> dict[str, Any]:
+    low, high, undefined = (np.asarray(end)[at] for end in (ends.low, ends.high, ends.undefined_draws))
+    return {
+        "estimate": float(np.asarray(values)[at]), "low": float(low), "high": float(high), "undefined_draws": int(undefined)
+    }  # fmt: skip
+
+
+def _interval_words(how: Interval) -> str:
+    if how.kind in ("none", "normal"):
+        return {"none": "none", "normal": "normal, with the linearised error"}[how.kind]
+    kind = "studentised" if how.kind == "bootstrap" else "percentile"
+    return (
+        f"bootstrap over units, {how.draws:,} draws: {kind} for the total and each group's index, percentile for the parts "
+        f"and shares; slices with over {BINNED:,} cells are drawn on amounts binned at a relative width of 2^-12"
+    )

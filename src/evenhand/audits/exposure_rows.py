@@ -1,0 +1,185 @@
+"""Estimates with intervals and chance levels as rows, the exposure of each group as points, and every request's value."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from statistics import NormalDist
+from typing import Any
+
+import numpy as np
+
+from evenhand.audits.assemble import notes, suppressed
+from evenhand.audits.exposure_asks import TWO_SIDED, Asked
+from evenhand.audits.exposure_items import ItemAttention
+from evenhand.audits.exposure_measures import Measure, lean, measure, of_items
+from evenhand.cards import Floats
+from evenhand.engine.ledgers import Ledger, Policy, exposure, targets
+from evenhand.engine.prepared import Prepared
+from evenhand.findings import Row, row
+from evenhand.tallies.exposure import Amortised
+from evenhand.tallies.placement import Placement
+from evenhand.uncertainty.intervals import Interval, percentile_ends, stream
+from evenhand.uncertainty.requests import together
+
+
+@dataclass(frozen=True)
+class Setting:
+    """All that the rows of one call share."""
+
+    ready: Prepared
+    ledger: Ledger
+    policy: Policy
+    sizes: Floats
+    interval: Interval
+    seed: int
+    fewest: int
+    chance: bool
+
+    @property
+    def draws(self) -> int:
+        """Resamples of requests; an interval without a number of its own takes the usual one."""
+        return 0 if self.interval.kind == "none" else self.interval.draws or 999
+
+    def labels(self, s: int) -> dict[str, Any]:
+        return dict(zip(self.ready.view.slice_names, self.ledger.slices[s], strict=True))
+
+    def stream(self, s: int, *more: Any) -> np.random.Generator:
+        return stream(self.seed, "exposure", *self.ledger.slices[s], *more)
+
+
+def rows_of(setting: Setting, asked: Sequence[Asked]) -> tuple[list[Row], list[Measure]]:
+    """One row per slice and metric, slices in the order of their labels; and the measures behind them."""
+    measures = [_measured(a, setting) for a in asked]
+    chances = _chances(setting, measures)
+    rows = []
+    for s in range(len(setting.ledger.slices)):
+        part = setting.ledger.part(s)
+        sums = [m.sums[part] for m in measures]
+        drawn = together(sums, setting.draws, setting.stream(s)) if setting.draws and measures else [None] * len(sums)
+        for m, own, draws, chance in zip(measures, sums, drawn, chances, strict=True):
+            made = _row(setting, s, m, own.sum(0), draws, chance[s])
+            rows.append(suppressed(made) if part.stop - part.start < setting.fewest else made)
+    return rows, measures
+
+
+def _measured(asked: Asked, setting: Setting) -> Measure:
+    if asked.ask.card.needs is Placement:
+        raise NotImplementedError
+    if asked.ask.card.needs is Amortised and asked.item_level:
+        return of_items(asked, ItemAttention.of(asked, setting.ready.rows, setting.ledger))
+    return measure(asked, setting.ledger, setting.policy, setting.sizes)
+
+
+def _row(setting: Setting, s: int, m: Measure, totals: Floats, draws: Floats | None, chance: float) -> Row:
+    asked, part = m.asked, setting.ledger.part(s)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        estimate = float(m.value(totals)) if m.items is None else m.items.value(part)
+        if draws is not None and m.items is not None:
+            draws = m.items.draws(part, setting.draws, setting.stream(s))
+        elif draws is not None:
+            draws = m.value(draws)
+    found = np.full(1, np.nan) if draws is None or np.isnan(estimate) else np.asarray(draws)
+    low, high = _ends(estimate, found, setting.interval)
+    endless = int(np.isinf(found).sum())
+    undefined = int(np.isnan(m.values[part]).sum()) if m.skips else 0
+    reason = (m.reason(totals) if m.items is None else m.items.reason(part)) if np.isnan(estimate) else ""
+    favoured = None
+    if asked.name == "awrf" and not np.isnan(estimate):
+        leader = lean(setting.ledger, setting.policy, asked, setting.sizes, part)
+        favoured = None if leader is None else str(setting.policy.labels[leader])
+    return row(
+        setting.labels(s), asked.ask.text, group=_group(asked, setting.policy), estimate=estimate, low=low, high=high,
+        chance=chance, ideal=m.ideal(totals), better=asked.ask.better, units=part.stop - part.start,
+        undefined_draws=int((~np.isfinite(found)).sum()) if draws is not None and not np.isnan(estimate) else 0,
+        note=notes(reason, "infinite_draws" if endless and np.isfinite(estimate) else "", "undefined_requests" if undefined and not reason else ""),
+        favoured=favoured, undefined_requests=undefined,
+    )  # fmt: skip
+
+
+def _group(asked: Asked, policy: Policy) -> str | None:
+    """The protected group, for metrics that look at it; nothing for those that look at all groups."""
+    one_side = asked.name in TWO_SIDED or (asked.name == "awrf" and asked.ask.params.get("distance") in ("nd", "rd"))
+    if not one_side or not policy.protected:
+        return None
+    return ", ".join(str(policy.labels[i]) for i in policy.protected)
+
+
+def _ends(estimate: float, draws: Floats, interval: Interval) -> tuple[float, float]:
+    if np.isnan(draws).all():
+        return np.nan, np.nan
+    if interval.kind == "normal":
+        spread = NormalDist().inv_cdf((1 + interval.level) / 2) * float(np.nanstd(draws, ddof=1))
+        return estimate - spread, estimate + spread
+    low, high = percentile_ends(draws[None, :], interval.level)
+    return float(low[0]), float(high[0])
+
+
+def _chances(setting: Setting, measures: Sequence[Measure]) -> list[Floats]:
+    """(slices,) for each metric: what random order would give, where that is known."""
+    nothing = np.full(len(setting.ledger.slices), np.nan)
+    return [nothing for _ in measures]
+
+
+def curves(setting: Setting, asked: Sequence[Asked]) -> dict[str, dict[str, list[Any]]]:
+    """Share of exposure of each group in each slice with its interval, beside target, relevance and number of items."""
+    ledger, policy = setting.ledger, setting.policy
+    if not policy.labels or not asked:
+        return {"exposure": {}}
+    first = asked[0]
+    look = first.look if first.look in ledger.attended else next(iter(ledger.attended))
+    tally = exposure(ledger, policy, look, setting.sizes)
+    aim = targets(ledger, policy, first.target, setting.sizes)
+    aim = np.broadcast_to(aim, (len(ledger.requests), len(policy.labels))) if aim.ndim == 1 else aim
+    aim = aim if len(aim) == len(ledger.requests) else ledger.expected(np.nan_to_num(aim))
+    names = (*setting.ready.view.slice_names, "group", "exposure", "low", "high", "target", "relevance", "items")
+    points: dict[str, list[Any]] = {name: [] for name in names}
+    sizes = policy.settled(setting.sizes)
+    for s in range(len(ledger.slices)):
+        part = ledger.part(s)
+        if part.stop - part.start < setting.fewest:
+            continue
+        received = tally.received[part]
+        share = _shares(received.sum(0))
+        low, high = _share_ends(received, setting, s)
+        wanted = np.nanmean(aim[part], axis=0) if not np.isnan(aim[part]).all() else np.full(len(share), np.nan)
+        worth = _shares(tally.utility[part].sum(0)) if tally.utility is not None else np.full(len(share), np.nan)
+        for g, label in enumerate(policy.labels):
+            values = (*ledger.slices[s], str(label), share[g], low[g], high[g], wanted[g], worth[g], sizes[g])
+            for name, value in zip(names, values, strict=True):
+                points[name].append(float(value) if isinstance(value, np.floating) else value)
+    return {"exposure": points}
+
+
+def _shares(totals: Floats) -> Floats:
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.asarray(totals / totals.sum(-1, keepdims=True))
+
+
+def _share_ends(received: Floats, setting: Setting, s: int) -> tuple[Floats, Floats]:
+    if not setting.draws or not received.any():
+        blank = np.full(received.shape[1], np.nan)
+        return blank, blank
+    draws = _shares(together([received], setting.draws, setting.stream(s))[0])
+    return percentile_ends(draws.T, setting.interval.level)
+
+
+def per_request(setting: Setting, measures: Sequence[Measure]) -> Callable[[], Mapping[str, Sequence[Any]]]:
+    """Columns of every request's value, made when somebody looks."""
+    ledger, names = setting.ledger, setting.ready.view.slice_names
+
+    def columns() -> dict[str, list[Any]]:
+        counts = np.diff(ledger.slice_starts)
+        found: dict[str, list[Any]] = {name: [] for name in ("request", *names, "metric", "group", "estimate", "note")}
+        ids = ledger.requests.to_list()
+        for m in measures:
+            found["request"] += ids
+            for i, name in enumerate(names):
+                found[name] += [label[i] for label, n in zip(ledger.slices, counts, strict=True) for _ in range(n)]
+            found["metric"] += [m.asked.ask.text] * len(ids)
+            found["group"] += [_group(m.asked, setting.policy)] * len(ids)
+            found["estimate"] += m.values.tolist()
+            found["note"] += [r or None for r in m.reasons.tolist()]
+        return found
+
+    return columns

@@ -1,0 +1,148 @@
+"""Points behind the pictures of a prefix audit: shares by rank with the band of random orders, requests, strips."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from statistics import NormalDist
+from typing import Any
+
+import numpy as np
+
+from evenhand.cards import Floats
+from evenhand.engine.placements import Placed
+from evenhand.metrics.chance import share_band
+from evenhand.metrics.template import Scores
+from evenhand.tallies.placement import Ints, Placement
+
+MOST_SLICES = 12
+MOST_GROUPS = 8
+MOST_RANKS = 120
+MOST_REQUESTS = 150
+MOST_STRIPS = 40
+STRIP_DEPTH = 100
+
+Columns = dict[str, list[Any]]
+
+
+def curves_of(
+    placed: Placed,
+    p: Placement,
+    found: Sequence[tuple[str, Scores]],
+    names: tuple[str, ...],
+    level: float,
+    fewest: int,
+) -> dict[str, Columns]:
+    """Everything that pictures of these findings need; slices with too few requests are left out."""
+    if p.rows is not None:
+        return {"requests": _requests(placed, found, names, fewest)}
+    seen = p.sides() if p.protected is not None else p
+    shares: Columns = {}
+    shown = [s for s in range(len(placed.slices)) if placed.starts[s + 1] - placed.starts[s] >= max(1, fewest)]
+    for s in shown[:MOST_SLICES]:
+        points = _shares(seen.take(placed.rankings_of(s)), level)
+        _append(shares, dict(zip(names, placed.slices[s], strict=True)), points)
+    return {
+        "prefix": shares,
+        "requests": _requests(placed, found, names, fewest),
+        "strip": _strips(placed, seen, found, names, shown),
+    }
+
+
+def _append(into: Columns, labels: dict[str, Any], points: Columns) -> None:
+    size = len(next(iter(points.values()), []))
+    for name, value in labels.items():
+        into.setdefault(name, []).extend([value] * size)
+    for name, column in points.items():
+        into.setdefault(name, []).extend(column)
+
+
+def _shares(p: Placement, level: float) -> Columns:
+    """Mean share of each group among the first i, its share of the whole lists, and where random orders would keep it."""
+    depth = int(p.lengths.max(initial=0))
+    chosen = np.argsort(-p.counts.sum(0), kind="stable")[:MOST_GROUPS]
+    totals = {g: np.zeros((4, depth)) for g in chosen.tolist()}
+    for b in p.batches():
+        seen = np.broadcast_to(b.seen, b.codes.shape).astype(np.float64)
+        there = (np.arange(b.width) < b.lengths[:, None]) & (seen > 0)
+        sizes = b.counts.sum(1)[:, None]
+        for g, total in totals.items():
+            q = b.counts[:, g, None] / np.maximum(sizes, 1)
+            spread = q * (1 - q) * (sizes - seen) / (np.maximum(seen, 1) * np.maximum(sizes - 1, 1))
+            for row, part in enumerate((1.0, b.held(g) / np.maximum(seen, 1), q, spread)):
+                total[row, : b.width] += np.where(there, part, 0.0).sum(0)
+    ranks = _thinned(depth)
+    points: Columns = {"group": [], "rank": [], "share": [], "overall": [], "low": [], "high": [], "rankings": []}
+    for g, total in totals.items():
+        at = ranks[total[0, ranks] > 0]
+        many, share, overall, spread = total[:, at]
+        share, overall = share / many, overall / many
+        low, high = _band(p, g, at, overall, np.sqrt(spread) / many, level)
+        points["group"] += [str(p.groups[g])] * len(at)
+        made = {"rank": at + 1, "share": share, "overall": overall, "low": low, "high": high, "rankings": many}
+        for name, column in made.items():
+            points[name] += column.tolist()
+    return points
+
+
+def _band(p: Placement, g: int, at: Ints, overall: Floats, error: Floats, level: float) -> tuple[Floats, Floats]:
+    """Exact for a single list (hypergeometric), normal for the mean of several."""
+    if len(p) == 1:
+        known = np.cumsum(p.codes >= 0)[at]
+        return share_band(int(p.counts[0, g]), int(p.known[0]), known, level)
+    z = NormalDist().inv_cdf((1 + level) / 2)
+    return np.clip(overall - z * error, 0, 1), np.clip(overall + z * error, 0, 1)
+
+
+def _thinned(depth: int) -> Ints:
+    """All near ranks and ever fewer of the far ones, the last one always."""
+    if depth <= MOST_RANKS:
+        return np.arange(depth)
+    near = np.arange(MOST_RANKS // 2)
+    far = np.unique(np.geomspace(len(near), depth - 1, MOST_RANKS - len(near)).round().astype(np.int64))
+    return np.concatenate([near, far])
+
+
+def _requests(
+    placed: Placed, found: Sequence[tuple[str, Scores]], names: tuple[str, ...], fewest: int
+) -> Columns:
+    """Value and chance level of each request, ordered by value; of many, an even selection with both ends."""
+    points: Columns = {}
+    for text, scores in found:
+        for s, labels in enumerate(placed.slices):
+            rankings = placed.rankings_of(s)
+            rankings = rankings[~np.isnan(scores.values[rankings])]
+            if len(rankings) < max(1, fewest):
+                continue
+            ordered = rankings[np.argsort(-scores.values[rankings], kind="stable")]
+            most = max(2, MOST_REQUESTS // max(1, len(placed.slices)))
+            kept = ordered[np.unique(np.linspace(0, len(ordered) - 1, min(most, len(ordered))).round().astype(np.int64))]
+            columns = {
+                "metric": [text] * len(kept),
+                "request": [str(placed.requests[i]) for i in kept],
+                "estimate": scores.values[kept].tolist(),
+                "chance": scores.chances[kept].tolist(),
+                "items": placed.placement.known[kept].tolist(),
+            }
+            _append(points, dict(zip(names, labels, strict=True)), columns)
+    return points
+
+
+def _strips(
+    placed: Placed, p: Placement, found: Sequence[tuple[str, Scores]], names: tuple[str, ...], shown: list[int]
+) -> Columns:
+    """The labels of rankings rank by rank: all of few, of many those furthest from and closest to the whole."""
+    rankings = np.concatenate([placed.rankings_of(s) for s in shown]) if shown else np.zeros(0, dtype=np.int64)
+    ordered = rankings[np.argsort(-found[0][1].values[rankings], kind="stable")]  # undefined ones last
+    half = MOST_STRIPS // 2
+    kept = ordered if len(ordered) <= MOST_STRIPS else np.concatenate([ordered[:half], ordered[-half:]])
+    slice_of = np.repeat(np.arange(len(placed.slices)), np.diff(placed.starts))
+    points: Columns = {}
+    for i in kept.tolist():
+        codes = p.codes[p.starts[i] : p.starts[i + 1]][:STRIP_DEPTH]
+        columns = {
+            "request": [str(placed.requests[i])] * len(codes),
+            "rank": list(range(1, len(codes) + 1)),
+            "group": [None if c < 0 else str(p.groups[c]) for c in codes.tolist()],
+        }
+        _append(points, dict(zip(names, placed.slices[slice_of[i]], strict=True)), columns)
+    return points

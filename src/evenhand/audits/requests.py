@@ -1,0 +1,22 @@
+"""Results of ranking audits: the frame, and beside it the value of every request."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from evenhand.results import Result, as_frame
+
+
+@dataclass(frozen=True, repr=False)
+class RankingResult(Result):
+    """A result that also knows the value of each request; these stay in memory and are never written to JSON."""
+
+    each: Callable[[], Mapping[str, Sequence[Any]]] | None = None
+
+    @property
+    def per_request(self) -> Any:
+        """One row per slice, request and metric: request, system, metric, group, estimate, note."""
+        columns = {} if self.each is None else self.each()
+        return as_frame(columns, self.backend)

@@ -1,0 +1,209 @@
+"""Which source makes the skew? The Gini index split over the sources that units' amounts come from."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from evenhand.audits.assemble import Row, check_min_units, log, notes, provenance, row, suppressed, tidy
+from evenhand.audits.inequality import chances
+from evenhand.audits.units import By, Units, units_of
+from evenhand.cards import Ask, ask
+from evenhand.engine.sources import SourceSlices, source_names, tally_sources
+from evenhand.errors import EvenhandError, unknown_name
+from evenhand.findings import Findings, label
+from evenhand.metrics.decomposition import source_influence, source_parts
+from evenhand.results import Result
+from evenhand.tallies.sources import Sources
+from evenhand.tallies.spectrum import Spectra, Spectrum
+from evenhand.uncertainty.intervals import Estimates, Interval, seed_of, stream
+from evenhand.uncertainty.parts import WIDE, Ends, blank, drawn_ends, linearised_ends
+from evenhand.uncertainty.spectra import estimates, heavy_tails
+from evenhand.views.benefits import Amount, NanPolicy
+
+QUESTION = "Which source makes the skew?"
+PER_SOURCE = ("share", "own_gini", "correlation", "contribution", "marginal")
+METRICS = ("gini", *PER_SOURCE)
+DRAWN = ("share", "correlation", "contribution", "marginal")
+"""Figures that need the units' whole vectors; the other two are Gini indices, measured as the inequality audit does."""
+
+ANYTHING = (-math.inf, math.inf)
+SPANS = {"share": (0.0, 1.0), "correlation": ANYTHING, "contribution": ANYTHING, "marginal": ANYTHING}
+
+
+def sources(
+    table: Any,
+    *,
+    unit: str,
+    amount: str | None,
+    source: str,
+    population: Any,
+    by: By = None,
+    metrics: str | Sequence[str] = METRICS,
+    interval: str | None = "bootstrap(999)",
+    level: float = 0.95,
+    rng: int | np.random.Generator | None = None,
+    min_units: int | None = None,
+    nan_policy: NanPolicy = "raise",
+) -> Result:
+    """What each source of `amount` does to the inequality of units' totals (Lerman and Yitzhaki).
+
+    Per source (column `group`): `share` of the total, `own_gini`, `correlation` of its amounts with the rank of the total,
+    `contribution` to the Gini index (they add up to it), and `marginal`: scaling the source up by 1% moves the index by
+    1% of it. A source can contribute and still equalise: read "which source makes the skew" off `marginal`.
+
+    Parameters
+    ----------
+    table, unit, amount, population, by, interval, level, rng, min_units, nan_policy : as in `eh.inequality`.
+    source : column that says where an amount came from.
+    metrics : any of `gini`, `share`, `own_gini`, `correlation`, `contribution`, `marginal`.
+
+    Examples
+    --------
+    >>> import polars as pl
+    >>> log = pl.DataFrame({"who": list("aabb"), "via": ["home", "search"] * 2, "views": [1, 0, 2, 5]})
+    >>> r = sources(log, unit="who", amount="views", source="via", population=None, interval=None)
+    >>> r.only("contribution").frame.select("group", "estimate").rows()
+    [('home', 0.0625), ('search', 0.3125)]
+    """
+    asked = _checked(metrics)
+    if unit is None or not (amount is None or isinstance(amount, str)):
+        raise EvenhandError(
+            "unit and amount must each name one column (amount=None counts rows): a unit's amounts from several sources "
+            "are added up. Name them."
+        )
+    how = Interval.parse(interval, level)
+    fewest, seed = check_min_units(min_units), seed_of(rng)
+    prepared = units_of(
+        table, unit=unit, amount=amount, population=population, by=by, nan_policy=nan_policy, part=("source", source)
+    )
+    whole = prepared.whole()
+    log.info("adding up %s per source", amount or "rows")
+    tallies = _tallies(whole, f"by_{len(whole.by)}")
+    rows = _rows(tallies, whole, whole.view.amounts[0], asked, how, seed, fewest)
+    plan = {
+        "audit": "sources", "table": whole.view.origin, "unit": unit, "amount": amount, "source": source,
+        "population": whole.population_words, "by": list(whole.asked.words) or None, "metrics": list(asked),
+        "interval": interval, "level": level, "min_units": min_units, "nan_policy": nan_policy, "rng": seed,
+    }  # fmt: skip
+    wide = sum(len(t.counts) > WIDE for t in tallies.tallies)
+    facts = provenance(
+        plan, rows=whole.view.rows, dropped=whole.view.dropped, seed=seed, level=level, interval=_interval_words(how, wide),
+        population=whole.population_words, missing_slice_labels="shown as a slice of their own",
+    )  # fmt: skip
+    words = {"unit": unit, "amount": "rows" if amount is None else amount, "source": source}
+    found = Findings("sources", QUESTION, whole.by, tidy(rows, whole.columns), {}, words, facts)
+    return Result(found, whole.view.backend)
+
+
+def _checked(metrics: str | Sequence[str]) -> tuple[str, ...]:
+    listed = (metrics,) if isinstance(metrics, str) else tuple(metrics)
+    for name in listed:
+        if name not in METRICS:
+            raise unknown_name("metrics", str(name), METRICS, what="a figure of this audit")
+    if not listed or len(set(listed)) < len(listed):
+        raise EvenhandError(f"metrics={list(listed)!r} is empty or names one twice. Name some of {', '.join(METRICS)}.")
+    return listed
+
+
+def _tallies(whole: Units, key: str) -> SourceSlices:
+    """The vectors of every slice, with those who received nothing, bins called by name."""
+    view, legend = whole.view, whole.legend
+    seen = tally_sources(view, view.amounts[0], key)
+    full = seen.padded(whole.padded(seen.totals), source_names(view, key))
+    order = legend.order(full.labels)
+    names = tuple(legend.name(view.by, full.labels[i]) for i in order)
+    broken = frozenset(legend.name(view.by, one) for one in full.broken)
+    return SourceSlices(names, tuple(full.tallies[i] for i in order), broken)
+
+
+def _rows(
+    slices: SourceSlices, whole: Units, amount: Amount, asked: Sequence[str], how: Interval, seed: int, fewest: int
+) -> list[Row]:
+    log.info("measuring %s slices", f"{len(slices.labels):,}")
+    gini, totals = ask("gini"), slices.totals
+    streams = [("inequality", amount.name, *where) for where in slices.labels]
+    (index,) = estimates(totals.spectra, [gini], how, seed, streams)
+    (chance,) = chances(totals, amount, [gini])
+    heavy = heavy_tails(totals.spectra) if how.kind != "none" else np.zeros(len(slices.labels), dtype=bool)
+    rows: list[Row] = []
+    for i, (where, tally) in enumerate(zip(slices.labels, slices.tallies, strict=True)):
+        cells, units = whole.cells(where), int(tally.units)
+        made = _gini_row(cells, gini, index, i, chance=float(chance[i])) if "gini" in asked else []
+        made += _source_rows(cells, tally, [a for a in asked if a != "gini"], how, seed, streams[i])
+        reason = tally.reason()
+        for one in made:
+            one["units"] = units
+            one["note"] = reason or notes(one["note"] or "", "heavy_tail" if heavy[i] else "")
+            if where in slices.broken:
+                one |= dict.fromkeys(("estimate", "low", "high", "chance"), math.nan) | {"note": "nan_in_data"}
+            rows.append(suppressed(one) if units < fewest else one)
+    return rows
+
+
+def _gini_row(cells: dict[str, Any], gini: Ask, found: Estimates, i: int, *, chance: float) -> list[Row]:
+    ends = {"low": float(found.low[i]), "high": float(found.high[i]), "undefined_draws": int(found.undefined_draws[i])}
+    estimate = float(found.estimate[i])
+    return [row(cells, "gini", estimate=estimate, chance=chance, ideal=gini.ideal, better=gini.better, **ends)]
+
+
+def _source_rows(
+    cells: dict[str, Any], tally: Sources, asked: Sequence[str], how: Interval, seed: int, labels: tuple[Any, ...]
+) -> list[Row]:
+    """A row per source and figure."""
+    parts = source_parts(tally)
+    found = {name: getattr(parts, name) for name in DRAWN}
+    ends = _ends(tally, found, how, seed, labels)
+    alone = Spectra.of([tally.spectrum_of(k) for k in range(len(tally))])
+    gini = ask("gini")
+    (own,) = estimates(alone, [gini], how, seed, [(*labels, name) for name in tally.names])
+    found["own_gini"] = own.estimate
+    ends["own_gini"] = Ends(own.low, own.high, own.undefined_draws)
+    made = []
+    for k, name in enumerate(tally.names):
+        silent = not tally.amounts[:, k].any()
+        for figure in asked:
+            even = {"ideal": gini.ideal, "better": gini.better} if figure == "own_gini" else {}
+            estimate, end = float(found[figure][k]), ends[figure]
+            code = ("zero_total" if silent else "constant_input") if math.isnan(estimate) else None
+            ends_here = {"low": float(end.low[k]), "high": float(end.high[k])}
+            drawn = int(end.undefined_draws[k])
+            made.append(
+                row(
+                    cells,
+                    figure,
+                    group=label(name),
+                    estimate=estimate,
+                    undefined_draws=drawn,
+                    note=code,
+                    **ends_here,
+                    **even,
+                )
+            )
+    return made
+
+
+def _ends(tally: Sources, found: dict[str, Any], how: Interval, seed: int, labels: tuple[Any, ...]) -> dict[str, Ends]:
+    """Percentile bootstrap over units; normal with the linearised error where asked for, or too wide to draw."""
+    if how.kind == "none" or tally.reason():
+        return blank(found)
+    if how.kind == "normal" or len(tally.counts) > WIDE:
+        influence = source_influence(tally, source_parts(tally))
+        units = Spectrum(tally.totals, tally.counts)
+        return linearised_ends(units, {n: influence[n].T for n in DRAWN}, found, SPANS, how.level)
+    rng = stream(seed, "sources", *labels)
+    return drawn_ends(tally, lambda t: {n: getattr(source_parts(t), n) for n in DRAWN}, found, how, rng)
+
+
+def _interval_words(how: Interval, wide: int) -> str:
+    if how.kind == "none":
+        return "none"
+    if how.kind == "normal":
+        return "normal, with the linearised error"
+    kind = "studentised" if how.kind == "bootstrap" else "percentile"
+    words = f"bootstrap over units, {how.draws:,} draws: {kind} for the Gini indices, percentile for the figures of a source"
+    many = f"; {wide:,} slices with over {WIDE:,} different vectors of amounts have normal intervals with the linearised error"
+    return words + (many if wide else "")

@@ -1,0 +1,111 @@
+"""What every audit of units does at its start: check the table, the population and the slices."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from evenhand.audits.assemble import log
+from evenhand.engine.bins import Legend, bin_slices
+from evenhand.engine.populations import join_population, open_population, pad
+from evenhand.engine.spectra import Slices, tally_slices
+from evenhand.errors import EvenhandError
+from evenhand.views.benefits import Amount, Benefits, NanPolicy, view_benefits
+from evenhand.views.bins import Bins, Slicing, slicing
+from evenhand.views.tables import Table, open_table
+
+By = str | Bins | Sequence[str | Bins] | None
+
+
+@dataclass(frozen=True)
+class Units:
+    """A checked table of who received what, everyone who could have, and what the bins are called."""
+
+    view: Benefits
+    everyone: Any
+    legend: Legend
+    asked: Slicing
+
+    @property
+    def by(self) -> tuple[str, ...]:
+        return self.view.by
+
+    @property
+    def columns(self) -> list[str]:
+        """Slice columns of the frame, edges of bins included."""
+        return self.legend.columns(self.by)
+
+    def slices(self, amount: Amount) -> Slices:
+        """One spectrum per slice, the unseen included, called by name."""
+        return self.legend.named(self.by, self.padded(tally_slices(self.view, amount)))
+
+    def padded(self, seen: Slices) -> Slices:
+        """Slices with the units that nobody saw."""
+        return pad(seen, self.view, self.legend.numbered(self.by, self.everyone))
+
+    def whole(self) -> Units:
+        """The same units without the part that splits them."""
+        return replace(self, view=replace(self.view, by=self.by[:-1]))
+
+    def cells(self, label: tuple[Any, ...]) -> dict[str, Any]:
+        """A slice as cells of the frame."""
+        return self.legend.cells(self.by, label)
+
+    @property
+    def population_words(self) -> Any:
+        """Who was counted, for the record."""
+        if self.everyone is None:
+            return "only units seen"
+        if isinstance(self.everyone, Table):
+            return self.everyone.origin
+        return {str(k): v for k, v in self.everyone.items()} if isinstance(self.everyone, Mapping) else self.everyone
+
+
+def units_of(
+    table: Any,
+    *,
+    unit: str | None,
+    amount: str | Sequence[str] | None,
+    population: Any,
+    by: By = None,
+    weight: str | None = None,
+    nan_policy: NanPolicy = "raise",
+    part: tuple[str, str | Bins] | None = None,
+) -> Units:
+    """Open and check everything that was passed; nothing is added up yet.
+
+    `part` is a role and its column (`("group", "band")`) that splits the units' amounts further without being a slice; it
+    becomes the last of `by`.
+    """
+    asked = slicing(by)
+    split = slicing(part[1] if part else None)
+    wanted = (*asked.columns, *split.columns)
+    everyone = open_population(population, unit)
+    opened = open_table(table)
+    elsewhere = _only_in_population(opened, everyone, wanted)
+    log.info("checking the table")
+    view = view_benefits(
+        opened,
+        unit=unit,
+        amount=amount,
+        by=wanted,
+        weight=weight,
+        nan_policy=nan_policy,
+        elsewhere=elsewhere,
+        part=part[0] if part else "",
+    )
+    view = join_population(view, everyone if isinstance(everyone, Table) else None, elsewhere)
+    view, everyone, legend = bin_slices(view, everyone, (*asked.bins, *split.bins))
+    twice = [name for name in legend.columns(view.by) if legend.columns(view.by).count(name) > 1]
+    if twice:
+        raise EvenhandError(f"by={twice[0]!r} is also the name of a bin's edge. Rename that column of the table first.")
+    return Units(view, everyone, legend, asked)
+
+
+def _only_in_population(opened: Table, everyone: Any, by: Sequence[str]) -> list[str]:
+    """Slice columns that the population table has and the table has not."""
+    if not isinstance(everyone, Table):
+        return []
+    mine, theirs = opened.schema.names(), everyone.schema.names()
+    return [b for b in by if b not in mine and b in theirs]

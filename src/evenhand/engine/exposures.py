@@ -1,0 +1,294 @@
+"""From rankings to exposure: joins and group-bys in the engine, down to a few sums per ranking and group.
+
+Nothing but one row per ranking and group (and per request and group, for what is judged) leaves the engine; items never do,
+except for item-level amortised attention.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import narwhals as nw
+import numpy as np
+
+from evenhand.cards import Floats
+from evenhand.engine.attending import Look, attended, ideal
+from evenhand.engine.ledgers import Judged, Ledger
+from evenhand.errors import EvenhandError
+from evenhand.views.groups import Alignment
+from evenhand.views.match import tidy_label
+from evenhand.views.tables import to_polars
+
+MOST_CELLS = 400_000_000
+"""Rankings times groups held at a time; more is refused with a remedy."""
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Checked rankings in an engine.
+
+    Attributes
+    ----------
+    lazy : columns `slices`, request, item, rank (from 1, without gaps), and those of sample, score, probability, weight,
+        relevance and group that the caller has.
+    slices : names of the slice columns.
+    """
+
+    lazy: nw.LazyFrame[Any]
+    slices: tuple[str, ...] = ()
+
+    @property
+    def columns(self) -> list[str]:
+        return list(self.lazy.collect_schema().names())
+
+    @property
+    def requests(self) -> list[str]:
+        """Columns that name one request of one slice."""
+        return [*self.slices, "request"]
+
+    @property
+    def rankings(self) -> list[str]:
+        """Columns that name one ranking."""
+        return [*self.requests, "sample"] if "sample" in self.columns else self.requests
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What the metrics of a call need to be added up."""
+
+    looks: tuple[Look, ...]
+    gained: frozenset[Look] = field(default_factory=frozenset)
+    due: frozenset[Look] = field(default_factory=frozenset)
+    items: frozenset[Look] = field(default_factory=frozenset)
+    scores: bool = False
+    judged: bool = False
+
+    def at(self, chosen: frozenset[Look]) -> list[int]:
+        return [i for i, look in enumerate(self.looks) if look in chosen]
+
+
+def tally_exposures(
+    rows: Rows, aligned: Alignment, judged: nw.LazyFrame[Any] | None, wanted: Wanted, labels: tuple[Any, ...]
+) -> Ledger:
+    """Every sum that the metrics need, per ranking, request and group of `labels`.
+
+    `aligned` has columns item (and request, where labels differ from request to request), group, share. `judged` has columns
+    request, item, relevance; the rows then have relevance too.
+    """
+    looked = attended(rows.lazy, wanted.looks, rows.rankings)
+    by = [c for c in ("request", "item") if c in aligned.lazy.collect_schema().names()]
+    cells = to_polars(_cells(looked, rows, aligned, by, wanted))
+    found = _assembled(cells, rows, wanted, labels)
+    if judged is not None and wanted.judged:
+        found = found.with_judged(_judged_sums(judged, rows, aligned, by, wanted))
+    if wanted.items:
+        found = found.with_norms(_item_norms(looked, rows, judged, wanted))
+    return found
+
+
+def _cells(
+    looked: nw.LazyFrame[Any], rows: Rows, aligned: Alignment, by: list[str], wanted: Wanted
+) -> nw.LazyFrame[Any]:
+    """One row per ranking and group: attention, relevance met, predicted utility, number of items."""
+    names = rows.columns
+    joined, share = (looked, nw.lit(1.0)) if "group" in names else _with_groups(looked, aligned, by)
+    if "shown" in names:  # scored but not ranked: predicted utility without attention
+        joined = joined.with_columns(
+            *((nw.col(f"a{i}") * nw.col("shown")).alias(f"a{i}") for i in range(len(wanted.looks)))
+        )
+    sums = {"items": share * nw.col("shown") if "shown" in names else share}
+    sums |= {f"a{i}": share * nw.col(f"a{i}") for i in range(len(wanted.looks))}
+    sums |= {f"g{i}": share * nw.col(f"a{i}") * nw.col("relevance") for i in wanted.at(wanted.gained)}
+    if wanted.scores:
+        sums["scores"] = share * nw.col("score")
+    joined = joined.with_columns(*(e.alias(f"x_{name}") for name, e in sums.items()))
+    added = [nw.col(f"x_{name}").sum().alias(name) for name in sums]
+    for column in ("probability", "weight"):
+        if column in names:
+            added += [nw.col(column).max().alias(column), nw.col(column).min().alias(f"least_{column}")]
+    return joined.group_by(*rows.rankings, "group").agg(*added)
+
+
+def _with_groups(lazy: nw.LazyFrame[Any], aligned: Alignment, by: list[str]) -> tuple[nw.LazyFrame[Any], nw.Expr]:
+    """Rows with their groups, and the share of a row that is the group's; an item that is not listed is unknown."""
+    if not aligned.soft:
+        return lazy.join(aligned.lazy.select(*by, "group"), on=by, how="left"), nw.lit(1.0)
+    joined = lazy.join(aligned.lazy.select(*by, "group", "share"), on=by, how="left")
+    return joined.with_columns(nw.col("share").fill_null(1.0)), nw.col("share")
+
+
+def _assembled(cells: Any, rows: Rows, wanted: Wanted, labels: tuple[Any, ...]) -> Ledger:
+    """Cells in the order of their keys as dense arrays, rankings within requests within slices."""
+    import polars as pl
+
+    cells = cells.sort(rows.rankings, nulls_last=True)
+    runs = [_runs(cells, keys) for keys in (rows.rankings, rows.requests, list(rows.slices))]
+    ranking, request, part = runs
+    rankings, groups = int(ranking[-1]) + 1 if len(ranking) else 0, len(labels)
+    if rankings * (groups + 1) > MOST_CELLS:
+        raise EvenhandError(
+            f"{rankings:,} rankings times {groups:,} groups are too many to hold. Use broader groups, or slice the rankings."
+        )
+    place = {label: i for i, label in enumerate(labels)}
+    code = _codes(cells["group"], place, pl)
+
+    def dense(name: str) -> Floats:
+        out = np.zeros((rankings, groups + 1))
+        out[ranking, code] = cells[name].to_numpy()
+        return out
+
+    first = np.flatnonzero(np.diff(ranking, prepend=-1)) if len(ranking) else np.zeros(0, dtype=np.int64)
+    starts = _starts(request[first])
+    heads = first[starts[:-1]]
+    return Ledger(
+        slices=[tuple(row) for row in cells.select(rows.slices)[heads].unique(maintain_order=True).iter_rows()]
+        if rows.slices
+        else [()],
+        slice_starts=_starts(part[heads]) if rows.slices else np.array([0, len(heads)]),
+        requests=cells["request"][heads],
+        request_starts=starts,
+        probability=_one_each(cells, "probability", first, rankings, "draw"),
+        weight=_one_each(cells, "weight", heads, len(heads), "request"),
+        known_probability="probability" in cells.columns,
+        labels=labels,
+        items=dense("items"),
+        attended={look: dense(f"a{i}") for i, look in enumerate(wanted.looks)},
+        gained={wanted.looks[i]: dense(f"g{i}") for i in wanted.at(wanted.gained)},
+        scores=dense("scores") if wanted.scores else None,
+    )
+
+
+def _runs(cells: Any, keys: list[str]) -> Any:
+    """(rows,) number of the run of equal keys that each row stands in."""
+    if not keys:
+        return np.zeros(cells.height, dtype=np.int64)
+    return cells.select(keys).to_struct("key").rle_id().to_numpy().astype(np.int64)
+
+
+def _starts(runs: Any) -> Any:
+    return np.append(np.flatnonzero(np.diff(runs, prepend=-1)), len(runs)).astype(np.int64)
+
+
+def _order(label: Any) -> tuple[str, Any]:
+    return (
+        ("", label)
+        if isinstance(label, (int, float)) and not isinstance(label, bool)
+        else (type(label).__name__, label)
+    )
+
+
+def _codes(column: Any, place: dict[Any, int], pl: Any) -> Any:
+    """(rows,) index of each label; a missing one stands behind the last."""
+    distinct = column.unique()
+    codes = [len(place) if g is None else place[tidy_label(g)] for g in distinct.to_list()]
+    table = pl.DataFrame({"group": distinct, "code": pl.Series(codes, dtype=pl.Int64)})
+    return (
+        column.to_frame("group")
+        .join(table, on="group", how="left", nulls_equal=True, maintain_order="left")["code"]
+        .to_numpy()
+    )
+
+
+def _one_each(cells: Any, name: str, at: Any, length: int, what: str) -> Floats:
+    """One number per ranking or request, from a column that must not vary within it."""
+    if name not in cells.columns:
+        return np.ones(length)
+    values = cells[name].to_numpy()
+    highest = np.maximum.reduceat(values, at) if len(at) else np.zeros(0)
+    lowest = np.minimum.reduceat(cells[f"least_{name}"].to_numpy(), at) if len(at) else np.zeros(0)
+    varying = int((highest != lowest).sum())
+    if varying:
+        raise EvenhandError(
+            f"{name} differs between rows of the same {what} in {varying:,} of {length:,}. Give each {what} one {name}."
+        )
+    return np.asarray(highest, dtype=np.float64)
+
+
+def _judged_sums(judged: nw.LazyFrame[Any], rows: Rows, aligned: Alignment, by: list[str], wanted: Wanted) -> Judged:
+    """Per request and group: relevance, relevant items, and exposure under the ideal policy."""
+    ranked = rows.lazy.select("request").unique()
+    looks = [wanted.looks[i] for i in wanted.at(wanted.due)]
+    target = ideal(judged.join(ranked, on="request", how="semi"), looks)
+    joined, share = _with_groups(target, aligned, by)
+    sums = {"worth": share * nw.col("relevance"), "relevant": share * (nw.col("relevance") > 0).cast(nw.Float64)}
+    sums |= {f"t{i}": share * nw.col(f"t{i}") for i in range(len(looks))}
+    joined = joined.with_columns(*(e.alias(f"x_{name}") for name, e in sums.items()))
+    cells = to_polars(
+        joined.group_by("request", "group").agg(*(nw.col(f"x_{name}").sum().alias(name) for name in sums))
+    )
+    norms = None
+    if looks:
+        squares = target.with_columns(*((nw.col(f"t{i}") * nw.col(f"t{i}")).alias(f"x{i}") for i in range(len(looks))))
+        norms = to_polars(squares.group_by("request").agg(*(nw.col(f"x{i}").sum() for i in range(len(looks)))))
+    return Judged(cells, norms, tuple(looks))
+
+
+def _item_norms(
+    looked: nw.LazyFrame[Any], rows: Rows, judged: nw.LazyFrame[Any] | None, wanted: Wanted
+) -> dict[Look, Any]:
+    """Per request: |e|^2 and e.e* over items, and the sum over draws of the square of a draw's exposure.
+
+    Draws enter with their probability as it stands; the ledger divides by what a request's probabilities add up to.
+    """
+    at = wanted.at(wanted.items)
+    chance = nw.col("probability") if "probability" in rows.columns else nw.lit(1.0)
+    parts = looked.with_columns(*((chance * nw.col(f"a{i}")).alias(f"e{i}") for i in at))
+    parts = parts.with_columns(*((nw.col(f"e{i}") * nw.col(f"e{i}")).alias(f"q{i}") for i in at))
+    per_item = parts.group_by(*rows.requests, "item").agg(
+        *(nw.col(f"e{i}").sum() for i in at), *(nw.col(f"q{i}").sum() for i in at)
+    )
+    due = [i for i in at if wanted.looks[i] in wanted.due]
+    if judged is not None and due:
+        target = ideal(judged, [wanted.looks[i] for i in due])
+        target = target.select("request", "item", *(nw.col(f"t{j}").alias(f"t_{i}") for j, i in enumerate(due)))
+        per_item = per_item.join(target, on=["request", "item"], how="left")
+        per_item = per_item.with_columns(*(nw.col(f"t_{i}").fill_null(0.0) for i in due))
+    else:
+        per_item = per_item.with_columns(*(nw.lit(0.0).alias(f"t_{i}") for i in at))
+    squares = per_item.with_columns(
+        *((nw.col(f"e{i}") * nw.col(f"e{i}")).alias(f"n{i}") for i in at),
+        *((nw.col(f"e{i}") * nw.col(f"t_{i}")).alias(f"d{i}") for i in at),
+    )
+    sums = squares.group_by(*rows.requests).agg(*(nw.col(f"{c}{i}").sum() for i in at for c in ("n", "d", "q")))
+    found = to_polars(sums).sort(rows.requests, nulls_last=True)
+    return {wanted.looks[i]: found.select(f"n{i}", f"d{i}", f"q{i}").to_numpy() for i in at}
+
+
+def amortised_items(rows: Rows, look: Look, *, pooled: bool) -> Any:
+    """Per request and item, as a Polars frame in the order of the requests: attention and predicted utility.
+
+    Unless `pooled`, both are shares of their ranking; a ranking without attention or without utility is left out.
+    """
+    lazy = attended(rows.lazy, [look], rows.rankings)
+    if "shown" in rows.columns:
+        lazy = lazy.with_columns((nw.col("a0") * nw.col("shown")).alias("a0"))
+    chance = nw.col("probability") if "probability" in rows.columns else nw.lit(1.0)
+    attention, utility = nw.col("a0"), nw.col("score")
+    if not pooled:
+        lazy = lazy.with_columns(
+            nw.col("a0").sum().over(*rows.rankings).alias("all_attention"),
+            nw.col("score").sum().over(*rows.rankings).alias("all_utility"),
+        ).filter((nw.col("all_attention") > 0) & (nw.col("all_utility") > 0))
+        attention, utility = attention / nw.col("all_attention"), utility / nw.col("all_utility")
+    lazy = lazy.with_columns((chance * attention).alias("attention"), (chance * utility).alias("utility"))
+    sums = lazy.group_by(*rows.requests, "item").agg(nw.col("attention").sum(), nw.col("utility").sum())
+    return to_polars(sums)
+
+
+def group_sizes(rows: Rows, aligned: Alignment, *, unknown: bool) -> tuple[tuple[Any, ...], Floats]:
+    """The labels, and how many items of each there are to be ranked; the last number is the unknown.
+
+    Items that are ranked but not in the table of groups are counted only when `unknown` asks for it: it takes another pass.
+    """
+    names = aligned.lazy.collect_schema().names()
+    universe = aligned.lazy.select("item", "group", "share").unique() if "request" in names else aligned.lazy
+    found = to_polars(universe.group_by("group").agg(nw.col("share").sum()))
+    sizes = {None if g is None else tidy_label(g): float(n) for g, n in found.select("group", "share").iter_rows()}
+    missing = sizes.pop(None, 0.0)
+    if unknown:
+        ranked = rows.lazy.select("item").unique()
+        absent = ranked.join(aligned.lazy.select("item").unique(), on="item", how="anti").select(nw.len().alias("n"))
+        missing += float(to_polars(absent)["n"][0])
+    labels = sorted(sizes, key=_order)
+    return tuple(labels), np.array([*(sizes[g] for g in labels), missing])

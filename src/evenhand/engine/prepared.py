@@ -1,0 +1,243 @@
+"""Rankings, groups and judgments brought together: one engine, comparable ids, relevance beside every ranked item."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import narwhals as nw
+
+from evenhand.engine.exposures import Rows
+from evenhand.engine.ledgers import Ledger
+from evenhand.errors import EvenhandError
+from evenhand.views.groups import Alignment, LabelColumns, view_groups
+from evenhand.views.judgments import Judgments, MissingRelevance, view_judgments
+from evenhand.views.match import matched_ids, same_engine
+from evenhand.views.rankings import Rankings, are_runs, open_rankings, view_rankings
+from evenhand.views.tables import Table, open_table, to_polars
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """Everything checked and joined, nothing added up yet.
+
+    Attributes
+    ----------
+    view : the rankings as checked; rows : the same with relevance beside, ready to be added up.
+    aligned : groups of items, in the engine of the rows; judged : judgments likewise, or None.
+    """
+
+    view: Rankings
+    rows: Rows
+    aligned: Alignment
+    judged: nw.LazyFrame[Any] | None
+    groups_origin: str
+    relevance_origin: str | None
+    has_score: bool
+    dropped: Mapping[str, int] = field(default_factory=dict)
+    unjudged: int = 0
+
+    def refuse_soft(self, metrics: Sequence[str]) -> None:
+        """Metrics that need one label per item cannot read shares."""
+        if metrics and self.aligned.soft:
+            raise EvenhandError(
+                f"metrics={metrics[0]!r} needs one label per item, and groups gives shares. Use awrf, dp, iaa or eel, which take shares."
+            )
+
+    def facts(self, ledger: Ledger) -> dict[str, Any]:
+        """What a reader should know about judgments, for provenance."""
+        if self.judged is None:
+            return {}
+        found: dict[str, Any] = {"ranked_items_without_judgment": self.unjudged}
+        ranked = ledger.requests.n_unique()
+        judged = (
+            self.judged.select("request")
+            .unique()
+            .join(self.rows.lazy.select("request").unique(), on="request", how="semi")
+        )
+        both = int(to_polars(judged.select(nw.len().alias("n")))["n"][0])
+        everyone = int(to_polars(self.judged.select("request").unique().select(nw.len().alias("n")))["n"][0])
+        found |= {"requests_without_judgment": ranked - both, "judged_requests_without_ranking": everyone - both}
+        if ledger.relevant is not None:
+            found["requests_without_relevant_items"] = int((ledger.relevant.sum(-1) == 0).sum())
+        return found
+
+
+def prepare(
+    rankings: Any,
+    *,
+    groups: Any,
+    relevance: Any,
+    missing: MissingRelevance,
+    by: Sequence[str],
+    ties: Any,
+    unranked: bool,
+    nan_policy: str,
+    **roles: Any,
+) -> Prepared:
+    """Open and check the three tables; with `unranked`, rows that have a score but no rank are kept for what they predict."""
+    opened = open_rankings(_as_table(rankings))
+    if roles["system"] is None and are_runs(rankings) and _several_systems(opened):
+        roles["system"] = "system"
+    found = view_groups(groups, opened, item=roles["item"])
+    judgments = view_judgments(relevance, opened, request=roles["request"], item=roles["item"])
+    carry: dict[str, nw.Expr] = {}
+    if isinstance(found, LabelColumns):
+        carry["group"] = found.expression(opened.schema)
+    if judgments is not None and judgments.column is not None:
+        carry["relevance"] = nw.col(judgments.column).cast(nw.Float64)
+    opened, scored = _split_unranked(opened, roles, wanted=unranked)
+    view = view_rankings(opened, by=by, ties=ties, carry=carry, **roles)
+    _check_scores(view, roles["score"], wanted=unranked, nan_policy=nan_policy)
+    lazy = view.lazy if scored is None else _with_unranked(view, scored, by, roles, carry)
+    aligned, lazy = _aligned(found, lazy)
+    judged, lazy, dropped, unjudged = _with_relevance(lazy, judgments, missing, view)
+    rows = Rows(lazy, view.slices)
+    origin = judgments.origin if judgments is not None else None
+    return Prepared(view, rows, aligned, judged, found.origin, origin, roles["score"] is not None, dropped, unjudged)
+
+
+def _as_table(rankings: Any) -> Any:
+    """Mappings and LensKit collections as tables; everything else as it is."""
+    if isinstance(rankings, Mapping):
+        return _from_mapping(rankings)
+    if type(rankings).__name__ == "ItemListCollection" and hasattr(rankings, "to_df"):
+        frame = nw.from_native(rankings.to_df(), eager_only=True)
+        keys = [c for c in frame.columns if c not in ("item_id", "rank", "score", "item_num")]
+        names = {"item_id": "item"} | ({keys[0]: "request"} if keys and "request" not in frame.columns else {})
+        return frame.rename({k: v for k, v in names.items() if k in frame.columns}).to_native()
+    return rankings
+
+
+def _from_mapping(rankings: Mapping[Any, Any]) -> Any:
+    """`{request: {item: score}}` ordered by score, or `{request: [item, ...]}` in rank order."""
+    import polars as pl
+
+    scored = all(isinstance(found, Mapping) for found in rankings.values())
+    listed = all(isinstance(found, (list, tuple)) for found in rankings.values())
+    if not scored and not listed:
+        raise EvenhandError(
+            "rankings is a mapping that cannot be read. Pass {request: {item: score}} or {request: [item, ...]}."
+        )
+    rows = [(q, d, place, s if scored else None) for q, found in rankings.items() for place, d, s in _placed(found)]
+    columns = {"request": [r[0] for r in rows], "item": [r[1] for r in rows], "rank": [r[2] for r in rows]}
+    empty = {} if rows else {"request": pl.String, "item": pl.String, "rank": pl.Int64}
+    try:
+        frame = pl.DataFrame(columns, schema_overrides=empty)
+        return frame.with_columns(pl.Series("score", [r[3] for r in rows], dtype=pl.Float64)) if scored else frame
+    except (TypeError, pl.exceptions.PolarsError) as error:
+        raise EvenhandError("rankings mixes kinds of requests or items. Use one type of id for each.") from error
+
+
+def _placed(found: Any) -> list[tuple[int, Any, float]]:
+    if not isinstance(found, Mapping):
+        return [(place, d, 0.0) for place, d in enumerate(found, 1)]
+    ordered = sorted(found.items(), key=lambda pair: (-pair[1], str(pair[0])))
+    return [(place, d, float(s)) for place, (d, s) in enumerate(ordered, 1)]
+
+
+def _several_systems(opened: Table) -> bool:
+    return int(to_polars(opened.lazy.select(nw.col("system").n_unique())).item()) > 1
+
+
+def _split_unranked(opened: Table, roles: Mapping[str, Any], *, wanted: bool) -> tuple[Table, nw.LazyFrame[Any] | None]:
+    """Rows without a rank apart from the others, where their score is of use."""
+    rank, score, names = roles["rank"], roles["score"], opened.schema.names()
+    if not wanted or rank not in names or score not in names:
+        return opened, None
+    absent = nw.col(rank).is_null()
+    if opened.schema[rank].is_float():
+        absent = absent | nw.col(rank).is_nan()
+    if not int(to_polars(opened.lazy.select(absent.sum().alias("n")))["n"][0] or 0):
+        return opened, None
+    return replace(opened, lazy=opened.lazy.filter(~absent)), opened.lazy.filter(absent)
+
+
+def _with_unranked(
+    view: Rankings, scored: nw.LazyFrame[Any], by: Sequence[str], roles: Mapping[str, Any], carry: Mapping[str, nw.Expr]
+) -> nw.LazyFrame[Any]:
+    """Ranked rows and those that were only scored, told apart by `shown`."""
+    names = {role: roles[role] for role in ("system", "request", "sample", "item", "score", "probability", "weight")}
+    chosen = [nw.col(b).alias(f"by_{i}") for i, b in enumerate(by)]
+    for role, column in names.items():
+        if column is not None:
+            number = role in ("score", "probability", "weight")
+            chosen.append((nw.col(column).cast(nw.Float64) if number else nw.col(column)).alias(role))
+    more = scored.select(*chosen, *(e.alias(k) for k, e in carry.items()))
+    more = same_engine(more, view.lazy)
+    order = view.lazy.collect_schema().names()
+    unseen = more.with_columns(nw.lit(1).cast(nw.Int64).alias("rank"), nw.lit(0.0).alias("shown"))
+    seen = view.lazy.with_columns(nw.lit(1.0).alias("shown"))
+    return nw.concat([seen.select(*order, "shown"), unseen.select(*order, "shown")])
+
+
+def _check_scores(view: Rankings, score: str | None, *, wanted: bool, nan_policy: str) -> None:
+    if not wanted:
+        return
+    if score is None:
+        raise EvenhandError("iaa needs the utility that the system predicts. Name its column with score=.")
+    if nan_policy not in ("raise", "omit", "propagate"):
+        raise EvenhandError(f"nan_policy={nan_policy!r} is unknown. Use 'raise', 'omit' or 'propagate'.")
+    negative = int(to_polars(view.lazy.select((nw.col("score") < 0).sum().alias("n")))["n"][0] or 0)
+    if negative:
+        raise EvenhandError(
+            f"score={score!r} is negative in {negative:,} rows, so it cannot be shared out. Pass predicted utility of zero or more."
+        )
+
+
+def _aligned(found: Alignment | LabelColumns, lazy: nw.LazyFrame[Any]) -> tuple[Alignment, nw.LazyFrame[Any]]:
+    """Groups in the engine of the rankings; labels in the rankings themselves as a table of items."""
+    if isinstance(found, Alignment):
+        groups, lazy = matched_ids(same_engine(found.lazy, lazy), lazy, ["item"], role="groups")
+        return replace(found, lazy=groups), lazy
+    labelled = lazy.select("request", "item", "group").filter(~nw.col("group").is_null())
+    pairs = labelled.select("item", "group").unique()
+    several = pairs.group_by("item").agg(nw.len().alias("n")).filter(nw.col("n") > 1).select(nw.len().alias("n"))
+    if int(to_polars(several)["n"][0]):  # a label that depends on the request, as a viewpoint may
+        pairs = labelled.unique()
+        clash = pairs.group_by("request", "item").agg(nw.len().alias("n")).filter(nw.col("n") > 1)
+        count = int(to_polars(clash.select(nw.len().alias("n")))["n"][0])
+        if count:
+            raise EvenhandError(
+                f"{found.origin} gives {count:,} items several labels in the same request. "
+                "Give each item one, or pass eh.rollup(...) as groups."
+            )
+    return Alignment(pairs.with_columns(nw.lit(1.0).alias("share")), False, found.origin), lazy
+
+
+def _with_relevance(
+    lazy: nw.LazyFrame[Any], judgments: Judgments | None, missing: MissingRelevance, view: Rankings
+) -> tuple[nw.LazyFrame[Any] | None, nw.LazyFrame[Any], dict[str, int], int]:
+    """Relevance beside every ranked item, by the policy for those that nobody judged."""
+    if judgments is None:
+        return None, lazy, {}, 0
+    judged, lazy = matched_ids(same_engine(judgments.lazy, lazy), lazy, ["request", "item"], role="relevance")
+    if judgments.column is None:
+        lazy = lazy.join(judged, on=["request", "item"], how="left")
+    y = nw.col("relevance")
+    absent = y.is_null() | y.is_nan()
+    unjudged = int(to_polars(lazy.select(absent.sum().alias("n")))["n"][0] or 0)
+    if unjudged and missing == "raise":
+        raise EvenhandError(
+            f"{unjudged:,} ranked items have no judgment. Add them to relevance, or pass missing_relevance='zero' or 'drop'."
+        )
+    if missing != "drop":
+        return (
+            judged,
+            lazy.with_columns(nw.when(~absent).then(y).otherwise(nw.lit(0.0)).alias("relevance")),
+            {},
+            unjudged,
+        )
+    place = nw.col("rank").rank("ordinal").over(*view.keys).cast(nw.Int64)
+    condensed = lazy.filter(~absent).with_columns(place.alias("rank"))
+    return judged, condensed, {"ranked items without a judgment": unjudged} if unjudged else {}, unjudged
+
+
+def open_relevance(path: Any) -> Any:
+    """A file of judgments as a table: qrels where the ending is none of a table's."""
+    if not are_runs(path):
+        return open_table(path, role="relevance")
+    from evenhand.views.read import qrels
+
+    return qrels(path)

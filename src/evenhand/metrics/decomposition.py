@@ -1,0 +1,339 @@
+"""Where inequality comes from: between and within groups of units, or from the sources that amounts come from.
+
+By group, the Gini index splits into within + between + overlap, generalised entropy into within + between, and the
+Atkinson index multiplies: 1 - A = (1 - within)(1 - between). By source (Lerman and Yitzhaki 1985) each source has a
+contribution to the Gini index, and contributions add up to it.
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal, get_args
+
+import numpy as np
+
+from evenhand.cards import Floats, Metric
+from evenhand.errors import EvenhandError, UndefinedWarning, unknown_name
+from evenhand.metrics.inequality import atkinson, generalized_entropy, gini, theil
+from evenhand.tallies.partition import Partition
+from evenhand.tallies.sources import Ladder, Sources
+from evenhand.tallies.spectrum import Spectrum
+
+Index = Literal["gini", "theil", "ge", "atkinson"]
+INDICES: dict[str, Metric] = {"gini": gini, "theil": theil, "ge": generalized_entropy, "atkinson": atkinson}
+TUNED = {"ge": "alpha", "atkinson": "epsilon"}
+"""The one parameter that an index may take here."""
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """A decomposition by group as arrays: (...) for the whole, (..., G) for the groups. Leading axes are replicates."""
+
+    total: Floats
+    within: Floats
+    between: Floats
+    overlap: Floats
+    index: Floats
+    share: Floats
+    population_share: Floats
+
+
+@dataclass(frozen=True, slots=True)
+class GroupPart:
+    """One group: its own index, its share of the total and of the units."""
+
+    index: float
+    share: float
+    population_share: float
+
+
+@dataclass(frozen=True, slots=True)
+class Decomposition:
+    """How much of an index lies within groups and how much between them.
+
+    `overlap` is what is left of the Gini index where the groups' ranges interleave; the other indices have none (0).
+    """
+
+    total: float
+    within: float
+    between: float
+    overlap: float
+    groups: Mapping[Any, GroupPart]
+
+
+def decompose(x: Any, groups: Any, *, index: Index = "gini", weights: Any = None, **params: Any) -> Decomposition:
+    """Split inequality into what lies within groups and what lies between them.
+
+    `index="ge"` takes `alpha`, `index="atkinson"` takes `epsilon`.
+
+    >>> found = decompose([1, 1, 3, 3], ["a", "a", "b", "b"])
+    >>> found.total, found.within, found.between, found.overlap
+    (0.25, 0.0, 0.25, 0.0)
+    """
+    chosen = checked_index(index, params)
+    tally = Partition.of(x, groups, weights)
+    found = parts(tally, chosen, **params)
+    if math.isnan(found.total):
+        code = tally.reason()
+        warnings.warn(UndefinedWarning(f"The {index} index is undefined: {code}.", code), stacklevel=2)
+    by_group = zip(found.index.tolist(), found.share.tolist(), found.population_share.tolist(), strict=True)
+    return Decomposition(
+        float(found.total),
+        float(found.within),
+        float(found.between),
+        float(found.overlap),
+        {label: GroupPart(*part) for label, part in zip(tally.groups, by_group, strict=True)},
+    )
+
+
+def checked_index(index: str, params: Mapping[str, Any]) -> Index:
+    """The index and its parameters, refused where they do not fit."""
+    if index not in get_args(Index):
+        raise unknown_name("index", index, list(INDICES), what="an index that decomposes")
+    for name in params:
+        if name != TUNED.get(index):
+            takes = f"It takes {TUNED[index]}" if index in TUNED else "It takes no parameter"
+            raise EvenhandError(f"index={index!r} has no parameter {name!r} in a decomposition. {takes}.")
+    INDICES[index].checked(params)
+    return index  # type: ignore[return-value]
+
+
+def parts(p: Partition, index: Index, **params: float) -> Parts:
+    """The decomposition of one partition, or of many replicates of it at once."""
+    of = INDICES[index]
+    own, sizes, totals = _per_group(p, of, params)
+    size, total = sizes.sum(-1, keepdims=True), totals.sum(-1, keepdims=True)
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        share, population_share = totals / total, sizes / size
+        means = np.where(sizes > 0, totals / sizes, 0.0)
+        whole = of.on(p.pooled, **params)
+        if index == "gini":
+            within = _summed(population_share * share * own, totals > 0)
+            between = gini.on(_at_means(means, sizes))
+            overlap = np.maximum(whole - within - between, 0.0)
+        elif index == "atkinson":
+            within = _summed(share * own, totals > 0)
+            between = atkinson.on(_at_means(np.where(totals > 0, means * (1 - own), 0.0), sizes), **params)
+            overlap = np.zeros_like(whole)
+        else:
+            alpha = params.get("alpha", 1.0)
+            terms = population_share ** (1 - alpha) * share**alpha * own
+            within = _summed(terms, totals > 0)
+            if alpha <= 0:
+                within = np.where(((sizes > 0) & (totals == 0)).any(-1), np.inf, within)
+            between = generalized_entropy.on(_at_means(means, sizes), alpha=alpha)
+            overlap = np.zeros_like(whole)
+    undefined = np.isnan(whole)
+    within, between, overlap = (np.where(undefined, np.nan, part) for part in (within, between, overlap))
+    return Parts(whole, within, between, overlap, own, share, population_share)
+
+
+def _per_group(p: Partition, of: Metric, params: Mapping[str, float]) -> tuple[Floats, Floats, Floats]:
+    """Each group's index, size and total: (..., G)."""
+    spectra = [p[g] for g in range(len(p))]
+    lead = p.counts.shape[:-1]
+    if not spectra:
+        return np.zeros((*lead, 0)), np.zeros((*lead, 0)), np.zeros((*lead, 0))
+    own = np.stack([of.on(s, **params) for s in spectra], axis=-1)
+    return own, np.stack([s.size for s in spectra], axis=-1), np.stack([s.total for s in spectra], axis=-1)
+
+
+def _summed(terms: Floats, counts: Any) -> Floats:
+    """Sum over groups; one that received nothing has no index of its own and adds nothing."""
+    return np.asarray(np.where(counts, terms, 0.0).sum(-1))
+
+
+def _at_means(means: Floats, sizes: Floats) -> Spectrum:
+    """Everybody at the value of their group."""
+    order = np.argsort(means, axis=-1, kind="stable")
+    return Spectrum(np.take_along_axis(means, order, -1), np.take_along_axis(sizes, order, -1))
+
+
+def parts_influence(p: Partition, found: Parts, index: Index, **params: float) -> dict[str, Floats]:
+    """What one more unit in each cell does to total, within, between and overlap, up to a constant: (C,) each.
+
+    For one population, not for replicates.
+    """
+    of, g = INDICES[index], p.cell_group
+    mean = float(p.pooled.total / p.pooled.size)
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        total = p.unpooled(_linearised(of, p.pooled, found.total, params))
+        inside = [_linearised(of, p[i], found.index[i], params) for i in range(len(p))]
+        moves = {"total": total, "within": _within_moves(p, found, index, np.concatenate(inside), params)}
+        if index == "gini":
+            moves["between"] = _between_gini_moves(found, g, p.values, mean)
+            moves["overlap"] = total - moves["within"] - moves["between"]
+        elif index == "atkinson":
+            kept = 1 - found.within
+            moves["between"] = total / kept - (1 - found.total) * moves["within"] / kept**2
+        else:
+            moves["between"] = total - moves["within"]
+    return moves
+
+
+def _within_moves(p: Partition, found: Parts, index: Index, own_moves: Floats, params: Mapping[str, float]) -> Floats:
+    """A unit moves the weight of its group, its group's share, and its group's own index."""
+    g, relative = p.cell_group, p.values / (p.pooled.total / p.pooled.size)
+    own, share, people = found.index[g], found.share[g], found.population_share[g]
+    if index == "gini":
+        moves = own * (share + people * relative) + share * own_moves
+        fades = found.within * (1 + relative)
+    else:
+        alpha = 1.0 if index in ("theil", "atkinson") else params.get("alpha", 1.0)
+        ratio = share / people
+        moves = own * ((1 - alpha) * ratio**alpha + alpha * ratio ** (alpha - 1) * relative) + ratio**alpha * own_moves
+        fades = found.within * (1 - alpha + alpha * relative)
+    return np.where(share > 0, moves, 0.0) - fades
+
+
+def _between_gini_moves(found: Parts, g: Any, x: Floats, mean: float) -> Floats:
+    """The Gini index of group means moves with who is in which group and with each group's mean."""
+    people = found.population_share
+    means = np.where(people > 0, found.share / people, 0.0) * mean
+    distinct, at = np.unique(means, return_inverse=True)
+    mass = np.bincount(at, people)
+    below, held = np.cumsum(mass), np.cumsum(mass * distinct)
+    rank = 2 * below - mass - 1  # 2 F - 1
+    joins = (2 * (distinct * below - held) - (found.between + 1) * distinct) / mean
+    moves: Floats = joins[at[g]] + (rank[at[g]] - found.between) * (x - means[g]) / mean
+    return moves
+
+
+def _linearised(of: Metric, s: Spectrum, estimate: Floats, params: Mapping[str, float]) -> Floats:
+    moves = of.linearised(s, estimate, params)
+    return np.full(s.values.shape, np.nan) if moves is None else moves
+
+
+@dataclass(frozen=True, slots=True)
+class SourceParts:
+    """A decomposition by source as arrays: (...) for the whole, (..., K) for the sources."""
+
+    gini: Floats
+    share: Floats
+    own_gini: Floats
+    correlation: Floats
+    contribution: Floats
+    marginal: Floats
+
+
+@dataclass(frozen=True, slots=True)
+class SourcePart:
+    """What one source does to the Gini index.
+
+    `contribution` = share x gini x correlation is its part of the index; `marginal` says what more of it would do:
+    scaling the source up by 1% moves the index by 1% of `marginal`, and a negative one equalises.
+    """
+
+    share: float
+    gini: float
+    correlation: float
+    contribution: float
+    marginal: float
+
+
+@dataclass(frozen=True, slots=True)
+class SourceDecomposition:
+    """The Gini index of units' totals, and what each source does to it; contributions add up to `total`."""
+
+    total: float
+    sources: Mapping[Any, SourcePart]
+
+
+def decompose_sources(sources: Mapping[Any, Any]) -> SourceDecomposition:
+    """Split the Gini index of units' totals over the sources that the totals come from (Lerman and Yitzhaki).
+
+    >>> found = decompose_sources({"in_network": [1, 2, 3, 0], "out_of_network": [0, 0, 1, 9]})
+    >>> found.total, found.sources["out_of_network"].contribution
+    (0.40625, 0.4375)
+    """
+    tally = Sources.of(sources)
+    found = source_parts(tally)
+    if math.isnan(found.gini):
+        code = tally.reason()
+        warnings.warn(UndefinedWarning(f"The Gini index is undefined: {code}.", code), stacklevel=2)
+    columns = (found.share, found.own_gini, found.correlation, found.contribution, found.marginal)
+    rows = zip(*(column.tolist() for column in columns), strict=True)
+    return SourceDecomposition(
+        float(found.gini), dict(zip(tally.names, (SourcePart(*row) for row in rows), strict=True))
+    )
+
+
+def source_parts(s: Sources) -> SourceParts:
+    r"""The decomposition by source of one population, or of many replicates at once.
+
+    .. math:: C_k = \frac{2\,\mathrm{cov}(x_k, F)}{\mu} = S_k G_k R_k,\quad
+              R_k = \frac{\mathrm{cov}(x_k, F)}{\mathrm{cov}(x_k, F_k)},\quad M_k = C_k - S_k G
+
+    F is the mid-rank of the unit's total over n, F_k that of its amount from source k.
+    """
+    units = s.units[..., None]
+    held = _over_units(s, s.counts)
+    tilted = _over_units(s, s.counts * _distance(s.counts, s.by_total))
+    own = [(s.counts * _distance(s.counts, rungs) * s.amounts[:, k]).sum(-1) for k, rungs in enumerate(s.by_source)]
+    own_tilted = np.stack(own, axis=-1)
+    total = held.sum(-1, keepdims=True)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        share, own_gini = held / total, own_tilted / (units * held)
+        contribution = np.where(own_tilted > 0, tilted, 0.0) / (units * total)
+        correlation = np.where(own_tilted > 0, tilted / own_tilted, np.nan)
+    index = np.asarray(contribution.sum(-1))
+    return SourceParts(index, share, own_gini, correlation, contribution, contribution - share * index[..., None])
+
+
+def _over_units(s: Sources, mass: Floats) -> Floats:
+    """Sum over cells of a mass times the amount from each source: (..., K)."""
+    return np.stack([(mass * s.amounts[:, k]).sum(-1) for k in range(len(s))], axis=-1)
+
+
+def _distance(counts: Floats, rungs: Ladder) -> Floats:
+    """How many more units stand below a cell's amount than above it: 2 n (F - 1/2), a whole number."""
+    if not len(rungs.steps):
+        return np.zeros_like(counts)
+    mass = np.add.reduceat(counts[..., rungs.order], rungs.steps, axis=-1)
+    reach = np.cumsum(mass, axis=-1)
+    out = np.empty_like(counts)
+    out[..., rungs.order] = (2 * reach - mass - reach[..., -1:])[..., rungs.step]
+    return out
+
+
+def source_influence(s: Sources, found: SourceParts) -> dict[str, Floats]:
+    """What one more unit in each cell does to each figure, up to a constant: (C,) for the index, (C, K) per source.
+
+    For one population, not for replicates.
+    """
+    units = float(s.units)
+    x, totals = s.amounts, s.totals[:, None]
+    means = (s.counts @ x) / units
+    mean = float(means.sum())
+    with np.errstate(divide="ignore", invalid="ignore"):
+        moved = np.stack([_rank_moves(s, x[:, k], s.by_total) for k in range(len(s))], axis=-1)
+        own_moved = np.stack([_rank_moves(s, x[:, k], rungs) for k, rungs in enumerate(s.by_source)], axis=-1)
+        contribution = (moved - found.contribution * totals) / mean
+        own = (own_moved - found.own_gini * x) / means
+        index = (_rank_moves(s, s.totals, s.by_total) - float(found.gini) * s.totals) / mean
+        share = (x - found.share * totals) / mean
+        both = found.share * found.own_gini
+        product = found.share * own + found.own_gini * share
+        correlation = (contribution - found.correlation * product) / both
+        marginal = contribution - found.share * index[:, None] - float(found.gini) * share
+    return {
+        "gini": index,
+        "share": share,
+        "own_gini": own,
+        "correlation": correlation,
+        "contribution": contribution,
+        "marginal": marginal,
+    }
+
+
+def _rank_moves(s: Sources, x: Floats, rungs: Ladder) -> Floats:
+    """Influence of a unit on 2 cov(x, F), up to a constant: its own tilt, and how far it pushes the others' ranks."""
+    units = float(s.units)
+    tilt = x * _distance(s.counts, rungs) / units
+    held = np.add.reduceat((s.counts * x)[rungs.order], rungs.steps)
+    above = np.empty_like(x)
+    above[rungs.order] = (held.sum() - np.cumsum(held) + held / 2)[rungs.step]
+    return tilt + 2 * above / units

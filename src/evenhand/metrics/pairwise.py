@@ -1,0 +1,101 @@
+"""Pairwise accuracy: does a more relevant item stand above a less relevant one, whatever their groups? (eqs. of seed 002)"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from evenhand.cards import Card, Floats, metric
+from evenhand.tallies.pairs import Pairs
+
+
+@metric(
+    Card(
+        name="intra_acc",
+        symbol="IntraAcc",
+        title="Difference of accuracy within groups",
+        asks="Is the order within the other group more accurate than within the protected group?",
+        needs=Pairs,
+        span=(-1.0, 1.0),
+        ideal=0.0,
+        better="ideal",
+        undefined="one of the groups has no pair of different relevance",
+        otherwise="no_pairs",
+        says="Pairs within the other group are in the right order {estimate:number} more often than pairs within the "
+        "protected group{interval}.",
+        formula=r"A_{->-} - A_{+>+}",
+        example="scores 4 3 2 1, relevance 1 0 1 0, groups U U P P -> 0",
+        variants=(
+            "The source prints the range [0, 1]; a difference of two shares lies in [-1, 1], positive favours the others.",
+        ),
+        references=("beutel2019", "raj2022"),
+        family="pairwise",
+    )
+)
+def intra_acc(t: Pairs) -> Floats:
+    """Accuracy within the other group minus accuracy within the protected group.
+
+    >>> intra_acc([4, 3, 2, 1], relevance=[1, 0, 1, 0], groups=["U", "U", "P", "P"], protected="P")
+    0.0
+    """
+    return t.accuracy(t.versus, t.versus) - t.accuracy(t.protected, t.protected)
+
+
+@metric(
+    Card(
+        name="inter_acc",
+        symbol="InterAcc",
+        title="Difference of accuracy between groups",
+        asks="Does a relevant item of the other group beat the protected group's more often than the other way round?",
+        needs=Pairs,
+        span=(-1.0, 1.0),
+        ideal=0.0,
+        better="ideal",
+        undefined="there is no pair between the groups in one of the two directions",
+        otherwise="no_pairs",
+        says="Relevant items of the other group stand above the protected group's less relevant ones {estimate:number} more "
+        "often than the other way round{interval}.",
+        formula=r"A_{->+} - A_{+>-}",
+        example="scores 4 3 2 1, relevance 1 0 1 0, groups U U P P -> 1",
+        variants=(
+            "The source prints the range [0, 1]; a difference of two shares lies in [-1, 1], positive favours the others.",
+        ),
+        references=("beutel2019", "raj2022"),
+        family="pairwise",
+    )
+)
+def inter_acc(t: Pairs) -> Floats:
+    """How much more often the other group's relevant items beat the protected ones than the reverse.
+
+    >>> inter_acc([4, 3, 2, 1], relevance=[1, 0, 1, 0], groups=["U", "U", "P", "P"], protected="P")
+    1.0
+    """
+    return t.accuracy(t.versus, t.protected) - t.accuracy(t.protected, t.versus)
+
+
+@metric(
+    Card(
+        name="accuracy",
+        symbol="A",
+        title="Pairwise accuracy",
+        asks="How often does a more relevant item stand above a less relevant one?",
+        needs=Pairs,
+        span=(0.0, 1.0),
+        ideal=1.0,
+        better="higher",
+        undefined="no two items differ in relevance",
+        otherwise="no_pairs",
+        says="{group}: the more relevant item stands above in {estimate:percent} of the pairs{interval}.",
+        formula=r"A_{G_1>G_2} = P(s_1 > s_2 \mid y_1 > y_2, d_1 \in G_1, d_2 \in G_2)",
+        example="scores 4 3 2 1, relevance 1 0 1 0 -> 0.75",
+        variants=("A tied score counts one half; pairs of equal relevance are not counted.",),
+        references=("beutel2019", "raj2022"),
+        family="pairwise",
+    )
+)
+def accuracy(t: Pairs) -> Floats:
+    """Share of all pairs of different relevance that are in the right order; audits give it per pair of groups.
+
+    >>> accuracy([4, 3, 2, 1], relevance=[1, 0, 1, 0], groups=["U", "U", "P", "P"])
+    0.75
+    """
+    return np.asarray(t.wins.sum((-1, -2)) / t.pairs.sum((-1, -2)))

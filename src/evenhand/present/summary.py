@@ -1,0 +1,210 @@
+"""The words of a report: what was found, how far to trust it, what the numbers mean, where they come from."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from evenhand.cards import REGISTRY, Ask, ask
+from evenhand.errors import EvenhandError, listing
+from evenhand.findings import Findings
+from evenhand.present.drawing import card_of, distinct, metric_title, row_labels, slices_in_words, value_text
+from evenhand.present.text import REASONS, fill, number, plain_sentence, plural, sentences, short_percent
+
+FEW = 8
+"""Findings that are all said at the top of the page; more are summed up."""
+
+WARNINGS = frozenset({"heavy_tail", "small_cell", "ties_at_edge", "overlap"})
+"""Notes that qualify a number; the others say why there is none."""
+
+
+def facts(findings: Findings) -> list[str]:
+    """The size of the matter, for the line below the title."""
+    found = []
+    words, units = findings.words, [u for u in findings.columns.get("units", []) if u is not None]
+    if "unit" in words and units:
+        largest, smallest = max(units), min(units)
+        many = f"{int(largest):,}" if largest == smallest else f"{int(smallest):,} to {int(largest):,}"
+        each = " in each slice" if findings.slices else ""
+        found.append(f"{many} {plural(words['unit'])}{each}")
+    if "amount" in words:
+        found.append(str(words["amount"]).replace("_", " "))
+    if findings.slices:
+        slices = len(set(row_labels(findings)))
+        found.append(f"{slices:,} slices by {slices_in_words(findings)}")
+    if (rows := findings.provenance.get("rows")) is not None:
+        found.append(f"{int(rows):,} rows read")
+    return found
+
+
+def headlines(findings: Findings, leads: Sequence[str] = ()) -> list[str]:
+    """All findings where there are few; elsewhere a sentence per metric, from its lowest to its highest.
+
+    `leads` are what the charts made for this audit say; they come first, and then metrics that have no sentence of their
+    own are left to the table.
+    """
+    if len(findings) <= FEW:
+        return [*leads, *sentences(findings)]
+    labels = row_labels(findings)
+    rows = list(findings.rows())
+    if "estimate" not in findings.columns:  # what was measured and what was published, where they differ
+        odd = [r for r in rows if r.get("published") and r.get("measured") not in (None, r["published"])]
+        return [plain_sentence(r) for r in (odd or rows[:FEW])]
+    worded = [m for m in findings.metrics() if (card := card_of(m)) is not None and card.says]
+    metrics = worded if leads else findings.metrics()
+    return [*leads, *(_range(findings, metric, labels, rows) for metric in metrics)]
+
+
+def _range(findings: Findings, metric: str, labels: list[str], rows: list[dict[str, Any]]) -> str:
+    mine = [(row["estimate"], where) for row, where in zip(rows, labels, strict=True) if row["metric"] == metric]
+    known = sorted((e, where) for e, where in mine if e is not None and not math.isnan(e))
+    if not known:
+        return f"{metric_title(metric)} is undefined throughout."
+    (low, first), (high, last) = known[0], known[-1]
+    lost = len(mine) - len(known)
+    missing = f" It is undefined for {lost:,} of {len(mine):,}." if lost else ""
+    if low == high:
+        return said(findings, metric, value_text(low, metric)) + missing
+    return (
+        said(findings, metric, f"{value_text(low, metric)} ({first}) to {value_text(high, metric)} ({last})") + missing
+    )
+
+
+def said(findings: Findings, metric: str, value: str) -> str:
+    """The sentence on a metric's card with a text where its number would stand."""
+    card = card_of(metric)
+    if card is None or not card.says:
+        return f"{metric_title(metric)}: {value}."
+    asked = ask(metric, REGISTRY)
+    params = {n: p.default for n, p in asked.metric.parameters.items()} | dict(asked.params)
+    template = (
+        card.says.replace("{interval}", "")
+        .replace("{estimate:percent}", "{value}")
+        .replace("{estimate:number}", "{value}")
+    )
+    words = {"unit": "unit", "amount": "amount", **findings.words}
+    words |= {"units": plural(words["unit"]), "amount": words["amount"].replace("_", " "), "value": value}
+    return fill(template, params, {**params, **words})
+
+
+def every_sentence(findings: Findings, most: int) -> list[str]:
+    """Every finding as a sentence where the top of the page only sums them up."""
+    if len(findings) <= FEW:
+        return []
+    found = sentences(findings)
+    rest = len(found) - most
+    return found[:most] + ([f"{rest:,} more are in the table and in the saved result."] if rest > 0 else [])
+
+
+def caution(findings: Findings) -> list[tuple[str, str]]:
+    """How sure we are: the kind of interval, and every warning with the number of rows it concerns."""
+    lines = []
+    level = short_percent(float(findings.provenance.get("level", 0.95)))
+    how = str(findings.provenance.get("interval") or "")
+    bounded = any(v is not None and math.isfinite(v) for v in findings.columns.get("low", ()))
+    if bounded:
+        lines.append(("", f"How sure are we? Every number has a {level} interval{f': {how}' if how else ''}."))
+    else:
+        lines.append(
+            (
+                "",
+                "How sure are we? No intervals were asked for: the numbers describe these data and nothing beyond them.",
+            )
+        )
+    for code, many in _codes(findings).items():
+        who = "All numbers" if many == len(findings) else f"{many:,} of {len(findings):,} numbers"
+        lines.append(("care", f"Take care. {who}: {REASONS.get(code, code)}."))
+    return lines
+
+
+def _codes(findings: Findings) -> Counter[str]:
+    return Counter(
+        code.strip() for note in findings.columns.get("note", ()) for code in (note or "").split(";") if code.strip()
+    )
+
+
+def codes(findings: Findings) -> list[str]:
+    """What the codes in the column `note` stand for."""
+    return [f"{code}: {REASONS[code]}." for code in _codes(findings) if code in REASONS]
+
+
+@dataclass(frozen=True, slots=True)
+class CardFacts:
+    """A metric's card as a reader of the report meets it."""
+
+    title: str
+    asks: str
+    terms: Mapping[str, str]
+    variants: tuple[str, ...]
+
+
+def cards(findings: Findings) -> list[CardFacts]:
+    """The card of every metric in the result, once each."""
+    found: dict[str, list[Ask]] = {}
+    for metric in findings.metrics():
+        card = card_of(metric)
+        if card is None:
+            continue
+        try:
+            found.setdefault(card.name, []).append(ask(metric, REGISTRY))
+        except EvenhandError:
+            continue
+    return [_card(asked) for asked in found.values()]
+
+
+DIRECTION = {
+    "lower": "lower is more even",
+    "higher": "higher is more even",
+    "ideal": "closer to the ideal is more even",
+    "": "neither direction is better in itself",
+}
+
+
+def _card(asked: list[Ask]) -> CardFacts:
+    card = asked[0].card
+    spans = distinct(f"{_short(a.span[0])} to {_short(a.span[1])}" for a in asked)
+    ideals = distinct(_short(a.ideal) for a in asked if not math.isnan(a.ideal))
+    terms = {
+        "asked as": listing(a.text for a in asked),
+        "range": f"{' or '.join(spans)}; {DIRECTION.get(asked[0].better, '')}",
+        "ideal": " or ".join(ideals),
+        "example": card.example.replace("->", "→"),
+        "undefined": f"when {card.undefined}" if card.undefined else "",
+    }
+    title = f"{card.title} ({card.symbol})" if card.symbol else card.title
+    return CardFacts(title, card.asks, {k: v for k, v in terms.items() if v}, card.variants)
+
+
+NAMES = {"rows": "rows read", "rng": "seed"}
+
+
+def _short(value: float) -> str:
+    """A number from a card or a plan, without trailing zeros."""
+    return number(value) if math.isinf(value) else f"{value:.6g}"
+
+
+def origin(findings: Findings) -> dict[str, str]:
+    """Provenance as terms and words; what a reader has seen elsewhere on the page is left out."""
+    shown: dict[str, str] = {}
+    for name, value in findings.provenance.items():
+        if name in ("dropped", "plan", "command") or value is None or value == {}:
+            continue
+        shown[NAMES.get(name, str(name).replace("_", " "))] = short_percent(value) if name == "level" else _said(value)
+    for name, value in dict(findings.provenance.get("plan") or {}).items():
+        term = NAMES.get(name, str(name).replace("_", " "))
+        if term not in shown:
+            shown[term] = _said(value)
+    return shown
+
+
+def _said(value: Any) -> str:
+    if isinstance(value, Mapping):
+        return ", ".join(f"{k} {_said(v)}" for k, v in value.items())
+    if isinstance(value, (list, tuple)):
+        return listing(map(_said, value), 40)
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        return str(value)
+    return f"{value:,}" if isinstance(value, int) else _short(value)

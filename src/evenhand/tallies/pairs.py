@@ -1,0 +1,142 @@
+"""Who was ranked above whom, among items of different relevance: wins and pairs per request and pair of groups."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from evenhand.cards import Floats
+from evenhand.errors import EvenhandError
+
+Ints = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Pairs:
+    """How often an item of one group, more relevant than one of another, stood above it.
+
+    Attributes
+    ----------
+    wins : (..., g, g) pairs (more relevant, less relevant) that are in the right order; a tied score counts one half.
+    pairs : (..., g, g) all such pairs. Leading axes are requests, replicates or both.
+    groups : the labels; first axis the more relevant item, second the less relevant one.
+    protected, versus : indices of the two sides.
+    """
+
+    wins: Floats
+    pairs: Floats
+    groups: tuple[Any, ...]
+    protected: int = -1
+    versus: int = -1
+
+    @classmethod
+    def of(
+        cls, scores: Any, relevance: Any, groups: Any, protected: Any = None, versus: Any = None, requests: Any = None
+    ) -> Pairs:
+        """Tally plain arrays, one entry per item; `requests` tells lists apart.
+
+        >>> found = Pairs.of([4, 3, 2, 1], [1, 0, 1, 0], ["U", "U", "P", "P"], protected="P")
+        >>> found.wins.tolist(), found.pairs.tolist()
+        ([[1.0, 0.0], [1.0, 1.0]], [[1.0, 1.0], [1.0, 1.0]])
+        """
+        score, grade = (np.asarray(a, dtype=np.float64) for a in (scores, relevance))
+        labels = list(groups)
+        if not len(score) == len(grade) == len(labels):
+            raise EvenhandError(
+                f"There are {len(score):,} scores, {len(grade):,} relevances and {len(labels):,} groups. Pass one of each per item."
+            )
+        if np.isnan(score).any() or np.isnan(grade).any():
+            raise EvenhandError("scores or relevance hold NaN. Leave items without a score out.")
+        known = sorted({g for g in labels if g is not None}, key=lambda g: (str(type(g)), g))
+        codes = np.array([known.index(g) if g is not None else -1 for g in labels], dtype=np.int64)
+        where = (
+            np.zeros(len(score), dtype=np.int64) if requests is None else np.unique(requests, return_inverse=True)[1]
+        )
+        wins, pairs = counted_pairs(np.asarray(where), score, grade, codes, len(known))
+        return cls(wins.sum(0), pairs.sum(0), tuple(known)).between(protected, versus)
+
+    def between(self, protected: Any, versus: Any = None) -> Pairs:
+        """The same tally with two sides named; `versus` may be left out when one other group exists."""
+        from dataclasses import replace
+
+        if protected is None:
+            return self
+        if versus is None:
+            others = [g for g in self.groups if g != protected]
+            if len(others) > 1:
+                raise EvenhandError(
+                    f"There are {len(others)} groups beside {protected!r}. Name one of them as versus=."
+                )
+            versus = others[0] if others else None
+        place = {g: i for i, g in enumerate(self.groups)}
+        return replace(self, protected=place.get(protected, -1), versus=place.get(versus, -1))
+
+    def accuracy(self, above: int, below: int) -> Floats:
+        """Share of pairs in the right order; NaN where there is none, or no such group."""
+        if above < 0 or below < 0:
+            return np.full(self.pairs.shape[:-2], np.nan)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return np.asarray(self.wins[..., above, below] / self.pairs[..., above, below])
+
+    def reason(self) -> str:
+        return "" if self.pairs.any() else "no_pairs"
+
+
+def counted_pairs(request: Ints, score: Floats, relevance: Floats, group: Ints, groups: int) -> tuple[Floats, Floats]:
+    """Wins and pairs (Q, g, g) of all requests at once, in O(n log n) each; request and group are codes, -1 is unknown.
+
+    Two items of different relevance differ first at one bit of their relevance rank. Level by level, items that agree
+    above that bit stand together in order of score, and running counts of those with a 0 there tell every item with a 1
+    how many it beats.
+    """
+    requests = int(request.max()) + 1 if len(request) else 0
+    known = group >= 0
+    request, score, relevance, group = request[known], score[known], relevance[known], group[known]
+    wins, pairs = np.zeros((requests, groups, groups)), np.zeros((requests, groups, groups))
+    if not len(request):
+        return wins, pairs
+    rank = _rank_within(request, relevance)
+    for level in range(int(rank.max()).bit_length()):
+        family = rank >> (level + 1)
+        order = np.lexsort((score, family, request))
+        _add_level(wins, pairs, request[order], family[order], score[order], (rank[order] >> level) & 1, group[order])
+    return wins, pairs
+
+
+def _rank_within(request: Ints, relevance: Floats) -> Ints:
+    """Dense rank of relevance within each request, from 0."""
+    order = np.lexsort((relevance, request))
+    new = np.zeros(len(order), dtype=np.int64)
+    r, y = request[order], relevance[order]
+    same = r[1:] == r[:-1]
+    new[1:] = np.where(same, y[1:] != y[:-1], 0)
+    running = np.cumsum(new)
+    first = np.concatenate([[True], ~same])
+    base = np.maximum.accumulate(np.where(first, running, 0))
+    rank = np.empty(len(order), dtype=np.int64)
+    rank[order] = running - base
+    return rank
+
+
+def _add_level(wins: Floats, pairs: Floats, request: Ints, family: Ints, score: Floats, bit: Ints, group: Ints) -> None:
+    """Count the pairs that differ first at this bit; rows come sorted by request, family and score."""
+    size, groups = len(request), wins.shape[-1]
+    change = (request[1:] != request[:-1]) | (family[1:] != family[:-1])
+    starts = np.flatnonzero(np.concatenate([[True], change]))
+    ties = np.flatnonzero(np.concatenate([[True], change | (score[1:] != score[:-1])]))
+    run = np.repeat(starts, np.diff(starts, append=size))
+    run_end = np.repeat(np.append(starts[1:], size), np.diff(starts, append=size))
+    tie = np.repeat(ties, np.diff(ties, append=size))
+    tie_end = np.repeat(np.append(ties[1:], size), np.diff(ties, append=size))
+    better = bit == 1
+    place = request[better] * groups + group[better]
+    for below in range(groups):
+        seen = np.concatenate([[0], np.cumsum((bit == 0) & (group == below))])
+        beaten = seen[tie[better]] - seen[run[better]] + 0.5 * (seen[tie_end[better]] - seen[tie[better]])
+        all_below = seen[run_end[better]] - seen[run[better]]
+        for total, value in ((wins, beaten), (pairs, all_below)):
+            added = np.bincount(place, value, minlength=wins.shape[0] * groups)
+            total[:, :, below] += added.reshape(wins.shape[0], groups)

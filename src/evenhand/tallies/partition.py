@@ -1,0 +1,148 @@
+"""How many units of each group received each amount: what a decomposition by group may see."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from evenhand.cards import Floats
+from evenhand.errors import EvenhandError
+from evenhand.tallies.spectrum import Spectra, Spectrum
+
+Ints = np.typing.NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Partition:
+    """Units split into groups, each group a spectrum, end to end.
+
+    Attributes
+    ----------
+    groups : (G,) labels.
+    values : (C,) amounts; within a group never decreasing, none negative.
+    counts : (..., C) units in each cell. Leading axes are replicates.
+    starts : (G + 1,) cells `starts[g]` to `starts[g + 1]` are group g.
+    weights : (C,) weight of each unit in the cell, or None when every unit counts once.
+    """
+
+    groups: tuple[Any, ...]
+    values: Floats
+    counts: Floats
+    starts: Ints
+    weights: Floats | None = None
+
+    @classmethod
+    def of(cls, x: Any, groups: Any, weights: Any = None) -> Partition:
+        """Tally plain amounts, one per unit, with the group of each.
+
+        >>> Partition.of([3, 0, 0, 3], ["b", "a", "b", "b"]).counts
+        array([1., 1., 2.])
+        """
+        labels, code = coded(groups)
+        amounts = np.asarray(x)
+        if amounts.ndim != 1 or len(code) != len(amounts):
+            raise EvenhandError(
+                f"There are {amounts.size:,} amounts and {len(code):,} groups. Pass one group per amount."
+            )
+        every = None if weights is None else np.asarray(weights)
+        if every is not None and every.shape != amounts.shape:
+            raise EvenhandError(
+                f"There are {amounts.size:,} amounts and {every.size:,} weights. Pass one weight per amount."
+            )
+        order = np.argsort(code, kind="stable")
+        edges = np.searchsorted(code[order], np.arange(len(labels) + 1))
+        members = [order[low:high] for low, high in pairwise(edges)]
+        return cls.joined(labels, [Spectrum.of(amounts[m], None if every is None else every[m]) for m in members])
+
+    @classmethod
+    def joined(cls, groups: Sequence[Any], spectra: Sequence[Spectrum]) -> Partition:
+        """One spectrum per group, put end to end."""
+        every = Spectra.of(list(spectra))
+        return cls(tuple(groups), every.values, every.counts, every.starts, every.weights)
+
+    def __getitem__(self, g: int) -> Spectrum:
+        at = slice(int(self.starts[g]), int(self.starts[g + 1]))
+        return Spectrum(self.values[at], self.counts[..., at], None if self.weights is None else self.weights[at])
+
+    def __len__(self) -> int:
+        return len(self.groups)
+
+    @cached_property
+    def _order(self) -> Ints:
+        return np.argsort(self.values, kind="stable")
+
+    @cached_property
+    def pooled(self) -> Spectrum:
+        """All units together; a cell per group and amount, which changes no metric."""
+        weights = None if self.weights is None else self.weights[self._order]
+        return Spectrum(self.values[self._order], self.counts[..., self._order], weights)
+
+    def unpooled(self, per_cell: Floats) -> Floats:
+        """A quantity given per cell of `pooled`, in the order of this tally's own cells."""
+        out = np.empty_like(per_cell)
+        out[..., self._order] = per_cell
+        return out
+
+    @property
+    def cell_group(self) -> Ints:
+        """(C,) the group each cell belongs to."""
+        return np.repeat(np.arange(len(self)), np.diff(self.starts))
+
+    def with_counts(self, counts: Floats) -> Partition:
+        """The same cells with other units in them."""
+        return replace(self, counts=counts)
+
+    def reason(self) -> str:
+        """Why nothing can be said about these units, or nothing."""
+        return self.pooled.reason()
+
+    def merge(self, other: Partition) -> Partition:
+        """Add another shard; the order of shards never matters."""
+        here, there = (dict(zip(p.groups, range(len(p)), strict=True)) for p in (self, other))
+        labels = ordered({*here, *there})
+        nobody = Spectrum(np.zeros(0), np.zeros(0))
+        shards = [
+            (self[here[label]] if label in here else nobody).merge(other[there[label]] if label in there else nobody)
+            for label in labels
+        ]
+        return Partition.joined(labels, shards)
+
+    def binned(self) -> Partition:
+        """The same units on each group's grid of bins, for draws."""
+        return Partition.joined(self.groups, [self[g].binned() for g in range(len(self))])
+
+
+def coded(groups: Any) -> tuple[list[Any], Ints]:
+    """The distinct labels in order, and for each unit the place of its label among them.
+
+    >>> labels, code = coded(["b", None, "b"])
+    >>> labels, code.tolist()
+    ([None, 'b'], [1, 0, 1])
+    """
+    if isinstance(groups, str) or not hasattr(groups, "__len__"):
+        raise EvenhandError(f"groups={groups!r} is not a list of labels. Pass one label per amount.")
+    if hasattr(groups, "dtype") and isinstance(groups, np.ndarray) and groups.dtype.kind != "O":
+        distinct, code = np.unique(groups, return_inverse=True)
+        return distinct.tolist(), code.astype(np.int64)
+    listed = groups.tolist() if hasattr(groups, "tolist") else list(groups)
+    # NaN is how some libraries spell a missing label; it equals nothing, so it would be a new group at every row.
+    listed = [None if label != label else label for label in listed]
+    labels = ordered(set(listed))
+    place = {label: i for i, label in enumerate(labels)}
+    return labels, np.fromiter((place[label] for label in listed), dtype=np.int64, count=len(listed))
+
+
+def ordered(labels: set[Any]) -> list[Any]:
+    """Labels in an order that does not depend on the data: missing first, then by value, then by text across types."""
+    return sorted(
+        labels, key=lambda label: (label is not None, not isinstance(label, (int, float)), _key(label), str(label))
+    )
+
+
+def _key(label: Any) -> float:
+    return float(label) if isinstance(label, (int, float)) else 0.0

@@ -1,0 +1,47 @@
+"""Differences between two estimates that were made apart."""
+
+from __future__ import annotations
+
+from statistics import NormalDist
+from typing import Any
+
+import numpy as np
+
+from evenhand.cards import Floats
+
+
+def difference(
+    a: tuple[Floats, Floats, Floats], b: tuple[Floats, Floats, Floats], level: float
+) -> tuple[Floats, Floats, Floats, Floats]:
+    """Difference a - b with interval and p, from (estimate, low, high) of two independent samples.
+
+    The distances of each estimate from the end that faces the other are added in squares (MOVER; Zou and Donner, 2008),
+    so that lopsided intervals stay lopsided. p is two-sided, from the distance that faces zero.
+
+    >>> d, low, high, p = difference(*[tuple(map(np.array, t)) for t in ((0.9, 0.88, 0.92), (0.8, 0.77, 0.83))], 0.95)
+    >>> round(float(d), 2), round(float(low), 3), round(float(high), 3), float(p) < 0.001
+    (0.1, 0.064, 0.136, True)
+    """
+    gap = np.asarray(a[0] - b[0])
+    down = np.sqrt((a[0] - a[1]) ** 2 + (b[2] - b[0]) ** 2)
+    up = np.sqrt((a[2] - a[0]) ** 2 + (b[0] - b[1]) ** 2)
+    facing = np.where(gap >= 0, down, up) / NormalDist().inv_cdf((1 + level) / 2)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        z = np.abs(gap) / facing
+    p = np.vectorize(lambda x: 2 * NormalDist().cdf(-x) if not np.isnan(x) else np.nan, otypes=[float])(z)
+    return gap, gap - down, gap + up, np.where(gap == 0, 1.0, p)
+
+
+def holm(p: Any) -> Floats:
+    """Holm's adjustment of several p-values; undefined ones are not counted.
+
+    >>> holm([0.01, 0.04, 0.03]).round(3).tolist()
+    [0.03, 0.06, 0.06]
+    """
+    values = np.asarray(p, dtype=np.float64)
+    found = np.full(values.shape, np.nan)
+    known = np.flatnonzero(~np.isnan(values))
+    order = known[np.argsort(values[known], kind="stable")]
+    scaled = values[order] * np.arange(len(order), 0, -1)
+    found[order] = np.minimum(np.maximum.accumulate(scaled), 1.0) if len(order) else scaled
+    return found

@@ -1,0 +1,141 @@
+"""How relevant items are to requests: a table, a mapping, or a column of the rankings."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import narwhals as nw
+
+from evenhand.errors import EvenhandError, all_problems, listing, suggestion
+from evenhand.views.tables import Table, is_number, open_table, to_polars
+
+MissingRelevance = Literal["zero", "drop", "raise"]
+
+
+@dataclass(frozen=True)
+class Judgments:
+    """Checked judgments: columns request, item, relevance; one row per judged pair."""
+
+    lazy: nw.LazyFrame[Any]
+    origin: str
+    rows: int
+    column: str | None = None
+
+
+def view_judgments(relevance: Any, table: Table, *, request: str, item: str) -> Judgments | None:
+    """What was passed as `relevance`, checked; None when there is none."""
+    if relevance is None:
+        return None
+    names = table.schema.names()
+    if isinstance(relevance, str) and relevance in names:
+        return _from_column(table, relevance, request, item)
+    if isinstance(relevance, str) and not Path(relevance).exists() and Path(relevance).suffix == "":
+        raise EvenhandError(
+            f"relevance={relevance!r} is neither a column of the rankings nor a file. {suggestion(relevance, names)}"
+            f"Columns: {listing(names)}."
+        )
+    opened = _from_mapping(relevance) if isinstance(relevance, Mapping) else open_table(relevance, role="relevance")
+    return _from_table(opened, request, item)
+
+
+def _from_mapping(relevance: Mapping[Any, Any]) -> Table:
+    """`{request: {item: relevance}}`."""
+    import polars as pl
+
+    if not all(isinstance(judged, Mapping) for judged in relevance.values()):
+        raise EvenhandError("relevance is a mapping without mappings inside. Pass {request: {item: relevance}}.")
+    rows = [(q, d, y) for q, judged in relevance.items() for d, y in judged.items()]
+    try:
+        frame = pl.DataFrame(
+            {"request": [r[0] for r in rows], "item": [r[1] for r in rows], "relevance": [r[2] for r in rows]},
+            schema_overrides={"relevance": pl.Float64} | ({} if rows else {"request": pl.String, "item": pl.String}),
+        )
+    except (TypeError, pl.exceptions.PolarsError) as error:
+        raise EvenhandError(
+            "relevance mixes kinds of ids or holds values that are not numbers. Use one type for each."
+        ) from error
+    return open_table(frame, role="relevance")
+
+
+def _from_table(table: Table, request: str, item: str) -> Judgments:
+    names = table.schema.names()
+    keys = {role: own if own in names else role for role, own in (("request", request), ("item", item))}
+    lacking = [c for c in [*keys.values(), "relevance"] if c not in names]
+    if lacking:
+        raise EvenhandError(
+            f"relevance lacks the column {listing(map(repr, lacking))}. Columns: {listing(names)}. "
+            "Pass a table with a request, an item and a relevance."
+        )
+    if not is_number(table.schema["relevance"]):
+        raise EvenhandError(
+            f"relevance holds {table.schema['relevance']} values, not numbers. Convert the column first."
+        )
+    lazy = table.lazy.select(
+        nw.col(keys["request"]).alias("request"),
+        nw.col(keys["item"]).alias("item"),
+        nw.col("relevance").cast(nw.Float64),
+    )
+    rows = _check_values(lazy)
+    lazy = _judged(lazy)
+    _refuse_twice(lazy)
+    return Judgments(lazy, table.origin, rows)
+
+
+def _from_column(table: Table, column: str, request: str, item: str) -> Judgments:
+    """Judgments that stand in the rankings: every distinct judged pair, which must have one relevance."""
+    names = table.schema.names()
+    problems = [
+        f"{role}={c!r} is not a column of the rankings. {suggestion(c, names)}Columns: {listing(names)}."
+        for role, c in (("request", request), ("item", item))
+        if c not in names
+    ]
+    if not is_number(table.schema[column]):
+        problems.append(
+            f"relevance={column!r} holds {table.schema[column]} values, not numbers. Convert the column first."
+        )
+    if problems:
+        raise all_problems(problems)
+    lazy = table.lazy.select(
+        nw.col(request).alias("request"), nw.col(item).alias("item"), nw.col(column).cast(nw.Float64).alias("relevance")
+    )
+    rows = _check_values(lazy)
+    lazy = _judged(lazy).unique()
+    _refuse_twice(lazy, "gives {count:,} pairs of request and item more than one relevance. Give each pair one.")
+    return Judgments(lazy, f"column {column!r} of the rankings", rows, column)
+
+
+def _judged(lazy: nw.LazyFrame[Any]) -> nw.LazyFrame[Any]:
+    """Rows that say something: a missing relevance is no judgment."""
+    told = ~nw.col("relevance").is_null() & ~nw.col("relevance").is_nan()
+    return lazy.filter(told & ~nw.col("request").is_null() & ~nw.col("item").is_null())
+
+
+def _check_values(lazy: nw.LazyFrame[Any]) -> int:
+    y = nw.col("relevance")
+    finite = nw.when(~y.is_nan()).then(y)
+    facts = to_polars(
+        lazy.select(
+            nw.len().alias("rows"),
+            (finite < 0).sum().alias("negative"),
+            (finite == float("inf")).sum().alias("infinite"),
+        )
+    ).row(0, named=True)
+    if facts["negative"] or facts["infinite"]:
+        raise EvenhandError(
+            f"relevance holds {int(facts['negative'] or 0):,} negative and {int(facts['infinite'] or 0):,} infinite numbers. "
+            "Pass numbers of zero or more."
+        )
+    return int(facts["rows"])
+
+
+def _refuse_twice(
+    lazy: nw.LazyFrame[Any],
+    words: str = "judges {count:,} pairs of request and item more than once. Keep one judgment for each.",
+) -> None:
+    twice = lazy.group_by("request", "item").agg(nw.len().alias("rows")).filter(nw.col("rows") > 1)
+    count = int(to_polars(twice.select(nw.len().alias("n")))["n"][0])
+    if count:
+        raise EvenhandError("relevance " + words.format(count=count))

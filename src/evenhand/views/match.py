@@ -1,0 +1,73 @@
+"""Two tables that are to be joined: the same engine, and ids of the same kind."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import narwhals as nw
+
+from evenhand.errors import EvenhandError
+from evenhand.views.tables import to_polars
+
+
+def same_engine(lazy: nw.LazyFrame[Any], like: nw.LazyFrame[Any]) -> nw.LazyFrame[Any]:
+    """A table in the engine (and session) of another one, so that the two can be joined."""
+    here = like.implementation
+    if lazy.implementation == here and not here.is_duckdb():
+        return lazy
+    if here.is_duckdb() and lazy.implementation.is_duckdb() and _same_connection(lazy, like):
+        return lazy
+    frame = nw.from_native(to_polars(lazy), eager_only=True)
+    if here.is_polars():
+        return frame.lazy()
+    if here.is_duckdb():
+        return nw.from_native(_in_connection_of(like.to_native(), frame.to_arrow())).lazy()
+    if here.is_pyspark():
+        return nw.from_native(like.to_native().sparkSession.createDataFrame(frame.to_arrow())).lazy()
+    if here.is_ibis():
+        import ibis
+
+        return nw.from_native(ibis.memtable(frame.to_arrow())).lazy()
+    return nw.from_native(frame.to_arrow()).lazy()
+
+
+def _same_connection(lazy: nw.LazyFrame[Any], like: nw.LazyFrame[Any]) -> bool:
+    """Whether DuckDB will join the two; it says so only when asked to."""
+    try:
+        lazy.to_native().limit(0).cross(like.to_native().limit(0)).fetchall()
+    except Exception:  # noqa: BLE001  (the class depends on the version; any refusal means no)
+        return False
+    return True
+
+
+def _in_connection_of(relation: Any, arriving: Any) -> Any:  # noqa: ARG001  (DuckDB finds `arriving` by its name)
+    return relation.query("_anchor", "select * from arriving")
+
+
+def matched_ids(
+    lazy: nw.LazyFrame[Any], rankings: nw.LazyFrame[Any], columns: list[str], *, role: str
+) -> tuple[nw.LazyFrame[Any], nw.LazyFrame[Any]]:
+    """Both tables with ids that can be compared: whole numbers become text where the other side has text."""
+    mine, theirs = lazy.collect_schema(), rankings.collect_schema()
+    for column in columns:
+        a, b = mine[column], theirs[column]
+        if a == b:
+            continue
+        if a.is_integer() and (b == nw.String or b.is_integer()):
+            lazy = lazy.with_columns(nw.col(column).cast(b))
+        elif a == nw.String and b.is_integer():
+            rankings = rankings.with_columns(nw.col(column).cast(nw.String))
+        else:
+            raise EvenhandError(
+                f"{column} holds {a} values in {role} and {b} in the rankings. Make them the same type, so that they can be joined."
+            )
+    return lazy, rankings
+
+
+def tidy_label(value: Any) -> Any:
+    """A label as its owner wrote it: a column of whole numbers with gaps comes as floats.
+
+    >>> tidy_label(2.0), tidy_label("f"), tidy_label(0.5)
+    (2, 'f', 0.5)
+    """
+    return int(value) if isinstance(value, float) and value.is_integer() else value

@@ -1,0 +1,159 @@
+"""Files of the TREC Fair Ranking track: queries with judged documents, query sequences, ragged group files, runs."""
+
+from __future__ import annotations
+
+import glob
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import narwhals as nw
+
+from evenhand.errors import EvenhandError, listing
+from evenhand.views.groups import Alignment, rollup
+from evenhand.views.tables import engine_errors
+
+
+def trec_fair_queries(path: str | Path) -> Any:
+    """Judged documents, from JSON lines with keys qid and documents (doc_id, relevance), as a Polars frame.
+
+    Columns request, item, relevance, and query and frequency where the file has them. A document without a relevance keeps
+    a missing one. Pass it as `relevance=`; the order of the documents, with `rank`, is the track's candidate list.
+    """
+    import polars as pl
+
+    lines = _json_lines(path, ("qid", "documents"))
+    kept = [c for c in ("query", "frequency") if c in lines.columns]
+    if not isinstance(lines.schema["documents"], pl.List) or not lines.height:
+        raise _not_this(path, "queries", "a list of documents in every line")
+    inner = getattr(lines.schema["documents"], "inner", None)
+    names = [f.name for f in getattr(inner, "fields", [])]
+    if "doc_id" not in names:
+        raise _not_this(path, "queries", "documents with a doc_id")
+    pairs = lines.select(pl.col("qid").cast(pl.String).alias("request"), *kept, "documents").explode("documents")
+    document = pl.col("documents").struct
+    grade = document.field("relevance").cast(pl.Float64) if "relevance" in names else pl.lit(None, dtype=pl.Float64)
+    pairs = pairs.with_columns(document.field("doc_id").cast(pl.String).alias("item"), grade.alias("relevance"))
+    pairs = pairs.filter(pl.col("item").is_not_null())
+    rank = pl.int_range(1, pl.len() + 1).over("request").alias("rank")
+    return pairs.with_columns(rank).select("request", "item", "relevance", "rank", *kept)
+
+
+def trec_fair_sequence(path: str | Path) -> Any:
+    """Query sequences, from `sequence.step,qid` or `sequence,step,qid`, as a Polars frame: sequence, step, request."""
+    import polars as pl
+
+    parts = _split_lines(path)
+    widths = set(parts["cells"].list.len().unique().to_list())
+    if widths == {2}:
+        number = parts["cells"].list.get(0).str.splitn(".", 2).struct.unnest()
+        found = pl.DataFrame(
+            {"sequence": number.to_series(0), "step": number.to_series(1), "request": parts["cells"].list.get(1)}
+        )
+    elif widths == {3}:
+        found = pl.DataFrame(
+            {name: parts["cells"].list.get(i) for i, name in enumerate(("sequence", "step", "request"))}
+        )
+    else:
+        raise _not_this(path, "a query sequence", "two or three values in every line")
+    numbers = found.with_columns(pl.col("sequence", "step").cast(pl.Int64, strict=False))
+    if numbers["sequence"].null_count() or numbers["step"].null_count():
+        raise _not_this(path, "a query sequence", "whole numbers before the query")
+    return numbers
+
+
+def trec_fair_groups(path: str | Path) -> Alignment:
+    """Groups of documents, from lines `document,group of the first author,group of the second,...`, as shares.
+
+    Every author has an equal part of the document; an empty cell is an author of unknown group, whose part is unknown.
+    Pass it as `groups=`.
+    """
+    import polars as pl
+
+    parts = _split_lines(path)
+    rows = parts.select(
+        pl.col("cells").list.first().alias("item"), pl.col("cells").list.slice(1).alias("group")
+    ).explode("group")
+    rows = rows.filter(pl.col("item").is_not_null() & (pl.col("item") != ""))
+    rows = rows.with_columns(pl.when(pl.col("group").str.strip_chars() != "").then(pl.col("group").str.strip_chars()))
+    return rollup(rows)
+
+
+def trec_fair_run(paths: str | Path | Sequence[str | Path]) -> Any:
+    """Rankings for a query sequence, from JSON lines with keys q_num, qid and ranking, as a Polars frame.
+
+    Columns system (the name of the file), request, sample (q_num), item, rank, and weight: how often the request was made,
+    which as `weight=` makes every ranking of the sequence count the same.
+    """
+    import polars as pl
+
+    listed = [paths] if isinstance(paths, (str, Path)) else list(paths)
+    files = [f for p in listed for f in (sorted(glob.glob(str(p))) or [str(p)])]
+    found = []
+    for file in files:
+        lines = _json_lines(file, ("qid", "ranking"))
+        number = pl.col("q_num").cast(pl.String) if "q_num" in lines.columns else pl.int_range(pl.len()).cast(pl.String)
+        rows = lines.select(
+            pl.lit(Path(file).name.split(".")[0]).alias("system"),
+            pl.col("qid").cast(pl.String).alias("request"), number.alias("sample"), pl.col("ranking").alias("item"),
+        )  # fmt: skip
+        rows = rows.with_columns(pl.len().over("request").alias("weight"))
+        rows = rows.with_columns(pl.int_ranges(1, pl.col("item").list.len() + 1).alias("rank")).explode("item", "rank")
+        found.append(rows.filter(pl.col("item").is_not_null()).with_columns(pl.col("item").cast(pl.String)))
+    return pl.concat(found).select("system", "request", "sample", "item", "rank", "weight")
+
+
+def qrels_groups(judged: Any, *, item: str = "item", iteration: str = "iteration") -> Alignment:
+    """Groups from the iteration field of expeval's qrels: ids between commas or bars, -1 where unlabelled.
+
+    A document with several ids is shared equally among them (expeval gives each the whole document).
+    """
+    import polars as pl
+
+    frame = nw.from_native(judged).lazy().collect("polars").to_native()
+    lacking = [c for c in (item, iteration) if c not in frame.columns]
+    if lacking:
+        raise EvenhandError(
+            f"The judgments lack the column {listing(map(repr, lacking))}. Read them with eh.read.qrels(path)."
+        )
+    ids = pl.col(iteration).cast(pl.String).str.replace_all(r"\|", ",").str.split(",")
+    rows = frame.select(pl.col(item).alias("item"), ids.alias("group")).explode("group").unique()
+    known = pl.col("group").str.strip_chars()
+    rows = rows.with_columns(pl.when(~known.is_in(["", "-1"])).then(known).alias("group"))
+    several = rows.filter(pl.col("group").is_not_null())
+    none = rows.join(several, on="item", how="anti").unique()
+    return rollup(pl.concat([several, none]))
+
+
+def _json_lines(path: str | Path, keys: tuple[str, ...]) -> Any:
+    import polars as pl
+
+    _exists(path)
+    with engine_errors(str(path)):
+        lines = pl.scan_ndjson(str(path), infer_schema_length=None).collect()
+    lacking = [k for k in keys if k not in lines.columns]
+    if lacking:
+        raise EvenhandError(
+            f"{str(path)!r} has no key {listing(map(repr, lacking))}. Its keys: {listing(lines.columns)}."
+        )
+    return lines
+
+
+def _split_lines(path: str | Path) -> Any:
+    import polars as pl
+
+    _exists(path)
+    with engine_errors(str(path)):
+        lines = pl.read_csv(str(path), has_header=False, separator="\x1f", quote_char=None, new_columns=["line"],
+                            infer_schema=False)  # fmt: skip
+    lines = lines.filter(pl.col("line").str.strip_chars() != "")
+    return lines.select(pl.col("line").str.replace_all("\t", ",").str.split(",").alias("cells"))
+
+
+def _exists(path: str | Path) -> None:
+    if not Path(path).is_file():
+        raise EvenhandError(f"{str(path)!r} is not a file. Pass the path of a file of the TREC Fair track.")
+
+
+def _not_this(path: str | Path, what: str, needs: str) -> EvenhandError:
+    return EvenhandError(f"{str(path)!r} cannot be read as {what}: it needs {needs}. Check which file this is.")

@@ -1,0 +1,160 @@
+"""What the law tests must know about a tally: how to make one, and how to do to it what a law speaks of.
+
+Each tally type has one `Family` in `FAMILIES`, keyed by the type that a card `needs`; a metric on a known tally needs
+nothing here. Parameters of metrics are tried at values read off their type hints.
+"""
+
+from __future__ import annotations
+
+import math
+import types
+import typing
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Annotated, Any, Literal
+
+import numpy as np
+from hypothesis import strategies as st
+
+from evenhand.cards import REGISTRY, Between, Metric
+from evenhand.tallies.spectrum import Spectrum
+
+
+@dataclass(frozen=True, kw_only=True)
+class Family:
+    """One kind of tally under the laws.
+
+    Attributes
+    ----------
+    tallies : tallies on which every metric of the family should be defined, or undefined with a reason.
+    even : tallies of perfect equality, on which a metric takes the ideal of its card.
+    undefined : tallies of which nothing can be said, with the reason they give.
+    batch : several populations in one tally along a leading axis, and the same ones apart; None where there is no such axis.
+    merge : two shards, and the tally of both together made in one go.
+    changes : per law, pairs (before, after) of tallies between which the law compares the values.
+    """
+
+    tallies: st.SearchStrategy[Any]
+    even: st.SearchStrategy[Any] | None = None
+    undefined: Mapping[str, Any] = field(default_factory=dict)
+    batch: st.SearchStrategy[tuple[Any, list[Any]]] | None = None
+    shards: st.SearchStrategy[tuple[Any, Any, Any]] | None = None
+    changes: Mapping[str, st.SearchStrategy[tuple[Any, Any]]] = field(default_factory=dict)
+
+
+counts = st.lists(st.integers(0, 10_000), min_size=2, max_size=30).filter(any)
+sparse = st.lists(st.sampled_from([0, 0, 0, 1, 1, 2, 7]), min_size=2, max_size=30).filter(any)
+continuous = st.lists(st.floats(0, 1e6).map(lambda v: round(v, 3)), min_size=2, max_size=30).filter(any)
+amounts = counts | sparse | continuous
+
+
+@st.composite
+def spectra(draw: Any) -> Spectrum:
+    x = draw(amounts)
+    weighted = draw(st.booleans())
+    return Spectrum.of(
+        x, weights=draw(st.lists(st.integers(1, 9), min_size=len(x), max_size=len(x))) if weighted else None
+    )
+
+
+@st.composite
+def replicated(draw: Any) -> tuple[Spectrum, Spectrum]:
+    x, times = draw(amounts), draw(st.integers(2, 7))
+    return Spectrum.of(x), Spectrum.of(np.tile(x, times))
+
+
+@st.composite
+def scaled(draw: Any) -> tuple[Spectrum, Spectrum]:
+    x, factor = draw(amounts), draw(st.sampled_from([1e-9, 0.01, 3, 1000, 1e12]))
+    return Spectrum.of(x), Spectrum.of(np.asarray(x) * factor)
+
+
+@st.composite
+def reordered(draw: Any) -> tuple[Spectrum, Spectrum]:
+    x = draw(amounts)
+    return Spectrum.of(x), Spectrum.of(draw(st.permutations(x)))
+
+
+@st.composite
+def transferred(draw: Any) -> tuple[Spectrum, Spectrum]:
+    """Somebody gives to somebody poorer, and at most until both have the same."""
+    x = draw(counts.filter(lambda v: max(v) - min(v) > 1))
+    rich = draw(st.sampled_from([i for i, v in enumerate(x) if v - min(x) > 1]))
+    poor = draw(st.sampled_from([i for i, v in enumerate(x) if x[rich] - v > 1]))
+    given = draw(st.integers(1, (x[rich] - x[poor]) // 2))
+    after = list(x)
+    after[rich], after[poor] = x[rich] - given, x[poor] + given
+    return Spectrum.of(x), Spectrum.of(after)
+
+
+@st.composite
+def batched(draw: Any) -> tuple[Spectrum, list[Spectrum]]:
+    drawn = draw(spectra()).resample(4, np.random.default_rng(draw(st.integers(0, 99))))
+    return drawn, [Spectrum(drawn.values, row, drawn.weights) for row in drawn.counts]
+
+
+@st.composite
+def sharded(draw: Any) -> tuple[Spectrum, Spectrum, Spectrum]:
+    x, y = draw(amounts), draw(amounts)
+    return Spectrum.of(x), Spectrum.of(y), Spectrum.of([*x, *y])
+
+
+FAMILIES: dict[type, Family] = {
+    Spectrum: Family(
+        tallies=spectra(),
+        even=st.builds(lambda v, n: Spectrum.of([v] * n), st.floats(1e-6, 1e9), st.integers(2, 40)),
+        undefined={
+            "empty": Spectrum.of([]),
+            "zero_total": Spectrum.of([0, 0, 0]),
+            "zero_weight": Spectrum.of([1, 2], weights=[0, 0]),
+            "nan_in_data": Spectrum.of([1, math.nan], nan_policy="propagate"),
+        },
+        batch=batched(),
+        shards=sharded(),
+        changes={
+            "replication": replicated(),
+            "scale-free": scaled(),
+            "order": reordered(),
+            "transfer": transferred(),
+            "weak-transfer": transferred(),
+        },
+    ),
+}
+
+
+def settings_of(metric: Metric, *, switches: bool = True) -> list[dict[str, Any]]:
+    """The default parameters, and each parameter moved through values that its type hint allows.
+
+    The laws of a card speak of the metric at any number; a switch (a boolean or a choice) selects another form of it.
+    """
+    found: list[dict[str, Any]] = [{}]
+    for name in metric.parameters:
+        hint = metric._hints.get(name, Any)
+        is_number = _base(hint) in (float, int)
+        if is_number or switches:
+            found += [{name: value} for value in _values(hint)]
+    return found
+
+
+def every_metric(law: str | None = None) -> list[Metric]:
+    """The metrics of the registry that have a family here, or those of them that claim a law."""
+    known = [metric for _, metric in sorted(REGISTRY.items()) if metric.card.needs in FAMILIES]
+    return [metric for metric in known if law is None or law in metric.card.laws]
+
+
+def _base(hint: Any) -> Any:
+    return typing.get_args(hint)[0] if typing.get_origin(hint) is Annotated else hint
+
+
+def _values(hint: Any) -> list[Any]:
+    if typing.get_origin(hint) in (typing.Union, types.UnionType):
+        return [value for option in typing.get_args(hint) for value in _values(option)]
+    if typing.get_origin(hint) is Literal:
+        return list(typing.get_args(hint))
+    if hint is bool:
+        return [True, False]
+    if typing.get_origin(hint) is Annotated:
+        tried = (-1.0, 0.0, 0.01, 0.1, 0.25, 0.5, 0.55, 0.9, 1.0, 2.0, 5.0, math.inf)
+        rules = [rule for rule in typing.get_args(hint)[1:] if isinstance(rule, Between)]
+        return [value for value in tried if all(rule.holds(value) for rule in rules)]
+    return []

@@ -1,0 +1,365 @@
+"""Interval plans, random streams, interval ends, and intervals of spectra: what they depend on and what they cover."""
+
+from __future__ import annotations
+
+import math
+from statistics import NormalDist
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from evenhand import EvenhandError
+from evenhand.cards import ask, asks, needing
+from evenhand.tallies.spectrum import Spectra, Spectrum
+from evenhand.uncertainty import spectra as module
+from evenhand.uncertainty.intervals import (
+    Interval,
+    Scale,
+    normal_ends,
+    percentile_ends,
+    seed_of,
+    stream,
+    studentised_ends,
+)
+from evenhand.uncertainty.requests import interval_of, mean_interval, resampled
+from evenhand.uncertainty.spectra import WIDE, estimates, is_wide
+
+KNOWN = needing(Spectrum)
+UNIT = (0.0, 1.0)
+
+
+# --- plans ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "kind", "draws"),
+    [
+        ("bootstrap(999)", "bootstrap", 999),
+        ("bootstrap", "bootstrap", 999),
+        ("percentile(200)", "percentile", 200),
+        ("percentile(draws=200)", "percentile", 200),
+        ("normal", "normal", 0),
+        (None, "none", 0),
+        ("none", "none", 0),
+    ],
+)
+def test_a_plan_is_read(text, kind, draws):
+    assert Interval.parse(text) == Interval(kind, draws, 0.95)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "bootstrp(999)", "bootstrap(5)", "bootstrap(0)", "bootstrap(-1)", "bootstrap(1.5)", "bootstrap('a')", "bootstrap(True)",
+        "bootstrap(10000001)", "bootstrap(99, 99)", "bootstrap(seed=1)", "percentile(99, draws=99)", "normal(99)", "normal(draws=9)",
+        "", "jackknife", "bootstrap(", 999, True, ["normal"],
+    ],
+)  # fmt: skip
+def test_what_is_no_plan_is_refused(text):
+    with pytest.raises(EvenhandError) as problem:
+        Interval.parse(text)
+    assert repr(text) in str(problem.value)
+
+
+@pytest.mark.parametrize("level", [0, 1, 1.5, -0.1, "0.95", None, True, math.nan, 95])
+def test_a_level_outside_the_unit_interval_is_refused(level):
+    with pytest.raises(EvenhandError, match="level="):
+        Interval.parse("normal", level)
+
+
+def test_a_near_miss_is_told_the_nearest_plan():
+    with pytest.raises(EvenhandError, match="Did you mean 'bootstrap'"):
+        Interval.parse("bootstrp(999)")
+
+
+# --- seeds and streams ------------------------------------------------------------------------------------------------
+
+
+def test_a_seed_is_kept_and_one_that_was_not_given_is_drawn():
+    assert seed_of(7) == 7
+    assert seed_of(np.int64(7)) == 7
+    assert seed_of(np.random.default_rng(1)) == seed_of(np.random.default_rng(1))
+    assert seed_of(None) != seed_of(None)
+
+
+@pytest.mark.parametrize("rng", [-1, 1.5, "7", True, [1]])
+def test_what_is_no_seed_is_refused(rng):
+    with pytest.raises(EvenhandError, match="not a seed"):
+        seed_of(rng)
+
+
+def test_a_stream_depends_on_the_seed_and_the_labels_and_nothing_else():
+    def first(*of):
+        return stream(*of).integers(2**60)
+
+    assert first(1, "a", 2) == first(1, "a", 2)
+    assert first(1, "a", np.int64(2)) == first(1, "a", 2)
+    different = {
+        first(1, "a", 2),
+        first(2, "a", 2),
+        first(1, "b", 2),
+        first(1, "a", "2"),
+        first(1, "a"),
+        first(1, None),
+        first(1),
+    }
+    assert len(different) == 7
+
+
+# --- ends -------------------------------------------------------------------------------------------------------------
+
+
+def test_percentile_ends_are_the_order_statistics_that_the_level_names():
+    draws = np.random.default_rng(0).permutation(np.arange(1.0, 1000.0))[None, :]
+    low, high = percentile_ends(draws, 0.95)
+    assert (low[0], high[0]) == (25, 975)
+    low, high = percentile_ends(draws, 0.9)
+    assert (low[0], high[0]) == (50, 950)
+
+
+def test_undefined_draws_are_left_out_of_the_ends():
+    draws = np.concatenate([np.arange(1.0, 1000.0), np.full(500, np.nan)])[None, :]
+    low, high = percentile_ends(draws, 0.95)
+    assert (low[0], high[0]) == (25, 975)
+
+
+def test_no_defined_draw_gives_no_ends():
+    low, high = percentile_ends(np.full((1, 99), np.nan), 0.95)
+    assert np.isnan(low[0])
+    assert np.isnan(high[0])
+
+
+@given(st.lists(st.floats(-1e6, 1e6), min_size=20, max_size=60), st.sampled_from([0.5, 0.9, 0.95, 0.99]))
+def test_ends_are_drawn_values_in_order_and_wider_at_a_higher_level(draws, level):
+    values = np.array(draws)[None, :]
+    low, high = percentile_ends(values, level)
+    assert low[0] in draws
+    assert high[0] in draws
+    assert low[0] <= high[0]
+    wider_low, wider_high = percentile_ends(values, (1 + level) / 2)
+    assert wider_low[0] <= low[0]
+    assert wider_high[0] >= high[0]
+
+
+def test_normal_ends_are_symmetric_on_the_scale_that_fits_the_span():
+    z = NormalDist().inv_cdf(0.975)
+    estimate, error = np.array([0.8]), np.array([0.05])
+    low, high = normal_ends(estimate, error, 0.95, UNIT)
+    logit = math.log(0.8 / 0.2)
+    assert math.log(low[0] / (1 - low[0])) == pytest.approx(logit - z * 0.05 / (0.8 * 0.2))
+    assert math.log(high[0] / (1 - high[0])) == pytest.approx(logit + z * 0.05 / (0.8 * 0.2))
+    low, high = normal_ends(np.array([2.0]), np.array([0.3]), 0.95, (0.0, math.inf))
+    assert math.log(low[0]) == pytest.approx(math.log(2) - z * 0.15)
+    assert math.log(high[0]) == pytest.approx(math.log(2) + z * 0.15)
+    low, high = normal_ends(np.array([2.0]), np.array([0.3]), 0.95, (-math.inf, math.inf))
+    assert (low[0], high[0]) == (pytest.approx(2 - z * 0.3), pytest.approx(2 + z * 0.3))
+
+
+@given(st.floats(1e-6, 1 - 1e-6), st.floats(0, 10), st.sampled_from([0.8, 0.95, 0.999]))
+def test_ends_never_leave_the_span(estimate, error, level):
+    low, high = normal_ends(np.array([estimate]), np.array([error]), level, UNIT)
+    assert 0 <= low[0] <= estimate + 1e-12
+    assert estimate - 1e-12 <= high[0] <= 1
+
+
+@pytest.mark.parametrize("span", [UNIT, (0.0, math.inf), (-1.0, 1.0)])
+def test_a_scale_is_undone_by_its_inverse_and_has_the_slope_it_says(span):
+    scale, x, step = Scale.fitting(span), np.array([0.2, 0.5, 0.9]), 1e-6
+    np.testing.assert_allclose(scale.inverse(scale.forward(x)), x)
+    np.testing.assert_allclose(
+        (scale.forward(x + step) - scale.forward(x - step)) / (2 * step), scale.slope(x), rtol=1e-6
+    )
+
+
+def test_no_error_gives_an_interval_of_no_width():
+    for ends in (
+        normal_ends(np.array([0.4]), np.array([0.0]), 0.95, UNIT),
+        studentised_ends(
+            np.array([0.4]), np.array([0.0]), np.full((1, 99), 0.4), np.zeros((1, 99)), np.array([0.4]), 0.95, UNIT
+        ),
+    ):
+        assert [e[0] for e in ends] == [0.4, 0.4]
+
+
+@pytest.mark.parametrize("value", [0.0, 1.0])
+def test_an_estimate_at_the_end_of_its_span_stays_there(value):
+    low, high = normal_ends(np.array([value]), np.array([0.1]), 0.95, UNIT)
+    assert (low[0], high[0]) == (value, value)
+
+
+def test_studentised_ends_are_the_textbook_ones_where_no_scale_is_needed():
+    rng = np.random.default_rng(1)
+    draws, errors = rng.normal(5, 1, (1, 999)), rng.uniform(0.5, 1.5, (1, 999))
+    ratios = np.sort((draws - 5.1) / errors)[0]
+    low, high = studentised_ends(
+        np.array([5.0]), np.array([0.7]), draws, errors, np.array([5.1]), 0.95, (-math.inf, math.inf)
+    )
+    assert low[0] == pytest.approx(5 - 0.7 * ratios[974])
+    assert high[0] == pytest.approx(5 - 0.7 * ratios[24])
+
+
+# --- intervals of spectra ---------------------------------------------------------------------------------------------
+
+ASKED = asks(
+    ["gini", "atkinson(epsilon=0.5)", "top_share(p=0.1)", "equal_share", "percentile(p=0.9)", "share_ratio", "mean"],
+    KNOWN,
+)
+
+
+def sample(seed=0, n=400):
+    return Spectrum.of(np.round(np.random.default_rng(seed).lognormal(1, 1, n), 1))
+
+
+def run(parts, asked=ASKED, interval="bootstrap(199)", seed=5, labels=None):
+    return estimates(
+        Spectra.of(parts), asked, Interval.parse(interval), seed, labels or [(i,) for i in range(len(parts))]
+    )
+
+
+@pytest.mark.parametrize("interval", ["bootstrap(199)", "percentile(199)", "normal"])
+def test_every_estimate_lies_in_its_interval_and_inside_the_span(interval):
+    for a, found in zip(ASKED, run([sample(i) for i in range(5)], interval=interval), strict=True):
+        if interval == "normal" and a.card.name == "percentile":
+            assert np.isnan(found.low).all()  # no linearised error: nothing is made up
+            continue
+        assert (found.low <= found.estimate).all()
+        assert (found.estimate <= found.high).all()
+        assert (found.low < found.high).all()
+        assert (found.low >= a.span[0]).all()
+        assert (found.high <= a.span[1]).all()
+
+
+def test_the_estimate_is_that_of_the_metric():
+    parts = [sample(i) for i in range(3)]
+    for a, found in zip(ASKED, run(parts), strict=True):
+        np.testing.assert_allclose(found.estimate, [float(a.on(s)) for s in parts], rtol=1e-12)
+
+
+def test_one_more_slice_or_metric_changes_no_other_number():
+    parts = [sample(i, 100 * (i + 1)) for i in range(4)]
+    labels = [("a",), ("b",), ("c",), ("d",)]
+    together = run(parts, labels=labels)
+    for i in range(4):
+        alone = run(parts[i : i + 1], labels=labels[i : i + 1])
+        for one, other in zip(alone, together, strict=True):
+            assert (one.low[0], one.high[0]) == (other.low[i], other.high[i])
+    fewer = run(parts, asked=ASKED[1:3], labels=labels)
+    for one, other in zip(fewer, together[1:3], strict=True):
+        np.testing.assert_array_equal(one.low, other.low)
+        np.testing.assert_array_equal(one.high, other.high)
+
+
+def test_the_same_seed_gives_the_same_bytes_and_another_seed_others():
+    first, again, other = (run([sample()], seed=s)[0] for s in (5, 5, 6))
+    assert (first.low[0], first.high[0]) == (again.low[0], again.high[0])
+    assert (first.low[0], first.high[0]) != (other.low[0], other.high[0])
+
+
+def test_memory_bounded_batches_change_no_number(monkeypatch):
+    parts = [sample(i, 50 * (i + 1)) for i in range(6)]
+    usual = run(parts)
+    monkeypatch.setattr(module, "MOST_CELLS", 300)
+    for one, other in zip(run(parts), usual, strict=True):
+        np.testing.assert_allclose(one.low, other.low, rtol=1e-12)
+        np.testing.assert_allclose(one.high, other.high, rtol=1e-12)
+
+
+def test_an_undefined_slice_has_no_interval_and_disturbs_no_other():
+    asked = asks(["gini"], KNOWN)
+    found = run([Spectrum.of([0, 0]), sample(), Spectrum.of([])], asked=asked)[0]
+    assert np.isnan(found.estimate[[0, 2]]).all()
+    assert np.isnan(found.low[[0, 2]]).all()
+    assert found.low[1] < found.estimate[1] < found.high[1]
+
+
+def test_draws_that_are_undefined_are_counted():
+    few_hold = Spectrum.of([0] * 9 + [1])
+    found = run([few_hold], asked=asks(["gini"], KNOWN), interval="percentile(999)")[0]
+    nobody = 0.9**10  # chance that a draw of ten units has nobody who holds
+    assert found.undefined_draws[0] == pytest.approx(999 * nobody, abs=4 * math.sqrt(999 * nobody * (1 - nobody)))
+
+
+def test_intervals_by_resampling_the_spectrum_agree_with_resampling_the_units():
+    x = np.round(np.random.default_rng(8).lognormal(1, 1, 300), 1)
+    rng = np.random.default_rng(9)
+    naive = [float(ask("gini").on(Spectrum.of(rng.choice(x, 300)))) for _ in range(2000)]
+    low, high = np.quantile(naive, [0.025, 0.975])
+    found = run([Spectrum.of(x)], asked=asks(["gini"], KNOWN), interval="percentile(1999)")[0]
+    assert found.low[0] == pytest.approx(low, abs=0.01)
+    assert found.high[0] == pytest.approx(high, abs=0.01)
+
+
+def test_wide_spectra_are_drawn_on_bins_with_an_exact_estimate():
+    x = np.random.default_rng(4).lognormal(0, 1, WIDE + 5000)
+    s = Spectrum.of(x)
+    assert is_wide(s)
+    assert not is_wide(s.binned()) or len(s.binned().values) < len(s.values)
+    asked = asks(["gini", "top_share(p=0.1)"], KNOWN)
+    for a, found in zip(asked, run([s], asked=asked, interval="percentile(99)"), strict=True):
+        assert found.estimate[0] == pytest.approx(float(a.on(s)), rel=1e-13)
+        assert found.low[0] < found.estimate[0] < found.high[0]
+        error = float(module._errors(a, s, a.on(s)))
+        assert (found.high[0] - found.low[0]) / (2 * 1.96 * error) == pytest.approx(1, abs=0.25)
+
+
+def test_weighted_spectra_have_intervals_too():
+    rng = np.random.default_rng(2)
+    s = Spectrum.of(rng.lognormal(0, 1, 300), weights=rng.integers(1, 4, 300))
+    for found in run([s], asked=ASKED[:3]):
+        assert found.low[0] < found.estimate[0] < found.high[0]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("interval", ["bootstrap(199)", "normal"])
+def test_intervals_cover_the_truth_of_tame_data_as_often_as_they_say(interval):
+    worlds, n, sigma = 400, 1000, 0.5
+    truth = math.erf(sigma / 2)  # Gini of a lognormal
+    rng = np.random.default_rng(12)
+    parts = [Spectrum.of(rng.lognormal(0, sigma, n)) for _ in range(worlds)]
+    found = run(parts, asked=asks(["gini"], KNOWN), interval=interval)[0]
+    covered = ((found.low <= truth) & (truth <= found.high)).mean()
+    assert 0.95 - 3 * math.sqrt(0.95 * 0.05 / worlds) <= covered
+
+
+# --- bootstrap over requests ------------------------------------------------------------------------------------------
+
+
+def test_sums_over_requests_are_resampled_whole():
+    sums = np.array([[1.0, 10.0], [2.0, 20.0], [3.0, 30.0]])
+    drawn = resampled(sums, 500, np.random.default_rng(0))
+    np.testing.assert_allclose(drawn[:, 1], 10 * drawn[:, 0])
+    assert set(drawn[:, 0]) <= set(range(3, 10))
+    assert drawn[:, 0].mean() == pytest.approx(6, abs=0.2)
+
+
+def test_blocks_of_many_requests_keep_the_variance():
+    rng = np.random.default_rng(1)
+    sums = rng.normal(0, 1, (40_000, 1))
+    spread = resampled(sums, 400, rng).std()
+    assert spread == pytest.approx(math.sqrt(40_000), rel=0.15)
+
+
+def test_no_requests_give_nothing_to_resample():
+    assert resampled(np.zeros((0, 2)), 5, np.random.default_rng(0)).tolist() == [[0, 0]] * 5
+
+
+def test_a_ratio_of_sums_has_a_bootstrap_interval():
+    rng = np.random.default_rng(3)
+    sums = np.stack([rng.normal(2, 1, 500), np.ones(500)], axis=1)
+    how = Interval.parse("percentile(999)")
+    estimate, low, high, undefined = interval_of(lambda t: t[..., 0] / t[..., 1], sums, how, np.random.default_rng(0))
+    assert estimate == pytest.approx(sums[:, 0].mean())
+    assert (high - low) / (2 * 1.96 / math.sqrt(500)) == pytest.approx(1, abs=0.15)
+    assert undefined == 0
+
+
+def test_the_mean_over_requests_skips_undefined_ones():
+    values = np.array([1.0, np.nan, 3.0, 5.0])
+    how = Interval.parse("percentile(99)")
+    estimate, low, high, _ = mean_interval(values, how, np.random.default_rng(0))
+    assert estimate == 3
+    assert 1 <= low <= 3 <= high <= 5
+    assert mean_interval(values, how, np.random.default_rng(0), np.array([1.0, 1, 0, 1]))[0] == 3
+    assert np.isnan(mean_interval(np.array([np.nan]), how, np.random.default_rng(0))[0])

@@ -1,0 +1,91 @@
+"""Exact quantiles, the same on every engine and equal to sorting."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+
+import duckdb
+import narwhals as nw
+import numpy as np
+import polars as pl
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from evenhand.engine import quantiles as module
+from evenhand.engine.quantiles import quantile_edges, quantiles, rank_of
+
+ENGINES = {
+    "polars": lambda frame: frame,
+    "polars-lazy": lambda frame: frame.lazy(),
+    "pandas": lambda frame: frame.to_pandas(),
+    "pyarrow": lambda frame: frame.to_arrow(),
+    "duckdb": lambda frame: duckdb.from_arrow(frame.to_arrow()),
+}
+
+
+def lazily(values, engine="polars-lazy"):
+    return nw.from_native(ENGINES[engine](pl.DataFrame({"s": values}))).lazy()
+
+
+def by_sorting(values, shares):
+    ordered = sorted(values)
+    return [ordered[max(1, math.ceil(share * len(ordered))) - 1] for share in shares]
+
+
+DECILES = [Fraction(d, 10) for d in range(1, 10)]
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize(
+    "kind", ["uniform", "heavy tail", "ties", "clumps far apart", "nearly all zero", "huge and tiny"]
+)
+def test_equal_to_sorting_on_every_engine(engine, kind):
+    rng = np.random.default_rng(5)
+    values = {
+        "uniform": rng.random(5_000),
+        "heavy tail": rng.lognormal(0, 5, 5_000),
+        "ties": rng.integers(0, 4, 1_000).astype(float),
+        "clumps far apart": rng.integers(0, 5, 5_000) * 1e9 + rng.random(5_000),
+        "nearly all zero": np.concatenate([np.zeros(5_000), rng.random(9)]),
+        "huge and tiny": np.array([1e308, -1e308, 5e-324, 0.0, 0.0, 7.0]),
+    }[kind]
+    assert quantiles(lazily(values, engine), "s", DECILES).tolist() == by_sorting(values, DECILES)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_a_crowded_bucket_is_cut_again(engine, monkeypatch):
+    monkeypatch.setattr(module, "BUCKETS", 8)
+    monkeypatch.setattr(module, "CROWDED", 20)
+    values = np.concatenate([np.random.default_rng(3).random(2_000), [1e6]])
+    assert quantiles(lazily(values, engine), "s", DECILES).tolist() == by_sorting(values, DECILES)
+
+
+@given(
+    st.lists(st.floats(allow_nan=False, allow_infinity=False), min_size=1, max_size=60),
+    st.lists(st.fractions(0, 1, max_denominator=20), min_size=1, max_size=8),
+)
+@settings(max_examples=60)
+def test_any_numbers_and_any_shares(values, shares):
+    assert quantiles(lazily(values), "s", shares).tolist() == by_sorting(values, shares)
+
+
+def test_a_decimal_share_means_the_decimal_and_not_its_rounding():
+    assert rank_of(0.55, 100) == 55
+    assert rank_of(0.07, 100) == 7
+
+
+def test_an_empty_table_has_no_quantiles():
+    assert np.isnan(quantiles(lazily(np.zeros(0)), "s", [0.5])).all()
+
+
+def test_integers_are_counted_as_numbers():
+    assert quantiles(lazily([3, 1, 2, 2]), "s", [0.5, 1.0]).tolist() == [2.0, 3.0]
+
+
+def test_equal_edges_merge_and_the_largest_value_is_no_edge():
+    assert quantile_edges(lazily([1, 1, 1, 1, 2, 3]), "s", 3).tolist() == [1.0]
+    assert quantile_edges(lazily([1, 3, 3, 3]), "s", 2).tolist() == []
+    assert quantile_edges(lazily([4, 4]), "s", 10).tolist() == []
+    assert quantile_edges(lazily(np.arange(1, 101)), "s", 4).tolist() == [25.0, 50.0, 75.0]
