@@ -20,6 +20,7 @@ VERBS = {
     "inequality": "how unevenly something is spread over those who could receive it",
     "metrics": "the cards: what each number means",
     "prefix": "does every top of a ranking mirror the whole, or does one viewpoint stand higher?",
+    "recommender": "whether a recommender serves groups of users, and items, even-handedly",
     "run": "an audit from a plan file",
     "sources": "which source makes the skew: the Gini index split over where amounts come from",
     "study": "a seed's study again: each stated finding beside what comes out",

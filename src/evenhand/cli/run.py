@@ -17,6 +17,7 @@ AUDITS = {
     "decompose": "evenhand.audits.decompose",
     "inequality": "evenhand.audits.inequality",
     "prefix": "evenhand.audits.prefix",
+    "recommender": "evenhand.audits.recommender",
     "sources": "evenhand.audits.sources",
 }
 

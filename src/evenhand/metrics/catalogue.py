@@ -9,7 +9,7 @@ import numpy as np
 
 from evenhand.cards import Between, Card, Floats, metric
 from evenhand.metrics.inequality import gini
-from evenhand.metrics.recommender import FAMILY, SEED, shares
+from evenhand.metrics.recommender import SEED, shares
 from evenhand.metrics.shares import lorenz_curve
 from evenhand.tallies.crosstab import Crosstab
 from evenhand.tallies.spectrum import Spectrum
@@ -34,7 +34,7 @@ from evenhand.tallies.spectrum import Spectrum
             "It grows with the number of users, whatever the recommender does: compare at equal numbers.",
         ),
         references=(*SEED, "adomavicius2012"),
-        family=FAMILY,
+        family="reach of the catalogue",
     )
 )
 def aggregate_diversity(t: Crosstab) -> Floats:
@@ -58,7 +58,7 @@ def aggregate_diversity(t: Crosstab) -> Floats:
         better="lower",
         undefined="nothing was shown; with corrected=True also a single item",
         otherwise=lambda t, **_: "single_member" if t.popularity.any() else "zero_total",
-        says="The Gini index of times shown over items is {estimate:number}{interval}; random picks would give {chance:number}.",
+        says="The Gini index of times shown over items is {estimate:number}{interval}[; random picks would give {chance:number}].",
         formula=r"G = \frac{\sum_j (2j - n - 1)\, c_{(j)}}{n \sum_j c_j}",
         example="times shown 0, 0, 0, 10 -> 0.75",
         variants=(
@@ -67,7 +67,7 @@ def aggregate_diversity(t: Crosstab) -> Floats:
             "Elliot returns one minus the corrected Gini; RecBole adds a padding item; Evidently leaves out items never shown.",
         ),
         references=(*SEED, "gini1912"),
-        family=FAMILY,
+        family="spread over the catalogue",
     )
 )
 def item_gini(t: Crosstab, *, corrected: bool = False) -> Floats:
@@ -121,7 +121,7 @@ def gini_of_random_picks(slots: float, viewers: int, items: int) -> float:
             "Elliot uses base 2 and averages over users; RecBole divides by the number of items shown.",
         ),
         references=(*SEED, "shannon1948"),
-        family=FAMILY,
+        family="entropy",
     )
 )
 def exposure_entropy(
@@ -151,7 +151,7 @@ def exposure_entropy(
     Card(
         name="recommendation_popularity",
         symbol="ARP",
-        title="Average recommendation popularity",
+        title="Recommendation popularity",
         asks="How often is the typical item on a user's list shown to everybody?",
         needs=Crosstab,
         span=(1.0, math.inf),
@@ -168,7 +168,7 @@ def exposure_entropy(
             "Users shown nothing are left out. Not FairRankTune's ARP, which is attribute rank parity.",
         ),
         references=SEED,
-        family=FAMILY,
+        family="popularity",
     )
 )
 def recommendation_popularity(t: Crosstab) -> Floats:

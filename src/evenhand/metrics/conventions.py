@@ -262,7 +262,7 @@ def compare(name: str) -> list[Comparison]:
     metric = REGISTRY[name]
     if not metric.conventions:
         raise EvenhandError(f"No other tool is known that computes {name} differently. See evenhand metrics {name}.")
-    ours = Comparison("evenhand", "this package", metric.card.title, dict(_values(metric, None)))
+    ours = Comparison("evenhand", "this package", metric.card.asks, dict(_values(metric, None)))
     others = [
         Comparison(key, c.tool, c.does, dict(_values(metric, key))) for key, c in sorted(metric.conventions.items())
     ]

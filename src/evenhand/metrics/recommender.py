@@ -14,8 +14,7 @@ import numpy as np
 from evenhand.cards import Card, Floats, NotNegative, metric
 from evenhand.tallies.crosstab import Crosstab
 
-FAMILY = "recommender"
-SEED = ("holisticai-recommender",)
+SEED = ("holisticai2024",)
 
 
 def _without(t: Crosstab, mark: str, code: str) -> str:
@@ -41,7 +40,7 @@ def _no_scores(t: Crosstab, **_: Any) -> str:
         better="ideal",
         undefined="a group has no users or no scores",
         otherwise=_no_scores,
-        says="the mean score of {versus} minus that of {protected} is {estimate:number}{interval}.",
+        says="The difference of mean scores[ ({versus} minus {protected})] is {estimate:number}{interval}.",
         formula=r"\mathrm{MAD} = \bar y_a - \bar y_b",
         example="a: [1, missing], b: [0, 0.5] -> 0.75",
         variants=(
@@ -49,7 +48,7 @@ def _no_scores(t: Crosstab, **_: Any) -> str:
             "The seed's formula prints b - a; its sentence and holisticai's program are a - b, and so is this.",
         ),
         references=SEED,
-        family=FAMILY,
+        family="mean scores",
     )
 )
 def mad(t: Crosstab) -> Floats:
@@ -78,7 +77,7 @@ def _nothing_shown(t: Crosstab, **_: Any) -> str:
         better="lower",
         undefined="a group has no users, or was shown nothing",
         otherwise=_nothing_shown,
-        says="{estimate:percent} of what the two groups are shown differs{interval}; by chance alone it would be {chance:percent}.",
+        says="{estimate:percent} of what the two groups are shown differs{interval}[; by chance alone it would be {chance:percent}].",
         formula=r"\mathrm{ETV} = \tfrac12 \sum_j |p_a(j) - p_b(j)|",
         example="a: items 1, 1; b: items 1, 2 -> 0.5",
         variants=(
@@ -87,7 +86,7 @@ def _nothing_shown(t: Crosstab, **_: Any) -> str:
         ),
         references=SEED,
         laws=frozenset({"symmetric"}),
-        family=FAMILY,
+        family="what groups are shown",
     )
 )
 def exposure_tv(t: Crosstab) -> Floats:
@@ -106,7 +105,7 @@ def exposure_tv(t: Crosstab) -> Floats:
     Card(
         name="exposure_kl",
         symbol="EKL",
-        title="Kullback-Leibler divergence of exposure",
+        title="KL divergence of exposure",
         asks="How surprised would group b's mix of items leave someone who is shown group a's?",
         needs=Crosstab,
         span=(0.0, math.inf),
@@ -114,7 +113,7 @@ def exposure_tv(t: Crosstab) -> Floats:
         better="lower",
         undefined="a group has no users, or was shown nothing",
         otherwise=_nothing_shown,
-        says="the items shown to {versus} diverge from those of {protected} by {estimate:number} nats{interval}; chance {chance:number}.",
+        says="The items shown diverge[ ({versus} from {protected})] by {estimate:number} nats{interval}[; by chance alone {chance:number}].",
         formula=r"\mathrm{EKL} = \sum_j p_a(j) \ln \frac{p_a(j)}{p_b(j)}",
         example="a: item 2; b: items 1, 2 -> 0.6931",
         variants=(
@@ -122,7 +121,7 @@ def exposure_tv(t: Crosstab) -> Floats:
             "Natural logarithm; directed: a against b, not b against a.",
         ),
         references=(*SEED, "kullback1951"),
-        family=FAMILY,
+        family="divergence of what groups are shown",
     )
 )
 def exposure_kl(t: Crosstab, *, smoothing: NotNegative = 0.0) -> Floats:
@@ -183,7 +182,7 @@ def _opportunity(name: str, symbol: str, title: str, asks: str, formula: str, wh
         better="ideal",
         undefined="a group has no users, or the mean of group a (versus) is 0",
         otherwise=why,
-        says=f"the {title.removeprefix('Ratio of ')} of {{protected}} is {{estimate:number}} times that of {{versus}}{{interval}}.",
+        says=f"The {title[0].lower()}{title[1:]}[ ({{protected}} over {{versus}})] is {{estimate:number}}{{interval}}.",
         formula=formula,
         example="both right for a, one of two right for b -> 0.5",
         variants=(
@@ -192,7 +191,7 @@ def _opportunity(name: str, symbol: str, title: str, asks: str, formula: str, wh
             "holisticai cuts the truth with the predictions' top; here it has its own true_top and true_threshold.",
         ),
         references=SEED,
-        family=FAMILY,
+        family="ratios between groups",
     )
 
 
@@ -268,7 +267,7 @@ def _error_card(name: str, symbol: str, title: str, formula: str, mark: str) -> 
         better="ideal",
         undefined="a group has no users or no score with a truth, or the error of group a (versus) is 0",
         otherwise=_why_ratio(mark, "rated", "empty"),
-        says=f"the {title.removeprefix('Ratio of ')} of {{protected}} is {{estimate:number}} times that of {{versus}}{{interval}}.",
+        says=f"The {title[0].lower()}{title[1:]}[ ({{protected}} over {{versus}})] is {{estimate:number}}{{interval}}.",
         formula=formula,
         example="errors a: 0.5, b: 1 -> 2",
         variants=(
@@ -276,7 +275,7 @@ def _error_card(name: str, symbol: str, title: str, formula: str, mark: str) -> 
             "Over all scores that have a truth, whatever is shown; not a mean over users.",
         ),
         references=SEED,
-        family=FAMILY,
+        family="ratios between groups",
     )
 
 
@@ -284,7 +283,7 @@ def _error_card(name: str, symbol: str, title: str, formula: str, mark: str) -> 
     _error_card(
         "rmse_ratio",
         "RMSE_b/RMSE_a",
-        "Ratio of root mean squared error",
+        "Ratio of RMSE",
         r"\mathrm{RMSE}_b / \mathrm{RMSE}_a",
         "square",
     )
@@ -299,11 +298,7 @@ def rmse_ratio(t: Crosstab) -> Floats:
     return _ratio(np.sqrt(sum_a / cells_a), np.sqrt(sum_b / cells_b))
 
 
-@metric(
-    _error_card(
-        "mae_ratio", "MAE_b/MAE_a", "Ratio of mean absolute error", r"\mathrm{MAE}_b / \mathrm{MAE}_a", "absolute"
-    )
-)
+@metric(_error_card("mae_ratio", "MAE_b/MAE_a", "Ratio of MAE", r"\mathrm{MAE}_b / \mathrm{MAE}_a", "absolute"))
 def mae_ratio(t: Crosstab) -> Floats:
     """Mean absolute error of the scores of group b (`protected`) over that of group a (`versus`).
 
