@@ -57,7 +57,8 @@ class Card:
     `ideal`, `better` and `span` may be functions of the metric's parameters where these move them (the ideal of
     `top_share(p=0.1)` is 0.1). `undefined` says in words when there is no number; `otherwise` is the reason code when
     the tally itself is fine (`tally.reason()` gives the code when it is not), or a function of the tally and the metric's
-    parameters that gives it.
+    parameters that gives it. `studentised` is False where the linearised error is too rough to divide a draw by (a point
+    read off the steep end of a curve): the bootstrap then takes percentiles.
     """
 
     name: str
@@ -77,6 +78,7 @@ class Card:
     references: tuple[str, ...] = ()
     laws: frozenset[str] = field(default_factory=frozenset)
     per: Literal["population", "ranking", "request"] = "population"
+    studentised: bool = True
     family: str = ""
 
     def reason(self, tally: Any, **params: Any) -> str:

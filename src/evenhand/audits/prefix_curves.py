@@ -102,9 +102,7 @@ def _thinned(depth: int) -> Ints:
     return np.concatenate([near, far])
 
 
-def _requests(
-    placed: Placed, found: Sequence[tuple[str, Scores]], names: tuple[str, ...], fewest: int
-) -> Columns:
+def _requests(placed: Placed, found: Sequence[tuple[str, Scores]], names: tuple[str, ...], fewest: int) -> Columns:
     """Value and chance level of each request, ordered by value; of many, an even selection with both ends."""
     points: Columns = {}
     for text, scores in found:
@@ -115,7 +113,9 @@ def _requests(
                 continue
             ordered = rankings[np.argsort(-scores.values[rankings], kind="stable")]
             most = max(2, MOST_REQUESTS // max(1, len(placed.slices)))
-            kept = ordered[np.unique(np.linspace(0, len(ordered) - 1, min(most, len(ordered))).round().astype(np.int64))]
+            kept = ordered[
+                np.unique(np.linspace(0, len(ordered) - 1, min(most, len(ordered))).round().astype(np.int64))
+            ]
             columns = {
                 "metric": [text] * len(kept),
                 "request": [str(placed.requests[i]) for i in kept],

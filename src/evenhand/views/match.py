@@ -40,7 +40,7 @@ def _same_connection(lazy: nw.LazyFrame[Any], like: nw.LazyFrame[Any]) -> bool:
     return True
 
 
-def _in_connection_of(relation: Any, arriving: Any) -> Any:  # noqa: ARG001  (DuckDB finds `arriving` by its name)
+def _in_connection_of(relation: Any, arriving: Any) -> Any:
     return relation.query("_anchor", "select * from arriving")
 
 
