@@ -26,6 +26,7 @@ _WHERE = {
     "prefix": "evenhand.audits.prefix",
     "quantile_bins": "evenhand.views.bins",
     "read": "evenhand.audits.read",
+    "recommender": "evenhand.audits.recommender",
     "rollup": "evenhand.audits.exposure",
     "sources": "evenhand.audits.sources",
     "synthetic": "evenhand.synthetic",
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
     from evenhand.audits.inequality import inequality as inequality
     from evenhand.audits.outcome import outcome_test as outcome_test
     from evenhand.audits.prefix import prefix as prefix
+    from evenhand.audits.recommender import recommender as recommender
     from evenhand.audits.sources import sources as sources
     from evenhand.views.bins import log_bins as log_bins
     from evenhand.views.bins import quantile_bins as quantile_bins

@@ -21,6 +21,7 @@ VERBS = {
     "metrics": "the cards: what each number means",
     "outcome-test": "whether equally scored candidates of different groups realise equal outcomes",
     "prefix": "does every top of a ranking mirror the whole, or does one viewpoint stand higher?",
+    "recommender": "whether a recommender serves groups of users, and items, even-handedly",
     "run": "an audit from a plan file",
     "sources": "which source makes the skew: the Gini index split over where amounts come from",
     "study": "a seed's study again: each stated finding beside what comes out",

@@ -18,6 +18,7 @@ AUDITS = {
     "inequality": "evenhand.audits.inequality",
     "outcome_test": "evenhand.audits.outcome",
     "prefix": "evenhand.audits.prefix",
+    "recommender": "evenhand.audits.recommender",
     "sources": "evenhand.audits.sources",
 }
 
