@@ -13,6 +13,7 @@ from evenhand.errors import DataWarning, EvenhandError, UndefinedWarning
 __version__ = "0.1.0"
 
 _WHERE = {
+    "advise": "evenhand.audits.advise",
     "attention": "evenhand.attention",
     "compare": "evenhand.audits.compare",
     "criteria": "evenhand.audits.criteria",
@@ -34,6 +35,7 @@ _WHERE = {
 
 if TYPE_CHECKING:
     from evenhand import metrics as metrics
+    from evenhand.audits.advise import advise as advise
     from evenhand import synthetic as synthetic
     from evenhand.audits.criteria import criteria as criteria
     from evenhand.audits.decompose import decompose as decompose

@@ -13,6 +13,7 @@ from evenhand import __version__
 from evenhand.errors import EvenhandError
 
 VERBS = {
+    "advise": "which prefix metric to trust for these rankings, and why",
     "compare": "two saved results: did it change, and by more than chance?",
     "criteria": "which metric suits this data: the criteria of the inequality paper, measured",
     "decompose": "does the inequality lie within groups or between them?",

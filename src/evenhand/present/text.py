@@ -224,6 +224,8 @@ def sentence(findings: Findings, row: Mapping[str, Any], level: float = 0.95) ->
     except EvenhandError:
         template, title, params = PHRASES.get((findings.audit, row["metric"]), ""), row["metric"], {}
     group = "" if "{group}" in template else group
+    if row.get("reason"):  # advice comes with its own words
+        return f"{lead}{group}{row['reason']}"
     estimate = row["estimate"]
     if estimate is None or math.isnan(estimate):
         code = (row["note"] or "undefined").split(";")[0].strip()
