@@ -10,8 +10,8 @@ import numpy as np
 from evenhand.attention import parse
 from evenhand.audits.assemble import check_min_units, log, names_of, provenance
 from evenhand.audits.exposure_asks import Asked, asked_for, hard_only, needs_score, needs_sides, wanted_by
-from evenhand.audits.exposure_rows import Setting, curves, per_request, rows_of
-from evenhand.audits.requests import RankingResult
+from evenhand.audits.exposure_rows import PerRequest, Setting, curves, rows_of
+from evenhand.audits.ranked import RankedResult
 from evenhand.engine.exposures import group_sizes, tally_exposures
 from evenhand.engine.ledgers import Ledger, Policy, Unknown, policy_for, unlabelled
 from evenhand.engine.prepared import prepare
@@ -27,7 +27,7 @@ __all__ = ["exposure", "rollup"]
 
 QUESTION = "Who is exposed, and is it in proportion?"
 TARGETS = ("population", "equal", "ranking", "relevant")
-EXTRA = ("favoured", "undefined_requests")
+EXTRA = ("favoured", "undefined")
 
 
 def exposure(
@@ -58,7 +58,7 @@ def exposure(
     min_units: int | None = None,
     nan_policy: Literal["raise", "omit", "propagate"] = "raise",
     chance: bool = True,
-) -> RankingResult:
+) -> RankedResult:
     """Exposure of groups in rankings: against a target, against each other, against relevance.
 
     Parameters
@@ -123,11 +123,11 @@ def exposure(
     }  # fmt: skip
     facts = provenance(
         plan, rows=ready.view.rows, dropped=ready.dropped, seed=seed, level=level, **ready.view.facts(),
-        interval=_interval_words(how), requests=len(ledger.requests), **_group_facts(setting, asked), **ready.facts(ledger),
+        interval=_interval_words(how), requests=len(ledger.requests), **_group_facts(setting), **ready.facts(ledger),
     )  # fmt: skip
     words = {"unit": request, "amount": "exposure"}
     findings = Findings("exposure", QUESTION, names, tidy(rows, names, EXTRA), curves(setting, asked), words, facts)
-    return RankingResult(findings, ready.view.backend, per_request(setting, measures))
+    return RankedResult(findings, ready.view.backend, PerRequest(setting, measures))
 
 
 def _check_choices(target: Any, unknown: Any, missing: Any) -> None:
@@ -177,10 +177,10 @@ def _refuse_unknown(ledger: Ledger, unknown: Unknown) -> None:
         )
 
 
-def _group_facts(setting: Setting, asked: Sequence[Asked]) -> dict[str, Any]:
+def _group_facts(setting: Setting) -> dict[str, Any]:
     """Sizes of the groups, and how much attention went to items without one: nobody should have to ask."""
     ledger, policy = setting.ledger, setting.policy
-    looks = {str(a.look.attention): a.look for a in reversed(asked)}
+    looks = {str(look): look for look in ledger.attended}
     share = {
         ", ".join(map(str, label)) or "all": {
             name: unlabelled(ledger, look, ledger.part(s)) for name, look in looks.items()

@@ -152,6 +152,7 @@ def _assembled(cells: Any, rows: Rows, wanted: Wanted, labels: tuple[Any, ...]) 
         weight=_one_each(cells, "weight", heads, len(heads), "request"),
         known_probability="probability" in cells.columns,
         labels=labels,
+        samples=cells["sample"][first] if "sample" in cells.columns else None,
         items=dense("items"),
         attended={look: dense(f"a{i}") for i, look in enumerate(wanted.looks)},
         gained={wanted.looks[i]: dense(f"g{i}") for i in wanted.at(wanted.gained)},
