@@ -1,12 +1,42 @@
-"""Shared by every test: how hard hypothesis tries."""
+"""Shared by every test: how hard hypothesis tries, and one Spark session."""
 
 from __future__ import annotations
 
 import os
+import shutil
 
+import pytest
 from hypothesis import settings
 
 # No deadline: a shared machine makes single examples slow at random. `HYPOTHESIS_PROFILE=hard` looks further.
 settings.register_profile("usual", deadline=None)
 settings.register_profile("hard", deadline=None, max_examples=2000)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "usual"))
+
+
+@pytest.fixture(scope="session")
+def spark():
+    """A real local Spark. Where Java or pyspark is absent the test is skipped, except in CI, where that is a failure."""
+    lacking = [name for name, there in (("Java", shutil.which("java")), ("pyspark", _has_pyspark())) if not there]
+    if lacking:
+        (pytest.fail if os.environ.get("CI") == "true" else pytest.skip)(f"Spark needs {' and '.join(lacking)}")
+    os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    from pyspark.sql import SparkSession
+
+    quiet = {
+        "spark.ui.enabled": "false", "spark.ui.showConsoleProgress": "false", "spark.sql.shuffle.partitions": "2",
+        "spark.driver.memory": "1g",
+    }  # fmt: skip
+    builder = SparkSession.builder.master("local[2]").appName("evenhand tests")
+    for name, value in quiet.items():
+        builder = builder.config(name, value)
+    session = builder.getOrCreate()
+    session.sparkContext.setLogLevel("ERROR")
+    yield session
+    session.stop()
+
+
+def _has_pyspark() -> bool:
+    import importlib.util
+
+    return importlib.util.find_spec("pyspark") is not None

@@ -167,3 +167,13 @@ def test_bins_that_do_not_fit_are_refused(call, said):
     with pytest.raises(eh.EvenhandError, match=said) as caught:
         call()
     assert str(caught.value).count(". ") >= 1
+
+
+def test_a_source_nobody_of_a_bin_was_seen_in_gave_that_bin_nothing():
+    authors = pl.DataFrame({"author": list("abcd"), "followers": [1, 2, 3, 4]})
+    events = pl.DataFrame({"author": ["a", "d", "a"], "source": ["in", "in", "out"], "views": [3, 1, 1]})
+    by = ["source", eh.quantile_bins("followers", 2)]
+    frame = eh.inequality(events, population=authors, by=by, **CALL).frame[::2]
+    assert frame.select("source", "followers", "estimate", "units").rows() == [
+        ("in", "[1, 2]", 1.5, 2), ("in", "(2, 4]", 0.5, 2), ("out", "[1, 2]", 0.5, 2), ("out", "(2, 4]", 0.0, 2),
+    ]  # fmt: skip

@@ -22,19 +22,23 @@ _WHERE = {
     "inequality": "evenhand.audits.inequality",
     "log_bins": "evenhand.views.bins",
     "metrics": "evenhand.metrics",
+    "prefix": "evenhand.audits.prefix",
     "quantile_bins": "evenhand.views.bins",
     "read": "evenhand.audits.read",
     "rollup": "evenhand.audits.exposure",
     "sources": "evenhand.audits.sources",
+    "synthetic": "evenhand.synthetic",
 }
 
 if TYPE_CHECKING:
     from evenhand import metrics as metrics
+    from evenhand import synthetic as synthetic
     from evenhand.audits.criteria import criteria as criteria
     from evenhand.audits.decompose import decompose as decompose
     from evenhand.audits.exposure import exposure as exposure
     from evenhand.audits.exposure import rollup as rollup
     from evenhand.audits.inequality import inequality as inequality
+    from evenhand.audits.prefix import prefix as prefix
     from evenhand.audits.sources import sources as sources
     from evenhand.views.bins import log_bins as log_bins
     from evenhand.views.bins import quantile_bins as quantile_bins

@@ -33,6 +33,7 @@ WHOLE = ("total", "within", "between", "overlap")
 PER_GROUP = ("index", "share", "population_share")
 METRICS = (*WHOLE, *PER_GROUP)
 SHARES = (0.0, 1.0)
+NAMES: dict[Index, str] = {"gini": "Gini", "theil": "Theil", "ge": "generalised entropy", "atkinson": "Atkinson"}
 
 
 def decompose(
@@ -108,8 +109,7 @@ def decompose(
     words = {
         "unit": unit or "row",
         "amount": "rows" if amount is None else amount,
-        "group": view.by[-1],
-        "index": index,
+        "index": NAMES[chosen],
     }
     columns = prepared.whole().columns
     return Result(

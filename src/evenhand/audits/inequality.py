@@ -15,6 +15,7 @@ from evenhand.engine.spectra import Slices
 from evenhand.findings import Findings
 from evenhand.metrics.inequality import gini_chance
 from evenhand.metrics.shares import lorenz_curve
+from evenhand.present.lorenz import corners, stops
 from evenhand.results import Result
 from evenhand.tallies.spectrum import Spectrum
 from evenhand.uncertainty.intervals import Estimates, Interval, seed_of
@@ -163,7 +164,7 @@ def chances(slices: Slices, amount: Amount, asked: Sequence[Ask]) -> list[Any]:
 def _add_curves(
     curves: dict[str, list[Any]], slices: Slices, by: Sequence[str], extra: Mapping[str, Any], fewest: int, amounts: int
 ) -> None:
-    """Corners of each slice's Lorenz polygon, thinned; too many slices to draw have none."""
+    """Corners of each slice's Lorenz polygon, thinned but exact where a report reads it; none for too many slices."""
     many = len(slices.labels) * amounts
     if many > MOST_CURVES:
         return
@@ -173,23 +174,13 @@ def _add_curves(
         if s.reason() or s.units < fewest or label in slices.broken:
             continue
         curve = lorenz_curve(s)
-        kept = _thinned(curve.population, most)
+        kept = corners(curve.population, curve.share, most, stops(many))
         for name, value in [*zip(by, label, strict=True), *extra.items()]:
             curves.setdefault(name, []).extend([value] * len(kept))
         curves.setdefault("population", []).extend(curve.population[kept].tolist())
         curves.setdefault("share", []).extend(curve.share[kept].tolist())
 
 
-def _thinned(population: Any, most: int) -> Any:
-    """Half of the kept corners evenly spaced, half ever closer to the top: the last 1% is the story."""
-    if len(population) <= most:
-        return np.arange(len(population))
-    even = np.linspace(0, 1, most // 2)
-    top = 1 - np.geomspace(max(1 - population[-2], 1e-12), 1, most - most // 2)
-    wanted = np.searchsorted(population, np.concatenate([even, top]))
-    return np.unique(
-        np.clip(np.concatenate([[0], wanted, [len(population) - 2, len(population) - 1]]), 0, len(population) - 1)
-    )
 
 
 def _interval_words(how: Interval, wide: int) -> str:

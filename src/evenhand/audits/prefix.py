@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -52,6 +52,7 @@ def prefix(
     level: float = 0.95,
     rng: int | np.random.Generator | None = None,
     min_units: int | None = None,
+    nan_policy: Literal["raise", "omit"] = "raise",
 ) -> RankedResult:
     """How far the mix of labels near the top of each ranking is from the mix of the whole ranking.
 
@@ -69,6 +70,8 @@ def prefix(
     chance : random orders per composition, for `p`; None leaves chance levels out.
     metrics : `ndd`, `ndkl` with `protected`, else `ndjs`; also `ndr`, `pref_nd`, `pref_rd`, `pref_kl`, with parameters,
         and `"ndd@10"` for the first ten ranks.
+    interval : `"bootstrap(999)"` over requests, or None. min_units : slices with fewer requests are suppressed.
+    nan_policy : rows without a request, rank or score are refused, or left out and counted (`"omit"`).
 
     Returns
     -------
@@ -95,7 +98,7 @@ def prefix(
     labels = view_labels(group, opened, request=request, item=named or item)
     view = view_rankings(
         opened, request=request, item=named, rank=None if score is not None else rank, score=score, by=names_of(by),
-        system=system or system_of(table, opened), ties=ties, carry=labels.carry,
+        system=system or system_of(table, opened), ties=ties, nan_policy=nan_policy, carry=labels.carry,
     )  # fmt: skip
     placed = tally_placements(view, labels, unknown)
     side = _protected_labels(protected, placed.placement.groups, group)
@@ -112,9 +115,10 @@ def prefix(
         "audit": "prefix", "table": view.origin, "group": labels.origin if not isinstance(group, str) else group,
         "protected": side, "request": request, "item": named, "rank": rank if score is None else None, "score": score,
         "system": system, "by": list(names_of(by)) or None, "ties": ties, "unknown": unknown, "chance": chance,
-        "metrics": [a.text for a in asked], "interval": interval, "level": level, "min_units": min_units, "rng": seed,
+        "metrics": [a.text for a in asked], "interval": interval, "level": level, "min_units": min_units,
+        "nan_policy": nan_policy, "rng": seed,
     }  # fmt: skip
-    facts = provenance(plan, rows=view.rows, dropped={}, seed=seed, level=level, **_facts(view, placed, found, draws))
+    facts = provenance(plan, rows=view.rows, dropped=view.dropped, seed=seed, level=level, **_facts(view, placed, found, draws))
     words = {"unit": request, "group": group if isinstance(group, str) else "group"}
     findings = Findings(
         "prefix", QUESTION, view.slice_names, tidy(rows, view.slice_names, EXTRA),

@@ -14,10 +14,15 @@ from evenhand.errors import EvenhandError
 
 VERBS = {
     "compare": "two saved results: did it change, and by more than chance?",
+    "criteria": "which metric suits this data: the criteria of the inequality paper, measured",
+    "decompose": "does the inequality lie within groups or between them?",
     "demo": "the audits on generated data, a report per question, the commands that made them",
     "inequality": "how unevenly something is spread over those who could receive it",
     "metrics": "the cards: what each number means",
+    "prefix": "does every top of a ranking mirror the whole, or does one viewpoint stand higher?",
     "run": "an audit from a plan file",
+    "sources": "which source makes the skew: the Gini index split over where amounts come from",
+    "study": "a seed's study again: each stated finding beside what comes out",
 }
 """Each verb is a module of this package with `add_arguments(parser)` and `run(args) -> int`."""
 

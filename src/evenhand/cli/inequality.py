@@ -22,43 +22,50 @@ population is everyone who could have received something; a log holds only those
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.epilog = EXAMPLE
-    parser.add_argument(
-        "files", nargs="+", metavar="FILE", help="Parquet, CSV or JSON lines (also .gz), or a glob in quotes"
-    )
-    add_roles(parser)
+    add_files(parser)
+    add_units(parser, several=True).add_argument("--weight", help="column with the weight of each unit")
     add_uncertainty(parser)
     add_output(parser)
 
 
-def add_roles(parser: argparse.ArgumentParser) -> None:
+def add_files(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "files", nargs="+", metavar="FILE", help="Parquet, CSV or JSON lines (also .gz), or a glob in quotes"
+    )
+
+
+def add_units(parser: argparse.ArgumentParser, *, several: bool = False) -> Any:
+    """The roles of every audit of units; `several` amounts give a slice each."""
     roles = parser.add_argument_group("roles")
     roles.add_argument("--unit", required=True, help="column that says who receives, or 'none' if every row is a unit")
+    often = "may be repeated; " if several else ""
     roles.add_argument(
-        "--amount", action="append", help="column that says how much; may be repeated; none given: rows are counted"
+        "--amount", action="append", help=f"column that says how much; {often}none given: rows are counted"
     )
     roles.add_argument(
         "--population", required=True, metavar="N|FILE|SLICE=N,...|none", help="everyone who could have received"
     )
-    roles.add_argument("--weight", help="column with the weight of each unit")
-    roles.add_argument("--by", action="append", default=[], help="column to slice by; may be repeated")
+    roles.add_argument(
+        "--by", action="append", default=[], help="column to slice by, or 'log_bins(followers, 20)'; may be repeated"
+    )
+    return roles
 
 
 def run(args: argparse.Namespace) -> int:
     from evenhand.audits.inequality import inequality
 
     with progress("reading", quiet=args.no_progress):
-        result = inequality(source(args.files, args.engine), **roles(args), **given(args))
+        result = inequality(source(args.files, args.engine), weight=args.weight, **units(args), **given(args))
     return finish(result, args)
 
 
-def roles(args: argparse.Namespace) -> dict[str, Any]:
+def units(args: argparse.Namespace) -> dict[str, Any]:
     """The words of the command line as arguments of the audit."""
     amounts = args.amount or None
     return {
         "unit": None if args.unit == "none" else args.unit,
         "amount": amounts[0] if amounts and len(amounts) == 1 else amounts,
         "population": population(args.population),
-        "weight": args.weight,
         "by": args.by or None,
     }
 

@@ -12,7 +12,13 @@ from typing import Any
 from evenhand.cli.options import add_output, finish, progress
 from evenhand.errors import EvenhandError, listing, suggestion, unknown_name
 
-AUDITS = {"inequality": "evenhand.audits.inequality"}
+AUDITS = {
+    "criteria": "evenhand.audits.criteria",
+    "decompose": "evenhand.audits.decompose",
+    "inequality": "evenhand.audits.inequality",
+    "prefix": "evenhand.audits.prefix",
+    "sources": "evenhand.audits.sources",
+}
 
 EXAMPLE = """\
 example plan.toml:

@@ -11,7 +11,7 @@ import numpy as np
 
 from evenhand.cards import Floats
 from evenhand.engine.quantiles import quantile_edges
-from evenhand.engine.spectra import Label, Slices, rounded
+from evenhand.engine.spectra import Label, Slices, in_order, rounded
 from evenhand.errors import EvenhandError
 from evenhand.tallies.spectrum import Spectra
 from evenhand.views.benefits import Benefits
@@ -73,22 +73,12 @@ class Legend:
 
     def order(self, labels: Sequence[Label]) -> list[int]:
         """Where each slice goes so that bins are in order."""
-        return (
-            sorted(range(len(labels)), key=lambda i: [_rank(v) for v in labels[i]])
-            if self.edges
-            else [*range(len(labels))]
-        )
+        return in_order(labels) if self.edges else [*range(len(labels))]
 
     def name(self, by: Sequence[str], label: Label) -> Label:
         """A slice with its bins called by name."""
         named = zip(by, label, strict=True)
         return tuple(self.edges[b].labels[v] if b in self.edges and v is not None else v for b, v in named)
-
-
-def _rank(value: Any) -> tuple[bool, bool, Any]:
-    """Numbers by size, then text, missing last."""
-    number = isinstance(value, (int, float))
-    return value is None, not number, value if number else str(value)
 
 
 def bin_slices(view: Benefits, everyone: Any, bins: Sequence[Bins]) -> tuple[Benefits, Any, Legend]:

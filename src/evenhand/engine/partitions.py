@@ -8,7 +8,7 @@ import narwhals as nw
 
 from evenhand.engine.spectra import Label, Slices
 from evenhand.errors import EvenhandError
-from evenhand.tallies.partition import Partition, ordered
+from evenhand.tallies.partition import Partition
 from evenhand.views.benefits import Benefits
 from evenhand.views.tables import to_polars
 
@@ -34,6 +34,5 @@ def partitions(slices: Slices) -> dict[Label, Partition]:
     for i, label in enumerate(slices.labels):
         members.setdefault(label[:-1], {})[label[-1]] = i
     return {
-        where: Partition.joined(names := ordered(set(at)), [slices.spectra[at[name]] for name in names])
-        for where, at in members.items()
+        where: Partition.joined(tuple(at), [slices.spectra[i] for i in at.values()]) for where, at in members.items()
     }

@@ -8,7 +8,7 @@ from typing import Any
 import narwhals as nw
 import numpy as np
 
-from evenhand.engine.spectra import Label, Slices
+from evenhand.engine.spectra import Label, Slices, in_order
 from evenhand.errors import EvenhandError, all_problems
 from evenhand.tallies.spectrum import Spectra, Spectrum
 from evenhand.views.benefits import Benefits, slice_words
@@ -112,10 +112,11 @@ def _pad_to(slices: Slices, sizes: Mapping[Label, int]) -> Slices:
     unseen = [label for label in sizes if label not in seen]
     spectra, labels = slices.spectra, slices.labels
     if unseen:
-        spectra = Spectra.of(
-            [*(spectra[i] for i in range(len(labels))), *(Spectrum(np.zeros(0), np.zeros(0)) for _ in unseen)]
-        )
-        labels = (*labels, *unseen)
+        every = (*labels, *unseen)
+        nobody = Spectrum(np.zeros(0), np.zeros(0))
+        order = in_order(every)
+        spectra = Spectra.of([spectra[i] if i < len(seen) else nobody for i in order])
+        labels = tuple(every[i] for i in order)
     zeros = np.array([sizes[label] - seen.get(label, 0) for label in labels], dtype=np.float64)
     return Slices(labels, spectra.padded(zeros), slices.broken)
 
@@ -141,7 +142,11 @@ def _pad_from_table(slices: Slices, view: Benefits, population: Table) -> Slices
     sizes = {tuple(row[:-1]): int(row[-1]) for row in counts.select(*keys, "n").iter_rows()}
     if len(held) == len(view.by):
         return _pad_to(slices, sizes)
-    return _pad_to(slices, {label: sizes[tuple(label[i] for i in held)] for label in slices.labels})
+    rest = [i for i in range(len(view.by)) if i not in held]
+    seen = dict.fromkeys(tuple(label[i] for i in rest) for label in slices.labels)
+    both = {other + key: n for other in seen for key, n in sizes.items()}
+    places = [*rest, *held]
+    return _pad_to(slices, {tuple(key[places.index(i)] for i in range(len(places))): n for key, n in both.items()})
 
 
 def _refuse_outsiders(view: Benefits, everyone: nw.LazyFrame[Any], keys: list[str]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -30,6 +31,20 @@ class Slices:
 
     def with_spectra(self, spectra: Spectra) -> Slices:
         return replace(self, spectra=spectra)
+
+
+def in_order(labels: Sequence[Label]) -> list[int]:
+    """Where each slice goes so that labels rise: numbers by size, then text, missing last.
+
+    >>> in_order([("b",), (None,), ("a",)])
+    [2, 0, 1]
+    """
+
+    def rank(value: Any) -> tuple[bool, bool, Any]:
+        number = isinstance(value, (int, float))
+        return value is None, not number, value if number else str(value)
+
+    return sorted(range(len(labels)), key=lambda i: [rank(v) for v in labels[i]])
 
 
 def tally_slices(view: Benefits, amount: Amount) -> Slices:

@@ -34,6 +34,7 @@ TEMPLATES: dict[str, Callable[..., Template]] = {}
 """How each prefix metric fills the template in; audits ask it for chance levels, reasons and random orders too."""
 
 WHEN = "the list is empty, has no labelled item, or holds one group only"
+BESIDE = "[; random order would give {chance:number}][ (p {p:number})].[ {favoured} stands higher than its share.]"
 RANDOM = "A random order does not score 0: nDD of 10 items, 5 of them protected, is 0.56 by chance alone."
 
 
@@ -79,6 +80,8 @@ def _(_p: Placement, *, normalizer: str | None = "max") -> Template:
         better="lower",
         undefined=WHEN,
         otherwise=_because("ndd"),
+        says="Averaged over {units}, the protected share near the top is off by {estimate:number} of the worst possible (nDD){interval}"
+        + BESIDE,
         formula=r"\frac1Z\sum_{i=1}^{N}\frac{1}{\log_2(i+1)}\left|\frac{c_i}{i}-\frac{S_p}{N}\right|",
         example="[p, u, p, u] -> 0.6490",
         variants=(
@@ -126,6 +129,8 @@ def _(_p: Placement, *, normalizer: str | None = "published", one_sided: bool = 
         better="lower",
         undefined=WHEN,
         otherwise=_because("ndr"),
+        says="Averaged over {units}, the ratio of the two sides near the top is off by {estimate:number} (nDR){interval}"
+        + BESIDE,
         formula=r"\frac1Z\sum_{i=1}^{N}\frac{1}{\log_2(i+1)}\left|\frac{c_i}{i-c_i}-\frac{S_p}{S_u}\right|",
         example="[p, p, u, u] -> 1",
         variants=(
@@ -173,6 +178,8 @@ def _(_p: Placement, *, normalizer: str | None = "max", smoothing: float | None 
         better="lower",
         undefined=WHEN,
         otherwise=_because("ndkl"),
+        says="Averaged over {units}, the mix of the two sides near the top diverges by {estimate:number} of the worst possible (nDKL){interval}"
+        + BESIDE,
         formula=r"\frac1Z\sum_{i=1}^{N}\frac{D_{KL}(P_i\,\|\,Q)}{\log_2(i+1)},\quad P_i=(c_i/i,\,1-c_i/i)",
         example="[u, p, u, u, p, u] -> 0.2321",
         variants=(
@@ -214,6 +221,8 @@ def _(_p: Placement, *, normalizer: str | None = "bound") -> Template:
         better="lower",
         undefined=WHEN,
         otherwise=_because("ndjs"),
+        says="Averaged over {units}, the mix of all labels near the top diverges by {estimate:number} (nDJS){interval}"
+        + BESIDE,
         formula=r"\frac1Z\sum_{i=1}^{N}\frac{JSD(P_i\,\|\,Q)}{\log_2(i+1)},\quad Z=\sum_i\frac{1}{\log_2(i+1)}",
         example="[a, a, b, b, c, c] -> 0.2848",
         variants=(
@@ -250,6 +259,8 @@ def _pref_card(name: str, symbol: str, what: str, **fields: Any) -> Card:
         "better": "lower",
         "undefined": f"{WHEN}, is shorter than one step, or exactly one step long",
         "otherwise": _because(name),
+        "says": f"Averaged over {{units}}, the {what} between tops and whole is {{estimate:number}} ({symbol}){{interval}}"
+        + BESIDE,
         "formula": r"\frac1Z\sum_{i=10,20,\dots\le N}\frac{\Delta(L_{\le i},\hat p)}{\log_2 i}",
         "references": ("raj2022", "yang2017"),
         "per": "ranking",
@@ -396,6 +407,8 @@ def _(_p: Placement, *, target: Any = None, epsilon: float = 1e-7) -> Template:
         better="lower",
         undefined=WHEN,
         otherwise=_because("geyik_ndkl"),
+        says="Averaged over {units}, the mix of all labels near the top diverges by {estimate:number} (NDKL of Geyik et al.){interval}"
+        + BESIDE,
         formula=r"\frac1Z\sum_{i=1}^{N}\frac{D_{KL}(P_i\,\|\,\hat p)}{\log_2(i+1)},\quad Z=\sum_i\frac{1}{\log_2(i+1)}",
         example="[a, a, b, b] -> 0.4524",
         variants=("For comparing with other tools: natural logs, 1e-7 added to every share. Not nDKL of Draws et al.",),

@@ -32,6 +32,8 @@ def ways(findings: Findings) -> list[tuple[str, str]]:
         found.append(("On the command line:", str(given or command(audit, source, plan))))
     lead = f"In Python, where {data} is {source}:" if held else "In Python:"
     found.append((lead, python(audit, data if held else repr(source), plan)))
+    if not held:
+        found.append(("As a plan for `evenhand run plan.toml`:", plan_file({"audit": audit, data: source, **plan})))
     return found
 
 
@@ -75,7 +77,18 @@ def python(audit: str, source: str, plan: Mapping[str, Any]) -> str:
 
 
 def plan_file(plan: Mapping[str, Any]) -> str:
-    """The plan as TOML; text is quoted as JSON, which TOML reads."""
-    return "".join(
-        f"{k} = {json.dumps(v, ensure_ascii=False)}\n" for k, v in plan.items() if not isinstance(v, Mapping)
-    )
+    """The plan as TOML; texts are quoted as JSON, which TOML reads.
+
+    >>> print(plan_file({"unit": "author", "population": {"a": 3}}), end="")
+    unit = "author"
+    population = {"a" = 3}
+    """
+    return "".join(f"{key} = {_toml(value)}\n" for key, value in plan.items())
+
+
+def _toml(value: Any) -> str:
+    if isinstance(value, Mapping):
+        return "{" + ", ".join(f"{json.dumps(str(k), ensure_ascii=False)} = {_toml(v)}" for k, v in value.items()) + "}"
+    if isinstance(value, list):
+        return "[" + ", ".join(map(_toml, value)) + "]"
+    return json.dumps("none" if value == NOBODY_ELSE else value, ensure_ascii=False)

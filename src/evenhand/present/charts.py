@@ -19,6 +19,7 @@ from evenhand.errors import EvenhandError, unknown_name
 from evenhand.findings import Findings
 from evenhand.present.drawing import KINDS, Kind, Panel, Picture
 from evenhand.present.files import write_whole
+from evenhand.present.pages import chart_page
 from evenhand.present.theme import LIGHT, theme
 
 for _module in sorted(m.name for m in pkgutil.iter_modules(evenhand.present.__path__) if m.name.startswith("charts_")):
@@ -73,6 +74,8 @@ def save(chart: Any, path: str | Path) -> Path:
     kind = target.suffix.lower()
     if kind not in FORMATS:
         raise EvenhandError(f"{str(path)!r} is no picture file. End its name in {', '.join(FORMATS)}.")
+    if kind == ".html":
+        return write_whole(target, chart_page(chart.to_dict()))
     with io.BytesIO() if kind == ".png" else io.StringIO() as out:
         chart.save(out, format=kind[1:], **({"scale_factor": 2} if kind == ".png" else {}))
         return write_whole(target, out.getvalue())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -63,9 +64,10 @@ def intervals(findings: Findings) -> Picture:
     """
     labels = row_labels(findings)
     dots = [_dot(row, where) for row, where in zip(findings.rows(), labels, strict=True)]
-    families: dict[Any, list[_Dot]] = {}
+    families: dict[tuple[str, bool], list[_Dot]] = {}
+    scalars = {m for m, rows in Counter(findings.columns["metric"]).items() if rows == 1}
     for dot in dots:
-        families.setdefault(_family(dot.metric), []).append(dot)
+        families.setdefault(_family(dot.metric, alone=dot.metric in scalars), []).append(dot)
     panels = tuple(_family_panel(family[0], inside) for family, inside in families.items())
     return Picture(panels, long_table(findings), _in_words(findings, dots), _note(dots))
 
@@ -121,9 +123,12 @@ def _free_axis(channel: Any, field: str, metric: str, values: Sequence[float]) -
     return channel(f"{field}:Q", title=metric_title(metric), scale=alt.Scale(zero=False, padding=16), axis=axis)
 
 
-def _family(metric: str) -> tuple[str, bool]:
+def _family(metric: str, *, alone: bool) -> tuple[str, bool]:
+    """What shares axes: metrics of a family in the same measure; without a card, numbers that stand alone."""
     card = card_of(metric)
-    return (card.family if card and card.family else metric_title(metric), is_share(metric))
+    if card is None or not card.family:
+        return ("overall" if alone else metric_title(metric), is_share(metric))
+    return (card.family, is_share(metric))
 
 
 def _dot(row: Mapping[str, Any], where: str) -> _Dot:

@@ -51,15 +51,11 @@ class _Row:
 
 
 def edges(value: Any) -> tuple[float, float] | None:
-    """The ends of a bin: a number is its own bin, a label such as "[10, 100)" says them.
+    """The ends that a label such as "[10, 100)" says, or nothing.
 
-    >>> edges("[10, 1,000)"), edges(3), edges("likes")
-    ((10.0, 1000.0), (3.0, 3.0), None)
+    >>> edges("[10, 1,000)"), edges("likes")
+    ((10.0, 1000.0), None)
     """
-    if isinstance(value, bool) or value is None:
-        return None
-    if isinstance(value, (int, float)):
-        return (float(value), float(value)) if math.isfinite(value) else None
     found = _INTERVAL.fullmatch(str(value))
     return (float(found[1].replace(",", "")), float(found[2].replace(",", ""))) if found else None
 
@@ -71,24 +67,39 @@ def middle(low: float, high: float) -> float:
     return math.sqrt(low * high) if low > 0 else (low + high) / 2
 
 
-def _ordered_slice(findings: Findings) -> str:
-    """The first slice column whose labels are numbers or intervals of numbers, or nothing."""
+def _places(findings: Findings, name: str) -> list[float]:
+    """Where on the axis each row's bin stands, by the columns of edges or else by its label; NaN for none."""
+    lows, highs = findings.columns.get(f"{name}_low"), findings.columns.get(f"{name}_high")
+    if lows is not None and highs is not None:
+        ends = [
+            None if low is None or high is None else (float(low), float(high))
+            for low, high in zip(lows, highs, strict=True)
+        ]
+    else:
+        ends = [edges(value) for value in findings.columns[name]]
+    return [math.nan if e is None else middle(*e) for e in ends]
+
+
+def _binned_slice(findings: Findings) -> str:
+    """The first slice column that holds bins, or nothing."""
     for name in findings.slices:
-        labels = distinct(findings.columns[name])
-        known = [v for v in labels if edges(v) is not None]
-        if len(known) >= FEWEST and len(labels) - len(known) <= 1:
+        known = {x for x in _places(findings, name) if not math.isnan(x)}
+        if len(known) >= FEWEST:
             return name
     return ""
 
 
 def _no_bins(findings: Findings) -> str:
-    return "" if _ordered_slice(findings) else f"no slice column holds {FEWEST} or more bins or numbers"
+    return "" if _binned_slice(findings) else f"no slice column holds {FEWEST} bins or more"
 
 
 @chart("bins", audits=("inequality",), title="How it changes along the bins", unless=_no_bins)
 def bins(findings: Findings) -> Picture:
-    """Each metric along the bins with its interval, and how many units each bin holds."""
-    name = _ordered_slice(findings)
+    """Each metric along the bins with its interval, and how many units each bin holds.
+
+    Bins are a slice column `b` with its edges in `b_low` and `b_high`, or one whose labels are intervals.
+    """
+    name = _binned_slice(findings)
     rows = _rows(findings, name)
     series = distinct(row.series for row in rows)
     metrics = findings.metrics()
@@ -100,15 +111,14 @@ def bins(findings: Findings) -> Picture:
 def _rows(findings: Findings, name: str) -> list[_Row]:
     others = [s for s in findings.slices if s != name]
     found = []
-    for row in findings.rows():
-        ends = edges(row[name])
-        if ends is None:
+    for row, x in zip(findings.rows(), _places(findings, name), strict=True):
+        if math.isnan(x):
             continue
         series = ", ".join(label(row[o]) for o in others)
         y, low, high, units = (
             math.nan if row[k] is None else float(row[k]) for k in ("estimate", "low", "high", "units")
         )
-        found.append(_Row(row["metric"], series, label(row[name]), middle(*ends), y, low, high, units))
+        found.append(_Row(row["metric"], series, label(row[name]), x, y, low, high, units))
     return sorted(found, key=lambda r: r.x)
 
 
@@ -126,11 +136,17 @@ def _data(rows: Sequence[_Row]) -> Any:
 
 
 def _axis(channel: Any, field: str, title: str | None, values: Sequence[float], metric: str = "") -> Any:
-    """A log axis where the values spread over many sizes, a plain one elsewhere."""
+    """A log axis where the values spread over many sizes (zeros stand at its foot), a plain one elsewhere."""
     known = [v for v in values if math.isfinite(v)]
-    wide = bool(known) and min(known) > 0 and max(known) / min(known) > WIDE
-    shown = {"values": decades(known)} if wide else {"tickCount": 5}
-    scale = alt.Scale(type="log", nice=False, padding=10) if wide else alt.Scale(zero=False, padding=10)
+    positive = [v for v in known if v > 0]
+    wide = bool(positive) and min(known) >= 0 and max(positive) / min(positive) > WIDE
+    shown: dict[str, Any] = {"tickCount": 5}
+    scale = alt.Scale(zero=False, padding=10)
+    if wide:
+        zeros = len(positive) < len(known)
+        kind = {"type": "symlog", "constant": min(positive) / 2} if zeros else {"type": "log"}
+        scale = alt.Scale(nice=False, padding=10, **kind)
+        shown = {"values": [*([0.0] if zeros else []), *decades(positive)]}
     said = ", ".join(filter(None, [title, "log scale" if wide else ""])) or None
     return channel(f"{field}:Q", title=said, scale=scale, axis=alt.Axis(format=axis_format(known, metric), **shown))
 

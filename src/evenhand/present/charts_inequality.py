@@ -28,6 +28,12 @@ from evenhand.present.theme import MOST_SERIES
 LINEAR_BELOW = 1e-6
 """The log axis of figure 1b turns linear here, so that the stretch of units with nothing can be seen."""
 
+MOST_CORNERS = 500
+"""Corners of one drawn curve, finer than its pixels; the explorer computes with more."""
+
+MOST_HITS = 240
+"""Invisible points that answer to the pointer."""
+
 SIDE = 420
 READ_AT = (0.5, 0.8, 0.9, 0.99, 0.999)
 """Points of a curve that its table reads out."""
@@ -78,7 +84,7 @@ def _lorenz_picture(findings: Findings, found: Sequence[Curve], layers: Sequence
 
 def _lines(findings: Findings, found: Sequence[Curve], y: Any) -> list[Any]:
     """A colour per curve; where there are too many, the two extremes stand out from the crowd."""
-    most = max(20, MOST_POINTS // len(found))
+    most = max(20, min(MOST_CORNERS, MOST_POINTS // len(found)))
     x = share_x("x", f"{_units(findings)}, from those with least to those with most")
     crowded = len(found) > MOST_SERIES
     shown = [found[0], found[-1]] if crowded else list(found)
@@ -88,11 +94,22 @@ def _lines(findings: Findings, found: Sequence[Curve], y: Any) -> list[Any]:
         alt.Tooltip("x:Q", title=f"bottom {_units(findings)}", format=".4~%"),
         alt.Tooltip("y:Q", title="hold together", format=".4~%"),
     ]
-    lines = alt.Chart(_points(shown, most)).mark_line().encode(x=x, y=y, detail="k:N", order="x:Q", **coloured)
-    hits = alt.Chart(_points(shown, most)).mark_point(opacity=0, size=60).encode(x=x, y=y, tooltip=tips)
+    lines = (
+        alt.Chart(_points(shown, MOST_CORNERS if crowded else most))
+        .mark_line()
+        .encode(x=x, y=y, detail="k:N", order="x:Q", **coloured)
+    )
+    hits = (
+        alt.Chart(_points(shown, MOST_HITS // len(shown))).mark_point(opacity=0, size=60).encode(x=x, y=y, tooltip=tips)
+    )
     if not crowded:
         return [lines, hits]
-    crowd = alt.Chart(_points(found[1:-1], most)).mark_line(style="crowd").encode(x=x, y=y, detail="k:N", order="x:Q")
+    faint = max(0.06, 8 / len(found))
+    crowd = (
+        alt.Chart(_points(found[1:-1], most))
+        .mark_line(style="crowd", opacity=faint)
+        .encode(x=x, y=y, detail="k:N", order="x:Q")
+    )
     return [crowd, lines, hits]
 
 

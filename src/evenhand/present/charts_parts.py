@@ -193,7 +193,7 @@ def _share_panel(rows: dict[str, dict[str, Row]], where: str, findings: Findings
         tooltip=[alt.Tooltip("label:N", title="group"), alt.Tooltip("series:N", title="share"), alt.Tooltip("x:Q", format=".3~p")],
     )  # fmt: skip
     lead = f"{where}: e" if where else "E"
-    layers = [joined.mark_rule(style="range").encode(x="low:Q", x2="high:Q"), marks]
+    layers = [joined.mark_rule(style="link").encode(x="low:Q", x2="high:Q"), marks]
     return Panel(alt.layer(*layers), f"{lead}ach group's share", height=max(64, BAR * len(shown)))
 
 

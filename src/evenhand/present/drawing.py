@@ -26,8 +26,8 @@ import altair as alt
 
 from evenhand.cards import REGISTRY, Card, parse_call
 from evenhand.errors import EvenhandError, listing
-from evenhand.findings import Findings, label
-from evenhand.present.text import REASONS, number, percent, short_percent
+from evenhand.findings import Findings
+from evenhand.present.text import REASONS, number, percent, short_percent, slice_names
 from evenhand.present.theme import MOST_SERIES
 
 MOST_POINTS = 4000
@@ -92,6 +92,8 @@ class Kind:
 
     def problem(self, findings: Findings) -> str:
         """Why these findings cannot be drawn this way, in words, or nothing."""
+        if not self.audits and "estimate" not in findings.columns:
+            return f"a {findings.audit} result holds no estimates"
         if self.audits and findings.audit not in self.audits:
             return f"it draws {listing(self.audits)}, and this is {findings.audit}"
         return self.unless(findings)
@@ -147,15 +149,8 @@ def _point(value: Any) -> Any:
 
 
 def slice_labels(findings: Findings, columns: Mapping[str, Sequence[Any]] | None = None) -> list[str]:
-    """One short label per row: the values of the slice columns; empty text for an unsliced audit.
-
-    >>> slice_labels(Findings("a", "?", ("by", "day"), {"by": ["x"], "day": [2], "metric": ["m"]}))
-    ['x, 2']
-    """
-    source = findings.columns if columns is None else columns
-    size = len(next(iter(source.values()), []))
-    named = [source[name] for name in findings.slices if name in source]
-    return [", ".join(label(column[i]) for column in named) for i in range(size)]
+    """One short label per row of the frame (or of a curve); empty text for an unsliced audit."""
+    return slice_names(findings.slices, findings.columns if columns is None else columns)
 
 
 def row_labels(findings: Findings) -> list[str]:
@@ -253,11 +248,11 @@ def axis_format(values: Iterable[float], metric: str = "") -> str:
     """The d3 format that suits these values: percent, plain numbers, or 10k and 2M.
 
     >>> axis_format([0.2, 0.9]), axis_format([3, 20_000]), axis_format([0.1], "top_share(p=0.01)")
-    ('~g', '~s', '.3~p')
+    ('.6~g', '.3~s', '.3~p')
     """
     if is_share(metric):
         return SHARE
-    return "~s" if max((abs(v) for v in values if math.isfinite(v)), default=0) >= 10_000 else "~g"
+    return ".3~s" if max((abs(v) for v in values if math.isfinite(v)), default=0) >= 10_000 else ".6~g"
 
 
 def decades(values: Iterable[float]) -> list[float]:

@@ -11,9 +11,10 @@ import altair as alt
 
 from evenhand.findings import Findings
 from evenhand.present.charts_inequality import lorenz
-from evenhand.present.drawing import Picture, drawable, records, slices_in_words, word
-from evenhand.present.lorenz import STOPS, Curve, curves
+from evenhand.present.drawing import Picture, drawable, records, slice_labels, slices_in_words, word
+from evenhand.present.lorenz import Curve, curves, stops
 from evenhand.present.text import plural, short_percent
+from evenhand.present.theme import MOST_SERIES
 
 START = 0.01
 """The size of the top that is shown first, or the nearest that makes sense."""
@@ -51,6 +52,9 @@ def _handle() -> list[Any]:
     return [
         where.mark_rect(style="gap", opacity=0.18).encode(x="x:Q", x2="end:Q"),
         where.mark_rule(style="reference").encode(x="x:Q"),
+        alt.Chart(alt.InlineData(name="chosen", values=[{"x": 0, "y": 0}]))
+        .mark_line(style="chosen")
+        .encode(x="x:Q", y="y:Q", order="x:Q"),
         *said,
         where.mark_point(style="matched").encode(x="equal:Q", y="held:Q"),
         where.mark_point(style="handle").encode(x="x:Q", y="y:Q"),
@@ -60,14 +64,15 @@ def _handle() -> list[Any]:
 def data(findings: Findings) -> dict[str, Any]:
     """What the page computes with: the corners of every polygon, the stops of the handle, the words of the sentence."""
     found = curves(findings)
-    stops = _stops(found)
+    sizes = _stops(findings, found)
     return {
         "curves": [
             {"name": c.name, "population": _plain(c.population.tolist()), "share": _plain(c.share.tolist())}
             for c in found
         ],
-        "stops": stops,
-        "start": min(range(len(stops)), key=lambda i: abs(stops[i] - START)),
+        "crowded": len(found) > MOST_SERIES,
+        "stops": sizes,
+        "start": min(range(len(sizes)), key=lambda i: abs(sizes[i] - START)),
         "units": plural(word(findings, "unit")),
         "amount": word(findings, "amount", "amounts").replace("_", " "),
     }
@@ -77,10 +82,11 @@ def _plain(values: Sequence[float]) -> list[Any]:
     return [drawable(v) for v in values]
 
 
-def _stops(found: Sequence[Curve]) -> list[float]:
+def _stops(findings: Findings, found: Sequence[Curve]) -> list[float]:
     """Sizes of the top, none below a tenth of the smallest step of a curve: inside one unit there is nothing to see."""
+    slices = len(set(slice_labels(findings)))
     smallest = min(float(1 - c.population[-2]) for c in found)
-    return [stop for stop in STOPS if stop >= min(smallest / 10, START)]
+    return [stop for stop in stops(slices) if stop >= min(smallest / 10, START)]
 
 
 def markup(findings: Findings) -> str:
@@ -93,11 +99,11 @@ def markup(findings: Findings) -> str:
         if len(found) > 1
         else ""
     )
-    stops = _stops(found)
-    shown = "".join(f"<span>{escape(short_percent(s))}</span>" for s in (stops[0], stops[-1]))
+    sizes = _stops(findings, found)
+    shown = "".join(f"<span>{escape(short_percent(s))}</span>" for s in (sizes[0], sizes[-1]))
     return (
         f'<div class="explorer">{choose}<label class="slide" for="top">Size of the top</label>'
-        f'<input type="range" id="top" min="0" max="{len(stops) - 1}" step="1" aria-describedby="reading">'
+        f'<input type="range" id="top" min="0" max="{len(sizes) - 1}" step="1" aria-describedby="reading">'
         f'<div class="ends" aria-hidden="true">{shown}</div>'
         '<output id="reading" for="top" aria-live="polite"></output></div>'
     )

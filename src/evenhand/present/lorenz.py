@@ -3,20 +3,49 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 
 from evenhand.cards import Floats
-from evenhand.findings import Findings, label
+from evenhand.findings import Findings
+from evenhand.present.text import slice_names
 
-STOPS = tuple(
-    float(f"{digit}e{power}")
-    for power in range(-6, 0)
-    for digit in (1, 1.5, 2, 3, 4, 5, 6, 7, 8, 9)
-    if digit * 10**power < 0.995
-)
-"""Sizes of the top at which a reader can stop: 0.0001%, 0.00015%, ... 1%, 1.5%, 2%, ... 90%."""
+MANY = 20
+"""Slices beyond which the explorer stops at fewer sizes of the top, so that a page stays small."""
+
+FINE = tuple(float(f"{digit}e{power}") for power in range(-6, 0) for digit in (1, 1.5, 2, 3, 4, 5, 6, 7, 8, 9))
+COARSE = (1e-4, 1e-3, 0.01, 0.05, 0.1, 0.2, 0.5)
+
+
+def stops(slices: int) -> tuple[float, ...]:
+    """Sizes of the top at which a reader can stop: 0.0001%, 0.00015%, ... 1%, 1.5%, 2%, ... 90%.
+
+    >>> stops(200)
+    (0.0001, 0.001, 0.01, 0.05, 0.1, 0.2, 0.5)
+    """
+    return FINE if slices <= MANY else COARSE
+
+
+def corners(population: Floats, share: Floats, most: int, exact_at: Sequence[float] = ()) -> npt.NDArray[np.intp]:
+    """Which corners of a polygon to keep when about `most` are to stand for all.
+
+    Half of them are evenly spaced and half crowd towards the top, which is where the story is. Both ends of every edge
+    that is read at a stop of the explorer are kept, so that what is read there is exact however large the data.
+    """
+    last = len(population) - 1
+    if last < most:
+        return np.arange(last + 1)
+    tops = 1 - np.asarray(exact_at)
+    held = 1 - np.interp(tops, population, share)
+    edges = np.concatenate([np.searchsorted(population, tops), np.searchsorted(share, held)]).astype(np.intp)
+    even = np.linspace(0, 1, most // 2)
+    crowding = 1 - np.geomspace(max(1 - population[-2], 1e-12), 1, most - most // 2)
+    rise = np.searchsorted(share, 0.0, side="right") - 1
+    near = np.searchsorted(population, np.concatenate([even, crowding]))
+    return np.unique(np.clip(np.concatenate([[0, rise, last - 1, last], near, edges - 1, edges]), 0, last))
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,15 +72,8 @@ class Curve:
         return float((np.diff(self.population) * (self.share[1:] + self.share[:-1])).sum() / 2)
 
     def thinned(self, most: int) -> Curve:
-        """Fewer corners: half of them crowd towards the top end, which is where the story is."""
-        if len(self.population) <= most:
-            return self
-        evenly = np.linspace(0, 1, most // 2)
-        upwards = 1 - np.geomspace(1 - self.population[-2], 1, most - most // 2 - 3)
-        near = np.searchsorted(self.population, np.append(evenly, upwards))
-        rise = np.searchsorted(self.share, 0.0, side="right") - 1
-        last = len(self.population) - 1
-        keep = np.unique(np.clip(np.concatenate([[0, rise, last - 1, last], near]), 0, last))
+        """The same curve with about `most` corners."""
+        keep = corners(self.population, self.share, most)
         return Curve(self.name, self.population[keep], self.share[keep])
 
     def bent(self) -> Curve:
@@ -67,10 +89,10 @@ def curves(findings: Findings) -> list[Curve]:
     points = findings.curves.get("lorenz") or {}
     if not points:
         return []
-    named = [points[name] for name in findings.slices if name in points]
+    names = slice_names(findings.slices, points)
     population, share = (np.array([math.nan if v is None else v for v in points[n]]) for n in ("population", "share"))
     where: dict[str, list[int]] = {}
     for i in np.flatnonzero(np.isfinite(share)).tolist():
-        where.setdefault(", ".join(label(column[i]) for column in named), []).append(i)
+        where.setdefault(names[i], []).append(i)
     found = [Curve(name, population[rows], share[rows]) for name, rows in where.items() if len(rows) > 1]
     return sorted(found, key=lambda curve: -curve.area)

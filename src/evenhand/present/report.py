@@ -6,101 +6,48 @@ through `escape`, or into JSON that no parser can mistake for markup.
 
 from __future__ import annotations
 
-import functools
-import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from html import escape
-from importlib import resources
 from typing import Any
 
 from evenhand import __version__
 from evenhand.findings import Findings, label
 from evenhand.present import again, explorer, summary, tables
 from evenhand.present.charts import kinds_for
-from evenhand.present.drawing import Panel, Picture, is_share
+from evenhand.present.drawing import Kind, Panel, Picture, is_share
 from evenhand.present.lorenz import curves
+from evenhand.present.pages import asset, data_script, document, script, vega
 from evenhand.present.text import number, percent
-from evenhand.present.theme import DARK, LIGHT, PAGE, Colours, theme
+from evenhand.present.theme import MOST_SERIES, PAGE, theme
 
-POLICY = "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data:"
 MOST_TABLE_ROWS = 500
 MOST_SENTENCES = 200
-VEGA_LITE = "6.4"
-"""The version that Altair writes for."""
 
 
 def html(findings: Findings) -> str:
     """The report on these findings, as one HTML file."""
     specs: dict[str, Any] = {}
+    pictures = {kind: kind.draw(findings) for kind in kinds_for(findings) if kind.reported}
     body = [
         _head(findings),
-        _answer(findings),
+        _answer(findings, [p.says for kind, p in pictures.items() if kind.place == 0 and kind.audits]),
         *_explorer(findings, specs),
-        *_figures(findings, specs),
+        *(_figure(kind, picture, specs) for kind, picture in pictures.items()),
         _table(findings),
         _cards(findings),
         _provenance(findings),
         f'<p class="made">Made by evenhand {escape(__version__)}. This page is complete in itself and asks nothing of any network.</p>',
     ]
-    return "\n".join(
-        [
-            "<!doctype html>",
-            '<html lang="en"><head><meta charset="utf-8">',
-            f'<meta http-equiv="Content-Security-Policy" content="{POLICY}">',
-            '<meta name="viewport" content="width=device-width, initial-scale=1">',
-            f"<title>{escape(findings.question)} · evenhand</title>",
-            '<link rel="icon" href="data:,">',
-            f"<style>{_style()}</style></head><body><main>",
-            *body,
-            "</main>",
-            *_scripts(specs),
-            "</body></html>",
-        ]
+    return document(
+        f"{findings.question} · evenhand", asset("report.css"), ["<main>", *body, "</main>"], _scripts(specs)
     )
-
-
-def _style() -> str:
-    dark = f"@media screen and (prefers-color-scheme: dark) {{ {_variables(DARK)} }}"
-    return "\n".join([_variables(LIGHT), dark, _asset("report.css")])
-
-
-def _variables(colours: Colours) -> str:
-    named = {"ink": colours.ink, "muted": colours.muted, "grid": colours.grid, "paper": colours.paper}
-    named |= {f"series-{i}": colour for i, colour in enumerate(colours.series, start=1)}
-    return ":root { " + " ".join(f"--{name}: {colour};" for name, colour in named.items()) + " }"
-
-
-def _asset(name: str) -> str:
-    return (resources.files("evenhand.present") / "page" / name).read_text(encoding="utf-8")
-
-
-@functools.cache
-def _vega() -> str:
-    """Vega, Vega-Lite and Embed as one script; making it takes seconds, so once per process."""
-    import vl_convert
-
-    bundle = str(vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;", vl_version=VEGA_LITE))
-    return bundle.replace("</script", "<\\/script")
-
-
-def embedded(value: Any) -> str:
-    r"""JSON that can stand inside a script element, whatever the labels hold.
-
-    >>> print(embedded("</script>"))
-    "\u003c/script\u003e"
-    """
-    text = json.dumps(value, allow_nan=False, ensure_ascii=False, separators=(",", ":"))
-    for character in "<>&\u2028\u2029":
-        text = text.replace(character, f"\\u{ord(character):04x}")
-    return text
 
 
 def _scripts(specs: Mapping[str, Any]) -> list[str]:
     if not specs:
-        return ["<script>document.body.dataset.ready = '';</script>"]
-    held = [f'<script type="application/json" id="{name}">{embedded(spec)}</script>' for name, spec in specs.items()]
-    configuration = f'<script type="application/json" id="theme">{embedded(theme(PAGE))}</script>'
-    return [*held, configuration, f"<script>{_vega()}</script>", f"<script>{_asset('report.js')}</script>"]
+        return [script("document.body.dataset.ready = '';")]
+    held = [data_script(name, spec) for name, spec in {**specs, "theme": theme(PAGE)}.items()]
+    return [*held, script(vega()), script(asset("report.js"))]
 
 
 def _head(findings: Findings) -> str:
@@ -108,9 +55,9 @@ def _head(findings: Findings) -> str:
     return f'<header><h1>{escape(findings.question)}</h1><p class="lede">{facts}</p></header>'
 
 
-def _answer(findings: Findings) -> str:
+def _answer(findings: Findings, leads: Sequence[str]) -> str:
     """What was found, in sentences to quote, and how far to trust it."""
-    lines = "".join(f"<li>{escape(line)}</li>" for line in summary.headlines(findings))
+    lines = "".join(f"<li>{escape(line)}</li>" for line in summary.headlines(findings, leads))
     every = summary.every_sentence(findings, MOST_SENTENCES)
     more = ""
     if every:
@@ -125,45 +72,58 @@ def _explorer(findings: Findings, specs: dict[str, Any]) -> list[str]:
         return []
     specs["lorenz-data"] = explorer.data(findings)
     picture = explorer.picture(findings)
-    specs["spec-explorer"] = _spec(picture.panels[0])
+    specs["spec-explorer"], legend = _spec(picture.panels[0])
     figure = (
         '<figure id="explorer"><h2>Who holds how much?</h2>'
         '<p class="note">Move the handle, or drag on the chart: how much do the few at the top hold?</p>'
         f'<div class="explore">{explorer.markup(findings)}'
-        '<div class="panel square"><div class="draw" id="explorer-chart" data-spec="spec-explorer" role="img" '
+        f'<div class="panel square">{legend}<div class="draw" id="explorer-chart" data-spec="spec-explorer" role="img" '
         f'aria-label="{escape(picture.says)}"></div></div></div>{_behind(picture)}</figure>'
     )
     return [figure]
 
 
-def _figures(findings: Findings, specs: dict[str, Any]) -> Iterable[str]:
-    for kind in kinds_for(findings):
-        if not kind.reported:
-            continue
-        picture = kind.draw(findings)
-        panels = "".join(
-            _panel(panel, picture, f"spec-{kind.name}-{i}", specs) for i, panel in enumerate(picture.panels)
-        )
-        lone = " one" if len(picture.panels) == 1 else ""
-        yield (
-            f'<figure id="{escape(kind.name)}"><h2>{escape(kind.title)}</h2>'
-            f'<div class="panels{lone}">{panels}</div>{_behind(picture)}</figure>'
-        )
+def _figure(kind: Kind, picture: Picture, specs: dict[str, Any]) -> str:
+    panels = "".join(_panel(panel, picture, f"spec-{kind.name}-{i}", specs) for i, panel in enumerate(picture.panels))
+    lone = " one" if len(picture.panels) == 1 else ""
+    return (
+        f'<figure id="{escape(kind.name)}"><h2>{escape(kind.title)}</h2>'
+        f'<div class="panels{lone}">{panels}</div>{_behind(picture)}</figure>'
+    )
 
 
 def _panel(panel: Panel, picture: Picture, name: str, specs: dict[str, Any]) -> str:
-    specs[name] = _spec(panel)
+    specs[name], legend = _spec(panel)
     title = f"<h3>{escape(panel.title)}</h3>" if panel.title else ""
     described = escape(": ".join(filter(None, [panel.title, picture.says])))
     square = " square" if panel.square else ""
-    return f'<div class="panel{square}">{title}<div class="draw" data-spec="{name}" role="img" aria-label="{described}"></div></div>'
+    place = f'<div class="draw" data-spec="{name}" role="img" aria-label="{described}"></div>'
+    return f'<div class="panel{square}">{title}{legend}{place}</div>'
 
 
-def _spec(panel: Panel) -> dict[str, Any]:
-    """A Vega-Lite specification as wide as its place on the page; the theme is the page's."""
+def _spec(panel: Panel) -> tuple[dict[str, Any], str]:
+    """A Vega-Lite specification as wide as its place on the page, and its legend as text, which wraps where Vega's does not."""
     spec: dict[str, Any] = panel.chart.properties(width="container", height=panel.height).to_dict()
     spec.pop("config", None)
-    return spec
+    names: dict[str, None] = {}
+    _take_legends(spec, names)
+    keys = "".join(f'<li class="key-{i % MOST_SERIES + 1}">{escape(name)}</li>' for i, name in enumerate(names))
+    return spec, f'<ul class="legend">{keys}</ul>' if keys else ""
+
+
+def _take_legends(part: Any, names: dict[str, None]) -> None:
+    """Turn off every colour legend and collect what it would have said."""
+    if isinstance(part, list):
+        for inner in part:
+            _take_legends(inner, names)
+    elif isinstance(part, dict):
+        colour = part.get("encoding", {}).get("color", {}) if "encoding" in part else {}
+        if colour.get("legend") is not None and "domain" in colour.get("scale", {}):
+            names.update(dict.fromkeys(colour["scale"]["domain"]))
+            colour["legend"] = None
+        for key, inner in part.items():
+            if key not in ("data", "encoding", "datasets"):
+                _take_legends(inner, names)
 
 
 def _behind(picture: Picture) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,7 +12,7 @@ from evenhand.cards import REGISTRY, Ask, ask
 from evenhand.errors import EvenhandError, listing
 from evenhand.findings import Findings
 from evenhand.present.drawing import card_of, distinct, metric_title, row_labels, slices_in_words, value_text
-from evenhand.present.text import REASONS, fill, number, plural, sentences, short_percent
+from evenhand.present.text import REASONS, fill, number, plain_sentence, plural, sentences, short_percent
 
 FEW = 8
 """Findings that are all said at the top of the page; more are summed up."""
@@ -40,13 +40,22 @@ def facts(findings: Findings) -> list[str]:
     return found
 
 
-def headlines(findings: Findings) -> list[str]:
-    """All findings where there are few; elsewhere a sentence per metric, from its lowest to its highest."""
+def headlines(findings: Findings, leads: Sequence[str] = ()) -> list[str]:
+    """All findings where there are few; elsewhere a sentence per metric, from its lowest to its highest.
+
+    `leads` are what the charts made for this audit say; they come first, and then metrics that have no sentence of their
+    own are left to the table.
+    """
     if len(findings) <= FEW:
-        return sentences(findings)
+        return [*leads, *sentences(findings)]
     labels = row_labels(findings)
     rows = list(findings.rows())
-    return [_range(findings, metric, labels, rows) for metric in findings.metrics()]
+    if "estimate" not in findings.columns:  # what was measured and what was published, where they differ
+        odd = [r for r in rows if r.get("published") and r.get("measured") not in (None, r["published"])]
+        return [plain_sentence(r) for r in (odd or rows[:FEW])]
+    worded = [m for m in findings.metrics() if (card := card_of(m)) is not None and card.says]
+    metrics = worded if leads else findings.metrics()
+    return [*leads, *(_range(findings, metric, labels, rows) for metric in metrics)]
 
 
 def _range(findings: Findings, metric: str, labels: list[str], rows: list[dict[str, Any]]) -> str:
@@ -95,7 +104,7 @@ def caution(findings: Findings) -> list[tuple[str, str]]:
     lines = []
     level = short_percent(float(findings.provenance.get("level", 0.95)))
     how = str(findings.provenance.get("interval") or "")
-    bounded = any(v is not None and math.isfinite(v) for v in findings.columns["low"])
+    bounded = any(v is not None and math.isfinite(v) for v in findings.columns.get("low", ()))
     if bounded:
         lines.append(("", f"How sure are we? Every number has a {level} interval{f': {how}' if how else ''}."))
     else:
@@ -113,7 +122,7 @@ def caution(findings: Findings) -> list[tuple[str, str]]:
 
 def _codes(findings: Findings) -> Counter[str]:
     return Counter(
-        code.strip() for note in findings.columns["note"] for code in (note or "").split(";") if code.strip()
+        code.strip() for note in findings.columns.get("note", ()) for code in (note or "").split(";") if code.strip()
     )
 
 

@@ -29,6 +29,8 @@ def render(findings: Findings, format: str) -> str:
 
 def readable(findings: Findings) -> tuple[list[str], list[list[str]]]:
     """Head and cells for people: interval beside the estimate, columns without any content left out."""
+    if "estimate" not in findings.columns:
+        return list(findings.columns), [[_cell(findings, name, row) for name in row] for row in findings.rows()]
     extra = [c for c in findings.columns if c not in findings.slices and c not in _STANDARD]
     head = [*findings.slices, "metric", "group", "estimate", "interval", *extra, "chance", "ideal", "units", "note"]
     rows = [[_cell(findings, name, row) for name in head] for row in findings.rows()]
@@ -84,7 +86,9 @@ def _text(findings: Findings) -> str:
     lines = [findings.question, "", line(head), line(["-" * w for w in widths]), *map(line, shown)]
     if len(rows) > len(shown):
         lines.append(f"... {len(rows) - len(shown):,} more rows; --format csv or result.frame has them all")
-    notes = dict.fromkeys(code for note in findings.columns["note"] for code in (note or "").split("; ") if code)
+    notes = dict.fromkeys(
+        code for note in findings.columns.get("note", ()) for code in (note or "").split("; ") if code
+    )
     lines += ["", *(f"{code}: {REASONS[code]}." for code in notes if code in REASONS)] if notes else []
     return "\n".join(lines).rstrip() + "\n"
 
@@ -205,6 +209,10 @@ _SIGNS: dict[str, Callable[[float, float], bool]] = {
 
 def check(findings: Findings, rules: Sequence[str]) -> Checks:
     """Hold each rule against every row of its metric; an undefined estimate fails."""
+    if "estimate" not in findings.columns:
+        raise EvenhandError(
+            f"A {findings.audit} result holds no estimates to check. Check the result of an audit with metrics."
+        )
     found = []
     for rule in rules:
         parts = _RULE.fullmatch(rule)

@@ -5,13 +5,14 @@ from __future__ import annotations
 import math
 import re
 import string
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from evenhand import metrics as _all_metrics  # noqa: F401  (fills the registry)
 from evenhand.cards import REGISTRY, ask
 from evenhand.errors import EvenhandError
 from evenhand.findings import Findings, label
+from evenhand.present.phrases import PHRASES
 
 REASONS = {
     "empty": "there is nothing to measure",
@@ -39,6 +40,18 @@ REASONS = {
     "heavy_tail": "the largest amounts are so large that intervals tend to be too short and inequality is understated",
     "small_cell": "too few rows for the interval to be trusted",
     "overlap": "the bottom share overlaps the top it is compared with",
+    "replication_invariant": "the paper says no because a percentage means another number of users in a larger population; "
+    "read off the Lorenz curve, the value itself does not change when the population is replicated",
+    "needs_overlap": "exact only with the overlap of the groups' ranges, which subgroup values do not give; the average of "
+    "subgroup values in the paper's note 3 leaves it out",
+    "multiplicative": "exact as a product, 1 - A = (1 - within)(1 - between), not as the sum of the paper's note 3",
+    "no_identity": "no identity that rebuilds it from subgroups is known",
+    "without_zeros": "undefined with units that received nothing, so checked on the others",
+    "no_parameter": "it has no parameter to choose",
+    "no_direction": "neither direction is more even",
+    "needs_slices": "needs several slices or amounts to compare",
+    "judgement": "a matter of judgement, not of measurement",
+    "some_undefined": "some requests have no value and are left out of the mean",
     "ties_at_edge": "the share's edge falls inside a block of equal amounts, where its error is rough",
 }
 
@@ -108,6 +121,22 @@ def plural(unit: str) -> str:
     return noun[:-1] + "ies" if noun.endswith("y") and noun[-2:-1] not in "aeiou" else noun + "s"
 
 
+def slice_names(slices: Sequence[str], columns: Mapping[str, Sequence[Any]]) -> list[str]:
+    """One short name per row: the labels of its slice; a bare number is told whose number it is.
+
+    >>> slice_names(("by", "day"), {"by": ["likes", None], "day": [2, 3]})
+    ['likes, day 2', '(missing), day 3']
+    """
+    named = [(name, columns[name]) for name in slices if name in columns]
+    size = len(next(iter(columns.values()), []))
+    return [", ".join(_part_name(name, column[i]) for name, column in named) for i in range(size)]
+
+
+def _part_name(name: str, value: Any) -> str:
+    bare = isinstance(value, (int, float)) or (isinstance(value, str) and value.replace(".", "", 1).isdigit())
+    return f"{name} {value}" if bare else label(value)
+
+
 def interval_words(row: Mapping[str, Any], level: float, as_percent: bool) -> str:  # noqa: FBT001
     """The interval in brackets, or nothing."""
     low, high = row["low"], row["high"]
@@ -126,13 +155,42 @@ def fill(template: str, params: Mapping[str, Any], fields: Mapping[str, Any]) ->
     for name in params:
         template = template.replace("{" + name + ":percent}", "{" + name + ":chosen}")
         template = template.replace("{" + name + ":number}", "{" + name + ":.10g}")
-    return _Words().vformat(template, (), fields)
+    return _Words().vformat(_with_what_is_known(template, fields), (), fields)
+
+
+def _with_what_is_known(template: str, fields: Mapping[str, Any]) -> str:
+    """Parts of a sentence in square brackets stand only where all that they say is there.
+
+    >>> _with_what_is_known("a[, {x}][, {y}]", {"x": 1, "y": None})
+    'a, {x}'
+    """
+
+    def part(found: re.Match[str]) -> str:
+        values = [fields.get(name) for name in re.findall(r"{(\w+)", found[1])]
+        absent = any(v is None or (isinstance(v, float) and math.isnan(v)) for v in values)
+        return "" if absent else found[1]
+
+    return re.sub(r"\[([^\[\]]*)\]", part, template)
 
 
 def sentences(findings: Findings) -> list[str]:
     """One sentence per row of the frame, from the template on the metric's card."""
     level = float(findings.provenance.get("level", 0.95))
+    if "estimate" not in findings.columns:
+        return [plain_sentence(row) for row in findings.rows()]
     return [sentence(findings, row, level) for row in findings.rows()]
+
+
+def plain_sentence(row: Mapping[str, Any]) -> str:
+    """A row of a frame that holds no estimates, column by column.
+
+    >>> plain_sentence({"metric": "gini", "criterion": "scale", "measured": "yes", "value": 0.0, "note": None})
+    'gini: criterion scale, measured yes, value 0.'
+    """
+    known = {k: v for k, v in row.items() if k not in ("metric", "note") and v is not None and v == v}
+    said = ", ".join(f"{k.replace('_', ' ')} {number(v) if isinstance(v, float) else v}" for k, v in known.items())
+    why = "; ".join(REASONS.get(code, code) for code in (row.get("note") or "").split("; ") if code)
+    return f"{row['metric']}: {said}{f' ({why})' if why else ''}."
 
 
 def sentence(findings: Findings, row: Mapping[str, Any], level: float = 0.95) -> str:
@@ -145,7 +203,8 @@ def sentence(findings: Findings, row: Mapping[str, Any], level: float = 0.95) ->
         template, title = found.card.says, found.card.title
         params = {n: p.default for n, p in found.metric.parameters.items()} | dict(found.params)
     except EvenhandError:
-        template, title, params = "", row["metric"], {}
+        template, title, params = PHRASES.get((findings.audit, row["metric"]), ""), row["metric"], {}
+    group = "" if "{group}" in template else group
     estimate = row["estimate"]
     if estimate is None or math.isnan(estimate):
         code = (row["note"] or "undefined").split(";")[0].strip()

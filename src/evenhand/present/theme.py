@@ -1,9 +1,11 @@
 """One look for every chart and page: colours, fonts, and the styles that marks may name.
 
-`reference` is a line of equality, `ideal` a tick at the best value, `chance` what no bias would give, `range` an
-interval, `whisker` one on a bar, `zero` the line that bars stand on, `value` a number beside a mark, `inside` one on a
-bar, `halo` what keeps a text apart from the lines it crosses, `aside` small print in a chart, `gap` the area between
-curves, `crowd` the many lines behind the few that matter, `handle` and `matched` the two points of the explorer.
+- lines: `reference` (equality), `zero` (what bars stand on), `link` (joins two points), `crowd` (the many behind the few
+  that matter), `range` (an interval), `whisker` (an interval on a bar), `gap` (the area between curves);
+- points: `ideal` (a tick at the best value), `chance` (what no bias at all would give);
+- texts: `value` (a number beside a mark), `inside` (on a bar), `aside` (small print), `halo` (keeps a text apart from the
+  lines it crosses);
+- the explorer's curve and points: `chosen`, `handle`, `matched`.
 """
 
 from __future__ import annotations
@@ -71,9 +73,11 @@ def theme(colours: Colours) -> dict[str, Any]:
             "reference": {"color": muted, "strokeDash": [5, 4], "strokeWidth": 1.4},
             "ideal": {"color": muted, "opacity": 0.9},
             "chance": {"color": ink, "filled": False, "strokeWidth": 1.6, "shape": "diamond", "size": 55},
-            "range": {"strokeWidth": 3, "opacity": 0.55},
+            "range": {"color": first, "strokeWidth": 3, "opacity": 0.55},
+            "link": {"color": muted, "strokeWidth": 2, "opacity": 0.5},
             "whisker": {"color": ink, "strokeWidth": 1.4},
             "zero": {"color": muted, "strokeWidth": 1},
+            "chosen": {"color": ink, "strokeWidth": 2.4},
             "handle": {"color": ink, "filled": True, "size": 150, "stroke": colours.paper, "strokeWidth": 2},
             "matched": {"color": ink, "filled": False, "size": 90, "strokeWidth": 2},
             "value": text,

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
@@ -37,6 +37,7 @@ class Rankings:
     gaps : rankings in which some rank is empty. An empty rank counts as an unknown item: the others keep theirs.
     ties : rows that shared their score (or rank) with another of the same ranking.
     ordered_by : "rank" or "score".
+    dropped : rows left out, and why.
     """
 
     lazy: nw.LazyFrame[Any]
@@ -49,6 +50,7 @@ class Rankings:
     gaps: int
     ties: int
     ordered_by: str
+    dropped: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def slices(self) -> tuple[str, ...]:
@@ -142,6 +144,7 @@ def view_rankings(
     probability: str | None = None,
     weight: str | None = None,
     ties: Ties = "raise",
+    nan_policy: Literal["raise", "omit"] = "raise",
     carry: Mapping[str, nw.Expr] | None = None,
 ) -> Rankings:
     """Check the roles, then the values, all problems at once.
@@ -153,12 +156,16 @@ def view_rankings(
     system = system_of(table, opened) if system is None else system
     if ties not in ("raise", "input_order"):
         raise EvenhandError(f"ties={ties!r} is unknown. Use 'raise' or 'input_order'.")
+    if nan_policy not in ("raise", "omit"):
+        raise EvenhandError(f"nan_policy={nan_policy!r} does not fit rankings. Use 'raise' or 'omit'.")
     if rank is not None and score is not None and rank not in opened.schema.names():
         rank = None
     roles = Roles(request, item, rank, score, tuple(by), system, sample, probability, weight)
     _refuse_bad_names(opened, roles)
     lazy = in_memory_as_polars(_renamed(opened, roles, carry or {}))
-    rows = _sound_values(lazy, roles)
+    rows, dropped = _sound_values(lazy, roles, nan_policy)
+    if dropped:
+        lazy = lazy.filter(*(~_is_missing(lazy, role) for role in dropped))
     facts = _sound_rankings(lazy, roles, ties)
     lazy, tied = _ordered(lazy, roles, facts["tied"] > 0)
     tied += _ties_of_run(opened, roles)
@@ -173,6 +180,7 @@ def view_rankings(
         facts["gaps"],
         tied,
         roles.order,
+        {f"{getattr(roles, role)} is missing": count for role, count in dropped.items()},
     )
 
 
@@ -233,30 +241,34 @@ def label(name: str, dtype: Any) -> nw.Expr:
     return nw.col(name)
 
 
-def _sound_values(lazy: nw.LazyFrame[Any], roles: Roles) -> int:
-    """Refuse missing and impossible values; the number of rows."""
+def _is_missing(lazy: nw.LazyFrame[Any], role: str) -> nw.Expr:
+    column = nw.col(role)
+    return column.is_null() | column.is_nan() if lazy.collect_schema()[role].is_float() else column.is_null()
+
+
+def _sound_values(lazy: nw.LazyFrame[Any], roles: Roles, nan_policy: str) -> tuple[int, dict[str, int]]:
+    """Refuse missing and impossible values; the number of rows, and how many miss which role where they are left out."""
     asked = [nw.len().alias("rows")]
     present = [role for role, _ in roles.named() if role != "by"]
-    floats = {name for name, dtype in lazy.collect_schema().items() if dtype.is_float()}
     for role in present:
-        column = nw.col(role)
-        missing = column.is_null() | column.is_nan() if role in floats else column.is_null()
-        asked.append(missing.sum().alias(f"missing_{role}"))
+        asked.append(_is_missing(lazy, role).sum().alias(f"missing_{role}"))
         if role in ("rank", "score", "probability", "weight"):
-            asked += [column.min().alias(f"low_{role}"), column.max().alias(f"high_{role}")]
-    if "rank" in floats:
+            there = nw.when(~_is_missing(lazy, role)).then(nw.col(role))
+            asked += [there.min().alias(f"low_{role}"), there.max().alias(f"high_{role}")]
+    if "rank" in present and lazy.collect_schema()["rank"].is_float():
         asked.append((nw.col("rank") != nw.col("rank").round()).sum().alias("broken_rank"))
     facts = {k: v or 0 for k, v in to_polars(lazy.select(*asked)).row(0, named=True).items()}
     rows = int(facts["rows"])
+    missing = {role: int(facts[f"missing_{role}"]) for role in present if facts[f"missing_{role}"]}
     problems = [
-        f"{roles.words(role)} is missing in {int(facts[f'missing_{role}']):,} of {rows:,} rows. Fill it, or remove those rows."
-        for role in present
-        if facts[f"missing_{role}"]
+        f"{roles.words(role)} is missing in {count:,} of {rows:,} rows. Fill it, remove those rows, or pass nan_policy='omit'."
+        for role, count in missing.items()
+        if nan_policy == "raise"
     ]
     problems += _bad_numbers(facts, roles) if rows else []
     if problems:
         raise all_problems(problems, where="The table of rankings")
-    return rows
+    return rows, missing
 
 
 def _bad_numbers(facts: Mapping[str, Any], roles: Roles) -> list[str]:

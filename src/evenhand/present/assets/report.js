@@ -28,15 +28,17 @@ function explore(view) {
   slider.value = data.start;
   if (which) which.value = which.dataset.start;
   const show = () => {
-    const found = reading(data.curves[which ? Number(which.value) : 0], data.stops[Number(slider.value)]);
+    const curve = data.curves[which ? Number(which.value) : 0];
+    const found = reading(curve, data.stops[Number(slider.value)]);
     const top = chosen(found.top), overlap = found.equal > 1 - found.top ? " (The two overlap.)" : "";
     output.textContent = `The top ${top} of ${data.units} hold ${percent(found.held)} of all ${data.amount}, ` +
       `as much as the bottom ${percent(found.equal)} together.${overlap}`;
+    if (data.crowded) view.data("chosen", curve.population.map((x, i) => ({ x, y: curve.share[i] })));
     slider.setAttribute("aria-valuetext", `top ${top}`);
     view.signal("top", found.top).signal("held", found.held).signal("equal", found.equal)
       .signal("top_text", `top ${top}`).signal("equal_text", `bottom ${percent(found.equal)}`).run();
   };
-  const drag = (event, item) => {
+  const drag = (event) => {
     const place = 1 - view.scale("x").invert(event.clientX - box().left - view.origin()[0]);
     const gap = (stop) => Math.abs(Math.log(stop) - Math.log(Math.max(place, 1e-9)));
     slider.value = data.stops.reduce((best, stop, i) => (gap(stop) < gap(data.stops[best]) ? i : best), 0);

@@ -1,0 +1,22 @@
+"""The peers' own functions. Runs in their environment, so nothing of ours is imported here."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+
+def gini_lenskit(path: str) -> Callable[[], float]:
+    import lenskit.data  # noqa: F401  its stats module cannot be imported first
+    from lenskit.stats import gini
+
+    x = np.load(path, mmap_mode="r")
+    return lambda: float(gini(x))
+
+
+def gini_pysal(path: str) -> Callable[[], float]:
+    from inequality.gini import Gini
+
+    x = np.load(path, mmap_mode="r")
+    return lambda: float(Gini(x).g)

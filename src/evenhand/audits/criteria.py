@@ -1,0 +1,206 @@
+"""Which metric suits this data? The criteria of the inequality paper, measured on the user's own table."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from evenhand import metrics as _all_metrics  # noqa: F401  (fills the registry)
+from evenhand.audits.assemble import log, provenance
+from evenhand.audits.units import By, units_of
+from evenhand.cards import Ask, Floats, asks, needing
+from evenhand.engine.spectra import Slices
+from evenhand.errors import EvenhandError, unknown_name
+from evenhand.findings import Findings
+from evenhand.metrics.criteria import CRITERIA, PUBLISHED, Fact, theoretical, worst
+from evenhand.results import Result
+from evenhand.tallies.spectrum import Spectrum
+from evenhand.uncertainty.intervals import seed_of, stream
+from evenhand.uncertainty.spectra import WIDE
+from evenhand.views.benefits import NanPolicy
+
+QUESTION = "Which metric suits this data?"
+METRICS = ("gini", "atkinson", "top_share", "percentile_ratio", "share_ratio", "equivalent_to_top", "equal_share")
+COLUMNS = ("metric", "criterion", "measured", "value", "published", "note")
+ORDER = ("population", "adjustable", "scale", "subgroups", "transfer", "zeros", "user", "interpretable", "stable",
+         "undefined_draws", "effect", "dynamic_range")  # fmt: skip
+LEVELS = ("low", "medium", "high")
+CUTOFFS: dict[str, tuple[float, float]] = {
+    "stable": (0.1, 0.02),
+    "undefined_draws": (0.05, 0.0),
+    "effect": (3.0, 10.0),
+    "dynamic_range": (1.1, 1.5),
+}
+"""Where medium and high begin: coefficient of variation over draws, share of undefined draws, range over slices in pooled
+standard errors, largest over smallest value. Falling pairs mean that less is better."""
+
+MOST_CELLS = 1 << 20
+MOST_SLICES = 12
+"""Slices on which the theoretical criteria are checked: the largest ones."""
+
+
+def criteria(
+    table: Any,
+    *,
+    unit: str | None,
+    amount: str | Sequence[str] | None,
+    population: Any,
+    by: By = None,
+    metrics: str | Sequence[str] = METRICS,
+    cutoffs: Mapping[str, Sequence[float]] | None = None,
+    draws: int = 199,
+    rng: int | np.random.Generator | None = None,
+    nan_policy: NanPolicy = "raise",
+) -> Result:
+    """Hold each metric against the paper's criteria, on this data. Frame: metric, criterion, measured, value, published.
+
+    Measured by changing the data and looking: `population` (replicated 2 and 7 times), `scale` (times 0.01 and 1000),
+    `adjustable` (a parameter moves it one way), `subgroups` (an exact identity in subgroups), `transfer` (a gift from a
+    richer to a poorer unit), `zeros` (as many units again with nothing). By resampling: `stable` (coefficient of
+    variation, `value`, and share of undefined draws) and, with slices, `effect` (range over slices in pooled standard
+    errors, and the dynamic range: largest over smallest). `user` and `interpretable` are judgement and not measured.
+    `published` is the judgement of the paper's Table 2.
+
+    Parameters
+    ----------
+    table, unit, amount, population, by, rng, nan_policy : as in `eh.inequality`; `effect` needs `by` or several amounts.
+    cutoffs : where medium and high begin, for `stable`, `undefined_draws`, `effect`, `dynamic_range`
+        (default: `evenhand.audits.criteria.CUTOFFS`).
+    draws : resampled populations per slice.
+
+    Examples
+    --------
+    >>> import polars as pl
+    >>> log = pl.DataFrame({"author": list("abcd"), "views": [6, 4, 2, 1]})
+    >>> r = criteria(log, unit="author", amount="views", population=None, metrics="equal_share", rng=1)
+    >>> r.frame.row(0, named=True)["measured"], r.frame.row(0, named=True)["published"]
+    ('yes', 'no')
+    """
+    asked = asks(metrics, needing(Spectrum))
+    limits = _limits(cutoffs)
+    if isinstance(draws, bool) or not isinstance(draws, int) or not 20 <= draws <= 100_000:
+        raise EvenhandError(f"draws={draws!r} is not a number of draws. Pass a whole number from 20 to 100,000.")
+    seed = seed_of(rng)
+    prepared = units_of(table, unit=unit, amount=amount, population=population, by=by, nan_policy=nan_policy)
+    slices = []
+    for one in prepared.view.amounts:
+        log.info("adding up %s", one.name or "rows")
+        slices += _spectra(prepared.slices(one), one.name)
+    if not slices:
+        raise EvenhandError("The table has no units to measure. Pass a table with rows.")
+    columns: dict[str, list[Any]] = {name: [] for name in COLUMNS}
+    for a in asked:
+        log.info("checking %s", a.text)
+        _add(columns, a, _facts(a, slices, limits, draws, seed))
+    plan = {
+        "audit": "criteria", "table": prepared.view.origin, "unit": unit, "amount": amount,
+        "population": prepared.population_words, "by": list(prepared.asked.words) or None,
+        "metrics": [a.text for a in asked], "cutoffs": limits, "draws": draws, "nan_policy": nan_policy, "rng": seed,
+    }  # fmt: skip
+    facts = provenance(
+        plan, rows=prepared.view.rows, dropped=prepared.view.dropped, seed=seed, population=prepared.population_words,
+        slices=len(slices), theoretical_criteria_on=f"the {min(len(slices), MOST_SLICES)} largest slices",
+        published="Lazovich et al. (2022), Table 2", cutoffs=limits,
+    )  # fmt: skip
+    words = {"unit": unit or "row", "amount": "rows" if amount is None else str(amount)}
+    return Result(Findings("criteria", QUESTION, (), columns, {}, words, facts), prepared.view.backend)
+
+
+def _limits(cutoffs: Mapping[str, Sequence[float]] | None) -> dict[str, tuple[float, float]]:
+    for name, pair in (cutoffs or {}).items():
+        if name not in CUTOFFS:
+            raise unknown_name("cutoffs", str(name), list(CUTOFFS), what="a criterion with cut-offs")
+        numbers = isinstance(pair, (tuple, list)) and all(isinstance(x, (int, float)) for x in pair)
+        falling = CUTOFFS[name][0] > CUTOFFS[name][1]
+        if not numbers or len(pair) != 2 or (pair[0] >= pair[1] if not falling else pair[0] <= pair[1]):
+            way = "falling" if falling else "rising"
+            raise EvenhandError(f"cutoffs[{name!r}]={pair!r} is not a {way} pair of numbers. Pass (medium, high).")
+    return CUTOFFS | {name: (float(pair[0]), float(pair[1])) for name, pair in (cutoffs or {}).items()}
+
+
+def _spectra(slices: Slices, amount: str | None) -> list[tuple[tuple[Any, ...], Spectrum]]:
+    """The slices that hold units, with their labels."""
+    found = []
+    for i, label in enumerate(slices.labels):
+        s = slices.spectra[i]
+        if s.units > 0 and label not in slices.broken:
+            found.append(((amount, *label), s.binned() if len(s.values) > WIDE else s))
+    return found
+
+
+def _facts(
+    a: Ask,
+    slices: list[tuple[tuple[Any, ...], Spectrum]],
+    limits: dict[str, tuple[float, float]],
+    draws: int,
+    seed: int,
+) -> dict[str, Fact]:
+    largest = sorted(slices, key=lambda one: -float(one[1].units))[:MOST_SLICES]
+    checked = [theoretical(a, s, stream(seed, "criteria", *label)) for label, s in largest]
+    found = {same[0].criterion: worst(same) for same in zip(*checked, strict=True)}
+    estimates = np.array([float(a.on(s)) for _, s in slices])
+    drawn = np.stack([_draws(a, s, draws, stream(seed, "criteria draws", *label)) for label, s in slices])
+    found |= {f.criterion: f for f in (*_stability(drawn, limits), *_effect(estimates, drawn, limits))}
+    return found | {name: Fact(name, None, note="judgement") for name in ("user", "interpretable")}
+
+
+def _draws(a: Ask, s: Spectrum, draws: int, rng: np.random.Generator) -> Floats:
+    """The metric on resampled populations, a bounded number of cells at a time."""
+    at_once = max(1, MOST_CELLS // max(1, len(s.values)))
+    batches = [min(at_once, draws - start) for start in range(0, draws, at_once)]
+    return np.concatenate([a.on(s.resample(many, rng)) for many in batches])
+
+
+def _stability(drawn: Floats, limits: dict[str, tuple[float, float]]) -> tuple[Fact, Fact]:
+    """How much a slice's value wobbles from one population to the next, at the median slice; how often there is none."""
+    known = np.isfinite(drawn)
+    undefined = 1 - float(known.mean())
+    several = [row[ok] for row, ok in zip(drawn, known, strict=True) if ok.sum() > 1 and row[ok].any()]
+    spread = [values.std() / abs(values.mean()) for values in several]
+    wobble = float(np.median(spread)) if spread else math.nan
+    gaps = Fact("undefined_draws", _level(undefined, limits["undefined_draws"]), undefined)
+    if math.isnan(wobble):
+        return Fact("stable", "low" if undefined else "high", wobble), gaps
+    return Fact("stable", _lower(_level(wobble, limits["stable"]), str(gaps.measured)), wobble), gaps
+
+
+def _effect(estimates: Floats, drawn: Floats, limits: dict[str, tuple[float, float]]) -> tuple[Fact, Fact]:
+    """How far apart the slices are: in pooled standard errors, and as largest over smallest."""
+    known = np.isfinite(estimates)
+    if len(estimates) < 2:
+        return Fact("effect", None, note="needs_slices"), Fact("dynamic_range", None, note="needs_slices")
+    if known.sum() < 2:
+        return Fact("effect", "undefined"), Fact("dynamic_range", "undefined")
+    top, bottom = estimates[known].max(), estimates[known].min()
+    variances = [row[np.isfinite(row)].var() for row in drawn[known] if np.isfinite(row).sum() > 1]
+    error = math.sqrt(float(np.mean(variances))) if variances else math.nan
+    gap = (top - bottom) / error if error > 0 else math.inf if top > bottom else 0.0
+    ratio = top / bottom if bottom > 0 else math.inf if top > 0 else 1.0
+    wide = Fact("dynamic_range", _level(ratio, limits["dynamic_range"]), float(ratio))
+    return Fact("effect", _lower(_level(gap, limits["effect"]), str(wide.measured)), float(gap)), wide
+
+
+def _level(value: float, limits: tuple[float, float]) -> str:
+    """Low, medium or high; a falling pair of limits means that less is better."""
+    sign = -1 if limits[0] > limits[1] else 1
+    return LEVELS[sum(sign * value >= sign * limit for limit in limits)]
+
+
+def _lower(one: str, other: str) -> str:
+    return LEVELS[min(LEVELS.index(one), LEVELS.index(other))]
+
+
+def _add(columns: dict[str, list[Any]], a: Ask, found: Mapping[str, Fact]) -> None:
+    judged = PUBLISHED.get(a.card.name, {})
+    for criterion in ORDER:
+        fact = found[criterion]
+        published = judged.get(criterion) if criterion in CRITERIA else None
+        note = fact.note
+        if criterion == "population" and published == "no" and fact.measured == "yes":
+            note = "replication_invariant"
+        cells = (a.text, criterion, fact.measured, fact.value, published, note or None)
+        for name, value in zip(COLUMNS, cells, strict=True):
+            columns[name].append(value)

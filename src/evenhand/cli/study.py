@@ -1,0 +1,42 @@
+"""`evenhand study NAME`: a seed's study again, the paper's findings beside what comes out here."""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import sys
+
+from evenhand.cli.options import progress
+from evenhand.studies.study import FORMATS, Study
+
+STUDIES = {
+    "inequality": "attention on a social platform: who gets seen, and which source makes the skew",
+}
+"""Each study is a module of evenhand.studies (dashes become underscores) with `study(*, size, seed) -> Study`; with size
+None it chooses its own."""
+
+EXAMPLE = """\
+example:
+  evenhand study inequality --folder study-inequality"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    known = "\n".join(f"  {name:<12} {about}" for name, about in STUDIES.items())
+    parser.epilog = f"studies:\n{known}\n\n{EXAMPLE}"
+    parser.add_argument("name", choices=STUDIES, metavar="NAME", help=", ".join(STUDIES))
+    parser.add_argument("--size", type=int, default=None, help="how much data is generated (default: the study's own)")
+    parser.add_argument("--seed", type=int, default=7, help="seed of the generated data and the draws (default: 7)")
+    parser.add_argument("--format", choices=FORMATS, default="table", help="form of the answer (default: table)")
+    parser.add_argument("--folder", metavar="FOLDER", help="write the figures, the findings and a page with all of it")
+    parser.add_argument("--no-progress", action="store_true", help="no progress on standard error")
+
+
+def run(args: argparse.Namespace) -> int:
+    module = importlib.import_module(f"evenhand.studies.{args.name.replace('-', '_')}")
+    with progress(f"study {args.name}", quiet=args.no_progress):
+        found: Study = module.study(size=args.size, seed=args.seed)
+        written = found.write(args.folder) if args.folder else []
+    sys.stdout.write(found.to_text(args.format))
+    for path in written:
+        print(f"wrote {path}", file=sys.stderr)
+    return 0

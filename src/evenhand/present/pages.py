@@ -1,0 +1,82 @@
+"""Self-contained web pages: no request leaves them, and no label in them is ever taken for markup or code."""
+
+from __future__ import annotations
+
+import functools
+import json
+from collections.abc import Sequence
+from html import escape
+from importlib import resources
+from typing import Any
+
+from evenhand.present.theme import DARK, LIGHT, Colours
+
+POLICY = "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data:"
+"""What the browser may do for the page: run what is in it, and fetch nothing."""
+
+VEGA_LITE = "6.4"
+"""The version that Altair writes for."""
+
+
+def document(title: str, style: str, body: Sequence[str], scripts: Sequence[str]) -> str:
+    """A whole page that follows the reader's light or dark setting."""
+    lines = [
+        "<!doctype html>",
+        '<html lang="en"><head><meta charset="utf-8">',
+        f'<meta http-equiv="Content-Security-Policy" content="{POLICY}">',
+        '<meta name="viewport" content="width=device-width, initial-scale=1">',
+        f"<title>{escape(title)}</title>",
+        '<link rel="icon" href="data:,">',
+        f"<style>{_variables(LIGHT)}\n@media screen and (prefers-color-scheme: dark) {{ {_variables(DARK)} }}",
+        f"{style}</style></head><body>",
+    ]
+    return "\n".join([*lines, *body, *scripts, "</body></html>\n"])
+
+
+def _variables(colours: Colours) -> str:
+    named = {"ink": colours.ink, "muted": colours.muted, "grid": colours.grid, "paper": colours.paper}
+    named |= {f"series-{i}": colour for i, colour in enumerate(colours.series, start=1)}
+    return ":root { " + " ".join(f"--{name}: {colour};" for name, colour in named.items()) + " }"
+
+
+def asset(name: str) -> str:
+    """A file that is part of every page."""
+    return (resources.files("evenhand.present") / "assets" / name).read_text(encoding="utf-8")
+
+
+@functools.cache
+def vega() -> str:
+    """Vega, Vega-Lite and Embed as one script; making it takes seconds, so once per process."""
+    import vl_convert
+
+    return str(vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;", vl_version=VEGA_LITE))
+
+
+def script(code: str) -> str:
+    """Code in a script element that it cannot end by accident."""
+    return f"<script>{code.replace('</script', '<' + chr(92) + '/script')}</script>"
+
+
+def data_script(name: str, value: Any) -> str:
+    """Data for the page's scripts, by name."""
+    return f'<script type="application/json" id="{escape(name)}">{embedded(value)}</script>'
+
+
+def embedded(value: Any) -> str:
+    r"""JSON that can stand inside a script element, whatever the labels hold.
+
+    >>> print(embedded("</script>"))
+    "\u003c/script\u003e"
+    """
+    text = json.dumps(value, allow_nan=False, ensure_ascii=False, separators=(",", ":"))
+    for character in "<>&\u2028\u2029":
+        text = text.replace(character, f"\\u{ord(character):04x}")
+    return text
+
+
+def chart_page(spec: Any) -> str:
+    """One chart as a page of its own; the specification brings its own theme."""
+    show = "vegaEmbed('#chart', JSON.parse(document.getElementById('spec').textContent), {actions: false, renderer: 'svg', ast: true})"
+    ready = ".then(() => { document.body.dataset.ready = ''; }, (error) => { document.body.dataset.failed = String(error); });"
+    scripts = [data_script("spec", spec), script(vega()), script(show + ready)]
+    return document("evenhand", "body { margin: 1rem; background: #fff; }", ['<div id="chart"></div>'], scripts)

@@ -1,0 +1,7 @@
+"""Generators of data whose mechanics are known. Frames are Polars.
+
+The functions are imported here by name: each shadows the module it lives in, so `eh.synthetic.platform(...)` is a call.
+"""
+
+from evenhand.synthetic.platform import Platform as Platform
+from evenhand.synthetic.platform import platform as platform

@@ -1,0 +1,251 @@
+"""How a feed spends a viewer's attention: on posts of those he follows, and on four kinds of suggestions.
+
+Every feed shows posts with odds exp(sharpness x interest). Interest is what this viewer would think of this author: the
+author's appeal and the viewer's own taste. Sources differ in whom they can find, not in how they rank.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from evenhand.synthetic.graph import BLOCK, Floats, Generator, Graph, Ints, Lists
+
+SOURCES = ("in_network", "likes", "graph", "misc", "topics")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ranking:
+    """What a feed does with the attention it gets; the words are explained at `platform`."""
+
+    mix: Mapping[str, float]
+    sharpness: float
+    candidates: int
+    patience: float
+    proof: float
+    graph_suggestions: bool
+
+    def slots(self, source: str) -> float:
+        """The share of a feed that this source may fill."""
+        return float(self.mix.get(source, 0.0)) / sum(self.mix.values())
+
+
+@dataclass(frozen=True, slots=True)
+class Accounts:
+    """Everybody on the platform. Each account writes and reads; a community is a topic too.
+
+    Attributes
+    ----------
+    interest : log of the author's appeal, whose mean is 1.
+    attention : posts that the account looks through in the month.
+    second_topic : a topic that the account follows besides that of its community.
+    taste : how far viewers differ in what they think of one author.
+    """
+
+    community: Ints
+    posts: Ints
+    interest: Floats
+    attention: Floats
+    second_topic: Ints
+    taste: float
+
+
+@dataclass(frozen=True, slots=True)
+class Chances:
+    """What an impression brings: `like` per author, `reply` per author, times `voice` of the viewer who may reply."""
+
+    linger: float
+    like: Floats
+    reply: Floats
+    voice: Floats
+
+
+@dataclass(frozen=True, slots=True)
+class Home:
+    """The month in the network: counts per arm and author, and what everybody can see of it.
+
+    Attributes
+    ----------
+    displays, likes, replies, rest : (arms, authors); `displays` are expected, `rest` are expected impressions that
+        brought neither like nor reply.
+    liked_by : the authors each viewer liked, once per like.
+    liked_on : the authors liked on each topic, once per like.
+    repliers : who replied to each author, once per reply.
+    proof : log of one plus the likes of each author.
+    """
+
+    displays: Floats
+    likes: Floats
+    replies: Floats
+    rest: Floats
+    liked_by: Lists
+    liked_on: Lists
+    repliers: Lists
+    proof: Floats
+
+
+@dataclass(frozen=True, slots=True)
+class World:
+    """All that a feed knows, and a random stream for every purpose and block of viewers."""
+
+    accounts: Accounts
+    graph: Graph
+    rankings: Sequence[Ranking]
+    arm: Ints
+    stream: Callable[[str, int], Generator]
+
+    def blocks(self, serve: Callable[[int, Ints], Any]) -> Iterator[Any]:
+        """What `serve` makes of each block of viewers, in order, on two threads."""
+        starts = range(0, self.graph.size, BLOCK)
+        with ThreadPoolExecutor(2) as pool:
+            yield from pool.map(lambda at: serve(at, np.arange(at, min(at + BLOCK, self.graph.size))), starts)
+
+
+def home(world: World, chances: Chances) -> Home:
+    """Everything the in-network source shows, and the likes and replies it brings."""
+    graph, arms = world.graph, len(world.rankings)
+    totals, likes, replies = np.zeros((4, arms, graph.size)), [], []
+    for counts, liked, replied in world.blocks(lambda at, viewers: _home_block(world, chances, at, viewers)):
+        totals += counts
+        likes.append(liked)
+        replies.append(replied)
+    liked, replied = np.concatenate(likes), np.concatenate(replies)
+    given = np.concatenate([[0], np.cumsum(liked)])[graph.followed.starts]
+    written = np.concatenate([[0], np.cumsum(replied)])[graph.followed.starts]
+    who_was_liked = np.repeat(graph.followed.values, liked)
+    topic = world.accounts.community[who_was_liked]
+    replying = np.repeat(np.arange(graph.size), np.diff(written))
+    displays, like_counts, reply_counts, rest = totals
+    return Home(
+        displays=displays,
+        likes=like_counts,
+        replies=reply_counts,
+        rest=rest,
+        liked_by=Lists(given, who_was_liked),
+        liked_on=Lists.sorted_into(topic, who_was_liked, world.accounts.community.max() + 1),
+        repliers=Lists.sorted_into(np.repeat(graph.followed.values, replied), replying, graph.size),
+        proof=np.log1p(like_counts.sum(0)),
+    )
+
+
+def _home_block(world: World, chances: Chances, at: int, viewers: Ints) -> tuple[Floats, Ints, Ints]:
+    """Counts per arm and author from a block of viewers, and likes and replies on each of their follow edges."""
+    accounts, rng = world.accounts, world.stream("in_network", at)
+    edges = slice(*world.graph.followed.starts[[viewers[0], viewers[-1] + 1]])
+    authors = world.graph.followed.values[edges]
+    row = np.repeat(np.arange(len(viewers)), world.graph.followed.lengths[viewers])
+    arm = world.arm[viewers]
+    sharpness = np.array([r.sharpness for r in world.rankings])[arm]
+    slots = np.array([r.slots("in_network") for r in world.rankings])[arm] * accounts.attention[viewers]
+    interest = accounts.interest[authors] + accounts.taste * rng.standard_normal(len(authors))
+    odds = np.exp(sharpness[row] * interest)
+    posts = accounts.posts[authors]
+    total = np.bincount(row, posts * odds, minlength=len(viewers))
+    per_post = odds * np.divide(slots, total, out=np.zeros_like(slots), where=total > 0)[row]
+    displays = posts * -np.expm1(-per_post)  # a post is displayed to a viewer once at most
+    shown = displays * chances.linger
+    like = shown * chances.like[authors]
+    reply = shown * np.minimum(chances.reply[authors] * chances.voice[viewers][row], 0.5)
+    liked, replied = _split(like, reply, rng)
+    cell = arm[row] * world.graph.size + authors
+    shape = (len(world.rankings), world.graph.size)
+    sums = [_sum_by(cell, x, shape) for x in (displays, liked, replied, shown - like - reply)]
+    return np.stack(sums), liked, replied
+
+
+def _split(like: Floats, reply: Floats, rng: Generator) -> tuple[Ints, Ints]:
+    """Poisson counts of likes and of replies with these means; both are zero on most edges, so they are drawn together."""
+    both = rng.poisson(like + reply)
+    some = np.flatnonzero(both)
+    replied = np.zeros_like(both)
+    replied[some] = rng.binomial(both[some], reply[some] / (like[some] + reply[some]))
+    return both - replied, replied
+
+
+def _sum_by(cell: Ints, x: Any, shape: tuple[int, int]) -> Floats:
+    if x.dtype.kind == "i":
+        some = np.flatnonzero(x)
+        cell, x = cell[some], x[some]
+    summed = np.bincount(cell, weights=x.astype(np.float64), minlength=shape[0] * shape[1])
+    return np.asarray(summed, dtype=np.float64).reshape(shape)
+
+
+def suggested(world: World, source: str, seen: Home) -> Floats:
+    """Expected displays (arms, authors) from one source of suggestions."""
+    shown = np.zeros((len(world.rankings), world.graph.size))
+    if any(r.slots(source) for r in world.rankings):
+        for counts in world.blocks(lambda at, viewers: _suggested_block(world, source, seen, at, viewers)):
+            shown += counts
+    return shown
+
+
+def _suggested_block(world: World, source: str, seen: Home, at: int, viewers: Ints) -> Floats:
+    shown = np.zeros((len(world.rankings), world.graph.size))
+    for i, ranking in enumerate(world.rankings):
+        chosen, rng = viewers[world.arm[viewers] == i], world.stream(source, at)
+        asking = np.repeat(chosen, ranking.candidates)
+        found, posts = _found(world, source, ranking, seen, asking, rng)
+        order = _ranked(world, ranking, seen, found.reshape(len(chosen), -1), posts.reshape(len(chosen), -1), rng)
+        patience = np.where(order >= 0, ranking.patience ** np.arange(ranking.candidates), 0.0)
+        total = patience.sum(1)
+        slots = ranking.slots(source) * world.accounts.attention[chosen]
+        displays = patience * np.divide(slots, total, out=np.zeros_like(slots), where=total > 0)[:, None]
+        shown[i] = np.bincount(np.maximum(order, 0).ravel(), displays.ravel(), minlength=world.graph.size)
+    return shown
+
+
+def _found(world: World, source: str, ranking: Ranking, seen: Home, viewers: Ints, rng: Generator) -> tuple[Ints, Any]:
+    """For each viewer asking an author, and how many posts of his compete: one where the source found a certain post.
+
+    An author is -1 where the source finds nobody who could be shown.
+    """
+    one = np.ones(len(viewers))
+    if source == "topics":  # liked on a topic that the viewer follows; he may follow the author too
+        own = rng.random(len(viewers)) < 0.5
+        accounts = world.accounts
+        return seen.liked_on.one_of(
+            np.where(own, accounts.community[viewers], accounts.second_topic[viewers]), rng
+        ), one
+    if not ranking.graph_suggestions:
+        found = rng.integers(0, world.graph.size, len(viewers))
+        posts: Any = world.accounts.posts[found]
+    elif source == "likes":  # liked by somebody the viewer follows
+        found, posts = seen.liked_by.one_of(world.graph.followed.one_of(viewers, rng), rng), one
+    elif source == "graph":  # liked by somebody who follows the same people
+        alike = world.graph.followers.one_of(world.graph.followed.one_of(viewers, rng), rng)
+        found, posts = seen.liked_by.one_of(alike, rng), one
+    else:
+        found, posts = _miscellaneous(world, seen, viewers, rng)
+    known = world.graph.has(viewers, np.maximum(found, 0))
+    return np.where(known | (found == viewers), -1, found), posts
+
+
+def _miscellaneous(world: World, seen: Home, viewers: Ints, rng: Generator) -> tuple[Ints, Any]:
+    """Four ways in equal parts: followed by those one follows, searched for, replying to them, on a subject one liked."""
+    way = rng.integers(0, 4, len(viewers))
+    near = world.graph.followed.one_of(viewers, rng)
+    subject = seen.liked_by.one_of(viewers, rng)
+    subject = np.where(subject >= 0, world.accounts.community[subject], -1)
+    everything = Lists.of([len(seen.liked_by.values)], seen.liked_by.values)
+    ways = [
+        world.graph.followed.one_of(near, rng),
+        everything.one_of(np.zeros_like(viewers), rng),
+        seen.repliers.one_of(near, rng),
+        seen.liked_on.one_of(subject, rng),
+    ]
+    found = np.choose(way, ways)
+    return found, np.where(way == 0, world.accounts.posts[found], 1)
+
+
+def _ranked(world: World, ranking: Ranking, seen: Home, found: Ints, posts: Any, rng: Generator) -> Ints:
+    """Each row of candidates in the order shown, those that cannot be shown last."""
+    interest = world.accounts.interest[found] + world.accounts.taste * rng.standard_normal(found.shape)
+    score = (
+        ranking.sharpness * interest + ranking.proof * seen.proof[found] + np.log(posts) + rng.gumbel(size=found.shape)
+    )
+    order = np.argsort(np.where(found >= 0, -score, np.inf), axis=1)
+    return np.take_along_axis(found, order, 1)

@@ -1,0 +1,127 @@
+"""A follower graph with communities: who follows whom."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+Ints = npt.NDArray[np.int64]
+Floats = npt.NDArray[np.float64]
+Generator = np.random.Generator
+
+BLOCK = 1 << 16
+"""Accounts handled at a time. Each block has its own random stream, so threads change nothing."""
+
+_LOW = (1 << 32) - 1
+
+
+@dataclass(frozen=True, slots=True)
+class Lists:
+    """One list per row, end to end: row i holds `values[starts[i]]` to `values[starts[i + 1]]`, the end left out."""
+
+    starts: Ints
+    values: npt.NDArray[np.int32]
+
+    @classmethod
+    def of(cls, lengths: Any, values: Any) -> Lists:
+        return cls(np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)]), values.astype(np.int32, copy=False))
+
+    @classmethod
+    def sorted_into(cls, rows: Any, values: Any, count: int) -> Lists:
+        """The values sorted into their rows."""
+        return cls.of(np.bincount(rows, minlength=count), values[np.argsort(rows, kind="stable")])
+
+    @property
+    def lengths(self) -> Ints:
+        return np.diff(self.starts)
+
+    def one_of(self, rows: Any, rng: Generator) -> Ints:
+        """For each row asked for one of its values at random; -1 for row -1 and for a row that holds nothing."""
+        if not len(self.values):
+            return np.full(len(rows), -1)
+        first = self.starts[rows]
+        length = np.where(rows < 0, 0, self.starts[rows + 1] - first)
+        at = first + (rng.random(len(rows)) * length).astype(np.int64)
+        return np.where(length > 0, self.values[np.minimum(at, len(self.values) - 1)], np.int64(-1))
+
+
+@dataclass(frozen=True, slots=True)
+class Graph:
+    """Follow edges three times over.
+
+    Attributes
+    ----------
+    followed : whom each viewer follows.
+    followers : who follows each author.
+    keys : viewer and author of every edge packed into one number, increasing: answers "does v follow a?".
+    """
+
+    followed: Lists
+    followers: Lists
+    keys: Ints
+
+    @classmethod
+    def of(cls, edges: Ints, size: int) -> Graph:
+        """The graph of distinct edges, packed author first and increasing."""
+        authors, viewers = edges >> 32, edges & _LOW
+        follows = np.bincount(viewers, minlength=size)
+        keys = (viewers << 32) | authors
+        front = keys < (size // 2) << 32
+        with ThreadPoolExecutor(2) as pool:
+            keys = np.concatenate(list(pool.map(np.sort, (keys[front], keys[~front]))))
+        return cls(Lists.of(follows, keys & _LOW), Lists.of(np.bincount(authors, minlength=size), viewers), keys)
+
+    @property
+    def size(self) -> int:
+        return len(self.followed.starts) - 1
+
+    def has(self, viewers: Ints, authors: Ints) -> npt.NDArray[np.bool_]:
+        """Whether each viewer follows each author."""
+        wanted = (viewers << 32) | authors
+        at = np.minimum(np.searchsorted(self.keys, wanted), len(self.keys) - 1)
+        return np.asarray(self.keys[at] == wanted)
+
+    def rewired(self, rng: Generator) -> Graph:
+        """The same numbers of followers and follows, with everything else about the graph shuffled away.
+
+        An edge that the shuffle makes twice counts once, so that the largest accounts lose a few followers.
+        """
+        authors = np.repeat(np.arange(self.size), self.followers.lengths)
+        return Graph.of(_distinct(authors, rng.permutation(self.followers.values), self.size), self.size)
+
+
+def follower_graph(
+    community: Ints, wanted: Ints, activity: Floats, homophily: float, stream: Callable[[int], Generator]
+) -> Graph:
+    """Give each author the wanted number of followers, a share `homophily` of them from the own community.
+
+    Viewers are found in proportion to their activity: who reads more follows more. Following the same author twice
+    counts once, so the largest accounts end up below what they wanted.
+    """
+    size = len(community)
+    seats_of = 1 + np.floor(4 * activity / activity.mean() + stream(size).random(size)).astype(np.int64)
+    seats = Lists.sorted_into(np.repeat(community, seats_of), np.repeat(np.arange(size), seats_of), community.max() + 1)
+
+    def edges(at: int) -> Ints:
+        rng = stream(at)
+        authors = np.repeat(np.arange(at, min(at + BLOCK, size)), wanted[at : at + BLOCK])
+        home = np.where(rng.random(len(authors)) < homophily, community[authors], -1)
+        first = np.where(home < 0, 0, seats.starts[home])
+        length = np.where(home < 0, len(seats.values), seats.lengths[home])
+        viewers = seats.values[first + (rng.random(len(authors)) * length).astype(np.int64)]
+        return _distinct(authors, viewers, size)
+
+    with ThreadPoolExecutor(2) as pool:
+        return Graph.of(np.concatenate(list(pool.map(edges, range(0, size, BLOCK)))), size)
+
+
+def _distinct(authors: Ints, viewers: Any, size: int) -> Ints:
+    """Edges packed author first, increasing, each once; who would follow himself is replaced by his neighbour."""
+    viewers = np.where(viewers == authors, (viewers + 1) % size, viewers)
+    edges = np.sort((authors << 32) | viewers)
+    return np.asarray(edges[np.concatenate([[True], edges[1:] != edges[:-1]])])
