@@ -118,7 +118,9 @@ def prefix(
         "metrics": [a.text for a in asked], "interval": interval, "level": level, "min_units": min_units,
         "nan_policy": nan_policy, "rng": seed,
     }  # fmt: skip
-    facts = provenance(plan, rows=view.rows, dropped=view.dropped, seed=seed, level=level, **_facts(view, placed, found, draws))
+    facts = provenance(
+        plan, rows=view.rows, dropped=view.dropped, seed=seed, level=level, **_facts(view, placed, found, draws)
+    )
     words = {"unit": request, "group": group if isinstance(group, str) else "group"}
     findings = Findings(
         "prefix", QUESTION, view.slice_names, tidy(rows, view.slice_names, EXTRA),

@@ -95,9 +95,12 @@ def exposed(placed: Placement, attention: Attention, target: Floats, relevance: 
         base = attention.weights(len(placed.codes), None if relevance is None else grades)
     for block in placed.batches():
         weights = base[: block.width]
+        if block.rows is not None:
+            rows = block.rows if block.complete else np.nan_to_num(block.rows)
+            received[block.at] = np.matmul(weights, rows)
+            continue
         for g in range(block.groups):
-            held = (block.codes == g) if block.rows is None else np.nan_to_num(block.rows[:, :, g])
-            received[block.at, g] = held @ weights
+            received[block.at, g] = (block.codes == g) @ weights
     return Exposed(received, target, placed.lengths.astype(np.float64), None, placed.groups)
 
 

@@ -146,7 +146,8 @@ def _reached(null: Floats, column: Ints, values: Floats) -> Ints:
     """How many random orders come at least as far as each value."""
     at_once = max(1, MOST_CELLS // len(null))
     parts = [
-        (null[:, column[i : i + at_once]] >= values[i : i + at_once] - NEAR).sum(0) for i in range(0, len(values), at_once)
+        (null[:, column[i : i + at_once]] >= values[i : i + at_once] - NEAR).sum(0)
+        for i in range(0, len(values), at_once)
     ]
     return np.concatenate(parts)
 
