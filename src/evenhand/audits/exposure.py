@@ -115,7 +115,7 @@ def exposure(
     rows, measures = rows_of(setting, asked)
     names = ready.view.slice_names
     plan = {
-        "audit": "exposure", "rankings": ready.view.origin, "groups": ready.groups_origin, "relevance": ready.relevance_origin,
+        "audit": "exposure", "rankings": ready.view.origin, "groups": _words(groups, ready.groups_origin), "relevance": _words(relevance, ready.relevance_origin),
         "protected": protected, "versus": versus, "attention": None if default is None else str(default), "target": target,
         "unknown": unknown, "missing_relevance": missing_relevance if relevance is not None else None,
         **{k: v for k, v in roles.items() if v is not None}, "by": list(names_of(by)) or None, "ties": ties,
@@ -128,6 +128,12 @@ def exposure(
     words = {"unit": request, "amount": "exposure"}
     findings = Findings("exposure", QUESTION, names, tidy(rows, names, EXTRA), curves(setting, asked), words, facts)
     return RankedResult(findings, ready.view.backend, PerRequest(setting, measures))
+
+
+def _words(given: Any, origin: str | None) -> Any:
+    """An argument as a plan can hold it: names and paths as typed, anything else by where it came from."""
+    named = isinstance(given, str) or (isinstance(given, (list, tuple)) and all(isinstance(g, str) for g in given))
+    return given if named else origin
 
 
 def _check_choices(target: Any, unknown: Any, missing: Any) -> None:

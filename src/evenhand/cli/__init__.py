@@ -17,6 +17,7 @@ VERBS = {
     "criteria": "which metric suits this data: the criteria of the inequality paper, measured",
     "decompose": "does the inequality lie within groups or between them?",
     "demo": "the audits on generated data, a report per question, the commands that made them",
+    "exposure": "who is exposed in rankings, against a target, another group, or relevance",
     "inequality": "how unevenly something is spread over those who could receive it",
     "metrics": "the cards: what each number means",
     "prefix": "does every top of a ranking mirror the whole, or does one viewpoint stand higher?",

@@ -107,7 +107,8 @@ def exposed(placed: Placement, attention: Attention, target: Floats, relevance: 
 def side_codes(role: str, labels: Any, groups: Sequence[Any]) -> tuple[int, ...]:
     """Where a label, or several taken together, stand among the groups; one that is nowhere is an error."""
     several = isinstance(labels, (list, tuple, set, frozenset, np.ndarray))
-    wanted = list(labels) if several else [labels]
+    readable = {str(g): g for g in groups}  # text stands for a number or a truth value that reads the same
+    wanted = [w if w in groups else readable.get(str(w), w) for w in (list(labels) if several else [labels])]
     unknown = [w for w in wanted if w not in groups]
     if not wanted or (unknown and len(groups)):
         named = ", ".join(map(repr, unknown)) or "nothing"
