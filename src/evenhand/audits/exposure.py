@@ -86,7 +86,7 @@ def exposure(
     >>> run = pl.DataFrame({"request": [1, 1, 1], "item": ["a", "b", "c"], "rank": [1, 2, 3]})
     >>> found = exposure(run, groups={"a": "m", "b": "f", "c": "m"}, protected="f", metrics="log_dp", interval=None)
     >>> round(found.frame["estimate"][0], 4)
-    -0.4893
+    -0.4892
     """
     how, fewest, seed = Interval.parse(interval, level), check_min_units(min_units), seed_of(rng)
     _check_choices(target, unknown, missing_relevance)
@@ -115,7 +115,8 @@ def exposure(
     rows, measures = rows_of(setting, asked)
     names = ready.view.slice_names
     plan = {
-        "audit": "exposure", "rankings": ready.view.origin, "groups": _words(groups, ready.groups_origin), "relevance": _words(relevance, ready.relevance_origin),
+        "audit": "exposure", "rankings": ready.view.origin, "groups": _words(groups, ready.groups_origin),
+        "relevance": _words(relevance, ready.relevance_origin),
         "protected": protected, "versus": versus, "attention": None if default is None else str(default), "target": target,
         "unknown": unknown, "missing_relevance": missing_relevance if relevance is not None else None,
         **{k: v for k, v in roles.items() if v is not None}, "by": list(names_of(by)) or None, "ties": ties,

@@ -44,7 +44,7 @@ class Asked:
 
     @property
     def item_level(self) -> bool:
-        return self.ask.params.get("level", "group") == "item"
+        return bool(self.ask.params.get("level", "group") == "item")
 
     @property
     def norms(self) -> Any:
@@ -111,9 +111,7 @@ def needs_score(asked: Sequence[Asked]) -> bool:
 def hard_only(asked: Sequence[Asked]) -> list[str]:
     """Metrics that need one label per item."""
     soft_fine = {"ndjs", "pref_kl"}
-    return [
-        a.ask.text for a in asked if a.name in BY_UTILITY or (a.placed and a.name not in soft_fine)
-    ]
+    return [a.ask.text for a in asked if a.name in BY_UTILITY or (a.placed and a.name not in soft_fine)]
 
 
 def wanted_by(asked: Sequence[Asked]) -> Wanted:

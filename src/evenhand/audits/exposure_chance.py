@@ -29,7 +29,9 @@ def chosen_lists(ledger: Ledger, part: slice, rng: np.random.Generator) -> np.ty
     return np.sort(rng.choice(at, MOST_LISTS, replace=True, p=weight / weight.sum()))
 
 
-def awrf_in_random_order(lists: Lists, asked: Asked, policy: Policy, target: Floats, rng: np.random.Generator) -> Floats:
+def awrf_in_random_order(
+    lists: Lists, asked: Asked, policy: Policy, target: Floats, rng: np.random.Generator
+) -> Floats:
     """(m,) mean over random orders of each list; `target` is (G,) or (m, G)."""
     m, n = lists.ranks.shape
     if not m or not n:

@@ -35,7 +35,9 @@ class Placer:
         unknown = "group" if policy.unknown == "unprotected" else policy.unknown
         placed = tally_placements(view, labels_of(self.ready.aligned, rows, self.ledger.labels), unknown)
         if len(placed.placement) != len(self.ledger.probability):
-            raise EvenhandError("Some rankings hold no ranked item. Remove their rows, or leave prefix metrics and fair out.")
+            raise EvenhandError(
+                "Some rankings hold no ranked item. Remove their rows, or leave prefix metrics and fair out."
+            )
         sides = None if policy.protected is None else [policy.labels[i] for i in policy.protected]
         return placed.placement.protecting(sides or None)
 
@@ -46,7 +48,9 @@ class Placer:
             return self._fair(asked, p, chance=chance)
         template = template_of(asked.ask.metric, p, asked.ask.params)
         if template.difference.sided and p.protected is None:
-            raise EvenhandError(f"metrics={asked.ask.text!r} compares two sides. Pass protected= with one label, or several.")
+            raise EvenhandError(
+                f"metrics={asked.ask.text!r} compares two sides. Pass protected= with one label, or several."
+            )
         scores = template.scores(p, chance=chance)
         measured = of_rankings(asked, self.ledger, scores.values, template.reasons(p, scores.values))
         return measured, scores.chances

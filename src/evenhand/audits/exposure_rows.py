@@ -14,7 +14,7 @@ from evenhand.audits.assemble import notes, suppressed
 from evenhand.audits.exposure_asks import TWO_SIDED, Asked
 from evenhand.audits.exposure_chance import awrf_in_random_order, chosen_lists
 from evenhand.audits.exposure_items import ItemAttention
-from evenhand.audits.exposure_measures import Measure, lean, measure, of_items, of_rankings
+from evenhand.audits.exposure_measures import Measure, measure, of_items, of_rankings
 from evenhand.audits.exposure_placed import Placer
 from evenhand.cards import Floats
 from evenhand.engine.ledgers import Ledger, Policy, exposure, targets
@@ -125,17 +125,20 @@ def _row(setting: Setting, s: int, m: Measure, totals: Floats, draws: Floats | N
     endless = int(np.isinf(found).sum())
     undefined = int(np.isnan(m.values[part]).sum()) if m.skips else 0
     reason = (m.reason(totals) if m.items is None else m.items.reason(part)) if np.isnan(estimate) else ""
-    favoured = None
-    if asked.name == "awrf" and not np.isnan(estimate):
-        leader = lean(setting.ledger, setting.policy, asked, setting.sizes, part)
-        favoured = None if leader is None else str(setting.policy.labels[leader])
+    said = [reason, "infinite_draws" if endless and np.isfinite(estimate) else ""]
+    said.append("some_undefined" if undefined and not reason else "")
     return row(
         setting.labels(s), asked.ask.text, group=_group(asked, setting.policy), estimate=estimate, low=low, high=high,
         chance=chance, ideal=m.ideal(totals), better=asked.ask.better, units=part.stop - part.start,
         undefined_draws=int((~np.isfinite(found)).sum()) if draws is not None and not np.isnan(estimate) else 0,
-        note=notes(reason, "infinite_draws" if endless and np.isfinite(estimate) else "", "some_undefined" if undefined and not reason else ""),
-        favoured=favoured, undefined=undefined,
+        note=notes(*said), favoured=None if np.isnan(estimate) else _favoured(m, setting, part), undefined=undefined,
     )  # fmt: skip
+
+
+def _favoured(m: Measure, setting: Setting, part: slice) -> str | None:
+    """The group whose share of attention is furthest above its target, if any is."""
+    mean = np.zeros(0) if m.gaps is None else m.gaps[part].sum(0)
+    return str(setting.policy.labels[int(mean.argmax())]) if len(mean) and mean.max() > 1e-12 else None
 
 
 def _group(asked: Asked, policy: Policy) -> str | None:

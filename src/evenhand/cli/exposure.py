@@ -39,7 +39,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--missing-relevance", choices=("zero", "drop", "raise"), default="zero",
         help="what ranked items without a judgment do (default: zero)",
     )  # fmt: skip
-    rules.add_argument("--ties", choices=("raise", "input_order"), default="raise", help="what ties do (default: raise)")
+    rules.add_argument(
+        "--ties", choices=("raise", "input_order"), default="raise", help="what ties do (default: raise)"
+    )
     rules.add_argument("--no-chance", action="store_true", help="leave out what random order would give")
     add_uncertainty(parser)
     add_output(parser)
@@ -52,7 +54,9 @@ def _add_roles(roles: Any) -> None:
     )  # fmt: skip
     roles.add_argument("--relevance", metavar="COLUMN|FILE", help="column of relevance, or a file of judgments")
     for side in ("protected", "versus"):
-        roles.add_argument(f"--{side}", action="append", metavar="LABEL", help=f"{side} group; repeated: several together")
+        roles.add_argument(
+            f"--{side}", action="append", metavar="LABEL", help=f"{side} group; repeated: several together"
+        )
     roles.add_argument("--request", default="request", help="column of the query or user (default: request)")
     roles.add_argument("--item", default="item", help="column of the item (default: item)")
     roles.add_argument("--rank", default="rank", help="column of the rank, 1 is best (default: rank)")
@@ -79,7 +83,9 @@ def _rankings(args: argparse.Namespace) -> tuple[Any, dict[str, Any]]:
     if not fair:
         return source(args.files, args.engine), {}
     if len(fair) < len(args.files):
-        raise EvenhandError("Files of the TREC Fair track are mixed with others. Put trec-fair: before each, or before none.")
+        raise EvenhandError(
+            "Files of the TREC Fair track are mixed with others. Put trec-fair: before each, or before none."
+        )
     from evenhand.views.trec_fair import trec_fair_run
 
     return trec_fair_run(fair), {"sample": "sample", "weight": "weight", "system": "system"}

@@ -77,7 +77,7 @@ def tally_exposures(
     request, item, relevance; the rows then have relevance too.
     """
     looked = attended(rows.lazy, wanted.looks, rows.rankings)
-    by = [c for c in ("request", "item") if c in aligned.lazy.collect_schema().names()]
+    by = [c for c in aligned.lazy.collect_schema().names() if c in ("request", "item")]
     cells = to_polars(_cells(looked, rows, aligned, by, wanted))
     found = _assembled(cells, rows, wanted, labels)
     if judged is not None and wanted.judged:

@@ -40,7 +40,7 @@ def some_lists(rows: Rows, aligned: Alignment, ledger: Ledger, chosen: npt.NDArr
     keys = ledger.ranking_keys(rows)
     picked = keys[chosen].with_columns(pl.Series("list", np.arange(len(chosen))))
     requests = picked["request"].unique().to_list()
-    by = [c for c in ("request", "item") if c in aligned.lazy.collect_schema().names()]
+    by = [c for c in aligned.lazy.collect_schema().names() if c in ("request", "item")]
     few = rows.lazy.filter(nw.col("request").is_in(requests))
     if "shown" in rows.columns:
         few = few.filter(nw.col("shown") > 0)
@@ -51,7 +51,9 @@ def some_lists(rows: Rows, aligned: Alignment, ledger: Ledger, chosen: npt.NDArr
         few = few.select(*wanted).join(aligned.lazy.select(*by, "group", "share"), on=by, how="left")
     cells = to_polars(few).join(picked, on=rows.rankings, how="inner", nulls_equal=True)
     place = {label: i for i, label in enumerate(ledger.labels)}
-    code = np.array([len(place) if g is None else place[tidy_label(g)] for g in cells["group"].to_list()], dtype=np.int64)
+    code = np.array(
+        [len(place) if g is None else place[tidy_label(g)] for g in cells["group"].to_list()], dtype=np.int64
+    )
     at = cells["list"].to_numpy()
     slot = (cells.select((pl.col("rank").rank("dense").over("list")).cast(pl.Int64) - 1)).to_series().to_numpy()
     shape = (len(chosen), int(slot.max(initial=-1)) + 1)

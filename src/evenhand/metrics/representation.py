@@ -141,16 +141,16 @@ def fair_chance(placed: Placement, p: float) -> Floats:
     """(R,) what `fair` would be on average if the labelled items of each ranking stood in random order: exact.
 
     >>> fair_chance(Placement.of([0, 1], protected=1), 0.5).tolist()
-    [0.875]
+    [0.75]
     """
     sides = placed.sides()
     table = _distribution(int(sides.known.max(initial=0)), p)
     kinds, which = np.unique(np.column_stack([sides.counts[:, 0], sides.known]), axis=0, return_inverse=True)
 
     def term(c: Floats, k: Floats, *_: Floats) -> Floats:
-        return table[k, c]
+        return np.asarray(table[k, c])
 
-    terms = Terms(term, kinds[:, 0], kinds[:, 1], kinds[:, 0], kinds[:, 1])  # type: ignore[arg-type]
+    terms = Terms(term, kinds[:, 0], kinds[:, 1], kinds[:, 0], kinds[:, 1])
     means = [expected_terms(terms, i).mean() if n else np.nan for i, n in enumerate(kinds[:, 1])]
     return np.array(means)[which.reshape(-1)]
 

@@ -261,10 +261,10 @@ class Amortised:
         >>> Amortised.of([2, 1], [4, 2]).utility.tolist()
         [4.0, 2.0]
         """
-        found = [_amounts(name, x) for name, x in (("attention", attention), ("utility", utility))]
-        if len(found[0]) != len(found[1]):
+        given, worth = _amounts("attention", attention), _amounts("utility", utility)
+        if len(given) != len(worth):
             raise EvenhandError("attention and utility differ in length. Pass one number per group in both.")
-        return cls(*found, shown=bool(found[0].any()))
+        return cls(given, worth, bool(given.any()))
 
     def reason(self) -> str:
         if not self.attention.shape[-1]:
