@@ -13,20 +13,8 @@ from evenhand.metrics.catalogue import (
     recommendation_popularity,
 )
 from evenhand.metrics.decomposition import decompose, decompose_sources
-from evenhand.metrics.exposure import (
-    dp,
-    eed,
-    eel,
-    eer,
-    eur,
-    iaa,
-    log_dp,
-    log_eur,
-    log_rur,
-    rur,
-    target_exposure,
-    target_norm,
-)
+from evenhand.metrics.expected import eed, eel, eer, target_exposure, target_norm
+from evenhand.metrics.exposure import dp, eur, iaa, log_dp, log_eur, log_rur, rur
 from evenhand.metrics.inequality import (
     atkinson,
     generalized_entropy,
