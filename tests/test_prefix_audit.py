@@ -8,8 +8,6 @@ import math
 import numpy as np
 import polars as pl
 import pytest
-from golden_cases import cases
-from ranked_tables import ENGINES, table
 
 import evenhand as eh
 from evenhand import EvenhandError
@@ -17,6 +15,8 @@ from evenhand.metrics import ndd, ndjs, ndkl
 from evenhand.metrics.prefix import TEMPLATES
 from evenhand.tallies.placement import Placement
 from evenhand.uncertainty.orders import draws_of, random_orders
+from golden_cases import cases
+from ranked_tables import ENGINES, table
 
 engines = pytest.mark.parametrize("engine", ENGINES)
 LISTS = {
@@ -222,7 +222,9 @@ def test_too_small_slices_are_suppressed_everywhere():
 
 def test_chance_is_exact_and_p_small_only_where_there_is_bias():
     fair = eh.prefix(many(60), group="stance", protected="con", metrics="ndd", rng=1).frame.row(0, named=True)
-    biased = eh.prefix(many(60, lean=4.0), group="stance", protected="con", metrics="ndd", rng=1).frame.row(0, named=True)
+    biased = eh.prefix(many(60, lean=4.0), group="stance", protected="con", metrics="ndd", rng=1).frame.row(
+        0, named=True
+    )
     assert fair["estimate"] == pytest.approx(fair["chance"], abs=0.05)
     assert fair["p"] > 0.05
     assert biased["p"] < 0.01
@@ -245,10 +247,14 @@ def test_one_request_has_no_interval():
 def test_the_interval_covers_the_mean_over_all_requests():
     hits, runs = 0, 60
     whole = many(2000, seed=99, lean=2.0)
-    truth = eh.prefix(whole, group="stance", protected="con", metrics="ndd", chance=None, interval=None).frame["estimate"][0]
+    truth = eh.prefix(whole, group="stance", protected="con", metrics="ndd", chance=None, interval=None).frame[
+        "estimate"
+    ][0]
     for seed in range(runs):
         part = many(60, seed=seed, lean=2.0)
-        row = eh.prefix(part, group="stance", protected="con", metrics="ndd", chance=None, interval="bootstrap(199)", rng=seed)
+        row = eh.prefix(
+            part, group="stance", protected="con", metrics="ndd", chance=None, interval="bootstrap(199)", rng=seed
+        )
         low, high = row.frame["low"][0], row.frame["high"][0]
         hits += low <= truth <= high
     assert 0.85 <= hits / runs <= 1.0
@@ -303,7 +309,9 @@ def test_sentences_name_chance_and_who_is_favoured():
     said = eh.prefix(table({"q": list("aaabbb")}), group="stance", protected="a", metrics="ndd", rng=1).sentences()[0]
     assert "random order would give" in said
     assert said.endswith("a stands higher than its share.")
-    quiet = eh.prefix(table({"q": list("aaabbb")}), group="stance", protected="a", metrics="ndd", chance=None).sentences()
+    quiet = eh.prefix(
+        table({"q": list("aaabbb")}), group="stance", protected="a", metrics="ndd", chance=None
+    ).sentences()
     assert "random order" not in quiet[0]
 
 

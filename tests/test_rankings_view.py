@@ -5,11 +5,11 @@ from __future__ import annotations
 import narwhals as nw
 import polars as pl
 import pytest
-from ranked_tables import ENGINES, table
 
 from evenhand import EvenhandError
 from evenhand.views.rankings import view_rankings
 from evenhand.views.tables import to_polars
+from ranked_tables import ENGINES, table
 
 engines = pytest.mark.parametrize("engine", ENGINES)
 SERP = table({"zoo": ["con", "pro", "con"], "tax": ["pro", "con"]})
@@ -36,14 +36,22 @@ def test_ranks_are_taken_as_they_are(engine):
 def test_scores_order_where_there_is_no_rank(engine):
     scored = SERP.drop("rank").with_columns(score=pl.Series([0.1, 0.3, 0.2, 5.0, 6.0]))
     view = view_rankings(ENGINES[engine](scored), score="score")
-    assert [item for _, _, item in rows(view, "request", "rank", "item")] == ["tax-2", "tax-1", "zoo-2", "zoo-3", "zoo-1"]
+    assert [item for _, _, item in rows(view, "request", "rank", "item")] == [
+        "tax-2",
+        "tax-1",
+        "zoo-2",
+        "zoo-3",
+        "zoo-1",
+    ]
     assert view.ordered_by == "score"
 
 
 @engines
 def test_ties_are_refused_or_kept_in_the_order_of_the_rows(engine):
     tied = SERP.with_columns(rank=pl.Series([1, 1, 2, 1, 2]))
-    with pytest.raises(EvenhandError, match=r"rank='rank' has ties in 1 of 2 rankings \(first: request 'zoo', rank 1\)"):
+    with pytest.raises(
+        EvenhandError, match=r"rank='rank' has ties in 1 of 2 rankings \(first: request 'zoo', rank 1\)"
+    ):
         view_rankings(ENGINES[engine](tied))
     view = view_rankings(ENGINES[engine](tied), ties="input_order")
     assert [item for _, item in rows(view, "rank", "item")] == ["tax-1", "tax-2", "zoo-1", "zoo-2", "zoo-3"]
@@ -72,7 +80,9 @@ def test_empty_ranks_stay_empty_and_are_counted():
 @engines
 def test_an_item_listed_twice_is_refused(engine):
     twice = SERP.with_columns(item=pl.lit("same"))
-    with pytest.raises(EvenhandError, match=r"2 of 2 rankings list an item twice \(first: request 'tax', item 'same'\)"):
+    with pytest.raises(
+        EvenhandError, match=r"2 of 2 rankings list an item twice \(first: request 'tax', item 'same'\)"
+    ):
         view_rankings(ENGINES[engine](twice))
     assert view_rankings(ENGINES[engine](twice), item=None).rankings == 2
 

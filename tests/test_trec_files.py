@@ -89,7 +89,7 @@ def test_broken_runs_are_refused_with_the_line(write, text, words):
 
 def test_a_missing_run_suggests_the_nearest_file(write):
     path = write("bm25.run", RUN)
-    with pytest.raises(EvenhandError, match="matches no file. Did you mean 'bm25.run'?"):
+    with pytest.raises(EvenhandError, match=r"matches no file\. Did you mean 'bm25\.run'"):
         eh.read.trec_runs(path.replace("bm25", "bm26"))
 
 
@@ -113,7 +113,12 @@ def test_judgments_are_numbers_and_each_pair_counts_once(write):
     path = write("a.qrels", "q 0 d 1\nq 0 d 1\nq 0 e 0\n")
     assert eh.read.qrels(path).rows() == [("q", "d", 1), ("q", "e", 0)]
     assert eh.read.qrels(write("b.qrels", "q 0 d 0.5\n"))["relevance"].to_list() == [0.5]
-    assert eh.read.qrels(write("c.qrels", "q 1 d 0\nq 2 e 0\n")).columns == ["request", "item", "relevance", "iteration"]
+    assert eh.read.qrels(write("c.qrels", "q 1 d 0\nq 2 e 0\n")).columns == [
+        "request",
+        "item",
+        "relevance",
+        "iteration",
+    ]
 
 
 @pytest.mark.parametrize(
@@ -135,4 +140,7 @@ def test_labels_in_the_form_of_judgments_belong_to_a_request_and_an_item(write):
     each = eh.prefix(run, group=labels, protected="con", metrics="ndd", rng=1).per_request
     assert each["favoured"].to_list() == ["con", "pro"]
     grades = eh.read.qrels(write("grades.qrels", "q1 0 d1 1\nq1 0 d2 0\nq2 0 d1 0\nq2 0 d2 1\n"))
-    assert eh.prefix(run, group=grades, protected=1, metrics="ndd", rng=1).per_request["favoured"].to_list() == ["1", "0"]
+    assert eh.prefix(run, group=grades, protected=1, metrics="ndd", rng=1).per_request["favoured"].to_list() == [
+        "1",
+        "0",
+    ]
