@@ -11,7 +11,7 @@ from evenhand.attention import parse
 from evenhand.audits.assemble import check_min_units, log, names_of, provenance
 from evenhand.audits.exposure_asks import Asked, asked_for, hard_only, needs_score, needs_sides, wanted_by
 from evenhand.audits.exposure_rows import PerRequest, Setting, curves, rows_of
-from evenhand.audits.ranked import RankedResult
+from evenhand.audits.requests import RankingResult
 from evenhand.engine.exposures import group_sizes, tally_exposures
 from evenhand.engine.ledgers import Ledger, Policy, Unknown, policy_for, unlabelled
 from evenhand.engine.prepared import prepare
@@ -58,7 +58,7 @@ def exposure(
     min_units: int | None = None,
     nan_policy: Literal["raise", "omit"] = "raise",
     chance: bool = True,
-) -> RankedResult:
+) -> RankingResult:
     """Exposure of groups in rankings: against a target, against each other, against relevance.
 
     Parameters
@@ -130,7 +130,7 @@ def exposure(
     )  # fmt: skip
     words = {"unit": request, "amount": "exposure"}
     findings = Findings("exposure", QUESTION, names, tidy(rows, names, EXTRA), curves(setting, asked), words, facts)
-    return RankedResult(findings, ready.view.backend, PerRequest(setting, measures))
+    return RankingResult(findings, ready.view.backend, PerRequest(setting, measures))
 
 
 def _words(given: Any, origin: str | None) -> Any:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from statistics import NormalDist
@@ -203,7 +203,7 @@ def _share_ends(received: Floats, setting: Setting, s: int) -> tuple[Floats, Flo
 
 
 @dataclass(frozen=True)
-class PerRequest(Mapping[str, Sequence[Any]]):
+class PerRequest:
     """Columns of every request's value, made when somebody looks: a million requests cost nothing until then."""
 
     setting: Setting
@@ -226,11 +226,5 @@ class PerRequest(Mapping[str, Sequence[Any]]):
         found["note"] = [r or None for m in self.measures for r in m.reasons[at].tolist()]
         return found
 
-    def __getitem__(self, name: str) -> list[Any]:
-        return self.columns[name]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self.columns)
-
-    def __len__(self) -> int:
-        return len(self.columns)
+    def __call__(self) -> dict[str, list[Any]]:
+        return self.columns

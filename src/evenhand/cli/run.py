@@ -17,7 +17,9 @@ AUDITS = {
     "decompose": "evenhand.audits.decompose",
     "exposure": "evenhand.audits.exposure",
     "inequality": "evenhand.audits.inequality",
+    "outcome_test": "evenhand.audits.outcome",
     "prefix": "evenhand.audits.prefix",
+    "recommender": "evenhand.audits.recommender",
     "sources": "evenhand.audits.sources",
 }
 

@@ -122,9 +122,13 @@ def _first_sides(
         raise unknown_name("kind", str(kind), ["binomial", "multinomial"], what="a kind of simulation")
     if isinstance(favoured, int) and not isinstance(favoured, bool):
         if not 0 < favoured < len(labels):
-            raise EvenhandError(f"favoured={favoured} of {len(labels)} viewpoints is no side. Pass 1 to {len(labels) - 1}.")
+            raise EvenhandError(
+                f"favoured={favoured} of {len(labels)} viewpoints is no side. Pass 1 to {len(labels) - 1}."
+            )
         return _some(np.ones(len(labels), dtype=bool), lists, favoured, rng)
-    wanted = OPPOSING if favoured is None else tuple(favoured)
+    if isinstance(favoured, bool):
+        raise EvenhandError(f"favoured={favoured!r} is no side. Pass viewpoints, or how many to choose.")
+    wanted: tuple[Any, ...] = OPPOSING if favoured is None else tuple(favoured)
     unknown = [label for label in wanted if label not in labels]
     if unknown:
         raise EvenhandError(f"favoured={unknown[0]!r} is not a viewpoint of the set. Pass some of {labels}.")

@@ -26,6 +26,8 @@ def same_engine(lazy: nw.LazyFrame[Any], like: nw.LazyFrame[Any]) -> nw.LazyFram
         moved = _in_connection_of(like.to_native(), moved)
     elif here.is_pyspark():
         moved = like.to_native().sparkSession.createDataFrame(moved)
+    elif here.is_pandas():
+        moved = frame.to_pandas()
     elif here.is_ibis():
         moved = importlib.import_module("ibis").memtable(moved)
     found: nw.LazyFrame[Any] = nw.from_native(moved).lazy()
