@@ -12,7 +12,7 @@ import evenhand as eh
 from evenhand.cli import main
 
 
-@pytest.fixture()
+@pytest.fixture
 def files(tmp_path):
     rng = np.random.default_rng(1)
     events = pl.DataFrame(
@@ -35,7 +35,19 @@ ROLES = ("--unit", "author", "--amount", "views")
 
 def test_sources_says_what_python_says(files, capsys):
     events, authors = files / "events.parquet", files / "authors.csv"
-    words = ["sources", events, *ROLES, "--source", "via", "--population", authors, "--seed", 3, "--interval", "percentile(49)"]
+    words = [
+        "sources",
+        events,
+        *ROLES,
+        "--source",
+        "via",
+        "--population",
+        authors,
+        "--seed",
+        3,
+        "--interval",
+        "percentile(49)",
+    ]
     code, out, _ = run(capsys, *words, "--format", "csv")
     call = dict(unit="author", amount="views", source="via", population=str(authors), rng=3, interval="percentile(49)")
     assert (code, out) == (0, eh.sources(str(events), **call).to_text("csv"))
@@ -45,15 +57,33 @@ def test_decompose_says_what_python_says(files, capsys):
     events, authors = files / "events.parquet", files / "authors.csv"
     words = ["decompose", events, *ROLES, "--group", "band", "--population", authors, "--index", "ge(alpha=2)"]
     code, out, _ = run(capsys, *words, "--interval", "none", "--format", "csv")
-    call = dict(unit="author", amount="views", group="band", population=str(authors), index="ge(alpha=2)", interval=None)
+    call = dict(
+        unit="author", amount="views", group="band", population=str(authors), index="ge(alpha=2)", interval=None
+    )
     assert (code, out) == (0, eh.decompose(str(events), **call).to_text("csv"))
 
 
 def test_criteria_says_what_python_says(files, capsys):
     events = files / "events.parquet"
-    words = ["criteria", events, *ROLES, "--population", 60, "--by", "via", "-m", "gini", "--seed", 3, "--cutoff", "stable=0.5,0.4"]
+    words = [
+        "criteria",
+        events,
+        *ROLES,
+        "--population",
+        60,
+        "--by",
+        "via",
+        "-m",
+        "gini",
+        "--seed",
+        3,
+        "--cutoff",
+        "stable=0.5,0.4",
+    ]
     code, out, _ = run(capsys, *words, "--format", "csv")
-    call = dict(unit="author", amount="views", population=60, by="via", metrics="gini", rng=3, cutoffs={"stable": (0.5, 0.4)})
+    call = dict(
+        unit="author", amount="views", population=60, by="via", metrics="gini", rng=3, cutoffs={"stable": (0.5, 0.4)}
+    )
     assert (code, out) == (0, eh.criteria(str(events), **call).to_text("csv"))
 
 
@@ -63,7 +93,11 @@ def test_bins_can_be_typed(files, capsys):
     code, out, _ = run(capsys, *words, "--interval", "none", "--format", "jsonl")
     rows = [json.loads(line) for line in out.splitlines()]
     assert code == 0
-    assert [(r["followers_low"], r["followers_high"], r["units"]) for r in rows] == [(0, 19, 20), (19, 39, 20), (39, 59, 20)]
+    assert [(r["followers_low"], r["followers_high"], r["units"]) for r in rows] == [
+        (0, 19, 20),
+        (19, 39, 20),
+        (39, 59, 20),
+    ]
 
 
 def test_a_plan_can_name_each_audit(files, capsys):
@@ -118,5 +152,7 @@ def test_bad_input_is_one_message_and_leaves_no_file(files, capsys, words):
 
 @pytest.mark.parametrize("verb", ["sources", "decompose", "criteria"])
 def test_help_has_an_example(verb):
-    done = subprocess.run([sys.executable, "-m", "evenhand", verb, "--help"], capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-m", "evenhand", verb, "--help"], capture_output=True, text=True, check=True
+    )
     assert f"evenhand {verb} events.parquet" in done.stdout

@@ -45,7 +45,9 @@ def tables(spark):
 def same(call, tables):
     """Assert that an audit says the same of both, to the byte."""
     here, there = tables
-    assert call(there["events"], there["authors"]).to_text("csv") == call(here["events"], here["authors"]).to_text("csv")
+    assert call(there["events"], there["authors"]).to_text("csv") == call(here["events"], here["authors"]).to_text(
+        "csv"
+    )
 
 
 CALL = dict(unit="author", amount="views", rng=3, interval="bootstrap(49)")

@@ -181,8 +181,6 @@ def _add_curves(
         curves.setdefault("share", []).extend(curve.share[kept].tolist())
 
 
-
-
 def _interval_words(how: Interval, wide: int) -> str:
     words = {
         "bootstrap": f"bootstrap over units, {how.draws:,} draws, studentised with the linearised error, logit or log scale",

@@ -38,7 +38,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     roles.add_argument("--system", help="column of the system")
     roles.add_argument("--by", action="append", default=[], help="column to slice by; may be repeated")
     rules = parser.add_argument_group("rules")
-    rules.add_argument("--ties", choices=("raise", "input_order"), default="raise", help="what ties do (default: raise)")
+    rules.add_argument(
+        "--ties", choices=("raise", "input_order"), default="raise", help="what ties do (default: raise)"
+    )
     rules.add_argument(
         "--unknown", choices=("drop", "group", "unprotected", "raise"), default="drop",
         help="what items without a label do (default: drop, they keep their rank and count in no share)",

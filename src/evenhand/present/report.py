@@ -78,8 +78,8 @@ def _explorer(findings: Findings, specs: dict[str, Any]) -> list[str]:
         '<figure id="explorer"><h2>Who holds how much?</h2>'
         '<p class="note">Move the handle, or drag on the chart: how much do the few at the top hold?</p>'
         f'<div class="explore">{explorer.markup(findings)}'
-        f'<div class="panel square">{legend}<div class="draw" id="explorer-chart" data-spec="spec-explorer" role="img" '
-        f'aria-label="{escape(picture.says)}"></div></div></div>{_behind(picture)}</figure>'
+        f'<div class="panel square">{legend}{_place("spec-explorer", escape(picture.says))}</div></div>'
+        f"{_behind(picture)}</figure>"
     )
     return [figure]
 
@@ -98,13 +98,19 @@ def _panel(panel: Panel, picture: Picture, name: str, specs: dict[str, Any]) -> 
     title = f"<h3>{escape(panel.title)}</h3>" if panel.title else ""
     described = escape(": ".join(filter(None, [panel.title, picture.says])))
     square = " square" if panel.square else ""
-    place = f'<div class="draw" data-spec="{name}" role="img" aria-label="{described}"></div>'
-    return f'<div class="panel{square}">{title}{legend}{place}</div>'
+    return f'<div class="panel{square}">{title}{legend}{_place(name, described)}</div>'
+
+
+def _place(name: str, described: str) -> str:
+    """Where a chart will stand; Vega takes over its own element, so the description is on the one around it."""
+    return (
+        f'<div role="img" aria-label="{described}"><div class="draw" id="{name}-chart" data-spec="{name}"></div></div>'
+    )
 
 
 def _spec(panel: Panel) -> tuple[dict[str, Any], str]:
     """A Vega-Lite specification as wide as its place on the page, and its legend as text, which wraps where Vega's does not."""
-    spec: dict[str, Any] = panel.chart.properties(width="container", height=panel.height).to_dict()
+    spec: dict[str, Any] = panel.chart.properties(width="container", height=panel.height).to_dict(validate=False)
     spec.pop("config", None)
     names: dict[str, None] = {}
     _take_legends(spec, names)

@@ -57,6 +57,7 @@ REASONS = {
     "needs_slices": "needs several slices or amounts to compare",
     "judgement": "a matter of judgement, not of measurement",
     "some_undefined": "some requests have no value and are left out of the mean",
+    "ties_at_cut": "some users had items tied at their last slot, and which of them is shown is a convention (see ties)",
     "ties_at_edge": "the share's edge falls inside a block of equal amounts, where its error is rough",
 }
 
@@ -97,6 +98,7 @@ def percent(value: float) -> str:
     """
     if value is None or math.isnan(value) or math.isinf(value):
         return number(value)
+    value = float(f"{value:.12g}")  # so that 0.5825 reads the same however its last bits came about
     room = round(min(abs(value), abs(1 - value)) * 100, 12)
     if room < 1e-9:
         return f"{100 * value:.0f}%"
@@ -222,6 +224,8 @@ def sentence(findings: Findings, row: Mapping[str, Any], level: float = 0.95) ->
     except EvenhandError:
         template, title, params = PHRASES.get((findings.audit, row["metric"]), ""), row["metric"], {}
     group = "" if "{group}" in template else group
+    if row.get("reason"):  # advice comes with its own words
+        return f"{lead}{group}{row['reason']}"
     estimate = row["estimate"]
     if estimate is None or math.isnan(estimate):
         code = (row["note"] or "undefined").split(";")[0].strip()

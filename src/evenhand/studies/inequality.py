@@ -41,7 +41,8 @@ if TYPE_CHECKING:
 
 SIZE = 50_000
 BINS = 20
-DRAWS = "bootstrap(199)"
+DRAWS = "percentile(199)"
+"""As the paper made its error bars."""
 log = logging.getLogger("evenhand")
 
 EQUAL_FOLLOWERS = {"tail": math.inf, "pull": 0.0}
@@ -79,7 +80,13 @@ def study(*, size: int | None = None, seed: int = 7) -> Study:
         switched[name] = measure(platform(authors, rng=seed, **off), interval=None, seed=seed)
     runs = {"as it is": measured, **switched}
     skew = _split_skew(authors, seed, runs)
-    tables = (_switch_table(found, switched), _source_table(split), _network_table(runs), skew, _criteria_table(month, seed))
+    tables = (
+        _switch_table(found, switched),
+        _source_table(split),
+        _network_table(runs),
+        skew,
+        _criteria_table(month, seed),
+    )
     return Study(
         name="inequality",
         title=TITLE,
@@ -237,16 +244,25 @@ def _criteria_table(month: Platform, seed: int) -> Table:
     """The paper's Table 2: what was measured on the engagement types, and the authors' judgement where it differs."""
     log.info("the criteria of Table 2")
     found = criteria(
-        month.engagements, unit="author_id", amount=list(ENGAGEMENTS), population=_eligible(month).select("author_id"), rng=seed
+        month.engagements,
+        unit="author_id",
+        amount=list(ENGAGEMENTS),
+        population=_eligible(month).select("author_id"),
+        rng=seed,
     )
     cells: dict[str, dict[str, str]] = {}
     for r in found.findings.rows():
-        measured, published = r["measured"] or "not measured", r["published"] or ""
-        agrees = not published or measured == published
-        cells.setdefault(r["metric"], {})[r["criterion"]] = measured if agrees else f"{measured} (paper: {published})"
+        if r["published"]:
+            cells.setdefault(r["metric"], {})[r["criterion"]] = _beside(r["measured"], r["published"])
     head = list(dict.fromkeys(name for by_criterion in cells.values() for name in by_criterion))
     rows = tuple((metric, *(by.get(name, "") for name in head)) for metric, by in cells.items())
     return Table("Table 2: the criteria, measured", ("metric", *head), rows)
+
+
+def _beside(measured: str | None, published: str) -> str:
+    if not measured:
+        return f"{published} (judged)"
+    return measured if measured == published else f"{measured} (paper: {published})"
 
 
 def _answer(split: Result, skew: Table) -> list[str]:

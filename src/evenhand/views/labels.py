@@ -96,7 +96,9 @@ def _from_mapping(group: Mapping[Any, Any]) -> Table:
         blank = pl.Series([], dtype=pl.String)
         frame = pl.DataFrame({"item": items or blank, "group": values or blank})
     except (TypeError, pl.exceptions.PolarsError) as error:
-        raise EvenhandError("group maps items or labels of mixed types. Pass {item: label} with one type of each.") from error
+        raise EvenhandError(
+            "group maps items or labels of mixed types. Pass {item: label} with one type of each."
+        ) from error
     return Table(nw.from_native(frame).lazy(), "polars", "a mapping")
 
 
@@ -106,7 +108,9 @@ def _checked(table: Table, request: str, item: str) -> Any:
 
     schema = table.schema
     names = list(schema.names())
-    keys = {role: next((n for n in (own, role) if n in names), None) for role, own in (("item", item), ("request", request))}
+    keys = {
+        role: next((n for n in (own, role) if n in names), None) for role, own in (("item", item), ("request", request))
+    }
     rest = [n for n in names if n not in keys.values() and n != "iteration"]
     chosen = rest[0] if len(rest) == 1 else next((n for n in NAMES if n in rest), None)
     if keys["item"] is None or chosen is None:
