@@ -204,9 +204,10 @@ def _lines(
 def _part(columns: Mapping[str, Sequence[Any]], *, sure: bool) -> Any:
     """The points that have enough rows, or those that have not; the latter without the ends of their intervals."""
     at = [i for i, enough in enumerate(columns["sure"]) if enough == sure]
-    pick = lambda name: [columns[name][i] for i in at]  # noqa: E731
-    ends = {name: pick(name) for name in ("low", "high")} if sure else {}
-    return records(series=pick("group"), x=pick("x"), y=pick("outcome"), units=pick("units"), bin=pick("bin"), **ends)
+    taken = {name: [columns[name][i] for i in at] for name in ("group", "x", "outcome", "units", "bin", "low", "high")}
+    ends = {name: taken[name] for name in ("low", "high")} if sure else {}
+    named = {"series": taken["group"], "y": taken["outcome"], **{name: taken[name] for name in ("x", "units", "bin")}}
+    return records(**named, **ends)
 
 
 def _table(points: Mapping[str, Sequence[Any]]) -> dict[str, list[Any]]:
