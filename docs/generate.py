@@ -121,7 +121,7 @@ def _example(metric: Metric) -> list[str]:
     for example in found:
         first, *rest = example.source.rstrip("\n").split("\n")
         lines += [f">>> {first}", *(f"... {line}" for line in rest), *example.want.rstrip("\n").split("\n")]
-    return ["```python", *lines, "```"]
+    return ["```pycon", *lines, "```"]
 
 
 def _comparison(metric: Metric) -> list[str]:

@@ -1,7 +1,8 @@
-"""Shared by every test: how hard hypothesis tries, and one Spark session."""
+"""Shared by every test: how hard hypothesis tries, one browser, and one Spark session."""
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import shutil
 
@@ -15,6 +16,31 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "usual"))
 
 
 @pytest.fixture(scope="session")
+def browser():
+    """The machine's own Chromium; its absence is seen in the summary, and is a failure where CI=true."""
+    path = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+    playwright = importlib.util.find_spec("playwright")
+    if path is None or playwright is None:
+        lacking = "Chromium is not installed" if path is None else "playwright is not installed"
+        if os.environ.get("CI") == "true":
+            pytest.fail(f"{lacking}, so the report was not looked at")
+        pytest.skip(f"{lacking}: the report was NOT looked at in a browser")
+    from playwright.sync_api import sync_playwright
+
+    quiet = [
+        "--no-sandbox",
+        "--disable-background-networking",
+        "--disable-component-update",
+        "--disable-sync",
+        "--no-first-run",
+    ]
+    with sync_playwright() as p:
+        chromium = p.chromium.launch(executable_path=path, args=quiet)
+        yield chromium
+        chromium.close()
+
+
+@pytest.fixture(scope="session")
 def spark():
     """A real local Spark. Where Java or pyspark is absent the test is skipped, except in CI, where that is a failure."""
     lacking = [name for name, there in (("Java", shutil.which("java")), ("pyspark", _has_pyspark())) if not there]
@@ -25,7 +51,7 @@ def spark():
 
     quiet = {
         "spark.ui.enabled": "false", "spark.ui.showConsoleProgress": "false", "spark.sql.shuffle.partitions": "2",
-        "spark.driver.memory": "1g",
+        "spark.driver.memory": "1g", "spark.sql.codegen.wholeStage": "false", "spark.sql.adaptive.enabled": "false",
     }  # fmt: skip
     builder = SparkSession.builder.master("local[2]").appName("evenhand tests")
     for name, value in quiet.items():
@@ -37,6 +63,4 @@ def spark():
 
 
 def _has_pyspark() -> bool:
-    import importlib.util
-
     return importlib.util.find_spec("pyspark") is not None

@@ -2,6 +2,7 @@
 
 from evenhand.cards import cards
 from evenhand.metrics import conventions
+from evenhand.metrics import outcome_joint as _outcome  # noqa: F401  (registers its cards)
 from evenhand.metrics.agreement import kendall_tau_c
 from evenhand.metrics.catalogue import (
     aggregate_diversity,
@@ -9,21 +10,10 @@ from evenhand.metrics.catalogue import (
     item_gini,
     recommendation_popularity,
 )
+from evenhand.metrics.contrast import average_outcome, equalized_odds_gap, marginal_outcome
 from evenhand.metrics.decomposition import decompose, decompose_sources
-from evenhand.metrics.exposure import (
-    dp,
-    eed,
-    eel,
-    eer,
-    eur,
-    iaa,
-    log_dp,
-    log_eur,
-    log_rur,
-    rur,
-    target_exposure,
-    target_norm,
-)
+from evenhand.metrics.expected import eed, eel, eer, target_exposure, target_norm
+from evenhand.metrics.exposure import dp, eur, iaa, log_dp, log_eur, log_rur, rur
 from evenhand.metrics.inequality import (
     atkinson,
     generalized_entropy,
@@ -68,6 +58,7 @@ __all__ = [
     "accuracy",
     "aggregate_diversity",
     "atkinson",
+    "average_outcome",
     "awrf",
     "bottom_share",
     "cards",
@@ -79,6 +70,7 @@ __all__ = [
     "eel",
     "eer",
     "equal_share",
+    "equalized_odds_gap",
     "equivalent_to_top",
     "eur",
     "exposure_entropy",
@@ -106,6 +98,7 @@ __all__ = [
     "lorenz",
     "mad",
     "mae_ratio",
+    "marginal_outcome",
     "mean",
     "ndd",
     "ndjs",

@@ -55,7 +55,11 @@ class _Dot:
     metric: str
 
 
-@chart("intervals", title="The numbers, and how sure we are", place=1)
+def _in_bins(findings: Findings) -> str:
+    return "its rows are bins of a score, which have charts of their own" if "bin" in findings.columns else ""
+
+
+@chart("intervals", title="The numbers, and how sure we are", unless=_in_bins, place=1)
 def intervals(findings: Findings) -> Picture:
     """Every estimate with its interval, the level that chance alone would give, and the ideal.
 
@@ -79,6 +83,8 @@ MOST_PANELS = 4
 
 
 def _too_few(findings: Findings) -> str:
+    if "bin" in findings.columns:
+        return _in_bins(findings)
     if len(findings.metrics()) < 2:
         return "it takes two metrics to set one against the other"
     return "" if len(set(row_labels(findings))) > 2 else "it takes three slices or more"

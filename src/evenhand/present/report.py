@@ -17,7 +17,7 @@ from evenhand.present.charts import kinds_for
 from evenhand.present.drawing import Kind, Panel, Picture, is_share
 from evenhand.present.lorenz import curves
 from evenhand.present.pages import asset, data_script, document, script, vega
-from evenhand.present.text import number, percent
+from evenhand.present.text import number, percent, teller
 from evenhand.present.theme import MOST_SERIES, PAGE, theme
 
 MOST_TABLE_ROWS = 500
@@ -33,6 +33,7 @@ def html(findings: Findings) -> str:
         _answer(findings, [p.says for kind, p in pictures.items() if kind.place == 0 and kind.audits]),
         *_explorer(findings, specs),
         *(_figure(kind, picture, specs) for kind, picture in pictures.items()),
+        *_asides(findings),
         _table(findings),
         _cards(findings),
         _provenance(findings),
@@ -77,8 +78,8 @@ def _explorer(findings: Findings, specs: dict[str, Any]) -> list[str]:
         '<figure id="explorer"><h2>Who holds how much?</h2>'
         '<p class="note">Move the handle, or drag on the chart: how much do the few at the top hold?</p>'
         f'<div class="explore">{explorer.markup(findings)}'
-        f'<div class="panel square">{legend}<div class="draw" id="explorer-chart" data-spec="spec-explorer" role="img" '
-        f'aria-label="{escape(picture.says)}"></div></div></div>{_behind(picture)}</figure>'
+        f'<div class="panel square">{legend}{_place("spec-explorer", escape(picture.says))}</div></div>'
+        f"{_behind(picture)}</figure>"
     )
     return [figure]
 
@@ -97,13 +98,19 @@ def _panel(panel: Panel, picture: Picture, name: str, specs: dict[str, Any]) -> 
     title = f"<h3>{escape(panel.title)}</h3>" if panel.title else ""
     described = escape(": ".join(filter(None, [panel.title, picture.says])))
     square = " square" if panel.square else ""
-    place = f'<div class="draw" data-spec="{name}" role="img" aria-label="{described}"></div>'
-    return f'<div class="panel{square}">{title}{legend}{place}</div>'
+    return f'<div class="panel{square}">{title}{legend}{_place(name, described)}</div>'
+
+
+def _place(name: str, described: str) -> str:
+    """Where a chart will stand; Vega takes over its own element, so the description is on the one around it."""
+    return (
+        f'<div role="img" aria-label="{described}"><div class="draw" id="{name}-chart" data-spec="{name}"></div></div>'
+    )
 
 
 def _spec(panel: Panel) -> tuple[dict[str, Any], str]:
     """A Vega-Lite specification as wide as its place on the page, and its legend as text, which wraps where Vega's does not."""
-    spec: dict[str, Any] = panel.chart.properties(width="container", height=panel.height).to_dict()
+    spec: dict[str, Any] = panel.chart.properties(width="container", height=panel.height).to_dict(validate=False)
     spec.pop("config", None)
     names: dict[str, None] = {}
     _take_legends(spec, names)
@@ -163,6 +170,17 @@ def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 def _numeric(text: str) -> bool:
     return not text or text[0] in "0123456789-−+." or text in ("undefined", "infinite")
+
+
+def _asides(findings: Findings) -> list[str]:
+    """Tables that help to act on the findings: who can fix what, what the test cannot say."""
+    own = teller(findings)
+    return [
+        f'<section class="aside"><h2>{escape(aside.title)}</h2>{table(aside.head, aside.rows)}'
+        + "".join(f'<p class="note">{escape(line)}</p>' for line in aside.says)
+        + "</section>"
+        for aside in (own.asides(findings) if own else ())
+    ]
 
 
 def _table(findings: Findings) -> str:

@@ -7,3 +7,5 @@ from evenhand.synthetic.catalogue import Catalogue as Catalogue
 from evenhand.synthetic.catalogue import catalogue as catalogue
 from evenhand.synthetic.platform import Platform as Platform
 from evenhand.synthetic.platform import platform as platform
+from evenhand.synthetic.viewpoints import viewpoint_weights as viewpoint_weights
+from evenhand.synthetic.viewpoints import viewpoints as viewpoints

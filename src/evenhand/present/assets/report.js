@@ -2,11 +2,13 @@
 const read = (id) => JSON.parse(document.getElementById(id).textContent);
 const fail = (error) => { document.body.dataset.failed = String(error); };
 
-// Numbers as evenhand's sentences write them: digits that matter near 0 and near 100%.
-function percent(value) {
-  const room = Math.min(Math.abs(value), Math.abs(1 - value)) * 100;
+// Numbers as evenhand's sentences write them: digits that matter near 0 and near 100%, halves to the even digit.
+function percent(given) {
+  const value = Number(given.toPrecision(12)), shown = 100 * value;
+  const room = Number((Math.min(Math.abs(value), Math.abs(1 - value)) * 100).toFixed(12));
   const digits = room < 1e-9 ? 0 : Math.min(6, Math.max(0, 2 - Math.floor(Math.log10(room))));
-  return (100 * value).toFixed(digits) + "%";
+  const up = shown.toFixed(digits), half = /^50*$/.test(shown.toFixed(digits + 50).slice(-50));
+  return (half && Number(up.slice(-1)) % 2 ? (Number(up) - 10 ** -digits).toFixed(digits) : up) + "%";
 }
 const chosen = (value) => String(Number((100 * value).toPrecision(10))) + "%";
 
@@ -44,7 +46,7 @@ function explore(view) {
     slider.value = data.stops.reduce((best, stop, i) => (gap(stop) < gap(data.stops[best]) ? i : best), 0);
     show();
   };
-  const chart = document.querySelector("#explorer-chart"), box = () => chart.querySelector("svg").getBoundingClientRect();
+  const chart = document.querySelector("#spec-explorer-chart"), box = () => chart.querySelector("svg").getBoundingClientRect();
   chart.addEventListener("pointerdown", (event) => { drag(event); chart.setPointerCapture(event.pointerId); });
   chart.addEventListener("pointermove", (event) => { if (event.buttons & 1) drag(event); });
   slider.addEventListener("input", show);
@@ -55,6 +57,6 @@ function explore(view) {
 const config = read("theme");
 const drawn = [...document.querySelectorAll("[data-spec]")].map((place) =>
   vegaEmbed(place, read(place.dataset.spec), { actions: false, renderer: "svg", ast: true, config })
-    .then(({ view }) => { if (place.id === "explorer-chart") explore(view); }));
+    .then(({ view }) => { if (place.id === "spec-explorer-chart") explore(view); }));
 Promise.all(drawn).then(() => { document.body.dataset.ready = ""; }, fail);
 addEventListener("beforeprint", () => dispatchEvent(new Event("resize")));
