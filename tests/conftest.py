@@ -51,7 +51,7 @@ def spark():
 
     quiet = {
         "spark.ui.enabled": "false", "spark.ui.showConsoleProgress": "false", "spark.sql.shuffle.partitions": "2",
-        "spark.driver.memory": "1g",
+        "spark.driver.memory": "1g", "spark.sql.codegen.wholeStage": "false", "spark.sql.adaptive.enabled": "false",
     }  # fmt: skip
     builder = SparkSession.builder.master("local[2]").appName("evenhand tests")
     for name, value in quiet.items():

@@ -96,11 +96,13 @@ def test_a_bin_nobody_was_seen_in_stays_in_its_place():
     assert frame["estimate"].to_list() == [3, 0, 0, 1]
 
 
-def test_missing_values_are_a_slice_of_their_own():
+@pytest.mark.parametrize("engine", ENGINES)
+def test_missing_values_are_a_slice_of_their_own(engine):
     events = pl.DataFrame({"author": list("abc"), "followers": [1.0, None, float("nan")], "views": [1, 2, 3]})
-    frame = eh.inequality(events, population=None, by=eh.log_bins("followers", 2), **CALL).frame[::2]
-    assert frame["followers"].to_list() == ["[1, 1]", None]
-    assert frame["units"].to_list() == [1, 2]
+    found = eh.inequality(ENGINES[engine](events), population=None, by=eh.log_bins("followers", 2), **CALL).findings
+    assert found.columns["followers"][::2] == ["[1, 1]", None]
+    assert found.columns["units"][::2] == [1, 2]
+    assert np.isnan(found.columns["followers_low"][-1])
 
 
 def test_sizes_can_be_given_by_the_name_of_the_bin():

@@ -13,6 +13,7 @@ from evenhand.errors import DataWarning, EvenhandError, UndefinedWarning
 __version__ = "0.1.0"
 
 _WHERE = {
+    "advise": "evenhand.audits.advise",
     "attention": "evenhand.attention",
     "compare": "evenhand.audits.compare",
     "criteria": "evenhand.audits.criteria",
@@ -22,9 +23,11 @@ _WHERE = {
     "inequality": "evenhand.audits.inequality",
     "log_bins": "evenhand.views.bins",
     "metrics": "evenhand.metrics",
+    "outcome_test": "evenhand.audits.outcome",
     "prefix": "evenhand.audits.prefix",
     "quantile_bins": "evenhand.views.bins",
     "read": "evenhand.audits.read",
+    "recommender": "evenhand.audits.recommender",
     "rollup": "evenhand.audits.exposure",
     "sources": "evenhand.audits.sources",
     "synthetic": "evenhand.synthetic",
@@ -33,12 +36,15 @@ _WHERE = {
 if TYPE_CHECKING:
     from evenhand import metrics as metrics
     from evenhand import synthetic as synthetic
+    from evenhand.audits.advise import advise as advise
     from evenhand.audits.criteria import criteria as criteria
     from evenhand.audits.decompose import decompose as decompose
     from evenhand.audits.exposure import exposure as exposure
     from evenhand.audits.exposure import rollup as rollup
     from evenhand.audits.inequality import inequality as inequality
+    from evenhand.audits.outcome import outcome_test as outcome_test
     from evenhand.audits.prefix import prefix as prefix
+    from evenhand.audits.recommender import recommender as recommender
     from evenhand.audits.sources import sources as sources
     from evenhand.views.bins import log_bins as log_bins
     from evenhand.views.bins import quantile_bins as quantile_bins

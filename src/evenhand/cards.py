@@ -57,7 +57,8 @@ class Card:
     `ideal`, `better` and `span` may be functions of the metric's parameters where these move them (the ideal of
     `top_share(p=0.1)` is 0.1). `undefined` says in words when there is no number; `otherwise` is the reason code when
     the tally itself is fine (`tally.reason()` gives the code when it is not), or a function of the tally and the metric's
-    parameters that gives it.
+    parameters that gives it. `studentised` is False where the linearised error is too rough to divide a draw by (a point
+    read off the steep end of a curve): the bootstrap then takes percentiles.
     """
 
     name: str
@@ -77,6 +78,7 @@ class Card:
     references: tuple[str, ...] = ()
     laws: frozenset[str] = field(default_factory=frozenset)
     per: Literal["population", "ranking", "request"] = "population"
+    studentised: bool = True
     family: str = ""
 
     def reason(self, tally: Any, **params: Any) -> str:
@@ -87,12 +89,24 @@ class Card:
         )
 
 
+@dataclass(frozen=True, kw_only=True)
+class Convention:
+    """How another tool computes a metric of this name: whose, what it does differently, and the same on our tally."""
+
+    tool: str
+    does: str
+    function: Callable[..., Any]
+    ideal: float | None = None
+    better: Better | None = None
+
+
 class Metric:
     """A card and its function. Call it with arrays for a float; audits call `.on(tally)`."""
 
     def __init__(self, card: Card, function: Callable[..., Any]) -> None:
         self.card = card
         self.function = function
+        self.conventions: dict[str, Convention] = {}
         self._influence: Callable[..., Floats] | None = None
         functools.update_wrapper(self, function)
 
@@ -117,17 +131,29 @@ class Metric:
         self._influence = function
         return function
 
+    def convention(
+        self, name: str, *, tool: str, does: str, ideal: float | None = None, better: Better | None = None
+    ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+        """Register how another tool computes this metric; asked for with `convention=name`, never by default."""
+
+        def declare(function: Callable[..., Any]) -> Callable[..., Any]:
+            self.conventions[name] = Convention(tool=tool, does=does, function=function, ideal=ideal, better=better)
+            return function
+
+        return declare
+
     def linearised(self, tally: Any, estimate: Floats, params: Mapping[str, Any]) -> Floats | None:
         """The influence of one unit in each cell, or None where the card has no linearised error."""
-        if self._influence is None:
+        if self._influence is None or "convention" in params:
             return None
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
             return self._influence(tally, estimate, **params)
 
-    def on(self, tally: Any, **params: Any) -> Floats:
+    def on(self, tally: Any, *, convention: Any = None, **params: Any) -> Floats:
         """The value on a tally; leading axes of the tally (replicates, slices) are kept."""
+        function = self.function if convention is None else self.conventions[convention].function
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-            return np.asarray(self.function(tally, **params), dtype=np.float64)
+            return np.asarray(function(tally, **params), dtype=np.float64)
 
     def __call__(self, *args: Any, **keywords: Any) -> float:
         """The value for plain arrays. Undefined is NaN with an `UndefinedWarning` whose `.reason` is the code."""
@@ -145,6 +171,8 @@ class Metric:
             raise EvenhandError(f"{self.card.name} was given {listing(twice)} twice. Give each parameter once.")
         keywords.update(by_place)
         for_tally = {name: keywords[name] for name in others if name in keywords}  # `attention` goes to both
+        if keywords.get("convention", "") is None:
+            del keywords["convention"]
         params = self.checked({k: v for k, v in keywords.items() if k in names or k not in others})
         tally = data if isinstance(data, self.card.needs) else self.card.needs.of(data, **for_tally)  # type: ignore[attr-defined]
         value = float(self.on(tally, **params).item())
@@ -155,12 +183,34 @@ class Metric:
 
     def checked(self, params: Mapping[str, Any]) -> dict[str, Any]:
         """The parameters, each checked against the type and range in the function's signature."""
+        convention = params.get("convention")
+        if convention is not None:
+            self._check_convention(convention, params)
         for name, value in params.items():
+            if name == "convention":
+                continue
             if name not in self.parameters:
                 known = listing(self.parameters) or "none"
                 raise EvenhandError(f"{self.card.name} has no parameter {name!r}. Its parameters: {known}.")
             check_value(f"{self.card.name}({name}=", value, self._hints.get(name, Any))
         return dict(params)
+
+    def _check_convention(self, convention: Any, params: Mapping[str, Any]) -> None:
+        name = self.card.name
+        if convention not in self.conventions:
+            if not self.conventions:
+                raise EvenhandError(f"{name} has no other convention. Leave convention={convention!r} out.")
+            raise unknown_name(
+                "convention", str(convention), sorted(self.conventions), what=f"a known convention of {name}"
+            )
+        wanted = inspect.signature(self.conventions[convention].function).parameters
+        if any(p.kind is inspect.Parameter.VAR_KEYWORD for p in wanted.values()):
+            return
+        extra = [n for n in params if n != "convention" and n not in wanted]
+        if extra:
+            raise EvenhandError(
+                f"{name}(convention={convention!r}) takes no {listing(extra)}: the tool has none. Leave it out."
+            )
 
     def _resolved(self, what: Any, params: Mapping[str, Any]) -> Any:
         if not callable(what):
@@ -170,9 +220,15 @@ class Metric:
         return what(**{n: v for n, v in {**defaults, **params}.items() if n in wanted})
 
     def ideal(self, **params: Any) -> float:
+        theirs = self.conventions.get(params.get("convention", ""))
+        if theirs is not None and theirs.ideal is not None:
+            return theirs.ideal
         return float(self._resolved(self.card.ideal, params))
 
     def better(self, **params: Any) -> str:
+        theirs = self.conventions.get(params.get("convention", ""))
+        if theirs is not None and theirs.better is not None:
+            return theirs.better
         return str(self._resolved(self.card.better, params))
 
     def span(self, **params: Any) -> tuple[float, float]:
@@ -184,12 +240,17 @@ def metric(card: Card) -> Callable[[Callable[..., Any]], Metric]:
     """Declare a metric: the decorated function reads one tally and nothing else."""
 
     def declare(function: Callable[..., Any]) -> Metric:
-        if card.name in REGISTRY:
+        known = REGISTRY.get(card.name)  # the same function again is its module run again, as doctests do
+        if known is not None and _place(known.function) != _place(function):
             raise EvenhandError(f"The metric {card.name!r} is declared twice. Give one of them another name.")
         REGISTRY[card.name] = Metric(card, function)
         return REGISTRY[card.name]
 
     return declare
+
+
+def _place(function: Callable[..., Any]) -> tuple[str, str]:
+    return function.__module__, function.__qualname__
 
 
 REGISTRY: dict[str, Metric] = {}
@@ -262,7 +323,7 @@ def ask(text: str, known: Mapping[str, Metric] | None = None) -> Ask:
 
 def asks(texts: str | Sequence[str], known: Mapping[str, Metric]) -> tuple[Ask, ...]:
     """Parse several metric strings; the same text twice is one row too many and refused."""
-    listed = [texts] if isinstance(texts, str) else list(texts)
+    listed: list[Any] = list(texts) if isinstance(texts, (list, tuple)) else [texts]
     if not listed:
         raise EvenhandError(f"metrics is empty. Name at least one of: {listing(sorted(known), 40)}.")
     parsed = tuple(ask(text, known) for text in listed)

@@ -6,7 +6,7 @@ import importlib.metadata
 import logging
 import math
 import platform
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from evenhand.errors import EvenhandError
@@ -53,8 +53,8 @@ def check_min_units(min_units: int | None) -> int:
     return min_units
 
 
-def names_of(value: str | Sequence[str] | None) -> tuple[str, ...]:
+def names_of(value: Any) -> tuple[str, ...]:
     """One name or several, as a tuple."""
     if value is None:
         return ()
-    return (value,) if isinstance(value, str) else tuple(value)
+    return tuple(value) if isinstance(value, (list, tuple)) else (value,)

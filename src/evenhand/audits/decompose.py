@@ -255,5 +255,6 @@ def _interval_words(how: Interval) -> str:
     kind = "studentised" if how.kind == "bootstrap" else "percentile"
     return (
         f"bootstrap over units, {how.draws:,} draws: {kind} for the total and each group's index, percentile for the parts "
-        f"and shares; slices with over {BINNED:,} cells are drawn on amounts binned at a relative width of 2^-12"
+        f"and shares; slices with over {BINNED:,} cells are drawn on amounts binned at a relative width of 2^-12, "
+        f"those with over {WIDE:,} bins have normal intervals with the linearised error"
     )

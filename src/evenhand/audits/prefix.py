@@ -13,7 +13,7 @@ import numpy.typing as npt
 from evenhand import metrics as _all_metrics  # noqa: F401  (fills the registry)
 from evenhand.audits.assemble import Row, check_min_units, log, names_of, notes, provenance, row, suppressed, tidy
 from evenhand.audits.prefix_curves import curves_of
-from evenhand.audits.ranked import RankedResult
+from evenhand.audits.requests import RankingResult
 from evenhand.cards import Ask, Floats, asks, needing
 from evenhand.engine.placements import Placed, Unknown, tally_placements
 from evenhand.errors import EvenhandError, listing, suggestion
@@ -53,7 +53,7 @@ def prefix(
     rng: int | np.random.Generator | None = None,
     min_units: int | None = None,
     nan_policy: Literal["raise", "omit"] = "raise",
-) -> RankedResult:
+) -> RankingResult:
     """How far the mix of labels near the top of each ranking is from the mix of the whole ranking.
 
     Parameters
@@ -101,7 +101,7 @@ def prefix(
         system=system or system_of(table, opened), ties=ties, nan_policy=nan_policy, carry=labels.carry,
     )  # fmt: skip
     placed = tally_placements(view, labels, unknown)
-    side = _protected_labels(protected, placed.placement.groups, group)
+    side = protected_labels(protected, placed.placement.groups, group)
     placement = placed.placement.protecting(side)
     _refuse_missing_side(asked, placement)
     log.info("measuring %s rankings", f"{len(placement):,}")
@@ -126,7 +126,7 @@ def prefix(
         "prefix", QUESTION, view.slice_names, tidy(rows, view.slice_names, EXTRA),
         curves_of(placed, placement, [(m.ask.text, m.scores) for m in found], view.slice_names, level, fewest), words, facts,
     )  # fmt: skip
-    return RankedResult(findings, view.backend, _per_request(placed, view, found, fewest))
+    return RankingResult(findings, view.backend, lambda: _per_request(placed, view, found, fewest))
 
 
 @dataclass(frozen=True)
@@ -220,7 +220,7 @@ def _favoured_each(m: Measured, shown: Any) -> list[str | None]:
     return [m.sides[g] if yes else None for g, yes in zip(best.tolist(), there.tolist(), strict=True)]
 
 
-def _protected_labels(protected: Any, groups: tuple[Any, ...], group: Any) -> Any:
+def protected_labels(protected: Any, groups: tuple[Any, ...], group: Any) -> Any:
     """The protected labels as the table has them; text stands for a number or a boolean that reads the same."""
     if protected is None:
         return None

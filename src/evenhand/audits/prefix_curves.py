@@ -44,7 +44,7 @@ def curves_of(
     return {
         "prefix": shares,
         "requests": _requests(placed, found, names, fewest),
-        "strip": _strips(placed, seen, found, names, shown),
+        "strip": _strips(placed, p, found, names, shown),
     }
 
 
@@ -59,7 +59,8 @@ def _append(into: Columns, labels: dict[str, Any], points: Columns) -> None:
 def _shares(p: Placement, level: float) -> Columns:
     """Mean share of each group among the first i, its share of the whole lists, and where random orders would keep it."""
     depth = int(p.lengths.max(initial=0))
-    chosen = np.argsort(-p.counts.sum(0), kind="stable")[:MOST_GROUPS]
+    largest = np.argsort(-p.counts.sum(0), kind="stable")[:MOST_GROUPS]
+    chosen = largest if p.protected is None else np.arange(2)
     totals = {g: np.zeros((4, depth)) for g in chosen.tolist()}
     for b in p.batches():
         seen = np.broadcast_to(b.seen, b.codes.shape).astype(np.float64)
@@ -87,7 +88,7 @@ def _shares(p: Placement, level: float) -> Columns:
 def _band(p: Placement, g: int, at: Ints, overall: Floats, error: Floats, level: float) -> tuple[Floats, Floats]:
     """Exact for a single list (hypergeometric), normal for the mean of several."""
     if len(p) == 1:
-        known = np.cumsum(p.codes >= 0)[at]
+        known = np.cumsum(p.codes >= 0, dtype=np.int64)[at]
         return share_band(int(p.counts[0, g]), int(p.known[0]), known, level)
     z = NormalDist().inv_cdf((1 + level) / 2)
     return np.clip(overall - z * error, 0, 1), np.clip(overall + z * error, 0, 1)
@@ -139,7 +140,7 @@ def _strips(
     points: Columns = {}
     for i in kept.tolist():
         codes = p.codes[p.starts[i] : p.starts[i + 1]][:STRIP_DEPTH]
-        columns = {
+        columns: Columns = {
             "request": [str(placed.requests[i])] * len(codes),
             "rank": list(range(1, len(codes) + 1)),
             "group": [None if c < 0 else str(p.groups[c]) for c in codes.tolist()],

@@ -13,13 +13,17 @@ from evenhand import __version__
 from evenhand.errors import EvenhandError
 
 VERBS = {
+    "advise": "which prefix metric to trust for these rankings, and why",
     "compare": "two saved results: did it change, and by more than chance?",
     "criteria": "which metric suits this data: the criteria of the inequality paper, measured",
     "decompose": "does the inequality lie within groups or between them?",
     "demo": "the audits on generated data, a report per question, the commands that made them",
+    "exposure": "who is exposed in rankings, against a target, another group, or relevance",
     "inequality": "how unevenly something is spread over those who could receive it",
     "metrics": "the cards: what each number means",
+    "outcome-test": "whether equally scored candidates of different groups realise equal outcomes",
     "prefix": "does every top of a ranking mirror the whole, or does one viewpoint stand higher?",
+    "recommender": "whether a recommender serves groups of users, and items, even-handedly",
     "run": "an audit from a plan file",
     "sources": "which source makes the skew: the Gini index split over where amounts come from",
     "study": "a seed's study again: each stated finding beside what comes out",

@@ -1,56 +1,71 @@
-"""`evenhand demo`: a generated table, audited, with the commands to copy."""
+"""`evenhand demo`: a short tour. Data are generated, every question is asked with the command that anyone can copy."""
 
 from __future__ import annotations
 
 import argparse
 import shlex
+import sys
+import time
 from pathlib import Path
+
+from evenhand.cli.options import progress
 
 EXAMPLE = """\
 example:
   evenhand demo --folder evenhand-demo"""
 
+AUTHORS = 30_000
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.epilog = EXAMPLE
-    parser.add_argument("--folder", default="evenhand-demo", help="where data and answers go (default: evenhand-demo)")
-    parser.add_argument("--seed", type=int, default=7)
+    parser.add_argument("--folder", default="evenhand-demo", help="where data and reports go (default: evenhand-demo)")
+    parser.add_argument("--seed", type=int, default=7, help="seed of the generated data (default: 7)")
 
 
 def run(args: argparse.Namespace) -> int:
-    from evenhand.audits.inequality import inequality
+    from evenhand.cli import main
 
-    folder = Path(args.folder)
+    started, folder = time.monotonic(), Path(args.folder)
     folder.mkdir(parents=True, exist_ok=True)
-    events, authors = folder / "events.parquet", folder / "authors.parquet"
-    _generate(events, authors, args.seed)
-    print(f"A made-up feed: who was shown to whom is in {events}, everyone who could have been is in {authors}.\n")
-    result = inequality(
-        str(events), unit="author_id", amount="impressions", population=str(authors), by="source", rng=args.seed,
-        metrics=["gini", "top_share(p=0.01)", "equal_share"],
-    )  # fmt: skip
-    print(result)
-    print("In words:")
-    for sentence in result.sentences():
-        print(f"  {sentence}")
-    print("\nThe same from the command line, to copy:")
-    words = ["evenhand", "inequality", str(events), "--unit", "author_id", "--amount", "impressions", "--population", str(authors),
-             "--by", "source", "-m", "gini", "-m", "top_share(p=0.01)", "-m", "equal_share", "--seed", str(args.seed)]  # fmt: skip
-    print(f"  {shlex.join(words)}")
+    with progress("generating a platform, its feed and its log", quiet=False):
+        _generate(folder, args.seed)
+    reports = []
+    for number, (title, words, report) in enumerate(stops(str(folder), str(args.seed)), start=1):
+        print(f"\n{number}. {title}\n\n   $ {shlex.join(['evenhand', *words, '--html', report])}\n", flush=True)
+        code = main([*words, "--html", report])
+        if code:
+            return code
+        reports.append(report)
+    print(f"\nDone in {time.monotonic() - started:.0f} s. Reports that open in any browser:", *reports, sep="\n  ")
+    print("\nEvery number has a card:\n  evenhand metrics gini")
+    sys.stdout.flush()
     return 0
 
 
-def _generate(events: Path, authors: Path, seed: int) -> None:
-    import numpy as np
+def stops(folder: str, seed: str) -> list[tuple[str, list[str], str]]:
+    """Question, command, report."""
+    log, authors = f"{folder}/engagements.parquet", f"{folder}/authors.parquet"
+    who = ["--unit", "author_id", "--amount", "impressions", "--population", authors]
+    return [
+        (
+            "Who gets seen? Impressions of a month, per source of the feed.",
+            ["inequality", log, *who, "--by", "source", "-m", "gini", "-m", "top_share(p=0.01)", "--seed", seed],
+            f"{folder}/inequality.html",
+        ),
+        (
+            "Which source makes the skew?",
+            ["sources", log, *who, "--source", "source", "--interval", "percentile(199)", "--seed", seed],
+            f"{folder}/sources.html",
+        ),
+    ]
+
+
+def _generate(folder: Path, seed: int) -> None:
     import polars as pl
 
-    rng = np.random.default_rng(seed)
-    followers = np.floor(rng.pareto(1.1, 20_000) * 30).astype(np.int64)
-    pl.DataFrame({"author_id": np.arange(len(followers)), "followers": followers}).write_parquet(authors)
-    parts = []
-    for source, pull in (("in-network", 1.0), ("out-of-network", 1.4)):
-        rate = followers**pull
-        seen = rng.poisson(200_000 * rate / rate.sum())
-        held = np.flatnonzero(seen)
-        parts.append(pl.DataFrame({"author_id": held, "source": [source] * len(held), "impressions": seen[held]}))
-    pl.concat(parts).write_parquet(events)
+    from evenhand.synthetic import platform
+
+    made = platform(AUTHORS, rng=seed)
+    made.engagements.write_parquet(folder / "engagements.parquet")
+    made.authors.filter(pl.col("displays") > 0).write_parquet(folder / "authors.parquet")

@@ -3,22 +3,25 @@
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import json
 import math
 import textwrap
 from typing import Any
 
-from evenhand.errors import unknown_name
+from evenhand.errors import EvenhandError, unknown_name
 
 EXAMPLE = """\
 examples:
   evenhand metrics              every metric, a line each
-  evenhand metrics gini         one card, with what other tools compute under the same name"""
+  evenhand metrics gini         one card, with what other tools compute under the same name
+  evenhand metrics gini --compare    every tool's number on the same tiny inputs"""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.epilog = EXAMPLE
     parser.add_argument("name", nargs="?", metavar="NAME", help="metric, e.g. gini")
+    parser.add_argument("--compare", action="store_true", help="the numbers of other tools beside ours")
     parser.add_argument("--format", choices=("table", "json"), default="table")
 
 
@@ -28,6 +31,8 @@ def run(args: argparse.Namespace) -> int:
 
     if args.name is not None and args.name not in REGISTRY:
         raise unknown_name("metric", args.name, sorted(REGISTRY), what="a known metric")
+    if args.compare:
+        return _compare(args.name, args.format)
     chosen = [args.name] if args.name else sorted(REGISTRY)
     if args.format == "json":
         print(json.dumps([_plain(REGISTRY[name]) for name in chosen], ensure_ascii=False, indent=1))
@@ -38,6 +43,43 @@ def run(args: argparse.Namespace) -> int:
         for name in chosen:
             print(f"{name.ljust(width)}  {REGISTRY[name].card.asks}")
     return 0
+
+
+def _compare(name: str | None, format: str) -> int:
+    """Ours and every other tool's number under the same name."""
+    from evenhand.cards import REGISTRY
+    from evenhand.findings import plain
+    from evenhand.metrics.conventions import compare
+
+    if name is None:
+        several = ", ".join(sorted(n for n, metric in REGISTRY.items() if metric.conventions))
+        raise EvenhandError(f"--compare needs the name of a metric. Other tools compute these differently: {several}.")
+    rows = compare(name)
+    if format == "json":
+        print(json.dumps([plain(dataclasses.asdict(row)) for row in rows], ensure_ascii=False, indent=1))
+        return 0
+    card = REGISTRY[name].card
+    inputs = list(rows[0].values)
+    head = ["convention", "tool", *inputs, "what it does"]
+    cells = [[r.convention, r.tool, *(_shown(r.values[i]) for i in inputs), r.does] for r in rows]
+    widths = [max(len(row[i]) for row in [head, *cells]) for i in range(len(head))]
+    print(
+        f"{card.title}: one word, {len({tuple(row[2:-1]) for row in cells})} different answers.\n"
+        if inputs
+        else card.title
+    )
+    for row in [head, ["-" * w for w in widths], *cells]:
+        print("  ".join(cell.ljust(w) for cell, w in zip(row, widths, strict=True)).rstrip())
+    print(
+        f"\nevenhand gives the first line unless asked: {name}(x, convention={rows[-1].convention!r}) gives the last."
+    )
+    return 0
+
+
+def _shown(value: float) -> str:
+    from evenhand.present.text import number
+
+    return "nan" if math.isnan(value) else number(value)
 
 
 def _plain(metric: Any) -> dict[str, Any]:
@@ -76,6 +118,11 @@ def _card(metric: Any) -> str:
     if card.variants:
         lines += ["", "  Which one is this? What other tools say:"]
         lines += [textwrap.fill(v, 100, initial_indent="  - ", subsequent_indent="    ") for v in card.variants]
+    if metric.conventions:
+        lines += [
+            "",
+            f"  evenhand metrics {card.name} --compare   prints the numbers of {len(metric.conventions)} other tools beside ours",
+        ]
     if card.references:
         lines += ["", f"  see {', '.join(card.references)} in docs/references.toml"]
     return "\n".join(line for i, line in enumerate(lines) if line or i in (1, 3) or (i and lines[i - 1]))

@@ -11,6 +11,7 @@ from evenhand.studies.study import FORMATS, Study
 
 STUDIES = {
     "inequality": "attention on a social platform: who gets seen, and which source makes the skew",
+    "viewpoints": "viewpoint diversity in search results: four metrics against a known bias",
 }
 """Each study is a module of evenhand.studies (dashes become underscores) with `study(*, size, seed) -> Study`; with size
 None it chooses its own."""

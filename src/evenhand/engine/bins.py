@@ -21,12 +21,19 @@ from evenhand.views.tables import Table, is_number, to_polars
 
 @dataclass(frozen=True)
 class Edges:
-    """The bins of one column, in order: bin k holds values above `inner[k - 1]` up to and including `inner[k]`."""
+    """The bins of one column, in order: bin k holds values above `inner[k - 1]` up to and including `inner[k]`.
+
+    One more bin, without a name, takes the units whose value is missing.
+    """
 
     inner: Floats
     lows: list[float]
     highs: list[float]
-    labels: list[str]
+    names: list[str]
+
+    @property
+    def labels(self) -> list[str | None]:
+        return [*self.names, None]
 
 
 @dataclass(frozen=True)
@@ -46,9 +53,8 @@ class Legend:
             out[name] = value
             if name in self.edges:
                 e = self.edges[name]
-                at = e.labels.index(value) if value is not None else None
-                out[f"{name}_low"] = np.nan if at is None else e.lows[at]
-                out[f"{name}_high"] = np.nan if at is None else e.highs[at]
+                at = e.labels.index(value)
+                out[f"{name}_low"], out[f"{name}_high"] = [*e.lows, np.nan][at], [*e.highs, np.nan][at]
         return out
 
     def numbered(self, by: Sequence[str], population: Any) -> Any:
@@ -78,7 +84,7 @@ class Legend:
     def name(self, by: Sequence[str], label: Label) -> Label:
         """A slice with its bins called by name."""
         named = zip(by, label, strict=True)
-        return tuple(self.edges[b].labels[v] if b in self.edges and v is not None else v for b, v in named)
+        return tuple(self.edges[b].labels[v] if b in self.edges else v for b, v in named)
 
 
 def bin_slices(view: Benefits, everyone: Any, bins: Sequence[Bins]) -> tuple[Benefits, Any, Legend]:
@@ -151,7 +157,7 @@ def _edges(units: nw.LazyFrame[Any], spec: Bins) -> Edges:
     above = _right_closed(inner, least, high)
     if low > 0:
         return above
-    return Edges(np.concatenate([[0.0], inner]), [0.0, *above.lows], [0.0, *above.highs], ["0", *above.labels])
+    return Edges(np.concatenate([[0.0], inner]), [0.0, *above.lows], [0.0, *above.highs], ["0", *above.names])
 
 
 def _right_closed(inner: Floats, low: float, high: float) -> Edges:
@@ -173,7 +179,11 @@ def _short(edge: float, digits: int) -> str:
 
 
 def _bin(column: str, inner: Floats) -> nw.Expr:
-    """How many inner edges lie below the value: the number of its bin; missing stays missing."""
+    """How many inner edges lie below the value: the number of its bin. Missing ones are in the bin after the last.
+
+    A null would do, but pandas turns a column of whole numbers with a null into floats.
+    """
     value = nw.col(column).cast(nw.Float64)
     above = [(value > edge).cast(nw.Int64) for edge in inner.tolist()] or [(value > np.inf).cast(nw.Int64)]
-    return nw.when(~(value.is_null() | value.is_nan())).then(nw.sum_horizontal(*above))
+    known = nw.when(~(value.is_null() | value.is_nan()))
+    return known.then(nw.sum_horizontal(*above)).otherwise(nw.lit(len(inner) + 1)).cast(nw.Int64)

@@ -12,6 +12,7 @@ from evenhand.engine.spectra import Label, Slices, in_order
 from evenhand.errors import EvenhandError, all_problems
 from evenhand.tallies.spectrum import Spectra, Spectrum
 from evenhand.views.benefits import Benefits, slice_words
+from evenhand.views.match import same_engine
 from evenhand.views.tables import Table, missing_columns, open_table, to_polars
 
 SAMPLE = 100_000
@@ -25,7 +26,7 @@ def join_population(view: Benefits, population: Table | None, elsewhere: list[st
         return view
     chosen = [nw.col(str(view.unit)).alias("unit")]
     chosen += [nw.col(b).alias(f"by_{i}") for i, b in enumerate(view.by) if b in elsewhere]
-    units = _same_engine(population.lazy.select(*chosen), view.lazy)
+    units = same_engine(population.lazy.select(*chosen), view.lazy)
     twice = to_polars(
         units.group_by("unit").agg(nw.len().alias("n")).filter(nw.col("n") > 1).select(nw.len().alias("n"))
     )["n"][0]
@@ -57,7 +58,7 @@ def open_population(population: Any, view_unit: str | None) -> Any:
     """What was passed as `population`, checked: None, a count, a mapping of counts, or an opened table."""
     if population is None or isinstance(population, Mapping):
         return population
-    if isinstance(population, bool) or (isinstance(population, float) and population != int(population)):
+    if isinstance(population, bool) or (isinstance(population, float) and not population.is_integer()):
         raise EvenhandError(
             f"population={population!r} is not a number of units. Pass a whole number, a table, or None."
         )
@@ -133,7 +134,7 @@ def _pad_from_table(slices: Slices, view: Benefits, population: Table) -> Slices
     )
     keys = [f"by_{i}" for i in held]
     chosen = [nw.col(str(view.unit)).alias("unit"), *(nw.col(view.by[i]).alias(f"by_{i}") for i in held)]
-    everyone = _same_engine(population.lazy.select(*chosen).filter(~nw.col("unit").is_null()).unique(), view.lazy)
+    everyone = same_engine(population.lazy.select(*chosen).filter(~nw.col("unit").is_null()).unique(), view.lazy)
     _refuse_outsiders(view, everyone, keys)
     if not keys:
         size = int(to_polars(everyone.select(nw.len().alias("n")))["n"][0])
@@ -193,22 +194,3 @@ def _several_labels(pairs: nw.LazyFrame[Any]) -> bool:
     distinct = pairs.unique().group_by("unit").agg(nw.len().alias("labels")).select(nw.col("labels").max())
     most = to_polars(distinct)["labels"][0]
     return most is not None and int(most) > 1
-
-
-def _same_engine(lazy: nw.LazyFrame[Any], like: nw.LazyFrame[Any]) -> Any:
-    """The population in the engine of the table, so that the two can be joined."""
-    if lazy.implementation == like.implementation:
-        return lazy
-    frame = nw.from_native(to_polars(lazy))
-    if like.implementation.is_polars():
-        return frame.lazy()
-    if like.implementation.is_pyspark():
-        session = like.to_native().sparkSession
-        return nw.from_native(session.createDataFrame(frame.to_arrow())).lazy()
-    if like.implementation.is_duckdb():
-        import duckdb
-
-        return nw.from_native(duckdb.from_arrow(frame.to_arrow())).lazy()
-    if like.implementation.is_pandas():
-        return nw.from_native(frame.to_pandas()).lazy()
-    return nw.from_native(frame.to_arrow()).lazy()

@@ -115,7 +115,7 @@ def _ordered(cells: Any, view: Benefits, broken: frozenset[Label]) -> Slices:
         labels = [tuple(row) for row in slices.select(keys).iter_rows()]
         cells = cells.join(slices, on=keys, how="left", nulls_equal=True)
     else:
-        labels = [()] if cells.height else []
+        labels = [()]
         cells = cells.with_columns(pl.lit(0, dtype=pl.UInt32).alias("slice"))
     values = cells["amount"].to_numpy()
     if values.dtype.kind == "f":

@@ -1,22 +1,19 @@
 """The metrics as plain functions: `eh.metrics.gini([1, 2, 3])`. The registry of their cards is `eh.metrics.cards()`."""
 
 from evenhand.cards import cards
+from evenhand.metrics import conventions
+from evenhand.metrics import outcome_joint as _outcome  # noqa: F401  (registers its cards)
 from evenhand.metrics.agreement import kendall_tau_c
-from evenhand.metrics.decomposition import decompose, decompose_sources
-from evenhand.metrics.exposure import (
-    dp,
-    eed,
-    eel,
-    eer,
-    eur,
-    iaa,
-    log_dp,
-    log_eur,
-    log_rur,
-    rur,
-    target_exposure,
-    target_norm,
+from evenhand.metrics.catalogue import (
+    aggregate_diversity,
+    exposure_entropy,
+    item_gini,
+    recommendation_popularity,
 )
+from evenhand.metrics.contrast import average_outcome, equalized_odds_gap, marginal_outcome
+from evenhand.metrics.decomposition import decompose, decompose_sources
+from evenhand.metrics.expected import eed, eel, eer, target_exposure, target_norm
+from evenhand.metrics.exposure import dp, eur, iaa, log_dp, log_eur, log_rur, rur
 from evenhand.metrics.inequality import (
     atkinson,
     generalized_entropy,
@@ -30,6 +27,16 @@ from evenhand.metrics.inequality import (
 )
 from evenhand.metrics.pairwise import accuracy, inter_acc, intra_acc
 from evenhand.metrics.prefix import geyik_ndkl, ndd, ndjs, ndkl, ndr, pref, pref_kl, pref_nd, pref_rd
+from evenhand.metrics.recommender import (
+    exposure_kl,
+    exposure_tv,
+    f1_ratio,
+    mad,
+    mae_ratio,
+    precision_ratio,
+    recall_ratio,
+    rmse_ratio,
+)
 from evenhand.metrics.representation import FairTable, awrf, fair, fair_satisfied, fair_table
 from evenhand.metrics.shares import (
     Lorenz,
@@ -49,10 +56,13 @@ __all__ = [
     "FairTable",
     "Lorenz",
     "accuracy",
+    "aggregate_diversity",
     "atkinson",
+    "average_outcome",
     "awrf",
     "bottom_share",
     "cards",
+    "conventions",
     "decompose",
     "decompose_sources",
     "dp",
@@ -60,8 +70,13 @@ __all__ = [
     "eel",
     "eer",
     "equal_share",
+    "equalized_odds_gap",
     "equivalent_to_top",
     "eur",
+    "exposure_entropy",
+    "exposure_kl",
+    "exposure_tv",
+    "f1_ratio",
     "fair",
     "fair_satisfied",
     "fair_table",
@@ -75,11 +90,15 @@ __all__ = [
     "iaa",
     "inter_acc",
     "intra_acc",
+    "item_gini",
     "kendall_tau_c",
     "log_dp",
     "log_eur",
     "log_rur",
     "lorenz",
+    "mad",
+    "mae_ratio",
+    "marginal_outcome",
     "mean",
     "ndd",
     "ndjs",
@@ -88,10 +107,14 @@ __all__ = [
     "palma",
     "percentile",
     "percentile_ratio",
+    "precision_ratio",
     "pref",
     "pref_kl",
     "pref_nd",
     "pref_rd",
+    "recall_ratio",
+    "recommendation_popularity",
+    "rmse_ratio",
     "rur",
     "share_ratio",
     "target_exposure",

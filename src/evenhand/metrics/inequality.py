@@ -105,7 +105,7 @@ def gini_chance(mean: Floats) -> Floats:
         undefined="no unit received anything",
         says="The Atkinson index of {amount} over {units} (epsilon {epsilon:number}) is {estimate:number}{interval}.",
         formula=r"A_\epsilon = 1 - \frac1\mu\Big[\frac1n\sum_i x_i^{1-\epsilon}\Big]^{1/(1-\epsilon)}",
-        example="[1, 2, 3, 4, 10], epsilon 0.5 -> 0.1307",
+        example="[1, 2, 3, 4, 10], epsilon 0.5 -> 0.1335",
         variants=(
             "A zero with epsilon >= 1 gives 1 (the limit); PySAL raises there, and overflows for large epsilon.",
             "epsilon=inf gives 1 - min/mean, which is 1 only when somebody has nothing.",

@@ -178,7 +178,7 @@ def _(_p: Placement, *, normalizer: str | None = "max", smoothing: float | None 
         better="lower",
         undefined=WHEN,
         otherwise=_because("ndkl"),
-        says="Averaged over {units}, the mix of the two sides near the top diverges by {estimate:number} of the worst possible (nDKL){interval}"
+        says="Averaged over {units}, the mix near the top diverges by {estimate:number} of the worst possible (nDKL){interval}"
         + BESIDE,
         formula=r"\frac1Z\sum_{i=1}^{N}\frac{D_{KL}(P_i\,\|\,Q)}{\log_2(i+1)},\quad P_i=(c_i/i,\,1-c_i/i)",
         example="[u, p, u, u, p, u] -> 0.2321",

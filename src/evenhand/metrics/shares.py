@@ -216,6 +216,7 @@ def _(s: Spectrum, estimate: Floats) -> Floats:
         references=("lazovich2022",),
         laws=frozenset({"scale-free", "replication"}),
         family="equivalences",
+        studentised=False,
     )
 )
 def equal_share(s: Spectrum, *, inverted: bool = False) -> Floats:
@@ -253,6 +254,7 @@ def _(s: Spectrum, estimate: Floats, inverted: bool = False) -> Floats:  # noqa:
         references=("lazovich2022",),
         laws=frozenset({"scale-free", "replication"}),
         family="equivalences",
+        studentised=False,
     )
 )
 def equivalent_to_top(s: Spectrum, p: Fraction = 0.1, *, inverted: bool = False) -> Floats:

@@ -58,7 +58,11 @@ class _Dot:
     metric: str
 
 
-@chart("intervals", title="The numbers, and how sure we are", place=1)
+def _in_bins(findings: Findings) -> str:
+    return "its rows are bins of a score, which have charts of their own" if "bin" in findings.columns else ""
+
+
+@chart("intervals", title="The numbers, and how sure we are", unless=_in_bins, place=1)
 def intervals(findings: Findings) -> Picture:
     """Every estimate with its interval, the level that chance alone would give, and the ideal.
 
@@ -72,7 +76,11 @@ def intervals(findings: Findings) -> Picture:
     for dot in dots:
         families.setdefault(_family(dot.metric, alone=dot.metric in scalars), []).append(dot)
     split = Counter(family.name for family in families)
-    panels = tuple(_family_panel(family, inside, split=split[family.name] > 1) for family, inside in families.items())
+    turning = findings.audit == "inequality"
+    panels = tuple(
+        _family_panel(family, inside, split=split[family.name] > 1, turning=turning)
+        for family, inside in families.items()
+    )
     return Picture(panels, long_table(findings), _in_words(findings, dots), _note(dots))
 
 
@@ -83,6 +91,8 @@ MOST_PANELS = 4
 
 
 def _too_few(findings: Findings) -> str:
+    if "bin" in findings.columns:
+        return _in_bins(findings)
     if len(findings.metrics()) < 2:
         return "it takes two metrics to set one against the other"
     return "" if len(set(row_labels(findings))) > 2 else "it takes three slices or more"
@@ -168,7 +178,7 @@ def _dot(row: Mapping[str, Any], where: str) -> _Dot:
     return _Dot(where, metric_title(metric), x, low, high, chance, ideal, text, why, metric)
 
 
-def _family_panel(family: _Family, dots: list[_Dot], *, split: bool) -> Panel:
+def _family_panel(family: _Family, dots: list[_Dot], *, split: bool, turning: bool) -> Panel:
     """Rows are slices and groups, told apart by colour where a family has several metrics; or the metrics themselves."""
     series = distinct(dot.series for dot in dots)
     single = len(dots) == len(series)
@@ -182,7 +192,7 @@ def _family_panel(family: _Family, dots: list[_Dot], *, split: bool) -> Panel:
     shown = ends(order)
     rows = [replace(d, label=wrapped(d.label)) for d in dots if d.label in shown]
     lanes = 1 if single else len(series)
-    turned = family.name == "equivalences"
+    turned = turning and family.name == "equivalences"
     rows = [_turned(d) for d in rows] if turned else rows
     layers = _dot_layers(rows, [wrapped(s) for s in shown], series if lanes > 1 else [], turned=turned)
     tall = 34 if any("\n" in d.label for d in rows) else ROW

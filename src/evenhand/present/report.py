@@ -17,7 +17,7 @@ from evenhand.present.charts import kinds_for
 from evenhand.present.drawing import Kind, Panel, Picture, is_share
 from evenhand.present.lorenz import curves
 from evenhand.present.pages import asset, data_script, document, script, vega
-from evenhand.present.text import number, percent
+from evenhand.present.text import number, percent, teller
 from evenhand.present.theme import MOST_SERIES, PAGE, theme
 
 MOST_TABLE_ROWS = 500
@@ -33,6 +33,7 @@ def html(findings: Findings) -> str:
         _answer(findings, [p.says for kind, p in pictures.items() if kind.place == 0 and kind.audits]),
         *_explorer(findings, specs),
         *(_figure(kind, picture, specs) for kind, picture in pictures.items()),
+        *_asides(findings),
         _table(findings),
         _cards(findings),
         _provenance(findings),
@@ -169,6 +170,17 @@ def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 def _numeric(text: str) -> bool:
     return not text or text[0] in "0123456789-−+." or text in ("undefined", "infinite")
+
+
+def _asides(findings: Findings) -> list[str]:
+    """Tables that help to act on the findings: who can fix what, what the test cannot say."""
+    own = teller(findings)
+    return [
+        f'<section class="aside"><h2>{escape(aside.title)}</h2>{table(aside.head, aside.rows)}'
+        + "".join(f'<p class="note">{escape(line)}</p>' for line in aside.says)
+        + "</section>"
+        for aside in (own.asides(findings) if own else ())
+    ]
 
 
 def _table(findings: Findings) -> str:

@@ -14,7 +14,17 @@ from evenhand.cards import REGISTRY, Ask, ask
 from evenhand.errors import EvenhandError, listing
 from evenhand.findings import Findings
 from evenhand.present.drawing import card_of, distinct, metric_title, row_labels, slices_in_words, value_text
-from evenhand.present.text import REASONS, fill, number, plain_sentence, plural, sentence, sentences, short_percent
+from evenhand.present.text import (
+    REASONS,
+    fill,
+    number,
+    plain_sentence,
+    plural,
+    sentence,
+    sentences,
+    short_percent,
+    teller,
+)
 
 FEW = 8
 """Findings that are all said at the top of the page; more are summed up."""
@@ -48,6 +58,8 @@ def headlines(findings: Findings, leads: Sequence[str] = ()) -> list[str]:
     `leads` are what the charts made for this audit say; they come first, and then metrics that have no sentence of their
     own are left to the table.
     """
+    if own := teller(findings):
+        return list(own.headlines(findings))
     if len(findings) <= FEW:
         return [*leads, *sentences(findings)]
     labels = row_labels(findings)

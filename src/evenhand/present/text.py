@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import math
 import re
 import string
@@ -40,6 +41,10 @@ REASONS = {
     "heavy_tail": "the largest amounts are so large that intervals tend to be too short and inequality is understated",
     "small_cell": "too few rows for the interval to be trusted",
     "overlap": "the bottom share overlaps the top it is compared with",
+    "constant_score": "the score does not vary in the bin, so outcomes are compared as they are",
+    "narrow_support": "less than half of the rows have a score that every group reaches",
+    "not_rising": "outcomes do not rise with the score",
+    "too_few_clusters": "there are too few clusters to test this many gaps at once",
     "replication_invariant": "the paper says no because a percentage means another number of users in a larger population; "
     "read off the Lorenz curve, the value itself does not change when the population is replicated",
     "needs_overlap": "exact only with the overlap of the groups' ranges, which subgroup values do not give; the average of "
@@ -52,8 +57,18 @@ REASONS = {
     "needs_slices": "needs several slices or amounts to compare",
     "judgement": "a matter of judgement, not of measurement",
     "some_undefined": "some requests have no value and are left out of the mean",
+    "ties_at_cut": "some users had items tied at their last slot, and which of them is shown is a convention (see ties)",
     "ties_at_edge": "the share's edge falls inside a block of equal amounts, where its error is rough",
 }
+
+
+TELLERS = {"compare": "evenhand.present.text_compare", "outcome_test": "evenhand.present.text_outcome"}
+"""Audits whose rows need more than a template: modules with `sentences`, `headlines` and `asides` of findings."""
+
+
+def teller(findings: Findings) -> Any:
+    """The module that tells the findings of this audit, or None where templates do."""
+    return importlib.import_module(TELLERS[findings.audit]) if findings.audit in TELLERS else None
 
 
 def number(value: float, digits: int = 4) -> str:
@@ -175,7 +190,10 @@ def _with_what_is_known(template: str, fields: Mapping[str, Any]) -> str:
 
 
 def sentences(findings: Findings) -> list[str]:
-    """One sentence per row of the frame, from the template on the metric's card."""
+    """One sentence per row of the frame, from the template on the metric's card, or by the audit's own teller."""
+    if findings.audit in TELLERS:
+        told: list[str] = teller(findings).sentences(findings)
+        return told
     level = float(findings.provenance.get("level", 0.95))
     if "estimate" not in findings.columns:
         return [plain_sentence(row) for row in findings.rows()]
@@ -206,6 +224,8 @@ def sentence(findings: Findings, row: Mapping[str, Any], level: float = 0.95) ->
     except EvenhandError:
         template, title, params = PHRASES.get((findings.audit, row["metric"]), ""), row["metric"], {}
     group = "" if "{group}" in template else group
+    if row.get("reason"):  # advice comes with its own words
+        return f"{lead}{group}{row['reason']}"
     estimate = row["estimate"]
     if estimate is None or math.isnan(estimate):
         code = (row["note"] or "undefined").split(";")[0].strip()
@@ -215,7 +235,7 @@ def sentence(findings: Findings, row: Mapping[str, Any], level: float = 0.95) ->
     words = {"unit": "unit", "amount": "amount", **findings.words}
     words["units"] = plural(words["unit"])
     words["amount"] = str(row["amount"] if "amount" in findings.slices else words["amount"]).replace("_", " ")
-    fields = {**words, **params, **{k: v for k, v in row.items() if k not in words}}
+    fields = {**row, **params, **words}  # a column `p` must not pass for the parameter p
     fields["interval"] = interval_words(row, level, "{estimate:percent}" in template)
     said = fill(template, params, fields)
     overlap = " (The two overlap.)" if "overlap" in (row["note"] or "") else ""

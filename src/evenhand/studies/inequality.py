@@ -41,7 +41,8 @@ if TYPE_CHECKING:
 
 SIZE = 50_000
 BINS = 20
-DRAWS = "bootstrap(199)"
+DRAWS = "percentile(199)"
+"""As the paper made its error bars."""
 log = logging.getLogger("evenhand")
 
 EQUAL_FOLLOWERS = {"tail": math.inf, "pull": 0.0}
@@ -251,12 +252,17 @@ def _criteria_table(month: Platform, seed: int) -> Table:
     )
     cells: dict[str, dict[str, str]] = {}
     for r in found.findings.rows():
-        measured, published = r["measured"] or "not measured", r["published"] or ""
-        agrees = not published or measured == published
-        cells.setdefault(r["metric"], {})[r["criterion"]] = measured if agrees else f"{measured} (paper: {published})"
+        if r["published"]:
+            cells.setdefault(r["metric"], {})[r["criterion"]] = _beside(r["measured"], r["published"])
     head = list(dict.fromkeys(name for by_criterion in cells.values() for name in by_criterion))
     rows = tuple((metric, *(by.get(name, "") for name in head)) for metric, by in cells.items())
     return Table("Table 2: the criteria, measured", ("metric", *head), rows)
+
+
+def _beside(measured: str | None, published: str) -> str:
+    if not measured:
+        return f"{published} (judged)"
+    return measured if measured == published else f"{measured} (paper: {published})"
 
 
 def _answer(split: Result, skew: Table) -> list[str]:

@@ -5,3 +5,5 @@ The functions are imported here by name: each shadows the module it lives in, so
 
 from evenhand.synthetic.platform import Platform as Platform
 from evenhand.synthetic.platform import platform as platform
+from evenhand.synthetic.viewpoints import viewpoint_weights as viewpoint_weights
+from evenhand.synthetic.viewpoints import viewpoints as viewpoints

@@ -181,3 +181,20 @@ def _shuffled(counts: Floats, soft: Floats | None, many: int, rng: np.random.Gen
     items = np.repeat(np.arange(len(counts)), counts.astype(np.int64)) if soft is None else np.arange(len(soft))
     kind = np.int16 if len(items) < 2**15 and len(counts) < 2**15 else np.int64
     return rng.permuted(np.broadcast_to(items.astype(kind), (many, len(items))), axis=1)
+
+
+@dataclass(frozen=True, slots=True)
+class Random:
+    """What random orders of one list give: the exact mean, and the value that a share `tail` of them reach."""
+
+    mean: float
+    cut: float
+
+
+def random_order_of(template: Template, p: Placement, draws: int, seed: int, tail: float = 0.05) -> Random:
+    """Chance level and critical value of the first ranking; enough where all rankings hold the same items."""
+    one = p.take(np.array([0]))
+    scores = template.scores(one)
+    orders = random_orders(template, one, scores, draws, seed)
+    values = scores.chances if orders.kept is None else orders.kept[0].astype(np.float64) + orders.means[0]
+    return Random(float(orders.means[0]), float(np.quantile(values, 1 - tail)))

@@ -76,7 +76,7 @@ def _batch_intervals(
         else:
             out.undefined_draws[chosen] = np.isnan(draws[i]).sum(-1)
             low, high = percentile_ends(draws[i], interval.level)
-            if interval.kind == "bootstrap":
+            if interval.kind == "bootstrap" and a.card.studentised:
                 t_low, t_high = studentised_ends(
                     estimate, error, draws[i], draw_errors[i], centres[i], interval.level, a.span
                 )
@@ -112,7 +112,7 @@ def _draw(
         here = slice(start, start + counts.shape[1])
         for i, a in enumerate(asks):
             values[i][:, here] = a.on(drawn)
-            if interval.kind == "bootstrap":
+            if interval.kind == "bootstrap" and a.card.studentised:
                 errors[i][:, here] = _errors(a, drawn, values[i][:, here])
 
     sizes = batch.counts.sum(-1)

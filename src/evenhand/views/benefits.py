@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import narwhals as nw
+import numpy as np
 
 from evenhand.errors import EvenhandError, all_problems, listing
 from evenhand.views.tables import Table, is_number, missing_columns, open_table, to_polars
@@ -150,10 +152,18 @@ def _refuse_bad_names(
     for role, column in roles:
         if role in ("amount", "weight") and column in schema and not is_number(schema[column]):
             problems.append(f"{role}={column!r} holds {schema[column]} values, not numbers. Convert the column first.")
-        if role in ("unit", "by", part) and column in schema and schema[column] in (nw.List, nw.Struct, nw.Array):
-            problems.append(f"{role}={column!r} holds {schema[column]} values. Pass a column of plain labels.")
+        if role in ("unit", "by", part) and column in schema:
+            problems += _label_problems(role, column, schema[column])
     if problems:
         raise all_problems(problems, where="The call")
+
+
+def _label_problems(role: str, column: str, dtype: Any) -> list[str]:
+    if dtype in (nw.List, nw.Struct, nw.Array):
+        return [f"{role}={column!r} holds {dtype} values. Pass a column of plain labels."]
+    if dtype == nw.Object:
+        return [f"{role}={column!r} holds values of several types. Pass plain labels, all text or all numbers."]
+    return []
 
 
 def _renamed(
@@ -210,7 +220,8 @@ def _facts(lazy: nw.LazyFrame[Any], names: list[str], unit: str | None, weight: 
         if facts["rows"] * facts[f"max_{tag}"] > LARGEST_SUM
     ]
     if again:  # hardly ever: a second pass says how many are negative, and whether sums can wrap
-        facts |= to_polars(lazy.select(*again)).row(0, named=True)
+        with np.errstate(over="ignore"):  # an infinite sum is told of below
+            facts |= to_polars(lazy.select(*again)).row(0, named=True)
     return facts
 
 
@@ -222,6 +233,8 @@ def _how_many(condition: nw.Expr) -> nw.Expr:
 def _value_problems(
     facts: dict[str, Any], names: list[str], unit: str | None, weight: str | None, nan_policy: NanPolicy
 ) -> list[str]:
+    if not facts["rows"]:
+        return ["The table has no rows. Pass a table of who received what; check the path or the filter before it."]
     problems = []
     for i, name in enumerate(names):
         missing, negative, top = int(facts[f"missing_{i}"]), int(facts.get(f"negative_{i}", 0)), facts[f"max_{i}"]
@@ -232,15 +245,20 @@ def _value_problems(
             )
         if negative:
             problems.append(f"amount={name!r} is negative in {negative:,} rows. Pass amounts of zero or more.")
-        if top == float("inf"):
+        if top == math.inf:
             problems.append(f"amount={name!r} is infinite in some rows. Pass finite amounts.")
+        elif facts.get(f"sum_{i}", 0.0) == math.inf:
+            problems.append(f"amount={name!r} adds up to more than a number can hold. Pass it in a larger unit.")
+        if math.isnan(top):  # counted as sound by an engine that trusts Parquet statistics, which leave NaN out
+            problems.append(
+                f"amount={name!r} is NaN in rows that DuckDB hides from its own filters. "
+                "Pass the path of the file, or turn NaN into NULL in the query."
+            )
     if unit is not None and facts["unit_null"] and nan_policy != "omit":
         problems.append(
             f"unit={unit!r} is missing in {int(facts['unit_null']):,} rows. Remove them, or pass nan_policy='omit'."
         )
-    if weight is not None and (
-        facts["missing_weight"] or facts["min_weight"] < 0 or facts["max_weight"] == float("inf")
-    ):
+    if weight is not None and (facts["missing_weight"] or facts["min_weight"] < 0 or facts["max_weight"] == math.inf):
         problems.append(f"weight={weight!r} holds missing, negative or infinite values. Pass weights of zero or more.")
     return problems
 

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import codecs
+import functools
 import glob
 import gzip
+import zlib
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -40,12 +43,14 @@ def open_table(table: Any, *, role: str = "table") -> Table:
         return _open_files([str(t) for t in table], role)
     try:
         frame = nw.from_native(table)
+        names = list(frame.columns)
+    except nw.exceptions.DuplicateError:  # some libraries let two columns have one name
+        names = list(table.columns)
     except TypeError as error:
         raise EvenhandError(
             f"{role} is of type {type(table).__name__}, which is not a dataframe. "
             "Pass a pandas, Polars, PyArrow, DuckDB or PySpark table, or a path to Parquet, CSV or JSON lines."
         ) from error
-    names = list(frame.columns)
     twice = sorted({str(n) for n in names if names.count(n) > 1})
     if twice or not all(isinstance(n, str) for n in names):
         raise EvenhandError(
@@ -126,19 +131,25 @@ def _look_inside(path: str, kind: str) -> None:
     try:
         opener: Callable[..., Any] = gzip.open if path.endswith(".gz") else open
         with opener(path, "rb") as handle:
-            start = handle.read(4)
+            start = handle.read(1 << 16)
         if kind == "parquet":
             with Path(path).open("rb") as handle:
                 handle.seek(0, 2)
                 size = handle.tell()
                 handle.seek(max(0, size - 4))
-                whole = start == b"PAR1" and handle.read(4) == b"PAR1" and size >= 12
+                whole = start[:4] == b"PAR1" and handle.read(4) == b"PAR1" and size >= 12
             if not whole:
                 raise EvenhandError(
                     f"{path!r} is not a whole Parquet file. Write it again, or check that its copy finished."
                 )
-    except (OSError, EOFError) as error:
+        else:
+            codecs.getincrementaldecoder("utf-8")().decode(start)  # a character cut at the end is fine
+    except (OSError, EOFError, zlib.error) as error:
         raise EvenhandError(f"{path!r} cannot be read ({error}). Check the file and its permissions.") from error
+    except UnicodeDecodeError as error:
+        raise EvenhandError(
+            f"{path!r} is not UTF-8 text. Save it as UTF-8, or give it the ending it should have."
+        ) from error
     if not start:
         raise EvenhandError(f"{path!r} is empty. Pass a file with a header and rows.")
 
@@ -153,9 +164,17 @@ def _scan(paths: list[str], kind: str, role: str) -> nw.LazyFrame[Any]:
         "jsonl": lambda: pl.scan_ndjson(paths, infer_schema_length=10_000),
     }
     with engine_errors(role):
-        lazy = nw.from_native(scanners[kind]())
-        lazy.collect_schema()
-    return lazy
+        scanned = scanners[kind]()
+        names = scanned.collect_schema().names()
+        twice = {n for n in names if any(other.startswith(f"{n}_duplicated_") for other in names)}
+        if kind in ("csv", "tsv") and not twice:
+            # Lines with more fields than the header go unnoticed where only some columns are read: read all of them once.
+            scanned.select(pl.all().null_count()).collect(engine="streaming")
+    if twice:
+        raise EvenhandError(
+            f"{role} has several columns named {listing(sorted(twice))}. Give every column one name of its own."
+        )
+    return nw.from_native(scanned)
 
 
 class engine_errors:  # noqa: N801
@@ -170,7 +189,7 @@ class engine_errors:  # noqa: N801
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
         if error is None or isinstance(error, (EvenhandError, KeyboardInterrupt, SystemExit, MemoryError)):
             return
-        module = type(error).__module__.split(".")[0]
+        module = type(error).__module__.split(".")[0].lstrip("_")
         if module in {"polars", "duckdb", "pyarrow", "pyspark", "py4j", "narwhals", "pandas", "ibis"} or isinstance(
             error, (OSError, UnicodeError)
         ):
@@ -211,20 +230,30 @@ def is_number(dtype: Any) -> bool:
 def open_with_duckdb(files: Sequence[str]) -> Any:
     """Files as a DuckDB relation, for who has little memory."""
     try:
-        import duckdb
+        import duckdb  # noqa: F401
     except ModuleNotFoundError as error:
         raise EvenhandError("duckdb is not installed. Install it with: pip install 'evenhand[duckdb]'.") from error
     paths = sorted({path for pattern in files for path in _matches(pattern, "table")})
     kinds = {_kind(path) for path in paths}
     for path in paths:
         _look_inside(path, _kind(path))
-    readers = {
-        "parquet": duckdb.read_parquet,
-        "csv": duckdb.read_csv,
-        "tsv": duckdb.read_csv,
-        "jsonl": duckdb.read_json,
-    }
     if len(kinds) > 1:
         raise EvenhandError(f"table mixes files of the kinds {listing(sorted(kinds))}. Pass files of one kind.")
     with engine_errors():
-        return readers[kinds.pop()](paths)
+        return _duckdb_reader(kinds.pop())(paths)
+
+
+def _duckdb_reader(kind: str) -> Any:
+    """Reads files of a kind as they are, without guessing separators, on a connection that sees NaN.
+
+    Parquet statistics leave NaN out, and DuckDB's optimiser believes the statistics: `isnan` is then always false.
+    """
+    import duckdb
+
+    connection = duckdb.connect()
+    connection.execute("SET disabled_optimizers = 'statistics_propagation,filter_pushdown'")
+    if kind == "parquet":
+        return connection.read_parquet
+    if kind == "jsonl":
+        return functools.partial(connection.read_json, format="newline_delimited")
+    return functools.partial(connection.read_csv, sep="," if kind == "csv" else "\t", header=True, quotechar='"')

@@ -1,0 +1,211 @@
+"""Which prefix metric to trust: Table 5 and section 5 of Draws et al. (2020), and what chance adds for your lists."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+
+from evenhand.audits.assemble import log, provenance
+from evenhand.audits.prefix import protected_labels
+from evenhand.cards import REGISTRY
+from evenhand.engine.placements import Unknown, tally_placements
+from evenhand.errors import EvenhandError, unknown_name
+from evenhand.findings import Findings
+from evenhand.metrics.prefix import TEMPLATES
+from evenhand.results import Result
+from evenhand.synthetic.viewpoints import viewpoint_codes
+from evenhand.tallies.placement import Placement
+from evenhand.uncertainty.intervals import seed_of, stream
+from evenhand.uncertainty.orders import random_order_of
+from evenhand.views.labels import view_labels
+from evenhand.views.rankings import Ties, open_rankings, view_rankings
+
+Degree = Literal["low", "medium", "high"]
+DEGREES: tuple[Degree, ...] = ("low", "medium", "high")
+TABLE_5: dict[tuple[Degree, Degree], str] = {
+    ("low", "low"): "ndd", ("low", "medium"): "ndd", ("low", "high"): "ndd",
+    ("medium", "low"): "ndd", ("medium", "medium"): "ndd", ("medium", "high"): "ndkl",
+    ("high", "low"): "ndd", ("high", "medium"): "ndkl", ("high", "high"): "ndkl",
+}  # fmt: skip
+"""(balance, expected bias) -> metric."""
+
+EDGES = (0.30, 0.39)
+"""Share of the smaller side at which balance turns medium and high: between the sets S3, S2 and S1 of the paper."""
+ALPHAS: dict[Degree, float] = {"low": 0.2, "medium": 0.5, "high": 0.8}
+"""What degrees of bias mean in the simulation of the paper."""
+LISTS = 400
+DRAWS = 999
+QUESTION = "Which prefix metric for these rankings?"
+COLUMNS = ("metric", "symbol", "advice", "chance", "found", "reason")
+
+
+@dataclass(frozen=True)
+class Situation:
+    """What the advice depends on."""
+
+    balance: Degree | None
+    bias: Degree | None
+    viewpoints: int
+    placement: Placement | None = None
+
+
+def advise(
+    table: Any = None,
+    *,
+    balance: Degree | None = None,
+    bias: Degree | None = None,
+    viewpoints: int | None = None,
+    group: Any = None,
+    protected: Any = None,
+    request: str = "request",
+    item: str = "item",
+    rank: str | None = "rank",
+    score: str | None = None,
+    ties: Ties = "raise",
+    unknown: Unknown = "drop",
+    rng: int | np.random.Generator | None = None,
+) -> Result:
+    """Which prefix metric to use, the recommended one first, each with its reason.
+
+    Parameters
+    ----------
+    balance : how balanced protected and other items are: `"low"`, `"medium"` or `"high"`. Read off the table if given.
+    bias : how biased you expect the rankings to be, before looking at them.
+    viewpoints : number of labels; more than two without a protected side call for a metric of all labels.
+    table, group, protected, ... : your rankings, as for `eh.prefix`. Then `chance` is what random order gives on a typical
+        list of yours, and `found` how often a list with the expected bias would stand out from random orders.
+
+    >>> advise(balance="medium", bias="high").frame["metric"][0]
+    'ndkl'
+    """
+    for name, given in (("balance", balance), ("bias", bias)):
+        if given is not None and given not in DEGREES:
+            raise unknown_name(name, str(given), DEGREES, what="a degree")
+    seed = seed_of(rng)
+    plan: dict[str, Any] = {"audit": "advise", "balance": balance, "bias": bias, "viewpoints": viewpoints, "rng": seed}
+    facts: dict[str, Any] = {"rows": 0}
+    backend: Any = "polars"
+    if table is None:
+        situation = _stated(balance, bias, viewpoints, protected)
+    else:
+        if group is None:
+            raise EvenhandError("group is not given. Name the column of labels, so that their balance can be read off.")
+        roles = {"request": request, "item": item, "rank": rank, "score": score, "ties": ties}
+        situation, facts, backend = _read_off(table, group, protected, unknown, balance, bias, roles)
+    log.info("weighing the metrics")
+    rows = []
+    for name, advice, reason in advice_for(situation):
+        chance, found = _odds(name, situation, seed)
+        symbol = REGISTRY[name].card.symbol
+        rows.append((name, symbol, advice, chance, found, f"{symbol}: {reason}"))
+    columns = {name: [r[i] for r in rows] for i, name in enumerate(COLUMNS)}
+    known = provenance(
+        plan, dropped={}, seed=seed, **facts, thresholds_of_balance=list(EDGES), bias_in_simulation=ALPHAS
+    )
+    return Result(Findings("advise", QUESTION, (), columns, {}, {}, known), backend)
+
+
+def _stated(balance: Degree | None, bias: Degree | None, viewpoints: int | None, protected: Any) -> Situation:
+    many = 2 if viewpoints is None else viewpoints
+    if isinstance(many, bool) or not isinstance(many, int) or many < 2:
+        raise EvenhandError(f"viewpoints={viewpoints!r} is not a number of labels. Pass 2 or more.")
+    if balance is None and bias is None and viewpoints is None:
+        raise EvenhandError("Nothing to go by. Pass balance= and bias=, viewpoints=, or a table with group=.")
+    return Situation(balance, bias, 2 if balance is not None or protected is not None else many)
+
+
+def _read_off(
+    table: Any, group: Any, protected: Any, unknown: Unknown, balance: Degree | None, bias: Degree | None, roles: dict[str, Any]
+) -> tuple[Situation, dict[str, Any], Any]:  # fmt: skip
+    """Balance, number of labels and a typical list of the caller's rankings."""
+    opened = open_rankings(table)
+    named = roles["item"] if roles["item"] in opened.schema.names() else None
+    labels = view_labels(group, opened, request=roles["request"], item=named or roles["item"])
+    ordered = {"rank": None if roles["score"] is not None else roles["rank"], "score": roles["score"]}
+    view = view_rankings(
+        opened, request=roles["request"], item=named, **ordered, ties=roles["ties"], carry=labels.carry
+    )
+    placed = tally_placements(view, labels, unknown).placement
+    if placed.rows is not None:
+        raise EvenhandError("Items that are shared out between groups leave no choice: use 'ndjs', or 'pref_kl'.")
+    placed = placed.protecting(protected_labels(protected, placed.groups, group))
+    seen = placed.sides() if placed.protected is not None else placed
+    total = seen.counts.sum(0)
+    smaller = float(total.min() / total.sum()) if total.sum() and placed.protected is not None else float("nan")
+    if balance is None and placed.protected is not None:
+        balance = DEGREES[int(np.searchsorted(EDGES, smaller, side="right"))]
+    facts = {
+        "rows": view.rows, "rankings": len(placed), "labels": [str(g) for g in placed.groups][:100],
+        "share_of_the_smaller_side": smaller, "median_labelled_items": float(np.median(seen.known)) if len(seen) else 0.0,
+    }  # fmt: skip
+    many = 2 if placed.protected is not None else len(placed.groups)
+    return Situation(balance, bias, many, _typical(seen)), facts, view.backend
+
+
+def _typical(p: Placement) -> Placement | None:
+    """The ranking with two groups or more that is closest to the median in length and mix."""
+    sound = np.flatnonzero((p.counts > 0).sum(1) >= 2)
+    if not len(sound):
+        return None
+    middle = np.median(p.counts[sound], axis=0)
+    return p.take(sound[[int(np.abs(p.counts[sound] - middle).sum(1).argmin())]])
+
+
+def advice_for(s: Situation) -> list[tuple[str, str, str]]:
+    """(metric, advice, reason) in order of trust."""
+    if s.viewpoints > 2:
+        mild = " Read it with care where bias is mild (section 5.2)." if s.bias in (None, "low") else ""
+        return [
+            ("ndjs", "recommended", f"the only one of the four that compares all viewpoints at once.{mild}"),
+            ("ndd", "with care", "answers for one viewpoint only; name it with protected= if there is one to protect."),
+            ("ndkl", "with care", "answers for one viewpoint only, like nDD; tells severe bias apart better."),
+            ("ndr", "avoid", NDR),
+        ]
+    first = TABLE_5[s.balance or "low", s.bias or "low"]
+    second = "ndkl" if first == "ndd" else "ndd"
+    cell = f"Table 5, {s.balance or 'unstated'} balance and {s.bias or 'unstated'} bias"
+    unstated = "" if s.bias and s.balance else " What is not stated counts as low; nDD is right in six of nine cells."
+    return [
+        (first, "recommended", f"{cell}: {WHY[first]}.{unstated}"),
+        (second, "second opinion", f"{WHY[second]}."),
+        (
+            "ndjs",
+            "with care",
+            "works for two sides too, but its normaliser is a bound: not comparable with the others.",
+        ),
+        ("ndr", "avoid", NDR),
+    ]
+
+
+WHY = {
+    "ndd": "its values differ most where bias is mild",
+    "ndkl": "it tells severe bias apart better, where the sides are balanced enough",
+}
+NDR = (
+    "section 5.1 favours it for a small disadvantaged group and then rules it out altogether; its normaliser is no maximum, "
+    "so values exceed 1. one_sided=True repairs that and sees under-representation only."
+)
+
+
+def _odds(metric: str, s: Situation, seed: int) -> tuple[float, float]:
+    """Chance level of a typical list, and how often a list as biased as expected stands out from random orders of it."""
+    p = s.placement
+    if p is None or (TEMPLATES[metric](p).difference.sided and p.protected is None):
+        return float("nan"), float("nan")
+    template = TEMPLATES[metric](p)
+    randomly = random_order_of(template, p, DRAWS, seed)
+    if s.bias is None:
+        return randomly.mean, float("nan")
+    counts = {g: int(n) for g, n in enumerate(p.counts[0]) if n > 0}
+    found = []
+    for sign in (-1, 1):
+        codes = viewpoint_codes(
+            counts, alpha=sign * ALPHAS[s.bias], lists=LISTS, favoured=[0] if p.protected is not None else 1,
+            rng=stream(seed, "advise", sign),
+        )  # fmt: skip
+        places = np.array(list(counts))[codes]
+        drawn = Placement(places.ravel(), np.arange(LISTS + 1) * places.shape[1], p.groups, p.protected)
+        found.append(float((TEMPLATES[metric](drawn).values(drawn) > randomly.cut + 1e-9).mean()))
+    return randomly.mean, float(np.mean(found))

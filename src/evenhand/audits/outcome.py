@@ -1,0 +1,266 @@
+"""Is somebody held to a higher bar? At equal score, do the groups realise equal outcomes?"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+
+from evenhand import metrics as _all_metrics  # noqa: F401  (fills the registry)
+from evenhand.audits.assemble import check_min_units, log, provenance, tidy
+from evenhand.audits.outcome_rows import EXTRA, Tested, all_rows, calibration_points, nothing_rows
+from evenhand.cards import Floats
+from evenhand.engine.moments import score_edges, tally_moments
+from evenhand.errors import EvenhandError, unknown_name
+from evenhand.findings import Findings
+from evenhand.metrics.outcome import Covariance
+from evenhand.results import Result
+from evenhand.tallies.moments import Ints
+from evenhand.uncertainty.intervals import Interval
+from evenhand.views.outcomes import Missing, Outcomes, Roles, view_outcomes
+
+QUESTION = "Is somebody held to a higher bar?"
+KINDS = ("ranking", "classification")
+COVARIANCES = ("HC1", "classical", "cluster")
+MOST_BINS = 1_000
+BIN_RULE = "right-closed; equal edges merged"
+SMALL_RULE = (
+    "left out of the joint test and the pooled gap: fewer than 30 rows, or fewer than 5 outcomes above the lowest or below "
+    "the highest, on either side"
+)
+CANNOT_SAY = (
+    "Whether people treat the groups differently once the algorithm has shown them: the test takes outcomes as given.",
+    "Anything about scores outside the range that all groups share, or about candidates whose outcome nobody saw.",
+    "Whether the outcome is the right one to predict, or why the scores are off.",
+    "Anything where scores cannot be compared between requests, as those of a listwise ranker.",
+)
+
+
+def outcome_test(
+    table: Any,
+    *,
+    score: str,
+    outcome: str,
+    group: str,
+    reference: Any = None,
+    kind: Literal["ranking", "classification"] = "ranking",
+    threshold: float | None = None,
+    bins: int | Sequence[float] = 10,
+    request: str | None = None,
+    treated: str | None = None,
+    covariance: Covariance | None = None,
+    cluster: str | None = None,
+    level: float = 0.95,
+    min_units: int | None = None,
+    nan_policy: Missing = "raise",
+) -> Result:
+    """Whether equally scored candidates of different groups realise equal outcomes, along the score.
+
+    A group with a positive gap does better than the reference at the same score: it is under-scored, held to a higher bar.
+
+    Parameters
+    ----------
+    table : a dataframe or a path; one row per scored candidate.
+    score, outcome, group : columns. Scores must be comparable between requests; they need not be on the scale of the
+        outcome. A missing group is the group "unknown".
+    reference : the group that others are compared with; None is the largest.
+    kind : "ranking" tests every bin of the scores that all groups share; "classification" tests the bin right above
+        `threshold` and shows the others.
+    threshold : score from which candidates are treated (classification only); None is the lowest score seen.
+    bins : how many equally filled bins, or the scores at which one bin ends and the next begins.
+    request : column that says which query or job a row belongs to; its rows share shocks, so errors are then clustered.
+    treated : column that says (0 or 1) whose outcome could be observed; None means every row's.
+    covariance : "HC1", "classical" or "cluster"; None clusters where `cluster` or `request` is named, else HC1.
+    cluster : column to cluster by, if not `request`.
+    min_units : cells with fewer rows are suppressed.
+    nan_policy : what a missing score or outcome does: "raise", or "omit" the row.
+
+    Examples
+    --------
+    >>> import polars as pl
+    >>> half = [i / 100 for i in range(100)]
+    >>> rows = pl.DataFrame({"s": half * 2, "sex": ["f"] * 100 + ["m"] * 100, "y": half + [s + 0.5 for s in half]})
+    >>> found = outcome_test(rows, score="s", outcome="y", group="sex", reference="f", bins=4)
+    >>> [round(gap, 6) for gap in found.only("pooled_gap").frame["estimate"]]
+    [0.0, 0.5]
+    """
+    how = _checked(kind, threshold, bins, covariance, cluster, request)
+    Interval.parse("normal", level)
+    fewest = check_min_units(min_units)
+    clustered = how == "cluster"
+    roles = Roles(score, outcome, group, request, treated, (cluster or request) if clustered else None)
+    log.info("checking the table")
+    view = view_outcomes(table, roles, reference=reference, threshold=threshold, nan_policy=nan_policy)
+    plan = {
+        "audit": "outcome_test", "table": view.origin, "score": score, "outcome": outcome, "group": group, "reference": reference,
+        "kind": kind, "threshold": threshold, "bins": bins if isinstance(bins, int) else list(bins), "request": request,
+        "treated": treated, "covariance": covariance, "cluster": cluster, "level": level, "min_units": min_units,
+        "nan_policy": nan_policy,
+    }  # fmt: skip
+    words = {"unit": "candidate", "score": score, "outcome": outcome, "group": group}
+    low, high = _scope(view, kind)
+    if not len(view.labels) or not low <= high:
+        return _undefined(
+            view, plan, words, "no_common_support" if len(view.labels) else "nobody_treated" if view.rows else "empty"
+        )
+    words["reference"] = view.names[view.reference]
+    log.info("finding the edges of the score bins")
+    scoped = view.within(low, high) if kind == "ranking" else view
+    grid = Grid.of(scoped, bins, low, high)
+    log.info("adding up per bin and group")
+    moments = tally_moments(scoped, grid.edges, low, high, clustered=clustered)
+    tested = Tested.of(moments.merged(grid.main), view.reference, how, grid.ends(low, high))
+    others = {count: Tested.of(moments.merged(into), view.reference, how, None) for count, into in grid.others.items()}
+    rows = all_rows(tested, others, view, kind=kind, level=level, fewest=fewest)
+    facts = provenance(
+        plan,
+        rows=view.rows,
+        dropped=view.dropped,
+        seed=None,
+        level=level,
+        **_facts(view, tested, grid, kind, (low, high), how, roles),
+    )
+    curves = {"calibration": calibration_points(tested, view, level, fewest)}
+    return Result(Findings("outcome_test", QUESTION, (), tidy(rows, (), EXTRA), curves, words, facts), view.backend)
+
+
+def _checked(
+    kind: str, threshold: float | None, bins: Any, covariance: str | None, cluster: str | None, request: str | None
+) -> Covariance:
+    """Refuse what does not fit together; the covariance to use."""
+    if kind not in KINDS:
+        raise unknown_name("kind", str(kind), KINDS, what="a known kind")
+    if covariance is not None and covariance not in COVARIANCES:
+        raise unknown_name("covariance", str(covariance), COVARIANCES, what="a known covariance")
+    if threshold is not None and kind == "ranking":
+        raise EvenhandError(
+            "threshold is for kind='classification': a ranking has no bar. Leave it out, or change the kind."
+        )
+    if covariance == "cluster" and cluster is None and request is None:
+        raise EvenhandError("covariance='cluster' needs to know the clusters. Name a column as cluster= or request=.")
+    if isinstance(bins, (bool, str)) or not isinstance(bins, (int, Sequence, np.ndarray)):
+        raise EvenhandError(f"bins={bins!r} is neither a number of bins nor a list of edges. Pass 10, or [0.2, 0.5].")
+    if isinstance(bins, int) and not 1 <= bins <= MOST_BINS:
+        raise EvenhandError(f"bins={bins!r} is not between 1 and {MOST_BINS:,}. Pass a number such as 10.")
+    if covariance in ("HC1", "classical"):
+        return covariance  # type: ignore[return-value]
+    return "cluster" if cluster is not None or request is not None else "HC1"
+
+
+def _scope(view: Outcomes, kind: str) -> tuple[float, float]:
+    """The scores that are tested: those that all groups share, or all at or above the threshold."""
+    if not len(view.labels):
+        return math.nan, math.nan
+    if kind == "ranking":
+        return float(view.low.max()), float(view.high.min())
+    return float(view.low.min()), float(view.high.max())
+
+
+@dataclass(frozen=True)
+class Grid:
+    """Fine bins of which every wanted number of bins is a merger.
+
+    Attributes
+    ----------
+    edges : inner edges of the fine bins.
+    main : which bin of the test each fine bin belongs to.
+    others : the same for other numbers of bins, to see whether the answer hangs on that choice.
+    asked : how many bins were asked for.
+    """
+
+    edges: Floats
+    main: Ints
+    others: dict[int, Ints]
+    asked: int
+
+    @classmethod
+    def of(cls, view: Outcomes, bins: int | Sequence[float], low: float, high: float) -> Grid:
+        if isinstance(bins, int):
+            counts = sorted({bins, max(1, bins // 2), min(MOST_BINS, 2 * bins)})
+            sets = dict(zip(counts, score_edges(view, counts, low, high), strict=True))
+            wanted, asked = sets.pop(bins), bins
+        else:
+            given = _edges_given(bins)
+            wanted, asked = given[(given > low) & (given < high)], len(given) + 1
+            sets = {(len(wanted) + 2) // 2: wanted[1::2]} if len(wanted) > 1 else {}
+        every = np.unique(np.concatenate([wanted, *sets.values()]))
+        into = {count: _into(every, edges) for count, edges in sets.items() if len(edges) != len(wanted)}
+        return cls(every, _into(every, wanted), into, asked)
+
+    def ends(self, low: float, high: float) -> Floats:
+        """The edges of the test's bins, with both ends of the scope."""
+        inner = self.edges[np.flatnonzero(np.diff(self.main))]
+        return np.concatenate([[low], inner, [high]])
+
+
+def _edges_given(bins: Sequence[float]) -> Floats:
+    try:
+        given = np.asarray(bins, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise EvenhandError(
+            f"bins={bins!r} holds edges that are not numbers. Pass scores such as [0.2, 0.5]."
+        ) from error
+    if given.ndim != 1 or not len(given) or not np.isfinite(given).all() or np.any(np.diff(given) <= 0):
+        raise EvenhandError(f"bins={bins!r} is not a rising list of scores. Pass edges such as [0.2, 0.5].")
+    return given
+
+
+def _into(every: Floats, edges: Floats) -> Ints:
+    """Which bin each fine bin belongs to: a fine bin ends at `every`, a bin at `edges`."""
+    return np.concatenate([np.searchsorted(edges, every), [len(edges)]]).astype(np.int64)
+
+
+def _facts(
+    view: Outcomes, tested: Tested, grid: Grid, kind: str, scope: tuple[float, float], how: str, roles: Roles
+) -> dict[str, Any]:
+    errors = {
+        "HC1": "heteroscedasticity-robust (HC1), normal",
+        "classical": "classical, t with rows minus coefficients",
+        "cluster": f"clustered by {roles.cluster!r} (CR1), t with clusters minus 1",
+    }[how]
+    names, inside = view.names, tested.moments.rows.sum(0)
+    ranking = kind == "ranking"
+    scope_facts = {
+        "low": scope[0],
+        "high": scope[1],
+        "rule": "scores that all groups share" if ranking else "at or above the threshold",
+        "set_by": [names[int(view.low.argmax())], names[int(view.high.argmin())]] if ranking else None,
+        "rows": int(inside.sum()),
+        "left_out": _counts(names, view.used - inside),
+    }
+    return {
+        "kind": kind,
+        "reference": names[view.reference],
+        "groups": _counts(names, view.used),
+        "scope": scope_facts,
+        "bins": {
+            "asked": grid.asked,
+            "made": len(tested.ends) - 1,
+            "edges": tested.ends[1:-1].tolist(),
+            "rule": BIN_RULE,
+        },
+        "errors": errors,
+        "clusters": tested.gaps.clusters,
+        "family": f"Holm over the {int(tested.gaps.tested.sum())} gaps (bins times groups) whose cells are not small",
+        "small_cell": SMALL_RULE + (", or fewer than 10 clusters" if how == "cluster" else ""),
+        "pooled_gap": "gaps weighted by the group's rows in each bin",
+        "detectable": "gap that the test would find with a chance of 80%",
+        "cannot_say": list(CANNOT_SAY),
+    }
+
+
+def _counts(names: Sequence[str], counts: Floats) -> dict[str, int]:
+    return dict(zip(names, counts.astype(int).tolist(), strict=True))
+
+
+def _undefined(view: Outcomes, plan: dict[str, Any], words: dict[str, str], why: str) -> Result:
+    facts = provenance(
+        plan, rows=view.rows, dropped=view.dropped, seed=None, level=plan["level"], cannot_say=list(CANNOT_SAY)
+    )
+    rows = nothing_rows(view, why)
+    if len(view.labels):
+        words = {**words, "reference": view.names[view.reference]}
+    return Result(Findings("outcome_test", QUESTION, (), tidy(rows, (), EXTRA), {}, words, facts), view.backend)

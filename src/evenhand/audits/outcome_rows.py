@@ -1,0 +1,248 @@
+"""The outcome test's findings as rows of the frame."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from evenhand.audits.assemble import Row, notes, row, suppressed
+from evenhand.cards import Floats
+from evenhand.metrics.outcome import Covariance, Gaps, critical, gaps, mean_errors, reasons
+from evenhand.metrics.outcome_joint import (
+    Effect,
+    Wald,
+    bin_test,
+    joint_test,
+    odds_gap,
+    pooled,
+    spline,
+)
+from evenhand.tallies.moments import Moments
+from evenhand.uncertainty.difference import holm
+from evenhand.views.outcomes import Outcomes
+
+EXTRA = ("bin", "bin_low", "bin_high", "se", "p", "p_adjusted", "intercept", "slope", "detectable")
+NARROW = 0.5
+"""Where less than this share of the rows lies in the common support, the joint test says so."""
+
+
+@dataclass(frozen=True)
+class Tested:
+    """One binning of the data, tested."""
+
+    moments: Moments
+    gaps: Gaps
+    covariance: Covariance
+    ends: Floats
+
+    @classmethod
+    def of(cls, moments: Moments, reference: int, covariance: Covariance, ends: Floats | None) -> Tested:
+        return cls(moments, gaps(moments, reference, covariance), covariance, np.zeros(0) if ends is None else ends)
+
+
+def all_rows(
+    tested: Tested, others: Mapping[int, Tested], view: Outcomes, *, kind: str, level: float, fewest: int
+) -> list[Row]:
+    """Summaries first, then every bin, then what other measures say."""
+    rows = _summary(tested, view, level, kind)
+    for count, other in others.items():
+        rows += _effects(pooled(other.gaps), f"pooled_gap(bins={count})", other, view, level)
+        rows.append(_test(joint_test(other.gaps), f"joint_test(bins={count})", int(other.moments.rows.sum()), ""))
+    rows += _gap_rows(tested, view, level, fewest)
+    rows += _mean_rows(tested, view, level, fewest)
+    rows += [_bin_test_row(tested, b) for b in range(len(tested.ends) - 1)]
+    return rows + _contrast(tested, view)
+
+
+def nothing_rows(view: Outcomes, why: str) -> list[Row]:
+    """What is left to say where nothing can be compared."""
+    groups: list[str | None] = list(view.names) or [None]
+    rows = [
+        row({}, "joint_test", note=why),
+        *(row({}, "pooled_gap", group=g, ideal=0.0, better="ideal", note=why) for g in groups),
+    ]
+    return rows + [row({}, "outcome_gap", group=g, ideal=0.0, better="ideal", note=why) for g in groups]
+
+
+def _summary(tested: Tested, view: Outcomes, level: float, kind: str) -> list[Row]:
+    held = int(tested.moments.rows.sum())
+    narrow = "narrow_support" if held < NARROW * view.used.sum() else ""
+    rows = [_test(joint_test(tested.gaps), "joint_test", held, narrow)]
+    if kind == "classification":
+        rows.append({**_bin_test_row(tested, 0), "metric": "marginal_test"})
+    rows += _effects(pooled(tested.gaps), "pooled_gap", tested, view, level)
+    bent = spline(tested.moments, view.reference, tested.covariance)
+    rows += _effects(bent, "spline_gap", tested, view, level)
+    rows.append(_lowest(tested))
+    return rows
+
+
+def _test(found: Wald, metric: str, units: int, also: str) -> Row:
+    missing = "" if np.isfinite(found.p) else "small_cell" if not found.gaps else "too_few_clusters"
+    return row({}, metric, estimate=found.statistic, units=units, p=found.p, note=notes(missing, also))
+
+
+def _effects(found: Effect, metric: str, tested: Tested, view: Outcomes, level: float) -> list[Row]:
+    """One row per group for a gap over all bins; p adjusted over the groups."""
+    wide, seen, p = found.half_width(level), found.detectable(level), found.p
+    others = np.arange(len(view.labels)) != view.reference
+    p = np.where(others, p, np.nan)
+    adjusted = holm(p)
+    rows, held = [], tested.moments.rows.sum(0)
+    for g, name in enumerate(view.names):
+        absent = "group_absent" if not held[g] else "reference_absent" if not held[view.reference] else "collinear"
+        note = (absent if held.astype(bool).sum() > 1 else "one_group_only") if np.isnan(found.estimate[g]) else ""
+        small = "small_cell" if others[g] and found.small[g] and not note else ""
+        rows.append(
+            row(
+                {}, metric, group=name, estimate=found.estimate[g], low=found.estimate[g] - wide[g], high=found.estimate[g] + wide[g],
+                ideal=0.0, better="ideal", units=int(held[g]), se=found.error[g], p=p[g], p_adjusted=adjusted[g],
+                detectable=seen[g] if others[g] else np.nan, note=notes(note, small),
+            )
+        )  # fmt: skip
+    return [_plain(r) for r in rows]
+
+
+def _place(tested: Tested, b: int) -> dict[str, Any]:
+    return {"bin": b + 1, "bin_low": float(tested.ends[b]), "bin_high": float(tested.ends[b + 1])}
+
+
+def _gap_rows(tested: Tested, view: Outcomes, level: float, fewest: int) -> list[Row]:
+    found, why = tested.gaps, reasons(tested.moments, tested.gaps)
+    adjusted = holm(np.where(found.tested, found.p, np.nan).ravel()).reshape(found.p.shape)
+    wide, seen, p, error = found.half_width(level), found.detectable(level), found.p, found.error
+    thin = found.small | found.small[:, [found.reference]]
+    level_at_zero = found.lines.level[:, found.reference] - found.lines.slope * tested.moments.origin
+    rows = []
+    for b in range(len(tested.ends) - 1):
+        flat = "" if found.lines.scored[b] or found.lines.collinear[b] else "constant_score"
+        for g, name in enumerate(view.names):
+            gap, units = found.estimate[b, g], int(found.rows[b, g])
+            alone = g == found.reference and why[b][g] == "one_group_only"
+            small = "small_cell" if thin[b, g] and g != found.reference and not np.isnan(gap) else ""
+            made = row(
+                {}, "outcome_gap", group=name, estimate=np.nan if alone else gap, low=gap - wide[b, g], high=gap + wide[b, g],
+                ideal=0.0, better="ideal", units=units, note=notes(why[b][g], small, flat if not np.isnan(gap) else ""),
+                se=error[b, g], p=p[b, g], p_adjusted=adjusted[b, g], detectable=seen[b, g],
+                intercept=level_at_zero[b] if not np.isnan(gap) else np.nan,
+                slope=found.lines.slope[b] if found.lines.scored[b] and not np.isnan(gap) else np.nan, **_place(tested, b),
+            )  # fmt: skip
+            rows.append(_hidden(made) if units < fewest else _plain(made))
+    return rows
+
+
+def _mean_rows(tested: Tested, view: Outcomes, level: float, fewest: int) -> list[Row]:
+    """Mean outcome per bin and group (figures 4 and 6 of the source)."""
+    mean, (error, freedom) = tested.moments.mean_outcome, mean_errors(tested.moments, tested.covariance)
+    wide = critical(level, freedom) * error
+    rows = []
+    for b in range(len(tested.ends) - 1):
+        for g, name in enumerate(view.names):
+            units = int(tested.moments.rows[b, g])
+            made = row(
+                {}, "mean_outcome", group=name, estimate=mean[b, g], low=mean[b, g] - wide[b, g], high=mean[b, g] + wide[b, g],
+                units=units, se=error[b, g], note=None if units else "group_absent", **_place(tested, b),
+            )  # fmt: skip
+            rows.append(_hidden(made) if units < fewest else _plain(made))
+    return rows
+
+
+def _bin_test_row(tested: Tested, b: int) -> Row:
+    found = bin_test(tested.gaps, b)
+    return {**_test(found, "bin_test", int(tested.moments.rows[b].sum()), ""), **_place(tested, b)}
+
+
+def _lowest(tested: Tested) -> Row:
+    """Which bin has the lowest outcomes: if not the first, outcomes do not rise with the score (note 13 of the source)."""
+    m = tested.moments
+    rows = m.rows.sum(-1)
+    mean = np.nansum(m.rows * np.nan_to_num(m.mean_outcome), axis=-1) / np.where(rows > 0, rows, np.nan)
+    lowest = int(np.nanargmin(mean))
+    return row(
+        {},
+        "lowest_bin",
+        estimate=float(lowest + 1),
+        ideal=1.0,
+        units=int(rows.sum()),
+        note="not_rising" if lowest else None,
+    )
+
+
+def _contrast(tested: Tested, view: Outcomes) -> list[Row]:
+    """What other measures see on the same rows."""
+    rows = []
+    for g, name in enumerate(view.names):
+        units, outcome = int(view.used[g]), view.outcome_sum[g] / view.used[g]
+        rows.append(row({}, "precision", group=name, estimate=float(outcome), units=units))
+        if on_outcome_scale(view):
+            gap = outcome - view.score_sum[g] / view.used[g]
+            rows.append(
+                row({}, "calibration_gap", group=name, estimate=float(gap), ideal=0.0, better="ideal", units=units)
+            )
+    if is_binary(tested.moments):
+        odds = odds_gap(tested.moments, view.reference)
+        for g, name in enumerate(view.names):
+            held = int(tested.moments.rows[:, g].sum())
+            note = "zero_denominator" if np.isnan(odds[g]) else None
+            rows.append(
+                row(
+                    {},
+                    "equalized_odds_gap",
+                    group=name,
+                    estimate=float(odds[g]),
+                    ideal=0.0,
+                    better="lower",
+                    units=held,
+                    note=note,
+                )
+            )
+    return rows
+
+
+def on_outcome_scale(view: Outcomes) -> bool:
+    """Whether scores can be read as predicted outcomes: they stay inside the range of the outcomes."""
+    low, high = view.outcome_ends
+    return bool(low <= view.low.min() and view.high.max() <= high and low < high)
+
+
+def is_binary(m: Moments) -> bool:
+    """Whether every outcome is the lowest or the highest one."""
+    return bool(np.all(m.above + m.below == m.rows))
+
+
+def calibration_points(tested: Tested, view: Outcomes, level: float, fewest: int) -> dict[str, list[Any]]:
+    """Mean score and mean outcome per bin and group, for the pictures."""
+    m = tested.moments
+    error, freedom = mean_errors(m, tested.covariance)
+    wide = critical(level, freedom) * error
+    out: dict[str, list[Any]] = {name: [] for name in ("bin", "group", "score", "outcome", "low", "high", "units")}
+    for b in range(m.rows.shape[0]):
+        for g, name in enumerate(view.names):
+            if not m.rows[b, g] or m.rows[b, g] < fewest:
+                continue
+            mean = float(m.mean_outcome[b, g])
+            values = (
+                b + 1,
+                name,
+                float(m.mean_score[b, g]),
+                mean,
+                mean - float(wide[b, g]),
+                mean + float(wide[b, g]),
+                int(m.rows[b, g]),
+            )
+            for column, value in zip(out, values, strict=True):
+                out[column].append(value)
+    return out
+
+
+def _plain(r: Row) -> Row:
+    """Numbers as Python has them, not numpy."""
+    return {k: v.item() if isinstance(v, np.generic) else v for k, v in r.items()}
+
+
+def _hidden(r: Row) -> Row:
+    """A cell with too few rows to be shown."""
+    return {**suppressed(r), **dict.fromkeys(("se", "p", "p_adjusted", "intercept", "slope", "detectable"), np.nan)}

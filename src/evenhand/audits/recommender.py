@@ -1,0 +1,372 @@
+"""Does a recommender treat groups of users, and items, even-handedly? From scores to the measures of seed 004."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal
+
+import numpy as np
+
+from evenhand import metrics as _all_metrics  # noqa: F401  (fills the registry)
+from evenhand.audits.assemble import Row, check_min_units, log, notes, provenance, row, suppressed, tidy
+from evenhand.cards import REGISTRY, Ask, Floats, asks, needing, parse_call
+from evenhand.engine.crosstabs import Reading, Tabulation, tabulation, user_blocks
+from evenhand.errors import EvenhandError, listing
+from evenhand.findings import Findings
+from evenhand.metrics.catalogue import gini_of_random_picks, lorenz_points
+from evenhand.metrics.conventions import AUDITED
+from evenhand.metrics.recommender import BY_CHANCE, JUDGED, ORDER, PAIRED, UNCUT
+from evenhand.results import Result
+from evenhand.tallies.crosstab import Crosstab
+from evenhand.tallies.replicates import Replicates
+from evenhand.tallies.shown import Cut
+from evenhand.tallies.sides import Sides
+from evenhand.uncertainty.crosstabs import Question, ends, plans, values
+from evenhand.uncertainty.intervals import Interval, seed_of
+from evenhand.views.scores import Scores, view_scores
+from evenhand.views.usergroups import as_held
+
+QUESTION = "Does the recommender serve groups of users, and items, even-handedly?"
+MOST_DIFFERENCES = 30
+EXTRA = ("protected", "versus", "p")
+
+
+@dataclass(frozen=True, repr=False)
+class RecommenderResult(Result):
+    """A result that can also say what was shown to whom."""
+
+    show: Callable[[], Any] = field(default=lambda: None, compare=False)
+
+    @property
+    def shown(self) -> Any:
+        """What was shown to whom, in the form the scores came in: 1, or a fraction of a slot under `ties="fractional"`.
+
+        A matrix of the shape of a matrix; for a long table, its users and items with a column `shown`.
+        """
+        return self.show()
+
+
+def recommender(
+    scores: Any,
+    *,
+    user_groups: Any = None,
+    protected: Any = None,
+    versus: Any = None,
+    relevant: Any = None,
+    top: int | None = None,
+    threshold: float | None = None,
+    ties: Literal["first", "last", "fractional"] = "first",
+    true_top: int | None = None,
+    true_threshold: float | None = None,
+    normalize: bool = False,
+    convention: str | None = None,
+    items: Any = None,
+    user: str = "user",
+    item: str = "item",
+    score: str | None = "score",
+    group: str = "group",
+    relevance: str | None = None,
+    metrics: str | Sequence[str] | None = None,
+    chance: str | None = "permutation(199)",
+    interval: str | None = "bootstrap(999)",
+    level: float = 0.95,
+    rng: int | np.random.Generator | None = None,
+    min_units: int | None = None,
+) -> RecommenderResult:
+    """Bias of a recommender between groups of users and over items, with intervals over users.
+
+    Parameters
+    ----------
+    scores : users x items array (NaN is missing), scipy sparse matrix (what is not stored is missing), long table of
+        user, item and score on any engine, or a path (.npz, .npy, Parquet, CSV, JSON lines). `score=None`: every row is shown.
+    user_groups : a label per row of a matrix, {user: label}, a table of users and groups, or a column of the long table. Its
+        users count even where they have no score. The seed's group a is `versus`, its group b is `protected`.
+    protected, versus : label, or several taken together; left out, every pair of groups is compared.
+    relevant : the truth, in the same form as the scores. Relevant is what `true_top` or `true_threshold` leave, or else
+        everything above 0.
+    top, threshold : shown are the `top` best scores of a user, or all from `threshold` up. A missing score is never shown.
+    ties : which of the items tied at the last slot are shown: the first (lowest column or id), the last, or all in part.
+    normalize : bring scores and truth together to [0, 1] first.
+    convention : give another tool's numbers on purpose, for example `"holisticai"`; see `evenhand metrics gini --compare`.
+    items : the whole catalogue of a long table: how many items, their ids, or a table. Left out, only items seen count.
+    metrics : metric strings; left out, all that the input allows.
+    chance : `"permutation(199)"`: what exposure_tv and exposure_kl are when user labels are dealt out at random, or None.
+    interval : bootstrap over users within their groups; `"bootstrap(999)"`, `"percentile(999)"`, `"normal"` or None.
+    min_units : groups with fewer users are suppressed.
+
+    Examples
+    --------
+    >>> scores = [[0.9, 0.8, 0.4], [0.7, 0.9, 0.1], [0.3, 0.2, 0.6], [0.2, 0.1, 0.7]]
+    >>> found = recommender(scores, user_groups=["a", "a", "b", "b"], top=1, metrics=["exposure_tv", "mad"], interval=None)
+    >>> found.frame["estimate"].round(4).to_list()
+    [1.0, 0.2833]
+    """
+    how, seed, fewest = Interval.parse(interval, level), seed_of(rng), check_min_units(min_units)
+    deals = _permutations(chance)
+    reading = Reading(
+        Cut.checked(top, threshold, ties),
+        Cut.checked(true_top, true_threshold, ties, prefix="true_"),
+        normalize,
+        listed=score is None,
+    )
+    if score is None and reading.shown.given:
+        raise EvenhandError(
+            "score=None says that every row is shown, so top and threshold have nothing to cut. Leave them out."
+        )
+    columns = {"user": user, "item": item, "score": score, "group": group, "relevance": relevance}
+    log.info("checking the scores")
+    view = view_scores(scores, relevant, columns=columns, items=items, user_groups=user_groups)
+    reading = _under_convention(convention, reading, view)
+    asked = _asked(
+        metrics, convention, grouped=user_groups is not None, judged=relevant is not None, shows=reading.shows
+    )
+    sides, codes = _sides(view, user_groups, protected, versus)
+    names = [*sides.names, "(unknown)", "(nobody)"]
+    deals = deals if any(a.card.name in BY_CHANCE for a in asked) else 0
+    slots = float(min(view.facts.cells, view.users * (top or view.items)))
+    resampled, dealt = plans(codes, names, len(sides.names), how, deals, seed, view.items, slots)
+    log.info("finding what %s users are shown", f"{view.users:,}")
+    spread = any(a.card.name in ("recommendation_popularity", "exposure_entropy") for a in asked)
+    found = tabulation(view, reading, codes, sides.groups, [p for p in (resampled, dealt) if p], spread=spread)
+    log.info("measuring")
+    again = found.replicates[0] if resampled else None
+    by_chance = found.replicates[-1] if dealt else None
+    rows = _rows(found, asked, sides, how, again, by_chance, fewest)
+    plan = {
+        "audit": "recommender", "scores": view.origin, "top": top, "threshold": threshold, "ties": ties, "true_top": true_top,
+        "true_threshold": true_threshold, "normalize": normalize or None, "convention": convention, "protected": _words(protected),
+        "versus": _words(versus), "metrics": [a.text for a in asked], "chance": chance, "interval": interval, "level": level,
+        "min_units": min_units, "rng": seed,
+    }  # fmt: skip
+    facts = provenance(
+        plan, rows=view.facts.rows, dropped=_dropped(view), seed=seed, level=level, users=view.users, items=view.items,
+        groups=_sizes(found.total, sides), users_with_ties=found.tied, users_shown_nothing=_blank(found.total),
+        slots=found.slots, interval=_interval_words(how, again.draws if again else 0), convention=convention or "evenhand",
+    )  # fmt: skip
+    curves = _curves(found.total, sides, view, fewest)
+    findings = Findings(
+        "recommender", QUESTION, (), tidy(rows, (), EXTRA), curves, {"unit": "user", "amount": "slots"}, facts
+    )
+    return RecommenderResult(findings, view.backend, lambda: _show(view, reading))
+
+
+def _show(view: Scores, reading: Reading) -> Any:
+    if not reading.shows:
+        raise EvenhandError("Nothing says what was shown. Pass top or threshold to recommender.")
+    return view.handed_out((first, part.shown) for first, part in user_blocks(view, reading))
+
+
+def _asked(metrics: Any, convention: str | None, *, grouped: bool, judged: bool, shows: bool) -> tuple[Ask, ...]:
+    """The metrics asked for, or all that the input allows, under the convention asked for."""
+    known = needing(Crosstab)
+    if convention is not None and convention not in AUDITED:
+        raise EvenhandError(f"convention={convention!r} is not known. Known: {listing(sorted(AUDITED), 40)}.")
+    offered = [name for name in ORDER if convention is None or convention in REGISTRY[name].conventions]
+
+    def lacks(name: str) -> str:
+        if name in PAIRED and not grouped:
+            return "user_groups"
+        if name in JUDGED and not judged:
+            return "relevant"
+        return "" if shows or name in UNCUT else "top or threshold"
+
+    if metrics is None:
+        possible = [name for name in offered if not lacks(name)]
+        if not possible:
+            raise EvenhandError("There is nothing to measure. Pass top or threshold (what is shown), or user_groups.")
+        return tuple(_under(a, convention) for a in asks(possible, known))
+    asked = asks(metrics, known)
+    for a in asked:
+        if missing := lacks(a.card.name):
+            raise EvenhandError(f"metrics={a.text!r} needs {missing}. Pass {missing}, or leave the metric out.")
+        if a.card.name not in offered and "convention" not in a.params:
+            raise EvenhandError(f"metrics={a.text!r} is not computed by {convention}. It computes: {listing(offered)}.")
+    return tuple(_under(a, convention) for a in asked)
+
+
+def _under_convention(convention: str | None, reading: Reading, view: Scores) -> Reading:
+    """As holisticai reads scores: it shows tied items from the last column, missing ones too, cuts the truth like the scores, and takes a
+    matrix of nothing but 0 and 1 as it stands.
+    """
+    if convention != "holisticai":
+        return reading
+    last = replace(reading.shown, ties="last")
+    stands = Cut(threshold=1.0)
+    shown = stands if view.facts.binary else last
+    true = stands if view.truth_facts is not None and view.truth_facts.binary else last
+    return replace(reading, shown=shown, true=true, fill=last.top is not None)
+
+
+def _under(a: Ask, convention: str | None) -> Ask:
+    if convention is None or "convention" in a.params:
+        return a
+    return Ask(a.text, a.metric, {**a.params, "convention": convention}, a.cutoff)
+
+
+def _permutations(chance: str | None) -> int:
+    if chance is None or chance == "none":
+        return 0
+    name, args, keywords = parse_call(chance, role="chance") if isinstance(chance, str) else ("", [], {})
+    draws = args[0] if args else keywords.get("draws", 199)
+    if name != "permutation" or isinstance(draws, bool) or not isinstance(draws, int) or not 20 <= draws <= 100_000:
+        raise EvenhandError(
+            f"chance={chance!r} cannot be read. Write 'permutation(199)' with 20 to 100,000 draws, or None."
+        )
+    return draws
+
+
+def _sides(view: Scores, user_groups: Any, protected: Any, versus: Any) -> tuple[Sides, Any]:
+    """The groups and the row of every user."""
+    import polars as pl
+
+    if user_groups is None:
+        if protected is not None or versus is not None:
+            raise EvenhandError("protected and versus are groups of users. Pass user_groups, or leave them out.")
+        return Sides((), {}, ()), np.zeros(view.users, dtype=np.int64)
+    labels = view.labels(user_groups)
+    known = labels.unique().drop_nulls().to_list()
+    protected, versus = (as_held(side, known) for side in (protected, versus))
+    sides = Sides.of(known, protected, versus)
+    if protected is not None and sides.rows.keys() and set(_several(protected)) & set(_several(versus)):
+        raise EvenhandError("protected and versus share a group. Put each group on one side.")
+    old, new = list(sides.rows), list(sides.rows.values())
+    same = [i for i, label in enumerate(old) if label in known]
+    if not same:
+        return sides, np.full(view.users, sides.unknown, dtype=np.int64)
+    found = labels.replace_strict(
+        [old[i] for i in same], [new[i] for i in same], default=sides.unknown, return_dtype=pl.Int64
+    )
+    return sides, found.fill_null(sides.unknown).to_numpy()
+
+
+def _several(side: Any) -> list[Any]:
+    return [] if side is None else list(side) if isinstance(side, (list, tuple, set, frozenset)) else [side]
+
+
+def _rows(
+    found: Tabulation, asked: Sequence[Ask], sides: Sides, how: Interval, again: Replicates | None, by_chance: Replicates | None,
+    fewest: int,
+) -> list[Row]:  # fmt: skip
+    """A row per metric, and per pair of groups where the metric compares two."""
+    questions = [Question(a, pair) for a in asked for pair in (sides.pairs if a.card.name in PAIRED else (None,))]
+    total = found.total
+    draws = [np.full(1, np.nan)] * len(questions) if again is None else values(again, total, questions)
+    chances = _chances(found, questions, by_chance)
+    users = total.mark("users")
+    rows = []
+    for question, drawn, chance in zip(questions, draws, chances, strict=True):
+        tally = total if question.pair is None else total.between(*question.pair)
+        estimate = float(question.on(total))
+        low, high = ends(estimate, drawn, how, question.ask.span)
+        undefined = 0 if again is None else int(np.isnan(drawn).sum())
+        units = int(users.sum()) if question.pair is None else int(users[list(question.pair)].sum())
+        made = row(
+            {}, question.ask.text, estimate=estimate, low=low, high=high, ideal=question.ask.ideal, better=question.ask.better,
+            units=units, undefined_draws=undefined, note=_note(question.ask, tally, estimate, found),
+            **_labels(question.pair, sides), **_against(estimate, chance),
+        )  # fmt: skip
+        small = fewest and (units if question.pair is None else min(users[list(question.pair)])) < fewest
+        rows.append(suppressed(made) | {"p": None} if small else made)
+    return rows
+
+
+def _labels(pair: tuple[int, int] | None, sides: Sides) -> dict[str, Any]:
+    if pair is None:
+        return {"protected": None, "versus": None}
+    versus, protected = (sides.name(side) for side in pair)
+    return {"group": f"{protected} vs {versus}", "protected": protected, "versus": versus}
+
+
+def _note(a: Ask, tally: Crosstab, estimate: float, found: Tabulation) -> str | None:
+    if np.isnan(estimate):
+        return a.card.reason(tally, **a.params)
+    return notes("ties_at_cut" if found.tied and a.card.name not in UNCUT else "")
+
+
+def _against(estimate: float, chance: Floats | float) -> dict[str, Any]:
+    """The middle value by chance, and how often chance does at least as much."""
+    draws = np.atleast_1d(chance)
+    draws = draws[~np.isnan(draws)]
+    if not len(draws) or np.isnan(estimate):
+        return {"chance": np.nan, "p": None}
+    if np.ndim(chance) == 0:
+        return {"chance": float(draws[0]), "p": None}
+    return {"chance": float(np.median(draws)), "p": float((1 + (draws >= estimate - 1e-12).sum()) / (1 + len(draws)))}
+
+
+def _chances(found: Tabulation, questions: Sequence[Question], by_chance: Replicates | None) -> list[Any]:
+    """Draws under permuted labels for measures of exposure, the value of random picks for the Gini index, else nothing."""
+    chances: list[Any] = [np.nan] * len(questions)
+    for i, question in enumerate(questions):
+        plain = not question.ask.params.get("corrected") and "convention" not in question.ask.params
+        if question.ask.card.name == "item_gini" and plain and found.slots:
+            chances[i] = gini_of_random_picks(found.slots, int(found.total.mark("viewers").sum()), found.total.items)
+    at = [i for i, q in enumerate(questions) if q.ask.card.name in BY_CHANCE]
+    if by_chance is not None and at:
+        for i, draws in zip(at, values(by_chance, found.total, [questions[i] for i in at]), strict=True):
+            chances[i] = draws
+    return chances
+
+
+def _curves(total: Crosstab, sides: Sides, view: Scores, fewest: int) -> dict[str, dict[str, list[Any]]]:
+    """The Lorenz curve of times shown, and the items whose share differs most between the first two groups."""
+    curves: dict[str, dict[str, list[Any]]] = {}
+    users = total.mark("users")
+    if not total.cut:
+        return curves
+    if total.popularity.any() and users.sum() >= fewest:
+        curves["lorenz"] = lorenz_points(total)
+    if not sides.pairs or min(users[list(sides.pairs[0])]) < max(1, fewest):
+        return curves
+    a, b = (counts / counts.sum() if counts.sum() else counts for counts in total.between(*sides.pairs[0]).exposure())
+    widest = np.argsort(-np.abs(a - b), kind="stable")[:MOST_DIFFERENCES]
+    widest = widest[np.abs(a - b)[widest] > 0]
+    ids = getattr(view, "item_ids", None)
+    versus, protected = (sides.name(side) for side in sides.pairs[0])
+    curves["differences"] = {
+        "item": [str(ids[int(i)] if ids is not None else int(i)) for i in widest],
+        "versus_share": a[widest].tolist(), "protected_share": b[widest].tolist(),
+        "versus": [versus] * len(widest), "protected": [protected] * len(widest),
+    }  # fmt: skip
+    return curves
+
+
+def _dropped(view: Scores) -> dict[str, int]:
+    missing, masked = view.facts.rows - view.facts.cells, view.facts.masked
+    found = {"score is missing": missing - masked, "score is -inf (masked)": masked}
+    return {words: count for words, count in found.items() if count > 0}
+
+
+def _sizes(total: Crosstab, sides: Sides) -> dict[str, int]:
+    users = total.mark("users")
+    sizes = {name: int(users[i]) for i, name in enumerate(sides.names)}
+    unknown = int(users[sides.unknown]) if sides.names else 0
+    return {**sizes, "(unknown)": unknown} if unknown else sizes
+
+
+def _blank(total: Crosstab) -> int:
+    return int((total.mark("users") - total.mark("viewers")).sum())
+
+
+def _words(side: Any) -> Any:
+    return (
+        None
+        if side is None
+        else [str(s) for s in side]
+        if isinstance(side, (list, tuple, set, frozenset))
+        else str(side)
+    )
+
+
+def _interval_words(how: Interval, draws: int) -> str:
+    over = f"bootstrap over users, {draws:,} draws, users drawn within their group"
+    if how.kind == "none":
+        return "none"
+    if draws < how.draws:
+        return f"normal, with the error of a {over} ({how.draws:,} would not fit)"
+    return {
+        "bootstrap": f"{over}; percentiles centred on the estimate",
+        "percentile": f"{over}; percentiles",
+        "normal": f"normal, with the error of a {over}",
+    }[how.kind]

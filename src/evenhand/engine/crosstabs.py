@@ -1,0 +1,142 @@
+"""From scores to a crosstab of user groups by items, a block of users at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from evenhand.cards import Floats
+from evenhand.tallies.crosstab import MARKS, Crosstab, UserBlock, scale_of, tabulate
+from evenhand.tallies.replicates import Replicates, Weights
+from evenhand.tallies.shown import Cut, Ints, Ragged
+from evenhand.views.scores import BLOCK_CELLS, Rows, Scores
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """How scores become "shown" and truth becomes "relevant".
+
+    `normalize` brings both to [0, 1] first; `fill` shows missing items too, as if they scored lowest (holisticai does);
+    `listed` means that every row is shown as it stands.
+    """
+
+    shown: Cut
+    true: Cut
+    normalize: bool = False
+    fill: bool = False
+    listed: bool = False
+
+    @property
+    def shows(self) -> bool:
+        """Whether it is said what is shown."""
+        return self.listed or self.shown.given
+
+
+@dataclass(frozen=True, slots=True)
+class Tabulation:
+    """The crosstab, its replicates, how many users had a tie at the last slot, and how many slots there are."""
+
+    total: Crosstab
+    replicates: tuple[Replicates, ...]
+    tied: int
+    slots: float
+
+
+def user_blocks(view: Scores, reading: Reading) -> Iterator[tuple[int, UserBlock]]:
+    """What every user is shown, in order; each block comes with the number of its first user."""
+    offset, width = _scale(view) if reading.normalize else (0.0, 1.0)
+
+    def ready(cells: Floats | Rows) -> Ragged:
+        rows = Ragged(*cells).there() if isinstance(cells, Rows) else Ragged.of(cells)
+        return Ragged(rows.starts, rows.items, (rows.values - offset) / width) if reading.normalize else rows
+
+    for block in view.blocks():
+        scores, truth = ready(block.scores), None if block.truth is None else ready(block.truth)
+        for start, stop in _runs(len(scores.starts) - 1, view.items) if reading.fill else [(0, len(scores.starts) - 1)]:
+            if reading.fill:
+                part = scores.filled(start, stop, view.items)
+                true = None if truth is None else truth.filled(start, stop, view.items)
+            else:
+                part, true = scores, truth
+            yield block.first + start, tabulate(part, true, reading.shown, reading.true, view.items)
+
+
+def _scale(view: Scores) -> tuple[float, float]:
+    """Offset and width of the range of scores and truth together."""
+    both = [f for f in (view.facts, view.truth_facts) if f is not None and f.cells]
+    return scale_of(min(f.low for f in both), max(f.high for f in both)) if both else (0.0, 1.0)
+
+
+def _runs(users: int, items: int) -> Iterator[tuple[int, int]]:
+    """Runs of users whose whole rows fit into memory."""
+    step = max(1, BLOCK_CELLS // max(1, items))
+    return ((start, min(start + step, users)) for start in range(0, users, step))
+
+
+def tabulation(
+    view: Scores, reading: Reading, codes: Ints, groups: int, plans: Sequence[Weights] = (), *, spread: bool = False
+) -> Tabulation:
+    """Add up what was shown to whom, and again under the weights of each plan, in one pass over the scores."""
+    items = view.items
+    counts, shares, marks = np.zeros(groups * items), np.zeros(items), np.zeros((groups, len(MARKS)))
+    tied, judged = 0, False
+    sums = [_Sums(plan, items, float(reading.shown.top or 1), spread=spread) for plan in plans]
+    for first, part in user_blocks(view, reading):
+        here = codes[first : first + len(part.marks)]
+        judged, tied = part.judged, tied + int(part.tied.sum())
+        shown = part.shown
+        counts += np.bincount(here[shown.rows] * items + shown.items, shown.values, groups * items)
+        shares += np.bincount(shown.items, part.shares, items)
+        marks += np.stack([np.bincount(here, column, groups) for column in part.marks.T], axis=1)
+        for one in sums:
+            one.add(first, here, part)
+    total = Crosstab(counts.reshape(groups, items), shares, marks, None, judged, reading.shows)
+    return Tabulation(total, tuple(one.replicates() for one in sums), tied, float(counts.sum()))
+
+
+class _Sums:
+    """Running sums of replicates: a sparse product per block of users, so that no draw goes over the users again."""
+
+    def __init__(self, plan: Weights, items: int, usual: float, *, spread: bool) -> None:
+        self.plan, self.items, self.usual, self.spread = plan, items, usual, spread
+        self.counts = np.zeros((len(plan.rows) * items, plan.draws), dtype=np.float32)
+        self.odd: npt.NDArray[np.float32] | None = None
+        self.marks = np.zeros((len(plan.rows), plan.draws, len(MARKS)))
+
+    def add(self, first: int, codes: Ints, part: UserBlock) -> None:
+        shown = part.shown
+        for place, weights in self.plan.of_users(first, codes):
+            if isinstance(place, int):
+                at = slice(place * self.items, (place + 1) * self.items)
+                self.counts[at] += _product(shown, shown.items, self.items, shown.values, weights)
+                self.marks[place] += weights.T.astype(np.float64) @ part.marks
+                continue
+            self.counts += _product(
+                shown, place[shown.rows] * self.items + shown.items, len(self.counts), shown.values, weights
+            )
+            for i in range(len(self.marks)):
+                own = place == i
+                self.marks[i] += weights[own].T.astype(np.float64) @ part.marks[own]
+            self._add_odd(part, weights)
+
+    def _add_odd(self, part: UserBlock, weights: npt.NDArray[np.float32]) -> None:
+        """Where users have another number of slots than most, an item's share of them is not times shown / `usual`."""
+        off = part.shares - part.shown.values / self.usual
+        if self.spread and (np.abs(off) > 1e-12).any():
+            more = _product(part.shown, part.shown.items, self.items, off, weights)
+            self.odd = more if self.odd is None else self.odd + more
+
+    def replicates(self) -> Replicates:
+        counts = self.counts.reshape(len(self.plan.rows), self.items, self.plan.draws)
+        return Replicates(self.plan.rows, counts, self.odd, self.marks, self.usual)
+
+
+def _product(shown: Ragged, at: Ints, size: int, cells: Floats, weights: npt.NDArray[np.float32]) -> Any:
+    """Sum over users of what they were shown times their weights: (size, D)."""
+    from scipy.sparse import csc_array
+
+    return csc_array((cells.astype(np.float32), at, shown.starts), shape=(size, len(weights))) @ weights

@@ -1,0 +1,192 @@
+"""Bias of a recommender over the items of a catalogue (seed 004): all users are looked at together."""
+
+from __future__ import annotations
+
+import math
+from typing import Annotated
+
+import numpy as np
+
+from evenhand.cards import Between, Card, Floats, metric
+from evenhand.metrics.inequality import gini
+from evenhand.metrics.recommender import SEED, shares
+from evenhand.metrics.shares import lorenz_curve
+from evenhand.tallies.crosstab import Crosstab
+from evenhand.tallies.spectrum import Spectrum
+
+
+@metric(
+    Card(
+        name="aggregate_diversity",
+        symbol="AD",
+        title="Aggregate diversity",
+        asks="What share of the catalogue is shown to anybody at all?",
+        needs=Crosstab,
+        span=(0.0, 1.0),
+        ideal=1.0,
+        better="higher",
+        undefined="there are no items or no users",
+        says="{estimate:percent} of the catalogue is shown to anybody at all{interval}.",
+        formula=r"\mathrm{AD} = |\text{items shown}| / |\text{items}|",
+        example="4 items, 3 of them shown -> 0.75",
+        variants=(
+            "Also called item or catalogue coverage. For a long table pass items=, or only items that occur in it count.",
+            "It grows with the number of users, whatever the recommender does: compare at equal numbers.",
+        ),
+        references=(*SEED, "adomavicius2012"),
+        family="reach of the catalogue",
+    )
+)
+def aggregate_diversity(t: Crosstab) -> Floats:
+    """Items that at least one user is shown, over all items.
+
+    >>> aggregate_diversity([[0.9, 0.8, 0.1, 0.2], [0.9, 0.1, 0.8, 0.2]], top=2)
+    0.75
+    """
+    return np.asarray((t.popularity > 0).sum(-1) / np.float64(t.items))
+
+
+@metric(
+    Card(
+        name="item_gini",
+        symbol="G",
+        title="Gini index over items",
+        asks="How unevenly are the slots spread over the items of the catalogue?",
+        needs=Crosstab,
+        span=(0.0, 1.0),
+        ideal=0.0,
+        better="lower",
+        undefined="nothing was shown; with corrected=True also a single item",
+        otherwise=lambda t, **_: "single_member" if t.popularity.any() else "zero_total",
+        says="The Gini index of times shown over items is {estimate:number}{interval}[; random picks would give {chance:number}].",
+        formula=r"G = \frac{\sum_j (2j - n - 1)\, c_{(j)}}{n \sum_j c_j}",
+        example="times shown 0, 0, 0, 10 -> 0.75",
+        variants=(
+            "Over all items, those never shown included, divided by n as the seed's formula: at most 1 - 1/n.",
+            "holisticai's program divides by n - 1 (corrected=True here) and breaks ties by the highest column.",
+            "Elliot returns one minus the corrected Gini; RecBole adds a padding item; Evidently leaves out items never shown.",
+        ),
+        references=(*SEED, "gini1912"),
+        family="spread over the catalogue",
+    )
+)
+def item_gini(t: Crosstab, *, corrected: bool = False) -> Floats:
+    r"""Gini index of the times each item is shown, items never shown included.
+
+    .. math:: \frac{\sum_j (2j - n - 1)\, c_{(j)}}{n \sum_j c_j}
+
+    >>> item_gini([[1, 0, 0, 0], [1, 0, 0, 0]], threshold=0.5)
+    0.75
+    """
+    return gini.on(spectrum(t), corrected=corrected)
+
+
+def spectrum(t: Crosstab) -> Spectrum:
+    """Times shown as an inequality metric sees them: one unit per item."""
+    return Spectrum(np.sort(t.popularity, axis=-1), np.broadcast_to(1.0, t.popularity.shape))
+
+
+def gini_of_random_picks(slots: float, viewers: int, items: int) -> float:
+    """The Gini index that a recommender picking items at random would give: every item is shown a binomial number of times.
+
+    >>> round(gini_of_random_picks(1_000, 100, 1_000), 3)
+    0.521
+    """
+    from scipy.special import bdtr
+
+    chance = slots / (viewers * items)
+    mean, spread = viewers * chance, math.sqrt(viewers * chance * (1 - chance))
+    reach = np.arange(max(0, math.floor(mean - 12 * spread - 12)), min(viewers, math.ceil(mean + 12 * spread + 12)))
+    below = bdtr(reach, viewers, chance)
+    return float((below * (1 - below)).sum() / mean * (1 - 1 / items))
+
+
+@metric(
+    Card(
+        name="exposure_entropy",
+        symbol="EDE",
+        title="Entropy of exposure",
+        asks="How uncertain is it which item the next slot holds?",
+        needs=Crosstab,
+        span=lambda normalized: (0.0, 1.0 if normalized else math.inf),
+        ideal=lambda normalized: 1.0 if normalized else math.nan,
+        better="higher",
+        undefined="nothing was shown; with normalized=True also a single item",
+        otherwise=lambda t, **_: "single_member" if t.popularity.any() else "zero_total",
+        says="The entropy of exposure over the items of the catalogue is {estimate:number}{interval}.",
+        formula=r"\mathrm{EDE} = -\sum_j p_j \ln p_j",
+        example="times shown 1, 1, 1, 1 -> 1.3863",
+        variants=(
+            "Natural logarithm, as the seed's program; at most ln n, so values of different catalogues compare only with normalized=True.",
+            "Elliot uses base 2 and averages over users; RecBole divides by the number of items shown.",
+        ),
+        references=(*SEED, "shannon1948"),
+        family="entropy",
+    )
+)
+def exposure_entropy(
+    t: Crosstab,
+    *,
+    base: Annotated[float, Between(1, math.inf, open_low=True, open_high=True)] = math.e,
+    normalized: bool = False,
+) -> Floats:
+    r"""Entropy of the distribution of slots over items.
+
+    .. math:: -\sum_j p_j \ln p_j
+
+    `normalized` divides by the largest possible value, the logarithm of the number of items.
+
+    >>> round(exposure_entropy([[1, 1, 1, 1]], threshold=1), 4)
+    1.3863
+    >>> exposure_entropy([[1, 1, 1, 1]], threshold=1, base=2)
+    2.0
+    """
+    p = shares(t.popularity)
+    nats = -np.where(p == 0, 0.0, p * np.log(p)).sum(-1)
+    unit = math.log(t.items) if normalized and t.items else math.log(base)
+    return np.asarray(np.maximum(nats, 0.0) / np.float64(unit))
+
+
+@metric(
+    Card(
+        name="recommendation_popularity",
+        symbol="ARP",
+        title="Recommendation popularity",
+        asks="How often is the typical item on a user's list shown to everybody?",
+        needs=Crosstab,
+        span=(1.0, math.inf),
+        ideal=1.0,
+        better="lower",
+        undefined="nothing was shown",
+        otherwise="nothing_shown",
+        says="The items on a user's list are shown {estimate:number} times in all, on average{interval}.",
+        formula=r"\mathrm{ARP} = \frac1{|U|} \sum_u \frac1{|L_u|} \sum_{j \in L_u} c_j",
+        example="lists {1, 2} and {1} -> 1.75",
+        variants=(
+            "Popularity is times shown, as in holisticai; RecBole, Elliot, Evidently and RecTools count interactions in the training data.",
+            "The seed prints (1/n) sum of c_j over items, which under top-k is a constant; its program computes this.",
+            "Users shown nothing are left out. Not FairRankTune's ARP, which is attribute rank parity.",
+        ),
+        references=SEED,
+        family="popularity",
+    )
+)
+def recommendation_popularity(t: Crosstab) -> Floats:
+    """Mean over users of the mean number of times the items they are shown are shown to anybody.
+
+    >>> recommendation_popularity([[1, 1], [1, 0]], threshold=0.5)
+    1.75
+    """
+    return np.asarray((t.popularity * t.spread).sum(-1) / t.mark("viewers").sum(-1))
+
+
+def lorenz_points(t: Crosstab, most: int = 400) -> dict[str, list[float]]:
+    """Corners of the Lorenz curve of times shown, thinned towards the items shown most."""
+    curve = lorenz_curve(spectrum(t))
+    corners = len(curve.population)
+    if corners > most:
+        even, top = np.linspace(0, 1, most // 2), 1 - np.geomspace(1 / corners, 1, most // 2)
+        kept = np.unique(np.append(np.searchsorted(curve.population, np.concatenate([even, top])), [0, corners - 1]))
+    else:
+        kept = np.arange(corners)
+    return {"population": curve.population[kept].tolist(), "share": curve.share[kept].tolist()}

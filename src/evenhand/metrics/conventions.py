@@ -1,0 +1,287 @@
+"""The same name, other numbers: what other tools compute, on purpose and never by default.
+
+`gini(x, convention="recbole")` gives RecBole's number; `evenhand metrics gini --compare` prints them side by side. Each was
+held against the tool itself (tests/golden/peers.json, made by tests/golden/regenerate_peers.py).
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from evenhand.cards import REGISTRY, Floats, Metric
+from evenhand.errors import EvenhandError, UndefinedWarning
+from evenhand.metrics.catalogue import (
+    aggregate_diversity,
+    exposure_entropy,
+    item_gini,
+    recommendation_popularity,
+    spectrum,
+)
+from evenhand.metrics.expected import eed, eel, eer
+from evenhand.metrics.inequality import atkinson, generalized_entropy, gini, herfindahl, theil
+from evenhand.metrics.recommender import (
+    exposure_kl,
+    exposure_tv,
+    f1_ratio,
+    mad,
+    mae_ratio,
+    precision_ratio,
+    recall_ratio,
+    rmse_ratio,
+)
+from evenhand.metrics.representation import awrf
+from evenhand.tallies.crosstab import Crosstab
+from evenhand.tallies.spectrum import Spectrum
+
+HOLISTICAI = "holisticai 1.0.14"
+LENSKIT = "LensKit 2025.8.1"
+RECBOLE = "RecBole 1.2.1"
+ELLIOT = "Elliot 0.3.1"
+EVIDENTLY = "Evidently 0.7.23"
+PYSAL = "PySAL inequality 1.1.2"
+FAIRDIVERSE = "FairDiverse 1.0.0"
+CONCENTRATION = "concentrationMetrics 0.6.0"
+AIF360 = "AIF360 0.6.1"
+EXPEVAL = "expeval (2022-07)"
+TREC = "TREC Fair 2022"
+
+
+def _over_n(s: Spectrum) -> Floats:
+    return gini.on(s)
+
+
+def _over_n_minus_1(s: Spectrum) -> Floats:
+    return gini.on(s, corrected=True)
+
+
+def _with_padding(s: Spectrum) -> Floats:
+    """One more item that is never shown."""
+    shape = (*s.counts.shape[:-1], 1)
+    values = np.concatenate([np.zeros((*s.values.shape[:-1], 1)), s.values], axis=-1)
+    return gini.on(Spectrum(values, np.concatenate([np.ones(shape), s.counts], axis=-1)))
+
+
+def _one_minus(s: Spectrum) -> Floats:
+    return 1 - gini.on(s, corrected=True)
+
+
+def _seen_only(s: Spectrum) -> Floats:
+    return gini.on(Spectrum(s.values, np.where(s.values > 0, s.counts, 0.0)), corrected=True)
+
+
+@dataclass(frozen=True)
+class _Gini:
+    """One way to compute a Gini index, and of which of our metrics it is the counterpart."""
+
+    name: str
+    tool: str
+    does: str
+    function: Callable[[Spectrum], Floats]
+    of_items: bool = True
+    ideal: float | None = None
+    better: Any = None
+
+
+_GINIS = (
+    _Gini("lenskit", LENSKIT, "divides by n, items never shown included, as we do", _over_n),
+    _Gini("pysal", PYSAL, "divides by n, as we do", _over_n, of_items=False),
+    _Gini("fairdiverse", FAIRDIVERSE, "divides by n, as we do", _over_n, of_items=False),
+    _Gini("concentrationmetrics", CONCENTRATION, "divides by n, as we do", _over_n, of_items=False),
+    _Gini("holisticai", HOLISTICAI, "divides by n - 1 (our corrected=True), while its page prints n", _over_n_minus_1),
+    _Gini("recbole", RECBOLE, "counts its padding item as one more item that is never shown", _with_padding),
+    _Gini(
+        "elliot",
+        ELLIOT,
+        "returns one minus the corrected Gini: 1 is equality, while its page prints G",
+        _one_minus,
+        ideal=1.0,
+        better="higher",
+    ),
+    _Gini("evidently", EVIDENTLY, "divides by n - 1 and leaves out items that were never shown", _seen_only),
+)
+
+
+def _on_items(function: Callable[[Spectrum], Floats]) -> Callable[[Crosstab], Floats]:
+    return lambda t: function(spectrum(t))
+
+
+for _way in _GINIS:
+    gini.convention(_way.name, tool=_way.tool, does=_way.does, ideal=_way.ideal, better=_way.better)(_way.function)
+    if _way.of_items:
+        item_gini.convention(_way.name, tool=_way.tool, does=_way.does, ideal=_way.ideal, better=_way.better)(
+            _on_items(_way.function)
+        )
+
+
+def _same(metric: Metric) -> Callable[..., Any]:
+    return metric.function
+
+
+def _inverted(metric: Metric) -> Callable[[Crosstab], Floats]:
+    """The ratio the other way round: a / b."""
+
+    def function(t: Crosstab) -> Floats:
+        versus, protected = t.pair or (0, 0)
+        return metric.on(t.between(protected, versus))
+
+    return function
+
+
+for _metric in (mad, exposure_tv, aggregate_diversity, recommendation_popularity):
+    _metric.convention(
+        "holisticai",
+        tool=HOLISTICAI,
+        does="the same number, apart from ties (highest column) and missing scores (may be shown)",
+    )(_same(_metric))
+exposure_kl.convention("holisticai", tool=HOLISTICAI, does="the same number, without smoothing")(
+    lambda t: exposure_kl.function(t)
+)
+exposure_entropy.convention("holisticai", tool=HOLISTICAI, does="the same number: natural logarithm")(
+    lambda t: exposure_entropy.function(t)
+)
+for _metric in (precision_ratio, recall_ratio, f1_ratio):
+    _metric.convention(
+        "holisticai",
+        tool=HOLISTICAI,
+        does="returns a / b, while its page prints b / a; cuts the truth like the predictions",
+    )(_inverted(_metric))
+for _metric in (rmse_ratio, mae_ratio):
+    _metric.convention("holisticai", tool=HOLISTICAI, does="returns a / b")(_inverted(_metric))
+
+
+@aggregate_diversity.convention("recbole", tool=RECBOLE, does="ItemCoverage counts its padding item in the denominator")
+def _(t: Crosstab) -> Floats:
+    return np.asarray((t.popularity > 0).sum(-1) / np.float64(t.items + 1))
+
+
+@aggregate_diversity.convention(
+    "elliot", tool=ELLIOT, does="ItemCoverage is the number of items shown, not a share", ideal=math.nan
+)
+def _(t: Crosstab) -> Floats:
+    return np.asarray((t.popularity > 0).sum(-1), dtype=np.float64)
+
+
+@exposure_entropy.convention(
+    "recbole", tool=RECBOLE, does="ShannonEntropy divides by the number of items shown; natural logarithm"
+)
+def _(t: Crosstab) -> Floats:
+    return np.asarray(exposure_entropy.on(t) / (t.popularity > 0).sum(-1))
+
+
+@exposure_entropy.convention(
+    "elliot", tool=ELLIOT, does="SEntropy is in bits, and every user counts the same however long their list"
+)
+def _(t: Crosstab) -> Floats:
+    total = t.popularity.sum(-1, keepdims=True)
+    bits = np.where(t.popularity > 0, -np.log2(t.popularity / total), 0.0)
+    return np.where(total[..., 0] > 0, (t.spread * bits).sum(-1) / t.mark("viewers").sum(-1), np.nan)
+
+
+@atkinson.convention("pysal", tool=PYSAL, does="the same number, but raises when anybody has nothing (undefined here)")
+def _(s: Spectrum, *, epsilon: float = 0.5) -> Floats:
+    poor = ((s.values == 0) & (s.mass > 0)).any(-1)
+    return np.where(poor, np.nan, atkinson.on(s, epsilon=epsilon))
+
+
+@theil.convention(
+    "pysal", tool=PYSAL, does="adds a tiny number to every amount before the logarithm: ours to about 1e-12"
+)
+def _(s: Spectrum) -> Floats:
+    return theil.on(s)
+
+
+@generalized_entropy.convention(
+    "aif360",
+    tool=AIF360,
+    does="for alpha=0 divides by the mean once more than its own formula, so the value depends on the unit",
+)
+def _(s: Spectrum, *, alpha: float = 1.0) -> Floats:
+    value = generalized_entropy.on(s, alpha=alpha)
+    return value / (s.total / s.size) if alpha == 0 else value
+
+
+@herfindahl.convention("concentrationmetrics", tool=CONCENTRATION, does="normalises by default (our normalized=True)")
+def _(s: Spectrum) -> Floats:
+    return herfindahl.on(s, normalized=True)
+
+
+@eer.convention("expeval", tool=EXPEVAL, does="leaves out the factor 2")
+def _(t: Any, **params: Any) -> Floats:
+    return eer.on(t, **params) / 2
+
+
+for _metric in (eed, eel):
+    _metric.convention("expeval", tool=EXPEVAL, does="the same number with -U; its normalised values are not")(
+        _metric.function
+    )
+
+
+@awrf.convention("trec", tool=TREC, does="returns one minus the divergence: 1 is even", ideal=1.0, better="higher")
+def _(t: Any, **params: Any) -> Floats:
+    return 1 - awrf.on(t, **params)
+
+
+AUDITED = frozenset(
+    name for metric in REGISTRY.values() if metric.card.needs is Crosstab for name in metric.conventions
+)
+"""Conventions that `eh.recommender` knows."""
+
+_MATRIX = [[0.9, 0.8, 0.4, 0.2], [0.7, 0.9, 0.1, 0.6], [0.9, 0.2, 0.8, 0.3]]
+_SHOWN = {"top": 2}
+_PAIR = {"user_groups": ["a", "a", "b"], **_SHOWN}
+_JUDGED = {"relevant": [[1, 1, 0, 0], [1, 0, 0, 1], [1, 0, 0, 1]], **_PAIR}
+EXAMPLES: dict[type, tuple[tuple[str, Any], ...]] = {
+    Spectrum: (("[0, 0, 0, 10]", [0, 0, 0, 10]), ("[1, 1, 1, 1]", [1, 1, 1, 1]), ("[1, 2, 3, 4]", [1, 2, 3, 4])),
+    Crosstab: (("3 users x 4 items, top 2", _MATRIX),),
+}
+"""Tiny inputs on which the tools are compared."""
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """One tool's way with a metric: its name here, its version, what it does, and its numbers on the examples."""
+
+    convention: str
+    tool: str
+    does: str
+    values: dict[str, float]
+
+
+def compare(name: str) -> list[Comparison]:
+    """Ours and every other tool's numbers under one name, on the same tiny inputs.
+
+    >>> [(c.convention, c.values["[0, 0, 0, 10]"]) for c in compare("gini")][:2]
+    [('evenhand', 0.75), ('concentrationmetrics', 0.75)]
+    """
+    metric = REGISTRY[name]
+    if not metric.conventions:
+        raise EvenhandError(f"No other tool is known that computes {name} differently. See evenhand metrics {name}.")
+    ours = Comparison("evenhand", "this package", metric.card.asks, dict(_values(metric, None)))
+    others = [
+        Comparison(key, c.tool, c.does, dict(_values(metric, key))) for key, c in sorted(metric.conventions.items())
+    ]
+    return [ours, *others]
+
+
+def _values(metric: Metric, convention: str | None) -> Iterator[tuple[str, float]]:
+    keywords: dict[str, Any] = {} if convention is None else {"convention": convention}
+    if metric.card.needs is Crosstab:
+        keywords |= (
+            _JUDGED
+            if "ratio" in metric.card.name
+            else _PAIR
+            if metric.card.name in ("mad", "exposure_tv", "exposure_kl")
+            else _SHOWN
+        )
+    if metric is generalized_entropy:
+        keywords["alpha"] = 0.0
+    for words, data in EXAMPLES.get(metric.card.needs, ()):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UndefinedWarning)
+            yield words, metric(data, **keywords)

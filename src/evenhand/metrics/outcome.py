@@ -1,0 +1,321 @@
+"""The outcome test: at equal score, do the groups realise equal outcomes?
+
+In every score bin the outcome is regressed on the group and the score; a group's coefficient is its gap to the reference.
+Everything is read off a Moments tally in closed form: no row is seen and no matrix larger than the number of gaps is made.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+
+from evenhand.cards import Card, Floats, metric
+from evenhand.tallies.moments import Ints, Moments
+
+Covariance = Literal["HC1", "classical", "cluster"]
+Bools = np.typing.NDArray[np.bool_]
+
+FEWEST_ROWS = 30
+FEWEST_EVENTS = 5
+"""Below these, robust variances are useless: with a 5% outcome rate and 10 rows they reject a true null in 58% of runs."""
+
+FEWEST_CLUSTERS = 10
+ROUNDING = 1e-13
+POWER = 0.8
+
+
+@dataclass(frozen=True)
+class Lines:
+    """Least-squares lines per bin: one slope, one level per group, `outcome = level + slope * u`.
+
+    Attributes
+    ----------
+    level : (..., B, G) outcome of each group where u is zero; NaN where the cell is empty.
+    slope : (..., B) rise of the outcome with the score; 0 where the score is constant in the bin.
+    spread : (..., B) squared deviations of the score from its group means.
+    scored : (..., B) whether the score varies, so that it has a coefficient.
+    collinear : (..., B) whether score and group cannot be told apart.
+    parameters : (..., B) number of coefficients.
+    """
+
+    level: Floats
+    slope: Floats
+    spread: Floats
+    scored: Bools
+    collinear: Bools
+    parameters: Floats
+
+
+def lines(m: Moments) -> Lines:
+    """Regress the outcome on group and score in every bin (eqs. 1 and 2 of the source)."""
+    present, offset = m.rows > 0, np.nan_to_num(m.mean_offset)
+    within = m.sums[..., 2, 0] - offset * m.sums[..., 1, 0]
+    across = m.sums[..., 1, 1] - offset * m.sums[..., 0, 1] + m.slope * within
+    scored = m.low.min(-1) < m.high.max(-1)
+    collinear = scored & ~(m.low < m.high).any(-1)
+    varies = scored & ~collinear
+    spread = np.where(varies, within.sum(-1), 0.0)
+    slope = np.divide(across.sum(-1), spread, out=np.zeros_like(spread), where=spread > 0)
+    level = m.mean_outcome - slope[..., None] * offset
+    return Lines(level, slope, spread, varies, collinear, present.sum(-1) + varies)
+
+
+@dataclass(frozen=True)
+class Gaps:
+    """How far each group's outcomes lie above the reference's at equal score, with their errors.
+
+    Attributes
+    ----------
+    estimate : (..., B, G) gap; 0 for the reference, NaN where there is none.
+    block : (..., B, G, G) covariance of the gaps of one bin.
+    across : (B * G, B * G) covariance over bins, or None where bins are independent.
+    freedom : (..., B) degrees of freedom of each bin's t, infinite for the normal.
+    total_freedom : degrees of freedom of a statement about all bins.
+    clusters : number of clusters, or None.
+    lines : the fitted lines.
+    rows : (..., B, G) rows per cell.
+    small : (..., B, G) cells too thin for their error to be trusted.
+    reason : (B, G) reason codes where the gap or its error does not exist.
+    reference : position of the reference group.
+    """
+
+    estimate: Floats
+    block: Floats
+    across: Floats | None
+    freedom: Floats
+    total_freedom: float
+    clusters: int | None
+    lines: Lines
+    rows: Floats
+    small: Bools
+    reference: int
+
+    @property
+    def error(self) -> Floats:
+        """Standard error of each gap; 0 for the reference, NaN where there is none."""
+        variance = np.diagonal(self.block, axis1=-2, axis2=-1)
+        return np.sqrt(np.where(np.isnan(self.estimate), np.nan, np.maximum(variance, 0.0)))
+
+    @property
+    def p(self) -> Floats:
+        """Two-sided p-value of each gap; NaN for the reference."""
+        with np.errstate(divide="ignore", invalid="ignore"):
+            ratio = np.abs(self.estimate) / self.error
+        p = two_sided(ratio, self.freedom[..., None])
+        p[..., self.reference] = np.nan
+        return p
+
+    @property
+    def tested(self) -> Bools:
+        """Gaps that enter the family of tests: defined, not the reference's, and neither side's cell is small."""
+        found = np.isfinite(self.p) & ~(self.small | self.small[..., self.reference, None])
+        found[..., self.reference] = False
+        return found
+
+    def half_width(self, level: float) -> Floats:
+        """Half of the interval of each gap."""
+        return critical(level, self.freedom[..., None]) * self.error
+
+    def detectable(self, level: float) -> Floats:
+        """The gap that the test would find with a chance of 80%: a smaller one is likely to stay unseen."""
+        reach = critical(level, self.freedom[..., None]) + quantile(POWER, self.freedom[..., None])
+        found = np.asarray(reach * self.error)
+        found[..., self.reference] = np.nan
+        return found
+
+
+def two_sided(ratio: Any, freedom: Any) -> Floats:
+    """Chance of a |t| or |z| at least this large; infinite freedom is the normal.
+
+    >>> round(float(two_sided(1.959964, np.inf)), 6), round(float(two_sided(2.0, 10.0)), 6)
+    (0.05, 0.073388)
+    """
+    from scipy import special
+
+    size, freedom = np.abs(np.asarray(ratio, dtype=np.float64)), np.asarray(freedom, dtype=np.float64)
+    student = 2 * special.stdtr(np.where(freedom > 0, freedom, np.nan), -size)
+    return np.asarray(np.where(np.isinf(freedom), 2 * special.ndtr(-size), student))
+
+
+def quantile(p: float, freedom: Any) -> Floats:
+    """The p-quantile of t, or of the normal where freedom is infinite."""
+    from scipy import special
+
+    freedom = np.asarray(freedom, dtype=np.float64)
+    student = special.stdtrit(np.where((freedom > 0) & np.isfinite(freedom), freedom, np.nan), p)
+    return np.asarray(np.where(np.isinf(freedom), special.ndtri(p), student))
+
+
+def critical(level: float, freedom: Any) -> Floats:
+    """How many standard errors an interval of this coverage reaches to each side."""
+    return quantile((1 + level) / 2, freedom)
+
+
+def gaps(m: Moments, reference: int, covariance: Covariance = "HC1") -> Gaps:
+    """The gap of every group in every bin, with heteroscedasticity-robust, classical or clustered errors.
+
+    HC1 is n/(n - k) times the sandwich, with the normal; classical has t(n - k); clustered is CR1 with t(clusters - 1).
+    """
+    fitted = lines(m)
+    rows, offset = m.rows, np.nan_to_num(m.mean_offset)
+    n, k = rows.sum(-1), fitted.parameters
+    defined = (rows > 0) & _comparable(rows, fitted, reference)[..., None]
+    estimate = np.where(defined, fitted.level - fitted.level[..., reference, None], np.nan)
+    residual = m.measured_from(np.nan_to_num(fitted.level), fitted.slope[..., None])
+    flat, tilt = _influence(rows, offset, fitted, defined, reference)
+    across, clusters, small = None, None, thin(rows, m.above, m.below)
+    if covariance == "cluster":
+        held, across = _clustered(residual, flat, tilt, n, k)
+        block = np.stack([across[s, s] for s in _bin_slices(rows)])
+        clusters = m.clusters.total if m.clusters is not None else 0
+        freedom, total = np.where(held > 1, held - 1.0, np.nan), clusters - 1.0
+        small = small | (_clusters_per_cell(m) < FEWEST_CLUSTERS)
+    else:
+        block, freedom = _sandwich(residual, flat, tilt, n, k, covariance)
+        total = np.inf if covariance == "HC1" else float(np.sum(np.maximum(n - k, 0)))
+    dust = _dust(m)
+    estimate = np.where(np.abs(estimate) <= dust[..., None, None], 0.0, estimate)
+    block = np.where(np.abs(block) <= dust[..., None, None, None] ** 2, 0.0, block)
+    return Gaps(estimate, block, across, freedom, total, clusters, fitted, rows, small, reference)
+
+
+def _dust(m: Moments) -> Floats:
+    """Differences of outcomes as small as this are rounding: equal outcomes in two cells must give a gap of zero."""
+    spread = np.sqrt(np.maximum(m.sums[..., 0, 2], 0.0) / np.maximum(m.rows, 1))
+    return np.asarray(ROUNDING * (np.abs(np.nan_to_num(m.mean_outcome)) + spread).max((-1, -2)))
+
+
+def _clustered(residual: Moments, flat: Floats, tilt: Floats, n: Floats, k: Floats) -> tuple[Ints, Floats]:
+    """Clusters in each bin, and the covariance of all gaps with CR1's factor of each bin."""
+    if residual.clusters is None:
+        raise ValueError("clustered errors need sums per cluster")
+    bins, groups = residual.rows.shape
+    held = residual.clusters.per_bin(bins)
+    across = residual.clusters.products(flat.reshape(-1, groups), tilt.reshape(-1, groups), bins)
+    root = np.repeat(np.sqrt(over(held, held - 1) * over(n - 1, n - k)), groups)
+    return held, across * root[:, None] * root
+
+
+def _clusters_per_cell(m: Moments) -> Ints:
+    return m.clusters.per_cell(m.rows.size).reshape(m.rows.shape) if m.clusters is not None else np.zeros(0, np.int64)
+
+
+def thin(rows: Floats, above: Floats, below: Floats) -> Bools:
+    """Cells with so few rows, or rows with so little variation, that their error cannot be trusted."""
+    return np.asarray((rows < FEWEST_ROWS) | (above < FEWEST_EVENTS) | (below < FEWEST_EVENTS))
+
+
+def _comparable(rows: Floats, fitted: Lines, reference: int) -> Bools:
+    """Bins that hold the reference and somebody else, told apart from the score."""
+    return np.asarray((rows[..., reference] > 0) & ((rows > 0).sum(-1) > 1) & ~fitted.collinear)
+
+
+def _bin_slices(rows: Floats) -> list[slice]:
+    groups = rows.shape[-1]
+    return [slice(b * groups, (b + 1) * groups) for b in range(rows.shape[-2])]
+
+
+def over(top: Any, bottom: Any) -> Floats:
+    """A small-sample factor; NaN where nothing is left to estimate the error from."""
+    top, bottom = np.asarray(top, dtype=np.float64), np.asarray(bottom, dtype=np.float64)
+    return np.asarray(np.divide(top, bottom, out=np.full(top.shape, np.nan), where=bottom > 0))
+
+
+def _influence(rows: Floats, offset: Floats, fitted: Lines, defined: Bools, reference: int) -> tuple[Floats, Floats]:
+    """What a residual e of a row of group g, at offset u, adds to the gap of group h: e * (flat + tilt * u) at [g, h]."""
+    groups = rows.shape[-1]
+    share = np.divide(1.0, rows, out=np.zeros_like(rows), where=rows > 0)
+    apart = offset - offset[..., reference, None]
+    lean = np.divide(apart, fitted.spread[..., None], out=np.zeros_like(apart), where=fitted.spread[..., None] > 0)
+    flat = np.eye(groups) * share[..., None, :] + offset[..., :, None] * lean[..., None, :]
+    flat[..., reference, :] -= share[..., reference, None]
+    tilt = -lean[..., None, :] + np.zeros_like(flat)
+    keep = defined[..., None, :] & (np.arange(groups) != reference)
+    return np.where(keep, flat, 0.0), np.where(keep, tilt, 0.0)
+
+
+def _sandwich(
+    residual: Moments, flat: Floats, tilt: Floats, n: Floats, k: Floats, covariance: Covariance
+) -> tuple[Floats, Floats]:
+    """Covariance of the gaps of each bin, and the degrees of freedom that go with it."""
+    left = np.where(n - k > 0, n - k, np.nan)
+    if covariance == "classical":
+        variance = residual.sums[..., 0, 2].sum(-1) / left
+        return meat(residual.sums[..., :3, 0], flat, tilt) * variance[..., None, None], left
+    robust = meat(residual.sums[..., :3, 2], flat, tilt) * (n / left)[..., None, None]
+    return robust, np.full(n.shape, np.inf)
+
+
+def meat(weights: Floats, flat: Floats, tilt: Floats) -> Floats:
+    """Sum over rows of w (flat + tilt u)(flat + tilt u)', from the sums of w, wu and wu^2 per group."""
+    mixed = np.einsum("...g,...gh,...gi->...hi", weights[..., 1], flat, tilt)
+    return np.asarray(
+        np.einsum("...g,...gh,...gi->...hi", weights[..., 0], flat, flat)
+        + mixed
+        + np.swapaxes(mixed, -1, -2)
+        + np.einsum("...g,...gh,...gi->...hi", weights[..., 2], tilt, tilt)
+    )
+
+
+def reasons(m: Moments, found: Gaps) -> list[list[str]]:
+    """Why a gap, or its error, does not exist: a code per bin and group, empty where all is well."""
+    rows, reference = m.rows, found.reference
+    out = []
+    for b in range(rows.shape[0]):
+        present = rows[b] > 0
+        if not present[reference]:
+            codes = ["reference_absent"] * len(present)
+        elif present.sum() == 1:
+            codes = ["one_group_only" if g == reference else "group_absent" for g in range(len(present))]
+        elif found.lines.collinear[b]:
+            codes = ["collinear" if p else "group_absent" for p in present]
+        else:
+            short = np.isnan(found.error[b]) & present
+            single = found.clusters is not None and not found.freedom[b] > 0
+            codes = [
+                "group_absent" if not p else ("single_member" if single else "too_short") if s else ""
+                for p, s in zip(present, short, strict=True)
+            ]
+        out.append(codes)
+    return out
+
+
+def mean_errors(m: Moments, covariance: Covariance = "HC1") -> tuple[Floats, Floats]:
+    """Standard error of the mean outcome of every cell, and the degrees of freedom that go with it."""
+    centred = m.measured_from(np.nan_to_num(m.mean_outcome), np.zeros_like(m.slope))
+    if covariance == "cluster" and centred.clusters is not None:
+        parts, cells = centred.clusters, m.rows.size
+        held = parts.per_cell(cells).reshape(m.rows.shape)
+        square = np.bincount(parts.cell, parts.sums[:, 2] ** 2, cells).reshape(m.rows.shape)
+        left = np.where(held > 1, held - 1.0, np.nan)
+        with np.errstate(invalid="ignore", divide="ignore"):
+            return np.sqrt(square * held / left) / m.rows, left
+    left = np.where(m.rows > 1, m.rows - 1, np.nan)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        return np.sqrt(centred.sums[..., 0, 2] / left / m.rows), left
+
+
+@metric(
+    Card(
+        name="outcome_gap",
+        symbol="β_g",
+        title="Outcome gap at equal score",
+        asks="At equal score, does a group realise better outcomes than the reference?",
+        needs=Moments,
+        span=(-np.inf, np.inf),
+        ideal=0.0,
+        better="ideal",
+        undefined="the group or the reference is absent from the bin, or score and group cannot be told apart",
+        otherwise="collinear",
+        formula=r"Y = \alpha + \sum_{g \ne ref} \beta_g 1(g) + \gamma s + \epsilon \text{ in each score bin}",
+        example="outcomes of F equal the score, those of M the score plus 0.5: the gap of M to F is 0.5 in every bin",
+        variants=("Positive: the group does better than the score says, so it is under-rated, held to a higher bar.",),
+        references=("yu2022",),
+        family="outcome",
+    )
+)
+def outcome_gap(m: Moments, reference: int = 0) -> Floats:
+    """Gap of every group to the reference in every bin."""
+    return gaps(m, reference).estimate

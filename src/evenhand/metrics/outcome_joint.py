@@ -1,0 +1,266 @@
+"""Statements about all bins together: joint tests, one gap over the whole score, and what other measures see."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from evenhand.cards import Card, Floats, metric
+from evenhand.metrics.outcome import (
+    POWER,
+    Bools,
+    Covariance,
+    Gaps,
+    critical,
+    gaps,
+    meat,
+    over,
+    quantile,
+    thin,
+    two_sided,
+)
+from evenhand.tallies.moments import Moments
+
+RANK = 1e-10
+"""Eigenvalues of a scaled cross-product below this share of the largest one are rounding."""
+
+
+@dataclass(frozen=True)
+class Wald:
+    """A joint test that several gaps are all zero."""
+
+    statistic: float
+    p: float
+    gaps: int
+    freedom: float
+
+
+NO_TEST = Wald(np.nan, np.nan, 0, np.nan)
+
+
+def wald(estimate: Floats, covariance: Floats, freedom: float, clusters: int | None) -> Wald:
+    """Are all these gaps zero? Chi-square, or F where the errors have few degrees of freedom.
+
+    With clusters the statistic is referred to Hotelling's T^2 with clusters - 1 degrees of freedom, which is F(q, clusters - q)
+    after scaling: the plain F(q, clusters - 1) rejects too often once the gaps are not few against the clusters.
+    """
+    from scipy import special
+
+    if not len(estimate) or not np.isfinite(covariance).all():
+        return NO_TEST
+    scale = np.sqrt(np.diagonal(covariance))
+    if not (scale > 0).all():
+        return Wald(np.inf, 0.0, len(estimate), freedom) if np.any(estimate[scale == 0] != 0) else NO_TEST
+    roots, axes = np.linalg.eigh(covariance / scale[:, None] / scale)
+    kept = roots > RANK * roots.max()
+    q = int(kept.sum())
+    statistic = float((((estimate / scale) @ axes)[kept] ** 2 / roots[kept]).sum())
+    if not np.isfinite(freedom):
+        return Wald(statistic, float(special.chdtrc(q, statistic)), q, freedom)
+    left = freedom if clusters is None else freedom + 1 - q
+    if left <= 0:
+        return Wald(statistic, np.nan, q, left)
+    scaled = statistic / q if clusters is None else statistic / q * left / freedom
+    return Wald(statistic, float(special.fdtrc(q, left, scaled)), q, left)
+
+
+def bin_test(found: Gaps, b: int) -> Wald:
+    """Are all gaps of one bin zero? Small cells are left out."""
+    chosen = found.tested[b]
+    return wald(
+        found.estimate[b][chosen],
+        found.block[b][np.ix_(chosen, chosen)],
+        float(found.freedom[b]),
+        _clusters_in(found, b),
+    )
+
+
+def _clusters_in(found: Gaps, b: int) -> int | None:
+    return None if found.clusters is None else int(found.freedom[b]) + 1
+
+
+def joint_test(found: Gaps) -> Wald:
+    """Are the gaps of all groups in all bins zero? Small cells are left out."""
+    chosen = found.tested.ravel()
+    full = covariance_of(found)
+    return wald(found.estimate.ravel()[chosen], full[np.ix_(chosen, chosen)], found.total_freedom, found.clusters)
+
+
+def covariance_of(found: Gaps) -> Floats:
+    """The covariance of all gaps, bins by groups."""
+    if found.across is not None:
+        return found.across
+    bins, groups = found.estimate.shape
+    full = np.zeros((bins, groups, bins, groups))
+    full[np.arange(bins), :, np.arange(bins), :] = found.block
+    return full.reshape(bins * groups, bins * groups)
+
+
+@dataclass(frozen=True)
+class Effect:
+    """One number about each group over all bins."""
+
+    estimate: Floats
+    error: Floats
+    freedom: float
+    small: Bools
+
+    @property
+    def p(self) -> Floats:
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return two_sided(np.abs(self.estimate) / self.error, self.freedom)
+
+    def half_width(self, level: float) -> Floats:
+        return critical(level, self.freedom) * self.error
+
+    def detectable(self, level: float) -> Floats:
+        return (critical(level, self.freedom) + quantile(POWER, self.freedom)) * self.error
+
+
+def pooled(found: Gaps) -> Effect:
+    """The gap that an average member of the group meets: gaps weighted by the group's rows in each bin.
+
+    Small cells are left out; a group that has nothing but small cells is pooled over those and marked.
+    """
+    usable = np.isfinite(found.error)
+    tested = found.tested
+    small: Bools = np.asarray(~tested.any(-2))
+    chosen = np.where(small, usable, tested)
+    weight = np.where(chosen, found.rows, 0.0)
+    total = weight.sum(-2)
+    share = np.divide(weight, total, out=np.zeros_like(weight), where=total > 0)
+    estimate = (share * np.nan_to_num(found.estimate)).sum(-2)
+    bins, groups = share.shape
+    full = np.nan_to_num(covariance_of(found)).reshape(bins, groups, bins, groups)
+    error = np.sqrt(np.maximum(np.einsum("bg,bgcg,cg->g", share, full, share), 0.0))
+    absent = total == 0
+    estimate, error = np.where(absent, np.nan, estimate), np.where(absent, np.nan, error)
+    estimate[found.reference], error[found.reference] = 0.0, 0.0
+    return Effect(estimate, error, found.total_freedom, small)
+
+
+def spline(m: Moments, reference: int, covariance: Covariance = "HC1") -> Effect:
+    """One gap per group over the whole support, the score entering as a linear spline with a knot at every bin edge.
+
+    The flexible form beside the line per bin: inside a bin a spline is a line, so the same sums give it.
+    """
+    groups = m.rows.shape[1]
+    level, turn = _spline_design(m, reference)
+    s0, s1, s2 = (m.sums[..., i, 0] for i in range(3))
+    mixed = np.einsum("bg,bgi,bgj->ij", s1, level, turn)
+    gram = np.einsum("bg,bgi,bgj->ij", s0, level, level) + mixed + mixed.T + np.einsum("bg,bgi,bgj->ij", s2, turn, turn)
+    y0 = m.level * s0 + m.slope * s1 + m.sums[..., 0, 1]
+    y1 = m.level * s1 + m.slope * s2 + m.sums[..., 1, 1]
+    right = np.einsum("bg,bgi->i", y0, level) + np.einsum("bg,bgi->i", y1, turn)
+    inverse, projector, rank = _pseudo_inverse(gram)
+    theta = inverse @ right
+    lacking = np.abs(projector[:groups] - np.eye(len(gram))[:groups]).max(-1) > 1e-6
+    others = np.arange(groups) != reference
+    estimate = np.where(others & ~lacking, theta[:groups], np.where(others, np.nan, 0.0))
+    residual = m.measured_from(level @ theta, turn @ theta)
+    flat, tilt = level @ inverse[:, :groups], turn @ inverse[:, :groups]
+    n, freedom = m.rows.sum(), np.inf
+    left = n - rank if n > rank else np.nan
+    if covariance == "cluster" and residual.clusters is not None:
+        clusters = residual.clusters.total
+        variance = residual.clusters.products(flat.reshape(-1, groups), tilt.reshape(-1, groups))
+        variance = variance * over(clusters, clusters - 1) * (n - 1) / left
+        freedom = clusters - 1.0 if clusters > 1 else np.nan
+    elif covariance == "classical":
+        variance, freedom = inverse[:groups, :groups] * residual.sums[..., 0, 2].sum() / left, left
+    else:
+        variance = meat(residual.sums[..., :3, 2], flat, tilt).sum(0) * n / left
+    error = np.where(np.isnan(estimate), np.nan, np.sqrt(np.maximum(np.diagonal(variance), 0.0)))
+    error[reference] = 0.0
+    return Effect(estimate, error, float(freedom), thin(m.rows.sum(0), m.above.sum(0), m.below.sum(0)))
+
+
+def _spline_design(m: Moments, reference: int) -> tuple[Floats, Floats]:
+    """Regressors of a row as `level + turn * u` per cell: a dummy per group (none for the reference), then a hat per knot."""
+    bins, groups = m.rows.shape
+    filled = m.rows.sum(-1) > 0
+    low, high = m.low.min(-1), m.high.max(-1)
+    knots = np.unique(np.concatenate([[low[filled].min()], high[filled]]))
+    left = np.clip(np.searchsorted(knots, np.where(filled, high, knots[0])) - 1, 0, max(len(knots) - 2, 0))
+    level = np.zeros((bins, groups, groups + len(knots)))
+    turn = np.zeros_like(level)
+    at = np.arange(groups)
+    level[:, at, at] = at != reference
+    if len(knots) == 1:
+        level[..., groups] = 1.0
+        return level, turn
+    width = knots[left + 1] - knots[left]
+    b = np.arange(bins)
+    for hat, where, sign in ((left, knots[left + 1], 1.0), (left + 1, knots[left], -1.0)):
+        level[b, :, groups + hat] = (sign * (where - m.origin) / width)[:, None]
+        turn[b, :, groups + hat] = (-sign / width)[:, None]
+    return level, turn
+
+
+def _pseudo_inverse(gram: Floats) -> tuple[Floats, Floats, int]:
+    """Inverse of a cross-product on the space it spans, the projector on that space, and its dimension."""
+    scale = np.sqrt(np.diagonal(gram))
+    scale = np.where(scale > 0, scale, 1.0)
+    roots, axes = np.linalg.eigh(gram / scale[:, None] / scale)
+    kept = roots > RANK * roots.max()
+    used = axes[:, kept]
+    inverse = (used / roots[kept]) @ used.T / scale[:, None] / scale
+    return inverse, (used @ used.T) * scale / scale[:, None], int(kept.sum())
+
+
+def odds_gap(m: Moments, reference: int) -> Floats:
+    """Largest difference between a group and the reference in the share of a score bin, given the outcome (binary only)."""
+    found = np.zeros(m.rows.shape[-1])
+    for counts in (m.above, m.rows - m.above):
+        with np.errstate(invalid="ignore"):
+            share = counts / counts.sum(-2, keepdims=True)
+        found = np.maximum(found, np.abs(share - share[:, [reference]]).max(0))
+    return found
+
+
+@metric(
+    Card(
+        name="pooled_gap",
+        symbol="β̄_g",
+        title="Outcome gap over all bins",
+        asks="What gap does an average member of the group meet?",
+        needs=Moments,
+        span=(-np.inf, np.inf),
+        ideal=0.0,
+        better="ideal",
+        undefined="the group or the reference is absent",
+        otherwise="group_absent",
+        formula=r"\sum_b n_{bg} \beta_{bg} / \sum_b n_{bg}",
+        example="gaps of 0.1 and 0.3 in bins with 300 and 100 rows of the group -> 0.15",
+        variants=("Cells too thin to trust are left out of it.",),
+        references=("yu2022",),
+        family="outcome",
+    )
+)
+def pooled_gap(m: Moments, reference: int = 0) -> Floats:
+    """Gaps of every group, weighted by its rows in each bin."""
+    return pooled(gaps(m, reference)).estimate
+
+
+@metric(
+    Card(
+        name="spline_gap",
+        symbol="β_g",
+        title="Outcome gap with the score as a spline",
+        asks="Does the gap survive when the score may bend?",
+        needs=Moments,
+        span=(-np.inf, np.inf),
+        ideal=0.0,
+        better="ideal",
+        undefined="the group or the reference is absent, or score and group cannot be told apart",
+        otherwise="collinear",
+        formula=r"Y = \sum_{g \ne ref} \beta_g 1(g) + \sum_k \gamma_k B_k(s) + \epsilon \text{ over all scores}",
+        example="one gap per group; B_k are the hat functions on the edges of the score bins",
+        references=("yu2022",),
+        family="outcome",
+    )
+)
+def spline_gap(m: Moments, reference: int = 0) -> Floats:
+    """One gap per group over all scores."""
+    return spline(m, reference).estimate

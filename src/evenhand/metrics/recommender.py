@@ -1,0 +1,327 @@
+"""Bias of a recommender between groups of users (seed 004).
+
+Every function reads a Crosstab and nothing else, and compares the seed's group a (`versus`) with its group b (`protected`).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any, Literal
+
+import numpy as np
+
+from evenhand.cards import Card, Floats, NotNegative, metric
+from evenhand.tallies.crosstab import Crosstab
+
+SEED = ("holisticai2024",)
+
+
+def _without(t: Crosstab, mark: str, code: str) -> str:
+    """Why one of the two groups has no mean: it has no users, or its users have none of what is averaged."""
+    if not all(side.any() for side in t.sides("users")):
+        return "group_absent"
+    return "" if all(side.any() for side in t.sides(mark)) else code
+
+
+def _no_scores(t: Crosstab, **_: Any) -> str:
+    return _without(t, "cells", "empty")
+
+
+@metric(
+    Card(
+        name="mad",
+        symbol="MAD",
+        title="Difference of mean scores",
+        asks="How much higher are the scores of one group of users than those of the other?",
+        needs=Crosstab,
+        span=(-math.inf, math.inf),
+        ideal=0.0,
+        better="ideal",
+        undefined="a group has no users or no scores",
+        otherwise=_no_scores,
+        says="The difference of mean scores[ ({versus} minus {protected})] is {estimate:number}{interval}.",
+        formula=r"\mathrm{MAD} = \bar y_a - \bar y_b",
+        example="a: [1, missing], b: [0, 0.5] -> 0.75",
+        variants=(
+            "Despite its name neither absolute nor a deviation: positive means that group a (versus) is scored higher.",
+            "The seed's formula prints b - a; its sentence and holisticai's program are a - b, and so is this.",
+        ),
+        references=SEED,
+        family="mean scores",
+    )
+)
+def mad(t: Crosstab) -> Floats:
+    r"""Mean score of group a (`versus`) minus mean score of group b (`protected`); missing scores are skipped.
+
+    >>> mad([[1, None], [0, 0.5]], user_groups=["a", "b"])
+    0.75
+    """
+    (score_a, score_b), (cells_a, cells_b) = t.sides("score"), t.sides("cells")
+    return score_a / cells_a - score_b / cells_b
+
+
+def _nothing_shown(t: Crosstab, **_: Any) -> str:
+    return _without(t, "viewers", "nothing_shown")
+
+
+@metric(
+    Card(
+        name="exposure_tv",
+        symbol="ETV",
+        title="Total variation of exposure",
+        asks="What share of the slots would have to change for both groups of users to be shown the same mix of items?",
+        needs=Crosstab,
+        span=(0.0, 1.0),
+        ideal=0.0,
+        better="lower",
+        undefined="a group has no users, or was shown nothing",
+        otherwise=_nothing_shown,
+        says="{estimate:percent} of what the two groups are shown differs{interval}[; by chance alone it would be {chance:percent}].",
+        formula=r"\mathrm{ETV} = \tfrac12 \sum_j |p_a(j) - p_b(j)|",
+        example="a: items 1, 1; b: items 1, 2 -> 0.5",
+        variants=(
+            "Never 0 by chance: two samples of 50 users, top 10 of 1,000 items, may differ by 0.5 and more. Read it beside `chance`.",
+            "The seed's formula has a further factor n that its program takes out again; holisticai's exposure_l1 gives this number.",
+        ),
+        references=SEED,
+        laws=frozenset({"symmetric"}),
+        family="what groups are shown",
+    )
+)
+def exposure_tv(t: Crosstab) -> Floats:
+    r"""Half the summed difference between what the two groups are shown, as shares of their slots.
+
+    .. math:: \tfrac12 \sum_j |p_a(j) - p_b(j)|
+
+    >>> exposure_tv([[1, 0], [1, 1]], user_groups=["a", "b"], threshold=0.5)
+    0.5
+    """
+    a, b = (shares(side) for side in t.exposure())
+    return np.asarray(0.5 * np.abs(a - b).sum(-1))
+
+
+@metric(
+    Card(
+        name="exposure_kl",
+        symbol="EKL",
+        title="KL divergence of exposure",
+        asks="How surprised would group b's mix of items leave someone who is shown group a's?",
+        needs=Crosstab,
+        span=(0.0, math.inf),
+        ideal=0.0,
+        better="lower",
+        undefined="a group has no users, or was shown nothing",
+        otherwise=_nothing_shown,
+        says="The items shown diverge[ ({versus} from {protected})] by {estimate:number} nats{interval}[; by chance {chance:number}].",
+        formula=r"\mathrm{EKL} = \sum_j p_a(j) \ln \frac{p_a(j)}{p_b(j)}",
+        example="a: item 2; b: items 1, 2 -> 0.6931",
+        variants=(
+            "Infinite once group a is shown an item that group b never is; smoothing=1 adds one view to every item.",
+            "Natural logarithm; directed: a against b, not b against a.",
+        ),
+        references=(*SEED, "kullback1951"),
+        family="divergence of what groups are shown",
+    )
+)
+def exposure_kl(t: Crosstab, *, smoothing: NotNegative = 0.0) -> Floats:
+    r"""Divergence of what group a (`versus`) is shown from what group b (`protected`) is shown, in nats.
+
+    .. math:: \sum_j p_a(j) \ln \frac{p_a(j)}{p_b(j)}
+
+    `smoothing` is added to the times every item was shown to each group.
+
+    >>> round(exposure_kl([[0, 1], [1, 1]], user_groups=["a", "b"], threshold=0.5), 4)
+    0.6931
+    """
+    a, b = t.exposure()
+    if smoothing:
+        nothing = (a.sum(-1, keepdims=True) == 0) | (b.sum(-1, keepdims=True) == 0)
+        a, b = (np.where(nothing, np.nan, side + smoothing) for side in (a, b))
+    p, q = shares(a), shares(b)
+    value = np.where(p == 0, 0.0, p * np.log(p / q)).sum(-1)
+    return np.asarray(np.maximum(value, 0.0))
+
+
+def shares(counts: Floats) -> Floats:
+    """Times shown as shares of all slots."""
+    return np.asarray(counts / counts.sum(-1, keepdims=True))
+
+
+def _ratio(a: Floats, b: Floats) -> Floats:
+    """The second over the first, undefined where the first is 0."""
+    return np.asarray(np.where(a == 0, np.nan, b / a))
+
+
+def _mean_ratio(t: Crosstab, mark: str, over: str) -> Floats:
+    (sum_a, sum_b), (users_a, users_b) = t.judgement(mark), t.sides(over)
+    return _ratio(sum_a / users_a, sum_b / users_b)
+
+
+def _why_ratio(mark: str, over: str, code: str) -> Callable[..., str]:
+    """Why a ratio of means is undefined: a group without users, without anything to average, or with a mean of 0."""
+
+    def why(t: Crosstab, **_: Any) -> str:
+        if found := _without(t, over, code):
+            return found
+        return "zero_denominator" if t.sides(mark)[1].any() else "zero_over_zero"
+
+    return why
+
+
+def _opportunity(name: str, symbol: str, title: str, asks: str, formula: str, why: Callable[..., str]) -> Card:
+    """The card of a ratio of mean precision, recall or F1 between two groups of users."""
+    return Card(
+        name=name,
+        symbol=symbol,
+        title=title,
+        asks=asks,
+        needs=Crosstab,
+        span=(0.0, math.inf),
+        ideal=1.0,
+        better="ideal",
+        undefined="a group has no users, or the mean of group a (versus) is 0",
+        otherwise=why,
+        says=f"The {title[0].lower()}{title[1:]}[ ({{protected}} over {{versus}})] is {{estimate:number}}{{interval}}.",
+        formula=formula,
+        example="both right for a, one of two right for b -> 0.5",
+        variants=(
+            "b / a, as the seed's page: below 1 is against the protected group. holisticai's program returns a / b.",
+            "A user shown nothing, or with nothing relevant, counts as 0 (as in scikit-learn); zero_division='skip' leaves them out.",
+            "holisticai cuts the truth with the predictions' top; here it has its own true_top and true_threshold.",
+        ),
+        references=SEED,
+        family="ratios between groups",
+    )
+
+
+ZeroDivision = Literal[0, "skip"]
+
+
+@metric(
+    _opportunity(
+        "precision_ratio",
+        "APR",
+        "Ratio of mean precision",
+        "Is what the protected group is shown as often right as what the others are shown?",
+        r"\mathrm{APR} = \bar P_b / \bar P_a",
+        _why_ratio("precision", "viewers", "nothing_shown"),
+    )
+)
+def precision_ratio(t: Crosstab, *, zero_division: ZeroDivision = 0) -> Floats:
+    """Mean precision over the users of group b (`protected`) over that of group a (`versus`): plain precision, not AP.
+
+    >>> precision_ratio([[1, 1], [1, 1]], user_groups=["a", "b"], relevant=[[1, 1], [1, 0]], threshold=1)
+    0.5
+    """
+    return _mean_ratio(t, "precision", "users" if zero_division == 0 else "viewers")
+
+
+@metric(
+    _opportunity(
+        "recall_ratio",
+        "ARR",
+        "Ratio of mean recall",
+        "Is the protected group shown as much of what is relevant to it as the others are?",
+        r"\mathrm{ARR} = \bar R_b / \bar R_a",
+        _why_ratio("recall", "seekers", "no_relevant_in_group"),
+    )
+)
+def recall_ratio(t: Crosstab, *, zero_division: ZeroDivision = 0) -> Floats:
+    """Mean recall over the users of group b (`protected`) over that of group a (`versus`).
+
+    >>> recall_ratio([[1, 1], [1, 0]], user_groups=["a", "b"], relevant=[[1, 1], [1, 1]], threshold=1)
+    0.5
+    """
+    return _mean_ratio(t, "recall", "users" if zero_division == 0 else "seekers")
+
+
+@metric(
+    _opportunity(
+        "f1_ratio",
+        "AFR",
+        "Ratio of mean F1",
+        "Precision and recall in one: is the protected group served as well as the others?",
+        r"\mathrm{AFR} = \overline{F1}_b / \overline{F1}_a",
+        _why_ratio("f1", "either", "nothing_shown"),
+    )
+)
+def f1_ratio(t: Crosstab, *, zero_division: ZeroDivision = 0) -> Floats:
+    """Mean F1 over the users of group b (`protected`) over that of group a (`versus`); not the F1 of the means.
+
+    >>> round(f1_ratio([[1, 1], [1, 0]], user_groups=["a", "b"], relevant=[[1, 1], [1, 1]], threshold=1), 4)
+    0.6667
+    """
+    return _mean_ratio(t, "f1", "users" if zero_division == 0 else "either")
+
+
+def _error_card(name: str, symbol: str, title: str, formula: str, mark: str) -> Card:
+    return Card(
+        name=name,
+        symbol=symbol,
+        title=title,
+        asks="Are the scores of the protected group as close to the truth as those of the others?",
+        needs=Crosstab,
+        span=(0.0, math.inf),
+        ideal=1.0,
+        better="ideal",
+        undefined="a group has no users or no score with a truth, or the error of group a (versus) is 0",
+        otherwise=_why_ratio(mark, "rated", "empty"),
+        says=f"The {title[0].lower()}{title[1:]}[ ({{protected}} over {{versus}})] is {{estimate:number}}{{interval}}.",
+        formula=formula,
+        example="errors a: 0.5, b: 1 -> 2",
+        variants=(
+            "b / a, as the other ratios: above 1 is against the protected group. holisticai's program returns a / b.",
+            "Over all scores that have a truth, whatever is shown; not a mean over users.",
+        ),
+        references=SEED,
+        family="ratios between groups",
+    )
+
+
+@metric(
+    _error_card(
+        "rmse_ratio",
+        "RMSE_b/RMSE_a",
+        "Ratio of RMSE",
+        r"\mathrm{RMSE}_b / \mathrm{RMSE}_a",
+        "square",
+    )
+)
+def rmse_ratio(t: Crosstab) -> Floats:
+    """Root mean squared error of the scores of group b (`protected`) over that of group a (`versus`).
+
+    >>> rmse_ratio([[1, 0], [1, 0]], user_groups=["a", "b"], relevant=[[0.5, 0.5], [0, 1]])
+    2.0
+    """
+    (sum_a, sum_b), (cells_a, cells_b) = t.judgement("square"), t.sides("rated")
+    return _ratio(np.sqrt(sum_a / cells_a), np.sqrt(sum_b / cells_b))
+
+
+@metric(_error_card("mae_ratio", "MAE_b/MAE_a", "Ratio of MAE", r"\mathrm{MAE}_b / \mathrm{MAE}_a", "absolute"))
+def mae_ratio(t: Crosstab) -> Floats:
+    """Mean absolute error of the scores of group b (`protected`) over that of group a (`versus`).
+
+    >>> mae_ratio([[1, 0], [1, 0]], user_groups=["a", "b"], relevant=[[0.5, 0.5], [0, 1]])
+    2.0
+    """
+    return _mean_ratio(t, "absolute", "rated")
+
+
+ORDER = (
+    "mad", "exposure_tv", "exposure_kl", "precision_ratio", "recall_ratio", "f1_ratio", "rmse_ratio", "mae_ratio",
+    "aggregate_diversity", "item_gini", "exposure_entropy", "recommendation_popularity",
+)  # fmt: skip
+"""The metrics in the order in which an audit reports them."""
+
+PAIRED = ("mad", "exposure_tv", "exposure_kl", "precision_ratio", "recall_ratio", "f1_ratio", "rmse_ratio", "mae_ratio")
+"""Metrics that compare two groups of users."""
+
+JUDGED = ("precision_ratio", "recall_ratio", "f1_ratio", "rmse_ratio", "mae_ratio")
+"""Metrics that hold the scores against a truth."""
+
+UNCUT = ("mad", "rmse_ratio", "mae_ratio")
+"""Metrics that read scores, whatever is shown."""
+
+BY_CHANCE = ("exposure_tv", "exposure_kl")
+"""Metrics that are not at their ideal when users are labelled at random."""

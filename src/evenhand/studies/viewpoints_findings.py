@@ -1,0 +1,183 @@
+"""What Draws et al. (2020) state about their simulation, each held against ours; and their two figures."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from evenhand.findings import COLUMNS, Findings
+from evenhand.studies.study import Claim, Figure
+
+SETS = ("S1", "S2", "S3")
+NAMES = {"ndd": "nDD", "ndr": "nDR", "ndkl": "nDKL", "ndjs": "nDJS"}
+STATED: tuple[tuple[str, float, float, float, str], ...] = (
+    ("ndd", -1.0, 0.995, 1.005, "1 for each set"),
+    ("ndd", 0.0, 0.07, 0.095, "approximately 0.08"),
+    ("ndd", 1.0, 0.55, 0.855, "between 0.55 and 0.85"),
+    ("ndr", -1.0, 1.0, 30.0, "above 1"),
+    ("ndr", 0.0, 0.03, 0.045, "approximate 0.04"),
+    ("ndr", 1.0, 0.19, 0.245, "from approximately 0.19 to 0.24"),
+    ("ndkl", -1.0, 0.995, 1.005, "1"),
+    ("ndkl", 0.0, 0.02, 0.035, "approximated 0.03"),
+    ("ndkl", 1.0, 0.40, 0.785, "between 0.40 and 0.78"),
+    ("ndjs", -1.0, 0.175, 0.215, "between approximately 0.18 and 0.21"),
+    ("ndjs", 0.0, 0.025, 0.035, "approximate 0.03 on all three"),
+    ("ndjs", 1.0, 0.06, 0.095, "between approximately 0.07 and 0.09"),
+)
+"""Metric, bias, the range that the printed digits allow, and the words of section 4.2."""
+
+
+def claims(points: Mapping[tuple[str, str, float], Any]) -> tuple[Claim, ...]:
+    """Every statement of sections 4.2 and 5 that a number can answer."""
+    alphas = sorted({a for _, _, a in points})
+    curve = {(m, s): np.array([points[m, s, a].mean for a in alphas]) for m in NAMES for s in SETS}
+    return (
+        *(_stated(points, *one) for one in STATED),
+        _lowest(curve, alphas),
+        _rising(curve, alphas),
+        _favouring_is_seen_best(curve),
+        _balance(curve),
+        _steeper_with_fewer(curve, alphas),
+        _mild(curve, alphas),
+        _severe(curve, alphas),
+        _found(points),
+        _wording(curve),
+    )
+
+
+def _stated(points: Any, metric: str, alpha: float, low: float, high: float, words: str) -> Claim:
+    means = [points[metric, s, alpha].mean for s in SETS]
+    measured = ", ".join(f"{s} {m:.3f}" for s, m in zip(SETS, means, strict=True))
+    where = "4.2.2" if metric == "ndjs" else "4.2.1"
+    return Claim(
+        f"Mean {NAMES[metric]} at bias {alpha:+.0f}", where, words, measured, all(low <= m <= high for m in means)
+    )
+
+
+def _lowest(curve: Any, alphas: list[float]) -> Claim:
+    at = {NAMES[m]: sorted({alphas[int(curve[m, s].argmin())] for s in SETS}) for m in NAMES}
+    measured = "; ".join(f"{m} lowest at {', '.join(f'{a:+.1f}' for a in where)}" for m, where in at.items())
+    close = all(abs(a) <= 0.1 for where in at.values() for a in where)
+    return Claim("Each metric is lowest where there is no bias", "4.2.1", "lowest for low bias (0)", measured, close)
+
+
+def _rising(curve: Any, alphas: list[float]) -> Claim:
+    middle = alphas.index(0.0)
+    falls = [
+        f"{NAMES[m]} on {s}"
+        for (m, s), values in curve.items()
+        if (np.diff(values[middle:]) < -0.01).any() or (np.diff(values[: middle + 1]) > 0.01).any()
+    ]
+    turn = "; nDR on S1: " + ", ".join(
+        f"{a:+.1f} {v:.2f}" for a, v in zip(alphas[:3], curve["ndr", "S1"][:3], strict=True)
+    )
+    measured = "all rise on both sides" if not falls else f"not so for {', '.join(falls)}{turn}"
+    return Claim("Values rise with the size of the bias", "4.2.1", "increases as |bias| increases", measured, not falls)
+
+
+def _favouring_is_seen_best(curve: Any) -> Claim:
+    higher = all(values[0] > values[-1] for values in curve.values())
+    ratio = ", ".join(f"{NAMES[m]} {curve[m, 'S3'][0] / curve[m, 'S3'][-1]:.1f} times" for m in NAMES)
+    return Claim(
+        "A favoured minority is seen better than a disadvantaged one", "4.2.1", "higher for -1 than for +1",
+        f"on S3 {ratio} as high", higher,
+    )  # fmt: skip
+
+
+def _balance(curve: Any) -> Claim:
+    ordered = all(curve[m, "S1"][-1] > curve[m, "S2"][-1] > curve[m, "S3"][-1] for m in NAMES)
+    measured = ", ".join(f"{NAMES[m]} {' > '.join(f'{curve[m, s][-1]:.3f}' for s in SETS)}" for m in NAMES)
+    return Claim("At bias +1 a more balanced set gives higher values", "4.2.1", "S1 > S2 > S3", measured, ordered)
+
+
+def _steeper_with_fewer(curve: Any, alphas: list[float]) -> Claim:
+    middle = alphas.index(0.0)
+    slopes = {s: curve["ndd", s][-1] - curve["ndd", s][middle] for s in SETS}
+    measured = "rise of nDD from 0 to +1: " + ", ".join(f"{s} {v:.2f}" for s, v in slopes.items())
+    return Claim(
+        "Curves are steeper with fewer minority items", "4.2.1", "steeper as the data sets contained fewer",
+        f"{measured}: steeper with more, as the paper's own S1 > S2 > S3 says", slopes["S3"] > slopes["S1"],
+    )  # fmt: skip
+
+
+def _slope(curve: Any, alphas: list[float], metric: str, low: float, high: float) -> float:
+    """Mean rise of a metric per unit of bias between two sizes of it, both signs, all sets."""
+    rises = []
+    for s in SETS:
+        for sign in (-1, 1):
+            values = [curve[metric, s][alphas.index(round(sign * a, 1))] for a in (low, high)]
+            rises.append((min(values[1], 1.0) - min(values[0], 1.0)) / (high - low))
+    return float(np.mean(rises))
+
+
+def _mild(curve: Any, alphas: list[float]) -> Claim:
+    slopes = {NAMES[m]: _slope(curve, alphas, m, 0.0, 0.3) for m in ("ndd", "ndr", "ndkl")}
+    measured = "rise per unit of bias up to 0.3: " + ", ".join(f"{m} {v:.2f}" for m, v in slopes.items())
+    return Claim(
+        "nDD gives the most divergent values for mild bias", "5.1", "nDD most divergent for mild cases", measured,
+        max(slopes, key=lambda m: slopes[m]) == "nDD",
+    )  # fmt: skip
+
+
+def _severe(curve: Any, alphas: list[float]) -> Claim:
+    slopes = {NAMES[m]: _slope(curve, alphas, m, 0.7, 1.0) for m in ("ndd", "ndkl")}
+    measured = "rise per unit of bias from 0.7 to 1: " + ", ".join(f"{m} {v:.2f}" for m, v in slopes.items())
+    return Claim(
+        "nDKL distinguishes severe bias better than nDD", "5.1", "nDKL better for more severe cases", measured,
+        slopes["nDKL"] > slopes["nDD"],
+    )  # fmt: skip
+
+
+def _found(points: Any) -> Claim:
+    shares = {
+        NAMES[m]: float(np.mean([points[m, s, a].found for s in SETS for a in (-0.2, 0.2)]))
+        for m in ("ndd", "ndr", "ndkl")
+    }
+    measured = "lists told from a random order at bias 0.2: " + ", ".join(
+        f"{m} {100 * v:.0f}%" for m, v in shares.items()
+    )
+    return Claim(
+        "nDD is the one to use where bias is mild", "Table 5", "nDD for low bias, whatever the balance", measured,
+        max(shares, key=lambda m: shares[m]) == "nDD",
+    )  # fmt: skip
+
+
+def _wording(curve: Any) -> Claim:
+    values = curve["ndjs", "S1"]
+    return Claim(
+        "At bias -1 one viewpoint is disadvantaged", "4.2.2", "-1: one viewpoint is disadvantaged; +1: advantaged",
+        f"at -1 the chosen viewpoint stands on top (nDJS {values[0]:.3f}), at +1 at the bottom ({values[-1]:.3f})", False,
+    )  # fmt: skip
+
+
+def figures(points: Mapping[tuple[str, str, float], Any]) -> tuple[Figure, ...]:
+    """Figures 1 and 2 of the paper."""
+
+    def draw(*metrics: str) -> Any:
+        from evenhand.present import charts
+
+        return charts.draw(as_findings(points, metrics), "bias")
+
+    dashed = "by ranking bias; dashed, what random order gives."
+    return (
+        Figure("figure-1", f"Figure 1: nDD, nDR and nDKL {dashed}", lambda: draw("ndd", "ndr", "ndkl")),
+        Figure("figure-2", f"Figure 2: nDJS {dashed}", lambda: draw("ndjs")),
+    )
+
+
+def as_findings(points: Mapping[tuple[str, str, float], Any], metrics: tuple[str, ...]) -> Findings:
+    """The means along the bias, for a picture."""
+    kept = [(key, point) for key, point in points.items() if key[0] in metrics]
+    kept.sort(key=lambda pair: (metrics.index(pair[0][0]), pair[0][1], pair[0][2]))
+    curve: dict[str, list[Any]] = {
+        "metric": [m for (m, _, _), _ in kept],
+        "set": [s for (_, s, _), _ in kept],
+        "alpha": [a for (_, _, a), _ in kept],
+        "mean": [p.mean for _, p in kept],
+        "chance": [p.chance for _, p in kept],
+    }
+    return Findings(
+        "viewpoints", "How do the metrics answer to bias?", (), {name: [] for name in COLUMNS}, {"bias": curve}
+    )

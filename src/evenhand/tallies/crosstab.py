@@ -1,0 +1,263 @@
+"""User groups by items: how often each group was shown each item, and a few sums over the users of each group."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from evenhand.cards import Floats
+from evenhand.errors import EvenhandError, listing
+from evenhand.tallies.shown import Cut, Ints, Ragged
+from evenhand.tallies.sides import Sides, plain
+
+MARKS = (
+    "users",
+    "viewers",  # users shown something
+    "seekers",  # users with something relevant
+    "either",  # users shown something or with something relevant
+    "cells",  # scores that are not missing
+    "score",
+    "precision",
+    "recall",
+    "f1",
+    "rated",  # cells with both a score and a truth
+    "square",
+    "absolute",
+)
+"""What is summed over the users of a group, in this order."""
+
+_AT = {name: i for i, name in enumerate(MARKS)}
+
+
+@dataclass(frozen=True)
+class Crosstab:
+    """What was shown to whom, in sums.
+
+    Attributes
+    ----------
+    counts : (..., G, J) times each item was shown to the users of each group; leading axes are replicates.
+    spread : (..., J) sum over users of the share of their own slots that went to the item.
+    marks : (..., G, M) sums over the users of each group, by `MARKS`.
+    pair : rows of the seed's groups a (`versus`) and b (`protected`).
+    judged : whether there was a truth to hold the scores against.
+    cut : whether it was said what is shown.
+    """
+
+    counts: Floats
+    spread: Floats
+    marks: Floats
+    pair: tuple[int, int] | None = None
+    judged: bool = False
+    cut: bool = True
+
+    @classmethod
+    def of(
+        cls,
+        scores: Any,
+        user_groups: Any = None,
+        protected: Any = None,
+        versus: Any = None,
+        relevant: Any = None,
+        top: int | None = None,
+        threshold: float | None = None,
+        ties: Literal["first", "last", "fractional"] = "first",
+        true_top: int | None = None,
+        true_threshold: float | None = None,
+        normalize: bool = False,  # noqa: FBT001, FBT002
+    ) -> Crosstab:
+        """Tally a dense users x items array (NaN is missing), with one group label per row.
+
+        >>> Crosstab.of([[0.9, 0.2], [0.1, 0.8]], ["a", "b"], top=1).counts[:2].tolist()
+        [[1.0, 0.0], [0.0, 1.0]]
+        """
+        matrix = matrix_of("scores", scores)
+        truth = None if relevant is None else matrix_of("relevant", relevant)
+        if truth is not None and truth.shape != matrix.shape:
+            raise EvenhandError(
+                f"relevant has shape {truth.shape} and scores {matrix.shape}. Pass one truth per score."
+            )
+        if normalize:
+            matrix, truth = _normalized(matrix, truth)
+        shown_by, true_by = (
+            Cut.checked(top, threshold, ties),
+            Cut.checked(true_top, true_threshold, ties, prefix="true_"),
+        )
+        block = tabulate(
+            Ragged.of(matrix), None if truth is None else Ragged.of(truth), shown_by, true_by, matrix.shape[1]
+        )
+        if user_groups is None:
+            found = block.summed(np.zeros(len(matrix), dtype=np.int64), 1, None)
+        else:
+            sides = _one_pair(user_groups, len(matrix), protected, versus)
+            found = block.summed(sides.codes(user_groups), sides.groups, sides.pairs[0])
+        return replace(found, cut=shown_by.given)
+
+    def mark(self, name: str) -> Floats:
+        """One of the `MARKS` for every group: (..., G)."""
+        return np.asarray(self.marks[..., _AT[name]])
+
+    @property
+    def items(self) -> int:
+        return int(self.counts.shape[-1])
+
+    @cached_property
+    def popularity(self) -> Floats:
+        """Times each item was shown to anybody: (..., J)."""
+        self._need_cut()
+        return np.asarray(self.counts.sum(-2))
+
+    def sides(self, name: str) -> tuple[Floats, Floats]:
+        """One of the `MARKS` for `versus` and for `protected`."""
+        a, b = self._pair()
+        return self.mark(name)[..., a], self.mark(name)[..., b]
+
+    def exposure(self) -> tuple[Floats, Floats]:
+        """Times each item was shown to `versus` and to `protected`."""
+        self._need_cut()
+        a, b = self._pair()
+        return self.counts[..., a, :], self.counts[..., b, :]
+
+    def judgement(self, name: str) -> tuple[Floats, Floats]:
+        """One of the `MARKS` that need a truth, for `versus` and for `protected`."""
+        if not self.judged:
+            raise EvenhandError("The metric holds scores against a truth. Pass relevant.")
+        if name in ("precision", "recall", "f1"):
+            self._need_cut()
+        return self.sides(name)
+
+    def _need_cut(self) -> None:
+        if not self.cut:
+            raise EvenhandError("The metric reads what was shown, and nothing says what was. Pass top or threshold.")
+
+    def _pair(self) -> tuple[int, int]:
+        if self.pair is None:
+            raise EvenhandError(
+                "The metric compares two groups of users. Pass user_groups, and protected where there are more than two."
+            )
+        return self.pair
+
+    def between(self, versus: int, protected: int) -> Crosstab:
+        """The same tally, comparing two of its groups."""
+        return replace(self, pair=(versus, protected))
+
+    def reason(self) -> str:
+        """Why nothing can be said about this tally, or nothing."""
+        return "" if self.items and self.mark("users").any() else "empty"
+
+
+@dataclass(frozen=True, slots=True)
+class UserBlock:
+    """Some users: what each was shown, their marks (R, M), and which of them had a tie at the last slot."""
+
+    shown: Ragged
+    marks: Floats
+    tied: npt.NDArray[np.bool_]
+    items: int
+    judged: bool
+
+    @property
+    def shares(self) -> Floats:
+        """Of every shown cell, its share of the slots of its user."""
+        return self.shown.values / self.shown.sums(self.shown.values)[self.shown.rows]
+
+    def summed(self, codes: Ints, groups: int, pair: tuple[int, int] | None) -> Crosstab:
+        """Add up the users of each group."""
+        rows = codes[self.shown.rows]
+        counts = np.bincount(rows * self.items + self.shown.items, self.shown.values, groups * self.items)
+        marks = np.zeros((groups, len(MARKS)))
+        np.add.at(marks, codes, self.marks)
+        spread = np.bincount(self.shown.items, self.shares, self.items)
+        return Crosstab(
+            counts.reshape(groups, self.items).astype(np.float64), spread.astype(np.float64), marks, pair, self.judged
+        )
+
+
+def tabulate(scores: Ragged, truth: Ragged | None, shown_by: Cut, true_by: Cut, items: int) -> UserBlock:
+    """What a block of users is shown and how it compares with the truth; both have one row per user."""
+    shown, tied = shown_by.shown(scores)
+    users = len(scores.starts) - 1
+    marks = np.zeros((users, len(MARKS)))
+    slots = shown.sums(shown.values)
+    real = np.isfinite(scores.values)  # a convention may fill missing scores with -inf
+    marks[:, _AT["users"]] = 1
+    marks[:, _AT["viewers"]] = slots > 0
+    marks[:, _AT["cells"]] = scores.sums(real.astype(np.float64))
+    marks[:, _AT["score"]] = scores.sums(np.where(real, scores.values, 0.0))
+    if truth is not None:
+        _judge(marks, scores, shown, slots, truth, true_by, items)
+    return UserBlock(shown, marks, tied, items, truth is not None)
+
+
+def _judge(
+    marks: Floats, scores: Ragged, shown: Ragged, slots: Floats, truth: Ragged, true_by: Cut, items: int
+) -> None:
+    relevant = true_by.shown(truth)[0] if true_by.given else truth.where(truth.values > 0, np.ones(len(truth.values)))
+    wanted = relevant.sums(relevant.values)
+    at = shown.found_in(relevant, items)
+    both = np.where(at >= 0, relevant.values[at] if len(relevant.values) else 0.0, 0.0)
+    hits = shown.sums(shown.values * both)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        marks[:, _AT["precision"]] = np.where(slots > 0, hits / slots, 0.0)
+        marks[:, _AT["recall"]] = np.where(wanted > 0, hits / wanted, 0.0)
+        marks[:, _AT["f1"]] = np.where(slots + wanted > 0, 2 * hits / (slots + wanted), 0.0)
+    marks[:, _AT["seekers"]] = wanted > 0
+    marks[:, _AT["either"]] = slots + wanted > 0
+    at = scores.found_in(truth, items)
+    with np.errstate(invalid="ignore"):
+        error = np.where(at >= 0, scores.values - (truth.values[at] if len(truth.values) else 0.0), np.nan)
+    there = np.isfinite(error)
+    error = np.where(there, error, 0.0)
+    marks[:, _AT["rated"]] = scores.sums(there.astype(np.float64))
+    marks[:, _AT["square"]] = scores.sums(error**2)
+    marks[:, _AT["absolute"]] = scores.sums(np.abs(error))
+
+
+def matrix_of(name: str, data: Any) -> Floats:
+    """A users x items matrix of numbers; None is missing."""
+    try:
+        matrix = np.asarray(data)
+        if matrix.dtype.kind not in "uifb":
+            matrix = np.array(
+                [[np.nan if v is None else float(v) for v in row] for row in matrix.tolist()], dtype=np.float64
+            )
+    except (TypeError, ValueError) as error:
+        raise EvenhandError(
+            f"{name} must be a matrix of numbers. Pass one row per user and one column per item."
+        ) from error
+    if matrix.ndim != 2:
+        raise EvenhandError(
+            f"{name} has shape {matrix.shape}. Pass two dimensions: one row per user and one column per item."
+        )
+    if np.isposinf(matrix).any():
+        raise EvenhandError(
+            f"{int(np.isposinf(matrix).sum()):,} {name} are infinite. Pass finite scores; NaN marks a missing one."
+        )
+    return matrix if matrix.dtype == np.float32 else matrix.astype(np.float64, copy=False)
+
+
+def scale_of(low: float, high: float) -> tuple[float, float]:
+    """Offset and width that bring scores to [0, 1]; equal scores all become 0."""
+    return (low, high - low) if high > low else (low if np.isfinite(low) else 0.0, 1.0)
+
+
+def _normalized(matrix: Floats, truth: Floats | None) -> tuple[Floats, Floats | None]:
+    both = np.concatenate([m[np.isfinite(m)] for m in (matrix, truth) if m is not None])
+    offset, width = scale_of(float(both.min()), float(both.max())) if len(both) else (0.0, 1.0)
+    return (matrix - offset) / width, None if truth is None else (truth - offset) / width
+
+
+def _one_pair(user_groups: Any, users: int, protected: Any, versus: Any) -> Sides:
+    if len(user_groups) != users:
+        raise EvenhandError(
+            f"user_groups has {len(user_groups):,} labels for {users:,} users. Pass one label per row of scores."
+        )
+    sides = Sides.of([plain(label) for label in user_groups], protected, versus)
+    if len(sides.pairs) > 1:
+        raise EvenhandError(
+            f"There are {len(sides.names)} groups of users: {listing(sides.names)}. Pass protected and versus."
+        )
+    return sides

@@ -1,0 +1,255 @@
+"""Sums of scores and outcomes per score bin and group: all that the outcome test may see.
+
+Every row of a cell is written as `score = origin + u` and `outcome = level + slope * u + v`, with an origin per bin and a
+level and slope per cell. What is kept are sums of u^i v^j. Where origin, level and slope are close to the data, nothing
+is lost to cancellation; they can be changed afterwards, so bins can be merged and models compared without reading again.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from math import comb
+from typing import Any
+
+import numpy as np
+
+from evenhand.cards import Floats
+
+Ints = np.typing.NDArray[np.int64]
+
+POWERS = tuple((i, j) for j in range(3) for i in range(5 - j))
+"""The twelve sums: u^i v^j for j up to 2 and i + j up to 4. They give coefficients and robust errors of any line per cell."""
+
+MOST_CELLS = 1 << 22
+
+
+@dataclass(frozen=True)
+class Moments:
+    """Sums per bin and group; leading axes are replicates.
+
+    Attributes
+    ----------
+    sums : (..., B, G, 5, 3) sums of u^i v^j over the rows of a cell, at [i, j]; zero where not kept.
+    origin : (..., B) score at which u is zero.
+    level, slope : (..., B, G) the line that v is measured from.
+    low, high : (..., B, G) smallest and largest score in the cell; inf and -inf where it is empty.
+    above, below : (..., B, G) rows whose outcome lies above the smallest, below the largest outcome of all.
+    clusters : the same rows summed per cluster, or None.
+    """
+
+    sums: Floats
+    origin: Floats
+    level: Floats
+    slope: Floats
+    low: Floats
+    high: Floats
+    above: Floats
+    below: Floats
+    clusters: Clusters | None = None
+
+    @property
+    def rows(self) -> Floats:
+        """Rows per cell."""
+        return self.sums[..., 0, 0]
+
+    @property
+    def mean_offset(self) -> Floats:
+        """Mean of u per cell; NaN where the cell is empty."""
+        with np.errstate(invalid="ignore"):
+            return self.sums[..., 1, 0] / self.rows
+
+    @property
+    def mean_score(self) -> Floats:
+        return self.origin[..., None] + self.mean_offset
+
+    @property
+    def mean_outcome(self) -> Floats:
+        """Mean outcome per cell; NaN where the cell is empty."""
+        with np.errstate(invalid="ignore"):
+            return self.level + self.slope * self.mean_offset + self.sums[..., 0, 1] / self.rows
+
+    def reason(self) -> str:
+        """Why the whole tally can say nothing, or nothing."""
+        present = (self.rows.sum(-2) > 0).sum(-1)
+        return "empty" if not self.rows.any() else "one_group_only" if np.all(present < 2) else ""
+
+    def measured_from(self, level: Floats, slope: Floats) -> Moments:
+        """The same rows with v measured from another line per cell."""
+        sums = _tilted(self.sums, self.level - level, self.slope - slope)
+        lines = {"level": level + 0 * self.level, "slope": slope + 0 * self.slope}
+        clusters = None if self.clusters is None else self.clusters.tilted(self.level - level, self.slope - slope)
+        return replace(self, sums=sums, clusters=clusters, **lines)
+
+    def shifted(self, origin: Floats) -> Moments:
+        """The same rows with u measured from other scores; the lines stay where they are."""
+        by = self.origin - origin
+        old = self.sums
+        sums = np.zeros_like(old)
+        for i, j in POWERS:
+            sums[..., i, j] = sum(comb(i, k) * by[..., None] ** (i - k) * old[..., k, j] for k in range(i + 1))
+        level = self.level - self.slope * by[..., None]
+        clusters = None if self.clusters is None else self.clusters.shifted(by)
+        return replace(self, sums=sums, origin=origin + 0 * self.origin, level=level, clusters=clusters)
+
+    def merged(self, into: Ints) -> Moments:
+        """Bins joined: bin b goes to bin `into[b]`, where `into` counts up from 0 without a gap."""
+        bins = int(into[-1]) + 1
+        rows = self.rows.sum(-1)
+        first = np.searchsorted(into, np.arange(bins))
+
+        def join(x: Floats, axis: int) -> Floats:
+            return np.asarray(np.add.reduceat(x, first, axis=axis))
+
+        with np.errstate(invalid="ignore"):
+            centre = join(self.origin * rows, -1) / join(rows, -1)
+        centre = np.where(np.isfinite(centre), centre, self.origin[..., first])
+        flat = self.shifted(centre[..., into])
+        level, slope = flat.level[..., first, :], flat.slope[..., first, :]
+        flat = flat.measured_from(level[..., into, :], slope[..., into, :])
+        return Moments(
+            join(flat.sums, -4), centre, level, slope,
+            np.minimum.reduceat(flat.low, first, axis=-2), np.maximum.reduceat(flat.high, first, axis=-2),
+            join(flat.above, -2), join(flat.below, -2),
+            None if flat.clusters is None else flat.clusters.merged(into),
+        )  # fmt: skip
+
+    @classmethod
+    def of(
+        cls, score: Any, outcome: Any, bin: Any, group: Any, *, shape: tuple[int, int], cluster: Any = None
+    ) -> Moments:
+        """Tally arrays of rows that carry bin and group codes; `shape` says how many bins and groups there are."""
+        bins, groups = shape
+        s, y = np.asarray(score, dtype=np.float64), np.asarray(outcome, dtype=np.float64)
+        b = np.asarray(bin, dtype=np.int64)
+        cell = b * groups + np.asarray(group, dtype=np.int64)
+        held = np.bincount(b, minlength=bins)
+        origin = np.bincount(b, s, bins) / np.maximum(held, 1)
+        at, size = _lines(s - origin[b], y, b, cell, shape), bins * groups
+        u = s - origin[b]
+        v = y - at[0].ravel()[cell] - at[1].ravel()[cell] * u
+        sums = np.zeros((size, 5, 3))
+        for i, j in POWERS:
+            sums[:, i, j] = np.bincount(cell, u**i * v**j, size)
+        low, high = np.full(size, np.inf), np.full(size, -np.inf)
+        np.minimum.at(low, cell, s)
+        np.maximum.at(high, cell, s)
+        ends = (y.min(), y.max()) if len(y) else (0.0, 0.0)
+        sides = ((y > ends[0]).astype(np.float64), (y < ends[1]).astype(np.float64))
+        above, below = (np.asarray(np.bincount(cell, w, size), dtype=np.float64).reshape(shape) for w in sides)
+        clusters = None if cluster is None else Clusters.of(np.asarray(cluster), cell, u, v, groups)
+        range_ = (low.reshape(shape), high.reshape(shape))
+        return cls(sums.reshape(bins, groups, 5, 3), origin, at[0], at[1], *range_, above, below, clusters)
+
+
+def _lines(u: Floats, y: Floats, b: Ints, cell: Ints, shape: tuple[int, int]) -> tuple[Floats, Floats]:
+    """Least-squares lines, one slope per bin and one level per cell: what v is best measured from."""
+    size = shape[0] * shape[1]
+    rows = np.maximum(np.bincount(cell, minlength=size), 1)
+    mean_u, mean_y = np.bincount(cell, u, size) / rows, np.bincount(cell, y, size) / rows
+    du, dy = u - mean_u[cell], y - mean_y[cell]
+    across, along = np.bincount(b, du * dy, shape[0]), np.bincount(b, du * du, shape[0])
+    slope = np.divide(across, along, out=np.zeros(shape[0]), where=along > 0)
+    slopes = np.broadcast_to(slope[:, None], shape)
+    return mean_y.reshape(shape) - slopes * mean_u.reshape(shape), slopes + np.zeros(shape)
+
+
+def _tilted(sums: Floats, by: Floats, turn: Floats) -> Floats:
+    """Sums after v is replaced by v + by + turn * u."""
+    out = sums.copy()
+    for i in range(4):
+        out[..., i, 1] = sums[..., i, 1] + by * sums[..., i, 0] + turn * sums[..., i + 1, 0]
+    for i in range(3):
+        cross = by * sums[..., i, 1] + turn * sums[..., i + 1, 1]
+        square = by**2 * sums[..., i, 0] + 2 * by * turn * sums[..., i + 1, 0] + turn**2 * sums[..., i + 2, 0]
+        out[..., i, 2] = sums[..., i, 2] + 2 * cross + square
+    return out
+
+
+@dataclass(frozen=True)
+class Clusters:
+    """The rows of each cluster and cell added up: all that clustered errors need.
+
+    Attributes
+    ----------
+    cluster : (L,) cluster codes from 0, never decreasing.
+    cell : (L,) bin times number of groups plus group.
+    sums : (L, 5) sums of 1, u, v, u^2 and uv.
+    groups : number of groups.
+    """
+
+    cluster: Ints
+    cell: Ints
+    sums: Floats
+    groups: int
+
+    @classmethod
+    def of(cls, cluster: Any, cell: Ints, u: Floats, v: Floats, groups: int) -> Clusters:
+        codes = np.unique(cluster, return_inverse=True)[1].reshape(-1)
+        cells = int(cell.max()) + 1 if len(cell) else 1
+        keys, where = np.unique(codes * cells + cell, return_inverse=True)
+        sums = [np.bincount(where, w, len(keys)) for w in (np.ones_like(u), u, v, u * u, u * v)]
+        return cls(keys // cells, keys % cells, np.stack(sums, axis=-1), groups)
+
+    @property
+    def bin(self) -> Ints:
+        return self.cell // self.groups
+
+    @property
+    def total(self) -> int:
+        """Number of clusters."""
+        return int(self.cluster[-1]) + 1 if len(self.cluster) else 0
+
+    def per_bin(self, bins: int) -> Ints:
+        """Clusters with a row in each bin."""
+        new = np.ones(len(self.cluster), dtype=bool)
+        order = np.lexsort((self.bin, self.cluster))
+        cluster, at = self.cluster[order], self.bin[order]
+        new[1:] = (cluster[1:] != cluster[:-1]) | (at[1:] != at[:-1])
+        return np.bincount(at[new], minlength=bins)
+
+    def per_cell(self, cells: int) -> Ints:
+        """Clusters with a row in each cell."""
+        return np.bincount(self.cell, minlength=cells)
+
+    def tilted(self, by: Floats, turn: Floats) -> Clusters:
+        """The same sums with v replaced by v + by + turn * u."""
+        d, t = by.ravel()[self.cell], turn.ravel()[self.cell]
+        n, u, v, uu, uv = self.sums.T
+        return replace(self, sums=np.stack([n, u, v + d * n + t * u, uu, uv + d * u + t * uu], axis=-1))
+
+    def shifted(self, by: Floats) -> Clusters:
+        """The same sums with u replaced by u + by."""
+        d = by[self.bin]
+        n, u, v, uu, uv = self.sums.T
+        return replace(self, sums=np.stack([n, u + d * n, v, uu + 2 * d * u + d * d * n, uv + d * v], axis=-1))
+
+    def merged(self, into: Ints) -> Clusters:
+        """Bins joined; u and v of the joined bins must already agree."""
+        cell = into[self.bin] * self.groups + self.cell % self.groups
+        order = np.lexsort((cell, self.cluster))
+        cluster, cell, sums = self.cluster[order], cell[order], self.sums[order]
+        new = np.ones(len(cell), dtype=bool)
+        new[1:] = (cluster[1:] != cluster[:-1]) | (cell[1:] != cell[:-1])
+        first = np.flatnonzero(new)
+        added = np.add.reduceat(sums, first, axis=0) if len(first) else sums
+        return Clusters(cluster[first], cell[first], added, self.groups)
+
+    def products(self, flat: Floats, tilt: Floats, bins: int | None = None) -> Floats:
+        """Sum over clusters of z z', where z adds v * (flat + tilt * u) over the rows of a cluster.
+
+        `flat` and `tilt` are (cells, H). With `bins` a cluster's sums are kept apart per bin, and the result is
+        (bins * H, bins * H).
+        """
+        parts = flat[self.cell] * self.sums[:, 2:3] + tilt[self.cell] * self.sums[:, 4:5]
+        wide, slots = parts.shape[1], bins or 1
+        slot = np.zeros_like(self.cell) if bins is None else self.bin
+        columns = slots * wide
+        out = np.zeros((columns, columns))
+        at_once = max(1, MOST_CELLS // columns)
+        for start in range(0, self.total, at_once):
+            rows = slice(*np.searchsorted(self.cluster, [start, start + at_once]))
+            place = (self.cluster[rows] - start) * slots + slot[rows]
+            size = min(at_once, self.total - start) * slots
+            z = np.stack([np.bincount(place, parts[rows, h], size) for h in range(wide)], axis=-1).reshape(-1, columns)
+            out += z.T @ z
+        return out

@@ -1,0 +1,108 @@
+"""Small worlds in which everybody's true qualification is known: masses per qualification, and scored groups."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from evenhand.cards import Floats
+from evenhand.errors import EvenhandError
+
+
+@dataclass(frozen=True)
+class Qualifications:
+    """How many candidates of a group have each true qualification.
+
+    Attributes
+    ----------
+    values : (D,) qualifications, increasing; the chance of a good outcome.
+    mass : (D,) candidates holding each.
+    """
+
+    values: Floats
+    mass: Floats
+
+    @classmethod
+    def of(cls, masses: Any) -> Qualifications:
+        """Tally `{qualification: mass}`.
+
+        >>> Qualifications.of({1.0: 1, 0.6: 2}).values.tolist()
+        [0.6, 1.0]
+        """
+        if not isinstance(masses, Mapping):
+            raise EvenhandError(f"masses is of type {type(masses).__name__}. Pass {{qualification: mass}}.")
+        pairs = sorted((_number("qualification", q), _mass(m)) for q, m in masses.items())
+        return cls(np.array([q for q, _ in pairs]), np.array([m for _, m in pairs]))
+
+    def reason(self) -> str:
+        return "" if self.mass.sum() > 0 else "empty"
+
+
+@dataclass(frozen=True)
+class ScoredGroups:
+    """What each group is scored, and what becomes of those with that score.
+
+    Attributes
+    ----------
+    scores : (D,) distinct scores.
+    success, failure : (G, D) mass of each group with that score whose outcome is 1, and 0.
+    """
+
+    scores: Floats
+    success: Floats
+    failure: Floats
+
+    @classmethod
+    def of(cls, groups: Any) -> ScoredGroups:
+        """Tally `{group: [(mass, score, chance of outcome 1), ...]}`."""
+        if not isinstance(groups, Mapping):
+            raise EvenhandError(
+                f"groups is of type {type(groups).__name__}. Pass {{group: [(mass, score, chance), ...]}}."
+            )
+        rows = [(g, *_entry(name, entry)) for g, (name, entries) in enumerate(groups.items()) for entry in entries]
+        scores, where = np.unique([score for _, _, score, _ in rows], return_inverse=True)
+        success, failure = np.zeros((len(groups), len(scores))), np.zeros((len(groups), len(scores)))
+        for (g, mass, _, chance), at in zip(rows, where, strict=True):
+            success[g, at] += mass * chance
+            failure[g, at] += mass * (1 - chance)
+        return cls(scores, success, failure)
+
+    def reason(self) -> str:
+        held = (self.success + self.failure).sum(-1)
+        if not held.any():
+            return "empty"
+        return "one_group_only" if len(held) < 2 else "group_absent" if not held.all() else ""
+
+
+def _entry(name: object, entry: Sequence[Any]) -> tuple[float, float, float]:
+    try:
+        mass, score, chance = entry
+    except (TypeError, ValueError) as error:
+        raise EvenhandError(
+            f"Group {name!r} has the entry {entry!r}. Pass (mass, score, chance of outcome 1)."
+        ) from error
+    found = _mass(mass), _number("score", score), _number("chance", chance)
+    if not 0 <= found[2] <= 1:
+        raise EvenhandError(f"Group {name!r} has the chance {chance!r}. Pass a chance between 0 and 1.")
+    return found
+
+
+def _number(what: str, value: Any) -> float:
+    try:
+        found = float(value)
+    except (TypeError, ValueError) as error:
+        raise EvenhandError(f"The {what} {value!r} is not a number. Pass numbers.") from error
+    if not math.isfinite(found):
+        raise EvenhandError(f"The {what} {value!r} is not finite. Pass finite numbers.")
+    return found
+
+
+def _mass(value: Any) -> float:
+    found = _number("mass", value)
+    if found < 0:
+        raise EvenhandError(f"The mass {value!r} is negative. Pass masses of zero or more.")
+    return found

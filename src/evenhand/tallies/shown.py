@@ -1,0 +1,180 @@
+"""Which items a user is shown: the best `top` of their scores, or every score from `threshold` up.
+
+Scores come as ragged rows, one per user, so that a dense matrix, a sparse one and a long table all meet here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from evenhand.cards import Floats
+from evenhand.errors import EvenhandError
+
+Ints = npt.NDArray[np.int64]
+Ties = Literal["first", "last", "fractional"]
+TIES = ("first", "last", "fractional")
+
+MOST_CELLS = 1 << 22
+"""Cells of a padded batch of rows held at a time."""
+
+
+@dataclass(frozen=True)
+class Ragged:
+    """Rows of different length, end to end: row i holds cells `starts[i]` to `starts[i + 1]`.
+
+    Within a row `items` rise strictly; a cell that is missing is not there.
+    """
+
+    starts: Ints
+    items: Ints
+    values: Floats
+
+    @classmethod
+    def of(cls, matrix: Floats, *, fill: float | None = None) -> Ragged:
+        """The cells of a dense matrix that are there: NaN and -inf mark the missing ones; `fill` gives these a value.
+
+        >>> Ragged.of(np.array([[0.5, np.nan], [np.nan, np.nan]])).starts.tolist()
+        [0, 1, 1]
+        """
+        missing = np.isnan(matrix) | (matrix == -np.inf)
+        if fill is not None:
+            matrix, missing = np.where(missing, fill, matrix), np.zeros_like(missing)
+        if not missing.any():
+            rows, columns = matrix.shape
+            items = np.broadcast_to(np.arange(columns), matrix.shape).reshape(-1)
+            return cls(np.arange(rows + 1, dtype=np.int64) * columns, items, matrix.reshape(-1).astype(np.float64))
+        there = ~missing
+        starts = np.concatenate([[0], np.cumsum(there.sum(1))]).astype(np.int64)
+        return cls(starts, np.nonzero(there)[1].astype(np.int64), matrix[there].astype(np.float64))
+
+    def there(self) -> Ragged:
+        """Without the cells that are missing."""
+        missing = np.isnan(self.values) | (self.values == -np.inf)
+        return self.where(~missing, self.values) if missing.any() else self
+
+    def filled(self, start: int, stop: int, items: int) -> Ragged:
+        """Rows `start` to `stop` with every item there: those that were missing at minus infinity."""
+        at = slice(int(self.starts[start]), int(self.starts[stop]))
+        matrix = np.full((stop - start, items), -np.inf)
+        matrix[self.rows[at] - start, self.items[at]] = self.values[at]
+        return Ragged.of(matrix, fill=-np.inf)
+
+    @property
+    def lengths(self) -> Ints:
+        return np.diff(self.starts)
+
+    @cached_property
+    def rows(self) -> Ints:
+        """The row of every cell."""
+        return np.repeat(np.arange(len(self.starts) - 1), self.lengths)
+
+    def sums(self, per_cell: Floats) -> Floats:
+        """Sum of a quantity of the cells over each row."""
+        return np.asarray(np.bincount(self.rows, per_cell, len(self.starts) - 1), dtype=np.float64)
+
+    def where(self, keep: npt.NDArray[np.bool_], values: Floats) -> Ragged:
+        """Only some of the cells, with other values."""
+        starts = np.concatenate([[0], np.cumsum(keep)])[self.starts].astype(np.int64)
+        return Ragged(starts, self.items[keep], values[keep])
+
+    def found_in(self, other: Ragged, items: int) -> Ints:
+        """For every cell, where the other has the same row and item, or -1."""
+        if not len(other.items):
+            return np.full(len(self.items), -1, dtype=np.int64)
+        if (
+            len(self.items) == len(other.items)
+            and np.array_equal(self.items, other.items)
+            and np.array_equal(self.starts, other.starts)
+        ):
+            return np.arange(len(self.items))
+        mine, theirs = self.rows * items + self.items, other.rows * items + other.items
+        at = np.minimum(np.searchsorted(theirs, mine), len(theirs) - 1)
+        return np.where(theirs[at] == mine, at, -1)
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """How scores become "shown": the `top` best, or all from `threshold` up; everything when neither is given."""
+
+    top: int | None = None
+    threshold: float | None = None
+    ties: Ties = "first"
+
+    @classmethod
+    def checked(cls, top: Any, threshold: Any, ties: Any, *, prefix: str = "") -> Cut:
+        """A cut from what the user typed; `prefix` is `"true_"` for the truth."""
+        if ties not in TIES:
+            raise EvenhandError(f"ties={ties!r} is unknown. Use 'first', 'last' or 'fractional'.")
+        if top is not None and threshold is not None:
+            raise EvenhandError(
+                f"{prefix}top={top!r} and {prefix}threshold={threshold!r} are both given. Pass one of them."
+            )
+        if top is not None and (isinstance(top, bool) or not isinstance(top, (int, np.integer)) or top < 1):
+            raise EvenhandError(f"{prefix}top={top!r} is not a number of items. Pass a whole number of 1 or more.")
+        if threshold is not None:
+            number = isinstance(threshold, (int, float, np.integer, np.floating)) and not isinstance(threshold, bool)
+            if not number or np.isnan(threshold):
+                raise EvenhandError(
+                    f"{prefix}threshold={threshold!r} is not a number. Pass the lowest score that is shown."
+                )
+        return cls(None if top is None else int(top), None if threshold is None else float(threshold), ties)
+
+    @property
+    def given(self) -> bool:
+        return self.top is not None or self.threshold is not None
+
+    def shown(self, scores: Ragged) -> tuple[Ragged, npt.NDArray[np.bool_]]:
+        """How much of each item each user is shown (1, or less where tied items share slots), and which users had ties.
+
+        >>> Cut(top=2, ties="fractional").shown(Ragged.of(np.array([[0.5, 0.5, 0.5, 0.1]])))[0].values.round(2).tolist()
+        [0.67, 0.67, 0.67]
+        """
+        if self.top is None:
+            keep = (
+                np.ones(len(scores.values), dtype=bool) if self.threshold is None else scores.values >= self.threshold
+            )
+            return scores.where(keep, np.ones(len(keep))), np.zeros(len(scores.starts) - 1, dtype=bool)
+        weights = np.ones(len(scores.values))
+        tied = np.zeros(len(scores.starts) - 1, dtype=bool)
+        for rows, at, inside in _batches(scores, self.top):
+            x = np.where(inside, scores.values[at], -np.inf)
+            weight, tied[rows] = _best(x, inside, self.top, self.ties)
+            weights[at[inside]] = weight[inside]
+        return scores.where(weights > 0, weights), tied
+
+
+def _batches(scores: Ragged, top: int) -> Iterator[tuple[Ints, Ints, npt.NDArray[np.bool_]]]:
+    """Rows longer than `top`, those of similar length together: rows, cells (rows, width), and which cells are real."""
+    lengths = scores.lengths
+    order = np.flatnonzero(lengths > top)
+    order = order[np.argsort(lengths[order], kind="stable")]
+    start = 0
+    while start < len(order):
+        narrow = int(lengths[order[start]])
+        stop = int(np.searchsorted(lengths[order], 2 * narrow, side="right"))
+        stop = max(start + 1, min(stop, start + MOST_CELLS // (2 * narrow)))
+        rows = order[start:stop]
+        offsets = np.arange(int(lengths[rows[-1]]))
+        inside = offsets < lengths[rows][:, None]
+        at = scores.starts[rows][:, None] + np.where(inside, offsets, 0)
+        yield rows, at, inside
+        start = stop
+
+
+def _best(x: Floats, inside: npt.NDArray[np.bool_], top: int, ties: Ties) -> tuple[Floats, npt.NDArray[np.bool_]]:
+    """Weights of the `top` best cells of each row, and whether a tie at the last slot had to be broken."""
+    last = x.shape[1] - top
+    bar = np.partition(x, last, axis=1)[:, last, None]
+    over, on = x > bar, (x == bar) & inside
+    free, equal = top - over.sum(1, keepdims=True), on.sum(1, keepdims=True)
+    tied = (equal > free)[:, 0]
+    if ties == "fractional":
+        return over + on * (free / equal), tied
+    order = np.cumsum(on, axis=1) if ties == "first" else np.cumsum(on[:, ::-1], axis=1)[:, ::-1]
+    return (over | (on & (order <= free))).astype(np.float64), tied

@@ -1,0 +1,161 @@
+"""Bootstrap over users and permuted user labels: weights that go along while the scores are read once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from evenhand.cards import Ask, Floats
+from evenhand.tallies.crosstab import Crosstab
+from evenhand.tallies.replicates import Replicates
+from evenhand.tallies.shown import Ints
+from evenhand.uncertainty.intervals import Interval, normal_ends, percentile_ends, stream
+
+CELLS = 1 << 25
+"""Cells (draws x groups x items) that replicates may hold."""
+
+WORK = 4e9
+"""Slots times draws that replicates may cost: a few seconds."""
+
+FEWEST = 40
+"""Draws that are made whatever they cost; enough for an error, too few for percentiles."""
+
+EXACT = 1 << 24
+"""Users times draws up to which users are drawn within their group and labels dealt out exactly."""
+
+NORMAL_DRAWS = 199
+
+Weighted = tuple[int | Ints, npt.NDArray[np.float32]]
+"""Where users count (one place for all, or one each), and their weights (R, D)."""
+
+
+def affordable(draws: int, groups: int, items: int, slots: float) -> int:
+    """As many draws as memory and time allow, at least `FEWEST`."""
+    most = min(CELLS // max(1, groups * items), int(WORK / max(1.0, slots)))
+    return min(draws, max(FEWEST, most))
+
+
+class Resampled:
+    """Users drawn with replacement within their group; past `EXACT`, every user a Poisson number of times."""
+
+    def __init__(self, codes: Ints, names: Sequence[str], draws: int, seed: int) -> None:
+        self.draws, self.rows = draws, np.unique(codes)
+        self._weights: npt.NDArray[np.uint8] | None = None
+        if len(codes) * draws <= EXACT:
+            self._weights = np.zeros((len(codes), draws), dtype=np.uint8)
+            for row, name in enumerate(names):
+                members = np.flatnonzero(codes == row)
+                if len(members):
+                    rng = stream(seed, "users", name)
+                    self._weights[members] = rng.multinomial(
+                        len(members), np.full(len(members), 1 / len(members)), draws
+                    ).T
+        self._rng = stream(seed, "users")
+
+    def of_users(self, first: int, codes: Ints) -> Iterator[Weighted]:
+        """The weights of some users; each counts in the row of their group."""
+        if self._weights is not None:
+            weights = self._weights[first : first + len(codes)]
+        else:
+            weights = _poisson(self._rng, len(codes), self.draws)
+        yield np.searchsorted(self.rows, codes), weights.astype(np.float32)
+
+
+class Dealt:
+    """Group labels dealt out at random to the users whose group is known; past `EXACT`, each by itself."""
+
+    def __init__(self, codes: Ints, known: int, draws: int, seed: int) -> None:
+        self.draws = draws
+        labelled = codes < known
+        self.sizes = np.bincount(codes[labelled], minlength=known)
+        self._labels: npt.NDArray[np.int32] | None = None
+        rng = stream(seed, "labels")
+        if len(codes) * draws <= EXACT:
+            self._labels = np.full((len(codes), draws), -1, dtype=np.int32)
+            self._labels[labelled] = rng.permuted(np.tile(codes[labelled], (draws, 1)), axis=1).T
+        self.rows, self._known, self._rng = np.flatnonzero(self.sizes), known, rng
+
+    def of_users(self, first: int, codes: Ints) -> Iterator[Weighted]:
+        """For every group, which users have its label in which draw."""
+        if self._labels is not None:
+            labels = self._labels[first : first + len(codes)]
+        else:
+            edges = np.cumsum(self.sizes) / self.sizes.sum()
+            labels = np.searchsorted(edges, self._rng.random((len(codes), self.draws)), side="right").astype(np.int32)
+            labels[codes >= self._known] = -1
+        for place, row in enumerate(self.rows):
+            yield place, (labels == row).astype(np.float32)
+
+
+def _poisson(rng: np.random.Generator, users: int, draws: int) -> npt.NDArray[np.uint8]:
+    """Poisson(1) counts from 16 random bits each; every user takes whole words, so blocks of users change nothing."""
+    words = -(-draws // 4)
+    bits = rng.integers(0, 1 << 64, (users, words), dtype=np.uint64).view(np.uint16)[:, :draws]
+    return _POISSON[bits]
+
+
+def _poisson_table() -> npt.NDArray[np.uint8]:
+    terms = np.cumprod(np.concatenate([[1.0], 1 / np.arange(1, 12)])) * np.exp(-1.0)
+    return np.searchsorted(np.cumsum(terms), (np.arange(1 << 16) + 0.5) / (1 << 16)).astype(np.uint8)
+
+
+_POISSON = _poisson_table()
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """A metric, and the groups it compares (None where it looks at all users together)."""
+
+    ask: Ask
+    pair: tuple[int, int] | None
+
+    def on(self, tally: Crosstab) -> Floats:
+        return self.ask.on(tally if self.pair is None else tally.between(*self.pair))
+
+
+def values(replicates: Replicates, total: Crosstab, questions: Sequence[Question]) -> list[Floats]:
+    """Every question on every replicate."""
+    found: list[list[Floats]] = [[] for _ in questions]
+    for tally in replicates.crosstabs(total):
+        for question, draws in zip(questions, found, strict=True):
+            draws.append(question.on(tally))
+    return [np.concatenate(draws) for draws in found]
+
+
+def ends(estimate: float, draws: Floats, how: Interval, span: tuple[float, float]) -> tuple[float, float]:
+    """Interval ends.
+
+    A measure of times shown reads noise as inequality, and a draw holds the noise twice: draws lie off the estimate, and
+    their plain percentiles may not even hold it. What is wanted is how far the estimate moves with other users, so the
+    draws are centred on it. Fewer draws than asked for (see `affordable`) give an error, not percentiles.
+    """
+    sound = draws[~np.isnan(draws)]
+    if not np.isfinite(estimate) or not len(sound):
+        return np.nan, np.nan
+    if how.kind == "normal" or len(draws) < how.draws:
+        error = np.asarray([np.std(sound) if np.isfinite(sound).all() else np.nan])
+        lows, highs = normal_ends(np.asarray([estimate]), error, how.level, span)
+        return float(lows[0]), float(highs[0])
+    low, high = (float(end[0]) for end in percentile_ends(draws[None, :], how.level))
+    if how.kind == "percentile":
+        return low, high
+    middle = float(np.median(sound))
+    if not np.isfinite(middle):
+        return np.nan, np.nan
+    return max(span[0], estimate + low - middle), min(span[1], estimate + high - middle)
+
+
+def plans(
+    codes: Ints, names: Sequence[str], known: int, how: Interval, deals: int, seed: int, items: int, slots: float
+) -> tuple[Resampled | None, Dealt | None]:
+    """The draws that an audit needs: users resampled, and labels dealt out."""
+    present = len(np.unique(codes))
+    resampled = dealt = None
+    if how.kind != "none" and len(codes):
+        resampled = Resampled(codes, names, affordable(how.draws or NORMAL_DRAWS, present, items, slots), seed)
+    if deals and known and len(codes):
+        dealt = Dealt(codes, known, affordable(deals, known, items, slots * known), seed)
+    return resampled, dealt

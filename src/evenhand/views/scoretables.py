@@ -1,0 +1,310 @@
+"""Scores as a long table, one row per user and item, on any engine: read in runs of users, never whole."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import narwhals as nw
+import numpy as np
+
+from evenhand.errors import EvenhandError, all_problems, listing
+from evenhand.views.scores import Block, Facts, Ints, Rows, Shown, spans
+from evenhand.views.tables import Table, is_number, missing_columns, open_table, to_polars
+from evenhand.views.usergroups import clean, group_column, id_of, one_label_each, series, table_of
+
+
+@dataclass(frozen=True)
+class Long:
+    """A checked long table with columns `user`, `item` and `value`; without scores every row is worth 1."""
+
+    lazy: nw.LazyFrame[Any]
+    opened: Table
+    role: str
+    facts: Facts
+
+    @classmethod
+    def of(cls, table: Any, role: str, user: str, item: str, value: str | None) -> Long:
+        opened = open_table(table, role=role)
+        schema = opened.schema
+        named = [("user", user), ("item", item)] + (
+            [("score" if role == "scores" else "relevance", value)] if value else []
+        )
+        problems = [p.replace("column of the table", f"column of {role}") for p in missing_columns(opened, named)]
+        if not problems and value and not is_number(schema[value]):
+            problems.append(
+                f"{named[2][0]}={value!r} holds {schema[value]} values, not numbers. Convert the column first."
+            )
+        if problems:
+            raise all_problems(problems, where="The call")
+        worth = nw.col(value).cast(nw.Float64) if value else nw.lit(1.0)
+        lazy = opened.lazy.with_columns(worth.alias("evenhand_value")).select(
+            id_of(user, schema).alias("user"),
+            id_of(item, schema).alias("item"),
+            nw.col("evenhand_value").alias("value"),
+        )
+        return cls(lazy, opened, role, _facts(lazy, role, user, item))
+
+    @cached_property
+    def per_user(self) -> Any:
+        """Every user with the number of their rows, in the order of users."""
+        counts = self.lazy.group_by("user").agg(nw.len().alias("rows")).with_columns(nw.col("rows").cast(nw.Int64))
+        return to_polars(counts).sort("user")
+
+    @cached_property
+    def item_ids(self) -> Any:
+        return to_polars(self.lazy.select("item").unique())["item"].sort()
+
+    def between(self, first: Any, last: Any, *, everybody: bool) -> Any:
+        """The rows of a run of users as a Polars frame."""
+        chosen = self.lazy if everybody else self.lazy.filter((nw.col("user") >= first) & (nw.col("user") <= last))
+        return to_polars(chosen)
+
+
+def _facts(lazy: nw.LazyFrame[Any], role: str, user: str, item: str) -> Facts:
+    """One pass that counts rows and what is missing, and finds the range."""
+    value = nw.col("value")
+    missing = value.is_null() | value.is_nan() | (value == float("-inf"))
+    there = nw.when(~missing).then(value)
+    asked = lazy.select(
+        nw.len().alias("rows"),
+        nw.col("user").is_null().sum().alias("no_user"),
+        nw.col("item").is_null().sum().alias("no_item"),
+        missing.sum().alias("missing"),
+        (value == float("-inf")).sum().alias("masked"),
+        there.min().alias("low"),
+        there.max().alias("high"),
+        ((there == 0) | (there == 1)).sum().alias("bits"),
+    )
+    found = {k: float(v) if v is not None else 0.0 for k, v in to_polars(asked).row(0, named=True).items()}
+    problems = [
+        f"{name}={column!r} is missing in {int(found[count]):,} rows of {role}. Remove these rows first."
+        for name, column, count in (("user", user, "no_user"), ("item", item, "no_item"))
+        if found[count]
+    ]
+    if found["high"] == np.inf:
+        problems.append(f"{role} holds infinite values. Pass finite scores; a missing one is null or NaN.")
+    if problems:
+        raise all_problems(problems)
+    rows, cells = int(found["rows"]), int(found["rows"] - found["missing"])
+    low, high = (found["low"], found["high"]) if cells else (np.inf, -np.inf)
+    return Facts(rows, cells, low, high, int(found["masked"]), binary=found["bits"] == cells)
+
+
+@dataclass(frozen=True)
+class TableScores:
+    """Scores and truth as long tables. Users and items are numbered in the order of their ids."""
+
+    scores: Long
+    truth: Long | None
+    user_ids: Any
+    item_ids: Any
+    unlisted: int
+    labelled: Any
+    columns: Mapping[str, str | None]
+
+    @classmethod
+    def of(
+        cls, scores: Any, relevant: Any, *, columns: Mapping[str, str | None], items: Any, user_groups: Any
+    ) -> TableScores:
+        user, item = str(columns["user"]), str(columns["item"])
+        long = Long.of(scores, "scores", user, item, columns["score"])
+        truth = None
+        if relevant is not None:
+            truth = Long.of(relevant, "relevant", user, item, _relevance_column(relevant, columns))
+        labelled = _labelled(user_groups, long, columns)
+        seen = [t.per_user["user"] for t in (long, truth) if t is not None]
+        user_ids = _union("user", [*seen, *([labelled["user"]] if labelled is not None else [])])
+        item_ids, unlisted = _catalogue(items, [t.item_ids for t in (long, truth) if t is not None], item)
+        return cls(long, truth, user_ids, item_ids, unlisted, labelled, columns)
+
+    @property
+    def users(self) -> int:
+        return len(self.user_ids)
+
+    @property
+    def items(self) -> int:
+        return len(self.item_ids) + self.unlisted
+
+    @property
+    def facts(self) -> Facts:
+        found = self.scores.facts
+        whole = found.cells == self.users * self.items
+        return Facts(found.rows, found.cells, found.low, found.high, found.masked, binary=found.binary and whole)
+
+    @property
+    def truth_facts(self) -> Facts | None:
+        if self.truth is None:
+            return None
+        found = self.truth.facts
+        whole = found.cells == self.users * self.items
+        return Facts(found.rows, found.cells, found.low, found.high, found.masked, binary=found.binary and whole)
+
+    @property
+    def origin(self) -> str:
+        return self.scores.opened.origin
+
+    @property
+    def backend(self) -> str:
+        return self.scores.opened.backend
+
+    @cached_property
+    def _user_code(self) -> Callable[[Any], Ints]:
+        return _coder(self.user_ids)
+
+    @cached_property
+    def _item_code(self) -> Callable[[Any], Ints]:
+        return _coder(self.item_ids)
+
+    def blocks(self) -> Iterator[Block]:
+        edges = np.zeros(self.users + 1, dtype=np.int64)
+        for table in (self.scores, self.truth):
+            if table is not None:
+                at = self._user_code(table.per_user["user"])
+                edges[1:] += np.bincount(at, table.per_user["rows"].to_numpy(), self.users).astype(np.int64)
+        for start, stop in spans(np.cumsum(edges)):
+            yield Block(
+                start,
+                self._rows(self.scores, start, stop),
+                None if self.truth is None else self._rows(self.truth, start, stop),
+            )
+
+    def _rows(self, table: Long, start: int, stop: int) -> Rows:
+        """The rows of some users, sorted by user and item; a pair that comes twice is an error."""
+        frame = table.between(self.user_ids[start], self.user_ids[stop - 1], everybody=(start, stop) == (0, self.users))
+        users, items = self._user_code(frame["user"]) - start, self._item_code(frame["item"])
+        values = frame["value"].to_numpy().astype(np.float64)
+        key = users * np.int64(self.items) + items
+        order = np.argsort(key, kind="stable")
+        key, values = key[order], values[order]
+        twice = int((key[1:] == key[:-1]).sum())
+        if twice:
+            user, item = divmod(int(key[1:][key[1:] == key[:-1]][0]), self.items)
+            raise EvenhandError(
+                f"{table.role} has {twice:,} rows for a user and item that already had one "
+                f"(first: user {self.user_ids[start + user]!r}, item {self.item_ids[item]!r}). Keep one row for each."
+            )
+        starts = np.searchsorted(key, np.arange(stop - start + 1, dtype=np.int64) * self.items)
+        return Rows(starts, key % self.items if self.items else key, values)
+
+    def labels(self, user_groups: Any) -> Any:
+        """The group of every user, in the order of their ids."""
+        import polars as pl
+
+        del user_groups  # read when the view was made: it also says who the users are
+        return pl.DataFrame({"user": self.user_ids}).join(self.labelled, on="user", how="left", maintain_order="left")[
+            "group"
+        ]
+
+    def handed_out(self, shown: Iterator[tuple[int, Shown]]) -> Any:
+        """A table of users and items with how much of a slot each got."""
+        import polars as pl
+
+        user, item = str(self.columns["user"]), str(self.columns["item"])
+        parts = [
+            pl.DataFrame(
+                {
+                    user: self.user_ids.gather(first + rows.rows),
+                    item: self.item_ids.gather(rows.items),
+                    "shown": rows.values,
+                }
+            )
+            for first, rows in shown
+        ]
+        frame = (
+            pl.concat(parts)
+            if parts
+            else pl.DataFrame({user: self.user_ids.head(0), item: self.item_ids.head(0), "shown": []})
+        )
+        return {"pandas": frame.to_pandas, "pyarrow": frame.to_arrow}.get(self.backend, lambda: frame)()
+
+
+def _relevance_column(relevant: Any, columns: Mapping[str, str | None]) -> str | None:
+    """The column that says how relevant: as named, or called `relevance` or like the scores; none if there is no other column."""
+    names = list(open_table(relevant, role="relevant").schema.names())
+    if columns["relevance"] is not None:
+        return columns["relevance"]
+    for name in ("relevance", columns["score"]):
+        if name in names:
+            return name
+    rest = [n for n in names if n not in (columns["user"], columns["item"])]
+    if rest:
+        raise EvenhandError(
+            f"relevant has columns {listing(names)}, and none is called 'relevance'. Name it: relevance={rest[0]!r}."
+        )
+    return None
+
+
+def _labelled(user_groups: Any, long: Long, columns: Mapping[str, str | None]) -> Any:
+    """Users and groups as a frame, or None; the groups may be a column of the scores."""
+    if user_groups is None:
+        return None
+    user, group = str(columns["user"]), str(columns["group"])
+    column = group_column(user_groups, list(long.opened.schema.names()))
+    if column is None:
+        return table_of(user_groups, user=user, group=group)
+    pairs = long.opened.lazy.select(
+        id_of(user, long.opened.schema).alias("user"), nw.col(column).alias("group")
+    ).unique()
+    found = to_polars(pairs)
+    return one_label_each(found.with_columns(clean(found["group"]).alias("group")))
+
+
+def _union(role: str, ids: list[Any]) -> Any:
+    """All ids in order; ids of different types would never meet."""
+    import polars as pl
+
+    held = [s for s in ids if len(s)] or ids[:1]
+    kinds = {s.dtype for s in held}
+    if len(kinds) > 1:
+        raise EvenhandError(
+            f"{role} ids are of different types: {listing(sorted(map(str, kinds)))}. Make them the same type."
+        )
+    return pl.concat(held).unique().sort()
+
+
+def _catalogue(items: Any, seen: list[Any], column: str) -> tuple[Any, int]:
+    """The items in order and how many more there are: those seen, those listed, or as many as a number says."""
+    if items is None:
+        return _union("item", seen), 0
+    everything = _union("item", seen)
+    if isinstance(items, (int, np.integer)) and not isinstance(items, bool):
+        if items < len(everything):
+            raise EvenhandError(
+                f"items={items:,} is smaller than the {len(everything):,} items in the table. Pass the size of the catalogue."
+            )
+        return everything, int(items) - len(everything)
+    if isinstance(items, (list, tuple, set, frozenset, np.ndarray)):
+        listed = series("items", list(items)).unique(maintain_order=True)
+    else:
+        opened = open_table(items, role="items")
+        if problems := missing_columns(opened, [("item", column)]):
+            raise all_problems([p.replace("column of the table", "column of items") for p in problems])
+        listed = to_polars(opened.lazy.select(id_of(column, opened.schema).alias("item")).unique())["item"].sort()
+    _union("item", [listed, everything])
+    outside = everything.filter(~everything.is_in(listed.implode()))
+    if len(outside):
+        raise EvenhandError(
+            f"{len(outside):,} items of the table are not in items: {listing(outside.to_list())}. List the whole catalogue."
+        )
+    return listed, 0
+
+
+def _coder(ids: Any) -> Callable[[Any], Ints]:
+    """From ids to their numbers: by looking up where ids are whole numbers close together, by joining otherwise."""
+    import polars as pl
+
+    if ids.dtype == pl.Int64 and len(ids) and int(ids.max()) - int(ids.min()) < 8 * len(ids) + 1024:
+        low = int(ids.min())
+        place = np.zeros(int(ids.max()) - low + 1, dtype=np.int64)
+        place[ids.to_numpy() - low] = np.arange(len(ids))
+        return lambda found: place[found.to_numpy() - low]
+    known = pl.DataFrame({"id": ids, "code": np.arange(len(ids), dtype=np.int64)})
+
+    def code(found: Any) -> Ints:
+        joined = pl.DataFrame({"id": found}).join(known, on="id", how="left", maintain_order="left")
+        return np.asarray(joined["code"].to_numpy(), dtype=np.int64)
+
+    return code

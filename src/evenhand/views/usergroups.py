@@ -1,0 +1,140 @@
+"""Which group each user belongs to: labels per row, a mapping, or a table."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import narwhals as nw
+import numpy as np
+
+from evenhand.errors import EvenhandError, all_problems, listing, suggestion
+from evenhand.views.tables import missing_columns, open_table, to_polars
+
+REMEDY = "Pass a label per row, {user: label}, or a table of users and groups."
+
+
+def labels_of_rows(user_groups: Any, users: int, *, user: str, group: str) -> Any:
+    """The group of each row of a matrix; users are numbered from 0, and null is unknown."""
+    import polars as pl
+
+    if not _is_table(user_groups) and not isinstance(user_groups, Mapping):
+        labels = clean(series("user_groups", user_groups))
+        if len(labels) != users:
+            raise EvenhandError(f"user_groups has {len(labels):,} labels for {users:,} users. {REMEDY}")
+        return labels
+    if not isinstance(user_groups, Mapping):
+        names = open_table(user_groups, role="user_groups").schema.names()
+        if user not in names and group in names:
+            return labels_of_rows(
+                to_polars(open_table(user_groups).lazy.select(group))[group], users, user=user, group=group
+            )
+    table = table_of(user_groups, user=user, group=group)
+    if table.height and not table["user"].dtype.is_integer():
+        raise EvenhandError("user_groups names users, but the rows of scores are numbered from 0. " + REMEDY)
+    outside = table.filter((pl.col("user") < 0) | (pl.col("user") >= users))["user"].to_list()
+    if outside:
+        raise EvenhandError(
+            f"user_groups has users that scores has not: {listing(outside)}. Rows of scores are numbered from 0."
+        )
+    rows = pl.DataFrame({"user": np.arange(users)})
+    return rows.join(table.with_columns(pl.col("user").cast(pl.Int64)), on="user", how="left", maintain_order="left")[
+        "group"
+    ]
+
+
+def table_of(user_groups: Any, *, user: str, group: str) -> Any:
+    """Users and their groups as a Polars frame with columns `user` and `group`, one row per user."""
+    import polars as pl
+
+    if isinstance(user_groups, Mapping):
+        keys, values = series("user_groups", list(user_groups)), series("user_groups", list(user_groups.values()))
+        return pl.DataFrame({"user": keys, "group": clean(values)})
+    if not _is_table(user_groups):
+        raise EvenhandError(
+            "user_groups has a label per row, but a long table has no order of users. Pass {user: label} or a table."
+        )
+    opened = open_table(user_groups, role="user_groups")
+    problems = missing_columns(opened, [("user", user), ("group", group)])
+    if problems:
+        raise all_problems([p.replace("column of the table", "column of user_groups") for p in problems])
+    schema = opened.schema
+    found = to_polars(opened.lazy.select(id_of(user, schema).alias("user"), nw.col(group).alias("group")).unique())
+    return one_label_each(found.with_columns(clean(found["group"]).alias("group")))
+
+
+def one_label_each(table: Any) -> Any:
+    """The table without users that are missing; a user with two labels is an error."""
+    import polars as pl
+
+    table = table.filter(pl.col("user").is_not_null()).unique()
+    twice = table.filter(pl.col("user").is_duplicated())["user"].unique().sort().to_list()
+    if twice:
+        raise EvenhandError(
+            f"{len(twice):,} users are in more than one group: {listing(twice)}. Give each user one group."
+        )
+    return table
+
+
+def id_of(name: str, schema: Any) -> nw.Expr:
+    """A column of ids: whole numbers as int64, text as text, so that ids of different tables compare."""
+    dtype = schema[name]
+    if dtype in (nw.Categorical, nw.Enum):
+        return nw.col(name).cast(nw.String)
+    return nw.col(name).cast(nw.Int64) if dtype.is_integer() and dtype != nw.UInt64 else nw.col(name)
+
+
+def series(role: str, values: Any) -> Any:
+    """Plain values as a Polars series of one type."""
+    import polars as pl
+
+    if hasattr(values, "__narwhals_series__") or type(values).__module__.split(".")[0] in ("pandas", "pyarrow"):
+        values = nw.from_native(values, series_only=True).to_list()
+    elif isinstance(values, np.ndarray):
+        values = values.tolist()
+    try:
+        return values if isinstance(values, pl.Series) else pl.Series(list(values), strict=True)
+    except TypeError as error:
+        raise EvenhandError(f"{role} mixes values of different types. Make them all text, or all numbers.") from error
+
+
+def clean(labels: Any) -> Any:
+    """Labels with NaN as missing and categories as text."""
+    import polars as pl
+
+    if labels.dtype in (pl.Categorical, pl.Enum):
+        return labels.cast(pl.String)
+    return labels.fill_nan(None) if labels.dtype.is_float() else labels
+
+
+def as_held(side: Any, labels: list[Any]) -> Any:
+    """A label as the table holds it: the command line knows only text."""
+    if isinstance(side, (list, tuple, set, frozenset)):
+        return [as_held(one, labels) for one in side]
+    if side in labels or not isinstance(side, str):
+        return side
+    return next((label for label in labels if str(label) == side), side)
+
+
+def _is_table(data: Any) -> bool:
+    if isinstance(data, (str, Path)):
+        return True
+    try:
+        nw.from_native(data)
+    except TypeError:
+        return False
+    return True
+
+
+def group_column(user_groups: Any, names: list[str]) -> str | None:
+    """The column of the scores that `user_groups` names, if it names one."""
+    if not isinstance(user_groups, str):
+        return None
+    if user_groups in names:
+        return user_groups
+    if Path(user_groups).suffix:
+        return None
+    raise EvenhandError(
+        f"user_groups={user_groups!r} is neither a column of scores nor a file. {suggestion(user_groups, names)}Columns: {listing(names)}."
+    )

@@ -1,0 +1,508 @@
+"""The recommender audit: the same numbers whatever form the scores come in, against permuted labels, with intervals."""
+
+import json
+import math
+
+import duckdb
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import sparse
+from scipy.special import i0, i1
+
+import evenhand as eh
+from evenhand import EvenhandError
+from evenhand import metrics as m
+from evenhand.metrics.recommender import ORDER
+from evenhand.tallies.crosstab import Crosstab
+from evenhand.tallies.shown import Cut, Ragged
+from evenhand.uncertainty import crosstabs as draws
+from evenhand.views import scores as score_views
+from golden_cases import CASES, cases, holds, plain
+from test_recommender_metrics import OPPORTUNITY, PAIRED, SINGLE, audits, groups_of, how_of
+
+NAMES = {"average_recommendation_popularity": "recommendation_popularity", "exposure_total_variation": "exposure_tv"}
+QUICK = {"interval": None, "chance": None}
+
+
+def audit_case(case):
+    args = plain(case["args"])
+    how = how_of(args)
+    params = ", ".join(f"{k}={how.pop(k)!r}" for k in ("corrected", "base") if k in how)
+    name = f"{args['which']}_ratio" if case["fn"] == "opportunity_ratio" else NAMES.get(case["fn"], case["fn"])
+    sides = {"user_groups": groups_of(args), "versus": "a", "protected": "b"} if "in_a" in args else {}
+    truth = {"relevant": args["mat_true"]} if "mat_true" in args else {}
+    metric = f"{name}({params})" if params else name
+    found = eh.recommender(args.get("mat", args.get("mat_pred")), metrics=metric, **sides, **truth, **how, **QUICK)
+    return float(found.frame["estimate"][0])
+
+
+@cases([*SINGLE, *PAIRED, "opportunity_ratio"])
+def test_worked_cases_through_the_audit(case):
+    holds(case["expect"], case["tol"], lambda: audit_case(case))
+
+
+def test_shown_of_the_worked_case():
+    (case,) = [c for c in CASES if c["fn"] == "shown"]
+    found = eh.recommender(case["args"]["mat"], top=case["args"]["top"], ties=case["args"]["ties"], **QUICK)
+    np.testing.assert_allclose(found.shown, case["expect"], atol=case["tol"])
+    assert found.provenance["users_with_ties"] == 1
+
+
+def long_of(matrix, name="score"):
+    rows = [(u, j, v) for u, row in enumerate(matrix) for j, v in enumerate(row) if v is not None and not np.isnan(v)]
+    return pl.DataFrame(rows, schema={"user": pl.Int64, "item": pl.Int64, name: pl.Float64}, orient="row")
+
+
+def sparse_of(matrix):
+    rows = long_of(matrix)
+    shape = (len(matrix), len(matrix[0]))
+    return sparse.coo_array((rows["score"], (rows["user"], rows["item"])), shape=shape)
+
+
+def columns(result):
+    return {k: v for k, v in result.findings.columns.items() if k != "p"}
+
+
+def same(found, expected):
+    assert list(found) == list(expected)
+    for name in expected:
+        for x, y in zip(found[name], expected[name], strict=True):
+            assert x == y or (isinstance(x, float) and x == pytest.approx(y, abs=1e-9, nan_ok=True)), name
+
+
+@settings(max_examples=60)
+@given(audits())
+def test_dense_sparse_and_long_give_the_same_numbers(audit):
+    matrix, truth, groups, cut, true, ties = audit
+    matrix, truth = np.array(matrix, dtype=float), np.array(truth, dtype=float)
+    call = {**cut, **true, "ties": ties, "versus": "a", "protected": "b", "rng": 3, "interval": "percentile(39)"}
+    call |= {"chance": "permutation(39)"}
+    dense = eh.recommender(matrix, relevant=truth, user_groups=groups, **call)
+    thin = eh.recommender(sparse_of(matrix), relevant=sparse_of(truth), user_groups=groups, **call)
+    long = eh.recommender(
+        long_of(matrix), relevant=long_of(truth, "relevance"), user_groups=dict(enumerate(groups)),
+        items=list(range(matrix.shape[1])), **call,
+    )  # fmt: skip
+    same(columns(thin), columns(dense))
+    same(columns(long), columns(dense))
+    np.testing.assert_allclose(thin.shown.toarray(), dense.shown)
+    listed = np.zeros_like(matrix)
+    for user, item, share in long.shown.iter_rows():
+        listed[user, item] = share
+    np.testing.assert_allclose(listed, dense.shown)
+
+
+def generated(users=80, items=30, seed=0, missing=0.2):
+    rng = np.random.default_rng(seed)
+    matrix = np.round(rng.random((users, items)) ** 2, 2)
+    matrix[rng.random(matrix.shape) < missing] = np.nan
+    truth = (rng.random(matrix.shape) < 0.2).astype(float)
+    return matrix, truth, rng.choice(["a", "b", "c"], users).tolist()
+
+
+ENGINES = {
+    "pandas": lambda df: df.to_pandas(),
+    "polars": lambda df: df,
+    "polars-lazy": lambda df: df.lazy(),
+    "pyarrow": lambda df: df.to_arrow(),
+    "duckdb": lambda df: duckdb.from_arrow(df.to_arrow()),
+}
+
+
+def long_call(matrix, truth, groups, convert=lambda df: df):
+    named = {f"u{u:03d}": g for u, g in enumerate(groups)}
+    rename = lambda df: df.with_columns(  # noqa: E731
+        pl.format("u{}", pl.col("user").cast(pl.String).str.zfill(3)).alias("user"),
+        pl.format("i{}", pl.col("item").cast(pl.String).str.zfill(3)).alias("item"),
+    ).sample(fraction=1.0, shuffle=True, seed=4)
+    people = pl.DataFrame({"user": list(named), "group": list(named.values())})
+    return eh.recommender(
+        convert(rename(long_of(matrix))), relevant=convert(rename(long_of(truth, "relevance"))), user_groups=convert(people),
+        top=5, true_threshold=0.5, rng=3, interval="bootstrap(49)", chance="permutation(49)",
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_every_engine_gives_the_same_table(engine):
+    data = generated()
+    expected = long_call(*data)
+    found = long_call(*data, ENGINES[engine])
+    assert found.to_text("csv") == expected.to_text("csv")
+    dense = eh.recommender(
+        data[0], relevant=data[1], user_groups=data[2], top=5, true_threshold=0.5, rng=3, interval="bootstrap(49)",
+        chance="permutation(49)",
+    )  # fmt: skip
+    same(columns(found), columns(dense))
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+def test_spark_gives_the_same_table(spark):
+    data = generated()
+    found = long_call(*data, lambda df: spark.createDataFrame(df.to_arrow()))
+    assert found.to_text("csv") == long_call(*data).to_text("csv")
+
+
+def test_blocks_of_users_change_nothing(monkeypatch):
+    data = generated(users=200)
+    call = {"top": 5, "true_threshold": 0.5, "rng": 3, "interval": "bootstrap(49)", "chance": "permutation(49)"}
+    whole = eh.recommender(data[0], relevant=data[1], user_groups=data[2], **call)
+    expected_long = long_call(*data)
+    monkeypatch.setattr(score_views, "BLOCK_CELLS", 100)
+    same(columns(eh.recommender(data[0], relevant=data[1], user_groups=data[2], **call)), columns(whole))
+    same(columns(eh.recommender(sparse_of(data[0]), relevant=data[1], user_groups=data[2], **call)), columns(whole))
+    same(columns(long_call(*data)), columns(expected_long))
+    monkeypatch.setattr(draws, "EXACT", 0)
+    large = eh.recommender(data[0], relevant=data[1], user_groups=data[2], **call)
+    monkeypatch.setattr(score_views, "BLOCK_CELLS", 10_000)
+    same(columns(eh.recommender(data[0], relevant=data[1], user_groups=data[2], **call)), columns(large))
+
+
+def test_files_give_the_same_numbers(tmp_path):
+    matrix, truth, groups = generated()
+    call = {"top": 5, "true_threshold": 0.5, "rng": 1, "interval": "bootstrap(29)"}
+    expected = columns(eh.recommender(matrix, relevant=truth, user_groups=groups, **call))
+    np.savez(tmp_path / "scores.npz", scores=matrix, other=truth)
+    np.save(tmp_path / "truth.npy", truth)
+    sparse.save_npz(tmp_path / "sparse.npz", sparse.csr_array(sparse_of(matrix)))
+    long_of(matrix).write_parquet(tmp_path / "scores.parquet")
+    long_of(truth, "relevance").write_csv(tmp_path / "truth.csv")
+    pl.DataFrame({"user": range(len(groups)), "group": groups}).write_csv(tmp_path / "users.csv")
+    pl.DataFrame({"group": groups}).write_csv(tmp_path / "labels.csv")
+    for scores, relevant, people in [
+        ("scores.npz", "truth.npy", "users.csv"),
+        ("sparse.npz", "truth.npy", "labels.csv"),
+        ("scores.parquet", "truth.csv", "users.csv"),
+    ]:
+        found = eh.recommender(
+            str(tmp_path / scores), relevant=str(tmp_path / relevant), user_groups=str(tmp_path / people), **call
+        )
+        same(columns(found), expected)
+
+
+def test_frames_come_back_in_the_library_they_went_in():
+    matrix, _, _ = generated()
+    assert isinstance(eh.recommender(long_of(matrix).to_pandas(), top=2, **QUICK).frame, pd.DataFrame)
+    assert isinstance(eh.recommender(long_of(matrix).to_pandas(), top=2, **QUICK).shown, pd.DataFrame)
+    assert isinstance(eh.recommender(matrix, top=2, **QUICK).frame, pl.DataFrame)
+
+
+def test_nothing_the_caller_passed_is_changed():
+    matrix, truth, groups = generated()
+    unsorted = sparse.csr_array(sparse_of(matrix))
+    for row in range(unsorted.shape[0]):
+        at = slice(unsorted.indptr[row], unsorted.indptr[row + 1])
+        unsorted.indices[at], unsorted.data[at] = unsorted.indices[at][::-1].copy(), unsorted.data[at][::-1].copy()
+    unsorted.has_sorted_indices = False
+    kept = matrix.copy(), truth.copy(), unsorted.indices.copy()
+    call = {
+        "user_groups": groups,
+        "relevant": truth,
+        "top": 3,
+        "normalize": True,
+        "rng": 1,
+        "interval": "bootstrap(29)",
+    }
+    same(columns(eh.recommender(unsorted, **call)), columns(eh.recommender(matrix, **call)))
+    np.testing.assert_array_equal(matrix, kept[0])
+    np.testing.assert_array_equal(truth, kept[1])
+    np.testing.assert_array_equal(unsorted.indices, kept[2])
+
+
+def test_the_default_is_all_that_the_input_allows():
+    matrix, truth, groups = generated()
+
+    def asked(**call):
+        return eh.recommender(matrix, **call, **QUICK).findings.metrics()
+
+    assert asked(top=3, user_groups=groups, relevant=truth) == list(ORDER)
+    assert asked(top=3) == ["aggregate_diversity", "item_gini", "exposure_entropy", "recommendation_popularity"]
+    assert asked(user_groups=groups) == ["mad"]
+    assert asked(user_groups=groups, relevant=truth) == ["mad", "rmse_ratio", "mae_ratio"]
+
+
+def test_every_pair_of_groups_has_a_row_and_names_its_sides():
+    matrix, _, groups = generated()
+    found = eh.recommender(matrix, user_groups=groups, metrics="mad", **QUICK).frame
+    assert found["group"].to_list() == ["b vs a", "c vs a", "c vs b"]
+    one = eh.recommender(matrix, user_groups=groups, protected="a", metrics="mad", **QUICK).frame
+    assert one["group"].to_list() == ["a vs b", "a vs c"]
+    both = eh.recommender(matrix, user_groups=groups, protected=["a", "b"], versus="c", metrics="mad", **QUICK).frame
+    joined = ["ab" if g in "ab" else g for g in groups]
+    assert both["estimate"][0] == pytest.approx(m.mad(matrix, user_groups=joined, protected="ab", versus="c"))
+    assert both.select("group", "protected", "versus").row(0) == ("a, b vs c", "a, b", "c")
+
+
+def test_users_listed_without_a_score_are_shown_nothing():
+    long = pl.DataFrame({"user": [1, 2], "item": ["x", "y"], "score": [1.0, 1.0]})
+    call = {"relevant": long.select("user", "item"), "top": 1, "metrics": "recall_ratio", **QUICK}
+    without = eh.recommender(long, user_groups={1: "a", 2: "b"}, **call)
+    listed = eh.recommender(long, user_groups={1: "a", 2: "b", 3: "b"}, **call)
+    assert without.frame["estimate"][0] == 1.0
+    assert listed.frame["estimate"][0] == 0.5
+    assert listed.provenance["users_shown_nothing"] == 1
+
+
+def test_the_catalogue_of_a_long_table():
+    long = pl.DataFrame({"user": [1, 2], "item": ["x", "y"], "score": [1.0, 1.0]})
+
+    def ask(**call):
+        return eh.recommender(long, top=1, metrics="aggregate_diversity", **QUICK, **call).frame["estimate"][0]
+
+    assert ask() == 1.0
+    assert ask(items=8) == ask(items=list("xyabcdef")) == ask(items=pl.DataFrame({"item": list("xyabcdef")})) == 0.25
+
+
+def test_a_list_of_recommendations_without_scores():
+    listed = pl.DataFrame({"user": [1, 1, 2], "item": ["x", "y", "x"], "gender": ["f", "f", "m"]})
+    found = eh.recommender(listed, score=None, user_groups="gender", protected="f", **QUICK)
+    expected = m.exposure_tv([[1, 1], [1, 0]], user_groups=["f", "m"], protected="f", threshold=1)
+    assert dict(zip(found.frame["metric"], found.frame["estimate"], strict=True))["exposure_tv"] == expected
+    assert found.shown.height == 3
+
+
+def test_identical_groups_differ_by_what_noise_alone_gives():
+    # Items shown a Poisson(1/2) number of times to either group: TV = exp(-1) (I0(1) + I1(1)).
+    rng = np.random.default_rng(5)
+    matrix = rng.random((100, 1000))
+    found = eh.recommender(matrix, user_groups=["a"] * 50 + ["b"] * 50, top=10, rng=1, interval=None)
+    row = dict(zip(found.frame["metric"], found.frame.iter_rows(named=True), strict=True))["exposure_tv"]
+    assert row["chance"] == pytest.approx(math.exp(-1) * (i0(1) + i1(1)), abs=0.02)
+    assert row["estimate"] == pytest.approx(row["chance"], abs=0.06)
+    assert 0.01 < row["p"] <= 1
+
+
+def test_groups_that_are_shown_other_items_stand_out_from_chance():
+    matrix = np.zeros((40, 10))
+    matrix[:20, :2] = 1
+    matrix[20:, 1:3] = 1
+    row = eh.recommender(
+        matrix, user_groups=["a"] * 20 + ["b"] * 20, threshold=0.5, metrics="exposure_tv", rng=1, interval=None
+    ).frame.row(0, named=True)
+    assert (row["estimate"], row["p"]) == (0.5, pytest.approx(1 / 200))
+    assert row["chance"] < 0.2
+
+
+@pytest.mark.parametrize("exact", [1 << 24, 0])
+def test_permuted_labels_keep_their_shares(exact, monkeypatch):
+    monkeypatch.setattr(draws, "EXACT", exact)
+    codes = np.repeat([0, 1, 2], [300, 600, 100])
+    dealt = draws.Dealt(codes, 2, 50, 1)
+    parts = dict(dealt.of_users(0, codes))
+    assert parts[0][900:].sum() == parts[1][900:].sum() == 0
+    assert (parts[0] + parts[1])[:900].min() == 1
+    assert parts[0].sum(0).mean() == pytest.approx(300, rel=0.05)
+    if exact:
+        assert set(parts[0].sum(0)) == {300.0}
+
+
+@pytest.mark.parametrize("exact", [1 << 24, 0])
+def test_resampled_users_have_the_mean_and_variance_of_the_bootstrap(exact, monkeypatch):
+    monkeypatch.setattr(draws, "EXACT", exact)
+    codes = np.repeat([0, 1], 500)
+    ((_, weights),) = draws.Resampled(codes, ["a", "b"], 999, 1).of_users(0, codes)
+    assert weights.mean() == pytest.approx(1, abs=0.01)
+    assert weights.var() == pytest.approx(1, abs=0.02)
+    assert np.corrcoef(weights[:100])[np.triu_indices(100, 1)].mean() == pytest.approx(0, abs=0.01)
+
+
+def test_replicates_of_weight_one_are_the_tally_itself():
+    matrix, truth, groups = generated()
+    found = eh.recommender(
+        matrix, relevant=truth, user_groups=groups, top=4, true_threshold=0.5, rng=1, interval="bootstrap(29)"
+    )
+
+    class Once:
+        draws, rows = 2, np.array([0, 1, 2])
+
+        def of_users(self, first, codes):
+            yield codes, np.ones((len(codes), 2), dtype=np.float32)
+
+    from evenhand.engine.crosstabs import Reading, tabulation
+    from evenhand.views.scores import view_scores
+
+    roles = {"user": "user", "item": "item", "score": "score", "group": "group", "relevance": None}
+    view = view_scores(matrix, truth, columns=roles, items=None, user_groups=groups)
+    codes = np.array(["abc".index(g) for g in groups])
+    made = tabulation(view, Reading(Cut(4), Cut(threshold=0.5)), codes, 3, [Once()], spread=True)
+    (again,) = made.replicates[0].crosstabs(made.total)
+    np.testing.assert_allclose(again.counts[1], made.total.counts)
+    np.testing.assert_allclose(again.marks[1], made.total.marks)
+    np.testing.assert_allclose(again.spread[1], made.total.spread, rtol=1e-5)
+    assert found.frame["undefined_draws"].sum() == 0
+
+
+@pytest.mark.slow
+def test_intervals_cover_the_value_that_other_users_would_give():
+    rng = np.random.default_rng(2)
+    weight = np.log(1 / np.arange(1, 201) ** 0.8)
+    metrics = ["exposure_tv", "item_gini", "exposure_entropy", "aggregate_diversity", "recommendation_popularity"]
+    groups = ["a"] * 100 + ["b"] * 100
+
+    def ask(**call):
+        sample = weight + rng.gumbel(size=(200, 200))
+        return eh.recommender(sample, user_groups=groups, top=10, metrics=metrics, chance=None, **call).frame
+
+    truth = np.median([ask(interval=None)["estimate"] for _ in range(150)], axis=0)
+    inside = np.zeros(len(metrics))
+    for seed in range(100):
+        frame = ask(interval="bootstrap(99)", rng=seed)
+        inside += (frame["low"].to_numpy() <= truth) & (truth <= frame["high"].to_numpy())
+    assert (inside >= 84).all(), dict(zip(metrics, inside, strict=True))
+
+
+def test_an_interval_holds_its_estimate_even_where_plain_percentiles_do_not():
+    rng = np.random.default_rng(0)
+    matrix, groups = rng.random((60, 500)), ["a"] * 30 + ["b"] * 30
+    call = {"user_groups": groups, "top": 5, "metrics": "exposure_tv", "rng": 1, "chance": None}
+    centred = eh.recommender(matrix, **call).frame.row(0, named=True)
+    plain_ends = eh.recommender(matrix, interval="percentile(999)", **call).frame.row(0, named=True)
+    assert centred["low"] < centred["estimate"] < centred["high"]
+    assert not plain_ends["low"] <= plain_ends["estimate"] <= plain_ends["high"]
+
+
+def test_few_draws_where_many_would_not_fit(monkeypatch):
+    matrix, _, groups = generated()
+    monkeypatch.setattr(draws, "WORK", 1.0)
+    found = eh.recommender(matrix, user_groups=groups, top=3, rng=1)
+    assert "40 draws" in found.provenance["interval"]
+    assert "999 would not fit" in found.provenance["interval"]
+    row = found.only("item_gini").frame.row(0, named=True)
+    assert row["low"] < row["estimate"] < row["high"]
+
+
+def test_small_groups_are_suppressed():
+    matrix, _, _ = generated(users=10)
+    found = eh.recommender(
+        matrix, user_groups=["a"] * 8 + ["b"] * 2, top=2, min_units=3, rng=1, interval="bootstrap(29)"
+    )
+    rows = {r["metric"]: r for r in found.frame.iter_rows(named=True)}
+    assert rows["exposure_tv"]["note"] == "suppressed"
+    assert math.isnan(rows["exposure_tv"]["estimate"])
+    assert rows["item_gini"]["note"] != "suppressed"
+    assert "differences" not in found.findings.curves
+
+
+def test_the_same_seed_gives_the_same_bytes_and_one_more_metric_changes_nothing():
+    matrix, _, groups = generated()
+    call = {"user_groups": groups, "top": 3, "rng": 9, "interval": "bootstrap(49)"}
+    one = eh.recommender(matrix, metrics=["item_gini"], **call)
+    two = eh.recommender(matrix, metrics=["mad", "item_gini"], **call)
+    assert one.to_text("csv") == eh.recommender(matrix, metrics=["item_gini"], **call).to_text("csv")
+    assert one.to_text("csv").splitlines()[1] == two.to_text("csv").splitlines()[-1]
+
+
+def test_a_result_says_it_in_words_and_survives_json():
+    matrix, truth, groups = generated()
+    found = eh.recommender(matrix, relevant=truth, user_groups=groups, top=3, rng=1, interval="bootstrap(29)")
+    said = found.only("exposure_tv").sentences()[0]
+    assert said.startswith("b vs a: ")
+    assert "by chance alone" in said
+    data = json.loads(found.to_json())
+    assert data["audit"] == "recommender"
+    assert data["provenance"]["plan"]["top"] == 3
+
+
+def test_undefined_rows_carry_their_reason():
+    found = eh.recommender([[0.1], [0.2]], user_groups=["a", "a"], threshold=0.5, **QUICK)
+    notes = dict(zip(found.frame["metric"], found.frame["note"], strict=True))
+    assert notes["mad"] == notes["exposure_tv"] == "group_absent"
+    assert notes["item_gini"] == "zero_total"
+    assert notes["recommendation_popularity"] == "nothing_shown"
+
+
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (lambda: eh.recommender([[1.0]], metrics="item_gini"), "needs top or threshold"),
+        (lambda: eh.recommender([[1.0]]), "nothing to measure"),
+        (lambda: eh.recommender([[1.0]], top=1, metrics="mad"), "needs user_groups"),
+        (lambda: eh.recommender([[1.0]], top=1, user_groups=["a"], metrics="recall_ratio"), "needs relevant"),
+        (lambda: eh.recommender([[1.0]], top=1, metrics="gini"), "does not fit this question"),
+        (lambda: eh.recommender([[1.0]], top=1, user_groups=["a", "b"]), "2 labels for 1 users"),
+        (lambda: eh.recommender([[1.0]], top=1, protected="a"), "Pass user_groups"),
+        (lambda: eh.recommender([[1.0]], top=1, user_groups={5: "a"}), "numbered from 0"),
+        (
+            lambda: eh.recommender([[1.0]] * 2, top=1, user_groups=["a", "b"], protected="a", versus="a"),
+            "share a group",
+        ),
+        (lambda: eh.recommender([[1.0]], top=1, convention="ginni"), "Known: elliot, evidently, holisticai"),
+        (
+            lambda: eh.recommender([[1.0]], top=1, convention="elliot", metrics="recommendation_popularity"),
+            "not computed by elliot",
+        ),
+        (lambda: eh.recommender([[1.0]], top=1, chance="shuffle"), "permutation"),
+        (lambda: eh.recommender([[1.0]], top=1, items=5), "Leave items out"),
+        (lambda: eh.recommender([[1.0]], relevant=pl.DataFrame({"user": [0]}), top=1), "same form"),
+        (lambda: eh.recommender(pl.DataFrame({"user": [1], "itm": [1]}), top=1), "Did you mean 'itm'"),
+        (lambda: eh.recommender(pl.DataFrame({"user": [1], "item": [1], "score": ["x"]}), top=1), "not numbers"),
+        (
+            lambda: eh.recommender(pl.DataFrame({"user": [1, 1], "item": [2, 2], "score": [1, 2]}), top=1),
+            "already had one",
+        ),
+        (
+            lambda: eh.recommender(pl.DataFrame({"user": [1, None], "item": [2, 2], "score": [1, 2]}), top=1),
+            "missing in 1 rows",
+        ),
+        (
+            lambda: eh.recommender(
+                pl.DataFrame({"user": [1], "item": [2], "score": [1.0]}), top=1, user_groups={"1": "a"}
+            ),
+            "different types",
+        ),
+        (
+            lambda: eh.recommender(
+                pl.DataFrame({"user": [1], "item": [2], "score": [1.0]}),
+                relevant=pl.DataFrame({"user": [1], "item": [2], "rating": [1.0]}),
+                top=1,
+            ),
+            "relevance='rating'",
+        ),
+        (
+            lambda: eh.recommender(pl.DataFrame({"user": [1], "item": [2], "score": [1.0]}), top=1, items=0),
+            "smaller than",
+        ),
+        (lambda: eh.recommender(pl.DataFrame({"user": [1], "item": [2]}), score=None, top=1), "Leave them out"),
+        (lambda: eh.recommender("nowhere.npz", top=1), "cannot be read"),
+    ],
+)
+def test_bad_input_says_what_is_wrong_and_what_to_do(call, words):
+    with pytest.raises(EvenhandError, match=words):
+        call()
+
+
+def test_a_wrong_shape_of_shown_is_refused_until_it_is_said_what_is_shown():
+    with pytest.raises(EvenhandError, match="Pass top or threshold"):
+        _ = eh.recommender([[1.0], [2.0]], user_groups=["a", "b"], **QUICK).shown
+
+
+@settings(max_examples=30)
+@given(st.integers(1, 40), st.integers(1, 12), st.integers(0, 1000))
+def test_long_rows_of_different_length_are_cut_like_short_ones(users, top, seed):
+    rng = np.random.default_rng(seed)
+    lengths = rng.integers(0, 60, users)
+    rows = Ragged(
+        np.concatenate([[0], np.cumsum(lengths)]),
+        np.concatenate([np.sort(rng.choice(100, n, replace=False)) for n in lengths] or [np.zeros(0)]).astype(np.int64),
+        rng.integers(0, 5, lengths.sum()).astype(float),
+    )
+    shown, _ = Cut(top=top, ties="first").shown(rows)
+    for u in range(users):
+        at = slice(rows.starts[u], rows.starts[u + 1])
+        best = sorted(zip(-rows.values[at], rows.items[at], strict=True))[:top]
+        assert sorted(shown.items[shown.starts[u] : shown.starts[u + 1]]) == sorted(item for _, item in best)
+
+
+def test_plain_functions_and_the_audit_agree():
+    matrix, truth, groups = generated()
+    groups = ["a" if g == "c" else g for g in groups]
+    call = {"user_groups": groups, "relevant": truth, "top": 4, "true_threshold": 0.5}
+    found = eh.recommender(matrix, **call, **QUICK).frame
+    for name, estimate in zip(found["metric"], found["estimate"], strict=True):
+        assert estimate == pytest.approx(getattr(m, name)(matrix, **call)), name
+    assert isinstance(Crosstab.of(matrix, groups, top=4), Crosstab)
+    assert set(OPPORTUNITY) == {"precision", "recall", "f1"}
