@@ -221,8 +221,8 @@ def card_of(metric: str) -> Card | None:
 def metric_title(metric: str) -> str:
     """A metric string as a heading: parameters as people say them.
 
-    >>> metric_title("top_share(p=0.01)"), metric_title("atkinson(epsilon=0.5)"), metric_title("pooled_gap")
-    ('Share of the top 1%', 'Atkinson index (epsilon 0.5)', 'Pooled gap')
+    >>> metric_title("top_share(p=0.01)"), metric_title("atkinson(epsilon=0.5)"), metric_title("some_gap")
+    ('Share of the top 1%', 'Atkinson index (epsilon 0.5)', 'Some gap')
     """
     card = card_of(metric)
     if card is None:

@@ -25,17 +25,17 @@ def headlines(findings: Findings) -> list[str]:
     told = sentences(findings)
     if len(told) <= FEW:
         return told
-    level = float(findings.provenance.get("level", 0.95))
+    bound = round(1 - float(findings.provenance.get("level", 0.95)), 12)
     rows = list(findings.rows())
-    sure = sorted((_p(row), i) for i, row in enumerate(rows) if _p(row) < 1 - level)
-    rule = f"p below {short_percent(1 - level)} after Holm's adjustment"
+    sure = sorted((_p(row), i) for i, row in enumerate(rows) if _p(row) < bound)
+    rule = f"p below {short_percent(bound)} after Holm's adjustment"
     return [
         f"{len(sure):,} of {len(rows):,} numbers differ by more than chance ({rule}).",
         *(told[i] for _, i in sure[:MOST]),
     ]
 
 
-def asides(findings: Findings) -> list[Any]:  # noqa: ARG001
+def asides(findings: Findings) -> list[Any]:
     """Nothing beyond the table."""
     return []
 
