@@ -63,7 +63,7 @@ REASONS = {
 }
 
 
-TELLERS = {"outcome_test": "evenhand.present.text_outcome"}
+TELLERS = {"compare": "evenhand.present.text_compare", "outcome_test": "evenhand.present.text_outcome"}
 """Audits whose rows need more than a template: modules with `sentences`, `headlines` and `asides` of findings."""
 
 
@@ -236,7 +236,7 @@ def sentence(findings: Findings, row: Mapping[str, Any], level: float = 0.95) ->
     words = {"unit": "unit", "amount": "amount", **findings.words}
     words["units"] = plural(words["unit"])
     words["amount"] = str(row["amount"] if "amount" in findings.slices else words["amount"]).replace("_", " ")
-    fields = {**words, **params, **{k: v for k, v in row.items() if k not in words}}
+    fields = {**row, **params, **words}  # a column `p` must not pass for the parameter p
     fields["interval"] = interval_words(row, level, "{estimate:percent}" in template)
     said = fill(template, params, fields)
     overlap = " (The two overlap.)" if "overlap" in (row["note"] or "") else ""
