@@ -7,13 +7,16 @@ replicates and slices broadcast.
 from __future__ import annotations
 
 import math
+import warnings
 from typing import Annotated
 
 import numpy as np
 
 from evenhand.cards import Between, Card, Floats, NotNegative, metric
+from evenhand.errors import UndefinedWarning
 from evenhand.tallies.spectrum import Spectrum
 
+TINY = 1e-290
 NEAR = 1e-9
 """How close a parameter must be to a removable singularity for its limit to be taken."""
 
@@ -63,11 +66,14 @@ def gini(s: Spectrum, *, corrected: bool = False) -> Floats:
     1.0
     """
     size, total = s.size, s.total
+    # A power of two loses no digit; only amounts near the largest float need it.
+    shrink = np.where(np.isfinite(size * total), 1.0, 2.0**-200)
     spread = np.zeros(size.shape)
     for values, mass, reach, _ in s.walk():
-        spread = spread + ((2 * reach - mass - size[..., None]) * mass * values).sum(-1)
-    value = spread / (size * total)
-    return value * (size / (size - 1)) if corrected else value
+        scaled = values if (shrink == 1).all() else values * shrink[..., None]
+        spread = spread + ((2 * reach - mass - size[..., None]) * mass * scaled).sum(-1)
+    value = spread / (size * (total * shrink))
+    return np.where(size > 1, value * (size / (size - 1)), np.nan) if corrected else value
 
 
 @gini.influence
@@ -200,9 +206,14 @@ def generalized_entropy(s: Spectrum, *, alpha: Alpha = 1.0) -> Floats:
     0.125
     """
     size, mean = s.size, s.total / s.size
-    logs = np.log(s.values / mean[..., None])
     relative = s.values / mean[..., None]
-    if abs(alpha) < NEAR:
+    # A ratio too small for a float still has a logarithm.
+    logs = (
+        np.log(relative)
+        if relative.all()
+        else np.where(relative > 0, np.log(relative), np.log(s.values) - np.log(mean[..., None]))
+    )
+    if abs(alpha) < TINY:
         value = -s.sum_of(logs) / size
     elif abs(alpha - 1) < NEAR:
         value = s.sum_of(np.where(s.values > 0, relative * logs, 0.0)) / size
@@ -330,7 +341,7 @@ def herfindahl(s: Spectrum, *, normalized: bool = False) -> Floats:
     shares = s.values / s.total[..., None]
     value = s.sum_of(shares**2)
     if normalized:
-        return (value - 1 / s.size) / (1 - 1 / s.size)
+        return np.where(s.size > 1, (value - 1 / s.size) / (1 - 1 / s.size), np.nan)
     return np.where(s.total > 0, value, np.nan)
 
 
@@ -390,6 +401,9 @@ def standard_error(of: object, s: Spectrum, **params: object) -> float:
 
     if not isinstance(of, Metric):
         raise TypeError(of)
+    if code := s.reason():
+        warnings.warn(UndefinedWarning(f"The error of {of.card.name} is undefined: {code}.", code), stacklevel=3)
+        return math.nan
     estimate = of.on(s, **params)
     per_unit = of.linearised(s, estimate, params)
     return math.nan if per_unit is None else float(spread_of_mean(s, per_unit))
