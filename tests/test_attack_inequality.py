@@ -90,3 +90,83 @@ def test_a_lorenz_curve_refuses_what_it_cannot_read():
         curve.at("a")
     with pytest.raises(eh.EvenhandError):
         curve.dominates([1, 2])
+
+
+def log_of(**columns):
+    import polars as pl
+
+    return pl.DataFrame(columns)
+
+
+def audit(table, **more):
+    asked = {"unit": "u", "amount": "x", "population": None, "metrics": ["gini", "mean"], "interval": None, "rng": 1}
+    return eh.inequality(table, **(asked | more))
+
+
+def test_slices_whose_every_amount_is_missing_stand_in_the_order_of_their_labels():
+    labels = [f"g{i:02d}" for i in range(12)]
+    table = log_of(u=list(range(12)), x=[math.nan] * 11 + [1.0], g=labels, s=["home"] * 12)
+    frame = audit(table, by="g", nan_policy="propagate", metrics="gini").frame
+    assert frame["g"].to_list() == labels
+    found = eh.sources(table, unit="u", amount="x", source="s", by="g", population=None, metrics="gini",
+                       interval=None, nan_policy="propagate").frame  # fmt: skip
+    assert found["g"].to_list() == labels
+
+
+@pytest.mark.parametrize("engine", ["polars", "lazy", "pandas", "arrow"])
+def test_a_unit_called_nan_is_a_missing_unit_on_every_engine(engine):
+    table = log_of(u=[1.0, math.nan, math.nan, 3.0], x=[1, 2, 2, 3])
+    table = {"polars": table, "lazy": table.lazy(), "pandas": table.to_pandas(), "arrow": table.to_arrow()}[engine]
+    with pytest.raises(eh.EvenhandError, match="unit='u' is missing in 2 rows"):
+        audit(table)
+    assert audit(table, nan_policy="omit").to_dict()["provenance"]["dropped"] == {"u is missing": 2}
+
+
+@pytest.mark.parametrize("interval", ["normal", "bootstrap(99)", "percentile(99)"])
+@pytest.mark.parametrize("scale", [1e300, 1e-300])
+def test_intervals_of_a_mean_scale_with_the_amounts(interval, scale):
+    amounts = [1.0, 2.0, 5.0, 9.0]
+    one = audit(log_of(u=[1, 2, 3, 4], x=amounts), interval=interval).frame
+    other = audit(log_of(u=[1, 2, 3, 4], x=[a * scale for a in amounts]), interval=interval).frame
+    for column in ("estimate", "low", "high"):
+        assert other[column][0] == pytest.approx(one[column][0], rel=1e-9)
+        assert other[column][1] == pytest.approx(one[column][1] * scale, rel=1e-9)
+
+
+def test_units_that_all_weigh_nothing_are_named_as_such():
+    table = log_of(u=[1, 2, 3, 4], x=[1, 2, 3, 4], w=[0.0, 0.0, 1.0, 0.0], g=list("aabb"))
+    for interval in (None, "normal", "bootstrap(20)"):
+        frame = audit(table, weight="w", by="g", interval=interval).frame
+        assert frame["note"].to_list() == ["zero_weight", "zero_weight", None, None]
+        assert frame["estimate"].to_list()[2:] == [0.0, 3.0]
+
+
+def test_the_chance_level_of_weighted_counts_follows_their_weighted_mean():
+    weighted = audit(log_of(u=[1, 2], x=[3, 4], w=[0.5, 2.0]), weight="w").frame
+    plain = audit(log_of(u=[1, 2, 3, 4, 5], x=[3, 4, 4, 4, 4])).frame
+    assert weighted["chance"][0] == pytest.approx(plain["chance"][0])
+
+
+def test_the_size_of_a_suppressed_slice_is_not_in_the_provenance():
+    table = log_of(u=list(range(23)), x=list(range(23)), g=["big"] * 20 + ["few"] * 3)
+    found = audit(table, by="g", population={"big": 300, "few": 4}, min_units=10).to_dict()["provenance"]
+    assert found["population"] == {"big": 300, "few": "suppressed"}
+    assert found["plan"]["population"] == {"big": 300, "few": "suppressed"}
+
+
+@pytest.mark.parametrize("kind", ["bool", "date", "decimal"])
+def test_pandas_columns_of_plain_objects_are_read_as_what_they_hold(kind):
+    import datetime
+    from decimal import Decimal
+
+    pd = pytest.importorskip("pandas")
+    labels = {
+        "bool": [True, None, False, True],
+        "date": [datetime.date(2020, 1, 2), None, datetime.date(2019, 1, 2), datetime.date(2020, 1, 2)],
+        "decimal": [Decimal("1.5"), None, Decimal("0.5"), Decimal("1.5")],
+    }[kind]
+    table = {"u": [1, 2, 3, 4], "x": [1, 2, 3, 4], "g": labels}
+    mine = audit(pd.DataFrame(table, dtype=None).astype({"g": object}), by="g").frame
+    theirs = audit(log_of(**table), by="g").frame
+    assert mine["estimate"].tolist() == theirs["estimate"].to_list()
+    assert [str(x) for x in mine["g"][:4]] == [str(x) for x in theirs["g"].to_list()[:4]]

@@ -125,7 +125,8 @@ def _ordered(cells: Any, view: Benefits, broken: frozenset[Label]) -> Slices:
         {"slice": cells["slice"], "value": values.astype(np.float64), "weight": weights, "units": cells["units"]}
     )
     if view.weight is not None:
-        frame = frame.filter(pl.col("weight") > 0)
+        heaviest = pl.col("weight").max().over("slice")  # where nobody weighs anything, all stay: that is the reason
+        frame = frame.filter((pl.col("weight") > 0) | (heaviest == 0))
     if values.dtype.kind == "f" or (len(values) and values.max() > 2**53):
         frame = frame.group_by("slice", "value", "weight").agg(pl.col("units").sum())
     frame = frame.sort("slice", "value", "weight")
@@ -139,10 +140,11 @@ def _ordered(cells: Any, view: Benefits, broken: frozenset[Label]) -> Slices:
     known = set(labels)
     lost = [label for label in broken if label not in known]
     if lost:  # slices whose every amount is missing
-        spectra = Spectra.of(
-            [*(spectra[i] for i in range(len(labels))), *(Spectrum(np.zeros(0), np.zeros(0)) for _ in lost)]
-        )
-        labels = [*labels, *lost]
+        nobody = Spectrum(np.zeros(0), np.zeros(0))
+        every = [*labels, *lost]
+        order = in_order(every)
+        spectra = Spectra.of([spectra[i] if i < len(labels) else nobody for i in order])
+        labels = [every[i] for i in order]
     return Slices(tuple(labels), spectra, broken)
 
 

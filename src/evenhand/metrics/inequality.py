@@ -413,7 +413,17 @@ def spread_of_mean(s: Spectrum, per_unit: Floats) -> Floats:
     """Standard error of a weighted mean of independent units whose influence is given per cell."""
     weights = 1.0 if s.weights is None else s.weights
     centred = np.where(s.counts > 0, _centred(s, per_unit), 0.0)
-    return np.asarray(np.sqrt((s.counts * (weights * centred) ** 2).sum(-1)) / s.size)
+    with np.errstate(over="ignore", under="ignore"):
+        found = np.asarray(np.sqrt((s.counts * (weights * centred) ** 2).sum(-1)) / s.size)
+        if np.isfinite(found).all() and found.all():
+            return found
+        top = np.abs(centred).max(-1, initial=0.0)  # squares of huge and tiny numbers leave the range of floats
+        lost = (np.isinf(found) | (found == 0)) & (top > 0) & np.isfinite(top)
+        if not lost.any():
+            return found
+        unit = np.where(lost, top, 1.0)[..., None]
+        again = np.sqrt((s.counts * (weights * (centred / unit)) ** 2).sum(-1)) / s.size * unit[..., 0]
+    return np.asarray(np.where(lost, again, found))
 
 
 def _centred(s: Spectrum, per_unit: Floats) -> Floats:

@@ -11,7 +11,7 @@ import narwhals as nw
 import numpy as np
 
 from evenhand.errors import EvenhandError, all_problems, listing
-from evenhand.views.tables import Table, is_number, missing_columns, open_table, to_polars
+from evenhand.views.tables import Table, is_number, missing_columns, open_table, to_polars, with_object_types
 
 LARGEST_SUM = 9e18
 """Above this an int64 sum could wrap; amounts are then added as float64, good to 16 digits."""
@@ -78,7 +78,8 @@ def view_benefits(
     `elsewhere` names slice columns that another table (the population) holds; they are joined in later. `part` is the
     role (`"source"`, `"group"`) that the last column of `by` plays where that one is not a slice.
     """
-    opened = open_table(table)
+    columns = [c for c in (unit, weight, *([amount] if isinstance(amount, str) else amount or ()), *by) if c]
+    opened = with_object_types(open_table(table), columns)
     if nan_policy not in ("raise", "omit", "propagate"):
         raise EvenhandError(f"nan_policy={nan_policy!r} is unknown. Use 'raise', 'omit' or 'propagate'.")
     names = [amount] if isinstance(amount, str) else [] if amount is None else list(amount)
@@ -171,7 +172,7 @@ def _renamed(
 ) -> nw.LazyFrame[Any]:
     """Our own column names, and numbers wide enough to be added up."""
     schema = opened.schema
-    chosen = [nw.col(unit).alias("unit")] if unit is not None else []
+    chosen = [_present(unit, schema).alias("unit")] if unit is not None else []
     chosen += [_label(b, schema).alias(f"by_{i}") for i, b in enumerate(by) if b not in elsewhere]
     chosen += [_number(a, schema).alias(f"amount_{i}") for i, a in enumerate(names)]
     chosen += [nw.col(weight).cast(nw.Float64).alias("weight")] if weight is not None else []
@@ -191,9 +192,12 @@ def _label(name: str, schema: nw.Schema) -> nw.Expr:
     """Slice labels: a missing one is a slice of its own, and NaN is missing."""
     if schema[name] in (nw.Categorical, nw.Enum):
         return nw.col(name).cast(nw.String)
-    if schema[name].is_float():
-        return nw.when(~nw.col(name).is_nan()).then(nw.col(name))
-    return nw.col(name)
+    return _present(name, schema)
+
+
+def _present(name: str, schema: nw.Schema) -> nw.Expr:
+    """A column in which NaN is missing."""
+    return nw.when(~nw.col(name).is_nan()).then(nw.col(name)) if schema[name].is_float() else nw.col(name)
 
 
 def _facts(lazy: nw.LazyFrame[Any], names: list[str], unit: str | None, weight: str | None) -> dict[str, Any]:
