@@ -156,13 +156,13 @@ def test_the_size_of_a_suppressed_slice_is_not_in_the_provenance():
 
 @pytest.mark.parametrize("kind", ["bool", "date", "decimal"])
 def test_pandas_columns_of_plain_objects_are_read_as_what_they_hold(kind):
-    import datetime
+    import datetime as dt
     from decimal import Decimal
 
     pd = pytest.importorskip("pandas")
     labels = {
         "bool": [True, None, False, True],
-        "date": [datetime.date(2020, 1, 2), None, datetime.date(2019, 1, 2), datetime.date(2020, 1, 2)],
+        "date": [dt.date(2020, 1, 2), None, dt.date(2019, 1, 2), dt.date(2020, 1, 2)],
         "decimal": [Decimal("1.5"), None, Decimal("0.5"), Decimal("1.5")],
     }[kind]
     table = {"u": [1, 2, 3, 4], "x": [1, 2, 3, 4], "g": labels}
@@ -170,3 +170,73 @@ def test_pandas_columns_of_plain_objects_are_read_as_what_they_hold(kind):
     theirs = audit(log_of(**table), by="g").frame
     assert mine["estimate"].tolist() == theirs["estimate"].to_list()
     assert [str(x) for x in mine["g"][:4]] == [str(x) for x in theirs["g"].to_list()[:4]]
+
+
+def sizes(result):
+    return result.frame["units"].to_list()
+
+
+def test_a_population_may_hold_plain_text_where_the_table_holds_categories():
+    import polars as pl
+
+    table, everyone = log_of(u=["a", "b"], x=[1, 2], h=["k", "m"]), log_of(u=["a", "b", "c"], h=["k", "m", "m"])
+    coded = table.with_columns(pl.col("u", "h").cast(pl.Categorical))
+    assert sizes(audit(coded, population=everyone, metrics="gini")) == [3]
+    assert sizes(audit(coded, population=everyone, metrics="gini", by="h")) == [1, 2]
+    coded_too = everyone.with_columns(pl.col("u", "h").cast(pl.Categorical))
+    assert sizes(audit(table, population=coded_too, metrics="gini", by="h")) == [1, 2]
+    assert sizes(audit(coded.drop("h"), population=coded_too, metrics="gini", by="h")) == [1, 2]
+
+
+def test_nan_is_missing_in_a_population_too():
+    table = log_of(u=[1.0, 2.0], x=[1, 2], g=[1.5, math.nan])
+    everyone = log_of(u=[1.0, 2.0, 3.0, math.nan], g=[1.5, math.nan, math.nan, 1.5])
+    assert sizes(audit(table, population=everyone, metrics="gini")) == [3]
+    assert sizes(audit(table, population=everyone, metrics="gini", by="g")) == [1, 2]
+    assert sizes(audit(table.drop("g"), population=everyone, metrics="gini", by="g")) == [1, 2]
+
+
+@pytest.mark.parametrize("engine", ["polars", "pandas"])
+def test_whole_and_broken_ids_are_told_apart_in_words(engine):
+    table, everyone = log_of(u=[1, 2], x=[1, 2]), log_of(u=[1.0, 2.0, 3.0])
+    if engine == "pandas":
+        table, everyone = table.to_pandas(), everyone.to_pandas()
+    with pytest.raises(eh.EvenhandError, match="Int64 values in the table and Float64 in population"):
+        audit(table, population=everyone)
+
+
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        ({"metrics": "top_share(p=0.1, p=0.2)"}, "gives p twice"),
+        ({"metrics": "gini@3"}, "cuts a ranking"),
+        ({"metrics": "GINI"}, "Did you mean 'gini'"),
+        ({"amount": 5}, "amount=5 is not a column name"),
+        ({"unit": ["u"]}, r"unit=\['u'\] is not a column name"),
+        ({"weight": ["w"]}, r"weight=\['w'\] is not a column name"),
+        ({"by": {"g": 1}}, "is not a column name"),
+        ({"population": 10**400}, "population"),
+        ({"amount": {"x": 1}}, "is not a column name"),
+    ],
+    ids=lambda x: repr(x)[:40],
+)
+def test_a_wrong_call_gets_one_sentence_of_fact(more, said):
+    with pytest.raises(eh.EvenhandError, match=said):
+        audit(log_of(u=[1, 2], x=[1, 2], g=["a", "b"], w=[1.0, 1.0]), **more)
+
+
+def test_criteria_refuse_a_cut_ranking_too():
+    with pytest.raises(eh.EvenhandError, match="cuts a ranking"):
+        eh.criteria(log_of(u=[1, 2], x=[1, 2]), unit="u", amount="x", population=None, metrics="gini@3")
+
+
+def test_a_lazy_table_that_cannot_be_resolved_is_told_of_in_our_words():
+    import polars as pl
+
+    with pytest.raises(eh.EvenhandError, match="table cannot be read"):
+        audit(log_of(u=[1], x=[1]).lazy().with_columns(pl.col("nope")))
+
+
+def test_a_seed_sequence_is_a_seed():
+    one, two = (audit(log_of(u=[1, 2], x=[1, 2]), rng=np.random.SeedSequence(3)).to_json() for _ in range(2))
+    assert one == two

@@ -9,15 +9,14 @@ import numpy as np
 
 from evenhand import metrics as _all_metrics  # noqa: F401  (fills the registry)
 from evenhand.audits.assemble import Row, check_min_units, log, notes, provenance, row, suppressed, tidy
-from evenhand.audits.units import By, Units, units_of
-from evenhand.cards import Ask, asks, needing
+from evenhand.audits.units import By, Units, unit_asks, units_of
+from evenhand.cards import Ask
 from evenhand.engine.spectra import Slices
 from evenhand.findings import Findings
 from evenhand.metrics.inequality import gini_chance
 from evenhand.metrics.shares import lorenz_curve
 from evenhand.present.lorenz import corners, stops
 from evenhand.results import Result
-from evenhand.tallies.spectrum import Spectrum
 from evenhand.uncertainty.intervals import Estimates, Interval, seed_of
 from evenhand.uncertainty.spectra import WIDE, estimates, heavy_tails
 from evenhand.views.benefits import Amount, NanPolicy
@@ -69,7 +68,7 @@ def inequality(
     >>> inequality(log, unit="author", amount="views", population=4, metrics="gini", interval=None).frame["estimate"][0]
     0.5961538461538461
     """
-    asked = asks(metrics, needing(Spectrum))
+    asked = unit_asks(metrics)
     how = Interval.parse(interval, level)
     fewest, seed = check_min_units(min_units), seed_of(rng)
     prepared = units_of(
@@ -154,9 +153,9 @@ def chances(slices: Slices, amount: Amount, asked: Sequence[Ask]) -> list[Any]:
     if not amount.integer or not any(a.card.name == "gini" for a in asked):
         return [nothing] * len(asked)
     spectra = slices.spectra
-    totals, sizes = (
-        np.array([float(getattr(spectra[i], what)) for i in range(len(spectra))]) for what in ("total", "size")
-    )
+    each = [spectra[i] for i in range(len(spectra))]
+    totals = np.array([float(s.total) for s in each])
+    sizes = spectra.units if spectra.weights is None else np.array([float(s.size) for s in each])
     with np.errstate(divide="ignore", invalid="ignore"):
         level = gini_chance(totals / sizes)
     level = np.where(totals > 0, level, np.nan)

@@ -78,11 +78,10 @@ def view_benefits(
     `elsewhere` names slice columns that another table (the population) holds; they are joined in later. `part` is the
     role (`"source"`, `"group"`) that the last column of `by` plays where that one is not a slice.
     """
-    columns = [c for c in (unit, weight, *([amount] if isinstance(amount, str) else amount or ()), *by) if c]
-    opened = with_object_types(open_table(table), columns)
+    names = [] if amount is None else list(amount) if isinstance(amount, (list, tuple, set)) else [amount]
+    opened = with_object_types(open_table(table), [unit, weight, *names, *by])
     if nan_policy not in ("raise", "omit", "propagate"):
         raise EvenhandError(f"nan_policy={nan_policy!r} is unknown. Use 'raise', 'omit' or 'propagate'.")
-    names = [amount] if isinstance(amount, str) else [] if amount is None else list(amount)
     own_by = [b for b in by if b not in elsewhere]
     _refuse_bad_names(
         opened, unit, names, own_by, list(by), weight, part, multiple=not isinstance(amount, str) and amount is not None
@@ -130,6 +129,8 @@ def _refuse_bad_names(
         + ([("weight", weight)] if weight is not None else [])
     )
     problems = missing_columns(opened, roles)
+    if any(not isinstance(column, str) for _, column in roles):
+        raise all_problems(problems, where="The call")
     reserved = RESERVED | ({"amount"} if multiple else set())
     problems += [
         f"by={b!r} is also a column of every result. Rename that column of the table first."
@@ -172,8 +173,8 @@ def _renamed(
 ) -> nw.LazyFrame[Any]:
     """Our own column names, and numbers wide enough to be added up."""
     schema = opened.schema
-    chosen = [_present(unit, schema).alias("unit")] if unit is not None else []
-    chosen += [_label(b, schema).alias(f"by_{i}") for i, b in enumerate(by) if b not in elsewhere]
+    chosen = [plain_label(unit, schema).alias("unit")] if unit is not None else []
+    chosen += [plain_label(b, schema).alias(f"by_{i}") for i, b in enumerate(by) if b not in elsewhere]
     chosen += [_number(a, schema).alias(f"amount_{i}") for i, a in enumerate(names)]
     chosen += [nw.col(weight).cast(nw.Float64).alias("weight")] if weight is not None else []
     if not chosen:
@@ -188,15 +189,10 @@ def _number(name: str, schema: nw.Schema) -> nw.Expr:
     return nw.col(name).cast(nw.Int64 if wide else nw.Float64)
 
 
-def _label(name: str, schema: nw.Schema) -> nw.Expr:
-    """Slice labels: a missing one is a slice of its own, and NaN is missing."""
+def plain_label(name: str, schema: nw.Schema) -> nw.Expr:
+    """Labels and ids that join across tables: categories are text, NaN is missing."""
     if schema[name] in (nw.Categorical, nw.Enum):
         return nw.col(name).cast(nw.String)
-    return _present(name, schema)
-
-
-def _present(name: str, schema: nw.Schema) -> nw.Expr:
-    """A column in which NaN is missing."""
     return nw.when(~nw.col(name).is_nan()).then(nw.col(name)) if schema[name].is_float() else nw.col(name)
 
 

@@ -43,7 +43,8 @@ def open_table(table: Any, *, role: str = "table") -> Table:
         return _open_files([str(t) for t in table], role)
     try:
         frame = nw.from_native(table)
-        names = list(frame.columns)
+        with engine_errors(role):
+            names = list(frame.columns)
     except nw.exceptions.DuplicateError:  # some libraries let two columns have one name
         names = list(table.columns)
     except TypeError as error:
@@ -64,7 +65,7 @@ def open_table(table: Any, *, role: str = "table") -> Table:
     return Table(frame.lazy(), name if name in EAGER else "pyarrow", f"a {name} table")
 
 
-def with_object_types(table: Table, columns: Sequence[str]) -> Table:
+def with_object_types(table: Table, columns: Sequence[Any]) -> Table:
     """The table with pandas columns of plain objects (True and None, dates, decimals) read as what they hold."""
     if not table.lazy.implementation.is_pandas():
         return table
