@@ -240,3 +240,9 @@ def test_a_lazy_table_that_cannot_be_resolved_is_told_of_in_our_words():
 def test_a_seed_sequence_is_a_seed():
     one, two = (audit(log_of(u=[1, 2], x=[1, 2]), rng=np.random.SeedSequence(3)).to_json() for _ in range(2))
     assert one == two
+
+
+def test_a_file_of_a_header_alone_has_no_rows(tmp_path):
+    (tmp_path / "t.csv").write_text("u,x\n")
+    with pytest.raises(eh.EvenhandError, match="no rows"):
+        audit(tmp_path / "t.csv")

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Set
+from collections.abc import Iterator, Mapping
+from collections.abc import Set as AnySet
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Literal, NamedTuple
@@ -347,7 +348,7 @@ def _segment_sums(values: Floats, starts: np.typing.NDArray[np.int64]) -> Floats
 def _vector(name: str, data: Any) -> Any:
     try:
         if isinstance(
-            data, (str, bytes, Mapping, Set)
+            data, (str, bytes, Mapping, AnySet)
         ):  # none of these is a number per unit: keys are labels, a set drops ties
             raise TypeError(type(data))
         x = np.ma.filled(data.astype(np.float64), np.nan) if isinstance(data, np.ma.MaskedArray) else np.asarray(data)

@@ -16,6 +16,8 @@ from evenhand.views.tables import Table, is_number, missing_columns, open_table,
 LARGEST_SUM = 9e18
 """Above this an int64 sum could wrap; amounts are then added as float64, good to 16 digits."""
 
+NO_ROWS = "The table has no rows. Pass a table of who received what; check the path or the filter before it."
+
 RESERVED = frozenset(
     {"metric", "group", "estimate", "low", "high", "chance", "ideal", "better", "units", "undefined_draws", "note"}
 )
@@ -157,6 +159,8 @@ def _refuse_bad_names(
         if role in ("unit", "by", part) and column in schema:
             problems += _label_problems(role, column, schema[column])
     if problems:
+        if not missing_columns(opened, roles) and not to_polars(opened.lazy.head(1)).height:
+            raise EvenhandError(NO_ROWS)  # a file of a header alone has no types to speak of
         raise all_problems(problems, where="The call")
 
 
@@ -234,7 +238,7 @@ def _value_problems(
     facts: dict[str, Any], names: list[str], unit: str | None, weight: str | None, nan_policy: NanPolicy
 ) -> list[str]:
     if not facts["rows"]:
-        return ["The table has no rows. Pass a table of who received what; check the path or the filter before it."]
+        return [NO_ROWS]
     problems = []
     for i, name in enumerate(names):
         missing, negative, top = int(facts[f"missing_{i}"]), int(facts.get(f"negative_{i}", 0)), facts[f"max_{i}"]
