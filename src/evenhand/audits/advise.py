@@ -115,7 +115,9 @@ def _with_evidence(columns: dict[str, list[Any]]) -> list[str]:
     best = int(np.nanargmax(found)) if not np.isnan(found).all() else 0
     if best and found[best] > found[0] + CLEARLY:
         shares = f"{100 * found[best]:.0f}% against {100 * found[0]:.0f}%"
-        reasons[best] += f" On lists like yours it stands out from random orders more often than {symbols[0]} ({shares})."
+        reasons[best] += (
+            f" On lists like yours it stands out from random orders more often than {symbols[0]} ({shares})."
+        )
     return reasons
 
 
