@@ -553,3 +553,52 @@ def test_nothing_the_caller_passed_is_changed():
     pd.testing.assert_frame_equal(rankings, before[0])
     pd.testing.assert_frame_equal(judged, before[1])
     assert groups == before[2]
+
+
+@pytest.mark.parametrize("soft", [False, True])
+def test_taking_every_item_once_gives_the_same_sums_as_the_engine(soft):
+    from evenhand.audits.exposure_asks import asked_for, wanted_by
+    from evenhand.engine.crossed import cross
+    from evenhand.engine.exposures import group_sizes, tally_exposures
+    from evenhand.engine.prepared import prepare
+
+    requests, groups = world(13, soft=soft)
+    rankings, judged = tables(requests)
+    roles = {"request": "request", "item": "item", "rank": "rank", "score": None, "sample": "sample", "probability": None, "weight": None, "system": None}
+    ready = prepare(
+        rankings, groups=groups, relevance=judged, missing="zero", by=(), ties="raise", unranked=False, nan_policy="raise", **roles
+    )
+    metrics = ["awrf", "eel", "eer"] if soft else ["awrf", "log_rur", "eel"]
+    wanted = wanted_by(asked_for(metrics, None, "relevant", relevance=True, protected=True))
+    labels, sizes = group_sizes(ready.rows, ready.aligned, unknown=False)
+    ledger = tally_exposures(ready.rows, ready.aligned, ready.judged, wanted, labels)
+    table = cross(ready.rows, ready.aligned, ready.judged, wanted, ledger, 100)
+    ((again, counted),) = table.drawn(ledger, np.ones((table.items, 1)))
+    np.testing.assert_allclose(counted, sizes)
+    for name in ("items", "worth", "relevant"):
+        np.testing.assert_allclose(getattr(again, name), getattr(ledger, name), atol=1e-12)
+    for name in ("attended", "gained", "due"):
+        assert getattr(again, name).keys() == getattr(ledger, name).keys()
+        for look, values in getattr(ledger, name).items():
+            np.testing.assert_allclose(getattr(again, name)[look], values, atol=1e-12)
+
+
+def test_intervals_over_items_too_are_wider_and_said_so():
+    requests, groups = world(11, requests=12)
+    rankings, judged = tables(requests)
+    call = {"groups": groups, "relevance": judged, "protected": "a", "metrics": ["awrf", "log_dp", "eed", "eel"], "sample": "sample", "rng": 1}
+    for_these, for_others = (
+        eh.exposure(rankings, resample=over, interval="percentile(199)", chance=False, **call) for over in ("requests", "requests_and_items")
+    )
+    assert estimates(for_these) == estimates(for_others)
+    widths = [
+        [h - low for low, h in zip(r.findings.columns["low"], r.findings.columns["high"], strict=True)] for r in (for_these, for_others)
+    ]
+    assert all(b > a for a, b in zip(*widths, strict=True) if math.isfinite(a) and math.isfinite(b))
+    assert "requests, for these items" in for_these.provenance["interval"]
+    assert "requests and items" in for_others.provenance["interval"]
+    for metric in ("eel(level='item')", "ndd", "fair(p=0.5)"):
+        with pytest.raises(eh.EvenhandError, match="resampled over items"):
+            eh.exposure(rankings, resample="requests_and_items", **(call | {"metrics": metric}))
+    with pytest.raises(eh.EvenhandError, match="resample='items'"):
+        eh.exposure(rankings, resample="items", **call)

@@ -11,12 +11,14 @@ from typing import Any
 import numpy as np
 
 from evenhand.audits.assemble import notes, suppressed
-from evenhand.audits.exposure_asks import TWO_SIDED, Asked
+from evenhand.audits.exposure_asks import TWO_SIDED, Asked, wanted_by
 from evenhand.audits.exposure_chance import awrf_in_random_order, chosen_lists
+from evenhand.audits.exposure_crossed import crossed_draws, refuse_uncrossed
 from evenhand.audits.exposure_items import ItemAttention
 from evenhand.audits.exposure_measures import Measure, measure, of_items, of_rankings
 from evenhand.audits.exposure_placed import Placer
 from evenhand.cards import Floats
+from evenhand.engine.crossed import cross
 from evenhand.engine.ledgers import Ledger, Policy, exposure, targets
 from evenhand.engine.lists import Lists, some_lists
 from evenhand.engine.prepared import Prepared
@@ -38,6 +40,7 @@ class Setting:
     seed: int
     fewest: int
     chance: bool
+    both: bool = False
 
     @property
     def draws(self) -> int:
@@ -56,15 +59,37 @@ def rows_of(setting: Setting, asked: Sequence[Asked]) -> tuple[list[Row], list[M
     placer = Placer(setting.ready, setting.ledger, setting.policy, setting.sizes)
     found = [_measured(a, setting, placer) for a in asked]
     measures, chances = [m for m, _ in found], [c for _, c in found]
+    over_items = _crossed(setting, asked) if setting.both and setting.draws else None
     rows = []
     for s in range(len(setting.ledger.slices)):
         part = setting.ledger.part(s)
         sums = [m.sums[part] for m in measures]
-        drawn = together(sums, setting.draws, setting.stream(s)) if setting.draws and measures else [None] * len(sums)
-        for m, own, draws, chance in zip(measures, sums, drawn, chances, strict=True):
+        once = bool(setting.draws and measures) and over_items is None
+        drawn = together(sums, setting.draws, setting.stream(s)) if once else [None] * len(sums)
+        for i, (m, own, chance) in enumerate(zip(measures, sums, chances, strict=True)):
+            draws = _drawn(setting, s, m, drawn[i]) if over_items is None else over_items[s, i]
             made = _row(setting, s, m, own.sum(0), draws, chance[s])
             rows.append(suppressed(made) if part.stop - part.start < setting.fewest else made)
     return rows, measures
+
+
+def _drawn(setting: Setting, s: int, m: Measure, totals: Floats | None) -> Floats | None:
+    """The metric on resamples of the requests of a slice."""
+    if totals is None:
+        return None
+    if m.items is not None:
+        return m.items.draws(setting.ledger.part(s), setting.draws, setting.stream(s))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return m.value(totals)
+
+
+def _crossed(setting: Setting, asked: Sequence[Asked]) -> Floats:
+    """(slices, metrics, draws) the metrics on resamples of requests and items."""
+    refuse_uncrossed(asked)
+    ready = setting.ready
+    table = cross(ready.rows, ready.aligned, ready.judged, wanted_by(asked), setting.ledger, ready.view.rows)
+    rng = stream(setting.seed, "exposure", "items")
+    return crossed_draws(asked, table, setting.ledger, setting.policy, setting.draws, rng)
 
 
 def _measured(asked: Asked, setting: Setting, placer: Placer) -> tuple[Measure, Floats]:
@@ -116,10 +141,6 @@ def _row(setting: Setting, s: int, m: Measure, totals: Floats, draws: Floats | N
     asked, part = m.asked, setting.ledger.part(s)
     with np.errstate(divide="ignore", invalid="ignore"):
         estimate = float(m.value(totals)) if m.items is None else m.items.value(part)
-        if draws is not None and m.items is not None:
-            draws = m.items.draws(part, setting.draws, setting.stream(s))
-        elif draws is not None:
-            draws = m.value(draws)
     found = np.full(1, np.nan) if draws is None or np.isnan(estimate) else np.asarray(draws)
     low, high = _ends(estimate, found, setting.interval) if part.stop - part.start > 1 else (np.nan, np.nan)
     endless = int(np.isinf(found).sum())
