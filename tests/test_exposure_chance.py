@@ -20,7 +20,8 @@ def lists(requests, depth, protected, rng):
     for q in range(requests):
         order = rng.permutation(depth)
         rows += [
-            {"request": q, "item": f"{q}-{d}", "rank": r, "group": "f" if d < protected else "m"} for r, d in enumerate(order, 1)
+            {"request": q, "item": f"{q}-{d}", "rank": r, "group": "f" if d < protected else "m"}
+            for r, d in enumerate(order, 1)
         ]
     return pl.DataFrame(rows)
 
@@ -30,7 +31,11 @@ def lists(requests, depth, protected, rng):
 def test_a_random_ranker_scores_its_chance_level(depth, nd, js):
     run = lists(300, depth, depth * 3 // 10, np.random.default_rng(1))
     result = eh.exposure(
-        run, groups="group", protected="f", metrics=["awrf(distance='nd')", "awrf", "awrf(distance='nd', signed=True)"], rng=2
+        run,
+        groups="group",
+        protected="f",
+        metrics=["awrf(distance='nd')", "awrf", "awrf(distance='nd', signed=True)"],
+        rng=2,
     )
     found = {r["metric"]: r for r in result.findings.rows()}
     assert found["awrf(distance='nd')"]["chance"] == pytest.approx(nd, abs=0.011)
@@ -44,7 +49,9 @@ def test_a_random_ranker_scores_its_chance_level(depth, nd, js):
 def test_the_chance_of_awrf_is_the_mean_over_all_orders(attention):
     requests, groups = world(3, items=5, judged=4, draws=1, requests=3, labels="ab")
     rankings, judged = tables(requests)
-    name, params = ("geometric", {"stop": 0.5}) if attention.startswith("geo") else ("cascade", {"patience": 0.9, "stop": 0.5})
+    name, params = (
+        ("geometric", {"stop": 0.5}) if attention.startswith("geo") else ("cascade", {"patience": 0.9, "stop": 0.5})
+    )
     result = eh.exposure(
         rankings, groups=groups, relevance=judged, attention=attention, target="equal", metrics="awrf(distance='tv')",
         weight="weight", interval=None, rng=5,
@@ -56,7 +63,9 @@ def test_the_chance_of_awrf_is_the_mean_over_all_orders(attention):
         for order in itertools.permutations(items):
             grades = [one["rel"].get(d, 0) for d in order]
             values.append(
-                slow.awrf([groups[d] for d in order], {"a": 0.5, "b": 0.5}, "tv", model=name, relevance=grades, **params)
+                slow.awrf(
+                    [groups[d] for d in order], {"a": 0.5, "b": 0.5}, "tv", model=name, relevance=grades, **params
+                )
             )
         if not any(map(math.isnan, values)):
             total += one["prob"] * np.mean(values)
@@ -82,10 +91,15 @@ def test_prefix_metrics_and_fair_come_through_the_same_door():
     for name in ("estimate", "chance"):
         assert here.findings.columns[name][:4] == pytest.approx(there.findings.columns[name])
     wanted = np.mean(
-        [slow.fair(part.sort("rank")["group"].to_list(), "f", 0.3) for _, part in run.group_by("request", maintain_order=True)]
+        [
+            slow.fair(part.sort("rank")["group"].to_list(), "f", 0.3)
+            for _, part in run.group_by("request", maintain_order=True)
+        ]
     )
     assert here.findings.columns["estimate"][4] == pytest.approx(wanted)
-    items = eh.exposure(run.drop("group"), groups=run.select("item", "group"), protected="f", metrics=metrics, interval=None)
+    items = eh.exposure(
+        run.drop("group"), groups=run.select("item", "group"), protected="f", metrics=metrics, interval=None
+    )
     assert items.findings.columns["estimate"] == pytest.approx(here.findings.columns["estimate"][:4])
 
 

@@ -14,7 +14,9 @@ from test_exposure_audit import tables, world
 def folder(tmp_path):
     requests, groups = world(7, requests=8)
     rankings, judged = tables(requests)
-    rankings = rankings.with_columns(pl.col("request").str.replace("q", "").cast(pl.Int64).mod(2).cast(pl.String).alias("arm"))
+    rankings = rankings.with_columns(
+        pl.col("request").str.replace("q", "").cast(pl.Int64).mod(2).cast(pl.String).alias("arm")
+    )
     rankings.write_parquet(tmp_path / "runs.parquet")
     judged.write_csv(tmp_path / "judged.csv")
     pl.DataFrame({"item": list(groups), "label": list(groups.values())}).write_csv(tmp_path / "groups.csv")
@@ -22,11 +24,34 @@ def folder(tmp_path):
 
 
 def words(folder, *more):
-    return ["exposure", str(folder / "runs.parquet"), "--groups", str(folder / "groups.csv"), "--sample", "sample", "--seed", "1", *more]
+    return [
+        "exposure",
+        str(folder / "runs.parquet"),
+        "--groups",
+        str(folder / "groups.csv"),
+        "--sample",
+        "sample",
+        "--seed",
+        "1",
+        *more,
+    ]
 
 
 def test_the_command_gives_the_numbers_of_the_function(folder, capsys):
-    asked = ["--protected", "a", "--relevance", str(folder / "judged.csv"), "--system", "arm", "-m", "awrf@3", "-m", "log_eur", "-m", "eel"]
+    asked = [
+        "--protected",
+        "a",
+        "--relevance",
+        str(folder / "judged.csv"),
+        "--system",
+        "arm",
+        "-m",
+        "awrf@3",
+        "-m",
+        "log_eur",
+        "-m",
+        "eel",
+    ]
     assert main(words(folder, *asked, "--format", "json", "--interval", "percentile(99)")) == 0
     printed = json.loads(capsys.readouterr().out)
     result = eh.exposure(
@@ -39,7 +64,22 @@ def test_the_command_gives_the_numbers_of_the_function(folder, capsys):
 
 
 def test_targets_sides_and_policies_are_words(folder, capsys):
-    asked = ["--protected", "a", "--versus", "b", "--target", "a=0.4,b=0.6", "--unknown", "unprotected", "--attention", "log", "-m", "awrf", "-m", "dp"]
+    asked = [
+        "--protected",
+        "a",
+        "--versus",
+        "b",
+        "--target",
+        "a=0.4,b=0.6",
+        "--unknown",
+        "unprotected",
+        "--attention",
+        "log",
+        "-m",
+        "awrf",
+        "-m",
+        "dp",
+    ]
     assert main(words(folder, *asked, "--no-chance", "--format", "csv", "--interval", "none")) == 0
     header, awrf, dp = capsys.readouterr().out.splitlines()
     assert header.startswith("metric")
@@ -49,7 +89,18 @@ def test_targets_sides_and_policies_are_words(folder, capsys):
 
 def test_the_report_and_the_charts_are_written_whole(folder, capsys):
     page, chart = folder / "r.html", folder / "c.svg"
-    asked = ["--protected", "a", "--relevance", str(folder / "judged.csv"), "--system", "arm", "--html", str(page), "--plot", f"systems={chart}"]
+    asked = [
+        "--protected",
+        "a",
+        "--relevance",
+        str(folder / "judged.csv"),
+        "--system",
+        "arm",
+        "--html",
+        str(page),
+        "--plot",
+        f"systems={chart}",
+    ]
     assert main(words(folder, *asked, "--interval", "percentile(49)")) == 0
     assert "Systems by metric" in page.read_text()
     assert chart.read_text().startswith("<svg")

@@ -9,8 +9,18 @@ import evenhand as eh
 from evenhand.cli import main
 
 QUERIES = [
-    {"qid": 7, "query": "zoo", "frequency": 0.5, "documents": [{"doc_id": "d1", "relevance": 1}, {"doc_id": "d2", "relevance": 0}]},
-    {"qid": 9, "query": "ark", "frequency": 0.5, "documents": [{"doc_id": "d3", "relevance": 1}, {"doc_id": "d4", "relevance": 1}]},
+    {
+        "qid": 7,
+        "query": "zoo",
+        "frequency": 0.5,
+        "documents": [{"doc_id": "d1", "relevance": 1}, {"doc_id": "d2", "relevance": 0}],
+    },
+    {
+        "qid": 9,
+        "query": "ark",
+        "frequency": 0.5,
+        "documents": [{"doc_id": "d3", "relevance": 1}, {"doc_id": "d4", "relevance": 1}],
+    },
 ]
 RUN = [
     {"q_num": "0.0", "qid": 7, "ranking": ["d1", "d2"]},
@@ -64,14 +74,33 @@ def test_every_ranking_of_a_sequence_counts_the_same(folder):
     ]  # fmt: skip
     groups = {"d1": "a", "d2": "b", "d3": "a", "d4": "b"}
     result = eh.exposure(
-        run, groups=groups, sample="sample", weight="weight", metrics="dp", protected="a", attention="rbp(patience=0.5)", interval=None
+        run,
+        groups=groups,
+        sample="sample",
+        weight="weight",
+        metrics="dp",
+        protected="a",
+        attention="rbp(patience=0.5)",
+        interval=None,
     )
     assert result.frame["estimate"][0] == pytest.approx((1 + 0.5 + 1) / (0.5 + 1 + 0.5))
 
 
 def test_the_command_line_reads_the_track_directly(folder, capsys):
     words = ["exposure", f"trec-fair:{folder}/mine.jsonl", "--groups", f"trec-fair:{folder}/groups.csv", "--relevance"]
-    words += [f"trec-fair:{folder}/queries.jsonl", "--protected", "Developing", "-m", "awrf", "-m", "eel", "--format", "csv", "--seed", "1"]
+    words += [
+        f"trec-fair:{folder}/queries.jsonl",
+        "--protected",
+        "Developing",
+        "-m",
+        "awrf",
+        "-m",
+        "eel",
+        "--format",
+        "csv",
+        "--seed",
+        "1",
+    ]
     assert main(words) == 0
     lines = capsys.readouterr().out.splitlines()
     assert lines[0].startswith("system,metric,group,estimate")
