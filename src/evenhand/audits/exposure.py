@@ -133,7 +133,7 @@ def exposure(
     )  # fmt: skip
     words = {"unit": request, "amount": "exposure"}
     findings = Findings("exposure", QUESTION, names, tidy(rows, names, EXTRA), curves(setting, asked), words, facts)
-    return RankingResult(findings, ready.view.backend, PerRequest(setting, measures))
+    return RankingResult(findings, ready.view.backend, PerRequest.of(setting, measures))
 
 
 def _words(given: Any, origin: str | None) -> Any:
