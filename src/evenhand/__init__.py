@@ -24,6 +24,7 @@ _WHERE = {
     "log_bins": "evenhand.views.bins",
     "metrics": "evenhand.metrics",
     "outcome_test": "evenhand.audits.outcome",
+    "pairwise": "evenhand.audits.pairwise",
     "prefix": "evenhand.audits.prefix",
     "quantile_bins": "evenhand.views.bins",
     "read": "evenhand.audits.read",
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
     from evenhand.audits.exposure import rollup as rollup
     from evenhand.audits.inequality import inequality as inequality
     from evenhand.audits.outcome import outcome_test as outcome_test
+    from evenhand.audits.pairwise import pairwise as pairwise
     from evenhand.audits.prefix import prefix as prefix
     from evenhand.audits.recommender import recommender as recommender
     from evenhand.audits.sources import sources as sources

@@ -21,6 +21,7 @@ VERBS = {
     "inequality": "how unevenly something is spread over those who could receive it",
     "metrics": "the cards: what each number means",
     "outcome-test": "whether equally scored candidates of different groups realise equal outcomes",
+    "pairwise": "does the more relevant item stand above, whatever the groups?",
     "prefix": "does every top of a ranking mirror the whole, or does one viewpoint stand higher?",
     "recommender": "whether a recommender serves groups of users, and items, even-handedly",
     "run": "an audit from a plan file",

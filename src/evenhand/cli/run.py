@@ -17,6 +17,7 @@ AUDITS = {
     "decompose": "evenhand.audits.decompose",
     "inequality": "evenhand.audits.inequality",
     "outcome_test": "evenhand.audits.outcome",
+    "pairwise": "evenhand.audits.pairwise",
     "prefix": "evenhand.audits.prefix",
     "recommender": "evenhand.audits.recommender",
     "sources": "evenhand.audits.sources",

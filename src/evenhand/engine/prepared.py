@@ -77,7 +77,7 @@ def prepare(
     **roles: Any,
 ) -> Prepared:
     """Open and check the three tables; with `unranked`, rows that have a score but no rank are kept for what they predict."""
-    opened = open_rankings(_as_table(rankings))
+    opened = open_rankings(as_table(rankings))
     if roles["system"] is None and are_runs(rankings) and _several_systems(opened):
         roles["system"] = "system"
     found = view_groups(groups, opened, item=roles["item"])
@@ -98,7 +98,7 @@ def prepare(
     return Prepared(view, rows, aligned, judged, found.origin, origin, roles["score"] is not None, dropped, unjudged)
 
 
-def _as_table(rankings: Any) -> Any:
+def as_table(rankings: Any) -> Any:
     """Mappings and LensKit collections as tables; everything else as it is."""
     if isinstance(rankings, Mapping):
         return _from_mapping(rankings)
