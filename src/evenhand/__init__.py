@@ -36,8 +36,8 @@ _WHERE = {
 
 if TYPE_CHECKING:
     from evenhand import metrics as metrics
-    from evenhand.audits.advise import advise as advise
     from evenhand import synthetic as synthetic
+    from evenhand.audits.advise import advise as advise
     from evenhand.audits.criteria import criteria as criteria
     from evenhand.audits.decompose import decompose as decompose
     from evenhand.audits.exposure import exposure as exposure

@@ -61,9 +61,9 @@ class Attention:
         grades = sound_relevance(relevance)
         if grades.shape[-1] != n:
             raise EvenhandError(f"relevance has {grades.shape[-1]} entries for n={n} ranks. Pass one per rank.")
-        return base * self._survival(grades)
+        return base * self.survival(grades)
 
-    def _survival(self, grades: Floats) -> Floats:
+    def survival(self, grades: Floats) -> Floats:
         """Share of readers who did not stop at any item above: an exclusive product along the last axis."""
         going_on = np.ones(grades.shape)
         for grade, share in self.keeps().items():

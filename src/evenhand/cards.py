@@ -149,7 +149,7 @@ class Metric:
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
             return self._influence(tally, estimate, **params)
 
-    def on(self, tally: Any, *, convention: str | None = None, **params: Any) -> Floats:
+    def on(self, tally: Any, *, convention: Any = None, **params: Any) -> Floats:
         """The value on a tally; leading axes of the tally (replicates, slices) are kept."""
         function = self.function if convention is None else self.conventions[convention].function
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
@@ -323,7 +323,7 @@ def ask(text: str, known: Mapping[str, Metric] | None = None) -> Ask:
 
 def asks(texts: str | Sequence[str], known: Mapping[str, Metric]) -> tuple[Ask, ...]:
     """Parse several metric strings; the same text twice is one row too many and refused."""
-    listed = list(texts) if isinstance(texts, (list, tuple)) else [texts]
+    listed: list[Any] = list(texts) if isinstance(texts, (list, tuple)) else [texts]
     if not listed:
         raise EvenhandError(f"metrics is empty. Name at least one of: {listing(sorted(known), 40)}.")
     parsed = tuple(ask(text, known) for text in listed)

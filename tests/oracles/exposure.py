@@ -4,7 +4,7 @@ A request is `{"prob": w, "rel": {item: y}, "rankings": [{"prob": p, "items": [.
 `{item: label, {label: share} or None}`.
 """
 
-from itertools import permutations
+from itertools import pairwise, permutations
 from math import comb, inf, log, log2, nan
 
 
@@ -95,7 +95,7 @@ def target_by_enumeration(relevance, model, **params):
     count = 0
     for order in permutations(items):
         grades = [relevance[d] for d in order]
-        if all(a >= b for a, b in zip(grades, grades[1:], strict=False)):
+        if all(a >= b for a, b in pairwise(grades)):
             count += 1
             for item, w in zip(order, weights(model, len(order), grades, **params), strict=True):
                 sums[item] += w

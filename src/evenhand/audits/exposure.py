@@ -10,7 +10,7 @@ import numpy as np
 from evenhand.attention import parse
 from evenhand.audits.assemble import check_min_units, log, names_of, provenance
 from evenhand.audits.exposure_asks import Asked, asked_for, hard_only, needs_score, needs_sides, wanted_by
-from evenhand.audits.exposure_rows import Setting, curves, per_request, rows_of
+from evenhand.audits.exposure_rows import PerRequest, Setting, curves, rows_of
 from evenhand.audits.requests import RankingResult
 from evenhand.engine.exposures import group_sizes, tally_exposures
 from evenhand.engine.ledgers import Ledger, Policy, Unknown, policy_for, unlabelled
@@ -27,7 +27,7 @@ __all__ = ["exposure", "rollup"]
 
 QUESTION = "Who is exposed, and is it in proportion?"
 TARGETS = ("population", "equal", "ranking", "relevant")
-EXTRA = ("favoured", "undefined_requests")
+EXTRA = ("favoured", "undefined")
 
 
 def exposure(
@@ -86,7 +86,7 @@ def exposure(
     >>> run = pl.DataFrame({"request": [1, 1, 1], "item": ["a", "b", "c"], "rank": [1, 2, 3]})
     >>> found = exposure(run, groups={"a": "m", "b": "f", "c": "m"}, protected="f", metrics="log_dp", interval=None)
     >>> round(found.frame["estimate"][0], 4)
-    -0.4893
+    -0.4892
     """
     how, fewest, seed = Interval.parse(interval, level), check_min_units(min_units), seed_of(rng)
     _check_choices(target, unknown, missing_relevance)
@@ -115,7 +115,8 @@ def exposure(
     rows, measures = rows_of(setting, asked)
     names = ready.view.slice_names
     plan = {
-        "audit": "exposure", "rankings": ready.view.origin, "groups": ready.groups_origin, "relevance": ready.relevance_origin,
+        "audit": "exposure", "rankings": ready.view.origin, "groups": _words(groups, ready.groups_origin),
+        "relevance": _words(relevance, ready.relevance_origin),
         "protected": protected, "versus": versus, "attention": None if default is None else str(default), "target": target,
         "unknown": unknown, "missing_relevance": missing_relevance if relevance is not None else None,
         **{k: v for k, v in roles.items() if v is not None}, "by": list(names_of(by)) or None, "ties": ties,
@@ -123,11 +124,17 @@ def exposure(
     }  # fmt: skip
     facts = provenance(
         plan, rows=ready.view.rows, dropped=ready.dropped, seed=seed, level=level, **ready.view.facts(),
-        interval=_interval_words(how), requests=len(ledger.requests), **_group_facts(setting, asked), **ready.facts(ledger),
+        interval=_interval_words(how), requests=len(ledger.requests), **_group_facts(setting), **ready.facts(ledger),
     )  # fmt: skip
     words = {"unit": request, "amount": "exposure"}
     findings = Findings("exposure", QUESTION, names, tidy(rows, names, EXTRA), curves(setting, asked), words, facts)
-    return RankingResult(findings, ready.view.backend, per_request(setting, measures))
+    return RankingResult(findings, ready.view.backend, PerRequest(setting, measures))
+
+
+def _words(given: Any, origin: str | None) -> Any:
+    """An argument as a plan can hold it: names and paths as typed, anything else by where it came from."""
+    named = isinstance(given, str) or (isinstance(given, (list, tuple)) and all(isinstance(g, str) for g in given))
+    return given if named else origin
 
 
 def _check_choices(target: Any, unknown: Any, missing: Any) -> None:
@@ -177,10 +184,10 @@ def _refuse_unknown(ledger: Ledger, unknown: Unknown) -> None:
         )
 
 
-def _group_facts(setting: Setting, asked: Sequence[Asked]) -> dict[str, Any]:
+def _group_facts(setting: Setting) -> dict[str, Any]:
     """Sizes of the groups, and how much attention went to items without one: nobody should have to ask."""
     ledger, policy = setting.ledger, setting.policy
-    looks = {str(a.look.attention): a.look for a in reversed(asked)}
+    looks = {str(look): look for look in ledger.attended}
     share = {
         ", ".join(map(str, label)) or "all": {
             name: unlabelled(ledger, look, ledger.part(s)) for name, look in looks.items()

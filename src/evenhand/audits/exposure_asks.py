@@ -12,6 +12,7 @@ from evenhand.cards import Ask, asks, needing
 from evenhand.engine.attending import Look
 from evenhand.engine.exposures import Wanted
 from evenhand.errors import EvenhandError, listing
+from evenhand.metrics.representation import Represented
 from evenhand.tallies.exposure import Amortised, Exposed, Exposure, target_shares
 from evenhand.tallies.placement import Placement
 
@@ -37,8 +38,13 @@ class Asked:
         return self.ask.card.name
 
     @property
+    def placed(self) -> bool:
+        """Whether the metric reads labels in rank order, not attention."""
+        return issubclass(self.ask.card.needs, Placement)
+
+    @property
     def item_level(self) -> bool:
-        return self.ask.params.get("level", "group") == "item"
+        return bool(self.ask.params.get("level", "group") == "item")
 
     @property
     def norms(self) -> Any:
@@ -51,7 +57,7 @@ class Asked:
 
     @property
     def needs_relevance(self) -> bool:
-        by_attention = self.ask.card.needs is not Placement and self.look.attention.needs_relevance
+        by_attention = not self.placed and self.look.attention.needs_relevance
         return (
             self.name in BY_UTILITY | BY_TARGET or by_attention or (self.name == "awrf" and self.target == "relevant")
         )
@@ -65,7 +71,7 @@ def asked_for(
         metrics = [
             m for m in (*ALWAYS, *(WITH_RELEVANCE if relevance else ())) if protected or not m.startswith("log_")
         ]
-    parsed = asks(metrics, needing(Exposed, Exposure, Amortised, Placement))
+    parsed = asks(metrics, needing(Exposed, Exposure, Amortised, Placement, Represented))
     found = [_asked(a, attention, target) for a in parsed]
     lacking = [a.ask.text for a in found if a.needs_relevance]
     if lacking and not relevance:
@@ -105,14 +111,12 @@ def needs_score(asked: Sequence[Asked]) -> bool:
 def hard_only(asked: Sequence[Asked]) -> list[str]:
     """Metrics that need one label per item."""
     soft_fine = {"ndjs", "pref_kl"}
-    return [
-        a.ask.text for a in asked if a.name in BY_UTILITY or (a.ask.card.needs is Placement and a.name not in soft_fine)
-    ]
+    return [a.ask.text for a in asked if a.name in BY_UTILITY or (a.placed and a.name not in soft_fine)]
 
 
 def wanted_by(asked: Sequence[Asked]) -> Wanted:
     """The sums that these metrics need."""
-    summed = [a for a in asked if a.ask.card.needs is not Placement]
+    summed = [a for a in asked if not a.placed]
     looks = tuple(dict.fromkeys(a.look for a in summed))
     if not looks:
         looks = (Look(parse("geometric(stop=0.5)")),)

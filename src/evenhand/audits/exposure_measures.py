@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -13,7 +13,7 @@ from evenhand.audits.exposure_asks import BY_UTILITY, Asked
 from evenhand.audits.exposure_items import ItemAttention
 from evenhand.cards import Floats
 from evenhand.engine.ledgers import Ledger, Policy, amortised, exposed, exposure, targets
-from evenhand.metrics.exposure import least_disparity
+from evenhand.metrics.expected import least_disparity
 from evenhand.tallies.exposure import Amortised, Exposure
 
 
@@ -28,6 +28,7 @@ class Measure:
     reasons : (Q,) why a request has none; empty text where it has.
     reason : the code for totals that give none.
     ideal : the metric's ideal on these totals, where the card cannot know it.
+    gaps : (Q, G) by how much each group's share of attention is above its target, weighted.
     items : for item-level amortised attention, the sparse table that takes the place of the sums.
     """
 
@@ -39,6 +40,7 @@ class Measure:
     reason: Callable[[Floats], str]
     ideal: Callable[[Floats], float]
     items: ItemAttention | None = None
+    gaps: Floats | None = None
 
     @property
     def skips(self) -> bool:
@@ -53,7 +55,8 @@ def measure(asked: Asked, ledger: Ledger, policy: Policy, sizes: Floats) -> Meas
         tally = exposed(ledger, policy, asked.look, targets(ledger, policy, asked.target, sizes))
         values = ask.on(tally)
         lost = np.where(np.isnan(values), np.where(tally.reasons() == "", "zero_denominator", tally.reasons()), "")
-        return of_rankings(asked, ledger, values, lost)
+        gaps = ledger.expected(np.where(np.isnan(tally.shares), 0.0, tally.shares - tally.target))
+        return replace(of_rankings(asked, ledger, values, lost), gaps=gaps * ledger.weight[:, None])
     if ask.card.needs is Amortised:
         return _of_sums(asked, amortised(ledger, policy, asked.look, pooled=ask.params.get("normalize") == "pooled"))
     return _of_sums(asked, exposure(ledger, policy, asked.look, sizes, asked.norms))
@@ -123,11 +126,3 @@ def _reasons(asked: Asked, tally: Exposure | Amortised, values: Floats) -> npt.N
             ours, theirs = tally.both(tally.utility)
         found = np.where(lost & ~((ours > 0) & (theirs > 0)), "no_relevant_in_group", found)
     return np.where(lost & (tally.weight == 0), "zero_weight", found)
-
-
-def lean(ledger: Ledger, policy: Policy, asked: Asked, sizes: Floats, part: slice) -> int | None:
-    """Index of the group whose share of attention in a slice is furthest above its target, if any is."""
-    tally = exposed(ledger, policy, asked.look, targets(ledger, policy, asked.target, sizes))
-    gap = np.where(np.isnan(tally.shares), 0.0, tally.shares - tally.target)
-    mean = (ledger.expected(gap) * ledger.weight[:, None])[part].sum(0)
-    return int(mean.argmax()) if len(mean) and mean.max() > 1e-12 else None

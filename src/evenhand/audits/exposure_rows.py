@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from statistics import NormalDist
 from typing import Any
 
@@ -11,14 +12,16 @@ import numpy as np
 
 from evenhand.audits.assemble import notes, suppressed
 from evenhand.audits.exposure_asks import TWO_SIDED, Asked
+from evenhand.audits.exposure_chance import awrf_in_random_order, chosen_lists
 from evenhand.audits.exposure_items import ItemAttention
-from evenhand.audits.exposure_measures import Measure, lean, measure, of_items
+from evenhand.audits.exposure_measures import Measure, measure, of_items, of_rankings
+from evenhand.audits.exposure_placed import Placer
 from evenhand.cards import Floats
 from evenhand.engine.ledgers import Ledger, Policy, exposure, targets
+from evenhand.engine.lists import Lists, some_lists
 from evenhand.engine.prepared import Prepared
 from evenhand.findings import Row, row
 from evenhand.tallies.exposure import Amortised
-from evenhand.tallies.placement import Placement
 from evenhand.uncertainty.intervals import Interval, percentile_ends, stream
 from evenhand.uncertainty.requests import together
 
@@ -50,8 +53,9 @@ class Setting:
 
 def rows_of(setting: Setting, asked: Sequence[Asked]) -> tuple[list[Row], list[Measure]]:
     """One row per slice and metric, slices in the order of their labels; and the measures behind them."""
-    measures = [_measured(a, setting) for a in asked]
-    chances = _chances(setting, measures)
+    placer = Placer(setting.ready, setting.ledger, setting.policy, setting.sizes)
+    found = [_measured(a, setting, placer) for a in asked]
+    measures, chances = [m for m, _ in found], [c for _, c in found]
     rows = []
     for s in range(len(setting.ledger.slices)):
         part = setting.ledger.part(s)
@@ -63,12 +67,49 @@ def rows_of(setting: Setting, asked: Sequence[Asked]) -> tuple[list[Row], list[M
     return rows, measures
 
 
-def _measured(asked: Asked, setting: Setting) -> Measure:
-    if asked.ask.card.needs is Placement:
-        raise NotImplementedError
+def _measured(asked: Asked, setting: Setting, placer: Placer) -> tuple[Measure, Floats]:
+    """The metric over all requests, and per slice what random order would give, where that is known."""
+    ledger = setting.ledger
+    nothing = np.full(len(ledger.slices), np.nan)
+    if asked.placed:
+        measured, each = placer.measure(asked, chance=setting.chance)
+        return measured, _slice_means(ledger, measured, each) if setting.chance else nothing
     if asked.ask.card.needs is Amortised and asked.item_level:
-        return of_items(asked, ItemAttention.of(asked, setting.ready.rows, setting.ledger))
-    return measure(asked, setting.ledger, setting.policy, setting.sizes)
+        return of_items(asked, ItemAttention.of(asked, setting.ready.rows, ledger)), nothing
+    measured = measure(asked, ledger, setting.policy, setting.sizes)
+    return measured, _awrf_chances(setting, asked) if asked.name == "awrf" and setting.chance else nothing
+
+
+def _slice_means(ledger: Ledger, measured: Measure, each: Floats) -> Floats:
+    """(slices,) means of a value of every ranking, over those in which the metric exists."""
+    sums = of_rankings(measured.asked, ledger, each, np.full(len(each), "")).sums
+    sums = np.where(np.isnan(measured.values)[:, None], 0.0, sums)
+    totals = [sums[ledger.part(s)].sum(0) for s in range(len(ledger.slices))]
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.array([measured.value(t) for t in totals])
+
+
+def _awrf_chances(setting: Setting, asked: Asked) -> Floats:
+    """(slices,) the mean over lists of what each would score in random order."""
+    ledger, policy = setting.ledger, setting.policy
+    slices = range(len(ledger.slices))
+    picks = [chosen_lists(ledger, ledger.part(s), setting.stream(s, "lists")) for s in slices]
+    if not policy.labels:
+        return np.full(len(picks), np.nan)
+    lists = some_lists(setting.ready.rows, setting.ready.aligned, ledger, np.concatenate(picks))
+    aim = targets(ledger, policy, asked.target, setting.sizes)
+    edges = np.concatenate([[0], np.cumsum([len(p) for p in picks])])
+    found = np.full(len(picks), np.nan)
+    for s, at in enumerate(picks):
+        here = slice(int(edges[s]), int(edges[s + 1]))
+        own = aim if aim.ndim == 1 else aim[at if len(aim) == len(ledger.probability) else ledger.request_of[at]]
+        part = Lists(lists.ranks[here], lists.shares[here], lists.relevance[here])
+        values = awrf_in_random_order(part, asked, policy, own, setting.stream(s, "orders"))
+        everything = len(at) == ledger.rankings_of(ledger.part(s)).stop - ledger.rankings_of(ledger.part(s)).start
+        weight = (ledger.weight[ledger.request_of] * ledger.share)[at] if everything else np.ones(len(at))
+        there = ~np.isnan(values) & (weight > 0)
+        found[s] = np.average(values[there], weights=weight[there]) if there.any() else np.nan
+    return found
 
 
 def _row(setting: Setting, s: int, m: Measure, totals: Floats, draws: Floats | None, chance: float) -> Row:
@@ -80,21 +121,24 @@ def _row(setting: Setting, s: int, m: Measure, totals: Floats, draws: Floats | N
         elif draws is not None:
             draws = m.value(draws)
     found = np.full(1, np.nan) if draws is None or np.isnan(estimate) else np.asarray(draws)
-    low, high = _ends(estimate, found, setting.interval)
+    low, high = _ends(estimate, found, setting.interval) if part.stop - part.start > 1 else (np.nan, np.nan)
     endless = int(np.isinf(found).sum())
     undefined = int(np.isnan(m.values[part]).sum()) if m.skips else 0
     reason = (m.reason(totals) if m.items is None else m.items.reason(part)) if np.isnan(estimate) else ""
-    favoured = None
-    if asked.name == "awrf" and not np.isnan(estimate):
-        leader = lean(setting.ledger, setting.policy, asked, setting.sizes, part)
-        favoured = None if leader is None else str(setting.policy.labels[leader])
+    said = [reason, "infinite_draws" if endless and np.isfinite(estimate) else ""]
+    said.append("some_undefined" if undefined and not reason else "")
     return row(
         setting.labels(s), asked.ask.text, group=_group(asked, setting.policy), estimate=estimate, low=low, high=high,
         chance=chance, ideal=m.ideal(totals), better=asked.ask.better, units=part.stop - part.start,
         undefined_draws=int((~np.isfinite(found)).sum()) if draws is not None and not np.isnan(estimate) else 0,
-        note=notes(reason, "infinite_draws" if endless and np.isfinite(estimate) else "", "undefined_requests" if undefined and not reason else ""),
-        favoured=favoured, undefined_requests=undefined,
+        note=notes(*said), favoured=None if np.isnan(estimate) else _favoured(m, setting, part), undefined=undefined,
     )  # fmt: skip
+
+
+def _favoured(m: Measure, setting: Setting, part: slice) -> str | None:
+    """The group whose share of attention is furthest above its target, if any is."""
+    mean = np.zeros(0) if m.gaps is None else m.gaps[part].sum(0)
+    return str(setting.policy.labels[int(mean.argmax())]) if len(mean) and mean.max() > 1e-12 else None
 
 
 def _group(asked: Asked, policy: Policy) -> str | None:
@@ -113,12 +157,6 @@ def _ends(estimate: float, draws: Floats, interval: Interval) -> tuple[float, fl
         return estimate - spread, estimate + spread
     low, high = percentile_ends(draws[None, :], interval.level)
     return float(low[0]), float(high[0])
-
-
-def _chances(setting: Setting, measures: Sequence[Measure]) -> list[Floats]:
-    """(slices,) for each metric: what random order would give, where that is known."""
-    nothing = np.full(len(setting.ledger.slices), np.nan)
-    return [nothing for _ in measures]
 
 
 def curves(setting: Setting, asked: Sequence[Asked]) -> dict[str, dict[str, list[Any]]]:
@@ -164,22 +202,29 @@ def _share_ends(received: Floats, setting: Setting, s: int) -> tuple[Floats, Flo
     return percentile_ends(draws.T, setting.interval.level)
 
 
-def per_request(setting: Setting, measures: Sequence[Measure]) -> Callable[[], Mapping[str, Sequence[Any]]]:
-    """Columns of every request's value, made when somebody looks."""
-    ledger, names = setting.ledger, setting.ready.view.slice_names
+@dataclass(frozen=True)
+class PerRequest:
+    """Columns of every request's value, made when somebody looks: a million requests cost nothing until then."""
 
-    def columns() -> dict[str, list[Any]]:
+    setting: Setting
+    measures: Sequence[Measure]
+
+    @cached_property
+    def columns(self) -> dict[str, list[Any]]:
+        ledger, names = self.setting.ledger, self.setting.ready.view.slice_names
         counts = np.diff(ledger.slice_starts)
-        found: dict[str, list[Any]] = {name: [] for name in ("request", *names, "metric", "group", "estimate", "note")}
-        ids = ledger.requests.to_list()
-        for m in measures:
-            found["request"] += ids
-            for i, name in enumerate(names):
-                found[name] += [label[i] for label, n in zip(ledger.slices, counts, strict=True) for _ in range(n)]
-            found["metric"] += [m.asked.ask.text] * len(ids)
-            found["group"] += [_group(m.asked, setting.policy)] * len(ids)
-            found["estimate"] += m.values.tolist()
-            found["note"] += [r or None for r in m.reasons.tolist()]
+        shown = np.repeat(counts >= self.setting.fewest, counts)
+        at = np.flatnonzero(shown)
+        found: dict[str, list[Any]] = {"request": ledger.requests[at].to_list() * len(self.measures)}
+        owner = np.repeat(np.arange(len(counts)), counts)[at]
+        for i, name in enumerate(names):
+            found[name] = [ledger.slices[s][i] for s in owner] * len(self.measures)
+        found.setdefault("system", [None] * (len(at) * len(self.measures)))
+        found["metric"] = [m.asked.ask.text for m in self.measures for _ in at]
+        found["group"] = [_group(m.asked, self.setting.policy) for m in self.measures for _ in at]
+        found["estimate"] = [v for m in self.measures for v in m.values[at].tolist()]
+        found["note"] = [r or None for m in self.measures for r in m.reasons[at].tolist()]
         return found
 
-    return columns
+    def __call__(self) -> dict[str, list[Any]]:
+        return self.columns

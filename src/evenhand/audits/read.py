@@ -2,5 +2,23 @@
 
 from evenhand.results import load as result
 from evenhand.views.read import labels, qrels, trec_run, trec_runs
+from evenhand.views.trec_fair import (
+    qrels_groups,
+    trec_fair_groups,
+    trec_fair_queries,
+    trec_fair_run,
+    trec_fair_sequence,
+)
 
-__all__ = ["labels", "qrels", "result", "trec_run", "trec_runs"]
+__all__ = [
+    "labels",
+    "qrels",
+    "qrels_groups",
+    "result",
+    "trec_fair_groups",
+    "trec_fair_queries",
+    "trec_fair_run",
+    "trec_fair_sequence",
+    "trec_run",
+    "trec_runs",
+]

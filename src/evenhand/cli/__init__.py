@@ -18,6 +18,7 @@ VERBS = {
     "criteria": "which metric suits this data: the criteria of the inequality paper, measured",
     "decompose": "does the inequality lie within groups or between them?",
     "demo": "the audits on generated data, a report per question, the commands that made them",
+    "exposure": "who is exposed in rankings, against a target, another group, or relevance",
     "inequality": "how unevenly something is spread over those who could receive it",
     "metrics": "the cards: what each number means",
     "outcome-test": "whether equally scored candidates of different groups realise equal outcomes",

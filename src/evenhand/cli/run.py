@@ -15,6 +15,7 @@ from evenhand.errors import EvenhandError, listing, suggestion, unknown_name
 AUDITS = {
     "criteria": "evenhand.audits.criteria",
     "decompose": "evenhand.audits.decompose",
+    "exposure": "evenhand.audits.exposure",
     "inequality": "evenhand.audits.inequality",
     "outcome_test": "evenhand.audits.outcome",
     "pairwise": "evenhand.audits.pairwise",
@@ -85,7 +86,7 @@ def _texts(value: Any) -> list[str]:
     return [value] if isinstance(value, str) else [str(v) for v in value]
 
 
-_FILES = (".parquet", ".pq", ".csv", ".tsv", ".jsonl", ".ndjson", ".gz", ".npz", ".json")
+_FILES = (".parquet", ".pq", ".csv", ".tsv", ".jsonl", ".ndjson", ".gz", ".npz", ".json", ".qrels")
 
 
 def _beside(value: Any, folder: Path) -> Any:

@@ -21,6 +21,9 @@ class Look:
     attention: Attention
     cutoff: int | None = None
 
+    def __str__(self) -> str:
+        return str(self.attention) if self.cutoff is None else f"{self.attention}@{self.cutoff}"
+
 
 def attended(
     lazy: nw.LazyFrame[Any], looks: Sequence[Look], keys: Sequence[str], prefix: str = "a"

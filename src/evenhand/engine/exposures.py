@@ -77,7 +77,7 @@ def tally_exposures(
     request, item, relevance; the rows then have relevance too.
     """
     looked = attended(rows.lazy, wanted.looks, rows.rankings)
-    by = [c for c in ("request", "item") if c in aligned.lazy.collect_schema().names()]
+    by = [c for c in aligned.lazy.collect_schema().names() if c in ("request", "item")]
     cells = to_polars(_cells(looked, rows, aligned, by, wanted))
     found = _assembled(cells, rows, wanted, labels)
     if judged is not None and wanted.judged:
@@ -152,6 +152,7 @@ def _assembled(cells: Any, rows: Rows, wanted: Wanted, labels: tuple[Any, ...]) 
         weight=_one_each(cells, "weight", heads, len(heads), "request"),
         known_probability="probability" in cells.columns,
         labels=labels,
+        samples=cells["sample"][first] if "sample" in cells.columns else None,
         items=dense("items"),
         attended={look: dense(f"a{i}") for i, look in enumerate(wanted.looks)},
         gained={wanted.looks[i]: dense(f"g{i}") for i in wanted.at(wanted.gained)},

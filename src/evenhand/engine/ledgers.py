@@ -57,6 +57,7 @@ class Ledger:
     labels: tuple[Any, ...]
     items: Floats
     attended: Mapping[Look, Floats]
+    samples: Any = None
     gained: Mapping[Look, Floats] = field(default_factory=dict)
     scores: Floats | None = None
     worth: Floats | None = None
@@ -130,6 +131,11 @@ class Ledger:
         at = np.repeat(np.arange(len(self.slices)), counts)
         columns = {n: pl.Series(n, [label[i] for label in self.slices])[at] for i, n in enumerate(names)}
         return pl.DataFrame({**columns, "request": self.requests})
+
+    def ranking_keys(self, rows: Any) -> Any:
+        """The same for all rankings, with the name of their draw where there are several."""
+        found = self.keys(list(rows.slices))[self.request_of]
+        return found if self.samples is None else found.with_columns(self.samples.alias("sample"))
 
     def part(self, s: int) -> slice:
         """Requests of a slice."""

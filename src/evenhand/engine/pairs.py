@@ -212,7 +212,7 @@ def _counted(
     while start < requests:
         stop = max(start + 1, int(np.searchsorted(ends, ends[start] + AT_ONCE, side="right")) - 1)
         here = slice(int(ends[start]), int(ends[stop]))
-        request, score, relevance, group = (n[here] for n in numbers)
+        request, score, relevance, group = numbers[0][here], numbers[1][here], numbers[2][here], numbers[3][here]
         if negatives is None or rng is None:
             found = counted_pairs(request - start, score, relevance, group, groups)
         else:

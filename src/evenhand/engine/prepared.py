@@ -14,8 +14,8 @@ from evenhand.errors import EvenhandError
 from evenhand.views.groups import Alignment, LabelColumns, view_groups
 from evenhand.views.judgments import Judgments, MissingRelevance, view_judgments
 from evenhand.views.match import matched_ids, same_engine
-from evenhand.views.rankings import Rankings, are_runs, open_rankings, view_rankings
-from evenhand.views.tables import Table, open_table, to_polars
+from evenhand.views.rankings import Rankings, open_rankings, system_of, view_rankings
+from evenhand.views.tables import Table, to_polars
 
 
 @dataclass(frozen=True)
@@ -78,8 +78,7 @@ def prepare(
 ) -> Prepared:
     """Open and check the three tables; with `unranked`, rows that have a score but no rank are kept for what they predict."""
     opened = open_rankings(as_table(rankings))
-    if roles["system"] is None and are_runs(rankings) and _several_systems(opened):
-        roles["system"] = "system"
+    roles["system"] = roles["system"] or system_of(rankings, opened)
     found = view_groups(groups, opened, item=roles["item"])
     judgments = view_judgments(relevance, opened, request=roles["request"], item=roles["item"])
     carry: dict[str, nw.Expr] = {}
@@ -135,10 +134,6 @@ def _placed(found: Any) -> list[tuple[int, Any, float]]:
         return [(place, d, 0.0) for place, d in enumerate(found, 1)]
     ordered = sorted(found.items(), key=lambda pair: (-pair[1], str(pair[0])))
     return [(place, d, float(s)) for place, (d, s) in enumerate(ordered, 1)]
-
-
-def _several_systems(opened: Table) -> bool:
-    return int(to_polars(opened.lazy.select(nw.col("system").n_unique())).item()) > 1
 
 
 def _split_unranked(opened: Table, roles: Mapping[str, Any], *, wanted: bool) -> tuple[Table, nw.LazyFrame[Any] | None]:
@@ -232,12 +227,3 @@ def _with_relevance(
     place = nw.col("rank").rank("ordinal").over(*view.keys).cast(nw.Int64)
     condensed = lazy.filter(~absent).with_columns(place.alias("rank"))
     return judged, condensed, {"ranked items without a judgment": unjudged} if unjudged else {}, unjudged
-
-
-def open_relevance(path: Any) -> Any:
-    """A file of judgments as a table: qrels where the ending is none of a table's."""
-    if not are_runs(path):
-        return open_table(path, role="relevance")
-    from evenhand.views.read import qrels
-
-    return qrels(path)

@@ -1,10 +1,8 @@
 """The metrics as plain functions: `eh.metrics.gini([1, 2, 3])`. The registry of their cards is `eh.metrics.cards()`."""
 
 from evenhand.cards import cards
-from evenhand.metrics import outcome_joint as _outcome  # noqa: F401  (registers its cards)
-from evenhand.metrics.agreement import kendall_tau_c
-from evenhand.metrics.contrast import average_outcome, equalized_odds_gap, marginal_outcome
 from evenhand.metrics import conventions
+from evenhand.metrics import outcome_joint as _outcome  # noqa: F401  (registers its cards)
 from evenhand.metrics.agreement import kendall_tau_c
 from evenhand.metrics.catalogue import (
     aggregate_diversity,
@@ -12,21 +10,10 @@ from evenhand.metrics.catalogue import (
     item_gini,
     recommendation_popularity,
 )
+from evenhand.metrics.contrast import average_outcome, equalized_odds_gap, marginal_outcome
 from evenhand.metrics.decomposition import decompose, decompose_sources
-from evenhand.metrics.exposure import (
-    dp,
-    eed,
-    eel,
-    eer,
-    eur,
-    iaa,
-    log_dp,
-    log_eur,
-    log_rur,
-    rur,
-    target_exposure,
-    target_norm,
-)
+from evenhand.metrics.expected import eed, eel, eer, target_exposure, target_norm
+from evenhand.metrics.exposure import dp, eur, iaa, log_dp, log_eur, log_rur, rur
 from evenhand.metrics.inequality import (
     atkinson,
     generalized_entropy,
@@ -109,9 +96,9 @@ __all__ = [
     "log_eur",
     "log_rur",
     "lorenz",
-    "marginal_outcome",
     "mad",
     "mae_ratio",
+    "marginal_outcome",
     "mean",
     "ndd",
     "ndjs",

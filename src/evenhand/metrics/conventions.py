@@ -23,7 +23,7 @@ from evenhand.metrics.catalogue import (
     recommendation_popularity,
     spectrum,
 )
-from evenhand.metrics.exposure import eed, eel, eer
+from evenhand.metrics.expected import eed, eel, eer
 from evenhand.metrics.inequality import atkinson, generalized_entropy, gini, herfindahl, theil
 from evenhand.metrics.recommender import (
     exposure_kl,

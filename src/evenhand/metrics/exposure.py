@@ -1,4 +1,4 @@
-"""Exposure over many rankings: what groups receive against each other, against their relevance, against an ideal.
+"""Exposure over many rankings: what groups receive against each other, and against relevance or predicted utility.
 
 Expectations over requests come first, then the ratio or the norm. Every function reads a tally of sums; leading axes are
 replicates.
@@ -7,21 +7,17 @@ replicates.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from typing import Any, Literal
 
 import numpy as np
 
-from evenhand.attention import parse, target_weights
 from evenhand.cards import Card, Floats, NotNegative, metric
-from evenhand.errors import EvenhandError
 from evenhand.tallies.exposure import Amortised, Exposure
 
 Level = Literal["group", "item"]
-Aggregate = Literal["before", "per_request"]
 Model = Any
 """A browsing model or its text form; it shapes the tally, so the functions here only declare its default (table 1)."""
-LOG, RBP, GEOMETRIC = "log", "rbp(patience=0.5)", "geometric(stop=0.5)"
+LOG, GEOMETRIC = "log", "geometric(stop=0.5)"
 
 _DP_VARIANTS = (
     "As printed the groups' totals are compared, so a small group is asked to get as much as a large one; per_item=True "
@@ -32,11 +28,6 @@ _DP_VARIANTS = (
 _EUR_VARIANTS = (
     "Totals over totals. as_printed=True divides relevance by group size, as the authors' program does; the ratio then "
     "carries a factor n+/n- that has nothing to do with relevance.",
-)
-_EE_VARIANTS = (
-    "Group level follows eqs. 5 and 9: exposures are averaged over requests, then the norm is taken. per_request takes the "
-    "norm in each request first, as Diaz et al. do; item level can only be taken so.",
-    "unbiased=True removes what few draws of a stochastic policy add to the squared norm.",
 )
 
 
@@ -79,11 +70,7 @@ def dp(t: Exposure, *, per_item: bool = False, epsilon: NotNegative = 0.0, atten
     >>> dp([1.5, 0.5])
     3.0
     """
-    ours, theirs = t.both(t.received)
-    if per_item:
-        n, m = t.side_sizes()
-        ours, theirs = (ours / n if n else ours), (theirs / m if m else theirs)  # nobody there: nothing to divide
-    return (ours + epsilon) / (theirs + epsilon)
+    return _ratio(t, per_item=per_item, epsilon=epsilon)
 
 
 @metric(
@@ -116,7 +103,7 @@ def log_dp(t: Exposure, *, per_item: bool = False, epsilon: NotNegative = 0.0, a
     >>> log_dp([0, 1])
     -inf
     """
-    return np.log(dp.function(t, per_item=per_item, epsilon=epsilon))
+    return np.log(_ratio(t, per_item=per_item, epsilon=epsilon))
 
 
 @metric(
@@ -243,6 +230,14 @@ def log_rur(t: Exposure, *, as_printed: bool = False, attention: Model = LOG) ->
     return np.log(_utility_ratio(t, t.gained, as_printed=as_printed))
 
 
+def _ratio(t: Exposure, *, per_item: bool, epsilon: float) -> Floats:
+    ours, theirs = t.both(t.received)
+    if per_item:
+        n, m = t.side_sizes()
+        ours, theirs = (ours / n if n else ours), (theirs / m if m else theirs)  # nobody there: nothing to divide
+    return (ours + epsilon) / (theirs + epsilon)
+
+
 def _utility_ratio(t: Exposure, achieved: Floats | None, *, as_printed: bool) -> Floats:
     ours, theirs = t.both(achieved)
     utility, other_utility = t.both(t.utility)
@@ -295,193 +290,3 @@ def iaa(
     shown, worth = t.attention.sum(-1, keepdims=True), t.utility.sum(-1, keepdims=True)
     gap = np.abs(t.attention / shown - t.utility / worth).sum(-1)
     return np.where((shown > 0) & (worth > 0), gap[..., None], np.nan)[..., 0]
-
-
-@metric(
-    Card(
-        name="eed",
-        symbol="EED",
-        title="Expected exposure disparity",
-        asks="How concentrated is exposure?",
-        needs=Exposure,
-        span=(0.0, math.inf),
-        ideal=math.nan,
-        better="lower",
-        undefined="there is no request; with unbiased=True also a request with a single draw",
-        otherwise="single_member",
-        says="Expected exposure disparity is {estimate:number}{interval}; lower is more even.",
-        formula=r"\lVert \epsilon_\pi \rVert_2^2",
-        example="exposure 1.5 and 0.5 -> 2.5",
-        variants=(
-            *_EE_VARIANTS,
-            "Its least value is (sum of exposure)^2 / groups, not 0 as table 1 of the paper says.",
-        ),
-        references=("diaz2020", "raj2022"),
-        per="request",
-        family="exposure",
-    )
-)
-def eed(
-    t: Exposure,
-    *,
-    level: Level = "group",
-    aggregate: Aggregate = "before",
-    unbiased: bool = False,
-    attention: Model = RBP,
-) -> Floats:
-    """Squared length of the exposure vector (eq. 5): smaller is more even, for the same total.
-
-    >>> eed([1.5, 0.5])
-    2.5
-    """
-    if level == "item" or aggregate == "per_request":
-        norms = _norms(t)
-        value = norms[..., 0] - norms[..., 3] if unbiased else norms[..., 0]
-        return value / t.weight
-    value = (t.received**2).sum(-1)
-    if unbiased:
-        value = value - _norms(t)[..., 4]
-    return value / t.weight**2
-
-
-@metric(
-    Card(
-        name="eer",
-        symbol="EER",
-        title="Expected exposure relevance",
-        asks="How well does exposure go where an ideal ranking by relevance would send it?",
-        needs=Exposure,
-        span=(0.0, math.inf),
-        ideal=math.nan,
-        better="higher",
-        undefined="there is no request",
-        otherwise="empty",
-        says="Expected exposure relevance is {estimate:number}{interval}; higher is better aligned.",
-        formula=r"2\, \epsilon_\pi^{\top} \epsilon^*",
-        example="exposure 1.5 and 0.5, due 1 and 1 -> 4",
-        variants=(*_EE_VARIANTS, "Diaz et al.'s program reports the product without the factor 2 of eq. 10."),
-        references=("diaz2020", "raj2022"),
-        per="request",
-        family="exposure",
-    )
-)
-def eer(t: Exposure, *, level: Level = "group", aggregate: Aggregate = "before", attention: Model = RBP) -> Floats:
-    """Twice the product of exposure and target exposure (eq. 10).
-
-    >>> eer([1.5, 0.5], due=[1, 1])
-    4.0
-    """
-    if level == "item" or aggregate == "per_request":
-        return 2 * _norms(t)[..., 1] / t.weight
-    return 2 * (t.received * _due(t)).sum(-1) / t.weight**2
-
-
-@metric(
-    Card(
-        name="target_norm",
-        symbol="|e*|^2",
-        title="Squared norm of target exposure",
-        asks="How concentrated would exposure be under the ideal policy?",
-        needs=Exposure,
-        span=(0.0, math.inf),
-        ideal=math.nan,
-        better="",
-        undefined="there is no request",
-        otherwise="empty",
-        says="The squared norm of the target exposure is {estimate:number}{interval}.",
-        formula=r"\lVert \epsilon^* \rVert_2^2",
-        example="due 1 and 1 -> 2",
-        references=("diaz2020",),
-        per="request",
-        family="exposure",
-    )
-)
-def target_norm(
-    t: Exposure, *, level: Level = "group", aggregate: Aggregate = "before", attention: Model = RBP
-) -> Floats:
-    """The part of `eel` that no system can change: EEL = EED - EER + target_norm.
-
-    >>> target_norm([1.5, 0.5], due=[1, 1])
-    2.0
-    """
-    if level == "item" or aggregate == "per_request":
-        return _norms(t)[..., 2] / t.weight
-    return (_due(t) ** 2).sum(-1) / t.weight**2
-
-
-@metric(
-    Card(
-        name="eel",
-        symbol="EEL",
-        title="Expected exposure loss",
-        asks="How far is exposure from what an ideal policy, fair among equally relevant items, would give?",
-        needs=Exposure,
-        span=(0.0, math.inf),
-        ideal=0.0,
-        better="lower",
-        undefined="there is no request; with unbiased=True also a request with a single draw",
-        otherwise="single_member",
-        says="Expected exposure loss is {estimate:number}{interval}; 0 is the ideal policy.",
-        formula=r"\lVert \epsilon_\pi - \epsilon^* \rVert_2^2",
-        example="exposure 1.5 and 0.5, due 1 and 1 -> 0.5",
-        variants=_EE_VARIANTS,
-        references=("diaz2020", "raj2022"),
-        per="request",
-        family="exposure",
-    )
-)
-def eel(
-    t: Exposure,
-    *,
-    level: Level = "group",
-    aggregate: Aggregate = "before",
-    unbiased: bool = False,
-    attention: Model = RBP,
-) -> Floats:
-    """Squared distance between exposure and target exposure (eq. 9).
-
-    >>> eel([1.5, 0.5], due=[1, 1])
-    0.5
-    """
-    if level == "item" or aggregate == "per_request":
-        norms = _norms(t)
-        value = norms[..., 0] - 2 * norms[..., 1] + norms[..., 2]
-        # The three parts cancel where exposure meets its target; rounding may leave a trace below zero.
-        value = value - norms[..., 3] if unbiased else np.maximum(value, 0.0)
-        return value / t.weight
-    value = ((t.received - _due(t)) ** 2).sum(-1)
-    if unbiased:
-        value = value - _norms(t)[..., 4]
-    return value / t.weight**2
-
-
-def least_disparity(t: Exposure) -> Floats:
-    """The smallest `eed` (group level) that the same total exposure allows: everyone gets the same."""
-    with np.errstate(invalid="ignore", divide="ignore"):
-        return np.asarray((t.received.sum(-1) / t.weight) ** 2 / t.received.shape[-1])
-
-
-def _due(t: Exposure) -> Floats:
-    if t.due is None:
-        raise EvenhandError("This metric needs target exposure, made from relevance. Pass relevance= (or due=).")
-    return t.due
-
-
-def _norms(t: Exposure) -> Floats:
-    if t.norms is None:
-        raise EvenhandError("level='item', aggregate='per_request' and unbiased=True need rankings. Use eh.exposure.")
-    return t.norms
-
-
-def target_exposure(relevance: Mapping[Any, float], attention: Any = "rbp(patience=0.5)") -> dict[Any, float]:
-    """Attention each judged item would get under the ideal policy.
-
-    All rankings by falling relevance are equally likely, so items that tie share the mean of the weights of their ranks.
-
-    >>> target_exposure({"a": 1, "b": 1, "c": 0}, "rbp(patience=0.5)")
-    {'a': 0.75, 'b': 0.75, 'c': 0.25}
-    """
-    if not isinstance(relevance, Mapping):
-        raise EvenhandError(f"relevance is of type {type(relevance).__name__}. Pass {{item: relevance}}.")
-    weights = target_weights(list(relevance.values()), parse(attention))
-    return dict(zip(relevance, weights.tolist(), strict=True))

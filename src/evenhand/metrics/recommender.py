@@ -113,7 +113,7 @@ def exposure_tv(t: Crosstab) -> Floats:
         better="lower",
         undefined="a group has no users, or was shown nothing",
         otherwise=_nothing_shown,
-        says="The items shown diverge[ ({versus} from {protected})] by {estimate:number} nats{interval}[; by chance alone {chance:number}].",
+        says="The items shown diverge[ ({versus} from {protected})] by {estimate:number} nats{interval}[; by chance {chance:number}].",
         formula=r"\mathrm{EKL} = \sum_j p_a(j) \ln \frac{p_a(j)}{p_b(j)}",
         example="a: item 2; b: items 1, 2 -> 0.6931",
         variants=(

@@ -15,6 +15,8 @@ import numpy as np
 from evenhand.cards import Card, Floats, Fraction, metric
 from evenhand.distances import BETWEEN, rd_of
 from evenhand.errors import EvenhandError
+from evenhand.metrics.chance import expected_terms
+from evenhand.metrics.terms import Terms
 from evenhand.tallies.exposure import Exposed
 from evenhand.tallies.placement import Placement
 
@@ -22,6 +24,10 @@ SLACK = 1e-12
 """Levels are values of the distribution function itself, so they are compared with this tolerance."""
 
 Distance = Literal["js", "kl", "tv", "nd", "rd"]
+
+
+class Represented(Placement):
+    """Labels in rank order, as FA*IR reads them: whether items are protected, and nothing about the list as a whole."""
 
 
 def _awrf_span(distance: str, signed: bool) -> tuple[float, float]:  # noqa: FBT001
@@ -88,7 +94,7 @@ def awrf(
         symbol="FAIR",
         title="FA*IR score",
         asks="Going down the ranking, how little sign is there that the protected group is under-represented?",
-        needs=Placement,
+        needs=Represented,
         span=(0.0, 1.0),
         ideal=1.0,
         better="higher",
@@ -129,6 +135,24 @@ def fair(placed: Placement, *, p: Fraction | None = None) -> Floats:
         with np.errstate(invalid="ignore", divide="ignore"):
             values[block.at] = chances.sum(1) / labelled
     return values
+
+
+def fair_chance(placed: Placement, p: float) -> Floats:
+    """(R,) what `fair` would be on average if the labelled items of each ranking stood in random order: exact.
+
+    >>> fair_chance(Placement.of([0, 1], protected=1), 0.5).tolist()
+    [0.75]
+    """
+    sides = placed.sides()
+    table = _distribution(int(sides.known.max(initial=0)), p)
+    kinds, which = np.unique(np.column_stack([sides.counts[:, 0], sides.known]), axis=0, return_inverse=True)
+
+    def term(c: Floats, k: Floats, *_: Floats) -> Floats:
+        return np.asarray(table[k, c])
+
+    terms = Terms(term, kinds[:, 0], kinds[:, 1], kinds[:, 0], kinds[:, 1])
+    means = [expected_terms(terms, i).mean() if n else np.nan for i, n in enumerate(kinds[:, 1])]
+    return np.array(means)[which.reshape(-1)]
 
 
 @dataclass(frozen=True)

@@ -122,7 +122,9 @@ def _first_sides(
         raise unknown_name("kind", str(kind), ["binomial", "multinomial"], what="a kind of simulation")
     if isinstance(favoured, int) and not isinstance(favoured, bool):
         if not 0 < favoured < len(labels):
-            raise EvenhandError(f"favoured={favoured} of {len(labels)} viewpoints is no side. Pass 1 to {len(labels) - 1}.")
+            raise EvenhandError(
+                f"favoured={favoured} of {len(labels)} viewpoints is no side. Pass 1 to {len(labels) - 1}."
+            )
         return _some(np.ones(len(labels), dtype=bool), lists, favoured, rng)
     if isinstance(favoured, bool):
         raise EvenhandError(f"favoured={favoured!r} is no side. Pass viewpoints, or how many to choose.")

@@ -95,16 +95,20 @@ def exposed(placed: Placement, attention: Attention, target: Floats, relevance: 
         base = attention.weights(len(placed.codes), None if relevance is None else grades)
     for block in placed.batches():
         weights = base[: block.width]
+        if block.rows is not None:
+            rows = block.rows if block.complete else np.nan_to_num(block.rows)
+            received[block.at] = np.matmul(weights, rows)
+            continue
         for g in range(block.groups):
-            held = (block.codes == g) if block.rows is None else np.nan_to_num(block.rows[:, :, g])
-            received[block.at, g] = held @ weights
+            received[block.at, g] = (block.codes == g) @ weights
     return Exposed(received, target, placed.lengths.astype(np.float64), None, placed.groups)
 
 
 def side_codes(role: str, labels: Any, groups: Sequence[Any]) -> tuple[int, ...]:
     """Where a label, or several taken together, stand among the groups; one that is nowhere is an error."""
     several = isinstance(labels, (list, tuple, set, frozenset, np.ndarray))
-    wanted = list(labels) if several else [labels]
+    readable = {str(g): g for g in groups}  # text stands for a number or a truth value that reads the same
+    wanted = [w if w in groups else readable.get(str(w), w) for w in (list(labels) if several else [labels])]
     unknown = [w for w in wanted if w not in groups]
     if not wanted or (unknown and len(groups)):
         named = ", ".join(map(repr, unknown)) or "nothing"
@@ -257,10 +261,10 @@ class Amortised:
         >>> Amortised.of([2, 1], [4, 2]).utility.tolist()
         [4.0, 2.0]
         """
-        found = [_amounts(name, x) for name, x in (("attention", attention), ("utility", utility))]
-        if len(found[0]) != len(found[1]):
+        given, worth = _amounts("attention", attention), _amounts("utility", utility)
+        if len(given) != len(worth):
             raise EvenhandError("attention and utility differ in length. Pass one number per group in both.")
-        return cls(*found, shown=bool(found[0].any()))
+        return cls(given, worth, bool(given.any()))
 
     def reason(self) -> str:
         if not self.attention.shape[-1]:

@@ -83,7 +83,7 @@ def slicing(by: str | Bins | Iterable[str | Bins] | None) -> Slicing:
     >>> slicing(["source", "log_bins('followers', 20)"])
     Slicing(columns=('source', 'followers'), bins=(LogBins(column='followers', bins=20),), words=('source', "log_bins('followers', 20)"))
     """
-    listed = [] if by is None else list(by) if isinstance(by, (list, tuple)) else [by]
+    listed: list[Any] = [] if by is None else list(by) if isinstance(by, (list, tuple)) else [by]
     read = [_read(one) if isinstance(one, str) else one for one in listed]
     columns = tuple(one.column if isinstance(one, (LogBins, QuantileBins)) else one for one in read)
     return Slicing(columns, tuple(b for b in read if isinstance(b, (LogBins, QuantileBins))), tuple(map(str, read)))

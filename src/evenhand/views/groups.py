@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -111,7 +112,7 @@ def _from_mapping(groups: Mapping[Any, Any]) -> Alignment:
         soft = soft or isinstance(label, Mapping)
         for group, share in parts.items():
             items.append(item)
-            labels.append(None if group != group else group)
+            labels.append(None if isinstance(group, float) and math.isnan(group) else group)
             shares.append(share)
     try:
         frame = pl.DataFrame(

@@ -10,7 +10,7 @@ from typing import Any, Literal
 import narwhals as nw
 
 from evenhand.errors import EvenhandError, all_problems, listing, suggestion
-from evenhand.views.tables import Table, is_number, open_table, to_polars
+from evenhand.views.tables import Table, has_known_ending, is_number, open_table, to_polars
 
 MissingRelevance = Literal["zero", "drop", "raise"]
 
@@ -37,8 +37,17 @@ def view_judgments(relevance: Any, table: Table, *, request: str, item: str) -> 
             f"relevance={relevance!r} is neither a column of the rankings nor a file. {suggestion(relevance, names)}"
             f"Columns: {listing(names)}."
         )
-    opened = _from_mapping(relevance) if isinstance(relevance, Mapping) else open_table(relevance, role="relevance")
-    return _from_table(opened, request, item)
+    return _from_table(_opened(relevance), request, item)
+
+
+def _opened(relevance: Any) -> Table:
+    if isinstance(relevance, Mapping):
+        return _from_mapping(relevance)
+    if isinstance(relevance, (str, Path)) and Path(relevance).is_file() and not has_known_ending(str(relevance)):
+        from evenhand.views.read import qrels
+
+        return Table(open_table(qrels(relevance)).lazy, "polars", str(relevance))
+    return open_table(relevance, role="relevance")
 
 
 def _from_mapping(relevance: Mapping[Any, Any]) -> Table:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 from typing import Any
 
 import narwhals as nw
@@ -17,20 +18,20 @@ def same_engine(lazy: nw.LazyFrame[Any], like: nw.LazyFrame[Any]) -> nw.LazyFram
         return lazy
     if here.is_duckdb() and lazy.implementation.is_duckdb() and _same_connection(lazy, like):
         return lazy
-    frame = nw.from_native(to_polars(lazy), eager_only=True)
+    frame = to_polars(lazy)
+    moved: Any = frame.to_arrow()
     if here.is_polars():
-        return frame.lazy()
-    if here.is_duckdb():
-        return nw.from_native(_in_connection_of(like.to_native(), frame.to_arrow())).lazy()
-    if here.is_pyspark():
-        return nw.from_native(like.to_native().sparkSession.createDataFrame(frame.to_arrow())).lazy()
-    if here.is_pandas():
-        return nw.from_native(frame.to_pandas()).lazy()
-    if here.is_ibis():
-        import ibis
-
-        return nw.from_native(ibis.memtable(frame.to_arrow())).lazy()
-    return nw.from_native(frame.to_arrow()).lazy()
+        moved = frame
+    elif here.is_duckdb():
+        moved = _in_connection_of(like.to_native(), moved)
+    elif here.is_pyspark():
+        moved = like.to_native().sparkSession.createDataFrame(moved)
+    elif here.is_pandas():
+        moved = frame.to_pandas()
+    elif here.is_ibis():
+        moved = importlib.import_module("ibis").memtable(moved)
+    found: nw.LazyFrame[Any] = nw.from_native(moved).lazy()
+    return found
 
 
 def _same_connection(lazy: nw.LazyFrame[Any], like: nw.LazyFrame[Any]) -> bool:
@@ -43,6 +44,8 @@ def _same_connection(lazy: nw.LazyFrame[Any], like: nw.LazyFrame[Any]) -> bool:
 
 
 def _in_connection_of(relation: Any, arriving: Any) -> Any:
+    # DuckDB finds `arriving` among the variables of its caller.
+    _ = arriving
     return relation.query("_anchor", "select * from arriving")
 
 

@@ -243,7 +243,7 @@ def open_with_duckdb(files: Sequence[str]) -> Any:
         return _duckdb_reader(kinds.pop())(paths)
 
 
-def _duckdb_reader(kind: str) -> Callable[[list[str]], Any]:
+def _duckdb_reader(kind: str) -> Any:
     """Reads files of a kind as they are, without guessing separators, on a connection that sees NaN.
 
     Parquet statistics leave NaN out, and DuckDB's optimiser believes the statistics: `isnan` is then always false.

@@ -1,0 +1,75 @@
+"""Metrics that read the order of labels, prefix metrics and fair, through the door of exposure."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from evenhand.audits.exposure_asks import Asked
+from evenhand.audits.exposure_measures import Measure, of_rankings
+from evenhand.cards import Floats
+from evenhand.engine.ledgers import Ledger, Policy, targets
+from evenhand.engine.lists import labels_of
+from evenhand.engine.placements import tally_placements
+from evenhand.engine.prepared import Prepared
+from evenhand.errors import EvenhandError
+from evenhand.metrics.prefix import template_of
+from evenhand.metrics.representation import fair_chance
+from evenhand.tallies.placement import Placement
+
+
+class Placer:
+    """Labels in rank order for the rankings of a ledger, made once and only if somebody asks."""
+
+    def __init__(self, ready: Prepared, ledger: Ledger, policy: Policy, sizes: Floats) -> None:
+        self.ready, self.ledger, self.policy, self.sizes = ready, ledger, policy, sizes
+
+    @cached_property
+    def placement(self) -> Placement:
+        rows, policy = self.ready.rows, self.policy
+        lazy = self.ready.view.lazy if "shown" in rows.columns else rows.lazy
+        view = replace(self.ready.view, lazy=lazy)
+        unknown = "group" if policy.unknown == "unprotected" else policy.unknown
+        placed = tally_placements(view, labels_of(self.ready.aligned, rows, self.ledger.labels), unknown)
+        if len(placed.placement) != len(self.ledger.probability):
+            raise EvenhandError(
+                "Some rankings hold no ranked item. Remove their rows, or leave prefix metrics and fair out."
+            )
+        sides = None if policy.protected is None else [policy.labels[i] for i in policy.protected]
+        return placed.placement.protecting(sides or None)
+
+    def measure(self, asked: Asked, *, chance: bool) -> tuple[Measure, Floats]:
+        """A metric of every ranking, and what a random order would give each."""
+        p = self.placement if asked.look.cutoff is None else self.placement.cut(asked.look.cutoff)
+        if asked.name == "fair":
+            return self._fair(asked, p, chance=chance)
+        template = template_of(asked.ask.metric, p, asked.ask.params)
+        if template.difference.sided and p.protected is None:
+            raise EvenhandError(
+                f"metrics={asked.ask.text!r} compares two sides. Pass protected= with one label, or several."
+            )
+        scores = template.scores(p, chance=chance)
+        measured = of_rankings(asked, self.ledger, scores.values, template.reasons(p, scores.values))
+        return measured, scores.chances
+
+    def _fair(self, asked: Asked, p: Placement, *, chance: bool) -> tuple[Measure, Floats]:
+        if p.protected is None:
+            raise EvenhandError(f"metrics={asked.ask.text!r} looks at one group. Pass protected= with its label.")
+        share = asked.ask.params.get("p")
+        share = self._target_share(asked) if share is None else share
+        values = asked.ask.metric.on(p, p=share)
+        reasons = np.where(np.isnan(values), np.where(p.lengths == 0, "empty", "no_labelled_items"), "")
+        chances = fair_chance(p, share) if chance else np.full(len(values), np.nan)
+        return of_rankings(asked, self.ledger, values, reasons), chances
+
+    def _target_share(self, asked: Asked) -> float:
+        """The protected group's share of the target, where there is one target for all lists."""
+        aim: Any = targets(self.ledger, self.policy, asked.target, self.sizes)
+        if aim.ndim != 1:
+            raise EvenhandError(
+                f"metrics={asked.ask.text!r} needs one share for all lists. Write 'fair(p=0.5)', or pass target= 'population' or 'equal'."
+            )
+        return float(np.nan_to_num(aim[list(self.policy.protected or ())].sum()))
