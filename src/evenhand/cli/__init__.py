@@ -13,6 +13,7 @@ from evenhand import __version__
 from evenhand.errors import EvenhandError
 
 VERBS = {
+    "agreement": "saved results of several systems: do the metrics agree on which is fairer?",
     "advise": "which prefix metric to trust for these rankings, and why",
     "compare": "two saved results: did it change, and by more than chance?",
     "criteria": "which metric suits this data: the criteria of the inequality paper, measured",

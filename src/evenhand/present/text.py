@@ -30,6 +30,7 @@ REASONS = {
     "no_relevant_in_group": "a group has no relevant item",
     "zero_utility": "all predicted scores are zero",
     "no_pairs": "there is no pair to compare",
+    "few_systems": "with so few systems p cannot fall to 0.05 even where two metrics agree on all of them",
     "satisfied": "no ranking violates the constraint",
     "constant_input": "one of the inputs never varies",
     "nothing_shown": "nothing was shown",
