@@ -130,7 +130,8 @@ def exposure(
     )  # fmt: skip
     words = {"unit": request, "amount": "exposure"}
     findings = Findings("exposure", QUESTION, names, tidy(rows, names, EXTRA), curves(setting, asked), words, facts)
-    return RankingResult(findings, ready.view.backend, PerRequest(setting, measures))
+    each = PerRequest(setting, measures)
+    return RankingResult(findings, ready.view.backend, each, each.held)
 
 
 def _words(given: Any, origin: str | None) -> Any:

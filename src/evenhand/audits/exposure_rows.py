@@ -16,6 +16,7 @@ from evenhand.audits.exposure_chance import awrf_in_random_order, chosen_lists
 from evenhand.audits.exposure_items import ItemAttention
 from evenhand.audits.exposure_measures import Measure, measure, of_items, of_rankings
 from evenhand.audits.exposure_placed import Placer
+from evenhand.audits.requests import Held
 from evenhand.cards import Floats
 from evenhand.engine.ledgers import Ledger, Policy, exposure, targets
 from evenhand.engine.lists import Lists, some_lists
@@ -228,3 +229,17 @@ class PerRequest:
 
     def __call__(self) -> dict[str, list[Any]]:
         return self.columns
+
+    def held(self) -> list[Held]:
+        """The sums of every request, for comparing systems; item-level attention cannot be added up and is left out."""
+        ledger, found = self.setting.ledger, []
+        for s, where in enumerate(ledger.slices):
+            part = ledger.part(s)
+            if part.stop - part.start < self.setting.fewest:
+                continue
+            ids = ledger.requests[part].to_list()
+            for m in self.measures:
+                if m.items is None:
+                    group = _group(m.asked, self.setting.policy)
+                    found.append(Held(where, m.asked.ask.text, group, ids, m.sums[part], m.value))
+        return found

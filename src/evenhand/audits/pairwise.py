@@ -11,7 +11,7 @@ import numpy as np
 
 from evenhand import metrics as _all_metrics  # noqa: F401  (fills the registry)
 from evenhand.audits.assemble import check_min_units, log, names_of, notes, provenance, suppressed
-from evenhand.audits.requests import RankingResult
+from evenhand.audits.requests import Held, RankingResult
 from evenhand.cards import Ask, Floats, asks, needing
 from evenhand.engine.ledgers import Unknown
 from evenhand.engine.pairs import PairLedger, Sides, tally_pairs
@@ -133,7 +133,10 @@ def pairwise(
     )  # fmt: skip
     words = {"unit": request}
     findings = Findings("pairwise", QUESTION, view.slice_names, tidy(rows, view.slice_names, EXTRA), {}, words, facts)
-    return RankingResult(findings, view.backend, _per_request(ledger, view.slice_names, figures, fewest))
+    return RankingResult(
+        findings, view.backend, _per_request(ledger, view.slice_names, figures, fewest),
+        lambda: _held(ledger, figures, average, fewest),
+    )  # fmt: skip
 
 
 def _check_choices(average: Any, unknown: Any, missing: Any, negatives: Any) -> None:
@@ -235,6 +238,17 @@ def _rows(
         )  # fmt: skip
         rows.append(suppressed(made) | {"pairs": None} if units < fewest else made)
     return rows
+
+
+def _held(ledger: PairLedger, figures: Sequence[Figure], average: Average, fewest: int) -> list[Held]:
+    """The sums of every request, for comparing systems."""
+    parts = [(where, ledger.part(s)) for s, where in enumerate(ledger.slices)]
+    return [
+        Held(where, f.ask.text, f.group, ledger.requests[part], f.sums(part, average), f.value)
+        for where, part in parts
+        if part.stop - part.start >= fewest
+        for f in figures
+    ]
 
 
 def _per_request(
