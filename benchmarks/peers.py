@@ -22,6 +22,17 @@ def gini_pysal(path: str) -> Callable[[], float]:
     return lambda: float(Gini(x).g)
 
 
+def ndkl_fairranktune(path: str, part: int) -> Callable[[], list[float]]:
+    """One ranking for each call, as its interface has it; building its frames is not timed."""
+    import pandas as pd
+    from FairRankTune.Metrics import NDKL
+
+    codes = np.load(path)[:part]
+    frame = pd.DataFrame({0: np.arange(codes.shape[1])})
+    groups = [dict(enumerate(ranking)) for ranking in codes.tolist()]
+    return lambda: [float(NDKL(frame, g)) for g in groups][:20]
+
+
 def recommender_holisticai(path: str) -> Callable[[], list[float]]:
     """Its twelve measures one by one, as its own table calls them."""
     from holisticai.bias import metrics as h

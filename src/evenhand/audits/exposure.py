@@ -56,7 +56,7 @@ def exposure(
     level: float = 0.95,
     rng: int | np.random.Generator | None = None,
     min_units: int | None = None,
-    nan_policy: Literal["raise", "omit", "propagate"] = "raise",
+    nan_policy: Literal["raise", "omit"] = "raise",
     chance: bool = True,
 ) -> RankingResult:
     """Exposure of groups in rankings: against a target, against each other, against relevance.
@@ -78,6 +78,7 @@ def exposure(
     sample, probability : which draw of a stochastic policy a row belongs to, and how likely the draw is (default: equal).
     weight : weight of a request (default: equal).
     rank, score : `rank` orders; `score` beside it is the predicted utility that iaa needs. Without a rank, score orders.
+    nan_policy : a missing score raises, or counts as zero ("omit").
     chance : whether to say what awrf and fair would be if each list stood in random order.
 
     Examples
@@ -104,6 +105,7 @@ def exposure(
     if metrics is None and ready.aligned.soft:
         asked = [a for a in asked if not hard_only([a])]
     ready.refuse_soft(hard_only(asked))
+    ready.refuse_grades(a.look.attention for a in asked)
     labels, sizes = group_sizes(ready.rows, ready.aligned, unknown=unknown in ("group", "unprotected"))
     labels, sizes = _with_target_groups(labels, sizes, asked)
     policy = _sides(labels, protected, versus, unknown, asked)

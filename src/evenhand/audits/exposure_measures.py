@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from evenhand.audits.exposure_asks import BY_UTILITY, Asked
+from evenhand.audits.exposure_asks import BY_UTILITY, TWO_SIDED, Asked
 from evenhand.audits.exposure_items import ItemAttention
 from evenhand.cards import Floats
 from evenhand.engine.ledgers import Ledger, Policy, amortised, exposed, exposure, targets
@@ -80,7 +80,8 @@ def of_rankings(asked: Asked, ledger: Ledger, values: Floats, reasons: npt.NDArr
     # Requests count once in the mean if any of their draws has a value.
     counted = np.where(per_request[:, 1:2] > 0, 1 / np.maximum(per_request[:, 1:2], 1e-300), 0.0)
     sums = per_request * counted * ledger.weight[:, None]
-    overall = next((str(r) for r in reasons if r), "empty")
+    weightless = len(each) > 0 and not ledger.weight.any()
+    overall = "zero_weight" if weightless else next((str(r) for r in lost if r), "empty")
     return Measure(asked, sums, mean, each, lost, lambda _: overall, lambda _: asked.ask.ideal)
 
 
@@ -119,7 +120,7 @@ def _reasons(asked: Asked, tally: Exposure | Amortised, values: Floats) -> npt.N
         return np.full(len(values), "", dtype="<U1")
     if isinstance(tally, Amortised):
         return np.where(lost, np.where(tally.attention.sum(-1) > 0, "zero_utility", "no_labelled_items"), "")
-    code = "single_member" if asked.ask.params.get("unbiased") else "zero_over_zero"
+    code = "zero_over_zero" if asked.name in TWO_SIDED else asked.ask.card.reason(tally, **asked.ask.params)
     found = np.where(lost, code, "").astype("<U24")
     if asked.name in BY_UTILITY and tally.utility is not None:
         with np.errstate(divide="ignore", invalid="ignore"):

@@ -81,7 +81,7 @@ def awrf(
     if signed and distance != "nd":
         raise EvenhandError(f"awrf(signed=True) has no meaning with distance={distance!r}. Use distance='nd'.")
     if distance in BETWEEN:
-        return BETWEEN[distance](t.shares, t.target)
+        return np.where(t.received.sum(-1) > 0, BETWEEN[distance](t.shares, t.target), np.nan)
     ours, wanted = t.side(t.shares), t.side(t.target)
     if distance == "rd":
         return rd_of(ours, np.broadcast_to(wanted, ours.shape))

@@ -12,7 +12,7 @@ import narwhals as nw
 
 from evenhand.errors import EvenhandError, all_problems, listing, suggestion
 from evenhand.views.rankings import label as plain_label
-from evenhand.views.tables import Table, is_number, open_table, to_polars
+from evenhand.views.tables import Table, has_known_ending, is_number, open_table, to_polars
 
 NEAR = 1e-6
 """How far from 1 the shares of an item may add up to."""
@@ -57,7 +57,7 @@ class LabelColumns:
         return _combined(list(self.columns), schema)
 
 
-def view_groups(groups: Any, table: Table, *, item: str) -> Alignment | LabelColumns:
+def view_groups(groups: Any, table: Table, *, item: str, request: str = "request") -> Alignment | LabelColumns:
     """What was passed as `groups`, checked."""
     if isinstance(groups, Alignment):
         return groups
@@ -69,7 +69,15 @@ def view_groups(groups: Any, table: Table, *, item: str) -> Alignment | LabelCol
     several = isinstance(groups, (list, tuple)) and groups and all(isinstance(g, str) for g in groups)
     if several and any(g in names for g in groups):
         return _label_columns(list(groups), names)
-    return _from_table(open_table(groups, role="groups"), item)
+    return _from_table(_opened(groups), item, request)
+
+
+def _opened(groups: Any) -> Table:
+    if isinstance(groups, (str, Path)) and Path(groups).is_file() and not has_known_ending(str(groups)):
+        from evenhand.views.read import labels
+
+        return Table(open_table(labels(groups)).lazy, "polars", str(groups))
+    return open_table(groups, role="groups")
 
 
 def _may_be_file(text: str) -> bool:
@@ -127,12 +135,13 @@ def _from_mapping(groups: Mapping[Any, Any]) -> Alignment:
     return _sound_shares(found) if soft else found
 
 
-def _from_table(table: Table, item: str) -> Alignment:
-    """A label per item, several label columns together, or one column of shares per group."""
+def _from_table(table: Table, item: str, request: str) -> Alignment:
+    """A label per item (or per request and item), several label columns together, or one column of shares per group."""
     schema = table.schema
     names = list(schema.names())
     key = item if item in names else "item" if "item" in names else None
-    others = [n for n in names if n != key]
+    asker = request if request in names else "request" if "request" in names else None
+    others = [n for n in names if n not in (key, asker)]
     if key is None or not others:
         raise EvenhandError(
             f"groups needs a column {item!r} and at least one column of labels. Its columns: {listing(names)}."
@@ -151,9 +160,10 @@ def _from_table(table: Table, item: str) -> Alignment:
             f"groups mixes labels and numbers: {listing(f'{n} ({schema[n]})' for n in others)}. "
             "Pass labels only (they are combined), or one column of shares per group."
         )
-    chosen = table.lazy.select(nw.col(key).alias("item"), _combined(others, schema).alias("group"))
+    keys = [nw.col(key).alias("item"), *([] if asker is None else [nw.col(asker).alias("request")])]
+    chosen = table.lazy.select(*keys, _combined(others, schema).alias("group"))
     chosen = _with_items(chosen).with_columns(nw.lit(1.0).alias("share"))
-    _refuse_twice(chosen)
+    _refuse_twice(chosen, ["item"] if asker is None else ["request", "item"])
     return Alignment(chosen, False, table.origin)
 
 
@@ -161,8 +171,8 @@ def _with_items(lazy: nw.LazyFrame[Any]) -> nw.LazyFrame[Any]:
     return lazy.filter(~nw.col("item").is_null())
 
 
-def _refuse_twice(lazy: nw.LazyFrame[Any]) -> None:
-    twice = lazy.group_by("item").agg(nw.len().alias("rows")).filter(nw.col("rows") > 1)
+def _refuse_twice(lazy: nw.LazyFrame[Any], keys: Sequence[str] = ("item",)) -> None:
+    twice = lazy.group_by(*keys).agg(nw.len().alias("rows")).filter(nw.col("rows") > 1)
     count = int(to_polars(twice.select(nw.len().alias("n")))["n"][0])
     if count:
         first = to_polars(twice.select(nw.col("item").min()))["item"][0]
