@@ -21,6 +21,8 @@ CITED = tomllib.loads((DOCS / "references.toml").read_text(encoding="utf-8"))
 FAMILIES = {
     "Spectrum": ("Inequality of an amount over units", "`eh.inequality`"),
     "Placement": ("Prefixes of one ranking, and attention on it", "`eh.prefix`, `eh.exposure`"),
+    "Exposed": ("Prefixes of one ranking, and attention on it", "`eh.prefix`, `eh.exposure`"),
+    "Represented": ("Prefixes of one ranking, and attention on it", "`eh.prefix`, `eh.exposure`"),
     "Exposure": ("Exposure over many rankings", "`eh.exposure`"),
     "Amortised": ("Exposure over many rankings", "`eh.exposure`"),
     "Pairs": ("Pairs of items", "`eh.pairwise`"),
