@@ -133,7 +133,7 @@ def atkinson(s: Spectrum, *, epsilon: Aversion = 0.5) -> Floats:
     size, mean = s.size, s.total / s.size
     lowest = _lowest(s)
     if math.isinf(epsilon):
-        return np.where(mean > 0, 1 - lowest / mean, np.nan)
+        return np.where(mean > 0, np.maximum(1 - lowest / mean, 0.0), np.nan)
     if epsilon == 0:
         return np.where(mean > 0, 0.0, np.nan)
     power = 1 - epsilon
