@@ -26,6 +26,7 @@ FAMILIES = {
     "Exposure": ("Exposure over many rankings", "`eh.exposure`"),
     "Amortised": ("Exposure over many rankings", "`eh.exposure`"),
     "Pairs": ("Pairs of items", "`eh.pairwise`"),
+    "Moments": ("The outcome test", "`eh.outcome_test`"),
     "Crosstab": ("Recommenders: groups of users, and items", "`eh.recommender`"),
 }
 BETTER = {"lower": "lower is more even", "higher": "higher is more even", "ideal": "closer to the ideal is more even"}

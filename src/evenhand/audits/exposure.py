@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Literal
@@ -11,7 +12,7 @@ import numpy as np
 from evenhand.attention import parse
 from evenhand.audits.assemble import check_min_units, log, names_of, provenance
 from evenhand.audits.exposure_asks import Asked, asked_for, hard_only, needs_score, needs_sides, wanted_by
-from evenhand.audits.exposure_rows import PerRequest, Setting, curves, rows_of
+from evenhand.audits.exposure_rows import PerRequest, Setting, curves, held_sums, rows_of
 from evenhand.audits.requests import RankingResult
 from evenhand.engine.exposures import group_sizes, tally_exposures
 from evenhand.engine.ledgers import Ledger, Policy, Unknown, policy_for, unlabelled
@@ -134,7 +135,8 @@ def exposure(
     )  # fmt: skip
     words = {"unit": request, "amount": "exposure"}
     findings = Findings("exposure", QUESTION, names, tidy(rows, names, EXTRA), curves(setting, asked), words, facts)
-    return RankingResult(findings, ready.view.backend, PerRequest.of(setting, measures))
+    each, held = PerRequest.of(setting, measures), functools.partial(held_sums, setting, asked)
+    return RankingResult(findings, ready.view.backend, each, held)
 
 
 def _words(given: Any, origin: str | None) -> Any:

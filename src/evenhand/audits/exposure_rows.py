@@ -18,6 +18,7 @@ from evenhand.audits.exposure_crossed import crossed_draws, refuse_uncrossed
 from evenhand.audits.exposure_items import ItemAttention
 from evenhand.audits.exposure_measures import Measure, measure, of_items, of_rankings
 from evenhand.audits.exposure_placed import Placer
+from evenhand.audits.requests import Held
 from evenhand.cards import Floats
 from evenhand.engine.crossed import cross
 from evenhand.engine.ledgers import Ledger, Policy, exposure, targets
@@ -277,3 +278,23 @@ class PerRequest:
         found["estimate"] = [v for *_, values, _ in self.metrics for v in values.tolist()]
         found["note"] = [r or None for *_, reasons in self.metrics for r in reasons.tolist()]
         return found
+
+
+def held_sums(setting: Setting, asked: Sequence[Asked]) -> list[Held]:
+    """The sums of every request, for comparing systems; item-level attention cannot be added up and is left out.
+
+    They are worked out when somebody compares, not kept: a result stays small however many requests there are.
+    """
+    ledger, found = setting.ledger, []
+    placer = Placer(setting.ready, ledger, setting.policy, setting.sizes)
+    measures = [_measured(a, setting, placer)[0] for a in asked]
+    for s, where in enumerate(ledger.slices):
+        part = ledger.part(s)
+        if part.stop - part.start < setting.fewest:
+            continue
+        ids = ledger.requests[part].to_list()
+        for m in measures:
+            if m.items is None:
+                group = _group(m.asked, setting.policy)
+                found.append(Held(where, m.asked.ask.text, group, ids, m.sums[part], m.value))
+    return found

@@ -85,7 +85,7 @@ def prepare(
     **roles: Any,
 ) -> Prepared:
     """Open and check the three tables; with `unranked`, rows that have a score but no rank are kept for what they predict."""
-    opened = open_rankings(_as_table(rankings))
+    opened = open_rankings(as_table(rankings))
     roles["system"] = roles["system"] or system_of(rankings, opened)
     found = view_groups(groups, opened, item=roles["item"], request=roles["request"])
     judgments = view_judgments(relevance, opened, request=roles["request"], item=roles["item"])
@@ -105,7 +105,7 @@ def prepare(
     return Prepared(view, Rows(lazy, view.slices), aligned, judged, found.origin, origin, gone, unjudged)
 
 
-def _as_table(rankings: Any) -> Any:
+def as_table(rankings: Any) -> Any:
     """Mappings and LensKit collections as tables; everything else as it is."""
     if isinstance(rankings, Mapping):
         return _from_mapping(rankings)

@@ -251,7 +251,7 @@ def _sound_values(lazy: nw.LazyFrame[Any], roles: Roles, nan_policy: str) -> tup
     asked = [nw.len().alias("rows")]
     present = [role for role, _ in roles.named() if role != "by"]
     for role in present:
-        asked.append(_is_missing(lazy, role).cast(nw.Int64).sum().alias(f"missing_{role}"))
+        asked.append(_is_missing(lazy, role).cast(nw.Int64).sum().alias(f"missing_{role}"))  # Spark adds no booleans
         if role in ("rank", "score", "probability", "weight"):
             there = nw.when(~_is_missing(lazy, role)).then(nw.col(role))
             asked += [there.min().alias(f"low_{role}"), there.max().alias(f"high_{role}")]
