@@ -250,7 +250,7 @@ def _per_utility(t: Exposure, achieved: Floats | None, *, as_printed: bool) -> t
 
 
 def _log_ratio(sides: tuple[Floats, Floats]) -> Floats:
-    """ln a - ln b: exactly minus itself when the sides are swapped, and no overflow on the way."""
+    """The difference of logs: exactly minus itself when the sides are swapped, and no overflow on the way."""
     return np.asarray(np.log(sides[0]) - np.log(sides[1]))
 
 
