@@ -383,6 +383,143 @@ def test_amounts_of_mixed_types_are_refused():
     refusal(mixed, "views", unit="author", amount="views", population=None, interval=None)
 
 
+# --- the rest of a command --------------------------------------------------------------------------------------------
+
+COMMANDS: dict[str, tuple[tuple[str, ...], str]] = {
+    # name: words after a good command, what the message says
+    "an output in a folder that is not there": (("--output", "nowhere/out.csv"), "cannot be written"),
+    "an output that is a folder": (("--output", "."), "cannot be written"),
+    "a report in a folder that is not there": (("--html", "nowhere/out.html"), "cannot be written"),
+    "a chart of an unknown kind": (("--plot", "pie=out.svg"), "pie.*(is not|unknown)"),
+    "a chart without a file": (("--plot", "lorenz"), "names no file"),
+    "a chart with an unknown ending": (("--plot", "lorenz=out.bmp"), "ending that is not known"),
+    "a chart in a folder that is not there": (("--plot", "lorenz=nowhere/out.svg"), "cannot be written"),
+    "a check that cannot be read": (("--check", "gini is small"), "gini is small"),
+    "a check of a metric that was not asked for": (("--check", "palma <= 3"), "palma"),
+    "a check against no number": (("--check", "gini <= much"), "much"),
+    "an unknown format": (("--format", "xml"), "invalid choice: 'xml'"),
+    "an unknown option": (("--colour", "red"), "unrecognized arguments"),
+    "a level that is no number": (("--level", "high"), "invalid float"),
+    "an unknown engine": (("--engine", "sqlite"), "invalid choice: 'sqlite'"),
+    "bins of a column that is not there": (("--by", "log_bins(follows, 3)"), "follows"),
+    "bins with one size for all of them": (("--by", "log_bins(followers, 3)"), "population"),
+    "bins that cannot be read": (("--by", "log_bins(followers, x)"), "log_bins"),
+}
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_the_command_line_refuses_the_rest_of_the_command(name, tmp_path, capsys, monkeypatch):
+    words, says = COMMANDS[name]
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "log.parquet").write_bytes(parquet_bytes())
+    good = [
+        "inequality",
+        "log.parquet",
+        "--unit",
+        "author",
+        "--amount",
+        "views",
+        "--population",
+        "10",
+        "--interval",
+        "none",
+    ]
+    try:
+        code = main([*good, *words, "--no-progress"])
+    except SystemExit as usage:
+        code = int(str(usage.code))
+    out, err = capsys.readouterr()
+    assert code == 2, err
+    assert out == ""
+    assert "Traceback" not in err
+    assert re.search(says, err), err
+    assert [p.name for p in tmp_path.iterdir()] == ["log.parquet"]
+
+
+PLANS = {
+    "a plan that is not TOML": ("audit = inequality", "is not TOML"),
+    "an empty plan": ("", "audit"),
+    "a plan of an unknown audit": ('audit = "inequalty"', "Did you mean 'inequality'"),
+    "a plan with an unknown line": ('audit = "inequality"\ntable = "log.parquet"\nunits = "author"', "units.*Did you mean 'unit'"),
+    "a plan that lacks a line": ('audit = "inequality"\ntable = "log.parquet"\nunit = "author"', "lacks amount"),
+    "a plan with a table that is not there": (
+        'audit = "inequality"\ntable = "lag.parquet"\nunit = "author"\namount = "views"\npopulation = 10', "is not a file"
+    ),
+    "a plan with a table of numbers": (
+        'audit = "inequality"\ntable = 3\nunit = "author"\namount = "views"\npopulation = 10', "not a dataframe"
+    ),
+    "a plan with a wrong population": (
+        'audit = "inequality"\ntable = "log.parquet"\nunit = "author"\namount = "views"\npopulation = 2', "smaller than"
+    ),
+    "a plan with metrics that are no list": (
+        'audit = "inequality"\ntable = "log.parquet"\nunit = "author"\namount = "views"\npopulation = 10\nmetrics = 3', "not text"
+    ),
+    "a plan with a check that is no list": (
+        'audit = "inequality"\ntable = "log.parquet"\nunit = "author"\namount = "views"\npopulation = 10\ncheck = 3', "check"
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", PLANS)
+def test_a_plan_is_refused(name, tmp_path, capsys):
+    text, says = PLANS[name]
+    (tmp_path / "log.parquet").write_bytes(parquet_bytes())
+    (tmp_path / "plan.toml").write_text(text)
+    refused_by_cli(["run", str(tmp_path / "plan.toml")], says, capsys, tmp_path)
+
+
+def test_a_plan_that_is_not_there_is_refused(tmp_path, capsys):
+    refused_by_cli(["run", str(tmp_path / "plan.toml")], "cannot be read", capsys, tmp_path)
+
+
+@pytest.mark.parametrize(
+    "words", [[], ["inequalty"], ["inequality"], ["inequality", "--unit", "a"], ["metrics", "ginni"], ["--colour"]]
+)
+def test_a_command_that_is_none_is_refused(words, capsys):
+    try:
+        code = main(words)
+    except SystemExit as usage:
+        code = int(str(usage.code))
+    out, err = capsys.readouterr()
+    assert code == 2
+    assert out == ""
+    assert "Traceback" not in err
+    assert err
+
+
+SAVED = {
+    "no JSON": "gini 0.75",
+    "half a file": '{"audit": "inequality", "ques',
+    "a list": "[]",
+    "a number": "3",
+    "another object": '{"a": 1}',
+    "columns of a wrong kind": '{"audit": "inequality", "question": "", "slices": [], "columns": 3, "curves": {}, "provenance": {}}',
+    "columns of different lengths": (
+        '{"audit": "inequality", "question": "", "slices": [], "columns": {"metric": ["gini"], "estimate": []}, "curves": {}, '
+        '"provenance": {}}'
+    ),
+    "a number that is none": (
+        '{"audit": "inequality", "question": "", "slices": [], "columns": {"metric": ["gini"], "estimate": ["x"]}, "curves": {}, '
+        '"provenance": {}}'
+    ),
+    "not even text": "\udcff",
+}
+
+
+@pytest.mark.parametrize("name", SAVED)
+def test_what_is_no_saved_result_is_refused(name, tmp_path):
+    path = tmp_path / "result.json"
+    path.write_bytes(SAVED[name].encode("utf-8", "surrogateescape"))
+    with pytest.raises(eh.EvenhandError) as problem:
+        eh.read.result(path)
+    sound(str(problem.value))
+
+
+def test_a_saved_result_that_is_not_there_is_refused(tmp_path):
+    with pytest.raises(eh.EvenhandError, match="cannot be read"):
+        eh.read.result(tmp_path / "result.json")
+
+
 # --- not malformed, only unanswerable ---------------------------------------------------------------------------------
 
 
