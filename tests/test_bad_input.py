@@ -88,7 +88,11 @@ TABLE = [
     Bad("a slice named like a column of the result", "by='note' is also a column of every result",
         columns={"note": list("xyxyxy")}, call={"by": "note"}),
     Bad("a unit that is no name", "unit=3 is not a column name", call={"unit": 3}, words=()),
-    Bad("a slice that is no name", "by=3", call={"by": 3}, words=()),
+    Bad("a slice that is no name", "by=3 is not a column name", call={"by": 3}, words=()),
+    Bad("an amount that is no name", "amount=3 is not a column name", call={"amount": 3}, words=()),
+    Bad("a set of slices", "by=.*is not a column name", call={"by": {"source"}}, words=()),
+    Bad("a list of units", "unit=.*is not a column name", call={"unit": ["author"]}, words=()),
+    Bad("a list of weights", "weight=.*is not a column name", call={"weight": ["weight"], "population": None}, words=()),
     # values
     Bad("negative amounts", "amount='views' is negative in 2 rows", columns={"views": [5, -1, 2, 0, -3, 1]}),
     Bad("negative fractions", "amount='watch' is negative in 1 rows",
@@ -110,6 +114,7 @@ TABLE = [
         columns={"weight": [1.0, 1, None, 1, 1, 1]}, call={"weight": "weight", "population": None}),
     Bad("a unit with two weights", "weight='weight' differs between rows of the same unit for 1 units",
         columns={"weight": [1.0, 9, 2, 1, 1, 1]}, call={"weight": "weight", "population": None}),
+    Bad("a unit that is not a number", "unit='author' is missing in 1 rows", columns={"author": [1.0, 1, math.nan, 2, 3, 3]}),
     Bad("no rows at all", "no rows", columns={k: pl.Series(v)[:0] for k, v in GOOD.items()}),
     # population
     Bad("a population smaller than the units seen", "population=3 is smaller than the 4 units", call={"population": 3}),
@@ -134,6 +139,8 @@ TABLE = [
     Bad("a unit in another slice than its population says", "not in population with the same slice",
         call={"by": "country", "population": AUTHORS.with_columns(country=pl.lit("nl"))}),
     Bad("numbers for units where the table has names", "unit='author' holds .* in population", call={"population": NUMBERED}),
+    Bad("fractions for units where the table has whole numbers", "holds .* in population",
+        columns={"author": [1, 1, 2, 3, 4, 4]}, call={"population": NUMBERED.cast(pl.Float64)}),
     Bad("a population table where every row is a unit", "unit=None", call={"unit": None, "population": AUTHORS}),
     Bad("a population for weighted units", "what the unseen units weigh", call={"weight": "weight"}),
     Bad("a population that is no table", "population is of type", call={"population": [1, 2, 3]}, words=()),
@@ -147,6 +154,7 @@ TABLE = [
     Bad("a parameter that the metric has not", "has no parameter 'q'", call={"metrics": ["top_share(q=0.1)"]}),
     Bad("a parameter of the wrong kind", "does not fit", call={"metrics": ["top_share(p='a')"]}),
     Bad("a metric that cannot be read", "cannot be read", call={"metrics": ["top_share(p="]}),
+    Bad("a metric cut at a rank that it does not know", "gini@10.*knows no ranks", call={"metrics": ["gini@10"]}),
     Bad("a metric twice", "'gini' twice", call={"metrics": ["gini", "gini"]}),
     Bad("no metric", "metrics is empty", call={"metrics": []}, words=()),
     Bad("a metric that is no text", "not text", call={"metrics": [3]}, words=()),
@@ -366,6 +374,17 @@ def test_what_is_no_table_is_refused(thing):
     refusal(thing, ".", **CALL)
 
 
+def test_a_lazy_table_that_cannot_be_collected_is_refused():
+    table = pl.DataFrame(GOOD).lazy()
+    refusal(table.with_columns(pl.col("nothing")), "cannot be read", **CALL)
+    refusal(table.with_columns(views=pl.col("author").cast(pl.Int64)), "cannot be read", **CALL)
+    refusal(duckdb.sql("select 'a' as author, cast('x' as int) as views"), "cannot be read", **CALL)
+    connection = duckdb.connect()
+    relation = connection.from_arrow(pl.DataFrame(GOOD).to_arrow())
+    connection.close()
+    refusal(relation, "cannot be read", **CALL)
+
+
 def test_columns_need_one_name_each():
     twice = pd.DataFrame([["a", 1, 2]], columns=["author", "views", "views"])
     refusal(twice, "columns named views", **CALL)
@@ -548,6 +567,22 @@ def test_a_slice_that_got_nothing_is_answered_with_a_note(engine):
     )
     notes = {r["note"] for r in found.findings.rows() if r["source"] == "y"}
     assert notes == {"zero_total"}
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_a_slice_without_weight_is_answered_with_a_note(engine):
+    table = pl.DataFrame({"author": list("abcd"), "source": list("xxyy"), "views": [1, 2, 3, 4], "w": [1.0, 2, 0, 0]})
+    call = {"unit": "author", "amount": "views", "population": None, "by": "source", "weight": "w", "interval": None}
+    found = eh.inequality(ENGINES[engine](table), **call).findings
+    assert {(r["source"], r["note"]) for r in found.rows()} == {("x", None), ("y", "zero_weight")}
+
+
+def test_numbers_that_turn_into_fractions_far_down_a_file_are_read(tmp_path):
+    (tmp_path / "log.csv").write_text("author,views\n" + "a,1\n" * 12_000 + "b,1.5\n")
+    found = eh.inequality(
+        tmp_path / "log.csv", unit="author", amount="views", population=None, metrics="mean", interval=None
+    )
+    assert found.findings.columns["estimate"] == [(12_000 + 1.5) / 2]
 
 
 def test_amounts_that_are_all_missing_are_answered_with_a_note():
