@@ -111,7 +111,13 @@ def load(path: str | Path) -> Result:
         raise EvenhandError(f"{str(path)!r} is not JSON. Pass a file that result.to_json(path) wrote.") from error
     if not isinstance(data, Mapping):
         raise EvenhandError(f"{str(path)!r} is not a saved result. Pass a file that result.to_json(path) wrote.")
-    return Result(Findings.from_dict(data))
+    try:
+        return Result(Findings.from_dict(data))
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        fault = str(error) if isinstance(error, EvenhandError) else "its columns cannot be read"
+        raise EvenhandError(
+            f"{str(path)!r} is not a saved result: {fault.rstrip('.')}. Pass a file that result.to_json(path) wrote."
+        ) from error
 
 
 def difference_of(a: Findings, b: Findings) -> Findings:
