@@ -134,7 +134,7 @@ def exposure(
     )  # fmt: skip
     words = {"unit": request, "amount": "exposure"}
     findings = Findings("exposure", QUESTION, names, tidy(rows, names, EXTRA), curves(setting, asked), words, facts)
-    each, held = PerRequest.of(setting, measures), functools.partial(held_sums, setting, measures)
+    each, held = PerRequest.of(setting, measures), functools.partial(held_sums, setting, asked)
     return RankingResult(findings, ready.view.backend, each, held)
 
 

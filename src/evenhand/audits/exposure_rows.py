@@ -274,9 +274,14 @@ class PerRequest:
         return found
 
 
-def held_sums(setting: Setting, measures: Sequence[Measure]) -> list[Held]:
-    """The sums of every request, for comparing systems; item-level attention cannot be added up and is left out."""
+def held_sums(setting: Setting, asked: Sequence[Asked]) -> list[Held]:
+    """The sums of every request, for comparing systems, added up again when somebody compares.
+
+    Item-level attention cannot be added up and is left out.
+    """
     ledger, found = setting.ledger, []
+    placer = Placer(setting.ready, ledger, setting.policy, setting.sizes)
+    measures = [_measured(a, replace(setting, chance=False), placer)[0] for a in asked]
     for s, where in enumerate(ledger.slices):
         part = ledger.part(s)
         if part.stop - part.start < setting.fewest:
