@@ -47,7 +47,7 @@ class Between:
 
 Fraction = Annotated[float, Between(0, 1)]
 Positive = Annotated[float, Between(0, math.inf, open_low=True, open_high=True)]
-NotNegative = Annotated[float, Between(0, math.inf)]
+NotNegative = Annotated[float, Between(0, math.inf, open_high=True)]
 
 
 @dataclass(frozen=True, kw_only=True)

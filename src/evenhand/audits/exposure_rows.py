@@ -275,9 +275,9 @@ class PerRequest:
 
 
 def held_sums(setting: Setting, asked: Sequence[Asked]) -> list[Held]:
-    """The sums of every request, for comparing systems, added up again when somebody compares.
+    """The sums of every request, for comparing systems; item-level attention cannot be added up and is left out.
 
-    Item-level attention cannot be added up and is left out.
+    They are worked out when somebody compares, not kept: a result stays small however many requests there are.
     """
     ledger, found = setting.ledger, []
     placer = Placer(setting.ready, ledger, setting.policy, setting.sizes)
