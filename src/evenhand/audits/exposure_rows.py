@@ -287,7 +287,7 @@ def held_sums(setting: Setting, asked: Sequence[Asked]) -> list[Held]:
     """
     ledger, found = setting.ledger, []
     placer = Placer(setting.ready, ledger, setting.policy, setting.sizes)
-    measures = [_measured(a, setting, placer)[0] for a in asked]
+    measures = [_measured(a, replace(setting, chance=False), placer)[0] for a in asked]
     for s, where in enumerate(ledger.slices):
         part = ledger.part(s)
         if part.stop - part.start < setting.fewest:
