@@ -13,6 +13,7 @@ from evenhand.errors import DataWarning, EvenhandError, UndefinedWarning
 __version__ = "0.1.0"
 
 _WHERE = {
+    "OutcomeRecalibrator": "evenhand.audits.recalibrator",
     "advise": "evenhand.audits.advise",
     "attention": "evenhand.attention",
     "compare": "evenhand.audits.compare",
@@ -44,6 +45,7 @@ if TYPE_CHECKING:
     from evenhand.audits.inequality import inequality as inequality
     from evenhand.audits.outcome import outcome_test as outcome_test
     from evenhand.audits.prefix import prefix as prefix
+    from evenhand.audits.recalibrator import OutcomeRecalibrator as OutcomeRecalibrator
     from evenhand.audits.recommender import recommender as recommender
     from evenhand.audits.sources import sources as sources
     from evenhand.views.bins import log_bins as log_bins
