@@ -85,7 +85,8 @@ def decomposed(*, adding=True, slices=()):
         for group, share, size in (("small", 0.1, 0.6), ("medium", 0.3, 0.3), ("large", 0.6, 0.1)):
             numbers = {"index": 0.4, "share": share, "population_share": size}
             rows += [{**lead, "metric": m, "group": group, "estimate": v} for m, v in numbers.items()]
-    return findings_of("decompose", rows, slices=("by",) if slices else ())
+    words = {"unit": "author_id", "amount": "impressions", "group": "country", "index": "gini"}
+    return findings_of("decompose", rows, slices=("by",) if slices else (), words=words)
 
 
 def binned(edges=(0, 0, 1, 10, 100, 1000, 1_000_000), series=("ranking", "other")):

@@ -67,29 +67,11 @@ def test_every_engine_gives_the_same_numbers():
 
 @pytest.mark.slow
 @pytest.mark.spark
-def test_spark_gives_the_same_numbers(tmp_path, monkeypatch):
-    monkeypatch.setenv("SPARK_LOCAL_IP", "127.0.0.1")
-    from pyspark.sql import SparkSession
-
-    spark = (
-        SparkSession.builder.master("local[2]")
-        .config("spark.ui.enabled", "false")
-        .config("spark.ui.showConsoleProgress", "false")
-        .config("spark.sql.shuffle.partitions", "2")
-        .config("spark.driver.memory", "1g")
-        .getOrCreate()
-    )
-    try:
-        spark.sparkContext.setLogLevel("ERROR")
-        frame = candidates(600)
-        frame.write_parquet(tmp_path / "rows.parquet")
-        here = eh.outcome_test(frame, **ROLES, request="q", bins=4).findings.columns
-        there = eh.outcome_test(
-            spark.read.parquet(str(tmp_path / "rows.parquet")), **ROLES, request="q", bins=4
-        ).findings.columns
-        same(here, there)
-    finally:
-        spark.stop()
+def test_spark_gives_the_same_numbers(spark):
+    frame = candidates(600)
+    there = spark.createDataFrame(frame.to_arrow()).cache()
+    call = {**ROLES, "request": "q", "bins": 2}
+    same(eh.outcome_test(frame, **call).findings.columns, eh.outcome_test(there, **call).findings.columns)
 
 
 def test_the_order_of_the_rows_changes_nothing():

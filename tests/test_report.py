@@ -105,6 +105,7 @@ def test_a_report_stays_small(written, shape):
     assert written(shape).stat().st_size < 3_000_000
 
 
+@pytest.mark.slow
 def test_ten_thousand_slices_make_a_report_under_three_megabytes():
     rows = [{"by": f"slice {i}", "metric": m, "estimate": i / 10_000, "low": 0.0, "high": 1.0, "units": 5, "note": "heavy_tail"}
             for i in range(10_000) for m in ("gini", "hoover", "theil")]  # fmt: skip
@@ -129,7 +130,27 @@ def test_warnings_say_how_many_numbers_they_concern():
     rows = [{"metric": "gini", "estimate": 0.5, "note": "heavy_tail"}, {"metric": "hoover", "estimate": 0.5}]
     lines = [line for _, line in summary.caution(findings_of("inequality", rows))]
     assert any("1 of 2 numbers" in line and "too short" in line for line in lines)
-    assert any("No intervals were asked for" in line for line in lines)
+    assert any("There are no intervals" in line for line in lines)
+
+
+def test_two_results_are_compared_in_words():
+    few, many = (audited(None, units=n, interval="percentile(99)") for n in (300, 400))
+    result = eh.compare(few, many)
+    said = dict(zip(result.findings.columns["metric"], result.sentences(), strict=True))
+    first, second = (f.findings.columns["estimate"][2] for f in (few, many))
+    top = said["top_share(p=0.01)"]
+    assert top.startswith(f"Share of the top 1% is {percent(first)} in the first, {percent(second)} in the second")
+    assert "points (95% interval" in top
+    assert summary.headlines(result.findings) == result.sentences()
+
+
+def test_many_compared_numbers_are_summed_up_with_the_surest_first():
+    rows = [{"by": str(i), "metric": "gini", "estimate": 0.1, "a": 0.5, "b": 0.4, "p": i / 20, "p_adjusted": i / 20}
+            for i in range(20)]  # fmt: skip
+    found = findings_of("compare", rows, slices=("by",), extra=("a", "b", "p", "p_adjusted"))
+    first, second, *_ = summary.headlines(found)
+    assert first == "1 of 20 numbers differ by more than chance (p below 5% after Holm's adjustment)."
+    assert second.startswith("For by=0: Gini index is 0.5000 in the first")
 
 
 def test_the_command_in_the_report_makes_the_same_numbers_again(tmp_path, capsys):

@@ -15,7 +15,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from evenhand.cards import Floats, parse_call
-from evenhand.errors import EvenhandError, unknown_name
+from evenhand.errors import EvenhandError, listing, suggestion
 
 Stop = float | Mapping[float, float]
 """Chance that a reader stops at a relevant item: one number, or a number for each grade of relevance."""
@@ -69,12 +69,13 @@ class Attention:
         for grade, share in self.keeps().items():
             here = grades > 0 if grade is None else grades == grade
             going_on = np.where(here, share, going_on)
-        self._check_grades(grades)
+        self.check_grades(grades)
         survival = np.ones(grades.shape)
         np.cumprod(going_on[..., :-1], axis=-1, out=survival[..., 1:])
         return survival
 
-    def _check_grades(self, grades: Floats) -> None:
+    def check_grades(self, grades: Floats) -> None:
+        """Refuse grades of relevance that a model with a stopping probability for each grade does not name."""
         known = self.keeps()
         if None in known:
             return
@@ -217,7 +218,8 @@ def parse(attention: Attention | str) -> Attention:
         )
     name, args, keywords = parse_call(attention, role="attention")
     if name not in MODELS:
-        raise unknown_name("attention", attention, sorted(MODELS), what="a known model")
+        near = suggestion(name, MODELS)
+        raise EvenhandError(f"attention={attention!r} is not a known model. {near}Known: {listing(sorted(MODELS))}.")
     try:
         return MODELS[name](*args, **keywords)
     except TypeError as error:

@@ -18,9 +18,10 @@ import narwhals as nw
 import numpy as np
 
 from evenhand import metrics as plain
-from evenhand.attention import parse
+from evenhand.attention import Attention, parse
 from evenhand.audits.exposure import exposure
 from evenhand.errors import DataWarning, EvenhandError, MissingExtraError, UndefinedWarning
+from evenhand.tallies.exposure import Exposed, side_codes, target_shares
 from evenhand.views.groups import Alignment, rollup, view_groups
 from evenhand.views.match import matched_ids
 from evenhand.views.tables import open_table, to_polars
@@ -70,12 +71,25 @@ class GroupMetric(ListMetric, RankingMetricBase):
     def __init__(self, groups: Any, n: int | None = None, **params: Any) -> None:
         RankingMetricBase.__init__(self, n)
         self.params = params
-        frame = aligned(groups).frame
-        self.population = _shares(frame)
-        pairs: dict[Any, dict[Any, float]] = {}
-        for item, group, share in frame.select("item", "group", "share").iter_rows():
-            pairs.setdefault(item, {})[group] = share
-        self.labels = {item: _label(shares) for item, shares in pairs.items()}
+        found = aligned(groups)
+        self.soft = found.soft
+        self.population = _shares(found.frame)
+        self.groups: dict[Any, dict[Any, float]] = {}
+        for item, group, share in found.frame.select("item", "group", "share").iter_rows():
+            self.groups.setdefault(item, {}).update({} if group is None else {group: share})
+
+    def labels(self, items: list[Any]) -> list[Any]:
+        """The label of each item, or its shares where items may have several; None where it is unknown."""
+        known = [self.groups.get(i) for i in items]
+        return [(found if self.soft else next(iter(found))) if found else None for found in known]
+
+    def gathered(self, amounts: Mapping[Any, float]) -> list[float]:
+        """What every group gets of amounts given per item."""
+        sums = dict.fromkeys(self.population, 0.0)
+        for item, amount in amounts.items():
+            for group, share in self.groups.get(item, {}).items():
+                sums[group] += amount * share
+        return list(sums.values())
 
     def measure_list(self, output: Any, test: Any, /) -> float:
         items = ranked_ids(output, self.n)
@@ -103,11 +117,11 @@ def _shares(frame: Any) -> dict[Any, float]:
     return dict(known.with_columns(pl.col("share") / total).iter_rows())
 
 
-def _label(shares: Mapping[Any, float]) -> Any:
-    """One label, None where it is unknown, or the shares of an item that has several."""
-    if len(shares) == 1:
-        return next(iter(shares))
-    return {group: share for group, share in shares.items() if group is not None}
+def _attention(model: Attention, items: list[Any], test: Any) -> dict[Any, float]:
+    """Attention on each item of a list; a test item has relevance 1."""
+    relevant = set(test.ids().tolist()) if model.needs_relevance else set()
+    grades = [float(i in relevant) for i in items] if model.needs_relevance else None
+    return dict(zip(items, model.weights(len(items), grades).tolist(), strict=True))
 
 
 class AWRF(GroupMetric):
@@ -117,14 +131,22 @@ class AWRF(GroupMetric):
     `protected` and `signed` are those of the plain function.
     """
 
-    def __init__(self, groups: Any, n: int | None = None, *, target: Any = "population", **params: Any) -> None:
+    def __init__(
+        self, groups: Any, n: int | None = None, *, target: Any = "population", attention: Any = "geometric(stop=0.5)",
+        protected: Any = None, **params: Any,
+    ) -> None:  # fmt: skip
         super().__init__(groups, n, **params)
-        equal = dict.fromkeys(self.population, 1 / max(len(self.population), 1))
-        named = {"population": self.population, "equal": equal}
-        self.target = named.get(target, target) if isinstance(target, str) else target
+        wanted = self.population if isinstance(target, str) and target == "population" else target
+        shares = target_shares(wanted, list(self.population))
+        self.population = {g: self.population.get(g, 0.0) for g in shares}
+        self.target = np.array(list(shares.values()))
+        self.attention = parse(attention)
+        self.protected = None if protected is None else side_codes("protected", protected, list(shares))
 
-    def value(self, items: list[Any], test: Any) -> float:  # noqa: ARG002
-        return plain.awrf([self.labels.get(i) for i in items], target=self.target, **self.params)
+    def value(self, items: list[Any], test: Any) -> float:
+        received = np.array(self.gathered(_attention(self.attention, items, test)))
+        tally = Exposed(received, self.target, np.array(float(len(items))), self.protected, tuple(self.population))
+        return plain.awrf(tally, **self.params)
 
 
 class PrefixMetric(GroupMetric):
@@ -133,7 +155,7 @@ class PrefixMetric(GroupMetric):
     metric: Any
 
     def value(self, items: list[Any], test: Any) -> float:  # noqa: ARG002
-        return float(self.metric([self.labels.get(i) for i in items], **self.params))
+        return float(self.metric(self.labels(items), **self.params))
 
 
 class nDD(PrefixMetric):  # noqa: N801
@@ -187,23 +209,14 @@ class EED(GroupMetric):
         self.attention = parse(attention if attention is not None else "rbp(patience=0.5)")
 
     def value(self, items: list[Any], test: Any) -> float:
-        relevant = dict.fromkeys(test.ids().tolist(), 1.0)
-        grades = [relevant.get(i, 0.0) for i in items] if self.attention.needs_relevance else None
-        weights = dict(zip(items, self.attention.weights(len(items), grades).tolist(), strict=True))
-        due = plain.target_exposure(relevant, self.attention) if self.due else {}
-        places = list(self.population) if self.level == "group" else list(dict.fromkeys([*weights, *due]))
-        found = [self._gathered(amounts, places) for amounts in (weights, due)]
+        received = _attention(self.attention, items, test)
+        due = plain.target_exposure(dict.fromkeys(test.ids().tolist(), 1.0), self.attention) if self.due else {}
+        if self.level == "group":
+            found = [self.gathered(received), self.gathered(due)]
+        else:
+            everything = dict.fromkeys([*received, *due])
+            found = [[amounts.get(i, 0.0) for i in everything] for amounts in (received, due)]
         return float(self.metric(found[0], due=found[1]) if self.due else self.metric(found[0]))
-
-    def _gathered(self, amounts: Mapping[Any, float], places: list[Any]) -> list[float]:
-        """What every group (or item) gets of amounts given per item."""
-        sums = dict.fromkeys(places, 0.0)
-        for item, amount in amounts.items():
-            label = item if self.level == "item" else self.labels.get(item)
-            for place, share in (label if isinstance(label, Mapping) else {label: 1.0}).items():
-                if place in sums:
-                    sums[place] += amount * share
-        return list(sums.values())
 
 
 class EEL(EED):

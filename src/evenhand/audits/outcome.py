@@ -11,7 +11,7 @@ import numpy as np
 
 from evenhand import metrics as _all_metrics  # noqa: F401  (fills the registry)
 from evenhand.audits.assemble import check_min_units, log, provenance, tidy
-from evenhand.audits.outcome_rows import EXTRA, Tested, all_rows, calibration_points, nothing_rows
+from evenhand.audits.outcome_rows import EXTRA, Binning, all_rows, calibration_points, nothing_rows
 from evenhand.cards import Floats
 from evenhand.engine.moments import score_edges, tally_moments
 from evenhand.errors import EvenhandError, unknown_name
@@ -112,8 +112,8 @@ def outcome_test(
     grid = Grid.of(scoped, bins, low, high)
     log.info("adding up per bin and group")
     moments = tally_moments(scoped, grid.edges, low, high, clustered=clustered)
-    tested = Tested.of(moments.merged(grid.main), view.reference, how, grid.ends(low, high))
-    others = {count: Tested.of(moments.merged(into), view.reference, how, None) for count, into in grid.others.items()}
+    tested = Binning.of(moments.merged(grid.main), view.reference, how, grid.ends(low, high))
+    others = {count: Binning.of(moments.merged(into), view.reference, how, None) for count, into in grid.others.items()}
     rows = all_rows(tested, others, view, kind=kind, level=level, fewest=fewest)
     facts = provenance(
         plan,
@@ -214,7 +214,7 @@ def _into(every: Floats, edges: Floats) -> Ints:
 
 
 def _facts(
-    view: Outcomes, tested: Tested, grid: Grid, kind: str, scope: tuple[float, float], how: str, roles: Roles
+    view: Outcomes, tested: Binning, grid: Grid, kind: str, scope: tuple[float, float], how: str, roles: Roles
 ) -> dict[str, Any]:
     errors = {
         "HC1": "heteroscedasticity-robust (HC1), normal",

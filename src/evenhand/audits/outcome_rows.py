@@ -30,7 +30,7 @@ NARROW = 0.5
 
 
 @dataclass(frozen=True)
-class Tested:
+class Binning:
     """One binning of the data, tested."""
 
     moments: Moments
@@ -39,12 +39,12 @@ class Tested:
     ends: Floats
 
     @classmethod
-    def of(cls, moments: Moments, reference: int, covariance: Covariance, ends: Floats | None) -> Tested:
+    def of(cls, moments: Moments, reference: int, covariance: Covariance, ends: Floats | None) -> Binning:
         return cls(moments, gaps(moments, reference, covariance), covariance, np.zeros(0) if ends is None else ends)
 
 
 def all_rows(
-    tested: Tested, others: Mapping[int, Tested], view: Outcomes, *, kind: str, level: float, fewest: int
+    tested: Binning, others: Mapping[int, Binning], view: Outcomes, *, kind: str, level: float, fewest: int
 ) -> list[Row]:
     """Summaries first, then every bin, then what other measures say."""
     rows = _summary(tested, view, level, kind)
@@ -67,7 +67,7 @@ def nothing_rows(view: Outcomes, why: str) -> list[Row]:
     return rows + [row({}, "outcome_gap", group=g, ideal=0.0, better="ideal", note=why) for g in groups]
 
 
-def _summary(tested: Tested, view: Outcomes, level: float, kind: str) -> list[Row]:
+def _summary(tested: Binning, view: Outcomes, level: float, kind: str) -> list[Row]:
     held = int(tested.moments.rows.sum())
     narrow = "narrow_support" if held < NARROW * view.used.sum() else ""
     rows = [_test(joint_test(tested.gaps), "joint_test", held, narrow)]
@@ -85,7 +85,7 @@ def _test(found: Wald, metric: str, units: int, also: str) -> Row:
     return row({}, metric, estimate=found.statistic, units=units, p=found.p, note=notes(missing, also))
 
 
-def _effects(found: Effect, metric: str, tested: Tested, view: Outcomes, level: float) -> list[Row]:
+def _effects(found: Effect, metric: str, tested: Binning, view: Outcomes, level: float) -> list[Row]:
     """One row per group for a gap over all bins; p adjusted over the groups."""
     wide, seen, p = found.half_width(level), found.detectable(level), found.p
     others = np.arange(len(view.labels)) != view.reference
@@ -106,11 +106,11 @@ def _effects(found: Effect, metric: str, tested: Tested, view: Outcomes, level: 
     return [_plain(r) for r in rows]
 
 
-def _place(tested: Tested, b: int) -> dict[str, Any]:
+def _place(tested: Binning, b: int) -> dict[str, Any]:
     return {"bin": b + 1, "bin_low": float(tested.ends[b]), "bin_high": float(tested.ends[b + 1])}
 
 
-def _gap_rows(tested: Tested, view: Outcomes, level: float, fewest: int) -> list[Row]:
+def _gap_rows(tested: Binning, view: Outcomes, level: float, fewest: int) -> list[Row]:
     found, why = tested.gaps, reasons(tested.moments, tested.gaps)
     adjusted = holm(np.where(found.tested, found.p, np.nan).ravel()).reshape(found.p.shape)
     wide, seen, p, error = found.half_width(level), found.detectable(level), found.p, found.error
@@ -134,7 +134,7 @@ def _gap_rows(tested: Tested, view: Outcomes, level: float, fewest: int) -> list
     return rows
 
 
-def _mean_rows(tested: Tested, view: Outcomes, level: float, fewest: int) -> list[Row]:
+def _mean_rows(tested: Binning, view: Outcomes, level: float, fewest: int) -> list[Row]:
     """Mean outcome per bin and group (figures 4 and 6 of the source)."""
     mean, (error, freedom) = tested.moments.mean_outcome, mean_errors(tested.moments, tested.covariance)
     wide = critical(level, freedom) * error
@@ -150,12 +150,12 @@ def _mean_rows(tested: Tested, view: Outcomes, level: float, fewest: int) -> lis
     return rows
 
 
-def _bin_test_row(tested: Tested, b: int) -> Row:
+def _bin_test_row(tested: Binning, b: int) -> Row:
     found = bin_test(tested.gaps, b)
     return {**_test(found, "bin_test", int(tested.moments.rows[b].sum()), ""), **_place(tested, b)}
 
 
-def _lowest(tested: Tested) -> Row:
+def _lowest(tested: Binning) -> Row:
     """Which bin has the lowest outcomes: if not the first, outcomes do not rise with the score (note 13 of the source)."""
     m = tested.moments
     rows = m.rows.sum(-1)
@@ -171,7 +171,7 @@ def _lowest(tested: Tested) -> Row:
     )
 
 
-def _contrast(tested: Tested, view: Outcomes) -> list[Row]:
+def _contrast(tested: Binning, view: Outcomes) -> list[Row]:
     """What other measures see on the same rows."""
     rows = []
     for g, name in enumerate(view.names):
@@ -213,7 +213,7 @@ def is_binary(m: Moments) -> bool:
     return bool(np.all(m.above + m.below == m.rows))
 
 
-def calibration_points(tested: Tested, view: Outcomes, level: float, fewest: int) -> dict[str, list[Any]]:
+def calibration_points(tested: Binning, view: Outcomes, level: float, fewest: int) -> dict[str, list[Any]]:
     """Mean score and mean outcome per bin and group, for the pictures."""
     m = tested.moments
     error, freedom = mean_errors(m, tested.covariance)

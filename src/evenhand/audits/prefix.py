@@ -177,7 +177,8 @@ def _rows(
         if defined.sum() < 2:
             low = high = np.nan  # one request says nothing about others
         p = np.nan if m.orders is None else m.orders.p_of_mean(m.scores.values, rankings, stream(seed, "p", *where))
-        note = Counter(m.reasons[rankings].tolist()).most_common(1)[0][0] if undefined == len(values) else ""
+        reasons = Counter(m.reasons[rankings].tolist()) or Counter(["empty"])
+        note = reasons.most_common(1)[0][0] if undefined == len(values) else ""
         made = row(
             labels, m.ask.text, estimate=mean, low=low, high=high,
             chance=float(m.chances[rankings][defined].mean()) if defined.any() else np.nan, ideal=m.ask.ideal,

@@ -13,6 +13,7 @@ from evenhand import __version__
 from evenhand.errors import EvenhandError
 
 VERBS = {
+    "agreement": "saved results of several systems: do the metrics agree on which is fairer?",
     "advise": "which prefix metric to trust for these rankings, and why",
     "compare": "two saved results: did it change, and by more than chance?",
     "criteria": "which metric suits this data: the criteria of the inequality paper, measured",
@@ -22,6 +23,7 @@ VERBS = {
     "inequality": "how unevenly something is spread over those who could receive it",
     "metrics": "the cards: what each number means",
     "outcome-test": "whether equally scored candidates of different groups realise equal outcomes",
+    "pairwise": "does the more relevant item stand above, whatever the groups?",
     "prefix": "does every top of a ranking mirror the whole, or does one viewpoint stand higher?",
     "recommender": "whether a recommender serves groups of users, and items, even-handedly",
     "run": "an audit from a plan file",

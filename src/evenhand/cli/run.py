@@ -18,6 +18,7 @@ AUDITS = {
     "exposure": "evenhand.audits.exposure",
     "inequality": "evenhand.audits.inequality",
     "outcome_test": "evenhand.audits.outcome",
+    "pairwise": "evenhand.audits.pairwise",
     "prefix": "evenhand.audits.prefix",
     "recommender": "evenhand.audits.recommender",
     "sources": "evenhand.audits.sources",

@@ -11,6 +11,7 @@ from evenhand.studies.study import FORMATS, Study
 
 STUDIES = {
     "inequality": "attention on a social platform: who gets seen, and which source makes the skew",
+    "recommender": "four recommenders whose bias is known: what each measure says of them, and what it misses",
     "viewpoints": "viewpoint diversity in search results: four metrics against a known bias",
 }
 """Each study is a module of evenhand.studies (dashes become underscores) with `study(*, size, seed) -> Study`; with size

@@ -243,7 +243,7 @@ def amortised(ledger: Ledger, policy: Policy, look: Look, *, pooled: bool) -> Am
     if ledger.scores is None:
         raise EvenhandError("iaa needs the scores the system predicts. Name their column with score=, beside rank=.")
     attention, utility = policy.settled(ledger.attended[look]), policy.settled(ledger.scores)
-    shown = bool(attention.any())
+    shown = bool(ledger.attended[look].any())
     if not pooled:
         with np.errstate(divide="ignore", invalid="ignore"):
             attention = attention / attention.sum(-1, keepdims=True)

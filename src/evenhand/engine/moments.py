@@ -22,7 +22,7 @@ LOSS = 1e-6
 def score_edges(view: Outcomes, bins: Sequence[int], low: float, high: float) -> list[Floats]:
     """For each number of bins the distinct inner edges, exact inverted-CDF quantiles of the scores in scope."""
     shares = sorted({Fraction(d, b) for b in bins for d in range(1, b)})
-    found = dict(zip(shares, quantiles(view.scope, "score", shares) if shares else (), strict=True))
+    found = dict(zip(shares, quantiles(view.scope, "score", shares, (low, high)) if shares else (), strict=True))
     return [np.unique([e for d in range(1, b) if (e := found[Fraction(d, b)]) < high]).astype(np.float64) for b in bins]
 
 
@@ -59,11 +59,16 @@ def _centres(edges: Floats, low: float, high: float) -> Floats:
 
 
 def _bin(edges: Floats) -> nw.Expr:
-    """The number of edges below a score: which bin it is in, from 0."""
-    found = nw.lit(0).cast(nw.Int64)
-    for edge in edges:
-        found = found + nw.when(nw.col("score") > float(edge)).then(nw.lit(1)).otherwise(nw.lit(0)).cast(nw.Int64)
-    return found
+    """The number of edges below a score: which bin it is in, from 0. A tree of comparisons is what engines do fastest."""
+
+    def between(first: int, last: int) -> nw.Expr:
+        if first == last:
+            return nw.lit(first)
+        middle = (first + last) // 2
+        low, high = between(first, middle), between(middle + 1, last)
+        return nw.when(nw.col("score") <= float(edges[middle])).then(low).otherwise(high)
+
+    return between(0, len(edges)).cast(nw.Int64)
 
 
 def lookup(code: nw.Expr, values: Sequence[float]) -> nw.Expr:
@@ -106,6 +111,7 @@ def _tally(rows: nw.LazyFrame[Any], view: Outcomes, origin: Floats, level: Float
     asked = [nw.len().alias("sum_00"), *(nw.col(name).sum() for name in (*powers, *counts))]
     cells = to_polars(summed.agg(*asked, nw.col("score").min().alias("low"), nw.col("score").max().alias("high")))
     shape = level.shape
+    cells = _coded(cells, view)
     at = _cell(cells, view)
 
     def place(name: str, blank: float = 0.0) -> Floats:
@@ -130,11 +136,18 @@ def _one(condition: nw.Expr) -> nw.Expr:
     return nw.when(condition).then(nw.lit(1)).otherwise(nw.lit(0)).cast(nw.Int64)
 
 
-def _cell(cells: Any, view: Outcomes) -> Any:
+def _coded(cells: Any, view: Outcomes) -> Any:
+    """Collected cells with the position of their group among the labels."""
+    import polars as pl
+
+    labels = pl.Series("group", list(view.labels), dtype=cells["group"].dtype)
+    codes = pl.DataFrame([labels, pl.Series("code", range(len(labels)), dtype=pl.Int64)])
+    return cells.join(codes, on="group", how="left", nulls_equal=True)
+
+
+def _cell(coded: Any, view: Outcomes) -> Any:
     """Which cell each collected row is: bin times number of groups plus group."""
-    places = {label: i for i, label in enumerate(view.labels)}
-    groups = np.array([places[label] for label in cells["group"].to_list()], dtype=np.int64)
-    return cells["bin"].to_numpy().astype(np.int64) * len(view.labels) + groups
+    return coded["bin"].to_numpy().astype(np.int64) * len(view.labels) + coded["code"].to_numpy()
 
 
 def _placed(values: Any, at: Any, shape: tuple[int, int], blank: float) -> Floats:
@@ -176,8 +189,17 @@ def _clusters(rows: nw.LazyFrame[Any], view: Outcomes, origin: Floats, level: Fl
     named = {"su": u, "sv": v, "suu": u * u, "suv": u * v}
     summed = _measured(rows, view, origin, level, slope).with_columns(**named).group_by("cluster", "bin", "group")
     cells = to_polars(summed.agg(nw.len().alias("rows"), *(nw.col(name).sum() for name in named)))
-    codes = cells["cluster"].rank("dense").to_numpy().astype(np.int64) - 1
-    at = _cell(cells, view)
-    order = np.lexsort((at, codes))
+    cells = _coded(cells, view)
+    within = len(view.labels) * len(origin)
+    key = (_numbered(cells["cluster"], within) * within + cells["code"] * len(origin) + cells["bin"]).alias("key")
+    cells = cells.select(key, "code", "bin", "rows", *named).sort("key")
     sums = np.stack([cells[name].to_numpy().astype(np.float64) for name in ("rows", *named)], axis=-1)
-    return Clusters(codes[order], at[order], sums[order], len(view.labels))
+    numbers = (cells["key"] // within).rle_id().to_numpy().astype(np.int64)
+    return Clusters(numbers, _cell(cells, view), sums, len(view.labels))
+
+
+def _numbered(labels: Any, within: int) -> Any:
+    """Clusters as whole numbers: their own where they are such and small enough, otherwise their rank."""
+    if labels.dtype.is_integer() and labels.len() and (labels.max() - labels.min()) * within < 2**62:
+        return labels.cast(int) - labels.min()
+    return labels.rank("dense").cast(int) - 1

@@ -154,6 +154,6 @@ def _settled(
 
 def _slices(heads: Any, keys: list[str]) -> tuple[tuple[tuple[Any, ...], ...], Ints]:
     if not keys:
-        return ((),) if heads.height else (), np.array([0, heads.height] if heads.height else [0])
+        return ((),), np.array([0, heads.height])
     first = _first_of_runs(heads, keys)
     return tuple(tuple(row) for row in heads.select(keys)[first].iter_rows()), np.append(first, heads.height)

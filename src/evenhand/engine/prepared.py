@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import narwhals as nw
 
+from evenhand.attention import Attention
 from evenhand.engine.exposures import Rows
 from evenhand.engine.ledgers import Ledger
 from evenhand.errors import EvenhandError
 from evenhand.views.groups import Alignment, LabelColumns, view_groups
 from evenhand.views.item_lists import are_item_lists, judged_by, table_of
 from evenhand.views.judgments import Judgments, MissingRelevance, view_judgments
-from evenhand.views.match import matched_ids, same_engine
+from evenhand.views.match import how_many, matched_ids, same_engine
 from evenhand.views.rankings import Rankings, open_rankings, system_of, view_rankings
 from evenhand.views.tables import Table, to_polars
 
@@ -35,7 +36,6 @@ class Prepared:
     judged: nw.LazyFrame[Any] | None
     groups_origin: str
     relevance_origin: str | None
-    has_score: bool
     dropped: Mapping[str, int] = field(default_factory=dict)
     unjudged: int = 0
 
@@ -45,6 +45,14 @@ class Prepared:
             raise EvenhandError(
                 f"metrics={metrics[0]!r} needs one label per item, and groups gives shares. Use awrf, dp, iaa or eel, which take shares."
             )
+
+    def refuse_grades(self, models: Iterable[Attention]) -> None:
+        """A cascade that names grades must name every one that is judged."""
+        named = [m for m in models if m.needs_relevance and None not in m.keeps()]
+        if named and self.judged is not None:
+            grades = to_polars(self.judged.select("relevance").unique())["relevance"].to_numpy()
+            for model in named:
+                model.check_grades(grades)
 
     def facts(self, ledger: Ledger) -> dict[str, Any]:
         """What a reader should know about judgments, for provenance."""
@@ -74,15 +82,15 @@ def prepare(
     by: Sequence[str],
     ties: Any,
     unranked: bool,
-    nan_policy: str,
+    nan_policy: Any,
     **roles: Any,
 ) -> Prepared:
     """Open and check the three tables; with `unranked`, rows that have a score but no rank are kept for what they predict."""
-    opened = open_rankings(_as_table(rankings, roles))
+    opened = open_rankings(as_table(rankings, request=roles["request"], item=roles["item"]))
     if are_item_lists(relevance):
         relevance = judged_by(relevance, request=roles["request"], item=roles["item"])
     roles["system"] = roles["system"] or system_of(rankings, opened)
-    found = view_groups(groups, opened, item=roles["item"])
+    found = view_groups(groups, opened, item=roles["item"], request=roles["request"])
     judgments = view_judgments(relevance, opened, request=roles["request"], item=roles["item"])
     carry: dict[str, nw.Expr] = {}
     if isinstance(found, LabelColumns):
@@ -90,22 +98,22 @@ def prepare(
     if judgments is not None and judgments.column is not None:
         carry["relevance"] = nw.col(judgments.column).cast(nw.Float64)
     opened, scored = _split_unranked(opened, roles, wanted=unranked)
-    view = view_rankings(opened, by=by, ties=ties, carry=carry, **roles)
-    _check_scores(view, roles["score"], wanted=unranked, nan_policy=nan_policy)
+    view = view_rankings(opened, by=by, ties=ties, nan_policy=nan_policy, carry=carry, **roles)
+    _check_scores(view, roles["score"], wanted=unranked)
     lazy = view.lazy if scored is None else _with_unranked(view, scored, by, roles, carry)
     aligned, lazy = _aligned(found, lazy)
     judged, lazy, dropped, unjudged = _with_relevance(lazy, judgments, missing, view)
-    rows = Rows(lazy, view.slices)
     origin = judgments.origin if judgments is not None else None
-    return Prepared(view, rows, aligned, judged, found.origin, origin, roles["score"] is not None, dropped, unjudged)
+    gone = {**view.dropped, **dropped}
+    return Prepared(view, Rows(lazy, view.slices), aligned, judged, found.origin, origin, gone, unjudged)
 
 
-def _as_table(rankings: Any, roles: Mapping[str, Any]) -> Any:
+def as_table(rankings: Any, *, request: str = "request", item: str = "item") -> Any:
     """Mappings and LensKit collections as tables; everything else as it is."""
     if isinstance(rankings, Mapping):
         return _from_mapping(rankings)
     if are_item_lists(rankings):
-        return table_of(rankings, request=roles["request"], item=roles["item"], role="rankings")
+        return table_of(rankings, request=request, item=item, role="rankings")
     return rankings
 
 
@@ -144,7 +152,7 @@ def _split_unranked(opened: Table, roles: Mapping[str, Any], *, wanted: bool) ->
     absent = nw.col(rank).is_null()
     if opened.schema[rank].is_float():
         absent = absent | nw.col(rank).is_nan()
-    if not int(to_polars(opened.lazy.select(absent.sum().alias("n")))["n"][0] or 0):
+    if not int(to_polars(opened.lazy.select(how_many(absent).alias("n")))["n"][0] or 0):
         return opened, None
     return replace(opened, lazy=opened.lazy.filter(~absent)), opened.lazy.filter(absent)
 
@@ -167,14 +175,12 @@ def _with_unranked(
     return nw.concat([seen.select(*order, "shown"), unseen.select(*order, "shown")])
 
 
-def _check_scores(view: Rankings, score: str | None, *, wanted: bool, nan_policy: str) -> None:
+def _check_scores(view: Rankings, score: str | None, *, wanted: bool) -> None:
     if not wanted:
         return
     if score is None:
         raise EvenhandError("iaa needs the utility that the system predicts. Name its column with score=.")
-    if nan_policy not in ("raise", "omit", "propagate"):
-        raise EvenhandError(f"nan_policy={nan_policy!r} is unknown. Use 'raise', 'omit' or 'propagate'.")
-    negative = int(to_polars(view.lazy.select((nw.col("score") < 0).sum().alias("n")))["n"][0] or 0)
+    negative = int(to_polars(view.lazy.select(how_many(nw.col("score") < 0).alias("n")))["n"][0] or 0)
     if negative:
         raise EvenhandError(
             f"score={score!r} is negative in {negative:,} rows, so it cannot be shared out. Pass predicted utility of zero or more."
@@ -184,7 +190,8 @@ def _check_scores(view: Rankings, score: str | None, *, wanted: bool, nan_policy
 def _aligned(found: Alignment | LabelColumns, lazy: nw.LazyFrame[Any]) -> tuple[Alignment, nw.LazyFrame[Any]]:
     """Groups in the engine of the rankings; labels in the rankings themselves as a table of items."""
     if isinstance(found, Alignment):
-        groups, lazy = matched_ids(same_engine(found.lazy, lazy), lazy, ["item"], role="groups")
+        keys = [c for c in found.lazy.collect_schema().names() if c in ("request", "item")]
+        groups, lazy = matched_ids(same_engine(found.lazy, lazy), lazy, keys, role="groups")
         return replace(found, lazy=groups), lazy
     labelled = lazy.select("request", "item", "group").filter(~nw.col("group").is_null())
     pairs = labelled.select("item", "group").unique()
@@ -212,7 +219,7 @@ def _with_relevance(
         lazy = lazy.join(judged, on=["request", "item"], how="left")
     y = nw.col("relevance")
     absent = y.is_null() | y.is_nan()
-    unjudged = int(to_polars(lazy.select(absent.sum().alias("n")))["n"][0] or 0)
+    unjudged = int(to_polars(lazy.select(how_many(absent).alias("n")))["n"][0] or 0)
     if unjudged and missing == "raise":
         raise EvenhandError(
             f"{unjudged:,} ranked items have no judgment. Add them to relevance, or pass missing_relevance='zero' or 'drop'."

@@ -8,7 +8,8 @@ bucket that is itself crowded is cut into buckets again.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
@@ -26,19 +27,30 @@ ROUNDING = 1e-12
 """0.55 * 100 is 55.00000000000001 in floating point; a rank this close to a whole number is that number."""
 
 
-def quantiles(lazy: nw.LazyFrame[Any], column: str, shares: Sequence[float | Fraction]) -> Floats:
+def quantiles(
+    lazy: nw.LazyFrame[Any],
+    column: str,
+    shares: Sequence[float | Fraction],
+    ends: tuple[float, float] | None = None,
+) -> Floats:
     """The smallest value that at least each share of the rows do not exceed; NaN for an empty table.
 
     `column` must hold finite numbers only. A `Fraction` makes the rank exact; a float is taken to be the decimal it prints.
+    `ends`, the smallest and the largest value, saves a pass where they are known.
     """
     values = lazy.select(nw.col(column).cast(nw.Float64).alias("value"))
-    asked = [nw.len().alias("rows"), nw.col("value").min().alias("low"), nw.col("value").max().alias("high")]
-    facts = to_polars(values.select(*asked)).row(0, named=True)
-    if not facts["rows"]:
-        return np.full(len(shares), np.nan)
-    ranks = np.array([rank_of(share, int(facts["rows"])) for share in shares], dtype=np.int64)
+    if ends is None:
+        asked = values.select(nw.col("value").min().alias("low"), nw.col("value").max().alias("high"))
+        ends = to_polars(asked).row(0)
+        if ends[0] is None or ends[0] != ends[0]:
+            return np.full(len(shares), np.nan)
+    low, high = map(float, ends)
+    if low == high:
+        return np.full(len(shares), low)
+    cut = Buckets.of(values, low, high, len(shares))
+    ranks = np.array([rank_of(share, int(cut.reach[-1])) for share in shares], dtype=np.int64)
     wanted, back = np.unique(ranks, return_inverse=True)
-    return ranked(values, wanted, float(facts["low"]), float(facts["high"]))[back]
+    return cut.ranked(wanted)[back]
 
 
 def quantile_edges(lazy: nw.LazyFrame[Any], column: str, bins: int) -> Floats:
@@ -60,37 +72,68 @@ def rank_of(share: float | Fraction, rows: int) -> int:
     return min(max(1, math.ceil(exact)), rows)
 
 
-def ranked(values: nw.LazyFrame[Any], ranks: Any, low: float, high: float) -> Floats:
-    """The values at sorted distinct `ranks` (from 1) among the rows that lie in [low, high]."""
-    if low == high:
-        return np.full(len(ranks), low)
-    buckets = max(BUCKETS, 1 << (64 * len(ranks)).bit_length())
-    within = values.filter((nw.col("value") >= low) & (nw.col("value") <= high))
-    bucketed = within.with_columns(_bucket(low, high, buckets).alias("bucket"))
-    found = to_polars(
-        bucketed.group_by("bucket").agg(
-            nw.len().alias("rows"), nw.col("value").min().alias("low"), nw.col("value").max().alias("high")
-        )
-    ).sort("bucket")
-    rows, lows, highs = (found[name].to_numpy() for name in ("rows", "low", "high"))
-    reach = np.cumsum(rows.astype(np.int64))
-    at = np.searchsorted(reach, ranks)
-    inside = ranks - (reach - rows)[at]
-    out = np.where(lows[at] == highs[at], lows[at], np.nan)
-    mixed = np.unique(at[lows[at] < highs[at]])
-    light = mixed[rows[mixed] <= CROWDED]
-    if len(light):
-        chosen = bucketed.filter(nw.col("bucket").is_in(found["bucket"].gather(light).to_list()))
+@dataclass(frozen=True)
+class Buckets:
+    """Equal parts of a range of values, and how many rows each holds.
+
+    Attributes
+    ----------
+    values : the table; only rows from `low` to `high` are counted.
+    code : which part a value lies in, never decreasing in the value.
+    number, rows, reach : the parts that hold a row, how many they hold, and how many up to and including them.
+    """
+
+    values: nw.LazyFrame[Any]
+    code: nw.Expr
+    number: Any
+    rows: Any
+    reach: Any
+
+    @classmethod
+    def of(cls, values: nw.LazyFrame[Any], low: float, high: float, targets: int) -> Buckets:
+        buckets = max(BUCKETS, 1 << (64 * targets).bit_length())
+        code = _bucket(low, high, buckets)
+        counted = values.select(code.alias("bucket")).group_by("bucket").agg(nw.len().alias("rows"))
+        found = to_polars(counted).sort("bucket")
+        rows = found["rows"].to_numpy().astype(np.int64)
+        return cls(values, code, found["bucket"].to_numpy(), rows, np.cumsum(rows))
+
+    def ranked(self, ranks: Any) -> Floats:
+        """The values at sorted distinct `ranks`, counted from 1 among the rows of the buckets."""
+        at = np.searchsorted(self.reach, ranks)
+        inside = ranks - (self.reach - self.rows)[at]
+        out = np.full(len(ranks), np.nan)
+        wanted = np.unique(at)
+        light = wanted[self.rows[wanted] <= CROWDED]
+        if len(light):
+            here = np.isin(at, light)
+            out[here] = self._collected(light, at[here], inside[here])
+        crowded = wanted[self.rows[wanted] > CROWDED]
+        for one, low, high in self._ends(crowded):
+            here = at == one
+            part = self.values.filter((nw.col("value") >= low) & (nw.col("value") <= high))
+            out[here] = low if low == high else Buckets.of(part, low, high, int(here.sum())).ranked(inside[here])
+        return out
+
+    def _collected(self, light: Any, at: Any, inside: Any) -> Floats:
+        """Look into buckets that hold few rows: their values, each with its count, leave the engine."""
+        chosen = self.values.filter(self.code.is_in(self.number[light].tolist()))
         counts = to_polars(chosen.group_by("value").agg(nw.len().alias("rows"))).sort("value")
-        held, upto = counts["value"].to_numpy(), np.cumsum(counts["rows"].to_numpy().astype(np.int64))
-        before = np.searchsorted(held, lows)  # where each bucket's values begin among those collected
-        skipped = np.concatenate([[0], upto])[before]
-        here = np.isin(at, light)
-        out[here] = held[np.searchsorted(upto, (skipped[at] + inside)[here])]
-    for one in mixed[rows[mixed] > CROWDED]:
-        here, low, high = at == one, float(lows[one]), float(highs[one])
-        out[here] = ranked(values, inside[here], low, high)
-    return out
+        skipped = np.cumsum(self.rows[light]) - self.rows[light]  # rows of the buckets before, among those collected
+        upto = np.cumsum(counts["rows"].to_numpy().astype(np.int64))
+        place = np.searchsorted(upto, skipped[np.searchsorted(light, at)] + inside)
+        return np.asarray(counts["value"].to_numpy()[place], dtype=np.float64)
+
+    def _ends(self, crowded: Any) -> Iterator[tuple[int, float, float]]:
+        """Smallest and largest value of buckets that must be cut again."""
+        if not len(crowded):
+            return
+        chosen = self.values.with_columns(self.code.alias("bucket"))
+        chosen = chosen.filter(nw.col("bucket").is_in(self.number[crowded].tolist()))
+        low, high = nw.col("value").min().alias("low"), nw.col("value").max().alias("high")
+        found = to_polars(chosen.group_by("bucket").agg(low, high)).sort("bucket")
+        for one, least, most in zip(crowded, found["low"], found["high"], strict=True):
+            yield int(one), float(least), float(most)
 
 
 def _bucket(low: float, high: float, buckets: int) -> nw.Expr:

@@ -28,6 +28,13 @@ _EE_VARIANTS = (
 )
 
 
+def _reason(t: Exposure, *, level: str = "group", **_: Any) -> str:
+    """Nothing ranked, nothing labelled, or a single draw where several are needed."""
+    if not np.any(t.weight > 0):
+        return "empty"
+    return "single_member" if t.received.shape[-1] or level == "item" else "no_labelled_items"
+
+
 @metric(
     Card(
         name="eed",
@@ -39,7 +46,7 @@ _EE_VARIANTS = (
         ideal=math.nan,
         better="lower",
         undefined="there is no request; with unbiased=True also a request with a single draw",
-        otherwise="single_member",
+        otherwise=_reason,
         says="Expected exposure disparity is {estimate:number}{interval}; lower is more even.",
         formula=r"\lVert \epsilon_\pi \rVert_2^2",
         example="exposure 1.5 and 0.5 -> 2.5",
@@ -72,7 +79,7 @@ def eed(
     value = (t.received**2).sum(-1)
     if unbiased:
         value = value - _norms(t)[..., 4]
-    return np.asarray(value / t.weight**2)
+    return _over_requests(t, value)
 
 
 @metric(
@@ -86,7 +93,7 @@ def eed(
         ideal=math.nan,
         better="higher",
         undefined="there is no request",
-        otherwise="empty",
+        otherwise=_reason,
         says="Expected exposure relevance is {estimate:number}{interval}; higher is better aligned.",
         formula=r"2\, \epsilon_\pi^{\top} \epsilon^*",
         example="exposure 1.5 and 0.5, due 1 and 1 -> 4",
@@ -104,7 +111,7 @@ def eer(t: Exposure, *, level: Level = "group", aggregate: Aggregate = "before",
     """
     if level == "item" or aggregate == "per_request":
         return np.asarray(2 * _norms(t)[..., 1] / t.weight)
-    return np.asarray(2 * (t.received * _due(t)).sum(-1) / t.weight**2)
+    return _over_requests(t, 2 * (t.received * _due(t)).sum(-1))
 
 
 @metric(
@@ -118,7 +125,7 @@ def eer(t: Exposure, *, level: Level = "group", aggregate: Aggregate = "before",
         ideal=math.nan,
         better="",
         undefined="there is no request",
-        otherwise="empty",
+        otherwise=_reason,
         says="The squared norm of the target exposure is {estimate:number}{interval}.",
         formula=r"\lVert \epsilon^* \rVert_2^2",
         example="due 1 and 1 -> 2",
@@ -137,7 +144,7 @@ def target_norm(
     """
     if level == "item" or aggregate == "per_request":
         return np.asarray(_norms(t)[..., 2] / t.weight)
-    return np.asarray((_due(t) ** 2).sum(-1) / t.weight**2)
+    return _over_requests(t, (_due(t) ** 2).sum(-1))
 
 
 @metric(
@@ -151,7 +158,7 @@ def target_norm(
         ideal=0.0,
         better="lower",
         undefined="there is no request; with unbiased=True also a request with a single draw",
-        otherwise="single_member",
+        otherwise=_reason,
         says="Expected exposure loss is {estimate:number}{interval}; 0 is the ideal policy.",
         formula=r"\lVert \epsilon_\pi - \epsilon^* \rVert_2^2",
         example="exposure 1.5 and 0.5, due 1 and 1 -> 0.5",
@@ -183,13 +190,20 @@ def eel(
     value = ((t.received - _due(t)) ** 2).sum(-1)
     if unbiased:
         value = value - _norms(t)[..., 4]
-    return np.asarray(value / t.weight**2)
+    return _over_requests(t, value)
 
 
 def least_disparity(t: Exposure) -> Floats:
     """The smallest `eed` (group level) that the same total exposure allows: everyone gets the same."""
     with np.errstate(invalid="ignore", divide="ignore"):
         return np.asarray((t.received.sum(-1) / t.weight) ** 2 / t.received.shape[-1])
+
+
+def _over_requests(t: Exposure, square: Floats) -> Floats:
+    """A squared sum over requests as a square of means; without a single group there is none to speak of."""
+    if not t.received.shape[-1]:
+        return np.full(t.weight.shape, np.nan)
+    return np.asarray(square / t.weight**2)
 
 
 def _due(t: Exposure) -> Floats:

@@ -32,12 +32,10 @@ _EUR_VARIANTS = (
 
 
 def _utility_reason(t: Exposure, **_: Any) -> str:
-    """A side without relevance, or nothing on either side."""
-    if t.reason():
-        return t.reason()
-    if t.utility is not None and any(not np.any(side > 0) for side in t.both(t.utility)):
-        return "no_relevant_in_group"
-    return "zero_over_zero"
+    """A side without relevance; or nothing at all on either side."""
+    judged = t.utility is not None and np.any(t.weight > 0)
+    lost = judged and any(not np.any(side > 0) for side in t.both(t.utility))
+    return "no_relevant_in_group" if lost else "zero_over_zero"
 
 
 @metric(

@@ -64,8 +64,8 @@ def gini(s: Spectrum, *, corrected: bool = False) -> Floats:
     """
     size, total = s.size, s.total
     spread = np.zeros(size.shape)
-    for values, mass, reach, _ in s.walk():
-        spread = spread + ((2 * reach - mass - size[..., None]) * mass * values).sum(-1)
+    for b in s.walk():
+        spread = spread + ((2 * b.reach - b.mass - size[..., None]) * b.mass * b.values).sum(-1)
     value = spread / (size * total)
     return value * (size / (size - 1)) if corrected else value
 
@@ -131,7 +131,7 @@ def atkinson(s: Spectrum, *, epsilon: NotNegative = 0.5) -> Floats:
     size, mean = s.size, s.total / s.size
     lowest = _lowest(s)
     if math.isinf(epsilon):
-        return np.where(mean > 0, 1 - lowest / mean, np.nan)
+        return np.where(mean > 0, np.maximum(1 - lowest / mean, 0.0), np.nan)
     if epsilon == 0:
         return np.where(mean > 0, 0.0, np.nan)
     power = 1 - epsilon
@@ -409,8 +409,8 @@ def _centred(s: Spectrum, per_unit: Floats) -> Floats:
 def _lowest(s: Spectrum) -> Floats:
     """The smallest amount that anyone holds."""
     lowest = np.full(s.size.shape, np.inf)
-    for values, mass, _, _ in s.walk():
-        lowest = np.minimum(lowest, np.where(mass > 0, values, np.inf).min(-1))
+    for b in s.walk():
+        lowest = np.minimum(lowest, np.where(b.mass > 0, b.values, np.inf).min(-1))
     return lowest
 
 

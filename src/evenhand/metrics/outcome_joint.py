@@ -239,7 +239,12 @@ def odds_gap(m: Moments, reference: int) -> Floats:
     )
 )
 def pooled_gap(m: Moments, reference: int = 0) -> Floats:
-    """Gaps of every group, weighted by its rows in each bin."""
+    """Gaps of every group, weighted by its rows in each bin.
+
+    >>> m = Moments.of([1, 2, 3, 1, 2, 3], [1, 2, 3, 1.5, 2.5, 3.5], [0] * 6, [0, 0, 0, 1, 1, 1], shape=(1, 2))
+    >>> pooled_gap.on(m).round(9).tolist()
+    [0.0, 0.5]
+    """
     return pooled(gaps(m, reference)).estimate
 
 
@@ -262,5 +267,10 @@ def pooled_gap(m: Moments, reference: int = 0) -> Floats:
     )
 )
 def spline_gap(m: Moments, reference: int = 0) -> Floats:
-    """One gap per group over all scores."""
+    """One gap per group over all scores.
+
+    >>> m = Moments.of([1, 2, 3, 1, 2, 3], [1, 2, 3, 1.5, 2.5, 3.5], [0] * 6, [0, 0, 0, 1, 1, 1], shape=(1, 2))
+    >>> spline_gap.on(m).round(9).tolist()
+    [0.0, 0.5]
+    """
     return spline(m, reference).estimate

@@ -29,6 +29,9 @@ Distance = Literal["js", "kl", "tv", "nd", "rd"]
 class Represented(Placement):
     """Labels in rank order, as FA*IR reads them: whether items are protected, and nothing about the list as a whole."""
 
+    def reason(self) -> str:
+        return "" if len(self.codes) else "empty"
+
 
 def _awrf_span(distance: str, signed: bool) -> tuple[float, float]:  # noqa: FBT001
     if signed:
@@ -81,7 +84,7 @@ def awrf(
     if signed and distance != "nd":
         raise EvenhandError(f"awrf(signed=True) has no meaning with distance={distance!r}. Use distance='nd'.")
     if distance in BETWEEN:
-        return BETWEEN[distance](t.shares, t.target)
+        return np.where(t.received.sum(-1) > 0, BETWEEN[distance](t.shares, t.target), np.nan)
     ours, wanted = t.side(t.shares), t.side(t.target)
     if distance == "rd":
         return rd_of(ours, np.broadcast_to(wanted, ours.shape))

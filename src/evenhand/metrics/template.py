@@ -150,7 +150,7 @@ class Reading:
     def sums_of(self, b: Batch, kinds: Ints) -> Floats:
         ends = slice(self.template.step - 1, None, self.template.step)
         seen = b.seen[..., ends]
-        if not seen.shape[-1]:
+        if not seen.shape[-1] or not kinds.shape[1]:
             return np.zeros(len(b.at))
         found: Any = 0.0
         for g in range(kinds.shape[1]):

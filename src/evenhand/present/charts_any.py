@@ -10,6 +10,7 @@ from typing import Any
 
 import altair as alt
 
+from evenhand.cards import REGISTRY, ask
 from evenhand.findings import Findings
 from evenhand.present.drawing import (
     MOST_ROWS,
@@ -23,6 +24,7 @@ from evenhand.present.drawing import (
     drawable,
     ends,
     is_share,
+    label_axis,
     long_table,
     metric_title,
     reason_text,
@@ -30,6 +32,7 @@ from evenhand.present.drawing import (
     row_labels,
     series_colour,
     value_text,
+    wrapped,
 )
 
 ROW = 24
@@ -68,11 +71,16 @@ def intervals(findings: Findings) -> Picture:
     """
     labels = row_labels(findings)
     dots = [_dot(row, where) for row, where in zip(findings.rows(), labels, strict=True)]
-    families: dict[tuple[str, bool], list[_Dot]] = {}
+    families: dict[_Family, list[_Dot]] = {}
     scalars = {m for m, rows in Counter(findings.columns["metric"]).items() if rows == 1}
     for dot in dots:
         families.setdefault(_family(dot.metric, alone=dot.metric in scalars), []).append(dot)
-    panels = tuple(_family_panel(family[0], inside) for family, inside in families.items())
+    split = Counter(family.name for family in families)
+    turning = findings.audit == "inequality"
+    panels = tuple(
+        _family_panel(family, inside, split=split[family.name] > 1, turning=turning)
+        for family, inside in families.items()
+    )
     return Picture(panels, long_table(findings), _in_words(findings, dots), _note(dots))
 
 
@@ -129,12 +137,36 @@ def _free_axis(channel: Any, field: str, metric: str, values: Sequence[float]) -
     return channel(f"{field}:Q", title=metric_title(metric), scale=alt.Scale(zero=False, padding=16), axis=axis)
 
 
-def _family(metric: str, *, alone: bool) -> tuple[str, bool]:
-    """What shares axes: metrics of a family in the same measure; without a card, numbers that stand alone."""
+@dataclass(frozen=True, slots=True)
+class _Family:
+    """What shares axes: metrics of one kind, in the same measure and with the same range."""
+
+    name: str
+    share: bool
+    span: tuple[float, float]
+
+    def title(self, series: Sequence[str], *, split: bool) -> str:
+        """The metric where there is one; else the family, with its range where the family fills several panels."""
+        if len(series) == 1:
+            return series[0]
+        low, high = self.span
+        bounds = (
+            "0 to 1"
+            if self.span == (0, 1)
+            else "0 and above"
+            if low == 0
+            else "either side of 0"
+            if low < 0 < high
+            else ""
+        )
+        return f"{self.name.capitalize()}, {bounds}" if split and bounds else self.name.capitalize()
+
+
+def _family(metric: str, *, alone: bool) -> _Family:
     card = card_of(metric)
     if card is None or not card.family:
-        return ("overall" if alone else metric_title(metric), is_share(metric))
-    return (card.family, is_share(metric))
+        return _Family("overall" if alone else metric_title(metric), is_share(metric), (0, 0))
+    return _Family(card.family, is_share(metric), ask(metric, REGISTRY).span)
 
 
 def _dot(row: Mapping[str, Any], where: str) -> _Dot:
@@ -146,26 +178,34 @@ def _dot(row: Mapping[str, Any], where: str) -> _Dot:
     return _Dot(where, metric_title(metric), x, low, high, chance, ideal, text, why, metric)
 
 
-def _family_panel(name: str, dots: list[_Dot]) -> Panel:
+def _family_panel(family: _Family, dots: list[_Dot], *, split: bool, turning: bool) -> Panel:
     """Rows are slices and groups, told apart by colour where a family has several metrics; or the metrics themselves."""
-    single = len({dot.label for dot in dots}) == 1
     series = distinct(dot.series for dot in dots)
-    shown = ends(series if single else _by_size([d for d in dots if d.series == series[0]], dots))
-    rows = [replace(d, label=d.series) if single else d for d in dots]
-    rows = [d for d in rows if d.label in shown]
-    turned = name == "equivalences"
+    single = len(dots) == len(series)
+    if single:
+        same = len({d.label for d in dots}) == 1
+        parts = [(d.series if len(series) > 1 else "", "" if same else d.label) for d in dots]
+        dots = [replace(d, label=": ".join(filter(None, part))) for d, part in zip(dots, parts, strict=True)]
+        order = [d.label for d in dots]
+    else:
+        order = _by_size([d for d in dots if d.series == series[0]], dots)
+    shown = ends(order)
+    rows = [replace(d, label=wrapped(d.label)) for d in dots if d.label in shown]
     lanes = 1 if single else len(series)
-    layers = _dot_layers(
-        [_turned(d) for d in rows] if turned else rows, shown, series if lanes > 1 else [], turned=turned
+    turned = turning and family.name == "equivalences"
+    rows = [_turned(d) for d in rows] if turned else rows
+    layers = _dot_layers(rows, [wrapped(s) for s in shown], series if lanes > 1 else [], turned=turned)
+    tall = 34 if any("\n" in d.label for d in rows) else ROW
+    return Panel(
+        alt.layer(*layers), family.title(series, split=split), height=max(56, max(tall, 17 * lanes + 8) * len(shown))
     )
-    return Panel(alt.layer(*layers), name.capitalize(), height=max(56, max(ROW, 17 * lanes + 8) * len(shown)))
 
 
 def _dot_layers(dots: Sequence[_Dot], shown: Sequence[str], series: Sequence[str], *, turned: bool) -> list[Any]:
     """Ideal, interval, chance level and estimate of every row, its number in a column at the right."""
     fields = ("label", "series", "x", "low", "high", "chance", "ideal", "text", "why")
     data = records(**{name: [getattr(d, name) for d in dots] for name in fields})
-    y = alt.Y("label:N", sort=list(shown), title=None, axis=alt.Axis(labelLimit=170, grid=True))
+    y = alt.Y("label:N", sort=list(shown), title=None, axis=label_axis(grid=True))
     base = alt.Chart(data).encode(y=y, **({"yOffset": alt.YOffset("series:N", sort=list(series))} if series else {}))
     colour = {"color": series_colour(series)} if series else {}
     title = "100% minus the value, log scale" if turned else None

@@ -25,6 +25,10 @@ from evenhand.present.text import number
 from evenhand.present.theme import MOST_SERIES
 
 AUDITS = ("outcome_test",)
+FEWEST = 30
+"""A mean of fewer rows is drawn as a faint point: its bar would dwarf the others."""
+
+BARS = f"Bars are intervals; faint points are means of fewer than {FEWEST} rows."
 LANE = 0.12
 """Groups of one bin are drawn side by side, this far apart."""
 
@@ -41,7 +45,7 @@ def outcomes(findings: Findings) -> Picture:
     shifted = _side_by_side(points["bin"], points["group"], groups)
     panel = _lines(points, groups, x=shifted, axis=x, y_title=title, height=340)
     says = f"{title.capitalize()} in {len(set(points['bin']))} score bins for {len(groups)} groups: {_ends(points)}."
-    return Picture((panel,), _table(points), says, "Bars are intervals. Lines that lie apart mean different bars.")
+    return Picture((panel,), _table(points), says, f"{BARS} Lines that lie apart mean different standards.")
 
 
 @chart("calibration", audits=AUDITS, title="Outcome against score", unless=without_curve("calibration"), reported=False)
@@ -57,7 +61,7 @@ def calibration(findings: Findings) -> Picture:
     )
     title = f"mean {word(findings, 'outcome')}"
     panel = _lines(points, groups, x=points["score"], axis=axis, y_title=title, height=420)
-    note = "Bars are intervals."
+    note = BARS
     if "calibration_gap" in findings.columns["metric"]:
         low, high = min(points["score"]), max(points["score"])
         line = alt.Chart(records(x=[low, high], y=[low, high])).mark_line(style="reference").encode(x=axis, y="y:Q")
@@ -105,41 +109,44 @@ def _defined(row: Mapping[str, Any]) -> bool:
 
 
 def _gap_panel(rows: Sequence[Mapping[str, Any]], group: str, reference: str) -> Panel:
-    thin = ["small_cell" in (r["note"] or "") for r in rows]
-    trusted = [v for r, t in zip(rows, thin, strict=True) if not t for v in (r["low"], r["high"]) if not _nan(v)]
-    data = records(
+    defined = [r for r in rows if _defined(r)]
+    solid = [r for r in defined if "small_cell" not in (r["note"] or "")]
+    hollow = [r for r in defined if "small_cell" in (r["note"] or "")]
+    trusted = [v for r in solid for v in (r["low"], r["high"]) if not _nan(v)]
+    domain = {"domain": [min(0.0, *trusted), max(0.0, *trusted)]} if trusted else {}  # thin cells must not set the axis
+    scale = alt.Scale(nice=True, **domain)
+    x = alt.X("x:Q", title="score bin, lowest scores first", **_bin_axis([int(r["bin"]) for r in rows]))
+    y = alt.Y("y:Q", title=f"gap to {reference}", axis=alt.Axis(format=axis_format(trusted)), scale=scale)
+    layers = [alt.Chart(records(y=[0.0])).mark_rule(style="zero").encode(y=y)]
+    for part, filled in ((solid, True), (hollow, False)):
+        if part:
+            base = alt.Chart(_gap_data(part)).encode(x=x)
+            layers.append(base.mark_rule(style="range", clip=True).encode(y=alt.Y("low:Q", scale=scale), y2="high:Q"))
+            layers.append(base.mark_point(filled=filled, clip=True).encode(y=y, tooltip=_gap_tips()))
+    return Panel(alt.layer(*layers), str(group), height=240)
+
+
+def _gap_data(rows: Sequence[Mapping[str, Any]]) -> Any:
+    return records(
         x=[float(r["bin"]) for r in rows],
         y=[r["estimate"] for r in rows],
         low=[r["low"] for r in rows],
         high=[r["high"] for r in rows],
-        thin=thin,
         label=[f"{number(r['bin_low'])} to {number(r['bin_high'])}" for r in rows],
         units=[r["units"] for r in rows],
         p_text=["" if _nan(r["p_adjusted"]) else number(r["p_adjusted"]) for r in rows],
     )
-    domain = {"domain": [min(0.0, *trusted), max(0.0, *trusted)]} if trusted else {}  # thin cells must not set the axis
-    x = alt.X("x:Q", title="score bin, lowest scores first", **_bin_axis([int(r["bin"]) for r in rows]))
-    y = alt.Y(
-        "y:Q",
-        title=f"gap to {reference}",
-        axis=alt.Axis(format=axis_format(trusted)),
-        scale=alt.Scale(nice=True, **domain),
-    )
-    base = alt.Chart(data).encode(x=x)
-    tips = [
-        alt.Tooltip("label:N", title="score"), alt.Tooltip("y:Q", title="gap", format=".4~g"),
-        alt.Tooltip("low:Q", format=".4~g"), alt.Tooltip("high:Q", format=".4~g"),
-        alt.Tooltip("p_text:N", title="adjusted p"), alt.Tooltip("units:Q", title="rows", format=","),
-    ]  # fmt: skip
-    layers = [
-        alt.Chart(records(y=[0.0])).mark_rule(style="zero").encode(y="y:Q"),
-        base.mark_rule(style="range", clip=True).encode(
-            y=alt.Y("low:Q", scale=alt.Scale(nice=True, **domain)), y2="high:Q"
-        ),
-        base.transform_filter("!datum.thin").mark_point(clip=True).encode(y=y, tooltip=tips),
-        base.transform_filter("datum.thin").mark_point(filled=False, clip=True).encode(y=y, tooltip=tips),
+
+
+def _gap_tips() -> list[Any]:
+    return [
+        alt.Tooltip("label:N", title="score"),
+        alt.Tooltip("y:Q", title="gap", format=".4~g"),
+        alt.Tooltip("low:Q", format=".4~g"),
+        alt.Tooltip("high:Q", format=".4~g"),
+        alt.Tooltip("p_text:N", title="adjusted p"),
+        alt.Tooltip("units:Q", title="rows", format=","),
     ]
-    return Panel(alt.layer(*layers), str(group), height=240)
 
 
 def _bin_axis(bins: Sequence[int]) -> dict[str, Any]:
@@ -167,17 +174,8 @@ def _lines(
     y_title: str,
     height: int,
 ) -> Panel:
-    data = records(
-        series=points["group"],
-        x=x,
-        y=points["outcome"],
-        low=points["low"],
-        high=points["high"],
-        units=points["units"],
-        bin=points["bin"],
-    )
+    columns = {**points, "x": x, "sure": [units >= FEWEST for units in points["units"]]}
     colour = {"color": series_colour(groups)} if len(groups) <= MOST_SERIES else {"detail": "series:N"}
-    base = alt.Chart(data).encode(x=axis, **colour)
     y = alt.Y(
         "y:Q",
         title=y_title,
@@ -185,15 +183,31 @@ def _lines(
         axis=alt.Axis(format=axis_format(points["outcome"]), tickCount=6),
     )
     tips = [
-        alt.Tooltip("series:N", title="group"), alt.Tooltip("bin:Q", title="bin"), alt.Tooltip("y:Q", title=y_title, format=".4~g"),
-        alt.Tooltip("low:Q", format=".4~g"), alt.Tooltip("high:Q", format=".4~g"), alt.Tooltip("units:Q", title="rows", format=","),
-    ]  # fmt: skip
-    layers = [
-        base.mark_line().encode(y=y),
-        base.mark_rule(style="range").encode(y="low:Q", y2="high:Q"),
-        base.mark_point().encode(y=y, tooltip=tips),
+        alt.Tooltip("series:N", title="group"),
+        alt.Tooltip("bin:Q", title="bin"),
+        alt.Tooltip("y:Q", title=y_title, format=".4~g"),
+        alt.Tooltip("low:Q", format=".4~g"),
+        alt.Tooltip("high:Q", format=".4~g"),
+        alt.Tooltip("units:Q", title="rows", format=","),
     ]
+    layers = []
+    if any(columns["sure"]):
+        base = alt.Chart(_part(columns, sure=True)).encode(x=axis, **colour)
+        layers += [base.mark_line().encode(y=y), base.mark_rule(style="range").encode(y="low:Q", y2="high:Q")]
+        layers.append(base.mark_point().encode(y=y, tooltip=tips))
+    if not all(columns["sure"]):
+        thin = alt.Chart(_part(columns, sure=False)).encode(x=axis, **colour)
+        layers.append(thin.mark_point(filled=False, opacity=0.5, size=30).encode(y=y, tooltip=tips))
     return Panel(alt.layer(*layers), height=height)
+
+
+def _part(columns: Mapping[str, Sequence[Any]], *, sure: bool) -> Any:
+    """The points that have enough rows, or those that have not; the latter without the ends of their intervals."""
+    at = [i for i, enough in enumerate(columns["sure"]) if enough == sure]
+    taken = {name: [columns[name][i] for i in at] for name in ("group", "x", "outcome", "units", "bin", "low", "high")}
+    ends = {name: taken[name] for name in ("low", "high")} if sure else {}
+    named = {"series": taken["group"], "y": taken["outcome"], **{name: taken[name] for name in ("x", "units", "bin")}}
+    return records(**named, **ends)
 
 
 def _table(points: Mapping[str, Sequence[Any]]) -> dict[str, list[Any]]:

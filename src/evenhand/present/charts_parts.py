@@ -17,11 +17,13 @@ from evenhand.present.drawing import (
     chart,
     distinct,
     ends,
+    label_axis,
     long_table,
     records,
     series_colour,
     slice_labels,
     word,
+    wrapped,
 )
 from evenhand.present.text import number, percent, plural
 
@@ -75,14 +77,15 @@ def _bars(rows: dict[str, Row], title: str) -> Panel:
     shown = ends(names)
     values = [_value(rows[n]) for n in shown]
     data = records(
-        label=shown,
+        label=[wrapped(n) for n in shown],
         x=values,
         low=[_value(rows[n], "low") for n in shown],
         high=[_value(rows[n], "high") for n in shown],
         series=["raises" if _or_zero(v) >= 0 else "lowers" for v in values],
         text=[number(v) for v in values],
     )
-    base = alt.Chart(data).encode(y=alt.Y("label:N", sort=shown, title=None, axis=alt.Axis(labelLimit=170)))
+    y = alt.Y("label:N", sort=[wrapped(n) for n in shown], title=None, axis=label_axis())
+    base = alt.Chart(data).encode(y=y)
     x = alt.X("x:Q", title=None, axis=alt.Axis(format=".3~g", tickCount=5))
     layers = [
         base.mark_bar(height=14).encode(
@@ -110,10 +113,11 @@ def _sources_in_words(slices: Slices) -> str:
     total = _value(rows.get("gini", {}).get(""))
     said += f" of {number(total)}" if math.isfinite(total) else ""
     growing = {n: _value(r) for n, r in rows.get("marginal", {}).items() if math.isfinite(_value(r))}
-    if growing:
-        worst = max(growing, key=lambda n: growing[n])
-        direction = "least equal" if growing[worst] > 0 else "no less equal"
-        said += f"; growing {worst} would make the spread {direction}"
+    worst, best = (choose(growing, key=lambda n: growing[n], default="") for choose in (max, min))
+    if worst and growing[worst] > 0:
+        said += f"; a little more of {worst} would raise it most"
+    if best and growing[best] < 0:
+        said += f"; a little more of {best} would lower it most"
     return said + "."
 
 

@@ -18,6 +18,7 @@ position in the palette, so that one chart is right on white paper, on a dark sc
 from __future__ import annotations
 
 import math
+import textwrap
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -27,6 +28,7 @@ import altair as alt
 from evenhand.cards import REGISTRY, Card, parse_call
 from evenhand.errors import EvenhandError, listing
 from evenhand.findings import Findings
+from evenhand.present.phrases import PHRASES
 from evenhand.present.text import REASONS, number, percent, short_percent, slice_names
 from evenhand.present.theme import MOST_SERIES
 
@@ -183,6 +185,22 @@ def distinct(values: Iterable[Any]) -> list[Any]:
     return list(dict.fromkeys(values))
 
 
+def wrapped(text: str, width: int = 26) -> str:
+    r"""A label for `label_axis`: what does not fit on the first line stands, all of it, on the second.
+
+    >>> wrapped("Normalised discounted difference")
+    'Normalised discounted\ndifference'
+    """
+    first = next(iter(textwrap.wrap(text, width, break_long_words=False)), text)
+    rest = text.strip()[len(first) :].strip()
+    return f"{first}\n{rest}" if rest and text.strip().startswith(first) else text
+
+
+def label_axis(**more: Any) -> Any:
+    """An axis of labels made by `wrapped`; each line is cut where it would take the chart's room."""
+    return alt.Axis(labelExpr="split(datum.label, '\\n')", labelLimit=170, **more)
+
+
 def ends(ordered: Sequence[str], most: int = MOST_ROWS) -> list[str]:
     """The first and the last of many labels: where a chart has no room, the extremes are the story."""
     if len(ordered) <= most:
@@ -203,8 +221,8 @@ def card_of(metric: str) -> Card | None:
 def metric_title(metric: str) -> str:
     """A metric string as a heading: parameters as people say them.
 
-    >>> metric_title("top_share(p=0.01)"), metric_title("atkinson(epsilon=0.5)"), metric_title("pooled_gap")
-    ('Share of the top 1%', 'Atkinson index (epsilon 0.5)', 'Pooled gap')
+    >>> metric_title("top_share(p=0.01)"), metric_title("atkinson(epsilon=0.5)"), metric_title("some_gap")
+    ('Share of the top 1%', 'Atkinson index (epsilon 0.5)', 'Some gap')
     """
     card = card_of(metric)
     if card is None:
@@ -218,10 +236,13 @@ def metric_title(metric: str) -> str:
     return " ".join([title, *([f"({', '.join(said)})"] if said else []), *([f"at {cutoff}"] if cutoff else [])])
 
 
+_PERCENT_PARTS = frozenset(name for (_, name), phrase in PHRASES.items() if "{estimate:percent}" in phrase)
+
+
 def is_share(metric: str) -> bool:
-    """Whether people read this metric in percent; its card's sentence says so."""
+    """Whether people read this metric in percent; its sentence says so."""
     card = card_of(metric)
-    return card is not None and "{estimate:percent}" in card.says
+    return metric in _PERCENT_PARTS if card is None else "{estimate:percent}" in card.says
 
 
 def value_text(value: float | None, metric: str = "") -> str:
@@ -252,7 +273,10 @@ def axis_format(values: Iterable[float], metric: str = "") -> str:
     """
     if is_share(metric):
         return SHARE
-    return ".3~s" if max((abs(v) for v in values if math.isfinite(v)), default=0) >= 10_000 else ".6~g"
+    sizes = [abs(v) for v in values if math.isfinite(v) and v != 0]
+    if not sizes or max(sizes) < 10_000:
+        return ".6~g"
+    return ".3~s" if min(sizes) >= 1 else ",.6~g"
 
 
 def decades(values: Iterable[float]) -> list[float]:

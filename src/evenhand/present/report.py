@@ -58,10 +58,11 @@ def _head(findings: Findings) -> str:
 
 def _answer(findings: Findings, leads: Sequence[str]) -> str:
     """What was found, in sentences to quote, and how far to trust it."""
-    lines = "".join(f"<li>{escape(line)}</li>" for line in summary.headlines(findings, leads))
+    short = summary.headlines(findings, leads)
+    lines = "".join(f"<li>{escape(line)}</li>" for line in short)
     every = summary.every_sentence(findings, MOST_SENTENCES)
     more = ""
-    if every:
+    if not set(every) <= set(short):
         items = "".join(f"<li>{escape(line)}</li>" for line in every)
         more = f"<details><summary>Every finding as a sentence</summary><ul>{items}</ul></details>"
     sure = "".join(f'<p class="{kind}">{escape(line)}</p>' for kind, line in summary.caution(findings))

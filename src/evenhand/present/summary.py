@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import re
+import string
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -12,13 +14,23 @@ from evenhand.cards import REGISTRY, Ask, ask
 from evenhand.errors import EvenhandError, listing
 from evenhand.findings import Findings
 from evenhand.present.drawing import card_of, distinct, metric_title, row_labels, slices_in_words, value_text
-from evenhand.present.text import REASONS, fill, number, plain_sentence, plural, sentences, short_percent, teller
+from evenhand.present.text import (
+    REASONS,
+    fill,
+    number,
+    plain_sentence,
+    plural,
+    sentence,
+    sentences,
+    short_percent,
+    teller,
+)
 
 FEW = 8
 """Findings that are all said at the top of the page; more are summed up."""
 
-WARNINGS = frozenset({"heavy_tail", "small_cell", "ties_at_edge", "overlap"})
-"""Notes that qualify a number; the others say why there is none."""
+WARNINGS = ("heavy_tail", "small_cell", "some_undefined", "ties_at_edge", "suppressed")
+"""Notes that a reader must know before quoting a number; the others are explained below the table."""
 
 
 def facts(findings: Findings) -> list[str]:
@@ -61,35 +73,40 @@ def headlines(findings: Findings, leads: Sequence[str] = ()) -> list[str]:
 
 
 def _range(findings: Findings, metric: str, labels: list[str], rows: list[dict[str, Any]]) -> str:
-    mine = [(row["estimate"], where) for row, where in zip(rows, labels, strict=True) if row["metric"] == metric]
-    known = sorted((e, where) for e, where in mine if e is not None and not math.isnan(e))
+    mine = [(row, where) for row, where in zip(rows, labels, strict=True) if row["metric"] == metric]
+    if len(mine) == 1:
+        return sentence(findings, mine[0][0], float(findings.provenance.get("level", 0.95)))
+    known = sorted(
+        (row["estimate"], where)
+        for row, where in mine
+        if row["estimate"] is not None and row["estimate"] == row["estimate"]
+    )
     if not known:
         return f"{metric_title(metric)} is undefined throughout."
     (low, first), (high, last) = known[0], known[-1]
     lost = len(mine) - len(known)
     missing = f" It is undefined for {lost:,} of {len(mine):,}." if lost else ""
-    if low == high:
-        return said(findings, metric, value_text(low, metric)) + missing
-    return (
-        said(findings, metric, f"{value_text(low, metric)} ({first}) to {value_text(high, metric)} ({last})") + missing
+    value = (
+        f"{value_text(low, metric)} ({first}) to {value_text(high, metric)} ({last})"
+        if low < high
+        else value_text(low, metric)
     )
+    return said(findings, metric, value) + missing
 
 
 def said(findings: Findings, metric: str, value: str) -> str:
-    """The sentence on a metric's card with a text where its number would stand."""
+    """The sentence on a metric's card with a text where its number would stand; what only a row knows is left out."""
+    plainly = f"{metric_title(metric)}: {value}."
     card = card_of(metric)
     if card is None or not card.says:
-        return f"{metric_title(metric)}: {value}."
+        return plainly
     asked = ask(metric, REGISTRY)
     params = {n: p.default for n, p in asked.metric.parameters.items()} | dict(asked.params)
-    template = (
-        card.says.replace("{interval}", "")
-        .replace("{estimate:percent}", "{value}")
-        .replace("{estimate:number}", "{value}")
-    )
+    template = re.sub(r"\[[^\[\]]*\]", "", re.sub(r"{estimate:\w+}", "{value}", card.says.replace("{interval}", "")))
     words = {"unit": "unit", "amount": "amount", **findings.words}
     words |= {"units": plural(words["unit"]), "amount": words["amount"].replace("_", " "), "value": value}
-    return fill(template, params, {**params, **words})
+    blanks = {name for _, name, _, _ in string.Formatter().parse(template) if name}
+    return fill(template, params, {**params, **words}) if blanks <= {*params, *words} else plainly
 
 
 def every_sentence(findings: Findings, most: int) -> list[str]:
@@ -102,23 +119,28 @@ def every_sentence(findings: Findings, most: int) -> list[str]:
 
 
 def caution(findings: Findings) -> list[tuple[str, str]]:
-    """How sure we are: the kind of interval, and every warning with the number of rows it concerns."""
-    lines = []
+    """How sure we are: the kind of interval, every warning with the number of rows it concerns, what is undefined."""
+    if "estimate" not in findings.columns:
+        return []
     level = short_percent(float(findings.provenance.get("level", 0.95)))
     how = str(findings.provenance.get("interval") or "")
-    bounded = any(v is not None and math.isfinite(v) for v in findings.columns.get("low", ()))
-    if bounded:
-        lines.append(("", f"How sure are we? Every number has a {level} interval{f': {how}' if how else ''}."))
+    known = [not (e is None or math.isnan(e)) for e in findings.columns["estimate"]]
+    bounded = [v is not None and not math.isnan(v) for v in findings.columns["low"]]
+    if not any(bounded):
+        lines = [
+            ("", "How sure are we? There are no intervals: the numbers describe these data and nothing beyond them.")
+        ]
     else:
-        lines.append(
-            (
-                "",
-                "How sure are we? No intervals were asked for: the numbers describe these data and nothing beyond them.",
-            )
-        )
-    for code, many in _codes(findings).items():
-        who = "All numbers" if many == len(findings) else f"{many:,} of {len(findings):,} numbers"
-        lines.append(("care", f"Take care. {who}: {REASONS.get(code, code)}."))
+        everywhere = all(b for b, k in zip(bounded, known, strict=True) if k)
+        who = "Every number has" if everywhere else "Numbers that allow one have"
+        lines = [("", f"How sure are we? {who} a {level} interval{f': {how}' if how else ''}.")]
+    counts = _codes(findings)
+    for code in WARNINGS:
+        if many := counts.get(code, 0):
+            who = "All numbers" if many == len(findings) else f"{many:,} of {len(findings):,} numbers"
+            lines.append(("care", f"Take care. {who}: {REASONS.get(code, code)}."))
+    if lost := known.count(False) - counts.get("suppressed", 0):
+        lines.append(("care", f"{lost:,} of {len(findings):,} numbers are undefined; the table says why."))
     return lines
 
 

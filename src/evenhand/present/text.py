@@ -30,6 +30,11 @@ REASONS = {
     "no_relevant_in_group": "a group has no relevant item",
     "zero_utility": "all predicted scores are zero",
     "no_pairs": "there is no pair to compare",
+    "few_systems": "with so few systems p cannot fall to 0.05 even where two metrics agree on all of them",
+    "no_shared_request": "the two share no request",
+    "unshared_requests": "only the requests that both have are compared",
+    "undefined_difference": "one of the two has no value, or both are infinite",
+    "satisfied": "no ranking violates the constraint",
     "constant_input": "one of the inputs never varies",
     "nothing_shown": "nothing was shown",
     "nobody_treated": "nobody was treated",
@@ -39,6 +44,7 @@ REASONS = {
     "nan_in_data": "the data hold missing amounts and nan_policy is 'propagate'",
     "suppressed": "fewer units than min_units, so nothing is shown",
     "heavy_tail": "the largest amounts are so large that intervals tend to be too short and inequality is understated",
+    "infinite_draws": "some resamples have nothing on one side, and there the ratio is infinite",
     "small_cell": "too few rows for the interval to be trusted",
     "overlap": "the bottom share overlaps the top it is compared with",
     "constant_score": "the score does not vary in the bin, so outcomes are compared as they are",
@@ -62,7 +68,7 @@ REASONS = {
 }
 
 
-TELLERS = {"outcome_test": "evenhand.present.text_outcome"}
+TELLERS = {"compare": "evenhand.present.text_compare", "outcome_test": "evenhand.present.text_outcome"}
 """Audits whose rows need more than a template: modules with `sentences`, `headlines` and `asides` of findings."""
 
 
@@ -206,6 +212,8 @@ def plain_sentence(row: Mapping[str, Any]) -> str:
     >>> plain_sentence({"metric": "gini", "criterion": "scale", "measured": "yes", "value": 0.0, "note": None})
     'gini: criterion scale, measured yes, value 0.'
     """
+    if row.get("reason"):  # advice comes with its own words
+        return str(row["reason"])
     known = {k: v for k, v in row.items() if k not in ("metric", "note") and v is not None and v == v}
     said = ", ".join(f"{k.replace('_', ' ')} {number(v) if isinstance(v, float) else v}" for k, v in known.items())
     why = "; ".join(REASONS.get(code, code) for code in (row.get("note") or "").split("; ") if code)
@@ -224,8 +232,6 @@ def sentence(findings: Findings, row: Mapping[str, Any], level: float = 0.95) ->
     except EvenhandError:
         template, title, params = PHRASES.get((findings.audit, row["metric"]), ""), row["metric"], {}
     group = "" if "{group}" in template else group
-    if row.get("reason"):  # advice comes with its own words
-        return f"{lead}{group}{row['reason']}"
     estimate = row["estimate"]
     if estimate is None or math.isnan(estimate):
         code = (row["note"] or "undefined").split(";")[0].strip()
@@ -235,7 +241,7 @@ def sentence(findings: Findings, row: Mapping[str, Any], level: float = 0.95) ->
     words = {"unit": "unit", "amount": "amount", **findings.words}
     words["units"] = plural(words["unit"])
     words["amount"] = str(row["amount"] if "amount" in findings.slices else words["amount"]).replace("_", " ")
-    fields = {**words, **params, **{k: v for k, v in row.items() if k not in words}}
+    fields = {**row, **params, **words}  # a column `p` must not pass for the parameter p
     fields["interval"] = interval_words(row, level, "{estimate:percent}" in template)
     said = fill(template, params, fields)
     overlap = " (The two overlap.)" if "overlap" in (row["note"] or "") else ""

@@ -194,16 +194,6 @@ class Exposure:
         sides = [(i,) if 0 <= i < length else () for i in (protected, versus)]
         return cls(np.array(1.0), protected=sides[0], versus=sides[1], **found)  # type: ignore[arg-type]
 
-    @property
-    def has_items(self) -> bool:
-        return bool(np.any(self.weight > 0))
-
-    def reason(self) -> str:
-        """Why nothing can be said at all, or nothing."""
-        if not self.has_items:
-            return "empty"
-        return "" if self.received.shape[-1] else "no_labelled_items"
-
     def both(self, of: Floats | None, what: str = "relevance") -> tuple[Floats, Floats]:
         """What the protected side and the other side hold of a quantity, per unit of request weight."""
         if of is None:

@@ -7,6 +7,7 @@ is lost to cancellation; they can be changed afterwards, so bins can be merged a
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from math import comb
 from typing import Any
@@ -171,7 +172,7 @@ class Clusters:
 
     Attributes
     ----------
-    cluster : (L,) cluster codes from 0, never decreasing.
+    cluster : (L,) cluster codes from 0; rows are sorted by cluster, then group, then bin, and no cell comes twice.
     cell : (L,) bin times number of groups plus group.
     sums : (L, 5) sums of 1, u, v, u^2 and uv.
     groups : number of groups.
@@ -185,10 +186,11 @@ class Clusters:
     @classmethod
     def of(cls, cluster: Any, cell: Ints, u: Floats, v: Floats, groups: int) -> Clusters:
         codes = np.unique(cluster, return_inverse=True)[1].reshape(-1)
-        cells = int(cell.max()) + 1 if len(cell) else 1
-        keys, where = np.unique(codes * cells + cell, return_inverse=True)
+        bins = int(cell.max()) // groups + 1 if len(cell) else 1
+        keys, where = np.unique((codes * groups + cell % groups) * bins + cell // groups, return_inverse=True)
         sums = [np.bincount(where, w, len(keys)) for w in (np.ones_like(u), u, v, u * u, u * v)]
-        return cls(keys // cells, keys % cells, np.stack(sums, axis=-1), groups)
+        group = keys // bins % groups
+        return cls(keys // (bins * groups), keys % bins * groups + group, np.stack(sums, axis=-1), groups)
 
     @property
     def bin(self) -> Ints:
@@ -201,11 +203,18 @@ class Clusters:
 
     def per_bin(self, bins: int) -> Ints:
         """Clusters with a row in each bin."""
-        new = np.ones(len(self.cluster), dtype=bool)
-        order = np.lexsort((self.bin, self.cluster))
-        cluster, at = self.cluster[order], self.bin[order]
-        new[1:] = (cluster[1:] != cluster[:-1]) | (at[1:] != at[:-1])
-        return np.bincount(at[new], minlength=bins)
+        found = np.zeros(bins, dtype=np.int64)
+        for rows, start, size in self._batches(bins):
+            place = (self.cluster[rows] - start) * bins + self.bin[rows]
+            found += (np.bincount(place, minlength=size * bins).reshape(size, bins) > 0).sum(0)
+        return found
+
+    def _batches(self, columns: int) -> Iterator[tuple[slice, int, int]]:
+        """Runs of clusters few enough for a table with this many columns: their rows, the first, and how many."""
+        at_once = max(1, MOST_CELLS // columns)
+        for start in range(0, self.total, at_once):
+            first, last = np.searchsorted(self.cluster, [start, start + at_once])
+            yield slice(int(first), int(last)), start, min(at_once, self.total - start)
 
     def per_cell(self, cells: int) -> Ints:
         """Clusters with a row in each cell."""
@@ -226,13 +235,11 @@ class Clusters:
     def merged(self, into: Ints) -> Clusters:
         """Bins joined; u and v of the joined bins must already agree."""
         cell = into[self.bin] * self.groups + self.cell % self.groups
-        order = np.lexsort((cell, self.cluster))
-        cluster, cell, sums = self.cluster[order], cell[order], self.sums[order]
         new = np.ones(len(cell), dtype=bool)
-        new[1:] = (cluster[1:] != cluster[:-1]) | (cell[1:] != cell[:-1])
+        new[1:] = (self.cluster[1:] != self.cluster[:-1]) | (cell[1:] != cell[:-1])  # joining bins keeps the order
         first = np.flatnonzero(new)
-        added = np.add.reduceat(sums, first, axis=0) if len(first) else sums
-        return Clusters(cluster[first], cell[first], added, self.groups)
+        added = np.add.reduceat(self.sums, first, axis=0) if len(first) else self.sums
+        return Clusters(self.cluster[first], cell[first], added, self.groups)
 
     def products(self, flat: Floats, tilt: Floats, bins: int | None = None) -> Floats:
         """Sum over clusters of z z', where z adds v * (flat + tilt * u) over the rows of a cluster.
@@ -240,16 +247,14 @@ class Clusters:
         `flat` and `tilt` are (cells, H). With `bins` a cluster's sums are kept apart per bin, and the result is
         (bins * H, bins * H).
         """
-        parts = flat[self.cell] * self.sums[:, 2:3] + tilt[self.cell] * self.sums[:, 4:5]
-        wide, slots = parts.shape[1], bins or 1
-        slot = np.zeros_like(self.cell) if bins is None else self.bin
+        wide, slots = flat.shape[1], bins or 1
         columns = slots * wide
         out = np.zeros((columns, columns))
-        at_once = max(1, MOST_CELLS // columns)
-        for start in range(0, self.total, at_once):
-            rows = slice(*np.searchsorted(self.cluster, [start, start + at_once]))
-            place = (self.cluster[rows] - start) * slots + slot[rows]
-            size = min(at_once, self.total - start) * slots
-            z = np.stack([np.bincount(place, parts[rows, h], size) for h in range(wide)], axis=-1).reshape(-1, columns)
+        for rows, start, size in self._batches(columns):
+            cell, sums = self.cell[rows], self.sums[rows]
+            parts = flat[cell] * sums[:, 2:3] + tilt[cell] * sums[:, 4:5]
+            place = (self.cluster[rows] - start) * slots + (0 if bins is None else cell // self.groups)
+            z = np.stack([np.bincount(place, parts[:, h], size * slots) for h in range(wide)], axis=-1)
+            z = z.reshape(size, columns)
             out += z.T @ z
         return out

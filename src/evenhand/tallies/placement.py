@@ -282,6 +282,8 @@ class Mix:
 
 def distinct_rows(rows: Floats) -> tuple[Ints, Ints]:
     """Where each distinct row of whole numbers first stands, in ascending order, and which one every row is."""
+    if not rows.shape[1]:
+        return np.zeros(min(1, len(rows)), dtype=np.int64), np.zeros(len(rows), dtype=np.int64)
     spans = rows.max(0, initial=0) + 1
     if float(np.prod(spans)) < 2**53 and (rows % 1 == 0).all():  # one number says it all, and sorts much faster
         keys = rows @ np.append(np.cumprod(spans[:0:-1])[::-1], 1.0)

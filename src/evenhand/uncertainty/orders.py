@@ -56,7 +56,7 @@ class Orders:
     ----------
     p : (R,) share of random orders at least as far from the whole as the ranking itself.
     means, spreads : (R,) mean and standard deviation of the metric over random orders; the mean is exact where known.
-    kept : (U, B) values of the random orders of each composition, centred on the mean; None where there are too many.
+    kept : (U, B) values of the random orders of each composition; None where there are too many.
     which : (R,) the composition of each ranking.
     """
 
@@ -77,7 +77,8 @@ class Orders:
             return 1 - NormalDist().cdf((mean - expected) / error) if error > 0 else float(mean <= expected + NEAR)
         pools = self.kept[self.which[at]]
         picks = rng.integers(0, pools.shape[1], pools.shape)
-        drawn = np.take_along_axis(pools, picks, axis=1).mean(0, dtype=np.float64) + expected
+        off = expected - float(pools.mean(dtype=np.float64))  # the pools' own mean is off by their sampling error
+        drawn = np.take_along_axis(pools, picks, axis=1).mean(0, dtype=np.float64) + off
         return float((1 + np.count_nonzero(drawn >= mean - NEAR)) / (1 + len(drawn)))
 
 
@@ -99,7 +100,7 @@ def random_orders(template: Template, p: Placement, scores: Scores, draws: int, 
         reached = _reached(null, column, scores.values[rankings])
         share[rankings] = (1 + reached) / (1 + draws)
         if kept is not None:
-            kept[alike] = (null - null.mean(0)).T
+            kept[alike] = null.T
     undefined = np.isnan(scores.values)
     share[undefined] = np.nan
     return Orders(share, means, spreads, kept, groups.which)
@@ -185,7 +186,7 @@ def _shuffled(counts: Floats, soft: Floats | None, many: int, rng: np.random.Gen
 
 @dataclass(frozen=True, slots=True)
 class Random:
-    """What random orders of one list give: the exact mean, and the value that a share `tail` of them reach."""
+    """What random orders of one list give: the exact mean, and the value above which at most a share `tail` of them lie."""
 
     mean: float
     cut: float
@@ -196,5 +197,6 @@ def random_order_of(template: Template, p: Placement, draws: int, seed: int, tai
     one = p.take(np.array([0]))
     scores = template.scores(one)
     orders = random_orders(template, one, scores, draws, seed)
-    values = scores.chances if orders.kept is None else orders.kept[0].astype(np.float64) + orders.means[0]
-    return Random(float(orders.means[0]), float(np.quantile(values, 1 - tail)))
+    values = scores.chances if orders.kept is None else orders.kept[0].astype(np.float64)
+    cut = float(np.quantile(values, 1 - tail, method="higher"))
+    return Random(float(orders.means[0]), cut + 1e-6)  # kept values are good to seven digits

@@ -11,8 +11,9 @@ from typing import Any
 import narwhals as nw
 
 from evenhand.errors import EvenhandError, all_problems, listing, suggestion
+from evenhand.views.match import how_many, matched_ids, same_engine
 from evenhand.views.rankings import label as plain_label
-from evenhand.views.tables import Table, is_number, open_table, to_polars
+from evenhand.views.tables import Table, has_known_ending, is_number, open_table, to_polars
 
 NEAR = 1e-6
 """How far from 1 the shares of an item may add up to."""
@@ -57,7 +58,7 @@ class LabelColumns:
         return _combined(list(self.columns), schema)
 
 
-def view_groups(groups: Any, table: Table, *, item: str) -> Alignment | LabelColumns:
+def view_groups(groups: Any, table: Table, *, item: str, request: str = "request") -> Alignment | LabelColumns:
     """What was passed as `groups`, checked."""
     if isinstance(groups, Alignment):
         return groups
@@ -69,7 +70,15 @@ def view_groups(groups: Any, table: Table, *, item: str) -> Alignment | LabelCol
     several = isinstance(groups, (list, tuple)) and groups and all(isinstance(g, str) for g in groups)
     if several and any(g in names for g in groups):
         return _label_columns(list(groups), names)
-    return _from_table(open_table(groups, role="groups"), item)
+    return _from_table(_opened(groups), item, request)
+
+
+def _opened(groups: Any) -> Table:
+    if isinstance(groups, (str, Path)) and Path(groups).is_file() and not has_known_ending(str(groups)):
+        from evenhand.views.read import labels
+
+        return Table(open_table(labels(groups)).lazy, "polars", str(groups))
+    return open_table(groups, role="groups")
 
 
 def _may_be_file(text: str) -> bool:
@@ -127,12 +136,13 @@ def _from_mapping(groups: Mapping[Any, Any]) -> Alignment:
     return _sound_shares(found) if soft else found
 
 
-def _from_table(table: Table, item: str) -> Alignment:
-    """A label per item, several label columns together, or one column of shares per group."""
+def _from_table(table: Table, item: str, request: str) -> Alignment:
+    """A label per item (or per request and item), several label columns together, or one column of shares per group."""
     schema = table.schema
     names = list(schema.names())
     key = item if item in names else "item" if "item" in names else None
-    others = [n for n in names if n != key]
+    asker = request if request in names else "request" if "request" in names else None
+    others = [n for n in names if n not in (key, asker)]
     if key is None or not others:
         raise EvenhandError(
             f"groups needs a column {item!r} and at least one column of labels. Its columns: {listing(names)}."
@@ -151,9 +161,10 @@ def _from_table(table: Table, item: str) -> Alignment:
             f"groups mixes labels and numbers: {listing(f'{n} ({schema[n]})' for n in others)}. "
             "Pass labels only (they are combined), or one column of shares per group."
         )
-    chosen = table.lazy.select(nw.col(key).alias("item"), _combined(others, schema).alias("group"))
+    keys = [nw.col(key).alias("item"), *([] if asker is None else [nw.col(asker).alias("request")])]
+    chosen = table.lazy.select(*keys, _combined(others, schema).alias("group"))
     chosen = _with_items(chosen).with_columns(nw.lit(1.0).alias("share"))
-    _refuse_twice(chosen)
+    _refuse_twice(chosen, ["item"] if asker is None else ["request", "item"])
     return Alignment(chosen, False, table.origin)
 
 
@@ -161,8 +172,8 @@ def _with_items(lazy: nw.LazyFrame[Any]) -> nw.LazyFrame[Any]:
     return lazy.filter(~nw.col("item").is_null())
 
 
-def _refuse_twice(lazy: nw.LazyFrame[Any]) -> None:
-    twice = lazy.group_by("item").agg(nw.len().alias("rows")).filter(nw.col("rows") > 1)
+def _refuse_twice(lazy: nw.LazyFrame[Any], keys: Sequence[str] = ("item",)) -> None:
+    twice = lazy.group_by(*keys).agg(nw.len().alias("rows")).filter(nw.col("rows") > 1)
     count = int(to_polars(twice.select(nw.len().alias("n")))["n"][0])
     if count:
         first = to_polars(twice.select(nw.col("item").min()))["item"][0]
@@ -180,13 +191,12 @@ def _from_shares(table: Table, key: str, columns: list[str]) -> Alignment:
     facts = to_polars(
         wide.select(
             nw.len().alias("rows"),
-            *((nw.col(c) < 0).sum().alias(f"negative_{i}") for i, c in enumerate(columns)),
-            *(h.sum().alias(f"holes_{i}") for i, h in enumerate(holes)),
-            (~nw.all_horizontal(*holes, ignore_nulls=True) & nw.any_horizontal(*holes, ignore_nulls=True))
-            .sum()
-            .alias("part"),
-            ((total - 1).abs() > NEAR).sum().alias("off"),
-            nw.all_horizontal(*holes, ignore_nulls=True).sum().alias("unknown"),
+            *(how_many(nw.col(c) < 0).alias(f"negative_{i}") for i, c in enumerate(columns)),
+            how_many(
+                ~nw.all_horizontal(*holes, ignore_nulls=True) & nw.any_horizontal(*holes, ignore_nulls=True)
+            ).alias("part"),
+            how_many((total - 1).abs() > NEAR).alias("off"),
+            how_many(nw.all_horizontal(*holes, ignore_nulls=True)).alias("unknown"),
         )
     ).row(0, named=True)
     off = int(facts["off"] or 0) - int(facts["unknown"] or 0)
@@ -279,7 +289,7 @@ def _refuse_bad_parts(lazy: nw.LazyFrame[Any]) -> None:
     part = nw.col("part")
     per_item = lazy.group_by("item").agg(part.sum().alias("total"), part.min().alias("least"), part.max().alias("most"))
     sound = (nw.col("total") > 0) & (nw.col("least") >= 0) & nw.col("most").is_finite()
-    count = int(to_polars(per_item.select((~sound.fill_null(False)).sum().alias("n")))["n"][0] or 0)
+    count = int(to_polars(per_item.select(how_many(~sound.fill_null(False)).alias("n")))["n"][0] or 0)
     if count:
         raise EvenhandError(
             f"weight gives {count:,} items negative, missing or only zero weights. Pass weights above zero."
@@ -287,8 +297,6 @@ def _refuse_bad_parts(lazy: nw.LazyFrame[Any]) -> None:
 
 
 def _with_provider_groups(lazy: nw.LazyFrame[Any], providers: Any, provider: str, group: str) -> nw.LazyFrame[Any]:
-    from evenhand.views.match import matched_ids, same_engine
-
     if isinstance(providers, Mapping):
         table = _makers({k: [v] for k, v in providers.items()}, provider, group)
     else:

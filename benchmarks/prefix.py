@@ -1,0 +1,182 @@
+"""Prefix metrics of many rankings: against the straightforward loop, and FairRankTune's NDKL by its own definition."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import numpy as np
+
+from benchmarks.harness import Contestant, Race
+
+HERE = "benchmarks.prefix"
+DEPTH = 100
+SHOWN = 20
+"""Rankings whose values contestants hand back, to see that they agree."""
+
+# --- data, all generated ----------------------------------------------------------------------------------------------
+
+
+def labels(folder: Path, rankings: int) -> str:
+    """Three labels in random order, `DEPTH` ranks in each ranking."""
+    path = folder / f"labels-{rankings}.npy"
+    if not path.exists():
+        codes = np.random.default_rng(rankings).integers(0, 3, (rankings, DEPTH), dtype=np.int8)
+        np.save(path, codes)
+    return str(path)
+
+
+def table(folder: Path, rankings: int) -> str:
+    """The same as a table in Parquet: request, rank, label."""
+    import polars as pl
+
+    path = folder / f"rankings-{rankings}.parquet"
+    if not path.exists():
+        codes = np.load(labels(folder, rankings))
+        pl.DataFrame(
+            {
+                "request": np.repeat(np.arange(rankings), DEPTH),
+                "rank": np.tile(np.arange(1, DEPTH + 1), rankings),
+                "label": pl.Series(["a", "b", "c"]).gather(codes.ravel().astype(np.int64)),
+            }
+        ).write_parquet(path)
+    return str(path)
+
+
+# --- contestants: each factory prepares, and returns what is timed ----------------------------------------------------
+
+
+def metric_ours(path: str, metric: str) -> Callable[[], list[float]]:
+    from evenhand import metrics
+    from evenhand.tallies.placement import Placement
+
+    codes = np.load(path)
+    p = Placement(codes.ravel(), np.arange(len(codes) + 1) * DEPTH, ("a", "b", "c"), (0,))
+    return lambda: getattr(metrics, metric).on(p)[:SHOWN].tolist()
+
+
+def metric_loop(path: str, metric: str, part: int) -> Callable[[], list[float]]:
+    """Ranking by ranking, rank by rank, as the formula reads; the normaliser once per ranking."""
+    codes = np.load(path)[:part]
+    difference = {"ndd": _nd, "ndr": _rd, "ndkl": _kl, "ndjs": _js}[metric]
+
+    def total(ranking: list[int]) -> float:
+        return sum(difference(ranking[:i], ranking) / math.log2(i + 1) for i in range(1, len(ranking) + 1))
+
+    def one(ranking: list[int]) -> float:
+        if metric == "ndjs":
+            return total(ranking) / sum(1 / math.log2(i + 1) for i in range(1, len(ranking) + 1))
+        sides = [int(c != 0) for c in ranking]
+        ours = sides.count(0)
+        first = [0] * ours + [1] * (len(sides) - ours)
+        worst = first if metric == "ndr" or ours <= len(sides) - ours else first[::-1]
+        return total(sides) / total(worst)
+
+    def go() -> list[float]:
+        return [one(ranking) for ranking in codes.tolist()][:SHOWN]
+
+    return go
+
+
+def _nd(top: list[int], whole: list[int]) -> float:
+    return abs(top.count(0) / len(top) - whole.count(0) / len(whole))
+
+
+def _rd(top: list[int], whole: list[int]) -> float:
+    return abs(_ratio(top) - _ratio(whole))
+
+
+def _ratio(labels: list[int]) -> float:
+    others = len(labels) - labels.count(0)
+    return labels.count(0) / others if others else 0.0
+
+
+def _kl(top: list[int], whole: list[int]) -> float:
+    p, q = top.count(0) / len(top), whole.count(0) / len(whole)
+    p = min(max(p, 0.001), 0.999) if p in (0, 1) else p
+    return p * math.log2(p / q) + (1 - p) * math.log2((1 - p) / (1 - q))
+
+
+def _js(top: list[int], whole: list[int]) -> float:
+    found = 0.0
+    for g in set(whole):
+        p, q = top.count(g) / len(top), whole.count(g) / len(whole)
+        middle = (p + q) / 2
+        found += (p * math.log2(p / middle) if p else 0.0) / 2 + q * math.log2(q / middle) / 2
+    return found
+
+
+def audit_ours(path: str, chance: str | None) -> Callable[[], float]:
+    import evenhand as eh
+
+    return lambda: float(
+        eh.prefix(path, group="label", protected="a", metrics=["ndd"], chance=chance, rng=1).frame["estimate"][0]
+    )
+
+
+def audit_loop(path: str, part: int) -> Callable[[], float]:
+    """Read, group, measure ranking by ranking."""
+    import polars as pl
+
+    def go() -> float:
+        frame = pl.scan_parquet(path).filter(pl.col("request") < part).collect()
+        lists = frame.sort("request", "rank").group_by("request", maintain_order=True).agg("label")["label"].to_list()
+        values = []
+        for ranking in lists:
+            sides = [int(label != "a") for label in ranking]
+            ours = sides.count(0)
+            worst = sorted(sides, reverse=ours > len(sides) - ours)
+            sums = [sum(_nd(s[:i], s) / math.log2(i + 1) for i in range(1, len(s) + 1)) for s in (sides, worst)]
+            values.append(sums[0] / sums[1])
+        return float(np.mean(values))
+
+    return go
+
+
+# --- the races --------------------------------------------------------------------------------------------------------
+
+
+def races(folder: Path, *, quick: bool) -> Iterator[Race]:
+    """One after the other, so that the data of a race is made when its turn comes."""
+    rankings = 20_000 if quick else 100_000
+    for metric in ("ndd", "ndr", "ndkl", "ndjs"):
+        part = 100
+        yield Race(
+            f"{metric} of rankings of depth {DEPTH}", rankings, {"path": labels(folder, rankings), "metric": metric},
+            (
+                Contestant("evenhand", f"{HERE}:metric_ours"),
+                Contestant("naive (loop over ranks)", f"{HERE}:metric_loop", times=rankings / part, rounds=3, arguments={"part": part}),
+            ),
+            target="50,000 rankings a second",
+        )  # fmt: skip
+    part = 25
+    peer = Contestant(
+        "FairRankTune",
+        "benchmarks.peers:ndkl_fairranktune",
+        "peers",
+        rankings / part,
+        rounds=3,
+        arguments={"part": part},
+    )
+    yield Race(
+        "NDKL as FairRankTune defines it", rankings, {"path": labels(folder, rankings)},
+        (Contestant("evenhand", f"{HERE}:metric_ours", arguments={"metric": "geyik_ndkl"}), peer),
+        tolerance=1e-6, target="100x FairRankTune",
+    )  # fmt: skip
+    few = 500
+    yield Race(
+        "from Parquet to the mean with its interval", few, {"path": table(folder, few)},
+        (
+            Contestant("evenhand, no random orders", f"{HERE}:audit_ours", arguments={"chance": None}),
+            Contestant("evenhand, 999 random orders", f"{HERE}:audit_ours", arguments={"chance": "permutation(999)"}),
+            Contestant("naive (loop, no interval)", f"{HERE}:audit_loop", rounds=3, arguments={"part": few}),
+        ),
+    )  # fmt: skip
+    yield Race(
+        "from Parquet to the mean, all rankings", rankings, {"path": table(folder, rankings)},
+        (
+            Contestant("evenhand, no random orders", f"{HERE}:audit_ours", arguments={"chance": None}),
+            Contestant("evenhand, 999 random orders", f"{HERE}:audit_ours", rounds=3, arguments={"chance": "permutation(999)"}),
+        ),
+    )  # fmt: skip

@@ -1,0 +1,122 @@
+"""What random order would give: awrf by simulation against enumeration, fair exactly, prefix metrics through this door."""
+
+import itertools
+import math
+
+import numpy as np
+import polars as pl
+import pytest
+
+import evenhand as eh
+from evenhand.metrics.representation import fair_chance
+from evenhand.tallies.placement import Placement
+from oracles import exposure as slow
+from test_exposure_audit import tables, world
+
+
+def lists(requests, depth, protected, rng):
+    """Random rankings with a fixed number of protected items."""
+    rows = []
+    for q in range(requests):
+        order = rng.permutation(depth)
+        rows += [
+            {"request": q, "item": f"{q}-{d}", "rank": r, "group": "f" if d < protected else "m"}
+            for r, d in enumerate(order, 1)
+        ]
+    return pl.DataFrame(rows)
+
+
+# 200,000 simulated orders give 0.2001 and 0.0543 at depth 10, 0.2242 and 0.0719 at depth 100.
+@pytest.mark.parametrize(("depth", "nd", "js"), [(10, 0.200, 0.054), (100, 0.224, 0.072)])
+def test_a_random_ranker_scores_its_chance_level(depth, nd, js):
+    run = lists(300, depth, depth * 3 // 10, np.random.default_rng(1))
+    result = eh.exposure(
+        run,
+        groups="group",
+        protected="f",
+        metrics=["awrf(distance='nd')", "awrf", "awrf(distance='nd', signed=True)"],
+        rng=2,
+    )
+    found = {r["metric"]: r for r in result.findings.rows()}
+    assert found["awrf(distance='nd')"]["chance"] == pytest.approx(nd, abs=0.011)
+    assert found["awrf"]["chance"] == pytest.approx(js, abs=0.006)
+    assert found["awrf(distance='nd', signed=True)"]["chance"] == pytest.approx(0, abs=0.01)
+    for row in found.values():
+        assert row["low"] - 0.02 <= row["chance"] <= row["high"] + 0.02
+
+
+@pytest.mark.parametrize("attention", ["geometric(stop=0.5)", "cascade(patience=0.9, stop=0.5)"])
+def test_the_chance_of_awrf_is_the_mean_over_all_orders(attention):
+    requests, groups = world(3, items=5, judged=4, draws=1, requests=3, labels="ab")
+    rankings, judged = tables(requests)
+    name, params = (
+        ("geometric", {"stop": 0.5}) if attention.startswith("geo") else ("cascade", {"patience": 0.9, "stop": 0.5})
+    )
+    result = eh.exposure(
+        rankings, groups=groups, relevance=judged, attention=attention, target="equal", metrics="awrf(distance='tv')",
+        weight="weight", interval=None, rng=5,
+    )  # fmt: skip
+    total = weight = 0.0
+    for one in requests:
+        items = one["rankings"][0]["items"]
+        values = []
+        for order in itertools.permutations(items):
+            grades = [one["rel"].get(d, 0) for d in order]
+            values.append(
+                slow.awrf(
+                    [groups[d] for d in order], {"a": 0.5, "b": 0.5}, "tv", model=name, relevance=grades, **params
+                )
+            )
+        if not any(map(math.isnan, values)):
+            total += one["prob"] * np.mean(values)
+            weight += one["prob"]
+    assert result.findings.columns["chance"][0] == pytest.approx(total / weight, abs=0.01)
+
+
+@pytest.mark.parametrize("labels", [[0, 1], [1, 0, 0, None], [1, 1, 0, 0, 0], [None, 1, 0]])
+def test_the_chance_of_fair_is_the_mean_over_all_orders(labels):
+    known = [x for x in labels if x is not None]
+    wanted = np.mean([slow.fair(order, 1, 0.3) for order in itertools.permutations(known)])
+    assert fair_chance(Placement.of(labels, protected=1), 0.3)[0] == pytest.approx(wanted)
+
+
+def test_prefix_metrics_and_fair_come_through_the_same_door():
+    rng = np.random.default_rng(4)
+    run = lists(6, 9, 3, rng).with_columns(
+        pl.when(pl.col("item").str.ends_with("-5")).then(None).otherwise(pl.col("group")).alias("group")
+    )
+    metrics = ["ndd", "ndkl@6", "ndjs", "pref_nd(step=3)"]
+    here = eh.exposure(run, groups="group", protected="f", metrics=[*metrics, "fair(p=0.3)"], rng=1)
+    there = eh.prefix(run, group="group", protected="f", metrics=metrics, rng=1)
+    for name in ("estimate", "chance"):
+        assert here.findings.columns[name][:4] == pytest.approx(there.findings.columns[name])
+    wanted = np.mean(
+        [
+            slow.fair(part.sort("rank")["group"].to_list(), "f", 0.3)
+            for _, part in run.group_by("request", maintain_order=True)
+        ]
+    )
+    assert here.findings.columns["estimate"][4] == pytest.approx(wanted)
+    items = eh.exposure(
+        run.drop("group"), groups=run.select("item", "group"), protected="f", metrics=metrics, interval=None
+    )
+    assert items.findings.columns["estimate"] == pytest.approx(here.findings.columns["estimate"][:4])
+
+
+def test_fair_takes_its_share_from_the_target_where_none_is_given():
+    run = lists(3, 6, 2, np.random.default_rng(1))
+    call = {"groups": "group", "protected": "f", "interval": None}
+    given = eh.exposure(run, metrics="fair(p=0.5)", **call).findings.columns["estimate"]
+    assert eh.exposure(run, metrics="fair", target="equal", **call).findings.columns["estimate"] == pytest.approx(given)
+
+
+def test_soft_groups_reach_the_prefix_metrics_that_take_them():
+    rows = {"a": {"x": 0.5, "y": 0.5}, "b": {"x": 1.0}, "c": {"y": 1.0}}
+    found = eh.exposure({"q": list("abc")}, groups=rows, metrics="ndjs", interval=None).findings.columns["estimate"][0]
+    assert found == pytest.approx(eh.metrics.ndjs([rows[d] for d in "abc"]))
+
+
+def test_chance_can_be_left_out():
+    run = lists(3, 6, 2, np.random.default_rng(1))
+    result = eh.exposure(run, groups="group", protected="f", metrics=["awrf", "fair(p=0.5)", "ndd"], chance=False)
+    assert all(math.isnan(c) for c in result.findings.columns["chance"])

@@ -1,0 +1,94 @@
+"""False alarms of the outcome test: where the scores treat all groups alike, 5% of worlds are called unfair, not more."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from evenhand.metrics.outcome import gaps
+from evenhand.metrics.outcome_joint import joint_test, pooled, spline
+from evenhand.tallies.moments import Moments
+from evenhand.uncertainty.difference import holm
+
+WORLDS = 5_000
+BINS = 10
+
+
+def independent(rng, worlds=1):
+    """2,000 candidates; the score is the chance of a good outcome, and one group is more qualified."""
+    g = (rng.random((worlds, 2_000)) < 0.4) * 1
+    s = np.clip(rng.beta(2, 2, g.shape) + 0.1 * g, 0.01, 0.99)
+    return s, (rng.random(g.shape) < s) * 1.0, g
+
+
+def clustered(rng, shock=1.0):
+    """200 queries of 10; the outcomes of a query share a shock, and groups are concentrated in queries."""
+    q = np.repeat(np.arange(200), 10)
+    g = (rng.random(2_000) < rng.random(200)[q]) * 1
+    s = np.clip(rng.beta(2, 2, 2_000) + 0.1 * g, 0.01, 0.99)
+    chance = 1 / (1 + np.exp(-np.log(s / (1 - s)) - shock * rng.normal(size=200)[q]))
+    return s, (rng.random(2_000) < chance) * 1.0, g, q
+
+
+def binned(s):
+    return np.searchsorted(np.quantile(s, np.arange(1, BINS) / BINS, method="inverted_cdf"), s)
+
+
+def alarms_of(found):
+    """Which statements of a world are made although nothing is wrong."""
+    single = found.p[:, 1][found.tested[:, 1]]
+    return {
+        "joint": joint_test(found).p < 0.05,
+        "pooled": pooled(found).p[1] < 0.05,
+        "one gap": np.mean(single < 0.05),
+        "any gap after Holm": holm(single).min() < 0.05,
+    }
+
+
+def rates(alarms):
+    found = {name: float(np.mean([a[name] for a in alarms])) for name in alarms[0]}
+    print({name: f"{rate:.4f}" for name, rate in found.items()})
+    return found
+
+
+def part(found, world):
+    """The gaps of one of many worlds that were tallied as one, bins after bins."""
+    at = slice(world * BINS, (world + 1) * BINS)
+    cut = {name: getattr(found, name)[at] for name in ("estimate", "block", "freedom", "rows", "small")}
+    return replace(found, **cut)
+
+
+@pytest.mark.slow
+def test_a_fair_score_is_called_unfair_in_5_percent_of_worlds():
+    rng, alarms, at_once = np.random.default_rng(20), [], 250
+    for _ in range(WORLDS // at_once):
+        s, y, g = independent(rng, at_once)
+        b = np.stack([binned(row) for row in s]) + BINS * np.arange(at_once)[:, None]
+        m = Moments.of(s.ravel(), y.ravel(), b.ravel(), g.ravel(), shape=(at_once * BINS, 2))
+        found = gaps(m, 0)
+        alarms += [alarms_of(part(found, world)) for world in range(at_once)]
+    assert len(alarms) == WORLDS
+    for name, rate in rates(alarms).items():
+        assert 0.042 <= rate <= 0.058, name
+
+
+@pytest.mark.slow
+def test_the_same_with_outcomes_that_share_shocks():
+    rng, alarms = np.random.default_rng(21), []
+    for _ in range(WORLDS):
+        s, y, g, q = clustered(rng)
+        m = Moments.of(s, y, binned(s), g, shape=(BINS, 2), cluster=q)
+        alarms.append(alarms_of(gaps(m, 0, "cluster")) | {"spline": spline(m, 0, "cluster").p[1] < 0.05})
+    for name, rate in rates(alarms).items():
+        assert 0.042 <= rate <= 0.058, name
+
+
+def test_ignoring_the_clusters_raises_the_false_alarms():
+    """Why clustering is the default where a request is named."""
+    rng, alarms = np.random.default_rng(3), []
+    for _ in range(300):
+        s, y, g, q = clustered(rng, shock=4.0)
+        alarms.append(pooled(gaps(Moments.of(s, y, binned(s), g, shape=(BINS, 2), cluster=q), 0)).p[1] < 0.05)
+    assert np.mean(alarms) > 0.1

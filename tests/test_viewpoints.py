@@ -1,0 +1,191 @@
+"""Rankings of known bias, the study that uses them, and the advice drawn from it."""
+
+from __future__ import annotations
+
+import json
+import math
+
+import numpy as np
+import polars as pl
+import pytest
+
+import evenhand as eh
+from evenhand import EvenhandError
+from evenhand.audits.advise import TABLE_5
+from evenhand.cli import main
+from evenhand.metrics.prefix import TEMPLATES
+from evenhand.studies.viewpoints import ALPHAS, placement, simulated, study
+from evenhand.synthetic.viewpoints import OPPOSING, SETS, viewpoint_codes
+from golden_cases import CASES, cases
+from ranked_tables import table
+
+
+@cases(["sample_weights"])
+def test_weights_are_those_of_table_3(case):
+    assert list(eh.synthetic.viewpoint_weights(**case["args"])) == pytest.approx(case["expect"], abs=case["tol"])
+
+
+@cases(["recommended_metric"])
+def test_advice_is_that_of_table_5(case):
+    first = eh.advise(**case["args"]).frame.row(0, named=True)
+    assert (first["symbol"], first["advice"]) == (case["expect"], "recommended")
+
+
+@cases(["simulate"])
+def test_simulated_means_lie_where_the_paper_says(case):
+    args = case["args"]
+    means = {}
+    for kind, metrics in (("binomial", ("ndd", "ndr", "ndkl")), ("multinomial", ("ndjs",))):
+        made = {"alpha": args["alpha"], "lists": args["reps"], "kind": kind, "rng": args["seed"]}
+        codes = viewpoint_codes(SETS[args["set_name"]], **made)
+        p = placement(codes, tuple(SETS[args["set_name"]]), OPPOSING if kind == "binomial" else None)
+        for metric in metrics:
+            template = TEMPLATES[metric](p, **({} if metric == "ndjs" else {"normalizer": "published"}))
+            means[{"ndd": "nDD", "ndr": "nDR", "ndkl": "nDKL", "ndjs": "nDJS"}[metric]] = template.values(p).mean()
+    for name, (low, high) in case["expect"]["range"].items():
+        assert low <= means[name] <= high, name
+
+
+@pytest.mark.parametrize("name", SETS)
+def test_lists_hold_every_document_of_their_set_once(name):
+    made = eh.synthetic.viewpoints(name, alpha=0.3, lists=3, kind="multinomial", rng=1)
+    assert made.columns == ["request", "rank", "viewpoint"]
+    for _, one in made.group_by("request"):
+        assert dict(one["viewpoint"].value_counts().sort("viewpoint").iter_rows()) == SETS[name]
+        assert sorted(one["rank"]) == list(range(1, 701))
+
+
+def test_negative_bias_puts_the_opposing_viewpoints_on_top():
+    def first_hundred(alpha):
+        made = eh.synthetic.viewpoints("S1", alpha=alpha, lists=50, rng=2)
+        return made.filter(pl.col("rank") <= 100)["viewpoint"].is_in(OPPOSING).mean()
+
+    assert first_hundred(-1.0) > 0.99
+    assert first_hundred(1.0) < 0.01
+    assert first_hundred(0.0) == pytest.approx(3 / 7, abs=0.02)
+
+
+def test_drawing_by_weight_is_what_sorting_does():
+    codes = viewpoint_codes({"a": 1, "b": 1, "c": 1}, alpha=-0.5, lists=20_000, favoured=["a"], rng=3)
+    heavy, light = eh.synthetic.viewpoint_weights(-0.5)
+    assert (codes[:, 0] == 0).mean() == pytest.approx(heavy / (heavy + 2 * light), abs=0.012)
+    second = codes[codes[:, 0] == 1][:, 1]
+    assert (second == 0).mean() == pytest.approx(heavy / (heavy + light), abs=0.015)
+
+
+def test_one_of_the_opposing_viewpoints_is_chosen_for_each_list():
+    made = eh.synthetic.viewpoints("S1", alpha=-1.0, lists=300, kind="multinomial", rng=4)
+    tops = made.filter(pl.col("rank") == 1)["viewpoint"].value_counts()
+    assert set(tops["viewpoint"]) == set(OPPOSING)
+    assert tops["count"].min() > 70
+
+
+def test_the_same_seed_gives_the_same_lists_whatever_the_block_size(monkeypatch):
+    made = eh.synthetic.viewpoints("S2", alpha=0.2, lists=5, rng=9)
+    assert made.equals(eh.synthetic.viewpoints("S2", alpha=0.2, lists=5, rng=9))
+
+
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        ({"set": "S4", "alpha": 0, "lists": 1}, "Known: S1, S2, S3"),
+        ({"set": "S1", "alpha": 2, "lists": 1}, "alpha=2 is not a ranking bias"),
+        ({"set": "S1", "alpha": 0, "lists": 0}, "lists=0 is not a number of lists"),
+        ({"set": "S1", "alpha": 0, "lists": 1, "kind": "trinomial"}, "kind='trinomial' is not"),
+        ({"set": {"a": 1}, "alpha": 0, "lists": 1}, "is not a set of documents"),
+        ({"set": "S1", "alpha": 0, "lists": 1, "favoured": 7}, "favoured=7 of 7 viewpoints is no side"),
+        ({"set": "S1", "alpha": 0, "lists": 1, "favoured": ["x"]}, "favoured='x' is not a viewpoint"),
+    ],
+)
+def test_impossible_simulations_are_refused(call, words):
+    with pytest.raises(EvenhandError, match=words):
+        eh.synthetic.viewpoints(**call)
+
+
+@pytest.mark.slow
+def test_the_study_finds_what_the_paper_states_and_says_what_it_does_not(tmp_path):
+    found = study(size=60, seed=3)
+    verdicts = {c.says: c.verdict for c in found.claims}
+    stated = [v for says, v in verdicts.items() if says.startswith("Mean ")]
+    assert stated == ["yes"] * 12
+    assert verdicts["Curves are steeper with fewer minority items"] == "no"
+    assert verdicts["At bias -1 one viewpoint is disadvantaged"] == "no"
+    assert len(found.tables) == 5
+    written = {p.name for p in found.write(tmp_path / "out")}
+    assert {"figure-1.svg", "figure-2.svg", "index.html", "findings.csv"} <= written
+
+
+def test_the_study_covers_21_degrees_of_bias_on_three_sets():
+    points = simulated(2, seed=1)
+    assert len(points) == 21 * 3 * 4
+    assert ALPHAS[0] == -1.0
+    assert ALPHAS[10] == 0.0
+    assert points["ndd", "S1", 1.0].chance == pytest.approx(0.089, abs=0.001)
+
+
+@pytest.mark.parametrize(("balance", "bias"), TABLE_5)
+def test_every_cell_of_table_5_is_answered_with_a_reason(balance, bias):
+    frame = eh.advise(balance=balance, bias=bias).frame
+    assert frame["metric"][0] == TABLE_5[balance, bias]
+    assert frame["metric"].to_list()[-1] == "ndr"
+    assert frame["advice"].to_list()[-1] == "avoid"
+    assert f"{balance} balance and {bias} bias" in frame["reason"][0]
+
+
+def test_many_viewpoints_call_for_ndjs():
+    first = eh.advise(viewpoints=7, bias="low").frame.row(0, named=True)
+    assert first["metric"] == "ndjs"
+    assert "with care where bias is mild" in first["reason"]
+
+
+def test_advice_for_data_reads_the_balance_off_and_adds_chance():
+    lists = {f"q{i}": ["con", "pro"] * 5 + ["pro"] * 4 for i in range(5)}
+    found = eh.advise(table(lists), group="stance", protected="con", bias="high", rng=1)
+    assert found.provenance["share_of_the_smaller_side"] == pytest.approx(5 / 14)
+    assert found.frame["metric"][0] == TABLE_5["medium", "high"]
+    p = eh.prefix(table({"q": lists["q0"]}), group="stance", protected="con", metrics=["ndd"], rng=1).frame
+    assert found.frame.filter(metric="ndd")["chance"][0] == pytest.approx(p["chance"][0])
+    assert (found.frame["found"].to_numpy() <= 1).all()
+    assert found.frame["found"][0] > 0.2
+
+
+def test_a_list_too_short_to_show_bias_says_so():
+    found = eh.advise(table({"q": ["con", "pro", "pro"]}), group="stance", protected="con", bias="high", rng=1)
+    assert found.frame["found"].to_list() == [0.0] * 4
+
+
+def test_advice_without_a_protected_side_compares_all_labels():
+    found = eh.advise(table({"q": list("abcab")}), group="stance", bias="low", rng=1).frame
+    assert found["metric"][0] == "ndjs"
+    assert not math.isnan(found["chance"][0])
+    assert np.isnan(found["chance"].to_numpy()[1:]).all()
+
+
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        ({}, "Nothing to go by"),
+        ({"balance": "lo"}, "Did you mean 'low'?"),
+        ({"bias": "huge"}, "bias='huge' is not a degree"),
+        ({"viewpoints": 1}, "viewpoints=1 is not a number of labels"),
+        ({"table": table({"q": ["a", "b"]})}, "group is not given"),
+    ],
+)
+def test_advice_on_nothing_is_refused(call, words):
+    with pytest.raises(EvenhandError, match=words):
+        eh.advise(**call)
+
+
+def test_advice_on_the_command_line(capsys, tmp_path):
+    assert main(["advise", "--balance", "low", "--bias", "high", "--format", "json"]) == 0
+    assert json.loads(capsys.readouterr().out)["columns"]["metric"][0] == "ndd"
+    path = tmp_path / "serp.csv"
+    table({"q": ["con", "pro", "pro", "con"]}).write_csv(path)
+    assert main(["advise", str(path), "--group", "stance", "--protected", "con", "--sentences"]) == 0
+    assert capsys.readouterr().out.startswith("nDD: Table 5, high balance and unstated bias")
+    assert main(["advise"]) == 2
+
+
+def test_no_case_of_the_simulation_is_left_out():
+    known = {"simulate", "sample_weights", "recommended_metric"}
+    assert {c["fn"] for c in CASES if c["family"] == "sim"} == known
