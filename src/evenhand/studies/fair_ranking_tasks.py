@@ -72,7 +72,12 @@ def _many(systems: int, seed: int) -> dict[str, Maker]:
     return {
         f"run {i + 1:02}": Maker(bias=float(b), skill=float(s), noise=float(n))
         for i, (b, s, n) in enumerate(
-            zip(draw.normal(0.2, 0.5, systems), draw.uniform(0.2, 1, systems), draw.uniform(0.3, 1, systems), strict=True)
+            zip(
+                draw.normal(0.2, 0.5, systems),
+                draw.uniform(0.2, 1, systems),
+                draw.uniform(0.3, 1, systems),
+                strict=True,
+            )
         )
     }
 
@@ -92,7 +97,9 @@ def from_trec(folder: str | Path, seed: int) -> Task:
         raise EvenhandError(f"{str(folder)!r} is not a folder. Pass the folder with the files of the TREC Fair track.")
     kinds = {path: _keys(path) for path in sorted([*place.glob("*.jsonl"), *place.glob("*.json")])}
     queries = [p for p, keys in kinds.items() if "documents" in keys]
-    labels = sorted(place.glob("article*.csv"), key=lambda p: ("level" not in p.name, p.name)) or sorted(place.glob("*group*.csv"))
+    labels = sorted(place.glob("article*.csv"), key=lambda p: ("level" not in p.name, p.name)) or sorted(
+        place.glob("*group*.csv")
+    )
     if not queries or not labels:
         raise EvenhandError(
             f"{str(folder)!r} lacks queries (JSON lines with documents) or groups of documents (article-*.csv). Add them."
@@ -100,7 +107,12 @@ def from_trec(folder: str | Path, seed: int) -> Task:
     judged = trec_fair_queries(min(queries, key=lambda p: ("eval" not in p.name, p.name)))
     groups = trec_fair_groups(labels[0])
     runs = [p for p, keys in kinds.items() if "ranking" in keys]
-    shares = groups.frame.drop_nulls("group").group_by("group").agg(share=__import__("polars").col("share").sum()).sort("share")
+    shares = (
+        groups.frame.drop_nulls("group")
+        .group_by("group")
+        .agg(share=__import__("polars").col("share").sum())
+        .sort("share")
+    )
     if shares.height < 2:
         raise EvenhandError(f"{labels[0].name!r} names fewer than two groups. Pass another file of groups.")
     roles = {"weight": "weight", "sample": "sample"} if runs else {}
@@ -129,7 +141,9 @@ def _rerankers(judged: Any, seed: int) -> Any:
     scores = {"as listed": -judged["rank"].to_numpy() / 10.0, "random": draw.normal(size=len(relevance))}
     scores |= {name: relevance + by * draw.normal(size=len(relevance)) for name, by in noise.items()}
     lists = [
-        judged.select("request", "item").with_columns(pl.lit(name).alias("system"), pl.Series("score", 1 / (1 + np.exp(-value))))
+        judged.select("request", "item").with_columns(
+            pl.lit(name).alias("system"), pl.Series("score", 1 / (1 + np.exp(-value)))
+        )
         for name, value in scores.items()
     ]
     place = pl.col("score").rank("ordinal", descending=True).over("system", "request").cast(pl.Int64)
