@@ -209,7 +209,7 @@ def test_whole_and_broken_ids_are_told_apart_in_words(engine):
     ("more", "said"),
     [
         ({"metrics": "top_share(p=0.1, p=0.2)"}, "gives p twice"),
-        ({"metrics": "gini@3"}, "cuts a ranking"),
+        ({"metrics": "gini@3"}, "knows no ranks"),
         ({"metrics": "GINI"}, "Did you mean 'gini'"),
         ({"amount": 5}, "amount=5 is not a column name"),
         ({"unit": ["u"]}, r"unit=\['u'\] is not a column name"),
@@ -226,7 +226,7 @@ def test_a_wrong_call_gets_one_sentence_of_fact(more, said):
 
 
 def test_criteria_refuse_a_cut_ranking_too():
-    with pytest.raises(eh.EvenhandError, match="cuts a ranking"):
+    with pytest.raises(eh.EvenhandError, match="knows no ranks"):
         eh.criteria(log_of(u=[1, 2], x=[1, 2]), unit="u", amount="x", population=None, metrics="gini@3")
 
 

@@ -10,8 +10,8 @@ import numpy as np
 
 from evenhand import metrics as _all_metrics  # noqa: F401  (fills the registry)
 from evenhand.audits.assemble import log, provenance
-from evenhand.audits.units import By, unit_asks, units_of
-from evenhand.cards import Ask, Floats
+from evenhand.audits.units import By, units_of
+from evenhand.cards import Ask, Floats, asks, needing
 from evenhand.engine.spectra import Slices
 from evenhand.errors import EvenhandError, unknown_name
 from evenhand.findings import Findings
@@ -79,7 +79,7 @@ def criteria(
     >>> r.frame.row(0, named=True)["measured"], r.frame.row(0, named=True)["published"]
     ('yes', 'no')
     """
-    asked = unit_asks(metrics)
+    asked = asks(metrics, needing(Spectrum))
     limits = _limits(cutoffs)
     if isinstance(draws, bool) or not isinstance(draws, int) or not 20 <= draws <= 100_000:
         raise EvenhandError(f"draws={draws!r} is not a number of draws. Pass a whole number from 20 to 100,000.")

@@ -9,14 +9,15 @@ import numpy as np
 
 from evenhand import metrics as _all_metrics  # noqa: F401  (fills the registry)
 from evenhand.audits.assemble import Row, check_min_units, log, notes, provenance, row, suppressed, tidy
-from evenhand.audits.units import By, Units, unit_asks, units_of
-from evenhand.cards import Ask
+from evenhand.audits.units import By, Units, units_of
+from evenhand.cards import Ask, asks, needing
 from evenhand.engine.spectra import Slices
 from evenhand.findings import Findings
 from evenhand.metrics.inequality import gini_chance
 from evenhand.metrics.shares import lorenz_curve
 from evenhand.present.lorenz import corners, stops
 from evenhand.results import Result
+from evenhand.tallies.spectrum import Spectrum
 from evenhand.uncertainty.intervals import Estimates, Interval, seed_of
 from evenhand.uncertainty.spectra import WIDE, estimates, heavy_tails
 from evenhand.views.benefits import Amount, NanPolicy
@@ -68,7 +69,7 @@ def inequality(
     >>> inequality(log, unit="author", amount="views", population=4, metrics="gini", interval=None).frame["estimate"][0]
     0.5961538461538461
     """
-    asked = unit_asks(metrics)
+    asked = asks(metrics, needing(Spectrum))
     how = Interval.parse(interval, level)
     fewest, seed = check_min_units(min_units), seed_of(rng)
     prepared = units_of(

@@ -7,12 +7,10 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from evenhand.audits.assemble import log
-from evenhand.cards import Ask, asks, needing
 from evenhand.engine.bins import Legend, bin_slices
 from evenhand.engine.populations import join_population, open_population, pad
 from evenhand.engine.spectra import Slices, tally_slices
 from evenhand.errors import EvenhandError
-from evenhand.tallies.spectrum import Spectrum
 from evenhand.views.benefits import Amount, Benefits, NanPolicy, view_benefits
 from evenhand.views.bins import Bins, Slicing, slicing
 from evenhand.views.tables import Table, open_table
@@ -62,15 +60,6 @@ class Units:
         if isinstance(self.everyone, Table):
             return self.everyone.origin
         return {str(k): v for k, v in self.everyone.items()} if isinstance(self.everyone, Mapping) else self.everyone
-
-
-def unit_asks(metrics: str | Sequence[str]) -> tuple[Ask, ...]:
-    """The metrics asked for, of those that read amounts of units."""
-    asked = asks(metrics, needing(Spectrum))
-    for a in asked:
-        if a.cutoff is not None:
-            raise EvenhandError(f"metrics={a.text!r} cuts a ranking, and here is none. Leave '@{a.cutoff}' out.")
-    return asked
 
 
 def units_of(

@@ -12,11 +12,15 @@ from typing import Annotated
 
 import numpy as np
 
-from evenhand.cards import Between, Card, Floats, NotNegative, metric
+from evenhand.cards import Between, Card, Floats, metric
 from evenhand.errors import UndefinedWarning
 from evenhand.tallies.spectrum import Spectrum
 
+Aversion = Annotated[float, Between(0, math.inf)]
+
 TINY = 1e-290
+"""Below this a power of amounts no longer differs from 1."""
+
 NEAR = 1e-9
 """How close a parameter must be to a removable singularity for its limit to be taken."""
 
@@ -69,9 +73,9 @@ def gini(s: Spectrum, *, corrected: bool = False) -> Floats:
     # A power of two loses no digit; only amounts near the largest float need it.
     shrink = np.where(np.isfinite(size * total), 1.0, 2.0**-200)
     spread = np.zeros(size.shape)
-    for values, mass, reach, _ in s.walk():
-        scaled = values if (shrink == 1).all() else values * shrink[..., None]
-        spread = spread + ((2 * reach - mass - size[..., None]) * mass * scaled).sum(-1)
+    for b in s.walk():
+        scaled = b.values if (shrink == 1).all() else b.values * shrink[..., None]
+        spread = spread + ((2 * b.reach - b.mass - size[..., None]) * b.mass * scaled).sum(-1)
     value = spread / (size * (total * shrink))
     return np.where(size > 1, value * (size / (size - 1)), np.nan) if corrected else value
 
@@ -121,7 +125,7 @@ def gini_chance(mean: Floats) -> Floats:
         family="inequality",
     )
 )
-def atkinson(s: Spectrum, *, epsilon: NotNegative = 0.5) -> Floats:
+def atkinson(s: Spectrum, *, epsilon: Aversion = 0.5) -> Floats:
     r"""Share of the total that inequality wastes, for someone with aversion `epsilon`.
 
     .. math:: A_\epsilon = 1 - \frac1\mu\Big[\frac1n\sum_i x_i^{1-\epsilon}\Big]^{1/(1-\epsilon)}
@@ -341,7 +345,7 @@ def herfindahl(s: Spectrum, *, normalized: bool = False) -> Floats:
     shares = s.values / s.total[..., None]
     value = s.sum_of(shares**2)
     if normalized:
-        return np.where(s.size > 1, (value - 1 / s.size) / (1 - 1 / s.size), np.nan)
+        return np.where(s.size > 1, np.maximum((value - 1 / s.size) / (1 - 1 / s.size), 0.0), np.nan)
     return np.where(s.total > 0, value, np.nan)
 
 
@@ -433,8 +437,8 @@ def _centred(s: Spectrum, per_unit: Floats) -> Floats:
 def _lowest(s: Spectrum) -> Floats:
     """The smallest amount that anyone holds."""
     lowest = np.full(s.size.shape, np.inf)
-    for values, mass, _, _ in s.walk():
-        lowest = np.minimum(lowest, np.where(mass > 0, values, np.inf).min(-1))
+    for b in s.walk():
+        lowest = np.minimum(lowest, np.where(b.mass > 0, b.values, np.inf).min(-1))
     return lowest
 
 

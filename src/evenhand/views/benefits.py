@@ -80,7 +80,7 @@ def view_benefits(
     `elsewhere` names slice columns that another table (the population) holds; they are joined in later. `part` is the
     role (`"source"`, `"group"`) that the last column of `by` plays where that one is not a slice.
     """
-    names = [] if amount is None else list(amount) if isinstance(amount, (list, tuple, set)) else [amount]
+    names: list[Any] = [] if amount is None else list(amount) if isinstance(amount, (list, tuple)) else [amount]
     opened = with_object_types(open_table(table), [unit, weight, *names, *by])
     if nan_policy not in ("raise", "omit", "propagate"):
         raise EvenhandError(f"nan_policy={nan_policy!r} is unknown. Use 'raise', 'omit' or 'propagate'.")
@@ -122,6 +122,11 @@ def _refuse_bad_names(
     *,
     multiple: bool,
 ) -> None:
+    named: list[tuple[str, Any]] = [("unit", unit), ("weight", weight)]
+    named += [("amount", a) for a in names] + [("by", b) for b in by]
+    nameless = [(role, name) for role, name in named if name is not None and not isinstance(name, str)]
+    if nameless:
+        raise all_problems(missing_columns(opened, nameless), where="The call")
     role_of = dict.fromkeys(by, "by") | ({by[-1]: part} if part else {})
     slices = by[:-1] if part else by
     roles = [("unit", unit)] if unit is not None else []
@@ -177,8 +182,8 @@ def _renamed(
 ) -> nw.LazyFrame[Any]:
     """Our own column names, and numbers wide enough to be added up."""
     schema = opened.schema
-    chosen = [plain_label(unit, schema).alias("unit")] if unit is not None else []
-    chosen += [plain_label(b, schema).alias(f"by_{i}") for i, b in enumerate(by) if b not in elsewhere]
+    chosen = [label(unit, schema).alias("unit")] if unit is not None else []
+    chosen += [label(b, schema).alias(f"by_{i}") for i, b in enumerate(by) if b not in elsewhere]
     chosen += [_number(a, schema).alias(f"amount_{i}") for i, a in enumerate(names)]
     chosen += [nw.col(weight).cast(nw.Float64).alias("weight")] if weight is not None else []
     if not chosen:
@@ -193,8 +198,8 @@ def _number(name: str, schema: nw.Schema) -> nw.Expr:
     return nw.col(name).cast(nw.Int64 if wide else nw.Float64)
 
 
-def plain_label(name: str, schema: nw.Schema) -> nw.Expr:
-    """Labels and ids that join across tables: categories are text, NaN is missing."""
+def label(name: str, schema: nw.Schema) -> nw.Expr:
+    """A column of labels as every engine compares them: categories are text, and NaN is missing."""
     if schema[name] in (nw.Categorical, nw.Enum):
         return nw.col(name).cast(nw.String)
     return nw.when(~nw.col(name).is_nan()).then(nw.col(name)) if schema[name].is_float() else nw.col(name)
