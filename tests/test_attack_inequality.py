@@ -246,3 +246,14 @@ def test_a_file_of_a_header_alone_has_no_rows(tmp_path):
     (tmp_path / "t.csv").write_text("u,x\n")
     with pytest.raises(eh.EvenhandError, match="no rows"):
         audit(tmp_path / "t.csv")
+
+
+def test_when_one_of_two_files_cannot_be_written_neither_is(tmp_path, capsys):
+    from evenhand.cli import main
+
+    (tmp_path / "t.csv").write_text("u,x\na,1\nb,2\n")
+    words = ["inequality", str(tmp_path / "t.csv"), "--unit", "u", "--amount", "x", "--population", "none"]
+    words += ["-m", "gini", "--interval", "none", "--html", str(tmp_path / "r.html")]
+    assert main([*words, "--output", str(tmp_path / "no" / "o.csv")]) == 2
+    assert "cannot be written" in capsys.readouterr().err
+    assert [p.name for p in tmp_path.iterdir()] == ["t.csv"]

@@ -76,21 +76,23 @@ def source(files: list[str], engine: str) -> Any:
 
 def finish(result: Any, args: argparse.Namespace) -> int:
     """Hand the answer out: files first, whole or not at all; then the checks decide the exit code."""
+    from evenhand.present.files import refuse_unwritable, write_whole
+
     charts = [_chart(result, spec) for spec in args.plot]
     answer = "".join(s + "\n" for s in result.sentences()) if args.sentences else result.to_text(args.format)
     checks = result.check(*args.check) if args.check else None
+    files = [*(path for _, path in charts), *filter(None, [args.html, args.output])]
+    refuse_unwritable(files)
     with progress("writing", quiet=args.no_progress):
         for save, path in charts:
             save(path)
         if args.html:
             result.report(args.html)
         if args.output:
-            from evenhand.present.files import write_whole
-
             write_whole(args.output, answer)
     if not args.output:
         sys.stdout.write(answer)
-    for path in [*(p for _, p in charts), *filter(None, [args.html, args.output])]:
+    for path in files:
         print(f"wrote {path}", file=sys.stderr)
     if checks is None:
         return 0

@@ -107,5 +107,5 @@ def _split(cells: Any, view: Benefits, names: tuple[Any, ...], broken: frozenset
     lost = [label for label in broken if label not in set(labels)]
     tallies += [Sources(names, np.zeros((0, len(names))), np.zeros(0)) for _ in lost]
     every = [*labels, *lost]
-    order = in_order(every) if lost else range(len(every))
-    return SourceSlices(tuple(every[i] for i in order), tuple(tallies[i] for i in order), broken)
+    rising = in_order(every) if lost else range(len(every))
+    return SourceSlices(tuple(every[i] for i in rising), tuple(tallies[i] for i in rising), broken)
