@@ -5,6 +5,7 @@ The functions are imported here by name: each shadows the module it lives in, so
 
 from evenhand.synthetic.catalogue import Catalogue as Catalogue
 from evenhand.synthetic.catalogue import catalogue as catalogue
+from evenhand.synthetic.marketplace import marketplace as marketplace
 from evenhand.synthetic.platform import Platform as Platform
 from evenhand.synthetic.platform import platform as platform
 from evenhand.synthetic.viewpoints import viewpoint_weights as viewpoint_weights
