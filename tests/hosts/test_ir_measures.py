@@ -10,10 +10,10 @@ import warnings
 import ir_measures
 import numpy as np
 import pytest
-from hosts.blocks import run_page
 
 import evenhand as eh
 from evenhand.adapters.ir_measures import AWRF, EED, EEL, EER, FAIR, Mean, nDD, nDJS, nDKL, provider
+from hosts.blocks import run_page
 
 GROUPS = {f"d{i:02}": "f" if i % 3 == 0 else "m" for i in range(38)}
 RANKED = 12
@@ -27,7 +27,9 @@ def files(tmp_path_factory):
     for q in range(20):
         docs = rng.choice(40, RANKED, replace=False)
         run += [f"q{q} Q0 d{d:02} {r} {round(float(10 - r // 2), 1)} tag" for r, d in enumerate(docs, 1)]
-        qrels += [f"q{q} {GROUPS.get(f'd{d:02}', -1)} d{d:02} {int(rng.integers(-1, 3))}" for d in rng.choice(40, 15, False)]
+        qrels += [
+            f"q{q} {GROUPS.get(f'd{d:02}', -1)} d{d:02} {int(rng.integers(-1, 3))}" for d in rng.choice(40, 15, False)
+        ]
     qrels.append("q99 f d00 1")
     (place / "run").write_text("\n".join(run) + "\n")
     (place / "qrels").write_text("\n".join(qrels) + "\n")
@@ -58,7 +60,7 @@ PLAIN = {
     "awrf": (AWRF(groups=GROUPS) @ 10, lambda x: eh.metrics.awrf(x[:10], target=SHARE)),
     "awrf to a target": (
         AWRF(groups=GROUPS, target={"f": 0.5, "m": 0.5}, distance="tv", attention="log"),
-        lambda x: eh.metrics.awrf(x, target="equal", distance="tv", attention="log"),
+        lambda x: eh.metrics.awrf(x, target={"f": 0.5, "m": 0.5}, distance="tv", attention="log"),
     ),
     "fair": (FAIR(groups=GROUPS, protected="f", p=0.4), lambda x: eh.metrics.fair(x, protected="f", p=0.4)),
     "ndd": (nDD(groups=GROUPS, protected="f") @ 10, lambda x: eh.metrics.ndd(x[:10], protected="f")),
