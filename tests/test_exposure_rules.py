@@ -272,6 +272,12 @@ def test_a_target_may_name_a_group_that_nobody_has():
     )
 
 
+def test_a_target_from_a_plan_names_numbers_as_text():
+    run = RUN.with_columns(pl.Series("g", [1, 0, 1, None]))
+    given = one("awrf", run, "g", protected=1, target={1: 0.5, 0: 0.5})
+    assert one("awrf", run, "g", protected="1", target={"1": 0.5, "0": 0.5}) == pytest.approx(given)
+
+
 def test_one_group_alone_is_a_limit_and_not_an_error():
     assert one("log_dp", groups={"a": "f", "b": "f"}) == math.inf
     assert one("log_dp(per_item=True)", groups={"a": "f", "b": "f"}) == math.inf

@@ -141,7 +141,13 @@ def load(path: str | Path) -> Result:
         raise EvenhandError(f"{str(path)!r} is not JSON. Pass a file that result.to_json(path) wrote.") from error
     if not isinstance(data, Mapping):
         raise EvenhandError(f"{str(path)!r} is not a saved result. Pass a file that result.to_json(path) wrote.")
-    return Result(Findings.from_dict(data))
+    try:
+        return Result(Findings.from_dict(data))
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        fault = str(error) if isinstance(error, EvenhandError) else "its columns cannot be read"
+        raise EvenhandError(
+            f"{str(path)!r} is not a saved result: {fault.rstrip('.')}. Pass a file that result.to_json(path) wrote."
+        ) from error
 
 
 def difference_of(a: Findings, b: Findings) -> Findings:
@@ -151,20 +157,21 @@ def difference_of(a: Findings, b: Findings) -> Findings:
             f"The results answer different questions: {a.audit} by {list(a.slices)} and {b.audit} by {list(b.slices)}. "
             "Compare two results of the same call."
         )
-    mine, theirs = _keyed(a), _keyed(b)
+    slices = (*a.slices, *(("bin",) if "bin" in a.columns else ()))  # bins of a score are slices in all but name
+    mine, theirs = _keyed(a, slices), _keyed(b, slices)
     if not mine.keys() & theirs.keys():
         raise EvenhandError("The results share no row. Compare results with the same metrics and slices.")
     level = float(a.provenance.get("level", 0.95))
-    rows = [_difference_row(a.slices, mine.get(key), theirs.get(key), level) for key in dict.fromkeys([*mine, *theirs])]
+    rows = [_difference_row(slices, mine.get(key), theirs.get(key), level) for key in dict.fromkeys([*mine, *theirs])]
     adjusted = holm([r["p"] for r in rows])
     rows = [{**r, "p_adjusted": float(p)} for r, p in zip(rows, adjusted, strict=True)]
     facts = {"level": level, "p_adjusted": "Holm over all rows", "a": dict(a.provenance), "b": dict(b.provenance)}
-    columns = tidy(rows, a.slices, ("a", "b", "p", "p_adjusted"))
-    return Findings("compare", "Did it change, and by more than chance?", a.slices, columns, {}, a.words, facts)
+    columns = tidy(rows, slices, ("a", "b", "p", "p_adjusted"))
+    return Findings("compare", "Did it change, and by more than chance?", slices, columns, {}, a.words, facts)
 
 
-def _keyed(findings: Findings) -> dict[tuple[Any, ...], dict[str, Any]]:
-    return {(*(str(r[s]) for s in findings.slices), r["metric"], r["group"]): r for r in findings.rows()}
+def _keyed(findings: Findings, slices: Sequence[str]) -> dict[tuple[Any, ...], dict[str, Any]]:
+    return {(*(str(r[s]) for s in slices), r["metric"], r["group"]): r for r in findings.rows()}
 
 
 def _difference_row(slices: tuple[str, ...], a: dict[str, Any] | None, b: dict[str, Any] | None, level: float) -> Row:

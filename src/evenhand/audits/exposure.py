@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Literal
 
 import numpy as np
@@ -110,7 +111,7 @@ def exposure(
     ready.refuse_soft(hard_only(asked))
     ready.refuse_grades(a.look.attention for a in asked)
     labels, sizes = group_sizes(ready.rows, ready.aligned, unknown=unknown in ("group", "unprotected"))
-    labels, sizes = _with_target_groups(labels, sizes, asked)
+    labels, sizes, asked = _with_target_groups(labels, sizes, asked)
     policy = _sides(labels, protected, versus, unknown, asked)
     log.info("adding up exposure")
     ledger = tally_exposures(ready.rows, ready.aligned, ready.judged, wanted_by(asked), labels)
@@ -134,7 +135,7 @@ def exposure(
     )  # fmt: skip
     words = {"unit": request, "amount": "exposure"}
     findings = Findings("exposure", QUESTION, names, tidy(rows, names, EXTRA), curves(setting, asked), words, facts)
-    each, held = PerRequest.of(setting, measures), functools.partial(held_sums, setting, measures)
+    each, held = PerRequest.of(setting, measures), functools.partial(held_sums, setting, asked)
     return RankingResult(findings, ready.view.backend, each, held)
 
 
@@ -157,11 +158,20 @@ def _check_choices(target: Any, unknown: Any, missing: Any, resample: Any) -> No
         raise EvenhandError(f"missing_relevance={missing!r} is unknown. Use 'zero', 'drop' or 'raise'.")
 
 
-def _with_target_groups(labels: tuple[Any, ...], sizes: Any, asked: Sequence[Asked]) -> tuple[tuple[Any, ...], Any]:
+def _with_target_groups(
+    labels: tuple[Any, ...], sizes: Any, asked: Sequence[Asked]
+) -> tuple[tuple[Any, ...], Any, list[Asked]]:
     """Groups that only a target names are groups too: nobody in them was exposed."""
-    named = [g for a in asked if isinstance(a.target, Mapping) for g in a.target]
+    readable = {str(g): g for g in labels}  # text stands for a number or a truth value that reads the same
+    found = [
+        replace(a, target={g if g in labels else readable.get(str(g), g): s for g, s in a.target.items()})
+        if isinstance(a.target, Mapping)
+        else a
+        for a in asked
+    ]
+    named = [g for a in found if isinstance(a.target, Mapping) for g in a.target]
     more = [g for g in dict.fromkeys(named) if g not in labels]
-    return (*labels, *more), np.concatenate([sizes[:-1], np.zeros(len(more)), sizes[-1:]])
+    return (*labels, *more), np.concatenate([sizes[:-1], np.zeros(len(more)), sizes[-1:]]), found
 
 
 def _sides(labels: tuple[Any, ...], protected: Any, versus: Any, unknown: Unknown, asked: Sequence[Asked]) -> Policy:

@@ -38,14 +38,20 @@ class SystemsResult(Result):
 
 @dataclass
 class Plan:
-    """How the differences are made; draws are shared by all that rest on as many requests."""
+    """How the differences are made; draws are shared by all of one experiment that rest on as many requests."""
 
     level: float
     draws: int
     seed: int
-    made: dict[int, Draws] = field(default_factory=dict)
+    made: dict[tuple[Any, ...], Draws] = field(default_factory=dict)
 
-    def difference(self, a: Held, b: Held) -> tuple[Difference, int, int]:
+    def draws_for(self, requests: int, where: tuple[Any, ...]) -> Draws:
+        if (requests, *where) not in self.made:
+            self.made = {k: v for k, v in self.made.items() if k[1:] == where}
+            self.made[requests, *where] = Draws(requests, self.draws, self.seed, where)
+        return self.made[requests, *where]
+
+    def difference(self, a: Held, b: Held, where: tuple[Any, ...]) -> tuple[Difference, int, int]:
         """The difference, on how many requests, and how many of a and b were left out because the other lacks them."""
         if list(a.requests) == list(b.requests):
             ours, theirs = np.arange(len(a.requests)), np.arange(len(b.requests))
@@ -54,7 +60,7 @@ class Plan:
             both = [(i, place[q]) for i, q in enumerate(a.requests) if q in place]
             ours, theirs = np.array(both, dtype=np.int64).reshape(-1, 2).T
         shared = len(ours)
-        draws = self.made.setdefault(shared, Draws(shared, self.draws, self.seed))
+        draws = self.draws_for(shared, where)
         found = paired_difference(a.sums[ours], b.sums[theirs], a.value, self.level, draws)
         return found, shared, len(a.requests) + len(b.requests) - 2 * shared
 
@@ -88,7 +94,7 @@ def compare_systems(
             a, b = held.get((one, where, metric, group)), held.get((other, where, metric, group))
             if a is not None and b is not None:
                 labels = dict(zip(others, where, strict=True)) | {"system": one, "versus": other}
-                own.append(_row(labels, a, b, known[one, where, metric, group]["better"], plan))
+                own.append(_row(labels, a, b, known[one, where, metric, group]["better"], plan, where))
         adjusted = holm([r["p"] for r in own])
         rows += [{**r, "p_adjusted": float(p)} for r, p in zip(own, adjusted, strict=True)]
     if not rows:
@@ -115,8 +121,8 @@ def _chosen(known: list[Any], systems: Sequence[Any] | None) -> list[Any]:
     return [s if s in known else readable[str(s)] for s in systems]
 
 
-def _row(labels: Mapping[str, Any], a: Held, b: Held, better: str, plan: Plan) -> Row:
-    found, shared, lone = plan.difference(a, b)
+def _row(labels: Mapping[str, Any], a: Held, b: Held, better: str, plan: Plan, where: tuple[Any, ...]) -> Row:
+    found, shared, lone = plan.difference(a, b, where)
     undefined = "undefined_difference" if np.isnan(found.estimate) else ""
     return row(
         labels, a.metric, group=a.group, estimate=found.estimate, low=found.low, high=found.high, ideal=0.0, better=better,
@@ -150,7 +156,7 @@ def compare_results(a: RankingResult, b: Result, *, draws: int = DRAWS, rng: Any
     for own in apart.rows():
         key = (tuple(own[s] for s in slices), own["metric"], own["group"])
         if key in shared:
-            own = _row({s: own[s] for s in slices}, mine[key], theirs[key], own["better"], plan)
+            own = _row({s: own[s] for s in slices}, mine[key], theirs[key], own["better"], plan, key[0])
         rows.append(own)
     adjusted = holm([r["p"] for r in rows])
     rows = [{**r, "p_adjusted": float(p)} for r, p in zip(rows, adjusted, strict=True)]
@@ -166,20 +172,23 @@ def _standing(
     """Value and letters of every system and metric, for the table."""
     names = (*others, "metric", "group", "better", "system", "value", "letters")
     points: dict[str, list[Any]] = {name: [] for name in names}
-    known = {_key(result.findings, r, column): r for r in result.findings.rows()}
-    for where, metric, group in dict.fromkeys(key[1:] for key in known):
-        held = [(s, known[s, where, metric, group]) for s in chosen if (s, where, metric, group) in known]
-        differing = {
-            frozenset((r["system"], r["versus"]))
-            for r in rows
-            if (tuple(r[o] for o in others), r["metric"], r["group"]) == (where, metric, group)
-            and r["p_adjusted"] <= 1 - level + 1e-12
-        }
-        fairness = {s: float(oriented(r["estimate"], r["better"], r["ideal"])) for s, r in held}
+    known: dict[tuple[Any, ...], dict[Any, Mapping[str, Any]]] = {}
+    for r in result.findings.rows():
+        system, *key = _key(result.findings, r, column)
+        known.setdefault(tuple(key), {})[system] = r
+    told_apart: dict[tuple[Any, ...], set[frozenset[Any]]] = {}
+    for d in rows:
+        if d["p_adjusted"] <= 1 - level + 1e-12:
+            key = [tuple(d[o] for o in others), d["metric"], d["group"]]
+            told_apart.setdefault(tuple(key), set()).add(frozenset((d["system"], d["versus"])))
+    for (where, metric, group), own in known.items():
+        held = [(s, own[s]) for s in chosen if s in own]
+        differing = told_apart.get((where, metric, group), set())
+        fairness = {s: float(oriented(one["estimate"], one["better"], one["ideal"])) for s, one in held}
         order = sorted((s for s, _ in held), key=lambda s: -np.nan_to_num(fairness[s], nan=-np.inf))
         letters = letters_of(order, differing)
-        for s, r in held:
-            cells = (*where, metric, group, r["better"], str(s), r["estimate"], letters.get(s, ""))
+        for s, one in held:
+            cells = (*where, metric, group, one["better"], str(s), one["estimate"], letters.get(s, ""))
             for name, value in zip(names, cells, strict=True):
                 points[name].append(value)
     return points

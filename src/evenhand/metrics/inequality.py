@@ -11,8 +11,10 @@ from typing import Annotated
 
 import numpy as np
 
-from evenhand.cards import Between, Card, Floats, NotNegative, metric
+from evenhand.cards import Between, Card, Floats, metric
 from evenhand.tallies.spectrum import Spectrum
+
+Aversion = Annotated[float, Between(0, math.inf)]
 
 NEAR = 1e-9
 """How close a parameter must be to a removable singularity for its limit to be taken."""
@@ -67,7 +69,7 @@ def gini(s: Spectrum, *, corrected: bool = False) -> Floats:
     for b in s.walk():
         spread = spread + ((2 * b.reach - b.mass - size[..., None]) * b.mass * b.values).sum(-1)
     value = spread / (size * total)
-    return value * (size / (size - 1)) if corrected else value
+    return np.where(size > 1, value * (size / (size - 1)), np.nan) if corrected else value
 
 
 @gini.influence
@@ -115,7 +117,7 @@ def gini_chance(mean: Floats) -> Floats:
         family="inequality",
     )
 )
-def atkinson(s: Spectrum, *, epsilon: NotNegative = 0.5) -> Floats:
+def atkinson(s: Spectrum, *, epsilon: Aversion = 0.5) -> Floats:
     r"""Share of the total that inequality wastes, for someone with aversion `epsilon`.
 
     .. math:: A_\epsilon = 1 - \frac1\mu\Big[\frac1n\sum_i x_i^{1-\epsilon}\Big]^{1/(1-\epsilon)}
@@ -330,7 +332,7 @@ def herfindahl(s: Spectrum, *, normalized: bool = False) -> Floats:
     shares = s.values / s.total[..., None]
     value = s.sum_of(shares**2)
     if normalized:
-        return (value - 1 / s.size) / (1 - 1 / s.size)
+        return np.where(s.size > 1, np.maximum((value - 1 / s.size) / (1 - 1 / s.size), 0.0), np.nan)
     return np.where(s.total > 0, value, np.nan)
 
 

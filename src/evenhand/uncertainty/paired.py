@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
@@ -32,31 +33,32 @@ class Difference:
 
 @dataclass(frozen=True)
 class Draws:
-    """Resamples and swaps of Q requests, made once for all metrics and pairs of systems on them."""
+    """Resamples and swaps of Q requests, made once for all metrics and pairs of systems of an experiment."""
 
     requests: int
     draws: int
     seed: int
+    where: tuple[Any, ...] = ()
 
     @cached_property
     def _blocks(self) -> tuple[np.typing.NDArray[np.int64], np.typing.NDArray[np.int64]] | None:
         if self.requests <= MANY:
             return None
-        order = stream(self.seed, "blocks", self.requests).permutation(self.requests)
+        order = stream(self.seed, "blocks", self.requests, *self.where).permutation(self.requests)
         return order, np.linspace(0, self.requests, MANY + 1).astype(np.int64)[:-1]
 
     @cached_property
     def picks(self) -> Floats:
         """(draws, Q) how often each request is in each resample."""
         size = min(self.requests, MANY)
-        rng = stream(self.seed, "paired resamples", self.requests)
+        rng = stream(self.seed, "paired resamples", self.requests, *self.where)
         return rng.multinomial(size, np.full(size, 1 / size), self.draws).astype(np.float64)
 
     @cached_property
     def signs(self) -> Floats:
         """(draws, Q) 1 where the systems stay as they are, -1 where they are swapped."""
         size = min(self.requests, MANY)
-        swapped = stream(self.seed, "swaps", self.requests).integers(0, 2, (self.draws, size))
+        swapped = stream(self.seed, "swaps", self.requests, *self.where).integers(0, 2, (self.draws, size))
         return np.where(swapped > 0, -1.0, 1.0)
 
     def reduced(self, sums: Floats) -> Floats:
