@@ -196,34 +196,45 @@ def _tally(s: Floats, y: Floats, codes: Ints, bins: int, groups: int) -> Moments
 
 def _curves(m: Moments, home: int) -> tuple[Floats, Floats, Floats]:
     """Knots, the curve of every group at them, and the curve of all groups together."""
-    rows = m.rows.sum(-1)
-    knots = m.origin
-    alike = np.nansum(m.rows * np.nan_to_num(m.mean_outcome), axis=-1) / np.maximum(rows, 1)
+    rows, knots = m.rows.sum(-1), m.origin
     fitted, tested = lines(m), gaps(m, home)
-    base = np.where(np.isfinite(fitted.level[:, home]), fitted.level[:, home], alike)
-    gap = _steadied(tested.estimate, tested.error, m.rows)
+    gap = np.stack(
+        [_steadied(knots, tested.estimate[:, g], tested.error[:, g], 1) for g in range(m.rows.shape[1])], axis=-1
+    )
+    levels = np.where(np.isfinite(fitted.level), fitted.level, 0.0)
+    common = (m.rows * (levels - gap)).sum(-1) / np.maximum(rows, 1)  # every row tells of the shape, whatever its group
+    residual = m.measured_from(levels, fitted.slope[:, None]).sums[..., 0, 2].sum(-1)
+    left = rows - fitted.parameters
+    error = np.sqrt(np.divide(np.maximum(residual, 0.0), left * rows, out=np.zeros_like(rows), where=left > 0))
+    base = _steadied(knots, common, error, 3)
     curves = np.stack([_rising(base + gap[:, g], m.rows[:, g]) for g in range(m.rows.shape[1])], axis=-1)
+    alike = np.nansum(m.rows * np.nan_to_num(m.mean_outcome), axis=-1) / np.maximum(rows, 1)
     return knots, curves, _rising(alike, rows)
 
 
-def _steadied(estimate: Floats, error: Floats, rows: Floats) -> Floats:
-    """Gaps drawn towards the group's mean gap as far as their errors, not their differences, keep them apart."""
-    usable = np.isfinite(estimate) & np.isfinite(error) & (error > 0)
-    weight = np.divide(1.0, error**2, out=np.zeros_like(error), where=usable)
-    total = weight.sum(0)
-    mean = np.divide((weight * np.nan_to_num(estimate)).sum(0), total, out=np.zeros_like(total), where=total > 0)
-    plain = np.divide(
-        (rows * np.nan_to_num(estimate)).sum(0), rows.sum(0), out=np.zeros_like(total), where=rows.sum(0) > 0
-    )
-    mean = np.where(total > 0, mean, plain)  # noise-free gaps have no error to weigh them by
-    spread = (weight * (np.nan_to_num(estimate) - mean) ** 2).sum(0)
-    count = usable.sum(0)
-    scale = total - np.divide((weight**2).sum(0), total, out=np.zeros_like(total), where=total > 0)
-    between = np.maximum(np.divide(spread - (count - 1), scale, out=np.zeros_like(scale), where=scale > 0), 0.0)
-    own = np.divide(between, between + error**2, out=np.zeros_like(error), where=usable)
-    kept = np.where(usable, own * np.nan_to_num(estimate) + (1 - own) * mean, mean)
-    exact = np.isfinite(estimate) & (error == 0)
-    return np.where(exact, estimate, kept)
+def _steadied(knots: Floats, values: Floats, error: Floats, degree: int) -> Floats:
+    """Values drawn towards a smooth curve as far as their errors, and not their differences from it, allow.
+
+    A polynomial is fitted through the bins; what the values scatter around it beyond their errors is taken for real.
+    """
+    known = np.isfinite(values) & np.isfinite(error)
+    if not known.any():
+        return np.zeros_like(values)
+    exact = known & (error == 0)
+    if exact.any():  # no noise: nothing to be steadied, and the bins in between follow
+        return np.interp(knots, knots[known], values[known])
+    x = (knots - knots[known].mean()) / (np.ptp(knots[known]) or 1.0)
+    design = np.vander(x, min(degree, max(0, (int(known.sum()) - 1) // 2)) + 1)
+    weight = np.where(known, 1 / np.where(known, error, 1.0) ** 2, 0.0)
+    gram = design.T @ (design * weight[:, None])
+    smooth = design @ np.linalg.solve(gram, design.T @ (weight * np.where(known, values, 0.0)))
+    off = np.where(known, values - smooth, 0.0)
+    spread, free = float((weight * off**2).sum()), int(known.sum()) - design.shape[1]
+    hat = np.einsum("bi,ij,bj->b", design, np.linalg.inv(gram), design) * weight
+    scale = float((weight * (1 - hat)).sum())
+    real = max(0.0, (spread - free) / scale) if scale > 0 else 0.0
+    own = np.where(known, real / (real + np.where(known, error, 1.0) ** 2), 0.0)
+    return np.asarray(smooth + own * off)
 
 
 def _rising(values: Floats, weight: Floats) -> Floats:
