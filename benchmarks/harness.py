@@ -71,7 +71,7 @@ class Process:
 
     def __init__(self, race: Race, contestant: Contestant) -> None:
         python = str(PEERS) if contestant.environment == "peers" else sys.executable
-        environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), *sys.path[1:]])}
+        environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), *filter(None, sys.path)])}
         if contestant.environment == "peers":
             environment["PYTHONPATH"] = str(ROOT)
         self._process = subprocess.Popen(
@@ -93,10 +93,9 @@ class Process:
             answer = self._process.stdout.readline()
         except BrokenPipeError:
             answer = ""
-        if not answer:
-            raise RuntimeError(f"ended with code {self._process.wait()}")
-        found: dict[str, Any] = json.loads(answer)
+        found: dict[str, Any] = json.loads(answer) if answer else {"error": "its process ended"}
         if "error" in found:
+            self.end()
             raise RuntimeError(found["error"])
         return found
 
@@ -126,7 +125,7 @@ def run(race: Race, say: Any = print) -> list[Outcome]:
                     found[c.name].append(waiting[c.name].go())
                 except RuntimeError as error:
                     outcomes[c.name].problem = str(error)
-                    waiting.pop(c.name).end()
+                    waiting.pop(c.name)
     for process in waiting.values():
         process.end()
     for name, rounds in found.items():

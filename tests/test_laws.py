@@ -250,6 +250,11 @@ def test_one_more_with_nothing_never_looks_like_less_inequality(name, data):
 # --- the cards themselves ---------------------------------------------------------------------------------------------
 
 
+def test_every_tally_brings_its_strategy():
+    """A new tally adds a `Family` to tests/strategies*.py; the outcome test's moments are held against statsmodels instead."""
+    assert {card.needs.__name__ for card in metrics.cards()} - {tally.__name__ for tally in FAMILIES} <= {"Moments"}
+
+
 def test_every_law_on_a_card_is_one_that_is_checked():
     assert {law for card in metrics.cards() for law in card.laws} <= LAWS
 

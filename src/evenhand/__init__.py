@@ -13,6 +13,7 @@ from evenhand.errors import DataWarning, EvenhandError, UndefinedWarning
 __version__ = "0.1.0"
 
 _WHERE = {
+    "OutcomeRecalibrator": "evenhand.audits.recalibrator",
     "advise": "evenhand.audits.advise",
     "agreement": "evenhand.audits.agreement",
     "attention": "evenhand.attention",
@@ -49,6 +50,7 @@ if TYPE_CHECKING:
     from evenhand.audits.outcome import outcome_test as outcome_test
     from evenhand.audits.pairwise import pairwise as pairwise
     from evenhand.audits.prefix import prefix as prefix
+    from evenhand.audits.recalibrator import OutcomeRecalibrator as OutcomeRecalibrator
     from evenhand.audits.recommender import recommender as recommender
     from evenhand.audits.sensitivity import sensitivity as sensitivity
     from evenhand.audits.sources import sources as sources

@@ -43,3 +43,29 @@ def regression(scores, outcomes, groups, reference, clusters=None):
     slope = beta[-1] if len(set(scores)) > 1 else math.nan
     spread = {kind: {o: math.sqrt(v[1 + i, 1 + i]) for i, o in enumerate(others)} for kind, v in errors.items()}
     return gaps, beta[0], slope, spread
+
+
+def predicted(rows, inner, reference, treated):
+    """Outcome that the row's bin regression predicts, fitted on the treated rows of that bin; rows are dictionaries."""
+    lines = {}
+    for b in range(len(inner) + 1):
+        part = [r for r in treated if bin_of(r["score"], inner) == b]
+        gaps, alpha, gamma, _ = regression(
+            [r["score"] for r in part], [r["y"] for r in part], [r["group"] for r in part], reference
+        )
+        lines[b] = (gaps, alpha, 0.0 if math.isnan(gamma) else gamma)
+    out = []
+    for r in rows:
+        gaps, alpha, gamma = lines[bin_of(r["score"], inner)]
+        out.append(alpha + gaps.get(r["group"], 0.0) + gamma * r["score"])
+    return out
+
+
+def reallocated(rows, hat):
+    """Indices of the rows that get the slots: per request as many as were treated, highest prediction first."""
+    chosen = []
+    for q in sorted({r["query"] for r in rows}):
+        mine = [i for i, r in enumerate(rows) if r["query"] == q]
+        slots = sum(rows[i]["treated"] for i in mine)
+        chosen.append(sorted(mine, key=lambda i: (-round(hat[i], 11), -rows[i]["score"], i))[:slots])
+    return chosen

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from statistics import NormalDist
 from typing import Any
 
@@ -53,6 +54,13 @@ class Setting:
 
     def stream(self, s: int, *more: Any) -> np.random.Generator:
         return stream(self.seed, "exposure", *self.ledger.slices[s], *more)
+
+    @cached_property
+    def lists(self) -> tuple[list[npt.NDArray[np.int64]], Lists]:
+        """Rankings that stand for each slice, by number and whole."""
+        parts = [self.ledger.part(s) for s in range(len(self.ledger.slices))]
+        picks = [chosen_lists(self.ledger, part, self.stream(s, "lists")) for s, part in enumerate(parts)]
+        return picks, some_lists(self.ready.rows, self.ready.aligned, self.ledger, np.concatenate(picks))
 
 
 @dataclass(frozen=True)
@@ -135,11 +143,9 @@ def _slice_means(ledger: Ledger, measured: Measure, each: Floats) -> Floats:
 def _awrf_chances(setting: Setting, asked: Asked) -> Floats:
     """(slices,) the mean over lists of what each would score in random order."""
     ledger, policy = setting.ledger, setting.policy
-    slices = range(len(ledger.slices))
-    picks = [chosen_lists(ledger, ledger.part(s), setting.stream(s, "lists")) for s in slices]
     if not policy.labels:
-        return np.full(len(picks), np.nan)
-    lists = some_lists(setting.ready.rows, setting.ready.aligned, ledger, np.concatenate(picks))
+        return np.full(len(ledger.slices), np.nan)
+    picks, lists = setting.lists
     aim = targets(ledger, policy, asked.target, setting.sizes)
     edges = np.concatenate([[0], np.cumsum([len(p) for p in picks])])
     found = np.full(len(picks), np.nan)

@@ -11,13 +11,13 @@ import numpy as np
 
 from evenhand import metrics as _all_metrics  # noqa: F401  (fills the registry)
 from evenhand.audits.assemble import check_min_units, log, provenance, tidy
+from evenhand.audits.counterfactual import Evidence, OutcomeResult
 from evenhand.audits.outcome_rows import EXTRA, Binning, all_rows, calibration_points, nothing_rows
 from evenhand.cards import Floats
 from evenhand.engine.moments import score_edges, tally_moments
 from evenhand.errors import EvenhandError, unknown_name
 from evenhand.findings import Findings
 from evenhand.metrics.outcome import Covariance
-from evenhand.results import Result
 from evenhand.tallies.moments import Ints
 from evenhand.uncertainty.intervals import Interval
 from evenhand.views.outcomes import Missing, Outcomes, Roles, view_outcomes
@@ -56,7 +56,7 @@ def outcome_test(
     level: float = 0.95,
     min_units: int | None = None,
     nan_policy: Missing = "raise",
-) -> Result:
+) -> OutcomeResult:
     """Whether equally scored candidates of different groups realise equal outcomes, along the score.
 
     A group with a positive gap does better than the reference at the same score: it is under-scored, held to a higher bar.
@@ -124,7 +124,8 @@ def outcome_test(
         **_facts(view, tested, grid, kind, (low, high), how, roles),
     )
     curves = {"calibration": calibration_points(tested, view, level, fewest)}
-    return Result(Findings("outcome_test", QUESTION, (), tidy(rows, (), EXTRA), curves, words, facts), view.backend)
+    findings = Findings("outcome_test", QUESTION, (), tidy(rows, (), EXTRA), curves, words, facts)
+    return OutcomeResult(findings, view.backend, Evidence(view, kind, tested.ends, (low, high), level, words, plan))
 
 
 def _checked(
@@ -256,11 +257,11 @@ def _counts(names: Sequence[str], counts: Floats) -> dict[str, int]:
     return dict(zip(names, counts.astype(int).tolist(), strict=True))
 
 
-def _undefined(view: Outcomes, plan: dict[str, Any], words: dict[str, str], why: str) -> Result:
+def _undefined(view: Outcomes, plan: dict[str, Any], words: dict[str, str], why: str) -> OutcomeResult:
     facts = provenance(
         plan, rows=view.rows, dropped=view.dropped, seed=None, level=plan["level"], cannot_say=list(CANNOT_SAY)
     )
     rows = nothing_rows(view, why)
     if len(view.labels):
         words = {**words, "reference": view.names[view.reference]}
-    return Result(Findings("outcome_test", QUESTION, (), tidy(rows, (), EXTRA), {}, words, facts), view.backend)
+    return OutcomeResult(Findings("outcome_test", QUESTION, (), tidy(rows, (), EXTRA), {}, words, facts), view.backend)

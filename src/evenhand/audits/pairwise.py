@@ -94,7 +94,7 @@ def pairwise(
     if unknown == "unprotected" and protected is None:
         raise EvenhandError("unknown='unprotected' needs two sides. Pass protected= with one of them.")
     log.info("checking the scores")
-    opened = open_rankings(as_table(scores))
+    opened = open_rankings(as_table(scores, request=request, item=item))
     found = view_groups(groups, opened, item=item)
     judgments = view_judgments(relevance, opened, request=request, item=item)
     if judgments is None:

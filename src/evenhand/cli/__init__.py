@@ -7,6 +7,7 @@ import importlib
 import os
 import signal
 import sys
+import warnings
 from collections.abc import Sequence
 
 from evenhand import __version__
@@ -42,6 +43,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; the exit code is the answer to the shell."""
     words = list(sys.argv[1:] if argv is None else argv)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    shown = warnings.showwarning
+    warnings.showwarning = _say
     try:
         args = _parser(words).parse_args(words)
         return int(_module(args.verb).run(args))
@@ -57,6 +60,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     except MemoryError:
         print("evenhand: out of memory. Slice the input, or use --engine duckdb.", file=sys.stderr)
         return 2
+    finally:
+        warnings.showwarning = shown
+
+
+def _say(message: Warning | str, *_: object, **__: object) -> None:
+    """A warning as a sentence, without the line of code it came from."""
+    print(f"evenhand: {message}", file=sys.stderr)
 
 
 def _module(verb: str):  # type: ignore[no-untyped-def]  # noqa: ANN202

@@ -41,6 +41,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     how.add_argument("--min-units", type=int, default=None, help="suppress cells with fewer rows")
     how.add_argument("--nan-policy", choices=("raise", "omit"), default="raise", help="what a missing value does")
     how.add_argument("--engine", choices=("polars", "duckdb"), default="polars", help="what reads the files")
+    again = parser.add_argument_group("what would change without the bias")
+    again.add_argument("--counterfactual", action="store_true", help="give the slots again and say who gains")
+    again.add_argument("--folds", type=int, default=2, help="parts that predict for each other (default: 2)")
+    again.add_argument("--window", choices=("bin", "none"), default="bin", help="how far below the threshold to look")
+    again.add_argument("--baseline", choices=("recalibrated",), help="compare with predictions without group terms")
+    again.add_argument("--null-draws", type=int, default=200, help="draws of the band by chance alone (default: 200)")
+    again.add_argument("--seed", type=int, default=None, help="seed of folds and draws (default: drawn and recorded)")
     add_output(parser)
 
 
@@ -52,8 +59,16 @@ def run(args: argparse.Namespace) -> int:
 
     chosen: dict[str, Any] = {name: getattr(args, name) for name in (*ROLES, "level", "min_units", "nan_policy")}
     with progress("reading", quiet=args.no_progress):
-        result = outcome_test(source(args.files, args.engine), bins=bins(",".join(args.bins or ["10"])), **chosen)
+        result: Any = outcome_test(source(args.files, args.engine), bins=bins(",".join(args.bins or ["10"])), **chosen)
+        result = _again(result, args) if args.counterfactual else result
     return finish(result, args)
+
+
+def _again(result: Any, args: argparse.Namespace) -> Any:
+    window = None if args.window == "none" else args.window
+    return result.counterfactual(
+        folds=args.folds, window=window, baseline=args.baseline, null_draws=args.null_draws, rng=args.seed
+    )
 
 
 def bins(text: str) -> int | list[float]:

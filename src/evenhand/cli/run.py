@@ -83,7 +83,10 @@ def _load(path: Path) -> dict[str, Any]:
 
 
 def _texts(value: Any) -> list[str]:
-    return [value] if isinstance(value, str) else [str(v) for v in value]
+    listed = [value] if isinstance(value, str) else value
+    if not isinstance(listed, list) or not all(isinstance(v, str) for v in listed):
+        raise EvenhandError(f"check={value!r} is no list of rules. Write check = ['gini <= 0.9'].")
+    return listed
 
 
 _FILES = (".parquet", ".pq", ".csv", ".tsv", ".jsonl", ".ndjson", ".gz", ".npz", ".json", ".qrels")

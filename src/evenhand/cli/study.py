@@ -15,6 +15,7 @@ from evenhand.studies.study import FORMATS, Study
 STUDIES = {
     "fair-ranking": "fair ranking metrics on four tasks of known bias: do they agree on which system is fairer?",
     "inequality": "attention on a social platform: who gets seen, and which source makes the skew",
+    "outcome": "the outcome test on marketplaces whose bias is known, and what other measures say of them",
     "recommender": "four recommenders whose bias is known: what each measure says of them, and what it misses",
     "viewpoints": "viewpoint diversity in search results: four metrics against a known bias",
 }

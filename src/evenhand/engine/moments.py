@@ -111,7 +111,7 @@ def _tally(rows: nw.LazyFrame[Any], view: Outcomes, origin: Floats, level: Float
     asked = [nw.len().alias("sum_00"), *(nw.col(name).sum() for name in (*powers, *counts))]
     cells = to_polars(summed.agg(*asked, nw.col("score").min().alias("low"), nw.col("score").max().alias("high")))
     shape = level.shape
-    cells = _coded(cells, view)
+    cells = coded(cells, view)
     at = _cell(cells, view)
 
     def place(name: str, blank: float = 0.0) -> Floats:
@@ -136,13 +136,13 @@ def _one(condition: nw.Expr) -> nw.Expr:
     return nw.when(condition).then(nw.lit(1)).otherwise(nw.lit(0)).cast(nw.Int64)
 
 
-def _coded(cells: Any, view: Outcomes) -> Any:
+def coded(cells: Any, view: Outcomes) -> Any:
     """Collected cells with the position of their group among the labels."""
     import polars as pl
 
     labels = pl.Series("group", list(view.labels), dtype=cells["group"].dtype)
     codes = pl.DataFrame([labels, pl.Series("code", range(len(labels)), dtype=pl.Int64)])
-    return cells.join(codes, on="group", how="left", nulls_equal=True)
+    return cells.join(codes, on="group", how="left", nulls_equal=True, maintain_order="left")
 
 
 def _cell(coded: Any, view: Outcomes) -> Any:
@@ -189,7 +189,7 @@ def _clusters(rows: nw.LazyFrame[Any], view: Outcomes, origin: Floats, level: Fl
     named = {"su": u, "sv": v, "suu": u * u, "suv": u * v}
     summed = _measured(rows, view, origin, level, slope).with_columns(**named).group_by("cluster", "bin", "group")
     cells = to_polars(summed.agg(nw.len().alias("rows"), *(nw.col(name).sum() for name in named)))
-    cells = _coded(cells, view)
+    cells = coded(cells, view)
     within = len(view.labels) * len(origin)
     key = (_numbered(cells["cluster"], within) * within + cells["code"] * len(origin) + cells["bin"]).alias("key")
     cells = cells.select(key, "code", "bin", "rows", *named).sort("key")

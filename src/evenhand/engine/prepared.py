@@ -13,6 +13,7 @@ from evenhand.engine.exposures import Rows
 from evenhand.engine.ledgers import Ledger
 from evenhand.errors import EvenhandError
 from evenhand.views.groups import Alignment, LabelColumns, view_groups
+from evenhand.views.item_lists import are_item_lists, judged_by, table_of
 from evenhand.views.judgments import Judgments, MissingRelevance, view_judgments
 from evenhand.views.match import how_many, matched_ids, same_engine
 from evenhand.views.rankings import Rankings, open_rankings, system_of, view_rankings
@@ -85,7 +86,9 @@ def prepare(
     **roles: Any,
 ) -> Prepared:
     """Open and check the three tables; with `unranked`, rows that have a score but no rank are kept for what they predict."""
-    opened = open_rankings(as_table(rankings))
+    opened = open_rankings(as_table(rankings, request=roles["request"], item=roles["item"]))
+    if are_item_lists(relevance):
+        relevance = judged_by(relevance, request=roles["request"], item=roles["item"])
     roles["system"] = roles["system"] or system_of(rankings, opened)
     found = view_groups(groups, opened, item=roles["item"], request=roles["request"])
     judgments = view_judgments(relevance, opened, request=roles["request"], item=roles["item"])
@@ -105,15 +108,12 @@ def prepare(
     return Prepared(view, Rows(lazy, view.slices), aligned, judged, found.origin, origin, gone, unjudged)
 
 
-def as_table(rankings: Any) -> Any:
+def as_table(rankings: Any, *, request: str = "request", item: str = "item") -> Any:
     """Mappings and LensKit collections as tables; everything else as it is."""
     if isinstance(rankings, Mapping):
         return _from_mapping(rankings)
-    if type(rankings).__name__ == "ItemListCollection" and hasattr(rankings, "to_df"):
-        frame = nw.from_native(rankings.to_df(), eager_only=True)
-        keys = [c for c in frame.columns if c not in ("item_id", "rank", "score", "item_num")]
-        names = {"item_id": "item"} | ({keys[0]: "request"} if keys and "request" not in frame.columns else {})
-        return frame.rename({k: v for k, v in names.items() if k in frame.columns}).to_native()
+    if are_item_lists(rankings):
+        return table_of(rankings, request=request, item=item, role="rankings")
     return rankings
 
 

@@ -224,3 +224,44 @@ def _ends(points: Mapping[str, Sequence[Any]]) -> str:
         mine = [y for y, g in zip(points["outcome"], points["group"], strict=True) if g == group]
         parts.append(f"{group} from {number(mine[0])} to {number(mine[-1])}")
     return "; ".join(parts)
+
+
+def _no_slots(findings: Findings) -> str:
+    return "" if "slots_gained" in findings.columns["metric"] else "no slots were given again"
+
+
+@chart("slots", audits=("counterfactual",), title="Who would gain and who would lose slots?", unless=_no_slots)
+def slots(findings: Findings) -> Picture:
+    """Slots that each group would gain, over the band that chance alone would give."""
+    rows = [r for r in findings.rows() if r["metric"] == "slots_gained"]
+    band = {r["group"]: r for r in findings.rows() if r["metric"] == "slots_gained_null"}
+    names = [str(r["group"]) for r in rows]
+    ends = [[band[g][e] if g in band else None for g in names] for e in ("low", "high")]
+    data = records(
+        label=names, x=[r["estimate"] for r in rows], low=ends[0], high=ends[1], units=[r["units"] for r in rows]
+    )
+    y = alt.Y("label:N", sort=names, title=None, axis=alt.Axis(labelLimit=170, domain=False))
+    x = alt.X("x:Q", title="slots gained", axis=alt.Axis(format="+,.6~g", tickCount=6))
+    base = alt.Chart(data).encode(y=y)
+    tips = [
+        alt.Tooltip("label:N", title="group"),
+        alt.Tooltip("x:Q", title="slots gained", format=",.6~g"),
+        alt.Tooltip("low:Q", title="chance, low", format=",.4~g"),
+        alt.Tooltip("high:Q", title="chance, high", format=",.4~g"),
+        alt.Tooltip("units:Q", title="slots before", format=","),
+    ]
+    layers = [alt.Chart(records(x=[0.0])).mark_rule(style="zero").encode(x="x:Q")]
+    if band:
+        layers.append(base.mark_bar(style="gap", height=18).encode(x="low:Q", x2="high:Q"))
+    layers.append(base.mark_point().encode(x=x, tooltip=tips))
+    table = {
+        "group": names,
+        "slots before": [r["units"] for r in rows],
+        "slots gained": [drawable(r["estimate"]) for r in rows],
+        "chance, low": [drawable(v) for v in ends[0]],
+        "chance, high": [drawable(v) for v in ends[1]],
+    }
+    moves = [f"{r['group']} {'gain' if r['estimate'] >= 0 else 'lose'} {number(abs(r['estimate']))}" for r in rows]
+    says = "; ".join(moves)
+    panel = Panel(alt.layer(*layers), height=max(80, 40 * len(names)))
+    return Picture((panel,), table, f"Slots: {says}.", "The shaded band is what chance alone would give.")

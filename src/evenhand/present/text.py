@@ -48,6 +48,7 @@ REASONS = {
     "small_cell": "too few rows for the interval to be trusted",
     "overlap": "the bottom share overlaps the top it is compared with",
     "constant_score": "the score does not vary in the bin, so outcomes are compared as they are",
+    "no_null": "no band of changes by chance alone was drawn, so the number says little",
     "narrow_support": "less than half of the rows have a score that every group reaches",
     "not_rising": "outcomes do not rise with the score",
     "too_few_clusters": "there are too few clusters to test this many gaps at once",
@@ -68,7 +69,11 @@ REASONS = {
 }
 
 
-TELLERS = {"compare": "evenhand.present.text_compare", "outcome_test": "evenhand.present.text_outcome"}
+TELLERS = {
+    "compare": "evenhand.present.text_compare",
+    "counterfactual": "evenhand.present.text_counterfactual",
+    "outcome_test": "evenhand.present.text_outcome",
+}
 """Audits whose rows need more than a template: modules with `sentences`, `headlines` and `asides` of findings."""
 
 

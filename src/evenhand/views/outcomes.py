@@ -167,16 +167,18 @@ def _flagged(lazy: nw.LazyFrame[Any], roles: Roles, threshold: float | None) -> 
         flags["untold"] = _flag(treated.is_null() | treated.is_nan())
     else:
         flags |= {"odd": nw.lit(0).cast(nw.Int64), "untold": nw.lit(0).cast(nw.Int64)}
-    flags["loose"] = _flag(nw.col("cluster").is_null()) if roles.cluster is not None else nw.lit(0).cast(nw.Int64)
+    for role in ("request", "cluster"):
+        named = getattr(roles, role) is not None
+        flags[f"no_{role}"] = _flag(nw.col(role).is_null()) if named else nw.lit(0).cast(nw.Int64)
     lazy = lazy.with_columns(**flags)
-    sound = (nw.col("no_score") == 0) & (nw.col("untold") == 0) & (nw.col("loose") == 0) & (nw.col("no_outcome") == 0)
-    lazy = lazy.with_columns(_flag(sound).alias("kept"))
+    wrong = [nw.col(name) for name in ("no_score", "untold", "no_request", "no_cluster", "no_outcome")]
+    lazy = lazy.with_columns(_flag(sum(wrong[1:], wrong[0]) == 0).alias("kept"))
     lazy = lazy.with_columns((nw.col("kept") * nw.col("wanted")).alias("used"))
     counted = nw.col("used") == 1
     return lazy.with_columns(nw.when(counted).then(score).alias("s"), nw.when(counted).then(outcome).alias("y"))
 
 
-_COUNTS = ("no_score", "no_outcome", "infinite", "odd", "untold", "loose", "used")
+_COUNTS = ("no_score", "no_outcome", "infinite", "odd", "untold", "no_request", "no_cluster", "used")
 
 
 def _facts(lazy: nw.LazyFrame[Any], roles: Roles) -> nw.LazyFrame[Any]:
@@ -213,7 +215,8 @@ def _missing_words(roles: Roles) -> list[tuple[str, str, str]]:
         ("no_score", f"score={roles.score!r} is missing (null or NaN)", drop),
         ("no_outcome", f"outcome={roles.outcome!r} is missing (null or NaN)", hint),
         ("untold", f"treated={roles.treated!r} is missing", drop),
-        ("loose", f"cluster={roles.cluster!r} is missing", drop),
+        ("no_request", f"request={roles.request!r} is missing", drop),
+        *([("no_cluster", f"cluster={roles.cluster!r} is missing", drop)] if roles.cluster != roles.request else []),
     ]
 
 

@@ -1,0 +1,220 @@
+"""What if the bias were gone? Slots given again to those with the highest predicted outcome, as many as before."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+
+from evenhand.audits.assemble import Row, log, provenance, row, tidy
+from evenhand.cards import Floats
+from evenhand.engine.candidates import tally_candidates
+from evenhand.errors import EvenhandError
+from evenhand.findings import Findings
+from evenhand.metrics.counterfactual import Change, Reallocation, folded
+from evenhand.results import Result
+from evenhand.tallies.candidates import Candidates
+from evenhand.uncertainty.intervals import seed_of, stream
+from evenhand.views.outcomes import Outcomes
+
+QUESTION = "What would change without the bias?"
+EXTRA = ("p",)
+MOST_DRAWS = 100_000
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """What a counterfactual needs of the test it follows: the checked table, the bins and the plan."""
+
+    view: Outcomes
+    kind: str
+    ends: Floats
+    scope: tuple[float, float]
+    level: float
+    words: Mapping[str, str]
+    plan: Mapping[str, Any]
+
+
+@dataclass(frozen=True, repr=False)
+class OutcomeResult(Result):
+    """The outcome test's answer; it keeps the checked table to ask what would change without the bias."""
+
+    evidence: Evidence | None = None
+
+    def counterfactual(
+        self,
+        *,
+        folds: int = 2,
+        window: Literal["bin"] | None = "bin",
+        baseline: Literal["recalibrated"] | None = None,
+        null_draws: int = 200,
+        rng: int | np.random.Generator | None = None,
+    ) -> Result:
+        """Give every request's slots to the candidates with the highest predicted outcome, and see who gains.
+
+        Parameters
+        ----------
+        folds : into how many parts whole requests are dealt; each part's slots are given by what the others predict
+            and valued by what its own outcomes predict. 1 predicts and values with the same rows, as the source
+            printed it; its gain is then never below zero, bias or not.
+        window : how far below the threshold a candidate may come from: one width of the lowest bin, or None for any.
+        baseline : "recalibrated" compares with the slots that the same predictions without group terms would give, so
+            that what is left is the effect of the group.
+        null_draws : how often outcomes without any group difference are drawn, for the band of changes by chance alone.
+        """
+        if self.evidence is None:
+            raise EvenhandError(
+                "This result holds nothing to compare. Run outcome_test on a table with two groups first."
+            )
+        _check(folds, window, baseline, null_draws)
+        return counterfactual(self.evidence, folds, window, baseline, null_draws, seed_of(rng), self.backend)
+
+
+def _check(folds: Any, window: Any, baseline: Any, draws: Any) -> None:
+    def whole(x: Any, low: int, high: int) -> bool:
+        return isinstance(x, int) and not isinstance(x, bool) and low <= x <= high
+
+    if not whole(folds, 1, 100):
+        raise EvenhandError(f"folds={folds!r} is not a number of parts from 1 to 100. Pass 2.")
+    if window not in ("bin", None):
+        raise EvenhandError(f"window={window!r} is unknown. Use 'bin', or None for any distance.")
+    if baseline not in ("recalibrated", None):
+        raise EvenhandError(f"baseline={baseline!r} is unknown. Use 'recalibrated' or None.")
+    if not whole(draws, 0, MOST_DRAWS):
+        raise EvenhandError(f"null_draws={draws!r} is not a number of draws from 0 to {MOST_DRAWS:,}. Pass 200.")
+
+
+def counterfactual(
+    e: Evidence, folds: int, window: str | None, baseline: str | None, draws: int, seed: int, backend: Any
+) -> Result:
+    """Allocate again, value both allocations, and draw what chance alone would give."""
+    if "request" not in e.view.lazy.collect_schema().names():
+        raise EvenhandError("A counterfactual gives slots request by request. Name request= in outcome_test.")
+    log.info("collecting the candidates of every request")
+    bar = e.view.threshold if e.view.threshold is not None else e.scope[0]
+    bounded = window == "bin" and e.kind == "classification"
+    lowest = bar - (float(e.ends[1]) - bar) if bounded else -np.inf
+    c = tally_candidates(e.view, e.ends[1:-1], e.scope, lowest)
+    if c.requests < folds:
+        raise EvenhandError(f"folds={folds} needs as many requests, and there are {c.requests:,}. Pass folds=1.")
+    fold = folded(c.requests, folds, stream(seed, "folds")) if folds > 1 else np.zeros(c.requests, dtype=np.int64)
+    plan = Reallocation(c, fold, folds, recalibrated=baseline == "recalibrated")
+    log.info("giving %s slots again", f"{int(c.slots.sum()):,}")
+    found = plan.change()
+    null = plan.null(draws, stream(seed, "null")) if draws else None
+    rows = _rows(found, null, e)
+    chosen = {"folds": folds, "window": window, "baseline": baseline, "null_draws": draws, "rng": seed}
+    more = _facts(c, e, folds, baseline, lowest, bounded=bounded)
+    facts = provenance(
+        e.plan, rows=e.view.rows, dropped=e.view.dropped, seed=seed, level=e.level, counterfactual=chosen, **more
+    )
+    findings = Findings("counterfactual", QUESTION, (), tidy(rows, (), EXTRA), {}, e.words, facts)
+    return Result(findings, backend)
+
+
+def _facts(
+    c: Candidates, e: Evidence, folds: int, baseline: str | None, lowest: float, *, bounded: bool
+) -> dict[str, Any]:
+    predicted = "by the lines of the outcome test: bin and group; scores outside the bins by the nearest bin"
+    return {
+        "kind": e.kind,
+        "reference": e.words.get("reference"),
+        "requests": c.requests,
+        "slots": int(c.slots.sum()),
+        "candidates": int(c.open.sum()),
+        "predicted": predicted,
+        "folds": "allocated with the other requests' outcomes, valued with the own"
+        if folds > 1
+        else "as printed: one fit",
+        "window": f"scores from {lowest:.6g}" if bounded else "every scored candidate",
+        "compared_with": "slots by predictions without group terms" if baseline else "slots as they were",
+        "null": "restricted wild bootstrap by request: outcomes that the score alone predicts, residuals with random signs; "
+        "each end of the band is passed by 1 - level of the draws",
+    }
+
+
+def _rows(found: Change, null: Change | None, e: Evidence) -> list[Row]:
+    rows = _outcome_rows(found, null, e.level)
+    gained = found.after.slots - found.before.slots
+    moved = found.after.rank - found.before.rank
+    for g, name in enumerate(e.view.names):
+        before, after = float(found.before.slots[g]), float(found.after.slots[g])
+        units = int(before)
+        rows += [
+            row({}, "slots_before", group=name, estimate=before, units=units),
+            row({}, "slots_after", group=name, estimate=after, units=units),
+        ]
+        rows.append(
+            _with_p(row({}, "slots_gained", group=name, estimate=float(gained[g]), units=units), _slots(null, g))
+        )
+        change = row({}, "slots_relative_change", group=name, units=units, note="zero_denominator")
+        rows.append({**change, "estimate": after / before - 1, "note": None} if before else change)
+        rows += [
+            _rank_row("mean_rank_before", name, float(found.before.rank[g]), units),
+            _rank_row("mean_rank_after", name, float(found.after.rank[g]), units),
+            _with_p(_rank_row("mean_rank_change", name, float(moved[g]), units), _ranks(null, g)),
+        ]
+        if null is not None:
+            rows.append(_band("slots_gained_null", _slots(null, g), e.level, group=name, units=units))
+            rows.append(_band("mean_rank_change_null", _ranks(null, g), e.level, group=name, units=units))
+    return rows
+
+
+def _outcome_rows(found: Change, null: Change | None, level: float) -> list[Row]:
+    units = int(found.before.slots.sum())
+    change = float(found.outcome_change)
+    rows = [
+        row({}, "outcome_before", estimate=float(found.before.outcome), units=units),
+        row({}, "outcome_after", estimate=float(found.after.outcome), units=units),
+    ]
+    note = "zero_denominator" if np.isnan(change) else None if null is not None else "no_null"
+    p = np.nan
+    if null is not None and not np.isnan(change):
+        draws = null.outcome_change
+        p = (1 + np.count_nonzero(draws >= change)) / (1 + len(draws))
+    rows.append({**row({}, "outcome_relative_change", estimate=change, units=units, note=note), "p": float(p)})
+    if null is not None:
+        rows.append(_band("outcome_relative_change_null", null.outcome_change, level, units=units))
+    return rows
+
+
+def _slots(null: Change | None, g: int) -> Floats | None:
+    return None if null is None else np.asarray((null.after.slots - null.before.slots)[:, g])
+
+
+def _ranks(null: Change | None, g: int) -> Floats | None:
+    return None if null is None else np.asarray((null.after.rank - null.before.rank)[:, g])
+
+
+def _rank_row(metric: str, group: str, value: float, units: int) -> Row:
+    return row({}, metric, group=group, estimate=value, units=units, note="nothing_shown" if np.isnan(value) else None)
+
+
+def _with_p(r: Row, draws: Floats | None) -> Row:
+    """How often chance alone is as far from its middle, on either side."""
+    if draws is None or np.isnan(r["estimate"]) or np.isnan(draws).all():
+        return {**r, "p": np.nan}
+    middle = np.nanmedian(draws)
+    far = np.count_nonzero(np.abs(draws - middle) >= abs(r["estimate"] - middle))
+    return {**r, "p": (1 + far) / (1 + len(draws))}
+
+
+def _band(metric: str, draws: Floats | None, level: float, *, group: str | None = None, units: int) -> Row:
+    """What chance alone would give: the middle, and ends that a share 1 - level of the draws passes."""
+    known = np.sort(draws[~np.isnan(draws)]) if draws is not None else np.zeros(0)
+    if not len(known):
+        return row({}, metric, group=group, units=units, note="zero_denominator")
+    low, middle, high = np.quantile(known, [1 - level, 0.5, level])
+    lost = 0 if draws is None else len(draws) - len(known)
+    return row(
+        {},
+        metric,
+        group=group,
+        estimate=float(middle),
+        low=float(low),
+        high=float(high),
+        units=units,
+        undefined_draws=lost,
+    )

@@ -1,0 +1,258 @@
+"""Scores corrected so that the same score means the same outcome for every group."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from evenhand.cards import Floats
+from evenhand.errors import EvenhandError, listing
+from evenhand.metrics.outcome import gaps, lines
+from evenhand.metrics.outcome_joint import joint_test, pooled
+from evenhand.present.files import write_whole
+from evenhand.present.text import number
+from evenhand.tallies.moments import Ints, Moments
+
+UNKNOWN = "unknown"
+KIND = "evenhand.OutcomeRecalibrator"
+TOP = 0.1
+
+
+class OutcomeRecalibrator:
+    """Predicts the outcome from score and group; the prediction, used as the score, treats equal outcomes alike.
+
+    In every score bin the outcome is regressed on group and score, as in `outcome_test`. Gaps that differ between bins by
+    no more than their errors are drawn towards the group's pooled gap. Within a group the new score never falls where the
+    old one rises. It follows scikit-learn's conventions: parameters in the constructor, `fit` returns the object, what was
+    learned ends in an underscore.
+
+    Parameters
+    ----------
+    bins : how many equally filled score bins.
+    reference : the group that gaps are measured from; None is the largest. It changes rounding, not the result.
+
+    Examples
+    --------
+    >>> scores, groups = [0.1, 0.2, 0.3, 0.4] * 2, ["a"] * 4 + ["b"] * 4
+    >>> outcomes = [0.1, 0.2, 0.3, 0.4, 0.3, 0.4, 0.5, 0.6]
+    >>> fair = OutcomeRecalibrator(bins=2).fit(scores, groups, outcomes)
+    >>> fair.transform([0.2, 0.2], ["a", "b"]).round(6).tolist()
+    [0.2, 0.4]
+    """
+
+    def __init__(self, *, bins: int = 10, reference: Any = None) -> None:
+        self.bins = bins
+        self.reference = reference
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:  # noqa: ARG002, FBT001, FBT002
+        """The parameters of the constructor."""
+        return {"bins": self.bins, "reference": self.reference}
+
+    def set_params(self, **params: Any) -> OutcomeRecalibrator:
+        """Change parameters of the constructor; fit again afterwards."""
+        for name, value in params.items():
+            if name not in self.get_params():
+                raise EvenhandError(f"{name!r} is not a parameter. Its parameters: bins, reference.")
+            setattr(self, name, value)
+        return self
+
+    def fit(self, scores: Any, groups: Any, outcomes: Any) -> OutcomeRecalibrator:
+        """Learn a curve from score to outcome for every group."""
+        if isinstance(self.bins, bool) or not isinstance(self.bins, int) or self.bins < 1:
+            raise EvenhandError(f"bins={self.bins!r} is not a number of bins. Pass a whole number such as 10.")
+        s, y, labels = _numbers("scores", scores), _numbers("outcomes", outcomes), _labels(groups)
+        _same_length(s, y, labels)
+        names, codes = np.unique(labels, return_inverse=True)
+        self.groups_ = names.tolist()
+        counts = np.bincount(codes)
+        if self.reference is not None and str(self.reference) not in self.groups_:
+            raise EvenhandError(
+                f"reference={self.reference!r} is not among the groups. Groups: {listing(self.groups_)}."
+            )
+        home = int(counts.argmax()) if self.reference is None else self.groups_.index(str(self.reference))
+        m = _tally(s, y, codes, self.bins, len(names))
+        knots, curves, alike = _curves(m, home)
+        self.knots_, self.rows_ = knots.tolist(), counts.tolist()
+        self.curves_ = {name: curves[:, g].tolist() for g, name in enumerate(self.groups_)}
+        self.pooled_ = alike.tolist()
+        return self
+
+    def transform(self, scores: Any, groups: Any) -> Floats:
+        """The outcome expected of each candidate; a group that was not seen in `fit` gets the curve of all groups."""
+        self._must_be_fitted()
+        s, labels = _numbers("scores", scores), _labels(groups)
+        _same_length(s, labels)
+        out = np.empty(len(s))
+        for name in np.unique(labels):
+            at = labels == name
+            out[at] = _read(np.array(self.knots_), np.array(self.curves_.get(str(name), self.pooled_)), s[at])
+        return out
+
+    def fit_transform(self, scores: Any, groups: Any, outcomes: Any) -> Floats:
+        """`fit`, then `transform` of the same scores."""
+        return self.fit(scores, groups, outcomes).transform(scores, groups)
+
+    def evaluate(self, scores: Any, groups: Any, outcomes: Any) -> Gain:
+        """What the correction costs and gains, on rows that were held back from `fit`."""
+        new, s = self.transform(scores, groups), _numbers("scores", scores)
+        y, labels = _numbers("outcomes", outcomes), _labels(groups)
+        _same_length(s, y)
+        codes = np.unique(labels, return_inverse=True)[1].reshape(-1)
+        home = int(np.bincount(codes).argmax())
+        found = []
+        for score in (s, new):
+            tested = gaps(_tally(score, y, codes, self.bins, int(codes.max()) + 1), home)
+            top = np.argsort(-score, kind="stable")[: max(1, round(TOP * len(score)))]
+            found.append(
+                (float(np.nanmax(np.abs(pooled(tested).estimate))), joint_test(tested).p, float(y[top].mean()))
+            )
+        (gap, p, best), (new_gap, new_p, new_best) = found
+        return Gain(len(s), gap, new_gap, p, new_p, best, new_best)
+
+    def to_json(self, path: str | Path | None = None) -> str:
+        """What was learned, as JSON text; written to `path` if one is given."""
+        self._must_be_fitted()
+        held = {name: getattr(self, f"{name}_") for name in ("groups", "rows", "knots", "curves", "pooled")}
+        text = json.dumps({"kind": KIND, "version": 1, **self.get_params(), **held}, ensure_ascii=False, indent=1)
+        if path is not None:
+            write_whole(path, text)
+        return text
+
+    @classmethod
+    def from_json(cls, source: str | Path) -> OutcomeRecalibrator:
+        """What `to_json` wrote: a path, or the text itself."""
+        text = str(source)
+        try:
+            data = json.loads(text if text.lstrip().startswith("{") else Path(source).read_text(encoding="utf-8"))
+        except (OSError, ValueError) as error:
+            raise EvenhandError(f"{text[:80]!r} is no saved recalibrator. Pass what to_json wrote.") from error
+        if not isinstance(data, dict) or data.get("kind") != KIND:
+            raise EvenhandError("The JSON holds no recalibrator. Pass what to_json wrote.")
+        made = cls(bins=data["bins"], reference=data["reference"])
+        for name in ("groups", "rows", "knots", "curves", "pooled"):
+            setattr(made, f"{name}_", data[name])
+        return made
+
+    def _must_be_fitted(self) -> None:
+        if not hasattr(self, "knots_"):
+            raise EvenhandError("This recalibrator has not been fitted. Call fit(scores, groups, outcomes) first.")
+
+    def __repr__(self) -> str:
+        return f"OutcomeRecalibrator(bins={self.bins!r}, reference={self.reference!r})"
+
+
+@dataclass(frozen=True, slots=True)
+class Gain:
+    """The largest gap between groups, the joint test, and the mean outcome of the top tenth, before and after."""
+
+    rows: int
+    gap_before: float
+    gap_after: float
+    p_before: float
+    p_after: float
+    top_before: float
+    top_after: float
+
+    def __str__(self) -> str:
+        return (
+            f"On {self.rows:,} rows held back: largest pooled gap {number(self.gap_before)} before, {number(self.gap_after)} "
+            f"after (joint test p {number(self.p_before)}, {number(self.p_after)}); mean outcome of the top 10% by score "
+            f"{number(self.top_before)} before, {number(self.top_after)} after."
+        )
+
+
+def _numbers(name: str, values: Any) -> Floats:
+    try:
+        found = np.asarray(values, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise EvenhandError(f"{name} must be numbers. Pass one number per candidate.") from error
+    if found.ndim != 1 or not len(found) or not np.isfinite(found).all():
+        raise EvenhandError(f"{name} must be a list of finite numbers, at least one. Remove missing values first.")
+    return found
+
+
+def _labels(groups: Any) -> Any:
+    values = groups.tolist() if hasattr(groups, "tolist") else list(groups)
+    return np.array([UNKNOWN if g is None or g != g else str(g) for g in values])  # NaN differs from itself
+
+
+def _same_length(*columns: Sequence[Any] | Floats) -> None:
+    if len({len(c) for c in columns}) > 1:
+        raise EvenhandError(f"The columns differ in length: {[len(c) for c in columns]}. Pass one entry per candidate.")
+
+
+def _tally(s: Floats, y: Floats, codes: Ints, bins: int, groups: int) -> Moments:
+    ranks = np.clip([-(-d * len(s) // bins) - 1 for d in range(1, bins)], 0, None).astype(np.int64)
+    ordered = np.sort(s)
+    inner = np.unique(ordered[ranks])
+    inner = inner[inner < ordered[-1]]
+    return Moments.of(s, y, np.searchsorted(inner, s), codes, shape=(len(inner) + 1, groups))
+
+
+def _curves(m: Moments, home: int) -> tuple[Floats, Floats, Floats]:
+    """Knots, the curve of every group at them, and the curve of all groups together."""
+    rows, knots = m.rows.sum(-1), m.origin
+    fitted, tested = lines(m), gaps(m, home)
+    gap = np.stack(
+        [_steadied(knots, tested.estimate[:, g], tested.error[:, g], 1) for g in range(m.rows.shape[1])], axis=-1
+    )
+    levels = np.where(np.isfinite(fitted.level), fitted.level, 0.0)
+    common = (m.rows * (levels - gap)).sum(-1) / np.maximum(rows, 1)  # every row tells of the shape, whatever its group
+    residual = m.measured_from(levels, fitted.slope[:, None]).sums[..., 0, 2].sum(-1)
+    left = rows - fitted.parameters
+    error = np.sqrt(np.divide(np.maximum(residual, 0.0), left * rows, out=np.zeros_like(rows), where=left > 0))
+    base = _steadied(knots, common, error, 3)
+    curves = np.stack([_rising(base + gap[:, g], m.rows[:, g]) for g in range(m.rows.shape[1])], axis=-1)
+    alike = np.nansum(m.rows * np.nan_to_num(m.mean_outcome), axis=-1) / np.maximum(rows, 1)
+    return knots, curves, _rising(alike, rows)
+
+
+def _steadied(knots: Floats, values: Floats, error: Floats, degree: int) -> Floats:
+    """Values drawn towards a smooth curve as far as their errors, and not their differences from it, allow.
+
+    A polynomial is fitted through the bins; what the values scatter around it beyond their errors is taken for real.
+    """
+    known = np.isfinite(values) & np.isfinite(error)
+    if not known.any():
+        return np.zeros_like(values)
+    exact = known & (error == 0)
+    if exact.any():  # no noise: nothing to be steadied, and the bins in between follow
+        return np.interp(knots, knots[known], values[known])
+    x = (knots - knots[known].mean()) / (np.ptp(knots[known]) or 1.0)
+    design = np.vander(x, min(degree, max(0, (int(known.sum()) - 1) // 2)) + 1)
+    weight = np.where(known, 1 / np.where(known, error, 1.0) ** 2, 0.0)
+    gram = design.T @ (design * weight[:, None])
+    smooth = design @ np.linalg.solve(gram, design.T @ (weight * np.where(known, values, 0.0)))
+    off = np.where(known, values - smooth, 0.0)
+    spread, free = float((weight * off**2).sum()), int(known.sum()) - design.shape[1]
+    hat = np.einsum("bi,ij,bj->b", design, np.linalg.inv(gram), design) * weight
+    scale = float((weight * (1 - hat)).sum())
+    real = max(0.0, (spread - free) / scale) if scale > 0 else 0.0
+    own = np.where(known, real / (real + np.where(known, error, 1.0) ** 2), 0.0)
+    return np.asarray(smooth + own * off)
+
+
+def _rising(values: Floats, weight: Floats) -> Floats:
+    """The nearest curve that never falls (pool adjacent violators)."""
+    blocks: list[list[float]] = []
+    for value, w in zip(values.tolist(), np.maximum(weight, 1e-9).tolist(), strict=True):
+        blocks.append([value, w, 1])
+        while len(blocks) > 1 and blocks[-2][0] > blocks[-1][0]:
+            last = blocks.pop()
+            mass = blocks[-1][1] + last[1]
+            blocks[-1] = [(blocks[-1][0] * blocks[-1][1] + last[0] * last[1]) / mass, mass, blocks[-1][2] + last[2]]
+    return np.repeat([b[0] for b in blocks], [int(b[2]) for b in blocks])
+
+
+def _read(knots: Floats, curve: Floats, s: Floats) -> Floats:
+    """The curve at any score: straight between knots, and straight on beyond them."""
+    if len(knots) == 1:
+        return np.full(len(s), curve[0])
+    at = np.clip(np.searchsorted(knots, s) - 1, 0, len(knots) - 2)
+    slope = (curve[at + 1] - curve[at]) / (knots[at + 1] - knots[at])
+    return np.asarray(curve[at] + slope * (s - knots[at]))

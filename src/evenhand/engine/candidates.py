@@ -1,0 +1,32 @@
+"""From a checked view to the candidates of every request, for allocations that are made again."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from evenhand.cards import Floats
+from evenhand.engine.moments import coded
+from evenhand.tallies.candidates import Candidates
+from evenhand.views.outcomes import Outcomes
+from evenhand.views.tables import to_polars
+
+
+def tally_candidates(view: Outcomes, edges: Floats, scope: tuple[float, float], lowest: float = -np.inf) -> Candidates:
+    """Every scored row of a request; here rows do leave the engine, in five narrow columns.
+
+    A new allocation needs the candidates of a request side by side, treated or not. Rows of groups of whom no outcome
+    was ever seen are left out: nothing can be predicted for them.
+    """
+    frame = coded(to_polars(view.lazy.select("request", "score", "group", "outcome", "used")), view).drop_nulls("code")
+    return Candidates.of(
+        frame["request"].rank("dense").to_numpy(),
+        frame["score"].to_numpy(),
+        frame["code"].to_numpy(),
+        frame["outcome"].fill_null(0.0).to_numpy(),
+        frame["used"].to_numpy() == 1,
+        edges=edges,
+        groups=len(view.labels),
+        reference=view.reference,
+        scope=scope,
+        lowest=lowest,
+    )

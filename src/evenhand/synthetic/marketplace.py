@@ -1,0 +1,211 @@
+"""A two-sided marketplace: candidates with true qualifications, an algorithm that scores them, people who then act.
+
+Only mechanics are set: how qualified the groups are, what the algorithm sees of it, how it errs, and how people treat those
+they are shown. Whether the algorithm is fair to a group follows from `bias` alone; how the groups fare follows from all of it.
+"""
+
+from __future__ import annotations
+
+import math
+import typing
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from evenhand.cards import Between, Fraction, check_value
+from evenhand.errors import EvenhandError, all_problems, listing
+
+if TYPE_CHECKING:
+    import polars as pl
+
+Floats = npt.NDArray[np.float64]
+
+GROUPS = {"female": 0.45, "male": 0.45, "unknown": 0.1}
+NODES = 24
+"""Points of the quadrature over what the algorithm does not know; the expected outcome is then exact to 1e-9."""
+
+ATTENTION = 1.5
+"""How much rarer a recruiter's attention is than an application, in units of the qualification."""
+
+
+def marketplace(
+    kind: Literal["notifications", "ranking"] = "notifications",
+    *,
+    requests: Annotated[int, Between(1, 10**8)] = 500,
+    candidates: Annotated[int, Between(1, 10_000)] = 40,
+    groups: Mapping[str, float] = GROUPS,
+    bias: Mapping[str, float] | None = None,
+    qualification: Mapping[str, float] | None = None,
+    human: Mapping[str, float] | None = None,
+    spread: Annotated[float, Between(0, 5, open_low=True)] = 1.0,
+    noise: Annotated[float, Between(0, 10, open_low=True)] = 0.7,
+    level: Annotated[float, Between(-10, 10)] = -0.5,
+    shock: Annotated[float, Between(0, 5)] = 0.0,
+    part: Fraction = 0.3,
+    threshold: Fraction | None = None,
+    depth: Annotated[float, Between(1, 10_000)] = 10.0,
+    rng: int | np.random.Generator | None = None,
+) -> pl.DataFrame:
+    """Scored candidates of every request, with the outcomes of those who were notified or seen.
+
+    A candidate has a qualification z, normal around the group's mean. The algorithm sees it with noise, knows the groups'
+    means, and scores the outcome it expects: without `bias` its score is right on average for every group, whatever
+    `qualification`, `human` and `noise` are. A biased algorithm takes the evidence of a group for less than it is.
+
+    Parameters
+    ----------
+    kind : "notifications": every candidate at or above `threshold` is notified; the outcome is 0 without an application,
+        `part` with one, 1 if it also gets a recruiter's attention. "ranking": candidates are ranked by score, the viewer
+        looks `depth` places down on average, and the outcome is 0 or 1.
+    requests, candidates : jobs or queries, and scored candidates of each.
+    groups : share of each group.
+    bias : how much the algorithm takes off a group's qualification (in its standard deviations), by group.
+    qualification : how much a group's mean qualification differs, by group.
+    human : share of its good outcomes that people's bias takes from a group (candidates who hold back, deciders with a
+        taste). The algorithm has learned from such outcomes, so its scores expect them.
+    spread, noise : standard deviation of qualifications, and of what the algorithm sees around them.
+    level : mean qualification, on the log-odds scale of an outcome.
+    shock : standard deviation of what all candidates of a request share and the algorithm does not know.
+    part : what an application without attention is worth.
+    threshold : score from which candidates are notified; None notifies about a quarter.
+    depth : mean number of places a viewer looks at.
+
+    Returns
+    -------
+    A Polars frame: request, candidate, group, score, rank, treated, outcome (null where nobody saw it), expected (the
+    outcome that the true qualification promises, which no auditor sees).
+
+    Examples
+    --------
+    >>> made = marketplace(requests=3, candidates=4, rng=1)
+    >>> made.columns
+    ['request', 'candidate', 'group', 'score', 'rank', 'treated', 'outcome', 'expected']
+    """
+    _check(locals())
+    draw = np.random.default_rng(rng)
+    names = list(groups)
+    code = draw.choice(len(names), requests * candidates, p=_shares(groups))
+    by = {role: np.array([float((given or {}).get(g, 0.0)) for g in names])[code] for role, given in
+          (("bias", bias), ("qualification", qualification), ("human", human))}  # fmt: skip
+    worth = _applications(part) if kind == "notifications" else _clicks
+    z = level + by["qualification"] + spread * draw.normal(size=len(code))
+    seen = z + noise * draw.normal(size=len(code))
+    shared = np.repeat(shock * draw.normal(size=requests), candidates)
+    keep = 1 - by["human"]
+    trust = spread**2 / (spread**2 + noise**2)
+    mean = level + by["qualification"] + trust * (seen - level - by["qualification"]) - by["bias"] * spread
+    score = _expected(mean, math.sqrt(trust * noise**2 + shock**2), keep, worth)
+    request = np.repeat(np.arange(requests), candidates)
+    rank = _ranks(score, requests, candidates)
+    if kind == "notifications":
+        treated = score >= (float(np.quantile(score, 0.75)) if threshold is None else threshold)
+    else:
+        treated = rank <= np.repeat(draw.geometric(1 / depth, requests), candidates)
+    outcome = worth(z + shared, keep, draw)
+    expected = worth(z + shared, keep, None)
+    return _frame(
+        request,
+        np.tile(np.arange(candidates), requests),
+        np.array(names)[code],
+        score,
+        rank,
+        treated,
+        outcome,
+        expected,
+    )
+
+
+def _shares(groups: Mapping[str, float]) -> Floats:
+    shares = np.array([float(v) for v in groups.values()])
+    return np.asarray(shares / shares.sum())
+
+
+def _check(given: dict[str, Any]) -> None:
+    """All problems of a call at once."""
+    import polars as pl
+
+    hints = typing.get_type_hints(marketplace, localns={"pl": pl}, include_extras=True)
+    problems = []
+    for name, value in given.items():
+        if name in ("rng", "groups", "bias", "qualification", "human"):
+            continue
+        try:
+            check_value(f"marketplace({name}=", value, hints[name])
+        except EvenhandError as problem:
+            problems.append(str(problem))
+    shares = given["groups"]
+    if (
+        not isinstance(shares, Mapping)
+        or not shares
+        or any(not v >= 0 for v in shares.values())
+        or not sum(shares.values()) > 0
+    ):
+        problems.append(f"groups={shares!r} gives no shares. Pass {{group: share}} with shares of zero or more.")
+        shares = {}
+    for role in ("bias", "qualification", "human"):
+        named = given[role] or {}
+        odd = [g for g in named if g not in shares]
+        if odd and shares:
+            problems.append(
+                f"{role} names {listing(map(repr, odd))}, which groups does not. Groups: {listing(shares)}."
+            )
+        if role == "human" and any(not 0 <= v <= 1 for v in named.values()):
+            problems.append(f"human={named!r} takes a share outside [0, 1]. Pass shares.")
+    if problems:
+        raise all_problems(problems, where="The call")
+
+
+def _odds(z: Floats) -> Floats:
+    return np.asarray(1 / (1 + np.exp(-z)))
+
+
+def _clicks(z: Floats, keep: Floats, draw: np.random.Generator | None) -> Floats:
+    """Chance of a connection, or one drawn."""
+    chance = _odds(z) * keep
+    return chance if draw is None else (draw.random(chance.shape) < chance).astype(np.float64)
+
+
+def _applications(part: float) -> Any:
+    """The worth of a notification: nothing, an application, or one that gets attention."""
+
+    def worth(z: Floats, keep: Floats, draw: np.random.Generator | None) -> Floats:
+        applied, attended = _odds(z) * keep, _odds(z - ATTENTION)
+        if draw is None:
+            return np.asarray(applied * (part + (1 - part) * attended))
+        sent = draw.random(z.shape) < applied
+        noticed = draw.random(z.shape) < attended
+        return np.asarray(np.where(sent, np.where(noticed, 1.0, part), 0.0))
+
+    return worth
+
+
+def _expected(mean: Floats, unsure: float, keep: Floats, worth: Any) -> Floats:
+    """The outcome expected where the qualification is normal around `mean`."""
+    nodes, weights = np.polynomial.hermite_e.hermegauss(NODES)
+    return np.asarray(
+        sum(w * worth(mean + unsure * x, keep, None) for x, w in zip(nodes, weights / weights.sum(), strict=True))
+    )
+
+
+def _ranks(score: Floats, requests: int, candidates: int) -> npt.NDArray[np.int64]:
+    """Places within each request, the highest score first."""
+    order = np.argsort(-score.reshape(requests, candidates), axis=1, kind="stable")
+    ranks = np.empty_like(order)
+    np.put_along_axis(ranks, order, np.arange(1, candidates + 1)[None, :], axis=1)
+    return ranks.ravel()
+
+
+def _frame(
+    request: Any, candidate: Any, group: Any, score: Any, rank: Any, treated: Any, outcome: Any, expected: Any
+) -> pl.DataFrame:
+    import polars as pl
+
+    frame = pl.DataFrame(
+        {
+            "request": request, "candidate": candidate, "group": group, "score": score, "rank": rank, "treated": treated,
+            "outcome": outcome, "expected": expected,
+        }
+    )  # fmt: skip
+    return frame.with_columns(pl.when(pl.col("treated")).then(pl.col("outcome")).alias("outcome"))

@@ -1,0 +1,95 @@
+"""Scored candidates request by request: what a counterfactual allocation may see."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from evenhand.cards import Floats
+from evenhand.tallies.moments import Ints
+
+Bools = np.typing.NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class Candidates:
+    """One entry per scored row, sorted by request and then best score first; equal scores keep their order.
+
+    Attributes
+    ----------
+    request : (n,) request codes from 0, never decreasing.
+    bin, group : (n,) score bin that predicts the row, and its group.
+    score, offset : (n,) the score, and its distance from the origin of its bin.
+    outcome : (n,) what became of the row; 0 where nobody saw.
+    treated : (n,) rows that hold a slot now.
+    fitted : (n,) rows whose outcome enters the regressions.
+    open : (n,) rows that may be given a slot.
+    shape : number of bins and groups.
+    reference : position of the reference group.
+    """
+
+    request: Ints
+    bin: Ints
+    group: Ints
+    score: Floats
+    offset: Floats
+    outcome: Floats
+    treated: Bools
+    fitted: Bools
+    open: Bools
+    shape: tuple[int, int]
+    reference: int
+
+    @classmethod
+    def of(
+        cls,
+        request: Any,
+        score: Any,
+        group: Any,
+        outcome: Any,
+        treated: Any,
+        *,
+        edges: Floats,
+        groups: int,
+        reference: int,
+        scope: tuple[float, float],
+        lowest: float = -np.inf,
+    ) -> Candidates:
+        """Sort and code rows. `edges` are the inner edges of the bins, `scope` the scores whose outcomes are fitted.
+
+        Scores outside the bins are predicted by the nearest one; rows scored below `lowest` are given no slot.
+        """
+        s = np.asarray(score, dtype=np.float64)
+        codes = np.unique(np.asarray(request), return_inverse=True)[1].reshape(-1)
+        order = np.lexsort((-s, codes))
+        s, y, held = s[order], np.asarray(outcome, dtype=np.float64)[order], np.asarray(treated, dtype=bool)[order]
+        at = np.searchsorted(edges, s)
+        count = np.bincount(at[held], minlength=len(edges) + 1)
+        centre = np.bincount(at[held], s[held], len(edges) + 1) / np.maximum(count, 1)
+        return cls(
+            codes[order], at, np.asarray(group, dtype=np.int64)[order], s, s - centre[at], np.where(held, y, 0.0), held,
+            held & (s >= scope[0]) & (s <= scope[1]), held | (s >= lowest), (len(edges) + 1, groups), reference,
+        )  # fmt: skip
+
+    @cached_property
+    def requests(self) -> int:
+        return int(self.request[-1]) + 1 if len(self.request) else 0
+
+    @cached_property
+    def position(self) -> Ints:
+        """Place of each row in its request, best score first, counted from 1."""
+        starts = np.searchsorted(self.request, np.arange(self.requests))
+        return np.arange(len(self.request)) - starts[self.request] + 1
+
+    @cached_property
+    def slots(self) -> Ints:
+        """Slots that each request has to give."""
+        return np.bincount(self.request[self.treated], minlength=self.requests)
+
+    @cached_property
+    def given(self) -> Bools:
+        """Places, in any order of the rows within their requests, that hold a slot."""
+        return np.asarray(self.position <= self.slots[self.request])

@@ -1,0 +1,96 @@
+"""Scores corrected so that they mean the same for every group; scikit-learn's conventions; JSON in and out."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import polars as pl
+import pytest
+
+import evenhand as eh
+
+
+def world(rows, seed, bias=0.12):
+    rng = np.random.default_rng(seed)
+    groups = rng.choice(["a", "b"], rows)
+    scores = rng.beta(2, 2, rows)
+    chance = np.clip(0.1 + 0.7 * scores + bias * (groups == "b"), 0, 1)
+    return scores, groups, (rng.random(rows) < chance) * 1.0
+
+
+def p_of(scores, groups, outcomes):
+    table = pl.DataFrame({"s": scores, "g": groups, "y": outcomes})
+    result = eh.outcome_test(table, score="s", outcome="y", group="g", reference="a")
+    return result.only("joint_test").findings.columns["p"][0]
+
+
+def test_corrected_scores_pass_the_test_that_the_old_ones_fail():
+    fair = eh.OutcomeRecalibrator().fit(*world(40_000, 1))
+    s, g, y = world(8_000, 2)
+    assert p_of(s, g, y) < 1e-6
+    assert p_of(fair.transform(s, g), g, y) > 0.05
+    gain = fair.evaluate(s, g, y)
+    assert gain.gap_after < 0.03 < 0.1 < gain.gap_before
+    assert gain.top_after >= gain.top_before - 0.01
+    assert "8,000 rows held back" in str(gain)
+
+
+def test_within_a_group_a_better_score_is_never_corrected_below_a_worse_one():
+    noisy = eh.OutcomeRecalibrator(bins=20).fit(*world(300, 3))
+    grid = np.linspace(-0.5, 1.5, 400)
+    for g in ("a", "b", "never seen"):
+        assert (np.diff(noisy.transform(grid, [g] * 400)) >= -1e-12).all()
+
+
+def test_outcomes_that_are_a_line_are_found_exactly():
+    s = np.tile(np.linspace(0, 1, 50), 2)
+    g = np.repeat(["a", "b"], 50)
+    fair = eh.OutcomeRecalibrator(bins=5).fit(s, g, 2 * s + 0.5 * (g == "b"))
+    np.testing.assert_allclose(fair.transform([0.0, 0.5, 1.0], ["a", "b", "a"]), [0.0, 1.5, 2.0], atol=1e-9)
+
+
+def test_what_was_learned_survives_json(tmp_path):
+    fair = eh.OutcomeRecalibrator(bins=4).fit(*world(500, 4))
+    s, g, _ = world(50, 5)
+    path = tmp_path / "fair.json"
+    text = fair.to_json(path)
+    json.loads(text)
+    for again in (eh.OutcomeRecalibrator.from_json(text), eh.OutcomeRecalibrator.from_json(path)):
+        np.testing.assert_array_equal(again.transform(s, g), fair.transform(s, g))
+        assert again.get_params() == fair.get_params()
+
+
+def test_it_follows_the_conventions_of_scikit_learn():
+    made = eh.OutcomeRecalibrator(bins=3)
+    assert made.set_params(bins=5) is made
+    assert made.get_params() == {"bins": 5, "reference": None}
+    s, g, y = world(200, 6)
+    assert made.fit(s, g, y) is made
+    np.testing.assert_array_equal(made.fit_transform(s, g, y), made.transform(s, g))
+    assert made.groups_ == ["a", "b"]
+
+
+def test_a_missing_group_is_a_group_of_its_own():
+    s, g, y = world(400, 7)
+    labels = [None if i % 5 == 0 else x for i, x in enumerate(g)]
+    assert "unknown" in eh.OutcomeRecalibrator().fit(s, labels, y).groups_
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda: eh.OutcomeRecalibrator().transform([0.1], ["a"]),
+        lambda: eh.OutcomeRecalibrator(bins=0).fit([0.1], ["a"], [1]),
+        lambda: eh.OutcomeRecalibrator().fit([0.1, 0.2], ["a"], [1]),
+        lambda: eh.OutcomeRecalibrator().fit([float("nan")], ["a"], [1]),
+        lambda: eh.OutcomeRecalibrator().fit(["x"], ["a"], [1]),
+        lambda: eh.OutcomeRecalibrator(reference="z").fit([0.1], ["a"], [1]),
+        lambda: eh.OutcomeRecalibrator().set_params(depth=3),
+        lambda: eh.OutcomeRecalibrator.from_json("{}"),
+        lambda: eh.OutcomeRecalibrator.from_json("nowhere.json"),
+    ],
+)
+def test_bad_calls_are_refused(call):
+    with pytest.raises(eh.EvenhandError):
+        call()
