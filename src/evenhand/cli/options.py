@@ -55,6 +55,14 @@ def add_uncertainty(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def add_systems(parser: argparse.ArgumentParser) -> None:
+    """The systems against each other, for verbs that rank."""
+    parser.add_argument_group("systems").add_argument(
+        "--systems", choices=("table", "markdown", "latex"),
+        help="instead of the answer, systems by metrics: letters say which differ on the same requests",
+    )  # fmt: skip
+
+
 def given(args: argparse.Namespace, **more: Any) -> dict[str, Any]:
     """The keyword arguments of an audit, as typed."""
     found = {"level": args.level, "rng": args.seed, "min_units": args.min_units, "nan_policy": args.nan_policy, **more}
@@ -79,7 +87,7 @@ def finish(result: Any, args: argparse.Namespace) -> int:
     from evenhand.present.files import refuse_unwritable, write_whole
 
     charts = [_chart(result, spec) for spec in args.plot]
-    answer = "".join(s + "\n" for s in result.sentences()) if args.sentences else result.to_text(args.format)
+    answer = _answer(result, args)
     checks = result.check(*args.check) if args.check else None
     files = [*(path for _, path in charts), *filter(None, [args.html, args.output])]
     refuse_unwritable(files)
@@ -98,6 +106,15 @@ def finish(result: Any, args: argparse.Namespace) -> int:
         return 0
     print(checks, file=sys.stderr)
     return 0 if checks.passed else 1
+
+
+def _answer(result: Any, args: argparse.Namespace) -> str:
+    if getattr(args, "systems", None):
+        from evenhand.audits.paired import compare_systems
+
+        return compare_systems(result, rng=args.seed).systems(args.systems)
+    said: str = "".join(s + "\n" for s in result.sentences()) if args.sentences else result.to_text(args.format)
+    return said
 
 
 def _chart(result: Any, spec: str) -> tuple[Any, str]:

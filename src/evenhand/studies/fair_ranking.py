@@ -62,7 +62,7 @@ def study(*, size: int | None = None, seed: int = 7, data: str | None = None) ->
         name="fair-ranking",
         title=TITLE,
         setting=f"{where}. {sizes}. Unknown groups are left out of AWRF and logDP and are a group of their own in IAA and EE*.",
-        claims=claims([_measured(run) for run in runs], seed),
+        claims=claims([_measured(run) for run in runs]),
         tables=tuple(tables),
         figures=_figures(runs, stable),
         sentences=_sentences(runs, stable),

@@ -33,7 +33,7 @@ class Measured:
     cut: tuple[float, float] | None
 
 
-def claims(found: Sequence[Measured], seed: int) -> tuple[Claim, ...]:
+def claims(found: Sequence[Measured]) -> tuple[Claim, ...]:
     """Every finding of the comparison, also those that do not come out."""
     shared = _shared(found)
     return (
