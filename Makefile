@@ -2,9 +2,10 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+PEERS := .venv-peers
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: demo test lint types contracts quick slow bench clean
+.PHONY: demo test lint types contracts quick slow bench coverage clean
 
 demo: $(VENV)/.demo
 	$(BIN)/evenhand demo
@@ -22,13 +23,17 @@ contracts: $(VENV)/.dev
 	$(BIN)/lint-imports
 
 quick: $(VENV)/.dev
-	$(BIN)/python -m pytest -q -m "not slow"
+	$(BIN)/python -m pytest -q -n 2 --dist loadfile -m "not slow"
 
 slow: $(VENV)/.dev
-	$(BIN)/python -m pytest -q -m slow
+	$(BIN)/python -m pytest -q -n 2 --dist loadfile -m slow
 
-bench: $(VENV)/.dev
+# QUICK=1 for smaller sizes.
+bench: $(VENV)/.dev $(PEERS)/.stamp
 	$(BIN)/python -m benchmarks.run $(if $(QUICK),--quick)
+
+coverage: $(VENV)/.dev
+	$(BIN)/python -m benchmarks.coverage $(if $(QUICK),--quick)
 
 $(VENV)/bin/python:
 	$(PYTHON) -c 'import sys; sys.exit("evenhand needs Python 3.11 or newer; set PYTHON=...") if sys.version_info < (3, 11) else None'
@@ -42,6 +47,14 @@ $(VENV)/.demo: pyproject.toml constraints.txt | $(VENV)/bin/python
 $(VENV)/.dev: pyproject.toml constraints.txt | $(VENV)/bin/python
 	$(PIP) --constraint constraints.txt --editable '.[dev]'
 	touch $@ $(VENV)/.demo
+
+# The packages we are measured against share no environment with us. Torch comes first and pinned, or pip picks one that
+# brings several gigabytes of CUDA along.
+$(PEERS)/.stamp: constraints-peers.txt
+	$(PYTHON) -m venv $(PEERS)
+	$(PEERS)/bin/python -m pip install --quiet --disable-pip-version-check --constraint constraints-peers.txt torch
+	$(PEERS)/bin/python -m pip install --quiet --disable-pip-version-check --constraint constraints-peers.txt lenskit inequality
+	touch $@
 
 clean:
 	rm -rf $(VENV) .venv-* .mypy_cache .ruff_cache .pytest_cache .hypothesis evenhand-demo benchmarks/out

@@ -71,7 +71,7 @@ class Process:
 
     def __init__(self, race: Race, contestant: Contestant) -> None:
         python = str(PEERS) if contestant.environment == "peers" else sys.executable
-        environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), *sys.path[1:]])}
+        environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), *filter(None, sys.path)])}
         if contestant.environment == "peers":
             environment["PYTHONPATH"] = str(ROOT)
         self._process = subprocess.Popen(
@@ -93,10 +93,9 @@ class Process:
             answer = self._process.stdout.readline()
         except BrokenPipeError:
             answer = ""
-        if not answer:
-            raise RuntimeError(f"ended with code {self._process.wait()}")
-        found: dict[str, Any] = json.loads(answer)
+        found: dict[str, Any] = json.loads(answer) if answer else {"error": "its process ended"}
         if "error" in found:
+            self.end()
             raise RuntimeError(found["error"])
         return found
 
@@ -126,13 +125,13 @@ def run(race: Race, say: Any = print) -> list[Outcome]:
                     found[c.name].append(waiting[c.name].go())
                 except RuntimeError as error:
                     outcomes[c.name].problem = str(error)
-                    waiting.pop(c.name).end()
+                    waiting.pop(c.name)
     for process in waiting.values():
         process.end()
     for name, rounds in found.items():
         if rounds and outcomes[name].ran:
             _fill(outcomes[name], rounds)
-    say(table(outcomes.values()))
+    say(table(outcomes.values(), race.target))
     return list(outcomes.values())
 
 
@@ -140,15 +139,15 @@ def _fill(outcome: Outcome, rounds: list[dict[str, Any]]) -> None:
     for name in ("cpu", "wall"):
         setattr(outcome, name, statistics.median(r[name] for r in rounds) * outcome.times)
     memory = [r["extra_mib"] for r in rounds if r["extra_mib"] is not None]
-    outcome.extra_mib = statistics.median(memory) if memory else math.nan
+    outcome.extra_mib = max(memory) if memory else math.nan  # later rounds find memory that the first one asked for
     outcome.rounds, outcome.value = len(rounds), rounds[-1]["value"]
 
 
-def table(outcomes: Iterable[Outcome]) -> str:
+def table(outcomes: Iterable[Outcome], target: str = "") -> str:
     """One line per contestant, the ratio to ours beside it."""
     listed = list(outcomes)
     ours = listed[0]
-    lines = [f"\n{ours.race}, n = {ours.size:,}"]
+    lines = [f"\n{ours.race}, n = {ours.size:,}" + (f"   (target: {target})" if target else "")]
     head = (
         f"  {'contestant':38} {'CPU s':>10} {'wall s':>10} {'extra MiB':>10} {'CPU / ours':>11} {'memory / ours':>14}"
     )

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.harness import Contestant, Outcome, Race, growth
+from benchmarks.harness import ROUNDS, Contestant, Outcome, Race, growth
 
 HERE = "benchmarks.inequality"
 FIVE = ("gini", "atkinson(epsilon=0.5)", "top_share(p=0.01)", "percentile_ratio(upper=0.99, lower=0.75)", "equal_share")
@@ -243,7 +243,7 @@ def races(folder: Path, *, quick: bool) -> Iterator[Race]:
             yield _gini(folder, kind, n)
     for kind in ("whole", "whole-wide", "continuous"):
         for n in (1_000_000,) if quick else (1_000_000, 100_000_000):
-            yield _intervals(folder, kind, n)
+            yield _intervals(folder, kind, n, rounds=1 if quick and kind != "whole" else ROUNDS)
     yield _log(folder, *((2_000_000, 8, 200_000) if quick else (200_000_000, 8, 20_000_000)))
     rows, units = (1_000_000, 200_000) if quick else (20_000_000, 2_000_000)
     for slices in (1, 8, 1_000, 10_000):
@@ -279,7 +279,7 @@ def _gini(folder: Path, kind: str, n: int) -> Race:
     )  # fmt: skip
 
 
-def _intervals(folder: Path, kind: str, n: int) -> Race:
+def _intervals(folder: Path, kind: str, n: int, rounds: int) -> Race:
     replicates = 5 if n <= 1_000_000 else 1
     times = REPLICATES / (replicates + 1)  # its own estimate is one more pass
     naive = Contestant(
@@ -293,8 +293,10 @@ def _intervals(folder: Path, kind: str, n: int) -> Race:
     return Race(
         f"{REPLICATES} replicates of 5 metrics, {kind} amounts", n, {"path": amounts(folder, kind, n)},
         (
-            Contestant("evenhand, percentile", f"{HERE}:intervals_ours", arguments={"interval": f"percentile({REPLICATES})"}),
-            Contestant("evenhand, studentised", f"{HERE}:intervals_ours", arguments={"interval": f"bootstrap({REPLICATES})"}),
+            *(
+                Contestant(f"evenhand, {how}", f"{HERE}:intervals_ours", rounds=rounds, arguments={"interval": f"{name}({REPLICATES})"})
+                for how, name in (("percentile", "percentile"), ("studentised", "bootstrap"))
+            ),
             naive,
         ),
         target=targets[kind] if n == 100_000_000 else "",

@@ -31,3 +31,34 @@ def ndkl_fairranktune(path: str, part: int) -> Callable[[], list[float]]:
     frame = pd.DataFrame({0: np.arange(codes.shape[1])})
     groups = [dict(enumerate(ranking)) for ranking in codes.tolist()]
     return lambda: [float(NDKL(frame, g)) for g in groups][:20]
+
+
+def recommender_holisticai(path: str) -> Callable[[], list[float]]:
+    """Its twelve measures one by one, as its own table calls them."""
+    from holisticai.bias import metrics as h
+
+    held = np.load(path)
+    scores, truth, b = held["scores"], held["truth"], held["group_b"].astype(int)
+    a, top = 1 - b, 10
+
+    def go() -> list[float]:
+        pair, judged = (a, b, scores), (a, b, scores, truth)
+        return [
+            float(value)
+            for value in (
+                h.mad_score(*pair),
+                h.exposure_l1(*pair, top=top),
+                h.exposure_kl(*pair, top=top),
+                h.avg_precision_ratio(*judged, top=top),
+                h.avg_recall_ratio(*judged, top=top),
+                h.avg_f1_ratio(*judged, top=top),
+                h.recommender_rmse_ratio(*judged),
+                h.recommender_mae_ratio(*judged),
+                h.aggregate_diversity(scores, top=top),
+                h.gini_index(scores, top=top),
+                h.exposure_entropy(scores, top=top),
+                h.avg_recommendation_popularity(scores, top=top),
+            )
+        ]
+
+    return go

@@ -21,9 +21,12 @@ CITED = tomllib.loads((DOCS / "references.toml").read_text(encoding="utf-8"))
 FAMILIES = {
     "Spectrum": ("Inequality of an amount over units", "`eh.inequality`"),
     "Placement": ("Prefixes of one ranking, and attention on it", "`eh.prefix`, `eh.exposure`"),
+    "Exposed": ("Prefixes of one ranking, and attention on it", "`eh.prefix`, `eh.exposure`"),
+    "Represented": ("Prefixes of one ranking, and attention on it", "`eh.prefix`, `eh.exposure`"),
     "Exposure": ("Exposure over many rankings", "`eh.exposure`"),
     "Amortised": ("Exposure over many rankings", "`eh.exposure`"),
     "Pairs": ("Pairs of items", "`eh.pairwise`"),
+    "Moments": ("The outcome test", "`eh.outcome_test`"),
     "Crosstab": ("Recommenders: groups of users, and items", "`eh.recommender`"),
 }
 BETTER = {"lower": "lower is more even", "higher": "higher is more even", "ideal": "closer to the ideal is more even"}

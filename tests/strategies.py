@@ -127,19 +127,20 @@ def settings_of(metric: Metric, *, switches: bool = True) -> list[dict[str, Any]
 
     The laws of a card speak of the metric at any number; a switch (a boolean or a choice) selects another form of it.
     """
-    found: list[dict[str, Any]] = [{}]
-    for name in metric.parameters:
-        hint = metric._hints.get(name, Any)
-        is_number = _base(hint) in (float, int)
-        if is_number or switches:
-            found += [{name: value} for value in _values(hint)]
+    hints = {name: metric._hints.get(name, Any) for name in metric.parameters}
+    needed = {n: _values(hints[n])[0] for n, p in metric.parameters.items() if p.default is p.empty}
+    found: list[dict[str, Any]] = [needed]
+    for name, hint in hints.items():
+        if _base(hint) in (float, int) or switches:
+            found += [{**needed, name: value} for value in _values(hint)]
     return found
 
 
-def every_metric(law: str | None = None) -> list[Metric]:
-    """The metrics of the registry that have a family here, or those of them that claim a law."""
+def every_metric(*, law: str = "", having: str = "tallies") -> list[Metric]:
+    """The metrics of the registry that have a family here: those that claim a law, or whose family has something."""
     known = [metric for _, metric in sorted(REGISTRY.items()) if metric.card.needs in FAMILIES]
-    return [metric for metric in known if law is None or law in metric.card.laws]
+    known = [metric for metric in known if getattr(FAMILIES[metric.card.needs], having) not in (None, {})]
+    return [metric for metric in known if not law or law in metric.card.laws]
 
 
 def _base(hint: Any) -> Any:
@@ -155,6 +156,7 @@ def _values(hint: Any) -> list[Any]:
         return [True, False]
     if typing.get_origin(hint) is Annotated:
         tried = (-1.0, 0.0, 0.01, 0.1, 0.25, 0.5, 0.55, 0.9, 1.0, 2.0, 5.0, math.inf)
-        rules = [rule for rule in typing.get_args(hint)[1:] if isinstance(rule, Between)]
-        return [value for value in tried if all(rule.holds(value) for rule in rules)]
+        base, *rules = typing.get_args(hint)
+        kept = [value for value in tried if all(rule.holds(value) for rule in rules if isinstance(rule, Between))]
+        return [int(value) for value in kept if value.is_integer()] if base is int else kept
     return []

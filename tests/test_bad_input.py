@@ -88,7 +88,11 @@ TABLE = [
     Bad("a slice named like a column of the result", "by='note' is also a column of every result",
         columns={"note": list("xyxyxy")}, call={"by": "note"}),
     Bad("a unit that is no name", "unit=3 is not a column name", call={"unit": 3}, words=()),
-    Bad("a slice that is no name", "by=3", call={"by": 3}, words=()),
+    Bad("a slice that is no name", "by=3 is not a column name", call={"by": 3}, words=()),
+    Bad("an amount that is no name", "amount=3 is not a column name", call={"amount": 3}, words=()),
+    Bad("a set of slices", "by=.*is not a column name", call={"by": {"source"}}, words=()),
+    Bad("a list of units", "unit=.*is not a column name", call={"unit": ["author"]}, words=()),
+    Bad("a list of weights", "weight=.*is not a column name", call={"weight": ["weight"], "population": None}, words=()),
     # values
     Bad("negative amounts", "amount='views' is negative in 2 rows", columns={"views": [5, -1, 2, 0, -3, 1]}),
     Bad("negative fractions", "amount='watch' is negative in 1 rows",
@@ -110,6 +114,7 @@ TABLE = [
         columns={"weight": [1.0, 1, None, 1, 1, 1]}, call={"weight": "weight", "population": None}),
     Bad("a unit with two weights", "weight='weight' differs between rows of the same unit for 1 units",
         columns={"weight": [1.0, 9, 2, 1, 1, 1]}, call={"weight": "weight", "population": None}),
+    Bad("a unit that is not a number", "unit='author' is missing in 1 rows", columns={"author": [1.0, 1, math.nan, 2, 3, 3]}),
     Bad("no rows at all", "no rows", columns={k: pl.Series(v)[:0] for k, v in GOOD.items()}),
     # population
     Bad("a population smaller than the units seen", "population=3 is smaller than the 4 units", call={"population": 3}),
@@ -134,6 +139,8 @@ TABLE = [
     Bad("a unit in another slice than its population says", "not in population with the same slice",
         call={"by": "country", "population": AUTHORS.with_columns(country=pl.lit("nl"))}),
     Bad("numbers for units where the table has names", "unit='author' holds .* in population", call={"population": NUMBERED}),
+    Bad("fractions for units where the table has whole numbers", "holds .* in population",
+        columns={"author": [1, 1, 2, 3, 4, 4]}, call={"population": NUMBERED.cast(pl.Float64)}),
     Bad("a population table where every row is a unit", "unit=None", call={"unit": None, "population": AUTHORS}),
     Bad("a population for weighted units", "what the unseen units weigh", call={"weight": "weight"}),
     Bad("a population that is no table", "population is of type", call={"population": [1, 2, 3]}, words=()),
@@ -147,6 +154,7 @@ TABLE = [
     Bad("a parameter that the metric has not", "has no parameter 'q'", call={"metrics": ["top_share(q=0.1)"]}),
     Bad("a parameter of the wrong kind", "does not fit", call={"metrics": ["top_share(p='a')"]}),
     Bad("a metric that cannot be read", "cannot be read", call={"metrics": ["top_share(p="]}),
+    Bad("a metric cut at a rank that it does not know", "gini@10.*knows no ranks", call={"metrics": ["gini@10"]}),
     Bad("a metric twice", "'gini' twice", call={"metrics": ["gini", "gini"]}),
     Bad("no metric", "metrics is empty", call={"metrics": []}, words=()),
     Bad("a metric that is no text", "not text", call={"metrics": [3]}, words=()),
@@ -366,6 +374,17 @@ def test_what_is_no_table_is_refused(thing):
     refusal(thing, ".", **CALL)
 
 
+def test_a_lazy_table_that_cannot_be_collected_is_refused():
+    table = pl.DataFrame(GOOD).lazy()
+    refusal(table.with_columns(pl.col("nothing")), "cannot be read", **CALL)
+    refusal(table.with_columns(views=pl.col("author").cast(pl.Int64)), "cannot be read", **CALL)
+    refusal(duckdb.sql("select 'a' as author, cast('x' as int) as views"), "cannot be read", **CALL)
+    connection = duckdb.connect()
+    relation = connection.from_arrow(pl.DataFrame(GOOD).to_arrow())
+    connection.close()
+    refusal(relation, "cannot be read", **CALL)
+
+
 def test_columns_need_one_name_each():
     twice = pd.DataFrame([["a", 1, 2]], columns=["author", "views", "views"])
     refusal(twice, "columns named views", **CALL)
@@ -381,6 +400,143 @@ def test_ids_of_mixed_types_are_refused():
 def test_amounts_of_mixed_types_are_refused():
     mixed = pd.DataFrame({"author": ["a", "b", "c"], "views": [1, "2", 3.0]})
     refusal(mixed, "views", unit="author", amount="views", population=None, interval=None)
+
+
+# --- the rest of a command --------------------------------------------------------------------------------------------
+
+COMMANDS: dict[str, tuple[tuple[str, ...], str]] = {
+    # name: words after a good command, what the message says
+    "an output in a folder that is not there": (("--output", "nowhere/out.csv"), "cannot be written"),
+    "an output that is a folder": (("--output", "."), "cannot be written"),
+    "a report in a folder that is not there": (("--html", "nowhere/out.html"), "cannot be written"),
+    "a chart of an unknown kind": (("--plot", "pie=out.svg"), "pie.*(is not|unknown)"),
+    "a chart without a file": (("--plot", "lorenz"), "names no file"),
+    "a chart with an unknown ending": (("--plot", "lorenz=out.bmp"), "ending that is not known"),
+    "a chart in a folder that is not there": (("--plot", "lorenz=nowhere/out.svg"), "cannot be written"),
+    "a check that cannot be read": (("--check", "gini is small"), "gini is small"),
+    "a check of a metric that was not asked for": (("--check", "palma <= 3"), "palma"),
+    "a check against no number": (("--check", "gini <= much"), "much"),
+    "an unknown format": (("--format", "xml"), "invalid choice: 'xml'"),
+    "an unknown option": (("--colour", "red"), "unrecognized arguments"),
+    "a level that is no number": (("--level", "high"), "invalid float"),
+    "an unknown engine": (("--engine", "sqlite"), "invalid choice: 'sqlite'"),
+    "bins of a column that is not there": (("--by", "log_bins(follows, 3)"), "follows"),
+    "bins with one size for all of them": (("--by", "log_bins(followers, 3)"), "population"),
+    "bins that cannot be read": (("--by", "log_bins(followers, x)"), "log_bins"),
+}
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_the_command_line_refuses_the_rest_of_the_command(name, tmp_path, capsys, monkeypatch):
+    words, says = COMMANDS[name]
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "log.parquet").write_bytes(parquet_bytes())
+    good = [
+        "inequality",
+        "log.parquet",
+        "--unit",
+        "author",
+        "--amount",
+        "views",
+        "--population",
+        "10",
+        "--interval",
+        "none",
+    ]
+    try:
+        code = main([*good, *words, "--no-progress"])
+    except SystemExit as usage:
+        code = int(str(usage.code))
+    out, err = capsys.readouterr()
+    assert code == 2, err
+    assert out == ""
+    assert "Traceback" not in err
+    assert re.search(says, err), err
+    assert [p.name for p in tmp_path.iterdir()] == ["log.parquet"]
+
+
+PLANS = {
+    "a plan that is not TOML": ("audit = inequality", "is not TOML"),
+    "an empty plan": ("", "audit"),
+    "a plan of an unknown audit": ('audit = "inequalty"', "Did you mean 'inequality'"),
+    "a plan with an unknown line": ('audit = "inequality"\ntable = "log.parquet"\nunits = "author"', "units.*Did you mean 'unit'"),
+    "a plan that lacks a line": ('audit = "inequality"\ntable = "log.parquet"\nunit = "author"', "lacks amount"),
+    "a plan with a table that is not there": (
+        'audit = "inequality"\ntable = "lag.parquet"\nunit = "author"\namount = "views"\npopulation = 10', "is not a file"
+    ),
+    "a plan with a table of numbers": (
+        'audit = "inequality"\ntable = 3\nunit = "author"\namount = "views"\npopulation = 10', "not a dataframe"
+    ),
+    "a plan with a wrong population": (
+        'audit = "inequality"\ntable = "log.parquet"\nunit = "author"\namount = "views"\npopulation = 2', "smaller than"
+    ),
+    "a plan with metrics that are no list": (
+        'audit = "inequality"\ntable = "log.parquet"\nunit = "author"\namount = "views"\npopulation = 10\nmetrics = 3', "not text"
+    ),
+    "a plan with a check that is no list": (
+        'audit = "inequality"\ntable = "log.parquet"\nunit = "author"\namount = "views"\npopulation = 10\ncheck = 3', "check"
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", PLANS)
+def test_a_plan_is_refused(name, tmp_path, capsys):
+    text, says = PLANS[name]
+    (tmp_path / "log.parquet").write_bytes(parquet_bytes())
+    (tmp_path / "plan.toml").write_text(text)
+    refused_by_cli(["run", str(tmp_path / "plan.toml")], says, capsys, tmp_path)
+
+
+def test_a_plan_that_is_not_there_is_refused(tmp_path, capsys):
+    refused_by_cli(["run", str(tmp_path / "plan.toml")], "cannot be read", capsys, tmp_path)
+
+
+@pytest.mark.parametrize(
+    "words", [[], ["inequalty"], ["inequality"], ["inequality", "--unit", "a"], ["metrics", "ginni"], ["--colour"]]
+)
+def test_a_command_that_is_none_is_refused(words, capsys):
+    try:
+        code = main(words)
+    except SystemExit as usage:
+        code = int(str(usage.code))
+    out, err = capsys.readouterr()
+    assert code == 2
+    assert out == ""
+    assert "Traceback" not in err
+    assert err
+
+
+SAVED = {
+    "no JSON": "gini 0.75",
+    "half a file": '{"audit": "inequality", "ques',
+    "a list": "[]",
+    "a number": "3",
+    "another object": '{"a": 1}',
+    "columns of a wrong kind": '{"audit": "inequality", "question": "", "slices": [], "columns": 3, "curves": {}, "provenance": {}}',
+    "columns of different lengths": (
+        '{"audit": "inequality", "question": "", "slices": [], "columns": {"metric": ["gini"], "estimate": []}, "curves": {}, '
+        '"provenance": {}}'
+    ),
+    "a number that is none": (
+        '{"audit": "inequality", "question": "", "slices": [], "columns": {"metric": ["gini"], "estimate": ["x"]}, "curves": {}, '
+        '"provenance": {}}'
+    ),
+    "not even text": "\udcff",
+}
+
+
+@pytest.mark.parametrize("name", SAVED)
+def test_what_is_no_saved_result_is_refused(name, tmp_path):
+    path = tmp_path / "result.json"
+    path.write_bytes(SAVED[name].encode("utf-8", "surrogateescape"))
+    with pytest.raises(eh.EvenhandError) as problem:
+        eh.read.result(path)
+    sound(str(problem.value))
+
+
+def test_a_saved_result_that_is_not_there_is_refused(tmp_path):
+    with pytest.raises(eh.EvenhandError, match="cannot be read"):
+        eh.read.result(tmp_path / "result.json")
 
 
 # --- not malformed, only unanswerable ---------------------------------------------------------------------------------
@@ -411,6 +567,22 @@ def test_a_slice_that_got_nothing_is_answered_with_a_note(engine):
     )
     notes = {r["note"] for r in found.findings.rows() if r["source"] == "y"}
     assert notes == {"zero_total"}
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_a_slice_without_weight_is_answered_with_a_note(engine):
+    table = pl.DataFrame({"author": list("abcd"), "source": list("xxyy"), "views": [1, 2, 3, 4], "w": [1.0, 2, 0, 0]})
+    call = {"unit": "author", "amount": "views", "population": None, "by": "source", "weight": "w", "interval": None}
+    found = eh.inequality(ENGINES[engine](table), **call).findings
+    assert {(r["source"], r["note"]) for r in found.rows()} == {("x", None), ("y", "zero_weight")}
+
+
+def test_numbers_that_turn_into_fractions_far_down_a_file_are_read(tmp_path):
+    (tmp_path / "log.csv").write_text("author,views\n" + "a,1\n" * 12_000 + "b,1.5\n")
+    found = eh.inequality(
+        tmp_path / "log.csv", unit="author", amount="views", population=None, metrics="mean", interval=None
+    )
+    assert found.findings.columns["estimate"] == [(12_000 + 1.5) / 2]
 
 
 def test_amounts_that_are_all_missing_are_answered_with_a_note():

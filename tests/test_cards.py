@@ -45,8 +45,8 @@ def sound(problem) -> str:
         ("generalized_entropy(alpha=-1)", "generalized_entropy", {"alpha": -1}, None),
         ("equivalent_to_top(0.1, inverted=True)", "equivalent_to_top", {"p": 0.1, "inverted": True}, None),
         ("percentile_ratio(upper=0.9, lower=0.1)", "percentile_ratio", {"upper": 0.9, "lower": 0.1}, None),
-        ("gini@10", "gini", {}, 10),
-        ("top_share(p=0.05)@3", "top_share", {"p": 0.05}, 3),
+        ("awrf@10", "awrf", {}, 10),
+        ("ndd(normalizer='published')@3", "ndd", {"normalizer": "published"}, 3),
     ],
 )
 def test_a_metric_string_is_read(text, name, params, cutoff):
@@ -119,6 +119,11 @@ def test_a_metric_of_another_question_is_told_apart_from_an_unknown_one():
 def test_a_cut_at_rank_zero_is_refused(cut):
     with pytest.raises(EvenhandError, match="cuts at rank 0"):
         ask(cut)
+
+
+def test_a_cut_where_there_are_no_ranks_is_refused():
+    with pytest.raises(EvenhandError, match="gini knows no ranks"):
+        ask("gini@10")
 
 
 def test_several_metrics_are_read_in_order_and_one_alone_is_a_list_of_one():

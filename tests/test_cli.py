@@ -176,3 +176,14 @@ def test_long_work_shows_progress_on_stderr(capsys):
     with options.progress("counting sheep", quiet=True):
         time.sleep(0.1)
     assert capsys.readouterr().err == ""
+
+
+@pytest.mark.slow
+def test_the_demo_asks_every_question_and_leaves_a_report_for_each(tmp_path, capsys):
+    assert main(["demo", "--folder", str(tmp_path / "tour")]) == 0
+    out = capsys.readouterr().out
+    for name in ("inequality", "sources", "prefix", "exposure", "outcome", "recommender"):
+        page = tmp_path / "tour" / f"{name}.html"
+        assert page.stat().st_size > 100_000
+        assert str(page) in out
+    assert "$ evenhand inequality" in out

@@ -3,11 +3,10 @@
 import doctest
 import importlib.util
 import re
+import sys
 import warnings
 from pathlib import Path
 
-import numpy as np
-import polars as pl
 import pytest
 
 from evenhand import metrics
@@ -75,6 +74,9 @@ def test_the_page_of_metrics_has_every_card_with_what_the_reader_needs():
 def test_every_example_on_the_page_of_metrics_runs():
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        found = run("metrics.md", **{**vars(metrics), "np": np, "pl": pl})
+        names = {}
+        for metric in REGISTRY.values():
+            names |= vars(sys.modules[metric.function.__module__])
+        found = run("metrics.md", **{**names, **vars(metrics)})
     assert found.attempted >= len(REGISTRY)
     assert found.failed == 0

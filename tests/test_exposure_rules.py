@@ -174,10 +174,8 @@ def test_relevance_may_be_a_column_of_the_rankings():
         estimates(eh.exposure(inside, relevance="relevance", **call)),
         estimates(eh.exposure(rankings, relevance=ranked_only, **call)),
     )
+    twice = pl.concat([inside, inside.with_columns((pl.col("sample") + 9).alias("sample"), pl.col("relevance") + 1)])
     with pytest.raises(eh.EvenhandError, match="more than one relevance"):
-        twice = pl.concat(
-            [inside, inside.with_columns((pl.col("sample") + 9).alias("sample"), pl.col("relevance") + 1)]
-        )
         eh.exposure(twice, relevance="relevance", **call)
 
 
@@ -202,6 +200,9 @@ def test_requests_without_relevant_items_are_counted_and_defined():
 # Sides, targets and other refusals -----------------------------------------------------------------------------------
 
 THREE = {"a": "x", "b": "y", "c": "z"}
+DOC = pl.DataFrame({"request": [1], "doc": ["a"], "relevance": [1]})
+TWICE = pl.DataFrame({"request": [1, 1], "item": ["a", "a"], "relevance": [1, 0]})
+WORDS = pl.DataFrame({"request": [1], "item": ["a"], "relevance": ["x"]})
 REFUSED = {
     "protected missing": (lambda: one("log_dp", protected=None), "compares two groups"),
     "protected unknown": (lambda: one("log_dp", protected="female"), "no group here"),
@@ -229,10 +230,10 @@ REFUSED = {
     "groups without labels": (lambda: one("awrf", groups=pl.DataFrame({"item": ["a"]})), "at least one column of labels"),
     "groups of another type": (lambda: one("awrf", groups=3), "not a dataframe"),
     "ids of another type": (lambda: one("awrf", groups=pl.DataFrame({"item": [0.5], "g": ["f"]})), "same type"),
-    "relevance columns": (lambda: one("eel", relevance=pl.DataFrame({"request": [1], "doc": ["a"], "relevance": [1]})), "lacks the column 'item'"),
+    "relevance columns": (lambda: one("eel", relevance=DOC), "lacks the column 'item'"),
     "relevance negative": (lambda: one("eel", relevance={1: {"a": -1}}), "1 negative"),
-    "relevance twice": (lambda: one("eel", relevance=pl.DataFrame({"request": [1, 1], "item": ["a", "a"], "relevance": [1, 0]})), "more than once"),
-    "relevance of words": (lambda: one("eel", relevance=pl.DataFrame({"request": [1], "item": ["a"], "relevance": ["x"]})), "not numbers"),
+    "relevance twice": (lambda: one("eel", relevance=TWICE), "more than once"),
+    "relevance of words": (lambda: one("eel", relevance=WORDS), "not numbers"),
     "relevance neither": (lambda: one("eel", relevance="judgments"), "neither a column"),
     "relevance flat mapping": (lambda: one("eel", relevance={"a": 1}), "request: {item"),
     "grade without a stop": (
@@ -269,6 +270,12 @@ def test_a_target_may_name_a_group_that_nobody_has():
     assert one("awrf(distance='kl')", run=RUN.head(1), groups={"a": "m"}, target={"m": 0.5, "f": 0.5}) == pytest.approx(
         1
     )
+
+
+def test_a_target_from_a_plan_names_numbers_as_text():
+    run = RUN.with_columns(pl.Series("g", [1, 0, 1, None]))
+    given = one("awrf", run, "g", protected=1, target={1: 0.5, 0: 0.5})
+    assert one("awrf", run, "g", protected="1", target={"1": 0.5, "0": 0.5}) == pytest.approx(given)
 
 
 def test_one_group_alone_is_a_limit_and_not_an_error():
@@ -553,3 +560,63 @@ def test_nothing_the_caller_passed_is_changed():
     pd.testing.assert_frame_equal(rankings, before[0])
     pd.testing.assert_frame_equal(judged, before[1])
     assert groups == before[2]
+
+
+@pytest.mark.parametrize("soft", [False, True])
+def test_taking_every_item_once_gives_the_same_sums_as_the_engine(soft):
+    from evenhand.audits.exposure_asks import asked_for, wanted_by
+    from evenhand.engine.crossed import cross
+    from evenhand.engine.exposures import group_sizes, tally_exposures
+    from evenhand.engine.prepared import prepare
+
+    requests, groups = world(13, soft=soft)
+    rankings, judged = tables(requests)
+    roles = dict.fromkeys(("score", "probability", "weight", "system"))
+    roles |= {name: name for name in ("request", "item", "rank", "sample")}
+    ready = prepare(
+        rankings,
+        groups=groups,
+        relevance=judged,
+        missing="zero",
+        by=(),
+        ties="raise",
+        unranked=False,
+        nan_policy="raise",
+        **roles,
+    )
+    metrics = ["awrf", "eel", "eer"] if soft else ["awrf", "log_rur", "eel"]
+    wanted = wanted_by(asked_for(metrics, None, "relevant", relevance=True, protected=True))
+    labels, sizes = group_sizes(ready.rows, ready.aligned, unknown=False)
+    ledger = tally_exposures(ready.rows, ready.aligned, ready.judged, wanted, labels)
+    table = cross(ready.rows, ready.aligned, ready.judged, wanted, ledger, 100)
+    ((again, counted),) = table.drawn(ledger, np.ones((table.items, 1)))
+    np.testing.assert_allclose(counted, sizes)
+    for name in ("items", "worth", "relevant"):
+        np.testing.assert_allclose(getattr(again, name), getattr(ledger, name), atol=1e-12)
+    for name in ("attended", "gained", "due"):
+        assert getattr(again, name).keys() == getattr(ledger, name).keys()
+        for look, values in getattr(ledger, name).items():
+            np.testing.assert_allclose(getattr(again, name)[look], values, atol=1e-12)
+
+
+def test_intervals_over_items_too_are_wider_and_said_so():
+    requests, groups = world(11, requests=12)
+    rankings, judged = tables(requests)
+    call = {"groups": groups, "relevance": judged, "protected": "a", "sample": "sample", "rng": 1, "chance": False}
+    call |= {"metrics": ["awrf", "log_dp", "eed", "eel"], "interval": "percentile(199)"}
+    for_these, for_others = (
+        eh.exposure(rankings, resample=over, **call) for over in ("requests", "requests_and_items")
+    )
+    assert estimates(for_these) == estimates(for_others)
+    widths = [
+        [h - low for low, h in zip(r.findings.columns["low"], r.findings.columns["high"], strict=True)]
+        for r in (for_these, for_others)
+    ]
+    assert all(b > a for a, b in zip(*widths, strict=True) if math.isfinite(a) and math.isfinite(b))
+    assert "requests, for these items" in for_these.provenance["interval"]
+    assert "requests and items" in for_others.provenance["interval"]
+    for metric in ("eel(level='item')", "ndd", "fair(p=0.5)"):
+        with pytest.raises(eh.EvenhandError, match="resampled over items"):
+            eh.exposure(rankings, resample="requests_and_items", **(call | {"metrics": metric}))
+    with pytest.raises(eh.EvenhandError, match="resample='items'"):
+        eh.exposure(rankings, resample="items", **call)

@@ -287,6 +287,8 @@ def test_a_single_member_is_as_equal_as_can_be_but_has_no_distinct_pairs():
     assert metrics.percentile_ratio([5]) == 1
     assert reason_of("gini(corrected=True)", [5]) == "single_member"
     assert reason_of("herfindahl(normalized=True)", [5]) == "single_member"
+    for text in ("gini(corrected=True)", "herfindahl(normalized=True)"):  # weights that add up to less than one member
+        assert reason_of(text, [1, 5], weights=[0.2, 0.3]) == "single_member"
 
 
 @pytest.mark.parametrize("text", ["share_ratio", "palma", "percentile_ratio"])

@@ -12,10 +12,11 @@ import pytest
 import evenhand as eh
 from evenhand import EvenhandError
 from evenhand.metrics import ndd, ndjs, ndkl
-from evenhand.metrics.prefix import TEMPLATES
+from evenhand.metrics.prefix import TEMPLATES, lean, lean_and_spread
 from evenhand.tallies.placement import Placement
 from evenhand.uncertainty.orders import draws_of, random_orders
 from golden_cases import cases
+from oracles import prefix as oracle
 from ranked_tables import ENGINES, table
 
 engines = pytest.mark.parametrize("engine", ENGINES)
@@ -74,8 +75,13 @@ def test_every_engine_gives_the_same_numbers(engine):
 @pytest.mark.spark
 def test_spark_gives_the_same_numbers(spark):
     call = {"group": "stance", "protected": "con", "metrics": ["ndd", "ndjs"], "rng": 7}
-    there = eh.prefix(spark.createDataFrame(many().to_arrow()), **call)
-    assert there.to_dict()["columns"] == eh.prefix(many(), **call).to_dict()["columns"]
+    frame = many().with_columns(score=-pl.col("rank") * 0.5)
+    there = spark.createDataFrame(frame.to_arrow())
+    here = eh.prefix(frame, **call).to_dict()["columns"]
+    assert eh.prefix(there, **call).to_dict()["columns"] == here
+    assert eh.prefix(there, score="score", **call).to_dict()["columns"] == here
+    with pytest.raises(EvenhandError, match="whose rows have an order"):
+        eh.prefix(there.withColumn("rank", there["rank"] % 3 + 1), ties="input_order", **call)
 
 
 def test_means_leave_undefined_requests_out_and_count_them():
@@ -231,6 +237,33 @@ def test_chance_is_exact_and_p_small_only_where_there_is_bias():
     assert biased["favoured"] == "con"
 
 
+def test_a_held_back_minority_of_short_lists_is_seen_by_who_is_favoured():
+    lists = eh.synthetic.viewpoints({"a": 3, "b": 7}, alpha=0.3, lists=400, favoured=["a"], rng=1)
+    row = eh.prefix(lists, group="viewpoint", protected="a", metrics="ndd", rng=1).frame.row(0, named=True)
+    assert row["p"] > 0.5
+    assert row["favoured"] == "b"
+    assert row["p_favoured"] < 1e-6
+
+
+def test_the_spread_of_the_lean_is_that_of_every_order():
+    for labels in (list("aabbb"), ["a", None, "b", "b", None, "a"], list("abcab")):
+        p = Placement.of(labels)
+        every = np.array([lean(Placement.of(order))[0] for order in oracle.arrangements(labels)])
+        assert lean_and_spread(p)[1][0] == pytest.approx(every.std(0))
+        assert every.mean(0) == pytest.approx(np.zeros(len(p.groups)), abs=1e-12)
+
+
+def test_p_of_the_favoured_is_uniform_under_random_orders():
+    found = [
+        eh.prefix(many(30, seed=s), group="stance", protected="con", metrics="ndd", chance=None, interval=None).frame[
+            "p_favoured"
+        ][0]
+        for s in range(120)
+    ]
+    assert np.mean(np.array(found) <= 0.5) == pytest.approx(0.5, abs=0.14)
+    assert np.mean(np.array(found) <= 0.05) <= 0.12
+
+
 def test_without_chance_there_is_no_p():
     row = eh.prefix(SERP, group="stance", chance=None, rng=1).frame.row(0, named=True)
     assert math.isnan(row["chance"])
@@ -308,7 +341,7 @@ def test_the_result_survives_saving(tmp_path):
 def test_sentences_name_chance_and_who_is_favoured():
     said = eh.prefix(table({"q": list("aaabbb")}), group="stance", protected="a", metrics="ndd", rng=1).sentences()[0]
     assert "random order would give" in said
-    assert said.endswith("a stands higher than its share.")
+    assert "a stands higher than its share (p " in said
     quiet = eh.prefix(
         table({"q": list("aaabbb")}), group="stance", protected="a", metrics="ndd", chance=None
     ).sentences()

@@ -197,6 +197,10 @@ A, B = [[1.0, 0.0], [1.0, 0.0]], ["a", "b"]
         (lambda: m.exposure_entropy([[1.0]], top=1, normalized=True), "single_member"),
         (lambda: m.item_gini(np.zeros((0, 3)), top=1), "empty"),
         (lambda: m.aggregate_diversity(np.zeros((3, 0)), top=1), "empty"),
+        (lambda: m.aggregate_diversity(np.zeros((0, 3)), top=1), "empty"),
+        (lambda: m.exposure_tv(np.zeros((2, 0)), user_groups=B, top=1), "empty"),
+        (lambda: m.exposure_kl(np.zeros((2, 0)), user_groups=B, top=1), "empty"),
+        (lambda: m.exposure_entropy(np.zeros((2, 0)), top=1), "empty"),
         (lambda: m.precision_ratio(A, user_groups=B, relevant=[[0, 1], [1, 0]], top=1), "zero_denominator"),
         (lambda: m.precision_ratio(A, user_groups=B, relevant=[[0, 1], [0, 1]], top=1), "zero_over_zero"),
         (

@@ -105,6 +105,7 @@ def test_a_report_stays_small(written, shape):
     assert written(shape).stat().st_size < 3_000_000
 
 
+@pytest.mark.slow
 def test_ten_thousand_slices_make_a_report_under_three_megabytes():
     rows = [{"by": f"slice {i}", "metric": m, "estimate": i / 10_000, "low": 0.0, "high": 1.0, "units": 5, "note": "heavy_tail"}
             for i in range(10_000) for m in ("gini", "hoover", "theil")]  # fmt: skip

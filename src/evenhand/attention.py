@@ -265,6 +265,11 @@ def _share(where: str, value: Any, *, open_low: bool = False) -> float:
 
 
 def _grade(value: Any) -> float:
+    if isinstance(value, str):  # the keys of a plan file are text
+        try:
+            value = float(value)
+        except ValueError:
+            value = -1.0
     if isinstance(value, bool) or not isinstance(value, (int, float, np.number)) or not 0 <= value < math.inf:
         raise EvenhandError(f"cascade(stop={{{value!r}: ...}}) has no such grade. Pass grades of zero or more.")
     return float(value)

@@ -47,7 +47,7 @@ class Between:
 
 Fraction = Annotated[float, Between(0, 1)]
 Positive = Annotated[float, Between(0, math.inf, open_low=True, open_high=True)]
-NotNegative = Annotated[float, Between(0, math.inf)]
+NotNegative = Annotated[float, Between(0, math.inf, open_high=True)]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -310,6 +310,8 @@ def ask(text: str, known: Mapping[str, Metric] | None = None) -> Ask:
             )
         raise unknown_name("metrics", text, sorted(metrics), what="a known metric")
     chosen = metrics[name]
+    if cutoff is not None and chosen.card.per == "population":
+        raise EvenhandError(f"metrics={text!r} cuts at rank {cutoff}, but {name} knows no ranks. Write {body!r}.")
     if len(args) > len(chosen.parameters):
         raise EvenhandError(
             f"metrics={text!r} has too many values. Its parameters: {listing(chosen.parameters) or 'none'}."

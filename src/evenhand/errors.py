@@ -12,6 +12,13 @@ class EvenhandError(ValueError):
     """Bad input or a bad call: one sentence of fact, one of remedy."""
 
 
+class MissingExtraError(EvenhandError, ImportError):
+    """A package that only some need is not installed; the message names the extra that brings it."""
+
+    def __init__(self, package: str, extra: str) -> None:
+        super().__init__(f"{package} is not installed. Install it with: pip install 'evenhand[{extra}]'.")
+
+
 class UndefinedWarning(UserWarning):
     """The input is well formed but the quantity does not exist for it; `reason` is the code of the formula book."""
 

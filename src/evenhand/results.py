@@ -12,10 +12,11 @@ from typing import Any
 
 import numpy as np
 
-from evenhand.errors import EvenhandError
-from evenhand.findings import Findings, Row, row, tidy
+from evenhand.errors import EvenhandError, MissingExtraError, listing, suggestion
+from evenhand.findings import NUMBERS, Findings, Row, row, tidy
 from evenhand.present import tables, text
 from evenhand.present.files import write_whole
+from evenhand.present.tracked import tracked
 from evenhand.uncertainty.difference import difference, holm
 
 
@@ -92,6 +93,35 @@ class Result:
 
         return write_whole(path, report.html(self.findings))
 
+    def pivot(self, by: str = "group", *, values: str = "estimate") -> Any:
+        """One row per group (or per label of a slice column), one column per metric, in your dataframe library.
+
+        What fairlearn calls `by_group`. Slice columns that are not named follow as further columns of labels; rows that
+        have no group are left out of a pivot by group. `values` may also be another column of numbers, such as `"low"`.
+        """
+        return as_frame(pivoted(self.findings, by, values), self.backend)
+
+    def log_mlflow(self, *, prefix: str = "", folder: str = "evenhand") -> dict[str, float]:
+        """Log into the active MLflow run: numbers with interval ends, the table, the report, and the result itself.
+
+        Returns what was logged as metrics, by name: names are made legal, `top_share(p=0.01)` is `top_share_p_0.01`.
+        `prefix` keeps two results of one run apart. Infinite numbers stand in the table only: MLflow cannot hold them.
+        """
+        try:
+            import mlflow
+        except ModuleNotFoundError as error:
+            raise MissingExtraError("mlflow", "mlflow") from error
+        from evenhand.present import report
+
+        numbers = tracked(self.findings, prefix)
+        name = f"{folder}/{prefix}{self.findings.audit}"
+        mlflow.log_metrics(numbers)
+        mlflow.log_text(self.to_text("csv"), f"{name}.csv")
+        mlflow.log_text(report.html(self.findings), f"{name}.html")
+        mlflow.log_text(self.to_json(), f"{name}.json")
+        mlflow.set_tag(f"evenhand.{prefix}{self.findings.audit}", self.findings.question)
+        return numbers
+
     def __repr__(self) -> str:
         return tables.render(self.findings, "table")
 
@@ -111,7 +141,13 @@ def load(path: str | Path) -> Result:
         raise EvenhandError(f"{str(path)!r} is not JSON. Pass a file that result.to_json(path) wrote.") from error
     if not isinstance(data, Mapping):
         raise EvenhandError(f"{str(path)!r} is not a saved result. Pass a file that result.to_json(path) wrote.")
-    return Result(Findings.from_dict(data))
+    try:
+        return Result(Findings.from_dict(data))
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        fault = str(error) if isinstance(error, EvenhandError) else "its columns cannot be read"
+        raise EvenhandError(
+            f"{str(path)!r} is not a saved result: {fault.rstrip('.')}. Pass a file that result.to_json(path) wrote."
+        ) from error
 
 
 def difference_of(a: Findings, b: Findings) -> Findings:
@@ -157,6 +193,31 @@ def _difference_row(slices: tuple[str, ...], a: dict[str, Any] | None, b: dict[s
 
 def _estimate(r: dict[str, Any] | None) -> float:
     return math.nan if r is None else float(r["estimate"])
+
+
+def pivoted(findings: Findings, by: str, values: str) -> dict[str, list[Any]]:
+    """Columns of labels, the one named first, then one column of values per metric."""
+    known = [*findings.slices, "group"]
+    if by not in known:
+        raise EvenhandError(
+            f"by={by!r} is no column of labels of this result. {suggestion(str(by), known)}Known: {listing(known)}."
+        )
+    if values not in NUMBERS:
+        raise EvenhandError(f"values={values!r} is no column of numbers. Use one of: {listing(sorted(NUMBERS))}.")
+    rows = [r for r in findings.rows() if by != "group" or r["group"] is not None]
+    if not rows:
+        raise EvenhandError(
+            f"No row of this result has a group. Pivot by one of: {listing(findings.slices) or 'none'}."
+        )
+    keys = [by, *(k for k in known if k != by and any(r[k] is not None for r in rows))]
+    metrics = list(dict.fromkeys(r["metric"] for r in rows))
+    if both := set(keys) & set(metrics):
+        raise EvenhandError(f"{listing(sorted(both))} names a slice and a metric. Rename the column of the table.")
+    cells: dict[tuple[Any, ...], dict[str, float]] = {}
+    for r in rows:
+        cells.setdefault(tuple(r[k] for k in keys), {})[r["metric"]] = float(r[values])
+    labels = {key: [label[i] for label in cells] for i, key in enumerate(keys)}
+    return labels | {m: [cell.get(m, math.nan) for cell in cells.values()] for m in metrics}
 
 
 INTEGERS = frozenset({"units", "undefined_draws", "bin"})

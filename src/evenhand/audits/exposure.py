@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Literal
 
 import numpy as np
@@ -10,7 +12,7 @@ import numpy as np
 from evenhand.attention import parse
 from evenhand.audits.assemble import check_min_units, log, names_of, provenance
 from evenhand.audits.exposure_asks import Asked, asked_for, hard_only, needs_score, needs_sides, wanted_by
-from evenhand.audits.exposure_rows import PerRequest, Setting, curves, rows_of
+from evenhand.audits.exposure_rows import PerRequest, Setting, curves, held_sums, rows_of
 from evenhand.audits.requests import RankingResult
 from evenhand.engine.exposures import group_sizes, tally_exposures
 from evenhand.engine.ledgers import Ledger, Policy, Unknown, policy_for, unlabelled
@@ -58,6 +60,7 @@ def exposure(
     min_units: int | None = None,
     nan_policy: Literal["raise", "omit"] = "raise",
     chance: bool = True,
+    resample: Literal["requests", "requests_and_items"] = "requests",
 ) -> RankingResult:
     """Exposure of groups in rankings: against a target, against each other, against relevance.
 
@@ -80,6 +83,7 @@ def exposure(
     rank, score : `rank` orders; `score` beside it is the predicted utility that iaa needs. Without a rank, score orders.
     nan_policy : a missing score raises, or counts as zero ("omit").
     chance : whether to say what awrf and fair would be if each list stood in random order.
+    resample : what intervals are for: requests like these with these items, or requests and items like these.
 
     Examples
     --------
@@ -90,7 +94,7 @@ def exposure(
     -0.4892
     """
     how, fewest, seed = Interval.parse(interval, level), check_min_units(min_units), seed_of(rng)
-    _check_choices(target, unknown, missing_relevance)
+    _check_choices(target, unknown, missing_relevance, resample)
     default = None if attention is None else parse(attention)
     asked = asked_for(metrics, default, target, relevance=relevance is not None, protected=protected is not None)
     log.info("checking the rankings")
@@ -107,13 +111,13 @@ def exposure(
     ready.refuse_soft(hard_only(asked))
     ready.refuse_grades(a.look.attention for a in asked)
     labels, sizes = group_sizes(ready.rows, ready.aligned, unknown=unknown in ("group", "unprotected"))
-    labels, sizes = _with_target_groups(labels, sizes, asked)
+    labels, sizes, asked = _with_target_groups(labels, sizes, asked)
     policy = _sides(labels, protected, versus, unknown, asked)
     log.info("adding up exposure")
     ledger = tally_exposures(ready.rows, ready.aligned, ready.judged, wanted_by(asked), labels)
     _refuse_unknown(ledger, unknown)
     log.info("measuring")
-    setting = Setting(ready, ledger, policy, sizes, how, seed, fewest, chance=chance)
+    setting = Setting(ready, ledger, policy, sizes, how, seed, fewest, chance=chance, both=resample != "requests")
     rows, measures = rows_of(setting, asked)
     names = ready.view.slice_names
     plan = {
@@ -122,15 +126,17 @@ def exposure(
         "protected": protected, "versus": versus, "attention": None if default is None else str(default), "target": target,
         "unknown": unknown, "missing_relevance": missing_relevance if relevance is not None else None,
         **{k: v for k, v in roles.items() if v is not None}, "by": list(names_of(by)) or None, "ties": ties,
-        "metrics": [a.ask.text for a in asked], "interval": interval, "level": level, "min_units": min_units, "rng": seed,
+        "metrics": [a.ask.text for a in asked], "interval": interval, "level": level, "min_units": min_units,
+        "resample": None if resample == "requests" else resample, "rng": seed,
     }  # fmt: skip
     facts = provenance(
         plan, rows=ready.view.rows, dropped=ready.dropped, seed=seed, level=level, **ready.view.facts(),
-        interval=_interval_words(how), requests=len(ledger.requests), **_group_facts(setting), **ready.facts(ledger),
+        interval=_interval_words(how, resample), requests=len(ledger.requests), **_group_facts(setting), **ready.facts(ledger),
     )  # fmt: skip
     words = {"unit": request, "amount": "exposure"}
     findings = Findings("exposure", QUESTION, names, tidy(rows, names, EXTRA), curves(setting, asked), words, facts)
-    return RankingResult(findings, ready.view.backend, PerRequest(setting, measures))
+    each, held = PerRequest.of(setting, measures), functools.partial(held_sums, setting, asked)
+    return RankingResult(findings, ready.view.backend, each, held)
 
 
 def _words(given: Any, origin: str | None) -> Any:
@@ -139,7 +145,9 @@ def _words(given: Any, origin: str | None) -> Any:
     return given if named else origin
 
 
-def _check_choices(target: Any, unknown: Any, missing: Any) -> None:
+def _check_choices(target: Any, unknown: Any, missing: Any, resample: Any) -> None:
+    if resample not in ("requests", "requests_and_items"):
+        raise EvenhandError(f"resample={resample!r} is unknown. Use 'requests' or 'requests_and_items'.")
     if not isinstance(target, Mapping) and target not in TARGETS:
         raise EvenhandError(f"target={target!r} is unknown. Use {listing(map(repr, TARGETS))}, or {{group: share}}.")
     if isinstance(target, Mapping):
@@ -150,11 +158,20 @@ def _check_choices(target: Any, unknown: Any, missing: Any) -> None:
         raise EvenhandError(f"missing_relevance={missing!r} is unknown. Use 'zero', 'drop' or 'raise'.")
 
 
-def _with_target_groups(labels: tuple[Any, ...], sizes: Any, asked: Sequence[Asked]) -> tuple[tuple[Any, ...], Any]:
+def _with_target_groups(
+    labels: tuple[Any, ...], sizes: Any, asked: Sequence[Asked]
+) -> tuple[tuple[Any, ...], Any, list[Asked]]:
     """Groups that only a target names are groups too: nobody in them was exposed."""
-    named = [g for a in asked if isinstance(a.target, Mapping) for g in a.target]
+    readable = {str(g): g for g in labels}  # text stands for a number or a truth value that reads the same
+    found = [
+        replace(a, target={g if g in labels else readable.get(str(g), g): s for g, s in a.target.items()})
+        if isinstance(a.target, Mapping)
+        else a
+        for a in asked
+    ]
+    named = [g for a in found if isinstance(a.target, Mapping) for g in a.target]
     more = [g for g in dict.fromkeys(named) if g not in labels]
-    return (*labels, *more), np.concatenate([sizes[:-1], np.zeros(len(more)), sizes[-1:]])
+    return (*labels, *more), np.concatenate([sizes[:-1], np.zeros(len(more)), sizes[-1:]]), found
 
 
 def _sides(labels: tuple[Any, ...], protected: Any, versus: Any, unknown: Unknown, asked: Sequence[Asked]) -> Policy:
@@ -203,8 +220,9 @@ def _group_facts(setting: Setting) -> dict[str, Any]:
     }
 
 
-def _interval_words(how: Interval) -> str:
+def _interval_words(how: Interval, resample: str) -> str:
     if how.kind == "none":
         return "none"
     kind = "normal, with the bootstrap error" if how.kind == "normal" else "percentile"
-    return f"bootstrap over requests, for these items: {how.draws or 999:,} draws, {kind}"
+    over = "requests, for these items" if resample == "requests" else "requests and items"
+    return f"bootstrap over {over}: {how.draws or 999:,} draws, {kind}"

@@ -28,7 +28,7 @@ class Measure:
     reasons : (Q,) why a request has none; empty text where it has.
     reason : the code for totals that give none.
     ideal : the metric's ideal on these totals, where the card cannot know it.
-    gaps : (Q, G) by how much each group's share of attention is above its target, weighted.
+    gaps : (slices, G) by how much each group's share of attention is above its target, weighted.
     items : for item-level amortised attention, the sparse table that takes the place of the sums.
     """
 
@@ -55,8 +55,11 @@ def measure(asked: Asked, ledger: Ledger, policy: Policy, sizes: Floats) -> Meas
         tally = exposed(ledger, policy, asked.look, targets(ledger, policy, asked.target, sizes))
         values = ask.on(tally)
         lost = np.where(np.isnan(values), np.where(tally.reasons() == "", "zero_denominator", tally.reasons()), "")
-        gaps = ledger.expected(np.where(np.isnan(tally.shares), 0.0, tally.shares - tally.target))
-        return replace(of_rankings(asked, ledger, values, lost), gaps=gaps * ledger.weight[:, None])
+        gaps = (
+            ledger.expected(np.where(np.isnan(tally.shares), 0.0, tally.shares - tally.target)) * ledger.weight[:, None]
+        )
+        slices = np.array([gaps[ledger.part(s)].sum(0) for s in range(len(ledger.slices))])
+        return replace(of_rankings(asked, ledger, values, lost), gaps=slices)
     if ask.card.needs is Amortised:
         return _of_sums(asked, amortised(ledger, policy, asked.look, pooled=ask.params.get("normalize") == "pooled"))
     return _of_sums(asked, exposure(ledger, policy, asked.look, sizes, asked.norms))
@@ -97,20 +100,21 @@ def of_items(asked: Asked, items: ItemAttention) -> Measure:
 
 def _of_sums(asked: Asked, tally: Exposure | Amortised) -> Measure:
     ask = asked.ask
-    values = ask.on(tally)
+    values, sums = ask.on(tally), tally.stacked()
+    form = tally.with_sums(sums.sum(0))  # what totals are laid out as, without a row per request
 
     def value(total: Floats) -> Floats:
-        return ask.on(tally.with_sums(total))
+        return ask.on(form.with_sums(total))
 
     def reason(total: Floats) -> str:
-        return ask.card.reason(tally.with_sums(total), **ask.params)
+        return ask.card.reason(form.with_sums(total), **ask.params)
 
     def ideal(total: Floats) -> float:
-        if ask.card.name != "eed" or asked.norms is not None or not isinstance(tally, Exposure):
+        if ask.card.name != "eed" or asked.norms is not None or not isinstance(form, Exposure):
             return ask.ideal
-        return float(least_disparity(tally.with_sums(total)))
+        return float(least_disparity(form.with_sums(total)))
 
-    return Measure(asked, tally.stacked(), value, values, _reasons(asked, tally, values), reason, ideal)
+    return Measure(asked, sums, value, values, _reasons(asked, tally, values), reason, ideal)
 
 
 def _reasons(asked: Asked, tally: Exposure | Amortised, values: Floats) -> npt.NDArray[Any]:

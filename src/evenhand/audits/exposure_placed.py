@@ -17,7 +17,7 @@ from evenhand.engine.placements import tally_placements
 from evenhand.engine.prepared import Prepared
 from evenhand.errors import EvenhandError
 from evenhand.metrics.prefix import template_of
-from evenhand.metrics.representation import fair_chance
+from evenhand.metrics.representation import Represented, fair_chance
 from evenhand.tallies.placement import Placement
 
 
@@ -44,7 +44,7 @@ class Placer:
     def measure(self, asked: Asked, *, chance: bool) -> tuple[Measure, Floats]:
         """A metric of every ranking, and what a random order would give each."""
         p = self.placement if asked.look.cutoff is None else self.placement.cut(asked.look.cutoff)
-        if asked.name == "fair":
+        if asked.ask.card.needs is Represented:
             return self._fair(asked, p, chance=chance)
         template = template_of(asked.ask.metric, p, asked.ask.params)
         if template.difference.sided and p.protected is None:
@@ -60,9 +60,10 @@ class Placer:
             raise EvenhandError(f"metrics={asked.ask.text!r} looks at one group. Pass protected= with its label.")
         share = asked.ask.params.get("p")
         share = self._target_share(asked) if share is None else share
-        values = asked.ask.metric.on(p, p=share)
-        reasons = np.where(np.isnan(values), np.where(p.lengths == 0, "empty", "no_labelled_items"), "")
-        chances = fair_chance(p, share) if chance else np.full(len(values), np.nan)
+        values = asked.ask.metric.on(p, **{**asked.ask.params, "p": share})
+        without = np.where(p.sides().known > 0, "satisfied", "no_labelled_items")
+        reasons = np.where(np.isnan(values), np.where(p.lengths == 0, "empty", without), "")
+        chances = fair_chance(p, share) if chance and asked.name == "fair" else np.full(len(values), np.nan)
         return of_rankings(asked, self.ledger, values, reasons), chances
 
     def _target_share(self, asked: Asked) -> float:
@@ -70,6 +71,7 @@ class Placer:
         aim: Any = targets(self.ledger, self.policy, asked.target, self.sizes)
         if aim.ndim != 1:
             raise EvenhandError(
-                f"metrics={asked.ask.text!r} needs one share for all lists. Write 'fair(p=0.5)', or pass target= 'population' or 'equal'."
+                f"metrics={asked.ask.text!r} needs one share for all lists. Write '{asked.name}(p=0.5)', or pass target= "
+                "'population' or 'equal'."
             )
         return float(np.nan_to_num(aim[list(self.policy.protected or ())].sum()))

@@ -3,27 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from statistics import NormalDist
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from evenhand.audits.assemble import notes, suppressed
-from evenhand.audits.exposure_asks import TWO_SIDED, Asked
+from evenhand.audits.exposure_asks import TWO_SIDED, Asked, wanted_by
 from evenhand.audits.exposure_chance import awrf_in_random_order, chosen_lists
+from evenhand.audits.exposure_crossed import crossed_draws, refuse_uncrossed
 from evenhand.audits.exposure_items import ItemAttention
 from evenhand.audits.exposure_measures import Measure, measure, of_items, of_rankings
 from evenhand.audits.exposure_placed import Placer
+from evenhand.audits.requests import Held
 from evenhand.cards import Floats
+from evenhand.engine.crossed import cross
 from evenhand.engine.ledgers import Ledger, Policy, exposure, targets
 from evenhand.engine.lists import Lists, some_lists
 from evenhand.engine.prepared import Prepared
 from evenhand.findings import Row, row
 from evenhand.tallies.exposure import Amortised
 from evenhand.uncertainty.intervals import Interval, percentile_ends, stream
-from evenhand.uncertainty.requests import together
+from evenhand.uncertainty.requests import blocks, together
 
 
 @dataclass(frozen=True)
@@ -38,6 +42,7 @@ class Setting:
     seed: int
     fewest: int
     chance: bool
+    both: bool = False
 
     @property
     def draws(self) -> int:
@@ -50,21 +55,67 @@ class Setting:
     def stream(self, s: int, *more: Any) -> np.random.Generator:
         return stream(self.seed, "exposure", *self.ledger.slices[s], *more)
 
+    @cached_property
+    def lists(self) -> tuple[list[npt.NDArray[np.int64]], Lists]:
+        """Rankings that stand for each slice, by number and whole."""
+        parts = [self.ledger.part(s) for s in range(len(self.ledger.slices))]
+        picks = [chosen_lists(self.ledger, part, self.stream(s, "lists")) for s, part in enumerate(parts)]
+        return picks, some_lists(self.ready.rows, self.ready.aligned, self.ledger, np.concatenate(picks))
+
+
+@dataclass(frozen=True)
+class Summed:
+    """A metric ready to be resampled, slice by slice: totals, and sums of requests or of blocks of many."""
+
+    measure: Measure
+    chance: Floats
+    totals: list[Floats]
+    blocks: list[Floats]
+
+    @classmethod
+    def of(cls, measure: Measure, chance: Floats, setting: Setting) -> Summed:
+        parts = [measure.sums[setting.ledger.part(s)] for s in range(len(setting.ledger.slices))]
+        joined = [blocks(len(sums), setting.stream(s, "blocks"))(sums) for s, sums in enumerate(parts)]
+        return cls(replace(measure, sums=np.zeros((0, 0))), chance, [sums.sum(0) for sums in parts], joined)
+
 
 def rows_of(setting: Setting, asked: Sequence[Asked]) -> tuple[list[Row], list[Measure]]:
     """One row per slice and metric, slices in the order of their labels; and the measures behind them."""
     placer = Placer(setting.ready, setting.ledger, setting.policy, setting.sizes)
-    found = [_measured(a, setting, placer) for a in asked]
-    measures, chances = [m for m, _ in found], [c for _, c in found]
+    found = [Summed.of(*_measured(a, setting, placer), setting) for a in asked]
+    over_items = _crossed(setting, asked) if setting.both and setting.draws else None
+    once = bool(setting.draws and found) and over_items is None
     rows = []
     for s in range(len(setting.ledger.slices)):
         part = setting.ledger.part(s)
-        sums = [m.sums[part] for m in measures]
-        drawn = together(sums, setting.draws, setting.stream(s)) if setting.draws and measures else [None] * len(sums)
-        for m, own, draws, chance in zip(measures, sums, drawn, chances, strict=True):
-            made = _row(setting, s, m, own.sum(0), draws, chance[s])
-            rows.append(suppressed(made) if part.stop - part.start < setting.fewest else made)
-    return rows, measures
+        drawn = (
+            together([f.blocks[s] for f in found], setting.draws, setting.stream(s)) if once else [None] * len(found)
+        )
+        for i, f in enumerate(found):
+            draws = _drawn(setting, s, f.measure, drawn[i]) if over_items is None else over_items[s, i]
+            made = _row(setting, s, f.measure, f.totals[s], draws, f.chance[s])
+            few = part.stop - part.start < setting.fewest
+            rows.append(suppressed(made) | {"favoured": None, "undefined": None} if few else made)
+    return rows, [f.measure for f in found]
+
+
+def _drawn(setting: Setting, s: int, m: Measure, totals: Floats | None) -> Floats | None:
+    """The metric on resamples of the requests of a slice."""
+    if totals is None:
+        return None
+    if m.items is not None:
+        return m.items.draws(setting.ledger.part(s), setting.draws, setting.stream(s))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return m.value(totals)
+
+
+def _crossed(setting: Setting, asked: Sequence[Asked]) -> Floats:
+    """(slices, metrics, draws) the metrics on resamples of requests and items."""
+    refuse_uncrossed(asked)
+    ready = setting.ready
+    table = cross(ready.rows, ready.aligned, ready.judged, wanted_by(asked), setting.ledger, ready.view.rows)
+    rng = stream(setting.seed, "exposure", "items")
+    return crossed_draws(asked, table, setting.ledger, setting.policy, setting.draws, rng)
 
 
 def _measured(asked: Asked, setting: Setting, placer: Placer) -> tuple[Measure, Floats]:
@@ -92,11 +143,9 @@ def _slice_means(ledger: Ledger, measured: Measure, each: Floats) -> Floats:
 def _awrf_chances(setting: Setting, asked: Asked) -> Floats:
     """(slices,) the mean over lists of what each would score in random order."""
     ledger, policy = setting.ledger, setting.policy
-    slices = range(len(ledger.slices))
-    picks = [chosen_lists(ledger, ledger.part(s), setting.stream(s, "lists")) for s in slices]
     if not policy.labels:
-        return np.full(len(picks), np.nan)
-    lists = some_lists(setting.ready.rows, setting.ready.aligned, ledger, np.concatenate(picks))
+        return np.full(len(ledger.slices), np.nan)
+    picks, lists = setting.lists
     aim = targets(ledger, policy, asked.target, setting.sizes)
     edges = np.concatenate([[0], np.cumsum([len(p) for p in picks])])
     found = np.full(len(picks), np.nan)
@@ -116,10 +165,6 @@ def _row(setting: Setting, s: int, m: Measure, totals: Floats, draws: Floats | N
     asked, part = m.asked, setting.ledger.part(s)
     with np.errstate(divide="ignore", invalid="ignore"):
         estimate = float(m.value(totals)) if m.items is None else m.items.value(part)
-        if draws is not None and m.items is not None:
-            draws = m.items.draws(part, setting.draws, setting.stream(s))
-        elif draws is not None:
-            draws = m.value(draws)
     found = np.full(1, np.nan) if draws is None or np.isnan(estimate) else np.asarray(draws)
     low, high = _ends(estimate, found, setting.interval) if part.stop - part.start > 1 else (np.nan, np.nan)
     endless = int(np.isinf(found).sum())
@@ -131,13 +176,13 @@ def _row(setting: Setting, s: int, m: Measure, totals: Floats, draws: Floats | N
         setting.labels(s), asked.ask.text, group=_group(asked, setting.policy), estimate=estimate, low=low, high=high,
         chance=chance, ideal=m.ideal(totals), better=asked.ask.better, units=part.stop - part.start,
         undefined_draws=int((~np.isfinite(found)).sum()) if draws is not None and not np.isnan(estimate) else 0,
-        note=notes(*said), favoured=None if np.isnan(estimate) else _favoured(m, setting, part), undefined=undefined,
+        note=notes(*said), favoured=None if np.isnan(estimate) else _favoured(m, setting, s), undefined=undefined,
     )  # fmt: skip
 
 
-def _favoured(m: Measure, setting: Setting, part: slice) -> str | None:
+def _favoured(m: Measure, setting: Setting, s: int) -> str | None:
     """The group whose share of attention is furthest above its target, if any is."""
-    mean = np.zeros(0) if m.gaps is None else m.gaps[part].sum(0)
+    mean = np.zeros(0) if m.gaps is None else m.gaps[s]
     return str(setting.policy.labels[int(mean.argmax())]) if len(mean) and mean.max() > 1e-12 else None
 
 
@@ -204,27 +249,52 @@ def _share_ends(received: Floats, setting: Setting, s: int) -> tuple[Floats, Flo
 
 @dataclass(frozen=True)
 class PerRequest:
-    """Columns of every request's value, made when somebody looks: a million requests cost nothing until then."""
+    """Columns of every request's value, made when somebody looks; until then only the values are kept."""
 
-    setting: Setting
-    measures: Sequence[Measure]
+    requests: Any
+    slices: Sequence[tuple[Any, ...]]
+    names: Sequence[str]
+    owner: npt.NDArray[np.int64]
+    metrics: Sequence[tuple[str, str | None, Floats, npt.NDArray[Any]]]
 
-    @cached_property
-    def columns(self) -> dict[str, list[Any]]:
-        ledger, names = self.setting.ledger, self.setting.ready.view.slice_names
+    @classmethod
+    def of(cls, setting: Setting, measures: Sequence[Measure]) -> PerRequest:
+        """All requests but those of suppressed slices."""
+        ledger = setting.ledger
         counts = np.diff(ledger.slice_starts)
-        shown = np.repeat(counts >= self.setting.fewest, counts)
-        at = np.flatnonzero(shown)
-        found: dict[str, list[Any]] = {"request": ledger.requests[at].to_list() * len(self.measures)}
+        at = np.flatnonzero(np.repeat(counts >= setting.fewest, counts))
+        kept = [(m.asked.ask.text, _group(m.asked, setting.policy), m.values[at], m.reasons[at]) for m in measures]
         owner = np.repeat(np.arange(len(counts)), counts)[at]
-        for i, name in enumerate(names):
-            found[name] = [ledger.slices[s][i] for s in owner] * len(self.measures)
-        found.setdefault("system", [None] * (len(at) * len(self.measures)))
-        found["metric"] = [m.asked.ask.text for m in self.measures for _ in at]
-        found["group"] = [_group(m.asked, self.setting.policy) for m in self.measures for _ in at]
-        found["estimate"] = [v for m in self.measures for v in m.values[at].tolist()]
-        found["note"] = [r or None for m in self.measures for r in m.reasons[at].tolist()]
-        return found
+        return cls(ledger.requests[at], ledger.slices, setting.ready.view.slice_names, owner, kept)
 
     def __call__(self) -> dict[str, list[Any]]:
-        return self.columns
+        many, size = len(self.metrics), len(self.owner)
+        found: dict[str, list[Any]] = {"request": self.requests.to_list() * many}
+        for i, name in enumerate(self.names):
+            found[name] = [self.slices[s][i] for s in self.owner] * many
+        found.setdefault("system", [None] * (size * many))
+        found["metric"] = [text for text, *_ in self.metrics for _ in range(size)]
+        found["group"] = [group for _, group, *_ in self.metrics for _ in range(size)]
+        found["estimate"] = [v for *_, values, _ in self.metrics for v in values.tolist()]
+        found["note"] = [r or None for *_, reasons in self.metrics for r in reasons.tolist()]
+        return found
+
+
+def held_sums(setting: Setting, asked: Sequence[Asked]) -> list[Held]:
+    """The sums of every request, for comparing systems; item-level attention cannot be added up and is left out.
+
+    They are worked out when somebody compares, not kept: a result stays small however many requests there are.
+    """
+    ledger, found = setting.ledger, []
+    placer = Placer(setting.ready, ledger, setting.policy, setting.sizes)
+    measures = [_measured(a, replace(setting, chance=False), placer)[0] for a in asked]
+    for s, where in enumerate(ledger.slices):
+        part = ledger.part(s)
+        if part.stop - part.start < setting.fewest:
+            continue
+        ids = ledger.requests[part].to_list()
+        for m in measures:
+            if m.items is None:
+                group = _group(m.asked, setting.policy)
+                found.append(Held(where, m.asked.ask.text, group, ids, m.sums[part], m.value))
+    return found

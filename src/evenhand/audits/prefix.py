@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from statistics import NormalDist
 from typing import Any, Literal
 
 import numpy as np
@@ -18,7 +19,7 @@ from evenhand.cards import Ask, Floats, asks, needing
 from evenhand.engine.placements import Placed, Unknown, tally_placements
 from evenhand.errors import EvenhandError, listing, suggestion
 from evenhand.findings import Findings
-from evenhand.metrics.prefix import lean, template_of
+from evenhand.metrics.prefix import lean_and_spread, template_of
 from evenhand.metrics.template import Scores
 from evenhand.tallies.placement import Placement
 from evenhand.uncertainty.intervals import Interval, seed_of, stream
@@ -30,7 +31,9 @@ from evenhand.views.rankings import Rankings, Ties, open_rankings, system_of, vi
 QUESTION = "Does every top of the ranking mirror the whole?"
 SIDED = ("ndd", "ndkl")
 MANY = ("ndjs",)
-EXTRA = ("p", "favoured", "undefined")
+NOBODY = 1e-12
+"""A lean this small is the rounding of 0."""
+EXTRA = ("p", "favoured", "p_favoured", "undefined")
 
 
 def prefix(
@@ -77,7 +80,8 @@ def prefix(
     -------
     A result with a row per metric and slice: the mean over requests, its interval (bootstrap over requests), `chance`
     (what a random order gives on average, exact), `p` (share of random orders at least as far from the whole),
-    `favoured` (who stands higher than its share) and `undefined` (requests without a value). `.per_request` has every one.
+    `favoured` (who stands higher than its share; `p_favoured`, how likely random orders are to favour somebody as much)
+    and `undefined` (requests without a value). `.per_request` has every one.
 
     Examples
     --------
@@ -138,6 +142,7 @@ class Measured:
     reasons: npt.NDArray[Any]
     orders: Orders | None
     lean: Floats
+    spread: Floats
     sides: tuple[str, ...]
 
     @property
@@ -150,7 +155,16 @@ class Measured:
         if not len(defined):
             return None
         mean = self.lean[defined].mean(0)
-        return self.sides[int(mean.argmax())] if mean.max() > 1e-12 else None
+        return self.sides[int(mean.argmax())] if mean.max() > NOBODY else None
+
+    def p_favoured(self, rankings: Any) -> float:
+        """How likely random orders are to favour somebody this much: normal, exact variance, times the number of groups."""
+        defined = rankings[~np.isnan(self.scores.values[rankings])]
+        total = self.lean[defined].sum(0)
+        if not len(defined) or total.max() <= NOBODY:
+            return float("nan")
+        error = float(np.sqrt((self.spread[defined, int(total.argmax())] ** 2).sum()))
+        return min(1.0, len(total) * (1 - NormalDist().cdf(float(total.max()) / error)))
 
 
 def _measure(a: Ask, p: Placement, draws: int, seed: int) -> Measured:
@@ -160,7 +174,7 @@ def _measure(a: Ask, p: Placement, draws: int, seed: int) -> Measured:
     orders = random_orders(template, p, scores, draws, seed) if draws else None
     seen = p.sides() if p.protected is not None and p.rows is None else p
     sides = tuple(str(g) for g in seen.groups)
-    return Measured(a, scores, template.reasons(p, scores.values), orders, lean(seen), sides)
+    return Measured(a, scores, template.reasons(p, scores.values), orders, *lean_and_spread(seen), sides)
 
 
 def _rows(
@@ -183,10 +197,10 @@ def _rows(
             labels, m.ask.text, estimate=mean, low=low, high=high,
             chance=float(m.chances[rankings][defined].mean()) if defined.any() else np.nan, ideal=m.ask.ideal,
             better=m.ask.better, units=len(rankings), undefined_draws=lost, p=p, favoured=m.favoured(rankings),
-            undefined=undefined, note=notes(note or ("some_undefined" if undefined else "")),
+            p_favoured=m.p_favoured(rankings), undefined=undefined, note=notes(note or ("some_undefined" if undefined else "")),
         )  # fmt: skip
         if len(rankings) < fewest:
-            made = suppressed(made) | {"p": np.nan, "favoured": None, "undefined": None}
+            made = suppressed(made) | {"p": np.nan, "favoured": None, "p_favoured": np.nan, "undefined": None}
         rows.append(made)
     return rows
 
@@ -216,7 +230,7 @@ def _per_request(placed: Placed, view: Rankings, found: Sequence[Measured], fewe
 
 def _favoured_each(m: Measured, shown: Any) -> list[str | None]:
     best = m.lean[shown].argmax(1) if m.lean.shape[1] else np.zeros(len(shown), dtype=np.int64)
-    ahead = m.lean[shown].max(1, initial=0.0) > 1e-12
+    ahead = m.lean[shown].max(1, initial=0.0) > NOBODY
     there = ahead & ~np.isnan(m.scores.values[shown])
     return [m.sides[g] if yes else None for g, yes in zip(best.tolist(), there.tolist(), strict=True)]
 

@@ -22,7 +22,7 @@ from evenhand.tallies.crosstab import Crosstab
 from evenhand.tallies.replicates import Replicates
 from evenhand.tallies.shown import Cut
 from evenhand.tallies.sides import Sides
-from evenhand.uncertainty.crosstabs import Question, ends, plans, values
+from evenhand.uncertainty.crosstabs import Question, Resampled, ends, plans, values
 from evenhand.uncertainty.intervals import Interval, seed_of
 from evenhand.views.scores import Scores, view_scores
 from evenhand.views.usergroups import as_held
@@ -142,7 +142,7 @@ def recommender(
     facts = provenance(
         plan, rows=view.facts.rows, dropped=_dropped(view), seed=seed, level=level, users=view.users, items=view.items,
         groups=_sizes(found.total, sides), users_with_ties=found.tied, users_shown_nothing=_blank(found.total),
-        slots=found.slots, interval=_interval_words(how, again.draws if again else 0), convention=convention or "evenhand",
+        slots=found.slots, interval=_interval_words(how, resampled), convention=convention or "evenhand",
     )  # fmt: skip
     curves = _curves(found.total, sides, view, fewest)
     findings = Findings(
@@ -359,11 +359,12 @@ def _words(side: Any) -> Any:
     )
 
 
-def _interval_words(how: Interval, draws: int) -> str:
-    over = f"bootstrap over users, {draws:,} draws, users drawn within their group"
-    if how.kind == "none":
+def _interval_words(how: Interval, again: Resampled | None) -> str:
+    if again is None:
         return "none"
-    if draws < how.draws:
+    drawn = "users drawn within their group" if again.exact else "every user a Poisson number of times"
+    over = f"bootstrap over users, {again.draws:,} draws, {drawn}"
+    if again.draws < how.draws:
         return f"normal, with the error of a {over} ({how.draws:,} would not fit)"
     return {
         "bootstrap": f"{over}; percentiles centred on the estimate",

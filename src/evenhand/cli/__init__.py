@@ -7,12 +7,14 @@ import importlib
 import os
 import signal
 import sys
+import warnings
 from collections.abc import Sequence
 
 from evenhand import __version__
 from evenhand.errors import EvenhandError
 
 VERBS = {
+    "agreement": "saved results of several systems: do the metrics agree on which is fairer?",
     "advise": "which prefix metric to trust for these rankings, and why",
     "compare": "two saved results: did it change, and by more than chance?",
     "criteria": "which metric suits this data: the criteria of the inequality paper, measured",
@@ -22,6 +24,7 @@ VERBS = {
     "inequality": "how unevenly something is spread over those who could receive it",
     "metrics": "the cards: what each number means",
     "outcome-test": "whether equally scored candidates of different groups realise equal outcomes",
+    "pairwise": "does the more relevant item stand above, whatever the groups?",
     "prefix": "does every top of a ranking mirror the whole, or does one viewpoint stand higher?",
     "recommender": "whether a recommender serves groups of users, and items, even-handedly",
     "run": "an audit from a plan file",
@@ -40,6 +43,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; the exit code is the answer to the shell."""
     words = list(sys.argv[1:] if argv is None else argv)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    shown = warnings.showwarning
+    warnings.showwarning = _say
     try:
         args = _parser(words).parse_args(words)
         return int(_module(args.verb).run(args))
@@ -55,6 +60,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     except MemoryError:
         print("evenhand: out of memory. Slice the input, or use --engine duckdb.", file=sys.stderr)
         return 2
+    finally:
+        warnings.showwarning = shown
+
+
+def _say(message: Warning | str, *_: object, **__: object) -> None:
+    """A warning as a sentence, without the line of code it came from."""
+    print(f"evenhand: {message}", file=sys.stderr)
 
 
 def _module(verb: str):  # type: ignore[no-untyped-def]  # noqa: ANN202

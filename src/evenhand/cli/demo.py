@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
+import io
 import shlex
 import sys
 import time
@@ -15,6 +17,7 @@ example:
   evenhand demo --folder evenhand-demo"""
 
 AUTHORS = 30_000
+MOST_LINES = 20
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -33,9 +36,15 @@ def run(args: argparse.Namespace) -> int:
     reports = []
     for number, (title, words, report) in enumerate(stops(str(folder), str(args.seed)), start=1):
         print(f"\n{number}. {title}\n\n   $ {shlex.join(['evenhand', *words, '--html', report])}\n", flush=True)
-        code = main([*words, "--html", report])
+        answer = io.StringIO()
+        with contextlib.redirect_stdout(answer):
+            code = main([*words, "--html", report])
         if code:
             return code
+        lines = answer.getvalue().splitlines()
+        print(*lines[:MOST_LINES], sep="\n")
+        if len(lines) > MOST_LINES:
+            print(f"... {len(lines) - MOST_LINES} more lines: run the command yourself, or open the report")
         reports.append(report)
     print(f"\nDone in {time.monotonic() - started:.0f} s. Reports that open in any browser:", *reports, sep="\n  ")
     print("\nEvery number has a card:\n  evenhand metrics gini")
@@ -58,14 +67,47 @@ def stops(folder: str, seed: str) -> list[tuple[str, list[str], str]]:
             ["sources", log, *who, "--source", "source", "--interval", "percentile(199)", "--seed", seed],
             f"{folder}/sources.html",
         ),
-    ]
+        (
+            "Do search results mirror the viewpoints there are? Two engines, stance of each result.",
+            ["prefix", f"{folder}/searches.parquet", "--request", "query", "--group", "stance", "--protected", "against",
+             "--by", "engine", "--seed", seed],
+            f"{folder}/prefix.html",
+        ),
+        (
+            "Who is exposed in the rankings of a shop? Two systems, small and large sellers.",
+            ["exposure", f"{folder}/rankings.parquet", "--groups", f"{folder}/sellers.parquet", "--relevance",
+             f"{folder}/judgments.parquet", "--system", "system", "--protected", "small seller", "--seed", seed],
+            f"{folder}/exposure.html",
+        ),
+        (
+            "Is some group held to a higher bar? Scores and answers of invitations.",
+            ["outcome-test", f"{folder}/invitations.parquet", "--score", "score", "--outcome", "accepted", "--group", "gender",
+             "--reference", "male", "--request", "viewer_id", "--bins", "5", "--sentences"],
+            f"{folder}/outcome.html",
+        ),
+        (
+            "Does a recommender serve two groups of users alike?",
+            ["recommender", f"{folder}/scores.parquet", "--user-groups", f"{folder}/users.parquet", "--top", "10", "--seed", seed],
+            f"{folder}/recommender.html",
+        ),
+    ]  # fmt: skip
 
 
 def _generate(folder: Path, seed: int) -> None:
     import polars as pl
 
     from evenhand.synthetic import platform
+    from evenhand.synthetic.tour import invitations, listeners, searches, shop
 
     made = platform(AUTHORS, rng=seed)
     made.engagements.write_parquet(folder / "engagements.parquet")
     made.authors.filter(pl.col("displays") > 0).write_parquet(folder / "authors.parquet")
+    searches(rng=seed).write_parquet(folder / "searches.parquet")
+    rankings, sellers, judgments = shop(rng=seed)
+    rankings.write_parquet(folder / "rankings.parquet")
+    sellers.write_parquet(folder / "sellers.parquet")
+    judgments.write_parquet(folder / "judgments.parquet")
+    invitations(rng=seed).write_parquet(folder / "invitations.parquet")
+    served, users = listeners(rng=seed)
+    served.write_parquet(folder / "scores.parquet")
+    users.write_parquet(folder / "users.parquet")

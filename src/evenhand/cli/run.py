@@ -18,6 +18,7 @@ AUDITS = {
     "exposure": "evenhand.audits.exposure",
     "inequality": "evenhand.audits.inequality",
     "outcome_test": "evenhand.audits.outcome",
+    "pairwise": "evenhand.audits.pairwise",
     "prefix": "evenhand.audits.prefix",
     "recommender": "evenhand.audits.recommender",
     "sources": "evenhand.audits.sources",
@@ -82,7 +83,10 @@ def _load(path: Path) -> dict[str, Any]:
 
 
 def _texts(value: Any) -> list[str]:
-    return [value] if isinstance(value, str) else [str(v) for v in value]
+    listed = [value] if isinstance(value, str) else value
+    if not isinstance(listed, list) or not all(isinstance(v, str) for v in listed):
+        raise EvenhandError(f"check={value!r} is no list of rules. Write check = ['gini <= 0.9'].")
+    return listed
 
 
 _FILES = (".parquet", ".pq", ".csv", ".tsv", ".jsonl", ".ndjson", ".gz", ".npz", ".json", ".qrels")

@@ -92,7 +92,7 @@ def _cells(
 ) -> nw.LazyFrame[Any]:
     """One row per ranking and group: attention, relevance met, predicted utility, number of items."""
     names = rows.columns
-    joined, share = (looked, nw.lit(1.0)) if "group" in names else _with_groups(looked, aligned, by)
+    joined, share = (looked, nw.lit(1.0)) if "group" in names else with_groups(looked, aligned, by)
     if "shown" in names:  # scored but not ranked: predicted utility without attention
         joined = joined.with_columns(
             *((nw.col(f"a{i}") * nw.col("shown")).alias(f"a{i}") for i in range(len(wanted.looks)))
@@ -110,7 +110,7 @@ def _cells(
     return joined.group_by(*rows.rankings, "group").agg(*added)
 
 
-def _with_groups(lazy: nw.LazyFrame[Any], aligned: Alignment, by: list[str]) -> tuple[nw.LazyFrame[Any], nw.Expr]:
+def with_groups(lazy: nw.LazyFrame[Any], aligned: Alignment, by: list[str]) -> tuple[nw.LazyFrame[Any], nw.Expr]:
     """Rows with their groups, and the share of a row that is the group's; an item that is not listed is unknown."""
     if not aligned.soft:
         return lazy.join(aligned.lazy.select(*by, "group"), on=by, how="left"), nw.lit(1.0)
@@ -211,7 +211,7 @@ def _judged_sums(judged: nw.LazyFrame[Any], rows: Rows, aligned: Alignment, by: 
     ranked = rows.lazy.select("request").unique()
     looks = [wanted.looks[i] for i in wanted.at(wanted.due)]
     target = ideal(judged.join(ranked, on="request", how="semi"), looks)
-    joined, share = _with_groups(target, aligned, by)
+    joined, share = with_groups(target, aligned, by)
     sums = {"worth": share * nw.col("relevance"), "relevant": share * (nw.col("relevance") > 0).cast(nw.Float64)}
     sums |= {f"t{i}": share * nw.col(f"t{i}") for i in range(len(looks))}
     joined = joined.with_columns(*(e.alias(f"x_{name}") for name, e in sums.items()))

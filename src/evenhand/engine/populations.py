@@ -11,7 +11,7 @@ import numpy as np
 from evenhand.engine.spectra import Label, Slices, in_order
 from evenhand.errors import EvenhandError, all_problems
 from evenhand.tallies.spectrum import Spectra, Spectrum
-from evenhand.views.benefits import Benefits, slice_words
+from evenhand.views.benefits import Benefits, label, slice_words
 from evenhand.views.match import same_engine
 from evenhand.views.tables import Table, missing_columns, open_table, to_polars
 
@@ -24,8 +24,9 @@ def join_population(view: Benefits, population: Table | None, elsewhere: list[st
     """Bring in slice columns that only the population table holds."""
     if population is None or not elsewhere:
         return view
-    chosen = [nw.col(str(view.unit)).alias("unit")]
-    chosen += [nw.col(b).alias(f"by_{i}") for i, b in enumerate(view.by) if b in elsewhere]
+    schema = population.schema
+    chosen = [label(str(view.unit), schema).alias("unit")]
+    chosen += [label(b, schema).alias(f"by_{i}") for i, b in enumerate(view.by) if b in elsewhere]
     units = same_engine(population.lazy.select(*chosen), view.lazy)
     twice = to_polars(
         units.group_by("unit").agg(nw.len().alias("n")).filter(nw.col("n") > 1).select(nw.len().alias("n"))
@@ -133,7 +134,8 @@ def _pad_from_table(slices: Slices, view: Benefits, population: Table) -> Slices
         slices, view, [b for b in view.by if b not in names], "population is a table without that column and"
     )
     keys = [f"by_{i}" for i in held]
-    chosen = [nw.col(str(view.unit)).alias("unit"), *(nw.col(view.by[i]).alias(f"by_{i}") for i in held)]
+    schema = population.schema
+    chosen = [label(str(view.unit), schema).alias("unit"), *(label(view.by[i], schema).alias(f"by_{i}") for i in held)]
     everyone = same_engine(population.lazy.select(*chosen).filter(~nw.col("unit").is_null()).unique(), view.lazy)
     _refuse_outsiders(view, everyone, keys)
     if not keys:
@@ -153,7 +155,7 @@ def _pad_from_table(slices: Slices, view: Benefits, population: Table) -> Slices
 def _refuse_outsiders(view: Benefits, everyone: nw.LazyFrame[Any], keys: list[str]) -> None:
     """A unit that received something but is not in the population means that one of the two tables is wrong."""
     mine, theirs = view.lazy.collect_schema()["unit"], everyone.collect_schema()["unit"]
-    if mine.is_numeric() != theirs.is_numeric():
+    if mine.is_numeric() != theirs.is_numeric() or mine.is_float() != theirs.is_float():
         raise EvenhandError(
             f"unit={view.unit!r} holds {mine} values in the table and {theirs} in population. Make them the same type."
         )

@@ -13,8 +13,9 @@ from evenhand.engine.exposures import Rows
 from evenhand.engine.ledgers import Ledger
 from evenhand.errors import EvenhandError
 from evenhand.views.groups import Alignment, LabelColumns, view_groups
+from evenhand.views.item_lists import are_item_lists, judged_by, table_of
 from evenhand.views.judgments import Judgments, MissingRelevance, view_judgments
-from evenhand.views.match import matched_ids, same_engine
+from evenhand.views.match import how_many, matched_ids, same_engine
 from evenhand.views.rankings import Rankings, open_rankings, system_of, view_rankings
 from evenhand.views.tables import Table, to_polars
 
@@ -85,7 +86,9 @@ def prepare(
     **roles: Any,
 ) -> Prepared:
     """Open and check the three tables; with `unranked`, rows that have a score but no rank are kept for what they predict."""
-    opened = open_rankings(_as_table(rankings))
+    opened = open_rankings(as_table(rankings, request=roles["request"], item=roles["item"]))
+    if are_item_lists(relevance):
+        relevance = judged_by(relevance, request=roles["request"], item=roles["item"])
     roles["system"] = roles["system"] or system_of(rankings, opened)
     found = view_groups(groups, opened, item=roles["item"], request=roles["request"])
     judgments = view_judgments(relevance, opened, request=roles["request"], item=roles["item"])
@@ -105,15 +108,12 @@ def prepare(
     return Prepared(view, Rows(lazy, view.slices), aligned, judged, found.origin, origin, gone, unjudged)
 
 
-def _as_table(rankings: Any) -> Any:
+def as_table(rankings: Any, *, request: str = "request", item: str = "item") -> Any:
     """Mappings and LensKit collections as tables; everything else as it is."""
     if isinstance(rankings, Mapping):
         return _from_mapping(rankings)
-    if type(rankings).__name__ == "ItemListCollection" and hasattr(rankings, "to_df"):
-        frame = nw.from_native(rankings.to_df(), eager_only=True)
-        keys = [c for c in frame.columns if c not in ("item_id", "rank", "score", "item_num")]
-        names = {"item_id": "item"} | ({keys[0]: "request"} if keys and "request" not in frame.columns else {})
-        return frame.rename({k: v for k, v in names.items() if k in frame.columns}).to_native()
+    if are_item_lists(rankings):
+        return table_of(rankings, request=request, item=item, role="rankings")
     return rankings
 
 
@@ -152,7 +152,7 @@ def _split_unranked(opened: Table, roles: Mapping[str, Any], *, wanted: bool) ->
     absent = nw.col(rank).is_null()
     if opened.schema[rank].is_float():
         absent = absent | nw.col(rank).is_nan()
-    if not int(to_polars(opened.lazy.select(absent.sum().alias("n")))["n"][0] or 0):
+    if not int(to_polars(opened.lazy.select(how_many(absent).alias("n")))["n"][0] or 0):
         return opened, None
     return replace(opened, lazy=opened.lazy.filter(~absent)), opened.lazy.filter(absent)
 
@@ -180,7 +180,7 @@ def _check_scores(view: Rankings, score: str | None, *, wanted: bool) -> None:
         return
     if score is None:
         raise EvenhandError("iaa needs the utility that the system predicts. Name its column with score=.")
-    negative = int(to_polars(view.lazy.select((nw.col("score") < 0).sum().alias("n")))["n"][0] or 0)
+    negative = int(to_polars(view.lazy.select(how_many(nw.col("score") < 0).alias("n")))["n"][0] or 0)
     if negative:
         raise EvenhandError(
             f"score={score!r} is negative in {negative:,} rows, so it cannot be shared out. Pass predicted utility of zero or more."
@@ -219,7 +219,7 @@ def _with_relevance(
         lazy = lazy.join(judged, on=["request", "item"], how="left")
     y = nw.col("relevance")
     absent = y.is_null() | y.is_nan()
-    unjudged = int(to_polars(lazy.select(absent.sum().alias("n")))["n"][0] or 0)
+    unjudged = int(to_polars(lazy.select(how_many(absent).alias("n")))["n"][0] or 0)
     if unjudged and missing == "raise":
         raise EvenhandError(
             f"{unjudged:,} ranked items have no judgment. Add them to relevance, or pass missing_relevance='zero' or 'drop'."

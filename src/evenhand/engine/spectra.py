@@ -125,7 +125,10 @@ def _ordered(cells: Any, view: Benefits, broken: frozenset[Label]) -> Slices:
         {"slice": cells["slice"], "value": values.astype(np.float64), "weight": weights, "units": cells["units"]}
     )
     if view.weight is not None:
-        frame = frame.filter(pl.col("weight") > 0)
+        weightless = (
+            pl.col("weight").max().over("slice") == 0
+        )  # kept, so that such a slice can say why it has no number
+        frame = frame.filter((pl.col("weight") > 0) | weightless)
     if values.dtype.kind == "f" or (len(values) and values.max() > 2**53):
         frame = frame.group_by("slice", "value", "weight").agg(pl.col("units").sum())
     frame = frame.sort("slice", "value", "weight")

@@ -10,6 +10,7 @@ from evenhand.metrics.catalogue import (
     item_gini,
     recommendation_popularity,
 )
+from evenhand.metrics.constraint import fair_violation
 from evenhand.metrics.contrast import average_outcome, equalized_odds_gap, marginal_outcome
 from evenhand.metrics.decomposition import decompose, decompose_sources
 from evenhand.metrics.expected import eed, eel, eer, target_exposure, target_norm
@@ -80,6 +81,7 @@ __all__ = [
     "fair",
     "fair_satisfied",
     "fair_table",
+    "fair_violation",
     "generalized_entropy",
     "geyik_ndkl",
     "gini",

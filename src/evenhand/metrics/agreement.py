@@ -68,3 +68,29 @@ def tau_c_p(a: Floats, b: Floats, draws: int, rng: np.random.Generator) -> float
     found = np.abs((x[None] * y[orders[:, :, None], orders[:, None, :]]).sum((1, 2)))
     as_large = int((found >= seen - 1e-9).sum())
     return as_large / len(orders) if exact else (as_large + 1) / (draws + 1)
+
+
+def oriented(values: Any, better: str, ideal: Any) -> Floats:
+    """The same values with larger meaning fairer, to twelve digits: equal but for rounding is equal.
+
+    >>> oriented([0.2, -0.5], "ideal", 0.0).tolist(), oriented([0.2, 0.5], "lower", 0.0).tolist()
+    ([-0.2, -0.5], [-0.2, -0.5])
+    """
+    x = np.asarray(values, dtype=np.float64)
+    if better == "ideal":
+        x = -np.abs(x - np.asarray(ideal, dtype=np.float64))
+    elif better == "lower":
+        x = -x
+    elif better != "higher":
+        return np.full(x.shape, np.nan)
+    return np.array([float(f"{v:.12g}") for v in x.reshape(-1)]).reshape(x.shape)
+
+
+def places(fairness: Floats) -> Floats:
+    """Place of each system, 1 the fairest; equal ones share the better place, undefined ones have none.
+
+    >>> places(np.array([0.5, 0.9, 0.5, np.nan])).tolist()
+    [2.0, 1.0, 2.0, nan]
+    """
+    above = (fairness[None, :] > fairness[:, None]).sum(1) + 1.0
+    return np.where(np.isnan(fairness), np.nan, above)

@@ -43,7 +43,8 @@ def aggregate_diversity(t: Crosstab) -> Floats:
     >>> aggregate_diversity([[0.9, 0.8, 0.1, 0.2], [0.9, 0.1, 0.8, 0.2]], top=2)
     0.75
     """
-    return np.asarray((t.popularity > 0).sum(-1) / np.float64(t.items))
+    reached = (t.popularity > 0).sum(-1) / np.float64(t.items)
+    return np.asarray(np.where(t.mark("users").sum(-1) > 0, reached, np.nan))
 
 
 @metric(
@@ -142,7 +143,7 @@ def exposure_entropy(
     2.0
     """
     p = shares(t.popularity)
-    nats = -np.where(p == 0, 0.0, p * np.log(p)).sum(-1)
+    nats = np.where(t.popularity.sum(-1) > 0, -np.where(p == 0, 0.0, p * np.log(p)).sum(-1), np.nan)
     unit = math.log(t.items) if normalized and t.items else math.log(base)
     return np.asarray(np.maximum(nats, 0.0) / np.float64(unit))
 

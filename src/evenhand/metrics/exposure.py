@@ -68,7 +68,8 @@ def dp(t: Exposure, *, per_item: bool = False, epsilon: NotNegative = 0.0, atten
     >>> dp([1.5, 0.5])
     3.0
     """
-    return _ratio(t, per_item=per_item, epsilon=epsilon)
+    ours, theirs = _exposures(t, per_item=per_item, epsilon=epsilon)
+    return ours / theirs
 
 
 @metric(
@@ -101,7 +102,7 @@ def log_dp(t: Exposure, *, per_item: bool = False, epsilon: NotNegative = 0.0, a
     >>> log_dp([0, 1])
     -inf
     """
-    return np.log(_ratio(t, per_item=per_item, epsilon=epsilon))
+    return _log_ratio(_exposures(t, per_item=per_item, epsilon=epsilon))
 
 
 @metric(
@@ -132,7 +133,8 @@ def eur(t: Exposure, *, as_printed: bool = False, attention: Model = LOG) -> Flo
     >>> eur([1, 1], utility=[2, 1])
     0.5
     """
-    return _utility_ratio(t, t.received, as_printed=as_printed)
+    ours, theirs = _per_utility(t, t.received, as_printed=as_printed)
+    return ours / theirs
 
 
 @metric(
@@ -163,7 +165,7 @@ def log_eur(t: Exposure, *, as_printed: bool = False, attention: Model = LOG) ->
     >>> log_eur([2, 1], utility=[2, 1])
     0.0
     """
-    return np.log(_utility_ratio(t, t.received, as_printed=as_printed))
+    return _log_ratio(_per_utility(t, t.received, as_printed=as_printed))
 
 
 @metric(
@@ -194,7 +196,8 @@ def rur(t: Exposure, *, as_printed: bool = False, attention: Model = LOG) -> Flo
     >>> rur([1, 1], utility=[2, 1], gained=[1, 1])
     0.5
     """
-    return _utility_ratio(t, t.gained, as_printed=as_printed)
+    ours, theirs = _per_utility(t, t.gained, as_printed=as_printed)
+    return ours / theirs
 
 
 @metric(
@@ -225,25 +228,30 @@ def log_rur(t: Exposure, *, as_printed: bool = False, attention: Model = LOG) ->
     >>> log_rur([2, 1], utility=[2, 1], gained=[2, 1])
     0.0
     """
-    return np.log(_utility_ratio(t, t.gained, as_printed=as_printed))
+    return _log_ratio(_per_utility(t, t.gained, as_printed=as_printed))
 
 
-def _ratio(t: Exposure, *, per_item: bool, epsilon: float) -> Floats:
+def _exposures(t: Exposure, *, per_item: bool, epsilon: float) -> tuple[Floats, Floats]:
+    """Exposure of the two sides, in all or per item."""
     ours, theirs = t.both(t.received)
     if per_item:
         n, m = t.side_sizes()
         ours, theirs = (ours / n if n else ours), (theirs / m if m else theirs)  # nobody there: nothing to divide
-    return (ours + epsilon) / (theirs + epsilon)
+    return ours + epsilon, theirs + epsilon
 
 
-def _utility_ratio(t: Exposure, achieved: Floats | None, *, as_printed: bool) -> Floats:
+def _per_utility(t: Exposure, achieved: Floats | None, *, as_printed: bool) -> tuple[Floats, Floats]:
+    """What the two sides achieve per unit of relevance; NaN where one of them has none."""
     ours, theirs = t.both(achieved)
-    utility, other_utility = t.both(t.utility)
-    ratio = (ours / utility) / (theirs / other_utility)
-    if as_printed:
-        n, m = t.side_sizes()
-        ratio = ratio * (n / m)
-    return np.where((utility > 0) & (other_utility > 0), ratio, np.nan)
+    utility, other = t.both(t.utility)
+    n, m = t.side_sizes() if as_printed else (1.0, 1.0)
+    known = (utility > 0) & (other > 0)
+    return np.where(known, ours * n / utility, np.nan), np.where(known, theirs * m / other, np.nan)
+
+
+def _log_ratio(sides: tuple[Floats, Floats]) -> Floats:
+    """The difference of logs: exactly minus itself when the sides are swapped, and no overflow on the way."""
+    return np.asarray(np.log(sides[0]) - np.log(sides[1]))
 
 
 @metric(

@@ -11,8 +11,10 @@ from typing import Annotated
 
 import numpy as np
 
-from evenhand.cards import Between, Card, Floats, NotNegative, metric
+from evenhand.cards import Between, Card, Floats, metric
 from evenhand.tallies.spectrum import Spectrum
+
+Aversion = Annotated[float, Between(0, math.inf)]
 
 NEAR = 1e-9
 """How close a parameter must be to a removable singularity for its limit to be taken."""
@@ -64,10 +66,10 @@ def gini(s: Spectrum, *, corrected: bool = False) -> Floats:
     """
     size, total = s.size, s.total
     spread = np.zeros(size.shape)
-    for values, mass, reach, _ in s.walk():
-        spread = spread + ((2 * reach - mass - size[..., None]) * mass * values).sum(-1)
+    for b in s.walk():
+        spread = spread + ((2 * b.reach - b.mass - size[..., None]) * b.mass * b.values).sum(-1)
     value = spread / (size * total)
-    return value * (size / (size - 1)) if corrected else value
+    return np.where(size > 1, value * (size / (size - 1)), np.nan) if corrected else value
 
 
 @gini.influence
@@ -115,7 +117,7 @@ def gini_chance(mean: Floats) -> Floats:
         family="inequality",
     )
 )
-def atkinson(s: Spectrum, *, epsilon: NotNegative = 0.5) -> Floats:
+def atkinson(s: Spectrum, *, epsilon: Aversion = 0.5) -> Floats:
     r"""Share of the total that inequality wastes, for someone with aversion `epsilon`.
 
     .. math:: A_\epsilon = 1 - \frac1\mu\Big[\frac1n\sum_i x_i^{1-\epsilon}\Big]^{1/(1-\epsilon)}
@@ -131,7 +133,7 @@ def atkinson(s: Spectrum, *, epsilon: NotNegative = 0.5) -> Floats:
     size, mean = s.size, s.total / s.size
     lowest = _lowest(s)
     if math.isinf(epsilon):
-        return np.where(mean > 0, 1 - lowest / mean, np.nan)
+        return np.where(mean > 0, np.maximum(1 - lowest / mean, 0.0), np.nan)
     if epsilon == 0:
         return np.where(mean > 0, 0.0, np.nan)
     power = 1 - epsilon
@@ -330,7 +332,7 @@ def herfindahl(s: Spectrum, *, normalized: bool = False) -> Floats:
     shares = s.values / s.total[..., None]
     value = s.sum_of(shares**2)
     if normalized:
-        return (value - 1 / s.size) / (1 - 1 / s.size)
+        return np.where(s.size > 1, np.maximum((value - 1 / s.size) / (1 - 1 / s.size), 0.0), np.nan)
     return np.where(s.total > 0, value, np.nan)
 
 
@@ -409,8 +411,8 @@ def _centred(s: Spectrum, per_unit: Floats) -> Floats:
 def _lowest(s: Spectrum) -> Floats:
     """The smallest amount that anyone holds."""
     lowest = np.full(s.size.shape, np.inf)
-    for values, mass, _, _ in s.walk():
-        lowest = np.minimum(lowest, np.where(mass > 0, values, np.inf).min(-1))
+    for b in s.walk():
+        lowest = np.minimum(lowest, np.where(b.mass > 0, b.values, np.inf).min(-1))
     return lowest
 
 

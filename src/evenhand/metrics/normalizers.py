@@ -7,13 +7,14 @@ each one is (see `terms`).
 from __future__ import annotations
 
 import itertools
+import warnings
 from collections.abc import Iterable
 
 import numpy as np
 import numpy.typing as npt
 
 from evenhand.cards import Floats
-from evenhand.errors import EvenhandError
+from evenhand.errors import DataWarning, EvenhandError
 from evenhand.metrics.differences import Difference
 from evenhand.metrics.terms import Terms
 
@@ -88,13 +89,20 @@ def _larger_extreme(difference: Difference, terms: Terms, weights: Floats, kinds
 def largest_of_groups(terms: Terms, weights: Floats, kinds: Ints) -> float:
     """The maximum over all orders of several groups, for one composition: `weights` (K,), `kinds` (g,).
 
-    Exact, over count vectors, up to `MOST_LATTICE` of them; beyond that the largest order of whole blocks, which was
-    the maximum wherever both could be computed.
+    Exact, over count vectors, up to `MOST_LATTICE` of them. Beyond that the largest order of whole blocks: the maximum of
+    900 small compositions at every rank, and of 899 (the other 0.3% short) at every few ranks.
     """
     kinds = kinds[terms.counts[kinds] > 0]
     counts = terms.counts[kinds].astype(np.int64)
     if float(np.prod(counts + 1.0)) <= MOST_LATTICE:
         return _lattice(terms, weights, kinds, counts)
+    warnings.warn(
+        DataWarning(
+            f"The exact maximum over all orders of {counts.sum():,} items in {len(counts)} groups is out of reach; the worst "
+            "order of whole blocks was used, which is the maximum or a little below it."
+        ),
+        stacklevel=2,
+    )
     return max(_blocks(terms, weights, kinds[order], counts[order]) for order in _orders(counts))
 
 

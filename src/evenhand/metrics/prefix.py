@@ -34,7 +34,10 @@ TEMPLATES: dict[str, Callable[..., Template]] = {}
 """How each prefix metric fills the template in; audits ask it for chance levels, reasons and random orders too."""
 
 WHEN = "the list is empty, has no labelled item, or holds one group only"
-BESIDE = "[; random order would give {chance:number}][ (p {p:number})].[ {favoured} stands higher than its share.]"
+BESIDE = (
+    "[; random order would give {chance:number}][ (p {p:number})]."
+    "[ {favoured} stands higher than its share (p {p_favoured:number}).]"
+)
 RANDOM = "A random order does not score 0: nDD of 10 items, 5 of them protected, is 0.56 by chance alone."
 
 
@@ -446,20 +449,34 @@ def lean(p: Placement) -> Floats:
     """(R, g) how far each group stands above (positive) or below its share of the list, near ranks counting most.
 
     The sum over prefixes of (share among the first i - share of the list) / log2(i + 1): the sign says who is favoured,
-    which no prefix metric does.
+    which no prefix metric does. Under random orders its mean is 0.
 
     >>> lean(Placement.of(["p", "u"])).round(3).tolist()
     [[0.5, -0.5]]
     """
-    found = np.zeros((len(p), len(p.groups)))
+    return lean_and_spread(p)[0]
+
+
+def lean_and_spread(p: Placement) -> tuple[Floats, Floats]:
+    """(R, g) lean, and (R, g) its exact standard deviation over random orders.
+
+    The lean adds up, over the labelled items of a group, how much the rank of each counts: b = sum of 1 / (k log2(i + 1))
+    over the prefixes that hold it, k being the labelled items in the prefix.
+
+    >>> lean_and_spread(Placement.of(["p", "u"]))[1].round(3).tolist()
+    [[0.5, 0.5]]
+    """
+    found, spread = np.zeros((len(p), len(p.groups))), np.zeros((len(p), len(p.groups)))
     for batch in p.batches():
-        discount = 1 / np.log2(np.arange(2.0, batch.width + 2))
         inside = np.arange(batch.width) < batch.lengths[:, None]
         seen = np.broadcast_to(batch.seen, inside.shape)
-        weights = np.where(inside & (seen > 0), discount, 0.0)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            overall = batch.counts / batch.counts.sum(1, keepdims=True)
+        weight = np.where(inside & (seen > 0), 1 / np.log2(np.arange(2.0, batch.width + 2)) / np.maximum(seen, 1), 0.0)
+        counts = np.cumsum(weight[:, ::-1], axis=1)[:, ::-1] * batch.known
+        size = np.maximum(batch.known.sum(1), 1)[:, None]
+        mean = counts.sum(1, keepdims=True) / size
+        varied = np.where(batch.known, (counts - mean) ** 2, 0.0).sum(1, keepdims=True)
+        share = batch.counts / size
         for g in range(batch.groups):
-            share = batch.held(g) / np.maximum(seen, 1)
-            found[batch.at, g] = (weights * share).sum(1) - weights.sum(1) * overall[:, g]
-    return found
+            found[batch.at, g] = ((batch.held(g) - seen * share[:, g : g + 1]) * weight).sum(1)
+        spread[batch.at] = np.sqrt(varied * share * (1 - share) * size / np.maximum(size - 1, 1))
+    return found, spread

@@ -97,8 +97,8 @@ def exposure_tv(t: Crosstab) -> Floats:
     >>> exposure_tv([[1, 0], [1, 1]], user_groups=["a", "b"], threshold=0.5)
     0.5
     """
-    a, b = (shares(side) for side in t.exposure())
-    return np.asarray(0.5 * np.abs(a - b).sum(-1))
+    a, b = t.exposure()
+    return _where_shown(a, b, 0.5 * np.abs(shares(a) - shares(b)).sum(-1))
 
 
 @metric(
@@ -135,12 +135,14 @@ def exposure_kl(t: Crosstab, *, smoothing: NotNegative = 0.0) -> Floats:
     0.6931
     """
     a, b = t.exposure()
-    if smoothing:
-        nothing = (a.sum(-1, keepdims=True) == 0) | (b.sum(-1, keepdims=True) == 0)
-        a, b = (np.where(nothing, np.nan, side + smoothing) for side in (a, b))
-    p, q = shares(a), shares(b)
+    p, q = shares(a + smoothing), shares(b + smoothing)
     value = np.where(p == 0, 0.0, p * np.log(p / q)).sum(-1)
-    return np.asarray(np.maximum(value, 0.0))
+    return _where_shown(a, b, np.maximum(value, 0.0))
+
+
+def _where_shown(a: Floats, b: Floats, value: Floats) -> Floats:
+    """The value where both groups were shown something."""
+    return np.asarray(np.where((a.sum(-1) > 0) & (b.sum(-1) > 0), value, np.nan))
 
 
 def shares(counts: Floats) -> Floats:

@@ -29,6 +29,9 @@ Distance = Literal["js", "kl", "tv", "nd", "rd"]
 class Represented(Placement):
     """Labels in rank order, as FA*IR reads them: whether items are protected, and nothing about the list as a whole."""
 
+    def reason(self) -> str:
+        return "" if len(self.codes) else "empty"
+
 
 def _awrf_span(distance: str, signed: bool) -> tuple[float, float]:  # noqa: FBT001
     if signed:

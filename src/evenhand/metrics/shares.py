@@ -30,8 +30,8 @@ def lorenz_at(s: Spectrum, p: float | Floats) -> Floats:
     """
     bound = np.asarray(p * s.size)[..., None]
     held = np.zeros(s.size.shape)
-    for values, mass, reach, _ in s.walk():
-        held = held + (np.clip(bound - (reach - mass), 0, mass) * values).sum(-1)
+    for b in s.walk():
+        held = held + (np.clip(bound - (b.reach - b.mass), 0, b.mass) * b.values).sum(-1)
     return held / s.total
 
 
@@ -39,9 +39,9 @@ def population_at(s: Spectrum, share: Floats) -> Floats:
     """Share of the units, from the poorest up, who together hold `share` of the total (share > 0)."""
     bound = (share * s.total)[..., None]
     reached = np.zeros(s.size.shape)
-    for values, mass, _, held in s.walk():
-        before = held - mass * values
-        part = np.where(values > 0, np.clip(bound - before, 0, mass * values) / values, mass)
+    for b in s.walk():
+        own = b.mass * b.values
+        part = np.where(b.values > 0, np.clip(bound - (b.held - own), 0, own) / b.values, b.mass)
         reached = reached + part.sum(-1)
     return np.where(s.total > 0, np.minimum(reached / s.size, 1.0), np.nan)
 
@@ -50,8 +50,8 @@ def quantile(s: Spectrum, p: float | Floats) -> Floats:
     """Smallest amount that at least a share `p` of the units do not exceed (inverted CDF)."""
     bound = np.asarray(p * s.size * (1 - ROUNDING))[..., None]
     found = np.full(s.size.shape, np.inf)
-    for values, mass, reach, _ in s.walk():
-        found = np.minimum(found, np.where((reach >= bound) & (mass > 0), values, np.inf).min(-1))
+    for b in s.walk():
+        found = np.minimum(found, np.where((b.reach >= bound) & (b.mass > 0), b.values, np.inf).min(-1))
     return np.where(np.isinf(found), np.nan, found)
 
 

@@ -55,7 +55,10 @@ def _unnamed(target: Path) -> Iterator[tuple[IO[bytes], Callable[[], Path]]]:
                 os.close(folder)
             return hidden
 
-        yield handle, link
+        try:
+            yield handle, link
+        finally:
+            hidden.unlink(missing_ok=True)  # still there only if it could not be put in place
 
 
 def _without_a_name(folder: Path) -> int | None:

@@ -115,11 +115,15 @@ def _json_lines(findings: Findings) -> str:
     return "".join(row + "\n" for row in rows)
 
 
+def escape_markdown(text: str) -> str:
+    """Text in a cell of a Markdown table."""
+    return re.sub(r"([\\|`*_<>\[\]])", r"\\\1", text).replace("\n", " ")
+
+
 def _markdown(findings: Findings) -> str:
     head, rows = readable(findings)
-    escape = lambda text: re.sub(r"([\\|`*_<>\[\]])", r"\\\1", text).replace("\n", " ")  # noqa: E731
     lines = [head, ["---:" if h in ("estimate", "chance", "units") else "---" for h in head]]
-    body = [f"| {' | '.join(map(escape, row))} |" for row in rows]
+    body = [f"| {' | '.join(map(escape_markdown, row))} |" for row in rows]
     return "\n".join([f"| {' | '.join(lines[0])} |", f"| {' | '.join(lines[1])} |", *body]) + "\n"
 
 
@@ -134,12 +138,16 @@ _LATEX = {
 }
 
 
+def escape_latex(text: str) -> str:
+    """Text in a LaTeX table; arrows become symbols."""
+    return "".join(_LATEX.get(c, c) for c in text)
+
+
 def _latex(findings: Findings) -> str:
     head, rows = readable(findings)
-    escape = lambda text: "".join(_LATEX.get(c, c) for c in text)  # noqa: E731
     columns = "".join("r" if h in ("estimate", "chance", "units") else "l" for h in head)
-    lines = [r"\begin{tabular}{" + columns + "}", r"\hline", " & ".join(map(escape, head)) + r" \\", r"\hline"]
-    lines += [" & ".join(map(escape, row)) + r" \\" for row in rows]
+    lines = [r"\begin{tabular}{" + columns + "}", r"\hline", " & ".join(map(escape_latex, head)) + r" \\", r"\hline"]
+    lines += [" & ".join(map(escape_latex, row)) + r" \\" for row in rows]
     return "\n".join([*lines, r"\hline", r"\end{tabular}"]) + "\n"
 
 

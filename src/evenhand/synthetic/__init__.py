@@ -5,6 +5,9 @@ The functions are imported here by name: each shadows the module it lives in, so
 
 from evenhand.synthetic.catalogue import Catalogue as Catalogue
 from evenhand.synthetic.catalogue import catalogue as catalogue
+from evenhand.synthetic.corpus import Corpus as Corpus
+from evenhand.synthetic.corpus import Maker as Maker
+from evenhand.synthetic.corpus import corpus as corpus
 from evenhand.synthetic.marketplace import marketplace as marketplace
 from evenhand.synthetic.platform import Platform as Platform
 from evenhand.synthetic.platform import platform as platform

@@ -13,6 +13,9 @@ from evenhand.errors import EvenhandError
 
 Ints = npt.NDArray[np.int64]
 
+AT_ONCE = 1 << 21
+"""Pairs drawn at a time."""
+
 
 @dataclass(frozen=True)
 class Pairs:
@@ -140,3 +143,40 @@ def _add_level(wins: Floats, pairs: Floats, request: Ints, family: Ints, score: 
         for total, value in ((wins, beaten), (pairs, all_below)):
             added = np.bincount(place, value, minlength=wins.shape[0] * groups)
             total[:, :, below] += added.reshape(wins.shape[0], groups)
+
+
+def sampled_pairs(
+    request: Ints, score: Floats, relevance: Floats, group: Ints, groups: int, draws: int, rng: np.random.Generator
+) -> tuple[Floats, Floats]:
+    """The same from `draws` less relevant items per item, drawn with replacement; all of them where there are no more.
+
+    Rows come sorted by request and relevance. A draw stands for as many pairs as there are opponents per draw, so that the
+    sums estimate those of all pairs.
+    """
+    requests = int(request.max()) + 1 if len(request) else 0
+    known = group >= 0
+    request, score, relevance, group = request[known], score[known], relevance[known], group[known]
+    wins, pairs = np.zeros((2, requests, groups, groups))
+    new_request = np.concatenate([[True], request[1:] != request[:-1]])[: len(request)]
+    new_grade = new_request | np.concatenate([[True], relevance[1:] != relevance[:-1]])[: len(request)]
+    row = np.arange(len(request))
+    first = np.maximum.accumulate(np.where(new_request, row, 0))
+    below = np.maximum.accumulate(np.where(new_grade, row, 0)) - first
+    better = np.flatnonzero(below)
+    reach = np.cumsum(np.minimum(below[better], draws))
+    for some in np.split(better, np.searchsorted(reach, np.arange(AT_ONCE, reach[-1] if len(reach) else 0, AT_ONCE))):
+        if not len(some):
+            continue
+        many = np.minimum(below[some], draws)
+        upper, weight = np.repeat(some, many), np.repeat(below[some] / many, many)
+        place = np.arange(len(upper)) - np.repeat(np.cumsum(many) - many, many)
+        drawn = np.floor(rng.random(len(upper)) * below[upper]).astype(np.int64)
+        lower = first[upper] + np.where(below[upper] > draws, drawn, place)
+        right = (score[upper] > score[lower]) + 0.5 * (score[upper] == score[lower])
+        base = int(request[some[0]])
+        cell = ((request[upper] - base) * groups + group[upper]) * groups + group[lower]
+        here = slice(base, int(request[some[-1]]) + 1)
+        shape = wins[here].shape
+        wins[here] += np.bincount(cell, right * weight, minlength=wins[here].size).reshape(shape)
+        pairs[here] += np.bincount(cell, weight, minlength=pairs[here].size).reshape(shape)
+    return wins, pairs

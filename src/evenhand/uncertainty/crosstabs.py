@@ -55,6 +55,11 @@ class Resampled:
                     ).T
         self._rng = stream(seed, "users")
 
+    @property
+    def exact(self) -> bool:
+        """Whether users are drawn within their group."""
+        return self._weights is not None
+
     def of_users(self, first: int, codes: Ints) -> Iterator[Weighted]:
         """The weights of some users; each counts in the row of their group."""
         if self._weights is not None:

@@ -26,13 +26,9 @@ def resampled(sums: Floats, draws: int, rng: np.random.Generator) -> Floats:
 
 def together(parts: Sequence[Floats], draws: int, rng: np.random.Generator) -> list[Floats]:
     """The same for several sets of sums over the same requests, all on the same resamples."""
-    requests = len(parts[0])
-    if requests > MANY:
-        order = rng.permutation(requests)
-        edges = np.linspace(0, requests, MANY + 1).astype(np.int64)[:-1]
-        parts = [np.add.reduceat(sums[order], edges, axis=0) for sums in parts]
-        requests = MANY
-    widths = [sums.shape[1] for sums in parts]
+    joined = blocks(len(parts[0]), rng)
+    parts = [joined(sums) for sums in parts]
+    requests, widths = len(parts[0]), [sums.shape[1] for sums in parts]
     if not requests:
         return [np.zeros((draws, width)) for width in widths]
     sums = np.concatenate(parts, axis=1)
@@ -43,6 +39,15 @@ def together(parts: Sequence[Floats], draws: int, rng: np.random.Generator) -> l
         picks = rng.multinomial(requests, np.full(requests, 1 / requests), count)
         out[start : start + count] = picks @ sums
     return np.split(out, np.cumsum(widths)[:-1], axis=1)
+
+
+def blocks(requests: int, rng: np.random.Generator) -> Callable[[Floats], Floats]:
+    """What makes few rows of many: sums over random blocks of requests, the same blocks for every set of sums."""
+    if requests <= MANY:
+        return lambda sums: sums
+    order = rng.permutation(requests)
+    edges = np.linspace(0, requests, MANY + 1).astype(np.int64)[:-1]
+    return lambda sums: np.asarray(np.add.reduceat(sums[order], edges, axis=0))
 
 
 def interval_of(

@@ -149,13 +149,13 @@ def tail_exponents(s: Spectrum) -> Floats:
     top = np.floor(np.sqrt(units))
     bound = (units - top)[..., None]
     threshold = np.full(units.shape, np.inf)
-    for values, _, reach, _ in Spectrum(s.values, s.counts).walk():
-        threshold = np.minimum(threshold, np.where(reach >= bound, values, np.inf).min(-1))
+    for b in Spectrum(s.values, s.counts).walk():
+        threshold = np.minimum(threshold, np.where(b.reach >= bound, b.values, np.inf).min(-1))
     with np.errstate(divide="ignore", invalid="ignore"):
         excess = np.zeros(units.shape)
-        for values, mass, reach, _ in Spectrum(s.values, s.counts).walk():
-            part = np.clip(reach - bound, 0, mass)
-            excess = excess + np.where(part > 0, part * np.log(values / threshold[..., None]), 0.0).sum(-1)
+        for b in Spectrum(s.values, s.counts).walk():
+            part = np.clip(b.reach - bound, 0, b.mass)
+            excess = excess + np.where(part > 0, part * np.log(b.values / threshold[..., None]), 0.0).sum(-1)
         exponent = top / excess
     return np.where((units >= FEWEST_FOR_TAIL) & ~np.isnan(exponent), exponent, np.inf)
 

@@ -81,7 +81,7 @@ def view_benefits(
     opened = open_table(table)
     if nan_policy not in ("raise", "omit", "propagate"):
         raise EvenhandError(f"nan_policy={nan_policy!r} is unknown. Use 'raise', 'omit' or 'propagate'.")
-    names = [amount] if isinstance(amount, str) else [] if amount is None else list(amount)
+    names: list[Any] = [] if amount is None else list(amount) if isinstance(amount, (list, tuple)) else [amount]
     own_by = [b for b in by if b not in elsewhere]
     _refuse_bad_names(
         opened, unit, names, own_by, list(by), weight, part, multiple=not isinstance(amount, str) and amount is not None
@@ -120,6 +120,11 @@ def _refuse_bad_names(
     *,
     multiple: bool,
 ) -> None:
+    named: list[tuple[str, Any]] = [("unit", unit), ("weight", weight)]
+    named += [("amount", a) for a in names] + [("by", b) for b in by]
+    nameless = [(role, name) for role, name in named if name is not None and not isinstance(name, str)]
+    if nameless:
+        raise all_problems(missing_columns(opened, nameless), where="The call")
     role_of = dict.fromkeys(by, "by") | ({by[-1]: part} if part else {})
     slices = by[:-1] if part else by
     roles = [("unit", unit)] if unit is not None else []
@@ -171,8 +176,8 @@ def _renamed(
 ) -> nw.LazyFrame[Any]:
     """Our own column names, and numbers wide enough to be added up."""
     schema = opened.schema
-    chosen = [nw.col(unit).alias("unit")] if unit is not None else []
-    chosen += [_label(b, schema).alias(f"by_{i}") for i, b in enumerate(by) if b not in elsewhere]
+    chosen = [label(unit, schema).alias("unit")] if unit is not None else []
+    chosen += [label(b, schema).alias(f"by_{i}") for i, b in enumerate(by) if b not in elsewhere]
     chosen += [_number(a, schema).alias(f"amount_{i}") for i, a in enumerate(names)]
     chosen += [nw.col(weight).cast(nw.Float64).alias("weight")] if weight is not None else []
     if not chosen:
@@ -187,8 +192,8 @@ def _number(name: str, schema: nw.Schema) -> nw.Expr:
     return nw.col(name).cast(nw.Int64 if wide else nw.Float64)
 
 
-def _label(name: str, schema: nw.Schema) -> nw.Expr:
-    """Slice labels: a missing one is a slice of its own, and NaN is missing."""
+def label(name: str, schema: nw.Schema) -> nw.Expr:
+    """A column of labels as every engine compares them: categories are text, and NaN is missing."""
     if schema[name] in (nw.Categorical, nw.Enum):
         return nw.col(name).cast(nw.String)
     if schema[name].is_float():

@@ -11,6 +11,7 @@ from typing import Any
 import narwhals as nw
 
 from evenhand.errors import EvenhandError, all_problems, listing, suggestion
+from evenhand.views.match import how_many, matched_ids, same_engine
 from evenhand.views.rankings import label as plain_label
 from evenhand.views.tables import Table, has_known_ending, is_number, open_table, to_polars
 
@@ -190,13 +191,12 @@ def _from_shares(table: Table, key: str, columns: list[str]) -> Alignment:
     facts = to_polars(
         wide.select(
             nw.len().alias("rows"),
-            *((nw.col(c) < 0).sum().alias(f"negative_{i}") for i, c in enumerate(columns)),
-            *(h.sum().alias(f"holes_{i}") for i, h in enumerate(holes)),
-            (~nw.all_horizontal(*holes, ignore_nulls=True) & nw.any_horizontal(*holes, ignore_nulls=True))
-            .sum()
-            .alias("part"),
-            ((total - 1).abs() > NEAR).sum().alias("off"),
-            nw.all_horizontal(*holes, ignore_nulls=True).sum().alias("unknown"),
+            *(how_many(nw.col(c) < 0).alias(f"negative_{i}") for i, c in enumerate(columns)),
+            how_many(
+                ~nw.all_horizontal(*holes, ignore_nulls=True) & nw.any_horizontal(*holes, ignore_nulls=True)
+            ).alias("part"),
+            how_many((total - 1).abs() > NEAR).alias("off"),
+            how_many(nw.all_horizontal(*holes, ignore_nulls=True)).alias("unknown"),
         )
     ).row(0, named=True)
     off = int(facts["off"] or 0) - int(facts["unknown"] or 0)
@@ -289,7 +289,7 @@ def _refuse_bad_parts(lazy: nw.LazyFrame[Any]) -> None:
     part = nw.col("part")
     per_item = lazy.group_by("item").agg(part.sum().alias("total"), part.min().alias("least"), part.max().alias("most"))
     sound = (nw.col("total") > 0) & (nw.col("least") >= 0) & nw.col("most").is_finite()
-    count = int(to_polars(per_item.select((~sound.fill_null(False)).sum().alias("n")))["n"][0] or 0)
+    count = int(to_polars(per_item.select(how_many(~sound.fill_null(False)).alias("n")))["n"][0] or 0)
     if count:
         raise EvenhandError(
             f"weight gives {count:,} items negative, missing or only zero weights. Pass weights above zero."
@@ -297,8 +297,6 @@ def _refuse_bad_parts(lazy: nw.LazyFrame[Any]) -> None:
 
 
 def _with_provider_groups(lazy: nw.LazyFrame[Any], providers: Any, provider: str, group: str) -> nw.LazyFrame[Any]:
-    from evenhand.views.match import matched_ids, same_engine
-
     if isinstance(providers, Mapping):
         table = _makers({k: [v] for k, v in providers.items()}, provider, group)
     else:

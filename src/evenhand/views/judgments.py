@@ -10,6 +10,7 @@ from typing import Any, Literal
 import narwhals as nw
 
 from evenhand.errors import EvenhandError, all_problems, listing, suggestion
+from evenhand.views.match import how_many
 from evenhand.views.tables import Table, has_known_ending, is_number, open_table, to_polars
 
 MissingRelevance = Literal["zero", "drop", "raise"]
@@ -128,8 +129,8 @@ def _check_values(lazy: nw.LazyFrame[Any]) -> int:
     facts = to_polars(
         lazy.select(
             nw.len().alias("rows"),
-            (finite < 0).sum().alias("negative"),
-            (finite == float("inf")).sum().alias("infinite"),
+            how_many(finite < 0).alias("negative"),
+            how_many(finite == float("inf")).alias("infinite"),
         )
     ).row(0, named=True)
     if facts["negative"] or facts["infinite"]:

@@ -49,6 +49,11 @@ def _in_connection_of(relation: Any, arriving: Any) -> Any:
     return relation.query("_anchor", "select * from arriving")
 
 
+def how_many(condition: nw.Expr) -> nw.Expr:
+    """Rows for which a condition holds; not every engine adds up truth values."""
+    return condition.cast(nw.Int64).sum()
+
+
 def matched_ids(
     lazy: nw.LazyFrame[Any], rankings: nw.LazyFrame[Any], columns: list[str], *, role: str
 ) -> tuple[nw.LazyFrame[Any], nw.LazyFrame[Any]]:

@@ -251,12 +251,12 @@ def _sound_values(lazy: nw.LazyFrame[Any], roles: Roles, nan_policy: str) -> tup
     asked = [nw.len().alias("rows")]
     present = [role for role, _ in roles.named() if role != "by"]
     for role in present:
-        asked.append(_is_missing(lazy, role).sum().alias(f"missing_{role}"))
+        asked.append(_is_missing(lazy, role).cast(nw.Int64).sum().alias(f"missing_{role}"))  # Spark adds no booleans
         if role in ("rank", "score", "probability", "weight"):
             there = nw.when(~_is_missing(lazy, role)).then(nw.col(role))
             asked += [there.min().alias(f"low_{role}"), there.max().alias(f"high_{role}")]
     if "rank" in present and lazy.collect_schema()["rank"].is_float():
-        asked.append((nw.col("rank") != nw.col("rank").round()).sum().alias("broken_rank"))
+        asked.append((nw.col("rank") != nw.col("rank").round()).cast(nw.Int64).sum().alias("broken_rank"))
     facts = {k: v or 0 for k, v in to_polars(lazy.select(*asked)).row(0, named=True).items()}
     rows = int(facts["rows"])
     missing = {role: int(facts[f"missing_{role}"]) for role in present if facts[f"missing_{role}"]}
@@ -376,4 +376,4 @@ def _by_input_order(lazy: nw.LazyFrame[Any], roles: Roles) -> tuple[nw.LazyFrame
 def _ties_of_run(opened: Table, roles: Roles) -> int:
     """Rows of a TREC run that shared their score: the reader settled them by document id and marked them."""
     marked = roles.rank == "rank" and opened.schema.get("tied") == nw.Boolean and "score" in opened.schema.names()
-    return int(to_polars(opened.lazy.select(nw.col("tied").sum()))["tied"][0] or 0) if marked else 0
+    return int(to_polars(opened.lazy.select(nw.col("tied").cast(nw.Int64).sum()))["tied"][0] or 0) if marked else 0

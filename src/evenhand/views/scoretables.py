@@ -33,6 +33,8 @@ class Long:
             [("score" if role == "scores" else "relevance", value)] if value else []
         )
         problems = [p.replace("column of the table", f"column of {role}") for p in missing_columns(opened, named)]
+        if len(problems) > 1 and user not in schema and item not in schema:
+            problems.append(f"{role} may be a matrix with a row per user. Then pass its values: {role}.to_numpy().")
         if not problems and value and not is_number(schema[value]):
             problems.append(
                 f"{named[2][0]}={value!r} holds {schema[value]} values, not numbers. Convert the column first."
@@ -70,13 +72,13 @@ def _facts(lazy: nw.LazyFrame[Any], role: str, user: str, item: str) -> Facts:
     there = nw.when(~missing).then(value)
     asked = lazy.select(
         nw.len().alias("rows"),
-        nw.col("user").is_null().sum().alias("no_user"),
-        nw.col("item").is_null().sum().alias("no_item"),
-        missing.sum().alias("missing"),
-        (value == float("-inf")).sum().alias("masked"),
+        _count(nw.col("user").is_null(), "no_user"),
+        _count(nw.col("item").is_null(), "no_item"),
+        _count(missing, "missing"),
+        _count(value == float("-inf"), "masked"),
         there.min().alias("low"),
         there.max().alias("high"),
-        ((there == 0) | (there == 1)).sum().alias("bits"),
+        _count((there == 0) | (there == 1), "bits"),
     )
     found = {k: float(v) if v is not None else 0.0 for k, v in to_polars(asked).row(0, named=True).items()}
     problems = [
@@ -91,6 +93,10 @@ def _facts(lazy: nw.LazyFrame[Any], role: str, user: str, item: str) -> Facts:
     rows, cells = int(found["rows"]), int(found["rows"] - found["missing"])
     low, high = (found["low"], found["high"]) if cells else (np.inf, -np.inf)
     return Facts(rows, cells, low, high, int(found["masked"]), binary=found["bits"] == cells)
+
+
+def _count(which: nw.Expr, name: str) -> nw.Expr:
+    return which.cast(nw.Int64).sum().alias(name)  # Spark does not add booleans
 
 
 @dataclass(frozen=True)

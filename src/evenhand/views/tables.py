@@ -20,6 +20,10 @@ EAGER = frozenset({"polars", "pandas", "pyarrow", "modin"})
 """Libraries that can hold a small frame; the others get theirs as PyArrow."""
 
 
+FIRST_ROWS = 10_000
+"""Lines of a text file from which the types of its columns are guessed; all of them where that guess fails."""
+
+
 @dataclass(frozen=True)
 class Table:
     """An opened table: lazy, with the library its owner uses and a few words on where it came from."""
@@ -42,8 +46,9 @@ def open_table(table: Any, *, role: str = "table") -> Table:
     if isinstance(table, (list, tuple)) and table and all(isinstance(t, (str, Path)) for t in table):
         return _open_files([str(t) for t in table], role)
     try:
-        frame = nw.from_native(table)
-        names = list(frame.columns)
+        with engine_errors(role):
+            frame = nw.from_native(table)
+            names = list(frame.columns)
     except nw.exceptions.DuplicateError:  # some libraries let two columns have one name
         names = list(table.columns)
     except TypeError as error:
@@ -157,19 +162,26 @@ def _look_inside(path: str, kind: str) -> None:
 def _scan(paths: list[str], kind: str, role: str) -> nw.LazyFrame[Any]:
     import polars as pl
 
-    scanners: dict[str, Callable[[], pl.LazyFrame]] = {
-        "parquet": lambda: pl.scan_parquet(paths),
-        "csv": lambda: pl.scan_csv(paths, infer_schema_length=10_000),
-        "tsv": lambda: pl.scan_csv(paths, separator="\t", infer_schema_length=10_000),
-        "jsonl": lambda: pl.scan_ndjson(paths, infer_schema_length=10_000),
-    }
+    def scan(rows: int | None) -> pl.LazyFrame:
+        if kind == "parquet":
+            return pl.scan_parquet(paths)
+        if kind == "jsonl":
+            return pl.scan_ndjson(paths, infer_schema_length=rows)
+        return pl.scan_csv(paths, separator="," if kind == "csv" else "\t", infer_schema_length=rows)
+
     with engine_errors(role):
-        scanned = scanners[kind]()
+        scanned = scan(FIRST_ROWS)
         names = scanned.collect_schema().names()
         twice = {n for n in names if any(other.startswith(f"{n}_duplicated_") for other in names)}
-        if kind in ("csv", "tsv") and not twice:
-            # Lines with more fields than the header go unnoticed where only some columns are read: read all of them once.
-            scanned.select(pl.all().null_count()).collect(engine="streaming")
+        if kind != "parquet" and not twice:
+            # Text has no types: lines with more fields than the header, or with a type that the first lines do not show,
+            # come to light only where every column of every line is read.
+            everything = pl.all().null_count()
+            try:
+                scanned.select(everything).collect(engine="streaming")
+            except pl.exceptions.ComputeError:
+                scanned = scan(None)
+                scanned.select(everything).collect(engine="streaming")
     if twice:
         raise EvenhandError(
             f"{role} has several columns named {listing(sorted(twice))}. Give every column one name of its own."
@@ -187,7 +199,8 @@ class engine_errors:  # noqa: N801
         return None
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
-        if error is None or isinstance(error, (EvenhandError, KeyboardInterrupt, SystemExit, MemoryError)):
+        known = (EvenhandError, KeyboardInterrupt, SystemExit, MemoryError, nw.exceptions.DuplicateError)
+        if error is None or isinstance(error, known):
             return
         module = type(error).__module__.split(".")[0].lstrip("_")
         if module in {"polars", "duckdb", "pyarrow", "pyspark", "py4j", "narwhals", "pandas", "ibis"} or isinstance(
@@ -208,7 +221,7 @@ def missing_columns(table: Table, roles: Sequence[tuple[str, str]]) -> list[str]
             problems.append(f"{role}={column!r} is not a column name. Pass the name of a column as text.")
         elif column not in names:
             problems.append(
-                f"{role}={column!r} is not a column of the table. {suggestion(column, names)}Columns: {listing(names)}."
+                f"{role}={column!r} is not a column of the table. {suggestion(column, names)}Columns: {listing(names) or 'none'}."
             )
     return problems
 

@@ -1,0 +1,308 @@
+"""evenhand's metrics for LensKit's `RunAnalysis`: list metrics, and metrics of a whole run.
+
+    analysis.add_metric(AWRF(groups, n=10))
+    analysis.add_metric(ProviderGini(providers, n=10))
+
+Lists are read by rank, not in the order they are kept in. A list for which a metric does not exist is NaN and is left
+out of means. Every value is that of the plain function in `eh.metrics`; runs also go straight into `eh.exposure`.
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Iterable, Mapping
+from typing import Any, Literal
+
+import narwhals as nw
+import numpy as np
+
+from evenhand import metrics as plain
+from evenhand.attention import Attention, parse
+from evenhand.audits.exposure import exposure
+from evenhand.errors import DataWarning, EvenhandError, MissingExtraError, UndefinedWarning
+from evenhand.tallies.exposure import Exposed, side_codes, target_shares
+from evenhand.views.groups import Alignment, rollup, view_groups
+from evenhand.views.match import matched_ids
+from evenhand.views.tables import open_table, to_polars
+
+try:
+    import lenskit.data  # noqa: F401  (lenskit.metrics cannot be imported first)
+    from lenskit.metrics import GlobalMetric, ListMetric
+    from lenskit.metrics.ranking import RankingMetricBase
+except ModuleNotFoundError as error:
+    raise MissingExtraError("lenskit", "lenskit") from error
+
+__all__ = ["AWRF", "EED", "EEL", "EER", "FAIR", "ExposureMetric", "ProviderGini", "nDD", "nDJS", "nDKL"]
+
+
+def aligned(groups: Any) -> Alignment:
+    """Groups in any form `eh.exposure` takes but a column name: `{item: group}`, a table, shares, `eh.rollup(...)`."""
+    import polars as pl
+
+    nowhere = open_table(pl.DataFrame(schema={"item_id": pl.String}))
+    found = view_groups(groups, nowhere, item="item_id")
+    if not isinstance(found, Alignment):
+        raise EvenhandError(f"groups={groups!r} is not a file. Pass {{item: group}}, a table, or a path.")
+    return found
+
+
+def ranked_ids(output: Any, n: int | None) -> list[Any]:
+    """The items of a list, best first."""
+    ranks = output.ranks()
+    if ranks is None:
+        if not len(output):
+            return []
+        raise EvenhandError("A list has no ranks. Pass ordered lists: recommend() and ItemList.top_n() make them.")
+    return list(output.ids()[np.argsort(ranks, kind="stable")][:n].tolist())
+
+
+class GroupMetric(ListMetric, RankingMetricBase):
+    """A list metric that knows the group of every item.
+
+    Parameters
+    ----------
+    groups : the groups of items, in any form `eh.exposure` takes. Items without a group are unknown: they keep their rank.
+    n : look at the first ranks only.
+    """
+
+    default = None  # a list without a value is left out of means, never zero
+
+    def __init__(self, groups: Any, n: int | None = None, **params: Any) -> None:
+        RankingMetricBase.__init__(self, n)
+        self.params = params
+        found = aligned(groups)
+        self.soft = found.soft
+        self.population = _shares(found.frame)
+        self.groups: dict[Any, dict[Any, float]] = {}
+        for item, group, share in found.frame.select("item", "group", "share").iter_rows():
+            self.groups.setdefault(item, {}).update({} if group is None else {group: share})
+
+    def labels(self, items: list[Any]) -> list[Any]:
+        """The label of each item, or its shares where items may have several; None where it is unknown."""
+        known = [self.groups.get(i) for i in items]
+        return [(found if self.soft else next(iter(found))) if found else None for found in known]
+
+    def gathered(self, amounts: Mapping[Any, float]) -> list[float]:
+        """What every group gets of amounts given per item."""
+        sums = dict.fromkeys(self.population, 0.0)
+        for item, amount in amounts.items():
+            for group, share in self.groups.get(item, {}).items():
+                sums[group] += amount * share
+        return list(sums.values())
+
+    def measure_list(self, output: Any, test: Any, /) -> float:
+        items = ranked_ids(output, self.n)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UndefinedWarning)
+            return self.value(items, test) if items else math.nan
+
+    def value(self, items: list[Any], test: Any) -> float:
+        raise NotImplementedError
+
+    def summarize(self, values: Iterable[Any], /) -> dict[str, float | None]:
+        """Mean, median and deviation of the lists that have a value, and how many have none."""
+        found = [v.as_py() if hasattr(v, "as_py") else v for v in values]
+        defined = [v for v in found if v is not None and not math.isnan(v)]
+        summary: dict[str, float | None] = super().summarize(defined)
+        return summary | {"undefined": float(len(found) - len(defined))}
+
+
+def _shares(frame: Any) -> dict[Any, float]:
+    """Each group's share of all items that have one."""
+    import polars as pl
+
+    known = frame.filter(pl.col("group").is_not_null()).group_by("group").agg(pl.col("share").sum()).sort("group")
+    total = known["share"].sum()
+    return dict(known.with_columns(pl.col("share") / total).iter_rows())
+
+
+def _attention(model: Attention, items: list[Any], test: Any) -> dict[Any, float]:
+    """Attention on each item of a list; a test item has relevance 1."""
+    relevant = set(test.ids().tolist()) if model.needs_relevance else set()
+    grades = [float(i in relevant) for i in items] if model.needs_relevance else None
+    return dict(zip(items, model.weights(len(items), grades).tolist(), strict=True))
+
+
+class AWRF(GroupMetric):
+    """Distance between the attention that groups get in a list and the target: `eh.metrics.awrf`.
+
+    `target` is the groups' share of all items ("population"), "equal", or `{group: share}`; `distance`, `attention`,
+    `protected` and `signed` are those of the plain function.
+    """
+
+    def __init__(
+        self, groups: Any, n: int | None = None, *, target: Any = "population", attention: Any = "geometric(stop=0.5)",
+        protected: Any = None, **params: Any,
+    ) -> None:  # fmt: skip
+        super().__init__(groups, n, **params)
+        wanted = self.population if isinstance(target, str) and target == "population" else target
+        shares = target_shares(wanted, list(self.population))
+        self.population = {g: self.population.get(g, 0.0) for g in shares}
+        self.target = np.array(list(shares.values()))
+        self.attention = parse(attention)
+        self.protected = None if protected is None else side_codes("protected", protected, list(shares))
+
+    def value(self, items: list[Any], test: Any) -> float:
+        received = np.array(self.gathered(_attention(self.attention, items, test)))
+        tally = Exposed(received, self.target, np.array(float(len(items))), self.protected, tuple(self.population))
+        return plain.awrf(tally, **self.params)
+
+
+class PrefixMetric(GroupMetric):
+    """How far the mix near the top of a list is from that of the whole list, cut at `n`."""
+
+    metric: Any
+
+    def value(self, items: list[Any], test: Any) -> float:  # noqa: ARG002
+        return float(self.metric(self.labels(items), **self.params))
+
+
+class nDD(PrefixMetric):  # noqa: N801
+    """Normalised discounted difference of a list: `eh.metrics.ndd`; needs `protected`."""
+
+    metric = plain.ndd
+
+
+class nDKL(PrefixMetric):  # noqa: N801
+    """Normalised discounted Kullback-Leibler divergence of a list: `eh.metrics.ndkl`; needs `protected`."""
+
+    metric = plain.ndkl
+
+
+class nDJS(PrefixMetric):  # noqa: N801
+    """Normalised discounted Jensen-Shannon divergence of a list: `eh.metrics.ndjs`; any number of groups."""
+
+    metric = plain.ndjs
+
+
+class FAIR(PrefixMetric):
+    """FA*IR score of a list: `eh.metrics.fair`; needs `protected` and, unless it is their share of all items, `p`."""
+
+    metric = plain.fair
+
+    def __init__(self, groups: Any, n: int | None = None, *, protected: Any, p: float | None = None) -> None:
+        super().__init__(groups, n, protected=protected, p=p)
+        several = isinstance(protected, (list, tuple, set, frozenset))
+        if p is None:
+            self.params["p"] = sum(self.population.get(g, 0.0) for g in (protected if several else [protected]))
+
+
+class EED(GroupMetric):
+    """Expected exposure disparity of a list: how concentrated exposure is on groups, or with `level="item"` on items.
+
+    A value per list, averaged (Diaz et al.). For exposure averaged over all lists first, use `ExposureMetric("eed", ...)`.
+    """
+
+    metric: Any = plain.eed
+    due = False
+
+    def __init__(
+        self, groups: Any = None, n: int | None = None, *, level: Literal["group", "item"] = "group", attention: Any = None
+    ) -> None:  # fmt: skip
+        if level == "group" and groups is None:
+            raise EvenhandError(
+                f"{type(self).__name__} needs groups. Pass {{item: group}} or a table, or level='item'."
+            )
+        super().__init__({} if groups is None else groups, n)
+        self.level = level
+        self.attention = parse(attention if attention is not None else "rbp(patience=0.5)")
+
+    def value(self, items: list[Any], test: Any) -> float:
+        received = _attention(self.attention, items, test)
+        due = plain.target_exposure(dict.fromkeys(test.ids().tolist(), 1.0), self.attention) if self.due else {}
+        if self.level == "group":
+            found = [self.gathered(received), self.gathered(due)]
+        else:
+            everything = dict.fromkeys([*received, *due])
+            found = [[amounts.get(i, 0.0) for i in everything] for amounts in (received, due)]
+        return float(self.metric(found[0], due=found[1]) if self.due else self.metric(found[0]))
+
+
+class EEL(EED):
+    """Expected exposure loss of a list: how far exposure is from that under an ideal ranking of the test items."""
+
+    metric = plain.eel
+    due = True
+
+
+class EER(EED):
+    """Expected exposure relevance of a list: how well exposure goes where an ideal ranking would send it."""
+
+    metric = plain.eer
+    due = True
+
+
+class ExposureMetric(GlobalMetric):
+    """Any metric of `eh.exposure` over a whole run: `ExposureMetric("log_dp", groups, protected="f")`.
+
+    Test items have relevance 1. Further arguments are those of `eh.exposure`.
+    """
+
+    def __init__(self, metric: str, groups: Any, **arguments: Any) -> None:
+        self.metric = metric
+        self.arguments = {"groups": aligned(groups), "interval": None, "chance": False} | arguments
+
+    @property
+    def label(self) -> str:
+        return self.metric
+
+    def measure_run(self, output: Any, test: Any, /) -> float:
+        found = exposure(output, relevance=test, metrics=self.metric, **self.arguments)
+        return float(found.findings.columns["estimate"][0])
+
+
+class ProviderGini(GlobalMetric):
+    """Gini index of the attention that providers get over a whole run, those never shown included.
+
+    Parameters
+    ----------
+    providers : `{item: provider}`, `{item: [provider, ...]}` (equal parts), or a table with columns item_id and provider.
+    n : look at the first ranks only.
+    attention : how attention falls with rank; `"uniform"` counts how often a provider is shown.
+    population : how many providers there are, where `providers` does not hold all of them.
+    corrected : whether to divide by n - 1 instead of n.
+    """
+
+    def __init__(
+        self, providers: Any, n: int | None = None, *, attention: Any = "geometric(stop=0.5)", population: int | None = None,
+        corrected: bool = False,
+    ) -> None:  # fmt: skip
+        table = providers if isinstance(providers, Mapping) else open_table(providers, role="providers")
+        item = "item" if isinstance(table, Mapping) or "item" in table.schema.names() else "item_id"
+        self.owners = rollup(table, item=item, group="provider")
+        self.n, self.attention, self.population, self.corrected = n, parse(attention), population, corrected
+        known = len(_shares(self.owners.frame))
+        if population is not None and population < known:
+            raise EvenhandError(
+                f"population={population} is smaller than the {known:,} providers known. Pass all of them."
+            )
+
+    @property
+    def label(self) -> str:
+        return "ProviderGini" if self.n is None else f"ProviderGini@{self.n}"
+
+    def amounts(self, output: Any) -> dict[Any, float]:
+        """Attention on each provider, zero for those never shown."""
+        import polars as pl
+
+        lists = [ranked_ids(found, self.n) for found in output.lists()]
+        weights = [self.attention.weights(len(ids)) for ids in lists]
+        shown = pl.DataFrame({"item": [i for ids in lists for i in ids], "attention": np.concatenate([[], *weights])})
+        if not shown.height:
+            return dict.fromkeys(_shares(self.owners.frame), 0.0)
+        totals = nw.from_native(shown.group_by("item").agg(pl.col("attention").sum())).lazy()
+        owned, totals = matched_ids(nw.from_native(self.owners.frame).lazy(), totals, ["item"], role="providers")
+        nobody = int(to_polars(totals.join(owned, on="item", how="anti").select(nw.len().alias("n")))["n"][0])
+        if nobody:
+            warnings.warn(DataWarning(f"{nobody:,} items shown have no provider; they were left out."), stacklevel=2)
+        both = to_polars(owned.join(totals, on="item", how="left")).filter(pl.col("group").is_not_null())
+        part = (pl.col("share") * pl.col("attention").fill_null(0.0)).sum()
+        return dict(both.group_by("group").agg(part).sort("group").iter_rows())
+
+    def measure_run(self, output: Any, test: Any, /) -> float:  # noqa: ARG002
+        found = list(self.amounts(output).values())
+        unseen = 0 if self.population is None else self.population - len(found)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UndefinedWarning)
+            return float(plain.gini([*found, *[0.0] * unseen], corrected=self.corrected))

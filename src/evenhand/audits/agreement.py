@@ -1,0 +1,101 @@
+"""Do metrics agree on which system is fairer? Kendall's tau-c between metrics, over systems."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from evenhand.audits.assemble import provenance
+from evenhand.audits.systems import Standing, standings
+from evenhand.errors import EvenhandError
+from evenhand.findings import Findings
+from evenhand.metrics.agreement import EXACT, both_known, tau_c, tau_c_p
+from evenhand.results import Result
+from evenhand.uncertainty.intervals import seed_of, stream
+
+QUESTION = "Do the metrics agree on which system is fairer?"
+COLUMNS = ("metric", "other", "tau_c", "p", "systems", "note")
+SURE = 0.05
+
+
+def agreement(*results: Result, draws: int = 9_999, rng: int | np.random.Generator | None = None) -> Result:
+    """Kendall's tau-c between every two metrics, over the systems of a result. Frame: metric, other, tau_c, p, systems.
+
+    Every metric is turned so that larger is fairer: 1 means that two metrics order the systems alike, -1 the other way
+    round. Systems without a value of both are left out; `systems` counts the others. p is the chance of a |tau-c| at least
+    as large if the systems were paired at random: exact up to seven systems, else from `draws` permutations, (1 + as large)
+    / (1 + draws). With n systems it cannot fall below 2 / n!: with four that is 2/24.
+
+    Parameters
+    ----------
+    results : one or more results with systems (of `eh.exposure`, `eh.prefix`, `eh.pairwise`), or saved ones. Several are
+        put side by side by system.
+
+    Examples
+    --------
+    >>> import polars as pl, evenhand as eh
+    >>> run = pl.DataFrame({"system": list("aabb"), "request": [1] * 4, "item": list("xyyx"), "rank": [1, 2, 1, 2]})
+    >>> both = eh.exposure(run, groups={"x": "f", "y": "m"}, protected="f", system="system", metrics=["log_dp", "dp"])
+    >>> eh.agreement(both).frame["note"][0]
+    'constant_input'
+    """
+    if not results:
+        raise EvenhandError("No result was given. Pass a result with systems.")
+    if isinstance(draws, bool) or not isinstance(draws, int) or not 99 <= draws <= 1_000_000:
+        raise EvenhandError(f"draws={draws!r} is not a number of draws. Pass a whole number from 99 to 1,000,000.")
+    seed = seed_of(rng)
+    others, found = standings(results)
+    names = (*others, *COLUMNS)
+    columns: dict[str, list[Any]] = {name: [] for name in names}
+    for one in found:
+        for row in _pairs(one, draws, seed):
+            for name, value in zip(names, (*one.where, *row), strict=True):
+                columns[name].append(value)
+    if not columns["metric"]:
+        raise EvenhandError("The result holds fewer than two metrics with a direction. Ask for two or more.")
+    systems = sorted({str(s) for one in found for s in one.systems})
+    plan = {"audit": "agreement", "draws": draws, "rng": seed}
+    facts = provenance(
+        plan, rows=len(columns["metric"]), dropped={}, seed=seed, systems=systems,
+        p=f"exact up to {EXACT} systems, else {draws:,} permutations with the +1 rule",
+        least_p={str(n): 2 / math.factorial(n) for n in sorted(set(columns["systems"])) if 2 <= n <= EXACT},
+        of=[dict(r.findings.provenance.get("plan", {})) for r in results],
+    )  # fmt: skip
+    findings = Findings("agreement", QUESTION, others, columns, {"systems": _values(others, found)}, {}, facts)
+    return Result(findings, results[0].backend)
+
+
+def _pairs(one: Standing, draws: int, seed: int) -> list[tuple[Any, ...]]:
+    """Both orders of every two metrics that have a direction."""
+    metrics = [j for j in range(len(one.metrics)) if not np.isnan(one.fairness[:, j]).all()]
+    rows: dict[tuple[int, int], tuple[Any, ...]] = {}
+    for i in metrics:
+        for j in metrics:
+            if i < j:
+                a, b = both_known(one.fairness[:, i], one.fairness[:, j])
+                rng = stream(seed, "agreement", *one.where, one.metrics[i], one.metrics[j])
+                tau, p = tau_c(a, b), tau_c_p(a, b, draws, rng)
+                note = _note(len(a), tau)
+                rows[i, j] = (one.metrics[i], one.metrics[j], tau, p, len(a), note)
+                rows[j, i] = (one.metrics[j], one.metrics[i], tau, p, len(a), note)
+    return [rows[i, j] for i in metrics for j in metrics if i != j]
+
+
+def _note(systems: int, tau: float) -> str | None:
+    if math.isnan(tau):
+        return "constant_input" if systems else "empty"
+    return "few_systems" if 2 / math.factorial(min(systems, EXACT)) > SURE else None
+
+
+def _values(others: tuple[str, ...], found: list[Standing]) -> dict[str, list[Any]]:
+    """The systems' values as points, for pictures."""
+    points: dict[str, list[Any]] = {name: [] for name in (*others, "system", "metric", "value", "fairness")}
+    for one in found:
+        for i, system in enumerate(one.systems):
+            for j, metric in enumerate(one.metrics):
+                cells = (*one.where, str(system), metric, float(one.values[i, j]), float(one.fairness[i, j]))
+                for name, value in zip(points, cells, strict=True):
+                    points[name].append(value)
+    return points

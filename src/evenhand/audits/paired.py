@@ -1,0 +1,217 @@
+"""Systems against each other on the same requests: differences with interval and p, and what is distinguishable."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+
+from evenhand.audits.assemble import notes, provenance
+from evenhand.audits.requests import Held, RankingResult
+from evenhand.audits.systems import system_column
+from evenhand.errors import EvenhandError, listing, suggestion
+from evenhand.findings import Findings, Row, row, tidy
+from evenhand.metrics.agreement import oriented
+from evenhand.present import systems as system_tables
+from evenhand.results import Result, difference_of
+from evenhand.uncertainty.difference import holm
+from evenhand.uncertainty.intervals import seed_of
+from evenhand.uncertainty.paired import Difference, Draws, paired_difference
+
+QUESTION = "Which systems differ, on the same requests?"
+CHANGED = "Did it change, and by more than chance?"
+EXTRA = ("a", "b", "p", "p_adjusted")
+DRAWS = 999
+
+
+@dataclass(frozen=True, repr=False)
+class SystemsResult(Result):
+    """Systems against each other; `.systems()` is the table of a paper: arrows say which way is fairer, letters who differs."""
+
+    def systems(self, format: str = "table") -> str:
+        """Systems by metrics as text, Markdown or LaTeX. Systems that share a letter cannot be told apart."""
+        return system_tables.render(self.findings, format)
+
+
+@dataclass
+class Plan:
+    """How the differences are made; draws are shared by all of one experiment that rest on as many requests."""
+
+    level: float
+    draws: int
+    seed: int
+    made: dict[tuple[Any, ...], Draws] = field(default_factory=dict)
+
+    def draws_for(self, requests: int, where: tuple[Any, ...]) -> Draws:
+        if (requests, *where) not in self.made:
+            self.made = {k: v for k, v in self.made.items() if k[1:] == where}
+            self.made[requests, *where] = Draws(requests, self.draws, self.seed, where)
+        return self.made[requests, *where]
+
+    def difference(self, a: Held, b: Held, where: tuple[Any, ...]) -> tuple[Difference, int, int]:
+        """The difference, on how many requests, and how many of a and b were left out because the other lacks them."""
+        if list(a.requests) == list(b.requests):
+            ours, theirs = np.arange(len(a.requests)), np.arange(len(b.requests))
+        else:
+            place = {q: i for i, q in enumerate(b.requests)}
+            both = [(i, place[q]) for i, q in enumerate(a.requests) if q in place]
+            ours, theirs = np.array(both, dtype=np.int64).reshape(-1, 2).T
+        shared = len(ours)
+        draws = self.draws_for(shared, where)
+        found = paired_difference(a.sums[ours], b.sums[theirs], a.value, self.level, draws)
+        return found, shared, len(a.requests) + len(b.requests) - 2 * shared
+
+
+def _checked(draws: Any, rng: Any, level: float) -> Plan:
+    if isinstance(draws, bool) or not isinstance(draws, int) or not 99 <= draws <= 100_000:
+        raise EvenhandError(f"draws={draws!r} is not a number of draws. Pass a whole number from 99 to 100,000.")
+    return Plan(level, draws, seed_of(rng))
+
+
+def compare_systems(
+    result: Result, systems: Sequence[Any] | None = None, *, draws: int = DRAWS, rng: Any = None
+) -> SystemsResult:
+    """Every two systems of a ranking result, or those named: the first minus the second."""
+    if not isinstance(result, RankingResult):
+        raise EvenhandError(
+            "The result does not hold its requests. Pass what a ranking audit gave in this session, not a saved result."
+        )
+    column = system_column(result.findings)
+    plan = _checked(draws, rng, float(result.provenance.get("level", 0.95)))
+    at = result.findings.slices.index(column)
+    others = tuple(s for s in result.findings.slices if s != column)
+    held = {(h.where[at], h.where[:at] + h.where[at + 1 :], h.metric, h.group): h for h in result.held()}
+    chosen = _chosen(list(dict.fromkeys(key[0] for key in held)), systems)
+    experiments = list(dict.fromkeys(key[1:] for key in held))
+    known = {_key(result.findings, r, column): r for r in result.findings.rows()}
+    rows: list[Row] = []
+    for where, metric, group in experiments:
+        own = []
+        for one, other in combinations(chosen, 2):
+            a, b = held.get((one, where, metric, group)), held.get((other, where, metric, group))
+            if a is not None and b is not None:
+                labels = dict(zip(others, where, strict=True)) | {"system": one, "versus": other}
+                own.append(_row(labels, a, b, known[one, where, metric, group]["better"], plan, where))
+        adjusted = holm([r["p"] for r in own])
+        rows += [{**r, "p_adjusted": float(p)} for r, p in zip(own, adjusted, strict=True)]
+    if not rows:
+        raise EvenhandError("No two systems can be compared. Pass a result with two systems or more.")
+    slices = (*others, "system", "versus")
+    facts = _facts(plan, "Holm over pairs of systems, for each metric", [result])
+    curves = {"systems": _standing(result, rows, others, chosen, column, plan.level)}
+    findings = Findings("compare", QUESTION, slices, tidy(rows, slices, EXTRA), curves, {}, facts)
+    return SystemsResult(findings, result.backend)
+
+
+def _key(findings: Findings, r: Mapping[str, Any], column: str) -> tuple[Any, ...]:
+    return r[column], tuple(r[s] for s in findings.slices if s != column), r["metric"], r["group"]
+
+
+def _chosen(known: list[Any], systems: Sequence[Any] | None) -> list[Any]:
+    if systems is None:
+        return known
+    readable = {str(s): s for s in known}
+    lost = [s for s in systems if s not in known and str(s) not in readable]
+    if isinstance(systems, str) or lost or len(systems) < 2:
+        near = suggestion(str(lost[0]), readable) if lost else ""
+        raise EvenhandError(f"systems={systems!r} does not name two systems or more. {near}Known: {listing(known)}.")
+    return [s if s in known else readable[str(s)] for s in systems]
+
+
+def _row(labels: Mapping[str, Any], a: Held, b: Held, better: str, plan: Plan, where: tuple[Any, ...]) -> Row:
+    found, shared, lone = plan.difference(a, b, where)
+    undefined = "undefined_difference" if np.isnan(found.estimate) else ""
+    return row(
+        labels, a.metric, group=a.group, estimate=found.estimate, low=found.low, high=found.high, ideal=0.0, better=better,
+        units=shared, undefined_draws=found.undefined_draws, a=found.a, b=found.b, p=found.p,
+        note=notes(undefined if shared else "no_shared_request", "unshared_requests" if lone and shared else ""),
+    )  # fmt: skip
+
+
+def _facts(plan: Plan, adjusted: str, results: Iterable[Result]) -> dict[str, Any]:
+    return provenance(
+        {"audit": "compare", "draws": plan.draws, "rng": plan.seed}, rows=0, dropped={}, seed=plan.seed, level=plan.level,
+        p_adjusted=adjusted, interval=f"paired bootstrap over shared requests: {plan.draws:,} draws, percentile",
+        p=f"systems swapped within requests at random: {plan.draws:,} times, (1 + as large) / (1 + draws)",
+        of=[dict(r.findings.provenance.get("plan", {})) for r in results],
+    )  # fmt: skip
+
+
+def compare_results(a: RankingResult, b: Result, *, draws: int = DRAWS, rng: Any = None) -> Result:
+    """Two results of the same question: paired where they share requests, else as independent samples."""
+    apart = difference_of(a.findings, b.findings)
+    if not isinstance(b, RankingResult):
+        return Result(apart, a.backend)
+    mine = {(h.where, h.metric, h.group): h for h in a.held()}
+    theirs = {(h.where, h.metric, h.group): h for h in b.held()}
+    shared = [k for k in mine if k in theirs and set(mine[k].requests) & set(theirs[k].requests)]
+    if not shared:
+        return Result(apart, a.backend)
+    plan = _checked(draws, rng, float(a.provenance.get("level", 0.95)))
+    slices = a.findings.slices
+    rows = []
+    for own in apart.rows():
+        key = (tuple(own[s] for s in slices), own["metric"], own["group"])
+        if key in shared:
+            own = _row({s: own[s] for s in slices}, mine[key], theirs[key], own["better"], plan, key[0])
+        rows.append(own)
+    adjusted = holm([r["p"] for r in rows])
+    rows = [{**r, "p_adjusted": float(p)} for r, p in zip(rows, adjusted, strict=True)]
+    facts = _facts(plan, "Holm over all rows", [a, b])
+    return Result(
+        Findings("compare", CHANGED, slices, tidy(rows, slices, EXTRA), {}, a.findings.words, facts), a.backend
+    )
+
+
+def _standing(
+    result: Result, rows: Sequence[Row], others: tuple[str, ...], chosen: Sequence[Any], column: str, level: float
+) -> dict[str, list[Any]]:
+    """Value and letters of every system and metric, for the table."""
+    names = (*others, "metric", "group", "better", "system", "value", "letters")
+    points: dict[str, list[Any]] = {name: [] for name in names}
+    known: dict[tuple[Any, ...], dict[Any, Mapping[str, Any]]] = {}
+    for r in result.findings.rows():
+        system, *key = _key(result.findings, r, column)
+        known.setdefault(tuple(key), {})[system] = r
+    told_apart: dict[tuple[Any, ...], set[frozenset[Any]]] = {}
+    for d in rows:
+        if d["p_adjusted"] <= 1 - level + 1e-12:
+            key = [tuple(d[o] for o in others), d["metric"], d["group"]]
+            told_apart.setdefault(tuple(key), set()).add(frozenset((d["system"], d["versus"])))
+    for (where, metric, group), own in known.items():
+        held = [(s, own[s]) for s in chosen if s in own]
+        differing = told_apart.get((where, metric, group), set())
+        fairness = {s: float(oriented(one["estimate"], one["better"], one["ideal"])) for s, one in held}
+        order = sorted((s for s, _ in held), key=lambda s: -np.nan_to_num(fairness[s], nan=-np.inf))
+        letters = letters_of(order, differing)
+        for s, one in held:
+            cells = (*where, metric, group, one["better"], str(s), one["estimate"], letters.get(s, ""))
+            for name, value in zip(names, cells, strict=True):
+                points[name].append(value)
+    return points
+
+
+def letters_of(systems: Sequence[Any], differing: set[frozenset[Any]]) -> dict[Any, str]:
+    """Letters such that two systems share one exactly when they do not differ; the first system has an a.
+
+    >>> letters_of(["x", "y", "z"], {frozenset("xz")})
+    {'x': 'a', 'y': 'ab', 'z': 'b'}
+    """
+    columns = [frozenset(systems)] if systems else []
+    for pair in sorted(differing, key=lambda p: sorted(systems.index(s) for s in p)):
+        split = [
+            c - {s} if pair <= c else c
+            for c in columns
+            for s in (sorted(pair, key=systems.index) if pair <= c else [None])
+        ]
+        distinct = list(dict.fromkeys(split))
+        columns = [c for c in distinct if not any(c < other for other in distinct)]
+    columns.sort(key=lambda c: sorted(systems.index(s) for s in c))
+    return {s: "".join(_letter(i) for i, c in enumerate(columns) if s in c) for s in systems}
+
+
+def _letter(i: int) -> str:
+    return chr(ord("a") + i) if i < 26 else f"({i + 1})"

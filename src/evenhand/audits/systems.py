@@ -1,0 +1,88 @@
+"""The systems of a result: values of every metric by system, turned so that larger is fairer."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from evenhand.cards import Floats
+from evenhand.errors import EvenhandError, listing
+from evenhand.findings import Findings
+from evenhand.metrics.agreement import oriented
+from evenhand.results import Result
+
+SYSTEM = "system"
+
+
+@dataclass(frozen=True)
+class Standing:
+    """One experiment (a slice beside the systems): systems by metrics.
+
+    Attributes
+    ----------
+    where : labels of the other slice columns. systems, metrics : names, in order of first appearance.
+    values, fairness : (systems, metrics) as measured, and turned so that larger is fairer; NaN where undefined.
+    rows : the row of the frame behind each value that there is.
+    """
+
+    where: tuple[Any, ...]
+    systems: tuple[Any, ...]
+    metrics: tuple[str, ...]
+    values: Floats
+    fairness: Floats
+    rows: Mapping[tuple[int, int], Mapping[str, Any]]
+
+
+def system_column(findings: Findings) -> str:
+    """The column that tells systems apart: `system`, or the only slice column there is."""
+    if SYSTEM in findings.slices:
+        return SYSTEM
+    if len(findings.slices) == 1:
+        return findings.slices[0]
+    raise EvenhandError("The result has no column of systems. Pass system= with the column that names them.")
+
+
+def standings(results: Sequence[Result]) -> tuple[tuple[str, ...], list[Standing]]:
+    """Names of the other slice columns, and one standing per experiment; several results are put side by side."""
+    for i, given in enumerate(results):
+        if not isinstance(given, Result):
+            kind = type(given).__name__
+            raise EvenhandError(f"Result {i + 1} is a {kind}. Pass what an audit or eh.read.result gave.")
+    names = {tuple(s for s in r.findings.slices if s != system_column(r.findings)) for r in results}
+    if len(names) > 1:
+        raise EvenhandError(
+            f"The results are sliced differently: {listing(map(list, names))}. Pass results with the same by=."
+        )
+    others = names.pop() if names else ()
+    found: dict[tuple[Any, ...], dict[tuple[str, Any], dict[str, Any]]] = {}
+    for r in results:
+        column, many = system_column(r.findings), _with_several_groups(r.findings)
+        for row in r.findings.rows():
+            name = f"{row['metric']} {row['group']}" if row["metric"] in many else row["metric"]
+            cell = found.setdefault(tuple(row[s] for s in others), {})
+            cell[name, row[column]] = row
+    return others, [_standing(where, cells) for where, cells in found.items()]
+
+
+def _with_several_groups(findings: Findings) -> set[str]:
+    """Metrics with a row for each of several groups: the group is part of their name."""
+    seen: dict[str, set[Any]] = {}
+    for metric, group in zip(findings.columns["metric"], findings.columns["group"], strict=True):
+        seen.setdefault(metric, set()).add(group)
+    return {metric for metric, groups in seen.items() if len(groups) > 1}
+
+
+def _standing(where: tuple[Any, ...], cells: dict[tuple[str, Any], dict[str, Any]]) -> Standing:
+    metrics = tuple(dict.fromkeys(name for name, _ in cells))
+    systems = tuple(dict.fromkeys(system for _, system in cells))
+    values, fairness = np.full((2, len(systems), len(metrics)), np.nan)
+    rows = {}
+    for (name, system), row in cells.items():
+        i, j = systems.index(system), metrics.index(name)
+        rows[i, j] = row
+        values[i, j] = np.nan if row["estimate"] is None else row["estimate"]
+        fairness[i, j] = oriented(values[i, j], row["better"], row["ideal"])
+    return Standing(where, systems, metrics, values, fairness, rows)

@@ -1,0 +1,161 @@
+"""Sums per ranking, group and item: what resampling items as well as requests needs. It is as large as the rankings."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import narwhals as nw
+import numpy as np
+
+from evenhand.cards import Floats
+from evenhand.engine.attending import Look, attended, ideal
+from evenhand.engine.exposures import Rows, Wanted, with_groups
+from evenhand.engine.ledgers import Ledger
+from evenhand.errors import EvenhandError
+from evenhand.views.groups import Alignment
+from evenhand.views.match import tidy_label
+from evenhand.views.tables import to_polars
+
+MOST_ROWS = 20_000_000
+
+
+@dataclass(frozen=True)
+class Crossed:
+    """Sparse tables with a column per item; a product with item counts gives the sums of a ledger.
+
+    Attributes
+    ----------
+    items : number of items.
+    rankings : by name (items, scores, ("a", look), ("g", look)), sparse (R * (G + 1), I).
+    judged : by name (worth, relevant, ("t", look)), sparse (Q * (G + 1), I).
+    sizes : sparse (G + 1, I).
+    """
+
+    items: int
+    rankings: Mapping[Any, Any]
+    judged: Mapping[Any, Any]
+    sizes: Any
+
+    def drawn(self, ledger: Ledger, counts: Floats) -> list[tuple[Ledger, Floats]]:
+        """A ledger and group sizes for each column of (I, draws) item counts."""
+        wide = len(ledger.labels) + 1
+        tables = [
+            {name: (table @ counts).T.reshape(counts.shape[1], -1, wide) for name, table in tables.items()}
+            for tables in (self.rankings, self.judged)
+        ]
+        sizes = (self.sizes @ counts).T
+        return [
+            (_with_sums(ledger, *({k: v[b] for k, v in t.items()} for t in tables)), sizes[b])
+            for b in range(counts.shape[1])
+        ]
+
+
+def _with_sums(ledger: Ledger, ranked: Mapping[Any, Floats], judged: Mapping[Any, Floats]) -> Ledger:
+    def by_look(found: Mapping[Any, Floats], kind: str) -> dict[Look, Floats]:
+        return {name[1]: values for name, values in found.items() if isinstance(name, tuple) and name[0] == kind}
+
+    return replace(
+        ledger, items=ranked["items"], attended=by_look(ranked, "a"), gained=by_look(ranked, "g"), scores=ranked.get("scores"),
+        worth=judged.get("worth"), relevant=judged.get("relevant"), due=by_look(judged, "t"),
+    )  # fmt: skip
+
+
+def cross(
+    rows: Rows, aligned: Alignment, judged: nw.LazyFrame[Any] | None, wanted: Wanted, ledger: Ledger, size: int
+) -> Crossed:
+    """The sums of a ledger, kept apart by item; `size` is how many rows there are."""
+    if size > MOST_ROWS:
+        raise EvenhandError(
+            f"{size:,} rows are too many to resample items in memory (at most {MOST_ROWS:,}). Pass resample='requests'."
+        )
+    by = [c for c in aligned.lazy.collect_schema().names() if c in ("request", "item")]
+    codes = _Codes(ledger)
+    looked = attended(rows.lazy, wanted.looks, rows.rankings)
+    joined, share = (looked, nw.lit(1.0)) if "group" in rows.columns else with_groups(looked, aligned, by)
+    shown = nw.col("shown") if "shown" in rows.columns else nw.lit(1.0)
+    sums: dict[Any, nw.Expr] = {"items": share * shown}
+    sums |= {("a", look): share * shown * nw.col(f"a{i}") for i, look in enumerate(wanted.looks)}
+    sums |= {
+        ("g", wanted.looks[i]): share * shown * nw.col(f"a{i}") * nw.col("relevance") for i in wanted.at(wanted.gained)
+    }
+    if wanted.scores:
+        sums["scores"] = share * nw.col("score")
+    cells = _collected(joined, [*rows.rankings, "item", "group"], sums)
+    places = cells.join(
+        ledger.ranking_keys(rows).with_row_index("at"),
+        on=rows.rankings,
+        how="left",
+        nulls_equal=True,
+        maintain_order="left",
+    )
+    universe = to_polars(aligned.lazy.select("item", "group", "share").unique())
+    about = None if judged is None or not wanted.judged else _judged_cells(judged, rows, aligned, by, wanted)
+    items = codes.items([cells["item"], universe["item"], *([] if about is None else [about[0]["item"]])])
+    ranked = _tables(codes, cells, places["at"].to_numpy(), sums, len(ledger.probability), items)
+    found: Mapping[Any, Any] = {}
+    if about is not None:
+        frame, names = about
+        at = ledger.requests.to_frame("request").with_row_index("at")
+        frame = at.join(frame, on="request", how="inner")
+        found = _tables(codes, frame, frame["at"].to_numpy(), names, len(ledger.requests), items)
+    sizes = _tables(
+        codes,
+        universe.with_columns(x0=universe["share"]),
+        np.zeros(universe.height, dtype=np.int64),
+        {"x": None},
+        1,
+        items,
+    )["x"]
+    return Crossed(len(items), ranked, found, sizes)
+
+
+def _judged_cells(
+    judged: nw.LazyFrame[Any], rows: Rows, aligned: Alignment, by: list[str], wanted: Wanted
+) -> tuple[Any, dict[Any, Any]]:
+    looks = [wanted.looks[i] for i in wanted.at(wanted.due)]
+    target = ideal(judged.join(rows.lazy.select("request").unique(), on="request", how="semi"), looks)
+    joined, share = with_groups(target, aligned, by)
+    sums: dict[Any, nw.Expr] = {
+        "worth": share * nw.col("relevance"),
+        "relevant": share * (nw.col("relevance") > 0).cast(nw.Float64),
+    }
+    sums |= {("t", look): share * nw.col(f"t{i}") for i, look in enumerate(looks)}
+    return _collected(joined, ["request", "item", "group"], sums), sums
+
+
+def _collected(lazy: nw.LazyFrame[Any], keys: list[str], sums: Mapping[Any, nw.Expr]) -> Any:
+    return to_polars(lazy.select(*keys, *(e.alias(f"x{i}") for i, e in enumerate(sums.values()))))
+
+
+class _Codes:
+    """Columns of the sparse tables: groups by their place among the labels, items by the order they are met in."""
+
+    def __init__(self, ledger: Ledger) -> None:
+        self.place = {label: i for i, label in enumerate(ledger.labels)}
+
+    def items(self, columns: list[Any]) -> dict[Any, int]:
+        import polars as pl
+
+        return {item: i for i, item in enumerate(pl.concat(columns).unique().sort().to_list())}
+
+    def groups(self, column: Any) -> Any:
+        last = len(self.place)
+        distinct = {g: last if g is None else self.place[tidy_label(g)] for g in column.unique().to_list()}
+        return np.array([distinct[g] for g in column.to_list()], dtype=np.int64)
+
+
+def _tables(
+    codes: _Codes, frame: Any, at: Any, names: Mapping[Any, Any], rows: int, items: Mapping[Any, int]
+) -> dict[Any, Any]:
+    from scipy.sparse import csr_array
+
+    wide = len(codes.place) + 1
+    row = at * wide + codes.groups(frame["group"])
+    column = np.array([items[d] for d in frame["item"].to_list()], dtype=np.int64)
+    shape = (rows * wide, len(items))
+    return {
+        name: csr_array((frame[f"x{i}"].fill_null(0.0).to_numpy(), (row, column)), shape=shape)
+        for i, name in enumerate(names)
+    }

@@ -1,0 +1,107 @@
+"""The FA*IR constraint as a check of many rankings: which of them pass, and at which rank the others first fail."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Annotated
+
+import numpy as np
+
+from evenhand.cards import Between, Card, Floats, metric
+from evenhand.errors import EvenhandError
+from evenhand.metrics.representation import Represented, fair_table
+from evenhand.tallies.placement import Placement
+
+Share = Annotated[float, Between(0, 1, open_low=True, open_high=True)]
+
+
+@metric(
+    Card(
+        name="fair_satisfied",
+        symbol="FA*IR",
+        title="Rankings that satisfy FA*IR",
+        asks="What share of the rankings holds enough protected items in every prefix?",
+        needs=Represented,
+        span=(0.0, 1.0),
+        ideal=1.0,
+        better="higher",
+        undefined="the ranking is empty or has no labelled item",
+        otherwise="no_labelled_items",
+        says="{estimate:percent} of the rankings hold as many protected items in every prefix as FA*IR asks{interval}.",
+        formula=r"\mathbf 1[c_k \ge m(k)\ \forall k]",
+        example="0 0 0 1 0 0, p 0.5, alpha 0.1 -> 1",
+        variants=(
+            "Adjusted by default: at most a share alpha of fair rankings fails; adjusted=False tests every prefix at alpha.",
+            "fairsearchcore picks the closest level, possibly above alpha; here the failure never exceeds alpha.",
+        ),
+        references=("zehlike2017",),
+        per="ranking",
+        family="exposure",
+    )
+)
+def satisfied(placed: Placement, *, p: Share | None = None, alpha: Share = 0.1, adjusted: bool = True) -> Floats:
+    """1 for a ranking of which every prefix holds as many protected items as `fair_table` asks, else 0.
+
+    >>> satisfied([0, 0, 0, 1, 0, 0], protected=1, p=0.5)
+    1.0
+    """
+    found = first_violations(placed, p, alpha, adjusted=adjusted)
+    return np.where(placed.sides().known > 0, (found == 0).astype(np.float64), np.nan)
+
+
+def _why_none(placed: Placement, **_: object) -> str:
+    return "satisfied" if bool((placed.sides().known > 0).any()) else "no_labelled_items"
+
+
+@metric(
+    Card(
+        name="fair_violation",
+        symbol="FA*IR rank",
+        title="First rank that violates FA*IR",
+        asks="In rankings with too few protected items, at which rank does it first show?",
+        needs=Represented,
+        span=(1.0, np.inf),
+        ideal=np.nan,
+        better="",
+        undefined="every prefix of the ranking holds enough protected items",
+        otherwise=_why_none,
+        says="Rankings that violate FA*IR first do so at rank {estimate:number} on average{interval}.",
+        formula=r"\min\{k : c_k < m(k)\}",
+        example="0 0 0 0 0 1, p 0.5, alpha 0.1 -> 5",
+        variants=("The rank in the list as shown: items without a label count in it, though not in the constraint.",),
+        references=("zehlike2017",),
+        per="ranking",
+        family="exposure",
+    )
+)
+def fair_violation(placed: Placement, *, p: Share | None = None, alpha: Share = 0.1, adjusted: bool = True) -> Floats:
+    """The first rank at which a ranking holds fewer protected items than `fair_table` asks; undefined where none does.
+
+    >>> fair_violation([0, 0, 0, 0, 0, 1], protected=1, p=0.5, alpha=0.1)
+    5.0
+    """
+    found = first_violations(placed, p, alpha, adjusted=adjusted)
+    return np.where(found > 0, found, np.nan)
+
+
+def first_violations(placed: Placement, p: float | None, alpha: float, *, adjusted: bool) -> Floats:
+    """(R,) the first rank that violates the constraint, 0 where none does. The table fits each ranking's own length."""
+    if p is None:
+        raise EvenhandError("fair_satisfied needs the share of the protected group. Pass p=, for example p=0.5.")
+    sides = placed.sides()
+    found = np.zeros(len(sides))
+    for block in sides.batches():
+        seen = np.broadcast_to(block.seen, block.codes.shape).astype(np.int64)
+        labelled = block.known.sum(1)
+        lengths, which = np.unique(labelled, return_inverse=True)
+        needed = np.zeros((len(lengths), int(lengths.max(initial=0)) + 1))
+        for i, k in enumerate(lengths.tolist()):  # one table per length, not per ranking
+            needed[i, 1 : k + 1] = _table(k, p, alpha, adjusted)
+        short = block.known & (block.held(0) < needed[which[:, None], seen])
+        found[block.at] = np.where(short.any(1), short.argmax(1) + 1, 0)
+    return found
+
+
+@lru_cache(maxsize=4096)
+def _table(k: int, p: float, alpha: float, adjusted: bool) -> tuple[int, ...]:  # noqa: FBT001
+    return tuple(fair_table(k, p, alpha, adjusted=adjusted).table) if k else ()

@@ -1,0 +1,150 @@
+"""The four tasks of the fair-ranking study, generated with a bias that is known, or read from files of the TREC track."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from evenhand.errors import EvenhandError
+from evenhand.synthetic.corpus import Corpus, Maker, corpus
+from evenhand.views.trec_fair import trec_fair_groups, trec_fair_queries, trec_fair_run
+
+REQUESTS = 300
+RECOMMENDERS: Mapping[str, Maker] = {
+    "UU-like": Maker(bias=0.2, skill=0.8, popularity=0.4, noise=0.6),
+    "II-like": Maker(bias=-0.1, skill=0.9, popularity=0.0, noise=0.7),
+    "MF-like": Maker(bias=0.5, skill=1.0, popularity=0.2, noise=0.4),
+    "BPR-like": Maker(bias=0.9, skill=0.7, popularity=0.9, noise=0.5),
+}
+"""Four recommenders: who rates what, what is popular, and how much women's books are held back, all known."""
+
+
+@dataclass(frozen=True)
+class Task:
+    """One experiment: what an audit reads, and the bias of each system where it is known.
+
+    Attributes
+    ----------
+    hard : whether every item has one group; scored : whether lists come with predicted utility.
+    """
+
+    name: str
+    rankings: Any
+    groups: Any
+    relevance: Any
+    protected: str
+    versus: str
+    hard: bool
+    scored: bool
+    bias: Mapping[str, float] | None = None
+    scores: Any = None
+    weight: str | None = None
+    sample: str | None = None
+
+
+def generated(size: int, seed: int) -> list[Task]:
+    """A recommendation task with unknown labels, two re-ranking tasks, and an ad-hoc task with soft groups and gaps."""
+    shape = {"soft": True, "unknown": 0.3, "protected": 0.2, "depth": 100}
+    made = {
+        "recommendation": corpus(
+            1_500, size, systems=RECOMMENDERS, protected=0.1, unknown=0.1, relevant=5, depth=50, merit=0.2,
+            scored=min(size, 60), rng=seed,
+        ),
+        "rerank 2019": corpus(2_052, size, systems=_many(14, seed + 1), candidates=8, relevant=3, **shape, rng=seed + 1),
+        "rerank 2020": corpus(
+            2_112, max(20, 2 * size // 3), systems=_many(23, seed + 2), candidates=15, relevant=4, **shape, rng=seed + 2
+        ),
+        "ad hoc 2020": corpus(
+            2_112, max(20, 2 * size // 3), systems=_many(5, seed + 3), relevant=12, judged=0.4, **shape, rng=seed + 3
+        ),
+    }  # fmt: skip
+    return [_task(name, found) for name, found in made.items()]
+
+
+def _many(systems: int, seed: int) -> dict[str, Maker]:
+    """Systems that differ in bias, skill and noise, apart from each other."""
+    draw = np.random.default_rng(seed)
+    return {
+        f"run {i + 1:02}": Maker(bias=float(b), skill=float(s), noise=float(n))
+        for i, (b, s, n) in enumerate(
+            zip(
+                draw.normal(0.2, 0.5, systems),
+                draw.uniform(0.2, 1, systems),
+                draw.uniform(0.3, 1, systems),
+                strict=True,
+            )
+        )
+    }
+
+
+def _task(name: str, made: Corpus) -> Task:
+    hard = "share" not in made.groups.columns
+    return Task(
+        name, made.rankings, made.groups, made.relevance, "P", "U", hard, True, made.bias,
+        made.scores if hard and made.scores.height else None,
+    )  # fmt: skip
+
+
+def from_trec(folder: str | Path, seed: int) -> Task:
+    """The track's queries and groups; its runs if there are any, else re-rankers of our own over the judged pools."""
+    place = Path(folder)
+    if not place.is_dir():
+        raise EvenhandError(f"{str(folder)!r} is not a folder. Pass the folder with the files of the TREC Fair track.")
+    kinds = {path: _keys(path) for path in sorted([*place.glob("*.jsonl"), *place.glob("*.json")])}
+    queries = [p for p, keys in kinds.items() if "documents" in keys]
+    labels = sorted(place.glob("article*.csv"), key=lambda p: ("level" not in p.name, p.name)) or sorted(
+        place.glob("*group*.csv")
+    )
+    if not queries or not labels:
+        raise EvenhandError(
+            f"{str(folder)!r} lacks queries (JSON lines with documents) or groups of documents (article-*.csv). Add them."
+        )
+    judged = trec_fair_queries(min(queries, key=lambda p: ("eval" not in p.name, p.name)))
+    groups = trec_fair_groups(labels[0])
+    runs = [p for p, keys in kinds.items() if "ranking" in keys]
+    shares = (
+        groups.frame.drop_nulls("group")
+        .group_by("group")
+        .agg(share=__import__("polars").col("share").sum())
+        .sort("share")
+    )
+    if shares.height < 2:
+        raise EvenhandError(f"{labels[0].name!r} names fewer than two groups. Pass another file of groups.")
+    roles = {"weight": "weight", "sample": "sample"} if runs else {}
+    return Task(
+        "TREC Fair", trec_fair_run(runs) if runs else _rerankers(judged, seed), groups,
+        judged.select("request", "item", "relevance"), shares["group"][0], shares["group"][-1], False, not runs, None, None, **roles,
+    )  # fmt: skip
+
+
+def _keys(path: Path) -> set[str]:
+    with path.open(encoding="utf-8") as handle:
+        try:
+            found = json.loads(handle.readline())
+        except ValueError:
+            return set()
+    return set(found) if isinstance(found, dict) else set()
+
+
+def _rerankers(judged: Any, seed: int) -> Any:
+    """As listed, at random, by relevance, and by relevance with more and more noise."""
+    import polars as pl
+
+    draw = np.random.default_rng(seed)
+    relevance = judged["relevance"].fill_null(0).to_numpy()
+    noise = {"by relevance": 0.0, "some noise": 0.5, "more noise": 1.0, "much noise": 2.0}
+    scores = {"as listed": -judged["rank"].to_numpy() / 10.0, "random": draw.normal(size=len(relevance))}
+    scores |= {name: relevance + by * draw.normal(size=len(relevance)) for name, by in noise.items()}
+    lists = [
+        judged.select("request", "item").with_columns(
+            pl.lit(name).alias("system"), pl.Series("score", 1 / (1 + np.exp(-value)))
+        )
+        for name, value in scores.items()
+    ]
+    place = pl.col("score").rank("ordinal", descending=True).over("system", "request").cast(pl.Int64)
+    return pl.concat(lists).with_columns(place.alias("rank")).select("system", "request", "item", "rank", "score")

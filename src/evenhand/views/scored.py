@@ -1,0 +1,138 @@
+"""What a model scored: a table with one row per request and item, checked. Ties are fine here, and so are missing scores."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import narwhals as nw
+
+from evenhand.errors import EvenhandError, all_problems
+from evenhand.views.benefits import RESERVED
+from evenhand.views.rankings import in_memory_as_polars, label
+from evenhand.views.tables import Table, is_number, missing_columns, to_polars
+
+
+@dataclass(frozen=True)
+class Scored:
+    """Checked scores.
+
+    Attributes
+    ----------
+    lazy : columns by_0.., system (if named), request, item, score, and what the caller asked to carry along.
+    by : the slice columns as the user calls them. keys : our names of the columns that name one request.
+    rows : how many there were; dropped : rows left out, and why.
+    """
+
+    lazy: nw.LazyFrame[Any]
+    backend: str
+    origin: str
+    by: tuple[str, ...]
+    keys: tuple[str, ...]
+    rows: int
+    dropped: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def slices(self) -> tuple[str, ...]:
+        """Our names of the slice columns, system last."""
+        return self.keys[:-1]
+
+    @property
+    def slice_names(self) -> tuple[str, ...]:
+        """The user's names of the slice columns; the system is always called system."""
+        return (*self.by, *(k for k in self.keys if k == "system"))
+
+
+def view_scored(
+    opened: Table,
+    *,
+    request: str,
+    item: str,
+    score: str,
+    by: tuple[str, ...] = (),
+    system: str | None = None,
+    nan_policy: Literal["raise", "omit"] = "omit",
+    carry: Mapping[str, nw.Expr] | None = None,
+) -> Scored:
+    """Check the roles, then the values, all problems at once. Rows without a score are left out, or refused."""
+    if nan_policy not in ("raise", "omit"):
+        raise EvenhandError(f"nan_policy={nan_policy!r} does not fit scores. Use 'raise' or 'omit'.")
+    roles = [("request", request), ("item", item), ("score", score)]
+    roles += [("system", system)] if system is not None else []
+    _refuse_bad_names(opened, roles, by)
+    schema = opened.schema
+    chosen = [label(b, schema[b]).alias(f"by_{i}") for i, b in enumerate(by)]
+    chosen += [label(column, schema[column]).alias(role) for role, column in roles if role != "score"]
+    chosen.append(nw.col(score).cast(nw.Float64).alias("score"))
+    lazy = opened.lazy.select(*chosen, *(expression.alias(name) for name, expression in (carry or {}).items()))
+    lazy = in_memory_as_polars(lazy)
+    keys = (*(f"by_{i}" for i in range(len(by))), *(["system"] if system is not None else []), "request")
+    rows, missing = _sound_values(lazy, dict(roles), nan_policy)
+    value = nw.col("score")
+    if missing:
+        lazy = lazy.filter(~(value.is_null() | value.is_nan()))
+    _refuse_twice(lazy, keys)
+    dropped = {f"{score} is missing": missing} if missing else {}
+    return Scored(lazy, opened.backend, opened.origin, by, keys, rows, dropped)
+
+
+def _refuse_bad_names(opened: Table, roles: list[tuple[str, str]], by: tuple[str, ...]) -> None:
+    schema = opened.schema
+    problems = missing_columns(opened, [*roles, *(("by", b) for b in by)])
+    problems += [
+        f"by={b!r} is also a column of every result. Rename that column of the table first."
+        for b in by
+        if b in RESERVED | {"system"}
+    ]
+    problems += [f"by names {b!r} twice. Name each column once." for b in sorted({b for b in by if by.count(b) > 1})]
+    for role, column in roles:
+        if not isinstance(column, str) or column not in schema:
+            continue
+        if role == "score" and not is_number(schema[column]):
+            problems.append(f"score={column!r} holds {schema[column]} values, not numbers. Convert the column first.")
+        if schema[column] in (nw.List, nw.Struct, nw.Array):
+            problems.append(f"{role}={column!r} holds {schema[column]} values. Pass a column of plain values.")
+    if problems:
+        raise all_problems(problems, where="The call")
+
+
+def _sound_values(lazy: nw.LazyFrame[Any], roles: Mapping[str, str], nan_policy: str) -> tuple[int, int]:
+    """The number of rows and of missing scores; missing ids and infinite scores are refused."""
+    value = nw.col("score")
+    absent = value.is_null() | value.is_nan()
+    ids = [role for role in roles if role != "score"]
+    facts = to_polars(
+        lazy.select(
+            nw.len().alias("rows"),
+            absent.sum().alias("score"),
+            (~absent & ~value.is_finite()).sum().alias("infinite"),
+            *(nw.col(role).is_null().sum().alias(f"missing_{role}") for role in ids),
+        )
+    ).row(0, named=True)
+    rows, missing = int(facts["rows"]), int(facts["score"] or 0)
+    problems = [
+        f"{role}={roles[role]!r} is missing in {int(facts[f'missing_{role}']):,} of {rows:,} rows. Fill it, or remove those rows."
+        for role in ids
+        if facts[f"missing_{role}"]
+    ]
+    if facts["infinite"]:
+        problems.append(f"score={roles['score']!r} is infinite in some rows. Pass finite numbers.")
+    if missing and nan_policy == "raise":
+        problems.append(
+            f"score={roles['score']!r} is missing in {missing:,} of {rows:,} rows. Remove those rows, or pass nan_policy='omit'."
+        )
+    if problems:
+        raise all_problems(problems, where="The table of scores")
+    return rows, missing
+
+
+def _refuse_twice(lazy: nw.LazyFrame[Any], keys: tuple[str, ...]) -> None:
+    twice = lazy.group_by(*keys, "item").agg(nw.len().alias("n")).filter(nw.col("n") > 1)
+    count = int(to_polars(twice.select(nw.len().alias("n")))["n"][0])
+    if count:
+        first = to_polars(twice.sort(*keys, "item").head(1)).row(0, named=True)
+        raise EvenhandError(
+            f"{count:,} items are scored twice for the same request (first: request {first['request']!r}, item "
+            f"{first['item']!r}). Keep one row for each, or name what tells them apart with by= or system=."
+        )

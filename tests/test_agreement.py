@@ -1,0 +1,163 @@
+"""`eh.agreement` and `eh.sensitivity`: orientation, exact p, and orders that do or do not survive."""
+
+import itertools
+import json
+import math
+
+import numpy as np
+import polars as pl
+import pytest
+from scipy.stats import kendalltau
+
+import evenhand as eh
+from evenhand.cli import main
+from evenhand.metrics.agreement import oriented, places
+
+GROUPS = {f"d{i}": "f" if i % 3 == 0 else "m" for i in range(30)}
+
+
+def runs(systems=5, requests=12, seed=0):
+    """Systems that put women lower and lower, from none of it to a lot."""
+    rng = np.random.default_rng(seed)
+    rows = []
+    for s, q in itertools.product(range(systems), range(requests)):
+        scores = {d: rng.normal() - 0.5 * s * (g == "f") for d, g in GROUPS.items()}
+        for rank, d in enumerate(sorted(scores, key=scores.get, reverse=True)[:10], 1):
+            rows.append((f"s{s}", q, d, rank, int((7 * q + 3 * int(d[1:])) % 5 < 2)))
+    return pl.DataFrame(rows, schema=["run", "request", "item", "rank", "relevance"], orient="row")
+
+
+def measured(table, metrics=("awrf", "log_dp", "eed", "eer", "fair(p=0.3)"), **more):
+    return eh.exposure(
+        table, groups=GROUPS, protected="f", system="run", relevance="relevance", metrics=list(metrics), interval=None,
+        chance=False, **more,
+    )  # fmt: skip
+
+
+def test_tau_is_that_of_the_oriented_values():
+    result = measured(runs(6))
+    wide = result.frame.pivot("metric", index="system", values="estimate")
+    fairer = {"awrf": -wide["awrf"], "log_dp": -wide["log_dp"].abs(), "eed": -wide["eed"], "eer": wide["eer"],
+              "fair(p=0.3)": wide["fair(p=0.3)"]}  # fmt: skip
+    found = eh.agreement(result, rng=1).frame
+    assert found.columns == ["metric", "other", "tau_c", "p", "systems", "note"]
+    assert found.height == 5 * 4
+    for row in found.rows(named=True):
+        expected = kendalltau(fairer[row["metric"]], fairer[row["other"]], variant="c").statistic
+        assert row["tau_c"] == pytest.approx(expected)
+        assert row["systems"] == 6
+
+
+def test_p_is_exact_and_cannot_fall_below_two_in_n_factorial():
+    rng = np.random.default_rng(2)
+    table = runs(4, seed=int(rng.integers(100)))
+    found = eh.agreement(measured(table), rng=1)
+    assert found.frame["p"].min() >= 2 / 24 - 1e-12
+    assert set(found.frame.filter(pl.col("tau_c").is_not_nan())["note"]) == {"few_systems"}
+    assert found.provenance["least_p"] == {"4": 2 / 24}
+    assert "cannot fall" in found.to_text()
+    row = found.frame.filter(pl.col("tau_c").is_not_nan()).row(0, named=True)
+    one, other = (
+        oriented(f["estimate"], f["better"][0], f["ideal"])
+        for f in (measured(table, [row[k]]).frame for k in ("metric", "other"))
+    )
+    taus = [
+        abs(kendalltau(one, [other[i] for i in order], variant="c").statistic)
+        for order in itertools.permutations(range(4))
+    ]
+    assert row["p"] == pytest.approx(np.mean([t >= abs(row["tau_c"]) - 1e-12 for t in taus]))
+
+
+def test_systems_without_a_value_are_left_out_in_pairs_and_constant_columns_say_so():
+    result = measured(runs(5), ["awrf", "eed"])
+    columns = {k: list(v) for k, v in result.findings.columns.items()}
+    first = columns["metric"].index("awrf")
+    columns["estimate"][first] = math.nan
+    from dataclasses import replace
+
+    broken = replace(result, findings=replace(result.findings, columns=columns))
+    assert set(eh.agreement(broken).frame["systems"]) == {4}
+    columns["estimate"] = [
+        0.5 if m == "awrf" else e for m, e in zip(columns["metric"], columns["estimate"], strict=True)
+    ]
+    flat = replace(result, findings=replace(result.findings, columns=columns))
+    found = eh.agreement(flat).frame
+    assert found["tau_c"].is_nan().all()
+    assert set(found["note"]) == {"constant_input"}
+
+
+def test_results_of_two_audits_are_put_side_by_side_and_groups_name_their_metric():
+    table = runs(4).with_columns(score=-pl.col("rank"))
+    pairs = eh.pairwise(table, groups=GROUPS, relevance="relevance", protected="f", system="run", interval=None)
+    found = eh.agreement(measured(table, ["awrf"]), pairs).frame
+    assert {"awrf", "intra_acc", "inter_acc", "accuracy f>m", "accuracy m>*"} <= set(found["metric"])
+
+
+def test_slices_beside_the_systems_are_experiments():
+    table = pl.concat([runs(4, seed=s).with_columns(task=pl.lit(f"t{s}")) for s in (1, 2)])
+    found = eh.agreement(measured(table, ["awrf", "eed"], by="task")).frame
+    assert found["task"].to_list() == ["t1", "t1", "t2", "t2"]
+
+
+def test_a_saved_result_and_the_command_line_give_the_same(tmp_path, capsys):
+    result = measured(runs(5), ["awrf", "eed", "log_dp"])
+    path = tmp_path / "r.json"
+    result.to_json(path)
+    assert main(["agreement", str(path), "--seed", "1", "--format", "json"]) == 0
+    answer = json.loads(capsys.readouterr().out)
+    assert answer["columns"]["tau_c"] == eh.agreement(result, rng=1).frame["tau_c"].to_list()
+    assert main(["agreement", str(tmp_path / "no.json")]) == 2
+
+
+def test_bad_calls_say_what_to_do():
+    with pytest.raises(eh.EvenhandError, match="No result"):
+        eh.agreement()
+    with pytest.raises(eh.EvenhandError, match="no column of systems"):
+        eh.agreement(eh.exposure(runs(1), groups=GROUPS, protected="f", metrics="awrf", interval=None))
+    with pytest.raises(eh.EvenhandError, match="fewer than two metrics"):
+        eh.agreement(measured(runs(3), ["awrf"]))
+    with pytest.raises(eh.EvenhandError, match="DataFrame"):
+        eh.agreement(runs(2))
+
+
+def test_places_share_ties_and_skip_the_undefined():
+    assert places(np.array([1.0, 1.0, 0.0])).tolist() == [1, 1, 3]
+    assert oriented([math.inf, -math.inf, 0.0], "ideal", 0.0).tolist() == [-math.inf, -math.inf, 0.0]
+
+
+def test_sensitivity_repeats_the_audit_and_ranks_the_systems():
+    table = runs(5)
+    vary = {"attention": ["log", "rbp(patience=0.8)"], "target": ["population", "equal"]}
+    fixed = dict(groups=GROUPS, protected="f", system="run")
+    found = eh.sensitivity(eh.exposure, table, **fixed, metrics=["awrf", "eed"], vary=vary)
+    assert found.frame.columns[:4] == ["attention", "target", "system", "metric"]
+    assert found.frame.height == 2 * 2 * 5 * 2
+    one = eh.exposure(
+        table, **fixed, metrics=["awrf", "eed"], attention="rbp(patience=0.8)", target="equal", interval=None
+    ).frame
+    same = found.frame.filter(attention="rbp(patience=0.8)", target="equal")
+    assert sorted(same["estimate"]) == pytest.approx(sorted(one["estimate"]))
+    awrf = same.filter(metric="awrf").sort("estimate")
+    assert awrf["rank"].to_list() == [1, 2, 3, 4, 5]
+    assert found.frame.filter(attention="log", target="population")["tau_c"].to_list() == [1.0] * 10
+    stability = found.findings.curves["stability"]
+    assert stability["settings"] == [4] * 10
+    assert "rank" in found.to_text("csv")
+    assert found.sentences()
+
+
+def test_sensitivity_varies_metrics_themselves():
+    vary = {"metrics": ["awrf(distance='js')", "awrf(distance='tv')", "awrf@3"]}
+    found = eh.sensitivity(eh.exposure, runs(4), groups=GROUPS, protected="f", system="run", vary=vary).frame
+    assert found["metric"].unique(maintain_order=True).to_list() == vary["metrics"]
+    assert found.filter(metrics="awrf(distance='js')")["tau_c"].to_list() == [1.0] * 4
+
+
+@pytest.mark.parametrize(
+    ("vary", "message"),
+    [({}, "nothing to vary"), ({"atention": ["log"]}, "Did you mean 'attention'"), ({"attention": "log"}, "list of choices"),
+     ({"metrics": ["awrf"]}, "both fixed and varied"), ({"level": [0.9] * 600}, "combinations")],
+)  # fmt: skip
+def test_bad_variations_are_refused(vary, message):
+    with pytest.raises(eh.EvenhandError, match=message):
+        eh.sensitivity(eh.exposure, runs(2), groups=GROUPS, protected="f", system="run", metrics="awrf", vary=vary)

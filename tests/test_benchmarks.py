@@ -1,0 +1,99 @@
+"""The benchmarks measure what they say: contestants do the same work, differences are found, truths are true."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from benchmarks import coverage, inequality
+from benchmarks.harness import Contestant, Outcome, Race, disagreements, growth, run
+
+from evenhand.cards import asks, needing
+from evenhand.tallies.spectrum import Spectrum
+
+HERE = "test_benchmarks"
+
+
+def told(value):
+    """A contestant that finds what it was told to."""
+    return lambda: value
+
+
+def broken():
+    raise RuntimeError("no such thing")
+
+
+def race(*values, tolerance=1e-9):
+    contestants = [Contestant(f"c{i}", f"{HERE}:told", rounds=2, arguments={"value": v}) for i, v in enumerate(values)]
+    return Race("finding", 1, {}, contestants, tolerance)
+
+
+def test_contestants_run_in_processes_of_their_own_and_report_time_and_value():
+    found = run(race(0.5, 0.5), say=lambda text: None)
+    assert [(o.contestant, o.rounds, o.value) for o in found] == [("c0", 2, 0.5), ("c1", 2, 0.5)]
+    assert all(o.ran and o.wall > 0 and o.cpu >= 0 for o in found)
+
+
+@pytest.mark.parametrize(
+    ("values", "agree"),
+    [
+        ((0.5, 0.5 + 1e-12), True),
+        ((0.5, 0.500001), False),
+        (([1.0, 2.0], [1.0, 2.0]), True),
+        (([1.0, 2.0], [1.0, 2.1]), False),
+        (([1.0], [1.0, 2.0]), False),
+        ((0.5, float("nan")), False),
+    ],
+)
+def test_a_contestant_that_finds_something_else_is_named(values, agree):
+    outcomes = [Outcome("finding", 1, f"c{i}", value=v) for i, v in enumerate(values)]
+    wrong = disagreements(race(*values), outcomes)
+    assert (not wrong) == agree
+    assert agree or "c1 found" in wrong[0]
+
+
+def test_a_contestant_that_breaks_is_told_and_does_not_stop_the_others():
+    contestants = [
+        Contestant("good", f"{HERE}:told", arguments={"value": 1.0}, rounds=1),
+        Contestant("bad", f"{HERE}:broken"),
+    ]
+    said = []
+    good, bad = run(Race("mixed", 1, {}, contestants), say=said.append)
+    assert good.ran
+    assert "no such thing" in bad.problem
+    assert "did not run" in said[0]
+
+
+@pytest.mark.parametrize("exponent", [0.5, 1.0, 2.0])
+def test_growth_is_the_slope_on_a_log_scale(exponent):
+    found = growth([Outcome("g", n, "c", cpu=3e-9 * n**exponent) for n in (10**5, 10**6, 10**7)])
+    assert found == pytest.approx(exponent)
+
+
+@pytest.mark.parametrize("kind", inequality.PIECES)
+def test_all_ways_to_the_same_numbers_agree(kind, tmp_path):
+    path = inequality.amounts(tmp_path, kind, 3_000)
+    assert inequality.gini_ours(path)() == pytest.approx(inequality.gini_naive(path)(), rel=1e-12)
+    assert inequality.intervals_ours(path, "percentile(20)")() == pytest.approx(
+        inequality.intervals_naive(path, 1)(), rel=1e-9
+    )
+
+
+def test_all_ways_from_a_log_to_the_same_numbers_agree(tmp_path):
+    path = inequality.events(tmp_path, 3_000, 5, 500)
+    ours = inequality.log_ours(path, 500)()
+    for other in (inequality.log_polars, inequality.log_duckdb, inequality.log_naive):
+        assert other(path, 500)() == pytest.approx(ours, rel=1e-12)
+    assert inequality.log_ours(path, 500, engine="duckdb")() == ours
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("world", coverage.WORLDS, ids=lambda world: world.name)
+def test_the_truth_that_intervals_must_hold_is_that_of_a_huge_sample(world):
+    rng = np.random.default_rng(5)
+    sample = Spectrum.of(world.draw(rng, 400_000))
+    found = [float(a.on(sample)) for a in asks(coverage.METRICS, needing(Spectrum))]
+    heavy = world.name.startswith(("Pareto", "lognormal 2"))
+    assert world.truth() == pytest.approx(found, rel=0.1 if heavy else 0.02)
+    assert not any(math.isnan(v) for v in world.truth())
