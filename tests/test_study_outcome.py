@@ -10,7 +10,7 @@ from evenhand.studies import outcome
 @pytest.mark.slow
 def test_the_study_says_what_comes_out_and_what_does_not(tmp_path, monkeypatch):
     monkeypatch.setattr(outcome, "WORLDS", 40)
-    found = outcome.study(size=800, seed=7)
+    found = outcome.study(seed=7)
     verdicts = {c.says: c.holds for c in found.claims}
     for start in (
         "One bar for both groups",
