@@ -15,6 +15,7 @@ from typing import Any, Literal
 import narwhals as nw
 
 from evenhand.errors import EvenhandError, all_problems, listing
+from evenhand.views.batches import per_ranking
 from evenhand.views.benefits import RESERVED
 from evenhand.views.tables import Table, has_known_ending, is_number, missing_columns, open_table, to_polars
 
@@ -297,7 +298,8 @@ def _sound_rankings(lazy: nw.LazyFrame[Any], roles: Roles, ties: Ties) -> dict[s
     asked = {"n": nw.len(), "distinct": order.n_unique(), "last": order.max(), "best": order.min()}
     if roles.item is not None:
         asked["items"] = nw.col("item").n_unique()
-    per = lazy.group_by(*roles.keys).agg(*(e.alias(name) for name, e in asked.items()))
+    columns = dict.fromkeys([*roles.keys, roles.order, *(["item"] if roles.item is not None else [])])
+    per = per_ranking(lazy.select(*columns), roles.keys, [e.alias(name) for name, e in asked.items()])
     tied, ranked = n != nw.col("distinct"), nw.lit(roles.rank is not None)
     sums = {
         "tied": tied,

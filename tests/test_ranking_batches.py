@@ -1,0 +1,54 @@
+"""Rankings are checked a batch of rows at a time, and batches change nothing."""
+
+from __future__ import annotations
+
+import narwhals as nw
+import numpy as np
+import polars as pl
+import pytest
+
+from evenhand.errors import EvenhandError
+from evenhand.views import batches
+from evenhand.views.batches import per_ranking
+from evenhand.views.rankings import view_rankings
+
+FACTS = [nw.len().alias("n"), nw.col("item").n_unique().alias("items"), nw.col("item").max().alias("last")]
+
+
+def some_rankings(order):
+    """Rankings of different lengths, some with an item twice, one slice without a name."""
+    rng = np.random.default_rng(7)
+    lengths = rng.integers(1, 9, 40)
+    request = np.repeat(np.arange(40), lengths)
+    frame = pl.DataFrame({"request": request, "item": rng.integers(0, 12, len(request))})
+    frame = frame.with_columns(by_0=pl.when(pl.col("request") % 3 > 0).then(pl.col("request") % 3))
+    return frame if order == "together" else frame.sample(fraction=1, shuffle=True, seed=3)
+
+
+@pytest.mark.parametrize("order", ["together", "mixed"])
+@pytest.mark.parametrize("rows", [1, 2, 5, 50, 10_000])
+def test_facts_are_those_of_all_rows_at_once_whatever_the_batches(monkeypatch, order, rows):
+    monkeypatch.setattr(batches, "ROWS", rows)
+    frame, keys = some_rankings(order), ["by_0", "request"]
+    found = per_ranking(nw.from_native(frame.lazy()), keys, FACTS).collect().to_native()
+    n, items, last = pl.len().alias("n"), pl.col("item").n_unique().alias("items"), pl.col("item").max().alias("last")
+    expected = frame.group_by(keys).agg(n, items, last)
+    assert found.sort(keys).rows() == expected.sort(keys).rows()
+
+
+@pytest.mark.parametrize("rows", [1, 2, 3, 4])
+def test_an_item_listed_again_in_another_batch_is_refused(monkeypatch, rows):
+    monkeypatch.setattr(batches, "ROWS", rows)
+    run = pl.DataFrame(
+        {"request": [1, 1, 1, 2, 2, 2, 3], "item": list("abcdedf"), "rank": [1, 2, 3, 1, 2, 3, 1]},
+    )
+    with pytest.raises(EvenhandError, match=r"1 of 3 rankings list an item twice \(first: request 2, item 'd'\)"):
+        view_rankings(run.lazy())
+    tied = run.with_columns(item=pl.Series(list("abcdegf")), rank=pl.Series([1, 2, 3, 1, 2, 1, 1]))
+    with pytest.raises(EvenhandError, match=r"ties in 1 of 3 rankings \(first: request 2, rank 1\)"):
+        view_rankings(tied.lazy())
+
+
+def test_a_table_without_rows_has_no_rankings():
+    empty = pl.DataFrame(schema={"request": pl.Int64, "item": pl.String, "rank": pl.Int64})
+    assert view_rankings(empty.lazy()).rankings == 0
