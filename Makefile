@@ -28,6 +28,19 @@ quick: $(VENV)/.dev
 slow: $(VENV)/.dev
 	$(BIN)/python -m pytest -q -n 2 --dist loadfile -m slow
 
+# Packages that evenhand works inside: an environment and a constraints file each, for they cannot share one.
+HOSTS := ir-measures lenskit mlflow
+.PHONY: $(HOSTS:%=host-%)
+hosts: $(HOSTS:%=host-%)
+
+$(HOSTS:%=host-%): host-%: .venv-%/.host
+	.venv-$*/bin/python -m pytest -q tests/hosts
+
+$(HOSTS:%=.venv-%/.host): .venv-%/.host: pyproject.toml constraints-%.txt
+	$(PYTHON) -m venv .venv-$*
+	.venv-$*/bin/python -m pip install --quiet --disable-pip-version-check --constraint constraints-$*.txt --editable '.[$*]' pytest hypothesis
+	touch $@
+
 # QUICK=1 for smaller sizes.
 bench: $(VENV)/.dev $(PEERS)/.stamp
 	$(BIN)/python -m benchmarks.run $(if $(QUICK),--quick)

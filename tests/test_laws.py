@@ -39,6 +39,7 @@ CODES = {
     "no_common_support",
     "collinear",
     "nan_in_data",
+    "satisfied",
 }
 ROUNDING = 1e-9
 

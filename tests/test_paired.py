@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 import evenhand as eh
 from evenhand.audits.paired import letters_of
+from evenhand.cli import main
 from evenhand.uncertainty.paired import MANY, Draws, paired_difference
 
 GROUPS = {i: "f" if i < 8 else "m" for i in range(20)}
@@ -136,6 +137,15 @@ def test_the_table_of_systems_in_three_formats():
     assert "share a letter" in found.systems("table")
     with pytest.raises(eh.EvenhandError, match="format"):
         found.systems("html")
+
+
+def test_the_command_line_prints_the_table_of_systems(tmp_path, capsys):
+    path = tmp_path / "runs.csv"
+    three().with_columns(group=pl.col("item").replace_strict(GROUPS)).write_csv(path)
+    words = ["exposure", str(path), "--groups", "group", "--protected", "f", "--seed", "1", "-m", "awrf"]
+    assert main([*words, "--system", "run", "--systems", "markdown"]) == 0
+    assert capsys.readouterr().out.startswith("| system | awrf ↓ |")
+    assert main([*words, "--by", "run", "--by", "rank", "--systems", "table"]) == 2
 
 
 def test_after_only_the_sums_are_still_those_of_the_metric():

@@ -272,3 +272,16 @@ def test_pandas_gets_pandas_back():
     found = eh.pairwise(world(3).to_pandas(), groups="group", relevance="relevance", protected="P")
     assert isinstance(found.frame, pd.DataFrame)
     assert isinstance(found.per_request, pd.DataFrame)
+
+
+@pytest.mark.spark
+def test_spark_says_the_same_to_the_byte(spark):
+    table = world(8, 10)
+    there = spark.createDataFrame(table.to_arrow())
+    groups, judged = table.select("item", "group").unique(), table.select("request", "item", "relevance")
+    for negatives in (None, 2):
+        here, far = (
+            eh.pairwise(t, groups=groups, relevance=judged, protected="P", rng=1, negatives=negatives).to_text("csv")
+            for t in (table, there)
+        )
+        assert here == far

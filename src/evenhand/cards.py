@@ -358,6 +358,10 @@ def parse_call(text: str, *, role: str, typed: str | None = None) -> tuple[str, 
     ):
         raise problem
 
+    given = [k.arg for k in node.keywords]
+    if twice := {k for k in given if given.count(k) > 1}:
+        raise EvenhandError(f"{role}={(typed or text)!r} gives {listing(twice)} twice. Give each parameter once.")
+
     def value(part: ast.expr) -> Any:
         if isinstance(part, ast.Name) and part.id in ("inf", "infinity"):
             return math.inf

@@ -49,7 +49,10 @@ def suggestion(typed: str, known: Iterable[str]) -> str:
     >>> suggestion("ginni", ["gini", "hoover"])
     "Did you mean 'gini'? "
     """
-    close = difflib.get_close_matches(typed, list(known), n=1, cutoff=0.5)
+    names = list(known)
+    folded = {name.lower(): name for name in reversed(names)}
+    close = difflib.get_close_matches(typed, names, n=1, cutoff=0.5)
+    close = close or [folded[c] for c in difflib.get_close_matches(typed.lower(), list(folded), n=1, cutoff=0.5)]
     return f"Did you mean {close[0]!r}? " if close else ""
 
 

@@ -60,7 +60,7 @@ PLAIN = {
     "awrf": (AWRF(groups=GROUPS) @ 10, lambda x: eh.metrics.awrf(x[:10], target=SHARE)),
     "awrf to a target": (
         AWRF(groups=GROUPS, target={"f": 0.5, "m": 0.5}, distance="tv", attention="log"),
-        lambda x: eh.metrics.awrf(x, target="equal", distance="tv", attention="log"),
+        lambda x: eh.metrics.awrf(x, target={"f": 0.5, "m": 0.5}, distance="tv", attention="log"),
     ),
     "fair": (FAIR(groups=GROUPS, protected="f", p=0.4), lambda x: eh.metrics.fair(x, protected="f", p=0.4)),
     "ndd": (nDD(groups=GROUPS, protected="f") @ 10, lambda x: eh.metrics.ndd(x[:10], protected="f")),

@@ -7,6 +7,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from evenhand.audits.advise_goal import Goal, advise_goal
 from evenhand.audits.assemble import log, provenance
 from evenhand.audits.prefix import protected_labels
 from evenhand.cards import REGISTRY
@@ -58,6 +59,10 @@ def advise(
     balance: Degree | None = None,
     bias: Degree | None = None,
     viewpoints: int | None = None,
+    goal: Goal | None = None,
+    sparse: bool | None = None,
+    groups: Any = None,
+    relevance: Any = None,
     group: Any = None,
     protected: Any = None,
     request: str = "request",
@@ -75,12 +80,19 @@ def advise(
     balance : how balanced protected and other items are: `"low"`, `"medium"` or `"high"`. Read off the table if given.
     bias : how biased you expect the rankings to be, before looking at them.
     viewpoints : number of labels; more than two without a protected side call for a metric of all labels.
+    goal : advice on exposure metrics instead (section 4 of Raj et al., 2022): is `"one_ranking"` representative, is exposure
+        even over many (`"parity"`), or even among the relevant (`"opportunity"`)? With a table, `groups` and `relevance` as
+        for `eh.exposure`, the kind of groups and the judgments are read off it.
+    sparse : whether relevance judgments are sparse.
     table, group, protected, ... : your rankings, as for `eh.prefix`. Then `chance` is what random order gives on a typical
         list of yours, and `found` how often a list with the expected bias would stand out from random orders.
 
     >>> advise(balance="medium", bias="high").frame["metric"][0]
     'ndkl'
     """
+    if goal is not None:
+        roles = {"request": request, "item": item, "rank": rank, "score": score, "ties": ties}
+        return advise_goal(table, goal, sparse=sparse, groups=groups, relevance=relevance, **roles)
     for name, given in (("balance", balance), ("bias", bias)):
         if given is not None and given not in DEGREES:
             raise unknown_name(name, str(given), DEGREES, what="a degree")

@@ -36,7 +36,16 @@ def provenance(
         except importlib.metadata.PackageNotFoundError:
             continue
     facts = {"rows": rows, "dropped": dict(dropped), "seed": seed, **more}
-    return {**facts, "versions": versions, "plan": {k: v for k, v in plan.items() if v is not None}}
+    plan = {k: v for k, v in plan.items() if v is not None}
+    for record in (facts, plan):
+        if isinstance(record.get("population"), Mapping):
+            record["population"] = _hidden(record["population"], plan.get("min_units") or 0)
+    return {**facts, "versions": versions, "plan": plan}
+
+
+def _hidden(sizes: Mapping[str, Any], fewest: int) -> dict[str, Any]:
+    """Sizes of slices as passed, without those of suppressed ones."""
+    return {label: "suppressed" if size < fewest else size for label, size in sizes.items()}
 
 
 def suppressed(r: Row) -> Row:

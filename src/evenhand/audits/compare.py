@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from evenhand.audits.paired import DRAWS, compare_results, compare_systems
+from evenhand.audits.paired import compare_results, compare_systems
 from evenhand.audits.requests import RankingResult
 from evenhand.errors import EvenhandError
 from evenhand.results import Result
@@ -18,7 +18,7 @@ def compare(
     b: Result | None = None,
     *,
     systems: Sequence[Any] | None = None,
-    draws: int = DRAWS,
+    draws: int | None = None,
     rng: int | np.random.Generator | None = None,
 ) -> Result:
     """Difference a - b of every row that two results share, with interval and p (Holm-adjusted beside it).
@@ -33,7 +33,7 @@ def compare(
     Parameters
     ----------
     systems : which systems of `a` to compare (default: all of them).
-    draws, rng : resamples and swaps, and their seed.
+    draws, rng : resamples and swaps, and their seed (default: 999, and more swaps where p is small and pairs are many).
 
     Examples
     --------

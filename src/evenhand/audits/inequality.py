@@ -154,9 +154,11 @@ def chances(slices: Slices, amount: Amount, asked: Sequence[Ask]) -> list[Any]:
     if not amount.integer or not any(a.card.name == "gini" for a in asked):
         return [nothing] * len(asked)
     spectra = slices.spectra
-    totals = np.array([float(spectra[i].total) for i in range(len(spectra))]) if len(spectra) else np.zeros(0)
+    each = [spectra[i] for i in range(len(spectra))]
+    totals = np.array([float(s.total) for s in each])
+    sizes = spectra.units if spectra.weights is None else np.array([float(s.size) for s in each])
     with np.errstate(divide="ignore", invalid="ignore"):
-        level = gini_chance(totals / spectra.units)
+        level = gini_chance(totals / sizes)
     level = np.where(totals > 0, level, np.nan)
     return [level if a.card.name == "gini" and not a.params.get("corrected") else nothing for a in asked]
 

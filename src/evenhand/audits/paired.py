@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations
@@ -43,12 +44,13 @@ class Plan:
     level: float
     draws: int
     seed: int
+    swaps: int = 0
     made: dict[tuple[Any, ...], Draws] = field(default_factory=dict)
 
     def draws_for(self, requests: int, where: tuple[Any, ...]) -> Draws:
         if (requests, *where) not in self.made:
             self.made = {k: v for k, v in self.made.items() if k[1:] == where}
-            self.made[requests, *where] = Draws(requests, self.draws, self.seed, where)
+            self.made[requests, *where] = Draws(requests, self.draws, self.seed, where, self.swaps)
         return self.made[requests, *where]
 
     def difference(self, a: Held, b: Held, where: tuple[Any, ...]) -> tuple[Difference, int, int]:
@@ -65,14 +67,16 @@ class Plan:
         return found, shared, len(a.requests) + len(b.requests) - 2 * shared
 
 
-def _checked(draws: Any, rng: Any, level: float) -> Plan:
+def _checked(draws: Any, rng: Any, level: float, pairs: int = 1) -> Plan:
+    if draws is None:  # enough swaps for the smallest p to survive Holm over so many pairs
+        return Plan(level, DRAWS, seed_of(rng), max(DRAWS, math.ceil(pairs / (1 - level))))
     if isinstance(draws, bool) or not isinstance(draws, int) or not 99 <= draws <= 100_000:
         raise EvenhandError(f"draws={draws!r} is not a number of draws. Pass a whole number from 99 to 100,000.")
     return Plan(level, draws, seed_of(rng))
 
 
 def compare_systems(
-    result: Result, systems: Sequence[Any] | None = None, *, draws: int = DRAWS, rng: Any = None
+    result: Result, systems: Sequence[Any] | None = None, *, draws: int | None = None, rng: Any = None
 ) -> SystemsResult:
     """Every two systems of a ranking result, or those named: the first minus the second."""
     if not isinstance(result, RankingResult):
@@ -80,11 +84,11 @@ def compare_systems(
             "The result does not hold its requests. Pass what a ranking audit gave in this session, not a saved result."
         )
     column = system_column(result.findings)
-    plan = _checked(draws, rng, float(result.provenance.get("level", 0.95)))
     at = result.findings.slices.index(column)
     others = tuple(s for s in result.findings.slices if s != column)
     held = {(h.where[at], h.where[:at] + h.where[at + 1 :], h.metric, h.group): h for h in result.held()}
     chosen = _chosen(list(dict.fromkeys(key[0] for key in held)), systems)
+    plan = _checked(draws, rng, float(result.provenance.get("level", 0.95)), math.comb(len(chosen), 2))
     experiments = list(dict.fromkeys(key[1:] for key in held))
     known = {_key(result.findings, r, column): r for r in result.findings.rows()}
     rows: list[Row] = []
@@ -135,12 +139,13 @@ def _facts(plan: Plan, adjusted: str, results: Iterable[Result]) -> dict[str, An
     return provenance(
         {"audit": "compare", "draws": plan.draws, "rng": plan.seed}, rows=0, dropped={}, seed=plan.seed, level=plan.level,
         p_adjusted=adjusted, interval=f"paired bootstrap over shared requests: {plan.draws:,} draws, percentile",
-        p=f"systems swapped within requests at random: {plan.draws:,} times, (1 + as large) / (1 + draws)",
+        p=f"systems swapped within requests at random: {plan.draws:,} times, where p is small {max(plan.draws, plan.swaps):,} times; "
+        "(1 + as large) / (1 + swaps)",
         of=[dict(r.findings.provenance.get("plan", {})) for r in results],
     )  # fmt: skip
 
 
-def compare_results(a: RankingResult, b: Result, *, draws: int = DRAWS, rng: Any = None) -> Result:
+def compare_results(a: RankingResult, b: Result, *, draws: int | None = None, rng: Any = None) -> Result:
     """Two results of the same question: paired where they share requests, else as independent samples."""
     apart = difference_of(a.findings, b.findings)
     if not isinstance(b, RankingResult):
@@ -150,7 +155,7 @@ def compare_results(a: RankingResult, b: Result, *, draws: int = DRAWS, rng: Any
     shared = [k for k in mine if k in theirs and set(mine[k].requests) & set(theirs[k].requests)]
     if not shared:
         return Result(apart, a.backend)
-    plan = _checked(draws, rng, float(a.provenance.get("level", 0.95)))
+    plan = _checked(draws, rng, float(a.provenance.get("level", 0.95)), len(shared))
     slices = a.findings.slices
     rows = []
     for own in apart.rows():

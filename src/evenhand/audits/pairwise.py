@@ -20,7 +20,7 @@ from evenhand.errors import EvenhandError
 from evenhand.findings import Findings, Row, row, tidy
 from evenhand.tallies.pairs import Pairs
 from evenhand.uncertainty.intervals import Interval, percentile_ends, seed_of, stream
-from evenhand.uncertainty.requests import resampled
+from evenhand.uncertainty.requests import together
 from evenhand.views.groups import LabelColumns, view_groups
 from evenhand.views.judgments import MissingRelevance, view_judgments
 from evenhand.views.rankings import open_rankings, system_of
@@ -94,7 +94,7 @@ def pairwise(
     if unknown == "unprotected" and protected is None:
         raise EvenhandError("unknown='unprotected' needs two sides. Pass protected= with one of them.")
     log.info("checking the scores")
-    opened = open_rankings(as_table(scores))
+    opened = open_rankings(as_table(scores, request=request, item=item))
     found = view_groups(groups, opened, item=item)
     judgments = view_judgments(relevance, opened, request=request, item=item)
     if judgments is None:
@@ -223,12 +223,13 @@ def _rows(
     part = ledger.part(s)
     units = part.stop - part.start
     rows = []
-    for f in figures:
-        sums = f.sums(part, average)
-        estimate = float(f.value(sums.sum(0)))
-        draws = np.full(1, np.nan)
-        if how.kind != "none" and units > 1 and not np.isnan(estimate):  # one request says nothing about others
-            draws = f.value(resampled(sums, how.draws or 999, stream(seed, "pairwise", *ledger.slices[s])))
+    sums = [f.sums(part, average) for f in figures]
+    drawn: Sequence[Floats | None] = [None] * len(figures)
+    if how.kind != "none" and units > 1:  # one request says nothing about others
+        drawn = together(sums, how.draws or 999, stream(seed, "pairwise", *ledger.slices[s]))
+    for f, own, totals in zip(figures, sums, drawn, strict=True):
+        estimate = float(f.value(own.sum(0)))
+        draws = np.full(1, np.nan) if totals is None or np.isnan(estimate) else f.value(totals)
         low, high = percentile_ends(draws[None, :], how.level)
         made = row(
             labels, f.ask.text, group=f.group, estimate=estimate, low=float(low[0]), high=float(high[0]),

@@ -10,6 +10,7 @@ EXAMPLE = """\
 examples:
   evenhand advise --balance medium --bias high
   evenhand advise --viewpoints 7 --bias low
+  evenhand advise --goal opportunity --sparse
   evenhand advise serps.csv --request query --group stance --protected against --bias medium
 
 The recommended metric comes first. With rankings, the balance is read off them, `chance` is what random order gives on a
@@ -25,7 +26,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     what.add_argument("--balance", choices=DEGREES, help="how balanced protected and other items are")
     what.add_argument("--bias", choices=DEGREES, help="how biased you expect the rankings to be")
     what.add_argument("--viewpoints", type=int, help="number of labels, where no side is protected")
+    what.add_argument(
+        "--goal", choices=("one_ranking", "parity", "opportunity"), help="advice on exposure metrics, for this goal"
+    )
+    what.add_argument("--sparse", action="store_true", default=None, help="relevance judgments are sparse")
     roles = parser.add_argument_group("roles")
+    roles.add_argument("--groups", metavar="COLUMN|FILE", help="with --goal: groups of items, as for evenhand exposure")
+    roles.add_argument("--relevance", metavar="COLUMN|FILE", help="with --goal: judgments, as for evenhand exposure")
     roles.add_argument("--group", metavar="COLUMN|FILE", help="column of labels, or a file of labels by item")
     roles.add_argument("--protected", action="append", metavar="LABEL", help="protected label; may be repeated")
     roles.add_argument("--request", default="request", help="column of the query or user (default: request)")
@@ -49,7 +56,8 @@ def run(args: argparse.Namespace) -> int:
     with progress("weighing", quiet=args.no_progress):
         result = advise(
             source(args.files, args.engine) if args.files else None, balance=args.balance, bias=args.bias,
-            viewpoints=args.viewpoints, group=args.group,
+            viewpoints=args.viewpoints, goal=args.goal, sparse=args.sparse, groups=args.groups, relevance=args.relevance,
+            group=args.group,
             protected=protected[0] if protected and len(protected) == 1 else protected, request=args.request,
             item=args.item, rank=args.rank, score=args.score, ties=args.ties, rng=args.seed,
         )  # fmt: skip

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from evenhand.cli.options import add_output, add_uncertainty, finish, given, progress, source
+from evenhand.cli.options import add_output, add_systems, add_uncertainty, finish, given, progress, source
 from evenhand.errors import EvenhandError
 
 EXAMPLE = """\
@@ -44,6 +44,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     rules.add_argument("--no-chance", action="store_true", help="leave out what random order would give")
     add_uncertainty(parser)
+    add_systems(parser)
     add_output(parser)
 
 

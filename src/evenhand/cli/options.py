@@ -55,6 +55,14 @@ def add_uncertainty(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def add_systems(parser: argparse.ArgumentParser) -> None:
+    """The systems against each other, for verbs that rank."""
+    parser.add_argument_group("systems").add_argument(
+        "--systems", choices=("table", "markdown", "latex"),
+        help="instead of the answer, systems by metrics: letters say which differ on the same requests",
+    )  # fmt: skip
+
+
 def given(args: argparse.Namespace, **more: Any) -> dict[str, Any]:
     """The keyword arguments of an audit, as typed."""
     found = {"level": args.level, "rng": args.seed, "min_units": args.min_units, "nan_policy": args.nan_policy, **more}
@@ -76,26 +84,37 @@ def source(files: list[str], engine: str) -> Any:
 
 def finish(result: Any, args: argparse.Namespace) -> int:
     """Hand the answer out: files first, whole or not at all; then the checks decide the exit code."""
+    from evenhand.present.files import refuse_unwritable, write_whole
+
     charts = [_chart(result, spec) for spec in args.plot]
-    answer = "".join(s + "\n" for s in result.sentences()) if args.sentences else result.to_text(args.format)
+    answer = _answer(result, args)
     checks = result.check(*args.check) if args.check else None
+    files = [*(path for _, path in charts), *filter(None, [args.html, args.output])]
+    refuse_unwritable(files)
     with progress("writing", quiet=args.no_progress):
         for save, path in charts:
             save(path)
         if args.html:
             result.report(args.html)
         if args.output:
-            from evenhand.present.files import write_whole
-
             write_whole(args.output, answer)
     if not args.output:
         sys.stdout.write(answer)
-    for path in [*(p for _, p in charts), *filter(None, [args.html, args.output])]:
+    for path in files:
         print(f"wrote {path}", file=sys.stderr)
     if checks is None:
         return 0
     print(checks, file=sys.stderr)
     return 0 if checks.passed else 1
+
+
+def _answer(result: Any, args: argparse.Namespace) -> str:
+    if getattr(args, "systems", None):
+        from evenhand.audits.paired import compare_systems
+
+        return compare_systems(result, rng=args.seed).systems(args.systems)
+    said: str = "".join(s + "\n" for s in result.sentences()) if args.sentences else result.to_text(args.format)
+    return said
 
 
 def _chart(result: Any, spec: str) -> tuple[Any, str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from evenhand.cli.options import add_output, add_uncertainty, finish, given, progress, source
+from evenhand.cli.options import add_output, add_systems, add_uncertainty, finish, given, progress, source
 
 EXAMPLE = """\
 examples:
@@ -52,6 +52,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )  # fmt: skip
     add_uncertainty(parser)
     parser.set_defaults(nan_policy="omit")
+    add_systems(parser)
     add_output(parser)
 
 

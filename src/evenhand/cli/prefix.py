@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from evenhand.cli.options import add_output, add_uncertainty, finish, given, progress, source
+from evenhand.cli.options import add_output, add_systems, add_uncertainty, finish, given, progress, source
 
 EXAMPLE = """\
 examples:
@@ -49,6 +49,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--chance", default="permutation(999)", help="random orders for p, or none (default: permutation(999))"
     )
     add_uncertainty(parser)
+    add_systems(parser)
     add_output(parser)
 
 

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import argparse
 import importlib
+import inspect
 import sys
+from types import ModuleType
 
 from evenhand.cli.options import progress
+from evenhand.errors import EvenhandError
 from evenhand.studies.study import FORMATS, Study
 
 STUDIES = {
+    "fair-ranking": "fair ranking metrics on four tasks of known bias: do they agree on which system is fairer?",
     "inequality": "attention on a social platform: who gets seen, and which source makes the skew",
     "outcome": "the outcome test on marketplaces whose bias is known, and what other measures say of them",
     "recommender": "four recommenders whose bias is known: what each measure says of them, and what it misses",
@@ -20,7 +24,8 @@ None it chooses its own."""
 
 EXAMPLE = """\
 example:
-  evenhand study inequality --folder study-inequality"""
+  evenhand study inequality --folder study-inequality
+  evenhand study fair-ranking --data trec-fair-2019       on files of the TREC Fair Ranking track"""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -28,6 +33,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.epilog = f"studies:\n{known}\n\n{EXAMPLE}"
     parser.add_argument("name", choices=STUDIES, metavar="NAME", help=", ".join(STUDIES))
     parser.add_argument("--size", type=int, default=None, help="how much data is generated (default: the study's own)")
+    parser.add_argument("--data", metavar="FOLDER", help="files to run on instead of generated data (fair-ranking)")
     parser.add_argument("--seed", type=int, default=7, help="seed of the generated data and the draws (default: 7)")
     parser.add_argument("--format", choices=FORMATS, default="table", help="form of the answer (default: table)")
     parser.add_argument("--folder", metavar="FOLDER", help="write the figures, the findings and a page with all of it")
@@ -37,9 +43,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     module = importlib.import_module(f"evenhand.studies.{args.name.replace('-', '_')}")
     with progress(f"study {args.name}", quiet=args.no_progress):
-        found: Study = module.study(size=args.size, seed=args.seed)
+        found: Study = module.study(size=args.size, seed=args.seed, **_data(module, args))
         written = found.write(args.folder) if args.folder else []
     sys.stdout.write(found.to_text(args.format))
     for path in written:
         print(f"wrote {path}", file=sys.stderr)
     return 0
+
+
+def _data(module: ModuleType, args: argparse.Namespace) -> dict[str, str]:
+    if args.data is None:
+        return {}
+    if "data" not in inspect.signature(module.study).parameters:
+        raise EvenhandError(f"--data does not fit the study {args.name}: it generates its own. Leave it out.")
+    return {"data": args.data}

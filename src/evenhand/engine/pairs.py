@@ -16,7 +16,7 @@ from evenhand.tallies.exposure import side_codes
 from evenhand.tallies.pairs import Ints, Pairs, counted_pairs, sampled_pairs
 from evenhand.views.groups import Alignment, LabelColumns
 from evenhand.views.judgments import Judgments, MissingRelevance
-from evenhand.views.match import matched_ids, same_engine, tidy_label
+from evenhand.views.match import how_many, matched_ids, same_engine, tidy_label
 from evenhand.views.scored import Scored
 from evenhand.views.tables import to_polars
 
@@ -161,7 +161,7 @@ def _with_relevance(
         lazy = lazy.join(judged, on=["request", "item"], how="left")
     y = nw.col("relevance")
     absent = y.is_null() | y.is_nan()
-    unjudged = int(to_polars(lazy.select(absent.sum().alias("n")))["n"][0] or 0)
+    unjudged = int(to_polars(lazy.select(how_many(absent).alias("n")))["n"][0] or 0)
     if unjudged and missing == "raise":
         raise EvenhandError(
             f"{unjudged:,} scored items have no judgment. Add them to relevance, or pass missing_relevance='zero' or 'drop'."

@@ -27,7 +27,8 @@ def join_population(view: Benefits, population: Table | None, elsewhere: list[st
     schema = population.schema
     chosen = [label(str(view.unit), schema).alias("unit")]
     chosen += [label(b, schema).alias(f"by_{i}") for i, b in enumerate(view.by) if b in elsewhere]
-    units = same_engine(population.lazy.select(*chosen), view.lazy)
+    units = same_engine(population.lazy.select(*chosen).filter(~nw.col("unit").is_null()), view.lazy)
+    _refuse_other_ids(view, units)
     twice = to_polars(
         units.group_by("unit").agg(nw.len().alias("n")).filter(nw.col("n") > 1).select(nw.len().alias("n"))
     )["n"][0]
@@ -64,9 +65,12 @@ def open_population(population: Any, view_unit: str | None) -> Any:
             f"population={population!r} is not a number of units. Pass a whole number, a table, or None."
         )
     if isinstance(population, (int, float, np.integer)):
-        if population < 1:
+        if not 1 <= population <= 2**53:
             raise EvenhandError(
-                f"population={population!r} is not a number of units. Pass how many could have received something."
+                f"population={population:.4g} is not a number of units. Pass how many could have received something."
+                if isinstance(population, float)
+                else f"population={str(population)[:30]} is not a number of units. "
+                "Pass how many could have received something."
             )
         return int(population)
     table = open_table(population, role="population")
@@ -128,13 +132,13 @@ def _pad_from_table(slices: Slices, view: Benefits, population: Table) -> Slices
         raise EvenhandError(
             "population as a table does not say what the unseen units weigh. Pass population=None with weight=."
         )
-    names = list(population.schema.names())
+    schema = population.schema
+    names = list(schema.names())
     held = [i for i, b in enumerate(view.by) if b in names]
     _refuse_padding_of_unit_properties(
         slices, view, [b for b in view.by if b not in names], "population is a table without that column and"
     )
     keys = [f"by_{i}" for i in held]
-    schema = population.schema
     chosen = [label(str(view.unit), schema).alias("unit"), *(label(view.by[i], schema).alias(f"by_{i}") for i in held)]
     everyone = same_engine(population.lazy.select(*chosen).filter(~nw.col("unit").is_null()).unique(), view.lazy)
     _refuse_outsiders(view, everyone, keys)
@@ -154,11 +158,7 @@ def _pad_from_table(slices: Slices, view: Benefits, population: Table) -> Slices
 
 def _refuse_outsiders(view: Benefits, everyone: nw.LazyFrame[Any], keys: list[str]) -> None:
     """A unit that received something but is not in the population means that one of the two tables is wrong."""
-    mine, theirs = view.lazy.collect_schema()["unit"], everyone.collect_schema()["unit"]
-    if mine.is_numeric() != theirs.is_numeric() or mine.is_float() != theirs.is_float():
-        raise EvenhandError(
-            f"unit={view.unit!r} holds {mine} values in the table and {theirs} in population. Make them the same type."
-        )
+    _refuse_other_ids(view, everyone)
     seen = view.lazy.select("unit", *keys).unique()
     outside = int(to_polars(seen.join(everyone, on=["unit", *keys], how="anti").select(nw.len().alias("n")))["n"][0])
     if outside and keys:  # a missing label never joins; compare those by the unit alone
@@ -170,6 +170,14 @@ def _refuse_outsiders(view: Benefits, everyone: nw.LazyFrame[Any], keys: list[st
         raise EvenhandError(
             f"{outside:,} units received something but are not in population{' with the same slice' if keys else ''}. "
             "Add them to the population table, or remove their rows."
+        )
+
+
+def _refuse_other_ids(view: Benefits, everyone: nw.LazyFrame[Any]) -> None:
+    mine, theirs = view.lazy.collect_schema()["unit"], everyone.collect_schema()["unit"]
+    if mine.is_numeric() != theirs.is_numeric() or mine.is_float() != theirs.is_float():
+        raise EvenhandError(
+            f"unit={view.unit!r} holds {mine} values in the table and {theirs} in population. Make them the same type."
         )
 
 

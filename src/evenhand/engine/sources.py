@@ -8,7 +8,7 @@ from typing import Any
 import narwhals as nw
 import numpy as np
 
-from evenhand.engine.spectra import Label, Slices, missing, rounded
+from evenhand.engine.spectra import Label, Slices, in_order, missing, rounded
 from evenhand.errors import EvenhandError
 from evenhand.tallies.partition import ordered
 from evenhand.tallies.sources import Sources
@@ -106,4 +106,6 @@ def _split(cells: Any, view: Benefits, names: tuple[Any, ...], broken: frozenset
     tallies = [Sources.collapsed(names, amounts[m], counts[m]) for m in members]
     lost = [label for label in broken if label not in set(labels)]
     tallies += [Sources(names, np.zeros((0, len(names))), np.zeros(0)) for _ in lost]
-    return SourceSlices((*labels, *lost), tuple(tallies), broken)
+    every = [*labels, *lost]
+    rising = in_order(every) if lost else range(len(every))
+    return SourceSlices(tuple(every[i] for i in rising), tuple(tallies[i] for i in rising), broken)

@@ -142,10 +142,11 @@ def _ordered(cells: Any, view: Benefits, broken: frozenset[Label]) -> Slices:
     known = set(labels)
     lost = [label for label in broken if label not in known]
     if lost:  # slices whose every amount is missing
-        spectra = Spectra.of(
-            [*(spectra[i] for i in range(len(labels))), *(Spectrum(np.zeros(0), np.zeros(0)) for _ in lost)]
-        )
-        labels = [*labels, *lost]
+        nobody = Spectrum(np.zeros(0), np.zeros(0))
+        every = [*labels, *lost]
+        order = in_order(every)
+        spectra = Spectra.of([spectra[i] if i < len(labels) else nobody for i in order])
+        labels = [every[i] for i in order]
     return Slices(tuple(labels), spectra, broken)
 
 

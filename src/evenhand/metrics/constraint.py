@@ -98,7 +98,8 @@ def first_violations(placed: Placement, p: float | None, alpha: float, *, adjust
         for i, k in enumerate(lengths.tolist()):  # one table per length, not per ranking
             needed[i, 1 : k + 1] = _table(k, p, alpha, adjusted)
         short = block.known & (block.held(0) < needed[which[:, None], seen])
-        found[block.at] = np.where(short.any(1), short.argmax(1) + 1, 0)
+        if short.shape[1]:
+            found[block.at] = np.where(short.any(1), short.argmax(1) + 1, 0)
     return found
 
 

@@ -7,14 +7,19 @@ replicates and slices broadcast.
 from __future__ import annotations
 
 import math
+import warnings
 from typing import Annotated
 
 import numpy as np
 
 from evenhand.cards import Between, Card, Floats, metric
+from evenhand.errors import UndefinedWarning
 from evenhand.tallies.spectrum import Spectrum
 
 Aversion = Annotated[float, Between(0, math.inf)]
+
+TINY = 1e-290
+"""Below this a power of amounts no longer differs from 1."""
 
 NEAR = 1e-9
 """How close a parameter must be to a removable singularity for its limit to be taken."""
@@ -65,10 +70,13 @@ def gini(s: Spectrum, *, corrected: bool = False) -> Floats:
     1.0
     """
     size, total = s.size, s.total
+    # A power of two loses no digit; only amounts near the largest float need it.
+    shrink = np.where(np.isfinite(size * total), 1.0, 2.0**-200)
     spread = np.zeros(size.shape)
     for b in s.walk():
-        spread = spread + ((2 * b.reach - b.mass - size[..., None]) * b.mass * b.values).sum(-1)
-    value = spread / (size * total)
+        scaled = b.values if (shrink == 1).all() else b.values * shrink[..., None]
+        spread = spread + ((2 * b.reach - b.mass - size[..., None]) * b.mass * scaled).sum(-1)
+    value = spread / (size * (total * shrink))
     return np.where(size > 1, value * (size / (size - 1)), np.nan) if corrected else value
 
 
@@ -202,9 +210,14 @@ def generalized_entropy(s: Spectrum, *, alpha: Alpha = 1.0) -> Floats:
     0.125
     """
     size, mean = s.size, s.total / s.size
-    logs = np.log(s.values / mean[..., None])
     relative = s.values / mean[..., None]
-    if abs(alpha) < NEAR:
+    # A ratio too small for a float still has a logarithm.
+    logs = (
+        np.log(relative)
+        if relative.all()
+        else np.where(relative > 0, np.log(relative), np.log(s.values) - np.log(mean[..., None]))
+    )
+    if abs(alpha) < TINY:
         value = -s.sum_of(logs) / size
     elif abs(alpha - 1) < NEAR:
         value = s.sum_of(np.where(s.values > 0, relative * logs, 0.0)) / size
@@ -392,6 +405,9 @@ def standard_error(of: object, s: Spectrum, **params: object) -> float:
 
     if not isinstance(of, Metric):
         raise TypeError(of)
+    if code := s.reason():
+        warnings.warn(UndefinedWarning(f"The error of {of.card.name} is undefined: {code}.", code), stacklevel=3)
+        return math.nan
     estimate = of.on(s, **params)
     per_unit = of.linearised(s, estimate, params)
     return math.nan if per_unit is None else float(spread_of_mean(s, per_unit))
@@ -401,7 +417,17 @@ def spread_of_mean(s: Spectrum, per_unit: Floats) -> Floats:
     """Standard error of a weighted mean of independent units whose influence is given per cell."""
     weights = 1.0 if s.weights is None else s.weights
     centred = np.where(s.counts > 0, _centred(s, per_unit), 0.0)
-    return np.asarray(np.sqrt((s.counts * (weights * centred) ** 2).sum(-1)) / s.size)
+    with np.errstate(over="ignore", under="ignore"):
+        found = np.asarray(np.sqrt((s.counts * (weights * centred) ** 2).sum(-1)) / s.size)
+        if np.isfinite(found).all() and found.all():
+            return found
+        top = np.abs(centred).max(-1, initial=0.0)  # squares of huge and tiny numbers leave the range of floats
+        lost = (np.isinf(found) | (found == 0)) & (top > 0) & np.isfinite(top)
+        if not lost.any():
+            return found
+        unit = np.where(lost, top, 1.0)[..., None]
+        again = np.sqrt((s.counts * (weights * (centred / unit)) ** 2).sum(-1)) / s.size * unit[..., 0]
+    return np.asarray(np.where(lost, again, found))
 
 
 def _centred(s: Spectrum, per_unit: Floats) -> Floats:

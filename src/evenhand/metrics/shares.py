@@ -358,12 +358,14 @@ class Lorenz:
 
     def at(self, p: float) -> float:
         """Share of the total that the bottom `p` hold."""
-        if not 0 <= p <= 1:
+        if isinstance(p, bool) or not isinstance(p, (int, float, np.number)) or not 0 <= p <= 1:
             raise EvenhandError(f"p={p!r} is outside [0, 1]. Pass a share of the units.")
         return float(np.interp(p, self.population, self.share))
 
     def dominates(self, other: Lorenz) -> bool:
         """Whether this curve lies nowhere below the other: more equal by every index that respects transfers."""
+        if not isinstance(other, Lorenz):
+            raise EvenhandError("A Lorenz curve is compared with another. Pass what eh.metrics.lorenz gives.")
         points = np.union1d(self.population, other.population)
         mine = np.interp(points, self.population, self.share)
         theirs = np.interp(points, other.population, other.share)

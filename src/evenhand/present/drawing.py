@@ -17,6 +17,7 @@ position in the palette, so that one chart is right on white paper, on a dark sc
 
 from __future__ import annotations
 
+import functools
 import math
 import textwrap
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -209,6 +210,7 @@ def ends(ordered: Sequence[str], most: int = MOST_ROWS) -> list[str]:
     return [*ordered[:half], *ordered[-(most - half) :]]
 
 
+@functools.lru_cache(maxsize=1024)
 def card_of(metric: str) -> Card | None:
     """The card behind a metric string, or nothing for a quantity that has none (`outcome_gap`)."""
     try:
@@ -218,6 +220,7 @@ def card_of(metric: str) -> Card | None:
     return REGISTRY[name].card if name in REGISTRY else None
 
 
+@functools.lru_cache(maxsize=1024)
 def metric_title(metric: str) -> str:
     """A metric string as a heading: parameters as people say them.
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import IO
 
@@ -26,10 +27,26 @@ def write_whole(path: str | Path, content: str | bytes) -> Path:
             os.fsync(handle.fileno())
             name().replace(target)
     except OSError as error:
-        raise EvenhandError(
-            f"{str(path)!r} cannot be written ({error.strerror or error}). Pass a path in a folder that exists and is writable."
-        ) from error
+        raise _unwritable(path, error.strerror or str(error)) from error
     return target
+
+
+def refuse_unwritable(paths: Iterable[str | Path]) -> None:
+    """Find a path that cannot be written before the first of several files is."""
+    for path in paths:
+        folder = Path(path).parent
+        if not folder.is_dir():
+            raise _unwritable(path, os.strerror(errno.ENOENT))
+        if Path(path).is_dir():
+            raise _unwritable(path, os.strerror(errno.EISDIR))
+        if not os.access(folder, os.W_OK):
+            raise _unwritable(path, os.strerror(errno.EACCES))
+
+
+def _unwritable(path: str | Path, why: str) -> EvenhandError:
+    return EvenhandError(
+        f"{str(path)!r} cannot be written ({why}). Pass a path in a folder that exists and is writable."
+    )
 
 
 @contextlib.contextmanager

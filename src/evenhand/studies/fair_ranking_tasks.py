@@ -14,7 +14,7 @@ from evenhand.errors import EvenhandError
 from evenhand.synthetic.corpus import Corpus, Maker, corpus
 from evenhand.views.trec_fair import trec_fair_groups, trec_fair_queries, trec_fair_run
 
-REQUESTS = 300
+REQUESTS = 150
 RECOMMENDERS: Mapping[str, Maker] = {
     "UU-like": Maker(bias=0.2, skill=0.8, popularity=0.4, noise=0.6),
     "II-like": Maker(bias=-0.1, skill=0.9, popularity=0.0, noise=0.7),
@@ -49,7 +49,7 @@ class Task:
 
 def generated(size: int, seed: int) -> list[Task]:
     """A recommendation task with unknown labels, two re-ranking tasks, and an ad-hoc task with soft groups and gaps."""
-    shape = {"soft": True, "unknown": 0.3, "protected": 0.2, "depth": 100}
+    shape: dict[str, Any] = {"soft": True, "unknown": 0.3, "protected": 0.2, "depth": 100}
     made = {
         "recommendation": corpus(
             1_500, size, systems=RECOMMENDERS, protected=0.1, unknown=0.1, relevant=5, depth=50, merit=0.2,
@@ -92,6 +92,8 @@ def _task(name: str, made: Corpus) -> Task:
 
 def from_trec(folder: str | Path, seed: int) -> Task:
     """The track's queries and groups; its runs if there are any, else re-rankers of our own over the judged pools."""
+    import polars as pl
+
     place = Path(folder)
     if not place.is_dir():
         raise EvenhandError(f"{str(folder)!r} is not a folder. Pass the folder with the files of the TREC Fair track.")
@@ -107,12 +109,7 @@ def from_trec(folder: str | Path, seed: int) -> Task:
     judged = trec_fair_queries(min(queries, key=lambda p: ("eval" not in p.name, p.name)))
     groups = trec_fair_groups(labels[0])
     runs = [p for p, keys in kinds.items() if "ranking" in keys]
-    shares = (
-        groups.frame.drop_nulls("group")
-        .group_by("group")
-        .agg(share=__import__("polars").col("share").sum())
-        .sort("share")
-    )
+    shares = groups.frame.drop_nulls("group").group_by("group").agg(pl.col("share").sum()).sort("share")
     if shares.height < 2:
         raise EvenhandError(f"{labels[0].name!r} names fewer than two groups. Pass another file of groups.")
     roles = {"weight": "weight", "sample": "sample"} if runs else {}

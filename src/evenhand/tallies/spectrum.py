@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import math
+from collections.abc import Iterator, Mapping
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Literal
@@ -14,6 +16,8 @@ from evenhand.errors import EvenhandError
 
 BLOCK = 1 << 16
 """Cells handled at a time: keeps the working arrays in cache, and memory flat for a spectrum of 10^8 cells."""
+
+LARGEST = float(np.finfo(np.float64).max)
 
 BIN_WIDTH = 2.0**-12
 """Relative width of the bins on which draws run when a spectrum is too wide to resample cell by cell."""
@@ -75,7 +79,10 @@ class Spectrum:
             return cls._counted(ordered)
         x = x.astype(np.float64, copy=False)
         held = x > 0
-        if np.count_nonzero(x >= 0) < len(x) or np.isinf(x.max(initial=0.0)):
+        top = x.max(initial=0.0)
+        if LARGEST / max(1, len(x)) < top < np.inf:
+            _refuse_endless((x * 2.0**-100).sum())
+        if np.count_nonzero(x >= 0) < len(x) or np.isinf(top):
             x = _sound(x, nan_policy)
             held = x != 0
         return cls._ordered(x, held)
@@ -356,18 +363,34 @@ def _segment_sums(values: Floats, starts: np.typing.NDArray[np.int64]) -> Floats
 
 def _vector(name: str, data: Any) -> Any:
     try:
-        x = np.asarray(data)
+        if isinstance(
+            data, (str, bytes, Mapping, AbstractSet)
+        ):  # none of these is a number per unit: keys are labels, a set drops ties
+            raise TypeError(type(data))
+        x = np.ma.filled(data.astype(np.float64), np.nan) if isinstance(data, np.ma.MaskedArray) else np.asarray(data)
         if x.dtype.kind not in "uifb":
-            x = np.asarray([float("nan") if v is None else float(v) for v in x.tolist()])
-    except (TypeError, ValueError) as error:
+            x = np.asarray([_number(v) for v in x.tolist()])
+    except (TypeError, ValueError, OverflowError) as error:
         raise EvenhandError(f"{name} must be numbers. Pass a list or array with one number per unit.") from error
     if x.ndim != 1:
         raise EvenhandError(f"{name} must be one-dimensional, not of shape {x.shape}. Pass one number per unit.")
     return x.astype(np.int64) if x.dtype.kind == "b" else x
 
 
+def _number(value: Any) -> float:
+    if isinstance(value, (str, bytes)):
+        raise TypeError(value)
+    return math.nan if value is None else float(value)
+
+
 def _negative(how_many: int) -> EvenhandError:
     return EvenhandError(f"{how_many:,} amounts are negative. Pass amounts of zero or more.")
+
+
+def _refuse_endless(shrunk: float) -> None:
+    """Refuse amounts whose sum (given times 2^-100) no float holds: every share of it would be wrong."""
+    if shrunk > LARGEST * 2.0**-100:
+        raise EvenhandError("x adds up to more than a number can hold. Pass it in a larger unit.")
 
 
 def _sound(x: Floats, nan_policy: str) -> Floats:
@@ -403,4 +426,6 @@ def _weighted(x: Any, w: Any, nan_policy: str) -> Spectrum:
         return Spectrum(np.zeros(0), np.zeros(0))
     if not w.any():
         return Spectrum(np.zeros(1), np.array([float(len(x))]), np.zeros(1))
+    with np.errstate(over="ignore"):
+        _refuse_endless((x * 2.0**-100 * w).sum())
     return collapse(x[w > 0], np.ones(int((w > 0).sum())), w[w > 0])

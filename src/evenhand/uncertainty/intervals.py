@@ -82,6 +82,8 @@ def seed_of(rng: int | np.random.Generator | np.random.SeedSequence | None) -> i
         return int(np.random.SeedSequence().generate_state(1, np.uint32)[0])
     if isinstance(rng, np.random.Generator):
         return int(rng.integers(2**32))
+    if isinstance(rng, np.random.SeedSequence):
+        return int(rng.generate_state(1, np.uint32)[0])
     if isinstance(rng, (int, np.integer)) and not isinstance(rng, bool) and rng >= 0:
         return int(rng)
     raise EvenhandError(f"rng={rng!r} is not a seed. Pass a whole number of zero or more, a numpy Generator, or None.")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -14,6 +14,12 @@ from evenhand.uncertainty.intervals import percentile_ends, stream
 
 MANY = 1 << 12
 """Above this many requests, sums of random blocks are resampled and swapped: same law, flat cost."""
+
+FEW = 10
+"""Swaps as large as what was seen below which more of them are tried, where the plan has more."""
+
+AT_ONCE = 1 << 22
+"""Signs held at a time."""
 
 Value = Callable[[Floats], Floats]
 
@@ -33,12 +39,17 @@ class Difference:
 
 @dataclass(frozen=True)
 class Draws:
-    """Resamples and swaps of Q requests, made once for all metrics and pairs of systems of an experiment."""
+    """Resamples and swaps of Q requests, made once for all metrics and pairs of systems of an experiment.
+
+    There are `draws` of each; a p that is small after them is settled by `swaps` swaps, so that it can survive an adjustment
+    for many pairs.
+    """
 
     requests: int
     draws: int
     seed: int
     where: tuple[Any, ...] = ()
+    swaps: int = 0
 
     @cached_property
     def _blocks(self) -> tuple[np.typing.NDArray[np.int64], np.typing.NDArray[np.int64]] | None:
@@ -60,6 +71,22 @@ class Draws:
         size = min(self.requests, MANY)
         swapped = stream(self.seed, "swaps", self.requests, *self.where).integers(0, 2, (self.draws, size))
         return np.where(swapped > 0, -1.0, 1.0)
+
+    def more_signs(self) -> Iterable[Floats]:
+        """The swaps beyond the first, some at a time; few enough are kept for the next pair of systems."""
+        small = self.swaps * min(self.requests, MANY) <= AT_ONCE
+        return self._kept_signs if small else self._drawn_signs()
+
+    @cached_property
+    def _kept_signs(self) -> list[Floats]:
+        return list(self._drawn_signs())
+
+    def _drawn_signs(self) -> Iterator[Floats]:
+        size = min(self.requests, MANY)
+        rng = stream(self.seed, "more swaps", self.requests, *self.where)
+        for start in range(self.draws, self.swaps, max(1, AT_ONCE // size)):
+            many = min(max(1, AT_ONCE // size), self.swaps - start)
+            yield np.where(rng.integers(0, 2, (many, size)) > 0, -1.0, 1.0)
 
     def reduced(self, sums: Floats) -> Floats:
         """Per-request sums, or sums of random blocks of requests where there are many."""
@@ -86,9 +113,22 @@ def paired_difference(a: Floats, b: Floats, value: Value, level: float, draws: D
             return Difference(seen, np.nan, np.nan, np.nan, mine, theirs, 0)
         a, b = draws.reduced(a), draws.reduced(b)
         again = value(draws.picks @ a) - value(draws.picks @ b)
-        total, moved = (a + b).sum(0), draws.signs @ (a - b)
-        swapped = value((total + moved) / 2) - value((total - moved) / 2)
+        p = _swap_p(a, b, value, seen, draws)
     low, high = percentile_ends(np.asarray(again)[None, :], level)
-    as_large = ~(np.abs(swapped) < abs(seen) * (1 - 1e-9) - 1e-12)  # an undefined swap counts as large: never too sure
-    p = (1 + int(as_large.sum())) / (1 + draws.draws)
     return Difference(seen, float(low[0]), float(high[0]), p, mine, theirs, int(np.isnan(again).sum()))
+
+
+def _swap_p(a: Floats, b: Floats, value: Value, seen: float, draws: Draws) -> float:
+    """Share of random swaps with a difference at least as large, what was seen counted among them."""
+    total, gap = (a + b).sum(0), a - b
+
+    def as_large(signs: Floats) -> int:
+        moved = signs @ gap
+        swapped = value((total + moved) / 2) - value((total - moved) / 2)
+        # An undefined swap counts as large: never too sure.
+        return int((~(np.abs(swapped) < abs(seen) * (1 - 1e-9) - 1e-12)).sum())
+
+    count, tried = as_large(draws.signs), draws.draws
+    if count < FEW and draws.swaps > draws.draws:
+        count, tried = count + sum(map(as_large, draws.more_signs())), draws.swaps
+    return (1 + count) / (1 + tried)

@@ -11,10 +11,12 @@ import narwhals as nw
 import numpy as np
 
 from evenhand.errors import EvenhandError, all_problems, listing
-from evenhand.views.tables import Table, is_number, missing_columns, open_table, to_polars
+from evenhand.views.tables import Table, is_number, missing_columns, open_table, to_polars, with_object_types
 
 LARGEST_SUM = 9e18
 """Above this an int64 sum could wrap; amounts are then added as float64, good to 16 digits."""
+
+NO_ROWS = "The table has no rows. Pass a table of who received what; check the path or the filter before it."
 
 RESERVED = frozenset(
     {"metric", "group", "estimate", "low", "high", "chance", "ideal", "better", "units", "undefined_draws", "note"}
@@ -78,10 +80,10 @@ def view_benefits(
     `elsewhere` names slice columns that another table (the population) holds; they are joined in later. `part` is the
     role (`"source"`, `"group"`) that the last column of `by` plays where that one is not a slice.
     """
-    opened = open_table(table)
+    names: list[Any] = [] if amount is None else list(amount) if isinstance(amount, (list, tuple)) else [amount]
+    opened = with_object_types(open_table(table), [unit, weight, *names, *by])
     if nan_policy not in ("raise", "omit", "propagate"):
         raise EvenhandError(f"nan_policy={nan_policy!r} is unknown. Use 'raise', 'omit' or 'propagate'.")
-    names: list[Any] = [] if amount is None else list(amount) if isinstance(amount, (list, tuple)) else [amount]
     own_by = [b for b in by if b not in elsewhere]
     _refuse_bad_names(
         opened, unit, names, own_by, list(by), weight, part, multiple=not isinstance(amount, str) and amount is not None
@@ -134,6 +136,8 @@ def _refuse_bad_names(
         + ([("weight", weight)] if weight is not None else [])
     )
     problems = missing_columns(opened, roles)
+    if any(not isinstance(column, str) for _, column in roles):
+        raise all_problems(problems, where="The call")
     reserved = RESERVED | ({"amount"} if multiple else set())
     problems += [
         f"by={b!r} is also a column of every result. Rename that column of the table first."
@@ -160,6 +164,8 @@ def _refuse_bad_names(
         if role in ("unit", "by", part) and column in schema:
             problems += _label_problems(role, column, schema[column])
     if problems:
+        if not missing_columns(opened, roles) and not to_polars(opened.lazy.head(1)).height:
+            raise EvenhandError(NO_ROWS)  # a file of a header alone has no types to speak of
         raise all_problems(problems, where="The call")
 
 
@@ -196,9 +202,7 @@ def label(name: str, schema: nw.Schema) -> nw.Expr:
     """A column of labels as every engine compares them: categories are text, and NaN is missing."""
     if schema[name] in (nw.Categorical, nw.Enum):
         return nw.col(name).cast(nw.String)
-    if schema[name].is_float():
-        return nw.when(~nw.col(name).is_nan()).then(nw.col(name))
-    return nw.col(name)
+    return nw.when(~nw.col(name).is_nan()).then(nw.col(name)) if schema[name].is_float() else nw.col(name)
 
 
 def _facts(lazy: nw.LazyFrame[Any], names: list[str], unit: str | None, weight: str | None) -> dict[str, Any]:
@@ -239,7 +243,7 @@ def _value_problems(
     facts: dict[str, Any], names: list[str], unit: str | None, weight: str | None, nan_policy: NanPolicy
 ) -> list[str]:
     if not facts["rows"]:
-        return ["The table has no rows. Pass a table of who received what; check the path or the filter before it."]
+        return [NO_ROWS]
     problems = []
     for i, name in enumerate(names):
         missing, negative, top = int(facts[f"missing_{i}"]), int(facts.get(f"negative_{i}", 0)), facts[f"max_{i}"]

@@ -85,6 +85,9 @@ def slicing(by: str | Bins | Iterable[str | Bins] | None) -> Slicing:
     """
     listed: list[Any] = [] if by is None else list(by) if isinstance(by, (list, tuple)) else [by]
     read = [_read(one) if isinstance(one, str) else one for one in listed]
+    for one in read:
+        if not isinstance(one, (str, LogBins, QuantileBins)):
+            raise EvenhandError(f"by={one!r} is not a column name. Pass the name of a column as text.")
     columns = tuple(one.column if isinstance(one, (LogBins, QuantileBins)) else one for one in read)
     return Slicing(columns, tuple(b for b in read if isinstance(b, (LogBins, QuantileBins))), tuple(map(str, read)))
 

@@ -10,6 +10,7 @@ import narwhals as nw
 
 from evenhand.errors import EvenhandError, all_problems
 from evenhand.views.benefits import RESERVED
+from evenhand.views.match import how_many
 from evenhand.views.rankings import in_memory_as_polars, label
 from evenhand.views.tables import Table, is_number, missing_columns, to_polars
 
@@ -105,9 +106,9 @@ def _sound_values(lazy: nw.LazyFrame[Any], roles: Mapping[str, str], nan_policy:
     facts = to_polars(
         lazy.select(
             nw.len().alias("rows"),
-            absent.sum().alias("score"),
-            (~absent & ~value.is_finite()).sum().alias("infinite"),
-            *(nw.col(role).is_null().sum().alias(f"missing_{role}") for role in ids),
+            how_many(absent).alias("score"),
+            how_many(~absent & ~value.is_finite()).alias("infinite"),
+            *(how_many(nw.col(role).is_null()).alias(f"missing_{role}") for role in ids),
         )
     ).row(0, named=True)
     rows, missing = int(facts["rows"]), int(facts["score"] or 0)

@@ -69,6 +69,27 @@ def open_table(table: Any, *, role: str = "table") -> Table:
     return Table(frame.lazy(), name if name in EAGER else "pyarrow", f"a {name} table")
 
 
+def with_object_types(table: Table, columns: Sequence[Any]) -> Table:
+    """The table with pandas columns of plain objects (True and None, dates, decimals) read as what they hold."""
+    if not table.lazy.implementation.is_pandas():
+        return table
+    objects = [c for c in columns if isinstance(c, str) and table.schema.get(c) == nw.Object]
+    if not objects:
+        return table
+    import pandas as pd
+    import pyarrow as pa
+
+    native = table.lazy.collect().to_native()
+    for column in dict.fromkeys(objects):
+        try:
+            kind = pa.array(native[column], from_pandas=True).type
+        except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError):
+            continue  # of several types: told of by who needs the column
+        if pa.types.is_boolean(kind) or pa.types.is_date(kind) or pa.types.is_decimal(kind):
+            native = native.assign(**{column: native[column].astype(pd.ArrowDtype(kind))})
+    return Table(nw.from_native(native).lazy(), table.backend, table.origin)
+
+
 def _open_files(patterns: Sequence[str], role: str) -> Table:
     paths = sorted({path for pattern in patterns for path in _matches(pattern, role)})
     kinds = {_kind(path) for path in paths}

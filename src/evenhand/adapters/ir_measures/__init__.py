@@ -8,6 +8,7 @@ document id, both falling. A query for which a measure does not exist is nan; me
 from __future__ import annotations
 
 import math
+import sys
 import warnings
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
@@ -21,7 +22,11 @@ try:
     import ir_measures as host
     from ir_measures import measures, providers
 except ModuleNotFoundError as error:
-    raise MissingExtraError("ir_measures", "ir-measures") from error
+    missing = MissingExtraError("ir_measures", "ir-measures")
+    if sys.argv[:1] == ["-m"] and __name__ in sys.orig_argv:  # a command: `python -m` comes here before __main__
+        print(missing, file=sys.stderr)
+        raise SystemExit(2) from error
+    raise missing from error
 
 __all__ = ["AWRF", "EED", "EEL", "EER", "FAIR", "Mean", "nDD", "nDJS", "nDKL", "provider"]
 

@@ -1,0 +1,107 @@
+"""Which exposure metric to trust: section 4 of Raj et al. (2022), with what the data at hand rule out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import narwhals as nw
+
+from evenhand.audits.assemble import provenance
+from evenhand.cards import REGISTRY
+from evenhand.engine.prepared import prepare
+from evenhand.errors import unknown_name
+from evenhand.findings import Findings
+from evenhand.results import Result
+from evenhand.views.tables import to_polars
+
+Goal = Literal["one_ranking", "parity", "opportunity"]
+GOALS: tuple[Goal, ...] = ("one_ranking", "parity", "opportunity")
+QUESTION = "Which exposure metric for these rankings?"
+COLUMNS = ("metric", "symbol", "advice", "reason")
+SPARSE = 0.5
+"""Share of ranked items without a judgment from which judgments are sparse."""
+
+
+@dataclass(frozen=True)
+class Case:
+    """What the advice depends on; None where nobody knows."""
+
+    sparse: bool | None = None
+    soft: bool | None = None
+    groups: int | None = None
+    scores: bool | None = None
+
+
+def advise_goal(table: Any, goal: Any, *, sparse: bool | None, groups: Any, relevance: Any, **roles: Any) -> Result:
+    """The metrics for a goal, the recommended ones first, each with its reason."""
+    if goal not in GOALS:
+        raise unknown_name("goal", str(goal), GOALS, what="a goal")
+    facts: dict[str, Any] = {"rows": 0}
+    case, backend = Case(sparse), "polars"
+    if table is not None and groups is not None:
+        case, facts, backend = _read_off(table, groups, relevance, roles, sparse=sparse)
+    rows = [(m, REGISTRY[m].card.symbol, advice, reason) for m, advice, reason in _advice(goal, case)]
+    columns = {name: [r[i] for r in rows] for i, name in enumerate(COLUMNS)}
+    plan = {"audit": "advise", "goal": goal, "sparse": sparse}
+    known = provenance(plan, dropped={}, seed=None, **facts, source="Raj et al. (2022), section 4")
+    return Result(Findings("advise", QUESTION, (), columns, {}, {}, known), backend)
+
+
+def _read_off(
+    table: Any, groups: Any, relevance: Any, roles: dict[str, Any], *, sparse: bool | None
+) -> tuple[Case, dict[str, Any], str]:
+    """Number and kind of groups, and how many ranked items nobody judged."""
+    full = {"sample": None, "probability": None, "weight": None, "system": None, **roles}
+    ready = prepare(
+        table, groups=groups, relevance=relevance, missing="zero", by=(), unranked=False, nan_policy="raise", **full
+    )
+    labels = to_polars(ready.aligned.lazy.filter(~nw.col("group").is_null()).select("group").unique()).height
+    unjudged = ready.unjudged / ready.view.rows if relevance is not None and ready.view.rows else None
+    facts = {
+        "rows": ready.view.rows, "groups": labels, "soft_groups": ready.aligned.soft,
+        "share_of_ranked_items_without_judgment": unjudged,
+    }  # fmt: skip
+    thin = sparse if sparse is not None or unjudged is None else unjudged > SPARSE
+    return Case(thin, ready.aligned.soft, labels, roles.get("score") is not None), facts, ready.view.backend
+
+
+def _advice(goal: Goal, case: Case) -> list[tuple[str, str, str]]:
+    two = case.groups is None or case.groups == 2
+    hard = not case.soft
+    ratio = "two groups only, and infinite or undefined where a group has nothing" + (
+        "" if two and hard else "; not for these groups"
+    )
+    if goal == "one_ranking":
+        return [
+            ("awrf", "recommended", "several groups, soft membership, and a choice of attention, target and distance."),
+            ("fair", "possible" if two and hard else "not here", "two groups, fixed membership; over-representation is never penalised."),
+            ("pref_kl", "avoid", "breaks down on missing labels and lists of fewer than ten labelled items."),
+        ]  # fmt: skip
+    if goal == "parity":
+        return [
+            ("eed", "recommended", "several groups and soft membership, without the edge cases of ratios."),
+            ("log_dp", "possible" if two else "not here", f"easy to read; {ratio}."),
+        ]
+    expected = [
+        ("eel", "recommended", "several groups, soft membership, and a target that follows relevance."),
+        ("eer", "recommended", "what part of the exposure goes where the target wants it; read beside eel."),
+    ]
+    predicted = " Needs the utility that the system predicts: pass score=." if case.scores is False else ""
+    attention = (
+        "iaa",
+        "recommended" if case.sparse else "possible",
+        f"needs no judgments: use it where they are sparse.{predicted}",
+    )
+    rest = [
+        ("log_eur", "possible" if two and hard else "not here", f"exposure in proportion to relevance; {ratio}."),
+        (
+            "log_rur",
+            "avoid",
+            "even more brittle than log_eur: it needs relevant items of the other group among those shown.",
+        ),
+    ]
+    if not case.sparse:
+        return [*expected, attention, *rest]
+    weak = [(m, "possible", f"{reason[:-1]}; but judgments are sparse here.") for m, _, reason in expected]
+    return [attention, *weak, *rest]

@@ -1,0 +1,211 @@
+"""The comparison of fair ranking metrics (Raj et al., 2022) again: four tasks, the metrics' values, and whether they agree.
+
+The corpora are generated, so that the bias of every system is known and a metric's order can be held against the truth.
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from evenhand.audits.agreement import agreement
+from evenhand.audits.exposure import exposure
+from evenhand.audits.paired import compare_systems
+from evenhand.audits.pairwise import pairwise
+from evenhand.audits.requests import RankingResult
+from evenhand.audits.sensitivity import sensitivity
+from evenhand.audits.systems import standings
+from evenhand.errors import EvenhandError
+from evenhand.metrics.agreement import both_known, tau_c
+from evenhand.present import systems as system_tables
+from evenhand.results import Result
+from evenhand.studies.fair_ranking_findings import AWRF, AWRF_EQUAL, Measured, claims
+from evenhand.studies.fair_ranking_tasks import REQUESTS, Task, from_trec, generated
+from evenhand.studies.study import Figure, Study, Table
+
+log = logging.getLogger("evenhand")
+TITLE = "Do fair ranking metrics agree on which system is fairer?"
+DROPPED = (AWRF, AWRF_EQUAL, "log_dp")
+HARD = ("fair", "log_eur", "log_rur")
+GROUPED = ("eed", "eel", "eer")
+NEGATIVES = 1_000
+
+
+@dataclass(frozen=True)
+class Run:
+    """One task with everything that was measured on it."""
+
+    task: Task
+    parts: tuple[RankingResult, ...]
+    agreed: Result
+
+
+def study(*, size: int | None = None, seed: int = 7, data: str | None = None) -> Study:
+    """Rerun the comparison: on generated tasks of about `size` requests each, or on TREC Fair files in the folder `data`."""
+    requests = REQUESTS if size is None else size
+    if isinstance(requests, bool) or not isinstance(requests, int) or requests < 20:
+        raise EvenhandError(f"size={size!r} is too small for four tasks. Pass 20 requests or more.")
+    tasks = generated(requests, seed) if data is None else [from_trec(data, seed)]
+    runs = []
+    for task in tasks:
+        log.info("task %s", task.name)
+        runs.append(_run(task, seed))
+    stable = _stable(tasks[-1])
+    tables = [_values(run, seed) for run in runs] + [_taus(runs)] + ([_truth(runs)] if data is None else [])
+    where = f"Generated tasks of about {requests:,} requests (seed {seed})" if data is None else f"Files in {data}"
+    sizes = "; ".join(f"{r.task.name}: {len(r.agreed.provenance['systems'])} systems" for r in runs)
+    return Study(
+        name="fair-ranking",
+        title=TITLE,
+        setting=f"{where}. {sizes}. Unknown groups are left out of AWRF and logDP and are a group of their own in IAA and EE*.",
+        claims=claims([_measured(run) for run in runs]),
+        tables=tuple(tables),
+        figures=_figures(runs, stable),
+        sentences=_sentences(runs, stable),
+    )
+
+
+def _run(task: Task, seed: int) -> Run:
+    roles = _roles(task)
+    first = exposure(
+        task.rankings,
+        unknown="drop",
+        metrics=[*DROPPED, *(HARD if task.hard else ())],
+        interval=None,
+        rng=seed,
+        **roles,
+    )
+    grouped = [*GROUPED, *(["iaa"] if task.scored else [])]
+    second = exposure(task.rankings, unknown="group", metrics=grouped, interval=None, rng=seed, **roles)
+    parts: tuple[RankingResult, ...] = (first, second)
+    if task.scores is not None:
+        parts += (
+            pairwise(
+                task.scores, groups=task.groups, relevance=task.relevance, protected=task.protected, versus=task.versus,
+                system="system", metrics=("intra_acc", "inter_acc"), negatives=NEGATIVES, interval=None, rng=seed,
+            ),
+        )  # fmt: skip
+    return Run(task, parts, agreement(*parts, rng=seed))
+
+
+def _roles(task: Task) -> dict[str, Any]:
+    return {
+        "groups": task.groups, "relevance": task.relevance, "protected": task.protected, "versus": task.versus,
+        "system": "system", "score": "score" if task.scored else None, "sample": task.sample, "weight": task.weight,
+        "chance": False,
+    }  # fmt: skip
+
+
+def _measured(run: Run) -> Measured:
+    """What the findings are read from."""
+    taus = {
+        frozenset((r["metric"], r["other"])): float(r["tau_c"])
+        for r in run.agreed.findings.rows()
+        if r["tau_c"] is not None
+    }
+    task, roles = run.task, _roles(run.task)
+    prefix = exposure(
+        task.rankings, metrics="pref_nd" if task.hard else "pref_kl(normalizer=None)", interval=None, **roles
+    ).per_request
+    lost = {"pref": float(np.mean(np.isnan(np.asarray(prefix["estimate"]))))}
+    each = run.parts[0].per_request
+    for metric in ("log_eur", "log_rur"):
+        own = [v for m, v in zip(each["metric"], each["estimate"], strict=True) if m == metric]
+        if own:
+            lost[metric] = float(np.mean(~np.isfinite(own)))
+    return Measured(task.name, len(run.agreed.provenance["systems"]), taus, lost, _cut(task))
+
+
+def _cut(task: Task) -> tuple[float, float] | None:
+    """Inter-group accuracy of the most biased system from all scores, and from its lists alone."""
+    if task.scores is None or task.bias is None:
+        return None
+    worst = max(task.bias, key=lambda s: abs((task.bias or {})[s]))
+    found = []
+    for table in (task.scores, task.rankings):
+        own = table.filter(table["system"] == worst).select("request", "item", "score")
+        roles = {"groups": task.groups, "relevance": task.relevance, "protected": task.protected, "versus": task.versus}
+        found.append(pairwise(own, **roles, metrics="inter_acc", interval=None).findings.columns["estimate"][0])
+    return float(found[0]), float(found[1])
+
+
+def _stable(task: Task) -> Result:
+    roles = _roles(task)
+    return sensitivity(
+        exposure, task.rankings, metrics=["awrf", "eed"], **roles,
+        vary={
+            "attention": ["geometric(stop=0.5)", "rbp(patience=0.8)", "log"], "target": ["population", "equal"],
+            "unknown": ["drop", "group"],
+        },
+    )  # fmt: skip
+
+
+def _values(run: Run, seed: int) -> Table:
+    """Systems by metrics with arrows and letters."""
+    head: list[str] = []
+    rows: dict[str, list[str]] = {}
+    for part in run.parts:
+        found = compare_systems(part, rng=seed)
+        names, cells = system_tables.cells(found.findings.curves["systems"])
+        head += names[1:] if head else names
+        for row in cells:
+            told = [f"{value} {letters}".strip() for value, letters in row]
+            rows.setdefault(told[0], [told[0]]).extend(told[1:])
+    title = f"{run.task.name}: values, the fairer direction, and letters for systems that cannot be told apart"
+    return Table(title, tuple(head), tuple(tuple(row) for row in rows.values()))
+
+
+def _taus(runs: list[Run]) -> Table:
+    """Every pair of metrics by task."""
+    found: dict[tuple[str, str], dict[str, str]] = {}
+    for run in runs:
+        for r in run.agreed.findings.rows():
+            if r["metric"] < r["other"]:
+                told = "undefined" if np.isnan(r["tau_c"]) else f"{r['tau_c']:.2f} (p {r['p']:.3f})"
+                found.setdefault((r["metric"], r["other"]), {})[run.task.name] = told
+    names = [run.task.name for run in runs]
+    rows = tuple((a, b, *(own.get(name, "") for name in names)) for (a, b), own in sorted(found.items()))
+    return Table("Kendall's tau-c between metrics, over systems", ("metric", "other", *names), rows)
+
+
+def _truth(runs: list[Run]) -> Table:
+    """How far each metric orders the systems as their known bias does."""
+    found: dict[str, dict[str, str]] = {}
+    for run in runs:
+        _, (one,) = standings(run.parts)
+        truth = np.array([-abs((run.task.bias or {})[str(s)]) for s in one.systems])
+        for j, metric in enumerate(one.metrics):
+            tau = tau_c(*both_known(one.fairness[:, j], truth))
+            found.setdefault(metric, {})[run.task.name] = "undefined" if np.isnan(tau) else f"{tau:.2f}"
+    names = [run.task.name for run in runs]
+    rows = tuple((metric, *(own.get(name, "") for name in names)) for metric, own in found.items())
+    return Table("Against the truth: tau-c of each metric with the known bias of the systems", ("metric", *names), rows)
+
+
+def _figures(runs: list[Run], stable: Result) -> tuple[Figure, ...]:
+    maps = [
+        Figure(
+            f"agreement-{i}",
+            f"{run.task.name}: which metrics order the systems alike.",
+            partial(run.agreed.plot, "agreement"),
+        )
+        for i, run in enumerate(runs, 1)
+    ]
+    moved = Figure("stability", f"{runs[-1].task.name}: places under other choices.", lambda: stable.plot("stability"))
+    return (*maps, moved)
+
+
+def _sentences(runs: list[Run], stable: Result) -> tuple[str, ...]:
+    held = stable.findings.curves["stability"]
+    moved = sum(b != w for b, w in zip(held["best"], held["worst"], strict=True))
+    few = min(len(run.agreed.provenance["systems"]) for run in runs)
+    return (
+        f"In {runs[-1].task.name}, {moved} of {len(held['best'])} places change with attention model, target or rule for the unknown.",
+        f"The smallest task has {few} systems: no agreement there can be told from chance at 5%."
+        if few <= 4
+        else f"The smallest task has {few} systems.",
+    )

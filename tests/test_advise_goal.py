@@ -1,0 +1,35 @@
+"""Advice on exposure metrics: the paper's recommendation first, and what the data rule out."""
+
+import pytest
+
+import evenhand as eh
+from evenhand.cli import main
+
+
+@pytest.mark.parametrize(("goal", "first"), [("one_ranking", "awrf"), ("parity", "eed"), ("opportunity", "eel")])
+def test_the_recommended_metric_comes_first(goal, first):
+    found = eh.advise(goal=goal).frame
+    assert found["metric"][0] == first
+    assert found["advice"][0] == "recommended"
+
+
+def test_equal_opportunity_takes_eel_and_eer_and_iaa_where_judgments_are_sparse():
+    assert eh.advise(goal="opportunity").frame.filter(advice="recommended")["metric"].to_list() == ["eel", "eer"]
+    assert eh.advise(goal="opportunity", sparse=True).frame.filter(advice="recommended")["metric"].to_list() == ["iaa"]
+
+
+def test_the_data_say_whether_groups_are_shared_and_judgments_sparse():
+    made = eh.synthetic.corpus(200, 20, soft=True, judged=0.2, rng=1)
+    lists = made.rankings.filter(made.rankings["system"] == "fair").drop("system")
+    found = eh.advise(lists, goal="opportunity", groups=made.groups, relevance=made.relevance)
+    assert found.frame["metric"][0] == "iaa"
+    assert "pass score=" in found.frame["reason"][0]
+    assert found.provenance["soft_groups"] is True
+    assert found.frame.filter(metric="log_eur")["advice"][0] == "not here"
+
+
+def test_an_unknown_goal_is_refused(capsys):
+    with pytest.raises(eh.EvenhandError, match="Did you mean 'parity'"):
+        eh.advise(goal="parite")
+    assert main(["advise", "--goal", "parity"]) == 0
+    assert "eed" in capsys.readouterr().out
