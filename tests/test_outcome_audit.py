@@ -485,3 +485,12 @@ def test_equal_constant_outcomes_give_a_gap_of_exactly_zero_and_no_alarm():
     assert [r["estimate"] for r in first] == [0.0] * 3
     assert all(math.isnan(r["p"]) for r in first)
     assert one(result, "joint_test")["p"] > 0.001
+
+
+def test_two_results_are_compared_bin_by_bin():
+    frames = [eh.outcome_test(candidates(seed=seed), **ROLES, bins=[0.4, 0.6]) for seed in (1, 2)]
+    found = frames[0].compare(frames[1]).findings
+    rows = [r for r in found.rows() if r["metric"] == "outcome_gap" and r["group"] == "m"]
+    assert [r["bin"] for r in rows] == [1, 2, 3]
+    ours = [one(f, "outcome_gap", group="m", bin=2)["estimate"] for f in frames]
+    assert rows[1]["estimate"] == pytest.approx(ours[0] - ours[1])

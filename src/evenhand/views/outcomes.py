@@ -25,10 +25,11 @@ class Outcomes:
     """A checked table with columns `score`, `outcome`, `group`, `used` and, where named, `request` and `cluster`.
 
     `used` is 1 in rows whose outcome was observed and counts: treated, at or above the threshold, nothing missing.
-    `labels` are the groups among those rows, as the table has them; the arrays hold one entry per group.
+    `scope` holds those rows only. `labels` are the groups among those rows, as the table has them; the arrays hold one entry per group.
     """
 
     lazy: nw.LazyFrame[Any]
+    scope: nw.LazyFrame[Any]
     backend: str
     origin: str
     labels: tuple[Any, ...]
@@ -48,16 +49,9 @@ class Outcomes:
         """The groups in words."""
         return tuple(map(_name, self.labels))
 
-    @property
-    def scope(self) -> nw.LazyFrame[Any]:
-        """The rows whose outcome counts."""
-        return self.lazy.filter(nw.col("used") == 1)
-
     def within(self, low: float, high: float) -> Outcomes:
         """The same view, its scope cut to scores from `low` to `high`; the sums per group stay those of all rows."""
-        inside = (nw.col("score") >= low) & (nw.col("score") <= high)
-        used = nw.when(inside).then(nw.col("used")).otherwise(nw.lit(0))
-        return replace(self, lazy=self.lazy.with_columns(used.cast(nw.Int64).alias("used")))
+        return replace(self, scope=self.scope.filter((nw.col("score") >= low) & (nw.col("score") <= high)))
 
 
 @dataclass(frozen=True)
@@ -88,19 +82,25 @@ def view_outcomes(
         raise EvenhandError(
             f"threshold={threshold!r} is not a number. Pass the score from which candidates are treated."
         )
-    lazy = _flagged(_renamed(opened, roles), roles, threshold)
-    facts = to_polars(_facts(lazy, roles))
+    plain = _renamed(opened, roles)
+    lazy = _flagged(plain, roles, threshold)
+    facts = to_polars(_facts(lazy))
     problems = _value_problems(facts, roles, nan_policy)
     if problems:
         raise all_problems(problems, where="The table")
-    lazy = lazy.filter(nw.col("kept") == 1).select("score", "outcome", "group", "used", *_optional(roles))
-    held = _per_group(facts)
+    columns = ("score", "outcome", "group", *_optional(roles))
+    rows, held = int(facts["rows"].sum()), _per_group(facts)
+    if sum(held["used"]) == rows:  # nothing to leave out, so no pass needs to look again
+        lazy, scope = plain.select(*columns, nw.lit(1).alias("used")), plain.select(*columns)
+    else:
+        lazy = lazy.filter(nw.col("kept") == 1).select(*columns, "used")
+        scope = lazy.filter(nw.col("used") == 1)
     chosen = _position(reference, held["label"], held["used"], roles.group)
     ends = (_least(held["outcome_low"]), -_least([-v for v in held["outcome_high"]]))
     arrays = {k: np.array(held[k], dtype=np.float64) for k in ("used", "low", "high", "score_sum", "outcome_sum")}
     return Outcomes(
-        lazy, opened.backend, opened.origin, tuple(held["label"]), chosen, **arrays, outcome_ends=ends,
-        threshold=threshold, rows=int(facts["rows"].sum()), dropped=_dropped(facts, roles),
+        lazy, scope, opened.backend, opened.origin, tuple(held["label"]), chosen, **arrays, outcome_ends=ends,
+        threshold=threshold, rows=rows, dropped=_dropped(facts, roles),
     )  # fmt: skip
 
 
@@ -158,52 +158,49 @@ def _flagged(lazy: nw.LazyFrame[Any], roles: Roles, threshold: float | None) -> 
     flags = {
         "no_score": _flag(score.is_null() | score.is_nan()),
         "no_outcome": wanted * _flag(outcome.is_null() | outcome.is_nan()),
-        "infinite": _flag((score.abs() == math.inf) | (outcome.abs() == math.inf)),
-        "wanted": wanted,
     }
     if roles.treated is not None:
         treated = nw.col("treated")
         flags["odd"] = _flag(~((treated == 0) | (treated == 1)) & ~treated.is_null() & ~treated.is_nan())
         flags["untold"] = _flag(treated.is_null() | treated.is_nan())
-    else:
-        flags |= {"odd": nw.lit(0).cast(nw.Int64), "untold": nw.lit(0).cast(nw.Int64)}
-    for role in ("request", "cluster"):
-        named = getattr(roles, role) is not None
-        flags[f"no_{role}"] = _flag(nw.col(role).is_null()) if named else nw.lit(0).cast(nw.Int64)
-    lazy = lazy.with_columns(**flags)
-    wrong = [nw.col(name) for name in ("no_score", "untold", "no_request", "no_cluster", "no_outcome")]
+    flags |= {f"no_{role}": _flag(nw.col(role).is_null()) for role in _optional(roles)}
+    lazy = lazy.with_columns(**flags, wanted=wanted)
+    wrong = [nw.col(name) for name in flags if name != "odd"]
     lazy = lazy.with_columns(_flag(sum(wrong[1:], wrong[0]) == 0).alias("kept"))
     lazy = lazy.with_columns((nw.col("kept") * nw.col("wanted")).alias("used"))
     counted = nw.col("used") == 1
     return lazy.with_columns(nw.when(counted).then(score).alias("s"), nw.when(counted).then(outcome).alias("y"))
 
 
-_COUNTS = ("no_score", "no_outcome", "infinite", "odd", "untold", "no_request", "no_cluster", "used")
+_FLAGS = ("no_score", "no_outcome", "odd", "untold", "no_request", "no_cluster", "used")
 
 
-def _facts(lazy: nw.LazyFrame[Any], roles: Roles) -> nw.LazyFrame[Any]:
+def _facts(lazy: nw.LazyFrame[Any]) -> nw.LazyFrame[Any]:
     """One pass, a row per group: what is missing, and the range and sums of scores and outcomes that count."""
-    asked = [nw.len().alias("rows"), *(nw.col(name).sum() for name in _COUNTS)]
+    held = lazy.collect_schema().names()
+    asked = [nw.len().alias("rows"), *(nw.col(name).sum() for name in _FLAGS if name in held)]
     asked += [nw.col("s").min().alias("low"), nw.col("s").max().alias("high"), nw.col("s").sum().alias("score_sum")]
     asked += [nw.col("y").min().alias("outcome_low"), nw.col("y").max().alias("outcome_high")]
     asked += [nw.col("y").sum().alias("outcome_sum")]
     return lazy.group_by("group").agg(*asked)
 
 
+def _count(facts: Any, name: str) -> int:
+    return int(facts[name].sum()) if name in facts.columns and facts.height else 0
+
+
 def _value_problems(facts: Any, roles: Roles, nan_policy: Missing) -> list[str]:
-    count = {name: int(facts[name].sum()) for name in _COUNTS if facts.height}
-    if not count:
-        return []
     problems = []
-    if count["infinite"]:
-        problems.append(f"{count['infinite']:,} rows have an infinite score or outcome. Pass finite numbers.")
-    if count["odd"]:
-        problems.append(
-            f"treated={roles.treated!r} is neither 0 nor 1 in {count['odd']:,} rows. Pass 0, 1 or booleans."
-        )
+    ends = [facts[name].max() for name in ("high", "outcome_high")] + [
+        facts[name].min() for name in ("low", "outcome_low")
+    ]
+    if any(end is not None and math.isinf(end) for end in ends):
+        problems.append("Some rows have an infinite score or outcome. Pass finite numbers.")
+    if odd := _count(facts, "odd"):
+        problems.append(f"treated={roles.treated!r} is neither 0 nor 1 in {odd:,} rows. Pass 0, 1 or booleans.")
     for name, where, remedy in _missing_words(roles):
-        if count[name] and nan_policy == "raise":
-            problems.append(f"{where} in {count[name]:,} rows. {remedy}")
+        if (many := _count(facts, name)) and nan_policy == "raise":
+            problems.append(f"{where} in {many:,} rows. {remedy}")
     return problems
 
 
@@ -221,7 +218,7 @@ def _missing_words(roles: Roles) -> list[tuple[str, str, str]]:
 
 
 def _dropped(facts: Any, roles: Roles) -> dict[str, int]:
-    counts = {fact: int(facts[name].sum()) for name, fact, _ in _missing_words(roles)} if facts.height else {}
+    counts = {fact: _count(facts, name) for name, fact, _ in _missing_words(roles)}
     return {fact: rows for fact, rows in counts.items() if rows}
 
 
