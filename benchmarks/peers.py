@@ -33,6 +33,39 @@ def ndkl_fairranktune(path: str, part: int) -> Callable[[], list[float]]:
     return lambda: [float(NDKL(frame, g)) for g in groups][:20]
 
 
+def awrf_fairranktune(path: str, part: int) -> Callable[[], None]:
+    """One ranking for each call; its AWRF has no target, so it gives no value to compare."""
+    import pandas as pd
+    from FairRankTune.Metrics import AWRF
+
+    codes = np.load(path, mmap_mode="r")[:part]
+    frame = pd.DataFrame({0: np.arange(codes.shape[1])})
+    groups = [dict(enumerate(ranking)) for ranking in codes.tolist()]
+
+    def go() -> None:
+        for g in groups:
+            AWRF(frame, g, 0.5, "MaxMinDiff")
+
+    return go
+
+
+def ndcg_lenskit(path: str, part: int) -> Callable[[], None]:
+    """List by list, the items of the first label being relevant; building its lists is not timed."""
+    from lenskit.data import ItemList
+    from lenskit.metrics import NDCG
+
+    codes = np.load(path, mmap_mode="r")[:part]
+    ids, metric = np.arange(codes.shape[1]), NDCG()
+    ranked = ItemList(item_ids=ids, ordered=True)
+    relevant = [ItemList(item_ids=ids[ranking == 0]) for ranking in codes]
+
+    def go() -> None:
+        for test in relevant:
+            metric.measure_list(ranked, test)
+
+    return go
+
+
 def recommender_holisticai(path: str) -> Callable[[], list[float]]:
     """Its twelve measures one by one, as its own table calls them."""
     from holisticai.bias import metrics as h

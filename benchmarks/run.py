@@ -17,7 +17,7 @@ from typing import Any
 
 from benchmarks.harness import OUT, Outcome, disagreements, run
 
-SUITES = ("inequality", "prefix", "outcome", "recommender")
+SUITES = ("inequality", "prefix", "exposure", "outcome", "recommender")
 """Each is a module here with `races(folder, quick=...)` and, if it wishes, `summary(outcomes)`."""
 
 

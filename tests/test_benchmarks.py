@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 import pytest
-from benchmarks import coverage, inequality
+from benchmarks import coverage, exposure, inequality
 from benchmarks.harness import Contestant, Outcome, Race, disagreements, growth, run
 
 from evenhand.cards import asks, needing
@@ -86,6 +86,25 @@ def test_all_ways_from_a_log_to_the_same_numbers_agree(tmp_path):
     for other in (inequality.log_polars, inequality.log_duckdb, inequality.log_naive):
         assert other(path, 500)() == pytest.approx(ours, rel=1e-12)
     assert inequality.log_ours(path, 500, engine="duckdb")() == ours
+
+
+def test_all_ways_to_the_same_awrf_agree(tmp_path):
+    hard = exposure.labels(tmp_path, 30)
+    ours = exposure.hard_ours(hard)()
+    assert exposure.hard_numpy(hard)() == pytest.approx(ours, rel=1e-12)
+    assert exposure.hard_loop(hard, 30)() == pytest.approx(ours, rel=1e-12)
+    ids, shares = exposure.items(tmp_path, 30), exposure.shares(tmp_path)
+    ours = exposure.soft_ours(ids, shares)()
+    assert exposure.soft_numpy(ids, shares)() == pytest.approx(ours, rel=1e-12)
+    assert exposure.soft_loop(ids, shares, 30)() == pytest.approx(ours, rel=1e-12)
+
+
+def test_all_ways_from_rankings_in_parquet_to_the_same_awrf_agree(tmp_path):
+    files = exposure.tables(tmp_path, 30)
+    ours = exposure.audit_ours(**files)()
+    for other in (exposure.audit_polars, exposure.audit_duckdb):
+        assert other(**files)() == pytest.approx(ours, rel=1e-12)
+    assert exposure.audit_ours(**files, engine="duckdb")() == pytest.approx(ours, rel=1e-12)
 
 
 @pytest.mark.slow

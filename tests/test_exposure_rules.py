@@ -403,14 +403,6 @@ def test_mappings_of_scores_and_of_lists_are_rankings():
     assert one("iaa", scores, groups, score="score", attention="uniform") == pytest.approx(2 * (0.6 - 1 / 3))
 
 
-def test_a_lenskit_collection_is_read_without_importing_lenskit():
-    class ItemListCollection:
-        def to_df(self):
-            return pd.DataFrame({"user_id": [1, 1], "item_id": ["a", "b"], "rank": [1, 2], "score": [2.0, 1.0]})
-
-    assert one("dp", ItemListCollection(), attention="rbp(patience=0.5)") == pytest.approx(0.5)
-
-
 def test_score_orders_where_there_is_no_rank():
     run = RUN.with_columns(pl.Series("s", [1.0, 4.0, 3.0, 2.0])).drop("rank")
     assert one("log_dp", run, score="s", attention="rbp(patience=0.5)") == pytest.approx(math.log(1 / 0.625))
