@@ -494,3 +494,33 @@ def test_two_results_are_compared_bin_by_bin():
     assert [r["bin"] for r in rows] == [1, 2, 3]
     ours = [one(f, "outcome_gap", group="m", bin=2)["estimate"] for f in frames]
     assert rows[1]["estimate"] == pytest.approx(ours[0] - ours[1])
+
+
+def test_a_table_with_a_single_request_has_gaps_but_no_clustered_error():
+    result = eh.outcome_test(candidates(requests=1), **ROLES, request="q", bins=2)
+    row = one(result, "outcome_gap", bin=1, group="m")
+    assert math.isfinite(row["estimate"])
+    assert math.isnan(row["se"])
+    assert math.isnan(one(result, "joint_test")["p"])
+    assert "single_member" in row["note"]
+    assert result.sentences()
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_odd_little_tables_give_numbers_or_reasons_and_never_a_warning(seed):
+    rng = np.random.default_rng(seed)
+    n = int(rng.integers(1, 30))
+    frame = pl.DataFrame(
+        {
+            "g": rng.choice(["a", "b", "c"], n),
+            "s": rng.integers(0, 4, n) * 1.0,
+            "y": rng.integers(0, 2, n) * 1.0,
+            "q": rng.integers(0, 3, n),
+        }
+    )
+    kind = {"kind": "classification", "threshold": 1.0} if seed % 2 else {}
+    result = eh.outcome_test(frame, **ROLES, request="q" if seed % 3 else None, bins=3, **kind)
+    for row in result.findings.rows():
+        assert not math.isnan(row["estimate"]) or row["note"], row
+    assert len(result.sentences()) == len(result.findings)
+    json.loads(result.to_json())

@@ -77,7 +77,7 @@ def bin_test(found: Gaps, b: int) -> Wald:
 
 
 def _clusters_in(found: Gaps, b: int) -> int | None:
-    return None if found.clusters is None else int(found.freedom[b]) + 1
+    return None if found.clusters is None or not found.freedom[b] > 0 else int(found.freedom[b]) + 1
 
 
 def joint_test(found: Gaps) -> Wald:

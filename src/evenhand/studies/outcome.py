@@ -42,7 +42,8 @@ log = logging.getLogger("evenhand")
 
 SETTINGS: Mapping[str, Mapping[str, Any]] = {
     "nothing": {},
-    "other qualifications": {"qualification": {"female": 1.0}},
+    "other qualifications": {"qualification": {"female": 0.6}},
+    "very other qualifications": {"qualification": {"female": 1.0}},
     "human bias": {"human": {"female": 0.3}},
     "scoring bias": {"bias": {"female": 0.3}},
 }
@@ -84,8 +85,9 @@ def study(*, size: int | None = None, seed: int = 7) -> Study:
 SENTENCES = (
     "The outcome test finds the scoring bias and stays silent on different qualifications and on human bias; precision and "
     "equalised odds answer to all three.",
-    "The paper's change of the outcome is never below zero by construction. Allocating with one half of the requests and "
-    "valuing with the other removes that; what is left is small against chance at this size.",
+    "The paper's change of the outcome is never below zero by construction, and without a window it follows the marginal bin's "
+    "line far below the bar. Allocating with one half of the requests and valuing with the other, within a window, gives a "
+    "number that can be held against chance.",
 )
 
 

@@ -73,7 +73,10 @@ def _notifications(jobs: Any, fair: Any) -> tuple[Claim, ...]:
     first = gaps[0]
     slots = {g: _one(jobs.honest, "slots_gained", group=g)["estimate"] for g in ("male", "unknown", "female")}
     printed, bounded = (_one(r, "outcome_relative_change")["estimate"] for r in (jobs.printed, jobs.bounded))
-    largest = max(abs(_one(jobs.bounded, "slots_relative_change", group=g)["estimate"]) for g in slots)
+    largest, near = (
+        max(abs(_one(r, "slots_relative_change", group=g)["estimate"]) for g in slots)
+        for r in (jobs.printed, jobs.bounded)
+    )
     return (
         Claim(
             "Men, under-scored, realise higher outcomes in every decile, the marginal one included", "4.1, fig. 4",
@@ -90,12 +93,15 @@ def _notifications(jobs: Any, fair: Any) -> tuple[Claim, ...]:
         ),
         Claim(
             "The outcome rises with the slots given again, predicted and valued with the same rows", "4.1", "by almost 1%",
-            f"{bounded:+.2%} among candidates within a bin below the bar, {printed:+.2%} among all (the line of the marginal "
-            "bin then reaches far below it)", 0 < bounded < 0.02,
+            f"{printed:+.2%}: the line of the marginal bin reaches far below the bar", 0 < printed < 0.02,
         ),
         Claim(
             "The outcome changes less than the notifications", "4.1", "small compared to them",
-            f"{abs(bounded):.2%} against {largest:.2%}", abs(bounded) < largest,
+            f"{abs(printed):.2%} against {largest:.2%}", abs(printed) < largest,
+        ),
+        Claim(
+            "Both, with candidates from one bin below the bar only (our window)", "4.1", "(not done there)",
+            f"{bounded:+.2%}, against {near:.2%} of notifications", 0 < bounded < min(0.02, near),
         ),
         _honest_rise(jobs, fair),
         _mechanical(fair),
@@ -170,10 +176,13 @@ def _ranking(people: Any) -> tuple[Claim, ...]:
 
 
 def _measures(rates: Mapping[str, Rates]) -> tuple[Claim, ...]:
-    none, qualified, human, biased = (
-        rates[k] for k in ("nothing", "other qualifications", "human bias", "scoring bias")
-    )
+    none, human, biased = (rates[k] for k in ("nothing", "human bias", "scoring bias"))
+    qualified = [rates["other qualifications"], rates["very other qualifications"]]
     low, high = NOMINAL
+
+    def both(name: str) -> str:
+        return " and ".join(f"{getattr(r, name):.1%}" for r in qualified)
+
     return (
         Claim(
             "Fair scores are not called unfair", "3.5", "no violation",
@@ -181,17 +190,17 @@ def _measures(rates: Mapping[str, Rates]) -> tuple[Claim, ...]:
             low <= none.joint <= high and low <= none.marginal <= high,
         ),
         Claim(
-            "Different qualifications alone are not taken for bias", "3.4, 5.4", "not by the outcome test",
-            f"joint test {qualified.joint:.1%}, marginal bin {qualified.marginal:.1%}",
-            qualified.joint <= high and qualified.marginal <= high,
+            "Different qualifications alone (0.6 and 1 standard deviation) are not taken for bias", "3.4, 5.4",
+            "not by the outcome test", f"joint test {both('joint')}, marginal bin {both('marginal')}",
+            all(r.joint <= high and r.marginal <= high for r in qualified),
         ),
         Claim(
-            "Precision takes them for bias", "5.4.2", "false positive", f"{qualified.precision:.1%} of worlds",
-            qualified.precision > 0.5,
+            "Precision takes them for bias", "5.4.2", "false positive", f"{both('precision')} of worlds",
+            all(r.precision > high for r in qualified),
         ),
         Claim(
-            "Equalised odds takes them for bias", "5.4.1", "false positive", f"{qualified.odds:.1%} of worlds",
-            qualified.odds > 0.5,
+            "Equalised odds takes them for bias", "5.4.1", "false positive", f"{both('odds')} of worlds",
+            all(r.odds > high for r in qualified),
         ),
         Claim(
             "Human bias is not sent to the algorithm", "5.1", "separate",
