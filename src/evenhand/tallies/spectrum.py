@@ -340,11 +340,14 @@ def _run_starts(*columns: Any) -> np.typing.NDArray[np.int64]:
     length = len(columns[0])
     if not length:
         return np.zeros(0, dtype=np.int64)
-    new = np.zeros(length, dtype=bool)
-    new[0] = True
-    for column in columns:
-        np.logical_or(new[1:], column[1:] != column[:-1], out=new[1:])
-    return np.flatnonzero(new)
+    found = [np.zeros(1, dtype=np.int64)]
+    for start in range(0, length - 1, BLOCK):  # in blocks: a mark per row would cost more than the sort
+        parts = [column[start : start + BLOCK + 1] for column in columns]
+        changed = parts[0][1:] != parts[0][:-1]
+        for part in parts[1:]:
+            changed |= part[1:] != part[:-1]
+        found.append(np.flatnonzero(changed) + (start + 1))
+    return np.concatenate(found)
 
 
 def _distinct(ordered: Floats) -> int:
