@@ -76,7 +76,7 @@ class Gaps:
     block : (..., B, G, G) covariance of the gaps of one bin.
     across : (B * G, B * G) covariance over bins, or None where bins are independent.
     freedom : (..., B) degrees of freedom of each bin's t, infinite for the normal.
-    total_freedom : degrees of freedom of a statement about all bins.
+    total_freedom : degrees of freedom of a statement about all bins; with clusters, as many as clusters of one size would give.
     clusters : number of clusters, or None.
     lines : the fitted lines.
     rows : (..., B, G) rows per cell.
@@ -184,7 +184,7 @@ def gaps(m: Moments, reference: int, covariance: Covariance = "HC1") -> Gaps:
         held, across = _clustered(residual, flat, tilt, n, k)
         block = np.stack([across[s, s] for s in _bin_slices(rows)])
         clusters = m.clusters.total if m.clusters is not None else 0
-        freedom, total = np.where(held > 1, held - 1.0, np.nan), clusters - 1.0
+        freedom, total = np.where(held > 1, held - 1.0, np.nan), _effective(m, flat, tilt) - 1.0
         small = small | (_clusters_per_cell(m) < FEWEST_CLUSTERS)
     else:
         block, freedom = _sandwich(residual, flat, tilt, n, k, covariance)
@@ -213,6 +213,11 @@ def _clustered(residual: Moments, flat: Floats, tilt: Floats, n: Floats, k: Floa
     across = residual.clusters.products(flat.reshape(-1, groups), tilt.reshape(-1, groups), bins)
     root = np.repeat(np.sqrt(over(held, held - 1) * over(n - 1, n - k)), groups)
     return held, across * root[:, None] * root
+
+
+def _effective(m: Moments, flat: Floats, tilt: Floats) -> float:
+    groups = m.rows.shape[-1]
+    return m.clusters.effective(flat.reshape(-1, groups), tilt.reshape(-1, groups)) if m.clusters is not None else 0.0
 
 
 def _clusters_per_cell(m: Moments) -> Ints:
