@@ -524,3 +524,21 @@ def test_odd_little_tables_give_numbers_or_reasons_and_never_a_warning(seed):
         assert not math.isnan(row["estimate"]) or row["note"], row
     assert len(result.sentences()) == len(result.findings)
     json.loads(result.to_json())
+
+
+def test_numbers_of_numpy_are_numbers():
+    frame, call = candidates(300), {**ROLES, "kind": "classification"}
+    here = eh.outcome_test(frame, **call, bins=3, threshold=0.5)
+    there = eh.outcome_test(frame, **call, bins=np.int64(3), threshold=np.float32(0.5))
+    same(here.findings.columns, there.findings.columns)
+    assert json.loads(there.to_json())
+
+
+@pytest.mark.parametrize("kind", [pl.Int8, pl.Boolean, pl.Float64])
+def test_outcomes_of_two_values_need_fewer_sums_and_give_the_same_numbers(kind):
+    frame = candidates(500)
+    same(
+        eh.outcome_test(frame.with_columns(pl.col("y").cast(pl.Float64)), **ROLES, bins=3).findings.columns,
+        eh.outcome_test(frame.with_columns(pl.col("y").cast(kind)), **ROLES, bins=3).findings.columns,
+    )
+

@@ -37,6 +37,8 @@ def facts(findings: Findings) -> list[str]:
     """The size of the matter, for the line below the title."""
     found = []
     words, units = findings.words, [u for u in findings.columns.get("units", []) if u is not None]
+    if "rows" in (scope := findings.provenance.get("scope") or {}):  # units of cells say nothing of the whole
+        units = [scope["rows"]]
     if "unit" in words and units:
         largest, smallest = max(units), min(units)
         many = f"{int(largest):,}" if largest == smallest else f"{int(smallest):,} to {int(largest):,}"
