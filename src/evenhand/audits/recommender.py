@@ -146,7 +146,13 @@ def recommender(
     )  # fmt: skip
     curves = _curves(found.total, sides, view, fewest)
     findings = Findings(
-        "recommender", QUESTION, (), tidy(rows, (), EXTRA), curves, {"unit": "user", "amount": "slots"}, facts
+        "recommender",
+        QUESTION,
+        (),
+        tidy(rows, (), EXTRA),
+        curves,
+        {"unit": "user", "holder": "item", "amount": "slots"},
+        facts,
     )
     return RecommenderResult(findings, view.backend, lambda: _show(view, reading))
 

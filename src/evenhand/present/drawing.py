@@ -30,7 +30,7 @@ from evenhand.cards import REGISTRY, Card, parse_call
 from evenhand.errors import EvenhandError, listing
 from evenhand.findings import Findings
 from evenhand.present.phrases import PHRASES
-from evenhand.present.text import REASONS, number, percent, short_percent, slice_names
+from evenhand.present.text import REASONS, number, percent, plural, short_percent, slice_names
 from evenhand.present.theme import MOST_SERIES
 
 MOST_POINTS = 4000
@@ -179,6 +179,11 @@ def slices_in_words(findings: Findings) -> str:
 def word(findings: Findings, role: str, otherwise: str = "") -> str:
     """What a role is called in the user's data."""
     return str(findings.words.get(role) or otherwise or role)
+
+
+def holders(findings: Findings) -> str:
+    """Those a Lorenz curve runs over: the units, but for a recommender the items and not its users."""
+    return plural(word(findings, "holder", word(findings, "unit")))
 
 
 def distinct(values: Iterable[Any]) -> list[Any]:
