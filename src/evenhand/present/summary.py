@@ -26,6 +26,7 @@ from evenhand.present.text import (
     REASONS,
     aside,
     fill,
+    left_out,
     number,
     plain_sentence,
     plural,
@@ -155,6 +156,8 @@ def caution(findings: Findings) -> list[tuple[str, str]]:
         if many := counts.get(code, 0):
             who = "All numbers" if many == len(findings) else f"{many:,} of {len(findings):,} numbers"
             lines.append(("care", f"Take care. {who}: {REASONS.get(code, code)}."))
+    if outside := left_out(findings):
+        lines.append(("care", outside))
     if lost := known.count(False) - counts.get("suppressed", 0):
         lines.append(("care", f"{lost:,} of {len(findings):,} numbers are undefined; the table says why."))
     return lines
@@ -205,7 +208,12 @@ DIRECTION = {
 
 def _card(asked: list[Ask]) -> CardFacts:
     card = asked[0].card
-    spans = distinct(f"{_short(a.span[0])} to {_short(a.span[1])}" for a in asked)
+    spans = distinct(
+        "any number"
+        if math.isinf(a.span[0]) and math.isinf(a.span[1])
+        else f"{_short(a.span[0])} to {_short(a.span[1])}"
+        for a in asked
+    )
     ideals = distinct(_short(a.ideal) for a in asked if not math.isnan(a.ideal))
     terms = {
         "asked as": listing(a.text for a in asked),

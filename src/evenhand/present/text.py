@@ -107,7 +107,7 @@ def percent(value: float, beside: float | None = None) -> str:
     >>> percent(0.71), percent(0.01), percent(0.99498), percent(1.0), percent(0.0)
     ('71.0%', '1.00%', '99.498%', '100%', '0%')
     >>> percent(0.92671, beside=0.885), percent(0.99998, beside=0.885)
-    ('92.7%', '99.9980%')
+    ('92.7%', '99.99800%')
     """
     if value is None or math.isnan(value) or math.isinf(value):
         return number(value)
@@ -270,6 +270,25 @@ def plain_sentence(row: Mapping[str, Any]) -> str:
     said = ", ".join(f"{k.replace('_', ' ')} {number(v) if isinstance(v, float) else v}" for k, v in known.items())
     why = "; ".join(REASONS.get(code, code) for code in (row.get("note") or "").split("; ") if code)
     return f"{row['metric']}: {said}{f' ({why})' if why else ''}."
+
+
+def left_out(findings: Findings) -> str:
+    """How many rows an outcome test set aside because of their score, and why; nothing where it took all."""
+    scope = findings.provenance.get("scope") or {}
+    lost = sum((scope.get("left_out") or {}).values())
+    if not lost:
+        return ""
+    at = f"{number(scope['low'])} to {number(scope['high'])}"
+    set_by = scope.get("set_by") or []
+    by = f", set by {' and '.join(dict.fromkeys(map(str, set_by)))}" if set_by else ""
+    rule = str(scope["rule"])
+    return (
+        f"{lost:,} of {lost + int(scope['rows']):,} rows are left out: their scores are not {_scoped(rule)} ({at}{by})."
+    )
+
+
+def _scoped(rule: str) -> str:
+    return f"among the {rule}" if rule.startswith("scores") else rule
 
 
 def who(group: Any) -> str:

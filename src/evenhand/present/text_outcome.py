@@ -99,7 +99,7 @@ def _gap(findings: Findings, row: Row, level: float) -> str:
     """A gap, its direction in words, and what a gap that cannot be told from zero might still hide."""
     reference = findings.words.get("reference", "the reference")
     if row["group"] == reference:
-        return f"{_where(row)}, {reference} is the group that the others are compared with."
+        return f"{reference} is the group that the others are compared with."
     side = "higher" if row["estimate"] > 0 else "lower"
     found = (
         f"{_where(row)}, outcomes of {row['group']} are {number(abs(row['estimate']))} {side} than those of {reference} "
