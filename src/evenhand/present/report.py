@@ -14,7 +14,7 @@ from evenhand import __version__
 from evenhand.findings import Findings, label
 from evenhand.present import again, explorer, summary, tables
 from evenhand.present.charts import kinds_for
-from evenhand.present.drawing import Kind, Panel, Picture, is_share
+from evenhand.present.drawing import Kind, Panel, Picture, is_share, speakable
 from evenhand.present.lorenz import curves
 from evenhand.present.pages import asset, data_script, document, script, vega
 from evenhand.present.text import left_out, number, percent, teller
@@ -28,6 +28,7 @@ TALL = 14
 
 def html(findings: Findings) -> str:
     """The report on these findings, as one HTML file."""
+    findings = speakable(findings)
     specs: dict[str, Any] = {}
     pictures = {kind: kind.draw(findings) for kind in kinds_for(findings) if kind.reported}
     body = [

@@ -156,7 +156,7 @@ _SAID: dict[str, Callable[[Any], str]] = {
     "chosen": short_percent,
     "number": lambda value: number(float(value)),
     "p": lambda value: p_text(float(value)),
-    "beyond": lambda value: "" if value < 0.05 else ", no more than random orders often give",
+    "beyond": lambda value: "" if value < 0.05 else ", as happens without any bias too",
     "times": lambda value: number(math.exp(value)),
 }
 
@@ -275,7 +275,7 @@ def plain_sentence(row: Mapping[str, Any]) -> str:
 def left_out(findings: Findings) -> str:
     """How many rows an outcome test set aside because of their score, and why; nothing where it took all."""
     scope = findings.provenance.get("scope") or {}
-    lost = sum((scope.get("left_out") or {}).values())
+    lost = int(scope.get("rows_outside") or 0)
     if not lost:
         return ""
     at = f"{number(scope['low'])} to {number(scope['high'])}"

@@ -65,7 +65,8 @@ def _absent(value: Any) -> bool:
 def _lead(findings: Findings, row: Row) -> str:
     where = f"In bin {int(row['bin'])}" if not _absent(row["bin"]) else ""
     group = f" for {row['group']}" if row["group"] else ""
-    return f"{where}{group}: ".lstrip() if where or group else ""
+    lead = f"{where}{group}".lstrip()
+    return f"{lead[0].upper()}{lead[1:]}: " if lead else ""
 
 
 def _chance(p: Any) -> str:
