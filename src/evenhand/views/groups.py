@@ -145,7 +145,8 @@ def _from_table(table: Table, item: str, request: str) -> Alignment:
     others = [n for n in names if n not in (key, asker)]
     if key is None or not others:
         raise EvenhandError(
-            f"groups needs a column {item!r} and at least one column of labels. Its columns: {listing(names)}."
+            f"groups has no column {item!r} beside a column of labels. Its columns are {listing(names)}: "
+            f"rename the one that holds the ids of items to {item!r}."
         )
     if len(others) > 1 and all(is_number(schema[n]) for n in others):
         return _from_shares(table, key, others)

@@ -115,7 +115,8 @@ def _checked(table: Table, request: str, item: str) -> Any:
     chosen = rest[0] if len(rest) == 1 else next((n for n in NAMES if n in rest), None)
     if keys["item"] is None or chosen is None:
         raise EvenhandError(
-            f"The table of labels needs a column {item!r} and one of labels, called group. Its columns: {listing(names)}."
+            f"The table of labels has no column {item!r} beside one of labels, called group. Its columns are {listing(names)}: "
+            "rename them so."
         )
     used = {role: name for role, name in keys.items() if name is not None}
     picked = [nw.col(name).alias(role) for role, name in used.items()]
