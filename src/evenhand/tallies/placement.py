@@ -304,10 +304,9 @@ def encoded(labels: Any) -> tuple[npt.NDArray[np.int32], tuple[Any, ...]]:
     """Codes and the distinct labels, sorted where they can be; None is -1, NaN is refused."""
     if isinstance(labels, (str, bytes)) or not hasattr(labels, "__iter__"):
         raise EvenhandError(f"labels={labels!r} is not a list. Pass one label per rank, best first.")
-    listed = labels.tolist() if isinstance(labels, np.ndarray) else list(labels)
+    listed = _listed(labels)
     if any(isinstance(label, float) and math.isnan(label) for label in listed):
         raise EvenhandError("labels holds NaN. Pass None where the label is unknown.")
-    listed = [None if type(label).__name__ == "NAType" else label for label in listed]
     try:
         distinct = list(dict.fromkeys(label for label in listed if label is not None))
     except TypeError as error:
@@ -318,6 +317,20 @@ def encoded(labels: Any) -> tuple[npt.NDArray[np.int32], tuple[Any, ...]]:
         distinct.sort(key=lambda label: (type(label).__name__, str(label)))
     place: dict[Any, int] = {label: i for i, label in enumerate(distinct)} | {None: UNKNOWN}
     return np.array([place[label] for label in listed], dtype=np.int32), tuple(distinct)
+
+
+def _listed(labels: Any) -> list[Any]:
+    """Plain Python labels: PyArrow would hand out scalars, and pandas writes a missing text or category as NaN."""
+    for unpack in ("to_pylist", "to_list", "tolist"):
+        if hasattr(labels, unpack):
+            listed = list(getattr(labels, unpack)())
+            break
+    else:
+        listed = list(labels)
+    lost = labels.isna() if hasattr(labels, "isna") and labels.dtype.kind != "f" else [False] * len(listed)
+    return [
+        None if gone or type(label).__name__ == "NAType" else label for label, gone in zip(listed, lost, strict=True)
+    ]
 
 
 def _soft_rows(labels: Any, groups: Any) -> Placement | None:
