@@ -152,7 +152,8 @@ def share_ratio(s: Spectrum, *, upper: Fraction = 0.8, lower: Fraction = 0.2) ->
     >>> share_ratio([1, 2, 3, 4, 10])
     10.0
     """
-    holds_nothing = (quantile(s, lower) == 0) | (lower == 0)  # asked of the percentile: lower * n may round past the last zero
+    # Asked of the percentile: lower * n may round past the last zero.
+    holds_nothing = (quantile(s, lower) == 0) | (lower == 0)
     return np.where(holds_nothing, np.nan, np.maximum(1 - lorenz_at(s, upper), 0) / lorenz_at(s, lower))
 
 
