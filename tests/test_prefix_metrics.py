@@ -451,3 +451,14 @@ def test_a_target_without_a_group_that_is_ranked_has_no_largest_distance():
         assert math.isnan(pref([1, 0, 0, 1], distance="kl", **call))
     assert [w.message.reason for w in said] == ["no_common_support"]
     assert pref([1, 0, 0, 1], distance="kl", normalizer=None, **call) == math.inf
+
+
+@pytest.mark.parametrize("distance", ["nd", "rd", "kl"])
+def test_every_member_of_pref_takes_the_same_words(distance):
+    words = {"protected": 1, "step": 10, "target": None, "discount": "log2(i)", "normalizer": "max"}
+    assert pref([1, 0] * 10, distance=distance, one_sided=False, **words) == 0
+
+
+def test_only_the_ratio_has_a_one_sided_form():
+    with pytest.raises(EvenhandError, match="one_sided"):
+        pref([1, 0] * 10, distance="nd", protected=1, one_sided=True)

@@ -442,6 +442,8 @@ def pref(labels: Any, *, distance: str = "nd", **keywords: Any) -> float:
     """
     if distance not in PREF:
         raise unknown_name("distance", str(distance), list(PREF), what="a known distance")
+    if distance != "rd" and keywords.get("one_sided") is False:
+        del keywords["one_sided"]  # only a ratio has a side to leave out
     return PREF[distance](labels, **keywords)
 
 
