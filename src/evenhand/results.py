@@ -131,6 +131,8 @@ class Result:
 
 def load(path: str | Path) -> Result:
     """A result that `to_json` wrote."""
+    if not isinstance(path, (str, Path)):
+        raise EvenhandError(f"{path!r} is not a path. Pass the path of a saved result.")
     try:
         data = json.loads(Path(path).read_text(encoding="utf-8"))
     except OSError as error:

@@ -440,7 +440,7 @@ def pref(labels: Any, *, distance: str = "nd", **keywords: Any) -> float:
     >>> round(pref(list("abcabc"), distance="kl", step=2), 4)
     0.3342
     """
-    if distance not in PREF:
+    if not isinstance(distance, str) or distance not in PREF:
         raise unknown_name("distance", str(distance), list(PREF), what="a known distance")
     if distance != "rd" and keywords.get("one_sided") is False:
         del keywords["one_sided"]  # only a ratio has a side to leave out
