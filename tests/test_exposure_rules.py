@@ -164,6 +164,39 @@ def test_ranked_items_without_a_judgment_by_every_policy():
     assert result.provenance["dropped"] == {"ranked items without a judgment": 1}
 
 
+def test_a_list_that_loses_every_item_is_still_a_list_that_somebody_asked_for():
+    run = pl.DataFrame({"request": ["q", "q", "p"], "item": list("abc"), "rank": [1, 2, 1]})
+    judged, dropped = (
+        {"q": {"a": 1, "b": 1}, "p": {"a": 1}},
+        {"missing_relevance": "drop", "attention": "rbp(patience=0.5)"},
+    )
+    # Request p judges a alone and was shown c: nobody judged was exposed, and a was due all of rank 1.
+    assert one("eel(level='item')", run, relevance=judged, **dropped) == pytest.approx((0.125 + 1) / 2)
+    found = eh.exposure(run, groups=LABELS, relevance=judged, metrics=["awrf", "fair(p=0.5)"], **dropped, **ONE)
+    assert found.per_request.filter(pl.col("request") == "p")["note"].to_list() == ["empty", "empty"]
+    assert found.findings.columns["undefined"] == [1, 1]
+
+
+def test_a_draw_that_loses_every_item_is_still_a_draw():
+    run = pl.DataFrame({"request": [1, 1], "sample": [1, 2], "item": ["a", "d"], "rank": [1, 1]})
+    more = {"relevance": {1: {"a": 1}}, "missing_relevance": "drop", "sample": "sample"}
+    assert one("eed(level='item')", run, **more) == pytest.approx(0.25)
+
+
+def test_items_that_were_scored_and_not_shown_get_no_attention_and_stop_nobody():
+    run = pl.DataFrame({"request": [1] * 3, "item": list("abc"), "rank": [1, 2, None], "score": [2.0, 1.0, 3.0]})
+    metrics = ["iaa", "eed(level='item')", "log_dp"]
+    found = eh.exposure(
+        run, groups=LABELS, relevance={1: {"c": 1}}, metrics=metrics, score="score", attention="cascade(patience=1, stop=0.5)", **ONE
+    )  # fmt: skip
+    assert found.findings.columns["estimate"] == pytest.approx([2 * (1 / 2 - 1 / 6), 2.0, 0.0])
+
+
+def test_a_column_of_shares_is_a_group_even_if_no_item_is_its():
+    shares = pl.DataFrame({"item": ["a", "b"], "f": [1.0, 1.0], "m": [0.0, 0.0]})
+    assert one("awrf(distance='tv')", groups=shares, target="equal") == pytest.approx(0.5)
+
+
 def test_relevance_may_be_a_column_of_the_rankings():
     requests, groups = world(2, draws=1)
     rankings, judged = tables(requests)

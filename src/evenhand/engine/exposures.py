@@ -31,7 +31,8 @@ class Rows:
     Attributes
     ----------
     lazy : columns `slices`, request, item, rank (from 1, without gaps), and those of sample, score, probability, weight,
-        relevance and group that the caller has.
+        relevance and group that the caller has. Where there is a column `shown`, a row with zero in it is in no list: an
+        item that was only scored, or what keeps the place of a list without items.
     slices : names of the slice columns.
     """
 
@@ -41,6 +42,11 @@ class Rows:
     @property
     def columns(self) -> list[str]:
         return list(self.lazy.collect_schema().names())
+
+    @property
+    def listed(self) -> nw.LazyFrame[Any]:
+        """The rows that stand in a list."""
+        return self.lazy.filter(nw.col("shown") > 0) if "shown" in self.columns else self.lazy
 
     @property
     def requests(self) -> list[str]:
@@ -93,10 +99,6 @@ def _cells(
     """One row per ranking and group: attention, relevance met, predicted utility, number of items."""
     names = rows.columns
     joined, share = (looked, nw.lit(1.0)) if "group" in names else with_groups(looked, aligned, by)
-    if "shown" in names:  # scored but not ranked: predicted utility without attention
-        joined = joined.with_columns(
-            *((nw.col(f"a{i}") * nw.col("shown")).alias(f"a{i}") for i in range(len(wanted.looks)))
-        )
     sums = {"items": share * nw.col("shown") if "shown" in names else share}
     sums |= {f"a{i}": share * nw.col(f"a{i}") for i in range(len(wanted.looks))}
     sums |= {f"g{i}": share * nw.col(f"a{i}") * nw.col("relevance") for i in wanted.at(wanted.gained)}
@@ -262,8 +264,6 @@ def amortised_items(rows: Rows, look: Look, *, pooled: bool) -> Any:
     Unless `pooled`, both are shares of their ranking; a ranking without attention or without utility is left out.
     """
     lazy = attended(rows.lazy, [look], rows.rankings)
-    if "shown" in rows.columns:
-        lazy = lazy.with_columns((nw.col("a0") * nw.col("shown")).alias("a0"))
     chance = nw.col("probability") if "probability" in rows.columns else nw.lit(1.0)
     attention, utility = nw.col("a0"), nw.col("score")
     if not pooled:
@@ -286,6 +286,7 @@ def group_sizes(rows: Rows, aligned: Alignment, *, unknown: bool) -> tuple[tuple
     universe = aligned.lazy.select("item", "group", "share").unique() if "request" in names else aligned.lazy
     found = to_polars(universe.group_by("group").agg(nw.col("share").sum()))
     sizes = {None if g is None else tidy_label(g): float(n) for g, n in found.select("group", "share").iter_rows()}
+    sizes = dict.fromkeys(aligned.named, 0.0) | sizes
     missing = sizes.pop(None, 0.0)
     if unknown:
         ranked = rows.lazy.select("item").unique()
