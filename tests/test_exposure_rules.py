@@ -139,6 +139,11 @@ def test_no_group_at_all_is_nan_and_not_an_error():
     assert note("iaa", RUN.with_columns(pl.lit(1.0).alias("s")), {}, score="s") == "no_labelled_items"
 
 
+@pytest.mark.parametrize("metric", ["awrf", "fair(p=0.5)", "ndd"])
+def test_groups_that_no_ranked_item_has_are_nan_and_not_an_error(metric):
+    assert note(metric, groups={"x": "m", "y": "f"}) == "no_labelled_items"
+
+
 def test_an_empty_table_is_nan_with_its_reason():
     empty = RUN.clear()
     reasons = {"awrf": "empty", "log_dp": "zero_over_zero", "eed": "empty", "fair(p=0.5)": "empty"}

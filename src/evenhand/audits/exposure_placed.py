@@ -32,7 +32,8 @@ class Placer:
         rows, policy = self.ready.rows, self.policy
         view = replace(self.ready.view, lazy=rows.listed)
         unknown = "group" if policy.unknown == "unprotected" else policy.unknown
-        placed = tally_placements(view, labels_of(self.ready.aligned, rows, self.ledger.labels), unknown).placement
+        labels = labels_of(self.ready.aligned, rows, self.ledger.labels)
+        placed = tally_placements(view, labels, unknown, some_labelled=False).placement
         lengths = np.zeros(len(self.ledger.probability), dtype=np.int64)  # also of lists that hold no item
         lengths[self.ledger.items.sum(-1) > 0] = placed.lengths
         placed = replace(placed, starts=np.concatenate([[0], np.cumsum(lengths)]))
