@@ -36,7 +36,8 @@ def ranking_facts(lazy: nw.LazyFrame[Any], keys: Sequence[str], order: str, item
     if again.height:
         rest = _settled(_rows_of(lazy, again, keys), keys, order, item)
         whole = pl.concat([whole, to_polars(rest).select(found.columns).cast(dict(found.schema))])
-    return nw.from_native(whole.lazy())
+    facts: nw.LazyFrame[Any] = nw.from_native(whole.lazy())
+    return facts
 
 
 def _settled(rows: nw.LazyFrame[Any], keys: Sequence[str], order: str, item: str | None) -> nw.LazyFrame[Any]:
