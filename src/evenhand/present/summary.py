@@ -13,7 +13,15 @@ from typing import Any
 from evenhand.cards import REGISTRY, Ask, ask
 from evenhand.errors import EvenhandError, listing
 from evenhand.findings import Findings
-from evenhand.present.drawing import card_of, distinct, metric_title, row_labels, slices_in_words, value_text
+from evenhand.present.drawing import (
+    card_of,
+    distinct,
+    metric_title,
+    row_labels,
+    slice_labels,
+    slices_in_words,
+    value_text,
+)
 from evenhand.present.text import (
     REASONS,
     fill,
@@ -45,7 +53,7 @@ def facts(findings: Findings) -> list[str]:
     if "amount" in words:
         found.append(str(words["amount"]).replace("_", " "))
     if findings.slices:
-        slices = len(set(row_labels(findings)))
+        slices = len(set(slice_labels(findings)))
         found.append(f"{slices:,} slices by {slices_in_words(findings)}")
     if (rows := findings.provenance.get("rows")) is not None:
         found.append(f"{int(rows):,} rows read")

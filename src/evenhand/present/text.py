@@ -126,9 +126,16 @@ def short_percent(value: float) -> str:
 
 
 class _Words(string.Formatter):
-    """Fills a card's sentence: `{p:percent}`, `{estimate:number}`."""
+    """Fills a card's sentence: `{p:percent}`, `{estimate:number}`, `{per_item:? for each item| in all}`.
+
+    `{estimate:times}` says of the logarithm of a ratio what the ratio is.
+    """
 
     def format_field(self, value: Any, spec: str) -> Any:
+        if spec.startswith("?"):
+            return spec[1:].split("|")[0 if value else 1]
+        if spec == "times":
+            return number(math.exp(min(float(value), 700.0)) if math.isfinite(value) else max(float(value), 0.0), 2)
         if spec == "percent":
             return percent(value)
         if spec == "chosen":
