@@ -84,8 +84,7 @@ def tally_exposures(
     """
     looked = attended(rows.lazy, wanted.looks, rows.rankings)
     by = [c for c in aligned.lazy.collect_schema().names() if c in ("request", "item")]
-    cells = to_polars(_cells(looked, rows, aligned, by, wanted))
-    found = _assembled(cells, rows, wanted, labels)
+    found = _assembled(to_polars(_cells(looked, rows, aligned, by, wanted)), rows, wanted, labels)
     if judged is not None and wanted.judged:
         found = found.with_judged(_judged_sums(judged, rows, aligned, by, wanted))
     if wanted.items:
@@ -125,8 +124,9 @@ def _assembled(cells: Any, rows: Rows, wanted: Wanted, labels: tuple[Any, ...]) 
     import polars as pl
 
     cells = cells.sort(rows.rankings, nulls_last=True)
-    runs = [_runs(cells, keys) for keys in (rows.rankings, rows.requests, list(rows.slices))]
-    ranking, request, part = runs
+    ranking = _runs(cells, rows.rankings)
+    request = ranking if rows.rankings == rows.requests else _runs(cells, rows.requests)
+    part = _runs(cells, list(rows.slices)) if rows.slices else None
     rankings, groups = int(ranking[-1]) + 1 if len(ranking) else 0, len(labels)
     if rankings * (groups + 1) > MOST_CELLS:
         raise EvenhandError(
@@ -147,7 +147,7 @@ def _assembled(cells: Any, rows: Rows, wanted: Wanted, labels: tuple[Any, ...]) 
         slices=[tuple(row) for row in cells.select(rows.slices)[heads].unique(maintain_order=True).iter_rows()]
         if rows.slices
         else [()],
-        slice_starts=_starts(part[heads]) if rows.slices else np.array([0, len(heads)]),
+        slice_starts=np.array([0, len(heads)]) if part is None else _starts(part[heads]),
         requests=cells["request"][heads],
         request_starts=starts,
         probability=_one_each(cells, "probability", first, rankings, "draw"),
@@ -164,9 +164,8 @@ def _assembled(cells: Any, rows: Rows, wanted: Wanted, labels: tuple[Any, ...]) 
 
 def _runs(cells: Any, keys: list[str]) -> Any:
     """(rows,) number of the run of equal keys that each row stands in."""
-    if not keys:
-        return np.zeros(cells.height, dtype=np.int64)
-    return cells.select(keys).to_struct("key").rle_id().to_numpy().astype(np.int64)
+    column = cells[keys[0]] if len(keys) == 1 else cells.select(keys).to_struct("key")
+    return column.rle_id().to_numpy().astype(np.int64)
 
 
 def _starts(runs: Any) -> Any:
