@@ -32,6 +32,8 @@ MOST_METRICS = 12
 FEW = 6
 ONE_SCALE = alt.Scale(domain=[0, 1])
 """Panels stand beside each other: the same length must mean the same share in all."""
+NEAR = 0.01
+"""Shares closer than this are called about the same."""
 ARROWS = {"lower": "↓", "higher": "↑", "ideal": "→"}
 
 Point = dict[str, Any]
@@ -99,12 +101,12 @@ def _exposure_in_words(points: Sequence[Point]) -> str:
     if not gaps:
         return "No labelled item was exposed."
     gap, most = max(gaps, key=lambda pair: abs(pair[0]))
-    where = f"In {most['where']}, " if most["where"] else ""
+    where = f"{most['where']}: " if most["where"] else ""
     side = "above" if gap >= 0 else "below"
-    return (
-        f"{where}{most['group']} gets {percent(most['exposure'])} of the exposure, {side} the target of "
-        f"{percent(most['target'])}: the largest gap shown."
-    )
+    found = f"{where}{most['group']} gets {percent(most['exposure'])} of the exposure, {side} its target of {percent(most['target'])}"
+    if _known(most["low"]) and _known(most["high"]) and most["low"] <= most["target"] <= most["high"]:
+        return f"{found}; other requests like these could well close that gap, the largest there is."
+    return f"{found}: the largest gap there is."
 
 
 def _no_relevance(findings: Findings) -> str:
@@ -124,10 +126,11 @@ def relevance(findings: Findings) -> Picture:
     }  # fmt: skip
     rest = f"{MOST_PANELS} of {len(slices)} slices are drawn; the table has all." if len(slices) > MOST_PANELS else ""
     gap, most = max(((p["exposure"] - p["relevance"], p) for p in points), key=lambda pair: abs(pair[0]))
-    lead = f"In {most['where']}, " if most["where"] else ""
+    lead = f"{most['where']}: " if most["where"] else ""
+    part = "about its part" if abs(gap) < NEAR else f"{'more' if gap > 0 else 'less'} than its part"
     says = (
         f"{lead}{most['group']} has {percent(most['relevance'])} of the relevance and gets {percent(most['exposure'])} of "
-        f"the exposure, {'more' if gap >= 0 else 'less'} than its share."
+        f"the exposure, {part}."
     )
     return Picture(panels, table, says, rest)
 

@@ -61,12 +61,14 @@ class Picture:
     table : the same numbers as columns; every chart in a report is followed by it.
     says : the picture in one sentence, for those who cannot see it.
     note : what the reader must know to read it, if anything (rows left out, a log axis).
+    lead : whether what it says is a finding, to be told at the top of the page.
     """
 
     panels: tuple[Panel, ...]
     table: Mapping[str, Sequence[Any]]
     says: str
     note: str = ""
+    lead: bool = True
 
 
 Drawer = Callable[[Findings], Picture]

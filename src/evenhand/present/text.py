@@ -157,7 +157,7 @@ _SAID: dict[str, Callable[[Any], str]] = {
     "number": lambda value: number(float(value)),
     "p": lambda value: p_text(float(value)),
     "beyond": lambda value: "" if value < 0.05 else ", as happens without any bias too",
-    "times": lambda value: number(math.exp(value)),
+    "times": lambda value: number(math.exp(min(value, 700.0))),
 }
 
 
