@@ -23,6 +23,7 @@ from evenhand.present.drawing import (
     value_text,
 )
 from evenhand.present.text import (
+    DIRECTION,
     REASONS,
     aside,
     fill,
@@ -196,14 +197,6 @@ def cards(findings: Findings) -> list[CardFacts]:
         except EvenhandError:
             continue
     return [_card(asked) for asked in found.values()]
-
-
-DIRECTION = {
-    "lower": "lower is more even",
-    "higher": "higher is more even",
-    "ideal": "closer to the ideal is more even",
-    "": "neither direction is better in itself",
-}
 
 
 def _card(asked: list[Ask]) -> CardFacts:

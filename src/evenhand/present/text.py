@@ -69,6 +69,14 @@ REASONS = {
 }
 
 
+DIRECTION = {
+    "lower": "lower is more even",
+    "higher": "higher is more even",
+    "ideal": "closer to the ideal is more even",
+    "": "neither direction is better in itself",
+}
+
+
 TELLERS = {
     "compare": "evenhand.present.text_compare",
     "counterfactual": "evenhand.present.text_counterfactual",

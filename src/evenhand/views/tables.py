@@ -150,6 +150,11 @@ def _kind(path: str, *, strict: bool = True) -> str:
     return kind
 
 
+def may_be_file(text: str) -> bool:
+    """Whether a word that may be a column or a file is the second."""
+    return Path(text).exists() or Path(text).suffix != "" or any(c in text for c in "/*?[")
+
+
 def has_known_ending(path: str) -> bool:
     """Whether a file's ending is that of a table."""
     return bool(_kind(path, strict=False))
