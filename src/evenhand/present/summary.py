@@ -104,7 +104,7 @@ def _range(findings: Findings, metric: str, rows: list[dict[str, Any]]) -> str:
     lost = len(mine) - len(known)
     missing = f" It is undefined for {lost:,} of {len(mine):,}." if lost else ""
     value = (
-        f"{value_text(low, metric)} {aside(first)} to {value_text(high, metric)} {aside(last)}"
+        f"{value_text(low, metric)} {aside(first)} to {value_text(high, metric, beside=low)} {aside(last)}"
         if low < high
         else value_text(low, metric)
     )
