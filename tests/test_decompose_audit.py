@@ -257,3 +257,15 @@ def test_small_groups_are_suppressed():
 def test_what_does_not_fit_is_refused(change, said):
     with pytest.raises(eh.EvenhandError, match=said.replace("(", r"\(")):
         eh.decompose(events(), **(CALL | {"population": None} | change))
+
+
+@pytest.mark.parametrize("views", [[], [float("nan")] * 2], ids=["no rows", "every amount left out"])
+def test_without_amounts_there_is_nothing_to_split(views):
+    table = pl.DataFrame(
+        {"author": list(range(len(views))), "band": ["a"] * len(views), "views": views},
+        schema={"author": pl.Int64, "band": pl.String, "views": pl.Float64},
+    )
+    call = {"unit": "author", "amount": "views", "group": "band", "population": None, "nan_policy": "omit", "rng": 1}
+    found = eh.decompose(table, **call).frame
+    assert found["metric"].to_list() == ["total", "within", "between", "overlap"]
+    assert set(found["note"]) == {"empty"}

@@ -418,3 +418,20 @@ def test_many_slices_are_tallied_in_one_pass():
     one = df.filter(pl.col("s") == 1234).group_by("u").agg(pl.col("v").sum())["v"].to_list()
     found = frame.filter((pl.col("s") == 1234) & (pl.col("metric") == "gini"))["estimate"][0]
     assert found == pytest.approx(m.gini(one + [0] * (500 - len(one))))
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_a_table_without_rows_is_undefined_and_says_so(engine):
+    nobody = ENGINES[engine](pl.DataFrame(schema={"author": pl.String, "views": pl.Int64}))
+    call = {"unit": "author", "amount": "views", "metrics": ["gini", "mean"], "rng": 1}
+    found = eh.inequality(nobody, population=None, **call).to_dict()["columns"]
+    assert (found["estimate"], found["units"], found["note"]) == ([None] * 2, [0, 0], ["empty"] * 2)
+    assert eh.inequality(nobody, population=5, **call).to_dict()["columns"]["note"] == ["zero_total", None]
+
+
+def test_a_table_without_rows_has_no_slices():
+    nobody = pl.DataFrame(schema={"author": pl.String, "views": pl.Int64, "source": pl.String})
+    for population in (None, 5):
+        found = eh.inequality(nobody, unit="author", amount="views", by="source", population=population, rng=1)
+        assert found.frame.height == 0
+        assert found.sentences() == []
