@@ -224,19 +224,7 @@ def pivoted(findings: Findings, by: str, values: str) -> dict[str, list[Any]]:
 
 INTEGERS = frozenset({"units", "undefined_draws", "bin"})
 FIGURES = frozenset(
-    {
-        "p",
-        "p_adjusted",
-        "p_favoured",
-        "se",
-        "bin_low",
-        "bin_high",
-        "intercept",
-        "slope",
-        "detectable",
-        "pairs",
-        "undefined",
-    }
+    "a b bin_high bin_low detectable found intercept p p_adjusted p_favoured pairs rank se slope tau_c undefined value".split()
 )
 """Columns of single audits that hold numbers, also where no row has one."""
 
