@@ -224,7 +224,25 @@ def pivoted(findings: Findings, by: str, values: str) -> dict[str, list[Any]]:
 
 INTEGERS = frozenset({"units", "undefined_draws", "bin"})
 FIGURES = frozenset(
-    "a b bin_high bin_low detectable found intercept p p_adjusted p_favoured pairs rank se slope tau_c undefined value".split()
+    [
+        "a",
+        "b",
+        "bin_high",
+        "bin_low",
+        "detectable",
+        "found",
+        "intercept",
+        "p",
+        "p_adjusted",
+        "p_favoured",
+        "pairs",
+        "rank",
+        "se",
+        "slope",
+        "tau_c",
+        "undefined",
+        "value",
+    ]
 )
 """Columns of single audits that hold numbers, also where no row has one."""
 
