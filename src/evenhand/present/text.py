@@ -111,6 +111,7 @@ def percent(value: float, beside: float | None = None) -> str:
     """
     if value is None or math.isnan(value) or math.isinf(value):
         return number(value)
+    value = float(f"{value:.12g}")  # so that 0.5825 reads the same however its last bits came about
     own = f"{100 * value:.{_percent_digits(value)}f}%"
     if beside is None or not math.isfinite(beside) or not _percent_digits(beside):
         return own
@@ -119,7 +120,6 @@ def percent(value: float, beside: float | None = None) -> str:
 
 
 def _percent_digits(value: float) -> int:
-    value = float(f"{value:.12g}")  # so that 0.5825 reads the same however its last bits came about
     room = round(min(abs(value), abs(1 - value)) * 100, 12)
     return 0 if room < 1e-9 else min(6, max(0, 2 - math.floor(math.log10(room))))
 
