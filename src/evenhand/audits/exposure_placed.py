@@ -30,16 +30,15 @@ class Placer:
     @cached_property
     def placement(self) -> Placement:
         rows, policy = self.ready.rows, self.policy
-        lazy = self.ready.view.lazy if "shown" in rows.columns else rows.lazy
-        view = replace(self.ready.view, lazy=lazy)
+        view = replace(self.ready.view, lazy=rows.listed)
         unknown = "group" if policy.unknown == "unprotected" else policy.unknown
-        placed = tally_placements(view, labels_of(self.ready.aligned, rows, self.ledger.labels), unknown)
-        if len(placed.placement) != len(self.ledger.probability):
-            raise EvenhandError(
-                "Some rankings hold no ranked item. Remove their rows, or leave prefix metrics and fair out."
-            )
+        labels = labels_of(self.ready.aligned, rows, self.ledger.labels)
+        placed = tally_placements(view, labels, unknown, some_labelled=False).placement
+        lengths = np.zeros(len(self.ledger.probability), dtype=np.int64)  # also of lists that hold no item
+        lengths[self.ledger.items.sum(-1) > 0] = placed.lengths
+        placed = replace(placed, starts=np.concatenate([[0], np.cumsum(lengths)]))
         sides = None if policy.protected is None else [policy.labels[i] for i in policy.protected]
-        return placed.placement.protecting(sides or None)
+        return placed.protecting(sides or None)
 
     def measure(self, asked: Asked, *, chance: bool) -> tuple[Measure, Floats]:
         """A metric of every ranking, and what a random order would give each."""

@@ -31,11 +31,13 @@ class Alignment:
     lazy : columns item, group, share. A missing group is unknown; the shares of an item add up to 1.
     soft : whether an item may belong to several groups.
     origin : where it came from, in a few words.
+    named : groups that exist whether or not an item is theirs.
     """
 
     lazy: nw.LazyFrame[Any]
     soft: bool
     origin: str
+    named: tuple[str, ...] = ()
 
     @property
     def frame(self) -> Any:
@@ -211,7 +213,7 @@ def _from_shares(table: Table, key: str, columns: list[str]) -> Alignment:
     blank = unknown.with_columns(nw.lit(None, nw.String).alias("group"), nw.lit(1.0).alias("share"))
     long = wide.unpivot(columns, index="item", variable_name="group", value_name="share").filter(nw.col("share") > 0)
     together = nw.concat([long.select("item", "group", "share"), blank.select("item", "group", "share")])
-    return Alignment(together, True, table.origin)
+    return Alignment(together, True, table.origin, tuple(columns))
 
 
 def _sound_shares(found: Alignment) -> Alignment:
