@@ -115,6 +115,7 @@ TABLE = [
     Bad("a unit with two weights", "weight='weight' differs between rows of the same unit for 1 units",
         columns={"weight": [1.0, 9, 2, 1, 1, 1]}, call={"weight": "weight", "population": None}),
     Bad("a unit that is not a number", "unit='author' is missing in 1 rows", columns={"author": [1.0, 1, math.nan, 2, 3, 3]}),
+    Bad("no rows at all", "no rows", columns={k: pl.Series(v)[:0] for k, v in GOOD.items()}),
     # population
     Bad("a population smaller than the units seen", "population=3 is smaller than the 4 units", call={"population": 3}),
     Bad("a population of nobody", "population=0 is not a number of units", call={"population": 0}),

@@ -243,5 +243,5 @@ def test_what_does_not_fit_is_refused(change, said):
 
 
 def test_a_table_without_rows_is_refused():
-    with pytest.raises(eh.EvenhandError, match="no units to measure"):
+    with pytest.raises(eh.EvenhandError, match="no rows"):
         eh.criteria(events().clear(), **CALL)

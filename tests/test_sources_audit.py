@@ -266,12 +266,6 @@ def test_what_does_not_fit_is_refused(change, said):
         eh.sources(events(), **(CALL | {"population": None} | change))
 
 
-def test_without_rows_there_is_no_source_and_no_number():
-    nobody = pl.DataFrame(schema={"author": pl.Int64, "from": pl.String, "views": pl.Int64})
-    found = eh.sources(nobody, unit="author", amount="views", source="from", population=None, rng=1).frame
-    assert found.select("metric", "group", "note").rows() == [("gini", None, "empty")]
-
-
 def test_sources_whose_every_amount_is_left_out_are_undefined():
     table = pl.DataFrame({"author": [1, 2], "from": ["a", "b"], "views": [None, float("nan")]})
     call = {"unit": "author", "amount": "views", "source": "from", "nan_policy": "omit", "rng": 1}

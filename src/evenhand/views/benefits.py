@@ -242,6 +242,8 @@ def _how_many(condition: nw.Expr) -> nw.Expr:
 def _value_problems(
     facts: dict[str, Any], names: list[str], unit: str | None, weight: str | None, nan_policy: NanPolicy
 ) -> list[str]:
+    if not facts["rows"]:
+        return [NO_ROWS]
     problems = []
     for i, name in enumerate(names):
         missing, negative, top = int(facts[f"missing_{i}"]), int(facts.get(f"negative_{i}", 0)), facts[f"max_{i}"]
