@@ -9,7 +9,7 @@ import tomllib
 from pathlib import Path
 from typing import Any
 
-from evenhand.cli.options import add_output, finish, progress
+from evenhand.cli.options import add_output, finish, outputs, progress
 from evenhand.errors import EvenhandError, listing, suggestion, unknown_name
 
 AUDITS = {
@@ -69,6 +69,8 @@ def run(args: argparse.Namespace) -> int:
         raise EvenhandError(f"{str(path)!r} lacks {listing(lacking)}. Add a line for each.")
     table = _beside(plan.pop(known[0]), path.parent)
     arguments = {k: None if v == "none" else _beside(v, path.parent) for k, v in plan.items()}
+    args.reads = [w for v in (table, *arguments.values()) for w in (v if isinstance(v, list) else [v])]
+    outputs(args)
     with progress("reading", quiet=args.no_progress):
         result = function(table, **arguments)
     return finish(result, args)
@@ -90,7 +92,7 @@ def _texts(value: Any) -> list[str]:
     return listed
 
 
-_FILES = (".parquet", ".pq", ".csv", ".tsv", ".jsonl", ".ndjson", ".gz", ".npz", ".json", ".qrels")
+_FILES = (".parquet", ".pq", ".csv", ".tsv", ".jsonl", ".ndjson", ".gz", ".npz", ".npy", ".json", ".qrels", ".run")
 
 
 def _beside(value: Any, folder: Path) -> Any:

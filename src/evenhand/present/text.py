@@ -69,6 +69,14 @@ REASONS = {
 }
 
 
+DIRECTION = {
+    "lower": "lower is more even",
+    "higher": "higher is more even",
+    "ideal": "closer to the ideal is more even",
+    "": "neither direction is better in itself",
+}
+
+
 TELLERS = {
     "compare": "evenhand.present.text_compare",
     "counterfactual": "evenhand.present.text_counterfactual",
@@ -107,7 +115,7 @@ def percent(value: float, beside: float | None = None) -> str:
     >>> percent(0.71), percent(0.01), percent(0.99498), percent(1.0), percent(0.0)
     ('71.0%', '1.00%', '99.498%', '100%', '0%')
     >>> percent(0.92671, beside=0.885), percent(0.99998, beside=0.885)
-    ('92.7%', '99.99800%')
+    ('92.7%', '99.998%')
     """
     if value is None or math.isnan(value) or math.isinf(value):
         return number(value)
@@ -115,8 +123,9 @@ def percent(value: float, beside: float | None = None) -> str:
     own = f"{100 * value:.{_percent_digits(value)}f}%"
     if beside is None or not math.isfinite(beside) or not _percent_digits(beside):
         return own
-    alike = f"{100 * value:.{_percent_digits(beside)}f}"
-    return own if float(alike) in (0, 100) else f"{alike}%"
+    first, last = _percent_digits(beside), _percent_digits(value)
+    shown = (f"{100 * value:.{n}f}" for n in range(first, max(first, last) + 1))
+    return next((f"{text}%" for text in shown if float(text) not in (0, 100)), own)
 
 
 def _percent_digits(value: float) -> int:

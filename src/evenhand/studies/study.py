@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import io
 import json
-import textwrap
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
@@ -14,6 +13,7 @@ from typing import Any
 
 from evenhand.errors import EvenhandError, unknown_name
 from evenhand.present.files import write_whole
+from evenhand.present.tables import aligned
 
 HEAD = ("finding", "where", "stated", "measured", "comes out")
 WIDTHS = (44, 12, 26, 50, 9)
@@ -171,20 +171,7 @@ def _separated(claims: Sequence[Claim], delimiter: str) -> str:
 
 def _text_table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     """Columns side by side, long cells wrapped."""
-    most = WIDTHS if head == HEAD else [28] * len(head)
-    widths = [min(most[i], max(len(row[i]) for row in [head, *rows])) for i in range(len(head))]
-
-    def lines(cells: Sequence[str]) -> list[str]:
-        wrapped = [textwrap.wrap(cell, width) or [""] for cell, width in zip(cells, widths, strict=True)]
-        height = max(map(len, wrapped))
-        padded = [column + [""] * (height - len(column)) for column in wrapped]
-        return [
-            "  ".join(part.ljust(w) for part, w in zip(line, widths, strict=True)).rstrip()
-            for line in zip(*padded, strict=True)
-        ]
-
-    rule = "  ".join("-" * w for w in widths)
-    return "\n".join([*lines(head), rule, *(line for row in rows for line in lines(row))])
+    return "\n".join(aligned(head, rows, widest=WIDTHS if head == HEAD else [28] * len(head)))
 
 
 def _markdown_table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
