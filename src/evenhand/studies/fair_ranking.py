@@ -206,7 +206,7 @@ def _differences(compared: Sequence[SystemsResult]) -> Table:
                 rows.append((*named, "undefined", "", ""))
                 continue
             p = "below 0.001" if r["p_adjusted"] < 0.001 else f"{r['p_adjusted']:.3f}"
-            rows.append((*named, f"{r['estimate']:+.4f}", f"{r['low']:+.4f} to {r['high']:+.4f}", p))
+            rows.append((*named, f"{r['estimate']:+.3g}", f"{r['low']:+.3g} to {r['high']:+.3g}", p))
     head = ("metric", "system", "minus", "difference", "95% interval", "p (Holm)")
     return Table("Differences between systems on the same users", head, tuple(rows))
 

@@ -95,7 +95,7 @@ class Study:
             return "".join(json.dumps(_record(c), ensure_ascii=False) + "\n" for c in self.claims)
         if format == "json":
             return json.dumps(self.to_dict(), ensure_ascii=False, indent=1) + "\n"
-        return self._page(_text_table if format == "table" else _markdown_table)
+        return self._page(_text_table, _wrapped) if format == "table" else self._page(_markdown_table, str)
 
     def to_dict(self) -> dict[str, Any]:
         """Everything but the figures, ready for JSON."""
@@ -108,11 +108,11 @@ class Study:
             "sentences": list(self.sentences),
         }
 
-    def _page(self, table: Callable[[Sequence[str], Sequence[Sequence[str]]], str]) -> str:
-        parts = [self.title, self.setting, table(HEAD, [c.cells() for c in self.claims]), _count(self.claims)]
+    def _page(self, table: Callable[[Sequence[str], Sequence[Sequence[str]]], str], said: Callable[[str], str]) -> str:
+        parts = [self.title, said(self.setting), table(HEAD, [c.cells() for c in self.claims]), _count(self.claims)]
         for one in self.tables:
             parts += [one.title, table(one.head, one.rows)]
-        return "\n\n".join([*(p.rstrip() for p in parts), *self.sentences]) + "\n"
+        return "\n\n".join([*(p.rstrip() for p in parts), *map(said, self.sentences)]) + "\n"
 
     def write(self, folder: str | Path) -> list[Path]:
         """The findings, every figure as .svg, and `index.html` with all of it; each file whole or not at all."""
@@ -167,6 +167,10 @@ def _separated(claims: Sequence[Claim], delimiter: str) -> str:
     writer = csv.writer(out, delimiter=delimiter, lineterminator="\n")
     writer.writerows([HEAD, *(c.cells() for c in claims)])
     return out.getvalue()
+
+
+def _wrapped(said: str) -> str:
+    return textwrap.fill(said, sum(WIDTHS))
 
 
 def _text_table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
