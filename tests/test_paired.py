@@ -198,3 +198,18 @@ def test_two_systems_share_a_letter_exactly_when_they_do_not_differ(differing):
 def test_pairing_is_not_lost_on_a_replaced_result():
     result = audit(three())
     assert replace(result).held()[0].metric == "awrf"
+
+
+def test_saved_results_say_that_they_are_not_paired_and_what_to_do(tmp_path):
+    table = three()
+    live = {name: audit(table.filter(pl.col("run") == name), by=None) for name in "ac"}
+    for name, one in live.items():
+        one.to_json(tmp_path / f"{name}.json")
+    saved = {name: eh.read.result(tmp_path / f"{name}.json") for name in "ac"}
+    assert "request" not in (tmp_path / "a.json").read_text().split('"columns"')[1].split('"curves"')[0]
+    assert not any("unpaired" in (note or "") for note in eh.compare(live["a"], live["a"], rng=1).frame["note"])
+    for a, b in ((saved, saved), (live, saved), (saved, live)):
+        found = eh.compare(a["a"], b["a"])
+        assert found.frame["note"].to_list() == ["unpaired"] * 2
+        assert "before saving them" in found.sentences()[-1]
+        assert len(found.sentences()) == 3
