@@ -19,7 +19,6 @@ from evenhand.present.files import write_whole
 from evenhand.present.tracked import tracked
 from evenhand.uncertainty.difference import difference, holm
 
-
 RANKED = frozenset({"exposure", "pairwise", "prefix"})
 """Audits whose units are requests, which two results may share."""
 

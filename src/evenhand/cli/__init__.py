@@ -15,7 +15,7 @@ from evenhand.errors import EvenhandError
 
 VERBS = {
     "agreement": "saved results of several systems: do the metrics agree on which is fairer?",
-    "advise": "which prefix metric to trust for these rankings, and why",
+    "advise": "which metric to trust for these rankings, and why",
     "compare": "two saved results: did it change, and by more than chance?",
     "criteria": "which metric suits this data: the criteria of the inequality paper, measured",
     "decompose": "does the inequality lie within groups or between them?",
@@ -73,6 +73,10 @@ def _module(verb: str):  # type: ignore[no-untyped-def]  # noqa: ANN202
     return importlib.import_module(f"evenhand.cli.{verb.replace('-', '_')}")
 
 
+def _said(summary: str) -> str:
+    return summary[0].upper() + summary[1:] + ("" if summary.endswith("?") else ".")
+
+
 def _parser(words: Sequence[str]) -> argparse.ArgumentParser:
     """The parser; only the verb that was typed loads its options, so that --help stays quick."""
     parser = argparse.ArgumentParser(
@@ -84,7 +88,7 @@ def _parser(words: Sequence[str]) -> argparse.ArgumentParser:
     typed = next((w for w in words if not w.startswith("-")), "")
     for verb, summary in sorted(VERBS.items()):
         sub = verbs.add_parser(
-            verb, help=summary, description=summary[0].upper() + summary[1:] + ".", allow_abbrev=False,
+            verb, help=summary, description=_said(summary), allow_abbrev=False,
             formatter_class=argparse.RawDescriptionHelpFormatter,
         )  # fmt: skip
         if verb == typed:

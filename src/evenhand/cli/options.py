@@ -35,11 +35,14 @@ def add_output(parser: argparse.ArgumentParser) -> None:
     out.add_argument("--no-progress", action="store_true", help="no progress on standard error")
 
 
-def add_uncertainty(parser: argparse.ArgumentParser) -> None:
-    """Metrics, intervals and seeds."""
+def add_uncertainty(
+    parser: argparse.ArgumentParser, *, example: str = "top_share(p=0.01)",
+    missing: tuple[str, ...] = ("raise", "omit", "propagate"),
+) -> None:  # fmt: skip
+    """Metrics, intervals and seeds; the first rule for missing values is the default."""
     how = parser.add_argument_group("what and how")
     how.add_argument(
-        "-m", "--metric", dest="metrics", action="append", help="metric, e.g. 'top_share(p=0.01)'; may be repeated"
+        "-m", "--metric", dest="metrics", action="append", help=f"metric, e.g. '{example}'; may be repeated"
     )
     how.add_argument(
         "--interval", default=None, help="bootstrap(999), percentile(999), normal or none (default: bootstrap(999))"
@@ -48,7 +51,7 @@ def add_uncertainty(parser: argparse.ArgumentParser) -> None:
     how.add_argument("--seed", type=int, default=None, help="seed of the random draws (default: drawn and recorded)")
     how.add_argument("--min-units", type=int, default=None, help="suppress slices with fewer units")
     how.add_argument(
-        "--nan-policy", choices=("raise", "omit", "propagate"), default="raise", help="what a missing value does"
+        "--nan-policy", choices=missing, default=missing[0], help=f"what a missing value does (default: {missing[0]})"
     )
     how.add_argument(
         "--engine", choices=("polars", "duckdb"), default="polars", help="what reads the files (default: polars)"

@@ -59,7 +59,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default="permutation(199)",
         help="user labels dealt out at random, or none (default: permutation(199))",
     )
-    add_uncertainty(parser)
+    add_uncertainty(parser, example="exposure_tv")
     add_output(parser)
 
 

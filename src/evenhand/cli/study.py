@@ -35,7 +35,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     known = "\n".join(f"  {name:<12} {about}" for name, about in STUDIES.items())
     parser.epilog = f"studies:\n{known}\n\n{EXAMPLE}"
     parser.add_argument("name", choices=STUDIES, metavar="NAME", help=", ".join(STUDIES))
-    parser.add_argument("--size", type=int, default=None, help="how much data is generated (default: the study's own)")
+    parser.add_argument(
+        "--size",
+        type=int,
+        default=None,
+        help="how much data is generated, or with --ratings how many users are tested (default: the study's own)",
+    )
     parser.add_argument("--data", metavar="FOLDER", help="files to run on instead of generated data (fair-ranking)")
     asked = parser.add_argument_group("fair-ranking on ratings (needs the extra lenskit)")
     asked.add_argument(

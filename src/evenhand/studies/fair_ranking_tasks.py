@@ -120,9 +120,13 @@ def from_trec(folder: str | Path, seed: int) -> Task:
     if shares.height < 2:
         raise EvenhandError(f"{labels[0].name!r} names fewer than two groups. Pass another file of groups.")
     roles: dict[str, Any] = {"weight": "weight", "sample": "sample"} if runs else {}
+    ours, theirs = shares["group"][0], shares["group"][-1]
+    lacking = "" if runs else "The folder holds no runs, so six re-rankers of the judged pools take their place. "
     return Task(
         "TREC Fair", trec_fair_run(runs) if runs else _rerankers(judged, seed), groups,
-        judged.select("request", "item", "relevance"), shares["group"][0], shares["group"][-1], False, not runs, None, None, **roles,
+        judged.select("request", "item", "relevance"), ours, theirs, False, not runs, None, None, **roles,
+        about=f"{judged['request'].n_unique():,} queries with {judged.height:,} judged documents, groups from {labels[0].name}. "
+        f"{lacking}Protected: {ours}, against {theirs}.",
     )  # fmt: skip
 
 

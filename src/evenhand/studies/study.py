@@ -24,7 +24,9 @@ body { font: 15px/1.5 system-ui, sans-serif; color: #1c2733; max-width: 60rem; m
 table { border-collapse: collapse; margin: 1rem 0; display: block; overflow-x: auto }
 th, td { text-align: left; vertical-align: top; padding: .35rem .7rem; border-bottom: 1px solid #e3e8ee }
 figure { margin: 2rem 0 } figure svg { max-width: 100%; height: auto } figcaption { color: #5d6b7a }
-.no { font-weight: 600 }"""
+.no { font-weight: 600 } .short { white-space: nowrap }"""
+SHORT = 16
+"""Letters of a cell of a page that is never broken over two lines: a number with its letters, a name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,10 +139,10 @@ class Study:
             _html_table(HEAD, [c.cells() for c in self.claims]),
         ]
         body += [f"<p>{escape(line)}</p>" for line in (_count(self.claims), *self.sentences)]
-        body += [f"<h2>{escape(t.title)}</h2>{_html_table(t.head, t.rows)}" for t in self.tables]
         body += [
             f"<figure>{pictures[f.name]}<figcaption>{escape(f.caption)}</figcaption></figure>" for f in self.figures
         ]
+        body += [f"<h2>{escape(t.title)}</h2>{_html_table(t.head, t.rows)}" for t in self.tables]
         return "\n".join(
             [
                 '<!doctype html><html lang="en"><head><meta charset="utf-8">',
@@ -196,10 +198,14 @@ def _markdown_table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     return "\n".join(f"| {' | '.join(row)} |" for row in [head, ["---"] * len(head), *cells])
 
 
+def _width(cell: str) -> str:
+    return "short" if len(cell) <= SHORT else ""
+
+
 def _html_table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     top = "".join(f"<th>{escape(name)}</th>" for name in head)
     body = "".join(
-        "<tr>" + "".join(f'<td class="{"no" if c == "no" else ""}">{escape(c)}</td>' for c in row) + "</tr>"
+        "<tr>" + "".join(f'<td class="{"no" if c == "no" else _width(c)}">{escape(c)}</td>' for c in row) + "</tr>"
         for row in rows
     )
     return f"<table><thead><tr>{top}</tr></thead><tbody>{body}</tbody></table>"
