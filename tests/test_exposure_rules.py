@@ -197,6 +197,12 @@ def test_items_that_were_scored_and_not_shown_get_no_attention_and_stop_nobody()
     assert found.findings.columns["estimate"] == pytest.approx([2 * (1 / 2 - 1 / 6), 2.0, 0.0])
 
 
+def test_a_pandas_table_is_read_by_its_columns_and_not_by_its_index():
+    columns = {"request": 1, "item": ["a", "c", "b", "d"], "rank": [1.0, None, 2.0, 3.0], "score": [2.0, 3.0, 1.0, 0.0]}
+    found = one("iaa(attention='uniform')", pd.DataFrame(columns), score="score")
+    assert found == pytest.approx(2 * (1 / 2 - 1 / 6))
+
+
 def test_a_column_of_shares_is_a_group_even_if_no_item_is_its():
     shares = pl.DataFrame({"item": ["a", "b"], "f": [1.0, 1.0], "m": [0.0, 0.0]})
     assert one("awrf(distance='tv')", groups=shares, target="equal") == pytest.approx(0.5)
