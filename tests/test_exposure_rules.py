@@ -129,6 +129,11 @@ def test_awrf_by_every_policy_for_the_unknown(unknown):
     assert estimates(result)["awrf"] == pytest.approx(awrf_of(requests, settled, population, "js", "log", {}))
 
 
+def test_unknown_items_counted_as_unprotected_are_no_label_of_their_own():
+    known = {**LABELS, "d": "m"}
+    assert one("ndjs", unknown="unprotected") == pytest.approx(one("ndjs", groups=known))
+
+
 def test_no_group_at_all_is_nan_and_not_an_error():
     reasons = {"awrf": "no_labelled_items", "log_dp": "zero_over_zero", "eed": "no_labelled_items"}
     for metric, reason in reasons.items():
