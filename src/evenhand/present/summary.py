@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 import re
 import string
@@ -32,6 +33,7 @@ from evenhand.present.text import (
     sentences,
     short_percent,
     teller,
+    times,
 )
 
 FEW = 8
@@ -94,24 +96,29 @@ def _range(findings: Findings, metric: str, labels: list[str], rows: list[dict[s
     (low, first), (high, last) = known[0], known[-1]
     lost = len(mine) - len(known)
     missing = f" It is undefined for {lost:,} of {len(mine):,}." if lost else ""
-    value = (
-        f"{value_text(low, metric)} ({first}) to {value_text(high, metric)} ({last})"
-        if low < high
-        else value_text(low, metric)
-    )
-    return said(findings, metric, value) + missing
+    card, groups = card_of(metric), {row["group"] for row, _ in mine}
+    ratio = card is not None and "{estimate:times}" in card.says and len(groups) == 1
+    show = times if ratio else functools.partial(value_text, metric=metric)
+    more = {"group": str(groups.pop())} if ratio else {}
+    first, last = (where.removesuffix(f", {more.get('group')}") for where in (first, last))  # the sentence names it
+    value = f"{show(low)} ({first}) to {show(high)} ({last})" if low < high else show(low)
+    return said(findings, metric, value, **more) + missing
 
 
-def said(findings: Findings, metric: str, value: str) -> str:
-    """The sentence on a metric's card with a text where its number would stand; what only a row knows is left out."""
+def said(findings: Findings, metric: str, value: str, **more: str) -> str:
+    """The sentence on a metric's card with a text where its number would stand; what only a row knows is left out.
+
+    A ratio that is said as such needs no logarithm behind it.
+    """
     plainly = f"{metric_title(metric)}: {value}."
     card = card_of(metric)
     if card is None or not card.says:
         return plainly
     asked = ask(metric, REGISTRY)
     params = {n: p.default for n, p in asked.metric.parameters.items()} | dict(asked.params)
-    template = re.sub(r"\[[^\[\]]*\]", "", re.sub(r"{estimate:\w+}", "{value}", card.says.replace("{interval}", "")))
-    words = {"unit": "unit", "amount": "amount", **findings.words}
+    template = card.says.replace(": log ratio {estimate:number}", "").replace("{interval}", "")
+    template = re.sub(r"\[[^\[\]]*\]", "", re.sub(r"{estimate:\w+}", "{value}", template))
+    words = {"unit": "unit", "amount": "amount", **findings.words, **more}
     words |= {"units": plural(words["unit"]), "amount": words["amount"].replace("_", " "), "value": value}
     blanks = {name for _, name, _, _ in string.Formatter().parse(template) if name}
     return fill(template, params, {**params, **words}) if blanks <= {*params, *words} else plainly

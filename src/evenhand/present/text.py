@@ -125,6 +125,15 @@ def short_percent(value: float) -> str:
     return f"{100 * value:.10g}%"
 
 
+def times(log_ratio: float) -> str:
+    """The ratio behind the logarithm of one.
+
+    >>> times(0.0), times(-1.898), times(float("-inf"))
+    ('1', '0.150', '0')
+    """
+    return number(math.exp(min(log_ratio, 700.0)) if log_ratio < math.inf else log_ratio, 3)
+
+
 class _Words(string.Formatter):
     """Fills a card's sentence: `{p:percent}`, `{estimate:number}`, `{per_item:? for each item| in all}`.
 
@@ -135,7 +144,7 @@ class _Words(string.Formatter):
         if spec.startswith("?"):
             return spec[1:].split("|")[0 if value else 1]
         if spec == "times":
-            return number(math.exp(min(float(value), 700.0)) if math.isfinite(value) else max(float(value), 0.0), 2)
+            return times(value)
         if spec == "percent":
             return percent(value)
         if spec == "chosen":
