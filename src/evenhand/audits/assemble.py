@@ -13,7 +13,7 @@ from evenhand.errors import EvenhandError
 from evenhand.findings import Row, row, tidy
 
 __all__ = [
-    "Row", "check_min_units", "log", "names_of", "notes", "provenance", "row", "suppressed", "tidy",
+    "Row", "check_min_units", "hidden_sizes", "log", "names_of", "notes", "provenance", "row", "suppressed", "tidy",
 ]  # fmt: skip
 
 log = logging.getLogger("evenhand")
@@ -39,12 +39,12 @@ def provenance(
     plan = {k: v for k, v in plan.items() if v is not None}
     for record in (facts, plan):
         if isinstance(record.get("population"), Mapping):
-            record["population"] = _hidden(record["population"], plan.get("min_units") or 0)
+            record["population"] = hidden_sizes(record["population"], plan.get("min_units") or 0)
     return {**facts, "versions": versions, "plan": plan}
 
 
-def _hidden(sizes: Mapping[str, Any], fewest: int) -> dict[str, Any]:
-    """Sizes of slices as passed, without those of suppressed ones."""
+def hidden_sizes(sizes: Mapping[str, Any], fewest: int) -> dict[str, Any]:
+    """Sizes of slices or groups, without those of suppressed ones."""
     return {label: "suppressed" if size < fewest else size for label, size in sizes.items()}
 
 

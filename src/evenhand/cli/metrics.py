@@ -13,8 +13,8 @@ from evenhand.errors import EvenhandError, unknown_name
 
 EXAMPLE = """\
 examples:
-  evenhand metrics              every metric, a line each
-  evenhand metrics gini         one card, with what other tools compute under the same name
+  evenhand metrics                   every metric, a line each, by the verb that measures it
+  evenhand metrics gini              one card, with what other tools compute under the same name
   evenhand metrics gini --compare    every tool's number on the same tiny inputs"""
 
 
@@ -39,10 +39,32 @@ def run(args: argparse.Namespace) -> int:
     elif args.name:
         print(_card(REGISTRY[args.name]))
     else:
-        width = max(map(len, chosen))
-        for name in chosen:
-            print(f"{name.ljust(width)}  {REGISTRY[name].card.asks}")
+        print("\n\n".join(_by_verb(REGISTRY)))
+        print("\nOne card: evenhand metrics NAME. The same word in other tools: evenhand metrics NAME --compare")
     return 0
+
+
+VERBS = {
+    "inequality": ("Spectrum",),
+    "prefix": ("Placement",),
+    "exposure": ("Exposed", "Exposure", "Amortised", "Represented"),
+    "pairwise": ("Pairs",),
+    "outcome-test": ("Moments",),
+    "recommender": ("Crosstab",),
+}
+"""Which tallies the metrics of a verb read; metrics of other tallies are plain functions."""
+
+
+def _by_verb(registry: Any) -> list[str]:
+    """Every metric with the question it answers, under the verb that measures it."""
+    width = max(map(len, registry))
+    left = dict(registry)
+    parts = []
+    for verb, tallies in {**VERBS, "": ()}.items():
+        own = sorted(n for n, m in left.items() if not verb or m.card.needs.__name__ in tallies)
+        head = f"evenhand {verb}" if verb else "plain functions of evenhand.metrics"
+        parts.append("\n".join([head, *(f"  {name.ljust(width)}  {left.pop(name).card.asks}" for name in own)]))
+    return parts
 
 
 def _compare(name: str | None, format: str) -> int:
@@ -95,6 +117,14 @@ def _plain(metric: Any) -> dict[str, Any]:
     }  # fmt: skip
 
 
+def _span(low: float, high: float) -> str:
+    from evenhand.present.text import number
+
+    if math.isinf(high):
+        return "any number" if math.isinf(low) else f"{number(low)} and above"
+    return f"{number(low)} to {number(high)}"
+
+
 def _card(metric: Any) -> str:
     from evenhand.present.text import number
 
@@ -109,8 +139,8 @@ def _card(metric: Any) -> str:
     lines = [
         f"{card.name}  ({card.symbol})  {card.title}", "", f"  {card.asks}", "",
         f"  formula     {card.formula}" if card.formula else "",
-        f"  range       {number(low)} to {number(high)}; {direction}",
-        "" if math.isnan(ideal) else f"  ideal       {number(ideal)} (all equal)",
+        f"  range       {_span(low, high)}; {direction}",
+        "" if math.isnan(ideal) else f"  ideal       {number(ideal)}",
         f"  parameters  {parameters}",
         f"  example     {card.example}" if card.example else "",
         f"  undefined   when {card.undefined}" if card.undefined else "",
@@ -121,7 +151,7 @@ def _card(metric: Any) -> str:
     if metric.conventions:
         lines += [
             "",
-            f"  evenhand metrics {card.name} --compare   prints the numbers of {len(metric.conventions)} other tools beside ours",
+            f"  Other tools' numbers beside ours: evenhand metrics {card.name} --compare",
         ]
     if card.references:
         lines += ["", f"  see {', '.join(card.references)} in docs/references.toml"]

@@ -19,37 +19,75 @@ PATIENCE = 2.0
 """Seconds of silence before progress is shown."""
 
 
+PLOTS = {
+    "agreement": "agreement",
+    "compare": "intervals",
+    "decompose": "decomposition, intervals, scatter",
+    "exposure": "exposure, relevance, systems, intervals, scatter",
+    "inequality": "lorenz, lorenz_log, lorenz_annotated, bins, intervals, scatter",
+    "outcome-test": "outcomes, calibration, gaps; slots with --counterfactual",
+    "pairwise": "pairs, intervals, scatter",
+    "prefix": "prefix, requests, strip, intervals, scatter",
+    "recommender": "differences, catalogue, intervals",
+    "run": "as for the audit",
+    "sources": "sources, intervals, scatter",
+}
+"""Kinds of charts by verb, for --help; the verbs that are not here make tables without estimates."""
+
+DEFAULTS = {
+    "decompose": "all parts",
+    "exposure": "awrf, log_dp, log_dp(per_item=True), eed; with --relevance also log_eur, eel, eer",
+    "inequality": "gini, atkinson(epsilon=0.5), top_share(p=0.01), top_share(p=0.1), equal_share",
+    "pairwise": "intra_acc, inter_acc, accuracy",
+    "prefix": "ndd, ndkl; without --protected ndjs",
+    "recommender": "all that the input allows",
+    "sources": "all parts",
+}
+"""Metrics by verb where -m names none, for --help."""
+
+
 def add_output(parser: argparse.ArgumentParser) -> None:
     """Where the answer goes and in what form."""
+    verb = parser.prog.split()[-1]
     out = parser.add_argument_group("output")
     out.add_argument("--format", choices=FORMATS, default="table", help="form of the answer (default: table)")
     out.add_argument("--output", metavar="FILE", help="write the answer to FILE instead of standard output")
     out.add_argument("--html", metavar="FILE", help="write a report that opens in any browser")
+    shown = verb in PLOTS  # elsewhere nothing is drawn or checked; the options stay, and say so
+    kinds = f"write a chart (.svg, .png or .html); kinds: {PLOTS.get(verb)}"
     out.add_argument(
-        "--plot", metavar="KIND=FILE", action="append", default=[], help="write a chart (.svg, .png or .html)"
+        "--plot", metavar="KIND=FILE", action="append", default=[], help=kinds if shown else argparse.SUPPRESS
     )
     out.add_argument("--sentences", action="store_true", help="say the findings in words instead of the table")
-    out.add_argument(
-        "--check", metavar="RULE", action="append", default=[], help="exit 1 unless it holds, e.g. 'gini <= 0.9'"
-    )
+    rule = "exit 1 unless it holds: a metric of the table, a sign and a number, as in 'gini <= 0.9'; may be repeated"
+    out.add_argument("--check", metavar="RULE", action="append", default=[], help=rule if shown else argparse.SUPPRESS)
     out.add_argument("--no-progress", action="store_true", help="no progress on standard error")
 
 
-def add_uncertainty(parser: argparse.ArgumentParser) -> None:
-    """Metrics, intervals and seeds."""
-    how = parser.add_argument_group("what and how")
+def add_metrics(how: argparse._ArgumentGroup, verb: str) -> None:
+    """Which numbers."""
+    said = f"may be repeated (default: {DEFAULTS[verb]})" if verb in DEFAULTS else "may be repeated"
+    listed = "" if DEFAULTS.get(verb) == "all parts" else "; evenhand metrics lists them all"
     how.add_argument(
-        "-m", "--metric", dest="metrics", action="append", help="metric, e.g. 'top_share(p=0.01)'; may be repeated"
+        "-m", "--metric", dest="metrics", metavar="METRIC", action="append", help=f"what to measure{listed}; {said}"
     )
+
+
+def add_uncertainty(parser: argparse.ArgumentParser, *, missing: bool = True) -> None:
+    """Metrics, intervals and seeds; `missing`: the audit has a rule for missing values to choose."""
+    how = parser.add_argument_group("what and how")
+    add_metrics(how, parser.prog.split()[-1])
     how.add_argument(
         "--interval", default=None, help="bootstrap(999), percentile(999), normal or none (default: bootstrap(999))"
     )
     how.add_argument("--level", type=float, default=0.95, help="coverage of the interval (default: 0.95)")
     how.add_argument("--seed", type=int, default=None, help="seed of the random draws (default: drawn and recorded)")
     how.add_argument("--min-units", type=int, default=None, help="suppress slices with fewer units")
-    how.add_argument(
-        "--nan-policy", choices=("raise", "omit", "propagate"), default="raise", help="what a missing value does"
-    )
+    if missing:
+        how.add_argument(
+            "--nan-policy", choices=("raise", "omit", "propagate"), default="raise",
+            help="what a missing value does: stop the run, drop its row, make the answer undefined (default: raise)",
+        )  # fmt: skip
     how.add_argument(
         "--engine", choices=("polars", "duckdb"), default="polars", help="what reads the files (default: polars)"
     )
@@ -65,7 +103,9 @@ def add_systems(parser: argparse.ArgumentParser) -> None:
 
 def given(args: argparse.Namespace, **more: Any) -> dict[str, Any]:
     """The keyword arguments of an audit, as typed."""
-    found = {"level": args.level, "rng": args.seed, "min_units": args.min_units, "nan_policy": args.nan_policy, **more}
+    found = {"level": args.level, "rng": args.seed, "min_units": args.min_units, **more}
+    if "nan_policy" in args:
+        found["nan_policy"] = args.nan_policy
     if args.metrics:
         found["metrics"] = args.metrics
     if args.interval is not None:
@@ -113,7 +153,9 @@ def _answer(result: Any, args: argparse.Namespace) -> str:
         from evenhand.audits.paired import compare_systems
 
         return compare_systems(result, rng=args.seed).systems(args.systems)
-    said: str = "".join(s + "\n" for s in result.sentences()) if args.sentences else result.to_text(args.format)
+    said: str = (
+        "".join(s + "\n" for s in dict.fromkeys(result.sentences())) if args.sentences else result.to_text(args.format)
+    )
     return said
 
 

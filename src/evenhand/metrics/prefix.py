@@ -35,8 +35,8 @@ TEMPLATES: dict[str, Callable[..., Template]] = {}
 
 WHEN = "the list is empty, has no labelled item, or holds one group only"
 BESIDE = (
-    "[; random order would give {chance:number}][ (p {p:number})]."
-    "[ On the whole {favoured} stands higher than its share (p {p_favoured:number}).]"
+    "[; random order would give {chance:number}][ (p {p:p})]."
+    "[ {favoured} stands higher than its share (p {p_favoured:p}{p_favoured:beyond}).]"
 )
 RANDOM = "A random order does not score 0: nDD of 10 items, 5 of them protected, is 0.56 by chance alone."
 
@@ -440,8 +440,10 @@ def pref(labels: Any, *, distance: str = "nd", **keywords: Any) -> float:
     >>> round(pref(list("abcabc"), distance="kl", step=2), 4)
     0.3342
     """
-    if distance not in PREF:
+    if not isinstance(distance, str) or distance not in PREF:
         raise unknown_name("distance", str(distance), list(PREF), what="a known distance")
+    if distance != "rd" and keywords.get("one_sided") is False:
+        del keywords["one_sided"]  # only a ratio has a side to leave out
     return PREF[distance](labels, **keywords)
 
 

@@ -30,6 +30,8 @@ ROW = 26
 MOST_PANELS = 6
 MOST_METRICS = 12
 FEW = 6
+ONE_SCALE = alt.Scale(domain=[0, 1])
+"""Panels stand beside each other: the same length must mean the same share in all."""
 NEAR = 0.01
 """Shares closer than this are called about the same."""
 ARROWS = {"lower": "↓", "higher": "↑", "ideal": "→"}
@@ -84,9 +86,7 @@ def _share_panel(points: Sequence[Point], by: str, title: str) -> Panel:
         alt.Tooltip("text:N", title="share of exposure"),
         alt.Tooltip("aim_text:N", title="target"),
     ]
-    axis = alt.X(
-        "x:Q", title="share of exposure", scale=alt.Scale(domainMin=0), axis=alt.Axis(format=SHARE, tickCount=5)
-    )
+    axis = alt.X("x:Q", title="share of exposure", scale=ONE_SCALE, axis=alt.Axis(format=SHARE, tickCount=5))
     layers = [
         base.mark_bar(height=12).encode(x=axis, tooltip=tips),
         base.mark_rule(style="whisker").encode(x="low:Q", x2="high:Q"),
@@ -148,7 +148,7 @@ def _joined(points: Sequence[Point], title: str) -> Panel:
     series = [name for name in names for _ in labels]
     dots = alt.Chart(records(label=labels * 2, series=series, x=shares, text=[percent(v) for v in shares]))
     marks = dots.mark_point().encode(
-        x=alt.X("x:Q", title="share", axis=alt.Axis(format=SHARE, tickCount=5)), y=y, color=series_colour(names),
+        x=alt.X("x:Q", title="share", scale=ONE_SCALE, axis=alt.Axis(format=SHARE, tickCount=5)), y=y, color=series_colour(names),
         tooltip=[alt.Tooltip("label:N", title="group"), alt.Tooltip("series:N", title="share"), alt.Tooltip("text:N", title=" ")],
     )  # fmt: skip
     return Panel(alt.layer(joined, marks), title, height=max(64, ROW * len(labels)))
@@ -244,4 +244,4 @@ def _fairest(cells: Sequence[tuple[str, str, str, dict[str, Any], float]]) -> st
     if not firsts or not max(firsts.values()):
         return "No system has a number."
     best = max(firsts, key=lambda w: firsts[w])
-    return f"{best} is the fairest on {firsts[best]} of {len(distinct(c[1] for c in cells))} metrics."
+    return f"{best} has the fairest value on {firsts[best]} of {len(distinct(c[1] for c in cells))} metrics."

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import math
 import re
 import string
@@ -25,7 +24,9 @@ from evenhand.present.drawing import (
 )
 from evenhand.present.text import (
     REASONS,
+    aside,
     fill,
+    left_out,
     number,
     plain_sentence,
     plural,
@@ -33,7 +34,7 @@ from evenhand.present.text import (
     sentences,
     short_percent,
     teller,
-    times,
+    who,
 )
 
 FEW = 8
@@ -46,7 +47,10 @@ WARNINGS = ("heavy_tail", "small_cell", "some_undefined", "ties_at_edge", "suppr
 def facts(findings: Findings) -> list[str]:
     """The size of the matter, for the line below the title."""
     found = []
-    words, units = findings.words, [u for u in findings.columns.get("units", []) if u is not None]
+    groups = findings.columns.get("group", [None] * len(findings))
+    sizes = list(zip(findings.columns.get("units", []), groups, strict=False))
+    whole = [u for u, group in sizes if u is not None and group is None]
+    words, units = findings.words, whole or [u for u, _ in sizes if u is not None]
     if "unit" in words and units:
         largest, smallest = max(units), min(units)
         many = f"{int(largest):,}" if largest == smallest else f"{int(smallest):,} to {int(largest):,}"
@@ -56,7 +60,7 @@ def facts(findings: Findings) -> list[str]:
         found.append(str(words["amount"]).replace("_", " "))
     if findings.slices:
         slices = len(set(slice_labels(findings)))
-        found.append(f"{slices:,} slices by {slices_in_words(findings)}")
+        found.append(f"{slices:,} slice{'s' * (slices != 1)} by {slices_in_words(findings)}")
     if (rows := findings.provenance.get("rows")) is not None:
         found.append(f"{int(rows):,} rows read")
     return found
@@ -72,17 +76,19 @@ def headlines(findings: Findings, leads: Sequence[str] = ()) -> list[str]:
         return list(own.headlines(findings))
     if len(findings) <= FEW:
         return [*leads, *sentences(findings)]
-    labels = row_labels(findings)
     rows = list(findings.rows())
     if "estimate" not in findings.columns:  # what was measured and what was published, where they differ
         odd = [r for r in rows if r.get("published") and r.get("measured") not in (None, r["published"])]
         return [plain_sentence(r) for r in (odd or rows[:FEW])]
     worded = [m for m in findings.metrics() if (card := card_of(m)) is not None and card.says]
     metrics = worded if leads else findings.metrics()
-    return [*leads, *(_range(findings, metric, labels, rows) for metric in metrics)]
+    return [*leads, *(_range(findings, metric, rows) for metric in metrics)]
 
 
-def _range(findings: Findings, metric: str, labels: list[str], rows: list[dict[str, Any]]) -> str:
+def _range(findings: Findings, metric: str, rows: list[dict[str, Any]]) -> str:
+    card = card_of(metric)
+    told = card is not None and "{who}" in card.says and len({r["group"] for r in rows if r["metric"] == metric}) == 1
+    labels = slice_labels(findings) if told and findings.slices else row_labels(findings)
     mine = [(row, where) for row, where in zip(rows, labels, strict=True) if row["metric"] == metric]
     if len(mine) == 1:
         return sentence(findings, mine[0][0], float(findings.provenance.get("level", 0.95)))
@@ -96,30 +102,26 @@ def _range(findings: Findings, metric: str, labels: list[str], rows: list[dict[s
     (low, first), (high, last) = known[0], known[-1]
     lost = len(mine) - len(known)
     missing = f" It is undefined for {lost:,} of {len(mine):,}." if lost else ""
-    card, groups = card_of(metric), {row["group"] for row, _ in mine}
-    ratio = card is not None and "{estimate:times}" in card.says and len(groups) == 1
-    show = times if ratio else functools.partial(value_text, metric=metric)
-    more = {"group": str(groups.pop())} if ratio else {}
-    first, last = (where.removesuffix(f", {more.get('group')}") for where in (first, last))  # the sentence names it
-    value = f"{show(low)} ({first}) to {show(high)} ({last})" if low < high else show(low)
-    return said(findings, metric, value, **more) + missing
+    value = (
+        f"{value_text(low, metric)} {aside(first)} to {value_text(high, metric)} {aside(last)}"
+        if low < high
+        else value_text(low, metric)
+    )
+    return said(findings, metric, value, mine[0][0]["group"] if told else None) + missing
 
 
-def said(findings: Findings, metric: str, value: str, **more: str) -> str:
-    """The sentence on a metric's card with a text where its number would stand; what only a row knows is left out.
-
-    A ratio that is said as such needs no logarithm behind it.
-    """
+def said(findings: Findings, metric: str, value: str, group: Any = None) -> str:
+    """The sentence on a metric's card with a text where its number would stand; what only a row knows is left out."""
     plainly = f"{metric_title(metric)}: {value}."
     card = card_of(metric)
     if card is None or not card.says:
         return plainly
     asked = ask(metric, REGISTRY)
     params = {n: p.default for n, p in asked.metric.parameters.items()} | dict(asked.params)
-    template = card.says.replace(": log ratio {estimate:number}", "").replace("{interval}", "")
-    template = re.sub(r"\[[^\[\]]*\]", "", re.sub(r"{estimate:\w+}", "{value}", template))
-    words = {"unit": "unit", "amount": "amount", **findings.words, **more}
+    template = re.sub(r"\[[^\[\]]*\]", "", re.sub(r"{estimate:\w+}", "{value}", card.says.replace("{interval}", "")))
+    words = {"unit": "unit", "amount": "amount", **findings.words}
     words |= {"units": plural(words["unit"]), "amount": words["amount"].replace("_", " "), "value": value}
+    words["who"] = who(group)
     blanks = {name for _, name, _, _ in string.Formatter().parse(template) if name}
     return fill(template, params, {**params, **words}) if blanks <= {*params, *words} else plainly
 
@@ -138,7 +140,7 @@ def caution(findings: Findings) -> list[tuple[str, str]]:
     if "estimate" not in findings.columns:
         return []
     level = short_percent(float(findings.provenance.get("level", 0.95)))
-    how = str(findings.provenance.get("interval") or "")
+    how = ", ".join(re.split("[:;]", str(findings.provenance.get("interval") or ""))[0].split(", ")[:2])
     known = [not (e is None or math.isnan(e)) for e in findings.columns["estimate"]]
     bounded = [v is not None and not math.isnan(v) for v in findings.columns["low"]]
     if not any(bounded):
@@ -154,6 +156,8 @@ def caution(findings: Findings) -> list[tuple[str, str]]:
         if many := counts.get(code, 0):
             who = "All numbers" if many == len(findings) else f"{many:,} of {len(findings):,} numbers"
             lines.append(("care", f"Take care. {who}: {REASONS.get(code, code)}."))
+    if outside := left_out(findings):
+        lines.append(("care", outside))
     if lost := known.count(False) - counts.get("suppressed", 0):
         lines.append(("care", f"{lost:,} of {len(findings):,} numbers are undefined; the table says why."))
     return lines
@@ -204,7 +208,12 @@ DIRECTION = {
 
 def _card(asked: list[Ask]) -> CardFacts:
     card = asked[0].card
-    spans = distinct(f"{_short(a.span[0])} to {_short(a.span[1])}" for a in asked)
+    spans = distinct(
+        "any number"
+        if math.isinf(a.span[0]) and math.isinf(a.span[1])
+        else f"{_short(a.span[0])} to {_short(a.span[1])}"
+        for a in asked
+    )
     ideals = distinct(_short(a.ideal) for a in asked if not math.isnan(a.ideal))
     terms = {
         "asked as": listing(a.text for a in asked),

@@ -14,9 +14,11 @@ from typing import Any
 
 from evenhand.errors import EvenhandError, unknown_name
 from evenhand.findings import Findings, label, plain
-from evenhand.present.text import REASONS, number
+from evenhand.present.text import REASONS, left_out, number
 
 MOST_ROWS = 60
+WIDEST = 120
+"""Letters of one cell on a terminal."""
 ARROWS = {"lower": "↓", "higher": "↑", "ideal": "→", "": ""}
 
 
@@ -34,7 +36,12 @@ def readable(findings: Findings) -> tuple[list[str], list[list[str]]]:
     extra = [c for c in findings.columns if c not in findings.slices and c not in _STANDARD]
     head = [*findings.slices, "metric", "group", "estimate", "interval", *extra, "chance", "ideal", "units", "note"]
     rows = [[_cell(findings, name, row) for name in head] for row in findings.rows()]
-    kept = [i for i, name in enumerate(head) if name in ("metric", "estimate") or any(row[i] for row in rows)]
+    idle = {"undefined": ("", "0")}  # requests without a value, where there are none
+    kept = [
+        i
+        for i, name in enumerate(head)
+        if name in ("metric", "estimate") or any(row[i] not in idle.get(name, ("",)) for row in rows)
+    ]
     return [head[i] for i in kept], [[row[i] for i in kept] for row in rows]
 
 
@@ -66,7 +73,10 @@ def _cell(findings: Findings, name: str, row: Mapping[str, Any]) -> str:
         return "undefined" if _absent(value) else number(value)
     if _absent(value):
         return ""
-    return number(float(value)) if isinstance(value, (int, float)) and not isinstance(value, bool) else str(value)
+    if not isinstance(value, (int, float)) or isinstance(value, bool):
+        return str(value)
+    small = name in ("p", "p_adjusted", "p_favoured") and value < 1e-4
+    return "<0.0001" if small else number(float(value))
 
 
 def _absent(value: Any) -> bool:
@@ -75,7 +85,8 @@ def _absent(value: Any) -> bool:
 
 def _text(findings: Findings) -> str:
     head, rows = readable(findings)
-    shown = rows[:MOST_ROWS]
+    shown = [[_on_one_line(cell) for cell in row] for row in rows[:MOST_ROWS]]
+    head = [_on_one_line(name) for name in head]
     widths = [max(len(line[i]) for line in [head, *shown]) for i in range(len(head))]
     right = [name in ("estimate", "chance", "units") for name in head]
 
@@ -89,8 +100,23 @@ def _text(findings: Findings) -> str:
     notes = dict.fromkeys(
         code for note in findings.columns.get("note", ()) for code in (note or "").split("; ") if code
     )
-    lines += ["", *(f"{code}: {REASONS[code]}." for code in notes if code in REASONS)] if notes else []
+    below = [f"{code}: {REASONS[code]}." for code in notes if code in REASONS]
+    if "chance" in head:
+        below.append("chance: what no bias at all would give on data of this size.")
+    if left := left_out(findings):
+        below.append(left)
+    lines += ["", *below] if below else []
     return "\n".join(lines).rstrip() + "\n"
+
+
+def _on_one_line(cell: str) -> str:
+    r"""A label as a terminal can show it: no line ends or control characters, and never wider than a line.
+
+    >>> _on_one_line("a\nb")
+    'a b'
+    """
+    said = "".join(c if c.isprintable() else " " for c in cell)
+    return said if len(said) <= WIDEST else said[: WIDEST - 1] + "…"
 
 
 def _separated(findings: Findings, delimiter: str) -> str:

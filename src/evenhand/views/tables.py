@@ -66,28 +66,28 @@ def open_table(table: Any, *, role: str = "table") -> Table:
         import polars as pl
 
         frame = nw.from_native(pl.from_arrow(frame.to_native()))
+    if name == "pandas":
+        frame = _with_object_types(frame)
     return Table(frame.lazy(), name if name in EAGER else "pyarrow", f"a {name} table")
 
 
-def with_object_types(table: Table, columns: Sequence[Any]) -> Table:
-    """The table with pandas columns of plain objects (True and None, dates, decimals) read as what they hold."""
-    if not table.lazy.implementation.is_pandas():
-        return table
-    objects = [c for c in columns if isinstance(c, str) and table.schema.get(c) == nw.Object]
+def _with_object_types(frame: Any) -> Any:
+    """The frame with pandas columns of plain objects (True and None, whole numbers, dates, decimals) read as what they hold."""
+    objects = [c for c, dtype in frame.collect_schema().items() if dtype == nw.Object]
     if not objects:
-        return table
+        return frame
     import pandas as pd
     import pyarrow as pa
 
-    native = table.lazy.collect().to_native()
-    for column in dict.fromkeys(objects):
+    native, t = frame.to_native(), pa.types
+    for column in objects:
         try:
             kind = pa.array(native[column], from_pandas=True).type
-        except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError):
+        except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, OverflowError):
             continue  # of several types: told of by who needs the column
-        if pa.types.is_boolean(kind) or pa.types.is_date(kind) or pa.types.is_decimal(kind):
+        if any(fits(kind) for fits in (t.is_boolean, t.is_integer, t.is_floating, t.is_date, t.is_decimal)):
             native = native.assign(**{column: native[column].astype(pd.ArrowDtype(kind))})
-    return Table(nw.from_native(native).lazy(), table.backend, table.origin)
+    return nw.from_native(native)
 
 
 def _open_files(patterns: Sequence[str], role: str) -> Table:
