@@ -275,7 +275,8 @@ def to_polars(lazy: nw.LazyFrame[Any]) -> Any:
     with engine_errors():
         if lazy.implementation.is_polars():
             return lazy.collect("polars", engine="streaming").to_native()
-        return pl.from_arrow(lazy.collect("pyarrow").to_native())
+        found = lazy.collect("pyarrow").to_native()
+        return pl.from_arrow(found.select(lazy.collect_schema().names()))  # without the index that pandas adds
 
 
 def is_number(dtype: Any) -> bool:
