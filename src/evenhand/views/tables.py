@@ -70,7 +70,7 @@ def open_table(table: Any, *, role: str = "table") -> Table:
 
 
 def with_object_types(table: Table, columns: Sequence[Any]) -> Table:
-    """The table with pandas columns of plain objects (True and None, dates, decimals) read as what they hold."""
+    """The table with pandas columns of plain objects (True and None, dates, times, decimals, bytes) read as what they hold."""
     if not table.lazy.implementation.is_pandas():
         return table
     objects = [c for c in columns if isinstance(c, str) and table.schema.get(c) == nw.Object]
@@ -78,6 +78,7 @@ def with_object_types(table: Table, columns: Sequence[Any]) -> Table:
         return table
     import pandas as pd
     import pyarrow as pa
+    from pyarrow.types import is_binary, is_boolean, is_date, is_decimal, is_time
 
     native = table.lazy.collect().to_native()
     for column in dict.fromkeys(objects):
@@ -85,7 +86,7 @@ def with_object_types(table: Table, columns: Sequence[Any]) -> Table:
             kind = pa.array(native[column], from_pandas=True).type
         except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError):
             continue  # of several types: told of by who needs the column
-        if pa.types.is_boolean(kind) or pa.types.is_date(kind) or pa.types.is_decimal(kind):
+        if any(holds(kind) for holds in (is_boolean, is_date, is_decimal, is_time, is_binary)):
             native = native.assign(**{column: native[column].astype(pd.ArrowDtype(kind))})
     return Table(nw.from_native(native).lazy(), table.backend, table.origin)
 
