@@ -255,6 +255,8 @@ def test_no_event_leaves_no_trace_of_the_callers_table():
         ({"metrics": "ginni"}, "Did you mean 'gini'"),
         ({"metrics": []}, "empty"),
         ({"metrics": ["share", "share"]}, "twice"),
+        ({"metrics": "gini@3"}, "metrics='gini@3' is not a figure"),
+        ({"metrics": 3}, "metrics='3' is not a figure"),
         ({"population": 10}, "population=10 is smaller than"),
         ({"interval": "bootstrp(99)"}, "interval"),
         ({"amount": "via"}, "not numbers"),

@@ -8,7 +8,7 @@ from typing import Any
 import narwhals as nw
 import numpy as np
 
-from evenhand.engine.spectra import Label, Slices, in_order, missing, rounded
+from evenhand.engine.spectra import Label, Slices, in_order, missing, rounded, whole_labels
 from evenhand.errors import EvenhandError
 from evenhand.tallies.partition import ordered
 from evenhand.tallies.sources import Sources
@@ -68,7 +68,7 @@ def source_names(view: Benefits, key: str) -> tuple[Any, ...]:
         raise EvenhandError(
             f"source has more than {MOST_SOURCES} different values, too many to tell apart. Group them into fewer sources."
         )
-    return tuple(ordered(set(found)))
+    return tuple(name for (name,) in whole_labels([(name,) for name in ordered(set(found))]))
 
 
 def _cells(

@@ -44,7 +44,7 @@ REASONS = {
     "no_common_support": "the groups' scores do not overlap",
     "collinear": "the group and the score cannot be told apart",
     "nan_in_data": "the data hold missing amounts and nan_policy is 'propagate'",
-    "suppressed": "fewer units than min_units, so nothing is shown",
+    "suppressed": "fewer units than min_units, or the next smallest beside one that has, so nothing is shown",
     "heavy_tail": "the largest amounts are so large that intervals tend to be too short and inequality is understated",
     "infinite_draws": "some resamples have nothing on one side, and there the ratio is infinite",
     "small_cell": "too few rows for the interval to be trusted",

@@ -80,12 +80,13 @@ def _with_object_types(frame: Any) -> Any:
     import pyarrow as pa
 
     native, t = frame.to_native(), pa.types
+    known = (t.is_boolean, t.is_integer, t.is_floating, t.is_date, t.is_time, t.is_decimal, t.is_binary)
     for column in objects:
         try:
             kind = pa.array(native[column], from_pandas=True).type
         except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, OverflowError):
             continue  # of several types: told of by who needs the column
-        if any(fits(kind) for fits in (t.is_boolean, t.is_integer, t.is_floating, t.is_date, t.is_decimal)):
+        if any(fits(kind) for fits in known):
             native = native.assign(**{column: native[column].astype(pd.ArrowDtype(kind))})
     return nw.from_native(native)
 
