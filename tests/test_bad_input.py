@@ -8,7 +8,7 @@ import math
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from datetime import date
+from datetime import date, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -90,6 +90,24 @@ TABLE = [
     Bad("a unit that is no name", "unit=3 is not a column name", call={"unit": 3}, words=()),
     Bad("a slice that is no name", "by=3 is not a column name", call={"by": 3}, words=()),
     Bad("an amount that is no name", "amount=3 is not a column name", call={"amount": 3}, words=()),
+    Bad("a column that is not there, beside one of durations", "by='sauce' is not a column",
+        columns={"lag": [timedelta(1), timedelta(2)] * 3}, call={"by": "sauce"}),
+    Bad("an amount of durations", "amount='views' holds .*not numbers",
+        columns={"views": [timedelta(1), timedelta(2)] * 3}, words=()),  # DuckDB finds plain numbers in Parquet
+    Bad("sizes that are mappings", "population has entries that cannot be read", call={"by": "source", "population": {"x": {"y": 1}}},
+        words=()),
+    Bad("no size for any slice", "population lacks 2 slices", call={"by": "source", "population": {}}, words=()),
+    Bad("a slice without a name", "by='' is not a column", call={"by": ""}),
+    Bad("a slice that is nothing, in a list", "by=None is not a column name", call={"by": [None]}, words=()),
+    Bad("a level that is not a number", "level=nan is not between", call={"level": math.nan, "interval": "normal"}),
+    Bad("a fraction of a unit as the fewest", "min_units=2.5|invalid int", call={"min_units": 2.5}),
+    Bad("more draws than anybody waits for", "from 20 to 1,000,000", call={"interval": "bootstrap(1000000000000)"}),
+    Bad("an interval that is no text", "interval=99 is not text", call={"interval": 99}, words=()),
+    Bad("a seed that is true", "rng=True is not a seed", call={"rng": True}, words=()),
+    Bad("a weight that is the unit", "weight='author' holds .*not numbers", call={"weight": "author", "population": None}),
+    Bad("bins of infinite numbers", "infinite for some units",
+        columns={"followers": [math.inf, math.inf, 2, 3, 4, 4]}, call={"by": eh.log_bins("followers", 3), "population": None}, words=()),
+    Bad("an empty population table", "4 units received something but are not in population", call={"population": AUTHORS.clear()}),
     Bad("a set of slices", "by=.*is not a column name", call={"by": {"source"}}, words=()),
     Bad("a list of units", "unit=.*is not a column name", call={"unit": ["author"]}, words=()),
     Bad("a list of weights", "weight=.*is not a column name", call={"weight": ["weight"], "population": None}, words=()),
@@ -383,6 +401,11 @@ def test_a_lazy_table_that_cannot_be_collected_is_refused():
     relation = connection.from_arrow(pl.DataFrame(GOOD).to_arrow())
     connection.close()
     refusal(relation, "cannot be read", **CALL)
+
+
+def test_durations_that_duckdb_keeps_are_refused_in_our_words():
+    table = pl.DataFrame({**GOOD, "lag": [timedelta(1), timedelta(2)] * 3})
+    refusal(ENGINES["duckdb"](table), "by='lag' holds durations.*Cast them to text", **{**CALL, "by": "lag"})
 
 
 def test_columns_need_one_name_each():

@@ -129,6 +129,11 @@ def test_awrf_by_every_policy_for_the_unknown(unknown):
     assert estimates(result)["awrf"] == pytest.approx(awrf_of(requests, settled, population, "js", "log", {}))
 
 
+def test_unknown_items_counted_as_unprotected_are_no_label_of_their_own():
+    known = {**LABELS, "d": "m"}
+    assert one("ndjs", unknown="unprotected") == pytest.approx(one("ndjs", groups=known))
+
+
 def test_no_group_at_all_is_nan_and_not_an_error():
     reasons = {"awrf": "no_labelled_items", "log_dp": "zero_over_zero", "eed": "no_labelled_items"}
     for metric, reason in reasons.items():
@@ -195,6 +200,12 @@ def test_items_that_were_scored_and_not_shown_get_no_attention_and_stop_nobody()
         run, groups=LABELS, relevance={1: {"c": 1}}, metrics=metrics, score="score", attention="cascade(patience=1, stop=0.5)", **ONE
     )  # fmt: skip
     assert found.findings.columns["estimate"] == pytest.approx([2 * (1 / 2 - 1 / 6), 2.0, 0.0])
+
+
+def test_a_pandas_table_is_read_by_its_columns_and_not_by_its_index():
+    columns = {"request": 1, "item": ["a", "c", "b", "d"], "rank": [1.0, None, 2.0, 3.0], "score": [2.0, 3.0, 1.0, 0.0]}
+    found = one("iaa(attention='uniform')", pd.DataFrame(columns), score="score")
+    assert found == pytest.approx(2 * (1 / 2 - 1 / 6))
 
 
 def test_a_column_of_shares_is_a_group_even_if_no_item_is_its():

@@ -9,7 +9,7 @@ import logging
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -74,8 +74,15 @@ def add_metrics(how: argparse._ArgumentGroup, verb: str) -> None:
     )
 
 
-def add_uncertainty(parser: argparse.ArgumentParser, *, missing: bool = True) -> None:
-    """Metrics, intervals and seeds; `missing`: the audit has a rule for missing values to choose."""
+MISSING = {
+    "raise": "stop the run",
+    "omit": "drop its row",
+    "propagate": "make the answer undefined",
+}
+
+
+def add_uncertainty(parser: argparse.ArgumentParser, *, missing: Sequence[str] = tuple(MISSING)) -> None:
+    """Metrics, intervals and seeds; `missing`: the rules for missing values to choose from, the default first."""
     how = parser.add_argument_group("what and how")
     add_metrics(how, parser.prog.split()[-1])
     how.add_argument(
@@ -86,8 +93,8 @@ def add_uncertainty(parser: argparse.ArgumentParser, *, missing: bool = True) ->
     how.add_argument("--min-units", type=int, default=None, help="suppress slices with fewer units")
     if missing:
         how.add_argument(
-            "--nan-policy", choices=("raise", "omit", "propagate"), default="raise",
-            help="what a missing value does: stop the run, drop its row, make the answer undefined (default: raise)",
+            "--nan-policy", choices=missing, default=missing[0],
+            help=f"what a missing value does: {', '.join(map(MISSING.__getitem__, missing))} (default: {missing[0]})",
         )  # fmt: skip
     how.add_argument(
         "--engine", choices=("polars", "duckdb"), default="polars", help="what reads the files (default: polars)"

@@ -48,9 +48,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     path = Path(args.plan)
     plan = _load(path)
-    name = plan.pop("audit", None)
+    typed = str(plan.pop("audit", None))
+    name = typed.replace("-", "_")  # as the verb is written
     if name not in AUDITS:
-        raise unknown_name("audit", str(name), sorted(AUDITS), what="an audit that a plan can name")
+        raise unknown_name("audit", typed, sorted(AUDITS), what="an audit that a plan can name")
     args.check = [*_texts(plan.pop("check", [])), *args.check]
     function = getattr(importlib.import_module(AUDITS[name]), name)
     known = list(inspect.signature(function).parameters)

@@ -98,13 +98,15 @@ def _cells(
     """One row per ranking and group: attention, relevance met, predicted utility, number of items."""
     names = rows.columns
     joined, share = (looked, nw.lit(1.0)) if "group" in names else with_groups(looked, aligned, by)
-    sums = {"items": share * nw.col("shown") if "shown" in names else share}
+    counted = not aligned.soft and "shown" not in names
+    sums = {} if counted else {"items": share * nw.col("shown") if "shown" in names else share}
     sums |= {f"a{i}": share * nw.col(f"a{i}") for i in range(len(wanted.looks))}
     sums |= {f"g{i}": share * nw.col(f"a{i}") * nw.col("relevance") for i in wanted.at(wanted.gained)}
     if wanted.scores:
         sums["scores"] = share * nw.col("score")
     joined = joined.with_columns(*(e.alias(f"x_{name}") for name, e in sums.items()))
     added = [nw.col(f"x_{name}").sum().alias(name) for name in sums]
+    added += [nw.len().alias("items")] if counted else []
     for column in ("probability", "weight"):
         if column in names:
             added += [nw.col(column).max().alias(column), nw.col(column).min().alias(f"least_{column}")]

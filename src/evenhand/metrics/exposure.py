@@ -28,6 +28,7 @@ _DP_VARIANTS = (
 _EUR_VARIANTS = (
     "Totals over totals. as_printed=True divides relevance by group size, as the authors' program does; the ratio then "
     "carries a factor n+/n- that has nothing to do with relevance.",
+    "epsilon=1e-6 is what the authors' program adds to both sides; ours adds nothing, and zeros give infinities.",
 )
 
 
@@ -128,13 +129,13 @@ def log_dp(t: Exposure, *, per_item: bool = False, epsilon: NotNegative = 0.0, a
         family="exposure",
     )
 )
-def eur(t: Exposure, *, as_printed: bool = False, attention: Model = LOG) -> Floats:
+def eur(t: Exposure, *, as_printed: bool = False, epsilon: NotNegative = 0.0, attention: Model = LOG) -> Floats:
     """Exposure per unit of relevance in the protected group, over the same in the other group (eq. 6).
 
     >>> eur([1, 1], utility=[2, 1])
     0.5
     """
-    ours, theirs = _per_utility(t, t.received, as_printed=as_printed)
+    ours, theirs = _per_utility(t, t.received, as_printed=as_printed, epsilon=epsilon)
     return ours / theirs
 
 
@@ -161,13 +162,13 @@ def eur(t: Exposure, *, as_printed: bool = False, attention: Model = LOG) -> Flo
         family="exposure",
     )
 )
-def log_eur(t: Exposure, *, as_printed: bool = False, attention: Model = LOG) -> Floats:
+def log_eur(t: Exposure, *, as_printed: bool = False, epsilon: NotNegative = 0.0, attention: Model = LOG) -> Floats:
     """Natural logarithm of `eur`.
 
     >>> log_eur([2, 1], utility=[2, 1])
     0.0
     """
-    return _log_ratio(_per_utility(t, t.received, as_printed=as_printed))
+    return _log_ratio(_per_utility(t, t.received, as_printed=as_printed, epsilon=epsilon))
 
 
 @metric(
@@ -192,13 +193,13 @@ def log_eur(t: Exposure, *, as_printed: bool = False, attention: Model = LOG) ->
         family="exposure",
     )
 )
-def rur(t: Exposure, *, as_printed: bool = False, attention: Model = LOG) -> Floats:
+def rur(t: Exposure, *, as_printed: bool = False, epsilon: NotNegative = 0.0, attention: Model = LOG) -> Floats:
     """Discounted relevance per unit of relevance in the protected group, over the same in the other group (eq. 7).
 
     >>> rur([1, 1], utility=[2, 1], gained=[1, 1])
     0.5
     """
-    ours, theirs = _per_utility(t, t.gained, as_printed=as_printed)
+    ours, theirs = _per_utility(t, t.gained, as_printed=as_printed, epsilon=epsilon)
     return ours / theirs
 
 
@@ -225,13 +226,13 @@ def rur(t: Exposure, *, as_printed: bool = False, attention: Model = LOG) -> Flo
         family="exposure",
     )
 )
-def log_rur(t: Exposure, *, as_printed: bool = False, attention: Model = LOG) -> Floats:
+def log_rur(t: Exposure, *, as_printed: bool = False, epsilon: NotNegative = 0.0, attention: Model = LOG) -> Floats:
     """Natural logarithm of `rur`.
 
     >>> log_rur([2, 1], utility=[2, 1], gained=[2, 1])
     0.0
     """
-    return _log_ratio(_per_utility(t, t.gained, as_printed=as_printed))
+    return _log_ratio(_per_utility(t, t.gained, as_printed=as_printed, epsilon=epsilon))
 
 
 def _exposures(t: Exposure, *, per_item: bool, epsilon: float) -> tuple[Floats, Floats]:
@@ -243,13 +244,14 @@ def _exposures(t: Exposure, *, per_item: bool, epsilon: float) -> tuple[Floats, 
     return ours + epsilon, theirs + epsilon
 
 
-def _per_utility(t: Exposure, achieved: Floats | None, *, as_printed: bool) -> tuple[Floats, Floats]:
+def _per_utility(t: Exposure, achieved: Floats | None, *, as_printed: bool, epsilon: float) -> tuple[Floats, Floats]:
     """What the two sides achieve per unit of relevance; NaN where one of them has none."""
     ours, theirs = t.both(achieved)
     utility, other = t.both(t.utility)
     n, m = t.side_sizes() if as_printed else (1.0, 1.0)
     known = (utility > 0) & (other > 0)
-    return np.where(known, ours * n / utility, np.nan), np.where(known, theirs * m / other, np.nan)
+    sides = np.where(known, ours * n / utility, np.nan), np.where(known, theirs * m / other, np.nan)
+    return sides[0] + epsilon, sides[1] + epsilon
 
 
 def _log_ratio(sides: tuple[Floats, Floats]) -> Floats:

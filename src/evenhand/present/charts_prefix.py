@@ -154,7 +154,7 @@ def requests(findings: Findings) -> Picture:
     note = "The diamond is what a random order of the same items gives on average."
     if any(len([p for p in points if p["metric"] == m]) > MOST_ROWS for m in metrics):
         note += f" Where there are more than {MOST_ROWS} requests, the highest and the lowest are drawn."
-    return Picture(tuple(panels), table, _requests_in_words(points, metrics, word(findings, "unit")), note)
+    return Picture(tuple(panels), table, _requests_in_words(findings, points, metrics), note)
 
 
 def _request_name(point: Point) -> str:
@@ -187,8 +187,9 @@ def _request_panel(points: Sequence[Point], metric: str) -> Panel:
     return Panel(alt.layer(*layers), metric_title(metric), height=max(60, 17 * len(shown)))
 
 
-def _requests_in_words(points: Sequence[Point], metrics: Sequence[str], unit: str) -> str:
+def _requests_in_words(findings: Findings, points: Sequence[Point], metrics: Sequence[str]) -> str:
     """Which request is the furthest from even, by which metric, and how many are worse than chance."""
+    unit = word(findings, "unit")
     furthest: dict[str, list[str]] = {}
     counts = []
     for metric in metrics[:3]:
@@ -197,9 +198,11 @@ def _requests_in_words(points: Sequence[Point], metrics: Sequence[str], unit: st
         worst = max(mine, key=lambda p: p["estimate"])
         card = card_of(metric)
         symbol = card.symbol if card is not None and card.symbol else metric
-        largest = ", the largest possible" if math.isclose(worst["estimate"], 1.0) else ""
+        largest = " (the largest possible)" if math.isclose(worst["estimate"], 1.0) else ""
         furthest.setdefault(_called(worst, unit), []).append(f"{symbol} {number(worst['estimate'])}{largest}")
-        counts.append(f"{above:,} of {len(mine):,} {plural(unit)} by {symbol}")
+        every = len(mine) == _measured(findings, metric)
+        part = f"{above:,} of {len(mine):,}" if every else f"about {above / len(mine):.0%} of all"
+        counts.append(f"{part} {plural(unit)} by {symbol}")
     listed = [
         f"{name}{'' if i else ' is the furthest from even'}: {' and '.join(v)}"
         for i, (name, v) in enumerate(furthest.items())
@@ -207,6 +210,12 @@ def _requests_in_words(points: Sequence[Point], metrics: Sequence[str], unit: st
     return (
         f"{'; '.join(listed)}. Less even than a random order of their items would be on average: {', '.join(counts)}."
     )
+
+
+def _measured(findings: Findings, metric: str) -> int:
+    """Requests with a value; of many, the points of the curve are an even selection."""
+    rows = [r for r in findings.rows() if r["metric"] == metric and r["undefined"] is not None]
+    return sum(int(r["units"] - r["undefined"]) for r in rows)
 
 
 def _called(point: Point, unit: str) -> str:
@@ -224,7 +233,9 @@ def strip(findings: Findings) -> Picture:
     rows = distinct(_request_name(p) for p in points)
     groups = distinct(str(p["group"]) for p in points if p["group"] is not None)
     common = sorted(groups, key=lambda g: -sum(p["group"] == g for p in points))
-    named = sorted(common[: MOST_SERIES - 1]) if len(common) > MOST_SERIES else sorted(common)
+    curve = distinct((findings.curves.get("prefix") or {}).get("group", []))  # the same colours as in the curve
+    named = sorted(common[: MOST_SERIES - 1] if len(common) > MOST_SERIES else common)
+    named.sort(key=lambda g: curve.index(g) if g in curve else len(curve))
     series = [None if p["group"] is None else p["group"] if p["group"] in named else "other" for p in points]
     shown = named + (["other"] if len(common) > len(named) else [])
     data = records(

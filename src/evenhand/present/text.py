@@ -33,6 +33,8 @@ REASONS = {
     "few_systems": "with so few systems p cannot fall to 0.05 even where two metrics agree on all of them",
     "no_shared_request": "the two share no request",
     "unshared_requests": "only the requests that both have are compared",
+    "unpaired": "a saved result holds no requests, so the two were compared as if theirs were different; compare results before "
+    "saving them, or systems in one table (system=)",
     "undefined_difference": "one of the two has no value, or both are infinite",
     "satisfied": "no ranking violates the constraint",
     "constant_input": "one of the inputs never varies",
@@ -42,7 +44,7 @@ REASONS = {
     "no_common_support": "the groups' scores do not overlap",
     "collinear": "the group and the score cannot be told apart",
     "nan_in_data": "the data hold missing amounts and nan_policy is 'propagate'",
-    "suppressed": "fewer units than min_units, so nothing is shown",
+    "suppressed": "fewer units than min_units, or the next smallest beside one that has, so nothing is shown",
     "heavy_tail": "the largest amounts are so large that intervals tend to be too short and inequality is understated",
     "infinite_draws": "some resamples have nothing on one side, and there the ratio is infinite",
     "small_cell": "too few rows for the interval to be trusted",

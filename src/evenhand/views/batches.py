@@ -101,7 +101,7 @@ def _of_runs(batch: Any, keys: list[str], order: str, item: str | None) -> Any:
     new = np.zeros(batch.height, dtype=bool)
     new[0] = True
     for key in keys:
-        new |= batch[key].ne_missing(batch[key].shift(1)).to_numpy()
+        new[1:] |= _changes(batch[key])
     place = batch[order].to_numpy()
     inside = ~new[1:]
     rising, falling = place[1:] > place[:-1], place[1:] < place[:-1]
@@ -109,7 +109,7 @@ def _of_runs(batch: Any, keys: list[str], order: str, item: str | None) -> Any:
         return None
     first = np.flatnonzero(new)
     n = np.diff(first, append=batch.height)
-    if item is not None and _twice(batch[item].hash().to_numpy(), np.repeat(np.arange(len(first)), n)):
+    if item is not None and _twice(batch[item].hash().to_numpy(), n):
         return None
     facts = {
         "n": n,
@@ -122,8 +122,24 @@ def _of_runs(batch: Any, keys: list[str], order: str, item: str | None) -> Any:
     return batch.select(keys)[first].with_columns(*(pl.Series(name, values) for name, values in facts.items()))
 
 
-def _twice(hashes: Any, run: Any) -> bool:
-    """Whether two hashes of one run are alike, or look so."""
-    mixed = hashes ^ (run.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15))  # an odd factor keeps runs apart
-    mixed.sort()
-    return bool((mixed[1:] == mixed[:-1]).any())
+def _changes(column: Any) -> Any:
+    """Where a value differs from the one above it."""
+    if column.dtype.is_integer() and not column.null_count():
+        values = column.to_numpy()
+        return values[1:] != values[:-1]
+    return column.ne_missing(column.shift(1)).to_numpy()[1:]
+
+
+def _twice(hashes: Any, lengths: Any) -> bool:
+    """Whether two hashes of one run are alike, or look so: half of the bits are compared, run by run where that is cheap."""
+    short, wide = (hashes >> np.uint64(32)).astype(np.uint32), int(lengths.max())
+    if (lengths == wide).all():
+        rows = short.reshape(len(lengths), wide)
+    elif len(lengths) * wide <= 2 * len(hashes):
+        rows = np.tile(np.arange(wide, dtype=np.uint32), (len(lengths), 1))  # what stands past the end differs
+        rows[np.arange(wide) < lengths[:, None]] = short
+    else:
+        run = np.repeat(np.arange(len(lengths), dtype=np.uint64), lengths)
+        rows = (hashes ^ (run * np.uint64(0x9E3779B97F4A7C15)))[None, :]  # an odd factor keeps runs apart
+    rows = np.sort(rows, axis=1)
+    return bool((rows[:, 1:] == rows[:, :-1]).any())

@@ -80,12 +80,13 @@ def _with_object_types(frame: Any) -> Any:
     import pyarrow as pa
 
     native, t = frame.to_native(), pa.types
+    known = (t.is_boolean, t.is_integer, t.is_floating, t.is_date, t.is_time, t.is_decimal, t.is_binary)
     for column in objects:
         try:
             kind = pa.array(native[column], from_pandas=True).type
         except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, OverflowError):
             continue  # of several types: told of by who needs the column
-        if any(fits(kind) for fits in (t.is_boolean, t.is_integer, t.is_floating, t.is_date, t.is_decimal)):
+        if any(fits(kind) for fits in known):
             native = native.assign(**{column: native[column].astype(pd.ArrowDtype(kind))})
     return nw.from_native(native)
 
@@ -275,7 +276,8 @@ def to_polars(lazy: nw.LazyFrame[Any]) -> Any:
     with engine_errors():
         if lazy.implementation.is_polars():
             return lazy.collect("polars", engine="streaming").to_native()
-        return pl.from_arrow(lazy.collect("pyarrow").to_native())
+        found = lazy.collect("pyarrow").to_native()
+        return pl.from_arrow(found.select(lazy.collect_schema().names()))  # without the index that pandas adds
 
 
 def is_number(dtype: Any) -> bool:
