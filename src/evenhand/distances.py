@@ -1,4 +1,4 @@
-"""How far one distribution over groups is from another (table 4 of seed 002, with the two it lacks).
+"""How far one distribution over groups is from another (table 4 of raj2022, with the two it lacks).
 
 Logarithms are to base 2, so that `js` lies in [0, 1]. 0 log 0 is 0; mass where the other distribution has none makes
 `kl` infinite, and nothing is smoothed. Distributions lie along the last axis; leading axes broadcast.

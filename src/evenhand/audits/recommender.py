@@ -1,4 +1,4 @@
-"""Does a recommender treat groups of users, and items, even-handedly? From scores to the measures of seed 004."""
+"""Does a recommender treat groups of users, and items, even-handedly? From scores to the measures of holisticai's page."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def recommender(
     scores : users x items array (NaN is missing), scipy sparse matrix (what is not stored is missing), long table of
         user, item and score on any engine, or a path (.npz, .npy, Parquet, CSV, JSON lines). `score=None`: every row is shown.
     user_groups : a label per row of a matrix, {user: label}, a table of users and groups, or a column of the long table. Its
-        users count even where they have no score. The seed's group a is `versus`, its group b is `protected`.
+        users count even where they have no score. The source's group a is `versus`, its group b is `protected`.
     protected, versus : label, or several taken together; left out, every pair of groups is compared.
     relevant : the truth, in the same form as the scores. Relevant is what `true_top` or `true_threshold` leave, or else
         everything above 0.

@@ -1,4 +1,4 @@
-"""Which groups of users stand against which: the seed's group a is `versus`, its group b is `protected`."""
+"""Which groups of users stand against which: the source's group a is `versus`, its group b is `protected`."""
 
 from __future__ import annotations
 
