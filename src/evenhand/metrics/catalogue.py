@@ -118,7 +118,7 @@ def gini_of_random_picks(slots: float, viewers: int, items: int) -> float:
         formula=r"\mathrm{EDE} = -\sum_j p_j \ln p_j",
         example="times shown 1, 1, 1, 1 -> 1.3863",
         variants=(
-            "Natural logarithm, as the source's program; at most ln n, so values of different catalogues compare only with normalized=True.",
+            "Natural logarithm, as in the source; at most ln n, so values of different catalogues compare only with normalized=True.",
             "Elliot uses base 2 and averages over users; RecBole divides by the number of items shown.",
         ),
         references=(*SEED, "shannon1948"),
