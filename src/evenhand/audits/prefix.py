@@ -126,7 +126,7 @@ def prefix(
     facts = provenance(
         plan, rows=view.rows, dropped=view.dropped, seed=seed, level=level, **_facts(view, placed, found, draws)
     )
-    words = {"unit": request, "group": group if isinstance(group, str) else "group"}
+    words = {"unit": request, "group": group if isinstance(group, str) and group in opened.schema.names() else "group"}
     findings = Findings(
         "prefix", QUESTION, view.slice_names, tidy(rows, view.slice_names, EXTRA),
         curves_of(placed, placement, [(m.ask.text, m.scores) for m in found], view.slice_names, level, fewest), words, facts,
