@@ -135,6 +135,8 @@ class Result:
 
 def load(path: str | Path) -> Result:
     """A result that `to_json` wrote."""
+    if not isinstance(path, (str, Path)):
+        raise EvenhandError(f"{path!r} is not a path. Pass the path of a saved result.")
     try:
         data = json.loads(Path(path).read_text(encoding="utf-8"))
     except OSError as error:
@@ -233,6 +235,28 @@ def pivoted(findings: Findings, by: str, values: str) -> dict[str, list[Any]]:
 
 
 INTEGERS = frozenset({"units", "undefined_draws", "bin"})
+FIGURES = frozenset(
+    [
+        "a",
+        "b",
+        "bin_high",
+        "bin_low",
+        "detectable",
+        "found",
+        "intercept",
+        "p",
+        "p_adjusted",
+        "p_favoured",
+        "pairs",
+        "rank",
+        "se",
+        "slope",
+        "tau_c",
+        "undefined",
+        "value",
+    ]
+)
+"""Columns of single audits that hold numbers, also where no row has one."""
 
 
 def as_frame(columns: Mapping[str, Sequence[Any]], backend: Any) -> Any:
@@ -261,7 +285,7 @@ def _dtype(name: str, column: Sequence[Any]) -> Any:
         return nw.Boolean
     if kinds == {int} and None not in column:
         return nw.Int64
-    if kinds and kinds <= {int, float}:
+    if (kinds and kinds <= {int, float}) or (not kinds and name in FIGURES):
         return nw.Float64
     if kinds == {datetime}:
         return nw.Datetime

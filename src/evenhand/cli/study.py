@@ -6,6 +6,7 @@ import argparse
 import importlib
 import inspect
 import sys
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -62,6 +63,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
+    if args.folder and Path(args.folder).is_file():
+        raise EvenhandError(f"{args.folder!r} is a file. Pass the name of a folder, which need not exist.")
     module = importlib.import_module(f"evenhand.studies.{args.name.replace('-', '_')}")
     with progress(f"study {args.name}", quiet=args.no_progress):
         found: Study = module.study(size=args.size, seed=args.seed, **_data(module, args))

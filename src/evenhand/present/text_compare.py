@@ -8,7 +8,7 @@ from typing import Any
 
 from evenhand.findings import Findings, label
 from evenhand.present.drawing import is_share, metric_title
-from evenhand.present.text import REASONS, number, percent, short_percent
+from evenhand.present.text import REASONS, in_words, number, percent, short_percent
 
 FEW = 8
 MOST = 5
@@ -58,7 +58,10 @@ def _sentence(findings: Findings, row: Mapping[str, Any], level: float) -> str:
     metric = row["metric"]
     show = percent if is_share(metric) else number
     where = ", ".join(
-        filter(None, [findings.slice_label(row), label(row["group"]) if row["group"] is not None else ""])
+        [
+            *(f"{name} {in_words(row[name])}" for name in findings.slices),
+            *([label(row["group"])] if row["group"] is not None else []),
+        ]
     )
     lead = f"For {where}: " if where else ""
     name = metric_title(metric)

@@ -14,6 +14,7 @@ from typing import Any
 
 from evenhand.errors import EvenhandError, unknown_name
 from evenhand.present.files import write_whole
+from evenhand.present.tables import aligned
 
 HEAD = ("finding", "where", "stated", "measured", "comes out")
 WIDTHS = (44, 12, 26, 50, 9)
@@ -177,20 +178,7 @@ def _wrapped(said: str) -> str:
 
 def _text_table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     """Columns side by side, long cells wrapped."""
-    most = WIDTHS if head == HEAD else [28] * len(head)
-    widths = [min(most[i], max(len(row[i]) for row in [head, *rows])) for i in range(len(head))]
-
-    def lines(cells: Sequence[str]) -> list[str]:
-        wrapped = [textwrap.wrap(cell, width) or [""] for cell, width in zip(cells, widths, strict=True)]
-        height = max(map(len, wrapped))
-        padded = [column + [""] * (height - len(column)) for column in wrapped]
-        return [
-            "  ".join(part.ljust(w) for part, w in zip(line, widths, strict=True)).rstrip()
-            for line in zip(*padded, strict=True)
-        ]
-
-    rule = "  ".join("-" * w for w in widths)
-    return "\n".join([*lines(head), rule, *(line for row in rows for line in lines(row))])
+    return "\n".join(aligned(head, rows, widest=WIDTHS if head == HEAD else [28] * len(head)))
 
 
 def _markdown_table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
