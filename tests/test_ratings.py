@@ -44,6 +44,8 @@ def test_files_that_are_no_ratings_are_refused(text, says, tmp_path):
         ratings(path)
     with pytest.raises(eh.EvenhandError, match=r"Did you mean 'ratings.csv'"):
         ratings(tmp_path / "rating.csv")
+    with pytest.raises(eh.EvenhandError, match=r"is a folder. Pass one of its files: ratings.csv"):
+        ratings(tmp_path)
 
 
 def told(found):

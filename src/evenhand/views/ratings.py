@@ -160,6 +160,9 @@ def _scanned(path: str | Path, role: str) -> Any:
     import polars as pl
 
     place = Path(path)
+    if place.is_dir():
+        inside = sorted(p.name for p in place.iterdir() if p.is_file())
+        raise EvenhandError(f"{role}={str(path)!r} is a folder. Pass one of its files: {listing(inside) or 'none'}.")
     if not place.is_file():
         near = suggestion(place.name, [p.name for p in place.parent.glob("*")][:1000]) if place.parent.is_dir() else ""
         raise EvenhandError(f"{role}={str(path)!r} is not a file. {near}Pass the path of a file.")
