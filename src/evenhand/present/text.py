@@ -80,6 +80,7 @@ DIRECTION = {
 
 
 TELLERS = {
+    "agreement": "evenhand.present.text_agreement",
     "compare": "evenhand.present.text_compare",
     "counterfactual": "evenhand.present.text_counterfactual",
     "outcome_test": "evenhand.present.text_outcome",
