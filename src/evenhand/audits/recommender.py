@@ -21,7 +21,7 @@ from evenhand.results import Result
 from evenhand.tallies.crosstab import Crosstab
 from evenhand.tallies.replicates import Replicates
 from evenhand.tallies.shown import Cut
-from evenhand.tallies.sides import Sides
+from evenhand.tallies.sides import Sides, one_or_several
 from evenhand.uncertainty.crosstabs import Question, Resampled, ends, plans, values
 from evenhand.uncertainty.intervals import Interval, seed_of
 from evenhand.views.scores import Scores, view_scores
@@ -116,6 +116,7 @@ def recommender(
         )
     columns = {"user": user, "item": item, "score": score, "group": group, "relevance": relevance}
     log.info("checking the scores")
+    protected, versus = one_or_several(protected), one_or_several(versus)
     view = view_scores(scores, relevant, columns=columns, items=items, user_groups=user_groups)
     reading = _under_convention(convention, reading, view)
     asked = _asked(
@@ -247,7 +248,7 @@ def _sides(view: Scores, user_groups: Any, protected: Any, versus: Any) -> tuple
 
 
 def _several(side: Any) -> list[Any]:
-    return [] if side is None else list(side) if isinstance(side, (list, tuple, set, frozenset)) else [side]
+    return [] if side is None else side if isinstance(side, list) else [side]
 
 
 def _rows(
@@ -356,13 +357,7 @@ def _blank(total: Crosstab) -> int:
 
 
 def _words(side: Any) -> Any:
-    return (
-        None
-        if side is None
-        else [str(s) for s in side]
-        if isinstance(side, (list, tuple, set, frozenset))
-        else str(side)
-    )
+    return None if side is None else [str(s) for s in side] if isinstance(side, list) else str(side)
 
 
 def _interval_words(how: Interval, again: Resampled | None) -> str:

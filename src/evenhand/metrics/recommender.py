@@ -166,12 +166,12 @@ def _mean_ratio(t: Crosstab, mark: str, over: str) -> Floats:
 def _why_ratio(mark: str, over: str, code: str, default: ZeroDivision = 0) -> Callable[..., str]:
     """Why a ratio of means is undefined: a group without users, without anything to average, or with a mean of 0.
 
-    Where users without anything to average count as 0, only the group that is divided by can be the reason.
+    Where users without anything to average count as 0, a group of such users has a mean: 0.
     """
 
     def why(t: Crosstab, zero_division: ZeroDivision = default, **_: Any) -> str:
         found = _without(t, over, code)
-        if found == code and zero_division == 0 and t.sides(over)[0].any():
+        if found == code and zero_division == 0 and any(side.any() for side in t.sides(over)):
             found = ""
         return found or ("zero_denominator" if t.sides(mark)[1].any() else "zero_over_zero")
 
