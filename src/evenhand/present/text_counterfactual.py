@@ -67,6 +67,8 @@ def _outcome(findings: Findings, row: Row, rows: list[dict[str, Any]]) -> str:
     change = f"With the slots given again the outcome would change by {percent(value)}"
     if findings.provenance.get("counterfactual", {}).get("folds") == 1:
         change += " (predicted and valued with the same rows, so it cannot be below zero)"
+    if findings.provenance.get("candidates") == findings.provenance.get("slots"):
+        return f"{change}, for there is nobody without a slot whom it could go to (only the order can change)."
     if band is None or _absent(band["low"]):
         return f"{change}; without a band of changes by chance this says little."
     chance = f"chance alone gives {percent(band['low'])} to {percent(band['high'])}"
