@@ -89,7 +89,7 @@ def reallocated(rows, hat):
 def ranked(rows):
     """Indices of all rows, request by request, best score first."""
     return [
-        [i for i in sorted((i for i, r in enumerate(rows) if r["query"] == q), key=lambda i: (-rows[i]["score"], i))]
+        sorted((i for i, r in enumerate(rows) if r["query"] == q), key=lambda i: (-rows[i]["score"], i))
         for q in sorted({r["query"] for r in rows})
     ]
 

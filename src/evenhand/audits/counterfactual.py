@@ -15,6 +15,7 @@ from evenhand.engine.candidates import tally_candidates
 from evenhand.errors import EvenhandError
 from evenhand.findings import Findings
 from evenhand.metrics.counterfactual import Change, Reallocation, folded
+from evenhand.metrics.outcome import FEWEST_ROWS
 from evenhand.results import Result
 from evenhand.tallies.candidates import Candidates
 from evenhand.tallies.moments import Ints
@@ -159,19 +160,20 @@ def _rows(found: Change, null: Change | None, e: Evidence) -> list[Row]:
     for g, name in enumerate(e.view.names):
         before, after = float(found.before.slots[g]), float(found.after.slots[g])
         units = int(before)
+        thin = "small_cell" if units < FEWEST_ROWS else None
         rows += [
             row({}, "slots_before", group=name, estimate=before, units=units),
             row({}, "slots_after", group=name, estimate=after, units=units),
         ]
         rows.append(
-            _with_p(row({}, "slots_gained", group=name, estimate=float(gained[g]), units=units), _slots(null, g))
+            _with_p(row({}, "slots_gained", group=name, estimate=float(gained[g]), units=units, note=thin), _slots(null, g))
         )
         change = row({}, "slots_relative_change", group=name, units=units, note="zero_denominator")
         rows.append({**change, "estimate": after / before - 1, "note": None} if before else change)
         rows += [
             _rank_row("mean_rank_before", name, float(found.before.rank[g]), units),
             _rank_row("mean_rank_after", name, float(found.after.rank[g]), units),
-            _with_p(_rank_row("mean_rank_change", name, float(moved[g]), units), _ranks(null, g)),
+            _with_p(_rank_row("mean_rank_change", name, float(moved[g]), units, thin), _ranks(null, g)),
         ]
         if null is not None:
             rows.append(_band("slots_gained_null", _slots(null, g), (1 + e.level) / 2, group=name, units=units))
@@ -205,8 +207,9 @@ def _ranks(null: Change | None, g: int) -> Floats | None:
     return None if null is None else np.asarray((null.after.rank - null.before.rank)[:, g])
 
 
-def _rank_row(metric: str, group: str, value: float, units: int) -> Row:
-    return row({}, metric, group=group, estimate=value, units=units, note="nothing_shown" if np.isnan(value) else None)
+def _rank_row(metric: str, group: str, value: float, units: int, note: str | None = None) -> Row:
+    why = "nothing_shown" if np.isnan(value) else note
+    return row({}, metric, group=group, estimate=value, units=units, note=why)
 
 
 def _with_p(r: Row, draws: Floats | None) -> Row:

@@ -183,7 +183,8 @@ class Reallocation:
         slope, level, rows, mean, spread = (x.ravel()[own] for x in (slope, level, rows, mean, spread))
         residual = np.where(c.fitted, c.outcome - level - slope * c.offset, 0.0)
         free = 1 - 1 / np.maximum(rows, 1) - (c.offset - mean) ** 2 / spread
-        return np.divide(residual, np.sqrt(np.maximum(free, FLAT)), out=np.zeros_like(residual), where=free > FLAT)
+        root = np.sqrt(np.maximum(free, FLAT))
+        return np.asarray(np.divide(residual, root, out=np.zeros_like(residual), where=free > FLAT))
 
     def _cell(self) -> Ints:
         c = self.candidates
@@ -209,8 +210,8 @@ class Reallocation:
             signs = rng.integers(0, 2, (count, c.clusters), dtype=np.int8) * 2 - 1
             turned = e * signs[:, cluster]
             place = (np.arange(count)[:, None] * size + cell).ravel()
-            y, uy = (np.bincount(place, x.ravel(), count * size).reshape(count, *shape) for x in (turned, turned * u))
-            yield replace(s, y=y, uy=uy)
+            y, uy = (np.bincount(place, x.ravel(), count * size).astype(np.float64) for x in (turned, turned * u))
+            yield replace(s, y=y.reshape(count, *shape), uy=uy.reshape(count, *shape))
 
     def _run(self, s: Sums, outcome: Floats | None, *, exact: bool) -> Change:
         """Allocate with the other folds' lines, value with the own fold's."""
