@@ -10,6 +10,7 @@ from typing import Any, Literal
 import numpy as np
 
 from evenhand.audits.assemble import Row, log, provenance, row, tidy
+from evenhand.audits.outcome_rows import without_few
 from evenhand.cards import Floats
 from evenhand.engine.candidates import tally_candidates
 from evenhand.errors import EvenhandError
@@ -103,7 +104,7 @@ def counterfactual(
     log.info("giving %s slots again", f"{int(c.slots.sum()):,}")
     found = plan.change()
     null = plan.null(draws, stream(seed, "null")) if draws else None
-    rows = _rows(found, null, e)
+    rows = without_few(_rows(found, null, e), e.plan.get("min_units") or 0)
     chosen = {"folds": folds, "window": window, "baseline": baseline, "null_draws": draws, "rng": seed}
     more = _facts(c, e, folds, baseline, lowest, bounded=bounded)
     facts = provenance(
