@@ -46,7 +46,10 @@ def small_world(seed):
     frame = pl.DataFrame({"request": [f"job {k:02d}" for k in q], "group": labels.tolist(), "score": s, "outcome": y})
     if seed % 4:
         return frame.with_columns((pl.col("score") >= 0.5).alias("seen")), "classification"
-    seen = pl.col("score").rank("ordinal", descending=True).over("request") <= pl.Series(rng.geometric(0.25, len(sizes)))[q]
+    seen = (
+        pl.col("score").rank("ordinal", descending=True).over("request")
+        <= pl.Series(rng.geometric(0.25, len(sizes)))[q]
+    )
     return frame.with_columns(seen.alias("seen")), "ranking"
 
 

@@ -167,7 +167,9 @@ def _rows(found: Change, null: Change | None, e: Evidence) -> list[Row]:
             row({}, "slots_after", group=name, estimate=after, units=units),
         ]
         rows.append(
-            _with_p(row({}, "slots_gained", group=name, estimate=float(gained[g]), units=units, note=thin), _slots(null, g))
+            _with_p(
+                row({}, "slots_gained", group=name, estimate=float(gained[g]), units=units, note=thin), _slots(null, g)
+            )
         )
         change = row({}, "slots_relative_change", group=name, units=units, note="zero_denominator")
         rows.append({**change, "estimate": after / before - 1, "note": None} if before else change)
