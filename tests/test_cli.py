@@ -146,6 +146,16 @@ def test_a_plan_runs_with_paths_beside_it_and_its_checks_decide(tmp_path, capsys
     assert "Did you mean 'unit'?" in capsys.readouterr().err
 
 
+def test_a_plan_names_an_audit_as_the_command_line_does(tmp_path, capsys):
+    (tmp_path / "rows.csv").write_text("s,y,g\n" + "".join(f"{i / 40},{i % 2},{'FM'[i % 3 > 0]}\n" for i in range(40)))
+    plan = tmp_path / "plan.toml"
+    plan.write_text('audit = "outcome-test"\ntable = "rows.csv"\nscore = "s"\noutcome = "y"\ngroup = "g"\nbins = 1\n')
+    assert main(["run", str(plan), "--format", "csv"]) == 0
+    assert "outcome_gap" in capsys.readouterr().out
+    plan.write_text('audit = ["inequality"]\n')
+    assert main(["run", str(plan)]) == 2
+
+
 def test_metrics_prints_all_cards_or_one(capsys):
     assert main(["metrics"]) == 0
     assert "gini" in capsys.readouterr().out

@@ -208,7 +208,7 @@ def test_items_may_be_shared_out_between_groups():
         ({"group": ["rank", "stance"]}, "hold no numbers: stance"),
         ({"group": {"a": 1, "b": "x"}}, "mixed types"),
         ({"group": pl.DataFrame({"item": ["x", "x"], "group": ["a", "b"]})}, "have two labels"),
-        ({"group": pl.DataFrame({"doc": ["x"], "group": ["a"]})}, "needs a column 'item'"),
+        ({"group": pl.DataFrame({"doc": ["x"], "group": ["a"]})}, "has no column 'item'"),
     ],
 )
 def test_bad_calls_are_refused_in_words(call, words):

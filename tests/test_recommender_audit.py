@@ -468,6 +468,7 @@ def test_undefined_rows_carry_their_reason():
         ),
         (lambda: eh.recommender(pl.DataFrame({"user": [1], "item": [2]}), score=None, top=1), "Leave them out"),
         (lambda: eh.recommender("nowhere.npz", top=1), "cannot be read"),
+        (lambda: eh.recommender([[1.0]], top=1, metrics="item_gini@3"), "knows no ranks"),
         (lambda: eh.recommender(pd.DataFrame({"x": [0.1], "y": [0.2]}), top=1), r"scores.to_numpy\(\)"),
     ],
 )

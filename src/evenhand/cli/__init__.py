@@ -53,6 +53,8 @@ def main(argv: Sequence[str] | None = None) -> int:
             parser.print_help(sys.stderr)
             return 2
         args = parser.parse_args(words)
+        if "output" in args:
+            importlib.import_module("evenhand.cli.options").outputs(args)
         return int(_module(args.verb).run(args))
     except EvenhandError as error:
         print(f"evenhand: {error}", file=sys.stderr)

@@ -72,6 +72,7 @@ def _compare(name: str | None, format: str) -> int:
     from evenhand.cards import REGISTRY
     from evenhand.findings import plain
     from evenhand.metrics.conventions import compare
+    from evenhand.present.tables import aligned
 
     if name is None:
         several = ", ".join(sorted(n for n, metric in REGISTRY.items() if metric.conventions))
@@ -84,14 +85,12 @@ def _compare(name: str | None, format: str) -> int:
     inputs = list(rows[0].values)
     head = ["convention", "tool", *inputs, "what it does"]
     cells = [[r.convention, r.tool, *(_shown(r.values[i]) for i in inputs), r.does] for r in rows]
-    widths = [max(len(row[i]) for row in [head, *cells]) for i in range(len(head))]
     print(
         f"{card.title}: one word, {len({tuple(row[2:-1]) for row in cells})} different answers.\n"
         if inputs
         else card.title
     )
-    for row in [head, ["-" * w for w in widths], *cells]:
-        print("  ".join(cell.ljust(w) for cell, w in zip(row, widths, strict=True)).rstrip())
+    print("\n".join(aligned(head, cells)))
     print(
         f"\nevenhand gives the first line unless asked: {name}(x, convention={rows[-1].convention!r}) gives the last."
     )
@@ -126,15 +125,10 @@ def _span(low: float, high: float) -> str:
 
 
 def _card(metric: Any) -> str:
-    from evenhand.present.text import number
+    from evenhand.present.text import DIRECTION, number
 
     card, (low, high), ideal = metric.card, metric.span(), metric.ideal()
-    better = {
-        "lower": "lower is more even",
-        "higher": "higher is more even",
-        "ideal": "closer to the ideal is more even",
-    }
-    direction = better.get(metric.better(), "neither direction is better in itself")
+    direction = DIRECTION[metric.better()]
     parameters = ", ".join(f"{n}={p.default!r}" for n, p in metric.parameters.items()) or "none"
     lines = [
         f"{card.name}  ({card.symbol})  {card.title}", "", f"  {card.asks}", "",

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import glob
 import logging
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -73,8 +74,15 @@ def add_metrics(how: argparse._ArgumentGroup, verb: str) -> None:
     )
 
 
-def add_uncertainty(parser: argparse.ArgumentParser, *, missing: bool = True) -> None:
-    """Metrics, intervals and seeds; `missing`: the audit has a rule for missing values to choose."""
+MISSING = {
+    "raise": "stop the run",
+    "omit": "drop its row",
+    "propagate": "make the answer undefined",
+}
+
+
+def add_uncertainty(parser: argparse.ArgumentParser, *, missing: Sequence[str] = tuple(MISSING)) -> None:
+    """Metrics, intervals and seeds; `missing`: the rules for missing values to choose from, the default first."""
     how = parser.add_argument_group("what and how")
     add_metrics(how, parser.prog.split()[-1])
     how.add_argument(
@@ -85,8 +93,8 @@ def add_uncertainty(parser: argparse.ArgumentParser, *, missing: bool = True) ->
     how.add_argument("--min-units", type=int, default=None, help="suppress slices with fewer units")
     if missing:
         how.add_argument(
-            "--nan-policy", choices=("raise", "omit", "propagate"), default="raise",
-            help="what a missing value does: stop the run, drop its row, make the answer undefined (default: raise)",
+            "--nan-policy", choices=missing, default=missing[0],
+            help=f"what a missing value does: {', '.join(map(MISSING.__getitem__, missing))} (default: {missing[0]})",
         )  # fmt: skip
     how.add_argument(
         "--engine", choices=("polars", "duckdb"), default="polars", help="what reads the files (default: polars)"
@@ -124,16 +132,15 @@ def source(files: list[str], engine: str) -> Any:
 
 def finish(result: Any, args: argparse.Namespace) -> int:
     """Hand the answer out: files first, whole or not at all; then the checks decide the exit code."""
-    from evenhand.present.files import refuse_unwritable, write_whole
+    from evenhand.present.files import write_whole
 
-    charts = [_chart(result, spec) for spec in args.plot]
+    files = outputs(args)
+    drawn = [(result.plot(kind), path) for kind, path in map(_chart, args.plot)]
     answer = _answer(result, args)
     checks = result.check(*args.check) if args.check else None
-    files = [*(path for _, path in charts), *filter(None, [args.html, args.output])]
-    refuse_unwritable(files)
     with progress("writing", quiet=args.no_progress):
-        for save, path in charts:
-            save(path)
+        for chart, path in drawn:
+            _save(chart, path)
         if args.html:
             result.report(args.html)
         if args.output:
@@ -148,6 +155,25 @@ def finish(result: Any, args: argparse.Namespace) -> int:
     return 0 if checks.passed else 1
 
 
+def outputs(args: argparse.Namespace) -> list[str]:
+    """The files that will be written; one that cannot be, or that the command reads, is refused before any work is done."""
+    from evenhand.present.files import refuse_unwritable
+
+    files = [*(path for _, path in map(_chart, args.plot)), *filter(None, [args.html, args.output])]
+    refuse_unwritable(files, _inputs(args))
+    return files
+
+
+def _inputs(args: argparse.Namespace) -> list[str]:
+    """Files that the words of this command name, patterns spelled out; an answer must not take their place."""
+    words: list[str] = []
+    for name, value in vars(args).items():
+        if name not in ("html", "output", "plot", "check", "metrics"):
+            words += [v for v in (value if isinstance(value, list) else [value]) if isinstance(v, str)]
+    words = [word.removeprefix("trec-fair:") for word in words]
+    return [path for word in words for path in (glob.glob(word, recursive=True) or [word]) if Path(path).is_file()]
+
+
 def _answer(result: Any, args: argparse.Namespace) -> str:
     if getattr(args, "systems", None):
         from evenhand.audits.paired import compare_systems
@@ -159,16 +185,19 @@ def _answer(result: Any, args: argparse.Namespace) -> str:
     return said
 
 
-def _chart(result: Any, spec: str) -> tuple[Any, str]:
+def _chart(spec: str) -> tuple[str, str]:
     kind, equals, path = spec.partition("=")
     if not equals or not path:
         raise EvenhandError(f"--plot {spec!r} names no file. Write KIND=FILE.svg, for example lorenz=curve.svg.")
     if Path(path).suffix not in (".svg", ".png", ".html"):
         raise EvenhandError(f"--plot {spec!r} has an ending that is not known. End the file in .svg, .png or .html.")
-    from evenhand.present import charts
+    return kind, path
 
-    chart = result.plot(kind)
-    return (lambda where: charts.save(chart, where)), path
+
+def _save(chart: Any, path: str) -> None:
+    from evenhand.present import charts  # Altair is slow to load, and most commands draw nothing
+
+    charts.save(chart, path)
 
 
 @contextlib.contextmanager

@@ -64,7 +64,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default="permutation(199)",
         help="user labels dealt out at random, or none (default: permutation(199))",
     )
-    add_uncertainty(parser, missing=False)
+    add_uncertainty(parser, missing=())
     add_output(parser)
 
 

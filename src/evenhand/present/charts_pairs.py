@@ -36,10 +36,13 @@ def _squares(
     names: Sequence[str], titles: tuple[str, str, str],
 ) -> Any:  # fmt: skip
     """Squares in one of two colours, the stronger the more opaque, with their number on them."""
-    rows, columns = distinct(labels), distinct(against)
+    rows = distinct(labels)
+    columns = sorted(distinct(against), key=lambda c: rows.index(c) if c in rows else len(rows))  # one diagonal
     data = records(label=labels, column=against, strength=strength, series=series, value_text=texts)
     slant = -35 if sum(map(len, map(str, columns))) > ROOM else 0
-    x = alt.X("column:N", sort=columns, title=titles[1], axis=alt.Axis(labelAngle=slant, labelLimit=160))
+    x = alt.X(
+        "column:N", sort=columns, title=titles[1], axis=alt.Axis(labelAngle=slant, labelLimit=160, labelOverlap=False)
+    )
     y = alt.Y("label:N", sort=rows, title=titles[0], axis=alt.Axis(labelLimit=170))
     shade = alt.Opacity("strength:Q", scale=alt.Scale(domain=[0, 1], range=[0.04, 0.75]), legend=None)
     tips = [alt.Tooltip("column:N", title=titles[1]), *tooltip(label=titles[0], value_text=titles[2])]

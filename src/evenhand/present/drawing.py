@@ -283,14 +283,14 @@ def is_share(metric: str) -> bool:
     return metric in _PERCENT_PARTS if card is None else "{estimate:percent}" in card.says
 
 
-def value_text(value: float | None, metric: str = "") -> str:
+def value_text(value: float | None, metric: str = "", beside: float | None = None) -> str:
     """An estimate as a label in a chart: in percent where people say percent.
 
     >>> value_text(0.8123), value_text(0.8123, "top_share(p=0.01)")
     ('0.8123', '81.2%')
     """
     found = math.nan if value is None else value
-    return percent(found) if is_share(metric) else number(found)
+    return percent(found, beside) if is_share(metric) else number(found)
 
 
 def reason_text(note: str | None) -> str:

@@ -23,6 +23,7 @@ from evenhand.present.drawing import (
     value_text,
 )
 from evenhand.present.text import (
+    DIRECTION,
     REASONS,
     aside,
     fill,
@@ -103,7 +104,7 @@ def _range(findings: Findings, metric: str, rows: list[dict[str, Any]]) -> str:
     lost = len(mine) - len(known)
     missing = f" It is undefined for {lost:,} of {len(mine):,}." if lost else ""
     value = (
-        f"{value_text(low, metric)} {aside(first)} to {value_text(high, metric)} {aside(last)}"
+        f"{value_text(low, metric)} {aside(first)} to {value_text(high, metric, beside=low)} {aside(last)}"
         if low < high
         else value_text(low, metric)
     )
@@ -196,14 +197,6 @@ def cards(findings: Findings) -> list[CardFacts]:
         except EvenhandError:
             continue
     return [_card(asked) for asked in found.values()]
-
-
-DIRECTION = {
-    "lower": "lower is more even",
-    "higher": "higher is more even",
-    "ideal": "closer to the ideal is more even",
-    "": "neither direction is better in itself",
-}
 
 
 def _card(asked: list[Ask]) -> CardFacts:

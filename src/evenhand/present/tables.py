@@ -8,17 +8,20 @@ import io
 import json
 import math
 import re
+import textwrap
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from evenhand.errors import EvenhandError, unknown_name
-from evenhand.findings import Findings, label, plain
+from evenhand.findings import COLUMNS, Findings, label, plain
 from evenhand.present.text import REASONS, left_out, number
 
 MOST_ROWS = 60
 WIDEST = 120
 """Letters of one cell on a terminal."""
+PROSE = 70
+"""Letters of one line of a cell that holds sentences, such as advice."""
 ARROWS = {"lower": "↓", "higher": "↑", "ideal": "→", "": ""}
 
 
@@ -32,8 +35,11 @@ def render(findings: Findings, format: str) -> str:
 def readable(findings: Findings) -> tuple[list[str], list[list[str]]]:
     """Head and cells for people: interval beside the estimate, columns without any content left out."""
     if "estimate" not in findings.columns:
-        return list(findings.columns), [[_cell(findings, name, row) for name in row] for row in findings.rows()]
-    extra = [c for c in findings.columns if c not in findings.slices and c not in _STANDARD]
+        head = list(findings.columns)
+        rows = [[_cell(findings, name, row) for name in row] for row in findings.rows()]
+        kept = [i for i, name in enumerate(head) if name == "metric" or any(row[i] for row in rows)]
+        return [head[i] for i in kept], [[row[i] for i in kept] for row in rows]
+    extra = [c for c in findings.columns if c not in findings.slices and c not in COLUMNS]
     head = [*findings.slices, "metric", "group", "estimate", "interval", *extra, "chance", "ideal", "units", "note"]
     rows = [[_cell(findings, name, row) for name in head] for row in findings.rows()]
     idle = {"undefined": ("", "0")}  # requests without a value, where there are none
@@ -43,21 +49,6 @@ def readable(findings: Findings) -> tuple[list[str], list[list[str]]]:
         if name in ("metric", "estimate") or any(row[i] not in idle.get(name, ("",)) for row in rows)
     ]
     return [head[i] for i in kept], [[row[i] for i in kept] for row in rows]
-
-
-_STANDARD = {
-    "metric",
-    "group",
-    "estimate",
-    "low",
-    "high",
-    "chance",
-    "ideal",
-    "better",
-    "units",
-    "undefined_draws",
-    "note",
-}
 
 
 def _cell(findings: Findings, name: str, row: Mapping[str, Any]) -> str:
@@ -85,16 +76,12 @@ def _absent(value: Any) -> bool:
 
 def _text(findings: Findings) -> str:
     head, rows = readable(findings)
-    shown = [[_on_one_line(cell) for cell in row] for row in rows[:MOST_ROWS]]
+    told = "estimate" not in findings.columns
+    shown = [[cell if told else _on_one_line(cell) for cell in row] for row in rows[:MOST_ROWS]]
     head = [_on_one_line(name) for name in head]
-    widths = [max(len(line[i]) for line in [head, *shown]) for i in range(len(head))]
     right = [name in ("estimate", "chance", "units") for name in head]
-
-    def line(cells: Sequence[str]) -> str:
-        parts = [c.rjust(w) if r else c.ljust(w) for c, w, r in zip(cells, widths, right, strict=True)]
-        return "  ".join(parts).rstrip()
-
-    lines = [findings.question, "", line(head), line(["-" * w for w in widths]), *map(line, shown)]
+    widest = [PROSE] * len(head) if told else None
+    lines = [findings.question, "", *aligned(head, shown, right=right, widest=widest)]
     if len(rows) > len(shown):
         lines.append(f"... {len(rows) - len(shown):,} more rows; --format csv or result.frame has them all")
     notes = dict.fromkeys(
@@ -107,6 +94,34 @@ def _text(findings: Findings) -> str:
         below.append(left)
     lines += ["", *below] if below else []
     return "\n".join(lines).rstrip() + "\n"
+
+
+def aligned(
+    head: Sequence[str],
+    rows: Sequence[Sequence[str]],
+    *,
+    right: Sequence[bool] = (),
+    widest: Sequence[int] | None = None,
+) -> list[str]:
+    """Lines of a table with its columns side by side; cells longer than `widest` are wrapped.
+
+    >>> aligned(["a", "b"], [["1", "two words"]], widest=[4, 5])
+    ['a  b', '-  -----', '1  two', '   words']
+    """
+    widths = [max(len(row[i]) for row in [head, *rows]) for i in range(len(head))]
+    if widest is not None:
+        widths = [min(w, most) for w, most in zip(widths, widest, strict=True)]
+    flush = list(right) or [False] * len(head)
+
+    def lines(cells: Sequence[str]) -> list[str]:
+        parts = [[c] if len(c) <= w else textwrap.wrap(c, w) for c, w in zip(cells, widths, strict=True)]
+        padded = [part + [""] * (max(map(len, parts)) - len(part)) for part in parts]
+        return [
+            "  ".join(c.rjust(w) if r else c.ljust(w) for c, w, r in zip(line, widths, flush, strict=True)).rstrip()
+            for line in zip(*padded, strict=True)
+        ]
+
+    return [*lines(head), *lines(["-" * w for w in widths]), *(line for row in rows for line in lines(row))]
 
 
 def _on_one_line(cell: str) -> str:

@@ -33,6 +33,8 @@ REASONS = {
     "few_systems": "with so few systems p cannot fall to 0.05 even where two metrics agree on all of them",
     "no_shared_request": "the two share no request",
     "unshared_requests": "only the requests that both have are compared",
+    "unpaired": "a saved result holds no requests, so the two were compared as if theirs were different; compare results before "
+    "saving them, or systems in one table (system=)",
     "undefined_difference": "one of the two has no value, or both are infinite",
     "satisfied": "no ranking violates the constraint",
     "constant_input": "one of the inputs never varies",
@@ -42,7 +44,7 @@ REASONS = {
     "no_common_support": "the groups' scores do not overlap",
     "collinear": "the group and the score cannot be told apart",
     "nan_in_data": "the data hold missing amounts and nan_policy is 'propagate'",
-    "suppressed": "fewer units than min_units, so nothing is shown",
+    "suppressed": "fewer units than min_units, or the next smallest beside one that has, so nothing is shown",
     "heavy_tail": "the largest amounts are so large that intervals tend to be too short and inequality is understated",
     "infinite_draws": "some resamples have nothing on one side, and there the ratio is infinite",
     "small_cell": "too few rows for the interval to be trusted",
@@ -66,6 +68,14 @@ REASONS = {
     "some_undefined": "some requests have no value and are left out of the mean",
     "ties_at_cut": "some users had items tied at their last slot, and which of them is shown is a convention (see ties)",
     "ties_at_edge": "the share's edge falls inside a block of equal amounts, where its error is rough",
+}
+
+
+DIRECTION = {
+    "lower": "lower is more even",
+    "higher": "higher is more even",
+    "ideal": "closer to the ideal is more even",
+    "": "neither direction is better in itself",
 }
 
 
@@ -107,7 +117,7 @@ def percent(value: float, beside: float | None = None) -> str:
     >>> percent(0.71), percent(0.01), percent(0.99498), percent(1.0), percent(0.0)
     ('71.0%', '1.00%', '99.498%', '100%', '0%')
     >>> percent(0.92671, beside=0.885), percent(0.99998, beside=0.885)
-    ('92.7%', '99.99800%')
+    ('92.7%', '99.998%')
     """
     if value is None or math.isnan(value) or math.isinf(value):
         return number(value)
@@ -115,8 +125,9 @@ def percent(value: float, beside: float | None = None) -> str:
     own = f"{100 * value:.{_percent_digits(value)}f}%"
     if beside is None or not math.isfinite(beside) or not _percent_digits(beside):
         return own
-    alike = f"{100 * value:.{_percent_digits(beside)}f}"
-    return own if float(alike) in (0, 100) else f"{alike}%"
+    first, last = _percent_digits(beside), _percent_digits(value)
+    shown = (f"{100 * value:.{n}f}" for n in range(first, max(first, last) + 1))
+    return next((f"{text}%" for text in shown if float(text) not in (0, 100)), own)
 
 
 def _percent_digits(value: float) -> int:

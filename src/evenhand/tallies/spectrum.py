@@ -15,7 +15,10 @@ from evenhand.cards import Floats
 from evenhand.errors import EvenhandError
 
 BLOCK = 1 << 16
-"""Cells handled at a time: keeps the working arrays in cache, and memory flat for a spectrum of 10^8 cells."""
+"""A spectrum of at most so many cells is walked in one block, whose sums all metrics share."""
+
+PIECE = 1 << 15
+"""Cells of a longer one handled at a time: working arrays stay in cache and are small enough to be used again."""
 
 LARGEST = float(np.finfo(np.float64).max)
 
@@ -77,30 +80,27 @@ class Spectrum:
             if len(ordered) and ordered[0] < 0:
                 raise _negative(int(np.count_nonzero(ordered < 0)))
             return cls._counted(ordered)
-        x = x.astype(np.float64, copy=False)
-        held = x > 0
-        top = x.max(initial=0.0)
-        if LARGEST / max(1, len(x)) < top < np.inf:
-            _refuse_endless((x * 2.0**-100).sum())
-        if np.count_nonzero(x >= 0) < len(x) or np.isinf(top):
-            x = _sound(x, nan_policy)
-            held = x != 0
-        return cls._ordered(x, held)
+        return cls._ordered(x.astype(np.float64, copy=False), nan_policy)
 
     @classmethod
-    def _ordered(cls, x: Floats, held: Any) -> Spectrum:
+    def _ordered(cls, x: Floats, nan_policy: str) -> Spectrum:
         """Sort what is above zero, in one array with a cell for the zeros in front."""
-        above = int(np.count_nonzero(held))
-        zeros = len(x) - above
+        above, zeros = _signs(x)
+        if above + zeros < len(x):
+            x = _sound(x, nan_policy)
+            if np.isnan(x).any():
+                return cls(x, np.ones(1))
         front = min(zeros, 1)
         values = np.zeros(front + above)
         at = front
-        for start in range(0, len(x), BLOCK):  # picking by position is twice as fast as by mask
-            piece = x[start : start + BLOCK]
-            picked = np.flatnonzero(held[start : start + BLOCK])
+        for piece in _pieces(x):  # picking by position is twice as fast as by mask
+            picked = np.flatnonzero(piece > 0)
             np.take(piece, picked, out=values[at : at + len(picked)], mode="clip")
             at += len(picked)
         values[front:].sort()
+        if len(values) and values[-1] > LARGEST / len(values):
+            _sound(x, nan_policy)
+            _refuse_endless((values * 2.0**-100).sum())
         if above > BLOCK and 2 * _distinct(values) > len(values):
             found = cls(values, np.ones(len(values)))  # hardly any two tie: a cell each
         else:
@@ -176,7 +176,8 @@ class Spectrum:
 
     def _cells(self) -> Iterator[slice]:
         cells = self.values.shape[-1]
-        return (slice(start, min(start + BLOCK, cells)) for start in range(0, cells, BLOCK))
+        step = BLOCK if cells <= BLOCK else PIECE
+        return (slice(start, min(start + step, cells)) for start in range(0, cells, step))
 
     def reason(self) -> str:
         """Why nothing can be said about this spectrum, or nothing."""
@@ -341,8 +342,8 @@ def _run_starts(*columns: Any) -> np.typing.NDArray[np.int64]:
     if not length:
         return np.zeros(0, dtype=np.int64)
     found = [np.zeros(1, dtype=np.int64)]
-    for start in range(0, length - 1, BLOCK):  # in blocks: a mark per row would cost more than the sort
-        parts = [column[start : start + BLOCK + 1] for column in columns]
+    for start in range(0, length - 1, PIECE):  # in pieces: a mark per row would cost more than the sort
+        parts = [column[start : start + PIECE + 1] for column in columns]
         changed = parts[0][1:] != parts[0][:-1]
         for part in parts[1:]:
             changed |= part[1:] != part[:-1]
@@ -351,12 +352,25 @@ def _run_starts(*columns: Any) -> np.typing.NDArray[np.int64]:
 
 
 def _distinct(ordered: Floats) -> int:
-    """How many different numbers a sorted array holds, counted in blocks."""
+    """How many different numbers a sorted array holds, counted in pieces."""
     changes = 0
-    for start in range(0, len(ordered) - 1, BLOCK):
-        block = ordered[start : start + BLOCK + 1]
+    for start in range(0, len(ordered) - 1, PIECE):
+        block = ordered[start : start + PIECE + 1]
         changes += int(np.count_nonzero(block[1:] != block[:-1]))
     return changes + min(len(ordered), 1)
+
+
+def _pieces(x: Floats) -> Iterator[Floats]:
+    return (x[start : start + PIECE] for start in range(0, len(x), PIECE))
+
+
+def _signs(x: Floats) -> tuple[int, int]:
+    """How many numbers are above zero and how many are zero; the rest is negative or NaN."""
+    above = zeros = 0
+    for piece in _pieces(x):
+        above += int(np.count_nonzero(piece > 0))
+        zeros += int(np.count_nonzero(piece == 0))
+    return above, zeros
 
 
 def _segment_sums(values: Floats, starts: np.typing.NDArray[np.int64]) -> Floats:

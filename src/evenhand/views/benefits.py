@@ -162,14 +162,22 @@ def _refuse_bad_names(
         if role in ("amount", "weight") and column in schema and not is_number(schema[column]):
             problems.append(f"{role}={column!r} holds {schema[column]} values, not numbers. Convert the column first.")
         if role in ("unit", "by", part) and column in schema:
-            problems += _label_problems(role, column, schema[column])
+            problems += _label_problems(role, column, schema[column], opened)
     if problems:
-        if not missing_columns(opened, roles) and not to_polars(opened.lazy.head(1)).height:
+        if not missing_columns(opened, roles) and not _has_rows(opened):
             raise EvenhandError(NO_ROWS)  # a file of a header alone has no types to speak of
         raise all_problems(problems, where="The call")
 
 
-def _label_problems(role: str, column: str, dtype: Any) -> list[str]:
+def _has_rows(opened: Table) -> bool:
+    """Counted by the engine: not every column can leave it."""
+    return bool(to_polars(opened.lazy.head(1).select(nw.len().alias("n")))["n"][0])
+
+
+def _label_problems(role: str, column: str, dtype: Any, opened: Table) -> list[str]:
+    engine = opened.lazy.implementation
+    if dtype == nw.Duration and not (engine.is_polars() or engine.is_pandas()):
+        return [f"{role}={column!r} holds durations, which this engine does not hand out. Cast them to text first."]
     if dtype in (nw.List, nw.Struct, nw.Array):
         return [f"{role}={column!r} holds {dtype} values. Pass a column of plain labels."]
     if dtype == nw.Object:

@@ -80,12 +80,13 @@ def _with_object_types(frame: Any) -> Any:
     import pyarrow as pa
 
     native, t = frame.to_native(), pa.types
+    known = (t.is_boolean, t.is_integer, t.is_floating, t.is_date, t.is_time, t.is_decimal, t.is_binary)
     for column in objects:
         try:
             kind = pa.array(native[column], from_pandas=True).type
         except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, OverflowError):
             continue  # of several types: told of by who needs the column
-        if any(fits(kind) for fits in (t.is_boolean, t.is_integer, t.is_floating, t.is_date, t.is_decimal)):
+        if any(fits(kind) for fits in known):
             native = native.assign(**{column: native[column].astype(pd.ArrowDtype(kind))})
     return nw.from_native(native)
 
@@ -96,8 +97,11 @@ def _open_files(patterns: Sequence[str], role: str) -> Table:
     if len(kinds) > 1:
         raise EvenhandError(f"{role} mixes files of the kinds {listing(sorted(kinds))}. Pass files of one kind.")
     kind = kinds.pop()
-    for path in paths:
-        _look_inside(path, kind)
+    filled = [_look_inside(path, kind) for path in paths]
+    if not any(filled) and role in ("table", "rankings", "scores"):
+        raise EvenhandError(
+            f"{role}={listing(paths)!r} has no rows, only a header. Check the path, or the filter before it."
+        )
     return Table(_scan(paths, kind, role), "polars", listing(paths))
 
 
@@ -147,13 +151,21 @@ def _kind(path: str, *, strict: bool = True) -> str:
     return kind
 
 
+def may_be_file(text: str) -> bool:
+    """Whether a word that may be a column or a file is the second."""
+    return Path(text).exists() or Path(text).suffix != "" or any(c in text for c in "/*?[")
+
+
 def has_known_ending(path: str) -> bool:
     """Whether a file's ending is that of a table."""
     return bool(_kind(path, strict=False))
 
 
-def _look_inside(path: str, kind: str) -> None:
-    """Open each file once up front: the engines would say it only much later, and in their own words."""
+def _look_inside(path: str, kind: str) -> bool:
+    """Open each file once up front: the engines would say it only much later, and in their own words.
+
+    Returns whether there is more than a header in it, as far as can be seen from its beginning.
+    """
     try:
         opener: Callable[..., Any] = gzip.open if path.endswith(".gz") else open
         with opener(path, "rb") as handle:
@@ -178,6 +190,16 @@ def _look_inside(path: str, kind: str) -> None:
         ) from error
     if not start:
         raise EvenhandError(f"{path!r} is empty. Pass a file with a header and rows.")
+    if kind not in ("csv", "tsv"):
+        return True
+    header, _, rest = start.partition(b"\n")
+    other = next((mark for mark in (b";", b"\t", b"|") if mark in header), None)
+    if kind == "csv" and other and b"," not in header:
+        shown = {b"\t": "tabs"}.get(other, f"{other.decode()!r}")
+        raise EvenhandError(
+            f"{path!r} separates its columns by {shown}, not by commas. Save it with commas, or with tabs and the ending .tsv."
+        )
+    return bool(rest.strip())
 
 
 def _scan(paths: list[str], kind: str, role: str) -> nw.LazyFrame[Any]:
