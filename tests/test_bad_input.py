@@ -295,7 +295,7 @@ FILES: dict[str, tuple[str, bytes | None, str]] = {
     "a CSV with ragged rows": ("log.csv", CSV.encode() + b"c,x,2,9,9\n", "cannot be read|is not a column"),
     "a CSV with short rows": ("log.csv", CSV.encode() + b"c\n", "missing|cannot be read"),
     "a CSV with text among the numbers": ("log.csv", CSV.encode() + b"c,x,many\n", "cannot be read|not numbers"),
-    "a CSV with another separator": ("log.csv", CSV.replace(",", ";").encode(), "is not a column"),
+    "a CSV with another separator": ("log.csv", CSV.replace(",", ";").encode(), "separates its columns by"),
     "a CSV that is not text": ("log.csv", bytes(range(128, 256)) * 20, "."),
     "a CSV in another encoding": ("log.csv", CSV.replace("b,", "b\u00e9,").encode("utf-16"), "."),
     "a CSV with a quote left open": ("log.csv", CSV.encode() + b'"c,x,2\n', "."),
@@ -431,6 +431,12 @@ COMMANDS: dict[str, tuple[tuple[str, ...], str]] = {
     # name: words after a good command, what the message says
     "an output in a folder that is not there": (("--output", "nowhere/out.csv"), "cannot be written"),
     "an output that is a folder": (("--output", "."), "cannot be written"),
+    "an output in the place of the input": (("--output", "log.parquet"), "is read or written by this command already"),
+    "a report in the place of the input": (("--html", "./log.parquet"), "is read or written by this command already"),
+    "two answers in one file": (
+        ("--output", "a.html", "--html", "a.html"),
+        "is read or written by this command already",
+    ),
     "a report in a folder that is not there": (("--html", "nowhere/out.html"), "cannot be written"),
     "a chart of an unknown kind": (("--plot", "pie=out.svg"), "pie.*(is not|unknown)"),
     "a chart without a file": (("--plot", "lorenz"), "names no file"),
@@ -647,3 +653,28 @@ def test_a_relation_on_a_connection_of_its_own_meets_any_population():
     for population in (AUTHORS, AUTHORS.to_pandas(), duckdb.from_arrow(AUTHORS.to_arrow())):
         found = eh.inequality(relation, unit="author", amount="views", population=population, interval=None)
         assert set(found.findings.columns["units"]) == {5}
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("author;views\na;1\n", "separates its columns by ';', not by commas"),
+        ("author\tviews\na\t1\n", "separates its columns by tabs"),
+        ("author,views\n", "has no rows, only a header"),
+    ],
+)
+def test_a_csv_that_is_none_says_what_it_is(text, says, tmp_path):
+    (tmp_path / "log.csv").write_text(text)
+    with pytest.raises(eh.EvenhandError, match=says):
+        eh.inequality(str(tmp_path / "log.csv"), unit="author", amount="views", population=None)
+
+
+def test_a_plan_does_not_overwrite_the_table_it_names(tmp_path, capsys):
+    table = tmp_path / "log.parquet"
+    table.write_bytes(parquet_bytes())
+    (tmp_path / "plan.toml").write_text(
+        'audit = "inequality"\ntable = "log.parquet"\nunit = "author"\namount = "views"\npopulation = 10'
+    )
+    assert main(["run", str(tmp_path / "plan.toml"), "--output", str(table)]) == 2
+    assert "is read or written" in capsys.readouterr().err
+    assert table.read_bytes() == parquet_bytes()

@@ -276,3 +276,11 @@ def test_the_size_of_a_suppressed_group_does_not_follow_by_subtraction(day):
 def test_what_does_not_fit_is_refused(change, said):
     with pytest.raises(eh.EvenhandError, match=said.replace("(", r"\(")):
         eh.decompose(events(), **(CALL | {"population": None} | change))
+
+
+def test_where_every_amount_is_left_out_there_is_nothing_to_split():
+    table = pl.DataFrame({"author": [0, 1], "band": ["a", "a"], "views": [float("nan")] * 2})
+    call = {"unit": "author", "amount": "views", "group": "band", "population": None, "nan_policy": "omit", "rng": 1}
+    found = eh.decompose(table, **call).frame
+    assert found["metric"].to_list() == ["total", "within", "between", "overlap"]
+    assert set(found["note"]) == {"empty"}

@@ -112,6 +112,7 @@ def test_two_sided_and_expected_exposure_follow_their_definitions(seed, model):
     rankings, judged = tables(requests)
     name, params = MODELS[model]
     metrics = ["dp", "log_dp", "log_dp(per_item=True)", "dp(epsilon=0.25)", "eur", "log_eur(as_printed=True)", "rur"]
+    metrics += ["rur(epsilon=0.25)"]
     metrics += [
         f"{m}({p})"
         for m in ("eed", "eer", "eel", "target_norm")
@@ -129,6 +130,7 @@ def test_two_sided_and_expected_exposure_follow_their_definitions(seed, model):
         "eur": slow.eur(*sides, **params),
         "log_eur(as_printed=True)": slow.logged(slow.eur(*sides, as_printed=True, **params)),
         "rur": slow.eur(*sides, realised=True, **params),
+        "rur(epsilon=0.25)": slow.eur(*sides, realised=True, epsilon=0.25, **params),
     }
     for inside, level, aggregate in (
         ("", "group", "before"),

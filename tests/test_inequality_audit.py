@@ -452,3 +452,13 @@ def test_many_slices_are_tallied_in_one_pass():
     one = df.filter(pl.col("s") == 1234).group_by("u").agg(pl.col("v").sum())["v"].to_list()
     found = frame.filter((pl.col("s") == 1234) & (pl.col("metric") == "gini"))["estimate"][0]
     assert found == pytest.approx(m.gini(one + [0] * (500 - len(one))))
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_where_every_amount_is_left_out_nothing_is_defined(engine):
+    nobody = ENGINES[engine](
+        pl.DataFrame({"author": ["a", "b"], "views": [None, None]}, schema_overrides={"views": pl.Int64})
+    )
+    call = {"unit": "author", "amount": "views", "metrics": ["gini", "mean"], "nan_policy": "omit", "rng": 1}
+    found = eh.inequality(nobody, population=None, **call).to_dict()["columns"]
+    assert (found["estimate"], found["units"], found["note"]) == ([None] * 2, [0, 0], ["empty"] * 2)

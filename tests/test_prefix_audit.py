@@ -206,7 +206,7 @@ def test_items_may_be_shared_out_between_groups():
         ({"group": ["rank", "stance"]}, "hold no numbers: stance"),
         ({"group": {"a": 1, "b": "x"}}, "mixed types"),
         ({"group": pl.DataFrame({"item": ["x", "x"], "group": ["a", "b"]})}, "have two labels"),
-        ({"group": pl.DataFrame({"doc": ["x"], "group": ["a"]})}, "needs a column 'item'"),
+        ({"group": pl.DataFrame({"doc": ["x"], "group": ["a"]})}, "has no column 'item'"),
     ],
 )
 def test_bad_calls_are_refused_in_words(call, words):
@@ -352,3 +352,16 @@ def test_an_empty_table_is_undefined_and_says_so():
     row = eh.prefix(SERP.clear(), group="stance", protected="con", metrics="ndd", rng=1).frame.row(0, named=True)
     assert (row["note"], row["units"]) == ("empty", 0)
     assert math.isnan(row["estimate"])
+
+
+def test_a_table_of_one_label_has_no_two_sides_to_compare():
+    with pytest.warns(eh.DataWarning, match="protected='con' is no label"):
+        found = eh.prefix(table({"q": ["pro"] * 4}), group="stance", protected="con", metrics=["ndd", "ndkl"], rng=1)
+    assert found.frame["note"].to_list() == ["one_group_only"] * 2
+
+
+def test_a_page_need_not_hold_every_protected_label():
+    labels = [-1, 2, 0, -2, 3]
+    with pytest.warns(eh.DataWarning, match="protected=-3 is no label"):
+        found = eh.prefix(table({"q": labels}), group="stance", protected=[-3, -2, -1], metrics="ndd", rng=1)
+    assert found.frame["estimate"][0] == pytest.approx(ndd([int(x < 0) for x in labels], protected=1))

@@ -266,3 +266,9 @@ def test_no_event_leaves_no_trace_of_the_callers_table():
 def test_what_does_not_fit_is_refused(change, said):
     with pytest.raises(eh.EvenhandError, match=said.replace("(", r"\(")):
         eh.sources(events(), **(CALL | {"population": None} | change))
+
+
+def test_sources_whose_every_amount_is_left_out_are_undefined():
+    table = pl.DataFrame({"author": [1, 2], "from": ["a", "b"], "views": [None, float("nan")]})
+    call = {"unit": "author", "amount": "views", "source": "from", "nan_policy": "omit", "rng": 1}
+    assert set(eh.sources(table, population=None, **call).frame["note"]) == {"empty"}

@@ -389,14 +389,15 @@ def check_value(where: str, value: Any, hint: Any) -> None:
         return
     elif typing.get_origin(hint) is Literal:
         choices = typing.get_args(hint)
-        fits, expected = value in choices, "one of " + listing(map(repr, choices))
+        fits = isinstance(value, (str, bool, int, float)) and value in choices
+        expected = "one of " + listing(map(repr, choices))
     elif typing.get_origin(hint) in (typing.Union, types.UnionType):
         _check_union(where, value, typing.get_args(hint))
         return
     elif hint is bool:
-        fits, expected = isinstance(value, bool), "True or False"
+        fits, expected = isinstance(value, (bool, np.bool_)), "True or False"
     elif hint is int:
-        fits, expected = isinstance(value, int) and not isinstance(value, bool), "a whole number"
+        fits, expected = isinstance(value, (int, np.integer)) and not isinstance(value, bool), "a whole number"
     elif hint is float:
         number = isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(value, bool)
         fits, expected = number and not math.isnan(value), "a number"

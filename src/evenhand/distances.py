@@ -54,7 +54,8 @@ def nd(p: Any, q: Any, *, signed: bool = False) -> Any:
     >>> nd(0.25, 0.5)
     0.25
     """
-    difference = np.asarray(_share("p", p) - _share("q", q))
+    first, second = _shares(p, q)
+    difference = np.asarray(first - second)
     return _number(difference if signed else np.abs(difference))
 
 
@@ -64,7 +65,7 @@ def rd(p: Any, q: Any) -> Any:
     >>> rd(0.5, 0.75)
     2.0
     """
-    return _number(rd_of(_share("p", p), _share("q", q)))
+    return _number(rd_of(*_shares(p, q)))
 
 
 def kl_of(p: Floats, q: Floats) -> Floats:
@@ -103,6 +104,17 @@ def _distributions(p: Any, q: Any) -> tuple[Floats, Floats]:
     return first, second
 
 
+def _shares(p: Any, q: Any) -> tuple[Floats, Floats]:
+    first, second = _share("p", p), _share("q", q)
+    try:
+        np.broadcast_shapes(first.shape, second.shape)
+    except ValueError as error:
+        raise EvenhandError(
+            f"p has shape {first.shape} and q {second.shape}. Pass shares of the same shape."
+        ) from error
+    return first, second
+
+
 def _share(name: str, x: Any) -> Floats:
     found = _numbers(name, x)
     if (found < 0).any() or (found > 1).any():
@@ -113,7 +125,7 @@ def _share(name: str, x: Any) -> Floats:
 def _numbers(name: str, x: Any) -> Floats:
     try:
         found = np.asarray(x, dtype=np.float64)
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, OverflowError) as error:
         raise EvenhandError(f"{name} must be numbers. Pass shares between 0 and 1.") from error
     if not np.isfinite(found).all():
         raise EvenhandError(f"{name} holds NaN or infinite numbers. Pass shares between 0 and 1.")

@@ -13,7 +13,7 @@ from evenhand.errors import EvenhandError
 from evenhand.findings import Row, row, tidy
 
 __all__ = [
-    "Row", "check_min_units", "hidden", "log", "names_of", "notes", "provenance", "row", "suppressed", "tidy",
+    "Row", "check_min_units", "hidden", "hidden_sizes", "log", "names_of", "notes", "provenance", "row", "suppressed", "tidy",
 ]  # fmt: skip
 
 log = logging.getLogger("evenhand")
@@ -40,12 +40,12 @@ def provenance(
     for record in (facts, plan):
         if isinstance(record.get("population"), Mapping):
             parts = plan.get("audit") == "decompose"
-            record["population"] = _hidden(record["population"], plan.get("min_units") or 0, parts=parts)
+            record["population"] = hidden_sizes(record["population"], plan.get("min_units") or 0, parts=parts)
     return {**facts, "versions": versions, "plan": plan}
 
 
-def _hidden(sizes: Mapping[str, Any], fewest: int, *, parts: bool) -> dict[str, Any]:
-    """Sizes as passed, without those of suppressed slices; parts of a whole that is shown are then all left out."""
+def hidden_sizes(sizes: Mapping[str, Any], fewest: int, *, parts: bool = False) -> dict[str, Any]:
+    """Sizes of slices or groups, without those of suppressed ones; parts of a whole that is shown are then all left out."""
     hide = parts and any(size < fewest for size in sizes.values())
     return {label: "suppressed" if hide or size < fewest else size for label, size in sizes.items()}
 

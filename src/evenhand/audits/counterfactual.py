@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -9,6 +10,7 @@ from typing import Any, Literal
 import numpy as np
 
 from evenhand.audits.assemble import Row, log, provenance, row, tidy
+from evenhand.audits.outcome_rows import without_few
 from evenhand.cards import Floats
 from evenhand.engine.candidates import tally_candidates
 from evenhand.errors import EvenhandError
@@ -104,7 +106,7 @@ def counterfactual(
     log.info("giving %s slots again", f"{int(c.slots.sum()):,}")
     found = plan.change()
     null = plan.null(draws, stream(seed, "null")) if draws else None
-    rows = _rows(found, null, e)
+    rows = without_few(_rows(found, null, e), e.plan.get("min_units") or 0)
     chosen = {"folds": folds, "window": window, "baseline": baseline, "null_draws": draws, "rng": seed}
     more = _facts(c, e, folds, baseline, lowest, bounded=bounded)
     facts = provenance(
@@ -123,15 +125,17 @@ def _facts(
         "reference": e.words.get("reference"),
         "requests": c.requests,
         "slots": int(c.slots.sum()),
-        "candidates": int(c.open.sum()),
+        "candidates": len(c.request),
         "predicted": predicted,
         "folds": "allocated with the other requests' outcomes, valued with the own"
         if folds > 1
         else "as printed: one fit",
         "window": f"scores from {lowest:.6g}" if bounded else "every scored candidate",
         "compared_with": "slots by predictions without group terms" if baseline else "slots as they were",
-        "null": "restricted wild bootstrap by request: outcomes that the score alone predicts, residuals with random signs; "
-        "each end of the band is passed by 1 - level of the draws",
+        "null": "restricted wild bootstrap by request: in every bin the line without group terms stays as it is, and each "
+        "request's residuals get a random sign",
+        "band": f"the outcome's change passes either end by chance in {1 - e.level:.3g} of cases (one-sided, as its p); slots "
+        f"and ranks pass one of the two ends in {1 - e.level:.3g} of cases",
     }
 
 
@@ -157,8 +161,8 @@ def _rows(found: Change, null: Change | None, e: Evidence) -> list[Row]:
             _with_p(_rank_row("mean_rank_change", name, float(moved[g]), units), _ranks(null, g)),
         ]
         if null is not None:
-            rows.append(_band("slots_gained_null", _slots(null, g), e.level, group=name, units=units))
-            rows.append(_band("mean_rank_change_null", _ranks(null, g), e.level, group=name, units=units))
+            rows.append(_band("slots_gained_null", _slots(null, g), (1 + e.level) / 2, group=name, units=units))
+            rows.append(_band("mean_rank_change_null", _ranks(null, g), (1 + e.level) / 2, group=name, units=units))
     return rows
 
 
@@ -193,28 +197,32 @@ def _rank_row(metric: str, group: str, value: float, units: int) -> Row:
 
 
 def _with_p(r: Row, draws: Floats | None) -> Row:
-    """How often chance alone is as far from its middle, on either side."""
-    if draws is None or np.isnan(r["estimate"]) or np.isnan(draws).all():
+    """How often chance alone is as far out, on either side."""
+    known = np.zeros(0) if draws is None else draws[~np.isnan(draws)]
+    if np.isnan(r["estimate"]) or not len(known):
         return {**r, "p": np.nan}
-    middle = np.nanmedian(draws)
-    far = np.count_nonzero(np.abs(draws - middle) >= abs(r["estimate"] - middle))
-    return {**r, "p": (1 + far) / (1 + len(draws))}
+    rarer = min(np.count_nonzero(known >= r["estimate"]), np.count_nonzero(known <= r["estimate"]))
+    return {**r, "p": min(1.0, 2 * (1 + rarer) / (1 + len(known)))}
 
 
 def _band(metric: str, draws: Floats | None, level: float, *, group: str | None = None, units: int) -> Row:
-    """What chance alone would give: the middle, and ends that a share 1 - level of the draws passes."""
+    """What chance alone would give: the middle, and ends of which each is passed with a chance of 1 - level.
+
+    The ends are draws: with n of them a further one lies above the k-th smallest with a chance of 1 - k / (n + 1), so that
+    what lies beyond an end is what has a p of at most 1 - level.
+    """
     known = np.sort(draws[~np.isnan(draws)]) if draws is not None else np.zeros(0)
     if not len(known):
         return row({}, metric, group=group, units=units, note="zero_denominator")
-    low, middle, high = np.quantile(known, [1 - level, 0.5, level])
+    k = min(len(known), math.ceil((len(known) + 1) * level * (1 - 1e-12)))
     lost = 0 if draws is None else len(draws) - len(known)
     return row(
         {},
         metric,
         group=group,
-        estimate=float(middle),
-        low=float(low),
-        high=float(high),
+        estimate=float(np.median(known)),
+        low=float(known[-k]),
+        high=float(known[k - 1]),
         units=units,
         undefined_draws=lost,
     )

@@ -106,7 +106,10 @@ def decompose(
     slices = prepared.slices(view.amounts[0])
     broken = {where[:-1] for where in slices.broken}
     measured = _Measure(Ask(index, INDICES[chosen], params), chosen, how, seed, fewest, ("inequality", amount))
-    rows = measured.rows(partitions(slices), prepared.whole(), asked, broken)
+    split = partitions(slices)
+    if not split and not prepared.whole().by:
+        split = {(): Partition.joined((), ())}  # every amount was left out
+    rows = measured.rows(split, prepared.whole(), asked, broken)
     plan = {
         "audit": "decompose", "table": view.origin, "unit": unit, "amount": amount, "group": str(group),
         "population": prepared.population_words, "index": index, "alpha": alpha, "epsilon": epsilon, "weight": weight,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -17,7 +18,7 @@ from evenhand.audits.prefix_curves import curves_of
 from evenhand.audits.requests import RankingResult
 from evenhand.cards import Ask, Floats, asks, needing
 from evenhand.engine.placements import Placed, Unknown, tally_placements
-from evenhand.errors import EvenhandError, listing, suggestion
+from evenhand.errors import DataWarning, EvenhandError, listing, suggestion
 from evenhand.findings import Findings
 from evenhand.metrics.prefix import lean_and_spread, template_of
 from evenhand.metrics.template import Scores
@@ -236,7 +237,11 @@ def _favoured_each(m: Measured, shown: Any) -> list[str | None]:
 
 
 def protected_labels(protected: Any, groups: tuple[Any, ...], group: Any) -> Any:
-    """The protected labels as the table has them; text stands for a number or a boolean that reads the same."""
+    """The protected labels as the table has them; text stands for a number or a boolean that reads the same.
+
+    Labels that nobody has are refused as misspelt, unless others of them are there (a page of results need not hold every
+    viewpoint) or the table holds one label only (then no metric of two sides exists).
+    """
     if protected is None:
         return None
     wanted = list(protected) if isinstance(protected, (list, tuple, set, frozenset)) else [protected]
@@ -245,11 +250,14 @@ def protected_labels(protected: Any, groups: tuple[Any, ...], group: Any) -> Any
     lost = [w for w, label in zip(wanted, found, strict=True) if label is None]
     if lost and groups:
         near = suggestion(str(lost[0]), readable)
-        raise EvenhandError(
+        said = (
             f"protected={listing(map(repr, lost))} is no label of group={group if isinstance(group, str) else 'group'!r}. "
             f"{near}Labels: {listing(map(repr, groups), 20)}."
         )
-    return wanted if lost else found
+        if len(lost) == len(wanted) and len(groups) > 1:
+            raise EvenhandError(said)
+        warnings.warn(DataWarning(said), stacklevel=3)
+    return [w if label is None else label for w, label in zip(wanted, found, strict=True)]
 
 
 def _refuse_missing_side(asked: Sequence[Ask], p: Placement) -> None:

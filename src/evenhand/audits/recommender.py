@@ -9,7 +9,7 @@ from typing import Any, Literal
 import numpy as np
 
 from evenhand import metrics as _all_metrics  # noqa: F401  (fills the registry)
-from evenhand.audits.assemble import Row, check_min_units, log, notes, provenance, row, suppressed, tidy
+from evenhand.audits.assemble import Row, check_min_units, hidden_sizes, log, notes, provenance, row, suppressed, tidy
 from evenhand.cards import REGISTRY, Ask, Floats, asks, needing, parse_call
 from evenhand.engine.crosstabs import Reading, Tabulation, tabulation, user_blocks
 from evenhand.errors import EvenhandError, listing
@@ -141,12 +141,18 @@ def recommender(
     }  # fmt: skip
     facts = provenance(
         plan, rows=view.facts.rows, dropped=_dropped(view), seed=seed, level=level, users=view.users, items=view.items,
-        groups=_sizes(found.total, sides), users_with_ties=found.tied, users_shown_nothing=_blank(found.total),
+        groups=hidden_sizes(_sizes(found.total, sides), fewest), users_with_ties=found.tied, users_shown_nothing=_blank(found.total),
         slots=found.slots, interval=_interval_words(how, resampled), convention=convention or "evenhand",
     )  # fmt: skip
     curves = _curves(found.total, sides, view, fewest)
     findings = Findings(
-        "recommender", QUESTION, (), tidy(rows, (), EXTRA), curves, {"unit": "user", "amount": "slots"}, facts
+        "recommender",
+        QUESTION,
+        (),
+        tidy(rows, (), EXTRA),
+        curves,
+        {"unit": "user", "holder": "item", "amount": "slots"},
+        facts,
     )
     return RecommenderResult(findings, view.backend, lambda: _show(view, reading))
 

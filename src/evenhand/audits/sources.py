@@ -134,7 +134,8 @@ def _rows(
     for i, (where, tally) in enumerate(zip(slices.labels, slices.tallies, strict=True)):
         cells, units = whole.cells(where), int(tally.units)
         made = _gini_row(cells, gini, index, i, chance=float(chance[i])) if "gini" in asked else []
-        made += _source_rows(cells, tally, [a for a in asked if a != "gini"], how, seed, streams[i])
+        if len(tally):
+            made += _source_rows(cells, tally, [a for a in asked if a != "gini"], how, seed, streams[i])
         reason = tally.reason()
         for one in made:
             one["units"] = units

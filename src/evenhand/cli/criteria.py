@@ -6,7 +6,7 @@ import argparse
 from typing import Any
 
 from evenhand.cli.inequality import add_files, add_units, units
-from evenhand.cli.options import add_output, finish, progress, source
+from evenhand.cli.options import add_metrics, add_output, finish, progress, source
 from evenhand.errors import EvenhandError
 
 EXAMPLE = """\
@@ -22,9 +22,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_files(parser)
     add_units(parser, several=True)
     how = parser.add_argument_group("what and how")
-    how.add_argument(
-        "-m", "--metric", dest="metrics", action="append", help="metric, e.g. 'top_share(p=0.01)'; may be repeated"
-    )
+    add_metrics(how, "criteria")
     how.add_argument("--draws", type=int, default=199, help="resampled populations per slice (default: 199)")
     how.add_argument(
         "--cutoff",

@@ -15,8 +15,11 @@ from evenhand.tallies.moments import POWERS, Clusters, Moments
 from evenhand.views.outcomes import Outcomes
 from evenhand.views.tables import to_polars
 
-LOSS = 1e-6
+LOSS = 1e-3
 """Sums are taken again around better centres when less than this share of them is what matters."""
+
+NEIGHBOURS = 4
+"""Bins measured from one score: looking up an origin costs as much as several sums, and neighbours lie close together."""
 
 
 def score_edges(view: Outcomes, bins: Sequence[int], low: float, high: float) -> list[Floats]:
@@ -52,10 +55,12 @@ def tally_moments(view: Outcomes, edges: Floats, low: float, high: float, *, clu
 
 
 def _centres(edges: Floats, low: float, high: float) -> Floats:
-    """A score inside each bin: the middle, and for the two outermost the inner edge, since tails are long."""
+    """A score close to each bin, the same for a few neighbours: an edge in their midst, since tails are long."""
     if not len(edges):
         return np.array([low / 2 + high / 2])
-    return np.concatenate([edges[:1], edges[:-1] / 2 + edges[1:] / 2, edges[-1:]])
+    blocks = np.array_split(np.arange(len(edges) + 1), -(-(len(edges) + 1) // NEIGHBOURS))
+    middle = [edges[min(block[(len(block) - 1) // 2], len(edges) - 1)] for block in blocks]
+    return np.repeat(middle, [len(block) for block in blocks])
 
 
 def _bin(edges: Floats) -> nw.Expr:
@@ -63,20 +68,25 @@ def _bin(edges: Floats) -> nw.Expr:
 
     def between(first: int, last: int) -> nw.Expr:
         if first == last:
-            return nw.lit(first)
+            return nw.lit(first, dtype=nw.Int16)  # narrow numbers are chosen between, and grouped by, the faster
         middle = (first + last) // 2
         low, high = between(first, middle), between(middle + 1, last)
         return nw.when(nw.col("score") <= float(edges[middle])).then(low).otherwise(high)
 
-    return between(0, len(edges)).cast(nw.Int64)
+    return between(0, len(edges))
 
 
 def lookup(code: nw.Expr, values: Sequence[float]) -> nw.Expr:
-    """values[code], as a tree of comparisons: engines need no join, and the tree is only as deep as log2 of its size."""
-    if len(values) == 1 or len(set(values)) == 1:
-        return nw.lit(float(values[0]))
-    half = len(values) // 2
-    return nw.when(code < half).then(lookup(code, values[:half])).otherwise(lookup(code - half, values[half:]))
+    """values[code], as a tree of comparisons: engines need no join, and a run of equal values is one leaf."""
+    starts = [i for i, value in enumerate(values) if not i or value != values[i - 1]]
+
+    def between(first: int, last: int) -> nw.Expr:
+        if first == last:
+            return nw.lit(float(values[starts[first]]))
+        middle = (first + last + 1) // 2
+        return nw.when(code < starts[middle]).then(between(first, middle - 1)).otherwise(between(middle, last))
+
+    return between(0, len(starts) - 1)
 
 
 def group_code(labels: Sequence[Any]) -> nw.Expr:
@@ -103,25 +113,38 @@ def _measured(
 
 
 def _tally(rows: nw.LazyFrame[Any], view: Outcomes, origin: Floats, level: Floats, slope: Floats) -> Moments:
-    u, v = nw.col("u"), nw.col("v")
-    powers = {f"sum_{i}{j}": _power(u, v, i, j) for i, j in POWERS if i + j}
+    u, v, binary = nw.col("u"), nw.col("v"), view.binary and not slope.any()
+    powers = {(i, j): f"sum_{i}{j}" for i, j in POWERS if i + j and not (binary and j == 2)}
+    columns = {name: _power(u, v, i, j) for (i, j), name in powers.items()}
     least, most = view.outcome_ends
-    counts = {"above": _one(nw.col("outcome") > least), "below": _one(nw.col("outcome") < most)}
-    summed = _measured(rows, view, origin, level, slope).with_columns(**powers, **counts).group_by("bin", "group")
-    asked = [nw.len().alias("sum_00"), *(nw.col(name).sum() for name in (*powers, *counts))]
+    if not binary:
+        columns |= {"above": _one(nw.col("outcome") > least), "below": _one(nw.col("outcome") < most)}
+    summed = _measured(rows, view, origin, level, slope).with_columns(**columns).group_by("bin", "group")
+    asked = [nw.len().alias("sum_00"), *(nw.col(name).sum() for name in columns)]
     cells = to_polars(summed.agg(*asked, nw.col("score").min().alias("low"), nw.col("score").max().alias("high")))
-    shape = level.shape
     cells = coded(cells, view)
     at = _cell(cells, view)
 
     def place(name: str, blank: float = 0.0) -> Floats:
-        return _placed(cells[name].to_numpy(), at, shape, blank)
+        return _placed(cells[name].to_numpy(), at, level.shape, blank)
 
-    sums = np.zeros((*shape, 5, 3))
-    for i, j in POWERS:
-        sums[..., i, j] = place(f"sum_{i}{j}")
-    low, high = place("low", np.inf), place("high", -np.inf)
-    return Moments(sums, origin, level, slope, low, high, place("above"), place("below"))
+    sums = np.zeros((*level.shape, 5, 3))
+    for (i, j), name in {(0, 0): "sum_00", **powers}.items():
+        sums[..., i, j] = place(name)
+    if binary:
+        sums, above = _squared(sums, level - least)
+        below = sums[..., 0, 0] - above
+    else:
+        above, below = place("above"), place("below")
+    return Moments(sums, origin, level, slope, place("low", np.inf), place("high", -np.inf), above, below)
+
+
+def _squared(sums: Floats, level: Floats) -> tuple[Floats, Floats]:
+    """The sums with v^2 filled in, and the rows with the higher outcome, where v is 1 - level or -level and nothing else."""
+    out = sums.copy()
+    by, free = (1 - 2 * level)[..., None], (level * (1 - level))[..., None]
+    out[..., :3, 2] = by * sums[..., :3, 1] + free * sums[..., :3, 0]
+    return out, np.rint(sums[..., 0, 1] + level * sums[..., 0, 0])
 
 
 def _power(u: nw.Expr, v: nw.Expr, i: int, j: int) -> nw.Expr:
@@ -193,7 +216,7 @@ def _clusters(rows: nw.LazyFrame[Any], view: Outcomes, origin: Floats, level: Fl
     within = len(view.labels) * len(origin)
     key = (_numbered(cells["cluster"], within) * within + cells["code"] * len(origin) + cells["bin"]).alias("key")
     cells = cells.select(key, "code", "bin", "rows", *named).sort("key")
-    sums = np.stack([cells[name].to_numpy().astype(np.float64) for name in ("rows", *named)], axis=-1)
+    sums = np.stack([cells[name].to_numpy().astype(np.float64) for name in ("rows", *named)])
     numbers = (cells["key"] // within).rle_id().to_numpy().astype(np.int64)
     return Clusters(numbers, _cell(cells, view), sums, len(view.labels))
 

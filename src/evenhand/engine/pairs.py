@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import narwhals as nw
@@ -220,8 +220,3 @@ def _counted(
         wins[start : start + len(found[0])], pairs[start : start + len(found[1])] = found
         start = stop
     return wins, pairs
-
-
-def of_part(ledger: PairLedger, part: slice) -> Pairs:
-    """The tally of some requests."""
-    return replace(ledger.pairs, wins=ledger.pairs.wins[part], pairs=ledger.pairs.pairs[part])

@@ -19,7 +19,7 @@ import numpy as np
 from evenhand.cards import Floats
 from evenhand.views.tables import to_polars
 
-BUCKETS = 1 << 14
+BUCKETS = 1 << 12
 CROWDED = 1 << 17
 """Rows in a bucket above which it is cut again instead of having its values collected."""
 
@@ -140,5 +140,6 @@ def _bucket(low: float, high: float, buckets: int) -> nw.Expr:
     """Which of `buckets` equal parts of [low, high] a value lies in; never decreasing in the value."""
     shrink = 1.0 if math.isfinite(high - low) else 0.25  # the spread of -1e308 and 1e308 is not a number
     spread = high * shrink - low * shrink
-    part = (nw.col("value") * shrink - low * shrink) / spread * buckets
-    return part.clip(0, buckets - 1).floor().cast(nw.Int64)
+    value = nw.col("value") if shrink == 1 else nw.col("value") * shrink
+    part = (value - low * shrink) / spread * buckets
+    return part.floor().clip(0, buckets - 1).cast(nw.Int16 if buckets <= 1 << 15 else nw.Int64)

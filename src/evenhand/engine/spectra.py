@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import narwhals as nw
@@ -28,9 +28,6 @@ class Slices:
     labels: tuple[Label, ...]
     spectra: Spectra
     broken: frozenset[Label] = frozenset()
-
-    def with_spectra(self, spectra: Spectra) -> Slices:
-        return replace(self, spectra=spectra)
 
 
 def in_order(labels: Sequence[Label]) -> list[int]:

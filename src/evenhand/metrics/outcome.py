@@ -288,7 +288,7 @@ def mean_errors(m: Moments, covariance: Covariance = "HC1") -> tuple[Floats, Flo
     if covariance == "cluster" and centred.clusters is not None:
         parts, cells = centred.clusters, m.rows.size
         held = parts.per_cell(cells).reshape(m.rows.shape)
-        square = np.bincount(parts.cell, parts.sums[:, 2] ** 2, cells).reshape(m.rows.shape)
+        square = np.bincount(parts.cell, parts.sums[2] ** 2, cells).reshape(m.rows.shape)
         left = np.where(held > 1, held - 1.0, np.nan)
         with np.errstate(invalid="ignore", divide="ignore"):
             return np.sqrt(square * held / left) / m.rows, left

@@ -150,6 +150,9 @@ def shares(counts: Floats) -> Floats:
     return np.asarray(counts / counts.sum(-1, keepdims=True))
 
 
+ZeroDivision = Literal[0, "skip"]
+
+
 def _ratio(a: Floats, b: Floats) -> Floats:
     """The second over the first, undefined where the first is 0."""
     return np.asarray(np.where(a == 0, np.nan, b / a))
@@ -160,13 +163,17 @@ def _mean_ratio(t: Crosstab, mark: str, over: str) -> Floats:
     return _ratio(sum_a / users_a, sum_b / users_b)
 
 
-def _why_ratio(mark: str, over: str, code: str) -> Callable[..., str]:
-    """Why a ratio of means is undefined: a group without users, without anything to average, or with a mean of 0."""
+def _why_ratio(mark: str, over: str, code: str, default: ZeroDivision = 0) -> Callable[..., str]:
+    """Why a ratio of means is undefined: a group without users, without anything to average, or with a mean of 0.
 
-    def why(t: Crosstab, **_: Any) -> str:
-        if found := _without(t, over, code):
-            return found
-        return "zero_denominator" if t.sides(mark)[1].any() else "zero_over_zero"
+    Where users without anything to average count as 0, only the group that is divided by can be the reason.
+    """
+
+    def why(t: Crosstab, zero_division: ZeroDivision = default, **_: Any) -> str:
+        found = _without(t, over, code)
+        if found == code and zero_division == 0 and t.sides(over)[0].any():
+            found = ""
+        return found or ("zero_denominator" if t.sides(mark)[1].any() else "zero_over_zero")
 
     return why
 
@@ -195,9 +202,6 @@ def _opportunity(name: str, symbol: str, title: str, asks: str, formula: str, wh
         references=SEED,
         family="ratios between groups",
     )
-
-
-ZeroDivision = Literal[0, "skip"]
 
 
 @metric(
@@ -268,7 +272,7 @@ def _error_card(name: str, symbol: str, title: str, formula: str, mark: str) -> 
         ideal=1.0,
         better="ideal",
         undefined="a group has no users or no score with a truth, or the error of group a (versus) is 0",
-        otherwise=_why_ratio(mark, "rated", "empty"),
+        otherwise=_why_ratio(mark, "rated", "empty", "skip"),
         says=f"The {title[0].lower()}{title[1:]}[ ({{protected}} over {{versus}})] is {{estimate:number}}{{interval}}.",
         formula=formula,
         example="errors a: 0.5, b: 1 -> 2",

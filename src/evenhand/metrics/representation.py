@@ -51,7 +51,8 @@ def _awrf_span(distance: str, signed: bool) -> tuple[float, float]:  # noqa: FBT
         better=lambda signed: "ideal" if signed else "lower",
         undefined="the ranking is empty or has no labelled item; with rd also where a share is 1",
         otherwise="zero_denominator",
-        says="Attention differs from the target by {estimate:number} on average{interval} ({distance}).",
+        says="On average over {units}, attention is {estimate:number} away from the target by {distance}{interval}"
+        "[; random order would give {chance:number}].",
         formula=r"\Delta(\epsilon_L / \lVert \epsilon_L \rVert_1,\ \hat p)",
         example="m f m, geometric, target half and half, tv -> 0.2143",
         variants=(

@@ -96,7 +96,7 @@ def _absent(value: Any) -> bool:
 def asides(findings: Findings) -> list[Aside]:
     """How the thought experiment was made, and what it cannot promise."""
     facts = findings.provenance
-    names = ("compared_with", "predicted", "folds", "window", "null")
+    names = ("compared_with", "predicted", "folds", "window", "null", "band")
     rows = tuple((name.replace("_", " "), str(facts[name])) for name in names if name in facts)
     limits = (
         "Outcomes of candidates who were never shown are predicted, not seen; further from the threshold the less surely.",

@@ -16,7 +16,7 @@ Bools = np.typing.NDArray[np.bool_]
 
 @dataclass(frozen=True)
 class Candidates:
-    """One entry per scored row, sorted by request and then best score first; equal scores keep their order.
+    """One entry per row that may be given a slot, sorted by request and then best score first; equal scores keep their order.
 
     Attributes
     ----------
@@ -26,7 +26,6 @@ class Candidates:
     outcome : (n,) what became of the row; 0 where nobody saw.
     treated : (n,) rows that hold a slot now.
     fitted : (n,) rows whose outcome enters the regressions.
-    open : (n,) rows that may be given a slot.
     shape : number of bins and groups.
     reference : position of the reference group.
     """
@@ -39,7 +38,6 @@ class Candidates:
     outcome: Floats
     treated: Bools
     fitted: Bools
-    open: Bools
     shape: tuple[int, int]
     reference: int
 
@@ -56,11 +54,10 @@ class Candidates:
         groups: int,
         reference: int,
         scope: tuple[float, float],
-        lowest: float = -np.inf,
     ) -> Candidates:
         """Sort and code rows. `edges` are the inner edges of the bins, `scope` the scores whose outcomes are fitted.
 
-        Scores outside the bins are predicted by the nearest one; rows scored below `lowest` are given no slot.
+        Scores outside the bins are predicted by the nearest one.
         """
         s = np.asarray(score, dtype=np.float64)
         codes = np.unique(np.asarray(request), return_inverse=True)[1].reshape(-1)
@@ -71,7 +68,7 @@ class Candidates:
         centre = np.bincount(at[held], s[held], len(edges) + 1) / np.maximum(count, 1)
         return cls(
             codes[order], at, np.asarray(group, dtype=np.int64)[order], s, s - centre[at], np.where(held, y, 0.0), held,
-            held & (s >= scope[0]) & (s <= scope[1]), held | (s >= lowest), (len(edges) + 1, groups), reference,
+            held & (s >= scope[0]) & (s <= scope[1]), (len(edges) + 1, groups), reference,
         )  # fmt: skip
 
     @cached_property

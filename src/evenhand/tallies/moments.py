@@ -174,7 +174,7 @@ class Clusters:
     ----------
     cluster : (L,) cluster codes from 0; rows are sorted by cluster, then group, then bin, and no cell comes twice.
     cell : (L,) bin times number of groups plus group.
-    sums : (L, 5) sums of 1, u, v, u^2 and uv.
+    sums : (5, L) sums of 1, u, v, u^2 and uv.
     groups : number of groups.
     """
 
@@ -190,7 +190,7 @@ class Clusters:
         keys, where = np.unique((codes * groups + cell % groups) * bins + cell // groups, return_inverse=True)
         sums = [np.bincount(where, w, len(keys)) for w in (np.ones_like(u), u, v, u * u, u * v)]
         group = keys // bins % groups
-        return cls(keys // (bins * groups), keys % bins * groups + group, np.stack(sums, axis=-1), groups)
+        return cls(keys // (bins * groups), keys % bins * groups + group, np.stack(sums), groups)
 
     @property
     def bin(self) -> Ints:
@@ -223,14 +223,14 @@ class Clusters:
     def tilted(self, by: Floats, turn: Floats) -> Clusters:
         """The same sums with v replaced by v + by + turn * u."""
         d, t = by.ravel()[self.cell], turn.ravel()[self.cell]
-        n, u, v, uu, uv = self.sums.T
-        return replace(self, sums=np.stack([n, u, v + d * n + t * u, uu, uv + d * u + t * uu], axis=-1))
+        n, u, v, uu, uv = self.sums
+        return replace(self, sums=np.stack([n, u, v + d * n + t * u, uu, uv + d * u + t * uu]))
 
     def shifted(self, by: Floats) -> Clusters:
         """The same sums with u replaced by u + by."""
         d = by[self.bin]
-        n, u, v, uu, uv = self.sums.T
-        return replace(self, sums=np.stack([n, u + d * n, v, uu + 2 * d * u + d * d * n, uv + d * v], axis=-1))
+        n, u, v, uu, uv = self.sums
+        return replace(self, sums=np.stack([n, u + d * n, v, uu + 2 * d * u + d * d * n, uv + d * v]))
 
     def merged(self, into: Ints) -> Clusters:
         """Bins joined; u and v of the joined bins must already agree."""
@@ -238,7 +238,7 @@ class Clusters:
         new = np.ones(len(cell), dtype=bool)
         new[1:] = (self.cluster[1:] != self.cluster[:-1]) | (cell[1:] != cell[:-1])  # joining bins keeps the order
         first = np.flatnonzero(new)
-        added = np.add.reduceat(self.sums, first, axis=0) if len(first) else self.sums
+        added = np.add.reduceat(self.sums, first, axis=1) if len(first) else self.sums
         return Clusters(self.cluster[first], cell[first], added, self.groups)
 
     def products(self, flat: Floats, tilt: Floats, bins: int | None = None) -> Floats:
@@ -248,13 +248,14 @@ class Clusters:
         (bins * H, bins * H).
         """
         wide, slots = flat.shape[1], bins or 1
-        columns = slots * wide
-        out = np.zeros((columns, columns))
-        for rows, start, size in self._batches(columns):
-            cell, sums = self.cell[rows], self.sums[rows]
-            parts = flat[cell] * sums[:, 2:3] + tilt[cell] * sums[:, 4:5]
+        out = np.zeros((slots, wide, slots, wide))
+        for rows, start, size in self._batches(slots * wide):
+            cell, v, uv = self.cell[rows], self.sums[2, rows], self.sums[4, rows]
             place = (self.cluster[rows] - start) * slots + (0 if bins is None else cell // self.groups)
-            z = np.stack([np.bincount(place, parts[:, h], size * slots) for h in range(wide)], axis=-1)
-            z = z.reshape(size, columns)
-            out += z.T @ z
-        return out
+            z = [
+                np.bincount(place, flat[cell, h] * v + tilt[cell, h] * uv, size * slots).reshape(size, slots)
+                for h in range(wide)
+            ]
+            for h, i in np.ndindex(wide, wide):
+                out[:, h, :, i] += z[h].T @ z[i]
+        return out.reshape(slots * wide, slots * wide)

@@ -82,6 +82,20 @@ def _together(side: Any) -> tuple[Any, ...]:
     return tuple(sorted({plain(label) for label in side}, key=label_order)) if several else (plain(side),)
 
 
+def listed_labels(labels: Any) -> list[Any]:
+    """Plain Python labels: PyArrow would hand out scalars, and pandas writes a missing text or category as NaN."""
+    for unpack in ("to_pylist", "to_list", "tolist"):
+        if hasattr(labels, unpack):
+            listed = list(getattr(labels, unpack)())
+            break
+    else:
+        listed = list(labels)
+    lost = labels.isna() if hasattr(labels, "isna") and labels.dtype.kind != "f" else [False] * len(listed)
+    return [
+        None if gone or type(label).__name__ == "NAType" else label for label, gone in zip(listed, lost, strict=True)
+    ]
+
+
 def plain(label: Any) -> Any:
     """A numpy scalar as a Python one."""
     return label.item() if isinstance(label, np.generic) else label

@@ -72,9 +72,9 @@ class Spectrum:
         """
         if nan_policy not in ("raise", "omit", "propagate"):
             raise EvenhandError(f"nan_policy={nan_policy!r} is unknown. Use 'raise', 'omit' or 'propagate'.")
-        x = _vector("x", x)
+        x = vector("x", x)
         if weights is not None:
-            return _weighted(x, _vector("weights", weights), nan_policy)
+            return _weighted(x, vector("weights", weights), nan_policy)
         if x.dtype.kind in "ui":
             ordered = np.sort(x)
             if len(ordered) and ordered[0] < 0:
@@ -389,7 +389,8 @@ def _segment_sums(values: Floats, starts: np.typing.NDArray[np.int64]) -> Floats
     return np.asarray(running[starts[1:]] - running[starts[:-1]])
 
 
-def _vector(name: str, data: Any) -> Any:
+def vector(name: str, data: Any) -> Any:
+    """Plain numbers, one per unit, as an array; text is not read as numbers."""
     try:
         if isinstance(
             data, (str, bytes, Mapping, AbstractSet)

@@ -11,7 +11,7 @@ import narwhals as nw
 import numpy as np
 
 from evenhand.errors import EvenhandError, all_problems, listing
-from evenhand.views.tables import Table, is_number, missing_columns, open_table, to_polars, with_object_types
+from evenhand.views.tables import Table, is_number, missing_columns, open_table, to_polars
 
 LARGEST_SUM = 9e18
 """Above this an int64 sum could wrap; amounts are then added as float64, good to 16 digits."""
@@ -81,7 +81,7 @@ def view_benefits(
     role (`"source"`, `"group"`) that the last column of `by` plays where that one is not a slice.
     """
     names: list[Any] = [] if amount is None else list(amount) if isinstance(amount, (list, tuple)) else [amount]
-    opened = with_object_types(open_table(table), [unit, weight, *names, *by])
+    opened = open_table(table)
     if nan_policy not in ("raise", "omit", "propagate"):
         raise EvenhandError(f"nan_policy={nan_policy!r} is unknown. Use 'raise', 'omit' or 'propagate'.")
     own_by = [b for b in by if b not in elsewhere]

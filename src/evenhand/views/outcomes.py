@@ -26,6 +26,7 @@ class Outcomes:
 
     `used` is 1 in rows whose outcome was observed and counts: treated, at or above the threshold, nothing missing.
     `scope` holds those rows only. `labels` are the groups among those rows, as the table has them; the arrays hold one entry per group.
+    `binary` is true where the column's type tells that an outcome is one of two neighbouring whole numbers.
     """
 
     lazy: nw.LazyFrame[Any]
@@ -40,6 +41,7 @@ class Outcomes:
     score_sum: Floats
     outcome_sum: Floats
     outcome_ends: tuple[float, float]
+    binary: bool
     threshold: float | None
     rows: int
     dropped: Mapping[str, int]
@@ -84,7 +86,9 @@ def view_outcomes(
         )
     plain = _renamed(opened, roles)
     lazy = _flagged(plain, roles, threshold)
-    facts = to_polars(_facts(lazy))
+    facts = _plain_facts(plain, roles) if roles.treated is None and threshold is None else None
+    if facts is None:
+        facts = to_polars(_facts(lazy))
     problems = _value_problems(facts, roles, nan_policy)
     if problems:
         raise all_problems(problems, where="The table")
@@ -97,10 +101,11 @@ def view_outcomes(
         scope = lazy.filter(nw.col("used") == 1)
     chosen = _position(reference, held["label"], held["used"], roles.group)
     ends = (_least(held["outcome_low"]), -_least([-v for v in held["outcome_high"]]))
+    whole = not opened.schema[roles.outcome].is_float() and not opened.schema[roles.outcome].is_decimal()
     arrays = {k: np.array(held[k], dtype=np.float64) for k in ("used", "low", "high", "score_sum", "outcome_sum")}
     return Outcomes(
         lazy, scope, opened.backend, opened.origin, tuple(held["label"]), chosen, **arrays, outcome_ends=ends,
-        threshold=threshold, rows=rows, dropped=_dropped(facts, roles),
+        binary=whole and ends[1] - ends[0] == 1, threshold=threshold, rows=rows, dropped=_dropped(facts, roles),
     )  # fmt: skip
 
 
@@ -179,10 +184,23 @@ def _facts(lazy: nw.LazyFrame[Any]) -> nw.LazyFrame[Any]:
     """One pass, a row per group: what is missing, and the range and sums of scores and outcomes that count."""
     held = lazy.collect_schema().names()
     asked = [nw.len().alias("rows"), *(nw.col(name).sum() for name in _FLAGS if name in held)]
-    asked += [nw.col("s").min().alias("low"), nw.col("s").max().alias("high"), nw.col("s").sum().alias("score_sum")]
-    asked += [nw.col("y").min().alias("outcome_low"), nw.col("y").max().alias("outcome_high")]
-    asked += [nw.col("y").sum().alias("outcome_sum")]
-    return lazy.group_by("group").agg(*asked)
+    return lazy.group_by("group").agg(*asked, *_ranges("s", "y"))
+
+
+def _ranges(score: str, outcome: str) -> list[nw.Expr]:
+    s, y = nw.col(score), nw.col(outcome)
+    ends = [s.min().alias("low"), s.max().alias("high"), y.min().alias("outcome_low"), y.max().alias("outcome_high")]
+    return [*ends, s.sum().alias("score_sum"), y.sum().alias("outcome_sum")]
+
+
+def _plain_facts(lazy: nw.LazyFrame[Any], roles: Roles) -> Any:
+    """The same where every row counts and nothing is missing, which takes half the time; None where something is."""
+    columns = ("score", "outcome", *_optional(roles))
+    held = [nw.col(name).count().alias(f"held_{name}") for name in columns]
+    facts = to_polars(lazy.group_by("group").agg(nw.len().alias("used"), *held, *_ranges("score", "outcome")))
+    full = all((facts[f"held_{name}"] == facts["used"]).all() for name in columns)
+    finite = all(facts[name].is_finite().all() for name in ("score_sum", "outcome_sum"))  # a NaN makes its sum one
+    return facts.with_columns(rows=facts["used"]) if full and finite and facts.height else None
 
 
 def _count(facts: Any, name: str) -> int:
