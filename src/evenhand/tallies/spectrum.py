@@ -20,6 +20,12 @@ BLOCK = 1 << 16
 PIECE = 1 << 15
 """Cells of a longer one handled at a time: working arrays stay in cache and are small enough to be used again."""
 
+SORTED = 1 << 18
+"""Whole numbers sorted at a time where few differ, so that sorting stays in cache."""
+
+FEW = 64
+"""Few differ: a piece holds this many times as many numbers as it has different ones."""
+
 LARGEST = float(np.finfo(np.float64).max)
 
 BIN_WIDTH = 2.0**-12
@@ -76,10 +82,10 @@ class Spectrum:
         if weights is not None:
             return _weighted(x, vector("weights", weights), nan_policy)
         if x.dtype.kind in "ui":
-            ordered = np.sort(x)
-            if len(ordered) and ordered[0] < 0:
-                raise _negative(int(np.count_nonzero(ordered < 0)))
-            return cls._counted(ordered)
+            found = _counted_in_pieces(x) or cls._counted(np.sort(x))
+            if len(found.values) and found.values[0] < 0:
+                raise _negative(int(found.counts[found.values < 0].sum()))
+            return found
         return cls._ordered(x.astype(np.float64, copy=False), nan_policy)
 
     @classmethod
@@ -365,6 +371,23 @@ def _after(start: Floats, cumulated: Floats) -> Floats:
         cumulated += start
         return cumulated
     return np.asarray(cumulated + start)
+
+
+def _counted_in_pieces(x: Any) -> Spectrum | None:
+    """Whole numbers of which few differ, counted piece by piece without a copy of them all; None where many do."""
+    if len(x) <= SORTED:
+        return None
+    values, counts, cells = [], [], 0
+    for start in range(0, len(x), SORTED):
+        piece = np.sort(x[start : start + SORTED])
+        starts = _run_starts(piece)
+        cells += len(starts)
+        if cells * FEW > start + len(piece):
+            return None
+        values.append(piece[starts])
+        counts.append(np.diff(starts, append=len(piece)).astype(np.float64))
+    joined = collapse(np.concatenate(values), np.concatenate(counts))
+    return Spectrum(joined.values.astype(np.float64), joined.counts)
 
 
 def _pieces(x: Floats) -> Iterator[Floats]:
