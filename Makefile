@@ -66,7 +66,7 @@ $(VENV)/.dev: pyproject.toml constraints.txt | $(VENV)/bin/python
 $(PEERS)/.stamp: constraints-peers.txt
 	$(PYTHON) -m venv $(PEERS)
 	$(PEERS)/bin/python -m pip install --quiet --disable-pip-version-check --constraint constraints-peers.txt torch
-	$(PEERS)/bin/python -m pip install --quiet --disable-pip-version-check --constraint constraints-peers.txt lenskit inequality
+	$(PEERS)/bin/python -m pip install --quiet --disable-pip-version-check --constraint constraints-peers.txt lenskit inequality FairRankTune holisticai
 	touch $@
 
 clean:

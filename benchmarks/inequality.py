@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.harness import ROUNDS, Contestant, Outcome, Race, growth
+from benchmarks.peers import loaded
 
 HERE = "benchmarks.inequality"
 FIVE = ("gini", "atkinson(epsilon=0.5)", "top_share(p=0.01)", "percentile_ratio(upper=0.99, lower=0.75)", "equal_share")
@@ -75,13 +76,13 @@ def events(folder: Path, rows: int, slices: int, units: int) -> str:
 def gini_ours(path: str) -> Callable[[], float]:
     from evenhand.metrics import gini
 
-    x = np.load(path, mmap_mode="r")
+    x = loaded(path)
     return lambda: gini(x)
 
 
 def gini_naive(path: str) -> Callable[[], float]:
     """Sort all units, number them, one weighted sum."""
-    x = np.load(path, mmap_mode="r")
+    x = loaded(path)
 
     def go() -> float:
         ordered = np.sort(x).astype(np.float64)
@@ -93,7 +94,7 @@ def gini_naive(path: str) -> Callable[[], float]:
 
 def one_pass(path: str) -> Callable[[], None]:
     """The floor: every amount is looked at once."""
-    x = np.load(path, mmap_mode="r")
+    x = loaded(path)
 
     def go() -> None:
         x.max()
@@ -116,7 +117,7 @@ def intervals_ours(path: str, interval: str) -> Callable[[], list[float]]:
 
 def intervals_naive(path: str, replicates: int) -> Callable[[], list[float]]:
     """Draw the units again, sort them, compute the five; times however many replicates are wanted."""
-    x = np.load(path, mmap_mode="r")
+    x = loaded(path)
 
     def go() -> list[float]:
         rng = np.random.default_rng(1)

@@ -33,3 +33,9 @@ def test_an_unknown_goal_is_refused(capsys):
         eh.advise(goal="parite")
     assert main(["advise", "--goal", "parity"]) == 0
     assert "eed" in capsys.readouterr().out
+
+
+def test_advice_read_back_has_the_same_columns(tmp_path):
+    said = eh.advise(balance="low", bias="low")
+    said.to_json(tmp_path / "advice.json")
+    assert eh.read.result(tmp_path / "advice.json").frame.equals(said.frame)

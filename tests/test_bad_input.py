@@ -8,7 +8,7 @@ import math
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from datetime import date
+from datetime import date, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -90,6 +90,24 @@ TABLE = [
     Bad("a unit that is no name", "unit=3 is not a column name", call={"unit": 3}, words=()),
     Bad("a slice that is no name", "by=3 is not a column name", call={"by": 3}, words=()),
     Bad("an amount that is no name", "amount=3 is not a column name", call={"amount": 3}, words=()),
+    Bad("a column that is not there, beside one of durations", "by='sauce' is not a column",
+        columns={"lag": [timedelta(1), timedelta(2)] * 3}, call={"by": "sauce"}),
+    Bad("an amount of durations", "amount='views' holds .*not numbers",
+        columns={"views": [timedelta(1), timedelta(2)] * 3}, words=()),  # DuckDB finds plain numbers in Parquet
+    Bad("sizes that are mappings", "population has entries that cannot be read", call={"by": "source", "population": {"x": {"y": 1}}},
+        words=()),
+    Bad("no size for any slice", "population lacks 2 slices", call={"by": "source", "population": {}}, words=()),
+    Bad("a slice without a name", "by='' is not a column", call={"by": ""}),
+    Bad("a slice that is nothing, in a list", "by=None is not a column name", call={"by": [None]}, words=()),
+    Bad("a level that is not a number", "level=nan is not between", call={"level": math.nan, "interval": "normal"}),
+    Bad("a fraction of a unit as the fewest", "min_units=2.5|invalid int", call={"min_units": 2.5}),
+    Bad("more draws than anybody waits for", "from 20 to 1,000,000", call={"interval": "bootstrap(1000000000000)"}),
+    Bad("an interval that is no text", "interval=99 is not text", call={"interval": 99}, words=()),
+    Bad("a seed that is true", "rng=True is not a seed", call={"rng": True}, words=()),
+    Bad("a weight that is the unit", "weight='author' holds .*not numbers", call={"weight": "author", "population": None}),
+    Bad("bins of infinite numbers", "infinite for some units",
+        columns={"followers": [math.inf, math.inf, 2, 3, 4, 4]}, call={"by": eh.log_bins("followers", 3), "population": None}, words=()),
+    Bad("an empty population table", "4 units received something but are not in population", call={"population": AUTHORS.clear()}),
     Bad("a set of slices", "by=.*is not a column name", call={"by": {"source"}}, words=()),
     Bad("a list of units", "unit=.*is not a column name", call={"unit": ["author"]}, words=()),
     Bad("a list of weights", "weight=.*is not a column name", call={"weight": ["weight"], "population": None}, words=()),
@@ -124,6 +142,8 @@ TABLE = [
     Bad("a population that is not a number", "population=nan", call={"population": math.nan}, words=()),
     Bad("a population without end", "population=inf", call={"population": math.inf}, words=()),
     Bad("a population that is true", "population=True is not a number", call={"population": True}, words=()),
+    Bad("a population file without a name", "population='' names no file", call={"population": ""}),
+    Bad("an interval of nothing", r"interval='' cannot be read.*'bootstrap\(999\)'", call={"interval": ""}),
     Bad("a population file that is not there", "population='authors.parquet' is not a file", call={"population": "authors.parquet"}),
     Bad("a size for every slice where the slice belongs to the unit", "by='country' never varies within a unit", call={"by": "country"}),
     Bad("sizes per slice with one left out", "population lacks 1 slices.*'y'", call={"by": "source", "population": {"x": 9}}),
@@ -277,7 +297,7 @@ FILES: dict[str, tuple[str, bytes | None, str]] = {
     "a CSV with ragged rows": ("log.csv", CSV.encode() + b"c,x,2,9,9\n", "cannot be read|is not a column"),
     "a CSV with short rows": ("log.csv", CSV.encode() + b"c\n", "missing|cannot be read"),
     "a CSV with text among the numbers": ("log.csv", CSV.encode() + b"c,x,many\n", "cannot be read|not numbers"),
-    "a CSV with another separator": ("log.csv", CSV.replace(",", ";").encode(), "is not a column"),
+    "a CSV with another separator": ("log.csv", CSV.replace(",", ";").encode(), "separates its columns by"),
     "a CSV that is not text": ("log.csv", bytes(range(128, 256)) * 20, "."),
     "a CSV in another encoding": ("log.csv", CSV.replace("b,", "b\u00e9,").encode("utf-16"), "."),
     "a CSV with a quote left open": ("log.csv", CSV.encode() + b'"c,x,2\n', "."),
@@ -385,6 +405,11 @@ def test_a_lazy_table_that_cannot_be_collected_is_refused():
     refusal(relation, "cannot be read", **CALL)
 
 
+def test_durations_that_duckdb_keeps_are_refused_in_our_words():
+    table = pl.DataFrame({**GOOD, "lag": [timedelta(1), timedelta(2)] * 3})
+    refusal(ENGINES["duckdb"](table), "by='lag' holds durations.*Cast them to text", **{**CALL, "by": "lag"})
+
+
 def test_columns_need_one_name_each():
     twice = pd.DataFrame([["a", 1, 2]], columns=["author", "views", "views"])
     refusal(twice, "columns named views", **CALL)
@@ -408,7 +433,16 @@ COMMANDS: dict[str, tuple[tuple[str, ...], str]] = {
     # name: words after a good command, what the message says
     "an output in a folder that is not there": (("--output", "nowhere/out.csv"), "cannot be written"),
     "an output that is a folder": (("--output", "."), "cannot be written"),
+    "an output in the place of the input": (("--output", "log.parquet"), "is read or written by this command already"),
+    "a report in the place of the input": (("--html", "./log.parquet"), "is read or written by this command already"),
+    "two answers in one file": (
+        ("--output", "a.html", "--html", "a.html"),
+        "is read or written by this command already",
+    ),
     "a report in a folder that is not there": (("--html", "nowhere/out.html"), "cannot be written"),
+    "two sizes for one slice": (("--by", "source", "--population", "x=9,x=8,y=9"), "gives x two sizes"),
+    "a size with two signs": (("--population=--5",), "is not a file"),
+    "a size in raised digits": (("--population", "\u00b2"), "is not a file"),
     "a chart of an unknown kind": (("--plot", "pie=out.svg"), "pie.*(is not|unknown)"),
     "a chart without a file": (("--plot", "lorenz"), "names no file"),
     "a chart with an unknown ending": (("--plot", "lorenz=out.bmp"), "ending that is not known"),
@@ -624,3 +658,28 @@ def test_a_relation_on_a_connection_of_its_own_meets_any_population():
     for population in (AUTHORS, AUTHORS.to_pandas(), duckdb.from_arrow(AUTHORS.to_arrow())):
         found = eh.inequality(relation, unit="author", amount="views", population=population, interval=None)
         assert set(found.findings.columns["units"]) == {5}
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("author;views\na;1\n", "separates its columns by ';', not by commas"),
+        ("author\tviews\na\t1\n", "separates its columns by tabs"),
+        ("author,views\n", "has no rows, only a header"),
+    ],
+)
+def test_a_csv_that_is_none_says_what_it_is(text, says, tmp_path):
+    (tmp_path / "log.csv").write_text(text)
+    with pytest.raises(eh.EvenhandError, match=says):
+        eh.inequality(str(tmp_path / "log.csv"), unit="author", amount="views", population=None)
+
+
+def test_a_plan_does_not_overwrite_the_table_it_names(tmp_path, capsys):
+    table = tmp_path / "log.parquet"
+    table.write_bytes(parquet_bytes())
+    (tmp_path / "plan.toml").write_text(
+        'audit = "inequality"\ntable = "log.parquet"\nunit = "author"\namount = "views"\npopulation = 10'
+    )
+    assert main(["run", str(tmp_path / "plan.toml"), "--output", str(table)]) == 2
+    assert "is read or written" in capsys.readouterr().err
+    assert table.read_bytes() == parquet_bytes()

@@ -159,7 +159,7 @@ def test_a_call_in_words_is_split_into_its_parts():
     [
         "top_share(p=1.5)", "top_share(p=-0.1)", "top_share(p='a')", "top_share(p=None)", "top_share(p=True)", "top_share(p=[0.1])",
         "top_share(p=inf)", "top_share(q=0.1)", "top_share(0.1, 0.2)", "atkinson(epsilon=-1)", "atkinson(epsilon='inf')",
-        "generalized_entropy(alpha=inf)", "gini(corrected=1)", "gini(corrected='yes')", "share_ratio(lower=0)", "share_ratio(lower=1)",
+        "generalized_entropy(alpha=inf)", "gini(corrected=1)", "gini(corrected='yes')", "share_ratio(lower=-0.1)", "share_ratio(lower=1.1)",
         "percentile_ratio(upper=80)", "percentile(p=2)", "equal_share(inverted=0)", "top_share(p=0.1j)", "theil(alpha=1)",
     ],
 )  # fmt: skip

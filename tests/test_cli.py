@@ -146,6 +146,16 @@ def test_a_plan_runs_with_paths_beside_it_and_its_checks_decide(tmp_path, capsys
     assert "Did you mean 'unit'?" in capsys.readouterr().err
 
 
+def test_a_plan_names_an_audit_as_the_command_line_does(tmp_path, capsys):
+    (tmp_path / "rows.csv").write_text("s,y,g\n" + "".join(f"{i / 40},{i % 2},{'FM'[i % 3 > 0]}\n" for i in range(40)))
+    plan = tmp_path / "plan.toml"
+    plan.write_text('audit = "outcome-test"\ntable = "rows.csv"\nscore = "s"\noutcome = "y"\ngroup = "g"\nbins = 1\n')
+    assert main(["run", str(plan), "--format", "csv"]) == 0
+    assert "outcome_gap" in capsys.readouterr().out
+    plan.write_text('audit = ["inequality"]\n')
+    assert main(["run", str(plan)]) == 2
+
+
 def test_metrics_prints_all_cards_or_one(capsys):
     assert main(["metrics"]) == 0
     assert "gini" in capsys.readouterr().out
@@ -187,3 +197,60 @@ def test_the_demo_asks_every_question_and_leaves_a_report_for_each(tmp_path, cap
         assert page.stat().st_size > 100_000
         assert str(page) in out
     assert "$ evenhand inequality" in out
+
+
+def test_the_charts_that_help_names_are_those_that_there_are():
+    from evenhand.cli.options import PLOTS
+    from evenhand.present.charts import KINDS
+
+    own = {"counterfactual": "outcome_test"}
+    for kind in KINDS.values():
+        for audit in kind.audits:
+            verb = own.get(audit, audit).replace("_", "-")
+            if verb in PLOTS:
+                assert kind.name in PLOTS[verb], f"--plot {kind.name} is not in the help of {verb}"
+    named = {word for text in PLOTS.values() for word in text.replace(";", ",").split(", ") if " " not in word}
+    assert named <= {*KINDS, "as for the audit"}
+
+
+def test_the_metrics_that_help_calls_the_default_are_the_default():
+    from evenhand.audits.exposure_asks import ALWAYS, WITH_RELEVANCE
+    from evenhand.audits.inequality import METRICS as UNEVEN
+    from evenhand.audits.pairwise import METRICS as PAIRED
+    from evenhand.audits.prefix import MANY, SIDED
+    from evenhand.cli.options import DEFAULTS
+
+    assert DEFAULTS["inequality"] == ", ".join(UNEVEN)
+    assert DEFAULTS["prefix"] == f"{', '.join(SIDED)}; without --protected {', '.join(MANY)}"
+    assert DEFAULTS["pairwise"] == ", ".join(PAIRED)
+    assert DEFAULTS["exposure"] == f"{', '.join(ALWAYS)}; with --relevance also {', '.join(WITH_RELEVANCE)}"
+
+
+@pytest.mark.parametrize(
+    ("typed", "near"),
+    [
+        (["inequalty"], "'inequality'"),
+        (["inequality", "a.csv", "--unit", "u", "--population", "none", "--metrics", "gini"], "'--metric'"),
+    ],
+)
+def test_a_usage_error_is_short_and_names_the_nearest(capsys, typed, near):
+    with pytest.raises(SystemExit) as stopped:
+        main(typed)
+    said = capsys.readouterr().err
+    assert stopped.value.code == 2
+    assert f"Did you mean {near}?" in said
+    assert said.count("\n") == 1
+
+
+def test_without_a_verb_the_help_comes(capsys):
+    assert main([]) == 2
+    assert "evenhand demo" in capsys.readouterr().err
+
+
+def test_metrics_are_listed_under_the_verb_that_measures_them(capsys):
+    from evenhand.cards import REGISTRY
+
+    assert main(["metrics"]) == 0
+    listed = capsys.readouterr().out
+    assert all(f"\n  {name} " in listed for name in REGISTRY)
+    assert listed.index("evenhand prefix") < listed.index("\n  ndd ") < listed.index("evenhand exposure")

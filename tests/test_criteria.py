@@ -234,12 +234,25 @@ def test_a_criteria_result_has_no_estimates_to_check_or_draw():
         ({"cutoffs": {"stabel": (1, 2)}}, "Did you mean 'stable'"),
         ({"cutoffs": {"effect": (3, 2)}}, "rising pair"),
         ({"cutoffs": {"stable": (0.1, 0.2)}}, "falling pair"),
+        ({"cutoffs": {"stable": (math.nan, math.nan)}}, "falling pair"),
+        ({"cutoffs": [0.1, 0.02]}, "is not a mapping"),
         ({"unit": "auhtor"}, "Did you mean 'author'"),
+        ({"metrics": "gini@3"}, "knows no ranks"),
+        ({"min_units": -1}, "min_units=-1 is not a count"),
+        ({"min_units": 10**6}, "No slice has min_units=1000000 units"),
     ],
 )
 def test_what_does_not_fit_is_refused(change, said):
     with pytest.raises(eh.EvenhandError, match=said):
         eh.criteria(events(), **(CALL | change))
+
+
+def test_small_slices_are_left_out_and_counted():
+    table = pl.concat([events(), pl.DataFrame({"author": [1, 2], "source": ["tiny"] * 2, "views": [0, 9]})])
+    with_tiny = eh.criteria(table, **CALL, by="source", metrics="gini", min_units=10)
+    without = eh.criteria(events(), **CALL, by="source", metrics="gini")
+    assert (with_tiny.provenance["slices"], with_tiny.provenance["slices_left_out"]) == (3, 1)
+    assert with_tiny.to_text("csv") == without.to_text("csv")
 
 
 def test_a_table_without_rows_is_refused():

@@ -226,11 +226,27 @@ def test_missing_amounts_hurt_their_slice_only():
 
 
 def test_small_groups_are_suppressed():
-    df = pl.DataFrame({"author": list("abcd"), "band": list("xyyy"), "views": [1, 2, 3, 4]})
+    df = pl.DataFrame({"author": list("abcde"), "band": list("xzyyy"), "views": [1, 2, 3, 4, 5]})
     frame = eh.decompose(df, **CALL, population=None, min_units=2, interval=None).frame
-    assert set(frame.filter(pl.col("group") == "x")["note"]) == {"suppressed"}
-    assert frame.filter(pl.col("group") == "x")["estimate"].is_nan().all()
+    few = pl.col("group").is_in(["x", "z"])
+    assert set(frame.filter(few)["note"]) == {"suppressed"}
+    assert frame.filter(few)["estimate"].is_nan().all()
     assert not frame.filter(pl.col("group") == "y")["estimate"].is_nan().any()
+
+
+@pytest.mark.parametrize("day", [None, "day"])
+def test_the_size_of_a_suppressed_group_does_not_follow_by_subtraction(day):
+    df = pl.DataFrame(
+        {"author": range(40), "band": ["x"] * 3 + ["y"] * 12 + ["z"] * 25, "views": range(40), "day": ["m"] * 40}
+    )
+    sizes = {"x": 3, "y": 12, "z": 30} if day is None else {("m", "x"): 3, ("m", "y"): 12, ("m", "z"): 30}
+    result = eh.decompose(df, **CALL, population=sizes, by=day, min_units=5, interval=None)
+    shown = {r["group"]: r["units"] for r in result.findings.rows() if r["metric"] in ("total", "share")}
+    assert shown == {None: 45, "x": None, "y": None, "z": 30}
+    assert sum(not math.isnan(r["estimate"]) for r in result.findings.rows() if r["metric"] == "population_share") == 1
+    assert set(result.provenance["plan"]["population"].values()) == {"suppressed"}
+    unaffected = eh.decompose(df, **CALL, population=sizes, by=day, min_units=3, interval=None)
+    assert "suppressed" not in unaffected.findings.columns["note"]
 
 
 @pytest.mark.parametrize(
@@ -251,9 +267,20 @@ def test_small_groups_are_suppressed():
         ({"metrics": "overlp"}, "Did you mean 'overlap'"),
         ({"metrics": "overlap", "index": "theil"}, "metrics='overlap'"),
         ({"metrics": ["total", "total"]}, "twice"),
+        ({"metrics": "total@3"}, "metrics='total@3' is not a figure"),
+        ({"metrics": 3}, "metrics='3' is not a figure"),
+        ({"index": "gini@3"}, "index='gini@3' cannot be read"),
         ({"amount": ["views"]}, "not one column"),
     ],
 )
 def test_what_does_not_fit_is_refused(change, said):
     with pytest.raises(eh.EvenhandError, match=said.replace("(", r"\(")):
         eh.decompose(events(), **(CALL | {"population": None} | change))
+
+
+def test_where_every_amount_is_left_out_there_is_nothing_to_split():
+    table = pl.DataFrame({"author": [0, 1], "band": ["a", "a"], "views": [float("nan")] * 2})
+    call = {"unit": "author", "amount": "views", "group": "band", "population": None, "nan_policy": "omit", "rng": 1}
+    found = eh.decompose(table, **call).frame
+    assert found["metric"].to_list() == ["total", "within", "between", "overlap"]
+    assert set(found["note"]) == {"empty"}

@@ -86,7 +86,8 @@ def test_two_duckdb_connections_meet():
     assert found.findings.columns["estimate"] == [pytest.approx(2)]
 
 
-amounts = st.lists(st.floats(0, 100), min_size=2, max_size=2)
+# Zero or far from it: a ratio of numbers like 1e-300 has too few bits left for its logarithm to be compared.
+amounts = st.lists(st.floats(0, 100).map(lambda x: x if x > 1e-9 else 0.0), min_size=2, max_size=2)
 
 
 @pytest.mark.filterwarnings("ignore::evenhand.errors.UndefinedWarning")

@@ -129,6 +129,11 @@ def test_awrf_by_every_policy_for_the_unknown(unknown):
     assert estimates(result)["awrf"] == pytest.approx(awrf_of(requests, settled, population, "js", "log", {}))
 
 
+def test_unknown_items_counted_as_unprotected_are_no_label_of_their_own():
+    known = {**LABELS, "d": "m"}
+    assert one("ndjs", unknown="unprotected") == pytest.approx(one("ndjs", groups=known))
+
+
 def test_no_group_at_all_is_nan_and_not_an_error():
     reasons = {"awrf": "no_labelled_items", "log_dp": "zero_over_zero", "eed": "no_labelled_items"}
     for metric, reason in reasons.items():
@@ -137,6 +142,11 @@ def test_no_group_at_all_is_nan_and_not_an_error():
     assert note("log_eur", groups={}, relevance=judged) == "no_relevant_in_group"
     assert note("eel", groups={}, relevance=judged) == "no_labelled_items"
     assert note("iaa", RUN.with_columns(pl.lit(1.0).alias("s")), {}, score="s") == "no_labelled_items"
+
+
+@pytest.mark.parametrize("metric", ["awrf", "fair(p=0.5)", "ndd"])
+def test_groups_that_no_ranked_item_has_are_nan_and_not_an_error(metric):
+    assert note(metric, groups={"x": "m", "y": "f"}) == "no_labelled_items"
 
 
 def test_an_empty_table_is_nan_with_its_reason():
@@ -162,6 +172,45 @@ def test_ranked_items_without_a_judgment_by_every_policy():
         one("eur", run, groups, missing_relevance="raise", **call)
     result = eh.exposure(run, groups=groups, metrics="eel", missing_relevance="drop", interval=None, relevance=judged)
     assert result.provenance["dropped"] == {"ranked items without a judgment": 1}
+
+
+def test_a_list_that_loses_every_item_is_still_a_list_that_somebody_asked_for():
+    run = pl.DataFrame({"request": ["q", "q", "p"], "item": list("abc"), "rank": [1, 2, 1]})
+    judged, dropped = (
+        {"q": {"a": 1, "b": 1}, "p": {"a": 1}},
+        {"missing_relevance": "drop", "attention": "rbp(patience=0.5)"},
+    )
+    # Request p judges a alone and was shown c: nobody judged was exposed, and a was due all of rank 1.
+    assert one("eel(level='item')", run, relevance=judged, **dropped) == pytest.approx((0.125 + 1) / 2)
+    found = eh.exposure(run, groups=LABELS, relevance=judged, metrics=["awrf", "fair(p=0.5)"], **dropped, **ONE)
+    assert found.per_request.filter(pl.col("request") == "p")["note"].to_list() == ["empty", "empty"]
+    assert found.findings.columns["undefined"] == [1, 1]
+
+
+def test_a_draw_that_loses_every_item_is_still_a_draw():
+    run = pl.DataFrame({"request": [1, 1], "sample": [1, 2], "item": ["a", "d"], "rank": [1, 1]})
+    more = {"relevance": {1: {"a": 1}}, "missing_relevance": "drop", "sample": "sample"}
+    assert one("eed(level='item')", run, **more) == pytest.approx(0.25)
+
+
+def test_items_that_were_scored_and_not_shown_get_no_attention_and_stop_nobody():
+    run = pl.DataFrame({"request": [1] * 3, "item": list("abc"), "rank": [1, 2, None], "score": [2.0, 1.0, 3.0]})
+    metrics = ["iaa", "eed(level='item')", "log_dp"]
+    found = eh.exposure(
+        run, groups=LABELS, relevance={1: {"c": 1}}, metrics=metrics, score="score", attention="cascade(patience=1, stop=0.5)", **ONE
+    )  # fmt: skip
+    assert found.findings.columns["estimate"] == pytest.approx([2 * (1 / 2 - 1 / 6), 2.0, 0.0])
+
+
+def test_a_pandas_table_is_read_by_its_columns_and_not_by_its_index():
+    columns = {"request": 1, "item": ["a", "c", "b", "d"], "rank": [1.0, None, 2.0, 3.0], "score": [2.0, 3.0, 1.0, 0.0]}
+    found = one("iaa(attention='uniform')", pd.DataFrame(columns), score="score")
+    assert found == pytest.approx(2 * (1 / 2 - 1 / 6))
+
+
+def test_a_column_of_shares_is_a_group_even_if_no_item_is_its():
+    shares = pl.DataFrame({"item": ["a", "b"], "f": [1.0, 1.0], "m": [0.0, 0.0]})
+    assert one("awrf(distance='tv')", groups=shares, target="equal") == pytest.approx(0.5)
 
 
 def test_relevance_may_be_a_column_of_the_rankings():
@@ -227,7 +276,7 @@ REFUSED = {
     "groups twice": (lambda: one("awrf", groups=pl.DataFrame({"item": ["a", "a"], "g": ["f", "m"]})), "1 items more than once"),
     "groups not shares": (lambda: one("awrf", groups=pl.DataFrame({"item": ["a"], "f": [0.5], "m": [0.6]})), "do not add up to 1"),
     "groups mapping not shares": (lambda: one("awrf", groups={"a": {"f": 0.5}}), "add up to 1"),
-    "groups without labels": (lambda: one("awrf", groups=pl.DataFrame({"item": ["a"]})), "at least one column of labels"),
+    "groups without labels": (lambda: one("awrf", groups=pl.DataFrame({"item": ["a"]})), "beside a column of labels"),
     "groups of another type": (lambda: one("awrf", groups=3), "not a dataframe"),
     "ids of another type": (lambda: one("awrf", groups=pl.DataFrame({"item": [0.5], "g": ["f"]})), "same type"),
     "relevance columns": (lambda: one("eel", relevance=DOC), "lacks the column 'item'"),
@@ -599,7 +648,7 @@ def test_intervals_over_items_too_are_wider_and_said_so():
     for_these, for_others = (
         eh.exposure(rankings, resample=over, **call) for over in ("requests", "requests_and_items")
     )
-    assert estimates(for_these) == estimates(for_others)
+    assert estimates(for_these) == pytest.approx(estimates(for_others))
     widths = [
         [h - low for low, h in zip(r.findings.columns["low"], r.findings.columns["high"], strict=True)]
         for r in (for_these, for_others)

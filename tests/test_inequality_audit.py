@@ -2,6 +2,7 @@
 
 import json
 import math
+from datetime import UTC, datetime
 
 import duckdb
 import numpy as np
@@ -12,6 +13,7 @@ import pytest
 
 import evenhand as eh
 from evenhand import metrics as m
+from evenhand.cli import main
 
 ENGINES = {
     "pandas": lambda df: df.to_pandas(),
@@ -336,6 +338,48 @@ def test_small_slices_are_suppressed_everywhere():
     assert all(u is None or u >= 5 for u in result.findings.columns["units"])
 
 
+def test_the_size_of_a_suppressed_slice_does_not_follow_from_the_number_of_rows():
+    df = pl.DataFrame({"s": ["a"] * 2 + ["b"] * 6 + ["c"] * 9, "v": range(17)})
+    call = dict(amount="v", by="s", population=None, min_units=5, metrics="gini", interval=None)
+    result = eh.inequality(df, unit=None, **call)
+    assert result.provenance["rows"] == 17
+    assert result.findings.columns["units"] == [None, None, 9]
+    assert set(result.findings.curves["lorenz"]["s"]) == {"c"}
+    by_unit = eh.inequality(df.with_row_index("u"), unit="u", **call)  # rows are no units there
+    assert by_unit.findings.columns["units"] == [None, 6, 9]
+
+
+def test_whole_labels_with_gaps_are_the_same_slices_on_every_engine():
+    t = {"u": list("abcdefgh"), "s": [1, 1, 1, 2, 2, 2, None, None], "v": [1, 5, 2, 9, 3, 4, 4, 1]}
+    call = dict(unit="u", amount="v", by="s", population=None, metrics="gini", rng=1, interval="bootstrap(49)")
+    pandas, polars = (eh.inequality(make(t), **call) for make in (pd.DataFrame, pl.DataFrame))
+    assert pandas.to_text("csv") == polars.to_text("csv")
+    assert pandas.sentences() == polars.sentences()
+    call = dict(unit="u", amount="v", population=None, rng=1, interval="bootstrap(49)")
+    for audit, role in ((eh.sources, "source"), (eh.decompose, "group")):
+        pandas, polars = (audit(make(t), **{**call, role: "s"}) for make in (pd.DataFrame, pl.DataFrame))
+        assert pandas.to_text("csv") == polars.to_text("csv")
+        assert {"1", "2"} <= set(pandas.findings.columns["group"])
+
+
+def test_sizes_of_numbered_slices_may_be_typed_on_the_command_line(tmp_path, capsys):
+    df = pl.DataFrame({"u": list("abcd"), "s": [1, 1, 2, 2], "v": [1, 5, 2, 9]})
+    df.write_parquet(tmp_path / "log.parquet")
+    words = ["--unit=u", "--amount=v", "--by=s", "--population=1=4,2=8,3=5", "--interval=none", "--format=csv"]
+    assert main(["inequality", str(tmp_path / "log.parquet"), *words, "-m", "gini"]) == 0
+    call = dict(unit="u", amount="v", by="s", population={1: 4, 2: 8, 3: 5}, metrics="gini", interval=None)
+    assert capsys.readouterr().out == eh.inequality(df, **call).to_text("csv")
+
+
+def test_moments_named_in_another_time_zone_draw_the_same_stream():
+    days = [datetime(2020, 1, 1, tzinfo=UTC), datetime(2020, 1, 2, tzinfo=UTC)] * 3
+    df = pl.DataFrame({"u": list("abcdef"), "s": days, "v": [1, 5, 2, 9, 3, 4]})
+    other = df.with_columns(pl.col("s").dt.convert_time_zone("Asia/Tokyo"))
+    call = dict(unit="u", amount="v", by="s", population=None, metrics="gini", rng=1, interval="bootstrap(49)")
+    one, two = (eh.inequality(x, **call).findings.columns for x in (df, other))
+    assert (one["low"], one["high"]) == (two["low"], two["high"])
+
+
 def test_json_reads_back_as_the_same_result(tmp_path):
     df = pl.DataFrame({"u": list("abcd"), "s": ["x", "x", "y", "y"], "v": [1, 2, 0, 0]})
     result = eh.inequality(
@@ -418,3 +462,13 @@ def test_many_slices_are_tallied_in_one_pass():
     one = df.filter(pl.col("s") == 1234).group_by("u").agg(pl.col("v").sum())["v"].to_list()
     found = frame.filter((pl.col("s") == 1234) & (pl.col("metric") == "gini"))["estimate"][0]
     assert found == pytest.approx(m.gini(one + [0] * (500 - len(one))))
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_where_every_amount_is_left_out_nothing_is_defined(engine):
+    nobody = ENGINES[engine](
+        pl.DataFrame({"author": ["a", "b"], "views": [None, None]}, schema_overrides={"views": pl.Int64})
+    )
+    call = {"unit": "author", "amount": "views", "metrics": ["gini", "mean"], "nan_policy": "omit", "rng": 1}
+    found = eh.inequality(nobody, population=None, **call).to_dict()["columns"]
+    assert (found["estimate"], found["units"], found["note"]) == ([None] * 2, [0, 0], ["empty"] * 2)

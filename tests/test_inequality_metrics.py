@@ -564,3 +564,19 @@ def test_the_chance_level_of_gini_falls_with_volume_and_survives_any():
     assert levels[0] == 1
     assert (np.diff(levels) < 0).all()
     assert np.isfinite(levels).all()
+
+
+def test_a_share_ratio_may_look_at_everybody_or_nobody():
+    assert metrics.share_ratio([1, 2, 3, 4, 10], upper=0.8, lower=1) == pytest.approx(0.5)
+    assert metrics.share_ratio([1, 2, 3, 4, 10], upper=1, lower=0.2) == 0
+    with pytest.warns(UndefinedWarning) as said:
+        assert math.isnan(metrics.share_ratio([1, 2, 3, 4, 10], upper=0.8, lower=0))
+    assert [w.message.reason for w in said] == ["zero_denominator"]
+    assert math.isnan(ask("share_ratio(lower=0)").ideal)
+
+
+@pytest.mark.parametrize(("x", "reason"), [([], "empty"), ([0, 0], "zero_total")])
+def test_a_lorenz_curve_of_nothing_says_why(x, reason):
+    with pytest.warns(UndefinedWarning) as said:
+        assert math.isnan(metrics.lorenz(x).at(0.5))
+    assert [w.message.reason for w in said] == [reason]

@@ -23,7 +23,7 @@ from evenhand.uncertainty.intervals import (
     stream,
     studentised_ends,
 )
-from evenhand.uncertainty.requests import interval_of, mean_interval, resampled
+from evenhand.uncertainty.requests import FEW, interval_of, mean_interval, picks, resampled
 from evenhand.uncertainty.spectra import WIDE, estimates, is_wide
 
 KNOWN = needing(Spectrum)
@@ -332,6 +332,13 @@ def test_sums_over_requests_are_resampled_whole():
     np.testing.assert_allclose(drawn[:, 1], 10 * drawn[:, 0])
     assert set(drawn[:, 0]) <= set(range(3, 10))
     assert drawn[:, 0].mean() == pytest.approx(6, abs=0.2)
+
+
+@pytest.mark.parametrize("requests", [FEW - 1, FEW])
+def test_requests_are_picked_with_replacement_however_many_there_are(requests):
+    found = picks(requests, 400, np.random.default_rng(0))
+    assert set(found.sum(1)) == {requests}
+    assert found.var() == pytest.approx(1 - 1 / requests, rel=0.02)
 
 
 def test_blocks_of_many_requests_keep_the_variance():

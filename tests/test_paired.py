@@ -198,3 +198,57 @@ def test_two_systems_share_a_letter_exactly_when_they_do_not_differ(differing):
 def test_pairing_is_not_lost_on_a_replaced_result():
     result = audit(three())
     assert replace(result).held()[0].metric == "awrf"
+
+
+def test_saved_results_say_that_they_are_not_paired_and_what_to_do(tmp_path):
+    table = three()
+    live = {name: audit(table.filter(pl.col("run") == name), by=None) for name in "ac"}
+    for name, one in live.items():
+        one.to_json(tmp_path / f"{name}.json")
+    saved = {name: eh.read.result(tmp_path / f"{name}.json") for name in "ac"}
+    assert "request" not in (tmp_path / "a.json").read_text().split('"columns"')[1].split('"curves"')[0]
+    assert not any("unpaired" in (note or "") for note in eh.compare(live["a"], live["a"], rng=1).frame["note"])
+    for a, b in ((saved, saved), (live, saved), (saved, live)):
+        found = eh.compare(a["a"], b["a"])
+        assert found.frame["note"].to_list() == ["unpaired"] * 2
+        assert "before saving them" in found.sentences()[-1]
+        assert len(found.sentences()) == 3
+
+
+def chain(rankings, relevance, metrics, unknown):
+    """Everything that follows a ranking audit with systems, as tidy columns and as the table of a paper."""
+    roles = dict(groups=GROUPS, protected="f", system="run", relevance=relevance)
+    result = eh.exposure(rankings, metrics=metrics, interval=None, chance=False, rng=1, **roles)
+    differences = eh.compare(result, draws=199, rng=1)
+    moved = eh.sensitivity(eh.exposure, rankings, metrics="awrf", vary={"unknown": unknown}, **roles)
+    found = (result, differences, eh.agreement(result, rng=1), moved)
+    return [r.findings.columns for r in found], differences.systems("markdown")
+
+
+def same_chain(elsewhere, metrics, unknown):
+    table = three(3)
+    judged = pl.DataFrame({"request": np.repeat(np.arange(60), 4), "item": np.tile([0, 5, 9, 14], 60), "relevance": 1})
+    here, there = chain(table, judged, metrics, unknown), chain(elsewhere(table), elsewhere(judged), metrics, unknown)
+    assert there[1] == here[1]
+    for mine, theirs in zip(here[0], there[0], strict=True):
+        assert list(mine) == list(theirs)
+        for name, column in mine.items():
+            if any(isinstance(v, float) for v in column):
+                np.testing.assert_allclose(
+                    np.array(theirs[name], float), np.array(column, float), rtol=1e-9, err_msg=name
+                )
+            else:
+                assert list(theirs[name]) == list(column), name
+
+
+def test_compare_agreement_and_sensitivity_say_the_same_of_duckdb():
+    duckdb = pytest.importorskip("duckdb")
+    connection = duckdb.connect()
+    metrics = ["awrf", "log_dp", "eel", "ndkl"]
+    same_chain(lambda t: connection.from_arrow(t.to_arrow()), metrics, unknown=["drop", "group"])
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+def test_compare_agreement_and_sensitivity_say_the_same_of_spark(spark):
+    same_chain(lambda t: spark.createDataFrame(t.to_arrow()).cache(), ["awrf", "eel"], unknown=["group"])

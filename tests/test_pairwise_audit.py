@@ -225,6 +225,7 @@ def test_one_request_has_no_interval_and_few_requests_are_suppressed():
         (dict(relevance=None), "relevance is not given"),
         (dict(score="scoer"), "Did you mean 'score'"),
         (dict(metrics="gini"), "does not fit"),
+        (dict(metrics="inter_acc@3"), "knows no ranks"),
         (dict(protected=None), "compares two groups"),
         (dict(protected="P", versus="P"), "overlap"),
         (dict(groups={"i1": {"P": 0.5, "U": 0.5}}), "one label per item"),

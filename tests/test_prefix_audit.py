@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 
 import numpy as np
 import polars as pl
@@ -13,6 +14,7 @@ import evenhand as eh
 from evenhand import EvenhandError
 from evenhand.metrics import ndd, ndjs, ndkl
 from evenhand.metrics.prefix import TEMPLATES, lean, lean_and_spread
+from evenhand.present.charts import KINDS
 from evenhand.tallies.placement import Placement
 from evenhand.uncertainty.orders import draws_of, random_orders
 from golden_cases import cases
@@ -206,7 +208,7 @@ def test_items_may_be_shared_out_between_groups():
         ({"group": ["rank", "stance"]}, "hold no numbers: stance"),
         ({"group": {"a": 1, "b": "x"}}, "mixed types"),
         ({"group": pl.DataFrame({"item": ["x", "x"], "group": ["a", "b"]})}, "have two labels"),
-        ({"group": pl.DataFrame({"doc": ["x"], "group": ["a"]})}, "needs a column 'item'"),
+        ({"group": pl.DataFrame({"doc": ["x"], "group": ["a"]})}, "has no column 'item'"),
     ],
 )
 def test_bad_calls_are_refused_in_words(call, words):
@@ -338,6 +340,27 @@ def test_the_result_survives_saving(tmp_path):
     assert found.only("ndd").per_request["metric"].unique().to_list() == ["ndd"]
 
 
+def test_the_picture_of_requests_says_which_is_the_furthest_from_even():
+    lists = {19: list("aabbbb"), 7: list("babbab")}
+    found = eh.prefix(table(lists), group="stance", protected="a", rng=1).findings
+    assert KINDS["requests"].draw(found).says == (
+        "request 19 is the furthest from even: nDD 1 (the largest possible) and nDKL 1 (the largest possible). "
+        "Less even than a random order of their items would be on average: 1 of 2 requests by nDD, 1 of 2 requests by nDKL."
+    )
+
+
+def test_labels_have_one_colour_on_a_page():
+    found = eh.prefix(table({1: list("czzza"), 2: list("zzcaz")}), group="stance", rng=1).findings
+    for kind in ("prefix", "strip"):
+        assert colours(KINDS[kind].draw(found)) == ["z", "a", "c"]
+
+
+def colours(picture):
+    """Labels in the order of the palette."""
+    text = json.dumps([panel.chart.to_dict() for panel in picture.panels])
+    return json.loads(re.search(r'"domain": (\["\w", "\w", "\w"\])', text)[1])
+
+
 def test_sentences_name_chance_and_who_is_favoured():
     said = eh.prefix(table({"q": list("aaabbb")}), group="stance", protected="a", metrics="ndd", rng=1).sentences()[0]
     assert "random order would give" in said
@@ -352,3 +375,16 @@ def test_an_empty_table_is_undefined_and_says_so():
     row = eh.prefix(SERP.clear(), group="stance", protected="con", metrics="ndd", rng=1).frame.row(0, named=True)
     assert (row["note"], row["units"]) == ("empty", 0)
     assert math.isnan(row["estimate"])
+
+
+def test_a_table_of_one_label_has_no_two_sides_to_compare():
+    with pytest.warns(eh.DataWarning, match="protected='con' is no label"):
+        found = eh.prefix(table({"q": ["pro"] * 4}), group="stance", protected="con", metrics=["ndd", "ndkl"], rng=1)
+    assert found.frame["note"].to_list() == ["one_group_only"] * 2
+
+
+def test_a_page_need_not_hold_every_protected_label():
+    labels = [-1, 2, 0, -2, 3]
+    with pytest.warns(eh.DataWarning, match="protected=-3 is no label"):
+        found = eh.prefix(table({"q": labels}), group="stance", protected=[-3, -2, -1], metrics="ndd", rng=1)
+    assert found.frame["estimate"][0] == pytest.approx(ndd([int(x < 0) for x in labels], protected=1))

@@ -426,3 +426,39 @@ def test_the_hypergeometric_window_of_long_lists_changes_nothing(monkeypatch):
     monkeypatch.setattr(chance, "WIDE", 10)
     monkeypatch.setattr(chance, "MOST_CELLS", 1 << 12)
     assert TEMPLATES["ndd"](p).scores(p).chances[0] == pytest.approx(whole, rel=1e-12)
+
+
+@pytest.mark.parametrize("form", ["pyarrow", "chunked", "polars", "pandas", "category"])
+def test_labels_may_come_as_a_column_of_any_dataframe(form):
+    import pandas as pd
+    import polars as pl
+    import pyarrow as pa
+
+    labels = ["a", None, "b", "b", "a"]
+    column = {
+        "pyarrow": lambda: pa.array(labels),
+        "chunked": lambda: pa.chunked_array([labels[:2], labels[2:]]),
+        "polars": lambda: pl.Series(labels),
+        "pandas": lambda: pd.Series(labels),
+        "category": lambda: pd.Series(labels, dtype="category"),
+    }[form]()
+    assert ndd(column, protected="a") == ndd(labels, protected="a")
+
+
+def test_a_target_without_a_group_that_is_ranked_has_no_largest_distance():
+    call = {"step": 2, "target": {1: 1, 0: 0}}
+    with pytest.warns(UndefinedWarning) as said:
+        assert math.isnan(pref([1, 0, 0, 1], distance="kl", **call))
+    assert [w.message.reason for w in said] == ["no_common_support"]
+    assert pref([1, 0, 0, 1], distance="kl", normalizer=None, **call) == math.inf
+
+
+@pytest.mark.parametrize("distance", ["nd", "rd", "kl"])
+def test_every_member_of_pref_takes_the_same_words(distance):
+    words = {"protected": 1, "step": 10, "target": None, "discount": "log2(i)", "normalizer": "max"}
+    assert pref([1, 0] * 10, distance=distance, one_sided=False, **words) == 0
+
+
+def test_only_the_ratio_has_a_one_sided_form():
+    with pytest.raises(EvenhandError, match="one_sided"):
+        pref([1, 0] * 10, distance="nd", protected=1, one_sided=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import duckdb
 import narwhals as nw
 import numpy as np
 import polars as pl
@@ -9,31 +10,44 @@ import pytest
 
 from evenhand.errors import EvenhandError
 from evenhand.views import batches
-from evenhand.views.batches import per_ranking
+from evenhand.views.batches import ranking_facts
 from evenhand.views.rankings import view_rankings
+from evenhand.views.tables import to_polars
 
-FACTS = [nw.len().alias("n"), nw.col("item").n_unique().alias("items"), nw.col("item").max().alias("last")]
+ENGINES = {"polars": lambda frame: frame.lazy(), "duckdb": lambda frame: duckdb.from_arrow(frame.to_arrow())}
 
 
-def some_rankings(order):
-    """Rankings of different lengths, some with an item twice, one slice without a name."""
+def some_rankings(order, *, twice=True):
+    """Rankings of different lengths, one slice without a name; if `twice`, some have an item or a place twice."""
     rng = np.random.default_rng(7)
     lengths = rng.integers(1, 9, 40)
     request = np.repeat(np.arange(40), lengths)
-    frame = pl.DataFrame({"request": request, "item": rng.integers(0, 12, len(request))})
+    drawn = rng.integers(0, 12, (2, len(request)))
+    own = np.arange(len(request))
+    frame = pl.DataFrame({"request": request, "item": drawn[0] if twice else own, "rank": drawn[1] if twice else own})
     frame = frame.with_columns(by_0=pl.when(pl.col("request") % 3 > 0).then(pl.col("request") % 3))
+    frame = frame.with_columns(item=pl.concat_str(pl.lit("d"), "item"))
     return frame if order == "together" else frame.sample(fraction=1, shuffle=True, seed=3)
 
 
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("twice", [True, False])
 @pytest.mark.parametrize("order", ["together", "mixed"])
 @pytest.mark.parametrize("rows", [1, 2, 5, 50, 10_000])
-def test_facts_are_those_of_all_rows_at_once_whatever_the_batches(monkeypatch, order, rows):
+def test_facts_are_those_of_all_rows_at_once_whatever_the_batches(monkeypatch, order, rows, twice, engine):
     monkeypatch.setattr(batches, "ROWS", rows)
-    frame, keys = some_rankings(order), ["by_0", "request"]
-    found = per_ranking(nw.from_native(frame.lazy()), keys, FACTS).collect().to_native()
-    n, items, last = pl.len().alias("n"), pl.col("item").n_unique().alias("items"), pl.col("item").max().alias("last")
-    expected = frame.group_by(keys).agg(n, items, last)
-    assert found.sort(keys).rows() == expected.sort(keys).rows()
+    frame, keys = some_rankings(order, twice=twice), ["by_0", "request"]
+    found = to_polars(ranking_facts(nw.from_native(ENGINES[engine](frame)).lazy(), keys, "rank", "item"))
+    place = pl.col("rank")
+    facts = {
+        "n": pl.len(),
+        "distinct": place.n_unique(),
+        "last": place.max(),
+        "best": place.min(),
+        "items": pl.col("item").n_unique(),
+    }
+    expected = frame.group_by(keys).agg(**facts)
+    assert found.select(expected.columns).sort(keys).rows() == expected.sort(keys).rows()
 
 
 @pytest.mark.parametrize("rows", [1, 2, 3, 4])

@@ -6,6 +6,7 @@ import narwhals as nw
 import polars as pl
 import pytest
 
+import evenhand as eh
 from evenhand import EvenhandError
 from evenhand.views.rankings import view_rankings
 from evenhand.views.tables import to_polars
@@ -154,3 +155,12 @@ def test_the_callers_table_is_not_touched():
     before = SERP.clone()
     view_rankings(SERP, by=["stance"])
     assert SERP.equals(before)
+
+
+def test_pandas_columns_of_plain_objects_hold_ranks_and_labels():
+    import pandas as pd
+
+    plain = {"request": ["q"] * 4, "item": [1, 2, 3, 4], "rank": [1, 2, 3, 4], "stance": [1, 0, None, 1]}
+    call = {"group": "stance", "protected": 1, "metrics": "ndd", "rng": 1}
+    mine = eh.prefix(pd.DataFrame(plain, dtype=object), **call).frame["estimate"][0]
+    assert mine == eh.prefix(pl.DataFrame(plain), **call).frame["estimate"][0]

@@ -468,6 +468,7 @@ def test_undefined_rows_carry_their_reason():
         ),
         (lambda: eh.recommender(pl.DataFrame({"user": [1], "item": [2]}), score=None, top=1), "Leave them out"),
         (lambda: eh.recommender("nowhere.npz", top=1), "cannot be read"),
+        (lambda: eh.recommender([[1.0]], top=1, metrics="item_gini@3"), "knows no ranks"),
         (lambda: eh.recommender(pd.DataFrame({"x": [0.1], "y": [0.2]}), top=1), r"scores.to_numpy\(\)"),
     ],
 )
@@ -507,3 +508,8 @@ def test_plain_functions_and_the_audit_agree():
         assert estimate == pytest.approx(getattr(m, name)(matrix, **call)), name
     assert isinstance(Crosstab.of(matrix, groups, top=4), Crosstab)
     assert set(OPPORTUNITY) == {"precision", "recall", "f1"}
+
+
+def test_a_column_of_numbers_stays_one_where_no_row_has_a_number():
+    found = eh.recommender([[0.9, 0.1], [0.2, 0.8]], top=1, metrics="item_gini", interval=None)
+    assert found.frame.schema["p"] == pl.Float64

@@ -204,6 +204,15 @@ A, B = [[1.0, 0.0], [1.0, 0.0]], ["a", "b"]
         (lambda: m.precision_ratio(A, user_groups=B, relevant=[[0, 1], [1, 0]], top=1), "zero_denominator"),
         (lambda: m.precision_ratio(A, user_groups=B, relevant=[[0, 1], [0, 1]], top=1), "zero_over_zero"),
         (
+            lambda: m.precision_ratio([[1.0], [0.1]], user_groups=B, relevant=[[0], [1]], threshold=0.5),
+            "zero_over_zero",
+        ),
+        (
+            lambda: m.precision_ratio([[0.1], [1.0]], user_groups=B, relevant=[[0], [1]], threshold=0.5),
+            "zero_denominator",
+        ),
+        (lambda: m.precision_ratio([[0.1], [0.1]], user_groups=B, relevant=[[0], [1]], threshold=0.5), "nothing_shown"),
+        (
             lambda: m.recall_ratio(A, user_groups=B, relevant=[[0, 0], [1, 0]], top=1, zero_division="skip"),
             "no_relevant_in_group",
         ),
@@ -266,3 +275,9 @@ def test_groups_taken_together_are_one_group():
     matrix, groups = [[1.0, 0.0], [0.0, 1.0], [1.0, 0.0]], ["a", "b", "c"]
     together = m.exposure_tv(matrix, user_groups=groups, protected=["b", "c"], versus="a", top=1)
     assert together == m.exposure_tv(matrix, user_groups=["a", "x", "x"], top=1) == 0.5
+
+
+def test_a_score_in_single_precision_reaches_the_threshold_it_was_written_as():
+    scores = np.array([[0.7, 0.1], [0.3, 0.7]], dtype=np.float32)
+    assert m.aggregate_diversity(scores, threshold=0.7) == 1
+    assert m.aggregate_diversity(np.array([[0.69999999, 0.1]]), threshold=0.7) == 0

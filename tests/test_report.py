@@ -150,7 +150,7 @@ def test_many_compared_numbers_are_summed_up_with_the_surest_first():
     found = findings_of("compare", rows, slices=("by",), extra=("a", "b", "p", "p_adjusted"))
     first, second, *_ = summary.headlines(found)
     assert first == "1 of 20 numbers differ by more than chance (p below 5% after Holm's adjustment)."
-    assert second.startswith("For by=0: Gini index is 0.5000 in the first")
+    assert second.startswith("For by 0: Gini index is 0.5000 in the first")
 
 
 def test_the_command_in_the_report_makes_the_same_numbers_again(tmp_path, capsys):

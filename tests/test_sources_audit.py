@@ -255,6 +255,8 @@ def test_no_event_leaves_no_trace_of_the_callers_table():
         ({"metrics": "ginni"}, "Did you mean 'gini'"),
         ({"metrics": []}, "empty"),
         ({"metrics": ["share", "share"]}, "twice"),
+        ({"metrics": "gini@3"}, "metrics='gini@3' is not a figure"),
+        ({"metrics": 3}, "metrics='3' is not a figure"),
         ({"population": 10}, "population=10 is smaller than"),
         ({"interval": "bootstrp(99)"}, "interval"),
         ({"amount": "via"}, "not numbers"),
@@ -264,3 +266,9 @@ def test_no_event_leaves_no_trace_of_the_callers_table():
 def test_what_does_not_fit_is_refused(change, said):
     with pytest.raises(eh.EvenhandError, match=said.replace("(", r"\(")):
         eh.sources(events(), **(CALL | {"population": None} | change))
+
+
+def test_sources_whose_every_amount_is_left_out_are_undefined():
+    table = pl.DataFrame({"author": [1, 2], "from": ["a", "b"], "views": [None, float("nan")]})
+    call = {"unit": "author", "amount": "views", "source": "from", "nan_policy": "omit", "rng": 1}
+    assert set(eh.sources(table, population=None, **call).frame["note"]) == {"empty"}

@@ -182,7 +182,9 @@ def test_advice_on_the_command_line(capsys, tmp_path):
     path = tmp_path / "serp.csv"
     table({"q": ["con", "pro", "pro", "con"]}).write_csv(path)
     assert main(["advise", str(path), "--group", "stance", "--protected", "con", "--sentences"]) == 0
-    assert capsys.readouterr().out.startswith("nDD: Table 5, high balance and unstated bias")
+    assert capsys.readouterr().out.startswith(
+        "nDD: Table 5 of the paper (Draws et al. 2020), high balance and unstated bias"
+    )
     assert main(["advise"]) == 2
 
 

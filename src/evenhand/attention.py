@@ -1,4 +1,4 @@
-"""How attention falls with rank (table 3 of seed 002), and what an ideal ranking would give each item.
+"""How attention falls with rank (table 3 of raj2022), and what an ideal ranking would give each item.
 
 Every model is a frozen value with a text form (`"rbp(patience=0.8)"`) that is accepted wherever a model is. Weights are
 multiplicative and never negative; ranks count from 1. Nothing is normalised here: metrics that compare shares do that.
@@ -234,6 +234,8 @@ def target_weights(relevance: Any, attention: Attention, cutoff: int | None = No
     each item gets their mean. This holds for every model, also for the cascade with graded stopping.
     """
     grades = sound_relevance(relevance)
+    if grades.ndim != 1:
+        raise EvenhandError(f"relevance has shape {grades.shape}. Pass one number per item.")
     order = np.argsort(-grades, kind="stable")
     weights = attention.weights(len(grades), grades[order])
     if cutoff is not None:
@@ -248,8 +250,10 @@ def sound_relevance(relevance: Any) -> Floats:
     """Relevance as floats; negative, NaN and infinite ones are refused."""
     try:
         grades = np.asarray(relevance, dtype=np.float64)
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, OverflowError) as error:
         raise EvenhandError("relevance must be numbers. Pass one number of zero or more per item.") from error
+    if not grades.ndim:
+        raise EvenhandError(f"relevance={relevance!r} is one number. Pass one per item, in rank order.")
     if not np.isfinite(grades).all() or (grades < 0).any():
         raise EvenhandError("relevance holds negative, NaN or infinite numbers. Pass numbers of zero or more.")
     return grades

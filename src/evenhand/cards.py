@@ -336,6 +336,17 @@ def asks(texts: str | Sequence[str], known: Mapping[str, Metric]) -> tuple[Ask, 
     return parsed
 
 
+EXAMPLES = {
+    "metrics": "top_share(p=0.01)",
+    "interval": "bootstrap(999)",
+    "chance": "permutation(999)",
+    "by": "log_bins('followers', 20)",
+    "index": "ge(alpha=2)",
+    "attention": "rbp(patience=0.8)",
+}
+"""How each role that takes a call is written."""
+
+
 def parse_call(text: str, *, role: str, typed: str | None = None) -> tuple[str, list[Any], dict[str, Any]]:
     """Split `"name(1, key=2)"` into its parts; values are Python literals, `inf` included.
 
@@ -343,7 +354,7 @@ def parse_call(text: str, *, role: str, typed: str | None = None) -> tuple[str, 
     ('rbp', [], {'patience': 0.8})
     """
     problem = EvenhandError(
-        f"{role}={(typed or text)!r} cannot be read. Write a name, with parameters if needed: 'top_share(p=0.01)'."
+        f"{role}={(typed or text)!r} cannot be read. Write a name, with parameters if needed: {EXAMPLES.get(role, EXAMPLES['metrics'])!r}."
     )
     try:
         node = ast.parse(text.strip(), mode="eval").body
@@ -389,14 +400,15 @@ def check_value(where: str, value: Any, hint: Any) -> None:
         return
     elif typing.get_origin(hint) is Literal:
         choices = typing.get_args(hint)
-        fits, expected = value in choices, "one of " + listing(map(repr, choices))
+        fits = isinstance(value, (str, bool, int, float)) and value in choices
+        expected = "one of " + listing(map(repr, choices))
     elif typing.get_origin(hint) in (typing.Union, types.UnionType):
         _check_union(where, value, typing.get_args(hint))
         return
     elif hint is bool:
-        fits, expected = isinstance(value, bool), "True or False"
+        fits, expected = isinstance(value, (bool, np.bool_)), "True or False"
     elif hint is int:
-        fits, expected = isinstance(value, int) and not isinstance(value, bool), "a whole number"
+        fits, expected = isinstance(value, (int, np.integer)) and not isinstance(value, bool), "a whole number"
     elif hint is float:
         number = isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(value, bool)
         fits, expected = number and not math.isnan(value), "a number"

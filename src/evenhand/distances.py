@@ -1,4 +1,4 @@
-"""How far one distribution over groups is from another (table 4 of seed 002, with the two it lacks).
+"""How far one distribution over groups is from another (table 4 of raj2022, with the two it lacks).
 
 Logarithms are to base 2, so that `js` lies in [0, 1]. 0 log 0 is 0; mass where the other distribution has none makes
 `kl` infinite, and nothing is smoothed. Distributions lie along the last axis; leading axes broadcast.
@@ -54,7 +54,8 @@ def nd(p: Any, q: Any, *, signed: bool = False) -> Any:
     >>> nd(0.25, 0.5)
     0.25
     """
-    difference = np.asarray(_share("p", p) - _share("q", q))
+    first, second = _shares(p, q)
+    difference = np.asarray(first - second)
     return _number(difference if signed else np.abs(difference))
 
 
@@ -64,7 +65,8 @@ def rd(p: Any, q: Any) -> Any:
     >>> rd(0.5, 0.75)
     2.0
     """
-    return _number(rd_of(_share("p", p), _share("q", q)))
+    first, second = _shares(p, q)
+    return _number(rd_of((first, 1 - first), (second, 1 - second)))
 
 
 def kl_of(p: Floats, q: Floats) -> Floats:
@@ -83,10 +85,11 @@ def tv_of(p: Floats, q: Floats) -> Floats:
     return np.asarray(np.abs(p - q).sum(-1) / 2)
 
 
-def rd_of(p: Floats, q: Floats) -> Floats:
+def rd_of(p: tuple[Floats, Floats], q: tuple[Floats, Floats]) -> Floats:
+    """From the shares of one group and of all others: where several are added up, one minus the sum would not be zero."""
     with np.errstate(divide="ignore", invalid="ignore"):
-        difference = np.abs(p / (1 - p) - q / (1 - q))
-    return np.where((p == 1) | (q == 1), np.nan, difference)
+        difference = np.abs(p[0] / p[1] - q[0] / q[1])
+    return np.where((p[1] == 0) | (q[1] == 0), np.nan, difference)
 
 
 BETWEEN: dict[str, Callable[[Floats, Floats], Floats]] = {"kl": kl_of, "js": js_of, "tv": tv_of}
@@ -103,6 +106,17 @@ def _distributions(p: Any, q: Any) -> tuple[Floats, Floats]:
     return first, second
 
 
+def _shares(p: Any, q: Any) -> tuple[Floats, Floats]:
+    first, second = _share("p", p), _share("q", q)
+    try:
+        np.broadcast_shapes(first.shape, second.shape)
+    except ValueError as error:
+        raise EvenhandError(
+            f"p has shape {first.shape} and q {second.shape}. Pass shares of the same shape."
+        ) from error
+    return first, second
+
+
 def _share(name: str, x: Any) -> Floats:
     found = _numbers(name, x)
     if (found < 0).any() or (found > 1).any():
@@ -113,7 +127,7 @@ def _share(name: str, x: Any) -> Floats:
 def _numbers(name: str, x: Any) -> Floats:
     try:
         found = np.asarray(x, dtype=np.float64)
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, OverflowError) as error:
         raise EvenhandError(f"{name} must be numbers. Pass shares between 0 and 1.") from error
     if not np.isfinite(found).all():
         raise EvenhandError(f"{name} holds NaN or infinite numbers. Pass shares between 0 and 1.")

@@ -19,6 +19,9 @@ from evenhand.present.files import write_whole
 from evenhand.present.tracked import tracked
 from evenhand.uncertainty.difference import difference, holm
 
+RANKED = frozenset({"exposure", "pairwise", "prefix"})
+"""Audits whose units are requests, which two results may share."""
+
 
 @dataclass(frozen=True, repr=False)
 class Result:
@@ -77,7 +80,8 @@ class Result:
     def compare(self, other: Result) -> Result:
         """This result minus another of the same question, row by row, with interval and Holm-adjusted p.
 
-        The two must rest on different units (two arms, two periods): their errors are taken as independent.
+        The two must rest on different units (two arms, two periods): their errors are taken as independent. A saved ranking
+        result holds no requests, so it cannot be paired; rows then have the note `unpaired`.
         """
         return Result(difference_of(self.findings, other.findings), self.backend)
 
@@ -131,6 +135,8 @@ class Result:
 
 def load(path: str | Path) -> Result:
     """A result that `to_json` wrote."""
+    if not isinstance(path, (str, Path)):
+        raise EvenhandError(f"{path!r} is not a path. Pass the path of a saved result.")
     try:
         data = json.loads(Path(path).read_text(encoding="utf-8"))
     except OSError as error:
@@ -150,8 +156,11 @@ def load(path: str | Path) -> Result:
         ) from error
 
 
-def difference_of(a: Findings, b: Findings) -> Findings:
-    """The rows of a minus those of b; a row that only one of them has is kept and said."""
+def difference_of(a: Findings, b: Findings, *, blind: bool = True) -> Findings:
+    """The rows of a minus those of b; a row that only one of them has is kept and said.
+
+    `blind` : nobody knows whether the two share requests. Rows of rankings then say that they are not paired.
+    """
     if a.audit != b.audit or a.slices != b.slices:
         raise EvenhandError(
             f"The results answer different questions: {a.audit} by {list(a.slices)} and {b.audit} by {list(b.slices)}. "
@@ -162,7 +171,10 @@ def difference_of(a: Findings, b: Findings) -> Findings:
     if not mine.keys() & theirs.keys():
         raise EvenhandError("The results share no row. Compare results with the same metrics and slices.")
     level = float(a.provenance.get("level", 0.95))
-    rows = [_difference_row(slices, mine.get(key), theirs.get(key), level) for key in dict.fromkeys([*mine, *theirs])]
+    warn = ("unpaired",) if blind and a.audit in RANKED else ()
+    rows = [
+        _difference_row(slices, mine.get(key), theirs.get(key), level, warn) for key in dict.fromkeys([*mine, *theirs])
+    ]
     adjusted = holm([r["p"] for r in rows])
     rows = [{**r, "p_adjusted": float(p)} for r, p in zip(rows, adjusted, strict=True)]
     facts = {"level": level, "p_adjusted": "Holm over all rows", "a": dict(a.provenance), "b": dict(b.provenance)}
@@ -174,7 +186,9 @@ def _keyed(findings: Findings, slices: Sequence[str]) -> dict[tuple[Any, ...], d
     return {(*(str(r[s]) for s in slices), r["metric"], r["group"]): r for r in findings.rows()}
 
 
-def _difference_row(slices: tuple[str, ...], a: dict[str, Any] | None, b: dict[str, Any] | None, level: float) -> Row:
+def _difference_row(
+    slices: tuple[str, ...], a: dict[str, Any] | None, b: dict[str, Any] | None, level: float, warn: tuple[str, ...]
+) -> Row:  # fmt: skip
     one = a if a is not None else b
     if one is None:
         raise EvenhandError("A row of neither result was asked for. This is a fault in evenhand.")
@@ -184,7 +198,7 @@ def _difference_row(slices: tuple[str, ...], a: dict[str, Any] | None, b: dict[s
         return row(labels, one["metric"], group=one["group"], a=_estimate(a), b=_estimate(b), p=math.nan, note=absent)
     ends = [tuple(np.asarray(r[k], dtype=np.float64) for k in ("estimate", "low", "high")) for r in (a, b)]
     gap, low, high, p = difference(ends[0], ends[1], level)  # type: ignore[arg-type]
-    notes = sorted({n for r in (a, b) for n in (r["note"] or "").split("; ") if n})
+    notes = [*sorted({n for r in (a, b) for n in (r["note"] or "").split("; ") if n}), *warn]
     return row(
         labels, one["metric"], group=one["group"], estimate=float(gap), low=float(low), high=float(high), ideal=0.0,
         better=one["better"], a=_estimate(a), b=_estimate(b), p=float(p), note="; ".join(notes) or None,
@@ -221,6 +235,28 @@ def pivoted(findings: Findings, by: str, values: str) -> dict[str, list[Any]]:
 
 
 INTEGERS = frozenset({"units", "undefined_draws", "bin"})
+FIGURES = frozenset(
+    [
+        "a",
+        "b",
+        "bin_high",
+        "bin_low",
+        "detectable",
+        "found",
+        "intercept",
+        "p",
+        "p_adjusted",
+        "p_favoured",
+        "pairs",
+        "rank",
+        "se",
+        "slope",
+        "tau_c",
+        "undefined",
+        "value",
+    ]
+)
+"""Columns of single audits that hold numbers, also where no row has one."""
 
 
 def as_frame(columns: Mapping[str, Sequence[Any]], backend: Any) -> Any:
@@ -249,7 +285,7 @@ def _dtype(name: str, column: Sequence[Any]) -> Any:
         return nw.Boolean
     if kinds == {int} and None not in column:
         return nw.Int64
-    if kinds and kinds <= {int, float}:
+    if (kinds and kinds <= {int, float}) or (not kinds and name in FIGURES):
         return nw.Float64
     if kinds == {datetime}:
         return nw.Datetime

@@ -5,7 +5,12 @@ from pathlib import Path
 
 import pytest
 
-HOSTS = {"test_ir_measures.py": "ir_measures", "test_lenskit.py": "lenskit", "test_mlflow.py": "mlflow"}
+HOSTS = {
+    "test_ir_measures.py": "ir_measures",
+    "test_lenskit.py": "lenskit",
+    "test_lenskit_study.py": "lenskit",
+    "test_mlflow.py": "mlflow",
+}
 
 collect_ignore = [file for file, host in HOSTS.items() if find_spec(host) is None]
 

@@ -177,13 +177,13 @@ def dp(requests, groups, plus, minus, model, *, per_item=False, epsilon=0.0, **p
     return ratio(ours + epsilon, theirs + epsilon)
 
 
-def eur(requests, groups, plus, minus, model, *, realised=False, as_printed=False, **params):
+def eur(requests, groups, plus, minus, model, *, realised=False, as_printed=False, epsilon=0.0, **params):
     top = gained(requests, groups, model, **params) if realised else exposure(requests, groups, model, **params)
     u, n = utility(requests, groups), sizes(groups)
     if not u.get(plus) or not u.get(minus):
         return nan
-    found = ratio(top.get(plus, 0.0) / u[plus], top.get(minus, 0.0) / u[minus])
-    return found * n[plus] / n[minus] if as_printed else found
+    ours, theirs = (top.get(g, 0.0) / u[g] * (n[g] if as_printed else 1) for g in (plus, minus))
+    return ratio(ours + epsilon, theirs + epsilon)
 
 
 def expected_exposure(requests, groups, model, *, level="group", aggregate="before", **params):

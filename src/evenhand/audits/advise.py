@@ -182,7 +182,7 @@ def _typical(p: Placement) -> Placement | None:
 def advice_for(s: Situation) -> list[tuple[str, str, str]]:
     """(metric, advice, reason) in order of trust."""
     if s.viewpoints > 2:
-        mild = " Read it with care where bias is mild (section 5.2)." if s.bias in (None, "low") else ""
+        mild = " Read it with care where bias is mild (section 5.2 of the paper)." if s.bias in (None, "low") else ""
         return [
             ("ndjs", "recommended", f"the only one of the four that compares all viewpoints at once.{mild}"),
             ("ndd", "with care", "answers for one viewpoint only; name it with protected= if there is one to protect."),
@@ -191,7 +191,9 @@ def advice_for(s: Situation) -> list[tuple[str, str, str]]:
         ]
     first = TABLE_5[s.balance or "low", s.bias or "low"]
     second = "ndkl" if first == "ndd" else "ndd"
-    cell = f"Table 5, {s.balance or 'unstated'} balance and {s.bias or 'unstated'} bias"
+    cell = (
+        f"Table 5 of the paper (Draws et al. 2020), {s.balance or 'unstated'} balance and {s.bias or 'unstated'} bias"
+    )
     unstated = "" if s.bias and s.balance else " What is not stated counts as low; nDD is right in six of nine cells."
     return [
         (first, "recommended", f"{cell}: {WHY[first]}.{unstated}"),
@@ -210,7 +212,7 @@ WHY = {
     "ndkl": "it tells severe bias apart better, where the sides are balanced enough",
 }
 NDR = (
-    "section 5.1 favours it for a small disadvantaged group and then rules it out altogether; its normaliser is no maximum, "
+    "the paper's section 5.1 favours it for a small disadvantaged group and then rules it out altogether; its normaliser is no maximum, "
     "so values exceed 1. one_sided=True repairs that and sees under-representation only."
 )
 

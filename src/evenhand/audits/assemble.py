@@ -6,14 +6,14 @@ import importlib.metadata
 import logging
 import math
 import platform
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from evenhand.errors import EvenhandError
 from evenhand.findings import Row, row, tidy
 
 __all__ = [
-    "Row", "check_min_units", "log", "names_of", "notes", "provenance", "row", "suppressed", "tidy",
+    "Row", "check_min_units", "hidden", "hidden_sizes", "log", "names_of", "notes", "provenance", "row", "suppressed", "tidy",
 ]  # fmt: skip
 
 log = logging.getLogger("evenhand")
@@ -39,13 +39,31 @@ def provenance(
     plan = {k: v for k, v in plan.items() if v is not None}
     for record in (facts, plan):
         if isinstance(record.get("population"), Mapping):
-            record["population"] = _hidden(record["population"], plan.get("min_units") or 0)
+            parts = plan.get("audit") == "decompose"
+            record["population"] = hidden_sizes(record["population"], plan.get("min_units") or 0, parts=parts)
     return {**facts, "versions": versions, "plan": plan}
 
 
-def _hidden(sizes: Mapping[str, Any], fewest: int) -> dict[str, Any]:
-    """Sizes of slices as passed, without those of suppressed ones."""
-    return {label: "suppressed" if size < fewest else size for label, size in sizes.items()}
+def hidden_sizes(sizes: Mapping[str, Any], fewest: int, *, parts: bool = False) -> dict[str, Any]:
+    """Sizes of slices or groups, without those of suppressed ones; parts of a whole that is shown are then all left out."""
+    hide = parts and any(size < fewest for size in sizes.values())
+    return {label: "suppressed" if hide or size < fewest else size for label, size in sizes.items()}
+
+
+def hidden(units: Sequence[float], fewest: int, *, total_shown: bool = True) -> list[bool]:
+    """Which parts of a whole are suppressed: those with too few units, and where that is one alone and the size of the
+    whole is shown, the next smallest too, or a subtraction would give the first away.
+
+    >>> hidden([50, 3, 20], fewest=5)
+    [False, True, True]
+    >>> hidden([50, 3, 20], fewest=5, total_shown=False)
+    [False, True, False]
+    """
+    small = [n < fewest for n in units]
+    if total_shown and sum(small) == 1 and len(small) > 1:
+        rest = [i for i, few in enumerate(small) if not few]
+        small[min(rest, key=lambda i: units[i])] = True
+    return small
 
 
 def suppressed(r: Row) -> Row:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from evenhand import metrics as _all_metrics  # noqa: F401  (fills the registry)
-from evenhand.audits.assemble import log, provenance
+from evenhand.audits.assemble import check_min_units, log, provenance
 from evenhand.audits.units import By, units_of
 from evenhand.cards import Ask, Floats, asks, needing
 from evenhand.engine.spectra import Slices
@@ -53,6 +53,7 @@ def criteria(
     cutoffs: Mapping[str, Sequence[float]] | None = None,
     draws: int = 199,
     rng: int | np.random.Generator | None = None,
+    min_units: int | None = None,
     nan_policy: NanPolicy = "raise",
 ) -> Result:
     """Hold each metric against the paper's criteria, on this data. Frame: metric, criterion, measured, value, published.
@@ -70,6 +71,7 @@ def criteria(
     cutoffs : where medium and high begin, for `stable`, `undefined_draws`, `effect`, `dynamic_range`
         (default: `evenhand.audits.criteria.CUTOFFS`).
     draws : resampled populations per slice.
+    min_units : slices with fewer units are left out.
 
     Examples
     --------
@@ -83,7 +85,7 @@ def criteria(
     limits = _limits(cutoffs)
     if isinstance(draws, bool) or not isinstance(draws, int) or not 20 <= draws <= 100_000:
         raise EvenhandError(f"draws={draws!r} is not a number of draws. Pass a whole number from 20 to 100,000.")
-    seed = seed_of(rng)
+    fewest, seed = check_min_units(min_units), seed_of(rng)
     prepared = units_of(table, unit=unit, amount=amount, population=population, by=by, nan_policy=nan_policy)
     slices = []
     for one in prepared.view.amounts:
@@ -91,18 +93,23 @@ def criteria(
         slices += _spectra(prepared.slices(one), one.name)
     if not slices:
         raise EvenhandError("The table has no units to measure. Pass a table with rows.")
+    kept = [one for one in slices if one[1].units >= fewest]
+    if not kept:
+        raise EvenhandError(f"No slice has min_units={min_units} units. Lower it, or slice by fewer columns.")
     columns: dict[str, list[Any]] = {name: [] for name in COLUMNS}
     for a in asked:
         log.info("checking %s", a.text)
-        _add(columns, a, _facts(a, slices, limits, draws, seed))
+        _add(columns, a, _facts(a, kept, limits, draws, seed))
     plan = {
         "audit": "criteria", "table": prepared.view.origin, "unit": unit, "amount": amount,
         "population": prepared.population_words, "by": list(prepared.asked.words) or None,
-        "metrics": [a.text for a in asked], "cutoffs": limits, "draws": draws, "nan_policy": nan_policy, "rng": seed,
+        "metrics": [a.text for a in asked], "cutoffs": limits, "draws": draws,
+        "min_units": min_units, "nan_policy": nan_policy, "rng": seed,
     }  # fmt: skip
     facts = provenance(
         plan, rows=prepared.view.rows, dropped=prepared.view.dropped, seed=seed, population=prepared.population_words,
-        slices=len(slices), theoretical_criteria_on=f"the {min(len(slices), MOST_SLICES)} largest slices",
+        slices=len(kept), slices_left_out=len(slices) - len(kept),
+        theoretical_criteria_on=f"the {min(len(kept), MOST_SLICES)} largest slices",
         published="Lazovich et al. (2022), Table 2", cutoffs=limits,
     )  # fmt: skip
     words = {"unit": unit or "row", "amount": "rows" if amount is None else str(amount)}
@@ -110,10 +117,14 @@ def criteria(
 
 
 def _limits(cutoffs: Mapping[str, Sequence[float]] | None) -> dict[str, tuple[float, float]]:
+    if not (cutoffs is None or isinstance(cutoffs, Mapping)):
+        raise EvenhandError(f"cutoffs={cutoffs!r} is not a mapping. Pass {{criterion: (medium, high)}}.")
     for name, pair in (cutoffs or {}).items():
         if name not in CUTOFFS:
             raise unknown_name("cutoffs", str(name), list(CUTOFFS), what="a criterion with cut-offs")
-        numbers = isinstance(pair, (tuple, list)) and all(isinstance(x, (int, float)) for x in pair)
+        numbers = isinstance(pair, (tuple, list)) and all(
+            isinstance(x, (int, float)) and not math.isnan(x) for x in pair
+        )
         falling = CUTOFFS[name][0] > CUTOFFS[name][1]
         if not numbers or len(pair) != 2 or (pair[0] >= pair[1] if not falling else pair[0] <= pair[1]):
             way = "falling" if falling else "rising"

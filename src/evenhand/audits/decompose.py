@@ -9,7 +9,18 @@ from typing import Any
 
 import numpy as np
 
-from evenhand.audits.assemble import Row, check_min_units, log, notes, provenance, row, suppressed, tidy
+from evenhand.audits.assemble import (
+    Row,
+    check_min_units,
+    hidden,
+    log,
+    names_of,
+    notes,
+    provenance,
+    row,
+    suppressed,
+    tidy,
+)
 from evenhand.audits.units import By, Units, units_of
 from evenhand.cards import Ask, parse_call
 from evenhand.engine.partitions import partitions, refuse_shared_units
@@ -95,7 +106,10 @@ def decompose(
     slices = prepared.slices(view.amounts[0])
     broken = {where[:-1] for where in slices.broken}
     measured = _Measure(Ask(index, INDICES[chosen], params), chosen, how, seed, fewest, ("inequality", amount))
-    rows = measured.rows(partitions(slices), prepared.whole(), asked, broken)
+    split = partitions(slices)
+    if not split and not prepared.whole().by:
+        split = {(): Partition.joined((), ())}  # every amount was left out
+    rows = measured.rows(split, prepared.whole(), asked, broken)
     plan = {
         "audit": "decompose", "table": view.origin, "unit": unit, "amount": amount, "group": str(group),
         "population": prepared.population_words, "index": index, "alpha": alpha, "epsilon": epsilon, "weight": weight,
@@ -135,7 +149,7 @@ def _checked(metrics: str | Sequence[str] | None, index: Index) -> tuple[str, ..
     possible = METRICS if index == "gini" else tuple(m for m in METRICS if m != "overlap")
     if metrics is None:
         return possible
-    listed = (metrics,) if isinstance(metrics, str) else tuple(metrics)
+    listed = names_of(metrics)
     for name in listed:
         if name not in possible:
             raise unknown_name("metrics", str(name), possible, what=f"a figure of this audit with index={index!r}")
@@ -183,14 +197,23 @@ class _Measure:
         rows: list[Row] = []
         for i, (where, tally) in enumerate(tallies.items()):
             made = self._slice(tally, where, whole.cells(where), asked, totals, i)
+            small = self._small(tally, float(pooled.units[i]))
             for one in made:
                 one["note"] = notes(
                     one["note"] or "", "heavy_tail" if heavy[i] and not math.isnan(one["estimate"]) else ""
                 )
                 if where in broken:
                     one |= dict.fromkeys(("estimate", "low", "high"), math.nan) | {"note": "nan_in_data"}
-                rows.append(suppressed(one) if one["units"] < self.fewest or pooled.units[i] < self.fewest else one)
+                rows.append(suppressed(one) if one["group"] in small else one)
         return rows
+
+    def _small(self, tally: Partition, units: float) -> set[str | None]:
+        """Groups (None: the whole slice) that are not shown."""
+        names = [label(name) for name in tally.groups]
+        if units < self.fewest:
+            return {None, *names}
+        hide = hidden([float(tally[g].units) for g in range(len(tally))], self.fewest)
+        return {name for name, few in zip(names, hide, strict=True) if few}
 
     def _slice(
         self, tally: Partition, where: Label, cells: dict[str, Any], asked: Sequence[str], totals: Estimates, i: int

@@ -12,6 +12,7 @@ from evenhand.cards import Floats
 from evenhand.engine.exposures import Rows, amortised_items
 from evenhand.engine.ledgers import Ledger
 from evenhand.tallies.exposure import Amortised
+from evenhand.uncertainty.requests import picks
 
 MOST_WORK = 4_000_000_000
 """Draws times cells that are resampled; beyond it item-level amortised attention has no interval."""
@@ -72,8 +73,8 @@ class ItemAttention:
         at_once = max(1, MOST_CELLS // max(requests, attention.shape[1]))
         for start in range(0, draws, at_once):
             count = min(at_once, draws - start)
-            picks = rng.multinomial(requests, np.full(requests, 1 / requests), count).astype(np.float64)
-            out[start : start + count] = self._on((attention.T @ picks.T).T, (utility.T @ picks.T).T)
+            drawn = picks(requests, count, rng).T
+            out[start : start + count] = self._on((attention.T @ drawn).T, (utility.T @ drawn).T)
         return out
 
     def _on(self, attention: Floats, utility: Floats) -> Floats:

@@ -14,7 +14,7 @@ from evenhand.audits.exposure_items import ItemAttention
 from evenhand.cards import Floats
 from evenhand.engine.ledgers import Ledger, Policy, amortised, exposed, exposure, targets
 from evenhand.metrics.expected import least_disparity
-from evenhand.tallies.exposure import Amortised, Exposure
+from evenhand.tallies.exposure import Amortised, Exposed, Exposure
 
 
 @dataclass(frozen=True)
@@ -54,15 +54,23 @@ def measure(asked: Asked, ledger: Ledger, policy: Policy, sizes: Floats) -> Meas
     if ask.card.name == "awrf":
         tally = exposed(ledger, policy, asked.look, targets(ledger, policy, asked.target, sizes))
         values = ask.on(tally)
-        lost = np.where(np.isnan(values), np.where(tally.reasons() == "", "zero_denominator", tally.reasons()), "")
-        gaps = (
-            ledger.expected(np.where(np.isnan(tally.shares), 0.0, tally.shares - tally.target)) * ledger.weight[:, None]
-        )
+        gaps = ledger.expected(np.nan_to_num(tally.shares - tally.target)) * ledger.weight[:, None]
         slices = np.array([gaps[ledger.part(s)].sum(0) for s in range(len(ledger.slices))])
-        return replace(of_rankings(asked, ledger, values, lost), gaps=slices)
+        return replace(of_rankings(asked, ledger, values, _lost(tally, values)), gaps=slices)
     if ask.card.needs is Amortised:
         return _of_sums(asked, amortised(ledger, policy, asked.look, pooled=ask.params.get("normalize") == "pooled"))
     return _of_sums(asked, exposure(ledger, policy, asked.look, sizes, asked.norms))
+
+
+def _lost(tally: Exposed, values: Floats) -> npt.NDArray[Any]:
+    """(R,) why a ranking has no value; text is large, so it is made only where some have none."""
+    there = ~np.isnan(values)
+    if there.all():
+        return np.zeros(len(values), dtype="<U1")
+    found = tally.reasons()
+    found[there] = ""
+    found[~there & (found == "")] = "zero_denominator"
+    return found
 
 
 def of_rankings(asked: Asked, ledger: Ledger, values: Floats, reasons: npt.NDArray[Any]) -> Measure:

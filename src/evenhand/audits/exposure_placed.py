@@ -13,12 +13,12 @@ from evenhand.audits.exposure_measures import Measure, of_rankings
 from evenhand.cards import Floats
 from evenhand.engine.ledgers import Ledger, Policy, targets
 from evenhand.engine.lists import labels_of
-from evenhand.engine.placements import tally_placements
+from evenhand.engine.placements import UNKNOWN_LABEL, tally_placements
 from evenhand.engine.prepared import Prepared
 from evenhand.errors import EvenhandError
 from evenhand.metrics.prefix import template_of
 from evenhand.metrics.representation import Represented, fair_chance
-from evenhand.tallies.placement import Placement
+from evenhand.tallies.placement import UNKNOWN, Placement
 
 
 class Placer:
@@ -30,16 +30,17 @@ class Placer:
     @cached_property
     def placement(self) -> Placement:
         rows, policy = self.ready.rows, self.policy
-        lazy = self.ready.view.lazy if "shown" in rows.columns else rows.lazy
-        view = replace(self.ready.view, lazy=lazy)
+        view = replace(self.ready.view, lazy=rows.listed)
         unknown = "group" if policy.unknown == "unprotected" else policy.unknown
-        placed = tally_placements(view, labels_of(self.ready.aligned, rows, self.ledger.labels), unknown)
-        if len(placed.placement) != len(self.ledger.probability):
-            raise EvenhandError(
-                "Some rankings hold no ranked item. Remove their rows, or leave prefix metrics and fair out."
-            )
+        labels = labels_of(self.ready.aligned, rows, self.ledger.labels)
+        placed = tally_placements(view, labels, unknown, some_labelled=False).placement
+        if policy.onto is not None:
+            placed = _merged(placed, UNKNOWN_LABEL, policy.labels[policy.onto])
+        lengths = np.zeros(len(self.ledger.probability), dtype=np.int64)  # also of lists that hold no item
+        lengths[self.ledger.items.sum(-1) > 0] = placed.lengths
+        placed = replace(placed, starts=np.concatenate([[0], np.cumsum(lengths)]))
         sides = None if policy.protected is None else [policy.labels[i] for i in policy.protected]
-        return placed.placement.protecting(sides or None)
+        return placed.protecting(sides or None)
 
     def measure(self, asked: Asked, *, chance: bool) -> tuple[Measure, Floats]:
         """A metric of every ranking, and what a random order would give each."""
@@ -75,3 +76,12 @@ class Placer:
                 "'population' or 'equal'."
             )
         return float(np.nan_to_num(aim[list(self.policy.protected or ())].sum()))
+
+
+def _merged(placed: Placement, label: Any, into: Any) -> Placement:
+    """The same rankings with the items of one label counted under another."""
+    if label not in placed.groups:
+        return placed
+    groups = tuple(dict.fromkeys(into if g == label else g for g in placed.groups))
+    code = np.array([groups.index(into if g == label else g) for g in placed.groups] + [UNKNOWN], dtype=np.int32)
+    return replace(placed, codes=code[placed.codes], groups=groups)

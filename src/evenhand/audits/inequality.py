@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from evenhand import metrics as _all_metrics  # noqa: F401  (fills the registry)
-from evenhand.audits.assemble import Row, check_min_units, log, notes, provenance, row, suppressed, tidy
+from evenhand.audits.assemble import Row, check_min_units, hidden, log, notes, provenance, row, suppressed, tidy
 from evenhand.audits.units import By, Units, units_of
 from evenhand.cards import Ask, asks, needing
 from evenhand.engine.spectra import Slices
@@ -48,7 +48,7 @@ def inequality(
 
     Parameters
     ----------
-    table : a dataframe (pandas, Polars eager or lazy, PyArrow, DuckDB, PySpark), or a path or glob of Parquet, CSV or JSON
+    table : a dataframe (pandas, Polars eager or lazy, PyArrow, DuckDB, PySpark, Ibis), or a path or glob of Parquet, CSV or JSON
         lines. Rows of the same unit (and slice) are added up.
     unit : column that says who receives; None if every row is a unit.
     amount : column that says how much; several columns give a slice each; None counts rows.
@@ -59,7 +59,8 @@ def inequality(
     by : column(s) to slice by, or `eh.log_bins(column, 20)` / `eh.quantile_bins(column, 10)` of a number each unit has.
     metrics : metric strings, for example `"top_share(p=0.01)"`.
     interval : `"bootstrap(999)"` (studentised where the metric has a linearised error), `"percentile(999)"`, `"normal"`, None.
-    min_units : slices with fewer units are suppressed.
+    min_units : slices with fewer units are suppressed; where the number of rows would give a single one of them away, the
+        next smallest too.
     nan_policy : what a missing amount does: `"raise"`, `"omit"` the row, or `"propagate"` to its slice.
 
     Examples
@@ -77,6 +78,7 @@ def inequality(
     )
     view = prepared.view
     several = amount is not None and not isinstance(amount, str)
+    every_row = unit is None and population is None  # then the rows read are the units of all slices
     rows: list[Row] = []
     curves: dict[str, list[Any]] = {}
     wide = 0
@@ -84,8 +86,9 @@ def inequality(
         log.info("adding up %s", one.name or "rows")
         slices = prepared.slices(one)
         extra = {"amount": one.name} if several else {}
-        rows += _rows(slices, one, prepared, asked, how, seed, fewest, extra)
-        _add_curves(curves, slices, view.by, extra, fewest, len(view.amounts))
+        small = hidden(slices.spectra.units.tolist(), fewest, total_shown=every_row)
+        rows += _rows(slices, one, prepared, asked, how, seed, small, extra)
+        _add_curves(curves, slices, view.by, extra, small, len(view.amounts))
         wide += int((np.diff(slices.spectra.starts) > WIDE).sum()) if slices.spectra.weights is None else 0
     amounts = ("amount",) if several else ()
     names, columns = (*view.by, *amounts), (*prepared.columns, *amounts)
@@ -112,7 +115,7 @@ def _rows(
     asked: Sequence[Ask],
     how: Interval,
     seed: int,
-    fewest: int,
+    small: Sequence[bool],
     extra: Mapping[str, Any],
 ) -> list[Row]:
     """Every slice and metric as a row, slices in the order of their labels."""
@@ -133,7 +136,7 @@ def _rows(
             )  # fmt: skip
             if label in slices.broken:
                 made |= dict.fromkeys(("estimate", "low", "high", "chance"), np.nan) | {"note": "nan_in_data"}
-            rows.append(suppressed(made) if units[i] < fewest else made)
+            rows.append(suppressed(made) if small[i] else made)
     return rows
 
 
@@ -164,7 +167,12 @@ def chances(slices: Slices, amount: Amount, asked: Sequence[Ask]) -> list[Any]:
 
 
 def _add_curves(
-    curves: dict[str, list[Any]], slices: Slices, by: Sequence[str], extra: Mapping[str, Any], fewest: int, amounts: int
+    curves: dict[str, list[Any]],
+    slices: Slices,
+    by: Sequence[str],
+    extra: Mapping[str, Any],
+    small: Sequence[bool],
+    amounts: int,
 ) -> None:
     """Corners of each slice's Lorenz polygon, thinned but exact where a report reads it; none for too many slices."""
     many = len(slices.labels) * amounts
@@ -173,7 +181,7 @@ def _add_curves(
     most = max(25, min(MOST_POINTS, ALL_POINTS // max(1, many)))
     for i, label in enumerate(slices.labels):
         s = slices.spectra[i]
-        if s.reason() or s.units < fewest or label in slices.broken:
+        if s.reason() or small[i] or label in slices.broken:
             continue
         curve = lorenz_curve(s)
         kept = corners(curve.population, curve.share, most, stops(many))

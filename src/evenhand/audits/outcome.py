@@ -10,7 +10,7 @@ from typing import Any, Literal
 import numpy as np
 
 from evenhand import metrics as _all_metrics  # noqa: F401  (fills the registry)
-from evenhand.audits.assemble import check_min_units, log, provenance, tidy
+from evenhand.audits.assemble import check_min_units, hidden_sizes, log, provenance, tidy
 from evenhand.audits.counterfactual import Evidence, OutcomeResult
 from evenhand.audits.outcome_rows import EXTRA, Binning, all_rows, calibration_points, nothing_rows
 from evenhand.cards import Floats
@@ -122,7 +122,7 @@ def outcome_test(
         dropped=view.dropped,
         seed=None,
         level=level,
-        **_facts(view, tested, grid, kind, (low, high), how, roles),
+        **_facts(view, tested, grid, kind, (low, high), how, roles, fewest),
     )
     curves = {"calibration": calibration_points(tested, view, level, fewest)}
     findings = Findings("outcome_test", QUESTION, (), tidy(rows, (), EXTRA), curves, words, facts)
@@ -216,7 +216,14 @@ def _into(every: Floats, edges: Floats) -> Ints:
 
 
 def _facts(
-    view: Outcomes, tested: Binning, grid: Grid, kind: str, scope: tuple[float, float], how: str, roles: Roles
+    view: Outcomes,
+    tested: Binning,
+    grid: Grid,
+    kind: str,
+    scope: tuple[float, float],
+    how: str,
+    roles: Roles,
+    fewest: int,
 ) -> dict[str, Any]:
     errors = {
         "HC1": "heteroscedasticity-robust (HC1), normal",
@@ -225,18 +232,22 @@ def _facts(
     }[how]
     names, inside = view.names, tested.moments.rows.sum(0)
     ranking = kind == "ranking"
+    sizes = hidden_sizes(_counts(names, view.used), fewest)
+    outside = _counts(names, view.used - inside)
+    set_by = [names[int(view.low.argmax())], names[int(view.high.argmin())]] if ranking else None
     scope_facts = {
         "low": scope[0],
         "high": scope[1],
         "rule": "scores that all groups share" if ranking else "at or above the threshold",
-        "set_by": [names[int(view.low.argmax())], names[int(view.high.argmin())]] if ranking else None,
+        "set_by": set_by if set_by and "suppressed" not in map(sizes.get, set_by) else None,
         "rows": int(inside.sum()),
-        "left_out": _counts(names, view.used - inside),
+        "rows_outside": sum(outside.values()),
+        "left_out": {name: many if sizes[name] != "suppressed" else "suppressed" for name, many in outside.items()},
     }
     return {
         "kind": kind,
         "reference": names[view.reference],
-        "groups": _counts(names, view.used),
+        "groups": sizes,
         "scope": scope_facts,
         "bins": {
             "asked": grid.asked,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -51,10 +51,10 @@ def all_rows(
     for count, other in others.items():
         rows += _effects(pooled(other.gaps), f"pooled_gap(bins={count})", other, view, level)
         rows.append(_test(joint_test(other.gaps), f"joint_test(bins={count})", int(other.moments.rows.sum()), ""))
-    rows += _gap_rows(tested, view, level, fewest)
-    rows += _mean_rows(tested, view, level, fewest)
+    rows += _gap_rows(tested, view, level)
+    rows += _mean_rows(tested, view, level)
     rows += [_bin_test_row(tested, b) for b in range(len(tested.ends) - 1)]
-    return rows + _contrast(tested, view)
+    return without_few(rows + _contrast(tested, view), fewest)
 
 
 def nothing_rows(view: Outcomes, why: str) -> list[Row]:
@@ -110,7 +110,7 @@ def _place(tested: Binning, b: int) -> dict[str, Any]:
     return {"bin": b + 1, "bin_low": float(tested.ends[b]), "bin_high": float(tested.ends[b + 1])}
 
 
-def _gap_rows(tested: Binning, view: Outcomes, level: float, fewest: int) -> list[Row]:
+def _gap_rows(tested: Binning, view: Outcomes, level: float) -> list[Row]:
     found, why = tested.gaps, reasons(tested.moments, tested.gaps)
     adjusted = holm(np.where(found.tested, found.p, np.nan).ravel()).reshape(found.p.shape)
     wide, seen, p, error = found.half_width(level), found.detectable(level), found.p, found.error
@@ -130,11 +130,11 @@ def _gap_rows(tested: Binning, view: Outcomes, level: float, fewest: int) -> lis
                 intercept=level_at_zero[b] if not np.isnan(gap) else np.nan,
                 slope=found.lines.slope[b] if found.lines.scored[b] and not np.isnan(gap) else np.nan, **_place(tested, b),
             )  # fmt: skip
-            rows.append(_hidden(made) if units < fewest else _plain(made))
+            rows.append(_plain(made))
     return rows
 
 
-def _mean_rows(tested: Binning, view: Outcomes, level: float, fewest: int) -> list[Row]:
+def _mean_rows(tested: Binning, view: Outcomes, level: float) -> list[Row]:
     """Mean outcome per bin and group (figures 4 and 6 of the source)."""
     mean, (error, freedom) = tested.moments.mean_outcome, mean_errors(tested.moments, tested.covariance)
     wide = critical(level, freedom) * error
@@ -146,7 +146,7 @@ def _mean_rows(tested: Binning, view: Outcomes, level: float, fewest: int) -> li
                 {}, "mean_outcome", group=name, estimate=mean[b, g], low=mean[b, g] - wide[b, g], high=mean[b, g] + wide[b, g],
                 units=units, se=error[b, g], note=None if units else "group_absent", **_place(tested, b),
             )  # fmt: skip
-            rows.append(_hidden(made) if units < fewest else _plain(made))
+            rows.append(_plain(made))
     return rows
 
 
@@ -243,6 +243,12 @@ def _plain(r: Row) -> Row:
     return {k: v.item() if isinstance(v, np.generic) else v for k, v in r.items()}
 
 
-def _hidden(r: Row) -> Row:
-    """A cell with too few rows to be shown."""
-    return {**suppressed(r), **dict.fromkeys(("se", "p", "p_adjusted", "intercept", "slope", "detectable"), np.nan)}
+def without_few(rows: Sequence[Row], fewest: int) -> list[Row]:
+    """The same rows; where a group has too few members in them, in a bin or over all, no number survives."""
+    nothing = dict.fromkeys(("se", "p", "p_adjusted", "intercept", "slope", "detectable"), np.nan)
+    return [
+        {**suppressed(r), **{k: v for k, v in nothing.items() if k in r}}
+        if r["group"] is not None and r["units"] < fewest
+        else r
+        for r in rows
+    ]

@@ -147,7 +147,7 @@ def _facts(plan: Plan, adjusted: str, results: Iterable[Result]) -> dict[str, An
 
 def compare_results(a: RankingResult, b: Result, *, draws: int | None = None, rng: Any = None) -> Result:
     """Two results of the same question: paired where they share requests, else as independent samples."""
-    apart = difference_of(a.findings, b.findings)
+    apart = difference_of(a.findings, b.findings, blind=not isinstance(b, RankingResult))
     if not isinstance(b, RankingResult):
         return Result(apart, a.backend)
     mine = {(h.where, h.metric, h.group): h for h in a.held()}

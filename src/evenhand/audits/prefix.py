@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -17,11 +18,12 @@ from evenhand.audits.prefix_curves import curves_of
 from evenhand.audits.requests import RankingResult
 from evenhand.cards import Ask, Floats, asks, needing
 from evenhand.engine.placements import Placed, Unknown, tally_placements
-from evenhand.errors import EvenhandError, listing, suggestion
+from evenhand.errors import DataWarning, EvenhandError, listing, suggestion
 from evenhand.findings import Findings
 from evenhand.metrics.prefix import lean_and_spread, template_of
 from evenhand.metrics.template import Scores
 from evenhand.tallies.placement import Placement
+from evenhand.tallies.sides import one_or_several
 from evenhand.uncertainty.intervals import Interval, seed_of, stream
 from evenhand.uncertainty.orders import Orders, draws_of, random_orders
 from evenhand.uncertainty.requests import mean_interval
@@ -125,7 +127,7 @@ def prefix(
     facts = provenance(
         plan, rows=view.rows, dropped=view.dropped, seed=seed, level=level, **_facts(view, placed, found, draws)
     )
-    words = {"unit": request, "group": group if isinstance(group, str) else "group"}
+    words = {"unit": request, "group": group if isinstance(group, str) and group in opened.schema.names() else "group"}
     findings = Findings(
         "prefix", QUESTION, view.slice_names, tidy(rows, view.slice_names, EXTRA),
         curves_of(placed, placement, [(m.ask.text, m.scores) for m in found], view.slice_names, level, fewest), words, facts,
@@ -236,20 +238,28 @@ def _favoured_each(m: Measured, shown: Any) -> list[str | None]:
 
 
 def protected_labels(protected: Any, groups: tuple[Any, ...], group: Any) -> Any:
-    """The protected labels as the table has them; text stands for a number or a boolean that reads the same."""
+    """The protected labels as the table has them; text stands for a number or a boolean that reads the same.
+
+    Labels that nobody has are refused as misspelt, unless others of them are there (a page of results need not hold every
+    viewpoint) or the table holds one label only (then no metric of two sides exists).
+    """
     if protected is None:
         return None
-    wanted = list(protected) if isinstance(protected, (list, tuple, set, frozenset)) else [protected]
+    side = one_or_several(protected)
+    wanted = side if isinstance(side, list) else [side]
     readable = {str(label): label for label in groups}
     found = [w if w in groups else readable.get(str(w)) for w in wanted]
     lost = [w for w, label in zip(wanted, found, strict=True) if label is None]
     if lost and groups:
         near = suggestion(str(lost[0]), readable)
-        raise EvenhandError(
+        said = (
             f"protected={listing(map(repr, lost))} is no label of group={group if isinstance(group, str) else 'group'!r}. "
             f"{near}Labels: {listing(map(repr, groups), 20)}."
         )
-    return wanted if lost else found
+        if len(lost) == len(wanted) and len(groups) > 1:
+            raise EvenhandError(said)
+        warnings.warn(DataWarning(said), stacklevel=3)
+    return [w if label is None else label for w, label in zip(wanted, found, strict=True)]
 
 
 def _refuse_missing_side(asked: Sequence[Ask], p: Placement) -> None:

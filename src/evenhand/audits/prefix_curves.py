@@ -32,18 +32,24 @@ def curves_of(
     level: float,
     fewest: int,
 ) -> dict[str, Columns]:
-    """Everything that pictures of these findings need; slices with too few requests are left out."""
+    """Everything that pictures of these findings need; slices with too few requests are left out.
+
+    One request is fewer than any `min_units` above 1: then none is shown by itself.
+    """
+    single = fewest <= 1
     if p.rows is not None:
-        return {"requests": _requests(placed, found, names, fewest)}
+        return {"requests": _requests(placed, found, names)} if single else {}
     seen = p.sides() if p.protected is not None else p
     shares: Columns = {}
     shown = [s for s in range(len(placed.slices)) if placed.starts[s + 1] - placed.starts[s] >= max(1, fewest)]
     for s in shown[:MOST_SLICES]:
         points = _shares(seen.take(placed.rankings_of(s)), level)
         _append(shares, dict(zip(names, placed.slices[s], strict=True)), points)
+    if not single:
+        return {"prefix": shares}
     return {
         "prefix": shares,
-        "requests": _requests(placed, found, names, fewest),
+        "requests": _requests(placed, found, names),
         "strip": _strips(placed, p, found, names, shown),
     }
 
@@ -103,14 +109,14 @@ def _thinned(depth: int) -> Ints:
     return np.concatenate([near, far])
 
 
-def _requests(placed: Placed, found: Sequence[tuple[str, Scores]], names: tuple[str, ...], fewest: int) -> Columns:
+def _requests(placed: Placed, found: Sequence[tuple[str, Scores]], names: tuple[str, ...]) -> Columns:
     """Value and chance level of each request, ordered by value; of many, an even selection with both ends."""
     points: Columns = {}
     for text, scores in found:
         for s, labels in enumerate(placed.slices):
             rankings = placed.rankings_of(s)
             rankings = rankings[~np.isnan(scores.values[rankings])]
-            if len(rankings) < max(1, fewest):
+            if not len(rankings):
                 continue
             ordered = rankings[np.argsort(-scores.values[rankings], kind="stable")]
             most = max(2, MOST_REQUESTS // max(1, len(placed.slices)))

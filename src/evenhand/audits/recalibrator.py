@@ -26,10 +26,10 @@ TOP = 0.1
 class OutcomeRecalibrator:
     """Predicts the outcome from score and group; the prediction, used as the score, treats equal outcomes alike.
 
-    In every score bin the outcome is regressed on group and score, as in `outcome_test`. Gaps that differ between bins by
-    no more than their errors are drawn towards the group's pooled gap. Within a group the new score never falls where the
-    old one rises. It follows scikit-learn's conventions: parameters in the constructor, `fit` returns the object, what was
-    learned ends in an underscore.
+    In every score bin the outcome is regressed on group and score, as in `outcome_test`. Of a group's gaps only what noise
+    alone would not give is corrected: first one gap for all scores, then its rise or fall along them, then bin by bin. Within
+    a group the new score never falls where the old one rises. It follows scikit-learn's conventions: parameters in the
+    constructor, `fit` returns the object, what was learned ends in an underscore.
 
     Parameters
     ----------
@@ -196,45 +196,59 @@ def _tally(s: Floats, y: Floats, codes: Ints, bins: int, groups: int) -> Moments
 
 def _curves(m: Moments, home: int) -> tuple[Floats, Floats, Floats]:
     """Knots, the curve of every group at them, and the curve of all groups together."""
-    rows, knots = m.rows.sum(-1), m.origin
-    fitted, tested = lines(m), gaps(m, home)
-    gap = np.stack(
-        [_steadied(knots, tested.estimate[:, g], tested.error[:, g], 1) for g in range(m.rows.shape[1])], axis=-1
-    )
+    rows, knots, groups = m.rows.sum(-1), m.origin, m.rows.shape[1]
+    fitted, tested = lines(m), gaps(m, home, "classical")  # in thin cells robust errors are far too small
+    each = [_steadied(knots, tested.estimate[:, g], tested.error[:, g], _gap_parts(knots)) for g in range(groups)]
+    gap = np.stack(each, axis=-1)
     levels = np.where(np.isfinite(fitted.level), fitted.level, 0.0)
     common = (m.rows * (levels - gap)).sum(-1) / np.maximum(rows, 1)  # every row tells of the shape, whatever its group
     residual = m.measured_from(levels, fitted.slope[:, None]).sums[..., 0, 2].sum(-1)
     left = rows - fitted.parameters
     error = np.sqrt(np.divide(np.maximum(residual, 0.0), left * rows, out=np.zeros_like(rows), where=left > 0))
-    base = _steadied(knots, common, error, 3)
-    curves = np.stack([_rising(base + gap[:, g], m.rows[:, g]) for g in range(m.rows.shape[1])], axis=-1)
+    base = _steadied(knots, common, error, np.vander(_scaled(knots), min(3, (len(knots) - 1) // 2) + 1), shrunk=False)
+    curves = np.stack([_rising(base + gap[:, g], m.rows[:, g]) for g in range(groups)], axis=-1)
     alike = np.nansum(m.rows * np.nan_to_num(m.mean_outcome), axis=-1) / np.maximum(rows, 1)
     return knots, curves, _rising(alike, rows)
 
 
-def _steadied(knots: Floats, values: Floats, error: Floats, degree: int) -> Floats:
-    """Values drawn towards a smooth curve as far as their errors, and not their differences from it, allow.
+def _scaled(knots: Floats) -> Floats:
+    return np.asarray((knots - knots.mean()) / (np.ptp(knots) or 1.0))
 
-    A polynomial is fitted through the bins; what the values scatter around it beyond their errors is taken for real.
+
+def _gap_parts(knots: Floats) -> Floats:
+    """A gap is the same along the score, and then rises or falls with it, before it is anything else."""
+    return np.vander(_scaled(knots), 2 if len(knots) > 2 else 1, increasing=True)
+
+
+def _steadied(knots: Floats, values: Floats, error: Floats, design: Floats, *, shrunk: bool = True) -> Floats:
+    """Values of which only that is kept which noise of this size does not give.
+
+    The columns of the design are fitted one after the other (each as what it adds), then the bins around them. If `shrunk`,
+    each of the columns has to show itself too; otherwise they are kept whole.
     """
     known = np.isfinite(values) & np.isfinite(error)
     if not known.any():
         return np.zeros_like(values)
-    exact = known & (error == 0)
-    if exact.any():  # no noise: nothing to be steadied, and the bins in between follow
+    if (error[known] == 0).any():  # no noise: nothing to be steadied, and the bins in between follow
         return np.interp(knots, knots[known], values[known])
-    x = (knots - knots[known].mean()) / (np.ptp(knots[known]) or 1.0)
-    design = np.vander(x, min(degree, max(0, (int(known.sum()) - 1) // 2)) + 1)
-    weight = np.where(known, 1 / np.where(known, error, 1.0) ** 2, 0.0)
-    gram = design.T @ (design * weight[:, None])
-    smooth = design @ np.linalg.solve(gram, design.T @ (weight * np.where(known, values, 0.0)))
-    off = np.where(known, values - smooth, 0.0)
-    spread, free = float((weight * off**2).sum()), int(known.sum()) - design.shape[1]
-    hat = np.einsum("bi,ij,bj->b", design, np.linalg.inv(gram), design) * weight
-    scale = float((weight * (1 - hat)).sum())
-    real = max(0.0, (spread - free) / scale) if scale > 0 else 0.0
-    own = np.where(known, real / (real + np.where(known, error, 1.0) ** 2), 0.0)
-    return np.asarray(smooth + own * off)
+    weight = np.where(known, 1 / np.where(known, error, 1.0), 0.0)
+    told = np.where(known, values, 0.0) * weight
+    axes, turn = np.linalg.qr(design[known] * weight[known, None])
+    sizes = axes.T @ told[known]  # independent of each other, with a standard error of one
+    off = told[known] - axes @ sizes
+    if shrunk:
+        sizes = sizes * np.array([_kept(float(z * z), 1) for z in sizes])
+    found = design @ np.linalg.lstsq(turn, sizes, rcond=None)[0]
+    found[known] += _kept(float(off @ off), int(known.sum()) - design.shape[1]) * off / weight[known]
+    return np.asarray(found)
+
+
+def _kept(square: float, free: int) -> float:
+    """The share that is taken for real of a part with this sum of squares, in standard errors: what exceeds noise alone.
+
+    Noise gives `free` on average; it is given its standard deviation on top, so that scores that are right stay as they are.
+    """
+    return max(0.0, 1 - (free + np.sqrt(2 * free)) / square) if square > 0 and free > 0 else 0.0
 
 
 def _rising(values: Floats, weight: Floats) -> Floats:

@@ -8,11 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from evenhand.audits.assemble import Row, check_min_units, log, notes, provenance, row, suppressed, tidy
+from evenhand.audits.assemble import Row, check_min_units, log, names_of, notes, provenance, row, suppressed, tidy
 from evenhand.audits.inequality import chances
 from evenhand.audits.units import By, Units, units_of
 from evenhand.cards import Ask, ask
 from evenhand.engine.sources import SourceSlices, source_names, tally_sources
+from evenhand.engine.spectra import whole_labels
 from evenhand.errors import EvenhandError, unknown_name
 from evenhand.findings import Findings, label
 from evenhand.metrics.decomposition import source_influence, source_parts
@@ -100,7 +101,7 @@ def sources(
 
 
 def _checked(metrics: str | Sequence[str]) -> tuple[str, ...]:
-    listed = (metrics,) if isinstance(metrics, str) else tuple(metrics)
+    listed = names_of(metrics)
     for name in listed:
         if name not in METRICS:
             raise unknown_name("metrics", str(name), METRICS, what="a figure of this audit")
@@ -115,7 +116,7 @@ def _tallies(whole: Units, key: str) -> SourceSlices:
     seen = tally_sources(view, view.amounts[0], key)
     full = seen.padded(whole.padded(seen.totals), source_names(view, key))
     order = legend.order(full.labels)
-    names = tuple(legend.name(view.by, full.labels[i]) for i in order)
+    names = whole_labels([legend.name(view.by, full.labels[i]) for i in order])
     broken = frozenset(legend.name(view.by, one) for one in full.broken)
     return SourceSlices(names, tuple(full.tallies[i] for i in order), broken)
 
@@ -133,7 +134,8 @@ def _rows(
     for i, (where, tally) in enumerate(zip(slices.labels, slices.tallies, strict=True)):
         cells, units = whole.cells(where), int(tally.units)
         made = _gini_row(cells, gini, index, i, chance=float(chance[i])) if "gini" in asked else []
-        made += _source_rows(cells, tally, [a for a in asked if a != "gini"], how, seed, streams[i])
+        if len(tally):
+            made += _source_rows(cells, tally, [a for a in asked if a != "gini"], how, seed, streams[i])
         reason = tally.reason()
         for one in made:
             one["units"] = units

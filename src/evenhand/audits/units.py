@@ -9,7 +9,7 @@ from typing import Any
 from evenhand.audits.assemble import log
 from evenhand.engine.bins import Legend, bin_slices
 from evenhand.engine.populations import join_population, open_population, pad
-from evenhand.engine.spectra import Slices, tally_slices
+from evenhand.engine.spectra import Slices, tally_slices, whole_labels
 from evenhand.errors import EvenhandError
 from evenhand.views.benefits import Amount, Benefits, NanPolicy, view_benefits
 from evenhand.views.bins import Bins, Slicing, slicing
@@ -38,7 +38,8 @@ class Units:
 
     def slices(self, amount: Amount) -> Slices:
         """One spectrum per slice, the unseen included, called by name."""
-        return self.legend.named(self.by, self.padded(tally_slices(self.view, amount)))
+        named = self.legend.named(self.by, self.padded(tally_slices(self.view, amount)))
+        return replace(named, labels=whole_labels(named.labels))
 
     def padded(self, seen: Slices) -> Slices:
         """Slices with the units that nobody saw."""

@@ -6,7 +6,7 @@ import argparse
 from typing import Any
 
 from evenhand.cli.inequality import add_files, add_units, units
-from evenhand.cli.options import add_output, finish, progress, source
+from evenhand.cli.options import add_metrics, add_output, finish, progress, source
 from evenhand.errors import EvenhandError
 
 EXAMPLE = """\
@@ -22,9 +22,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_files(parser)
     add_units(parser, several=True)
     how = parser.add_argument_group("what and how")
-    how.add_argument(
-        "-m", "--metric", dest="metrics", action="append", help="metric, e.g. 'top_share(p=0.01)'; may be repeated"
-    )
+    add_metrics(how, "criteria")
     how.add_argument("--draws", type=int, default=199, help="resampled populations per slice (default: 199)")
     how.add_argument(
         "--cutoff",
@@ -34,6 +32,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="e.g. stable=0.1,0.02; may be repeated",
     )
     how.add_argument("--seed", type=int, default=None, help="seed of the random draws (default: drawn and recorded)")
+    how.add_argument("--min-units", type=int, default=None, help="leave out slices with fewer units")
     how.add_argument(
         "--nan-policy", choices=("raise", "omit", "propagate"), default="raise", help="what a missing value does"
     )
@@ -50,8 +49,8 @@ def run(args: argparse.Namespace) -> int:
     cutoffs = dict(_cutoff(text) for text in args.cutoff) or None
     with progress("reading", quiet=args.no_progress):
         result = criteria(
-            source(args.files, args.engine), cutoffs=cutoffs, draws=args.draws, rng=args.seed, nan_policy=args.nan_policy,
-            **units(args), **chosen,
+            source(args.files, args.engine), cutoffs=cutoffs, draws=args.draws, rng=args.seed,
+            min_units=args.min_units, nan_policy=args.nan_policy, **units(args), **chosen,
         )  # fmt: skip
     return finish(result, args)
 

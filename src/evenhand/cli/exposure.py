@@ -43,7 +43,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--ties", choices=("raise", "input_order"), default="raise", help="what ties do (default: raise)"
     )
     rules.add_argument("--no-chance", action="store_true", help="leave out what random order would give")
-    add_uncertainty(parser)
+    add_uncertainty(parser, missing=("raise", "omit"))
     add_systems(parser)
     add_output(parser)
 

@@ -13,8 +13,8 @@ from evenhand.errors import EvenhandError, unknown_name
 
 EXAMPLE = """\
 examples:
-  evenhand metrics              every metric, a line each
-  evenhand metrics gini         one card, with what other tools compute under the same name
+  evenhand metrics                   every metric, a line each, by the verb that measures it
+  evenhand metrics gini              one card, with what other tools compute under the same name
   evenhand metrics gini --compare    every tool's number on the same tiny inputs"""
 
 
@@ -39,10 +39,32 @@ def run(args: argparse.Namespace) -> int:
     elif args.name:
         print(_card(REGISTRY[args.name]))
     else:
-        width = max(map(len, chosen))
-        for name in chosen:
-            print(f"{name.ljust(width)}  {REGISTRY[name].card.asks}")
+        print("\n\n".join(_by_verb(REGISTRY)))
+        print("\nOne card: evenhand metrics NAME. The same word in other tools: evenhand metrics NAME --compare")
     return 0
+
+
+VERBS = {
+    "inequality": ("Spectrum",),
+    "prefix": ("Placement",),
+    "exposure": ("Exposed", "Exposure", "Amortised", "Represented"),
+    "pairwise": ("Pairs",),
+    "outcome-test": ("Moments",),
+    "recommender": ("Crosstab",),
+}
+"""Which tallies the metrics of a verb read; metrics of other tallies are plain functions."""
+
+
+def _by_verb(registry: Any) -> list[str]:
+    """Every metric with the question it answers, under the verb that measures it."""
+    width = max(map(len, registry))
+    left = dict(registry)
+    parts = []
+    for verb, tallies in {**VERBS, "": ()}.items():
+        own = sorted(n for n, m in left.items() if not verb or m.card.needs.__name__ in tallies)
+        head = f"evenhand {verb}" if verb else "plain functions of evenhand.metrics"
+        parts.append("\n".join([head, *(f"  {name.ljust(width)}  {left.pop(name).card.asks}" for name in own)]))
+    return parts
 
 
 def _compare(name: str | None, format: str) -> int:
@@ -50,6 +72,7 @@ def _compare(name: str | None, format: str) -> int:
     from evenhand.cards import REGISTRY
     from evenhand.findings import plain
     from evenhand.metrics.conventions import compare
+    from evenhand.present.tables import aligned
 
     if name is None:
         several = ", ".join(sorted(n for n, metric in REGISTRY.items() if metric.conventions))
@@ -62,14 +85,12 @@ def _compare(name: str | None, format: str) -> int:
     inputs = list(rows[0].values)
     head = ["convention", "tool", *inputs, "what it does"]
     cells = [[r.convention, r.tool, *(_shown(r.values[i]) for i in inputs), r.does] for r in rows]
-    widths = [max(len(row[i]) for row in [head, *cells]) for i in range(len(head))]
     print(
         f"{card.title}: one word, {len({tuple(row[2:-1]) for row in cells})} different answers.\n"
         if inputs
         else card.title
     )
-    for row in [head, ["-" * w for w in widths], *cells]:
-        print("  ".join(cell.ljust(w) for cell, w in zip(row, widths, strict=True)).rstrip())
+    print("\n".join(aligned(head, cells)))
     print(
         f"\nevenhand gives the first line unless asked: {name}(x, convention={rows[-1].convention!r}) gives the last."
     )
@@ -95,22 +116,25 @@ def _plain(metric: Any) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _card(metric: Any) -> str:
+def _span(low: float, high: float) -> str:
     from evenhand.present.text import number
 
+    if math.isinf(high):
+        return "any number" if math.isinf(low) else f"{number(low)} and above"
+    return f"{number(low)} to {number(high)}"
+
+
+def _card(metric: Any) -> str:
+    from evenhand.present.text import DIRECTION, number
+
     card, (low, high), ideal = metric.card, metric.span(), metric.ideal()
-    better = {
-        "lower": "lower is more even",
-        "higher": "higher is more even",
-        "ideal": "closer to the ideal is more even",
-    }
-    direction = better.get(metric.better(), "neither direction is better in itself")
+    direction = DIRECTION[metric.better()]
     parameters = ", ".join(f"{n}={p.default!r}" for n, p in metric.parameters.items()) or "none"
     lines = [
         f"{card.name}  ({card.symbol})  {card.title}", "", f"  {card.asks}", "",
         f"  formula     {card.formula}" if card.formula else "",
-        f"  range       {number(low)} to {number(high)}; {direction}",
-        "" if math.isnan(ideal) else f"  ideal       {number(ideal)} (all equal)",
+        f"  range       {_span(low, high)}; {direction}",
+        "" if math.isnan(ideal) else f"  ideal       {number(ideal)}",
         f"  parameters  {parameters}",
         f"  example     {card.example}" if card.example else "",
         f"  undefined   when {card.undefined}" if card.undefined else "",
@@ -121,7 +145,7 @@ def _card(metric: Any) -> str:
     if metric.conventions:
         lines += [
             "",
-            f"  evenhand metrics {card.name} --compare   prints the numbers of {len(metric.conventions)} other tools beside ours",
+            f"  Other tools' numbers beside ours: evenhand metrics {card.name} --compare",
         ]
     if card.references:
         lines += ["", f"  see {', '.join(card.references)} in docs/references.toml"]

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import glob
 import logging
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,37 +20,82 @@ PATIENCE = 2.0
 """Seconds of silence before progress is shown."""
 
 
+PLOTS = {
+    "agreement": "agreement",
+    "compare": "intervals",
+    "decompose": "decomposition, intervals, scatter",
+    "exposure": "exposure, relevance, systems, intervals, scatter",
+    "inequality": "lorenz, lorenz_log, lorenz_annotated, bins, intervals, scatter",
+    "outcome-test": "outcomes, calibration, gaps; slots with --counterfactual",
+    "pairwise": "pairs, intervals, scatter",
+    "prefix": "prefix, requests, strip, intervals, scatter",
+    "recommender": "differences, catalogue, intervals",
+    "run": "as for the audit",
+    "sources": "sources, intervals, scatter",
+}
+"""Kinds of charts by verb, for --help; the verbs that are not here make tables without estimates."""
+
+DEFAULTS = {
+    "decompose": "all parts",
+    "exposure": "awrf, log_dp, log_dp(per_item=True), eed; with --relevance also log_eur, eel, eer",
+    "inequality": "gini, atkinson(epsilon=0.5), top_share(p=0.01), top_share(p=0.1), equal_share",
+    "pairwise": "intra_acc, inter_acc, accuracy",
+    "prefix": "ndd, ndkl; without --protected ndjs",
+    "recommender": "all that the input allows",
+    "sources": "all parts",
+}
+"""Metrics by verb where -m names none, for --help."""
+
+
 def add_output(parser: argparse.ArgumentParser) -> None:
     """Where the answer goes and in what form."""
+    verb = parser.prog.split()[-1]
     out = parser.add_argument_group("output")
     out.add_argument("--format", choices=FORMATS, default="table", help="form of the answer (default: table)")
     out.add_argument("--output", metavar="FILE", help="write the answer to FILE instead of standard output")
     out.add_argument("--html", metavar="FILE", help="write a report that opens in any browser")
+    shown = verb in PLOTS  # elsewhere nothing is drawn or checked; the options stay, and say so
+    kinds = f"write a chart (.svg, .png or .html); kinds: {PLOTS.get(verb)}"
     out.add_argument(
-        "--plot", metavar="KIND=FILE", action="append", default=[], help="write a chart (.svg, .png or .html)"
+        "--plot", metavar="KIND=FILE", action="append", default=[], help=kinds if shown else argparse.SUPPRESS
     )
     out.add_argument("--sentences", action="store_true", help="say the findings in words instead of the table")
-    out.add_argument(
-        "--check", metavar="RULE", action="append", default=[], help="exit 1 unless it holds, e.g. 'gini <= 0.9'"
-    )
+    rule = "exit 1 unless it holds: a metric of the table, a sign and a number, as in 'gini <= 0.9'; may be repeated"
+    out.add_argument("--check", metavar="RULE", action="append", default=[], help=rule if shown else argparse.SUPPRESS)
     out.add_argument("--no-progress", action="store_true", help="no progress on standard error")
 
 
-def add_uncertainty(parser: argparse.ArgumentParser) -> None:
-    """Metrics, intervals and seeds."""
-    how = parser.add_argument_group("what and how")
+def add_metrics(how: argparse._ArgumentGroup, verb: str) -> None:
+    """Which numbers."""
+    said = f"may be repeated (default: {DEFAULTS[verb]})" if verb in DEFAULTS else "may be repeated"
+    listed = "" if DEFAULTS.get(verb) == "all parts" else "; evenhand metrics lists them all"
     how.add_argument(
-        "-m", "--metric", dest="metrics", action="append", help="metric, e.g. 'top_share(p=0.01)'; may be repeated"
+        "-m", "--metric", dest="metrics", metavar="METRIC", action="append", help=f"what to measure{listed}; {said}"
     )
+
+
+MISSING = {
+    "raise": "stop the run",
+    "omit": "drop its row",
+    "propagate": "make the answer undefined",
+}
+
+
+def add_uncertainty(parser: argparse.ArgumentParser, *, missing: Sequence[str] = tuple(MISSING)) -> None:
+    """Metrics, intervals and seeds; `missing`: the rules for missing values to choose from, the default first."""
+    how = parser.add_argument_group("what and how")
+    add_metrics(how, parser.prog.split()[-1])
     how.add_argument(
         "--interval", default=None, help="bootstrap(999), percentile(999), normal or none (default: bootstrap(999))"
     )
     how.add_argument("--level", type=float, default=0.95, help="coverage of the interval (default: 0.95)")
     how.add_argument("--seed", type=int, default=None, help="seed of the random draws (default: drawn and recorded)")
     how.add_argument("--min-units", type=int, default=None, help="suppress slices with fewer units")
-    how.add_argument(
-        "--nan-policy", choices=("raise", "omit", "propagate"), default="raise", help="what a missing value does"
-    )
+    if missing:
+        how.add_argument(
+            "--nan-policy", choices=missing, default=missing[0],
+            help=f"what a missing value does: {', '.join(map(MISSING.__getitem__, missing))} (default: {missing[0]})",
+        )  # fmt: skip
     how.add_argument(
         "--engine", choices=("polars", "duckdb"), default="polars", help="what reads the files (default: polars)"
     )
@@ -65,7 +111,9 @@ def add_systems(parser: argparse.ArgumentParser) -> None:
 
 def given(args: argparse.Namespace, **more: Any) -> dict[str, Any]:
     """The keyword arguments of an audit, as typed."""
-    found = {"level": args.level, "rng": args.seed, "min_units": args.min_units, "nan_policy": args.nan_policy, **more}
+    found = {"level": args.level, "rng": args.seed, "min_units": args.min_units, **more}
+    if "nan_policy" in args:
+        found["nan_policy"] = args.nan_policy
     if args.metrics:
         found["metrics"] = args.metrics
     if args.interval is not None:
@@ -84,16 +132,15 @@ def source(files: list[str], engine: str) -> Any:
 
 def finish(result: Any, args: argparse.Namespace) -> int:
     """Hand the answer out: files first, whole or not at all; then the checks decide the exit code."""
-    from evenhand.present.files import refuse_unwritable, write_whole
+    from evenhand.present.files import write_whole
 
-    charts = [_chart(result, spec) for spec in args.plot]
+    files = outputs(args)
+    drawn = [(result.plot(kind), path) for kind, path in map(_chart, args.plot)]
     answer = _answer(result, args)
     checks = result.check(*args.check) if args.check else None
-    files = [*(path for _, path in charts), *filter(None, [args.html, args.output])]
-    refuse_unwritable(files)
     with progress("writing", quiet=args.no_progress):
-        for save, path in charts:
-            save(path)
+        for chart, path in drawn:
+            _save(chart, path)
         if args.html:
             result.report(args.html)
         if args.output:
@@ -108,25 +155,49 @@ def finish(result: Any, args: argparse.Namespace) -> int:
     return 0 if checks.passed else 1
 
 
+def outputs(args: argparse.Namespace) -> list[str]:
+    """The files that will be written; one that cannot be, or that the command reads, is refused before any work is done."""
+    from evenhand.present.files import refuse_unwritable
+
+    files = [*(path for _, path in map(_chart, args.plot)), *filter(None, [args.html, args.output])]
+    refuse_unwritable(files, _inputs(args))
+    return files
+
+
+def _inputs(args: argparse.Namespace) -> list[str]:
+    """Files that the words of this command name, patterns spelled out; an answer must not take their place."""
+    words: list[str] = []
+    for name, value in vars(args).items():
+        if name not in ("html", "output", "plot", "check", "metrics"):
+            words += [v for v in (value if isinstance(value, list) else [value]) if isinstance(v, str)]
+    words = [word.removeprefix("trec-fair:") for word in words]
+    return [path for word in words for path in (glob.glob(word, recursive=True) or [word]) if Path(path).is_file()]
+
+
 def _answer(result: Any, args: argparse.Namespace) -> str:
     if getattr(args, "systems", None):
         from evenhand.audits.paired import compare_systems
 
         return compare_systems(result, rng=args.seed).systems(args.systems)
-    said: str = "".join(s + "\n" for s in result.sentences()) if args.sentences else result.to_text(args.format)
+    said: str = (
+        "".join(s + "\n" for s in dict.fromkeys(result.sentences())) if args.sentences else result.to_text(args.format)
+    )
     return said
 
 
-def _chart(result: Any, spec: str) -> tuple[Any, str]:
+def _chart(spec: str) -> tuple[str, str]:
     kind, equals, path = spec.partition("=")
     if not equals or not path:
         raise EvenhandError(f"--plot {spec!r} names no file. Write KIND=FILE.svg, for example lorenz=curve.svg.")
     if Path(path).suffix not in (".svg", ".png", ".html"):
         raise EvenhandError(f"--plot {spec!r} has an ending that is not known. End the file in .svg, .png or .html.")
-    from evenhand.present import charts
+    return kind, path
 
-    chart = result.plot(kind)
-    return (lambda where: charts.save(chart, where)), path
+
+def _save(chart: Any, path: str) -> None:
+    from evenhand.present import charts  # Altair is slow to load, and most commands draw nothing
+
+    charts.save(chart, path)
 
 
 @contextlib.contextmanager

@@ -50,8 +50,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--missing-relevance", choices=("zero", "drop", "raise"), default="zero",
         help="what scored items without a judgment do (default: zero)",
     )  # fmt: skip
-    add_uncertainty(parser)
-    parser.set_defaults(nan_policy="omit")
+    add_uncertainty(parser, missing=("omit", "raise"))
     add_systems(parser)
     add_output(parser)
 

@@ -48,7 +48,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     rules.add_argument(
         "--chance", default="permutation(999)", help="random orders for p, or none (default: permutation(999))"
     )
-    add_uncertainty(parser)
+    add_uncertainty(parser, missing=("raise", "omit"))
     add_systems(parser)
     add_output(parser)
 

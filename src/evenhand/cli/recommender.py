@@ -29,9 +29,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     roles = parser.add_argument_group("roles")
     roles.add_argument("--user-groups", metavar="FILE|COLUMN", help="which group each user belongs to")
     roles.add_argument(
-        "--protected", action="append", metavar="LABEL", help="group b; repeated: several taken together"
+        "--protected",
+        action="append",
+        metavar="LABEL",
+        help="group of users that may be served worse; repeated: several taken together",
     )
-    roles.add_argument("--versus", action="append", metavar="LABEL", help="group a; repeated: several taken together")
+    roles.add_argument(
+        "--versus", action="append", metavar="LABEL", help="group it is compared with; repeated: several taken together"
+    )
     roles.add_argument("--relevant", metavar="FILE", help="the truth, in the same form as the scores")
     roles.add_argument("--items", metavar="N|FILE", help="the whole catalogue (default: the items of the table)")
     for name, default in (("user", "user"), ("item", "item"), ("group", "group")):
@@ -59,7 +64,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default="permutation(199)",
         help="user labels dealt out at random, or none (default: permutation(199))",
     )
-    add_uncertainty(parser)
+    add_uncertainty(parser, missing=())
     add_output(parser)
 
 
@@ -68,9 +73,8 @@ def run(args: argparse.Namespace) -> int:
 
     matrix = len(args.files) == 1 and args.files[0].endswith((".npz", ".npy"))
     scores = args.files[0] if matrix else source(args.files, args.engine)
-    how = {name: value for name, value in given(args).items() if name != "nan_policy"}
     with progress("reading", quiet=args.no_progress):
-        result = recommender(scores, **_roles(args), **how)
+        result = recommender(scores, **_roles(args), **given(args))
     return finish(result, args)
 
 

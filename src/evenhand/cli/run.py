@@ -9,7 +9,7 @@ import tomllib
 from pathlib import Path
 from typing import Any
 
-from evenhand.cli.options import add_output, finish, progress
+from evenhand.cli.options import add_output, finish, outputs, progress
 from evenhand.errors import EvenhandError, listing, suggestion, unknown_name
 
 AUDITS = {
@@ -48,9 +48,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     path = Path(args.plan)
     plan = _load(path)
-    name = plan.pop("audit", None)
+    typed = str(plan.pop("audit", None))
+    name = typed.replace("-", "_")  # as the verb is written
     if name not in AUDITS:
-        raise unknown_name("audit", str(name), sorted(AUDITS), what="an audit that a plan can name")
+        raise unknown_name("audit", typed, sorted(AUDITS), what="an audit that a plan can name")
     args.check = [*_texts(plan.pop("check", [])), *args.check]
     function = getattr(importlib.import_module(AUDITS[name]), name)
     known = list(inspect.signature(function).parameters)
@@ -68,6 +69,8 @@ def run(args: argparse.Namespace) -> int:
         raise EvenhandError(f"{str(path)!r} lacks {listing(lacking)}. Add a line for each.")
     table = _beside(plan.pop(known[0]), path.parent)
     arguments = {k: None if v == "none" else _beside(v, path.parent) for k, v in plan.items()}
+    args.reads = [w for v in (table, *arguments.values()) for w in (v if isinstance(v, list) else [v])]
+    outputs(args)
     with progress("reading", quiet=args.no_progress):
         result = function(table, **arguments)
     return finish(result, args)
@@ -89,7 +92,7 @@ def _texts(value: Any) -> list[str]:
     return listed
 
 
-_FILES = (".parquet", ".pq", ".csv", ".tsv", ".jsonl", ".ndjson", ".gz", ".npz", ".json", ".qrels")
+_FILES = (".parquet", ".pq", ".csv", ".tsv", ".jsonl", ".ndjson", ".gz", ".npz", ".npy", ".json", ".qrels", ".run")
 
 
 def _beside(value: Any, folder: Path) -> Any:

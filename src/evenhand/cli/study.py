@@ -1,4 +1,4 @@
-"""`evenhand study NAME`: a seed's study again, the paper's findings beside what comes out here."""
+"""`evenhand study NAME`: a paper's study again, its findings beside what comes out here."""
 
 from __future__ import annotations
 
@@ -6,10 +6,12 @@ import argparse
 import importlib
 import inspect
 import sys
+from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 from evenhand.cli.options import progress
-from evenhand.errors import EvenhandError
+from evenhand.errors import EvenhandError, listing
 from evenhand.studies.study import FORMATS, Study
 
 STUDIES = {
@@ -25,15 +27,35 @@ None it chooses its own."""
 EXAMPLE = """\
 example:
   evenhand study inequality --folder study-inequality
-  evenhand study fair-ranking --data trec-fair-2019       on files of the TREC Fair Ranking track"""
+  evenhand study fair-ranking --data trec-fair-2019       on files of the TREC Fair Ranking track
+  evenhand study fair-ranking --ratings ml-100k/u.data    four recommenders of LensKit learn from ratings (extra: lenskit)
+  evenhand study fair-ranking --ratings goodreads_interactions.json.gz --groups book-gender.csv --protected female"""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     known = "\n".join(f"  {name:<12} {about}" for name, about in STUDIES.items())
     parser.epilog = f"studies:\n{known}\n\n{EXAMPLE}"
     parser.add_argument("name", choices=STUDIES, metavar="NAME", help=", ".join(STUDIES))
-    parser.add_argument("--size", type=int, default=None, help="how much data is generated (default: the study's own)")
+    parser.add_argument(
+        "--size",
+        type=int,
+        default=None,
+        help="how much data is generated, or with --ratings how many users are tested (default: the study's own)",
+    )
     parser.add_argument("--data", metavar="FOLDER", help="files to run on instead of generated data (fair-ranking)")
+    asked = parser.add_argument_group("fair-ranking on ratings (needs the extra lenskit)")
+    asked.add_argument(
+        "--ratings",
+        metavar="FILE",
+        help="MovieLens (u.data, ratings.dat, ratings.csv) or GoodReads interactions (JSON lines, .gz)",
+    )
+    asked.add_argument(
+        "--groups", metavar="FILE", nargs="+",
+        help="group of every item; or two files, items to authors and authors to groups (default: thirds by popularity)",
+    )  # fmt: skip
+    asked.add_argument("--group", metavar="COLUMN", help="column of labels (default: group, gender, or the only one)")
+    asked.add_argument("--protected", metavar="LABEL", help="the protected group (default: the smallest)")
+    asked.add_argument("--versus", metavar="LABEL", help="the group it is compared with (default: the largest)")
     parser.add_argument("--seed", type=int, default=7, help="seed of the generated data and the draws (default: 7)")
     parser.add_argument("--format", choices=FORMATS, default="table", help="form of the answer (default: table)")
     parser.add_argument("--folder", metavar="FOLDER", help="write the figures, the findings and a page with all of it")
@@ -41,6 +63,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
+    if args.folder and Path(args.folder).is_file():
+        raise EvenhandError(f"{args.folder!r} is a file. Pass the name of a folder, which need not exist.")
     module = importlib.import_module(f"evenhand.studies.{args.name.replace('-', '_')}")
     with progress(f"study {args.name}", quiet=args.no_progress):
         found: Study = module.study(size=args.size, seed=args.seed, **_data(module, args))
@@ -51,9 +75,10 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _data(module: ModuleType, args: argparse.Namespace) -> dict[str, str]:
-    if args.data is None:
-        return {}
-    if "data" not in inspect.signature(module.study).parameters:
-        raise EvenhandError(f"--data does not fit the study {args.name}: it generates its own. Leave it out.")
-    return {"data": args.data}
+def _data(module: ModuleType, args: argparse.Namespace) -> dict[str, Any]:
+    words = ("data", "ratings", "groups", "group", "protected", "versus")
+    given = {word: getattr(args, word) for word in words if getattr(args, word) is not None}
+    lost = [f"--{word}" for word in given if word not in inspect.signature(module.study).parameters]
+    if lost:
+        raise EvenhandError(f"{listing(lost)} does not fit the study {args.name}: it generates its own. Leave it out.")
+    return given

@@ -31,12 +31,15 @@ def attended(
     """Add columns `a0, a1, ...`: the attention on each row, which needs columns rank and, for a cascade, relevance.
 
     `keys` name one ranking. The share of readers who got past the items above is a product of powers, one for each grade,
-    so that a reader who always stops (a power of zero) is no special case.
+    so that a reader who always stops (a power of zero) is no special case. Where a column `shown` is zero nobody looks,
+    and nobody stops.
     """
+    seen = nw.col("shown") if "shown" in lazy.collect_schema().names() else None
     grades = sorted({g for look in looks for g in look.attention.keeps()}, key=lambda g: -1.0 if g is None else g)
     relevance = nw.col("relevance")
     for j, grade in enumerate(grades):
         hit = (relevance > 0) if grade is None else (relevance == grade)
+        hit = hit if seen is None else hit & (seen > 0)
         lazy = lazy.with_columns(hit.cast(nw.Int64).alias(f"hit_{j}"))
     for j in range(len(grades)):
         above = nw.col(f"hit_{j}").cum_sum().over(*keys, order_by="rank").cast(nw.Int64) - nw.col(f"hit_{j}")
@@ -48,7 +51,7 @@ def attended(
             weight = weight * going_on ** nw.col(f"above_{grades.index(grade)}")
         if look.cutoff is not None:
             weight = nw.when(nw.col("rank") <= look.cutoff).then(weight).otherwise(nw.lit(0.0))
-        columns.append(weight.alias(f"{prefix}{i}"))
+        columns.append((weight if seen is None else weight * seen).alias(f"{prefix}{i}"))
     return lazy.with_columns(*columns) if columns else lazy
 
 

@@ -76,10 +76,8 @@ def cross(
     joined, share = (looked, nw.lit(1.0)) if "group" in rows.columns else with_groups(looked, aligned, by)
     shown = nw.col("shown") if "shown" in rows.columns else nw.lit(1.0)
     sums: dict[Any, nw.Expr] = {"items": share * shown}
-    sums |= {("a", look): share * shown * nw.col(f"a{i}") for i, look in enumerate(wanted.looks)}
-    sums |= {
-        ("g", wanted.looks[i]): share * shown * nw.col(f"a{i}") * nw.col("relevance") for i in wanted.at(wanted.gained)
-    }
+    sums |= {("a", look): share * nw.col(f"a{i}") for i, look in enumerate(wanted.looks)}
+    sums |= {("g", wanted.looks[i]): share * nw.col(f"a{i}") * nw.col("relevance") for i in wanted.at(wanted.gained)}
     if wanted.scores:
         sums["scores"] = share * nw.col("score")
     cells = _collected(joined, [*rows.rankings, "item", "group"], sums)

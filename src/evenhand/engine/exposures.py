@@ -31,7 +31,8 @@ class Rows:
     Attributes
     ----------
     lazy : columns `slices`, request, item, rank (from 1, without gaps), and those of sample, score, probability, weight,
-        relevance and group that the caller has.
+        relevance and group that the caller has. Where there is a column `shown`, a row with zero in it is in no list: an
+        item that was only scored, or what keeps the place of a list without items.
     slices : names of the slice columns.
     """
 
@@ -41,6 +42,11 @@ class Rows:
     @property
     def columns(self) -> list[str]:
         return list(self.lazy.collect_schema().names())
+
+    @property
+    def listed(self) -> nw.LazyFrame[Any]:
+        """The rows that stand in a list."""
+        return self.lazy.filter(nw.col("shown") > 0) if "shown" in self.columns else self.lazy
 
     @property
     def requests(self) -> list[str]:
@@ -78,8 +84,7 @@ def tally_exposures(
     """
     looked = attended(rows.lazy, wanted.looks, rows.rankings)
     by = [c for c in aligned.lazy.collect_schema().names() if c in ("request", "item")]
-    cells = to_polars(_cells(looked, rows, aligned, by, wanted))
-    found = _assembled(cells, rows, wanted, labels)
+    found = _assembled(to_polars(_cells(looked, rows, aligned, by, wanted)), rows, wanted, labels)
     if judged is not None and wanted.judged:
         found = found.with_judged(_judged_sums(judged, rows, aligned, by, wanted))
     if wanted.items:
@@ -93,17 +98,15 @@ def _cells(
     """One row per ranking and group: attention, relevance met, predicted utility, number of items."""
     names = rows.columns
     joined, share = (looked, nw.lit(1.0)) if "group" in names else with_groups(looked, aligned, by)
-    if "shown" in names:  # scored but not ranked: predicted utility without attention
-        joined = joined.with_columns(
-            *((nw.col(f"a{i}") * nw.col("shown")).alias(f"a{i}") for i in range(len(wanted.looks)))
-        )
-    sums = {"items": share * nw.col("shown") if "shown" in names else share}
+    counted = not aligned.soft and "shown" not in names
+    sums = {} if counted else {"items": share * nw.col("shown") if "shown" in names else share}
     sums |= {f"a{i}": share * nw.col(f"a{i}") for i in range(len(wanted.looks))}
     sums |= {f"g{i}": share * nw.col(f"a{i}") * nw.col("relevance") for i in wanted.at(wanted.gained)}
     if wanted.scores:
         sums["scores"] = share * nw.col("score")
     joined = joined.with_columns(*(e.alias(f"x_{name}") for name, e in sums.items()))
     added = [nw.col(f"x_{name}").sum().alias(name) for name in sums]
+    added += [nw.len().alias("items")] if counted else []
     for column in ("probability", "weight"):
         if column in names:
             added += [nw.col(column).max().alias(column), nw.col(column).min().alias(f"least_{column}")]
@@ -122,16 +125,17 @@ def _assembled(cells: Any, rows: Rows, wanted: Wanted, labels: tuple[Any, ...]) 
     """Cells in the order of their keys as dense arrays, rankings within requests within slices."""
     import polars as pl
 
-    cells = cells.sort(rows.rankings, nulls_last=True)
-    runs = [_runs(cells, keys) for keys in (rows.rankings, rows.requests, list(rows.slices))]
-    ranking, request, part = runs
+    place = {label: i for i, label in enumerate(labels)}
+    cells = cells.with_columns(_codes(cells["group"], place, pl)).sort(rows.rankings, nulls_last=True)
+    ranking = _runs(cells, rows.rankings)
+    request = ranking if rows.rankings == rows.requests else _runs(cells, rows.requests)
+    part = _runs(cells, list(rows.slices)) if rows.slices else None
     rankings, groups = int(ranking[-1]) + 1 if len(ranking) else 0, len(labels)
     if rankings * (groups + 1) > MOST_CELLS:
         raise EvenhandError(
             f"{rankings:,} rankings times {groups:,} groups are too many to hold. Use broader groups, or slice the rankings."
         )
-    place = {label: i for i, label in enumerate(labels)}
-    code = _codes(cells["group"], place, pl)
+    code = cells["group"].to_numpy()
 
     def dense(name: str) -> Floats:
         out = np.zeros((rankings, groups + 1))
@@ -145,7 +149,7 @@ def _assembled(cells: Any, rows: Rows, wanted: Wanted, labels: tuple[Any, ...]) 
         slices=[tuple(row) for row in cells.select(rows.slices)[heads].unique(maintain_order=True).iter_rows()]
         if rows.slices
         else [()],
-        slice_starts=_starts(part[heads]) if rows.slices else np.array([0, len(heads)]),
+        slice_starts=np.array([0, len(heads)]) if part is None else _starts(part[heads]),
         requests=cells["request"][heads],
         request_starts=starts,
         probability=_one_each(cells, "probability", first, rankings, "draw"),
@@ -162,9 +166,8 @@ def _assembled(cells: Any, rows: Rows, wanted: Wanted, labels: tuple[Any, ...]) 
 
 def _runs(cells: Any, keys: list[str]) -> Any:
     """(rows,) number of the run of equal keys that each row stands in."""
-    if not keys:
-        return np.zeros(cells.height, dtype=np.int64)
-    return cells.select(keys).to_struct("key").rle_id().to_numpy().astype(np.int64)
+    column = cells[keys[0]] if len(keys) == 1 else cells.select(keys).to_struct("key")
+    return column.rle_id().to_numpy().astype(np.int64)
 
 
 def _starts(runs: Any) -> Any:
@@ -183,12 +186,9 @@ def _codes(column: Any, place: dict[Any, int], pl: Any) -> Any:
     """(rows,) index of each label; a missing one stands behind the last."""
     distinct = column.unique()
     codes = [len(place) if g is None else place[tidy_label(g)] for g in distinct.to_list()]
-    table = pl.DataFrame({"group": distinct, "code": pl.Series(codes, dtype=pl.Int64)})
-    return (
-        column.to_frame("group")
-        .join(table, on="group", how="left", nulls_equal=True, maintain_order="left")["code"]
-        .to_numpy()
-    )
+    table = pl.DataFrame({"group": distinct, "code": pl.Series(codes, dtype=pl.Int32)})
+    found = column.to_frame("group").join(table, on="group", how="left", nulls_equal=True, maintain_order="left")
+    return found["code"].alias("group")
 
 
 def _one_each(cells: Any, name: str, at: Any, length: int, what: str) -> Floats:
@@ -262,8 +262,6 @@ def amortised_items(rows: Rows, look: Look, *, pooled: bool) -> Any:
     Unless `pooled`, both are shares of their ranking; a ranking without attention or without utility is left out.
     """
     lazy = attended(rows.lazy, [look], rows.rankings)
-    if "shown" in rows.columns:
-        lazy = lazy.with_columns((nw.col("a0") * nw.col("shown")).alias("a0"))
     chance = nw.col("probability") if "probability" in rows.columns else nw.lit(1.0)
     attention, utility = nw.col("a0"), nw.col("score")
     if not pooled:
@@ -286,6 +284,7 @@ def group_sizes(rows: Rows, aligned: Alignment, *, unknown: bool) -> tuple[tuple
     universe = aligned.lazy.select("item", "group", "share").unique() if "request" in names else aligned.lazy
     found = to_polars(universe.group_by("group").agg(nw.col("share").sum()))
     sizes = {None if g is None else tidy_label(g): float(n) for g, n in found.select("group", "share").iter_rows()}
+    sizes = dict.fromkeys(aligned.named, 0.0) | sizes
     missing = sizes.pop(None, 0.0)
     if unknown:
         ranked = rows.lazy.select("item").unique()

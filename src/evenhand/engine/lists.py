@@ -41,9 +41,7 @@ def some_lists(rows: Rows, aligned: Alignment, ledger: Ledger, chosen: npt.NDArr
     picked = keys[chosen].with_columns(pl.Series("list", np.arange(len(chosen))))
     requests = picked["request"].unique().to_list()
     by = [c for c in aligned.lazy.collect_schema().names() if c in ("request", "item")]
-    few = rows.lazy.filter(nw.col("request").is_in(requests))
-    if "shown" in rows.columns:
-        few = few.filter(nw.col("shown") > 0)
+    few = rows.listed.filter(nw.col("request").is_in(requests))
     wanted = [*rows.rankings, "item", "rank", *(["relevance"] if "relevance" in rows.columns else [])]
     if "group" in rows.columns:
         few = few.select(*wanted, "group").with_columns(nw.lit(1.0).alias("share"))

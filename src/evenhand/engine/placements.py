@@ -40,15 +40,16 @@ class Placed:
         return np.arange(self.starts[s], self.starts[s + 1])
 
 
-def tally_placements(view: Rankings, labels: Labels, unknown: Unknown) -> Placed:
+def tally_placements(view: Rankings, labels: Labels, unknown: Unknown, *, some_labelled: bool = True) -> Placed:
     """The label at every rank; `view` carries what `labels` asked for.
 
-    Empty ranks and unknown labels are -1; `unknown` says whether unknown labels stay so.
+    Empty ranks and unknown labels are -1; `unknown` says whether unknown labels stay so. Where `some_labelled`, labels that
+    no item has are taken for ids that do not match.
     """
     keys, soft = list(view.keys), labels.shares
     rows = to_polars(view.lazy)
     if labels.table is not None:
-        rows = _labelled(rows, labels.table)
+        rows = _labelled(rows, labels.table, some_labelled=some_labelled)
     rows = rows.sort(*keys, "rank", nulls_last=True)
     first = _first_of_runs(rows, keys)
     heads = rows[first]
@@ -71,7 +72,7 @@ def tally_placements(view: Rankings, labels: Labels, unknown: Unknown) -> Placed
     return Placed(tally, slices, edges, tuple(heads["request"].to_list()), missing)
 
 
-def _labelled(rows: Any, labels: Any) -> Any:
+def _labelled(rows: Any, labels: Any, *, some_labelled: bool) -> Any:
     """Join the labels by item, or by request and item; ids are compared as text where their types differ."""
     import polars as pl
 
@@ -81,7 +82,7 @@ def _labelled(rows: Any, labels: Any) -> Any:
             labels = labels.with_columns(pl.col(key).cast(pl.String).alias(f"text_{key}")).drop(key)
             rows = rows.with_columns(pl.col(key).cast(pl.String).alias(f"text_{key}"))
     on = [key if key in labels.columns else f"text_{key}" for key in keys]
-    if labels.height and rows.height and not rows.join(labels, on=on, how="semi").height:
+    if some_labelled and labels.height and rows.height and not rows.join(labels, on=on, how="semi").height:
         raise EvenhandError(
             f"None of the items in the rankings has a label (for example {rows['item'][0]!r}; the labels have "
             f"{labels[on[-1]][0]!r}). Check that both name items the same way."

@@ -53,7 +53,7 @@ def pad(slices: Slices, view: Benefits, population: Any) -> Slices:
         return _pad_to(slices, _mapped(slices, view, population))
     if len(view.by) != 1 or slices.spectra.units.sum() <= population:  # more than that: some unit is in two slices
         _refuse_padding_of_unit_properties(slices, view, list(view.by), f"population={population!r}")
-    return _pad_to(slices, {label: int(population) for label in slices.labels or ((),)})
+    return _pad_to(slices, dict.fromkeys(_labels(slices, view), int(population)))
 
 
 def open_population(population: Any, view_unit: str | None) -> Any:
@@ -85,7 +85,7 @@ def open_population(population: Any, view_unit: str | None) -> Any:
 
 
 def _mapped(slices: Slices, view: Benefits, population: Mapping[Any, Any]) -> dict[Label, int]:
-    sizes = {key if isinstance(key, tuple) else (key,): value for key, value in population.items()}
+    sizes = _typed({k if isinstance(k, tuple) else (k,): v for k, v in population.items()}, slices.labels)
     if not view.by:
         raise EvenhandError("population gives a size per slice, but there are no slices. Pass one number, or name by=.")
     wrong = [
@@ -103,6 +103,18 @@ def _mapped(slices: Slices, view: Benefits, population: Mapping[Any, Any]) -> di
             f"population lacks {len(lacking):,} slices of the table: {slice_words(lacking)}. Give each slice its size."
         )
     return {label: int(size) for label, size in sizes.items()}
+
+
+def _typed(sizes: dict[Label, Any], labels: tuple[Label, ...]) -> dict[Label, Any]:
+    """Sizes by slices as the table has them: a command line knows numbers as text only."""
+    kinds = [{type(v) for v in column if v is not None} for column in zip(*labels, strict=True)]
+    numbers = {i for i, kind in enumerate(kinds) if kind and kind <= {int, float}}
+
+    def label(at: int, value: Any) -> Any:
+        whole = isinstance(value, str) and value.removeprefix("-").isdecimal()
+        return int(value) if whole and at in numbers else value
+
+    return {tuple(label(i, v) for i, v in enumerate(key)): size for key, size in sizes.items()}
 
 
 def _pad_to(slices: Slices, sizes: Mapping[Label, int]) -> Slices:
@@ -144,7 +156,7 @@ def _pad_from_table(slices: Slices, view: Benefits, population: Table) -> Slices
     _refuse_outsiders(view, everyone, keys)
     if not keys:
         size = int(to_polars(everyone.select(nw.len().alias("n")))["n"][0])
-        return _pad_to(slices, dict.fromkeys(slices.labels or ((),), size))
+        return _pad_to(slices, dict.fromkeys(_labels(slices, view), size))
     counts = to_polars(everyone.group_by(*keys).agg(nw.len().alias("n")))
     sizes = {tuple(row[:-1]): int(row[-1]) for row in counts.select(*keys, "n").iter_rows()}
     if len(held) == len(view.by):
@@ -154,6 +166,11 @@ def _pad_from_table(slices: Slices, view: Benefits, population: Table) -> Slices
     both = {other + key: n for other in seen for key, n in sizes.items()}
     places = [*rest, *held]
     return _pad_to(slices, {tuple(key[places.index(i)] for i in range(len(places))): n for key, n in both.items()})
+
+
+def _labels(slices: Slices, view: Benefits) -> tuple[Label, ...]:
+    """The slices seen; without slices the whole table is one, also where it holds nobody."""
+    return slices.labels if view.by else ((),)
 
 
 def _refuse_outsiders(view: Benefits, everyone: nw.LazyFrame[Any], keys: list[str]) -> None:

@@ -231,6 +231,24 @@ def _with_relevance(
             {},
             unjudged,
         )
-    place = nw.col("rank").rank("ordinal").over(*view.keys).cast(nw.Int64)
-    condensed = lazy.filter(~absent).with_columns(place.alias("rank"))
-    return judged, condensed, {"ranked items without a judgment": unjudged} if unjudged else {}, unjudged
+    gone = {"ranked items without a judgment": unjudged} if unjudged else {}
+    return judged, _condensed(lazy, absent, view.keys) if unjudged else lazy, gone, unjudged
+
+
+def _condensed(lazy: nw.LazyFrame[Any], absent: nw.Expr, keys: Sequence[str]) -> nw.LazyFrame[Any]:
+    """Lists without the items that nobody judged, ranks closed up.
+
+    A list that loses all of its items keeps one row that is shown to nobody: the request was made, and nobody was exposed.
+    """
+    names = lazy.collect_schema().names()
+    shown = nw.col("shown") if "shown" in names else nw.lit(1.0)
+    count = (~absent).cast(nw.Int64).sum().over(*keys)
+    lazy = lazy.with_columns(absent.alias("absent"), shown.alias("shown"), count.alias("judged"))
+    placeholder = (nw.col("judged") == 0) & (nw.col("rank") == 1) & (nw.col("shown") > 0)
+    lazy = lazy.filter(~nw.col("absent") | placeholder)
+    zeroed = ["shown", "relevance", *(["score"] if "score" in names else [])]
+    lazy = lazy.with_columns(
+        *(nw.when(nw.col("absent")).then(nw.lit(0.0)).otherwise(nw.col(c)).alias(c) for c in zeroed)
+    )
+    place = nw.col("rank").rank("ordinal").over(*keys, "shown").cast(nw.Int64)
+    return lazy.with_columns(place.alias("rank")).drop("absent", "judged")

@@ -8,7 +8,7 @@ from typing import Any
 import narwhals as nw
 import numpy as np
 
-from evenhand.engine.spectra import Label, Slices, in_order, missing, rounded
+from evenhand.engine.spectra import Label, Slices, in_order, missing, rounded, whole_labels
 from evenhand.errors import EvenhandError
 from evenhand.tallies.partition import ordered
 from evenhand.tallies.sources import Sources
@@ -54,6 +54,9 @@ def tally_sources(view: Benefits, amount: Amount, key: str) -> SourceSlices:
             broken = frozenset(hurt.iter_rows()) if view.keys else frozenset({()} if hurt.height else set())
         lazy = lazy.filter(~gone)
     names = source_names(view, key)
+    if not names:  # the table has no rows
+        nobody = Sources((), np.zeros((0, 0)), np.zeros(0))
+        return SourceSlices((), ()) if view.keys else SourceSlices(((),), (nobody,))
     cells = to_polars(_cells(lazy, view, amount, key, names))
     return _split(cells, view, names, broken)
 
@@ -65,7 +68,7 @@ def source_names(view: Benefits, key: str) -> tuple[Any, ...]:
         raise EvenhandError(
             f"source has more than {MOST_SOURCES} different values, too many to tell apart. Group them into fewer sources."
         )
-    return tuple(ordered(set(found)))
+    return tuple(name for (name,) in whole_labels([(name,) for name in ordered(set(found))]))
 
 
 def _cells(
@@ -95,8 +98,7 @@ def _split(cells: Any, view: Benefits, names: tuple[Any, ...], broken: frozenset
     amounts = rounded(amounts) if amounts.dtype.kind == "f" else amounts.astype(np.float64)
     counts = cells["units"].to_numpy().astype(np.float64)
     if not view.keys:
-        labels = [()] if cells.height else []
-        members = [np.arange(cells.height)] if cells.height else []
+        labels, members = [()], [np.arange(cells.height)]
     else:
         slices = cells.select(view.keys).unique().sort(view.keys, nulls_last=True).with_row_index("slice")
         labels = [tuple(row) for row in slices.select(view.keys).iter_rows()]

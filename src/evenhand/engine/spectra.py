@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import narwhals as nw
@@ -29,9 +29,6 @@ class Slices:
     spectra: Spectra
     broken: frozenset[Label] = frozenset()
 
-    def with_spectra(self, spectra: Spectra) -> Slices:
-        return replace(self, spectra=spectra)
-
 
 def in_order(labels: Sequence[Label]) -> list[int]:
     """Where each slice goes so that labels rise: numbers by size, then text, missing last.
@@ -45,6 +42,24 @@ def in_order(labels: Sequence[Label]) -> list[int]:
         return value is None, not number, value if number else str(value)
 
     return sorted(range(len(labels)), key=lambda i: [rank(v) for v in labels[i]])
+
+
+def whole_labels(labels: Sequence[Label]) -> tuple[Label, ...]:
+    """Labels as their owner wrote them: a column of whole numbers with gaps comes as floats from some libraries.
+
+    >>> whole_labels([(1.0, 0.5), (2.0, 1.0), (None, 1.0)])
+    ((1, 0.5), (2, 1.0), (None, 1.0))
+    """
+    columns = [_whole(column) for column in zip(*labels, strict=True)]
+    return tuple(zip(*columns, strict=True)) if columns else tuple(labels)
+
+
+def _whole(column: Sequence[Any]) -> list[Any]:
+    known = [v for v in column if v is not None]
+    if not any(isinstance(v, float) for v in known) or not all(isinstance(v, (int, float)) for v in known):
+        return list(column)
+    whole = all(abs(v) <= 2**53 and float(v).is_integer() for v in known)
+    return [int(v) if v is not None else None for v in column] if whole else list(column)
 
 
 def tally_slices(view: Benefits, amount: Amount) -> Slices:

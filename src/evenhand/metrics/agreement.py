@@ -34,7 +34,10 @@ def kendall_tau_c(x: Any, y: Any) -> float:
 
 def both_known(x: Any, y: Any) -> tuple[Floats, Floats]:
     """The entries that both lists have."""
-    a, b = np.asarray(x, dtype=np.float64), np.asarray(y, dtype=np.float64)
+    try:
+        a, b = np.asarray(x, dtype=np.float64), np.asarray(y, dtype=np.float64)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise EvenhandError("x and y must be numbers. Pass two lists with one number per system.") from error
     if a.shape != b.shape or a.ndim != 1:
         raise EvenhandError(f"x has {a.size:,} values and y has {b.size:,}. Pass two lists of the same length.")
     kept = ~(np.isnan(a) | np.isnan(b))

@@ -9,7 +9,7 @@ outcomes without any group difference would have given.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -22,7 +22,6 @@ DIGITS = 12
 
 FLAT = 1e-10
 MOST_CELLS = 1 << 22
-BLOCK = 1 << 16
 
 
 @dataclass(frozen=True)
@@ -41,6 +40,17 @@ class Sums:
             return self
         parts = [x.sum(-3, keepdims=True) - x for x in (self.rows, self.u, self.uu, self.y, self.uy)]
         return Sums(*parts)
+
+    def alike(self) -> tuple[Floats, Floats]:
+        """Slope and level of one line through all groups, per fold and bin: the model without group terms."""
+        slope, level = _line(*(x.sum(-1, keepdims=True) for x in (self.rows, self.u, self.uu, self.y, self.uy)))
+        return slope[..., None], level
+
+    def beyond_score(self) -> Sums:
+        """The same sums of what the lines without group terms leave over."""
+        slope, level = self.alike()
+        y, uy = self.y - level * self.rows - slope * self.u, self.uy - level * self.u - slope * self.uu
+        return replace(self, y=y, uy=uy)
 
 
 @dataclass(frozen=True)
@@ -65,16 +75,16 @@ def predictor(s: Sums, reference: int, *, grouped: bool = True) -> Predictor:
     A group that a bin lacks is predicted as the reference; a bin that lacks the reference, or in which group and score
     cannot be told apart, predicts without group terms.
     """
-    alike_slope, alike = _line(*(x.sum(-1, keepdims=True) for x in (s.rows, s.u, s.uu, s.y, s.uy)))
+    alike_slope, alike = s.alike()
     level_alike = np.broadcast_to(alike, np.broadcast_shapes(alike.shape, s.rows.shape))
     if not grouped:
-        return Predictor(level_alike, alike_slope)
+        return Predictor(level_alike, alike_slope[..., 0])
     slope, level = _line(s.rows, s.u, s.uu, s.y, s.uy)
     home = s.rows[..., reference, None] > 0
     level = np.where(s.rows > 0, level, level[..., reference, None])
     varies = _varies(s.rows.sum(-1), s.u.sum(-1), s.uu.sum(-1))
     told = home[..., 0] & (_varies_within(s) | ~varies)
-    return Predictor(np.where(told[..., None], level, level_alike), np.where(told, slope, alike_slope))
+    return Predictor(np.where(told[..., None], level, level_alike), np.where(told, slope, alike_slope[..., 0]))
 
 
 def _line(rows: Floats, u: Floats, uu: Floats, y: Floats, uy: Floats) -> tuple[Floats, Floats]:
@@ -148,14 +158,33 @@ class Reallocation:
     def null(self, draws: int, rng: np.random.Generator) -> Change:
         """The same under outcomes without any group difference: a restricted wild bootstrap by request.
 
-        Outcomes are those that the score alone predicts, plus the request's own residuals with a random sign.
+        Outcomes are what the lines without group terms predict, plus the request's own residuals with a random sign (a
+        row's where the table has no requests). The
+        residuals are then freed of lines of their own, so that every draw has the lines of the data: what the score alone
+        gains or loses is the same in all of them, whatever its relation to the outcome, and only the groups' part varies.
         """
-        c = self.candidates
-        alike = _rising(c)
-        residual = np.where(c.fitted, c.outcome - alike, 0.0)
-        base = self._sums(np.where(c.treated, alike, 0.0))
-        parts = [self._run(s, None, exact=False) for s in self._signed(base, residual, draws, rng)]
+        seen = self._sums(self.candidates.outcome)
+        left = seen.beyond_score()
+        base = replace(seen, y=seen.y - left.y, uy=seen.uy - left.uy)
+        parts = []
+        for turned in self._signed(seen, self._residual(seen), draws, rng):
+            noise = turned.beyond_score()
+            drawn = replace(base, y=base.y + noise.y, uy=base.uy + noise.uy)
+            parts.append(self._run(drawn, None, exact=False))
         return Change(_joined([p.before for p in parts]), _joined([p.after for p in parts]))
+
+    def _residual(self, s: Sums) -> Floats:
+        """What the lines without group terms leave over, made as large again as fitting has made it smaller (HC2)."""
+        c, (slope, level) = self.candidates, s.alike()
+        rows, u, uu = (x.sum(-1) for x in (s.rows, s.u, s.uu))
+        mean = u / np.maximum(rows, 1)
+        spread = np.where(uu - mean * u > FLAT * uu, uu - mean * u, np.inf)
+        own = self.fold[c.request] * c.shape[0] + c.bin
+        slope, level, rows, mean, spread = (x.ravel()[own] for x in (slope, level, rows, mean, spread))
+        residual = np.where(c.fitted, c.outcome - level - slope * c.offset, 0.0)
+        free = 1 - 1 / np.maximum(rows, 1) - (c.offset - mean) ** 2 / spread
+        root = np.sqrt(np.maximum(free, FLAT))
+        return np.asarray(np.divide(residual, root, out=np.zeros_like(residual), where=free > FLAT))
 
     def _cell(self) -> Ints:
         c = self.candidates
@@ -169,28 +198,20 @@ class Reallocation:
         weights = (np.ones_like(u), u, u * u, y, u * y)
         return Sums(*(np.asarray(np.bincount(cell, w, size), dtype=np.float64).reshape(shape) for w in weights))
 
-    def _signed(self, base: Sums, residual: Floats, draws: int, rng: np.random.Generator) -> Iterator[Sums]:
-        """Sums with the residuals of every request turned by a random sign, a few draws at a time."""
-        c = self.candidates
-        at_once = max(1, min(draws, MOST_CELLS // max(1, len(c.request))))
-        shape = (self.folds, *c.shape)
+    def _signed(self, s: Sums, residual: Floats, draws: int, rng: np.random.Generator) -> Iterator[Sums]:
+        """Sums of the residuals, those of every cluster turned by a random sign, a few draws at a time."""
+        c, shape = self.candidates, (self.folds, *self.candidates.shape)
         size = int(np.prod(shape))
         fitted = np.flatnonzero(c.fitted)
-        cell, request, e = self._cell()[fitted], c.request[fitted], residual[fitted]
-        eu = e * c.offset[fitted]
+        cell, cluster, e, u = self._cell()[fitted], c.cluster[fitted], residual[fitted], c.offset[fitted]
+        at_once = max(1, MOST_CELLS // max(1, len(c.request), size))
         for start in range(0, draws, at_once):
             count = min(at_once, draws - start)
-            y, uy = np.zeros((size, count)), np.zeros((size, count))
-            for first in range(0, c.requests, BLOCK):
-                wide = min(BLOCK, c.requests - first)
-                here = slice(*np.searchsorted(request, [first, first + wide]))
-                signs = rng.integers(0, 2, (wide, count)) * 2.0 - 1.0
-                place = cell[here] * wide + request[here] - first
-                y += np.bincount(place, e[here], size * wide).reshape(size, wide) @ signs
-                uy += np.bincount(place, eu[here], size * wide).reshape(size, wide) @ signs
-            yield Sums(
-                base.rows, base.u, base.uu, base.y + y.T.reshape(count, *shape), base.uy + uy.T.reshape(count, *shape)
-            )
+            signs = rng.integers(0, 2, (count, c.clusters), dtype=np.int8) * 2 - 1
+            turned = e * signs[:, cluster]
+            place = (np.arange(count)[:, None] * size + cell).ravel()
+            y, uy = (np.bincount(place, x.ravel(), count * size).astype(np.float64) for x in (turned, turned * u))
+            yield replace(s, y=y.reshape(count, *shape), uy=uy.reshape(count, *shape))
 
     def _run(self, s: Sums, outcome: Floats | None, *, exact: bool) -> Change:
         """Allocate with the other folds' lines, value with the own fold's."""
@@ -208,16 +229,12 @@ class Reallocation:
     def _order(self, predicted: Floats, *, exact: bool) -> Ints:
         """The rows that get the slots: of each request the highest predictions, then the best scores."""
         c = self.candidates
-        closed = ~c.open
+        size = np.abs(predicted).max(-1, keepdims=True)
+        low = -np.round(predicted / np.where(size > 0, size, 1.0), DIGITS)
         if exact:
-            size = np.abs(predicted).max(initial=0.0) or 1.0
-            key = np.where(closed, np.inf, -np.round(predicted / size, DIGITS))
-            return np.lexsort((key, c.request))[c.given]
-        low, high = predicted.min(-1, keepdims=True), predicted.max(-1, keepdims=True)
-        # One number to sort by: the request, and within it how far below the highest prediction; ties are rare in draws.
-        far = (high - predicted) / np.where(high > low, high - low, 1.0) * 0.999
-        key = c.request + np.where(closed, 0.9995, far)
-        return np.argsort(key, axis=-1)[..., c.given]
+            return np.lexsort((low, c.request))[c.given]
+        # One number to sort by: the request, and within it how far below the highest prediction.
+        return np.argsort(c.request + 0.49 * low, axis=-1, kind="stable")[..., c.given]
 
     def _worth(self, rows: Ints, worth: Floats) -> Allocation:
         c = self.candidates
@@ -236,21 +253,6 @@ class Reallocation:
         return Allocation(slots, _mean(ranks, slots), np.asarray(worth[..., held].sum(-1)))
 
 
-def _rising(c: Candidates) -> Floats:
-    """What the score alone predicts: one least-squares line through all fitted rows, never falling.
-
-    A line per bin would follow the noise, and a world in which those lines were the truth would have something to gain
-    from them.
-    """
-    s, y = c.score[c.fitted], c.outcome[c.fitted]
-    if not len(s):
-        return np.zeros_like(c.score)
-    around = s - s.mean()
-    spread = float(around @ around)
-    slope = max(0.0, float(around @ y) / spread) if spread > 0 else 0.0
-    return np.asarray(y.mean() + slope * (c.score - s.mean()))
-
-
 def _mean(total: Floats, count: Floats) -> Floats:
     return np.asarray(np.divide(total, count, out=np.full(np.shape(total), np.nan), where=count > 0))
 
@@ -265,6 +267,6 @@ def _joined(parts: list[Allocation]) -> Allocation:
     return Allocation(slots, rank, np.concatenate([p.outcome for p in parts]))
 
 
-def folded(requests: int, folds: int, rng: np.random.Generator) -> Ints:
-    """Whole requests dealt into folds of nearly equal size."""
-    return np.asarray(rng.permutation(requests) % folds, dtype=np.int64)
+def folded(clusters: int, folds: int, rng: np.random.Generator) -> Ints:
+    """Whole requests dealt into folds of nearly equal size, or rows where the table has no requests."""
+    return np.asarray(rng.permutation(clusters) % folds, dtype=np.int64)

@@ -91,8 +91,8 @@ def decompose(x: Any, groups: Any, *, index: Index = "gini", weights: Any = None
 
 def checked_index(index: str, params: Mapping[str, Any]) -> Index:
     """The index and its parameters, refused where they do not fit."""
-    if index not in get_args(Index):
-        raise unknown_name("index", index, list(INDICES), what="an index that decomposes")
+    if not isinstance(index, str) or index not in get_args(Index):
+        raise unknown_name("index", str(index), list(INDICES), what="an index that decomposes")
     for name in params:
         if name != TUNED.get(index):
             takes = f"It takes {TUNED[index]}" if index in TUNED else "It takes no parameter"

@@ -28,6 +28,7 @@ _DP_VARIANTS = (
 _EUR_VARIANTS = (
     "Totals over totals. as_printed=True divides relevance by group size, as the authors' program does; the ratio then "
     "carries a factor n+/n- that has nothing to do with relevance.",
+    "epsilon=1e-6 is what the authors' program adds to both sides; ours adds nothing, and zeros give infinities.",
 )
 
 
@@ -50,7 +51,7 @@ def _utility_reason(t: Exposure, **_: Any) -> str:
         better="ideal",
         undefined="neither group was exposed at all",
         otherwise="zero_over_zero",
-        says="The protected group gets {estimate:number} times the exposure of the other group{interval}.",
+        says="The exposure{per_item:? per item} of {who} is {estimate:number} times that of the other group{interval}.",
         formula=r"\mathrm{DP} = \epsilon_\pi(G^+) / \epsilon_\pi(G^-)",
         example="exposure 1.5 and 0.5 -> 3",
         variants=_DP_VARIANTS,
@@ -84,7 +85,8 @@ def dp(t: Exposure, *, per_item: bool = False, epsilon: NotNegative = 0.0, atten
         better="ideal",
         undefined="neither group was exposed at all",
         otherwise="zero_over_zero",
-        says="The log ratio of the protected group's exposure to the other's is {estimate:number}{interval}.",
+        says="The log ratio of the exposure{per_item:? per item} of {who} to that of the other group is {estimate:number}{interval}"
+        "[: {estimate:times} times as much].",
         formula=r"\ln \epsilon_\pi(G^+) - \ln \epsilon_\pi(G^-)",
         example="exposure 1 and 1 -> 0",
         variants=_DP_VARIANTS,
@@ -117,7 +119,7 @@ def log_dp(t: Exposure, *, per_item: bool = False, epsilon: NotNegative = 0.0, a
         better="ideal",
         undefined="one of the groups has no relevant item, or neither was exposed",
         otherwise=_utility_reason,
-        says="For its relevance, the protected group gets {estimate:number} times the exposure of the other group{interval}.",
+        says="For its relevance, {who} gets {estimate:number} times the exposure of the other group{interval}.",
         formula=r"\frac{\epsilon_\pi(G^+)/\Upsilon(G^+)}{\epsilon_\pi(G^-)/\Upsilon(G^-)}",
         example="exposure 1 and 1, relevance 2 and 1 -> 0.5",
         variants=_EUR_VARIANTS,
@@ -127,13 +129,13 @@ def log_dp(t: Exposure, *, per_item: bool = False, epsilon: NotNegative = 0.0, a
         family="exposure",
     )
 )
-def eur(t: Exposure, *, as_printed: bool = False, attention: Model = LOG) -> Floats:
+def eur(t: Exposure, *, as_printed: bool = False, epsilon: NotNegative = 0.0, attention: Model = LOG) -> Floats:
     """Exposure per unit of relevance in the protected group, over the same in the other group (eq. 6).
 
     >>> eur([1, 1], utility=[2, 1])
     0.5
     """
-    ours, theirs = _per_utility(t, t.received, as_printed=as_printed)
+    ours, theirs = _per_utility(t, t.received, as_printed=as_printed, epsilon=epsilon)
     return ours / theirs
 
 
@@ -149,7 +151,8 @@ def eur(t: Exposure, *, as_printed: bool = False, attention: Model = LOG) -> Flo
         better="ideal",
         undefined="one of the groups has no relevant item, or neither was exposed",
         otherwise=_utility_reason,
-        says="For its relevance, the log ratio of the protected group's exposure to the other's is {estimate:number}{interval}.",
+        says="The log ratio of the exposure of {who} to that of the other group, each for its relevance, is "
+        "{estimate:number}{interval}[: {estimate:times} times as much].",
         formula=r"\ln \mathrm{EUR}",
         example="exposure 2 and 1, relevance 2 and 1 -> 0",
         variants=_EUR_VARIANTS,
@@ -159,13 +162,13 @@ def eur(t: Exposure, *, as_printed: bool = False, attention: Model = LOG) -> Flo
         family="exposure",
     )
 )
-def log_eur(t: Exposure, *, as_printed: bool = False, attention: Model = LOG) -> Floats:
+def log_eur(t: Exposure, *, as_printed: bool = False, epsilon: NotNegative = 0.0, attention: Model = LOG) -> Floats:
     """Natural logarithm of `eur`.
 
     >>> log_eur([2, 1], utility=[2, 1])
     0.0
     """
-    return _log_ratio(_per_utility(t, t.received, as_printed=as_printed))
+    return _log_ratio(_per_utility(t, t.received, as_printed=as_printed, epsilon=epsilon))
 
 
 @metric(
@@ -180,7 +183,7 @@ def log_eur(t: Exposure, *, as_printed: bool = False, attention: Model = LOG) ->
         better="ideal",
         undefined="one of the groups has no relevant item, or no relevant item of either was exposed",
         otherwise=_utility_reason,
-        says="Of its relevance, the protected group realises {estimate:number} times what the other group does{interval}.",
+        says="Of its relevance, {who} realises {estimate:number} times what the other group does{interval}.",
         formula=r"\frac{\Gamma(G^+)/\Upsilon(G^+)}{\Gamma(G^-)/\Upsilon(G^-)}",
         example="discounted relevance 1 and 1 out of 2 and 1 -> 0.5",
         variants=_EUR_VARIANTS,
@@ -190,13 +193,13 @@ def log_eur(t: Exposure, *, as_printed: bool = False, attention: Model = LOG) ->
         family="exposure",
     )
 )
-def rur(t: Exposure, *, as_printed: bool = False, attention: Model = LOG) -> Floats:
+def rur(t: Exposure, *, as_printed: bool = False, epsilon: NotNegative = 0.0, attention: Model = LOG) -> Floats:
     """Discounted relevance per unit of relevance in the protected group, over the same in the other group (eq. 7).
 
     >>> rur([1, 1], utility=[2, 1], gained=[1, 1])
     0.5
     """
-    ours, theirs = _per_utility(t, t.gained, as_printed=as_printed)
+    ours, theirs = _per_utility(t, t.gained, as_printed=as_printed, epsilon=epsilon)
     return ours / theirs
 
 
@@ -212,7 +215,8 @@ def rur(t: Exposure, *, as_printed: bool = False, attention: Model = LOG) -> Flo
         better="ideal",
         undefined="one of the groups has no relevant item, or no relevant item of either was exposed",
         otherwise=_utility_reason,
-        says="The log ratio of the share of relevance that the two groups realise is {estimate:number}{interval}.",
+        says="The log ratio of the share of its relevance that {who} realises to that of the other group is "
+        "{estimate:number}{interval}[: {estimate:times} times as much].",
         formula=r"\ln \mathrm{RUR}",
         example="discounted relevance 2 and 1 out of 2 and 1 -> 0",
         variants=_EUR_VARIANTS,
@@ -222,13 +226,13 @@ def rur(t: Exposure, *, as_printed: bool = False, attention: Model = LOG) -> Flo
         family="exposure",
     )
 )
-def log_rur(t: Exposure, *, as_printed: bool = False, attention: Model = LOG) -> Floats:
+def log_rur(t: Exposure, *, as_printed: bool = False, epsilon: NotNegative = 0.0, attention: Model = LOG) -> Floats:
     """Natural logarithm of `rur`.
 
     >>> log_rur([2, 1], utility=[2, 1], gained=[2, 1])
     0.0
     """
-    return _log_ratio(_per_utility(t, t.gained, as_printed=as_printed))
+    return _log_ratio(_per_utility(t, t.gained, as_printed=as_printed, epsilon=epsilon))
 
 
 def _exposures(t: Exposure, *, per_item: bool, epsilon: float) -> tuple[Floats, Floats]:
@@ -240,13 +244,14 @@ def _exposures(t: Exposure, *, per_item: bool, epsilon: float) -> tuple[Floats, 
     return ours + epsilon, theirs + epsilon
 
 
-def _per_utility(t: Exposure, achieved: Floats | None, *, as_printed: bool) -> tuple[Floats, Floats]:
+def _per_utility(t: Exposure, achieved: Floats | None, *, as_printed: bool, epsilon: float) -> tuple[Floats, Floats]:
     """What the two sides achieve per unit of relevance; NaN where one of them has none."""
     ours, theirs = t.both(achieved)
     utility, other = t.both(t.utility)
     n, m = t.side_sizes() if as_printed else (1.0, 1.0)
     known = (utility > 0) & (other > 0)
-    return np.where(known, ours * n / utility, np.nan), np.where(known, theirs * m / other, np.nan)
+    sides = np.where(known, ours * n / utility, np.nan), np.where(known, theirs * m / other, np.nan)
+    return sides[0] + epsilon, sides[1] + epsilon
 
 
 def _log_ratio(sides: tuple[Floats, Floats]) -> Floats:

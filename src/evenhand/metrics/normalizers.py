@@ -125,6 +125,8 @@ def _lattice(terms: Terms, weights: Floats, kinds: Ints, counts: Ints) -> float:
     for held, kind in zip(vectors, kinds, strict=True):
         gain[looked_at] += terms.at(held[looked_at], seen[looked_at], kind)
     gain *= weight
+    if np.isinf(gain).any():  # every vector lies on some path
+        return float("inf")
     best = np.full(len(seen), -np.inf)
     best[:1] = 0.0
     by_layer = np.argsort(seen, kind="stable")

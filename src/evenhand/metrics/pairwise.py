@@ -1,4 +1,4 @@
-"""Pairwise accuracy: does a more relevant item stand above a less relevant one, whatever their groups? (eqs. of seed 002)"""
+"""Pairwise accuracy: does a more relevant item stand above a less relevant one, whatever their groups? (equations of raj2022)"""
 
 from __future__ import annotations
 
@@ -20,8 +20,7 @@ from evenhand.tallies.pairs import Pairs
         better="ideal",
         undefined="one of the groups has no pair of different relevance",
         otherwise="no_pairs",
-        says="Pairs within the other group are in the right order {estimate:number} more often than pairs within the "
-        "protected group{interval}.",
+        says="The share of pairs in the right order is {estimate:number} higher within the other group than within {who}{interval}.",
         formula=r"A_{->-} - A_{+>+}",
         example="scores 4 3 2 1, relevance 1 0 1 0, groups U U P P -> 0",
         variants=(
@@ -52,8 +51,8 @@ def intra_acc(t: Pairs) -> Floats:
         better="ideal",
         undefined="there is no pair between the groups in one of the two directions",
         otherwise="no_pairs",
-        says="Relevant items of the other group stand above the protected group's less relevant ones {estimate:number} more "
-        "often than the other way round{interval}.",
+        says="Between the groups, the share of pairs in the right order is {estimate:number} higher where the other group's item "
+        "is the more relevant one than where that of {who} is{interval}.",
         formula=r"A_{->+} - A_{+>-}",
         example="scores 4 3 2 1, relevance 1 0 1 0, groups U U P P -> 1",
         variants=(

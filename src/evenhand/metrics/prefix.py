@@ -1,4 +1,4 @@
-"""Does every top of a ranking mirror the whole? Seed 001's nDD, nDR, nDKL and nDJS, and the PreF family of seed 002.
+"""Does every top of a ranking mirror the whole? nDD, nDR, nDKL and nDJS of draws2020, and the PreF family of raj2022.
 
 Every metric reads a Placement and returns one value per ranking. Higher is less fair, and 0 means that every prefix
 has the mix of the whole list; a random order is not 0, so read each value beside its chance level. None of them says
@@ -35,8 +35,8 @@ TEMPLATES: dict[str, Callable[..., Template]] = {}
 
 WHEN = "the list is empty, has no labelled item, or holds one group only"
 BESIDE = (
-    "[; random order would give {chance:number}][ (p {p:number})]."
-    "[ {favoured} stands higher than its share (p {p_favoured:number}).]"
+    "[; random order would give {chance:number}][ (p {p:p})]."
+    "[ {favoured} stands higher than its share (p {p_favoured:p}{p_favoured:beyond}).]"
 )
 RANDOM = "A random order does not score 0: nDD of 10 items, 5 of them protected, is 0.56 by chance alone."
 
@@ -83,7 +83,7 @@ def _(_p: Placement, *, normalizer: str | None = "max") -> Template:
         better="lower",
         undefined=WHEN,
         otherwise=_because("ndd"),
-        says="Averaged over {units}, the protected share near the top is off by {estimate:number} of the worst possible (nDD){interval}"
+        says="Averaged over {units}, the protected share near the top is off by {estimate:number} of the worst possible by nDD{interval}"
         + BESIDE,
         formula=r"\frac1Z\sum_{i=1}^{N}\frac{1}{\log_2(i+1)}\left|\frac{c_i}{i}-\frac{S_p}{N}\right|",
         example="[p, u, p, u] -> 0.6490",
@@ -132,7 +132,7 @@ def _(_p: Placement, *, normalizer: str | None = "published", one_sided: bool = 
         better="lower",
         undefined=WHEN,
         otherwise=_because("ndr"),
-        says="Averaged over {units}, the ratio of the two sides near the top is off by {estimate:number} (nDR){interval}"
+        says="Averaged over {units}, the ratio of the two sides near the top is off by {estimate:number} by nDR{interval}"
         + BESIDE,
         formula=r"\frac1Z\sum_{i=1}^{N}\frac{1}{\log_2(i+1)}\left|\frac{c_i}{i-c_i}-\frac{S_p}{S_u}\right|",
         example="[p, p, u, u] -> 1",
@@ -181,7 +181,7 @@ def _(_p: Placement, *, normalizer: str | None = "max", smoothing: float | None 
         better="lower",
         undefined=WHEN,
         otherwise=_because("ndkl"),
-        says="Averaged over {units}, the mix near the top diverges by {estimate:number} of the worst possible (nDKL){interval}"
+        says="Averaged over {units}, the mix near the top diverges by {estimate:number} of the worst possible by nDKL{interval}"
         + BESIDE,
         formula=r"\frac1Z\sum_{i=1}^{N}\frac{D_{KL}(P_i\,\|\,Q)}{\log_2(i+1)},\quad P_i=(c_i/i,\,1-c_i/i)",
         example="[u, p, u, u, p, u] -> 0.2321",
@@ -224,7 +224,7 @@ def _(_p: Placement, *, normalizer: str | None = "bound") -> Template:
         better="lower",
         undefined=WHEN,
         otherwise=_because("ndjs"),
-        says="Averaged over {units}, the mix of all labels near the top diverges by {estimate:number} (nDJS){interval}"
+        says="Averaged over {units}, the mix of all labels near the top diverges by {estimate:number} by nDJS{interval}"
         + BESIDE,
         formula=r"\frac1Z\sum_{i=1}^{N}\frac{JSD(P_i\,\|\,Q)}{\log_2(i+1)},\quad Z=\sum_i\frac{1}{\log_2(i+1)}",
         example="[a, a, b, b, c, c] -> 0.2848",
@@ -440,8 +440,10 @@ def pref(labels: Any, *, distance: str = "nd", **keywords: Any) -> float:
     >>> round(pref(list("abcabc"), distance="kl", step=2), 4)
     0.3342
     """
-    if distance not in PREF:
+    if not isinstance(distance, str) or distance not in PREF:
         raise unknown_name("distance", str(distance), list(PREF), what="a known distance")
+    if distance != "rd" and keywords.get("one_sided") is False:
+        del keywords["one_sided"]  # only a ratio has a side to leave out
     return PREF[distance](labels, **keywords)
 
 

@@ -7,20 +7,18 @@ pro rata. That makes every reading invariant to replication, which sums over who
 from __future__ import annotations
 
 import math
+import warnings
 from dataclasses import dataclass
-from typing import Annotated
 
 import numpy as np
 
-from evenhand.cards import Between, Card, Floats, Fraction, metric
-from evenhand.errors import EvenhandError
+from evenhand.cards import Card, Floats, Fraction, metric
+from evenhand.errors import EvenhandError, UndefinedWarning
 from evenhand.metrics.inequality import spread_of_mean
 from evenhand.tallies.spectrum import Spectrum
 
 ROUNDING = 1e-12
 """0.55 * 100 is 55.00000000000001 in floating point; a rank this close to a whole number is that number."""
-
-OpenFraction = Annotated[float, Between(0, 1, open_low=True, open_high=True)]
 
 
 def lorenz_at(s: Spectrum, p: float | Floats) -> Floats:
@@ -136,7 +134,7 @@ def _(s: Spectrum, estimate: Floats, p: float = 0.1) -> Floats:
         asks="How many times the bottom's share does the top hold?",
         needs=Spectrum,
         span=(0.0, math.inf),
-        ideal=lambda upper, lower: (1 - upper) / lower,
+        ideal=lambda upper, lower: (1 - upper) / lower if lower else math.nan,
         better="lower",
         undefined="the bottom holds nothing",
         otherwise="zero_denominator",
@@ -148,13 +146,14 @@ def _(s: Spectrum, estimate: Floats, p: float = 0.1) -> Floats:
         family="ratios",
     )
 )
-def share_ratio(s: Spectrum, *, upper: Fraction = 0.8, lower: OpenFraction = 0.2) -> Floats:
+def share_ratio(s: Spectrum, *, upper: Fraction = 0.8, lower: Fraction = 0.2) -> Floats:
     """Share of those above `upper` over the share of those below `lower`; undefined when the latter hold nothing.
 
     >>> share_ratio([1, 2, 3, 4, 10])
     10.0
     """
-    holds_nothing = quantile(s, lower) == 0  # asked of the percentile: lower * n may round past the last zero
+    # Asked of the percentile: lower * n may round past the last zero.
+    holds_nothing = (quantile(s, lower) == 0) | (lower == 0)
     return np.where(holds_nothing, np.nan, np.maximum(1 - lorenz_at(s, upper), 0) / lorenz_at(s, lower))
 
 
@@ -373,12 +372,15 @@ class Lorenz:
 
 
 def lorenz(x: object, *, weights: object = None) -> Lorenz:
-    """The Lorenz curve of plain amounts.
+    """The Lorenz curve of plain amounts; undefined, with a warning that says why, where nothing was received.
 
     >>> round(lorenz([1, 2, 3, 4, 10]).at(0.5), 4)
     0.225
     """
-    return lorenz_curve(x if isinstance(x, Spectrum) else Spectrum.of(x, weights=weights))
+    spectrum = x if isinstance(x, Spectrum) else Spectrum.of(x, weights=weights)
+    if code := spectrum.reason():
+        warnings.warn(UndefinedWarning(f"The Lorenz curve is undefined: {code}.", code), stacklevel=2)
+    return lorenz_curve(spectrum)
 
 
 def lorenz_curve(s: Spectrum) -> Lorenz:

@@ -223,7 +223,10 @@ def _shares(target: Any, groups: tuple[Any, ...]) -> Floats:
         raise EvenhandError(
             f"target={target!r} cannot be read. Pass {{group: share}}, 'equal', or None for the list itself."
         )
-    shares = np.array([float(share) for share in target.values()])
+    try:
+        shares = np.array([float(share) for share in target.values()])
+    except (TypeError, ValueError) as error:
+        raise EvenhandError(f"target={target!r} holds what is no number. Pass {{group: share}}.") from error
     if not (shares >= 0).all() or abs(shares.sum() - 1) > 1e-6:
         raise EvenhandError(f"target={target!r} does not sum to 1. Pass shares of zero or more that sum to 1.")
     if groups and not any(g in groups for g in target):

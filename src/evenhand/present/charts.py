@@ -17,7 +17,7 @@ import altair as alt
 import evenhand.present
 from evenhand.errors import EvenhandError, unknown_name
 from evenhand.findings import Findings
-from evenhand.present.drawing import KINDS, Kind, Panel, Picture
+from evenhand.present.drawing import KINDS, Kind, Panel, Picture, speakable
 from evenhand.present.files import write_whole
 from evenhand.present.pages import chart_page
 from evenhand.present.theme import LIGHT, theme
@@ -37,6 +37,7 @@ def kinds_for(findings: Findings) -> list[Kind]:
 
 def picture(findings: Findings, kind: str | None = None) -> tuple[Kind, Picture]:
     """The kind that was chosen and what it draws."""
+    findings = speakable(findings)
     names = [k.name for k in kinds_for(findings)]
     if not names:
         raise EvenhandError(f"No chart fits this {findings.audit} result. Read its frame instead.")

@@ -77,11 +77,13 @@ def intervals(findings: Findings) -> Picture:
         families.setdefault(_family(dot.metric, alone=dot.metric in scalars), []).append(dot)
     split = Counter(family.name for family in families)
     turning = findings.audit == "inequality"
+    binned = any(f"{name}_low" in findings.columns for name in findings.slices)
+    along = distinct(labels) if binned else []
     panels = tuple(
-        _family_panel(family, inside, split=split[family.name] > 1, turning=turning)
+        _family_panel(family, inside, along, split=split[family.name] > 1, turning=turning)
         for family, inside in families.items()
     )
-    return Picture(panels, long_table(findings), _in_words(findings, dots), _note(dots))
+    return Picture(panels, long_table(findings), _in_words(findings, dots), _note(findings, dots))
 
 
 MOST_NAMED = 20
@@ -178,8 +180,11 @@ def _dot(row: Mapping[str, Any], where: str) -> _Dot:
     return _Dot(where, metric_title(metric), x, low, high, chance, ideal, text, why, metric)
 
 
-def _family_panel(family: _Family, dots: list[_Dot], *, split: bool, turning: bool) -> Panel:
-    """Rows are slices and groups, told apart by colour where a family has several metrics; or the metrics themselves."""
+def _family_panel(family: _Family, dots: list[_Dot], along: Sequence[str], *, split: bool, turning: bool) -> Panel:
+    """Rows are slices and groups, told apart by colour where a family has several metrics; or the metrics themselves.
+
+    They stand in the order `along` where the slices have one of their own (bins), else the largest first.
+    """
     series = distinct(dot.series for dot in dots)
     single = len(dots) == len(series)
     if single:
@@ -188,7 +193,7 @@ def _family_panel(family: _Family, dots: list[_Dot], *, split: bool, turning: bo
         dots = [replace(d, label=": ".join(filter(None, part))) for d, part in zip(dots, parts, strict=True)]
         order = [d.label for d in dots]
     else:
-        order = _by_size([d for d in dots if d.series == series[0]], dots)
+        order = list(along) or _by_size([d for d in dots if d.series == series[0]], dots)
     shown = ends(order)
     rows = [replace(d, label=wrapped(d.label)) for d in dots if d.label in shown]
     lanes = 1 if single else len(series)
@@ -292,8 +297,8 @@ def _in_words(findings: Findings, dots: Sequence[_Dot]) -> str:
     return "; ".join(parts) + "." if parts else "No number is defined."
 
 
-def _note(dots: Sequence[_Dot]) -> str:
-    notes = []
+def _note(findings: Findings, dots: Sequence[_Dot]) -> str:
+    notes = ["Differences: the first result minus the second."] if findings.audit == "compare" else []
     if any(math.isfinite(d.low) for d in dots):
         notes.append("Bars are intervals.")
     if any(math.isfinite(d.chance) for d in dots):

@@ -25,7 +25,7 @@ from evenhand.present.drawing import (
     value_text,
     word,
 )
-from evenhand.present.text import plural
+from evenhand.present.text import in_words, plural
 from evenhand.present.theme import MOST_SERIES
 
 FEWEST = 3
@@ -181,7 +181,7 @@ def _units_panel(rows: Sequence[_Row], name: str, unit: str, series: Sequence[st
             most[row.x] = row
     shown = [most[x] for x in sorted(most)]
     several = " in the largest slice" if len(series) > 1 else ""
-    x, y = _axis(alt.X, "x", name, [r.x for r in rows]), _axis(alt.Y, "units", None, [r.units for r in shown])
+    x, y = _axis(alt.X, "x", name, [r.x for r in rows]), _axis(alt.Y, "units", plural(unit), [r.units for r in shown])
     tips = [alt.Tooltip("label:N", title=name), alt.Tooltip("units:Q", format=",")]
     base = alt.Chart(_data(shown)).encode(x=x, y=y)
     return Panel(
@@ -197,6 +197,6 @@ def _in_words(rows: Sequence[_Row], metric: str, name: str) -> str:
         return f"{metric_title(metric)} is undefined in every bin of {name}."
     first, last = known[0], known[-1]
     return (
-        f"{metric_title(metric)} goes from {value_text(first.y, metric)} where {name} is {first.bin} "
-        f"to {value_text(last.y, metric)} where it is {last.bin}."
+        f"{metric_title(metric)} goes from {value_text(first.y, metric)} where {name} is {in_words(first.bin)} "
+        f"to {value_text(last.y, metric)} where it is {in_words(last.bin)}."
     )

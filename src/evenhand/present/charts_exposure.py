@@ -30,6 +30,10 @@ ROW = 26
 MOST_PANELS = 6
 MOST_METRICS = 12
 FEW = 6
+ONE_SCALE = alt.Scale(domain=[0, 1])
+"""Panels stand beside each other: the same length must mean the same share in all."""
+NEAR = 0.01
+"""Shares closer than this are called about the same."""
 ARROWS = {"lower": "↓", "higher": "↑", "ideal": "→"}
 
 Point = dict[str, Any]
@@ -82,9 +86,7 @@ def _share_panel(points: Sequence[Point], by: str, title: str) -> Panel:
         alt.Tooltip("text:N", title="share of exposure"),
         alt.Tooltip("aim_text:N", title="target"),
     ]
-    axis = alt.X(
-        "x:Q", title="share of exposure", scale=alt.Scale(domainMin=0), axis=alt.Axis(format=SHARE, tickCount=5)
-    )
+    axis = alt.X("x:Q", title="share of exposure", scale=ONE_SCALE, axis=alt.Axis(format=SHARE, tickCount=5))
     layers = [
         base.mark_bar(height=12).encode(x=axis, tooltip=tips),
         base.mark_rule(style="whisker").encode(x="low:Q", x2="high:Q"),
@@ -99,12 +101,12 @@ def _exposure_in_words(points: Sequence[Point]) -> str:
     if not gaps:
         return "No labelled item was exposed."
     gap, most = max(gaps, key=lambda pair: abs(pair[0]))
-    where = f"In {most['where']}, " if most["where"] else ""
+    where = f"{most['where']}: " if most["where"] else ""
     side = "above" if gap >= 0 else "below"
-    return (
-        f"{where}{most['group']} gets {percent(most['exposure'])} of the exposure, {side} the target of "
-        f"{percent(most['target'])}: the largest gap shown."
-    )
+    found = f"{where}{most['group']} gets {percent(most['exposure'])} of the exposure, {side} its target of {percent(most['target'])}"
+    if _known(most["low"]) and _known(most["high"]) and most["low"] <= most["target"] <= most["high"]:
+        return f"{found}; other requests like these could well close that gap, the largest there is."
+    return f"{found}: the largest gap there is."
 
 
 def _no_relevance(findings: Findings) -> str:
@@ -124,10 +126,11 @@ def relevance(findings: Findings) -> Picture:
     }  # fmt: skip
     rest = f"{MOST_PANELS} of {len(slices)} slices are drawn; the table has all." if len(slices) > MOST_PANELS else ""
     gap, most = max(((p["exposure"] - p["relevance"], p) for p in points), key=lambda pair: abs(pair[0]))
-    lead = f"In {most['where']}, " if most["where"] else ""
+    lead = f"{most['where']}: " if most["where"] else ""
+    part = "about its part" if abs(gap) < NEAR else f"{'more' if gap > 0 else 'less'} than its part"
     says = (
         f"{lead}{most['group']} has {percent(most['relevance'])} of the relevance and gets {percent(most['exposure'])} of "
-        f"the exposure, {'more' if gap >= 0 else 'less'} than its part."
+        f"the exposure, {part}."
     )
     return Picture(panels, table, says, rest)
 
@@ -145,7 +148,7 @@ def _joined(points: Sequence[Point], title: str) -> Panel:
     series = [name for name in names for _ in labels]
     dots = alt.Chart(records(label=labels * 2, series=series, x=shares, text=[percent(v) for v in shares]))
     marks = dots.mark_point().encode(
-        x=alt.X("x:Q", title="share", axis=alt.Axis(format=SHARE, tickCount=5)), y=y, color=series_colour(names),
+        x=alt.X("x:Q", title="share", scale=ONE_SCALE, axis=alt.Axis(format=SHARE, tickCount=5)), y=y, color=series_colour(names),
         tooltip=[alt.Tooltip("label:N", title="group"), alt.Tooltip("series:N", title="share"), alt.Tooltip("text:N", title=" ")],
     )  # fmt: skip
     return Panel(alt.layer(joined, marks), title, height=max(64, ROW * len(labels)))
@@ -241,4 +244,4 @@ def _fairest(cells: Sequence[tuple[str, str, str, dict[str, Any], float]]) -> st
     if not firsts or not max(firsts.values()):
         return "No system has a number."
     best = max(firsts, key=lambda w: firsts[w])
-    return f"{best} is the fairest on {firsts[best]} of {len(distinct(c[1] for c in cells))} metrics."
+    return f"{best} has the fairest value on {firsts[best]} of {len(distinct(c[1] for c in cells))} metrics."

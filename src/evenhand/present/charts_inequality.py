@@ -14,6 +14,7 @@ from evenhand.present.drawing import (
     Panel,
     Picture,
     chart,
+    holders,
     records,
     series_colour,
     share_x,
@@ -22,7 +23,7 @@ from evenhand.present.drawing import (
     word,
 )
 from evenhand.present.lorenz import Curve, curves
-from evenhand.present.text import number, percent, plural, short_percent
+from evenhand.present.text import number, percent, short_percent
 from evenhand.present.theme import MOST_SERIES
 
 LINEAR_BELOW = 1e-6
@@ -60,11 +61,13 @@ def lorenz_log(findings: Findings) -> Picture:
     scale = alt.Scale(type="symlog", constant=LINEAR_BELOW, domain=[0, 1])
     title = f"share of all {_amount(findings)}, log scale"
     y = alt.Y("y:Q", title=title, scale=scale, axis=alt.Axis(values=ticks, format=SHARE))
-    note = f"The axis is logarithmic above {short_percent(LINEAR_BELOW)} and linear below it."
+    note = (
+        f"The axis is logarithmic above {short_percent(LINEAR_BELOW)} and linear below it. Dashed: if all had the same."
+    )
     return _lorenz_picture(
         findings,
         found,
-        [*_lines(findings, found, y), *_equality(below=True)],
+        [*_lines(findings, found, y), *_equality(named=False)],
         " ".join(filter(None, [note, _crowd_note(found)])),
     )
 
@@ -74,7 +77,7 @@ def _lorenz_picture(findings: Findings, found: Sequence[Curve], layers: Sequence
     who = f" of {least.name}" if least.name else ""
     says = (
         (f"On the least equal curve{who}, " if len(found) > 1 else "On this curve, ")
-        + f"the bottom half of {_units(findings)} hold {percent(least.at(0.5))} and the top 1% hold {percent(1 - least.at(0.99))}."
+        + f"the bottom half of {holders(findings)} hold {percent(least.at(0.5))} and the top 1% hold {percent(1 - least.at(0.99))}."
     )
     table: dict[str, list[Any]] = {slices_in_words(findings): [c.name for c in found]} if findings.slices else {}
     for p in READ_AT:
@@ -85,13 +88,13 @@ def _lorenz_picture(findings: Findings, found: Sequence[Curve], layers: Sequence
 def _lines(findings: Findings, found: Sequence[Curve], y: Any) -> list[Any]:
     """A colour per curve; where there are too many, the two extremes stand out from the crowd."""
     most = max(20, min(MOST_CORNERS, MOST_POINTS // len(found)))
-    x = share_x("x", f"{_units(findings)}, from those with least to those with most")
+    x = share_x("x", f"{holders(findings)}, from those with least to those with most")
     crowded = len(found) > MOST_SERIES
     shown = [found[0], found[-1]] if crowded else list(found)
     coloured = {} if len(shown) == 1 else {"color": series_colour([c.name for c in shown], slices_in_words(findings))}
     tips = [
         *([alt.Tooltip("series:N", title=slices_in_words(findings))] if findings.slices else []),
-        alt.Tooltip("x:Q", title=f"bottom {_units(findings)}", format=".4~%"),
+        alt.Tooltip("x:Q", title=f"bottom {holders(findings)}", format=".4~%"),
         alt.Tooltip("y:Q", title="hold together", format=".4~%"),
     ]
     lines = (
@@ -123,12 +126,13 @@ def _points(found: Sequence[Curve], most: int) -> Any:
     return records(series=series, k=ks, x=xs, y=ys)
 
 
-def _equality(*, below: bool = False) -> list[Any]:
+def _equality(*, named: bool = True) -> list[Any]:
+    """The dashed line; its name stands on it where there is room, which on a log axis there is not."""
     line = [i / 200 for i in range(201)]  # many points, since the straight line is a bent one on the log axis
     ends = alt.Chart(records(x=line, y=line)).mark_line(style="reference").encode(x="x:Q", y="y:Q")
-    said = alt.Chart(records(x=[0.5], y=[0.5], text=["if all had the same"]))
-    place = {"align": "left", "dy": 14} if below else {"align": "right", "dx": -10, "dy": -4}
-    return [ends, said.mark_text(style="aside", **place).encode(x="x:Q", y="y:Q", text="text:N")]
+    said = alt.Chart(records(x=[0.5], y=[0.5], text=["if all had the same"])).encode(x="x:Q", y="y:Q", text="text:N")
+    texts = [said.mark_text(style=style, align="right", dx=-10, dy=-4) for style in ("halo", "aside")]
+    return [ends, *(texts if named else [])]
 
 
 def _gap(found: Sequence[Curve]) -> list[Any]:
@@ -143,10 +147,6 @@ def _gap(found: Sequence[Curve]) -> list[Any]:
 def _crowd_note(found: Sequence[Curve]) -> str:
     many = len(found) > MOST_SERIES
     return f"{len(found):,} curves; the most and the least equal one are in colour." if many else ""
-
-
-def _units(findings: Findings) -> str:
-    return plural(word(findings, "unit", "unit"))
 
 
 def _amount(findings: Findings) -> str:
@@ -168,13 +168,13 @@ def lorenz_annotated(findings: Findings) -> Picture:
     words = {
         "A": f"area between equality and the curve; the Gini index A / (A + B) is {number(gini)}",
         "B": "area below the curve",
-        "c": f"the bottom 20% of {_units(findings)} hold {percent(curve.at(0.2))}",
+        "c": f"the bottom 20% of {holders(findings)} hold {percent(curve.at(0.2))}",
         "d": f"the top 20% hold {percent(top)}",
         "e": f"the bottom {percent(matched)} hold as much as the top 20%",
         "f": f"the bottom {percent(half)} hold half of all {_amount(findings)}",
     }
     y = share_y("y", f"share of all {_amount(findings)}")
-    x = share_x("x", f"{_units(findings)}, from those with least to those with most")
+    x = share_x("x", f"{holders(findings)}, from those with least to those with most")
     places = _letter_places(curve, half, matched, top)
     letters = alt.Chart(records(x=[p[0] for p in places], y=[p[1] for p in places], text=list(words)))
     rules = alt.Chart(records(**{k: [g[i] for g in guides] for i, k in enumerate(("x", "y", "x2", "y2"))}))

@@ -27,6 +27,8 @@ from evenhand.present.text import number, percent
 SQUARE = 46
 ROW = 24
 MOST_PANELS = 6
+ROOM = 32
+"""Letters that column labels may have in all and still stand side by side."""
 
 
 def _squares(
@@ -34,9 +36,13 @@ def _squares(
     names: Sequence[str], titles: tuple[str, str, str],
 ) -> Any:  # fmt: skip
     """Squares in one of two colours, the stronger the more opaque, with their number on them."""
-    rows, columns = distinct(labels), distinct(against)
+    rows = distinct(labels)
+    columns = sorted(distinct(against), key=lambda c: rows.index(c) if c in rows else len(rows))  # one diagonal
     data = records(label=labels, column=against, strength=strength, series=series, value_text=texts)
-    x = alt.X("column:N", sort=columns, title=titles[1], axis=alt.Axis(labelAngle=-35, labelLimit=160))
+    slant = -35 if sum(map(len, map(str, columns))) > ROOM else 0
+    x = alt.X(
+        "column:N", sort=columns, title=titles[1], axis=alt.Axis(labelAngle=slant, labelLimit=160, labelOverlap=False)
+    )
     y = alt.Y("label:N", sort=rows, title=titles[0], axis=alt.Axis(labelLimit=170))
     shade = alt.Opacity("strength:Q", scale=alt.Scale(domain=[0, 1], range=[0.04, 0.75]), legend=None)
     tips = [alt.Tooltip("column:N", title=titles[1]), *tooltip(label=titles[0], value_text=titles[2])]
@@ -154,12 +160,16 @@ def pairs(findings: Findings) -> Picture:
             ["none" if math.isnan(v) else percent(v) for v in values], ["right order", "below chance"],
             ("more relevant item", "less relevant item", "in the right order"),
         )  # fmt: skip
-        panels.append(Panel(squares, where, height=max(110, SQUARE * len(set(above)))))
+        panels.append(Panel(squares, where.replace("=", " "), height=max(110, SQUARE * len(set(above)))))
     known = [r for r in rows if not math.isnan(_number(r["estimate"]))]
     says = "There is no pair of different relevance."
     if known:
         worst = min(known, key=lambda r: _number(r["estimate"]))
-        says = f"{worst['group']} has the smallest share of pairs in the right order, {percent(worst['estimate'])}."
+        lead = ", ".join(label(worst[name]) for name in findings.slices)
+        says = (
+            f"{f'In {lead}, ' if lead else ''}{worst['group']} has the smallest share of pairs in the right order, "
+            f"{percent(worst['estimate'])}."
+        )
     names = [*findings.slices, "metric", "group", "estimate", "low", "high"]
     table = {name: [_shown(r[name]) for r in rows] for name in names}
     note = "Half of the pairs in the right order is what random scores give: the stronger the colour, the further from that."

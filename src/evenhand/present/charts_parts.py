@@ -128,9 +128,9 @@ def _more_slices(slices: Mapping[str, Any]) -> str:
 
 PARTS = ("within", "between", "overlap")
 MEANING = {
-    "within": "inequality inside the groups",
-    "between": "inequality between the groups' means",
-    "overlap": "from groups whose ranges interleave",
+    "within": "lies inside the groups",
+    "between": "between the groups' means",
+    "overlap": "comes from groups whose ranges interleave",
 }
 
 
@@ -208,4 +208,4 @@ def _parts_in_words(slices: Slices) -> str:
     if not known or math.isnan(total):
         return "The total is undefined."
     lead = f"In {where}, of" if where else "Of"
-    return f"{lead} a total of {number(total)}: " + ", ".join(f"{number(v)} {MEANING[p]}" for p, v in known) + "."
+    return f"{lead} the total of {number(total)}, " + ", ".join(f"{number(v)} {MEANING[p]}" for p, v in known) + "."

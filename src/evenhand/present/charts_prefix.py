@@ -13,6 +13,7 @@ from evenhand.present.drawing import (
     MOST_ROWS,
     Panel,
     Picture,
+    card_of,
     chart,
     distinct,
     ends,
@@ -25,7 +26,7 @@ from evenhand.present.drawing import (
     without_curve,
     word,
 )
-from evenhand.present.text import number, percent, short_percent
+from evenhand.present.text import number, percent, plural, short_percent
 from evenhand.present.theme import MOST_SERIES
 
 MOST_PANELS = 4
@@ -115,17 +116,26 @@ def _share_table(points: Sequence[Point]) -> dict[str, list[Any]]:
 
 
 def _shares_in_words(points: Sequence[Point], groups: Sequence[str]) -> str:
-    parts = []
-    for group in groups[:3]:
-        mine = [p for p in points if p["group"] == group]
-        at = next((p for p in mine if p["rank"] == 10), mine[-1])
-        outside = not at["low"] - 1e-12 <= at["share"] <= at["high"] + 1e-12
-        place = "outside" if outside else "inside"
-        parts.append(
-            f"{group} holds {percent(at['share'])} of the top {at['rank']} and {percent(at['overall'])} of the whole, "
-            f"{place} what random orders give"
-        )
-    return "; ".join(parts) + "."
+    """The top 10 of the slice in which the first label is furthest from its share of the whole."""
+
+    def at(where: str, group: str) -> Point:
+        mine = [p for p in points if p["group"] == group and p["where"] == where]
+        return next((p for p in mine if p["rank"] == 10), mine[-1])
+
+    slices = distinct(p["where"] for p in points if p["group"] == groups[0])
+    where = max(slices, key=lambda w: abs(at(w, groups[0])["share"] - at(w, groups[0])["overall"]))
+    shown = [at(where, g) for g in groups[:3] if any(p["group"] == g and p["where"] == where for p in points)]
+    parts = [
+        f"{percent(p['share'])} of the top {p['rank']} are {p['group']}, of the whole {percent(p['overall'])}: {_against_chance(p)}"
+        for p in shown
+    ]
+    return (f"{where}: " if where else "") + "; ".join(parts) + "."
+
+
+def _against_chance(point: Point) -> str:
+    if point["share"] < point["low"] - 1e-12:
+        return "fewer than random orders give"
+    return "more than random orders give" if point["share"] > point["high"] + 1e-12 else "as random orders give"
 
 
 @chart("requests", audits=("prefix",), title="Request by request, against chance", unless=without_curve("requests"))
@@ -144,7 +154,7 @@ def requests(findings: Findings) -> Picture:
     note = "The diamond is what a random order of the same items gives on average."
     if any(len([p for p in points if p["metric"] == m]) > MOST_ROWS for m in metrics):
         note += f" Where there are more than {MOST_ROWS} requests, the highest and the lowest are drawn."
-    return Picture(tuple(panels), table, _requests_in_words(points, metrics), note)
+    return Picture(tuple(panels), table, _requests_in_words(findings, points, metrics), note)
 
 
 def _request_name(point: Point) -> str:
@@ -177,17 +187,43 @@ def _request_panel(points: Sequence[Point], metric: str) -> Panel:
     return Panel(alt.layer(*layers), metric_title(metric), height=max(60, 17 * len(shown)))
 
 
-def _requests_in_words(points: Sequence[Point], metrics: Sequence[str]) -> str:
-    parts = []
+def _requests_in_words(findings: Findings, points: Sequence[Point], metrics: Sequence[str]) -> str:
+    """Which request is the furthest from even, by which metric, and how many are worse than chance."""
+    unit = word(findings, "unit")
+    furthest: dict[str, list[str]] = {}
+    counts = []
     for metric in metrics[:3]:
         mine = [p for p in points if p["metric"] == metric]
         above = sum(p["estimate"] > p["chance"] for p in mine if math.isfinite(p["chance"]))
         worst = max(mine, key=lambda p: p["estimate"])
-        parts.append(
-            f"{metric_title(metric)}: {above:,} of {len(mine):,} requests lie above chance; "
-            f"the highest is {_request_name(worst)} with {number(worst['estimate'])}"
-        )
-    return ". ".join(parts) + "."
+        card = card_of(metric)
+        symbol = card.symbol if card is not None and card.symbol else metric
+        largest = " (the largest possible)" if math.isclose(worst["estimate"], 1.0) else ""
+        furthest.setdefault(_called(worst, unit), []).append(f"{symbol} {number(worst['estimate'])}{largest}")
+        every = len(mine) == _measured(findings, metric)
+        part = f"{above:,} of {len(mine):,}" if every else f"about {above / len(mine):.0%} of all"
+        counts.append(f"{part} {plural(unit)} by {symbol}")
+    listed = [
+        f"{name}{'' if i else ' is the furthest from even'}: {' and '.join(v)}"
+        for i, (name, v) in enumerate(furthest.items())
+    ]
+    return (
+        f"{'; '.join(listed)}. Less even than a random order of their items would be on average: {', '.join(counts)}."
+    )
+
+
+def _measured(findings: Findings, metric: str) -> int:
+    """Requests with a value; of many, the points of the curve are an even selection."""
+    rows = [r for r in findings.rows() if r["metric"] == metric and r["undefined"] is not None]
+    return sum(int(r["units"] - r["undefined"]) for r in rows)
+
+
+def _called(point: Point, unit: str) -> str:
+    """A request as a sentence can begin with it: a bare number needs to be told what it is the number of."""
+    name = str(point["request"])
+    bare = name.replace(".", "", 1).replace("-", "", 1).isdigit()
+    named = f"{unit.replace('_', ' ')} {name}" if bare else name
+    return f"{named} ({point['where']})" if point["where"] else named
 
 
 @chart("strip", audits=("prefix",), title="The rankings themselves", unless=without_curve("strip"))
@@ -197,7 +233,9 @@ def strip(findings: Findings) -> Picture:
     rows = distinct(_request_name(p) for p in points)
     groups = distinct(str(p["group"]) for p in points if p["group"] is not None)
     common = sorted(groups, key=lambda g: -sum(p["group"] == g for p in points))
-    named = sorted(common[: MOST_SERIES - 1]) if len(common) > MOST_SERIES else sorted(common)
+    curve = distinct((findings.curves.get("prefix") or {}).get("group", []))  # the same colours as in the curve
+    named = sorted(common[: MOST_SERIES - 1] if len(common) > MOST_SERIES else common)
+    named.sort(key=lambda g: curve.index(g) if g in curve else len(curve))
     series = [None if p["group"] is None else p["group"] if p["group"] in named else "other" for p in points]
     shown = named + (["other"] if len(common) > len(named) else [])
     data = records(
@@ -225,7 +263,7 @@ def strip(findings: Findings) -> Picture:
     }
     says = f"{len(rows):,} rankings with their labels rank by rank, down to rank {deepest}."
     note = "Furthest from the whole first, closest last." if len(rows) > 1 else ""
-    return Picture((Panel(marks, height=max(60, CELL * len(rows))),), table, says, note)
+    return Picture((Panel(marks, height=max(60, CELL * len(rows))),), table, says, note, lead=False)
 
 
 @chart("bias", audits=("viewpoints",), title="Mean metric value by ranking bias", unless=without_curve("bias"))

@@ -19,9 +19,10 @@ from __future__ import annotations
 
 import functools
 import math
+import re
 import textwrap
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import altair as alt
@@ -30,11 +31,14 @@ from evenhand.cards import REGISTRY, Card, parse_call
 from evenhand.errors import EvenhandError, listing
 from evenhand.findings import Findings
 from evenhand.present.phrases import PHRASES
-from evenhand.present.text import REASONS, number, percent, short_percent, slice_names
+from evenhand.present.text import REASONS, number, percent, plural, short_percent, slice_names
 from evenhand.present.theme import MOST_SERIES
 
 MOST_POINTS = 4000
 """Points in one picture, however large the data."""
+
+LEGEND = 460
+"""Pixels that one line of a legend may take."""
 
 MOST_ROWS = 24
 """Labelled rows in one panel; the table has them all."""
@@ -60,12 +64,14 @@ class Picture:
     table : the same numbers as columns; every chart in a report is followed by it.
     says : the picture in one sentence, for those who cannot see it.
     note : what the reader must know to read it, if anything (rows left out, a log axis).
+    lead : whether what it says is a finding, to be told at the top of the page.
     """
 
     panels: tuple[Panel, ...]
     table: Mapping[str, Sequence[Any]]
     says: str
     note: str = ""
+    lead: bool = True
 
 
 Drawer = Callable[[Findings], Picture]
@@ -130,6 +136,33 @@ def without_curve(name: str) -> Unless:
     return lambda findings: "" if findings.curves.get(name) else f"the result holds no {name} points"
 
 
+_UNSPEAKABLE = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\u2028\u2029\ud800-\udfff\ufffe\uffff]")
+
+
+def speakable(findings: Findings) -> Findings:
+    """The same findings with labels that a chart can hold.
+
+    Inside an expression of Vega a Unicode line separator ends the string, and what XML does not allow (control characters)
+    aborts the process that writes a picture.
+    """
+
+    def plain(columns: Mapping[str, Sequence[Any]]) -> dict[str, Sequence[Any]]:
+        return {
+            _spoken(name): [_spoken(v) for v in column] if any(isinstance(v, str) for v in column) else column
+            for name, column in columns.items()
+        }
+
+    return replace(
+        findings, slices=tuple(map(_spoken, findings.slices)), columns=plain(findings.columns),
+        curves={name: plain(points) for name, points in findings.curves.items()},
+        words={role: _spoken(said) for role, said in findings.words.items()},
+    )  # fmt: skip
+
+
+def _spoken(value: Any) -> Any:
+    return _UNSPEAKABLE.sub(" ", value) if isinstance(value, str) else value
+
+
 def drawable(value: Any) -> Any:
     """A value that a chart can hold: NaN and infinities become nothing."""
     if hasattr(value, "item"):
@@ -179,6 +212,11 @@ def slices_in_words(findings: Findings) -> str:
 def word(findings: Findings, role: str, otherwise: str = "") -> str:
     """What a role is called in the user's data."""
     return str(findings.words.get(role) or otherwise or role)
+
+
+def holders(findings: Findings) -> str:
+    """Those a Lorenz curve runs over: the units, but for a recommender the items and not its users."""
+    return plural(word(findings, "holder", word(findings, "unit")))
 
 
 def distinct(values: Iterable[Any]) -> list[Any]:
@@ -248,14 +286,14 @@ def is_share(metric: str) -> bool:
     return metric in _PERCENT_PARTS if card is None else "{estimate:percent}" in card.says
 
 
-def value_text(value: float | None, metric: str = "") -> str:
+def value_text(value: float | None, metric: str = "", beside: float | None = None) -> str:
     """An estimate as a label in a chart: in percent where people say percent.
 
     >>> value_text(0.8123), value_text(0.8123, "top_share(p=0.01)")
     ('0.8123', '81.2%')
     """
     found = math.nan if value is None else value
-    return percent(found) if is_share(metric) else number(found)
+    return percent(found, beside) if is_share(metric) else number(found)
 
 
 def reason_text(note: str | None) -> str:
@@ -313,7 +351,14 @@ def share_y(name: str, title: str, **more: Any) -> Any:
 
 def series_colour(names: Sequence[str], title: str | None = None, *, legend: bool = True) -> Any:
     """One colour of the palette per series, in this order, by the field `series`."""
-    shown = alt.Legend(title=title, orient="top", symbolLimit=MOST_SERIES, labelLimit=220) if legend else None
+    across = max(
+        1, LEGEND // (34 + 7 * min(30, max(map(len, names), default=1)))
+    )  # else a long legend widens the chart
+    shown = (
+        alt.Legend(title=title, orient="top", symbolLimit=MOST_SERIES, labelLimit=220, columns=across)
+        if legend
+        else None
+    )
     return alt.Color("series:N", scale=alt.Scale(domain=list(names)), sort=list(names), legend=shown)
 
 

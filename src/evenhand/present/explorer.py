@@ -11,9 +11,9 @@ import altair as alt
 
 from evenhand.findings import Findings
 from evenhand.present.charts_inequality import lorenz
-from evenhand.present.drawing import Picture, drawable, records, slice_labels, slices_in_words, word
+from evenhand.present.drawing import Picture, drawable, holders, records, slice_labels, slices_in_words, word
 from evenhand.present.lorenz import Curve, curves, stops
-from evenhand.present.text import plural, short_percent
+from evenhand.present.text import short_percent
 from evenhand.present.theme import MOST_SERIES
 
 START = 0.01
@@ -73,7 +73,7 @@ def data(findings: Findings) -> dict[str, Any]:
         "crowded": len(found) > MOST_SERIES,
         "stops": sizes,
         "start": min(range(len(sizes)), key=lambda i: abs(sizes[i] - START)),
-        "units": plural(word(findings, "unit")),
+        "units": holders(findings),
         "amount": word(findings, "amount", "amounts").replace("_", " "),
     }
 

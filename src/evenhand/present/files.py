@@ -31,9 +31,13 @@ def write_whole(path: str | Path, content: str | bytes) -> Path:
     return target
 
 
-def refuse_unwritable(paths: Iterable[str | Path]) -> None:
-    """Find a path that cannot be written before the first of several files is."""
+def refuse_unwritable(paths: Iterable[str | Path], inputs: Iterable[str | Path] = ()) -> None:
+    """Find a path that cannot be written, or must not be, before the first of several files is."""
+    taken = {Path(path).resolve() for path in inputs}
     for path in paths:
+        if (whole := Path(path).resolve()) in taken:
+            raise EvenhandError(f"{str(path)!r} is read or written by this command already. Write to another file.")
+        taken.add(whole)
         folder = Path(path).parent
         if not folder.is_dir():
             raise _unwritable(path, os.strerror(errno.ENOENT))

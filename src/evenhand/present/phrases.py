@@ -11,7 +11,7 @@ PHRASES: dict[tuple[str, str], str] = {
     ),
     ("sources", "contribution"): "{group} contributes {estimate:number} to the Gini index{interval}.",
     ("sources", "marginal"): (
-        "Each 1% more {amount} from {group} moves the Gini index by 1% of {estimate:number}{interval}; "
+        "If {group} grew by a small part, the Gini index would move by {estimate:number} times that part{interval}; "
         "below zero is towards equality."
     ),
     ("decompose", "total"): "The {index} index of {amount} over {units} is {estimate:number}{interval}.",

@@ -14,23 +14,26 @@ from evenhand import __version__
 from evenhand.findings import Findings, label
 from evenhand.present import again, explorer, summary, tables
 from evenhand.present.charts import kinds_for
-from evenhand.present.drawing import Kind, Panel, Picture, is_share
+from evenhand.present.drawing import Kind, Panel, Picture, is_share, speakable
 from evenhand.present.lorenz import curves
 from evenhand.present.pages import asset, data_script, document, script, vega
-from evenhand.present.text import number, percent, teller
+from evenhand.present.text import left_out, number, percent, teller
 from evenhand.present.theme import MOST_SERIES, PAGE, theme
 
 MOST_TABLE_ROWS = 500
 MOST_SENTENCES = 200
+TALL = 14
+"""Rows that fit into the box of a table; below it, the page says that there are more."""
 
 
 def html(findings: Findings) -> str:
     """The report on these findings, as one HTML file."""
+    findings = speakable(findings)
     specs: dict[str, Any] = {}
     pictures = {kind: kind.draw(findings) for kind in kinds_for(findings) if kind.reported}
     body = [
         _head(findings),
-        _answer(findings, [p.says for kind, p in pictures.items() if kind.place == 0 and kind.audits]),
+        _answer(findings, [p.says for kind, p in pictures.items() if kind.place == 0 and kind.audits and p.lead]),
         *_explorer(findings, specs),
         *(_figure(kind, picture, specs) for kind, picture in pictures.items()),
         *_asides(findings),
@@ -163,6 +166,8 @@ def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     body = "".join(line("td", row) for row in shown)
     rest = len(rows) - len(shown)
     more = f'<p class="note">{rest:,} more rows are in the saved result (JSON or CSV).</p>' if rest > 0 else ""
+    if not more and len(shown) > TALL:
+        more = f'<p class="note">{len(shown):,} rows: scroll for the rest.</p>'
     return (
         f'<div class="scroll" tabindex="0" role="region" aria-label="table"><table><thead>{line("th", head)}</thead>'
         f"<tbody>{body}</tbody></table></div>{more}"
@@ -218,6 +223,8 @@ def _provenance(findings: Findings) -> str:
         if dropped
         else "<p>No row was dropped.</p>"
     )
+    if outside := left_out(findings):
+        lost = f"<p>{escape(outside)}</p>" + (lost if dropped else "")
     commands = "".join(f"<p>{escape(intro)}</p><pre>{escape(text)}</pre>" for intro, text in again.ways(findings))
     return (
         f'<section id="dropped"><h2>What was left out, and why</h2>{lost}</section>'

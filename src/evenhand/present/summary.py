@@ -13,10 +13,21 @@ from typing import Any
 from evenhand.cards import REGISTRY, Ask, ask
 from evenhand.errors import EvenhandError, listing
 from evenhand.findings import Findings
-from evenhand.present.drawing import card_of, distinct, metric_title, row_labels, slices_in_words, value_text
+from evenhand.present.drawing import (
+    card_of,
+    distinct,
+    metric_title,
+    row_labels,
+    slice_labels,
+    slices_in_words,
+    value_text,
+)
 from evenhand.present.text import (
+    DIRECTION,
     REASONS,
+    aside,
     fill,
+    left_out,
     number,
     plain_sentence,
     plural,
@@ -24,6 +35,7 @@ from evenhand.present.text import (
     sentences,
     short_percent,
     teller,
+    who,
 )
 
 FEW = 8
@@ -36,8 +48,11 @@ WARNINGS = ("heavy_tail", "small_cell", "some_undefined", "ties_at_edge", "suppr
 def facts(findings: Findings) -> list[str]:
     """The size of the matter, for the line below the title."""
     found = []
-    words, units = findings.words, [u for u in findings.columns.get("units", []) if u is not None]
-    if "rows" in (scope := findings.provenance.get("scope") or {}):  # units of cells say nothing of the whole
+    groups = findings.columns.get("group", [None] * len(findings))
+    sizes = list(zip(findings.columns.get("units", []), groups, strict=False))
+    whole = [u for u, group in sizes if u is not None and group is None]
+    words, units = findings.words, whole or [u for u, _ in sizes if u is not None]
+    if "rows" in (scope := findings.provenance.get("scope") or {}):  # units of a bin say nothing of the whole
         units = [scope["rows"]]
     if "unit" in words and units:
         largest, smallest = max(units), min(units)
@@ -47,9 +62,9 @@ def facts(findings: Findings) -> list[str]:
     if "amount" in words:
         found.append(str(words["amount"]).replace("_", " "))
     if findings.slices:
-        slices = len(set(row_labels(findings)))
-        found.append(f"{slices:,} slices by {slices_in_words(findings)}")
-    if (rows := findings.provenance.get("rows")) is not None:
+        slices = len(set(slice_labels(findings)))
+        found.append(f"{slices:,} slice{'s' * (slices != 1)} by {slices_in_words(findings)}")
+    if rows := findings.provenance.get("rows"):
         found.append(f"{int(rows):,} rows read")
     return found
 
@@ -64,17 +79,19 @@ def headlines(findings: Findings, leads: Sequence[str] = ()) -> list[str]:
         return list(own.headlines(findings))
     if len(findings) <= FEW:
         return [*leads, *sentences(findings)]
-    labels = row_labels(findings)
     rows = list(findings.rows())
     if "estimate" not in findings.columns:  # what was measured and what was published, where they differ
         odd = [r for r in rows if r.get("published") and r.get("measured") not in (None, r["published"])]
         return [plain_sentence(r) for r in (odd or rows[:FEW])]
     worded = [m for m in findings.metrics() if (card := card_of(m)) is not None and card.says]
     metrics = worded if leads else findings.metrics()
-    return [*leads, *(_range(findings, metric, labels, rows) for metric in metrics)]
+    return [*leads, *(_range(findings, metric, rows) for metric in metrics)]
 
 
-def _range(findings: Findings, metric: str, labels: list[str], rows: list[dict[str, Any]]) -> str:
+def _range(findings: Findings, metric: str, rows: list[dict[str, Any]]) -> str:
+    card = card_of(metric)
+    told = card is not None and "{who}" in card.says and len({r["group"] for r in rows if r["metric"] == metric}) == 1
+    labels = slice_labels(findings) if told and findings.slices else row_labels(findings)
     mine = [(row, where) for row, where in zip(rows, labels, strict=True) if row["metric"] == metric]
     if len(mine) == 1:
         return sentence(findings, mine[0][0], float(findings.provenance.get("level", 0.95)))
@@ -89,14 +106,14 @@ def _range(findings: Findings, metric: str, labels: list[str], rows: list[dict[s
     lost = len(mine) - len(known)
     missing = f" It is undefined for {lost:,} of {len(mine):,}." if lost else ""
     value = (
-        f"{value_text(low, metric)} ({first}) to {value_text(high, metric)} ({last})"
+        f"{value_text(low, metric)} {aside(first)} to {value_text(high, metric, beside=low)} {aside(last)}"
         if low < high
         else value_text(low, metric)
     )
-    return said(findings, metric, value) + missing
+    return said(findings, metric, value, mine[0][0]["group"] if told else None) + missing
 
 
-def said(findings: Findings, metric: str, value: str) -> str:
+def said(findings: Findings, metric: str, value: str, group: Any = None) -> str:
     """The sentence on a metric's card with a text where its number would stand; what only a row knows is left out."""
     plainly = f"{metric_title(metric)}: {value}."
     card = card_of(metric)
@@ -107,6 +124,7 @@ def said(findings: Findings, metric: str, value: str) -> str:
     template = re.sub(r"\[[^\[\]]*\]", "", re.sub(r"{estimate:\w+}", "{value}", card.says.replace("{interval}", "")))
     words = {"unit": "unit", "amount": "amount", **findings.words}
     words |= {"units": plural(words["unit"]), "amount": words["amount"].replace("_", " "), "value": value}
+    words["who"] = who(group)
     blanks = {name for _, name, _, _ in string.Formatter().parse(template) if name}
     return fill(template, params, {**params, **words}) if blanks <= {*params, *words} else plainly
 
@@ -125,7 +143,7 @@ def caution(findings: Findings) -> list[tuple[str, str]]:
     if "estimate" not in findings.columns:
         return []
     level = short_percent(float(findings.provenance.get("level", 0.95)))
-    how = str(findings.provenance.get("interval") or "")
+    how = ", ".join(re.split("[:;]", str(findings.provenance.get("interval") or ""))[0].split(", ")[:2])
     known = [not (e is None or math.isnan(e)) for e in findings.columns["estimate"]]
     bounded = [v is not None and not math.isnan(v) for v in findings.columns["low"]]
     if not any(bounded):
@@ -141,6 +159,8 @@ def caution(findings: Findings) -> list[tuple[str, str]]:
         if many := counts.get(code, 0):
             who = "All numbers" if many == len(findings) else f"{many:,} of {len(findings):,} numbers"
             lines.append(("care", f"Take care. {who}: {REASONS.get(code, code)}."))
+    if outside := left_out(findings):
+        lines.append(("care", outside))
     if lost := known.count(False) - counts.get("suppressed", 0):
         lines.append(("care", f"{lost:,} of {len(findings):,} numbers are undefined; the table says why."))
     return lines
@@ -181,17 +201,14 @@ def cards(findings: Findings) -> list[CardFacts]:
     return [_card(asked) for asked in found.values()]
 
 
-DIRECTION = {
-    "lower": "lower is more even",
-    "higher": "higher is more even",
-    "ideal": "closer to the ideal is more even",
-    "": "neither direction is better in itself",
-}
-
-
 def _card(asked: list[Ask]) -> CardFacts:
     card = asked[0].card
-    spans = distinct(f"{_short(a.span[0])} to {_short(a.span[1])}" for a in asked)
+    spans = distinct(
+        "any number"
+        if math.isinf(a.span[0]) and math.isinf(a.span[1])
+        else f"{_short(a.span[0])} to {_short(a.span[1])}"
+        for a in asked
+    )
     ideals = distinct(_short(a.ideal) for a in asked if not math.isnan(a.ideal))
     terms = {
         "asked as": listing(a.text for a in asked),
@@ -216,7 +233,7 @@ def origin(findings: Findings) -> dict[str, str]:
     """Provenance as terms and words; what a reader has seen elsewhere on the page is left out."""
     shown: dict[str, str] = {}
     for name, value in findings.provenance.items():
-        if name in ("dropped", "plan", "command") or value is None or value == {}:
+        if name in ("dropped", "plan", "command") or value is None or value == {} or (name == "rows" and not value):
             continue
         shown[NAMES.get(name, str(name).replace("_", " "))] = short_percent(value) if name == "level" else _said(value)
     for name, value in dict(findings.provenance.get("plan") or {}).items():

@@ -8,7 +8,7 @@ from typing import Any
 
 from evenhand.errors import EvenhandError, unknown_name
 from evenhand.findings import Findings
-from evenhand.present.tables import ARROWS, escape_latex, escape_markdown
+from evenhand.present.tables import ARROWS, aligned, escape_latex, escape_markdown
 from evenhand.present.text import number
 
 FORMATS = ("table", "markdown", "latex")
@@ -53,10 +53,7 @@ def _cell(r: Mapping[str, Any] | None) -> tuple[str, str]:
 
 def _text(head: list[str], rows: list[list[tuple[str, str]]]) -> str:
     told = [[f"{value} {letters}".strip() for value, letters in row] for row in rows]
-    widths = [max(len(line[i]) for line in [head, *told]) for i in range(len(head))]
-    lines = ["  ".join(c.ljust(w) for c, w in zip(line, widths, strict=True)).rstrip() for line in [head, *told]]
-    lines.insert(1, "  ".join("-" * w for w in widths))
-    return "\n".join([*lines, "", READ]) + "\n"
+    return "\n".join([*aligned(head, told), "", READ]) + "\n"
 
 
 def _markdown(head: list[str], rows: list[list[tuple[str, str]]]) -> str:

@@ -8,15 +8,20 @@ import io
 import json
 import math
 import re
+import textwrap
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from evenhand.errors import EvenhandError, unknown_name
-from evenhand.findings import Findings, label, plain
-from evenhand.present.text import REASONS, number
+from evenhand.findings import COLUMNS, Findings, label, plain
+from evenhand.present.text import REASONS, left_out, number
 
 MOST_ROWS = 60
+WIDEST = 120
+"""Letters of one cell on a terminal."""
+PROSE = 70
+"""Letters of one line of a cell that holds sentences, such as advice."""
 ARROWS = {"lower": "↓", "higher": "↑", "ideal": "→", "": ""}
 
 
@@ -30,27 +35,20 @@ def render(findings: Findings, format: str) -> str:
 def readable(findings: Findings) -> tuple[list[str], list[list[str]]]:
     """Head and cells for people: interval beside the estimate, columns without any content left out."""
     if "estimate" not in findings.columns:
-        return list(findings.columns), [[_cell(findings, name, row) for name in row] for row in findings.rows()]
-    extra = [c for c in findings.columns if c not in findings.slices and c not in _STANDARD]
+        head = list(findings.columns)
+        rows = [[_cell(findings, name, row) for name in row] for row in findings.rows()]
+        kept = [i for i, name in enumerate(head) if name == "metric" or any(row[i] for row in rows)]
+        return [head[i] for i in kept], [[row[i] for i in kept] for row in rows]
+    extra = [c for c in findings.columns if c not in findings.slices and c not in COLUMNS]
     head = [*findings.slices, "metric", "group", "estimate", "interval", *extra, "chance", "ideal", "units", "note"]
     rows = [[_cell(findings, name, row) for name in head] for row in findings.rows()]
-    kept = [i for i, name in enumerate(head) if name in ("metric", "estimate") or any(row[i] for row in rows)]
+    idle = {"undefined": ("", "0")}  # requests without a value, where there are none
+    kept = [
+        i
+        for i, name in enumerate(head)
+        if name in ("metric", "estimate") or any(row[i] not in idle.get(name, ("",)) for row in rows)
+    ]
     return [head[i] for i in kept], [[row[i] for i in kept] for row in rows]
-
-
-_STANDARD = {
-    "metric",
-    "group",
-    "estimate",
-    "low",
-    "high",
-    "chance",
-    "ideal",
-    "better",
-    "units",
-    "undefined_draws",
-    "note",
-}
 
 
 def _cell(findings: Findings, name: str, row: Mapping[str, Any]) -> str:
@@ -66,7 +64,10 @@ def _cell(findings: Findings, name: str, row: Mapping[str, Any]) -> str:
         return "undefined" if _absent(value) else number(value)
     if _absent(value):
         return ""
-    return number(float(value)) if isinstance(value, (int, float)) and not isinstance(value, bool) else str(value)
+    if not isinstance(value, (int, float)) or isinstance(value, bool):
+        return str(value)
+    small = name in ("p", "p_adjusted", "p_favoured") and value < 1e-4
+    return "<0.0001" if small else number(float(value))
 
 
 def _absent(value: Any) -> bool:
@@ -75,22 +76,62 @@ def _absent(value: Any) -> bool:
 
 def _text(findings: Findings) -> str:
     head, rows = readable(findings)
-    shown = rows[:MOST_ROWS]
-    widths = [max(len(line[i]) for line in [head, *shown]) for i in range(len(head))]
+    told = "estimate" not in findings.columns
+    shown = [[cell if told else _on_one_line(cell) for cell in row] for row in rows[:MOST_ROWS]]
+    head = [_on_one_line(name) for name in head]
     right = [name in ("estimate", "chance", "units") for name in head]
-
-    def line(cells: Sequence[str]) -> str:
-        parts = [c.rjust(w) if r else c.ljust(w) for c, w, r in zip(cells, widths, right, strict=True)]
-        return "  ".join(parts).rstrip()
-
-    lines = [findings.question, "", line(head), line(["-" * w for w in widths]), *map(line, shown)]
+    widest = [PROSE] * len(head) if told else None
+    lines = [findings.question, "", *aligned(head, shown, right=right, widest=widest)]
     if len(rows) > len(shown):
         lines.append(f"... {len(rows) - len(shown):,} more rows; --format csv or result.frame has them all")
     notes = dict.fromkeys(
         code for note in findings.columns.get("note", ()) for code in (note or "").split("; ") if code
     )
-    lines += ["", *(f"{code}: {REASONS[code]}." for code in notes if code in REASONS)] if notes else []
+    below = [f"{code}: {REASONS[code]}." for code in notes if code in REASONS]
+    if "chance" in head:
+        below.append("chance: what no bias at all would give on data of this size.")
+    if left := left_out(findings):
+        below.append(left)
+    lines += ["", *below] if below else []
     return "\n".join(lines).rstrip() + "\n"
+
+
+def aligned(
+    head: Sequence[str],
+    rows: Sequence[Sequence[str]],
+    *,
+    right: Sequence[bool] = (),
+    widest: Sequence[int] | None = None,
+) -> list[str]:
+    """Lines of a table with its columns side by side; cells longer than `widest` are wrapped.
+
+    >>> aligned(["a", "b"], [["1", "two words"]], widest=[4, 5])
+    ['a  b', '-  -----', '1  two', '   words']
+    """
+    widths = [max(len(row[i]) for row in [head, *rows]) for i in range(len(head))]
+    if widest is not None:
+        widths = [min(w, most) for w, most in zip(widths, widest, strict=True)]
+    flush = list(right) or [False] * len(head)
+
+    def lines(cells: Sequence[str]) -> list[str]:
+        parts = [[c] if len(c) <= w else textwrap.wrap(c, w) for c, w in zip(cells, widths, strict=True)]
+        padded = [part + [""] * (max(map(len, parts)) - len(part)) for part in parts]
+        return [
+            "  ".join(c.rjust(w) if r else c.ljust(w) for c, w, r in zip(line, widths, flush, strict=True)).rstrip()
+            for line in zip(*padded, strict=True)
+        ]
+
+    return [*lines(head), *lines(["-" * w for w in widths]), *(line for row in rows for line in lines(row))]
+
+
+def _on_one_line(cell: str) -> str:
+    r"""A label as a terminal can show it: no line ends or control characters, and never wider than a line.
+
+    >>> _on_one_line("a\nb")
+    'a b'
+    """
+    said = "".join(c if c.isprintable() else " " for c in cell)
+    return said if len(said) <= WIDEST else said[: WIDEST - 1] + "…"
 
 
 def _separated(findings: Findings, delimiter: str) -> str:

@@ -6,7 +6,7 @@ import importlib
 import math
 import re
 import string
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from evenhand import metrics as _all_metrics  # noqa: F401  (fills the registry)
@@ -33,6 +33,8 @@ REASONS = {
     "few_systems": "with so few systems p cannot fall to 0.05 even where two metrics agree on all of them",
     "no_shared_request": "the two share no request",
     "unshared_requests": "only the requests that both have are compared",
+    "unpaired": "a saved result holds no requests, so the two were compared as if theirs were different; compare results before "
+    "saving them, or systems in one table (system=)",
     "undefined_difference": "one of the two has no value, or both are infinite",
     "satisfied": "no ranking violates the constraint",
     "constant_input": "one of the inputs never varies",
@@ -42,7 +44,7 @@ REASONS = {
     "no_common_support": "the groups' scores do not overlap",
     "collinear": "the group and the score cannot be told apart",
     "nan_in_data": "the data hold missing amounts and nan_policy is 'propagate'",
-    "suppressed": "fewer units than min_units, so nothing is shown",
+    "suppressed": "fewer units than min_units, or the next smallest beside one that has, so nothing is shown",
     "heavy_tail": "the largest amounts are so large that intervals tend to be too short and inequality is understated",
     "infinite_draws": "some resamples have nothing on one side, and there the ratio is infinite",
     "small_cell": "too few rows for the interval to be trusted",
@@ -69,7 +71,16 @@ REASONS = {
 }
 
 
+DIRECTION = {
+    "lower": "lower is more even",
+    "higher": "higher is more even",
+    "ideal": "closer to the ideal is more even",
+    "": "neither direction is better in itself",
+}
+
+
 TELLERS = {
+    "agreement": "evenhand.present.text_agreement",
     "compare": "evenhand.present.text_compare",
     "counterfactual": "evenhand.present.text_counterfactual",
     "outcome_test": "evenhand.present.text_outcome",
@@ -101,19 +112,37 @@ def number(value: float, digits: int = 4) -> str:
     return f"{value:.{digits}f}" if abs(value) < 1 else f"{value:.{digits}g}"
 
 
-def percent(value: float) -> str:
-    """A share in per cent, with digits that matter near 0 and near 100.
+def percent(value: float, beside: float | None = None) -> str:
+    """A share in per cent, with digits that matter near 0 and near 100; or with the digits of the one it stands beside.
 
     >>> percent(0.71), percent(0.01), percent(0.99498), percent(1.0), percent(0.0)
     ('71.0%', '1.00%', '99.498%', '100%', '0%')
+    >>> percent(0.92671, beside=0.885), percent(0.99998, beside=0.885)
+    ('92.7%', '99.998%')
     """
     if value is None or math.isnan(value) or math.isinf(value):
         return number(value)
     value = float(f"{value:.12g}")  # so that 0.5825 reads the same however its last bits came about
+    own = f"{100 * value:.{_percent_digits(value)}f}%"
+    if beside is None or not math.isfinite(beside) or not _percent_digits(beside):
+        return own
+    first, last = _percent_digits(beside), _percent_digits(value)
+    shown = (f"{100 * value:.{n}f}" for n in range(first, max(first, last) + 1))
+    return next((f"{text}%" for text in shown if float(text) not in (0, 100)), own)
+
+
+def _percent_digits(value: float) -> int:
     room = round(min(abs(value), abs(1 - value)) * 100, 12)
-    if room < 1e-9:
-        return f"{100 * value:.0f}%"
-    return f"{100 * value:.{min(6, max(0, 2 - math.floor(math.log10(room))))}f}%"
+    return 0 if room < 1e-9 else min(6, max(0, 2 - math.floor(math.log10(room))))
+
+
+def p_text(p: float) -> str:
+    """A p-value as people quote it.
+
+    >>> p_text(0.04), p_text(1e-9), p_text(1)
+    ('0.0400', 'below 0.0001', '1')
+    """
+    return "below 0.0001" if p < 1e-4 else number(p)
 
 
 def short_percent(value: float) -> str:
@@ -126,14 +155,22 @@ def short_percent(value: float) -> str:
 
 
 class _Words(string.Formatter):
-    """Fills a card's sentence: `{p:percent}`, `{estimate:number}`."""
+    """Fills a card's sentence: `{p:percent}`, `{estimate:number}`, `{per_item:? per item}` (words for what is true)."""
 
     def format_field(self, value: Any, spec: str) -> Any:
-        if spec == "percent":
-            return percent(value)
-        if spec == "chosen":
-            return short_percent(value)
-        return number(float(value)) if spec == "number" else super().format_field(value, spec)
+        if spec.startswith("?"):
+            return spec[1:] if value else ""
+        return _SAID[spec](value) if spec in _SAID else super().format_field(value, spec)
+
+
+_SAID: dict[str, Callable[[Any], str]] = {
+    "percent": percent,
+    "chosen": short_percent,
+    "number": lambda value: number(float(value)),
+    "p": lambda value: p_text(float(value)),
+    "beyond": lambda value: "" if value < 0.05 else ", as happens without any bias too",
+    "times": lambda value: number(math.exp(min(value, 700.0))),
+}
 
 
 def plural(unit: str) -> str:
@@ -159,9 +196,31 @@ def slice_names(slices: Sequence[str], columns: Mapping[str, Sequence[Any]]) -> 
     return [", ".join(_part_name(name, column[i]) for name, column in named) for i in range(size)]
 
 
+_BIN = re.compile(r"[\[(]([-+.\d]+(?:e[-+]?\d+)?), ([-+.\d]+(?:e[-+]?\d+)?|inf)\]")
+
+
+def in_words(value: Any) -> str:
+    """A label as people say it; that of a bin without its brackets.
+
+    >>> in_words("(1343, 8133]"), in_words(None), in_words("likes")
+    ('1,343 to 8,133', '(missing)', 'likes')
+    """
+    ends = _BIN.fullmatch(value) if isinstance(value, str) else None
+    return f"{number(float(ends[1]))} to {number(float(ends[2]))}" if ends else label(value)
+
+
+def aside(name: str) -> str:
+    """A name in brackets, unless it has its own.
+
+    >>> aside("likes"), aside("(missing)")
+    ('(likes)', '(missing)')
+    """
+    return name if name.startswith("(") and name.endswith(")") else f"({name})"
+
+
 def _part_name(name: str, value: Any) -> str:
     bare = isinstance(value, (int, float)) or (isinstance(value, str) and value.replace(".", "", 1).isdigit())
-    return f"{name} {value}" if bare else label(value)
+    return f"{name} {value}" if bare else in_words(value)
 
 
 def interval_words(row: Mapping[str, Any], level: float, as_percent: bool) -> str:  # noqa: FBT001
@@ -169,8 +228,8 @@ def interval_words(row: Mapping[str, Any], level: float, as_percent: bool) -> st
     low, high = row["low"], row["high"]
     if low is None or high is None or math.isnan(low) or math.isnan(high):
         return ""
-    show = percent if as_percent else number
-    return f" ({short_percent(level)} interval {show(low)} to {show(high)})"
+    first, last = (percent(v, row["estimate"]) if as_percent else number(v) for v in (low, high))
+    return f" ({short_percent(level)} interval {first} to {last})"
 
 
 def fill(template: str, params: Mapping[str, Any], fields: Mapping[str, Any]) -> str:
@@ -214,20 +273,61 @@ def sentences(findings: Findings) -> list[str]:
 def plain_sentence(row: Mapping[str, Any]) -> str:
     """A row of a frame that holds no estimates, column by column.
 
-    >>> plain_sentence({"metric": "gini", "criterion": "scale", "measured": "yes", "value": 0.0, "note": None})
-    'gini: criterion scale, measured yes, value 0.'
+    >>> plain_sentence({"metric": "gini", "other": "hoover", "tau_c": 0.5, "note": None})
+    'gini: other hoover, tau c 0.5000.'
     """
     if row.get("reason"):  # advice comes with its own words
         return str(row["reason"])
+    if row.get("criterion"):
+        return _criterion_sentence(row)
     known = {k: v for k, v in row.items() if k not in ("metric", "note") and v is not None and v == v}
     said = ", ".join(f"{k.replace('_', ' ')} {number(v) if isinstance(v, float) else v}" for k, v in known.items())
     why = "; ".join(REASONS.get(code, code) for code in (row.get("note") or "").split("; ") if code)
     return f"{row['metric']}: {said}{f' ({why})' if why else ''}."
 
 
+def _criterion_sentence(row: Mapping[str, Any]) -> str:
+    """A criterion on this data, beside what its paper says of it.
+
+    >>> _criterion_sentence({"metric": "gini", "criterion": "scale", "measured": "yes", "value": 0.0, "published": "no"})
+    'gini, scale: yes on these data (0), no in the paper.'
+    """
+    value = row.get("value")
+    size = "" if value is None or value != value else f" ({number(value)})"
+    parts = [f"{row['measured']} on these data{size}"] if row.get("measured") else []
+    parts += [f"{row['published']} in the paper"] if row.get("published") else []
+    why = "; ".join(REASONS.get(code, code) for code in (row.get("note") or "").split("; ") if code)
+    said = ", ".join(parts) or "not known"
+    return f"{row['metric']}, {str(row['criterion']).replace('_', ' ')}: {said}{f' ({why})' if why else ''}."
+
+
+def left_out(findings: Findings) -> str:
+    """How many rows an outcome test set aside because of their score, and why; nothing where it took all."""
+    scope = findings.provenance.get("scope") or {}
+    lost = int(scope.get("rows_outside") or 0)
+    if not lost:
+        return ""
+    at = f"{number(scope['low'])} to {number(scope['high'])}"
+    set_by = scope.get("set_by") or []
+    by = f", set by {' and '.join(dict.fromkeys(map(str, set_by)))}" if set_by else ""
+    rule = str(scope["rule"])
+    return (
+        f"{lost:,} of {lost + int(scope['rows']):,} rows are left out: their scores are not {_scoped(rule)} ({at}{by})."
+    )
+
+
+def _scoped(rule: str) -> str:
+    return f"among the {rule}" if rule.startswith("scores") else rule
+
+
+def who(group: Any) -> str:
+    """The group that a sentence is about."""
+    return label(group) if group else "the protected group"
+
+
 def sentence(findings: Findings, row: Mapping[str, Any], level: float = 0.95) -> str:
     """What one row says. A row without a template on its card is stated plainly."""
-    where = findings.slice_label(row)
+    where = ", ".join(f"{name} {in_words(row[name])}" for name in findings.slices)
     group = f"{label(row['group'])}: " if row.get("group") else ""
     lead = f"For {where}: " if where else ""
     try:
@@ -236,17 +336,20 @@ def sentence(findings: Findings, row: Mapping[str, Any], level: float = 0.95) ->
         params = {n: p.default for n, p in found.metric.parameters.items()} | dict(found.params)
     except EvenhandError:
         template, title, params = PHRASES.get((findings.audit, row["metric"]), ""), row["metric"], {}
-    group = "" if "{group}" in template else group
+    group = "" if any(blank in template for blank in ("{group}", "{who}", "{protected}")) else group
     estimate = row["estimate"]
     if estimate is None or math.isnan(estimate):
         code = (row["note"] or "undefined").split(";")[0].strip()
         return f"{lead}{group}{title} ({row['metric']}) is undefined: {REASONS.get(code, code)}."
+    if math.isinf(estimate):
+        return f"{lead}{group}{title} ({row['metric']}) is {number(estimate)}: one side has something where the other has nothing."
     if not template:
         return f"{lead}{group}{title} ({row['metric']}) is {number(estimate)}{interval_words(row, level, False)}."
     words = {"unit": "unit", "amount": "amount", **findings.words}
     words["units"] = plural(words["unit"])
     words["amount"] = str(row["amount"] if "amount" in findings.slices else words["amount"]).replace("_", " ")
     fields = {**row, **params, **words}  # a column `p` must not pass for the parameter p
+    fields["who"] = who(row.get("group"))
     fields["interval"] = interval_words(row, level, "{estimate:percent}" in template)
     said = fill(template, params, fields)
     overlap = " (The two overlap.)" if "overlap" in (row["note"] or "") else ""

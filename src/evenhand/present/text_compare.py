@@ -8,31 +8,40 @@ from typing import Any
 
 from evenhand.findings import Findings, label
 from evenhand.present.drawing import is_share, metric_title
-from evenhand.present.text import REASONS, number, percent, short_percent
+from evenhand.present.text import REASONS, in_words, number, percent, short_percent
 
 FEW = 8
 MOST = 5
+UNPAIRED = (
+    "These comparisons are not paired: a saved result holds no requests, so the two count as resting on different ones. If "
+    "they share requests, a paired comparison sees smaller differences: pass both results to eh.compare before saving them, "
+    "or audit both systems in one table (system=, --system with --systems)."
+)
 
 
 def sentences(findings: Findings) -> list[str]:
-    """One sentence per row."""
+    """One sentence per row, and one more where the comparison could not be paired."""
     level = float(findings.provenance.get("level", 0.95))
-    return [_sentence(findings, row, level) for row in findings.rows()]
+    return [*(_sentence(findings, row, level) for row in findings.rows()), *_unpaired(findings)]
 
 
 def headlines(findings: Findings) -> list[str]:
     """All sentences where there are few; elsewhere how many differ by more than chance, and the surest of them."""
-    told = sentences(findings)
-    if len(told) <= FEW:
+    told, rows = sentences(findings), list(findings.rows())
+    if len(rows) <= FEW:
         return told
     bound = round(1 - float(findings.provenance.get("level", 0.95)), 12)
-    rows = list(findings.rows())
     sure = sorted((_p(row), i) for i, row in enumerate(rows) if _p(row) < bound)
     rule = f"p below {short_percent(bound)} after Holm's adjustment"
     return [
         f"{len(sure):,} of {len(rows):,} numbers differ by more than chance ({rule}).",
         *(told[i] for _, i in sure[:MOST]),
+        *_unpaired(findings),
     ]
+
+
+def _unpaired(findings: Findings) -> list[str]:
+    return [UNPAIRED] if any("unpaired" in (note or "") for note in findings.columns["note"]) else []
 
 
 def asides(findings: Findings) -> list[Any]:
@@ -49,7 +58,10 @@ def _sentence(findings: Findings, row: Mapping[str, Any], level: float) -> str:
     metric = row["metric"]
     show = percent if is_share(metric) else number
     where = ", ".join(
-        filter(None, [findings.slice_label(row), label(row["group"]) if row["group"] is not None else ""])
+        [
+            *(f"{name} {in_words(row[name])}" for name in findings.slices),
+            *([label(row["group"])] if row["group"] is not None else []),
+        ]
     )
     lead = f"For {where}: " if where else ""
     name = metric_title(metric)
@@ -61,7 +73,10 @@ def _sentence(findings: Findings, row: Mapping[str, Any], level: float) -> str:
     sides = f"{show(a)} in the first, {show(b)} in the second"
     if difference == 0:
         return f"{lead}{name} is the same in both, {show(a)}."
-    return f"{lead}{name} is {sides}: a difference of {_signed(difference, show)}{_doubt(row, level, show)}."
+    verdict = ""
+    if (p := row.get("p_adjusted")) is not None and not math.isnan(p):
+        verdict = ", more than chance gives" if p < round(1 - level, 12) else ", which chance may give too"
+    return f"{lead}{name} is {sides}: a difference of {_signed(difference, show)}{_doubt(row, level, show)}{verdict}."
 
 
 def _signed(value: float, show: Any) -> str:

@@ -65,7 +65,8 @@ def _absent(value: Any) -> bool:
 def _lead(findings: Findings, row: Row) -> str:
     where = f"In bin {int(row['bin'])}" if not _absent(row["bin"]) else ""
     group = f" for {row['group']}" if row["group"] else ""
-    return f"{where}{group}: ".lstrip() if where or group else ""
+    lead = f"{where}{group}".lstrip()
+    return f"{lead[0].upper()}{lead[1:]}: " if lead else ""
 
 
 def _chance(p: Any) -> str:
@@ -99,7 +100,7 @@ def _gap(findings: Findings, row: Row, level: float) -> str:
     """A gap, its direction in words, and what a gap that cannot be told from zero might still hide."""
     reference = findings.words.get("reference", "the reference")
     if row["group"] == reference:
-        return f"{_where(row)}, {reference} is the group that the others are compared with."
+        return f"{reference} is the group that the others are compared with."
     side = "higher" if row["estimate"] > 0 else "lower"
     found = (
         f"{_where(row)}, outcomes of {row['group']} are {number(abs(row['estimate']))} {side} than those of {reference} "

@@ -6,24 +6,28 @@ The corpora are generated, so that the bias of every system is known and a metri
 from __future__ import annotations
 
 import logging
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from evenhand.audits.agreement import agreement
 from evenhand.audits.exposure import exposure
-from evenhand.audits.paired import compare_systems
+from evenhand.audits.paired import SystemsResult, compare_systems
 from evenhand.audits.pairwise import pairwise
 from evenhand.audits.requests import RankingResult
 from evenhand.audits.sensitivity import sensitivity
 from evenhand.audits.systems import standings
-from evenhand.errors import EvenhandError
+from evenhand.errors import EvenhandError, listing
 from evenhand.metrics.agreement import both_known, tau_c
 from evenhand.present import systems as system_tables
 from evenhand.results import Result
 from evenhand.studies.fair_ranking_findings import AWRF, AWRF_EQUAL, Measured, claims
+from evenhand.studies.fair_ranking_ratings import from_ratings
 from evenhand.studies.fair_ranking_tasks import REQUESTS, Task, from_trec, generated
 from evenhand.studies.study import Figure, Study, Table
 
@@ -32,7 +36,6 @@ TITLE = "Do fair ranking metrics agree on which system is fairer?"
 DROPPED = (AWRF, AWRF_EQUAL, "log_dp")
 HARD = ("fair", "log_eur", "log_rur")
 GROUPED = ("eed", "eel", "eer")
-NEGATIVES = 1_000
 
 
 @dataclass(frozen=True)
@@ -44,26 +47,60 @@ class Run:
     agreed: Result
 
 
-def study(*, size: int | None = None, seed: int = 7, data: str | None = None) -> Study:
-    """Rerun the comparison: on generated tasks of about `size` requests each, or on TREC Fair files in the folder `data`."""
+def study(
+    *, size: int | None = None, seed: int = 7, data: str | None = None, ratings: str | Path | None = None,
+    groups: str | Path | Sequence[str | Path] | None = None, group: str | None = None, protected: str | None = None,
+    versus: str | None = None,
+) -> Study:  # fmt: skip
+    """Rerun the comparison.
+
+    On generated tasks of about `size` requests each; on TREC Fair files in the folder `data`; or on a file of `ratings`
+    (MovieLens or GoodReads layout), from which four recommenders of LensKit learn and are asked for up to `size` users.
+    `groups` then names the file or files with the group of every item and `group` its column of labels; without, items are
+    grouped by popularity.
+    """
     requests = REQUESTS if size is None else size
     if isinstance(requests, bool) or not isinstance(requests, int) or requests < 20:
         raise EvenhandError(f"size={size!r} is too small for four tasks. Pass 20 requests or more.")
-    tasks = generated(requests, seed) if data is None else [from_trec(data, seed)]
+    if data is not None and ratings is not None:
+        raise EvenhandError("data and ratings are two different tasks. Pass one of them.")
+    lost = [
+        n
+        for n, v in {"groups": groups, "group": group, "protected": protected, "versus": versus}.items()
+        if v is not None
+    ]
+    if ratings is None and lost:
+        raise EvenhandError(f"{listing(lost)} belongs to a file of ratings. Pass ratings= too.")
+    if ratings is not None:
+        chosen: dict[str, Any] = {"groups": groups, "group": group, "protected": protected, "versus": versus}
+        tasks = [from_ratings(ratings, seed, users=size, **chosen)]
+    else:
+        tasks = generated(requests, seed) if data is None else [from_trec(data, seed)]
     runs = []
     for task in tasks:
         log.info("task %s", task.name)
         runs.append(_run(task, seed))
     stable = _stable(tasks[-1])
-    tables = [_values(run, seed) for run in runs] + [_taus(runs)] + ([_truth(runs)] if data is None else [])
-    where = f"Generated tasks of about {requests:,} requests (seed {seed})" if data is None else f"Files in {data}"
+    compared = [[compare_systems(part, rng=seed) for part in run.parts] for run in runs]
+    tables = [_values(run, found) for run, found in zip(runs, compared, strict=True)] + [_taus(runs)]
+    tables += [_truth(runs)] if all(task.bias for task in tasks) else []
+    tables += [_differences(found) for found in compared] if ratings is not None else []
+    where = (
+        f"Files in {data}"
+        if data
+        else f"Ratings in {ratings}"
+        if ratings
+        else f"Generated tasks of about {requests:,} requests"
+    )
+    about = "".join(f"{task.about} " for task in tasks if task.about)
     sizes = "; ".join(f"{r.task.name}: {len(r.agreed.provenance['systems'])} systems" for r in runs)
     return Study(
         name="fair-ranking",
         title=TITLE,
-        setting=f"{where}. {sizes}. Unknown groups are left out of AWRF and logDP and are a group of their own in IAA and EE*.",
+        setting=f"{where} (seed {seed}). {sizes}. {about}Unknown groups are left out of AWRF and logDP and are a group of their own "
+        "in IAA and EE*.",
         claims=claims([_measured(run) for run in runs]),
-        tables=tuple(tables),
+        tables=(*(table for task in tasks for table in task.tables), *tables),
         figures=_figures(runs, stable),
         sentences=_sentences(runs, stable),
     )
@@ -86,7 +123,7 @@ def _run(task: Task, seed: int) -> Run:
         parts += (
             pairwise(
                 task.scores, groups=task.groups, relevance=task.relevance, protected=task.protected, versus=task.versus,
-                system="system", metrics=("intra_acc", "inter_acc"), negatives=NEGATIVES, interval=None, rng=seed,
+                system="system", metrics=("intra_acc", "inter_acc"), negatives=task.negatives, interval=None, rng=seed,
             ),
         )  # fmt: skip
     return Run(task, parts, agreement(*parts, rng=seed))
@@ -121,10 +158,11 @@ def _measured(run: Run) -> Measured:
 
 
 def _cut(task: Task) -> tuple[float, float] | None:
-    """Inter-group accuracy of the most biased system from all scores, and from its lists alone."""
-    if task.scores is None or task.bias is None:
+    """Inter-group accuracy from all scores, and from lists alone, of the most biased system (the first where it is not known)."""
+    if task.scores is None:
         return None
-    worst = max(task.bias, key=lambda s: abs((task.bias or {})[s]))
+    known = task.bias or dict.fromkeys(task.rankings["system"].unique(maintain_order=True), 0.0)
+    worst = max(known, key=lambda s: abs(known[s]))
     found = []
     for table in (task.scores, task.rankings):
         own = table.filter(table["system"] == worst).select("request", "item", "score")
@@ -144,12 +182,11 @@ def _stable(task: Task) -> Result:
     )  # fmt: skip
 
 
-def _values(run: Run, seed: int) -> Table:
+def _values(run: Run, compared: Sequence[SystemsResult]) -> Table:
     """Systems by metrics with arrows and letters."""
     head: list[str] = []
     rows: dict[str, list[str]] = {}
-    for part in run.parts:
-        found = compare_systems(part, rng=seed)
+    for found in compared:
         names, cells = system_tables.cells(found.findings.curves["systems"])
         head += names[1:] if head else names
         for row in cells:
@@ -157,6 +194,21 @@ def _values(run: Run, seed: int) -> Table:
             rows.setdefault(told[0], [told[0]]).extend(told[1:])
     title = f"{run.task.name}: values, the fairer direction, and letters for systems that cannot be told apart"
     return Table(title, tuple(head), tuple(tuple(row) for row in rows.values()))
+
+
+def _differences(compared: Sequence[SystemsResult]) -> Table:
+    """Every two systems on the same requests."""
+    rows = []
+    for found in compared:
+        for r in found.findings.rows():
+            named = (r["metric"], str(r["system"]), str(r["versus"]))
+            if math.isnan(r["estimate"]):
+                rows.append((*named, "undefined", "", ""))
+                continue
+            p = "below 0.001" if r["p_adjusted"] < 0.001 else f"{r['p_adjusted']:.3f}"
+            rows.append((*named, f"{r['estimate']:+.3g}", f"{r['low']:+.3g} to {r['high']:+.3g}", p))
+    head = ("metric", "system", "minus", "difference", "95% interval", "p (Holm)")
+    return Table("Differences between systems on the same users", head, tuple(rows))
 
 
 def _taus(runs: list[Run]) -> Table:

@@ -11,10 +11,12 @@ from typing import Any
 import numpy as np
 
 from evenhand.errors import EvenhandError
+from evenhand.studies.study import Table
 from evenhand.synthetic.corpus import Corpus, Maker, corpus
 from evenhand.views.trec_fair import trec_fair_groups, trec_fair_queries, trec_fair_run
 
 REQUESTS = 150
+NEGATIVES = 1_000
 RECOMMENDERS: Mapping[str, Maker] = {
     "UU-like": Maker(bias=0.2, skill=0.8, popularity=0.4, noise=0.6),
     "II-like": Maker(bias=-0.1, skill=0.9, popularity=0.0, noise=0.7),
@@ -31,6 +33,8 @@ class Task:
     Attributes
     ----------
     hard : whether every item has one group; scored : whether lists come with predicted utility.
+    scores : everything that was scored, for pairs; negatives : how many opponents are drawn for each item (None: all).
+    about, tables : what a reader should know of the data.
     """
 
     name: str
@@ -45,6 +49,9 @@ class Task:
     scores: Any = None
     weight: str | None = None
     sample: str | None = None
+    negatives: int | None = None
+    about: str = ""
+    tables: tuple[Table, ...] = ()
 
 
 def generated(size: int, seed: int) -> list[Task]:
@@ -86,7 +93,7 @@ def _task(name: str, made: Corpus) -> Task:
     hard = "share" not in made.groups.columns
     return Task(
         name, made.rankings, made.groups, made.relevance, "P", "U", hard, True, made.bias,
-        made.scores if hard and made.scores.height else None,
+        made.scores if hard and made.scores.height else None, negatives=NEGATIVES,
     )  # fmt: skip
 
 
@@ -112,10 +119,14 @@ def from_trec(folder: str | Path, seed: int) -> Task:
     shares = groups.frame.drop_nulls("group").group_by("group").agg(pl.col("share").sum()).sort("share")
     if shares.height < 2:
         raise EvenhandError(f"{labels[0].name!r} names fewer than two groups. Pass another file of groups.")
-    roles = {"weight": "weight", "sample": "sample"} if runs else {}
+    roles: dict[str, Any] = {"weight": "weight", "sample": "sample"} if runs else {}
+    ours, theirs = shares["group"][0], shares["group"][-1]
+    lacking = "" if runs else "The folder holds no runs, so six re-rankers of the judged pools take their place. "
     return Task(
         "TREC Fair", trec_fair_run(runs) if runs else _rerankers(judged, seed), groups,
-        judged.select("request", "item", "relevance"), shares["group"][0], shares["group"][-1], False, not runs, None, None, **roles,
+        judged.select("request", "item", "relevance"), ours, theirs, False, not runs, None, None, **roles,
+        about=f"{judged['request'].n_unique():,} queries with {judged.height:,} judged documents, groups from {labels[0].name}. "
+        f"{lacking}Protected: {ours}, against {theirs}.",
     )  # fmt: skip
 
 

@@ -14,6 +14,7 @@ from typing import Any
 
 from evenhand.errors import EvenhandError, unknown_name
 from evenhand.present.files import write_whole
+from evenhand.present.tables import aligned
 
 HEAD = ("finding", "where", "stated", "measured", "comes out")
 WIDTHS = (44, 12, 26, 50, 9)
@@ -24,7 +25,9 @@ body { font: 15px/1.5 system-ui, sans-serif; color: #1c2733; max-width: 60rem; m
 table { border-collapse: collapse; margin: 1rem 0; display: block; overflow-x: auto }
 th, td { text-align: left; vertical-align: top; padding: .35rem .7rem; border-bottom: 1px solid #e3e8ee }
 figure { margin: 2rem 0 } figure svg { max-width: 100%; height: auto } figcaption { color: #5d6b7a }
-.no { font-weight: 600 }"""
+.no { font-weight: 600 } .short { white-space: nowrap }"""
+SHORT = 16
+"""Letters of a cell of a page that is never broken over two lines: a number with its letters, a name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +98,7 @@ class Study:
             return "".join(json.dumps(_record(c), ensure_ascii=False) + "\n" for c in self.claims)
         if format == "json":
             return json.dumps(self.to_dict(), ensure_ascii=False, indent=1) + "\n"
-        return self._page(_text_table if format == "table" else _markdown_table)
+        return self._page(_text_table, _wrapped) if format == "table" else self._page(_markdown_table, str)
 
     def to_dict(self) -> dict[str, Any]:
         """Everything but the figures, ready for JSON."""
@@ -108,11 +111,11 @@ class Study:
             "sentences": list(self.sentences),
         }
 
-    def _page(self, table: Callable[[Sequence[str], Sequence[Sequence[str]]], str]) -> str:
-        parts = [self.title, self.setting, table(HEAD, [c.cells() for c in self.claims]), _count(self.claims)]
+    def _page(self, table: Callable[[Sequence[str], Sequence[Sequence[str]]], str], said: Callable[[str], str]) -> str:
+        parts = [self.title, said(self.setting), table(HEAD, [c.cells() for c in self.claims]), _count(self.claims)]
         for one in self.tables:
             parts += [one.title, table(one.head, one.rows)]
-        return "\n\n".join([*(p.rstrip() for p in parts), *self.sentences]) + "\n"
+        return "\n\n".join([*(p.rstrip() for p in parts), *map(said, self.sentences)]) + "\n"
 
     def write(self, folder: str | Path) -> list[Path]:
         """The findings, every figure as .svg, and `index.html` with all of it; each file whole or not at all."""
@@ -137,10 +140,10 @@ class Study:
             _html_table(HEAD, [c.cells() for c in self.claims]),
         ]
         body += [f"<p>{escape(line)}</p>" for line in (_count(self.claims), *self.sentences)]
-        body += [f"<h2>{escape(t.title)}</h2>{_html_table(t.head, t.rows)}" for t in self.tables]
         body += [
             f"<figure>{pictures[f.name]}<figcaption>{escape(f.caption)}</figcaption></figure>" for f in self.figures
         ]
+        body += [f"<h2>{escape(t.title)}</h2>{_html_table(t.head, t.rows)}" for t in self.tables]
         return "\n".join(
             [
                 '<!doctype html><html lang="en"><head><meta charset="utf-8">',
@@ -169,22 +172,13 @@ def _separated(claims: Sequence[Claim], delimiter: str) -> str:
     return out.getvalue()
 
 
+def _wrapped(said: str) -> str:
+    return textwrap.fill(said, sum(WIDTHS))
+
+
 def _text_table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     """Columns side by side, long cells wrapped."""
-    most = WIDTHS if head == HEAD else [28] * len(head)
-    widths = [min(most[i], max(len(row[i]) for row in [head, *rows])) for i in range(len(head))]
-
-    def lines(cells: Sequence[str]) -> list[str]:
-        wrapped = [textwrap.wrap(cell, width) or [""] for cell, width in zip(cells, widths, strict=True)]
-        height = max(map(len, wrapped))
-        padded = [column + [""] * (height - len(column)) for column in wrapped]
-        return [
-            "  ".join(part.ljust(w) for part, w in zip(line, widths, strict=True)).rstrip()
-            for line in zip(*padded, strict=True)
-        ]
-
-    rule = "  ".join("-" * w for w in widths)
-    return "\n".join([*lines(head), rule, *(line for row in rows for line in lines(row))])
+    return "\n".join(aligned(head, rows, widest=WIDTHS if head == HEAD else [28] * len(head)))
 
 
 def _markdown_table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
@@ -192,10 +186,14 @@ def _markdown_table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     return "\n".join(f"| {' | '.join(row)} |" for row in [head, ["---"] * len(head), *cells])
 
 
+def _width(cell: str) -> str:
+    return "short" if len(cell) <= SHORT else ""
+
+
 def _html_table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     top = "".join(f"<th>{escape(name)}</th>" for name in head)
     body = "".join(
-        "<tr>" + "".join(f'<td class="{"no" if c == "no" else ""}">{escape(c)}</td>' for c in row) + "</tr>"
+        "<tr>" + "".join(f'<td class="{"no" if c == "no" else _width(c)}">{escape(c)}</td>' for c in row) + "</tr>"
         for row in rows
     )
     return f"<table><thead><tr>{top}</tr></thead><tbody>{body}</tbody></table>"

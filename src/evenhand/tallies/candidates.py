@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -16,7 +16,7 @@ Bools = np.typing.NDArray[np.bool_]
 
 @dataclass(frozen=True)
 class Candidates:
-    """One entry per scored row, sorted by request and then best score first; equal scores keep their order.
+    """One entry per row that may be given a slot, sorted by request and then best score first; equal scores keep their order.
 
     Attributes
     ----------
@@ -26,9 +26,9 @@ class Candidates:
     outcome : (n,) what became of the row; 0 where nobody saw.
     treated : (n,) rows that hold a slot now.
     fitted : (n,) rows whose outcome enters the regressions.
-    open : (n,) rows that may be given a slot.
     shape : number of bins and groups.
     reference : position of the reference group.
+    cluster : (n,) codes from 0 of the rows that share shocks: those of a request, or each row alone where there is one pool.
     """
 
     request: Ints
@@ -39,9 +39,9 @@ class Candidates:
     outcome: Floats
     treated: Bools
     fitted: Bools
-    open: Bools
     shape: tuple[int, int]
     reference: int
+    cluster: Ints
 
     @classmethod
     def of(
@@ -56,11 +56,10 @@ class Candidates:
         groups: int,
         reference: int,
         scope: tuple[float, float],
-        lowest: float = -np.inf,
     ) -> Candidates:
         """Sort and code rows. `edges` are the inner edges of the bins, `scope` the scores whose outcomes are fitted.
 
-        Scores outside the bins are predicted by the nearest one; rows scored below `lowest` are given no slot.
+        Scores outside the bins are predicted by the nearest one.
         """
         s = np.asarray(score, dtype=np.float64)
         codes = np.unique(np.asarray(request), return_inverse=True)[1].reshape(-1)
@@ -71,12 +70,24 @@ class Candidates:
         centre = np.bincount(at[held], s[held], len(edges) + 1) / np.maximum(count, 1)
         return cls(
             codes[order], at, np.asarray(group, dtype=np.int64)[order], s, s - centre[at], np.where(held, y, 0.0), held,
-            held & (s >= scope[0]) & (s <= scope[1]), held | (s >= lowest), (len(edges) + 1, groups), reference,
+            held & (s >= scope[0]) & (s <= scope[1]), (len(edges) + 1, groups), reference,
+            codes[order],
         )  # fmt: skip
+
+    def pooled(self, part: Ints) -> Candidates:
+        """Rows that belong to no request, dealt into parts that each give their own slots; `part` has an entry per row."""
+        order = np.lexsort((-self.score, part))
+        names = ("bin", "group", "score", "offset", "outcome", "treated", "fitted")
+        moved = {name: getattr(self, name)[order] for name in names}
+        return replace(self, request=part[order], cluster=np.arange(len(part)), **moved)
 
     @cached_property
     def requests(self) -> int:
         return int(self.request[-1]) + 1 if len(self.request) else 0
+
+    @cached_property
+    def clusters(self) -> int:
+        return int(self.cluster.max()) + 1 if len(self.cluster) else 0
 
     @cached_property
     def position(self) -> Ints:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Literal
@@ -12,7 +13,7 @@ import numpy.typing as npt
 from evenhand.cards import Floats
 from evenhand.errors import EvenhandError, listing
 from evenhand.tallies.shown import Cut, Ints, Ragged
-from evenhand.tallies.sides import Sides, plain
+from evenhand.tallies.sides import Sides, listed_labels, plain
 
 MARKS = (
     "users",
@@ -42,7 +43,7 @@ class Crosstab:
     counts : (..., G, J) times each item was shown to the users of each group; leading axes are replicates.
     spread : (..., J) sum over users of the share of their own slots that went to the item.
     marks : (..., G, M) sums over the users of each group, by `MARKS`.
-    pair : rows of the seed's groups a (`versus`) and b (`protected`).
+    pair : rows of the source's groups a (`versus`) and b (`protected`).
     judged : whether there was a truth to hold the scores against.
     cut : whether it was said what is shown.
     """
@@ -92,8 +93,9 @@ class Crosstab:
         if user_groups is None:
             found = block.summed(np.zeros(len(matrix), dtype=np.int64), 1, None)
         else:
-            sides = _one_pair(user_groups, len(matrix), protected, versus)
-            found = block.summed(sides.codes(user_groups), sides.groups, sides.pairs[0])
+            labels = _user_labels(user_groups, len(matrix))
+            sides = _one_pair(labels, protected, versus)
+            found = block.summed(sides.codes(labels), sides.groups, sides.pairs[0])
         return replace(found, cut=shown_by.given)
 
     def mark(self, name: str) -> Floats:
@@ -250,12 +252,23 @@ def _normalized(matrix: Floats, truth: Floats | None) -> tuple[Floats, Floats | 
     return (matrix - offset) / width, None if truth is None else (truth - offset) / width
 
 
-def _one_pair(user_groups: Any, users: int, protected: Any, versus: Any) -> Sides:
+def _user_labels(user_groups: Any, users: int) -> list[Any]:
+    if isinstance(user_groups, (str, bytes, Mapping)) or not hasattr(user_groups, "__len__"):
+        raise EvenhandError(f"user_groups={user_groups!r} is not a list of labels. Pass one label per row of scores.")
     if len(user_groups) != users:
         raise EvenhandError(
             f"user_groups has {len(user_groups):,} labels for {users:,} users. Pass one label per row of scores."
         )
-    sides = Sides.of([plain(label) for label in user_groups], protected, versus)
+    labels = [plain(label) for label in listed_labels(user_groups)]
+    if not all(isinstance(label, Hashable) for label in labels):
+        raise EvenhandError(
+            "user_groups holds lists or other unhashable things. Pass one plain label per row of scores."
+        )
+    return labels
+
+
+def _one_pair(labels: list[Any], protected: Any, versus: Any) -> Sides:
+    sides = Sides.of(labels, protected, versus)
     if len(sides.pairs) > 1:
         raise EvenhandError(
             f"There are {len(sides.names)} groups of users: {listing(sides.names)}. Pass protected and versus."

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
@@ -12,7 +12,8 @@ import numpy as np
 
 from evenhand.cards import Floats
 from evenhand.errors import EvenhandError
-from evenhand.tallies.spectrum import Spectra, Spectrum
+from evenhand.tallies.sides import listed_labels
+from evenhand.tallies.spectrum import Spectra, Spectrum, vector
 
 Ints = np.typing.NDArray[np.int64]
 
@@ -44,7 +45,7 @@ class Partition:
         array([1., 1., 2.])
         """
         labels, code = coded(groups)
-        amounts = np.asarray(x)
+        amounts = vector("x", x)
         if amounts.ndim != 1 or len(code) != len(amounts):
             raise EvenhandError(
                 f"There are {amounts.size:,} amounts and {len(code):,} groups. Pass one group per amount."
@@ -129,7 +130,9 @@ def coded(groups: Any) -> tuple[list[Any], Ints]:
     if hasattr(groups, "dtype") and isinstance(groups, np.ndarray) and groups.dtype.kind != "O":
         distinct, code = np.unique(groups, return_inverse=True)
         return distinct.tolist(), code.astype(np.int64)
-    listed = groups.tolist() if hasattr(groups, "tolist") else list(groups)
+    listed = listed_labels(groups)
+    if not all(isinstance(label, Hashable) for label in listed):
+        raise EvenhandError("groups holds lists or other unhashable things. Pass one plain label per amount.")
     # NaN is how some libraries spell a missing label; it equals nothing, so it would be a new group at every row.
     listed = [None if label != label else label for label in listed]
     labels = ordered(set(listed))

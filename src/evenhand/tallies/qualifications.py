@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -63,6 +63,11 @@ class ScoredGroups:
             raise EvenhandError(
                 f"groups is of type {type(groups).__name__}. Pass {{group: [(mass, score, chance), ...]}}."
             )
+        for name, entries in groups.items():
+            if isinstance(entries, (str, bytes)) or not isinstance(entries, Iterable):
+                raise EvenhandError(
+                    f"Group {name!r} holds {entries!r}. Pass a list of (mass, score, chance of outcome 1)."
+                )
         rows = [(g, *_entry(name, entry)) for g, (name, entries) in enumerate(groups.items()) for entry in entries]
         scores, where = np.unique([score for _, _, score, _ in rows], return_inverse=True)
         success, failure = np.zeros((len(groups), len(scores))), np.zeros((len(groups), len(scores)))

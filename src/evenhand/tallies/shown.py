@@ -136,9 +136,7 @@ class Cut:
         [0.67, 0.67, 0.67]
         """
         if self.top is None:
-            keep = (
-                np.ones(len(scores.values), dtype=bool) if self.threshold is None else scores.values >= self.threshold
-            )
+            keep = self._reached(scores.values)
             return scores.where(keep, np.ones(len(keep))), np.zeros(len(scores.starts) - 1, dtype=bool)
         weights = np.ones(len(scores.values))
         tied = np.zeros(len(scores.starts) - 1, dtype=bool)
@@ -147,6 +145,14 @@ class Cut:
             weight, tied[rows] = _best(x, inside, self.top, self.ties)
             weights[at[inside]] = weight[inside]
         return scores.where(weights > 0, weights), tied
+
+    def _reached(self, values: Floats) -> npt.NDArray[np.bool_]:
+        """Whether scores reach the threshold; 0.7 kept in single precision lies below 0.7, and reaches it all the same."""
+        if self.threshold is None:
+            return np.ones(len(values), dtype=bool)
+        with np.errstate(over="ignore"):
+            single = float(np.float32(self.threshold))
+        return np.asarray((values >= self.threshold) | (values == single))
 
 
 def _batches(scores: Ragged, top: int) -> Iterator[tuple[Ints, Ints, npt.NDArray[np.bool_]]]:

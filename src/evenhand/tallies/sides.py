@@ -1,4 +1,4 @@
-"""Which groups of users stand against which: the seed's group a is `versus`, its group b is `protected`."""
+"""Which groups of users stand against which: the source's group a is `versus`, its group b is `protected`."""
 
 from __future__ import annotations
 
@@ -78,8 +78,31 @@ class Sides:
 def _together(side: Any) -> tuple[Any, ...]:
     if side is None:
         return ()
-    several = isinstance(side, (list, tuple, set, frozenset, np.ndarray))
-    return tuple(sorted({plain(label) for label in side}, key=label_order)) if several else (plain(side),)
+    side = one_or_several(side)
+    return (
+        tuple(sorted({plain(label) for label in side}, key=label_order)) if isinstance(side, list) else (plain(side),)
+    )
+
+
+def one_or_several(side: Any) -> Any:
+    """A label as it is; several in whatever holds them (a list, a set, a range, a column) as a list."""
+    if isinstance(side, (list, tuple, set, frozenset, range)):
+        return list(side)
+    return listed_labels(side) if hasattr(side, "__len__") and hasattr(side, "dtype") and len(side.shape) else side
+
+
+def listed_labels(labels: Any) -> list[Any]:
+    """Plain Python labels: PyArrow would hand out scalars, and pandas writes a missing text or category as NaN."""
+    for unpack in ("to_pylist", "to_list", "tolist"):
+        if hasattr(labels, unpack):
+            listed = list(getattr(labels, unpack)())
+            break
+    else:
+        listed = list(labels)
+    lost = labels.isna() if hasattr(labels, "isna") and labels.dtype.kind != "f" else [False] * len(listed)
+    return [
+        None if gone or type(label).__name__ == "NAType" else label for label, gone in zip(listed, lost, strict=True)
+    ]
 
 
 def plain(label: Any) -> Any:

@@ -11,7 +11,7 @@ import numpy as np
 
 from evenhand.cards import Floats
 from evenhand.errors import EvenhandError, all_problems
-from evenhand.tallies.spectrum import Spectrum, collapse
+from evenhand.tallies.spectrum import Spectrum, collapse, vector
 
 Ints = np.typing.NDArray[np.int64]
 
@@ -160,14 +160,7 @@ def ladder(values: Floats) -> Ladder:
 
 
 def _amounts(name: Any, data: Any) -> Floats:
-    try:
-        x = np.asarray(data, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise EvenhandError(f"Source {name!r} is not numbers. Pass one amount per unit.") from error
-    if x.ndim != 1:
-        raise EvenhandError(
-            f"Source {name!r} must be one-dimensional, not of shape {x.shape}. Pass one amount per unit."
-        )
+    x: Floats = vector(f"Source {name!r}", data).astype(np.float64)
     bad = {"NaN": np.isnan(x), "infinite": np.isinf(x), "negative": x < 0}
     problems = [
         f"Source {name!r} holds {int(where.sum()):,} {what} amounts. Pass amounts of zero or more."

@@ -15,7 +15,16 @@ from evenhand.cards import Floats
 from evenhand.errors import EvenhandError
 
 BLOCK = 1 << 16
-"""Cells handled at a time: keeps the working arrays in cache, and memory flat for a spectrum of 10^8 cells."""
+"""A spectrum of at most so many cells is walked in one block, whose sums all metrics share."""
+
+PIECE = 1 << 15
+"""Cells of a longer one handled at a time: working arrays stay in cache and are small enough to be used again."""
+
+SORTED = 1 << 18
+"""Whole numbers sorted at a time where few differ, so that sorting stays in cache."""
+
+FEW = 64
+"""Few differ: a piece holds this many times as many numbers as it has different ones."""
 
 LARGEST = float(np.finfo(np.float64).max)
 
@@ -37,11 +46,11 @@ class Block:
 
     @cached_property
     def reach(self) -> Floats:
-        return np.asarray(np.cumsum(self.mass, axis=-1) + self.reached)
+        return _after(self.reached, np.cumsum(self.mass, axis=-1))
 
     @cached_property
     def held(self) -> Floats:
-        return np.asarray(np.cumsum(self.mass * self.values, axis=-1) + self.before)
+        return _after(self.before, np.cumsum(self.mass * self.values, axis=-1))
 
 
 @dataclass(frozen=True)
@@ -69,38 +78,29 @@ class Spectrum:
         """
         if nan_policy not in ("raise", "omit", "propagate"):
             raise EvenhandError(f"nan_policy={nan_policy!r} is unknown. Use 'raise', 'omit' or 'propagate'.")
-        x = _vector("x", x)
+        x = vector("x", x)
         if weights is not None:
-            return _weighted(x, _vector("weights", weights), nan_policy)
+            return _weighted(x, vector("weights", weights), nan_policy)
         if x.dtype.kind in "ui":
-            ordered = np.sort(x)
-            if len(ordered) and ordered[0] < 0:
-                raise _negative(int(np.count_nonzero(ordered < 0)))
-            return cls._counted(ordered)
-        x = x.astype(np.float64, copy=False)
-        held = x > 0
-        top = x.max(initial=0.0)
-        if LARGEST / max(1, len(x)) < top < np.inf:
-            _refuse_endless((x * 2.0**-100).sum())
-        if np.count_nonzero(x >= 0) < len(x) or np.isinf(top):
-            x = _sound(x, nan_policy)
-            held = x != 0
-        return cls._ordered(x, held)
+            found = _counted_in_pieces(x) or cls._counted(np.sort(x))
+            if len(found.values) and found.values[0] < 0:
+                raise _negative(int(found.counts[found.values < 0].sum()))
+            return found
+        return cls._ordered(x.astype(np.float64, copy=False), nan_policy)
 
     @classmethod
-    def _ordered(cls, x: Floats, held: Any) -> Spectrum:
+    def _ordered(cls, x: Floats, nan_policy: str) -> Spectrum:
         """Sort what is above zero, in one array with a cell for the zeros in front."""
-        above = int(np.count_nonzero(held))
-        zeros = len(x) - above
-        front = min(zeros, 1)
-        values = np.zeros(front + above)
-        at = front
-        for start in range(0, len(x), BLOCK):  # picking by position is twice as fast as by mask
-            piece = x[start : start + BLOCK]
-            picked = np.flatnonzero(held[start : start + BLOCK])
-            np.take(piece, picked, out=values[at : at + len(picked)], mode="clip")
-            at += len(picked)
-        values[front:].sort()
+        values, above, zeros = _positive(x)
+        if above + zeros < len(x):
+            x = _sound(x, nan_policy)
+            if np.isnan(x).any():
+                return cls(x, np.ones(1))
+        values[1:].sort()
+        values = values[0 if zeros else 1 :]
+        if len(values) and values[-1] > LARGEST / len(values):
+            _sound(x, nan_policy)
+            _refuse_endless((values * 2.0**-100).sum())
         if above > BLOCK and 2 * _distinct(values) > len(values):
             found = cls(values, np.ones(len(values)))  # hardly any two tie: a cell each
         else:
@@ -136,7 +136,10 @@ class Spectrum:
     @cached_property
     def total(self) -> Floats:
         """Everything that was received."""
-        return self.sum_of(self.values)
+        out: Any = np.zeros(self._lead())
+        for at in self._cells():
+            out = out + (self.mass_at(at) * self.values[..., at]).sum(-1)
+        return np.asarray(out)
 
     def sum_of(self, per_unit: Floats) -> Floats:
         """Sum over units of a quantity given per cell; a cell without units adds nothing, even where it is infinite."""
@@ -152,16 +155,16 @@ class Spectrum:
         counts = self.counts[..., at]
         return counts if self.weights is None else counts * self.weights[..., at]
 
-    def walk(self) -> Iterator[Block]:
-        """The cells from the poorest up, a block at a time."""
-        return iter(self._one_block) if self.values.shape[-1] <= BLOCK else self._blocks()
+    def walk(self, *, amounts: bool = True) -> Iterator[Block]:
+        """The cells from the poorest up, a block at a time; who reads no block's `held` saves a pass without `amounts`."""
+        return iter(self._one_block) if self.values.shape[-1] <= BLOCK else self._blocks(amounts=amounts)
 
     @cached_property
     def _one_block(self) -> list[Block]:
         """Cumulated once and shared by every metric that looks at this spectrum."""
-        return list(self._blocks())
+        return list(self._blocks(amounts=True))
 
-    def _blocks(self) -> Iterator[Block]:
+    def _blocks(self, *, amounts: bool) -> Iterator[Block]:
         reached: Any = np.zeros((*self._lead(), 1))
         before: Any = reached
         for at in self._cells():
@@ -169,14 +172,15 @@ class Spectrum:
             yield Block(values, mass, reached, before)
             if at.stop < self.values.shape[-1]:
                 reached = reached + mass.sum(-1, keepdims=True)
-                before = before + (mass * values).sum(-1, keepdims=True)
+                before = before + (mass * values).sum(-1, keepdims=True) if amounts else before
 
     def _lead(self) -> tuple[int, ...]:
         return np.broadcast_shapes(self.counts.shape[:-1], self.values.shape[:-1])
 
     def _cells(self) -> Iterator[slice]:
         cells = self.values.shape[-1]
-        return (slice(start, min(start + BLOCK, cells)) for start in range(0, cells, BLOCK))
+        step = BLOCK if cells <= BLOCK else PIECE
+        return (slice(start, min(start + step, cells)) for start in range(0, cells, step))
 
     def reason(self) -> str:
         """Why nothing can be said about this spectrum, or nothing."""
@@ -341,8 +345,8 @@ def _run_starts(*columns: Any) -> np.typing.NDArray[np.int64]:
     if not length:
         return np.zeros(0, dtype=np.int64)
     found = [np.zeros(1, dtype=np.int64)]
-    for start in range(0, length - 1, BLOCK):  # in blocks: a mark per row would cost more than the sort
-        parts = [column[start : start + BLOCK + 1] for column in columns]
+    for start in range(0, length - 1, PIECE):  # in pieces: a mark per row would cost more than the sort
+        parts = [column[start : start + PIECE + 1] for column in columns]
         changed = parts[0][1:] != parts[0][:-1]
         for part in parts[1:]:
             changed |= part[1:] != part[:-1]
@@ -351,12 +355,56 @@ def _run_starts(*columns: Any) -> np.typing.NDArray[np.int64]:
 
 
 def _distinct(ordered: Floats) -> int:
-    """How many different numbers a sorted array holds, counted in blocks."""
+    """How many different numbers a sorted array holds, counted in pieces."""
     changes = 0
-    for start in range(0, len(ordered) - 1, BLOCK):
-        block = ordered[start : start + BLOCK + 1]
+    for start in range(0, len(ordered) - 1, PIECE):
+        block = ordered[start : start + PIECE + 1]
         changes += int(np.count_nonzero(block[1:] != block[:-1]))
     return changes + min(len(ordered), 1)
+
+
+def _after(start: Floats, cumulated: Floats) -> Floats:
+    """What is cumulated in a block on top of what came before it, without a pass where that is nothing."""
+    if not start.any():
+        return cumulated
+    if cumulated.shape[:-1] == start.shape[:-1]:
+        cumulated += start
+        return cumulated
+    return np.asarray(cumulated + start)
+
+
+def _counted_in_pieces(x: Any) -> Spectrum | None:
+    """Whole numbers of which few differ, counted piece by piece without a copy of them all; None where many do."""
+    if len(x) <= SORTED:
+        return None
+    values, counts, cells = [], [], 0
+    for start in range(0, len(x), SORTED):
+        piece = np.sort(x[start : start + SORTED])
+        starts = _run_starts(piece)
+        cells += len(starts)
+        if cells * FEW > start + len(piece):
+            return None
+        values.append(piece[starts])
+        counts.append(np.diff(starts, append=len(piece)).astype(np.float64))
+    joined = collapse(np.concatenate(values), np.concatenate(counts))
+    return Spectrum(joined.values.astype(np.float64), joined.counts)
+
+
+def _pieces(x: Floats) -> Iterator[Floats]:
+    return (x[start : start + PIECE] for start in range(0, len(x), PIECE))
+
+
+def _positive(x: Floats) -> tuple[Floats, int, int]:
+    """A zero and the numbers above zero behind it, how many they are, and how many are zero; the rest is bad."""
+    found = np.empty(len(x) + 1)  # what is not written to takes up no memory, and is given back below
+    found[0], end, zeros = 0.0, 1, 0
+    for piece in _pieces(x):
+        picked = np.flatnonzero(piece > 0)  # picking by position is twice as fast as by mask
+        np.take(piece, picked, out=found[end : end + len(picked)], mode="clip")
+        end += len(picked)
+        zeros += int(np.count_nonzero(piece == 0))
+    found.resize(end, refcheck=False)
+    return found, end - 1, zeros
 
 
 def _segment_sums(values: Floats, starts: np.typing.NDArray[np.int64]) -> Floats:
@@ -364,7 +412,8 @@ def _segment_sums(values: Floats, starts: np.typing.NDArray[np.int64]) -> Floats
     return np.asarray(running[starts[1:]] - running[starts[:-1]])
 
 
-def _vector(name: str, data: Any) -> Any:
+def vector(name: str, data: Any) -> Any:
+    """Plain numbers, one per unit, as an array; text is not read as numbers."""
     try:
         if isinstance(
             data, (str, bytes, Mapping, AbstractSet)

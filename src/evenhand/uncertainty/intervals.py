@@ -6,6 +6,7 @@ import hashlib
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from statistics import NormalDist
 from typing import Any, Literal
 
@@ -91,9 +92,15 @@ def seed_of(rng: int | np.random.Generator | np.random.SeedSequence | None) -> i
 
 def stream(seed: int, *labels: Any) -> np.random.Generator:
     """The random stream of one slice: it depends on the seed and the labels only, never on what else is computed."""
-    plain = [label.item() if isinstance(label, np.generic) else label for label in labels]
-    digest = hashlib.blake2b(repr(plain).encode(), digest_size=8).digest()
+    digest = hashlib.blake2b(repr([_plain(label) for label in labels]).encode(), digest_size=8).digest()
     return np.random.default_rng(np.random.SeedSequence([seed, int.from_bytes(digest, "big")]))
+
+
+def _plain(label: Any) -> Any:
+    """A label as every engine means it: the same moment has several names of its time zone."""
+    if isinstance(label, datetime) and label.tzinfo is not None:
+        return label.astimezone(UTC).isoformat()
+    return label.item() if isinstance(label, np.generic) else label
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,7 @@ import numpy as np
 
 from evenhand.cards import Floats
 from evenhand.uncertainty.intervals import percentile_ends, stream
+from evenhand.uncertainty.requests import picks
 
 MANY = 1 << 12
 """Above this many requests, sums of random blocks are resampled and swapped: same law, flat cost."""
@@ -63,7 +64,7 @@ class Draws:
         """(draws, Q) how often each request is in each resample."""
         size = min(self.requests, MANY)
         rng = stream(self.seed, "paired resamples", self.requests, *self.where)
-        return rng.multinomial(size, np.full(size, 1 / size), self.draws).astype(np.float64)
+        return picks(size, self.draws, rng)
 
     @cached_property
     def signs(self) -> Floats:

@@ -2,54 +2,144 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import narwhals as nw
+import numpy as np
 
-from evenhand.views.tables import engine_errors
+from evenhand.views.match import same_engine
+from evenhand.views.tables import engine_errors, to_polars
 
 ROWS = 200_000
 """Rows looked at together."""
 
 
-def per_ranking(lazy: nw.LazyFrame[Any], keys: Sequence[str], facts: Sequence[nw.Expr]) -> nw.LazyFrame[Any]:
-    """One row per ranking with its facts, exact in whatever order the rows come.
+def ranking_facts(lazy: nw.LazyFrame[Any], keys: Sequence[str], order: str, item: str | None) -> nw.LazyFrame[Any]:
+    """One row per ranking: rows `n`, `distinct` values, `last` and `best` of what orders it, and distinct `items`.
 
     Tables mostly hold a ranking's rows together. Then a batch settles the rankings that lie within it, and only those cut
     by the end of a batch are looked at again. Where rows are mixed, the engine does all at once.
     """
-
-    def settled(rows: nw.LazyFrame[Any]) -> nw.LazyFrame[Any]:
-        return rows.group_by(*keys).agg(*facts)
-
-    if not lazy.implementation.is_polars():
-        return settled(lazy)
+    keys = list(keys)
+    lazy = lazy.select(*dict.fromkeys([*keys, order, *([] if item is None else [item])]))
+    with engine_errors():
+        parts = _by_batch(lazy, keys, order, item)
+    if not parts:
+        return _settled(lazy, keys, order, item)
     import polars as pl
 
-    native = lazy.to_native()
-    with engine_errors():
-        parts = _by_batch(native, list(keys), settled)
-    if not parts:
-        return settled(lazy)
     found = pl.concat(parts)
     cut = pl.struct(keys).is_duplicated()
     again = found.filter(cut).select(keys).unique()
-    whole: nw.LazyFrame[Any] = nw.from_native(found.filter(~cut).lazy())
-    if not again.height:
-        return whole
-    rest = settled(nw.from_native(native.join(again.lazy(), on=list(keys), how="semi", nulls_equal=True)))
-    return nw.concat([whole, rest])
+    whole = found.filter(~cut)
+    if again.height:
+        rest = _settled(_rows_of(lazy, again, keys), keys, order, item)
+        whole = pl.concat([whole, to_polars(rest).select(found.columns).cast(dict(found.schema))])
+    facts: nw.LazyFrame[Any] = nw.from_native(whole.lazy())
+    return facts
 
 
-def _by_batch(native: Any, keys: list[str], settled: Callable[[nw.LazyFrame[Any]], nw.LazyFrame[Any]]) -> list[Any]:
+def _settled(rows: nw.LazyFrame[Any], keys: Sequence[str], order: str, item: str | None) -> nw.LazyFrame[Any]:
+    """The facts as any engine counts them."""
+    by = nw.col(order)
+    asked = {"n": nw.len(), "distinct": by.n_unique(), "last": by.max(), "best": by.min()}
+    if item is not None:
+        asked["items"] = nw.col(item).n_unique()
+    return rows.group_by(*keys).agg(*(e.alias(name) for name, e in asked.items()))
+
+
+def _rows_of(lazy: nw.LazyFrame[Any], again: Any, keys: list[str]) -> nw.LazyFrame[Any]:
+    """The rows of some rankings; a key may be missing, which joins do not match."""
+    if lazy.implementation.is_polars():
+        found: nw.LazyFrame[Any] = nw.from_native(
+            lazy.to_native().join(again.lazy(), on=keys, how="semi", nulls_equal=True)
+        )
+        return found
+    near = [k for k in keys if not again[k].null_count()]  # with every ranking that only a missing key tells apart
+    few = nw.from_native(again.select(near).unique()).lazy()
+    return lazy.join(same_engine(few, lazy), on=near, how="semi") if near else lazy
+
+
+def _by_batch(lazy: nw.LazyFrame[Any], keys: list[str], order: str, item: str | None) -> list[Any]:
     """Facts of the rankings in each batch; nothing where most rankings of a batch go on in the next."""
     parts: list[Any] = []
-    if not hasattr(native, "collect_batches"):  # Polars before 1.34
-        return parts
-    for batch in native.collect_batches(chunk_size=ROWS):
-        found = settled(nw.from_native(batch.lazy())).collect("polars").to_native()
+    for batch in _batches(lazy):
+        found = _of_runs(batch, keys, order, item)
+        if found is None:
+            found = to_polars(_settled(nw.from_native(batch).lazy(), keys, order, item))
+        found = found.select(*keys, *sorted(set(found.columns) - set(keys)))
         if parts and 2 * found.join(parts[-1], on=keys, how="semi", nulls_equal=True).height > found.height > 1:
             return []
-        parts.append(found)
+        parts.append(found if not parts else found.cast(dict(parts[0].schema)))
     return parts
+
+
+def _batches(lazy: nw.LazyFrame[Any]) -> Iterator[Any]:
+    """The rows as Polars frames, for engines that hand them over in the order in which they read them."""
+    import polars as pl
+
+    native = lazy.to_native()
+    if lazy.implementation.is_polars() and hasattr(native, "collect_batches"):  # Polars from 1.34 on
+        yield from native.collect_batches(chunk_size=ROWS)
+    elif lazy.implementation.is_duckdb():
+        read = native.to_arrow_reader if hasattr(native, "to_arrow_reader") else native.fetch_record_batch
+        for batch in read(ROWS):
+            yield pl.from_arrow(batch)
+
+
+def _of_runs(batch: Any, keys: list[str], order: str, item: str | None) -> Any:
+    """Facts of each run of rows of one ranking, where nothing in the batch looks as if it stood there twice.
+
+    Places that rise (or fall) from row to row are distinct, and so are items whose hashes are. Otherwise None: then the
+    values themselves must be counted. A ranking in several runs has several rows here.
+    """
+    import polars as pl
+
+    if not batch.height:
+        return None
+    new = np.zeros(batch.height, dtype=bool)
+    new[0] = True
+    for key in keys:
+        new[1:] |= _changes(batch[key])
+    place = batch[order].to_numpy()
+    inside = ~new[1:]
+    rising, falling = place[1:] > place[:-1], place[1:] < place[:-1]
+    if not (rising | ~inside).all() and not (falling | ~inside).all():
+        return None
+    first = np.flatnonzero(new)
+    n = np.diff(first, append=batch.height)
+    if item is not None and _twice(batch[item].hash().to_numpy(), n):
+        return None
+    facts = {
+        "n": n,
+        "distinct": n,
+        "last": np.maximum.reduceat(place, first),
+        "best": np.minimum.reduceat(place, first),
+    }
+    if item is not None:
+        facts["items"] = n
+    return batch.select(keys)[first].with_columns(*(pl.Series(name, values) for name, values in facts.items()))
+
+
+def _changes(column: Any) -> Any:
+    """Where a value differs from the one above it."""
+    if column.dtype.is_integer() and not column.null_count():
+        values = column.to_numpy()
+        return values[1:] != values[:-1]
+    return column.ne_missing(column.shift(1)).to_numpy()[1:]
+
+
+def _twice(hashes: Any, lengths: Any) -> bool:
+    """Whether two hashes of one run are alike, or look so: half of the bits are compared, run by run where that is cheap."""
+    short, wide = (hashes >> np.uint64(32)).astype(np.uint32), int(lengths.max())
+    if (lengths == wide).all():
+        rows = short.reshape(len(lengths), wide)
+    elif len(lengths) * wide <= 2 * len(hashes):
+        rows = np.tile(np.arange(wide, dtype=np.uint32), (len(lengths), 1))  # what stands past the end differs
+        rows[np.arange(wide) < lengths[:, None]] = short
+    else:
+        run = np.repeat(np.arange(len(lengths), dtype=np.uint64), lengths)
+        rows = (hashes ^ (run * np.uint64(0x9E3779B97F4A7C15)))[None, :]  # an odd factor keeps runs apart
+    rows = np.sort(rows, axis=1)
+    return bool((rows[:, 1:] == rows[:, :-1]).any())

@@ -11,7 +11,7 @@ import narwhals as nw
 import numpy as np
 
 from evenhand.errors import EvenhandError, all_problems, listing
-from evenhand.views.tables import Table, is_number, missing_columns, open_table, to_polars, with_object_types
+from evenhand.views.tables import Table, is_number, missing_columns, open_table, to_polars
 
 LARGEST_SUM = 9e18
 """Above this an int64 sum could wrap; amounts are then added as float64, good to 16 digits."""
@@ -81,7 +81,7 @@ def view_benefits(
     role (`"source"`, `"group"`) that the last column of `by` plays where that one is not a slice.
     """
     names: list[Any] = [] if amount is None else list(amount) if isinstance(amount, (list, tuple)) else [amount]
-    opened = with_object_types(open_table(table), [unit, weight, *names, *by])
+    opened = open_table(table)
     if nan_policy not in ("raise", "omit", "propagate"):
         raise EvenhandError(f"nan_policy={nan_policy!r} is unknown. Use 'raise', 'omit' or 'propagate'.")
     own_by = [b for b in by if b not in elsewhere]
@@ -162,14 +162,22 @@ def _refuse_bad_names(
         if role in ("amount", "weight") and column in schema and not is_number(schema[column]):
             problems.append(f"{role}={column!r} holds {schema[column]} values, not numbers. Convert the column first.")
         if role in ("unit", "by", part) and column in schema:
-            problems += _label_problems(role, column, schema[column])
+            problems += _label_problems(role, column, schema[column], opened)
     if problems:
-        if not missing_columns(opened, roles) and not to_polars(opened.lazy.head(1)).height:
+        if not missing_columns(opened, roles) and not _has_rows(opened):
             raise EvenhandError(NO_ROWS)  # a file of a header alone has no types to speak of
         raise all_problems(problems, where="The call")
 
 
-def _label_problems(role: str, column: str, dtype: Any) -> list[str]:
+def _has_rows(opened: Table) -> bool:
+    """Counted by the engine: not every column can leave it."""
+    return bool(to_polars(opened.lazy.head(1).select(nw.len().alias("n")))["n"][0])
+
+
+def _label_problems(role: str, column: str, dtype: Any, opened: Table) -> list[str]:
+    engine = opened.lazy.implementation
+    if dtype == nw.Duration and not (engine.is_polars() or engine.is_pandas()):
+        return [f"{role}={column!r} holds durations, which this engine does not hand out. Cast them to text first."]
     if dtype in (nw.List, nw.Struct, nw.Array):
         return [f"{role}={column!r} holds {dtype} values. Pass a column of plain labels."]
     if dtype == nw.Object:

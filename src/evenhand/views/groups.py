@@ -13,7 +13,7 @@ import narwhals as nw
 from evenhand.errors import EvenhandError, all_problems, listing, suggestion
 from evenhand.views.match import how_many, matched_ids, same_engine
 from evenhand.views.rankings import label as plain_label
-from evenhand.views.tables import Table, has_known_ending, is_number, open_table, to_polars
+from evenhand.views.tables import Table, has_known_ending, is_number, may_be_file, open_table, to_polars
 
 NEAR = 1e-6
 """How far from 1 the shares of an item may add up to."""
@@ -31,11 +31,13 @@ class Alignment:
     lazy : columns item, group, share. A missing group is unknown; the shares of an item add up to 1.
     soft : whether an item may belong to several groups.
     origin : where it came from, in a few words.
+    named : groups that exist whether or not an item is theirs.
     """
 
     lazy: nw.LazyFrame[Any]
     soft: bool
     origin: str
+    named: tuple[str, ...] = ()
 
     @property
     def frame(self) -> Any:
@@ -65,7 +67,7 @@ def view_groups(groups: Any, table: Table, *, item: str, request: str = "request
     if isinstance(groups, Mapping):
         return _from_mapping(groups)
     names = table.schema.names()
-    if isinstance(groups, str) and (groups in names or not _may_be_file(groups)):
+    if isinstance(groups, str) and (groups in names or not may_be_file(groups)):
         return _label_columns([groups], names)
     several = isinstance(groups, (list, tuple)) and groups and all(isinstance(g, str) for g in groups)
     if several and any(g in names for g in groups):
@@ -79,10 +81,6 @@ def _opened(groups: Any) -> Table:
 
         return Table(open_table(labels(groups)).lazy, "polars", str(groups))
     return open_table(groups, role="groups")
-
-
-def _may_be_file(text: str) -> bool:
-    return Path(text).exists() or Path(text).suffix != "" or any(c in text for c in "/*?[")
 
 
 def _label_columns(columns: list[str], names: Sequence[str]) -> LabelColumns:
@@ -143,9 +141,13 @@ def _from_table(table: Table, item: str, request: str) -> Alignment:
     key = item if item in names else "item" if "item" in names else None
     asker = request if request in names else "request" if "request" in names else None
     others = [n for n in names if n not in (key, asker)]
-    if key is None or not others:
+    if key is None:
         raise EvenhandError(
-            f"groups needs a column {item!r} and at least one column of labels. Its columns: {listing(names)}."
+            f"groups has no column {item!r}. Its columns are {listing(names)}: rename the one with the ids of items to {item!r}."
+        )
+    if not others:
+        raise EvenhandError(
+            f"groups needs at least one column of labels beside {key!r}. Its columns: {listing(names)}."
         )
     if len(others) > 1 and all(is_number(schema[n]) for n in others):
         return _from_shares(table, key, others)
@@ -211,7 +213,7 @@ def _from_shares(table: Table, key: str, columns: list[str]) -> Alignment:
     blank = unknown.with_columns(nw.lit(None, nw.String).alias("group"), nw.lit(1.0).alias("share"))
     long = wide.unpivot(columns, index="item", variable_name="group", value_name="share").filter(nw.col("share") > 0)
     together = nw.concat([long.select("item", "group", "share"), blank.select("item", "group", "share")])
-    return Alignment(together, True, table.origin)
+    return Alignment(together, True, table.origin, tuple(columns))
 
 
 def _sound_shares(found: Alignment) -> Alignment:

@@ -11,7 +11,7 @@ import narwhals as nw
 
 from evenhand.errors import EvenhandError, all_problems, listing, suggestion
 from evenhand.views.rankings import label
-from evenhand.views.tables import Table, has_known_ending, is_number, open_table, to_polars
+from evenhand.views.tables import Table, has_known_ending, is_number, may_be_file, open_table, to_polars
 
 NAMES = ("group", "label", "relevance")
 """What a column of labels is called where several would do."""
@@ -39,7 +39,7 @@ def view_labels(group: Any, rankings: Table, *, request: str, item: str | None) 
     """What was passed as `group`, checked."""
     schema = rankings.schema
     names = list(schema.names())
-    if isinstance(group, str) and (group in names or not _may_be_file(group)):
+    if isinstance(group, str) and (group in names or not may_be_file(group)):
         _refuse_absent([group], names)
         if schema[group] in (nw.List, nw.Struct, nw.Array):
             raise EvenhandError(f"group={group!r} holds {schema[group]} values. Pass a column of plain labels.")
@@ -52,10 +52,6 @@ def view_labels(group: Any, rankings: Table, *, request: str, item: str | None) 
             f"Labels are joined by item, and item={item!r} is not a column of the rankings. Columns: {listing(names)}."
         )
     return Labels({}, (), _checked(found, request, item), found.origin)
-
-
-def _may_be_file(text: str) -> bool:
-    return Path(text).exists() or Path(text).suffix != "" or any(c in text for c in "/*?")
 
 
 def _refuse_absent(columns: list[str], names: list[str]) -> None:
@@ -115,7 +111,8 @@ def _checked(table: Table, request: str, item: str) -> Any:
     chosen = rest[0] if len(rest) == 1 else next((n for n in NAMES if n in rest), None)
     if keys["item"] is None or chosen is None:
         raise EvenhandError(
-            f"The table of labels needs a column {item!r} and one of labels, called group. Its columns: {listing(names)}."
+            f"The table of labels has no column {item!r} beside one of labels, called group. Its columns are {listing(names)}: "
+            "rename them so."
         )
     used = {role: name for role, name in keys.items() if name is not None}
     picked = [nw.col(name).alias(role) for role, name in used.items()]

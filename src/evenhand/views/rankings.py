@@ -15,7 +15,7 @@ from typing import Any, Literal
 import narwhals as nw
 
 from evenhand.errors import EvenhandError, all_problems, listing
-from evenhand.views.batches import per_ranking
+from evenhand.views.batches import ranking_facts
 from evenhand.views.benefits import RESERVED
 from evenhand.views.tables import Table, has_known_ending, is_number, missing_columns, open_table, to_polars
 
@@ -294,12 +294,8 @@ def _bad_numbers(facts: Mapping[str, Any], roles: Roles) -> list[str]:
 
 def _sound_rankings(lazy: nw.LazyFrame[Any], roles: Roles, ties: Ties) -> dict[str, int]:
     """Refuse ties (unless their order is that of the rows), items listed twice, and ranks that are none."""
-    order, n = nw.col(roles.order), nw.col("n")
-    asked = {"n": nw.len(), "distinct": order.n_unique(), "last": order.max(), "best": order.min()}
-    if roles.item is not None:
-        asked["items"] = nw.col("item").n_unique()
-    columns = dict.fromkeys([*roles.keys, roles.order, *(["item"] if roles.item is not None else [])])
-    per = per_ranking(lazy.select(*columns), roles.keys, [e.alias(name) for name, e in asked.items()])
+    n = nw.col("n")
+    per = ranking_facts(lazy, roles.keys, roles.order, None if roles.item is None else "item")
     tied, ranked = n != nw.col("distinct"), nw.lit(roles.rank is not None)
     sums = {
         "tied": tied,

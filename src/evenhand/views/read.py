@@ -58,7 +58,9 @@ def trec_runs(pattern: str | Path | Sequence[str | Path]) -> Any:
     """Several TREC runs (a glob, or paths) as one frame; `system` is the tag, or the file where tags repeat."""
     import polars as pl
 
-    patterns = [pattern] if isinstance(pattern, (str, Path)) else list(pattern)
+    patterns = [pattern] if isinstance(pattern, (str, Path)) or not isinstance(pattern, Sequence) else list(pattern)
+    if not all(isinstance(one, (str, Path)) for one in patterns):
+        raise EvenhandError(f"{pattern!r} is not a path. Pass a glob, or paths of TREC files.")
     paths = sorted({p for one in patterns for p in _matches(str(one))})
     frames = [trec_run(path) for path in paths]
     tags = [frame["system"].unique(maintain_order=True).to_list() for frame in frames]
@@ -113,6 +115,8 @@ def _fields(path: str | Path, pattern: str, wanted: str) -> Any:
     """The lines of a file split into named fields; blank lines are skipped, others must fit."""
     import polars as pl
 
+    if not isinstance(path, (str, Path)):
+        raise EvenhandError(f"{path!r} is not a path. Pass the path of a TREC file.")
     if not Path(path).is_file():
         near = suggestion(Path(path).name, [p.name for p in Path(path).parent.glob("*")][:1000])
         raise EvenhandError(f"{str(path)!r} is not a file. {near}Pass the path of a TREC file.")

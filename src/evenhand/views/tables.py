@@ -66,28 +66,29 @@ def open_table(table: Any, *, role: str = "table") -> Table:
         import polars as pl
 
         frame = nw.from_native(pl.from_arrow(frame.to_native()))
+    if name == "pandas":
+        frame = _with_object_types(frame)
     return Table(frame.lazy(), name if name in EAGER else "pyarrow", f"a {name} table")
 
 
-def with_object_types(table: Table, columns: Sequence[Any]) -> Table:
-    """The table with pandas columns of plain objects (True and None, dates, decimals) read as what they hold."""
-    if not table.lazy.implementation.is_pandas():
-        return table
-    objects = [c for c in columns if isinstance(c, str) and table.schema.get(c) == nw.Object]
+def _with_object_types(frame: Any) -> Any:
+    """The frame with pandas columns of plain objects (True and None, whole numbers, dates, decimals) read as what they hold."""
+    objects = [c for c, dtype in frame.collect_schema().items() if dtype == nw.Object]
     if not objects:
-        return table
+        return frame
     import pandas as pd
     import pyarrow as pa
 
-    native = table.lazy.collect().to_native()
-    for column in dict.fromkeys(objects):
+    native, t = frame.to_native(), pa.types
+    known = (t.is_boolean, t.is_integer, t.is_floating, t.is_date, t.is_time, t.is_decimal, t.is_binary)
+    for column in objects:
         try:
             kind = pa.array(native[column], from_pandas=True).type
-        except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError):
+        except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, OverflowError):
             continue  # of several types: told of by who needs the column
-        if pa.types.is_boolean(kind) or pa.types.is_date(kind) or pa.types.is_decimal(kind):
+        if any(fits(kind) for fits in known):
             native = native.assign(**{column: native[column].astype(pd.ArrowDtype(kind))})
-    return Table(nw.from_native(native).lazy(), table.backend, table.origin)
+    return nw.from_native(native)
 
 
 def _open_files(patterns: Sequence[str], role: str) -> Table:
@@ -96,12 +97,17 @@ def _open_files(patterns: Sequence[str], role: str) -> Table:
     if len(kinds) > 1:
         raise EvenhandError(f"{role} mixes files of the kinds {listing(sorted(kinds))}. Pass files of one kind.")
     kind = kinds.pop()
-    for path in paths:
-        _look_inside(path, kind)
+    filled = [_look_inside(path, kind) for path in paths]
+    if not any(filled) and role in ("table", "rankings", "scores"):
+        raise EvenhandError(
+            f"{role}={listing(paths)!r} has no rows, only a header. Check the path, or the filter before it."
+        )
     return Table(_scan(paths, kind, role), "polars", listing(paths))
 
 
 def _matches(pattern: str, role: str) -> list[str]:
+    if not pattern.strip():
+        raise EvenhandError(f"{role}={pattern!r} names no file. Pass the path of a Parquet, CSV or JSON lines file.")
     if Path(pattern).is_file():
         return [pattern]
     if Path(pattern).is_dir():
@@ -147,13 +153,21 @@ def _kind(path: str, *, strict: bool = True) -> str:
     return kind
 
 
+def may_be_file(text: str) -> bool:
+    """Whether a word that may be a column or a file is the second."""
+    return Path(text).exists() or Path(text).suffix != "" or any(c in text for c in "/*?[")
+
+
 def has_known_ending(path: str) -> bool:
     """Whether a file's ending is that of a table."""
     return bool(_kind(path, strict=False))
 
 
-def _look_inside(path: str, kind: str) -> None:
-    """Open each file once up front: the engines would say it only much later, and in their own words."""
+def _look_inside(path: str, kind: str) -> bool:
+    """Open each file once up front: the engines would say it only much later, and in their own words.
+
+    Returns whether there is more than a header in it, as far as can be seen from its beginning.
+    """
     try:
         opener: Callable[..., Any] = gzip.open if path.endswith(".gz") else open
         with opener(path, "rb") as handle:
@@ -178,6 +192,16 @@ def _look_inside(path: str, kind: str) -> None:
         ) from error
     if not start:
         raise EvenhandError(f"{path!r} is empty. Pass a file with a header and rows.")
+    if kind not in ("csv", "tsv"):
+        return True
+    header, _, rest = start.partition(b"\n")
+    other = next((mark for mark in (b";", b"\t", b"|") if mark in header), None)
+    if kind == "csv" and other and b"," not in header:
+        shown = {b"\t": "tabs"}.get(other, f"{other.decode()!r}")
+        raise EvenhandError(
+            f"{path!r} separates its columns by {shown}, not by commas. Save it with commas, or with tabs and the ending .tsv."
+        )
+    return bool(rest.strip())
 
 
 def _scan(paths: list[str], kind: str, role: str) -> nw.LazyFrame[Any]:
@@ -254,7 +278,8 @@ def to_polars(lazy: nw.LazyFrame[Any]) -> Any:
     with engine_errors():
         if lazy.implementation.is_polars():
             return lazy.collect("polars", engine="streaming").to_native()
-        return pl.from_arrow(lazy.collect("pyarrow").to_native())
+        found = lazy.collect("pyarrow").to_native()
+        return pl.from_arrow(found.select(lazy.collect_schema().names()))  # without the index that pandas adds
 
 
 def is_number(dtype: Any) -> bool:

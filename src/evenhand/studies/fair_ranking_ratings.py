@@ -1,0 +1,229 @@
+"""The recommendation task of the fair-ranking study on real ratings: four recommenders of LensKit, trained and asked here.
+
+As in the paper: every rating is an interaction, five interactions of each of up to 5,000 users are held out and count as
+relevant, and pairs are read off the models' scores of the held out items and of items that the user never rated.
+LensKit is imported where it is used: it is an extra, with an environment of its own.
+"""
+
+from __future__ import annotations
+
+import logging
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from evenhand.errors import EvenhandError, MissingExtraError, listing, suggestion
+from evenhand.studies.fair_ranking_tasks import Task
+from evenhand.studies.study import Table
+from evenhand.views.groups import Alignment
+from evenhand.views.ratings import item_groups, ratings
+
+log = logging.getLogger("evenhand")
+USERS, LEAST, HELD_OUT, DEPTH = 5_000, 10, 5, 50
+NEGATIVES = 10_000
+"""Items that a user never rated whose scores are asked for, at most."""
+MOST_SCORES = 10_000_000
+"""Scores kept over all systems; with more items or users, fewer users are asked for pairs."""
+THIRDS = ("tail", "middle", "head")
+
+
+@dataclass(frozen=True)
+class Split:
+    """Interactions to train on, and those held out, as Polars frames with columns user and item."""
+
+    train: Any
+    test: Any
+
+    @property
+    def users(self) -> list[Any]:
+        return list(self.test["user"].unique(maintain_order=True))
+
+
+def from_ratings(
+    path: str | Path, seed: int, *, groups: str | Path | Sequence[str | Path] | None = None, group: str | None = None,
+    protected: str | None = None, versus: str | None = None, users: int | None = None,
+) -> Task:  # fmt: skip
+    """Train the four recommenders on a file of ratings and collect what an audit reads."""
+    _need_lenskit()
+    rated = ratings(path)
+    split = held_out(rated, USERS if users is None else users, seed)
+    labels = _thirds(rated) if groups is None else item_groups(groups, group=group)
+    ours, theirs, note = _sides(labels, rated, protected, versus)
+    by_popularity = "" if groups is not None else (
+        "No groups were named, so items are grouped by popularity: the most rated ones that together hold a third of all "
+        "ratings are the head, the least rated ones that hold a third are the tail. "
+    )  # fmt: skip
+    rankings, scores = _asked(split, seed)
+    told = scores["request"].n_unique()
+    return Task(
+        f"recommendation ({Path(path).name})", rankings, labels,
+        split.test.select(request="user", item="item").with_columns(relevance=1.0), ours, theirs, not labels.soft, True,
+        scores=None if labels.soft else scores,
+        about=f"{rated.height:,} interactions of {rated['user'].n_unique():,} users with {rated['item'].n_unique():,} items; "
+        f"{len(split.users):,} users with {LEAST} or more were tested on {HELD_OUT} each, held out. {by_popularity}{note}"
+        f"Pairs rest on the scores of {told:,} users. Models learn that a user rated, not how; for IAA, scores of MF below "
+        "zero count as zero and those of BPR go through the logistic function.",
+        tables=(_recall(rankings, split),),
+    )  # fmt: skip
+
+
+def _need_lenskit() -> None:
+    try:
+        import lenskit.data  # noqa: F401
+    except ModuleNotFoundError as error:
+        raise MissingExtraError("lenskit", "lenskit") from error
+
+
+def held_out(rated: Any, users: int, seed: int) -> Split:
+    """Up to `users` users with enough interactions, five of which become test items; the same whatever the file's order."""
+    import polars as pl
+
+    many = rated.group_by("user").len().filter(pl.col("len") >= LEAST).sort("user")["user"]
+    if len(many) < 20:
+        raise EvenhandError(
+            f"Only {len(many)} users have {LEAST} interactions or more, and 20 are needed. Pass a file with more of them."
+        )
+    draw = np.random.default_rng([seed, 1])
+    chosen = many if len(many) <= users else many.gather(np.sort(draw.choice(len(many), users, replace=False)))
+    luck = pl.Series("luck", draw.random(rated.height))
+    place = rated.with_columns(luck).with_columns(pl.col("luck").rank("ordinal").over("user").alias("place"))
+    test = pl.col("user").is_in(chosen.implode()) & (pl.col("place") <= HELD_OUT)
+    return Split(place.filter(~test).select("user", "item"), place.filter(test).select("user", "item"))
+
+
+def _thirds(rated: Any) -> Alignment:
+    """Items by popularity, each third with a third of all ratings."""
+    import narwhals as nw
+    import polars as pl
+
+    counts = rated.group_by("item").len("ratings").sort("ratings", "item")
+    middle = (pl.col("ratings").cum_sum() - pl.col("ratings") / 2) / pl.col("ratings").sum()
+    third = (middle * 3).floor().clip(0, 2).cast(pl.Int64).replace_strict(dict(enumerate(THIRDS)))
+    labels = counts.select("item", third.alias("group"), pl.lit(1.0).alias("share"))
+    return Alignment(nw.from_native(labels).lazy(), soft=False, origin="popularity")
+
+
+def _sides(labels: Alignment, rated: Any, protected: str | None, versus: str | None) -> tuple[str, str, str]:
+    """The protected group and the other, and what a reader should know about who has a label."""
+    import polars as pl
+
+    items = rated.select(pl.col("item").unique().cast(pl.String))
+    known = labels.frame.drop_nulls("group").with_columns(pl.col("item").cast(pl.String))
+    rows = items.join(known, on="item")
+    sizes = rows.group_by("group").agg(pl.col("share").sum()).sort("share", "group")
+    names = [str(g) for g in sizes["group"]]
+    if len(names) < 2:
+        raise EvenhandError(
+            f"The groups name {len(names)} groups of the rated items ({listing(names) or 'none'}). "
+            "Pass groups whose items are those of the ratings, with two groups or more."
+        )
+    for role, given in (("protected", protected), ("versus", versus)):
+        if given is not None and given not in names:
+            raise EvenhandError(
+                f"{role}={given!r} is no group here. {suggestion(given, names)}Known: {listing(names)}."
+            )
+    by_size = list(THIRDS) if labels.origin == "popularity" else names
+    ours = protected or next(n for n in by_size if n != versus)
+    theirs = versus or next(n for n in reversed(by_size) if n != ours)
+    if ours == theirs:
+        raise EvenhandError(f"protected and versus are both {ours!r}. Pass two different groups.")
+    unlabelled = 1 - rows["item"].n_unique() / items.height
+    counted = {str(g): s for g, s in sizes.iter_rows()}
+    return ours, theirs, (
+        f"Protected: {ours} ({counted[ours]:,.0f} items), against {theirs} ({counted[theirs]:,.0f}); "
+        f"{unlabelled:.0%} of the items have no known group. "
+    )  # fmt: skip
+
+
+def _models() -> dict[str, tuple[Any, Callable[[Any], Any]]]:
+    """The recommenders, and how their scores become utility, which must not be negative."""
+    from lenskit.als import ImplicitMFScorer
+    from lenskit.flexmf import FlexMFImplicitScorer
+    from lenskit.knn import ItemKNNScorer, UserKNNScorer
+
+    return {
+        "user-user": (UserKNNScorer(feedback="implicit", max_nbrs=30), lambda s: s),
+        "item-item": (ItemKNNScorer(feedback="implicit", max_nbrs=20), lambda s: s),
+        "implicit MF": (ImplicitMFScorer(embedding_size=50, epochs=10), lambda s: np.maximum(s, 0)),
+        "BPR": (FlexMFImplicitScorer(preset="bpr", embedding_size=50, epochs=20), lambda s: 1 / (1 + np.exp(-s))),
+    }
+
+
+def _asked(split: Split, seed: int) -> tuple[Any, Any]:
+    """Lists of all systems (system, request, item, rank, score), and scores (system, request, item, score)."""
+    import polars as pl
+    from lenskit import batch
+    from lenskit.data import ItemList, ItemListCollection, from_interactions_df
+    from lenskit.pipeline import topn_pipeline
+    from lenskit.training import TrainingOptions
+
+    data = from_interactions_df(split.train.rename({"user": "user_id", "item": "item_id"}).to_pandas())
+    candidates = {user: ItemList(item_ids=ids) for user, ids in _candidates(split, seed).items()}
+    asked = ItemListCollection.from_dict(candidates, "user_id")
+    lists, scores = [], []
+    for name, (scorer, utility) in _models().items():
+        log.info("training %s", name)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # LensKit's and Torch's own, about each other
+            pipeline = topn_pipeline(scorer, n=DEPTH)
+            # Compiling needs a C++ compiler and takes longer than training.
+            options = TrainingOptions(rng=seed, device="cpu", environment={"LK_TORCH_COMPILE": "0"})
+            pipeline.train(data, options)
+            log.info("asking %s", name)
+            found = pl.from_arrow(batch.recommend(pipeline, split.users, n_jobs=1).to_arrow(layout="flat"))
+            scored = pl.from_arrow(batch.score(pipeline, asked, n_jobs=1).to_arrow(layout="flat"))
+        lists.append(_tidy(found, name, "rank").with_columns(pl.col("score").map_batches(utility, pl.Float64)))
+        scores.append(_tidy(scored, name))
+    return pl.concat(lists), pl.concat(scores)
+
+
+def _tidy(frame: Any, system: str, *more: str) -> Any:
+    import polars as pl
+
+    return frame.select(
+        pl.lit(system).alias("system"), pl.col("user_id").alias("request"), pl.col("item_id").alias("item"), *more,
+        pl.col("score").cast(pl.Float64),
+    )  # fmt: skip
+
+
+def _candidates(split: Split, seed: int) -> dict[Any, Any]:
+    """For every user asked for pairs: the test items, and items that the user never rated, all of them or a sample."""
+    draw = np.random.default_rng([seed, 2])
+    items = split.train["item"].unique().sort().to_numpy()
+    sampled = min(len(items), NEGATIVES)
+    users = split.users
+    most = max(20, MOST_SCORES // (4 * (sampled + HELD_OUT)))
+    if len(users) > most:
+        users = [users[i] for i in np.sort(draw.choice(len(users), most, replace=False))]
+    rated = dict(split.train.group_by("user").agg("item").iter_rows())
+    test = dict(split.test.group_by("user").agg("item").iter_rows())
+    found = {}
+    for user in users:
+        own = items if sampled == len(items) else items[np.sort(draw.choice(len(items), sampled, replace=False))]
+        own = own[~np.isin(own, rated.get(user, []))]
+        found[user] = np.union1d(own, test[user])
+    return found
+
+
+def _recall(rankings: Any, split: Split) -> Table:
+    """How much of what was held out each system finds: a system that learned nothing should be seen to."""
+    import polars as pl
+
+    hits = rankings.join(split.test.rename({"user": "request"}), on=["request", "item"])
+    found = dict(hits.group_by("system").len().iter_rows())
+    lists = rankings.group_by("system", maintain_order=True).agg(
+        pl.col("request").n_unique(), pl.len() / pl.col("request").n_unique()
+    )
+    rows = tuple(
+        (name, f"{requests:,}", f"{length:.1f}", f"{found.get(name, 0) / split.test.height:.1%}")
+        for name, requests, length in lists.iter_rows()
+    )
+    return Table(
+        "How well the systems work",
+        ("system", "users with a list", "items per list", f"found of the {HELD_OUT} held out"),
+        rows,
+    )

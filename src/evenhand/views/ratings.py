@@ -1,0 +1,201 @@
+"""Who rated or read what, in the layouts of MovieLens and GoodReads, and the groups of what was rated."""
+
+from __future__ import annotations
+
+import gzip
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import narwhals as nw
+
+from evenhand.errors import EvenhandError, listing, suggestion
+from evenhand.views.groups import Alignment, rollup, view_groups
+from evenhand.views.tables import engine_errors, open_table
+
+USERS = ("user", "user_id", "userid")
+ITEMS = ("item", "item_id", "itemid", "movie_id", "movieid", "book_id", "bookid", "work_id", "isbn", "cluster")
+AUTHORS = ("author", "author_id", "authorid", "provider", "provider_id")
+GROUPS = ("group", "gender")
+UNKNOWN = (
+    "", "unknown", "ambiguous", "unlinked", "no-author", "no-author-rec", "no-book", "no-book-author", "no-loc-author",
+    "no-viaf-author", "no-gender", "na", "nan", "none", "null", "(no genres listed)",
+)  # fmt: skip
+"""Labels that say that the group is not known: those of the book data that the paper used, and of MovieLens."""
+
+
+def ratings(path: str | Path) -> Any:
+    """Interactions as a Polars frame: user, item; each pair once, sorted.
+
+    Known layouts: `u.data` of MovieLens 100K (tabs), `ratings.dat` of 1M and 10M (`::`), `ratings.csv` of the later ones,
+    GoodReads interactions (JSON lines with user_id and book_id, also gzipped, or CSV), Parquet; a header is optional where
+    the first two values are user and item, and whole numbers. Every line is an interaction, whatever its rating, as in the paper.
+    """
+    import polars as pl
+
+    found = _scanned(path, "ratings")
+    with engine_errors(f"ratings={str(path)!r}"):
+        names = found.collect_schema().names()
+    named = _columns(names)
+    user, item = (next((named[n] for n in known if n in named), None) for known in (USERS, ITEMS))
+    if user is None or item is None:
+        lacking = " and ".join(w for w, c in (("users", user), ("items", item)) if c is None)
+        raise EvenhandError(
+            f"ratings={str(path)!r} has no column of {lacking}. Name them user_id and item_id (or movieId, book_id). "
+            f"Its columns: {listing(names)}."
+        )
+    with engine_errors(f"ratings={str(path)!r}"):
+        pairs = found.select(pl.col(user).alias("user"), pl.col(item).alias("item")).collect(engine="streaming")
+    holes = pairs.filter(pl.any_horizontal(pl.all().is_null())).height
+    if holes:
+        raise EvenhandError(f"ratings={str(path)!r} lacks the user or the item in {holes:,} lines. Remove those lines.")
+    return pairs.unique().sort("user", "item")
+
+
+def item_groups(paths: str | Path | Sequence[str | Path], *, group: str | None = None) -> Alignment:
+    """Groups of rated items from one file (item and label, or shares), or two: item to author, and author to label.
+
+    `group` names the column of labels (default: group, gender, or the only one there is). Labels such as `unknown` and
+    `ambiguous` are unknown. A label such as `Drama|War` is shared equally. A book whose authors have known and different
+    labels is ambiguous, hence unknown, as in the paper.
+    """
+    listed = [paths] if isinstance(paths, (str, Path)) else list(paths)
+    if len(listed) == 2:
+        return _through_authors(listed[0], listed[1], group)
+    if len(listed) != 1:
+        raise EvenhandError(f"groups names {len(listed)} files. Pass one (items), or two (items to authors, authors).")
+    import polars as pl
+
+    table = _table(listed[0])
+    item = _key(table, ITEMS, listed[0])
+    others = [c for c in table.columns if c != item]
+    if group is None and len(others) > 1 and (_shares(table, others) or {"group", "share"} == set(others)):
+        soft = view_groups(table.rename({item: "item"}), open_table(table), item="item")
+        if isinstance(soft, Alignment):
+            return soft
+    label = _label(table, others, group, listed[0])
+    known = _known(table.select(pl.col(item).alias("item"), label))
+    parts = known.with_columns(pl.col("group").str.split("|")).explode("group")
+    if parts.height > known.height:
+        return rollup(_known(parts))
+    return _hard(known, str(listed[0]))
+
+
+def _through_authors(books: str | Path, authors: str | Path, group: str | None) -> Alignment:
+    """One label for each book: that of its authors, where those that are known agree."""
+    import polars as pl
+
+    made = _table(books)
+    item = _key(made, ITEMS, books)
+    if "authors" in made.columns and isinstance(made.schema["authors"], pl.List):
+        made = made.select(pl.col(item), pl.col("authors")).explode("authors")
+        if isinstance(made.schema["authors"], pl.Struct):
+            made = made.unnest("authors")
+    author = _key(made, (*AUTHORS, "authors"), books)
+    people = _table(authors)
+    person = _key(people, AUTHORS, authors)
+    label = _label(people, [c for c in people.columns if c != person], group, authors)
+    known = _known(people.select(pl.col(person).cast(pl.String).alias("author"), label)).drop_nulls("group")
+    links = made.select(pl.col(item).alias("item"), pl.col(author).cast(pl.String).alias("author"))
+    return _hard(links.join(known, on="author", how="left"), f"{books}, through {authors}")
+
+
+def _hard(frame: Any, origin: str) -> Alignment:
+    """One label per item; an item whose known labels disagree is unknown."""
+    import polars as pl
+
+    each = frame.group_by("item").agg(pl.col("group").drop_nulls().unique()).sort("item")
+    one = pl.when(pl.col("group").list.len() == 1).then(pl.col("group").list.first()).alias("group")
+    rows = each.select("item", one, pl.lit(1.0).alias("share")).filter(pl.col("item").is_not_null())
+    return Alignment(nw.from_native(rows).lazy(), soft=False, origin=origin)
+
+
+def _known(frame: Any) -> Any:
+    import polars as pl
+
+    label = pl.col("group").str.strip_chars()
+    return frame.with_columns(pl.when(~label.str.to_lowercase().is_in(UNKNOWN)).then(label).alias("group"))
+
+
+def _shares(table: Any, columns: Sequence[str]) -> bool:
+    return all(table.schema[c].is_float() for c in columns)
+
+
+def _label(table: Any, others: Sequence[str], group: str | None, path: str | Path) -> Any:
+    import polars as pl
+
+    named = _columns(others)
+    chosen = group if group is not None else next((named[n] for n in GROUPS if n in named), None)
+    if chosen is None and len(others) == 1:
+        chosen = others[0]
+    if chosen is None or chosen not in others:
+        fact = f"group={group!r} is not a column of {str(path)!r}" if group else f"{str(path)!r} has several columns"
+        near = suggestion(group, others) if group else ""
+        raise EvenhandError(f"{fact}. {near}Name the column of labels with group=. Columns: {listing(others)}.")
+    return pl.col(chosen).cast(pl.String).alias("group")
+
+
+def _key(table: Any, known: Sequence[str], path: str | Path) -> str:
+    named = _columns(table.columns)
+    found = next((named[n] for n in known if n in named), None)
+    if found is None:
+        raise EvenhandError(
+            f"{str(path)!r} has no column named {listing(known[:4])}. Rename one. Its columns: {listing(table.columns)}."
+        )
+    return found
+
+
+def _columns(names: Sequence[str]) -> Mapping[str, str]:
+    """Columns by what they are called without capitals, dashes and the types some tools put behind a colon."""
+    return {name.split(":")[0].strip().lower().replace("-", "_"): name for name in reversed(names)}
+
+
+def _table(path: str | Path) -> Any:
+    with engine_errors(f"groups={str(path)!r}"):
+        return _scanned(path, "groups").collect()
+
+
+def _scanned(path: str | Path, role: str) -> Any:
+    """Any of the layouts as a lazy Polars frame."""
+    import polars as pl
+
+    place = Path(path)
+    if place.is_dir():
+        inside = sorted(p.name for p in place.iterdir() if p.is_file())
+        raise EvenhandError(f"{role}={str(path)!r} is a folder. Pass one of its files: {listing(inside) or 'none'}.")
+    if not place.is_file():
+        near = suggestion(place.name, [p.name for p in place.parent.glob("*")][:1000]) if place.parent.is_dir() else ""
+        raise EvenhandError(f"{role}={str(path)!r} is not a file. {near}Pass the path of a file.")
+    with engine_errors(f"{role}={str(path)!r}"):
+        if place.suffix in (".parquet", ".pq"):
+            return pl.scan_parquet(place)
+        first = _first_line(place)
+        if not first:
+            raise EvenhandError(f"{role}={str(path)!r} is empty. Pass a file with lines.")
+        if first.startswith("{"):
+            return pl.scan_ndjson(place, infer_schema_length=10_000)
+        separator = next((s for s in ("::", "\t", ",", "|", ";") if s in first), ",")
+        cells = [c.strip().strip('"') for c in first.split(separator)]
+        known = _columns(cells)
+        header = any(n in known for n in (*USERS, *ITEMS, *AUTHORS, *GROUPS)) or not cells[0].isdecimal()
+        found = pl.scan_csv(
+            place, separator=separator[0], has_header=header, infer_schema_length=10_000, encoding="utf8-lossy",
+            quote_char=None if separator == "::" else '"',
+        )  # fmt: skip
+        columns = found.collect_schema().names()
+    if separator == "::":  # one sign parts columns here: every other one is empty
+        columns = columns[::2]
+        found = found.select(columns)
+    if not header:
+        names = ["user_id", "item_id", "rating"] if role == "ratings" else ["item", "group"]
+        found = found.rename(dict(zip(columns, names, strict=False)))
+    return found
+
+
+def _first_line(path: Path) -> str:
+    opener: Any = gzip.open if path.suffix == ".gz" else open
+    try:
+        with opener(path, "rt", encoding="utf-8", errors="replace") as handle:
+            return str(handle.readline()).strip("\ufeff\r\n ")
+    except (OSError, EOFError) as error:
+        raise EvenhandError(f"{str(path)!r} cannot be read ({error}). Check the file.") from error
