@@ -88,7 +88,7 @@ def awrf(
         return np.where(t.received.sum(-1) > 0, BETWEEN[distance](t.shares, t.target), np.nan)
     ours, wanted = t.side(t.shares), t.side(t.target)
     if distance == "rd":
-        return rd_of(ours, np.broadcast_to(wanted, ours.shape))
+        return rd_of((ours, t.others(t.shares)), (wanted, t.others(t.target)))
     return ours - wanted if signed else np.abs(ours - wanted)
 
 

@@ -70,6 +70,10 @@ class Exposed:
             )
         return np.asarray(of[..., list(self.protected)].sum(-1))
 
+    def others(self, of: Floats) -> Floats:
+        """(...,) what all groups but the protected one hold of it."""
+        return np.asarray(np.delete(of, list(self.protected or ()), axis=-1).sum(-1))
+
     def reason(self) -> str:
         """Why nothing can be said about a single ranking, or nothing."""
         return str(self.reasons().reshape(-1)[0]) if self.items.size else "empty"
