@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from evenhand import EvenhandError, metrics
 from evenhand.cards import ask
+from evenhand.tallies import spectrum
 from evenhand.tallies.spectrum import BIN_WIDTH, BLOCK, Spectra, Spectrum, collapse
 from evenhand.uncertainty.spectra import heavy_tails, tail_exponents
 
@@ -294,3 +295,41 @@ def test_heavy_tails_are_told_from_light_ones_slice_by_slice():
 def test_amounts_that_cannot_be_counted_are_refused(bad):
     with pytest.raises(EvenhandError):
         Spectrum.of(bad)
+
+
+@pytest.mark.parametrize("dtype", [np.int8, np.int32, np.uint64])
+@pytest.mark.parametrize("late", ["few", "many"])
+def test_long_whole_numbers_are_counted_in_pieces_as_at_once(dtype, late):
+    rng = np.random.default_rng(3)
+    x = rng.integers(0, 100, 2 * spectrum.SORTED + 5).astype(dtype)
+    if late == "many" and dtype is not np.int8:  # found only in the last piece: all is then sorted at once
+        x[-spectrum.SORTED :] = rng.integers(0, 2**30, spectrum.SORTED)
+    values, counts = np.unique(x, return_counts=True)
+    found = Spectrum.of(x)
+    assert found.values.tolist() == values.tolist()
+    assert found.counts.tolist() == counts.tolist()
+
+
+def test_negative_numbers_in_any_piece_are_counted():
+    x = np.ones(2 * spectrum.SORTED + 5, dtype=np.int64)
+    x[[0, spectrum.SORTED + 1, -1]] = -2
+    with pytest.raises(EvenhandError, match=r"^3 amounts are negative"):
+        Spectrum.of(x)
+
+
+def test_long_fractions_are_counted_like_short_ones():
+    rng = np.random.default_rng(3)
+    x = np.where(rng.random(200_000) < 0.5, 0.0, rng.lognormal(0, 2, 200_000))
+    x[:7] = -0.0
+    values, counts = np.unique(x, return_counts=True)
+    found = Spectrum.of(x)
+    assert found.values.tolist() == values.tolist()
+    assert found.counts.tolist() == counts.tolist()
+    for bad, said in (
+        (np.nan, "1 amounts are NaN"),
+        (np.inf, "1 amounts are infinite"),
+        (-1.0, "1 amounts are negative"),
+    ):
+        x[100_000] = bad
+        with pytest.raises(EvenhandError, match=said):
+            Spectrum.of(x)

@@ -336,6 +336,17 @@ def asks(texts: str | Sequence[str], known: Mapping[str, Metric]) -> tuple[Ask, 
     return parsed
 
 
+EXAMPLES = {
+    "metrics": "top_share(p=0.01)",
+    "interval": "bootstrap(999)",
+    "chance": "permutation(999)",
+    "by": "log_bins('followers', 20)",
+    "index": "ge(alpha=2)",
+    "attention": "rbp(patience=0.8)",
+}
+"""How each role that takes a call is written."""
+
+
 def parse_call(text: str, *, role: str, typed: str | None = None) -> tuple[str, list[Any], dict[str, Any]]:
     """Split `"name(1, key=2)"` into its parts; values are Python literals, `inf` included.
 
@@ -343,7 +354,7 @@ def parse_call(text: str, *, role: str, typed: str | None = None) -> tuple[str, 
     ('rbp', [], {'patience': 0.8})
     """
     problem = EvenhandError(
-        f"{role}={(typed or text)!r} cannot be read. Write a name, with parameters if needed: 'top_share(p=0.01)'."
+        f"{role}={(typed or text)!r} cannot be read. Write a name, with parameters if needed: {EXAMPLES.get(role, EXAMPLES['metrics'])!r}."
     )
     try:
         node = ast.parse(text.strip(), mode="eval").body

@@ -48,7 +48,7 @@ def inequality(
 
     Parameters
     ----------
-    table : a dataframe (pandas, Polars eager or lazy, PyArrow, DuckDB, PySpark), or a path or glob of Parquet, CSV or JSON
+    table : a dataframe (pandas, Polars eager or lazy, PyArrow, DuckDB, PySpark, Ibis), or a path or glob of Parquet, CSV or JSON
         lines. Rows of the same unit (and slice) are added up.
     unit : column that says who receives; None if every row is a unit.
     amount : column that says how much; several columns give a slice each; None counts rows.
@@ -59,7 +59,8 @@ def inequality(
     by : column(s) to slice by, or `eh.log_bins(column, 20)` / `eh.quantile_bins(column, 10)` of a number each unit has.
     metrics : metric strings, for example `"top_share(p=0.01)"`.
     interval : `"bootstrap(999)"` (studentised where the metric has a linearised error), `"percentile(999)"`, `"normal"`, None.
-    min_units : slices with fewer units are suppressed.
+    min_units : slices with fewer units are suppressed; where the number of rows would give a single one of them away, the
+        next smallest too.
     nan_policy : what a missing amount does: `"raise"`, `"omit"` the row, or `"propagate"` to its slice.
 
     Examples

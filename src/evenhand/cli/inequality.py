@@ -6,7 +6,7 @@ import argparse
 from typing import Any
 
 from evenhand.cli.options import add_output, add_uncertainty, finish, given, progress, source
-from evenhand.errors import EvenhandError
+from evenhand.errors import EvenhandError, listing
 
 EXAMPLE = """\
 example:
@@ -75,13 +75,16 @@ def population(text: str) -> Any:
     if text.lower() == "none":
         return None
     plain = text.replace(",", "").replace("_", "")
-    if plain.lstrip("-").isdigit():
+    if plain.removeprefix("-").isdecimal():
         return int(plain)
     if "=" in text and not text.endswith((".parquet", ".csv", ".jsonl", ".gz")):
         pairs = [part.rpartition("=") for part in text.split(",")]
-        if not all(name and size.strip().isdigit() for name, _, size in pairs):
+        if not all(name and size.strip().isdecimal() for name, _, size in pairs):
             raise EvenhandError(
                 f"--population {text!r} cannot be read. Write a number, a file, none, or slice=number,slice=number."
             )
+        names = [name.strip() for name, _, _ in pairs]
+        if twice := sorted({name for name in names if names.count(name) > 1}):
+            raise EvenhandError(f"--population {text!r} gives {listing(twice)} two sizes. Give each slice one.")
         return {name.strip(): int(size) for name, _, size in pairs}
     return text

@@ -85,7 +85,7 @@ def open_population(population: Any, view_unit: str | None) -> Any:
 
 
 def _mapped(slices: Slices, view: Benefits, population: Mapping[Any, Any]) -> dict[Label, int]:
-    sizes = {key if isinstance(key, tuple) else (key,): value for key, value in population.items()}
+    sizes = _typed({k if isinstance(k, tuple) else (k,): v for k, v in population.items()}, slices.labels)
     if not view.by:
         raise EvenhandError("population gives a size per slice, but there are no slices. Pass one number, or name by=.")
     wrong = [
@@ -103,6 +103,18 @@ def _mapped(slices: Slices, view: Benefits, population: Mapping[Any, Any]) -> di
             f"population lacks {len(lacking):,} slices of the table: {slice_words(lacking)}. Give each slice its size."
         )
     return {label: int(size) for label, size in sizes.items()}
+
+
+def _typed(sizes: dict[Label, Any], labels: tuple[Label, ...]) -> dict[Label, Any]:
+    """Sizes by slices as the table has them: a command line knows numbers as text only."""
+    kinds = [{type(v) for v in column if v is not None} for column in zip(*labels, strict=True)]
+    numbers = {i for i, kind in enumerate(kinds) if kind and kind <= {int, float}}
+
+    def label(at: int, value: Any) -> Any:
+        whole = isinstance(value, str) and value.removeprefix("-").isdecimal()
+        return int(value) if whole and at in numbers else value
+
+    return {tuple(label(i, v) for i, v in enumerate(key)): size for key, size in sizes.items()}
 
 
 def _pad_to(slices: Slices, sizes: Mapping[Label, int]) -> Slices:

@@ -73,13 +73,14 @@ def gini(s: Spectrum, *, corrected: bool = False) -> Floats:
     # A power of two loses no digit; only amounts near the largest float need it.
     shrink = np.where(np.isfinite(size * total), 1.0, 2.0**-200)
     spread = np.zeros(size.shape)
-    for b in s.walk():
+    for b in s.walk(amounts=False):
         scaled = b.values if (shrink == 1).all() else b.values * shrink[..., None]
         rank = 2 * b.reach
-        rank -= b.mass
+        rank -= b.mass  # in place: at 10^8 cells a new array costs more than the sum
         rank -= size[..., None]
-        rank *= b.mass * scaled  # in place: at 10^8 cells a new array costs more than the sum
-        spread = spread + rank.sum(-1)
+        held = b.mass * scaled
+        held *= rank
+        spread = spread + held.sum(-1)
     value = spread / (size * (total * shrink))
     return np.where(size > 1, value * (size / (size - 1)), np.nan) if corrected else value
 

@@ -20,6 +20,12 @@ BLOCK = 1 << 16
 PIECE = 1 << 15
 """Cells of a longer one handled at a time: working arrays stay in cache and are small enough to be used again."""
 
+SORTED = 1 << 18
+"""Whole numbers sorted at a time where few differ, so that sorting stays in cache."""
+
+FEW = 64
+"""Few differ: a piece holds this many times as many numbers as it has different ones."""
+
 LARGEST = float(np.finfo(np.float64).max)
 
 BIN_WIDTH = 2.0**-12
@@ -40,11 +46,11 @@ class Block:
 
     @cached_property
     def reach(self) -> Floats:
-        return np.asarray(np.cumsum(self.mass, axis=-1) + self.reached)
+        return _after(self.reached, np.cumsum(self.mass, axis=-1))
 
     @cached_property
     def held(self) -> Floats:
-        return np.asarray(np.cumsum(self.mass * self.values, axis=-1) + self.before)
+        return _after(self.before, np.cumsum(self.mass * self.values, axis=-1))
 
 
 @dataclass(frozen=True)
@@ -76,28 +82,22 @@ class Spectrum:
         if weights is not None:
             return _weighted(x, vector("weights", weights), nan_policy)
         if x.dtype.kind in "ui":
-            ordered = np.sort(x)
-            if len(ordered) and ordered[0] < 0:
-                raise _negative(int(np.count_nonzero(ordered < 0)))
-            return cls._counted(ordered)
+            found = _counted_in_pieces(x) or cls._counted(np.sort(x))
+            if len(found.values) and found.values[0] < 0:
+                raise _negative(int(found.counts[found.values < 0].sum()))
+            return found
         return cls._ordered(x.astype(np.float64, copy=False), nan_policy)
 
     @classmethod
     def _ordered(cls, x: Floats, nan_policy: str) -> Spectrum:
         """Sort what is above zero, in one array with a cell for the zeros in front."""
-        above, zeros = _signs(x)
+        values, above, zeros = _positive(x)
         if above + zeros < len(x):
             x = _sound(x, nan_policy)
             if np.isnan(x).any():
                 return cls(x, np.ones(1))
-        front = min(zeros, 1)
-        values = np.zeros(front + above)
-        at = front
-        for piece in _pieces(x):  # picking by position is twice as fast as by mask
-            picked = np.flatnonzero(piece > 0)
-            np.take(piece, picked, out=values[at : at + len(picked)], mode="clip")
-            at += len(picked)
-        values[front:].sort()
+        values[1:].sort()
+        values = values[0 if zeros else 1 :]
         if len(values) and values[-1] > LARGEST / len(values):
             _sound(x, nan_policy)
             _refuse_endless((values * 2.0**-100).sum())
@@ -136,7 +136,10 @@ class Spectrum:
     @cached_property
     def total(self) -> Floats:
         """Everything that was received."""
-        return self.sum_of(self.values)
+        out: Any = np.zeros(self._lead())
+        for at in self._cells():
+            out = out + (self.mass_at(at) * self.values[..., at]).sum(-1)
+        return np.asarray(out)
 
     def sum_of(self, per_unit: Floats) -> Floats:
         """Sum over units of a quantity given per cell; a cell without units adds nothing, even where it is infinite."""
@@ -152,16 +155,16 @@ class Spectrum:
         counts = self.counts[..., at]
         return counts if self.weights is None else counts * self.weights[..., at]
 
-    def walk(self) -> Iterator[Block]:
-        """The cells from the poorest up, a block at a time."""
-        return iter(self._one_block) if self.values.shape[-1] <= BLOCK else self._blocks()
+    def walk(self, *, amounts: bool = True) -> Iterator[Block]:
+        """The cells from the poorest up, a block at a time; who reads no block's `held` saves a pass without `amounts`."""
+        return iter(self._one_block) if self.values.shape[-1] <= BLOCK else self._blocks(amounts=amounts)
 
     @cached_property
     def _one_block(self) -> list[Block]:
         """Cumulated once and shared by every metric that looks at this spectrum."""
-        return list(self._blocks())
+        return list(self._blocks(amounts=True))
 
-    def _blocks(self) -> Iterator[Block]:
+    def _blocks(self, *, amounts: bool) -> Iterator[Block]:
         reached: Any = np.zeros((*self._lead(), 1))
         before: Any = reached
         for at in self._cells():
@@ -169,7 +172,7 @@ class Spectrum:
             yield Block(values, mass, reached, before)
             if at.stop < self.values.shape[-1]:
                 reached = reached + mass.sum(-1, keepdims=True)
-                before = before + (mass * values).sum(-1, keepdims=True)
+                before = before + (mass * values).sum(-1, keepdims=True) if amounts else before
 
     def _lead(self) -> tuple[int, ...]:
         return np.broadcast_shapes(self.counts.shape[:-1], self.values.shape[:-1])
@@ -360,17 +363,48 @@ def _distinct(ordered: Floats) -> int:
     return changes + min(len(ordered), 1)
 
 
+def _after(start: Floats, cumulated: Floats) -> Floats:
+    """What is cumulated in a block on top of what came before it, without a pass where that is nothing."""
+    if not start.any():
+        return cumulated
+    if cumulated.shape[:-1] == start.shape[:-1]:
+        cumulated += start
+        return cumulated
+    return np.asarray(cumulated + start)
+
+
+def _counted_in_pieces(x: Any) -> Spectrum | None:
+    """Whole numbers of which few differ, counted piece by piece without a copy of them all; None where many do."""
+    if len(x) <= SORTED:
+        return None
+    values, counts, cells = [], [], 0
+    for start in range(0, len(x), SORTED):
+        piece = np.sort(x[start : start + SORTED])
+        starts = _run_starts(piece)
+        cells += len(starts)
+        if cells * FEW > start + len(piece):
+            return None
+        values.append(piece[starts])
+        counts.append(np.diff(starts, append=len(piece)).astype(np.float64))
+    joined = collapse(np.concatenate(values), np.concatenate(counts))
+    return Spectrum(joined.values.astype(np.float64), joined.counts)
+
+
 def _pieces(x: Floats) -> Iterator[Floats]:
     return (x[start : start + PIECE] for start in range(0, len(x), PIECE))
 
 
-def _signs(x: Floats) -> tuple[int, int]:
-    """How many numbers are above zero and how many are zero; the rest is negative or NaN."""
-    above = zeros = 0
+def _positive(x: Floats) -> tuple[Floats, int, int]:
+    """A zero and the numbers above zero behind it, how many they are, and how many are zero; the rest is bad."""
+    found = np.empty(len(x) + 1)  # what is not written to takes up no memory, and is given back below
+    found[0], end, zeros = 0.0, 1, 0
     for piece in _pieces(x):
-        above += int(np.count_nonzero(piece > 0))
+        picked = np.flatnonzero(piece > 0)  # picking by position is twice as fast as by mask
+        np.take(piece, picked, out=found[end : end + len(picked)], mode="clip")
+        end += len(picked)
         zeros += int(np.count_nonzero(piece == 0))
-    return above, zeros
+    found.resize(end, refcheck=False)
+    return found, end - 1, zeros
 
 
 def _segment_sums(values: Floats, starts: np.typing.NDArray[np.int64]) -> Floats:

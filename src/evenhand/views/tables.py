@@ -106,6 +106,8 @@ def _open_files(patterns: Sequence[str], role: str) -> Table:
 
 
 def _matches(pattern: str, role: str) -> list[str]:
+    if not pattern.strip():
+        raise EvenhandError(f"{role}={pattern!r} names no file. Pass the path of a Parquet, CSV or JSON lines file.")
     if Path(pattern).is_file():
         return [pattern]
     if Path(pattern).is_dir():
