@@ -526,3 +526,64 @@ def test_odd_little_tables_give_numbers_or_reasons_and_never_a_warning(seed):
         assert not math.isnan(row["estimate"]) or row["note"], row
     assert len(result.sentences()) == len(result.findings)
     json.loads(result.to_json())
+
+
+def test_numbers_of_numpy_are_numbers():
+    frame, call = candidates(300), {**ROLES, "kind": "classification"}
+    here = eh.outcome_test(frame, **call, bins=3, threshold=0.5)
+    there = eh.outcome_test(frame, **call, bins=np.int64(3), threshold=np.float32(0.5))
+    same(here.findings.columns, there.findings.columns)
+    assert json.loads(there.to_json())
+
+
+@pytest.mark.parametrize("kind", [pl.Int8, pl.Boolean, pl.Float64])
+def test_outcomes_of_two_values_need_fewer_sums_and_give_the_same_numbers(kind):
+    frame = candidates(500)
+    same(
+        eh.outcome_test(frame.with_columns(pl.col("y").cast(pl.Float64)), **ROLES, bins=3).findings.columns,
+        eh.outcome_test(frame.with_columns(pl.col("y").cast(kind)), **ROLES, bins=3).findings.columns,
+    )
+
+
+def awkward(seed):
+    """A small table with ties at the edges, constant stretches, rare groups, labels that are missing; and how to test it."""
+    rng = np.random.default_rng(seed)
+    n, names = int(rng.integers(12, 90)), ["a", "b", "c", None][: int(rng.integers(2, 5))]
+    scores = (rng.random(n), rng.integers(0, 6, n) / 4, -rng.lognormal(0, 3, n), 1e6 + rng.random(n).round(1))[seed % 4]
+    outcomes = ((rng.random(n) < 0.4) * 1, rng.integers(0, 4, n), rng.normal(size=n))[seed % 3]
+    g = [names[i] for i in rng.choice(len(names), n)]
+    frame = pl.DataFrame({"s": scores, "y": outcomes, "g": pl.Series(g, dtype=pl.String)})
+    kind = {"kind": "ranking"}
+    if seed % 2:
+        kind = {"kind": "classification", "threshold": float(rng.choice(scores[: n // 2]))}
+    return frame, {**kind, "bins": int(rng.integers(1, 5))}
+
+
+@pytest.mark.parametrize("seed", range(24))
+def test_awkward_tables_equal_the_definition(seed):
+    frame, how = awkward(seed)
+    rows = frame.with_columns(pl.col("g").fill_null("unknown"), s=pl.col("s").cast(float)).rows()
+    rows = [r for r in rows if r[0] >= how.get("threshold", -math.inf)]
+    groups = sorted({g for _, _, g in rows})
+    result = eh.outcome_test(frame, **ROLES, **how, reference=groups[0])
+    if how["kind"] == "ranking":
+        sides = [[s for s, _, g in rows if g == name] for name in groups]
+        rows = [r for r in rows if max(map(min, sides)) <= r[0] <= min(map(max, sides))]
+    inner = oracle.edges([s for s, _, _ in rows], how["bins"]) if rows else []
+    for b in range(len(inner) + 1):
+        part = [r for r in rows if oracle.bin_of(r[0], inner) == b]
+        told = [len({r[0] for r in part if r[2] == g}) > 1 for g in groups]
+        if len(part) <= len(groups) + 1 or groups[0] not in {r[2] for r in part}:
+            continue  # nothing is left for the error, or the reference is absent
+        if len({r[0] for r in part}) > 1 and not any(told):
+            continue  # score and group cannot be told apart
+        middle = np.mean(
+            [s for s, _, _ in part]
+        )  # shifting the score moves no gap, and keeps the oracle's inverse exact
+        s, y, g = zip(*[(s - middle, y, g) for s, y, g in part], strict=True)
+        found, *_, errors = oracle.regression(s, y, g, groups[0])
+        for g, gap in found.items():
+            row = one(result, "outcome_gap", bin=b + 1, group=g)
+            assert row["units"] == sum(r[2] == g for r in part)
+            assert row["estimate"] == pytest.approx(gap, rel=1e-6, abs=1e-6)
+            assert row["se"] == pytest.approx(errors["HC1"][g], rel=1e-6, abs=1e-6)

@@ -216,7 +216,7 @@ def _clusters(rows: nw.LazyFrame[Any], view: Outcomes, origin: Floats, level: Fl
     within = len(view.labels) * len(origin)
     key = (_numbered(cells["cluster"], within) * within + cells["code"] * len(origin) + cells["bin"]).alias("key")
     cells = cells.select(key, "code", "bin", "rows", *named).sort("key")
-    sums = np.stack([cells[name].to_numpy().astype(np.float64) for name in ("rows", *named)])
+    sums = tuple(cells[name].to_numpy().astype(np.float64) for name in ("rows", *named))
     numbers = (cells["key"] // within).rle_id().to_numpy().astype(np.int64)
     return Clusters(numbers, _cell(cells, view), sums, len(view.labels))
 

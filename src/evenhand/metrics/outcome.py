@@ -27,6 +27,7 @@ with low outcomes, and a test that leaves them out finds a true null too rarely 
 
 FEWEST_CLUSTERS = 10
 ROUNDING = 1e-13
+CANCELLED = 1e-14
 POWER = 0.8
 
 
@@ -191,6 +192,7 @@ def gaps(m: Moments, reference: int, covariance: Covariance = "HC1") -> Gaps:
         total = np.inf if covariance == "HC1" else float(np.sum(np.maximum(n - k, 0)))
         if covariance == "HC1":
             steady = _welch(residual.sums[..., :3, 2], flat, tilt, rows)
+            block = _without_rounding(block, meat(m.sums[..., :3, 2], flat, tilt))
     dust = _dust(m)
     estimate = np.where(np.abs(estimate) <= dust[..., None, None], 0.0, estimate)
     block = np.where(np.abs(block) <= dust[..., None, None, None] ** 2, 0.0, block)
@@ -202,6 +204,12 @@ def _dust(m: Moments) -> Floats:
     """Differences of outcomes as small as this are rounding: equal outcomes in two cells must give a gap of zero."""
     spread = np.sqrt(np.maximum(m.sums[..., 0, 2], 0.0) / np.maximum(m.rows, 1))
     return np.asarray(ROUNDING * (np.abs(np.nan_to_num(m.mean_outcome)) + spread).max((-1, -2)))
+
+
+def _without_rounding(block: Floats, around: Floats) -> Floats:
+    """Variances that are nothing but the rounding of the squares they are the remainder of become zero."""
+    spread = np.sqrt(np.maximum(np.diagonal(around, axis1=-2, axis2=-1), 0.0))
+    return np.asarray(np.where(np.abs(block) <= CANCELLED * spread[..., None] * spread[..., None, :], 0.0, block))
 
 
 def _clustered(residual: Moments, flat: Floats, tilt: Floats, n: Floats, k: Floats) -> tuple[Ints, Floats]:

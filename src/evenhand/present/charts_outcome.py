@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -29,6 +30,7 @@ FEWEST = 30
 """A mean of fewer rows is drawn as a faint point: its bar would dwarf the others."""
 
 BARS = f"Bars are intervals; faint points are means of fewer than {FEWEST} rows."
+BY_TOP = "in bins that end at"
 LANE = 0.12
 """Groups of one bin are drawn side by side, this far apart."""
 
@@ -41,7 +43,7 @@ def outcomes(findings: Findings) -> Picture:
     points = findings.curves["calibration"]
     groups = distinct(points["group"])
     title = f"mean {word(findings, 'outcome')}"
-    x = alt.X("x:Q", title=f"bin of {word(findings, 'score')}, lowest scores first", **_bin_axis(points["bin"]))
+    x = alt.X("x:Q", title=f"{word(findings, 'score')}, {BY_TOP}", **_bin_axis(points["bin"], _tops(findings)))
     shifted = _side_by_side(points["bin"], points["group"], groups)
     panel = _lines(points, groups, x=shifted, axis=x, y_title=title, height=340)
     says = f"{title.capitalize()} in {len(set(points['bin']))} score bins for {len(groups)} groups: {_ends(points)}."
@@ -80,7 +82,10 @@ def gaps(findings: Findings) -> Picture:
     rows = _gap_rows(findings)
     reference = word(findings, "reference")
     groups = distinct(row["group"] for row in rows)
-    panels = tuple(_gap_panel([r for r in rows if r["group"] == g], g, reference) for g in groups[:MOST_SERIES])
+    x = alt.X(
+        "x:Q", title=f"{word(findings, 'score')}, {BY_TOP}", **_bin_axis([r["bin"] for r in rows], _tops(findings))
+    )
+    panels = tuple(_gap_panel([r for r in rows if r["group"] == g], g, reference, x) for g in groups[:MOST_SERIES])
     names = ("bin", "group", "estimate", "low", "high", "p", "p_adjusted", "detectable", "units", "note")
     table = {name: [drawable(row[name]) for row in rows] for name in names}
     found = [r for r in rows if _defined(r) and r["p_adjusted"] is not None and r["p_adjusted"] < 0.05]
@@ -89,7 +94,8 @@ def gaps(findings: Findings) -> Picture:
     left = f" {len(groups) - MOST_SERIES} more groups are in the table." if len(groups) > MOST_SERIES else ""
     note = (
         "Above zero: the group does better than the reference at equal score, so it is under-rated. Bars are intervals; "
-        "hollow points are cells with too few rows or events to trust. Each group has a scale of its own." + left
+        "hollow points are cells with too few rows or events for an interval to be trusted. Each group has a scale of its own."
+        + left
     )
     return Picture(panels, table, says, note)
 
@@ -108,20 +114,20 @@ def _defined(row: Mapping[str, Any]) -> bool:
     return not _nan(row["estimate"])
 
 
-def _gap_panel(rows: Sequence[Mapping[str, Any]], group: str, reference: str) -> Panel:
+def _gap_panel(rows: Sequence[Mapping[str, Any]], group: str, reference: str, x: Any) -> Panel:
     defined = [r for r in rows if _defined(r)]
     solid = [r for r in defined if "small_cell" not in (r["note"] or "")]
     hollow = [r for r in defined if "small_cell" in (r["note"] or "")]
     trusted = [v for r in solid for v in (r["low"], r["high"]) if not _nan(v)]
     domain = {"domain": [min(0.0, *trusted), max(0.0, *trusted)]} if trusted else {}  # thin cells must not set the axis
     scale = alt.Scale(nice=True, **domain)
-    x = alt.X("x:Q", title="score bin, lowest scores first", **_bin_axis([int(r["bin"]) for r in rows]))
     y = alt.Y("y:Q", title=f"gap to {reference}", axis=alt.Axis(format=axis_format(trusted)), scale=scale)
     layers = [alt.Chart(records(y=[0.0])).mark_rule(style="zero").encode(y=y)]
     for part, filled in ((solid, True), (hollow, False)):
         if part:
             base = alt.Chart(_gap_data(part)).encode(x=x)
-            layers.append(base.mark_rule(style="range", clip=True).encode(y=alt.Y("low:Q", scale=scale), y2="high:Q"))
+            if filled:
+                layers.append(base.mark_rule(style="range").encode(y=alt.Y("low:Q", scale=scale), y2="high:Q"))
             layers.append(base.mark_point(filled=filled, clip=True).encode(y=y, tooltip=_gap_tips()))
     return Panel(alt.layer(*layers), str(group), height=240)
 
@@ -149,14 +155,22 @@ def _gap_tips() -> list[Any]:
     ]
 
 
-def _bin_axis(bins: Sequence[int]) -> dict[str, Any]:
-    last = max(bins, default=1)
+def _tops(findings: Findings) -> dict[int, float]:
+    """The score at which each bin ends."""
+    return {int(r["bin"]): float(r["bin_high"]) for r in findings.rows() if not _nan(r.get("bin"))}
+
+
+def _bin_axis(bins: Sequence[int], tops: Mapping[int, float]) -> dict[str, Any]:
+    """An axis of bins that names the score at which each ends: bins are counted, but readers think in scores."""
+    last = int(max(bins, default=1))
     step = max(1, math.ceil(last / 20))
-    ticks = list(range(1, last + 1, step))
+    names = [number(tops[b]) if b in tops else str(b) for b in range(1, last + 1)]
     return {
         "scale": alt.Scale(domain=[0.5, last + 0.5], nice=False),
-        "axis": alt.Axis(values=ticks, format="d", grid=False),
-    }
+        "axis": alt.Axis(
+            values=list(range(1, last + 1, step)), labelExpr=f"{json.dumps(names)}[datum.value - 1]", grid=False
+        ),
+    }  # fmt: skip
 
 
 def _side_by_side(bins: Sequence[int], groups: Sequence[str], order: Sequence[str]) -> list[float]:

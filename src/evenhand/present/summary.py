@@ -52,6 +52,8 @@ def facts(findings: Findings) -> list[str]:
     sizes = list(zip(findings.columns.get("units", []), groups, strict=False))
     whole = [u for u, group in sizes if u is not None and group is None]
     words, units = findings.words, whole or [u for u, _ in sizes if u is not None]
+    if "rows" in (scope := findings.provenance.get("scope") or {}):  # units of a bin say nothing of the whole
+        units = [scope["rows"]]
     if "unit" in words and units:
         largest, smallest = max(units), min(units)
         many = f"{int(largest):,}" if largest == smallest else f"{int(smallest):,} to {int(largest):,}"

@@ -174,13 +174,13 @@ class Clusters:
     ----------
     cluster : (L,) cluster codes from 0; rows are sorted by cluster, then group, then bin, and no cell comes twice.
     cell : (L,) bin times number of groups plus group.
-    sums : (5, L) sums of 1, u, v, u^2 and uv.
+    sums : five columns (L,), the sums of 1, u, v, u^2 and uv.
     groups : number of groups.
     """
 
     cluster: Ints
     cell: Ints
-    sums: Floats
+    sums: tuple[Floats, ...]
     groups: int
 
     @classmethod
@@ -188,9 +188,10 @@ class Clusters:
         codes = np.unique(cluster, return_inverse=True)[1].reshape(-1)
         bins = int(cell.max()) // groups + 1 if len(cell) else 1
         keys, where = np.unique((codes * groups + cell % groups) * bins + cell // groups, return_inverse=True)
-        sums = [np.bincount(where, w, len(keys)) for w in (np.ones_like(u), u, v, u * u, u * v)]
+        parts = (np.ones_like(u), u, v, u * u, u * v)
+        sums = (np.asarray(np.bincount(where, w, len(keys)), dtype=np.float64) for w in parts)
         group = keys // bins % groups
-        return cls(keys // (bins * groups), keys % bins * groups + group, np.stack(sums), groups)
+        return cls(keys // (bins * groups), keys % bins * groups + group, tuple(sums), groups)
 
     @property
     def bin(self) -> Ints:
@@ -224,13 +225,13 @@ class Clusters:
         """The same sums with v replaced by v + by + turn * u."""
         d, t = by.ravel()[self.cell], turn.ravel()[self.cell]
         n, u, v, uu, uv = self.sums
-        return replace(self, sums=np.stack([n, u, v + d * n + t * u, uu, uv + d * u + t * uu]))
+        return replace(self, sums=(n, u, v + d * n + t * u, uu, uv + d * u + t * uu))
 
     def shifted(self, by: Floats) -> Clusters:
         """The same sums with u replaced by u + by."""
         d = by[self.bin]
         n, u, v, uu, uv = self.sums
-        return replace(self, sums=np.stack([n, u + d * n, v, uu + 2 * d * u + d * d * n, uv + d * v]))
+        return replace(self, sums=(n, u + d * n, v, uu + 2 * d * u + d * d * n, uv + d * v))
 
     def merged(self, into: Ints) -> Clusters:
         """Bins joined; u and v of the joined bins must already agree."""
@@ -238,7 +239,7 @@ class Clusters:
         new = np.ones(len(cell), dtype=bool)
         new[1:] = (self.cluster[1:] != self.cluster[:-1]) | (cell[1:] != cell[:-1])  # joining bins keeps the order
         first = np.flatnonzero(new)
-        added = np.add.reduceat(self.sums, first, axis=1) if len(first) else self.sums
+        added = tuple(np.add.reduceat(column, first) for column in self.sums) if len(first) else self.sums
         return Clusters(self.cluster[first], cell[first], added, self.groups)
 
     def products(self, flat: Floats, tilt: Floats, bins: int | None = None) -> Floats:
@@ -250,7 +251,7 @@ class Clusters:
         wide, slots = flat.shape[1], bins or 1
         out = np.zeros((slots, wide, slots, wide))
         for rows, start, size in self._batches(slots * wide):
-            cell, v, uv = self.cell[rows], self.sums[2, rows], self.sums[4, rows]
+            cell, v, uv = self.cell[rows], self.sums[2][rows], self.sums[4][rows]
             place = (self.cluster[rows] - start) * slots + (0 if bins is None else cell // self.groups)
             z = [
                 np.bincount(place, flat[cell, h] * v + tilt[cell, h] * uv, size * slots).reshape(size, slots)
