@@ -313,7 +313,7 @@ def test_long_whole_numbers_are_counted_in_pieces_as_at_once(dtype, late):
 def test_negative_numbers_in_any_piece_are_counted():
     x = np.ones(2 * spectrum.SORTED + 5, dtype=np.int64)
     x[[0, spectrum.SORTED + 1, -1]] = -2
-    with pytest.raises(EvenhandError, match="^3 amounts are negative"):
+    with pytest.raises(EvenhandError, match=r"^3 amounts are negative"):
         Spectrum.of(x)
 
 
