@@ -109,6 +109,16 @@ def test_a_saved_result_and_the_command_line_give_the_same(tmp_path, capsys):
     assert main(["agreement", str(tmp_path / "no.json")]) == 2
 
 
+def test_sentences_name_every_two_metrics_once_and_say_what_few_systems_can_show():
+    four, six = (eh.agreement(measured(runs(systems=n), ["awrf", "log_dp", "eed"]), rng=1) for n in (4, 6))
+    assert len(four.sentences()) == 3 + 1
+    assert len(six.sentences()) == 3
+    assert four.sentences()[0].startswith("awrf and log_dp ")
+    assert "p cannot fall below 0.0833" in four.sentences()[-1]
+    tau = four.frame["tau_c"][0]
+    assert f"tau-c {tau:.2f}" in four.sentences()[0]
+
+
 def test_bad_calls_say_what_to_do():
     with pytest.raises(eh.EvenhandError, match="No result"):
         eh.agreement()

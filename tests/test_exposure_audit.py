@@ -142,6 +142,51 @@ def test_two_sided_and_expected_exposure_follow_their_definitions(seed, model):
     same(estimates(result), wanted)
 
 
+def settled(requests, groups, unknown, missing):
+    """The same world after what the policies say was done to it by hand."""
+    instead = {"drop": None, "group": "unknown", "unprotected": "b"}[unknown]
+    ranked = {d for one in requests for ranking in one["rankings"] for d in ranking["items"]}
+    everyone = {d: instead if groups.get(d) is None else groups[d] for d in {*ranked, *groups}}
+    kept = [
+        {
+            **one,
+            "rankings": [
+                {**r, "items": [d for d in r["items"] if missing == "zero" or d in one["rel"]]} for r in one["rankings"]
+            ],
+        }
+        for one in requests
+    ]
+    return kept, everyone
+
+
+@pytest.mark.parametrize("missing", ["zero", "drop"])
+@pytest.mark.parametrize("unknown", ["drop", "group", "unprotected"])
+@pytest.mark.parametrize("seed", range(2))
+def test_policies_do_what_could_be_done_to_the_tables_by_hand(seed, unknown, missing):
+    requests, groups = world(seed, draws=2, judged=3)
+    groups = {d: label for d, label in groups.items() if label is not None or seed}  # absent, or there without a label
+    rankings, judged = tables(requests)
+    model = list(MODELS)[-1 - seed]
+    name, params = MODELS[model]
+    found = eh.exposure(
+        rankings, groups=groups, relevance=judged, protected="a", versus="b", attention=model, unknown=unknown,
+        missing_relevance=missing, target={"a": 0.5, "b": 0.5}, **POLICY,
+        metrics=["awrf", "dp", "dp(per_item=True)", "eur", "rur", "eed()", "eel()", "eer()", "eel(level='item')"],
+    )  # fmt: skip
+    requests, groups = settled(requests, groups, unknown, missing)
+    sides = (requests, groups, "a", "b", name)
+    wanted = {
+        "awrf": awrf_of(requests, groups, {"a": 0.5, "b": 0.5}, "js", name, params),
+        "dp": slow.dp(*sides, **params),
+        "dp(per_item=True)": slow.dp(*sides, per_item=True, **params),
+        "eur": slow.eur(*sides, **params),
+        "rur": slow.eur(*sides, realised=True, **params),
+        "eel(level='item')": slow.expected_exposure(requests, groups, name, level="item", **params)["eel"],
+    }
+    expected = slow.expected_exposure(requests, groups, name, **params)
+    same(estimates(found), wanted | {f"{m}()": expected[m] for m in ("eed", "eel", "eer")})
+
+
 @pytest.mark.parametrize("soft", [False, True])
 @pytest.mark.parametrize("model", MODELS)
 @pytest.mark.parametrize("seed", range(2))

@@ -13,6 +13,7 @@ import evenhand as eh
 from evenhand.cli import main
 from evenhand.metrics.counterfactual import Reallocation, folded
 from evenhand.tallies.candidates import Candidates
+from evenhand.uncertainty.intervals import stream
 from golden_cases import CASES
 from oracles import outcome as oracle
 
@@ -34,62 +35,55 @@ def jobs(requests=40, seed=0, bias=0.0, candidates=15):
     return pl.DataFrame({**rows, "outcome": (rng.random(n) < chance) * 1.0})
 
 
-def as_rows(frame, threshold):
-    return [
-        {
-            "query": r["request"],
-            "group": r["group"],
-            "score": r["score"],
-            "y": r["outcome"],
-            "treated": r["score"] >= threshold,
-        }
-        for r in frame.iter_rows(named=True)
-    ]
-
-
-@pytest.mark.parametrize("seed", range(3))
-def test_notifications_equal_a_loop_over_requests(seed):
-    frame, bar, bins = jobs(seed=seed, bias=0.1), 0.55, 4
-    rows = as_rows(frame, bar)
-    treated = [r for r in rows if r["treated"]]
-    inner = oracle.edges([r["score"] for r in treated], bins)
-    hat = oracle.predicted(rows, inner, "m", treated)
-    chosen = [i for one in oracle.reallocated(rows, hat) for i in one]
-    result = eh.outcome_test(frame, **ROLES, kind="classification", threshold=bar, bins=bins, reference="m")
-    found = values(result.counterfactual(**PRINTED))
-    total = sum(r["y"] for r in treated)
-    assert found["outcome_before", None]["estimate"] == pytest.approx(total)
-    assert found["outcome_after", None]["estimate"] == pytest.approx(sum(hat[i] for i in chosen))
-    assert found["outcome_relative_change", None]["estimate"] == pytest.approx(sum(hat[i] for i in chosen) / total - 1)
-    for g in ("f", "m"):
-        before, after = sum(r["group"] == g for r in treated), sum(rows[i]["group"] == g for i in chosen)
-        assert found["slots_before", g]["estimate"] == before
-        assert found["slots_after", g]["estimate"] == after
-        assert found["slots_gained", g]["estimate"] == after - before
-        assert found["slots_relative_change", g]["estimate"] == pytest.approx(after / before - 1)
-
-
-def test_ranks_equal_a_loop_over_requests():
-    frame = jobs(requests=30, seed=5, bias=0.2).with_columns(
-        (pl.col("score").rank("ordinal", descending=True).over("request") <= 6).alias("seen")
+def small_world(seed):
+    """A few jobs of 1 to 13 candidates, some with nobody above the bar; ties in every other world, and missing labels."""
+    rng = np.random.default_rng(seed)
+    sizes = rng.integers(1, 14, int(rng.integers(6, 25)))
+    q = np.repeat(np.arange(len(sizes)), sizes)
+    s = rng.random(len(q)).round(1 if seed % 2 else 9)
+    y = rng.random(len(q)).round(2) if seed % 3 else (rng.random(len(q)) < s) * 1.0
+    labels = rng.choice(["a", "b", "c" if seed % 5 else None], len(q), p=[0.5, 0.35, 0.15])
+    frame = pl.DataFrame({"request": [f"job {k:02d}" for k in q], "group": labels.tolist(), "score": s, "outcome": y})
+    if seed % 4:
+        return frame.with_columns((pl.col("score") >= 0.5).alias("seen")), "classification"
+    seen = (
+        pl.col("score").rank("ordinal", descending=True).over("request")
+        <= pl.Series(rng.geometric(0.25, len(sizes)))[q]
     )
-    rows = [{**r, "treated": s} for r, s in zip(as_rows(frame, 0), frame["seen"], strict=True)]
+    return frame.with_columns(seen.alias("seen")), "ranking"
+
+
+@pytest.mark.parametrize("seed", range(10))
+@pytest.mark.parametrize(("folds", "baseline"), [(1, None), (2, None), (2, "recalibrated"), (3, None)])
+def test_slots_given_again_equal_a_loop_over_requests(seed, folds, baseline):
+    frame, kind = small_world(seed)
+    bins, windowed = (1, 2, 3, 5)[seed % 4], seed % 7 > 0
+    rows = [
+        {"query": q, "group": g or "unknown", "score": s, "y": y, "treated": t} for q, g, s, y, t in frame.iter_rows()
+    ]
     treated = [r for r in rows if r["treated"]]
-    ends = {g: [r["score"] for r in treated if r["group"] == g] for g in ("f", "m")}
-    low, high = max(min(v) for v in ends.values()), min(max(v) for v in ends.values())
-    inside = [r for r in treated if low <= r["score"] <= high]
-    inner = oracle.edges([r["score"] for r in inside], 3)
-    hat = oracle.predicted(rows, inner, "m", inside)
-    after = {"f": [], "m": []}
-    for one in oracle.reallocated(rows, hat):
-        for place, i in enumerate(one, start=1):
-            after[rows[i]["group"]].append(place)
-    result = eh.outcome_test(frame, **ROLES, treated="seen", bins=3, reference="m", covariance="HC1")
-    found = values(result.counterfactual(**PRINTED))
-    for g in ("f", "m"):
-        assert found["mean_rank_after", g]["estimate"] == pytest.approx(np.mean(after[g]))
-        change = found["mean_rank_after", g]["estimate"] - found["mean_rank_before", g]["estimate"]
-        assert found["mean_rank_change", g]["estimate"] == pytest.approx(change)
+    names = sorted({r["group"] for r in treated})
+    ends = [[r["score"] for r in treated if r["group"] == g] for g in names]
+    low, high = max(map(min, ends)), min(map(max, ends))
+    if kind == "classification":
+        low, high = min(map(min, ends)), max(map(max, ends))
+    inner = oracle.edges([r["score"] for r in treated if low <= r["score"] <= high], bins)
+    lowest = 2 * low - [*inner, high][0] if kind == "classification" and windowed else -np.inf
+    requests = sorted({r["query"] for r in rows if r["treated"] or r["score"] >= lowest})
+    fold_of = dict(zip(requests, folded(len(requests), folds, stream(seed, "folds")), strict=True))
+    rows = [r for r in rows if r["group"] in names]
+    worth, places = oracle.counterfactual(rows, inner, "a", (low, high), lowest, fold_of, folds, baseline is not None)
+    hidden = frame.with_columns(pl.when("seen").then("outcome").alias("outcome"))
+    test = eh.outcome_test(hidden, **ROLES, treated="seen", kind=kind, bins=bins, reference="a")
+    window = "bin" if windowed else None
+    found = values(test.counterfactual(folds=folds, baseline=baseline, window=window, null_draws=0, rng=seed))
+    for side in ("before", "after"):
+        assert found[f"outcome_{side}", None]["estimate"] == pytest.approx(worth[side], rel=1e-8, abs=1e-8)
+        for g in names:
+            mine = [place for h, place in places[side] if h == g]
+            assert found[f"slots_{side}", g]["estimate"] == len(mine)
+            mean = np.mean(mine) if mine else np.nan
+            assert found[f"mean_rank_{side}", g]["estimate"] == pytest.approx(mean, nan_ok=True)
 
 
 CASE = next(c for c in CASES if c["fn"] == "counterfactual_rank")
@@ -197,10 +191,28 @@ def test_bad_calls_say_what_is_wrong(call, said):
     assert said in str(caught.value)
 
 
-def test_a_counterfactual_needs_requests():
-    result = eh.outcome_test(jobs(), score="score", outcome="outcome", group="group")
-    with pytest.raises(eh.EvenhandError, match="Name request="):
-        result.counterfactual()
+def test_a_table_without_requests_is_one_pool():
+    frame, roles = jobs(requests=200, bias=0.2), {k: v for k, v in ROLES.items() if k != "request"}
+    how = {"kind": "classification", "threshold": 0.6, "bins": 4}
+    found, again = (
+        values(eh.outcome_test(rows, **roles, **how).counterfactual(rng=1, null_draws=40))
+        for rows in (frame, frame.sample(fraction=1, shuffle=True, seed=2))
+    )
+    assert sum(found["slots_gained", g]["estimate"] for g in ("f", "m")) == 0 < found["slots_gained", "f"]["estimate"]
+    assert found["slots_gained", "f"]["p"] <= 0.05
+    for key, row in found.items():
+        assert again[key]["estimate"] == pytest.approx(row["estimate"], rel=1e-9, abs=1e-9, nan_ok=True)
+
+
+def test_few_distinct_scores_have_a_window_of_one_step():
+    frame = jobs(requests=80, bias=0.2).with_columns((pl.col("score") * 10).ceil().alias("score"))
+    test = eh.outcome_test(frame, **ROLES, kind="classification", threshold=6, bins=20)
+    assert test.counterfactual(null_draws=0).provenance["window"] == "scores from 5"
+
+
+def test_where_everybody_holds_a_slot_it_is_said_that_nothing_can_change():
+    said = eh.outcome_test(jobs(), **ROLES).counterfactual(rng=1, null_draws=20).sentences()
+    assert "nobody without a slot" in next(s for s in said if s.startswith("With the slots given again"))
 
 
 def test_a_group_without_slots_has_no_relative_change():
@@ -252,29 +264,41 @@ def test_the_command_line_gives_slots_again(tmp_path, capsys):
     assert "What this cannot promise" in (tmp_path / "r.html").read_text()
 
 
+def fair_jobs(world):
+    """One of four kinds of worlds with fair scores; scores need not be on the scale of the outcome, nor outcomes be 0 or 1."""
+    rng = np.random.default_rng([4, world])
+    if world % 4 < 2:
+        settings = {} if world % 4 else {"qualification": {"female": 0.8}, "shock": 0.5}
+        frame = eh.synthetic.marketplace("notifications", requests=150, candidates=20, rng=rng, **settings)
+        group = np.unique(frame["group"].to_numpy(), return_inverse=True)[1]
+        return frame["request"].to_numpy(), frame["score"].to_numpy(), group, frame["outcome"].fill_null(0).to_numpy()
+    request = np.repeat(np.arange(100), 15)
+    group = rng.choice(2, 1_500, p=[0.6, 0.4])
+    chance = np.clip(rng.beta(2, 2, 1_500) + 0.1 * group, 0.01, 0.99)
+    if world % 4 == 2:
+        return request, np.log(chance / (1 - chance)), group, (rng.random(1_500) < chance) * 1.0
+    return request, chance, group, 10 * chance + 3 * rng.normal(size=1_500)
+
+
 @pytest.mark.slow
 def test_a_rise_is_claimed_in_5_percent_of_unbiased_worlds():
-    """2,000 marketplaces whose scores are fair; the statistic is held against its own band of chance.
-
-    Over 4,500 such worlds (three runs) the rate was 4.3%; the standard error of one run is half a point.
-    """
-    worlds, draws, alarms = 2_000, 99, 0
+    """2,000 worlds whose scores are fair; the statistic is held against its own band of chance."""
+    worlds, draws, alarms = 2_000, 99, np.zeros(4)
     for world in range(worlds):
-        frame = eh.synthetic.marketplace("notifications", requests=150, candidates=20, rng=[4, world])
-        score, treated = frame["score"].to_numpy(), frame["treated"].to_numpy()
-        group = np.unique(frame["group"].to_numpy(), return_inverse=True)[1]
-        bar = score[treated].min()
-        inner = np.quantile(score[treated], np.arange(1, 10) / 10, method="inverted_cdf")
+        request, score, group, outcome = fair_jobs(world)
+        bar = np.quantile(score, 0.75)
+        inner = np.quantile(score[score >= bar], np.arange(1, 10) / 10, method="inverted_cdf")
+        near = score >= 2 * bar - inner[0]
         c = Candidates.of(
-            frame["request"].to_numpy(), score, group, frame["outcome"].fill_null(0).to_numpy(), treated,
-            edges=inner, groups=3, reference=1, scope=(bar, 1), lowest=2 * bar - inner[0],
+            request[near], score[near], group[near], outcome[near], score[near] >= bar,
+            edges=inner, groups=int(group.max()) + 1, reference=1, scope=(bar, np.inf),
         )  # fmt: skip
         rng = np.random.default_rng([5, world])
         plan = Reallocation(c, folded(c.requests, 2, rng), 2)
         seen, null = plan.change().outcome_change, plan.null(draws, rng).outcome_change
-        alarms += (1 + np.count_nonzero(null >= seen)) / (1 + draws) <= 0.05
-    print(f"false alarms: {alarms / worlds:.4f}")
-    assert 0.035 <= alarms / worlds <= 0.06
+        alarms[world % 4] += (1 + np.count_nonzero(null >= seen)) / (1 + draws) <= 0.05
+    print(f"false alarms: {alarms.sum() / worlds:.4f}; by kind {alarms / worlds * 4}")
+    assert 0.04 <= alarms.sum() / worlds <= 0.06
 
 
 def test_the_marketplace_scores_right_on_average_whatever_differs_but_the_bias():

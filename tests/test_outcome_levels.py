@@ -14,6 +14,7 @@ from evenhand.uncertainty.difference import holm
 
 WORLDS = 5_000
 BINS = 10
+CUT = ("estimate", "block", "freedom", "rows", "small", "likely", "steady")
 
 
 def independent(rng, worlds=1):
@@ -56,7 +57,7 @@ def rates(alarms):
 def part(found, world):
     """The gaps of one of many worlds that were tallied as one, bins after bins."""
     at = slice(world * BINS, (world + 1) * BINS)
-    cut = {name: getattr(found, name)[at] for name in ("estimate", "block", "freedom", "rows", "small")}
+    cut = {name: getattr(found, name)[at] for name in CUT}
     return replace(found, **cut)
 
 

@@ -109,9 +109,49 @@ def test_the_test_of_one_bin_equals_statsmodels(covariance):
     assert found.p == pytest.approx(float(wald.pvalue), rel=1e-8)
 
 
-def test_a_joint_test_of_one_clustered_gap_is_its_t_test():
+def test_a_joint_test_of_one_clustered_gap_is_a_t_test_with_as_many_clusters_as_count():
     found = module.gaps(tally(*world(8, groups=2, bins=1)), 0, "cluster")
-    assert joint.joint_test(found).p == pytest.approx(found.p[0, 1], rel=1e-10)
+    ratio = found.estimate[0, 1] / found.error[0, 1]
+    assert joint.joint_test(found).p == pytest.approx(module.two_sided(ratio, found.total_freedom), rel=1e-10)
+    assert found.total_freedom < found.freedom[0]
+
+
+@pytest.mark.parametrize(("sizes", "worth"), [([6, 6, 6, 6], 4.0), ([12, 4, 4, 4], 24**2 / (12**2 + 3 * 4**2))])
+def test_clusters_of_one_size_count_in_full_and_lopsided_ones_for_less(sizes, worth):
+    c = np.repeat(np.arange(len(sizes)), sizes)
+    g = np.arange(len(c)) % 2
+    y = np.random.default_rng(4).random(len(c))
+    m = Moments.of(np.ones(len(c)), y, np.zeros(len(c)), g, shape=(1, 2), cluster=c)
+    assert module.gaps(m, 0, "cluster").total_freedom == pytest.approx(worth - 1)
+
+
+def test_few_rows_on_one_side_leave_few_degrees_of_freedom_to_the_joint_test():
+    """Constant scores: the gap is a difference of means, and its degrees of freedom are Welch's."""
+    rng = np.random.default_rng(6)
+    y, g = rng.normal(size=340), np.repeat([0, 1], [300, 40])
+    found = module.gaps(Moments.of(np.ones(340), y, np.zeros(340), g, shape=(1, 2)), 0)
+    parts = np.array([y[g == k].var() / (g == k).sum() for k in (0, 1)])
+    freedom = parts.sum() ** 2 / (parts**2 / [299, 39]).sum()
+    assert found.steady[0, 1] == pytest.approx(freedom)
+    assert joint.joint_test(found).p == pytest.approx(
+        module.two_sided(found.estimate[0, 1] / found.error[0, 1], freedom)
+    )
+    assert found.p[0, 1] < joint.joint_test(found).p
+
+
+def test_a_cell_enters_the_joint_test_by_the_events_that_it_lets_expect():
+    y = np.concatenate([np.arange(100) < 30, np.arange(40) < 6]) * 1.0  # 6 events seen, 10.3 expected
+    g = np.repeat([0, 1], [100, 40])
+    s = np.tile(np.linspace(0, 1, 20), 7)
+    one_bin = Moments.of(s, y, np.zeros(140), g, shape=(1, 2))
+    assert module.gaps(one_bin, 0).jointly[0, 1]
+    rarer = np.concatenate([np.arange(100) < 20, np.arange(40) < 6]) * 1.0  # 7.4 expected
+    two_bins = Moments.of(
+        np.tile(s, 2), np.concatenate([y, rarer]), np.repeat([0, 1], 140), np.tile(g, 2), shape=(2, 2)
+    )
+    found = module.gaps(two_bins, 0)
+    assert found.tested[:, 1].tolist() == [True, True]
+    assert found.jointly[:, 1].tolist() == [True, False]
 
 
 def test_the_joint_test_adds_up_independent_bins():

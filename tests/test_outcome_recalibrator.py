@@ -19,21 +19,39 @@ def world(rows, seed, bias=0.12):
     return scores, groups, (rng.random(rows) < chance) * 1.0
 
 
-def p_of(scores, groups, outcomes):
-    table = pl.DataFrame({"s": scores, "g": groups, "y": outcomes})
-    result = eh.outcome_test(table, score="s", outcome="y", group="g", reference="a")
-    return result.only("joint_test").findings.columns["p"][0]
+def rejected(bias, fitted, worlds=40, rows=4_000):
+    """Share of worlds in which the outcome test on new rows rejects: the scores as they are, and corrected ones."""
+    found = []
+    for seed in range(worlds):
+        fair = eh.OutcomeRecalibrator().fit(*world(fitted, [seed, 1], bias))
+        s, g, y = world(rows, [seed, 2], bias)
+        gain = fair.evaluate(s, g, y)
+        found.append((gain.p_before < 0.05, gain.p_after < 0.05))
+    return np.mean(found, axis=0)
 
 
 def test_corrected_scores_pass_the_test_that_the_old_ones_fail():
-    fair = eh.OutcomeRecalibrator().fit(*world(40_000, 1))
+    """At a 5% level 2 of 40 worlds fail by chance, and 6 or more once in 70 times."""
+    before, after = rejected(0.12, fitted=20_000)
+    assert before == 1
+    assert after <= 5 / 40
+
+
+def test_scores_that_were_right_stay_right():
+    before, after = rejected(0.0, fitted=4_000)
+    assert after <= before + 2 / 40
+
+
+def test_what_the_correction_costs_and_gains_is_told_on_rows_held_back():
     s, g, y = world(8_000, 2)
-    assert p_of(s, g, y) < 1e-6
-    assert p_of(fair.transform(s, g), g, y) > 0.05
+    fair = eh.OutcomeRecalibrator().fit(*world(40_000, 1))
     gain = fair.evaluate(s, g, y)
     assert gain.gap_after < 0.03 < 0.1 < gain.gap_before
     assert gain.top_after >= gain.top_before - 0.01
     assert "8,000 rows held back" in str(gain)
+    table = pl.DataFrame({"s": fair.transform(s, g), "g": g, "y": y})
+    test = eh.outcome_test(table, score="s", outcome="y", group="g", kind="classification")
+    assert test.only("joint_test").findings.columns["p"][0] == pytest.approx(gain.p_after)
 
 
 def test_within_a_group_a_better_score_is_never_corrected_below_a_worse_one():

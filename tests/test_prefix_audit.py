@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 
 import numpy as np
 import polars as pl
@@ -13,6 +14,7 @@ import evenhand as eh
 from evenhand import EvenhandError
 from evenhand.metrics import ndd, ndjs, ndkl
 from evenhand.metrics.prefix import TEMPLATES, lean, lean_and_spread
+from evenhand.present.charts import KINDS
 from evenhand.tallies.placement import Placement
 from evenhand.uncertainty.orders import draws_of, random_orders
 from golden_cases import cases
@@ -336,6 +338,27 @@ def test_the_result_survives_saving(tmp_path):
     found.to_json(tmp_path / "r.json")
     assert eh.read.result(tmp_path / "r.json").to_dict() == json.loads(found.to_json())
     assert found.only("ndd").per_request["metric"].unique().to_list() == ["ndd"]
+
+
+def test_the_picture_of_requests_says_which_is_the_furthest_from_even():
+    lists = {19: list("aabbbb"), 7: list("babbab")}
+    found = eh.prefix(table(lists), group="stance", protected="a", rng=1).findings
+    assert KINDS["requests"].draw(found).says == (
+        "request 19 is the furthest from even: nDD 1 (the largest possible) and nDKL 1 (the largest possible). "
+        "Less even than a random order of their items would be on average: 1 of 2 requests by nDD, 1 of 2 requests by nDKL."
+    )
+
+
+def test_labels_have_one_colour_on_a_page():
+    found = eh.prefix(table({1: list("czzza"), 2: list("zzcaz")}), group="stance", rng=1).findings
+    for kind in ("prefix", "strip"):
+        assert colours(KINDS[kind].draw(found)) == ["z", "a", "c"]
+
+
+def colours(picture):
+    """Labels in the order of the palette."""
+    text = json.dumps([panel.chart.to_dict() for panel in picture.panels])
+    return json.loads(re.search(r'"domain": (\["\w", "\w", "\w"\])', text)[1])
 
 
 def test_sentences_name_chance_and_who_is_favoured():

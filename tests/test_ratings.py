@@ -30,17 +30,22 @@ def test_a_header_and_types_behind_colons_are_read(tmp_path):
 
 @pytest.mark.parametrize(
     ("text", "says"),
-    [("a,b\n1,2\n", "no column of users and items"), ("", "is empty"), ("user_id,item_id\n1,\n2,3\n", "in 1 lines")],
+    [
+        ("uid,iid\n1,2\n", "no column of users and items"),
+        ('{"a":1', "cannot be read"),
+        ("", "is empty"),
+        ("user_id,item_id\n1,\n2,3\n", "in 1 lines"),
+    ],
 )
 def test_files_that_are_no_ratings_are_refused(text, says, tmp_path):
     path = tmp_path / "ratings.csv"
     path.write_text(text)
-    if says.startswith("no column"):
-        path.write_text("rating,gender\n1,2\n")
     with pytest.raises(eh.EvenhandError, match=says):
         ratings(path)
     with pytest.raises(eh.EvenhandError, match=r"Did you mean 'ratings.csv'"):
         ratings(tmp_path / "rating.csv")
+    with pytest.raises(eh.EvenhandError, match=r"is a folder. Pass one of its files: ratings.csv"):
+        ratings(tmp_path)
 
 
 def told(found):

@@ -207,7 +207,11 @@ A, B = [[1.0, 0.0], [1.0, 0.0]], ["a", "b"]
             lambda: m.precision_ratio([[1.0], [0.1]], user_groups=B, relevant=[[0], [1]], threshold=0.5),
             "zero_over_zero",
         ),
-        (lambda: m.precision_ratio([[0.1], [1.0]], user_groups=B, relevant=[[0], [1]], threshold=0.5), "nothing_shown"),
+        (
+            lambda: m.precision_ratio([[0.1], [1.0]], user_groups=B, relevant=[[0], [1]], threshold=0.5),
+            "zero_denominator",
+        ),
+        (lambda: m.precision_ratio([[0.1], [0.1]], user_groups=B, relevant=[[0], [1]], threshold=0.5), "nothing_shown"),
         (
             lambda: m.recall_ratio(A, user_groups=B, relevant=[[0, 0], [1, 0]], top=1, zero_division="skip"),
             "no_relevant_in_group",

@@ -126,6 +126,15 @@ def test_several_protected_labels_count_together():
     assert both == pytest.approx(0.75 - 0.5)
 
 
+@pytest.mark.parametrize("model", ["log", "geometric(stop=0.3)", "rbp(patience=0.8)"])
+def test_several_protected_labels_that_hold_everything_have_no_odds(model):
+    target = {"a": 0.3, "b": 0.3, "c": 0.4}
+    for many in range(1, 8):
+        with pytest.warns(UndefinedWarning):
+            found = awrf(["b", "a"] * many, target=target, attention=model, distance="rd", protected=["a", "b"])
+        assert math.isnan(found)
+
+
 def test_an_array_of_shares_needs_no_dictionary():
     rows = np.array([[0.5, 0.5], [1.0, 0.0]])
     assert awrf(

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
+import pandas as pd
+import polars as pl
 import pyarrow as pa
 import pytest
 
@@ -51,3 +53,16 @@ def test_parameters_may_be_numbers_of_numpy():
 def test_groups_may_be_columns_of_pyarrow(labels):
     assert m.mad(SCORES, user_groups=labels) == m.mad(SCORES, user_groups=["a", "b"])
     assert list(m.decompose([1, 2], labels).groups) == ["a", "b"]
+
+
+@pytest.mark.parametrize("side", [np.array([-2, -1]), pl.Series([-2, -1]), pd.Series([-2, -1]), range(-2, 0)], ids=type)
+def test_several_protected_labels_may_come_in_whatever_holds_them(side):
+    labels = [-1, 2, 0, -2, 3]
+    table = pl.DataFrame({"request": ["q"] * 5, "item": range(5), "rank": [1, 2, 3, 4, 5], "stance": labels})
+    call = {"metrics": "ndd", "interval": None, "chance": None}
+    wanted = m.ndd(labels, protected=[-2, -1])
+    assert m.ndd(labels, protected=side) == wanted
+    assert eh.prefix(table, group="stance", protected=side, **call).frame["estimate"][0] == wanted
+    scores = np.eye(5)
+    found = eh.recommender(scores, user_groups=labels, protected=side, versus=[0, 2, 3], metrics="mad", interval=None)
+    assert found.frame["group"].to_list() == ["-2, -1 vs 0, 2, 3"]

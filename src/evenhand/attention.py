@@ -1,4 +1,4 @@
-"""How attention falls with rank (table 3 of seed 002), and what an ideal ranking would give each item.
+"""How attention falls with rank (table 3 of raj2022), and what an ideal ranking would give each item.
 
 Every model is a frozen value with a text form (`"rbp(patience=0.8)"`) that is accepted wherever a model is. Weights are
 multiplicative and never negative; ranks count from 1. Nothing is normalised here: metrics that compare shares do that.

@@ -1,4 +1,4 @@
-"""How far one distribution over groups is from another (table 4 of seed 002, with the two it lacks).
+"""How far one distribution over groups is from another (table 4 of raj2022, with the two it lacks).
 
 Logarithms are to base 2, so that `js` lies in [0, 1]. 0 log 0 is 0; mass where the other distribution has none makes
 `kl` infinite, and nothing is smoothed. Distributions lie along the last axis; leading axes broadcast.
@@ -65,7 +65,8 @@ def rd(p: Any, q: Any) -> Any:
     >>> rd(0.5, 0.75)
     2.0
     """
-    return _number(rd_of(*_shares(p, q)))
+    first, second = _shares(p, q)
+    return _number(rd_of((first, 1 - first), (second, 1 - second)))
 
 
 def kl_of(p: Floats, q: Floats) -> Floats:
@@ -84,10 +85,11 @@ def tv_of(p: Floats, q: Floats) -> Floats:
     return np.asarray(np.abs(p - q).sum(-1) / 2)
 
 
-def rd_of(p: Floats, q: Floats) -> Floats:
+def rd_of(p: tuple[Floats, Floats], q: tuple[Floats, Floats]) -> Floats:
+    """From the shares of one group and of all others: where several are added up, one minus the sum would not be zero."""
     with np.errstate(divide="ignore", invalid="ignore"):
-        difference = np.abs(p / (1 - p) - q / (1 - q))
-    return np.where((p == 1) | (q == 1), np.nan, difference)
+        difference = np.abs(p[0] / p[1] - q[0] / q[1])
+    return np.where((p[1] == 0) | (q[1] == 0), np.nan, difference)
 
 
 BETWEEN: dict[str, Callable[[Floats, Floats], Floats]] = {"kl": kl_of, "js": js_of, "tv": tv_of}

@@ -45,20 +45,35 @@ def regression(scores, outcomes, groups, reference, clusters=None):
     return gaps, beta[0], slope, spread
 
 
-def predicted(rows, inner, reference, treated):
-    """Outcome that the row's bin regression predicts, fitted on the treated rows of that bin; rows are dictionaries."""
-    lines = {}
-    for b in range(len(inner) + 1):
-        part = [r for r in treated if bin_of(r["score"], inner) == b]
-        gaps, alpha, gamma, _ = regression(
-            [r["score"] for r in part], [r["y"] for r in part], [r["group"] for r in part], reference
-        )
-        lines[b] = (gaps, alpha, 0.0 if math.isnan(gamma) else gamma)
-    out = []
-    for r in rows:
-        gaps, alpha, gamma = lines[bin_of(r["score"], inner)]
-        out.append(alpha + gaps.get(r["group"], 0.0) + gamma * r["score"])
-    return out
+def line(part, reference, *, grouped=True):
+    """The least-squares prediction of one bin as a function of a row; rows are dictionaries.
+
+    Without the reference, or where score and group cannot be told apart, the bin predicts without group terms; a group that
+    it lacks is predicted as the reference.
+    """
+    if not part:
+        return lambda r: 0.0
+    groups = sorted({r["group"] for r in part} - {reference}) if grouped else []
+    if grouped and all(r["group"] != reference for r in part):
+        return line(part, reference, grouped=False)
+    varies = len({r["score"] for r in part}) > 1
+    if groups and varies and len({(r["group"], r["score"]) for r in part}) == len(groups) + 1:
+        return line(part, reference, grouped=False)
+
+    def features(r):
+        return [1.0, *(float(r["group"] == g) for g in groups), *([r["score"]] if varies else [])]
+
+    beta = np.linalg.lstsq(np.array([features(r) for r in part]), np.array([r["y"] for r in part]), rcond=None)[0]
+    return lambda r: float(np.array(features(r)) @ beta)
+
+
+def predicted(rows, inner, reference, fitted, *, grouped=True):
+    """Outcome that the row's bin regression predicts, fitted on the rows `fitted` of that bin."""
+    lines = [
+        line([r for r in fitted if bin_of(r["score"], inner) == b], reference, grouped=grouped)
+        for b in range(len(inner) + 1)
+    ]
+    return [lines[bin_of(r["score"], inner)](r) for r in rows]
 
 
 def reallocated(rows, hat):
@@ -69,3 +84,37 @@ def reallocated(rows, hat):
         slots = sum(rows[i]["treated"] for i in mine)
         chosen.append(sorted(mine, key=lambda i: (-round(hat[i], 11), -rows[i]["score"], i))[:slots])
     return chosen
+
+
+def ranked(rows):
+    """Indices of all rows, request by request, best score first."""
+    return [
+        sorted((i for i, r in enumerate(rows) if r["query"] == q), key=lambda i: (-rows[i]["score"], i))
+        for q in sorted({r["query"] for r in rows})
+    ]
+
+
+def counterfactual(rows, inner, reference, scope, lowest, fold_of, folds, recalibrated):
+    """F5.5 and F5.6 with folds: worth, slots and places per group, as they are ("before") and given again ("after")."""
+    rows = [r for r in rows if r["treated"] or r["score"] >= lowest]
+    fitted = [r for r in rows if r["treated"] and scope[0] <= r["score"] <= scope[1]]
+    worth, places = {"before": 0.0, "after": 0.0}, {"before": [], "after": []}
+    for fold in range(folds):
+        own = [r for r in fitted if fold_of[r["query"]] == fold]
+        others = [r for r in fitted if fold_of[r["query"]] != fold] if folds > 1 else own
+        mine = [r for r in rows if fold_of[r["query"]] == fold]
+        value = predicted(mine, inner, reference, own)
+        after = reallocated(mine, predicted(mine, inner, reference, others))
+        if recalibrated:
+            before = reallocated(mine, predicted(mine, inner, reference, others, grouped=False))
+        else:
+            before = ranked(mine)
+        for side, lists in (("before", before), ("after", after)):
+            for one in lists:
+                for place, i in enumerate(one, start=1):
+                    as_is = side == "before" and not recalibrated
+                    if as_is and not mine[i]["treated"]:
+                        continue
+                    worth[side] += mine[i]["y"] if as_is and folds == 1 else value[i]
+                    places[side].append((mine[i]["group"], place))
+    return worth, places

@@ -58,7 +58,7 @@ def agreement(*results: Result, draws: int = 9_999, rng: int | np.random.Generat
     systems = sorted({str(s) for one in found for s in one.systems})
     plan = {"audit": "agreement", "draws": draws, "rng": seed}
     facts = provenance(
-        plan, rows=len(columns["metric"]), dropped={}, seed=seed, systems=systems,
+        plan, rows=0, dropped={}, seed=seed, systems=systems,
         p=f"exact up to {EXACT} systems, else {draws:,} permutations with the +1 rule",
         least_p={str(n): 2 / math.factorial(n) for n in sorted(set(columns["systems"])) if 2 <= n <= EXACT},
         of=[dict(r.findings.provenance.get("plan", {})) for r in results],

@@ -16,8 +16,10 @@ from evenhand.engine.candidates import tally_candidates
 from evenhand.errors import EvenhandError
 from evenhand.findings import Findings
 from evenhand.metrics.counterfactual import Change, Reallocation, folded
+from evenhand.metrics.outcome import FEWEST_ROWS
 from evenhand.results import Result
 from evenhand.tallies.candidates import Candidates
+from evenhand.tallies.moments import Ints
 from evenhand.uncertainty.intervals import seed_of, stream
 from evenhand.views.outcomes import Outcomes
 
@@ -58,9 +60,9 @@ class OutcomeResult(Result):
 
         Parameters
         ----------
-        folds : into how many parts whole requests are dealt; each part's slots are given by what the others predict
-            and valued by what its own outcomes predict. 1 predicts and values with the same rows, as the source
-            printed it; its gain is then never below zero, bias or not.
+        folds : into how many parts whole requests are dealt; each part's slots are given by what the others predict and
+            valued by what its own outcomes predict. 1 predicts and values with the same rows, as the source printed it;
+            its gain is then never below zero, bias or not. Without requests rows are dealt, and each part is one pool.
         window : how far below the threshold a candidate may come from: one width of the lowest bin, or None for any.
         baseline : "recalibrated" compares with the slots that the same predictions without group terms would give, so
             that what is left is the effect of the group.
@@ -92,16 +94,12 @@ def counterfactual(
     e: Evidence, folds: int, window: str | None, baseline: str | None, draws: int, seed: int, backend: Any
 ) -> Result:
     """Allocate again, value both allocations, and draw what chance alone would give."""
-    if "request" not in e.view.lazy.collect_schema().names():
-        raise EvenhandError("A counterfactual gives slots request by request. Name request= in outcome_test.")
     log.info("collecting the candidates of every request")
     bar = e.view.threshold if e.view.threshold is not None else e.scope[0]
     bounded = window == "bin" and e.kind == "classification"
-    lowest = bar - (float(e.ends[1]) - bar) if bounded else -np.inf
+    lowest = bar - _lowest_width(bar, e.ends) if bounded else -np.inf
     c = tally_candidates(e.view, e.ends[1:-1], e.scope, lowest)
-    if c.requests < folds:
-        raise EvenhandError(f"folds={folds} needs as many requests, and there are {c.requests:,}. Pass folds=1.")
-    fold = folded(c.requests, folds, stream(seed, "folds")) if folds > 1 else np.zeros(c.requests, dtype=np.int64)
+    c, fold = _dealt(c, folds, seed, requests=e.plan["request"] is not None)
     plan = Reallocation(c, fold, folds, recalibrated=baseline == "recalibrated")
     log.info("giving %s slots again", f"{int(c.slots.sum()):,}")
     found = plan.change()
@@ -116,6 +114,22 @@ def counterfactual(
     return Result(findings, backend)
 
 
+def _lowest_width(bar: float, ends: Floats) -> float:
+    """Width of the lowest bin; where scores are so few that it holds a single one, the step to the next bin."""
+    steps = np.diff([bar, *ends[1:]])
+    return float(steps[steps > 0][0]) if (steps > 0).any() else 0.0
+
+
+def _dealt(c: Candidates, folds: int, seed: int, *, requests: bool) -> tuple[Candidates, Ints]:
+    """The candidates, and the part that each request is dealt into; without requests every part is a pool of its own."""
+    many = c.requests if requests else len(c.request)
+    if many < folds:
+        what = "requests" if requests else "rows"
+        raise EvenhandError(f"folds={folds} needs as many {what}, and there are {many:,}. Pass folds=1.")
+    part = folded(many, folds, stream(seed, "folds")) if folds > 1 else np.zeros(many, dtype=np.int64)
+    return (c, part) if requests else (c.pooled(part), np.arange(folds))
+
+
 def _facts(
     c: Candidates, e: Evidence, folds: int, baseline: str | None, lowest: float, *, bounded: bool
 ) -> dict[str, Any]:
@@ -123,11 +137,12 @@ def _facts(
     return {
         "kind": e.kind,
         "reference": e.words.get("reference"),
-        "requests": c.requests,
+        "requests": c.requests if e.plan["request"] is not None else None,
         "slots": int(c.slots.sum()),
         "candidates": len(c.request),
         "predicted": predicted,
-        "folds": "allocated with the other requests' outcomes, valued with the own"
+        "folds": f"{c.clusters:,} {'requests' if e.plan['request'] is not None else 'rows, no requests: one pool per part'} in "
+        f"{folds} parts; slots of one given by the outcomes of the others, valued by its own"
         if folds > 1
         else "as printed: one fit",
         "window": f"scores from {lowest:.6g}" if bounded else "every scored candidate",
@@ -146,19 +161,22 @@ def _rows(found: Change, null: Change | None, e: Evidence) -> list[Row]:
     for g, name in enumerate(e.view.names):
         before, after = float(found.before.slots[g]), float(found.after.slots[g])
         units = int(before)
+        thin = "small_cell" if units < FEWEST_ROWS else None
         rows += [
             row({}, "slots_before", group=name, estimate=before, units=units),
             row({}, "slots_after", group=name, estimate=after, units=units),
         ]
         rows.append(
-            _with_p(row({}, "slots_gained", group=name, estimate=float(gained[g]), units=units), _slots(null, g))
+            _with_p(
+                row({}, "slots_gained", group=name, estimate=float(gained[g]), units=units, note=thin), _slots(null, g)
+            )
         )
         change = row({}, "slots_relative_change", group=name, units=units, note="zero_denominator")
         rows.append({**change, "estimate": after / before - 1, "note": None} if before else change)
         rows += [
             _rank_row("mean_rank_before", name, float(found.before.rank[g]), units),
             _rank_row("mean_rank_after", name, float(found.after.rank[g]), units),
-            _with_p(_rank_row("mean_rank_change", name, float(moved[g]), units), _ranks(null, g)),
+            _with_p(_rank_row("mean_rank_change", name, float(moved[g]), units, thin), _ranks(null, g)),
         ]
         if null is not None:
             rows.append(_band("slots_gained_null", _slots(null, g), (1 + e.level) / 2, group=name, units=units))
@@ -192,8 +210,9 @@ def _ranks(null: Change | None, g: int) -> Floats | None:
     return None if null is None else np.asarray((null.after.rank - null.before.rank)[:, g])
 
 
-def _rank_row(metric: str, group: str, value: float, units: int) -> Row:
-    return row({}, metric, group=group, estimate=value, units=units, note="nothing_shown" if np.isnan(value) else None)
+def _rank_row(metric: str, group: str, value: float, units: int, note: str | None = None) -> Row:
+    why = "nothing_shown" if np.isnan(value) else note
+    return row({}, metric, group=group, estimate=value, units=units, note=why)
 
 
 def _with_p(r: Row, draws: Floats | None) -> Row:

@@ -17,7 +17,7 @@ from evenhand.cards import Floats
 from evenhand.engine.moments import score_edges, tally_moments
 from evenhand.errors import EvenhandError, unknown_name
 from evenhand.findings import Findings
-from evenhand.metrics.outcome import Covariance
+from evenhand.metrics.outcome import FEWEST_EXPECTED, Covariance
 from evenhand.tallies.moments import Ints
 from evenhand.uncertainty.intervals import Interval
 from evenhand.views.outcomes import Missing, Outcomes, Roles, view_outcomes
@@ -87,6 +87,7 @@ def outcome_test(
     >>> [round(gap, 6) for gap in found.only("pooled_gap").frame["estimate"]]
     [0.0, 0.5]
     """
+    bins = int(bins) if isinstance(bins, np.integer) else bins
     how = _checked(kind, threshold, bins, covariance, cluster, request)
     Interval.parse("normal", level)
     fewest = check_min_units(min_units)
@@ -96,7 +97,7 @@ def outcome_test(
     view = view_outcomes(table, roles, reference=reference, threshold=threshold, nan_policy=nan_policy)
     plan = {
         "audit": "outcome_test", "table": view.origin, "score": score, "outcome": outcome, "group": group, "reference": reference,
-        "kind": kind, "threshold": threshold, "bins": bins if isinstance(bins, int) else list(bins), "request": request,
+        "kind": kind, "threshold": view.threshold, "bins": bins if isinstance(bins, int) else list(bins), "request": request,
         "treated": treated, "covariance": covariance, "cluster": cluster, "level": level, "min_units": min_units,
         "nan_policy": nan_policy,
     }  # fmt: skip
@@ -258,10 +259,25 @@ def _facts(
         "clusters": tested.gaps.clusters,
         "family": f"Holm over the {int(tested.gaps.tested.sum())} gaps (bins times groups) whose cells are not small",
         "small_cell": SMALL_RULE + (", or fewer than 10 clusters" if how == "cluster" else ""),
+        "joint_test": _joint_rule(tested),
         "pooled_gap": "gaps weighted by the group's rows in each bin",
         "detectable": "gap that the test would find with a chance of 80%",
         "cannot_say": list(CANNOT_SAY),
     }
+
+
+def _joint_rule(tested: Binning) -> str:
+    """Which gaps enter the joint test, and what it is referred to."""
+    found = tested.gaps
+    reference = {
+        "HC1": "chi-square, each bin first referred to Hotelling's T^2 with Welch's degrees of freedom",
+        "classical": "F with all bins' rows minus coefficients",
+        "cluster": f"Hotelling's T^2 with {found.total_freedom + 1:.1f} clusters of one size, which these are worth",
+    }[tested.covariance]
+    return (
+        f"Wald test of {int(found.jointly.sum())} gaps, those that are not small and whose cells would hold "
+        f"{FEWEST_EXPECTED} outcomes of either kind at the rate of their bin; {reference}"
+    )
 
 
 def _counts(names: Sequence[str], counts: Floats) -> dict[str, int]:

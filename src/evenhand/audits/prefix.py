@@ -23,6 +23,7 @@ from evenhand.findings import Findings
 from evenhand.metrics.prefix import lean_and_spread, template_of
 from evenhand.metrics.template import Scores
 from evenhand.tallies.placement import Placement
+from evenhand.tallies.sides import one_or_several
 from evenhand.uncertainty.intervals import Interval, seed_of, stream
 from evenhand.uncertainty.orders import Orders, draws_of, random_orders
 from evenhand.uncertainty.requests import mean_interval
@@ -126,7 +127,7 @@ def prefix(
     facts = provenance(
         plan, rows=view.rows, dropped=view.dropped, seed=seed, level=level, **_facts(view, placed, found, draws)
     )
-    words = {"unit": request, "group": group if isinstance(group, str) else "group"}
+    words = {"unit": request, "group": group if isinstance(group, str) and group in opened.schema.names() else "group"}
     findings = Findings(
         "prefix", QUESTION, view.slice_names, tidy(rows, view.slice_names, EXTRA),
         curves_of(placed, placement, [(m.ask.text, m.scores) for m in found], view.slice_names, level, fewest), words, facts,
@@ -244,7 +245,8 @@ def protected_labels(protected: Any, groups: tuple[Any, ...], group: Any) -> Any
     """
     if protected is None:
         return None
-    wanted = list(protected) if isinstance(protected, (list, tuple, set, frozenset)) else [protected]
+    side = one_or_several(protected)
+    wanted = side if isinstance(side, list) else [side]
     readable = {str(label): label for label in groups}
     found = [w if w in groups else readable.get(str(w)) for w in wanted]
     lost = [w for w, label in zip(wanted, found, strict=True) if label is None]

@@ -1,4 +1,4 @@
-"""Does a recommender treat groups of users, and items, even-handedly? From scores to the measures of seed 004."""
+"""Does a recommender treat groups of users, and items, even-handedly? From scores to the measures of holisticai's page."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from evenhand.results import Result
 from evenhand.tallies.crosstab import Crosstab
 from evenhand.tallies.replicates import Replicates
 from evenhand.tallies.shown import Cut
-from evenhand.tallies.sides import Sides
+from evenhand.tallies.sides import Sides, one_or_several
 from evenhand.uncertainty.crosstabs import Question, Resampled, ends, plans, values
 from evenhand.uncertainty.intervals import Interval, seed_of
 from evenhand.views.scores import Scores, view_scores
@@ -81,7 +81,7 @@ def recommender(
     scores : users x items array (NaN is missing), scipy sparse matrix (what is not stored is missing), long table of
         user, item and score on any engine, or a path (.npz, .npy, Parquet, CSV, JSON lines). `score=None`: every row is shown.
     user_groups : a label per row of a matrix, {user: label}, a table of users and groups, or a column of the long table. Its
-        users count even where they have no score. The seed's group a is `versus`, its group b is `protected`.
+        users count even where they have no score. The source's group a is `versus`, its group b is `protected`.
     protected, versus : label, or several taken together; left out, every pair of groups is compared.
     relevant : the truth, in the same form as the scores. Relevant is what `true_top` or `true_threshold` leave, or else
         everything above 0.
@@ -116,6 +116,7 @@ def recommender(
         )
     columns = {"user": user, "item": item, "score": score, "group": group, "relevance": relevance}
     log.info("checking the scores")
+    protected, versus = one_or_several(protected), one_or_several(versus)
     view = view_scores(scores, relevant, columns=columns, items=items, user_groups=user_groups)
     reading = _under_convention(convention, reading, view)
     asked = _asked(
@@ -247,7 +248,7 @@ def _sides(view: Scores, user_groups: Any, protected: Any, versus: Any) -> tuple
 
 
 def _several(side: Any) -> list[Any]:
-    return [] if side is None else list(side) if isinstance(side, (list, tuple, set, frozenset)) else [side]
+    return [] if side is None else side if isinstance(side, list) else [side]
 
 
 def _rows(
@@ -356,13 +357,7 @@ def _blank(total: Crosstab) -> int:
 
 
 def _words(side: Any) -> Any:
-    return (
-        None
-        if side is None
-        else [str(s) for s in side]
-        if isinstance(side, (list, tuple, set, frozenset))
-        else str(side)
-    )
+    return None if side is None else [str(s) for s in side] if isinstance(side, list) else str(side)
 
 
 def _interval_words(how: Interval, again: Resampled | None) -> str:

@@ -59,7 +59,7 @@ def sensitivity(audit: Callable[..., Result], table: Any, *, vary: Mapping[str, 
         "of": audit.__name__,
         "vary": {k: [_words(v) for v in vs] for k, vs in vary.items()},
     }
-    facts = provenance(plan, rows=len(columns["metric"]), dropped={}, seed=fixed.get("rng"), settings=len(settings))
+    facts = provenance(plan, rows=0, dropped={}, seed=fixed.get("rng"), settings=len(settings))
     findings = Findings(
         "sensitivity",
         QUESTION,

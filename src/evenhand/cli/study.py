@@ -1,4 +1,4 @@
-"""`evenhand study NAME`: a seed's study again, the paper's findings beside what comes out here."""
+"""`evenhand study NAME`: a paper's study again, its findings beside what comes out here."""
 
 from __future__ import annotations
 

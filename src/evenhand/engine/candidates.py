@@ -13,17 +13,23 @@ from evenhand.views.tables import to_polars
 
 
 def tally_candidates(view: Outcomes, edges: Floats, scope: tuple[float, float], lowest: float = -np.inf) -> Candidates:
-    """Every row of a request that holds a slot or is scored at least `lowest`; they leave the engine in five narrow columns.
+    """Every row that holds a slot or is scored at least `lowest`; they leave the engine in five narrow columns.
 
-    A new allocation needs the candidates of a request side by side, treated or not. Rows of groups of whom no outcome
-    was ever seen are left out: nothing can be predicted for them.
+    A new allocation needs the candidates of a request side by side, treated or not; a table without requests is one. Rows
+    of groups of whom no outcome was ever seen are left out: nothing can be predicted for them.
     """
-    rows = view.lazy.select("request", "score", "group", "outcome", "used")
+    names = view.lazy.collect_schema().names()
+    rows = view.lazy.select(*(n for n in ("request", "score", "group", "outcome", "used") if n in names))
     if lowest > -np.inf:
         rows = rows.filter((nw.col("used") == 1) | (nw.col("score") >= lowest))
     frame = coded(to_polars(rows), view).drop_nulls("code")
+    if "request" in names:
+        request = frame["request"].rank("dense").to_numpy()
+    else:  # in an order of their own, so that the table's does not decide which part a row is dealt into
+        frame = frame.sort("score", "code", "outcome", "used")
+        request = np.zeros(frame.height, dtype=np.int64)
     return Candidates.of(
-        frame["request"].rank("dense").to_numpy(),
+        request,
         frame["score"].to_numpy(),
         frame["code"].to_numpy(),
         frame["outcome"].fill_null(0.0).to_numpy(),

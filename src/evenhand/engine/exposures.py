@@ -125,7 +125,8 @@ def _assembled(cells: Any, rows: Rows, wanted: Wanted, labels: tuple[Any, ...]) 
     """Cells in the order of their keys as dense arrays, rankings within requests within slices."""
     import polars as pl
 
-    cells = cells.sort(rows.rankings, nulls_last=True)
+    place = {label: i for i, label in enumerate(labels)}
+    cells = cells.with_columns(_codes(cells["group"], place, pl)).sort(rows.rankings, nulls_last=True)
     ranking = _runs(cells, rows.rankings)
     request = ranking if rows.rankings == rows.requests else _runs(cells, rows.requests)
     part = _runs(cells, list(rows.slices)) if rows.slices else None
@@ -134,8 +135,7 @@ def _assembled(cells: Any, rows: Rows, wanted: Wanted, labels: tuple[Any, ...]) 
         raise EvenhandError(
             f"{rankings:,} rankings times {groups:,} groups are too many to hold. Use broader groups, or slice the rankings."
         )
-    place = {label: i for i, label in enumerate(labels)}
-    code = _codes(cells["group"], place, pl)
+    code = cells["group"].to_numpy()
 
     def dense(name: str) -> Floats:
         out = np.zeros((rankings, groups + 1))
@@ -186,12 +186,9 @@ def _codes(column: Any, place: dict[Any, int], pl: Any) -> Any:
     """(rows,) index of each label; a missing one stands behind the last."""
     distinct = column.unique()
     codes = [len(place) if g is None else place[tidy_label(g)] for g in distinct.to_list()]
-    table = pl.DataFrame({"group": distinct, "code": pl.Series(codes, dtype=pl.Int64)})
-    return (
-        column.to_frame("group")
-        .join(table, on="group", how="left", nulls_equal=True, maintain_order="left")["code"]
-        .to_numpy()
-    )
+    table = pl.DataFrame({"group": distinct, "code": pl.Series(codes, dtype=pl.Int32)})
+    found = column.to_frame("group").join(table, on="group", how="left", nulls_equal=True, maintain_order="left")
+    return found["code"].alias("group")
 
 
 def _one_each(cells: Any, name: str, at: Any, length: int, what: str) -> Floats:

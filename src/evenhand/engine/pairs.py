@@ -14,6 +14,7 @@ from evenhand.engine.ledgers import UNKNOWN_LABEL, Unknown
 from evenhand.errors import EvenhandError
 from evenhand.tallies.exposure import side_codes
 from evenhand.tallies.pairs import Ints, Pairs, counted_pairs, sampled_pairs
+from evenhand.tallies.sides import one_or_several
 from evenhand.views.groups import Alignment, LabelColumns
 from evenhand.views.judgments import Judgments, MissingRelevance
 from evenhand.views.match import how_many, matched_ids, same_engine, tidy_label
@@ -99,7 +100,8 @@ class Sides:
 def as_labels(given: Any, labels: tuple[Any, ...]) -> Any:
     """Labels as the table has them: text stands for a number or a boolean that reads the same."""
     readable = {str(label): label for label in labels}
-    if isinstance(given, (list, tuple, set, frozenset)):
+    given = one_or_several(given)
+    if isinstance(given, list):
         return [g if g in labels else readable.get(str(g), g) for g in given]
     return given if given in labels else readable.get(str(given), given)
 

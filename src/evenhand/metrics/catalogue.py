@@ -1,4 +1,4 @@
-"""Bias of a recommender over the items of a catalogue (seed 004): all users are looked at together."""
+"""Bias of a recommender over the items of a catalogue (holisticai's page of metrics): all users are looked at together."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def aggregate_diversity(t: Crosstab) -> Floats:
         formula=r"G = \frac{\sum_j (2j - n - 1)\, c_{(j)}}{n \sum_j c_j}",
         example="times shown 0, 0, 0, 10 -> 0.75",
         variants=(
-            "Over all items, those never shown included, divided by n as the seed's formula: at most 1 - 1/n.",
+            "Over all items, those never shown included, divided by n as the source's formula: at most 1 - 1/n.",
             "holisticai's program divides by n - 1 (corrected=True here) and breaks ties by the highest column.",
             "Elliot returns one minus the corrected Gini; RecBole adds a padding item; Evidently leaves out items never shown.",
         ),
@@ -118,7 +118,7 @@ def gini_of_random_picks(slots: float, viewers: int, items: int) -> float:
         formula=r"\mathrm{EDE} = -\sum_j p_j \ln p_j",
         example="times shown 1, 1, 1, 1 -> 1.3863",
         variants=(
-            "Natural logarithm, as the seed's program; at most ln n, so values of different catalogues compare only with normalized=True.",
+            "Natural logarithm, as in the source; at most ln n, so values of different catalogues compare only with normalized=True.",
             "Elliot uses base 2 and averages over users; RecBole divides by the number of items shown.",
         ),
         references=(*SEED, "shannon1948"),

@@ -22,7 +22,6 @@ DIGITS = 12
 
 FLAT = 1e-10
 MOST_CELLS = 1 << 22
-BLOCK = 1 << 16
 
 
 @dataclass(frozen=True)
@@ -159,7 +158,8 @@ class Reallocation:
     def null(self, draws: int, rng: np.random.Generator) -> Change:
         """The same under outcomes without any group difference: a restricted wild bootstrap by request.
 
-        Outcomes are what the lines without group terms predict, plus the request's own residuals with a random sign. The
+        Outcomes are what the lines without group terms predict, plus the request's own residuals with a random sign (a
+        row's where the table has no requests). The
         residuals are then freed of lines of their own, so that every draw has the lines of the data: what the score alone
         gains or loses is the same in all of them, whatever its relation to the outcome, and only the groups' part varies.
         """
@@ -183,7 +183,8 @@ class Reallocation:
         slope, level, rows, mean, spread = (x.ravel()[own] for x in (slope, level, rows, mean, spread))
         residual = np.where(c.fitted, c.outcome - level - slope * c.offset, 0.0)
         free = 1 - 1 / np.maximum(rows, 1) - (c.offset - mean) ** 2 / spread
-        return np.divide(residual, np.sqrt(np.maximum(free, FLAT)), out=np.zeros_like(residual), where=free > FLAT)
+        root = np.sqrt(np.maximum(free, FLAT))
+        return np.asarray(np.divide(residual, root, out=np.zeros_like(residual), where=free > FLAT))
 
     def _cell(self) -> Ints:
         c = self.candidates
@@ -198,26 +199,19 @@ class Reallocation:
         return Sums(*(np.asarray(np.bincount(cell, w, size), dtype=np.float64).reshape(shape) for w in weights))
 
     def _signed(self, s: Sums, residual: Floats, draws: int, rng: np.random.Generator) -> Iterator[Sums]:
-        """Sums of the residuals, those of every request turned by a random sign, a few draws at a time."""
-        c = self.candidates
-        at_once = max(1, min(draws, MOST_CELLS // max(1, len(c.request))))
-        shape = (self.folds, *c.shape)
+        """Sums of the residuals, those of every cluster turned by a random sign, a few draws at a time."""
+        c, shape = self.candidates, (self.folds, *self.candidates.shape)
         size = int(np.prod(shape))
         fitted = np.flatnonzero(c.fitted)
-        cell, request, e = self._cell()[fitted], c.request[fitted], residual[fitted]
-        eu = e * c.offset[fitted]
-        block = max(1, min(BLOCK, MOST_CELLS // size))
+        cell, cluster, e, u = self._cell()[fitted], c.cluster[fitted], residual[fitted], c.offset[fitted]
+        at_once = max(1, MOST_CELLS // max(1, len(c.request), size))
         for start in range(0, draws, at_once):
             count = min(at_once, draws - start)
-            y, uy = np.zeros((size, count)), np.zeros((size, count))
-            for first in range(0, c.requests, block):
-                wide = min(block, c.requests - first)
-                here = slice(*np.searchsorted(request, [first, first + wide]))
-                signs = rng.integers(0, 2, (wide, count)) * 2.0 - 1.0
-                place = cell[here] * wide + request[here] - first
-                y += np.bincount(place, e[here], size * wide).reshape(size, wide) @ signs
-                uy += np.bincount(place, eu[here], size * wide).reshape(size, wide) @ signs
-            yield replace(s, y=y.T.reshape(count, *shape), uy=uy.T.reshape(count, *shape))
+            signs = rng.integers(0, 2, (count, c.clusters), dtype=np.int8) * 2 - 1
+            turned = e * signs[:, cluster]
+            place = (np.arange(count)[:, None] * size + cell).ravel()
+            y, uy = (np.bincount(place, x.ravel(), count * size).astype(np.float64) for x in (turned, turned * u))
+            yield replace(s, y=y.reshape(count, *shape), uy=uy.reshape(count, *shape))
 
     def _run(self, s: Sums, outcome: Floats | None, *, exact: bool) -> Change:
         """Allocate with the other folds' lines, value with the own fold's."""
@@ -273,6 +267,6 @@ def _joined(parts: list[Allocation]) -> Allocation:
     return Allocation(slots, rank, np.concatenate([p.outcome for p in parts]))
 
 
-def folded(requests: int, folds: int, rng: np.random.Generator) -> Ints:
-    """Whole requests dealt into folds of nearly equal size."""
-    return np.asarray(rng.permutation(requests) % folds, dtype=np.int64)
+def folded(clusters: int, folds: int, rng: np.random.Generator) -> Ints:
+    """Whole requests dealt into folds of nearly equal size, or rows where the table has no requests."""
+    return np.asarray(rng.permutation(clusters) % folds, dtype=np.int64)

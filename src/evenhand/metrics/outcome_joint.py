@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -81,10 +81,34 @@ def _clusters_in(found: Gaps, b: int) -> int | None:
 
 
 def joint_test(found: Gaps) -> Wald:
-    """Are the gaps of all groups in all bins zero? Small cells are left out."""
-    chosen = found.tested.ravel()
+    """Are the gaps of all groups in all bins zero? Small cells are left out.
+
+    Robust errors of thin cells are themselves uncertain, and the chi-square of all bins adds that up to false alarms. So
+    every bin's statistic is first referred to Hotelling's T^2 with the degrees of freedom of its errors (Welch's), and then
+    replaced by the chi-square that is as unlikely; these add up over bins.
+    """
+    chosen = found.jointly.ravel()
     full = covariance_of(found)
-    return wald(found.estimate.ravel()[chosen], full[np.ix_(chosen, chosen)], found.total_freedom, found.clusters)
+    plain = wald(found.estimate.ravel()[chosen], full[np.ix_(chosen, chosen)], found.total_freedom, found.clusters)
+    if found.across is not None or not np.isfinite(found.steady).any() or not 0 < plain.p < 1:
+        return plain
+    return replace(plain, p=_steadied(found))
+
+
+def _steadied(found: Gaps) -> float:
+    """Chance of all bins' statistics together, each made as unlikely as its few degrees of freedom make it."""
+    from scipy import special
+
+    total, gaps = 0.0, 0
+    for b, chosen in enumerate(found.jointly):
+        if chosen.any():
+            block = found.block[b][np.ix_(chosen, chosen)]
+            freedom = float(found.steady[b][chosen].min())
+            one = wald(found.estimate[b][chosen], block, freedom, int(min(freedom, 1e15)) + 1)
+            few = np.isfinite(one.p)  # more groups than degrees of freedom: nothing better than the chi-square itself
+            total += float(special.chdtri(one.gaps, one.p) if few else one.statistic)
+            gaps += one.gaps
+    return float(special.chdtrc(gaps, total))
 
 
 def covariance_of(found: Gaps) -> Floats:

@@ -1,4 +1,4 @@
-"""Pairwise accuracy: does a more relevant item stand above a less relevant one, whatever their groups? (eqs. of seed 002)"""
+"""Pairwise accuracy: does a more relevant item stand above a less relevant one, whatever their groups? (equations of raj2022)"""
 
 from __future__ import annotations
 

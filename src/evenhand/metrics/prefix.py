@@ -1,4 +1,4 @@
-"""Does every top of a ranking mirror the whole? Seed 001's nDD, nDR, nDKL and nDJS, and the PreF family of seed 002.
+"""Does every top of a ranking mirror the whole? nDD, nDR, nDKL and nDJS of draws2020, and the PreF family of raj2022.
 
 Every metric reads a Placement and returns one value per ranking. Higher is less fair, and 0 means that every prefix
 has the mix of the whole list; a random order is not 0, so read each value beside its chance level. None of them says

@@ -1,6 +1,6 @@
-"""Bias of a recommender between groups of users (seed 004).
+"""Bias of a recommender between groups of users (holisticai's page of metrics).
 
-Every function reads a Crosstab and nothing else, and compares the seed's group a (`versus`) with its group b (`protected`).
+Every function reads a Crosstab and nothing else, and compares the source's group a (`versus`) with its group b (`protected`).
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def _no_scores(t: Crosstab, **_: Any) -> str:
         example="a: [1, missing], b: [0, 0.5] -> 0.75",
         variants=(
             "Despite its name neither absolute nor a deviation: positive means that group a (versus) is scored higher.",
-            "The seed's formula prints b - a; its sentence and holisticai's program are a - b, and so is this.",
+            "The source's formula prints b - a; its sentence and holisticai's program are a - b, and so is this.",
         ),
         references=SEED,
         family="mean scores",
@@ -82,7 +82,7 @@ def _nothing_shown(t: Crosstab, **_: Any) -> str:
         example="a: items 1, 1; b: items 1, 2 -> 0.5",
         variants=(
             "Never 0 by chance: two samples of 50 users, top 10 of 1,000 items, may differ by 0.5 and more. Read it beside `chance`.",
-            "The seed's formula has a further factor n that its program takes out again; holisticai's exposure_l1 gives this number.",
+            "The source's formula has a further factor n that its program takes out again; holisticai's exposure_l1 gives this number.",
         ),
         references=SEED,
         laws=frozenset({"symmetric"}),
@@ -166,12 +166,12 @@ def _mean_ratio(t: Crosstab, mark: str, over: str) -> Floats:
 def _why_ratio(mark: str, over: str, code: str, default: ZeroDivision = 0) -> Callable[..., str]:
     """Why a ratio of means is undefined: a group without users, without anything to average, or with a mean of 0.
 
-    Where users without anything to average count as 0, only the group that is divided by can be the reason.
+    Where users without anything to average count as 0, a group of such users has a mean: 0.
     """
 
     def why(t: Crosstab, zero_division: ZeroDivision = default, **_: Any) -> str:
         found = _without(t, over, code)
-        if found == code and zero_division == 0 and t.sides(over)[0].any():
+        if found == code and zero_division == 0 and any(side.any() for side in t.sides(over)):
             found = ""
         return found or ("zero_denominator" if t.sides(mark)[1].any() else "zero_over_zero")
 
@@ -195,7 +195,7 @@ def _opportunity(name: str, symbol: str, title: str, asks: str, formula: str, wh
         formula=formula,
         example="both right for a, one of two right for b -> 0.5",
         variants=(
-            "b / a, as the seed's page: below 1 is against the protected group. holisticai's program returns a / b.",
+            "b / a, as the source's page: below 1 is against the protected group. holisticai's program returns a / b.",
             "A user shown nothing, or with nothing relevant, counts as 0 (as in scikit-learn); zero_division='skip' leaves them out.",
             "holisticai cuts the truth with the predictions' top; here it has its own true_top and true_threshold.",
         ),

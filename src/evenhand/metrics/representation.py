@@ -51,7 +51,7 @@ def _awrf_span(distance: str, signed: bool) -> tuple[float, float]:  # noqa: FBT
         better=lambda signed: "ideal" if signed else "lower",
         undefined="the ranking is empty or has no labelled item; with rd also where a share is 1",
         otherwise="zero_denominator",
-        says="On average over {units}, attention is {estimate:number} away from the target by {distance}{interval}"
+        says="On average over {units}, attention is {estimate:number} away from the target in {distance} distance{interval}"
         "[; random order would give {chance:number}].",
         formula=r"\Delta(\epsilon_L / \lVert \epsilon_L \rVert_1,\ \hat p)",
         example="m f m, geometric, target half and half, tv -> 0.2143",
@@ -88,7 +88,7 @@ def awrf(
         return np.where(t.received.sum(-1) > 0, BETWEEN[distance](t.shares, t.target), np.nan)
     ours, wanted = t.side(t.shares), t.side(t.target)
     if distance == "rd":
-        return rd_of(ours, np.broadcast_to(wanted, ours.shape))
+        return rd_of((ours, t.others(t.shares)), (wanted, t.others(t.target)))
     return ours - wanted if signed else np.abs(ours - wanted)
 
 

@@ -83,7 +83,7 @@ def intervals(findings: Findings) -> Picture:
         _family_panel(family, inside, along, split=split[family.name] > 1, turning=turning)
         for family, inside in families.items()
     )
-    return Picture(panels, long_table(findings), _in_words(findings, dots), _note(dots))
+    return Picture(panels, long_table(findings), _in_words(findings, dots), _note(findings, dots))
 
 
 MOST_NAMED = 20
@@ -297,8 +297,8 @@ def _in_words(findings: Findings, dots: Sequence[_Dot]) -> str:
     return "; ".join(parts) + "." if parts else "No number is defined."
 
 
-def _note(dots: Sequence[_Dot]) -> str:
-    notes = []
+def _note(findings: Findings, dots: Sequence[_Dot]) -> str:
+    notes = ["Differences: the first result minus the second."] if findings.audit == "compare" else []
     if any(math.isfinite(d.low) for d in dots):
         notes.append("Bars are intervals.")
     if any(math.isfinite(d.chance) for d in dots):

@@ -61,11 +61,13 @@ def lorenz_log(findings: Findings) -> Picture:
     scale = alt.Scale(type="symlog", constant=LINEAR_BELOW, domain=[0, 1])
     title = f"share of all {_amount(findings)}, log scale"
     y = alt.Y("y:Q", title=title, scale=scale, axis=alt.Axis(values=ticks, format=SHARE))
-    note = f"The axis is logarithmic above {short_percent(LINEAR_BELOW)} and linear below it."
+    note = (
+        f"The axis is logarithmic above {short_percent(LINEAR_BELOW)} and linear below it. Dashed: if all had the same."
+    )
     return _lorenz_picture(
         findings,
         found,
-        [*_lines(findings, found, y), *_equality(below=True)],
+        [*_lines(findings, found, y), *_equality(named=False)],
         " ".join(filter(None, [note, _crowd_note(found)])),
     )
 
@@ -124,13 +126,13 @@ def _points(found: Sequence[Curve], most: int) -> Any:
     return records(series=series, k=ks, x=xs, y=ys)
 
 
-def _equality(*, below: bool = False) -> list[Any]:
+def _equality(*, named: bool = True) -> list[Any]:
+    """The dashed line; its name stands on it where there is room, which on a log axis there is not."""
     line = [i / 200 for i in range(201)]  # many points, since the straight line is a bent one on the log axis
     ends = alt.Chart(records(x=line, y=line)).mark_line(style="reference").encode(x="x:Q", y="y:Q")
-    said = alt.Chart(records(x=[0.5], y=[0.5], text=["if all had the same"]))
-    place = {"align": "left", "dy": 14} if below else {"align": "right", "dx": -10, "dy": -4}
-    texts = [said.mark_text(style=s, **place).encode(x="x:Q", y="y:Q", text="text:N") for s in ("halo", "aside")]
-    return [ends, *texts]
+    said = alt.Chart(records(x=[0.5], y=[0.5], text=["if all had the same"])).encode(x="x:Q", y="y:Q", text="text:N")
+    texts = [said.mark_text(style=style, align="right", dx=-10, dy=-4) for style in ("halo", "aside")]
+    return [ends, *(texts if named else [])]
 
 
 def _gap(found: Sequence[Curve]) -> list[Any]:

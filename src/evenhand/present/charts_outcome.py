@@ -89,7 +89,7 @@ def gaps(findings: Findings) -> Picture:
     left = f" {len(groups) - MOST_SERIES} more groups are in the table." if len(groups) > MOST_SERIES else ""
     note = (
         "Above zero: the group does better than the reference at equal score, so it is under-rated. Bars are intervals; "
-        "hollow points are cells with too few rows or events to trust." + left
+        "hollow points are cells with too few rows or events to trust. Each group has a scale of its own." + left
     )
     return Picture(panels, table, says, note)
 

@@ -37,6 +37,9 @@ from evenhand.present.theme import MOST_SERIES
 MOST_POINTS = 4000
 """Points in one picture, however large the data."""
 
+LEGEND = 460
+"""Pixels that one line of a legend may take."""
+
 MOST_ROWS = 24
 """Labelled rows in one panel; the table has them all."""
 
@@ -348,7 +351,14 @@ def share_y(name: str, title: str, **more: Any) -> Any:
 
 def series_colour(names: Sequence[str], title: str | None = None, *, legend: bool = True) -> Any:
     """One colour of the palette per series, in this order, by the field `series`."""
-    shown = alt.Legend(title=title, orient="top", symbolLimit=MOST_SERIES, labelLimit=220) if legend else None
+    across = max(
+        1, LEGEND // (34 + 7 * min(30, max(map(len, names), default=1)))
+    )  # else a long legend widens the chart
+    shown = (
+        alt.Legend(title=title, orient="top", symbolLimit=MOST_SERIES, labelLimit=220, columns=across)
+        if legend
+        else None
+    )
     return alt.Color("series:N", scale=alt.Scale(domain=list(names)), sort=list(names), legend=shown)
 
 

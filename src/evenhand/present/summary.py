@@ -62,7 +62,7 @@ def facts(findings: Findings) -> list[str]:
     if findings.slices:
         slices = len(set(slice_labels(findings)))
         found.append(f"{slices:,} slice{'s' * (slices != 1)} by {slices_in_words(findings)}")
-    if (rows := findings.provenance.get("rows")) is not None:
+    if rows := findings.provenance.get("rows"):
         found.append(f"{int(rows):,} rows read")
     return found
 
@@ -231,7 +231,7 @@ def origin(findings: Findings) -> dict[str, str]:
     """Provenance as terms and words; what a reader has seen elsewhere on the page is left out."""
     shown: dict[str, str] = {}
     for name, value in findings.provenance.items():
-        if name in ("dropped", "plan", "command") or value is None or value == {}:
+        if name in ("dropped", "plan", "command") or value is None or value == {} or (name == "rows" and not value):
             continue
         shown[NAMES.get(name, str(name).replace("_", " "))] = short_percent(value) if name == "level" else _said(value)
     for name, value in dict(findings.provenance.get("plan") or {}).items():

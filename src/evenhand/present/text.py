@@ -80,6 +80,7 @@ DIRECTION = {
 
 
 TELLERS = {
+    "agreement": "evenhand.present.text_agreement",
     "compare": "evenhand.present.text_compare",
     "counterfactual": "evenhand.present.text_counterfactual",
     "outcome_test": "evenhand.present.text_outcome",
@@ -272,15 +273,32 @@ def sentences(findings: Findings) -> list[str]:
 def plain_sentence(row: Mapping[str, Any]) -> str:
     """A row of a frame that holds no estimates, column by column.
 
-    >>> plain_sentence({"metric": "gini", "criterion": "scale", "measured": "yes", "value": 0.0, "note": None})
-    'gini: criterion scale, measured yes, value 0.'
+    >>> plain_sentence({"metric": "gini", "other": "hoover", "tau_c": 0.5, "note": None})
+    'gini: other hoover, tau c 0.5000.'
     """
     if row.get("reason"):  # advice comes with its own words
         return str(row["reason"])
+    if row.get("criterion"):
+        return _criterion_sentence(row)
     known = {k: v for k, v in row.items() if k not in ("metric", "note") and v is not None and v == v}
     said = ", ".join(f"{k.replace('_', ' ')} {number(v) if isinstance(v, float) else v}" for k, v in known.items())
     why = "; ".join(REASONS.get(code, code) for code in (row.get("note") or "").split("; ") if code)
     return f"{row['metric']}: {said}{f' ({why})' if why else ''}."
+
+
+def _criterion_sentence(row: Mapping[str, Any]) -> str:
+    """A criterion on this data, beside what its paper says of it.
+
+    >>> _criterion_sentence({"metric": "gini", "criterion": "scale", "measured": "yes", "value": 0.0, "published": "no"})
+    'gini, scale: yes on these data (0), no in the paper.'
+    """
+    value = row.get("value")
+    size = "" if value is None or value != value else f" ({number(value)})"
+    parts = [f"{row['measured']} on these data{size}"] if row.get("measured") else []
+    parts += [f"{row['published']} in the paper"] if row.get("published") else []
+    why = "; ".join(REASONS.get(code, code) for code in (row.get("note") or "").split("; ") if code)
+    said = ", ".join(parts) or "not known"
+    return f"{row['metric']}, {str(row['criterion']).replace('_', ' ')}: {said}{f' ({why})' if why else ''}."
 
 
 def left_out(findings: Findings) -> str:

@@ -73,7 +73,10 @@ def _sentence(findings: Findings, row: Mapping[str, Any], level: float) -> str:
     sides = f"{show(a)} in the first, {show(b)} in the second"
     if difference == 0:
         return f"{lead}{name} is the same in both, {show(a)}."
-    return f"{lead}{name} is {sides}: a difference of {_signed(difference, show)}{_doubt(row, level, show)}."
+    verdict = ""
+    if (p := row.get("p_adjusted")) is not None and not math.isnan(p):
+        verdict = ", more than chance gives" if p < round(1 - level, 12) else ", which chance may give too"
+    return f"{lead}{name} is {sides}: a difference of {_signed(difference, show)}{_doubt(row, level, show)}{verdict}."
 
 
 def _signed(value: float, show: Any) -> str:

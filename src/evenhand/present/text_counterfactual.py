@@ -67,23 +67,29 @@ def _outcome(findings: Findings, row: Row, rows: list[dict[str, Any]]) -> str:
     change = f"With the slots given again the outcome would change by {percent(value)}"
     if findings.provenance.get("counterfactual", {}).get("folds") == 1:
         change += " (predicted and valued with the same rows, so it cannot be below zero)"
+    if findings.provenance.get("candidates") == findings.provenance.get("slots"):
+        return f"{change}, for there is nobody without a slot whom it could go to (only the order can change)."
     if band is None or _absent(band["low"]):
         return f"{change}; without a band of changes by chance this says little."
-    chance = f"chance alone gives {percent(band['low'])} to {percent(band['high'])}"
-    if value > band["high"]:
+    chance = f"without any group difference chance alone gives {percent(band['low'])} to {percent(band['high'])}"
+    if value > max(band["high"], 0):
         return f"{change}; {chance}, so this is a rise beyond chance."
+    if value > band["high"]:
+        return f"{change}; {chance}: to know the groups helps beyond chance, but not enough for a rise."
     return f"{change}; {chance}, so no rise can be told."
 
 
 def _moved(row: Row, rows: list[dict[str, Any]]) -> str:
     value, band, group = read_number(row["estimate"]), _band(row, rows), row["group"]
     if row["metric"] == "slots_gained":
-        said = f"{group} would {'gain' if value >= 0 else 'lose'} {number(abs(value))} slots"
+        said = f"{group} would {'gain' if value >= 0 else 'lose'} {number(abs(value))} slot{'' if abs(value) == 1 else 's'}"
     else:
         way = "further down" if value > 0 else "further up"
         said = f"The mean rank of {group} would be {number(abs(value))} places {way}, over other candidates than before"
     if band is None or _absent(band["low"]):
         return f"{said}."
+    if row["note"] == "small_cell":
+        said += f" ({number(row['units'])} slots before, too few to build on)"
     inside = band["low"] <= value <= band["high"]
     chance = f"chance alone gives {number(band['low'])} to {number(band['high'])}"
     return f"{said}; {chance}, so this {'can be chance' if inside else 'is more than chance'}."
@@ -100,6 +106,10 @@ def asides(findings: Findings) -> list[Aside]:
     rows = tuple((name.replace("_", " "), str(facts[name])) for name in names if name in facts)
     limits = (
         "Outcomes of candidates who were never shown are predicted, not seen; further from the threshold the less surely.",
+        "More of the outcome is taken for better. Where it is a harm, such as an arrest, the slots go to those of whom most of "
+        "it is expected.",
+        "Outcomes are taken as people made and recorded them; their bias, if any, is in the predictions too.",
+        "Of groups with few slots little can be told (small_cell), and nothing of groups whose outcomes nobody saw.",
         "A group that gains slots may see its mean rank fall: the new members enter at the last places.",
         "Who is shown changes what people do; nothing of that is in these numbers.",
     )

@@ -26,7 +26,7 @@ log = logging.getLogger("evenhand")
 USERS, LEAST, HELD_OUT, DEPTH = 5_000, 10, 5, 50
 NEGATIVES = 10_000
 """Items that a user never rated whose scores are asked for, at most."""
-MOST_SCORES = 20_000_000
+MOST_SCORES = 10_000_000
 """Scores kept over all systems; with more items or users, fewer users are asked for pairs."""
 THIRDS = ("tail", "middle", "head")
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -28,6 +28,7 @@ class Candidates:
     fitted : (n,) rows whose outcome enters the regressions.
     shape : number of bins and groups.
     reference : position of the reference group.
+    cluster : (n,) codes from 0 of the rows that share shocks: those of a request, or each row alone where there is one pool.
     """
 
     request: Ints
@@ -40,6 +41,7 @@ class Candidates:
     fitted: Bools
     shape: tuple[int, int]
     reference: int
+    cluster: Ints
 
     @classmethod
     def of(
@@ -69,11 +71,23 @@ class Candidates:
         return cls(
             codes[order], at, np.asarray(group, dtype=np.int64)[order], s, s - centre[at], np.where(held, y, 0.0), held,
             held & (s >= scope[0]) & (s <= scope[1]), (len(edges) + 1, groups), reference,
+            codes[order],
         )  # fmt: skip
+
+    def pooled(self, part: Ints) -> Candidates:
+        """Rows that belong to no request, dealt into parts that each give their own slots; `part` has an entry per row."""
+        order = np.lexsort((-self.score, part))
+        names = ("bin", "group", "score", "offset", "outcome", "treated", "fitted")
+        moved = {name: getattr(self, name)[order] for name in names}
+        return replace(self, request=part[order], cluster=np.arange(len(part)), **moved)
 
     @cached_property
     def requests(self) -> int:
         return int(self.request[-1]) + 1 if len(self.request) else 0
+
+    @cached_property
+    def clusters(self) -> int:
+        return int(self.cluster.max()) + 1 if len(self.cluster) else 0
 
     @cached_property
     def position(self) -> Ints:

@@ -43,7 +43,7 @@ class Crosstab:
     counts : (..., G, J) times each item was shown to the users of each group; leading axes are replicates.
     spread : (..., J) sum over users of the share of their own slots that went to the item.
     marks : (..., G, M) sums over the users of each group, by `MARKS`.
-    pair : rows of the seed's groups a (`versus`) and b (`protected`).
+    pair : rows of the source's groups a (`versus`) and b (`protected`).
     judged : whether there was a truth to hold the scores against.
     cut : whether it was said what is shown.
     """

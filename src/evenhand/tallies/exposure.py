@@ -14,6 +14,7 @@ from evenhand.attention import Attention, parse
 from evenhand.cards import Floats
 from evenhand.errors import EvenhandError, listing, suggestion
 from evenhand.tallies.placement import Placement
+from evenhand.tallies.sides import one_or_several
 
 NEAR = 1e-6
 """How far from 1 the shares of a target may add up to."""
@@ -69,6 +70,10 @@ class Exposed:
             )
         return np.asarray(of[..., list(self.protected)].sum(-1))
 
+    def others(self, of: Floats) -> Floats:
+        """(...,) what all groups but the protected one hold of it."""
+        return np.asarray(np.delete(of, list(self.protected or ()), axis=-1).sum(-1))
+
     def reason(self) -> str:
         """Why nothing can be said about a single ranking, or nothing."""
         return str(self.reasons().reshape(-1)[0]) if self.items.size else "empty"
@@ -106,9 +111,9 @@ def exposed(placed: Placement, attention: Attention, target: Floats, relevance: 
 
 def side_codes(role: str, labels: Any, groups: Sequence[Any]) -> tuple[int, ...]:
     """Where a label, or several taken together, stand among the groups; one that is nowhere is an error."""
-    several = isinstance(labels, (list, tuple, set, frozenset, np.ndarray))
+    side = one_or_several(labels)
     readable = {str(g): g for g in groups}  # text stands for a number or a truth value that reads the same
-    wanted = [w if w in groups else readable.get(str(w), w) for w in (list(labels) if several else [labels])]
+    wanted = [w if w in groups else readable.get(str(w), w) for w in (side if isinstance(side, list) else [side])]
     unknown = [w for w in wanted if w not in groups]
     if not wanted or (unknown and len(groups)):
         named = ", ".join(map(repr, unknown)) or "nothing"

@@ -259,3 +259,19 @@ class Clusters:
             for h, i in np.ndindex(wide, wide):
                 out[:, h, :, i] += z[h].T @ z[i]
         return out.reshape(slots * wide, slots * wide)
+
+    def effective(self, flat: Floats, tilt: Floats) -> float:
+        """How many clusters of one size are worth as much: fewer than there are, where some weigh far more than others.
+
+        A cluster's weight is the variance that its rows would give the gaps if all rows were equally uncertain.
+        """
+        n, u, _, uu, _ = self.sums
+        weight = np.zeros(self.total)
+        for h in range(flat.shape[1]):
+            f, t = flat[self.cell, h], tilt[self.cell, h]
+            own = f * f * n + 2 * f * t * u + t * t * uu
+            part = np.bincount(self.bin, own)[self.bin]
+            share = np.divide(own, part, out=np.zeros_like(own), where=part > 0)
+            weight += np.bincount(self.cluster, share, self.total)
+        square = float((weight**2).sum())
+        return float(weight.sum() ** 2 / square) if square > 0 else float(self.total)

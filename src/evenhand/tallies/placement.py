@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from evenhand.cards import Floats
 from evenhand.errors import EvenhandError
-from evenhand.tallies.sides import listed_labels
+from evenhand.tallies.sides import listed_labels, one_or_several
 
 Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
@@ -62,8 +62,8 @@ class Placement:
         """The same rankings with a protected label, or several taken together; one that nobody has is a group of none."""
         if protected is None:
             return replace(self, protected=None)
-        several = isinstance(protected, (list, tuple, set, frozenset, np.ndarray))
-        wanted = list(protected) if several else [protected]
+        side = one_or_several(protected)
+        wanted = side if isinstance(side, list) else [side]
         if not wanted or None in wanted or not all(isinstance(label, Hashable) for label in wanted):
             raise EvenhandError(f"protected={protected!r} names no label. Pass one label, or several taken together.")
         groups = (*self.groups, *(label for label in dict.fromkeys(wanted) if label not in self.groups))

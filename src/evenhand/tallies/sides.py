@@ -1,4 +1,4 @@
-"""Which groups of users stand against which: the seed's group a is `versus`, its group b is `protected`."""
+"""Which groups of users stand against which: the source's group a is `versus`, its group b is `protected`."""
 
 from __future__ import annotations
 
@@ -78,8 +78,17 @@ class Sides:
 def _together(side: Any) -> tuple[Any, ...]:
     if side is None:
         return ()
-    several = isinstance(side, (list, tuple, set, frozenset, np.ndarray))
-    return tuple(sorted({plain(label) for label in side}, key=label_order)) if several else (plain(side),)
+    side = one_or_several(side)
+    return (
+        tuple(sorted({plain(label) for label in side}, key=label_order)) if isinstance(side, list) else (plain(side),)
+    )
+
+
+def one_or_several(side: Any) -> Any:
+    """A label as it is; several in whatever holds them (a list, a set, a range, a column) as a list."""
+    if isinstance(side, (list, tuple, set, frozenset, range)):
+        return list(side)
+    return listed_labels(side) if hasattr(side, "__len__") and hasattr(side, "dtype") and len(side.shape) else side
 
 
 def listed_labels(labels: Any) -> list[Any]:

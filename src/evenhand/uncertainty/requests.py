@@ -63,7 +63,7 @@ def blocks(requests: int, rng: np.random.Generator) -> Callable[[Floats], Floats
         return lambda sums: sums
     order = rng.permutation(requests)
     edges = np.linspace(0, requests, MANY + 1).astype(np.int64)[:-1]
-    return lambda sums: np.asarray(np.add.reduceat(sums[order], edges, axis=0))
+    return lambda sums: np.asarray(np.add.reduceat(sums.take(order, axis=0), edges, axis=0))
 
 
 def interval_of(

@@ -141,10 +141,13 @@ def _from_table(table: Table, item: str, request: str) -> Alignment:
     key = item if item in names else "item" if "item" in names else None
     asker = request if request in names else "request" if "request" in names else None
     others = [n for n in names if n not in (key, asker)]
-    if key is None or not others:
+    if key is None:
         raise EvenhandError(
-            f"groups has no column {item!r} beside a column of labels. Its columns are {listing(names)}: "
-            f"rename the one that holds the ids of items to {item!r}."
+            f"groups has no column {item!r}. Its columns are {listing(names)}: rename the one with the ids of items to {item!r}."
+        )
+    if not others:
+        raise EvenhandError(
+            f"groups needs at least one column of labels beside {key!r}. Its columns: {listing(names)}."
         )
     if len(others) > 1 and all(is_number(schema[n]) for n in others):
         return _from_shares(table, key, others)

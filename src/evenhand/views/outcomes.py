@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from numbers import Real
 from typing import Any, Literal
 
 import narwhals as nw
@@ -80,10 +81,11 @@ def view_outcomes(
     _refuse_bad_roles(opened, roles)
     if nan_policy not in ("raise", "omit"):
         raise EvenhandError(f"nan_policy={nan_policy!r} does not fit this question. Use 'raise' or 'omit'.")
-    if threshold is not None and (isinstance(threshold, bool) or not isinstance(threshold, (int, float))):
+    if threshold is not None and (isinstance(threshold, bool) or not isinstance(threshold, Real)):
         raise EvenhandError(
             f"threshold={threshold!r} is not a number. Pass the score from which candidates are treated."
         )
+    threshold = None if threshold is None else float(threshold)
     plain = _renamed(opened, roles)
     lazy = _flagged(plain, roles, threshold)
     facts = _plain_facts(plain, roles) if roles.treated is None and threshold is None else None

@@ -29,20 +29,23 @@ def ratings(path: str | Path) -> Any:
 
     Known layouts: `u.data` of MovieLens 100K (tabs), `ratings.dat` of 1M and 10M (`::`), `ratings.csv` of the later ones,
     GoodReads interactions (JSON lines with user_id and book_id, also gzipped, or CSV), Parquet; a header is optional where
-    the first two values are user and item. Every line is an interaction, whatever its rating, as in the paper.
+    the first two values are user and item, and whole numbers. Every line is an interaction, whatever its rating, as in the paper.
     """
     import polars as pl
 
-    found = _table(path, "ratings")
-    named = _columns(found.columns)
+    found = _scanned(path, "ratings")
+    with engine_errors(f"ratings={str(path)!r}"):
+        names = found.collect_schema().names()
+    named = _columns(names)
     user, item = (next((named[n] for n in known if n in named), None) for known in (USERS, ITEMS))
     if user is None or item is None:
         lacking = " and ".join(w for w, c in (("users", user), ("items", item)) if c is None)
         raise EvenhandError(
             f"ratings={str(path)!r} has no column of {lacking}. Name them user_id and item_id (or movieId, book_id). "
-            f"Its columns: {listing(found.columns)}."
+            f"Its columns: {listing(names)}."
         )
-    pairs = found.select(pl.col(user).alias("user"), pl.col(item).alias("item"))
+    with engine_errors(f"ratings={str(path)!r}"):
+        pairs = found.select(pl.col(user).alias("user"), pl.col(item).alias("item")).collect(engine="streaming")
     holes = pairs.filter(pl.any_horizontal(pl.all().is_null())).height
     if holes:
         raise EvenhandError(f"ratings={str(path)!r} lacks the user or the item in {holes:,} lines. Remove those lines.")
@@ -63,7 +66,7 @@ def item_groups(paths: str | Path | Sequence[str | Path], *, group: str | None =
         raise EvenhandError(f"groups names {len(listed)} files. Pass one (items), or two (items to authors, authors).")
     import polars as pl
 
-    table = _table(listed[0], "groups")
+    table = _table(listed[0])
     item = _key(table, ITEMS, listed[0])
     others = [c for c in table.columns if c != item]
     if group is None and len(others) > 1 and (_shares(table, others) or {"group", "share"} == set(others)):
@@ -82,14 +85,14 @@ def _through_authors(books: str | Path, authors: str | Path, group: str | None) 
     """One label for each book: that of its authors, where those that are known agree."""
     import polars as pl
 
-    made = _table(books, "groups")
+    made = _table(books)
     item = _key(made, ITEMS, books)
     if "authors" in made.columns and isinstance(made.schema["authors"], pl.List):
         made = made.select(pl.col(item), pl.col("authors")).explode("authors")
         if isinstance(made.schema["authors"], pl.Struct):
             made = made.unnest("authors")
     author = _key(made, (*AUTHORS, "authors"), books)
-    people = _table(authors, "groups")
+    people = _table(authors)
     person = _key(people, AUTHORS, authors)
     label = _label(people, [c for c in people.columns if c != person], group, authors)
     known = _known(people.select(pl.col(person).cast(pl.String).alias("author"), label)).drop_nulls("group")
@@ -147,35 +150,45 @@ def _columns(names: Sequence[str]) -> Mapping[str, str]:
     return {name.split(":")[0].strip().lower().replace("-", "_"): name for name in reversed(names)}
 
 
-def _table(path: str | Path, role: str) -> Any:
-    """Any of the layouts as a Polars frame."""
+def _table(path: str | Path) -> Any:
+    with engine_errors(f"groups={str(path)!r}"):
+        return _scanned(path, "groups").collect()
+
+
+def _scanned(path: str | Path, role: str) -> Any:
+    """Any of the layouts as a lazy Polars frame."""
     import polars as pl
 
     place = Path(path)
+    if place.is_dir():
+        inside = sorted(p.name for p in place.iterdir() if p.is_file())
+        raise EvenhandError(f"{role}={str(path)!r} is a folder. Pass one of its files: {listing(inside) or 'none'}.")
     if not place.is_file():
         near = suggestion(place.name, [p.name for p in place.parent.glob("*")][:1000]) if place.parent.is_dir() else ""
         raise EvenhandError(f"{role}={str(path)!r} is not a file. {near}Pass the path of a file.")
     with engine_errors(f"{role}={str(path)!r}"):
         if place.suffix in (".parquet", ".pq"):
-            return pl.read_parquet(place)
+            return pl.scan_parquet(place)
         first = _first_line(place)
         if not first:
             raise EvenhandError(f"{role}={str(path)!r} is empty. Pass a file with lines.")
         if first.startswith("{"):
-            return pl.scan_ndjson(place, infer_schema_length=10_000).collect()
+            return pl.scan_ndjson(place, infer_schema_length=10_000)
         separator = next((s for s in ("::", "\t", ",", "|", ";") if s in first), ",")
         cells = [c.strip().strip('"') for c in first.split(separator)]
         known = _columns(cells)
-        header = any(n in known for n in (*USERS, *ITEMS, *AUTHORS, *GROUPS))
-        found = pl.read_csv(
+        header = any(n in known for n in (*USERS, *ITEMS, *AUTHORS, *GROUPS)) or not cells[0].isdecimal()
+        found = pl.scan_csv(
             place, separator=separator[0], has_header=header, infer_schema_length=10_000, encoding="utf8-lossy",
             quote_char=None if separator == "::" else '"',
         )  # fmt: skip
+        columns = found.collect_schema().names()
     if separator == "::":  # one sign parts columns here: every other one is empty
-        found = found.select(found.columns[::2])
+        columns = columns[::2]
+        found = found.select(columns)
     if not header:
         names = ["user_id", "item_id", "rating"] if role == "ratings" else ["item", "group"]
-        found = found.rename(dict(zip(found.columns, names, strict=False)))
+        found = found.rename(dict(zip(columns, names, strict=False)))
     return found
 
 
