@@ -27,9 +27,9 @@ class OutcomeRecalibrator:
     """Predicts the outcome from score and group; the prediction, used as the score, treats equal outcomes alike.
 
     In every score bin the outcome is regressed on group and score, as in `outcome_test`. Of a group's gaps only what noise
-    alone would not give is corrected: first one gap for all scores, then its rise or fall along them, then bin by bin. Within a group the new score never falls where the
-    old one rises. It follows scikit-learn's conventions: parameters in the constructor, `fit` returns the object, what was
-    learned ends in an underscore.
+    alone would not give is corrected: first one gap for all scores, then its rise or fall along them, then bin by bin. Within
+    a group the new score never falls where the old one rises. It follows scikit-learn's conventions: parameters in the
+    constructor, `fit` returns the object, what was learned ends in an underscore.
 
     Parameters
     ----------
