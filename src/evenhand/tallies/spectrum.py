@@ -32,6 +32,9 @@ SORTED = 1 << 18
 FEW = 64
 """Few differ: a piece holds this many times as many numbers as it has different ones."""
 
+LOW = 1 << 18
+"""Whole numbers below this are counted by value, in an array that stays in cache, where most are and many differ."""
+
 BIN_WIDTH = 2.0**-12
 """Relative width of the bins on which draws run when a spectrum is too wide to resample cell by cell."""
 
@@ -86,7 +89,7 @@ class Spectrum:
         if weights is not None:
             return _weighted(x, vector("weights", weights), nan_policy)
         if x.dtype.kind in "ui":
-            found = _counted_in_pieces(x) or cls._counted(np.sort(x))
+            found = _counted_in_pieces(x) or _counted_by_value(x) or cls._counted(np.sort(x))
             if len(found.values) and found.values[0] < 0:
                 raise negative(int(found.counts[found.values < 0].sum()))
             return found
@@ -368,6 +371,28 @@ def _counted_in_pieces(x: Any) -> Spectrum | None:
         counts.append(np.diff(starts, append=len(piece)).astype(np.float64))
     joined = collapse(np.concatenate(values), np.concatenate(counts))
     return Spectrum(joined.values.astype(np.float64), joined.counts)
+
+
+def _counted_by_value(x: Any) -> Spectrum | None:
+    """Whole numbers most of which are low: those are counted, only the others sorted; None for few or other numbers."""
+    if len(x) < 4 * LOW or x.dtype.itemsize < 4:
+        return None
+    counts, high, many = np.zeros(LOW + 1, dtype=np.int64), [], 0
+    for start in range(0, len(x), 4 * LOW):
+        piece = x[start : start + 4 * LOW]
+        if piece.min() < 0:
+            return None
+        counts += np.bincount(np.minimum(piece, LOW).astype(np.intp, copy=False), minlength=LOW + 1)
+        high.append(piece[np.flatnonzero(piece >= LOW)])
+        many += len(high[-1])
+        if 4 * many > start + len(piece):
+            return None
+    values = np.flatnonzero(counts[:LOW])
+    above = Spectrum._counted(np.sort(np.concatenate(high)))  # noqa: SLF001
+    return Spectrum(
+        np.concatenate([values.astype(np.float64), above.values]),
+        np.concatenate([counts[values].astype(np.float64), above.counts]),
+    )
 
 
 def _segment_sums(values: Floats, starts: np.typing.NDArray[np.int64]) -> Floats:
