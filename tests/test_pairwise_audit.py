@@ -286,3 +286,24 @@ def test_spark_says_the_same_to_the_byte(spark):
             for t in (table, there)
         )
         assert here == far
+
+
+def test_the_command_line_leaves_out_items_without_a_score_as_the_function_does(tmp_path, capsys):
+    path = tmp_path / "scores.csv"
+    path.write_text("request,item,score,relevance,group\n1,a,2,1,P\n1,b,5,0,U\n1,c,,1,U\n1,d,3,1,U\n1,e,0,0,P\n")
+    words = [
+        "pairwise",
+        str(path),
+        "--groups",
+        "group",
+        "--relevance",
+        "relevance",
+        "--protected",
+        "P",
+        "--no-progress",
+    ]
+    assert main([*words, "-m", "inter_acc", "--format", "json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert (told["columns"]["estimate"], told["columns"]["pairs"]) == ([1.0], [2.0])
+    assert main([*words, "--nan-policy", "raise"]) == 2
+    assert "missing in 1 of 5 rows" in capsys.readouterr().err

@@ -387,6 +387,14 @@ def test_small_groups_are_suppressed():
     assert "differences" not in found.findings.curves
 
 
+def test_the_size_of_a_suppressed_group_does_not_follow_by_subtraction():
+    matrix, _, _ = generated(users=20)
+    groups = ["a"] * 10 + ["b"] * 8 + ["c"] * 2  # a and b together, taken from all users, would give c away
+    found = eh.recommender(matrix, user_groups=groups, top=2, min_units=3, rng=1, interval=None)
+    assert set(found.only("exposure_tv").frame["note"]) == {"suppressed"}
+    assert set(found.only("item_gini").frame["units"]) == {20}
+
+
 def test_the_same_seed_gives_the_same_bytes_and_one_more_metric_changes_nothing():
     matrix, _, groups = generated()
     call = {"user_groups": groups, "top": 3, "rng": 9, "interval": "bootstrap(49)"}

@@ -310,6 +310,23 @@ def test_long_whole_numbers_are_counted_in_pieces_as_at_once(dtype, late):
     assert found.counts.tolist() == counts.tolist()
 
 
+@pytest.mark.parametrize("dtype", [np.int32, np.uint32, np.int64, np.uint64])
+@pytest.mark.parametrize("sigma", [1.0, 3.0])  # the second has too many large numbers and is sorted
+def test_long_whole_numbers_of_which_many_differ_are_counted_right(dtype, sigma):
+    x = np.random.default_rng(4).lognormal(11, sigma, 4 * spectrum.LOW + 9).clip(0, 2**31 - 1).astype(dtype)
+    values, counts = np.unique(x, return_counts=True)
+    found = Spectrum.of(x)
+    assert np.array_equal(found.values, values)
+    assert np.array_equal(found.counts, counts)
+
+
+def test_a_negative_number_among_many_different_ones_is_refused():
+    x = np.random.default_rng(4).lognormal(11, 1, 4 * spectrum.LOW + 9).astype(np.int32)
+    x[-1] = -1
+    with pytest.raises(EvenhandError, match="1 amounts are negative"):
+        Spectrum.of(x)
+
+
 def test_negative_numbers_in_any_piece_are_counted():
     x = np.ones(2 * spectrum.SORTED + 5, dtype=np.int64)
     x[[0, spectrum.SORTED + 1, -1]] = -2

@@ -60,8 +60,9 @@ def hidden(units: Sequence[float], fewest: int, *, total_shown: bool = True) -> 
     [False, True, False]
     """
     small = [n < fewest for n in units]
-    if total_shown and sum(small) == 1 and len(small) > 1:
-        rest = [i for i, few in enumerate(small) if not few]
+    alone = sum(small) == 1 or sum(0 < n < fewest for n in units) == 1  # an empty part hides nothing
+    rest = [i for i, few in enumerate(small) if not few]
+    if total_shown and alone and rest:
         small[min(rest, key=lambda i: units[i])] = True
     return small
 

@@ -27,9 +27,13 @@ class OutcomeRecalibrator:
     """Predicts the outcome from score and group; the prediction, used as the score, treats equal outcomes alike.
 
     In every score bin the outcome is regressed on group and score, as in `outcome_test`. Of a group's gaps only what noise
-    alone would not give is corrected: first one gap for all scores, then its rise or fall along them, then bin by bin. Within
-    a group the new score never falls where the old one rises. It follows scikit-learn's conventions: parameters in the
-    constructor, `fit` returns the object, what was learned ends in an underscore.
+    alone would not give is corrected: first one gap for all scores, then its rise or fall along them, then bin by bin.
+    Within a group the new score never falls where the old one rises. It follows scikit-learn's conventions: parameters in
+    the constructor, `fit` returns the object, what was learned ends in an underscore.
+
+    Scores that were right stay as they are but for rare cases. Where there is bias the size of the gap is learned from as
+    many rows as were fitted: tested on as many new rows, corrected scores still fail in about 1 world of 10 at the 5% level,
+    and come close to 5% with four times as many to fit on.
 
     Parameters
     ----------

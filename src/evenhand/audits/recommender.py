@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
@@ -9,7 +10,18 @@ from typing import Any, Literal
 import numpy as np
 
 from evenhand import metrics as _all_metrics  # noqa: F401  (fills the registry)
-from evenhand.audits.assemble import Row, check_min_units, hidden_sizes, log, notes, provenance, row, suppressed, tidy
+from evenhand.audits.assemble import (
+    Row,
+    check_min_units,
+    hidden,
+    hidden_sizes,
+    log,
+    notes,
+    provenance,
+    row,
+    suppressed,
+    tidy,
+)
 from evenhand.cards import REGISTRY, Ask, Floats, asks, needing, parse_call
 from evenhand.engine.crosstabs import Reading, Tabulation, tabulation, user_blocks
 from evenhand.errors import EvenhandError, listing
@@ -142,7 +154,8 @@ def recommender(
     }  # fmt: skip
     facts = provenance(
         plan, rows=view.facts.rows, dropped=_dropped(view), seed=seed, level=level, users=view.users, items=view.items,
-        groups=hidden_sizes(_sizes(found.total, sides), fewest), users_with_ties=found.tied, users_shown_nothing=_blank(found.total),
+        groups=hidden_sizes(_sizes(found.total, sides), fewest, parts=True), users_with_ties=found.tied,
+        users_shown_nothing=_blank(found.total),
         slots=found.slots, interval=_interval_words(how, resampled), convention=convention or "evenhand",
     )  # fmt: skip
     curves = _curves(found.total, sides, view, fewest)
@@ -261,6 +274,7 @@ def _rows(
     draws = [np.full(1, np.nan)] * len(questions) if again is None else values(again, total, questions)
     chances = _chances(found, questions, by_chance)
     users = total.mark("users")
+    few = hidden([n or math.inf for n in users.tolist()], fewest)  # nobody has the labels that stand for none
     rows = []
     for question, drawn, chance in zip(questions, draws, chances, strict=True):
         tally = total if question.pair is None else total.between(*question.pair)
@@ -273,7 +287,7 @@ def _rows(
             units=units, undefined_draws=undefined, note=_note(question.ask, tally, estimate, found),
             **_labels(question.pair, sides), **_against(estimate, chance),
         )  # fmt: skip
-        small = fewest and (units if question.pair is None else min(users[list(question.pair)])) < fewest
+        small = units < fewest if question.pair is None else any(few[g] for g in question.pair)
         rows.append(suppressed(made) | {"p": None} if small else made)
     return rows
 

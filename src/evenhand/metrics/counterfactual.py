@@ -174,7 +174,11 @@ class Reallocation:
         return Change(_joined([p.before for p in parts]), _joined([p.after for p in parts]))
 
     def _residual(self, s: Sums) -> Floats:
-        """What the lines without group terms leave over, made as large again as fitting has made it smaller (HC2)."""
+        """What lines without group terms leave over, made as large again as fitting has made it smaller.
+
+        By row as in HC2, and by the number of clusters in a fold as in CR1. Leave-one-out residuals (HC3) are a little too
+        large where a bin holds few rows.
+        """
         c, (slope, level) = self.candidates, s.alike()
         rows, u, uu = (x.sum(-1) for x in (s.rows, s.u, s.uu))
         mean = u / np.maximum(rows, 1)
@@ -183,7 +187,7 @@ class Reallocation:
         slope, level, rows, mean, spread = (x.ravel()[own] for x in (slope, level, rows, mean, spread))
         residual = np.where(c.fitted, c.outcome - level - slope * c.offset, 0.0)
         free = 1 - 1 / np.maximum(rows, 1) - (c.offset - mean) ** 2 / spread
-        root = np.sqrt(np.maximum(free, FLAT))
+        root = np.sqrt(np.maximum(free * (1 - self.folds / max(c.clusters, 2 * self.folds)), FLAT))
         return np.asarray(np.divide(residual, root, out=np.zeros_like(residual), where=free > FLAT))
 
     def _cell(self) -> Ints:

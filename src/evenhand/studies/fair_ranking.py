@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -59,23 +59,8 @@ def study(
     `groups` then names the file or files with the group of every item and `group` its column of labels; without, items are
     grouped by popularity.
     """
-    requests = REQUESTS if size is None else size
-    if isinstance(requests, bool) or not isinstance(requests, int) or requests < 20:
-        raise EvenhandError(f"size={size!r} is too small for four tasks. Pass 20 requests or more.")
-    if data is not None and ratings is not None:
-        raise EvenhandError("data and ratings are two different tasks. Pass one of them.")
-    lost = [
-        n
-        for n, v in {"groups": groups, "group": group, "protected": protected, "versus": versus}.items()
-        if v is not None
-    ]
-    if ratings is None and lost:
-        raise EvenhandError(f"{listing(lost)} belongs to a file of ratings. Pass ratings= too.")
-    if ratings is not None:
-        chosen: dict[str, Any] = {"groups": groups, "group": group, "protected": protected, "versus": versus}
-        tasks = [from_ratings(ratings, seed, users=size, **chosen)]
-    else:
-        tasks = generated(requests, seed) if data is None else [from_trec(data, seed)]
+    chosen = {"groups": groups, "group": group, "protected": protected, "versus": versus}
+    where, tasks = _tasks(size, seed, data, ratings, chosen)
     runs = []
     for task in tasks:
         log.info("task %s", task.name)
@@ -85,13 +70,6 @@ def study(
     tables = [_values(run, found) for run, found in zip(runs, compared, strict=True)] + [_taus(runs)]
     tables += [_truth(runs)] if all(task.bias for task in tasks) else []
     tables += [_differences(found) for found in compared] if ratings is not None else []
-    where = (
-        f"Files in {data}"
-        if data
-        else f"Ratings in {ratings}"
-        if ratings
-        else f"Generated tasks of about {requests:,} requests"
-    )
     about = "".join(f"{task.about} " for task in tasks if task.about)
     sizes = "; ".join(f"{r.task.name}: {len(r.agreed.provenance['systems'])} systems" for r in runs)
     return Study(
@@ -104,6 +82,25 @@ def study(
         figures=_figures(runs, stable),
         sentences=_sentences(runs, stable),
     )
+
+
+def _tasks(
+    size: int | None, seed: int, data: str | None, ratings: str | Path | None, chosen: Mapping[str, Any]
+) -> tuple[str, list[Task]]:
+    """What is compared, and where it comes from in a few words."""
+    requests = REQUESTS if size is None else size
+    if isinstance(requests, bool) or not isinstance(requests, int) or requests < 20:
+        raise EvenhandError(f"size={size!r} is too small for four tasks. Pass 20 requests or more.")
+    if data is not None and ratings is not None:
+        raise EvenhandError("data and ratings are two different tasks. Pass one of them.")
+    if ratings is not None:
+        return f"Ratings in {ratings}", [from_ratings(ratings, seed, users=size, **chosen)]
+    lost = [name for name, value in chosen.items() if value is not None]
+    if lost:
+        raise EvenhandError(f"{listing(lost)} belongs to a file of ratings. Pass ratings= too.")
+    if data is not None:
+        return f"Files in {data}", [from_trec(data, seed)]
+    return f"Generated tasks of about {requests:,} requests", generated(requests, seed)
 
 
 def _run(task: Task, seed: int) -> Run:

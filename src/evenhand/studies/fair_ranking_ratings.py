@@ -58,15 +58,15 @@ def from_ratings(
         "ratings are the head, the least rated ones that hold a third are the tail. "
     )  # fmt: skip
     rankings, scores = _asked(split, seed)
-    told = scores["request"].n_unique()
+    pairs = "" if labels.soft else f"Pairs rest on the scores of {scores['request'].n_unique():,} users. "
     return Task(
         f"recommendation ({Path(path).name})", rankings, labels,
         split.test.select(request="user", item="item").with_columns(relevance=1.0), ours, theirs, not labels.soft, True,
         scores=None if labels.soft else scores,
         about=f"{rated.height:,} interactions of {rated['user'].n_unique():,} users with {rated['item'].n_unique():,} items; "
         f"{len(split.users):,} users with {LEAST} or more were tested on {HELD_OUT} each, held out. {by_popularity}{note}"
-        f"Pairs rest on the scores of {told:,} users. Models learn that a user rated, not how; for IAA, scores of MF below "
-        "zero count as zero and those of BPR go through the logistic function.",
+        f"{pairs}Models learn that a user rated, not how; for IAA, scores of MF below zero count as zero and those of BPR go "
+        "through the logistic function.",
         tables=(_recall(rankings, split),),
     )  # fmt: skip
 

@@ -12,8 +12,9 @@ import numpy as np
 
 from evenhand.cards import Floats
 from evenhand.errors import EvenhandError
+from evenhand.tallies.amounts import vector
 from evenhand.tallies.sides import listed_labels
-from evenhand.tallies.spectrum import Spectra, Spectrum, vector
+from evenhand.tallies.spectrum import Spectra, Spectrum
 
 Ints = np.typing.NDArray[np.int64]
 

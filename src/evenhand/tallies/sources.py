@@ -11,7 +11,8 @@ import numpy as np
 
 from evenhand.cards import Floats
 from evenhand.errors import EvenhandError, all_problems
-from evenhand.tallies.spectrum import Spectrum, collapse, vector
+from evenhand.tallies.amounts import vector
+from evenhand.tallies.spectrum import Spectrum, collapse
 
 Ints = np.typing.NDArray[np.int64]
 

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterator, Mapping
-from collections.abc import Set as AbstractSet
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Literal
@@ -13,12 +11,20 @@ import numpy as np
 
 from evenhand.cards import Floats
 from evenhand.errors import EvenhandError
+from evenhand.tallies.amounts import (
+    LARGEST,
+    PIECE,
+    distinct,
+    negative,
+    positive,
+    refuse_endless,
+    run_starts,
+    sound,
+    vector,
+)
 
 BLOCK = 1 << 16
 """A spectrum of at most so many cells is walked in one block, whose sums all metrics share."""
-
-PIECE = 1 << 15
-"""Cells of a longer one handled at a time: working arrays stay in cache and are small enough to be used again."""
 
 SORTED = 1 << 18
 """Whole numbers sorted at a time where few differ, so that sorting stays in cache."""
@@ -26,7 +32,8 @@ SORTED = 1 << 18
 FEW = 64
 """Few differ: a piece holds this many times as many numbers as it has different ones."""
 
-LARGEST = float(np.finfo(np.float64).max)
+LOW = 1 << 18
+"""Whole numbers below this are counted by value, in an array that stays in cache, where most are and many differ."""
 
 BIN_WIDTH = 2.0**-12
 """Relative width of the bins on which draws run when a spectrum is too wide to resample cell by cell."""
@@ -82,26 +89,26 @@ class Spectrum:
         if weights is not None:
             return _weighted(x, vector("weights", weights), nan_policy)
         if x.dtype.kind in "ui":
-            found = _counted_in_pieces(x) or cls._counted(np.sort(x))
+            found = _counted_in_pieces(x) or _counted_by_value(x) or cls._counted(np.sort(x))
             if len(found.values) and found.values[0] < 0:
-                raise _negative(int(found.counts[found.values < 0].sum()))
+                raise negative(int(found.counts[found.values < 0].sum()))
             return found
         return cls._ordered(x.astype(np.float64, copy=False), nan_policy)
 
     @classmethod
     def _ordered(cls, x: Floats, nan_policy: str) -> Spectrum:
         """Sort what is above zero, in one array with a cell for the zeros in front."""
-        values, above, zeros = _positive(x)
+        values, above, zeros = positive(x)
         if above + zeros < len(x):
-            x = _sound(x, nan_policy)
+            x = sound(x, nan_policy)
             if np.isnan(x).any():
                 return cls(x, np.ones(1))
         values[1:].sort()
         values = values[0 if zeros else 1 :]
         if len(values) and values[-1] > LARGEST / len(values):
-            _sound(x, nan_policy)
-            _refuse_endless((values * 2.0**-100).sum())
-        if above > BLOCK and 2 * _distinct(values) > len(values):
+            sound(x, nan_policy)
+            refuse_endless((values * 2.0**-100).sum())
+        if above > BLOCK and 2 * distinct(values) > len(values):
             found = cls(values, np.ones(len(values)))  # hardly any two tie: a cell each
         else:
             found = cls._counted(values)
@@ -114,7 +121,7 @@ class Spectrum:
         """Collapse sorted amounts."""
         if not len(ordered):
             return cls(np.zeros(0), np.zeros(0))
-        starts = _run_starts(ordered)
+        starts = run_starts(ordered)
         counts = np.diff(starts, append=len(ordered)).astype(np.float64)
         return cls(ordered[starts].astype(np.float64), counts)
 
@@ -218,14 +225,14 @@ class Spectrum:
         """The same units on a grid of relative width `width`, each bin at its mean; weighted cells stay as they are."""
         if self.weights is not None:
             return self
-        positive = int(np.searchsorted(self.values, 0.0, side="right"))
-        mantissa, exponent = np.frexp(self.values[positive:])
+        first = int(np.searchsorted(self.values, 0.0, side="right"))
+        mantissa, exponent = np.frexp(self.values[first:])
         steps = round(1 / width)
         code = exponent.astype(np.int64) * steps + ((mantissa - 0.5) * 2 * steps).astype(np.int64)
-        starts = _run_starts(code)
-        counts = np.add.reduceat(self.counts[positive:], starts) if len(starts) else np.zeros(0)
-        held = np.add.reduceat(self.counts[positive:] * self.values[positive:], starts) if len(starts) else np.zeros(0)
-        head = slice(0, positive)
+        starts = run_starts(code)
+        counts = np.add.reduceat(self.counts[first:], starts) if len(starts) else np.zeros(0)
+        held = np.add.reduceat(self.counts[first:] * self.values[first:], starts) if len(starts) else np.zeros(0)
+        head = slice(0, first)
         return Spectrum(np.concatenate([self.values[head], held / counts]), np.concatenate([self.counts[head], counts]))
 
 
@@ -334,33 +341,9 @@ def collapse(values: Floats, counts: Floats, weights: Floats | None = None) -> S
     """Sort cells by amount (and weight) and join those that agree."""
     order = np.argsort(values, kind="stable") if weights is None else np.lexsort((weights, values))
     values, counts = values[order], counts[order]
-    starts = _run_starts(values) if weights is None else _run_starts(values, weights := weights[order])
+    starts = run_starts(values) if weights is None else run_starts(values, weights := weights[order])
     joined = np.add.reduceat(counts, starts) if len(starts) else np.zeros(0)
     return Spectrum(values[starts], joined, None if weights is None else weights[starts])
-
-
-def _run_starts(*columns: Any) -> np.typing.NDArray[np.int64]:
-    """Where a new run of equal rows begins."""
-    length = len(columns[0])
-    if not length:
-        return np.zeros(0, dtype=np.int64)
-    found = [np.zeros(1, dtype=np.int64)]
-    for start in range(0, length - 1, PIECE):  # in pieces: a mark per row would cost more than the sort
-        parts = [column[start : start + PIECE + 1] for column in columns]
-        changed = parts[0][1:] != parts[0][:-1]
-        for part in parts[1:]:
-            changed |= part[1:] != part[:-1]
-        found.append(np.flatnonzero(changed) + (start + 1))
-    return np.concatenate(found)
-
-
-def _distinct(ordered: Floats) -> int:
-    """How many different numbers a sorted array holds, counted in pieces."""
-    changes = 0
-    for start in range(0, len(ordered) - 1, PIECE):
-        block = ordered[start : start + PIECE + 1]
-        changes += int(np.count_nonzero(block[1:] != block[:-1]))
-    return changes + min(len(ordered), 1)
 
 
 def _after(start: Floats, cumulated: Floats) -> Floats:
@@ -380,7 +363,7 @@ def _counted_in_pieces(x: Any) -> Spectrum | None:
     values, counts, cells = [], [], 0
     for start in range(0, len(x), SORTED):
         piece = np.sort(x[start : start + SORTED])
-        starts = _run_starts(piece)
+        starts = run_starts(piece)
         cells += len(starts)
         if cells * FEW > start + len(piece):
             return None
@@ -390,76 +373,31 @@ def _counted_in_pieces(x: Any) -> Spectrum | None:
     return Spectrum(joined.values.astype(np.float64), joined.counts)
 
 
-def _pieces(x: Floats) -> Iterator[Floats]:
-    return (x[start : start + PIECE] for start in range(0, len(x), PIECE))
-
-
-def _positive(x: Floats) -> tuple[Floats, int, int]:
-    """A zero and the numbers above zero behind it, how many they are, and how many are zero; the rest is bad."""
-    found = np.empty(len(x) + 1)  # what is not written to takes up no memory, and is given back below
-    found[0], end, zeros = 0.0, 1, 0
-    for piece in _pieces(x):
-        picked = np.flatnonzero(piece > 0)  # picking by position is twice as fast as by mask
-        np.take(piece, picked, out=found[end : end + len(picked)], mode="clip")
-        end += len(picked)
-        zeros += int(np.count_nonzero(piece == 0))
-    found.resize(end, refcheck=False)
-    return found, end - 1, zeros
+def _counted_by_value(x: Any) -> Spectrum | None:
+    """Whole numbers most of which are low: those are counted, only the others sorted; None for few or other numbers."""
+    if len(x) < 4 * LOW or x.dtype.itemsize < 4:
+        return None
+    counts, high, many = np.zeros(LOW + 1, dtype=np.int64), [], 0
+    for start in range(0, len(x), 4 * LOW):
+        piece = x[start : start + 4 * LOW]
+        if piece.min() < 0:
+            return None
+        counts += np.bincount(np.minimum(piece, LOW).astype(np.intp, copy=False), minlength=LOW + 1)
+        high.append(piece[np.flatnonzero(piece >= LOW)])
+        many += len(high[-1])
+        if 4 * many > start + len(piece):
+            return None
+    values = np.flatnonzero(counts[:LOW])
+    above = Spectrum._counted(np.sort(np.concatenate(high)))  # noqa: SLF001
+    return Spectrum(
+        np.concatenate([values.astype(np.float64), above.values]),
+        np.concatenate([counts[values].astype(np.float64), above.counts]),
+    )
 
 
 def _segment_sums(values: Floats, starts: np.typing.NDArray[np.int64]) -> Floats:
     running = np.concatenate([[0.0], np.cumsum(values)])
     return np.asarray(running[starts[1:]] - running[starts[:-1]])
-
-
-def vector(name: str, data: Any) -> Any:
-    """Plain numbers, one per unit, as an array; text is not read as numbers."""
-    try:
-        if isinstance(
-            data, (str, bytes, Mapping, AbstractSet)
-        ):  # none of these is a number per unit: keys are labels, a set drops ties
-            raise TypeError(type(data))
-        x = np.ma.filled(data.astype(np.float64), np.nan) if isinstance(data, np.ma.MaskedArray) else np.asarray(data)
-        if x.dtype.kind not in "uifb":
-            x = np.asarray([_number(v) for v in x.tolist()])
-    except (TypeError, ValueError, OverflowError) as error:
-        raise EvenhandError(f"{name} must be numbers. Pass a list or array with one number per unit.") from error
-    if x.ndim != 1:
-        raise EvenhandError(f"{name} must be one-dimensional, not of shape {x.shape}. Pass one number per unit.")
-    return x.astype(np.int64) if x.dtype.kind == "b" else x
-
-
-def _number(value: Any) -> float:
-    if isinstance(value, (str, bytes)):
-        raise TypeError(value)
-    return math.nan if value is None else float(value)
-
-
-def _negative(how_many: int) -> EvenhandError:
-    return EvenhandError(f"{how_many:,} amounts are negative. Pass amounts of zero or more.")
-
-
-def _refuse_endless(shrunk: float) -> None:
-    """Refuse amounts whose sum (given times 2^-100) no float holds: every share of it would be wrong."""
-    if shrunk > LARGEST * 2.0**-100:
-        raise EvenhandError("x adds up to more than a number can hold. Pass it in a larger unit.")
-
-
-def _sound(x: Floats, nan_policy: str) -> Floats:
-    """The amounts after the NaN policy; negative and infinite ones are refused."""
-    missing = np.isnan(x)
-    negative, infinite = int((x < 0).sum()), int(np.isinf(x).sum())
-    if negative:
-        raise _negative(negative)
-    if infinite:
-        raise EvenhandError(f"{infinite:,} amounts are infinite. Pass finite amounts.")
-    if missing.any() and nan_policy == "raise":
-        raise EvenhandError(
-            f"{int(missing.sum()):,} amounts are NaN. Remove them, or pass nan_policy='omit' or 'propagate'."
-        )
-    if missing.any() and nan_policy == "propagate":
-        return np.array([np.nan])
-    return x[~missing]
 
 
 def _weighted(x: Any, w: Any, nan_policy: str) -> Spectrum:
@@ -471,13 +409,12 @@ def _weighted(x: Any, w: Any, nan_policy: str) -> Spectrum:
     x = x.astype(np.float64)
     if np.isnan(x).any() and nan_policy == "omit":
         w, x = w[~np.isnan(x)], x[~np.isnan(x)]
-    sound = _sound(x, nan_policy)
-    if len(sound) < len(x):
+    if len(sound(x, nan_policy)) < len(x):
         return Spectrum(np.array([np.nan]), np.ones(1))
     if not len(x):
         return Spectrum(np.zeros(0), np.zeros(0))
     if not w.any():
         return Spectrum(np.zeros(1), np.array([float(len(x))]), np.zeros(1))
     with np.errstate(over="ignore"):
-        _refuse_endless((x * 2.0**-100 * w).sum())
+        refuse_endless((x * 2.0**-100 * w).sum())
     return collapse(x[w > 0], np.ones(int((w > 0).sum())), w[w > 0])
