@@ -106,8 +106,8 @@ class Process:
         self._process.wait()
 
 
-def run(race: Race, say: Any = print) -> list[Outcome]:
-    """All contestants, in turns, round after round."""
+def run(race: Race, most: int = ROUNDS, say: Any = print) -> list[Outcome]:
+    """All contestants, in turns, round after round, at most so many."""
     outcomes, waiting = {}, {}
     for c in race.contestants:
         outcomes[c.name] = Outcome(race.name, race.size, c.name, times=c.times)
@@ -118,7 +118,7 @@ def run(race: Race, say: Any = print) -> list[Outcome]:
         except RuntimeError as error:
             outcomes[c.name].problem = str(error)
     found: dict[str, list[dict[str, Any]]] = {name: [] for name in waiting}
-    for turn in range(max(c.rounds for c in race.contestants)):
+    for turn in range(min(most, max(c.rounds for c in race.contestants))):
         for c in race.contestants:
             if c.name in waiting and turn < c.rounds:
                 try:

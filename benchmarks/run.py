@@ -15,7 +15,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from benchmarks.harness import OUT, Outcome, disagreements, run
+from benchmarks.harness import OUT, ROUNDS, Outcome, disagreements, run
 
 SUITES = ("inequality", "prefix", "exposure", "outcome", "recommender")
 """Each is a module here with `races(folder, quick=...)` and, if it wishes, `summary(outcomes)`."""
@@ -24,7 +24,7 @@ SUITES = ("inequality", "prefix", "exposure", "outcome", "recommender")
 def main(words: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("suites", nargs="*", default=list(SUITES), help=f"of {', '.join(SUITES)} (default: all)")
-    parser.add_argument("--quick", action="store_true", help="smaller sizes, about two minutes")
+    parser.add_argument("--quick", action="store_true", help="smaller sizes and two rounds, about three minutes")
     parser.add_argument("--only", default="", help="races whose name contains this")
     args = parser.parse_args(words)
     OUT.mkdir(parents=True, exist_ok=True)
@@ -44,7 +44,7 @@ def _suite(name: str, *, quick: bool, only: str) -> list[str]:
     try:
         for race in suite.races(folder, quick=quick):
             if only in race.name:
-                found = run(race)
+                found = run(race, most=2 if quick else ROUNDS)
                 outcomes += found
                 wrong += disagreements(race, found)
     finally:
