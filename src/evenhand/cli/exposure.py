@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from evenhand.cli.options import add_output, add_systems, add_uncertainty, finish, given, progress, source
+from evenhand.cli.options import add_output, add_sides, add_systems, add_uncertainty, finish, given, progress, source
 from evenhand.errors import EvenhandError
 
 EXAMPLE = """\
@@ -54,10 +54,7 @@ def _add_roles(roles: Any) -> None:
         help="column of groups, or a file with groups or shares by item; columns given repeatedly are combined",
     )  # fmt: skip
     roles.add_argument("--relevance", metavar="COLUMN|FILE", help="column of relevance, or a file of judgments")
-    for side in ("protected", "versus"):
-        roles.add_argument(
-            f"--{side}", action="append", metavar="LABEL", help=f"{side} group; repeated: several together"
-        )
+    add_sides(roles)
     roles.add_argument("--request", default="request", help="column of the query or user (default: request)")
     roles.add_argument("--item", default="item", help="column of the item (default: item)")
     roles.add_argument("--rank", default="rank", help="column of the rank, 1 is best (default: rank)")

@@ -47,6 +47,14 @@ DEFAULTS = {
 """Metrics by verb where -m names none, for --help."""
 
 
+def add_sides(roles: argparse._ArgumentGroup) -> None:
+    """The two groups that are compared."""
+    for side in ("protected", "versus"):
+        roles.add_argument(
+            f"--{side}", action="append", metavar="LABEL", help=f"{side} group; repeated: several together"
+        )
+
+
 def add_output(parser: argparse.ArgumentParser) -> None:
     """Where the answer goes and in what form."""
     verb = parser.prog.split()[-1]
