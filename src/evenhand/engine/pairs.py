@@ -16,8 +16,8 @@ from evenhand.tallies.exposure import side_codes
 from evenhand.tallies.pairs import Ints, Pairs, counted_pairs, sampled_pairs
 from evenhand.tallies.sides import one_or_several
 from evenhand.views.groups import Alignment, LabelColumns
-from evenhand.views.judgments import Judgments, MissingRelevance
-from evenhand.views.match import how_many, matched_ids, same_engine, tidy_label
+from evenhand.views.judgments import Judgments, MissingRelevance, count_unjudged, unjudged, unjudged_as_zero
+from evenhand.views.match import matched_ids, same_engine, tidy_label
 from evenhand.views.scored import Scored
 from evenhand.views.tables import to_polars
 
@@ -161,17 +161,8 @@ def _with_relevance(
     if judgments.column is None:
         judged, lazy = matched_ids(same_engine(judgments.lazy, lazy), lazy, ["request", "item"], role="relevance")
         lazy = lazy.join(judged, on=["request", "item"], how="left")
-    y = nw.col("relevance")
-    absent = y.is_null() | y.is_nan()
-    unjudged = int(to_polars(lazy.select(how_many(absent).alias("n")))["n"][0] or 0)
-    if unjudged and missing == "raise":
-        raise EvenhandError(
-            f"{unjudged:,} scored items have no judgment. Add them to relevance, or pass missing_relevance='zero' or 'drop'."
-        )
-    facts = {"scored_items_without_judgment": unjudged}
-    if missing == "drop":
-        return lazy.filter(~absent), facts
-    return lazy.with_columns(nw.when(~absent).then(y).otherwise(nw.lit(0.0)).alias("relevance")), facts
+    facts = {"scored_items_without_judgment": count_unjudged(lazy, missing, "scored items")}
+    return lazy.filter(~unjudged()) if missing == "drop" else unjudged_as_zero(lazy), facts
 
 
 def _label_codes(column: Any, labels: Sequence[Any]) -> Ints:

@@ -14,7 +14,14 @@ from evenhand.engine.ledgers import Ledger
 from evenhand.errors import EvenhandError
 from evenhand.views.groups import Alignment, LabelColumns, view_groups
 from evenhand.views.item_lists import are_item_lists, judged_by, table_of
-from evenhand.views.judgments import Judgments, MissingRelevance, view_judgments
+from evenhand.views.judgments import (
+    Judgments,
+    MissingRelevance,
+    count_unjudged,
+    unjudged,
+    unjudged_as_zero,
+    view_judgments,
+)
 from evenhand.views.match import how_many, matched_ids, same_engine
 from evenhand.views.rankings import Rankings, open_rankings, system_of, view_rankings
 from evenhand.views.tables import Table, to_polars
@@ -217,22 +224,11 @@ def _with_relevance(
     judged, lazy = matched_ids(same_engine(judgments.lazy, lazy), lazy, ["request", "item"], role="relevance")
     if judgments.column is None:
         lazy = lazy.join(judged, on=["request", "item"], how="left")
-    y = nw.col("relevance")
-    absent = y.is_null() | y.is_nan()
-    unjudged = int(to_polars(lazy.select(how_many(absent).alias("n")))["n"][0] or 0)
-    if unjudged and missing == "raise":
-        raise EvenhandError(
-            f"{unjudged:,} ranked items have no judgment. Add them to relevance, or pass missing_relevance='zero' or 'drop'."
-        )
+    lost = count_unjudged(lazy, missing, "ranked items")
     if missing != "drop":
-        return (
-            judged,
-            lazy.with_columns(nw.when(~absent).then(y).otherwise(nw.lit(0.0)).alias("relevance")),
-            {},
-            unjudged,
-        )
-    gone = {"ranked items without a judgment": unjudged} if unjudged else {}
-    return judged, _condensed(lazy, absent, view.keys) if unjudged else lazy, gone, unjudged
+        return judged, unjudged_as_zero(lazy), {}, lost
+    gone = {"ranked items without a judgment": lost} if lost else {}
+    return judged, _condensed(lazy, unjudged(), view.keys) if lost else lazy, gone, lost
 
 
 def _condensed(lazy: nw.LazyFrame[Any], absent: nw.Expr, keys: Sequence[str]) -> nw.LazyFrame[Any]:

@@ -149,3 +149,23 @@ def _refuse_twice(
     count = int(to_polars(twice.select(nw.len().alias("n")))["n"][0])
     if count:
         raise EvenhandError("relevance " + words.format(count=count))
+
+
+def unjudged() -> nw.Expr:
+    """Rows whose item nobody judged."""
+    return nw.col("relevance").is_null() | nw.col("relevance").is_nan()
+
+
+def count_unjudged(lazy: nw.LazyFrame[Any], missing: MissingRelevance, kind: str) -> int:
+    """How many rows of that kind have no judgment; refused where the policy is to raise."""
+    found = int(to_polars(lazy.select(how_many(unjudged()).alias("n")))["n"][0] or 0)
+    if found and missing == "raise":
+        raise EvenhandError(
+            f"{found:,} {kind} have no judgment. Add them to relevance, or pass missing_relevance='zero' or 'drop'."
+        )
+    return found
+
+
+def unjudged_as_zero(lazy: nw.LazyFrame[Any]) -> nw.LazyFrame[Any]:
+    """The rows with relevance 0 where nobody judged."""
+    return lazy.with_columns(nw.when(~unjudged()).then(nw.col("relevance")).otherwise(nw.lit(0.0)).alias("relevance"))
