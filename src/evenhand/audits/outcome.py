@@ -20,7 +20,7 @@ from evenhand.findings import Findings
 from evenhand.metrics.outcome import FEWEST_EXPECTED, Covariance
 from evenhand.tallies.moments import Ints
 from evenhand.uncertainty.intervals import Interval
-from evenhand.views.outcomes import Missing, Outcomes, Roles, view_outcomes
+from evenhand.views.outcomes import Missing, Outcomes, Roles, Scored, view_outcomes
 
 QUESTION = "Is somebody held to a higher bar?"
 KINDS = ("ranking", "classification")
@@ -94,25 +94,22 @@ def outcome_test(
     clustered = how == "cluster"
     roles = Roles(score, outcome, group, request, treated, (cluster or request) if clustered else None)
     log.info("checking the table")
-    view = view_outcomes(table, roles, reference=reference, threshold=threshold, nan_policy=nan_policy)
+    checked = view_outcomes(table, roles, reference=reference, threshold=threshold, nan_policy=nan_policy)
     plan = {
-        "audit": "outcome_test", "table": view.origin, "score": score, "outcome": outcome, "group": group, "reference": reference,
-        "kind": kind, "threshold": view.threshold, "bins": bins if isinstance(bins, int) else list(bins), "request": request,
+        "audit": "outcome_test", "table": checked.origin, "score": score, "outcome": outcome, "group": group, "reference": reference,
+        "kind": kind, "threshold": checked.threshold, "bins": bins if isinstance(bins, int) else list(bins), "request": request,
         "treated": treated, "covariance": covariance, "cluster": cluster, "level": level, "min_units": min_units,
         "nan_policy": nan_policy,
     }  # fmt: skip
     words = {"unit": "candidate", "score": score, "outcome": outcome, "group": group}
-    low, high = _scope(view, kind)
-    if not len(view.labels) or not low <= high:
-        return _undefined(
-            view, plan, words, "no_common_support" if len(view.labels) else "nobody_treated" if view.rows else "empty"
-        )
-    words["reference"] = view.names[view.reference]
+    scoped, (low, high) = _scope(checked, kind)
+    if not low <= high:
+        return _undefined(checked.by_group(), plan, words)
     log.info("finding the edges of the score bins")
-    scoped = view.within(low, high) if kind == "ranking" else view
     grid = Grid.of(scoped, bins, low, high)
     log.info("adding up per bin and group")
-    moments = tally_moments(scoped, grid.edges, low, high, clustered=clustered)
+    view, moments = tally_moments(scoped, grid.edges, low, high, clustered=clustered)
+    words["reference"] = view.names[view.reference]
     tested = Binning.of(moments.merged(grid.main), view.reference, how, grid.ends(low, high))
     others = {count: Binning.of(moments.merged(into), view.reference, how, None) for count, into in grid.others.items()}
     rows = all_rows(tested, others, view, kind=kind, level=level, fewest=fewest)
@@ -152,13 +149,13 @@ def _checked(
     return "cluster" if cluster is not None or request is not None else "HC1"
 
 
-def _scope(view: Outcomes, kind: str) -> tuple[float, float]:
-    """The scores that are tested: those that all groups share, or all at or above the threshold."""
-    if not len(view.labels):
-        return math.nan, math.nan
-    if kind == "ranking":
-        return float(view.low.max()), float(view.high.min())
-    return float(view.low.min()), float(view.high.max())
+def _scope(view: Scored, kind: str) -> tuple[Scored, tuple[float, float]]:
+    """The rows that are tested, and the range of their scores: that of all groups at once, or all at or above the threshold."""
+    if kind == "classification":
+        return view, view.score_ends
+    groups = view.by_group()
+    ends = (float(groups.low.max()), float(groups.high.min())) if len(groups.labels) else (math.nan, math.nan)
+    return groups.within(*ends), ends
 
 
 @dataclass(frozen=True)
@@ -179,7 +176,7 @@ class Grid:
     asked: int
 
     @classmethod
-    def of(cls, view: Outcomes, bins: int | Sequence[float], low: float, high: float) -> Grid:
+    def of(cls, view: Scored, bins: int | Sequence[float], low: float, high: float) -> Grid:
         if isinstance(bins, int):
             counts = sorted({bins, max(1, bins // 2), min(MOST_BINS, 2 * bins)})
             sets = dict(zip(counts, score_edges(view, counts, low, high), strict=True))
@@ -284,7 +281,8 @@ def _counts(names: Sequence[str], counts: Floats) -> dict[str, int]:
     return dict(zip(names, counts.astype(int).tolist(), strict=True))
 
 
-def _undefined(view: Outcomes, plan: dict[str, Any], words: dict[str, str], why: str) -> OutcomeResult:
+def _undefined(view: Outcomes, plan: dict[str, Any], words: dict[str, str]) -> OutcomeResult:
+    why = "no_common_support" if len(view.labels) else "nobody_treated" if view.rows else "empty"
     facts = provenance(
         plan, rows=view.rows, dropped=view.dropped, seed=None, level=plan["level"], cannot_say=list(CANNOT_SAY)
     )

@@ -22,7 +22,7 @@ def tally_candidates(view: Outcomes, edges: Floats, scope: tuple[float, float], 
     rows = view.lazy.select(*(n for n in ("request", "score", "group", "outcome", "used") if n in names))
     if lowest > -np.inf:
         rows = rows.filter((nw.col("used") == 1) | (nw.col("score") >= lowest))
-    frame = coded(to_polars(rows), view).drop_nulls("code")
+    frame = coded(to_polars(rows), view.labels).drop_nulls("code")
     if "request" in names:
         request = frame["request"].rank("dense").to_numpy()
     else:  # in an order of their own, so that the table's does not decide which part a row is dealt into

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
@@ -12,7 +13,7 @@ import numpy as np
 from evenhand.cards import Floats
 from evenhand.engine.quantiles import quantiles
 from evenhand.tallies.moments import POWERS, Clusters, Moments
-from evenhand.views.outcomes import Outcomes
+from evenhand.views.outcomes import Outcomes, Scored, in_order
 from evenhand.views.tables import to_polars
 
 LOSS = 1e-3
@@ -22,36 +23,41 @@ NEIGHBOURS = 4
 """Bins measured from one score: looking up an origin costs as much as several sums, and neighbours lie close together."""
 
 
-def score_edges(view: Outcomes, bins: Sequence[int], low: float, high: float) -> list[Floats]:
+GRADES = 8
+"""Outcomes of so few different values are grouped by, not multiplied: their powers need no sums of their own."""
+
+
+def score_edges(view: Scored, bins: Sequence[int], low: float, high: float) -> list[Floats]:
     """For each number of bins the distinct inner edges, exact inverted-CDF quantiles of the scores in scope."""
     shares = sorted({Fraction(d, b) for b in bins for d in range(1, b)})
     found = dict(zip(shares, quantiles(view.scope, "score", shares, (low, high)) if shares else (), strict=True))
     return [np.unique([e for d in range(1, b) if (e := found[Fraction(d, b)]) < high]).astype(np.float64) for b in bins]
 
 
-def tally_moments(view: Outcomes, edges: Floats, low: float, high: float, *, clustered: bool = False) -> Moments:
-    """Sums per bin and group over the rows in scope; bins are right-closed, with these inner edges.
+def tally_moments(
+    view: Scored, edges: Floats, low: float, high: float, *, clustered: bool = False
+) -> tuple[Outcomes, Moments]:
+    """The view with its groups, and sums per bin and group over the rows in scope; bins are right-closed, with these inner edges.
 
-    A first pass measures from the edges and the overall mean. Where that would lose digits to cancellation (outcomes that
-    follow the score almost exactly, scores crowded in a corner of a wide bin) a second pass measures from fitted lines.
+    A first pass measures from the edges and the overall mean; it also finds the groups, where nobody has before. Where that
+    would lose digits to cancellation (outcomes that follow the score almost exactly, scores crowded in a corner of a wide
+    bin) a second pass measures from fitted lines.
     """
-    shape = (len(edges) + 1, len(view.labels))
-    total = view.used.sum()
     origin = _centres(edges, low, high)
-    level = np.full(shape, view.outcome_sum.sum() / total if total else 0.0)
     rows = view.scope.with_columns(_bin(edges).alias("bin"))
-    tally = _tally(rows, view, origin, level, np.zeros(shape))
+    cells = _cells_from_mean(_from_origin(rows, origin), view)
+    labels = view.labels if isinstance(view, Outcomes) else in_order(cells["group"].unique())
+    level = np.full((len(origin), len(labels)), view.outcome_mean)
+    tally = _moments(cells, labels, origin, level, np.zeros_like(level))
+    known = view if isinstance(view, Outcomes) else view.grouped(labels, **_per_group(tally))
     if _loses_digits(tally):
         better = tally.shifted(_mean_scores(tally))
-        level, slope = _fitted(better)
-        origin = better.origin
-        tally = _tally(rows, view, origin, level, slope)
+        lines = (better.origin, *_fitted(better))
+        tally = _moments(_summed(_from_lines(rows, labels, *lines), view), labels, *lines)
     if not clustered:
-        return tally
-    clusters = _clusters(rows, view, tally.origin, tally.level, tally.slope)
-    return Moments(
-        tally.sums, tally.origin, tally.level, tally.slope, tally.low, tally.high, tally.above, tally.below, clusters
-    )
+        return known, tally
+    lined = _from_lines(rows, labels, tally.origin, tally.level, tally.slope)
+    return known, replace(tally, clusters=_clusters(lined, labels, len(origin)))
 
 
 def _centres(edges: Floats, low: float, high: float) -> Floats:
@@ -98,53 +104,77 @@ def group_code(labels: Sequence[Any]) -> nw.Expr:
     return found.cast(nw.Int64)
 
 
-def _measured(
-    rows: nw.LazyFrame[Any], view: Outcomes, origin: Floats, level: Floats, slope: Floats
+def _from_origin(rows: nw.LazyFrame[Any], origin: Floats) -> nw.LazyFrame[Any]:
+    """Rows with u, the score from its bin's origin."""
+    return rows.with_columns((nw.col("score") - lookup(nw.col("bin"), origin.tolist())).alias("u"))
+
+
+def _from_lines(
+    rows: nw.LazyFrame[Any], labels: Sequence[Any], origin: Floats, level: Floats, slope: Floats
 ) -> nw.LazyFrame[Any]:
-    """Rows with u and v: the score from its bin's origin, the outcome from its cell's line."""
-    groups = len(view.labels)
-    rows = rows.with_columns((nw.col("score") - lookup(nw.col("bin"), origin.tolist())).alias("u"))
-    flat, straight = level.ravel().tolist(), slope.ravel().tolist()
-    if len(set(flat)) == 1 and not any(straight):
+    """Rows with u and v, the outcome from its cell's line."""
+    rows, flat = _from_origin(rows, origin), level.ravel().tolist()
+    if len(set(flat)) == 1 and not slope.any():
         return rows.with_columns((nw.col("outcome") - flat[0]).alias("v"))
-    rows = rows.with_columns((nw.col("bin") * groups + group_code(view.labels)).alias("cell"))
+    rows = rows.with_columns((nw.col("bin") * len(labels) + group_code(labels)).alias("cell"))
     line = lookup(nw.col("cell"), flat) + lookup(nw.col("bin"), slope[:, 0].tolist()) * nw.col("u")
     return rows.with_columns((nw.col("outcome") - line).alias("v"))
 
 
-def _tally(rows: nw.LazyFrame[Any], view: Outcomes, origin: Floats, level: Floats, slope: Floats) -> Moments:
-    u, v, binary = nw.col("u"), nw.col("v"), view.binary and not slope.any()
-    powers = {(i, j): f"sum_{i}{j}" for i, j in POWERS if i + j and not (binary and j == 2)}
-    columns = {name: _power(u, v, i, j) for (i, j), name in powers.items()}
+def _cells_from_mean(rows: nw.LazyFrame[Any], view: Scored) -> Any:
+    """Collected sums per bin and group with v measured from the mean outcome."""
     least, most = view.outcome_ends
-    if not binary:
-        columns |= {"above": _one(nw.col("outcome") > least), "below": _one(nw.col("outcome") < most)}
-    summed = _measured(rows, view, origin, level, slope).with_columns(**columns).group_by("bin", "group")
-    asked = [nw.len().alias("sum_00"), *(nw.col(name).sum() for name in columns)]
-    cells = to_polars(summed.agg(*asked, nw.col("score").min().alias("low"), nw.col("score").max().alias("high")))
-    cells = coded(cells, view)
-    at = _cell(cells, view)
+    if not view.whole or most - least >= GRADES:
+        return _summed(rows.with_columns((nw.col("outcome") - view.outcome_mean).alias("v")), view)
+    import polars as pl
+
+    columns = {_sum(i, 0): _power(nw.col("u"), nw.col("u"), i, 0) for i in range(1, 5)}
+    cells = to_polars(rows.with_columns(**columns).group_by("bin", "group", "outcome").agg(*_asked(columns)))
+    y, v = pl.col("outcome"), pl.col("outcome") - view.outcome_mean
+    powers = [(pl.col(_sum(i, 0)) * v**j).sum().alias(_sum(i, j)) for i, j in POWERS]
+    sides = {name: pl.col(_sum(0, 0)).filter(side).sum() for name, side in (("above", y > least), ("below", y < most))}
+    return cells.group_by("bin", "group").agg(*powers, pl.col("low").min(), pl.col("high").max(), **sides)
+
+
+def _summed(rows: nw.LazyFrame[Any], view: Scored) -> Any:
+    """Collected sums per bin and group of rows that have u and v."""
+    least, most = view.outcome_ends
+    columns = {_sum(i, j): _power(nw.col("u"), nw.col("v"), i, j) for i, j in POWERS if i + j}
+    columns |= {"above": _one(nw.col("outcome") > least), "below": _one(nw.col("outcome") < most)}
+    return to_polars(rows.with_columns(**columns).group_by("bin", "group").agg(*_asked(columns)))
+
+
+def _sum(i: int, j: int) -> str:
+    return f"sum_{i}{j}"
+
+
+def _asked(columns: Iterable[str]) -> list[nw.Expr]:
+    ends = (nw.col("score").min().alias("low"), nw.col("score").max().alias("high"))
+    return [nw.len().alias(_sum(0, 0)), *(nw.col(name).sum() for name in columns), *ends]
+
+
+def _moments(cells: Any, labels: Sequence[Any], origin: Floats, level: Floats, slope: Floats) -> Moments:
+    cells = coded(cells, labels)
+    at = _cell(cells, labels)
 
     def place(name: str, blank: float = 0.0) -> Floats:
-        return _placed(cells[name].to_numpy(), at, level.shape, blank)
+        out = np.full(level.size, blank)
+        out[at] = cells[name].to_numpy()
+        return out.reshape(level.shape)
 
     sums = np.zeros((*level.shape, 5, 3))
-    for (i, j), name in {(0, 0): "sum_00", **powers}.items():
-        sums[..., i, j] = place(name)
-    if binary:
-        sums, above = _squared(sums, level - least)
-        below = sums[..., 0, 0] - above
-    else:
-        above, below = place("above"), place("below")
-    return Moments(sums, origin, level, slope, place("low", np.inf), place("high", -np.inf), above, below)
+    for i, j in POWERS:
+        sums[..., i, j] = place(_sum(i, j))
+    sides = place("above"), place("below")
+    return Moments(sums, origin, level, slope, place("low", np.inf), place("high", -np.inf), *sides)
 
 
-def _squared(sums: Floats, level: Floats) -> tuple[Floats, Floats]:
-    """The sums with v^2 filled in, and the rows with the higher outcome, where v is 1 - level or -level and nothing else."""
-    out = sums.copy()
-    by, free = (1 - 2 * level)[..., None], (level * (1 - level))[..., None]
-    out[..., :3, 2] = by * sums[..., :3, 1] + free * sums[..., :3, 0]
-    return out, np.rint(sums[..., 0, 1] + level * sums[..., 0, 0])
+def _per_group(tally: Moments) -> dict[str, Floats]:
+    """What a view knows of its groups, from sums over all of its rows."""
+    rows, u, v = tally.rows, tally.sums[..., 1, 0], tally.sums[..., 0, 1]
+    sums = {"score_sum": tally.origin[:, None] * rows + u, "outcome_sum": tally.level * rows + v}
+    ends = {"used": rows.sum(0), "low": tally.low.min(0), "high": tally.high.max(0)}
+    return ends | {name: found.sum(0) for name, found in sums.items()}
 
 
 def _power(u: nw.Expr, v: nw.Expr, i: int, j: int) -> nw.Expr:
@@ -159,24 +189,18 @@ def _one(condition: nw.Expr) -> nw.Expr:
     return nw.when(condition).then(nw.lit(1)).otherwise(nw.lit(0)).cast(nw.Int64)
 
 
-def coded(cells: Any, view: Outcomes) -> Any:
+def coded(cells: Any, labels: Sequence[Any]) -> Any:
     """Collected cells with the position of their group among the labels."""
     import polars as pl
 
-    labels = pl.Series("group", list(view.labels), dtype=cells["group"].dtype)
-    codes = pl.DataFrame([labels, pl.Series("code", range(len(labels)), dtype=pl.Int64)])
+    named = pl.Series("group", list(labels), dtype=cells["group"].dtype)
+    codes = pl.DataFrame([named, pl.Series("code", range(len(named)), dtype=pl.Int64)])
     return cells.join(codes, on="group", how="left", nulls_equal=True, maintain_order="left")
 
 
-def _cell(coded: Any, view: Outcomes) -> Any:
+def _cell(coded: Any, labels: Sequence[Any]) -> Any:
     """Which cell each collected row is: bin times number of groups plus group."""
-    return coded["bin"].to_numpy().astype(np.int64) * len(view.labels) + coded["code"].to_numpy()
-
-
-def _placed(values: Any, at: Any, shape: tuple[int, int], blank: float) -> Floats:
-    out = np.full(shape[0] * shape[1], blank)
-    out[at] = values
-    return out.reshape(shape)
+    return coded["bin"].to_numpy().astype(np.int64) * len(labels) + coded["code"].to_numpy()
 
 
 def _mean_scores(tally: Moments) -> Floats:
@@ -206,19 +230,19 @@ def _loses_digits(tally: Moments) -> bool:
     return bool(np.any(varies & (spread < LOSS * around)) or np.any((before > 0) & (left < LOSS * before)))
 
 
-def _clusters(rows: nw.LazyFrame[Any], view: Outcomes, origin: Floats, level: Floats, slope: Floats) -> Clusters:
-    """Sums per cluster and cell, with the clusters numbered."""
+def _clusters(rows: nw.LazyFrame[Any], labels: Sequence[Any], bins: int) -> Clusters:
+    """Sums per cluster and cell of rows that have u and v, with the clusters numbered."""
     u, v = nw.col("u"), nw.col("v")
     named = {"su": u, "sv": v, "suu": u * u, "suv": u * v}
-    summed = _measured(rows, view, origin, level, slope).with_columns(**named).group_by("cluster", "bin", "group")
+    summed = rows.with_columns(**named).group_by("cluster", "bin", "group")
     cells = to_polars(summed.agg(nw.len().alias("rows"), *(nw.col(name).sum() for name in named)))
-    cells = coded(cells, view)
-    within = len(view.labels) * len(origin)
-    key = (_numbered(cells["cluster"], within) * within + cells["code"] * len(origin) + cells["bin"]).alias("key")
+    cells = coded(cells, labels)
+    within = len(labels) * bins
+    key = (_numbered(cells["cluster"], within) * within + cells["code"] * bins + cells["bin"]).alias("key")
     cells = cells.select(key, "code", "bin", "rows", *named).sort("key")
     sums = tuple(cells[name].to_numpy().astype(np.float64) for name in ("rows", *named))
     numbers = (cells["key"] // within).rle_id().to_numpy().astype(np.int64)
-    return Clusters(numbers, _cell(cells, view), sums, len(view.labels))
+    return Clusters(numbers, _cell(cells, labels), sums, len(labels))
 
 
 def _numbered(labels: Any, within: int) -> Any:
