@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import math
 import os
@@ -67,7 +68,7 @@ class Outcome:
 
 
 class Process:
-    """A contestant that is waiting for its turn."""
+    """A contestant that prepares, tells when it is ready, and then waits for its turns."""
 
     def __init__(self, race: Race, contestant: Contestant) -> None:
         python = str(PEERS) if contestant.environment == "peers" else sys.executable
@@ -78,45 +79,56 @@ class Process:
             [python, "-W", "ignore", "-m", "benchmarks.worker"], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL, text=True, cwd=ROOT, env=environment,
         )  # fmt: skip
-        first = {"task": contestant.task, "arguments": {**race.arguments, **contestant.arguments}}
-        self._ask(json.dumps(first))
+        self._say(json.dumps({"task": contestant.task, "arguments": {**race.arguments, **contestant.arguments}}))
+
+    def ready(self) -> Process:
+        self._answer()
+        return self
 
     def go(self) -> dict[str, Any]:
-        return self._ask("go")
+        self._say("go")
+        return self._answer()
 
-    def _ask(self, line: str) -> dict[str, Any]:
+    def _say(self, line: str) -> None:
         assert self._process.stdin is not None
-        assert self._process.stdout is not None
-        try:
+        with contextlib.suppress(BrokenPipeError):  # who has gone does not answer, which is told there
             self._process.stdin.write(line + "\n")
             self._process.stdin.flush()
-            answer = self._process.stdout.readline()
-        except BrokenPipeError:
-            answer = ""
+
+    def _answer(self) -> dict[str, Any]:
+        assert self._process.stdout is not None
+        answer = self._process.stdout.readline()
         found: dict[str, Any] = json.loads(answer) if answer else {"error": "its process ended"}
         if "error" in found:
             self.end()
             raise RuntimeError(found["error"])
         return found
 
-    def end(self) -> None:
+    def leave(self) -> None:
+        """Tell it that there are no more turns."""
         for pipe in (self._process.stdin, self._process.stdout):
             if pipe is not None:
                 pipe.close()
+
+    def end(self) -> None:
+        self.leave()
         self._process.wait()
 
 
 def run(race: Race, most: int = ROUNDS, say: Any = print) -> list[Outcome]:
     """All contestants, in turns, round after round, at most so many."""
-    outcomes, waiting = {}, {}
+    outcomes = {c.name: Outcome(race.name, race.size, c.name, times=c.times) for c in race.contestants}
+    started, waiting = {}, {}
     for c in race.contestants:
-        outcomes[c.name] = Outcome(race.name, race.size, c.name, times=c.times)
+        if c.environment == "peers" and not PEERS.exists():
+            outcomes[c.name].problem = "the environment of the peers is not installed"
+        else:
+            started[c.name] = Process(race, c)
+    for name, process in started.items():  # they prepare side by side, and run one at a time
         try:
-            if c.environment == "peers" and not PEERS.exists():
-                raise RuntimeError("the environment of the peers is not installed")
-            waiting[c.name] = Process(race, c)
+            waiting[name] = process.ready()
         except RuntimeError as error:
-            outcomes[c.name].problem = str(error)
+            outcomes[name].problem = str(error)
     found: dict[str, list[dict[str, Any]]] = {name: [] for name in waiting}
     for turn in range(min(most, max(c.rounds for c in race.contestants))):
         for c in race.contestants:
@@ -126,6 +138,8 @@ def run(race: Race, most: int = ROUNDS, say: Any = print) -> list[Outcome]:
                 except RuntimeError as error:
                     outcomes[c.name].problem = str(error)
                     waiting.pop(c.name)
+    for process in waiting.values():
+        process.leave()
     for process in waiting.values():
         process.end()
     for name, rounds in found.items():

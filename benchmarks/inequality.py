@@ -241,9 +241,9 @@ def races(folder: Path, *, quick: bool) -> Iterator[Race]:
     yield _start()
     for kind in ("whole", "continuous"):
         for n in sizes:
-            yield _gini(folder, kind, n)
+            yield _gini(folder, kind, n, peers=not quick or n > 100_000)
     for kind in ("whole", "whole-wide", "continuous"):
-        for n in (1_000_000 if kind == "whole" else 200_000,) if quick else (1_000_000, 100_000_000):
+        for n in (1_000_000 if kind == "whole" else 20_000,) if quick else (1_000_000, 100_000_000):
             yield _intervals(folder, kind, n)
     yield _log(folder, *((2_000_000, 8, 200_000) if quick else (200_000_000, 8, 20_000_000)))
     rows, units = (1_000_000, 200_000) if quick else (20_000_000, 2_000_000)
@@ -262,7 +262,8 @@ def _start() -> Race:
     return Race("start", 1, {}, contestants, target="0.3 s of CPU time")
 
 
-def _gini(folder: Path, kind: str, n: int) -> Race:
+def _gini(folder: Path, kind: str, n: int, *, peers: bool) -> Race:
+    rivals = (("LensKit", "gini_lenskit"), ("PySAL", "gini_pysal")) if peers else ()
     targets = {
         "whole": "2.5x faster than LensKit, 15x than PySAL",
         "continuous": "no slower than LensKit, a third of its memory",
@@ -272,8 +273,7 @@ def _gini(folder: Path, kind: str, n: int) -> Race:
         (
             Contestant("evenhand", f"{HERE}:gini_ours"),
             Contestant("naive (sort all units)", f"{HERE}:gini_naive"),
-            Contestant("LensKit", "benchmarks.peers:gini_lenskit", "peers"),
-            Contestant("PySAL", "benchmarks.peers:gini_pysal", "peers"),
+            *(Contestant(name, f"benchmarks.peers:{task}", "peers") for name, task in rivals),
             Contestant("floor (one pass)", f"{HERE}:one_pass"),
         ),
         target=targets.get(kind, "") if n == 100_000_000 else "",

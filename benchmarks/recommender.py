@@ -95,7 +95,7 @@ def races(folder: Path, *, quick: bool) -> Iterator[Race]:
         ],
         target="100x holisticai",
     )  # fmt: skip
-    users, items, length = (20_000 if quick else 1_000_000), 100_000, 100
+    users, items, length = (5_000 if quick else 1_000_000), 100_000, 100
     yield Race(
         f"recommender: {users:,} users x {items:,} items, top 100 (dense: {users * items * 8 / 2**30:,.0f} GiB)", users,
         {"path": lists(folder, users, items, length), "top": 100},

@@ -24,7 +24,7 @@ SUITES = ("inequality", "prefix", "exposure", "outcome", "recommender")
 def main(words: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("suites", nargs="*", default=list(SUITES), help=f"of {', '.join(SUITES)} (default: all)")
-    parser.add_argument("--quick", action="store_true", help="smaller sizes and two rounds, about three minutes")
+    parser.add_argument("--quick", action="store_true", help="smaller sizes and two rounds, within two minutes")
     parser.add_argument("--only", default="", help="races whose name contains this")
     args = parser.parse_args(words)
     OUT.mkdir(parents=True, exist_ok=True)

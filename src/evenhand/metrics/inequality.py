@@ -75,8 +75,8 @@ def gini(s: Spectrum, *, corrected: bool = False) -> Floats:
     spread = np.zeros(size.shape)
     for b in s.walk(amounts=False):
         scaled = b.values if (shrink == 1).all() else b.values * shrink[..., None]
-        rank = 2 * b.reach
-        rank -= b.mass  # in place: at 10^8 cells a new array costs more than the sum
+        rank = 2 * b.reach  # and on in place: at 10^8 cells a new array costs more than the sum
+        rank -= b.mass
         rank -= size[..., None]
         held = b.mass * scaled
         held *= rank

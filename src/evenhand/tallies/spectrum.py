@@ -109,9 +109,8 @@ class Spectrum:
             sound(x, nan_policy)
             refuse_endless((values * 2.0**-100).sum())
         if above > BLOCK and 2 * distinct(values) > len(values):
-            found = cls(values, np.ones(len(values)))  # hardly any two tie: a cell each
-        else:
-            found = cls._counted(values)
+            return Untied(values, zeros)
+        found = cls._counted(values)
         if zeros:
             found.counts[0] = zeros
         return found
@@ -191,7 +190,7 @@ class Spectrum:
 
     def reason(self) -> str:
         """Why nothing can be said about this spectrum, or nothing."""
-        if np.isnan(self.values).any():
+        if np.isnan(self.values[..., -1:]).any():  # they stand last
             return "nan_in_data"
         if not self.units.any():
             return "empty"
@@ -234,6 +233,37 @@ class Spectrum:
         held = np.add.reduceat(self.counts[first:] * self.values[first:], starts) if len(starts) else np.zeros(0)
         head = slice(0, first)
         return Spectrum(np.concatenate([self.values[head], held / counts]), np.concatenate([self.counts[head], counts]))
+
+
+class Untied(Spectrum):
+    """Hardly any two units tie: a cell for each, and one for `zeros` in front; counts take up memory only when asked for."""
+
+    zeros: int
+
+    def __init__(self, values: Floats, zeros: int) -> None:
+        for name, value in (("values", values), ("weights", None), ("zeros", zeros)):
+            object.__setattr__(self, name, value)
+
+    @cached_property
+    def counts(self) -> Floats:
+        return self.mass_at(slice(0, len(self.values)))
+
+    @cached_property
+    def units(self) -> Floats:
+        return np.asarray(float(len(self.values) - bool(self.zeros) + self.zeros))
+
+    @cached_property
+    def size(self) -> Floats:
+        return self.units
+
+    def mass_at(self, at: slice) -> Floats:
+        found = np.ones(at.stop - at.start)
+        if self.zeros and at.start == 0:
+            found[0] = self.zeros
+        return found
+
+    def _lead(self) -> tuple[int, ...]:
+        return ()
 
 
 @dataclass(frozen=True, slots=True)
