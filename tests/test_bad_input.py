@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import math
+import os
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -379,6 +380,29 @@ def test_files_that_lack_a_column_are_refused(tmp_path):
 def test_a_folder_without_tables_is_refused(tmp_path):
     (tmp_path / "notes.txt").write_text("nothing here")
     refusal(str(tmp_path), "folder without", **CALL)
+
+
+@pytest.mark.parametrize("ending", ["csv", "jsonl", "parquet"])
+def test_a_name_with_brackets_is_no_pattern(ending, tmp_path, capsys):
+    write = {"csv": pl.DataFrame.write_csv, "jsonl": pl.DataFrame.write_ndjson, "parquet": pl.DataFrame.write_parquet}
+    folder = tmp_path / "[x]"
+    folder.mkdir()
+    for name, views in (("a[1]", [7.0]), ("a1", [1.0])):
+        write[ending](pl.DataFrame({"author": ["a"], "views": views}), folder / f"{name}.{ending}")
+    path = folder / f"a[1].{ending}"
+    call = {"unit": "author", "amount": "views", "metrics": "mean", "interval": None}
+    found = eh.inequality(path, population=str(path), **call)
+    assert found.findings.columns["estimate"] == [7.0]
+    assert eh.inequality(str(folder), population=None, **call).findings.columns["estimate"] == [8.0]
+    words = ["--unit=author", "--amount=views", "--population=none", "--metric=mean", "--interval=none", "--format=csv"]
+    assert main(["inequality", str(path), *words, "--engine=duckdb"]) == 0
+    assert ",7.0," in capsys.readouterr().out
+
+
+def test_a_pipe_in_a_folder_is_not_waited_for(tmp_path):
+    (tmp_path / "a.csv").write_text(CSV)
+    os.mkfifo(tmp_path / "b.csv")
+    assert eh.inequality(str(tmp_path), **CALL).provenance["rows"] == 3
 
 
 def test_a_misspelt_file_is_told_its_neighbour(tmp_path):

@@ -11,7 +11,7 @@ import narwhals as nw
 
 from evenhand.errors import EvenhandError, listing, suggestion
 from evenhand.views.groups import Alignment, rollup, view_groups
-from evenhand.views.tables import engine_errors, open_table
+from evenhand.views.tables import engine_errors, literal, open_table
 
 USERS = ("user", "user_id", "userid")
 ITEMS = ("item", "item_id", "itemid", "movie_id", "movieid", "book_id", "bookid", "work_id", "isbn", "cluster")
@@ -168,18 +168,18 @@ def _scanned(path: str | Path, role: str) -> Any:
         raise EvenhandError(f"{role}={str(path)!r} is not a file. {near}Pass the path of a file.")
     with engine_errors(f"{role}={str(path)!r}"):
         if place.suffix in (".parquet", ".pq"):
-            return pl.scan_parquet(place)
+            return pl.scan_parquet(place, glob=False)
         first = _first_line(place)
         if not first:
             raise EvenhandError(f"{role}={str(path)!r} is empty. Pass a file with lines.")
         if first.startswith("{"):
-            return pl.scan_ndjson(place, infer_schema_length=10_000)
+            return pl.scan_ndjson(literal([str(place)]), infer_schema_length=10_000)
         separator = next((s for s in ("::", "\t", ",", "|", ";") if s in first), ",")
         cells = [c.strip().strip('"') for c in first.split(separator)]
         known = _columns(cells)
         header = any(n in known for n in (*USERS, *ITEMS, *AUTHORS, *GROUPS)) or not cells[0].isdecimal()
         found = pl.scan_csv(
-            place, separator=separator[0], has_header=header, infer_schema_length=10_000, encoding="utf8-lossy",
+            place, glob=False, separator=separator[0], has_header=header, infer_schema_length=10_000, encoding="utf8-lossy",
             quote_char=None if separator == "::" else '"',
         )  # fmt: skip
         columns = found.collect_schema().names()

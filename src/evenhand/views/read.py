@@ -124,7 +124,7 @@ def _fields(path: str | Path, pattern: str, wanted: str) -> Any:
         raise EvenhandError(f"{str(path)!r} is empty. Pass a TREC file with lines.")
     with engine_errors(repr(str(path))):
         lines = pl.read_csv(
-            path, has_header=False, separator="\x01", quote_char=None, schema={"line": pl.String},
+            path, glob=False, has_header=False, separator="\x01", quote_char=None, schema={"line": pl.String},
             encoding="utf8-lossy", truncate_ragged_lines=True,
         )  # fmt: skip
     lines = lines.with_row_index("number", offset=1).with_columns(pl.col("line").str.strip_chars("\ufeff\r\n \t"))

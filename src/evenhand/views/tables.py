@@ -111,7 +111,8 @@ def _matches(pattern: str, role: str) -> list[str]:
     if Path(pattern).is_file():
         return [pattern]
     if Path(pattern).is_dir():
-        inside = [p for p in sorted(glob.glob(str(Path(pattern) / "*"))) if _kind(p, strict=False)]
+        found = sorted(glob.glob(str(Path(glob.escape(pattern)) / "*")))
+        inside = [p for p in found if _kind(p, strict=False) and Path(p).is_file()]  # a pipe would be waited for
         if not inside:
             raise EvenhandError(
                 f"{role}={pattern!r} is a folder without Parquet, CSV or JSON lines files. Name the files."
@@ -124,6 +125,11 @@ def _matches(pattern: str, role: str) -> list[str]:
         near = suggestion(Path(pattern).name, [p.name for p in _siblings(pattern)])
         raise EvenhandError(f"{role}={pattern!r} {fact}. {near}Pass the path of a Parquet, CSV or JSON lines file.")
     return found
+
+
+def literal(paths: Iterable[str]) -> list[str]:
+    """Paths as engines must be told them: they would take a bracket or a star in a name for a pattern."""
+    return [glob.escape(path) for path in paths]
 
 
 def _siblings(path: str) -> Iterable[Path]:
@@ -207,12 +213,14 @@ def _look_inside(path: str, kind: str) -> bool:
 def _scan(paths: list[str], kind: str, role: str) -> nw.LazyFrame[Any]:
     import polars as pl
 
+    places = literal(paths)
+
     def scan(rows: int | None) -> pl.LazyFrame:
         if kind == "parquet":
-            return pl.scan_parquet(paths)
+            return pl.scan_parquet(places)
         if kind == "jsonl":
-            return pl.scan_ndjson(paths, infer_schema_length=rows)
-        return pl.scan_csv(paths, separator="," if kind == "csv" else "\t", infer_schema_length=rows)
+            return pl.scan_ndjson(places, infer_schema_length=rows)
+        return pl.scan_csv(places, separator="," if kind == "csv" else "\t", infer_schema_length=rows)
 
     with engine_errors(role):
         scanned = scan(FIRST_ROWS)
@@ -299,7 +307,7 @@ def open_with_duckdb(files: Sequence[str]) -> Any:
     if len(kinds) > 1:
         raise EvenhandError(f"table mixes files of the kinds {listing(sorted(kinds))}. Pass files of one kind.")
     with engine_errors():
-        return _duckdb_reader(kinds.pop())(paths)
+        return _duckdb_reader(kinds.pop())(literal(paths))
 
 
 def _duckdb_reader(kind: str) -> Any:

@@ -11,7 +11,7 @@ import narwhals as nw
 
 from evenhand.errors import EvenhandError, listing
 from evenhand.views.groups import Alignment, rollup
-from evenhand.views.tables import engine_errors
+from evenhand.views.tables import engine_errors, literal
 
 
 def trec_fair_queries(path: str | Path) -> Any:
@@ -130,7 +130,7 @@ def _json_lines(path: str | Path, keys: tuple[str, ...]) -> Any:
 
     _exists(path)
     with engine_errors(str(path)):
-        lines = pl.scan_ndjson(str(path), infer_schema_length=None).collect()
+        lines = pl.scan_ndjson(literal([str(path)]), infer_schema_length=None).collect()
     lacking = [k for k in keys if k not in lines.columns]
     if lacking:
         raise EvenhandError(
@@ -144,7 +144,7 @@ def _split_lines(path: str | Path) -> Any:
 
     _exists(path)
     with engine_errors(str(path)):
-        lines = pl.read_csv(str(path), has_header=False, separator="\x1f", quote_char=None, new_columns=["line"],
+        lines = pl.read_csv(str(path), glob=False, has_header=False, separator="\x1f", quote_char=None, new_columns=["line"],
                             infer_schema=False)  # fmt: skip
     lines = lines.filter(pl.col("line").str.strip_chars() != "")
     return lines.select(pl.col("line").str.replace_all("\t", ",").str.split(",").alias("cells"))
