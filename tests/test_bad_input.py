@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import duckdb
+import numpy as np
 import pandas as pd
 import polars as pl
 import pyarrow as pa
@@ -444,6 +445,65 @@ def test_columns_need_one_name_each():
 def test_ids_of_mixed_types_are_refused():
     mixed = pd.DataFrame({"author": ["a", 1, "b", 2.5], "views": [1, 2, 3, 4]})
     refusal(mixed, "author", unit="author", amount="views", population=None, interval=None)
+
+
+ODD: dict[str, Any] = {
+    "periods": pd.period_range("2020-01", periods=6, freq="M"),
+    "intervals": pd.interval_range(0, 6),
+    "sparse numbers": pd.arrays.SparseArray([0, 1] * 3),
+    "complex numbers": np.array([1j, 2] * 3),
+    "long doubles": np.array([1, 2] * 3, dtype=np.longdouble),
+    "lists": [[1], [2]] * 3,
+    "mappings": [{"x": 1}, {"x": 2}] * 3,
+    "a number and its text": pd.Series([1, "1"] * 3, dtype=object),
+    "numbers beyond all engines": pd.Series([10**40, 10**41] * 3, dtype=object),
+}
+if np.dtype(np.longdouble).itemsize == 8:
+    del ODD["long doubles"]
+
+
+@pytest.mark.parametrize("name", ODD)
+def test_columns_that_are_no_labels_are_refused_in_every_role(name):
+    table = pd.DataFrame(GOOD).assign(odd=ODD[name], q=1, rank=range(1, 7), click=[0, 1] * 3)
+    units = {"unit": "author", "amount": "views", "population": None, "interval": None}
+    scored = {"score": "watch", "outcome": "click"}
+    calls: list[Callable[[], Any]] = [
+        lambda: eh.inequality(table, **(units | {"unit": "odd"})),
+        lambda: eh.inequality(table, by="odd", **units),
+        lambda: eh.sources(table, source="odd", **units),
+        lambda: eh.decompose(table, group="odd", **units),
+        lambda: eh.outcome_test(table, group="odd", **scored),
+        lambda: eh.outcome_test(table, group="source", request="odd", **scored),
+        lambda: eh.prefix(table, group="odd", request="q", item="author"),
+        lambda: eh.exposure(table, groups="odd", request="q", item="author"),
+    ]
+    for call in calls:
+        with pytest.raises(eh.EvenhandError, match="='odd' holds .* Pass a column of plain labels") as problem:
+            call()
+        sound(str(problem.value))
+
+
+def test_text_that_turns_into_numbers_far_down_is_refused():
+    mixed = pd.DataFrame({"author": pd.Series([*map(str, range(200)), 1], dtype=object), "views": 1})
+    refusal(mixed, "author.* neither all text", unit="author", amount="views", population=None, interval=None)
+
+
+def test_a_mapping_of_duckdb_is_no_label():
+    refusal(duckdb.sql("select MAP {'a': 1} as author, 2 as views"), "author' holds MAP.*plain labels", **CALL)
+
+
+@pytest.mark.parametrize("engine", [*ENGINES, "polars"])
+@pytest.mark.parametrize("role", ["request", "cluster"])
+def test_a_request_that_is_not_a_number_is_missing(role, engine):
+    table = pl.DataFrame(
+        {"s": range(40), "y": [0, 1] * 20, "g": ["a", "a", "b", "b"] * 10, "q": [math.nan, 1, 2, 3, 4] * 8}
+    )
+    make = ENGINES.get(engine, lambda df: df)
+    call = {"score": "s", "outcome": "y", "group": "g", role: "q", "bins": 1}
+    with pytest.raises(eh.EvenhandError, match=f"{role}='q' is missing in 8 rows"):
+        eh.outcome_test(make(table), **call)
+    found = eh.outcome_test(make(table), nan_policy="omit", **call)
+    assert found.provenance["dropped"] == {f"{role}='q' is missing": 8}
 
 
 def test_amounts_of_mixed_types_are_refused():

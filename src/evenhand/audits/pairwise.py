@@ -101,7 +101,7 @@ def pairwise(
         raise EvenhandError("relevance is not given. Pass a table request, item, relevance, or a column of the scores.")
     carry: dict[str, nw.Expr] = {}
     if isinstance(found, LabelColumns):
-        carry["group"] = found.expression(opened.schema)
+        carry["group"] = found.expression(opened)
     if judgments.column is not None:
         carry["relevance"] = nw.col(judgments.column).cast(nw.Float64)
     view = view_scored(

@@ -11,7 +11,8 @@ import numpy as np
 from evenhand.engine.spectra import Label, Slices, in_order
 from evenhand.errors import EvenhandError, all_problems
 from evenhand.tallies.spectrum import Spectra, Spectrum
-from evenhand.views.benefits import Benefits, label, slice_words
+from evenhand.views.benefits import Benefits, slice_words
+from evenhand.views.columns import label
 from evenhand.views.match import same_engine
 from evenhand.views.tables import Table, missing_columns, open_table, to_polars
 
@@ -25,8 +26,8 @@ def join_population(view: Benefits, population: Table | None, elsewhere: list[st
     if population is None or not elsewhere:
         return view
     schema = population.schema
-    chosen = [label(str(view.unit), schema).alias("unit")]
-    chosen += [label(b, schema).alias(f"by_{i}") for i, b in enumerate(view.by) if b in elsewhere]
+    chosen = [label(str(view.unit), schema[str(view.unit)]).alias("unit")]
+    chosen += [label(b, schema[b]).alias(f"by_{i}") for i, b in enumerate(view.by) if b in elsewhere]
     units = same_engine(population.lazy.select(*chosen).filter(~nw.col("unit").is_null()), view.lazy)
     _refuse_other_ids(view, units)
     twice = to_polars(
@@ -151,7 +152,10 @@ def _pad_from_table(slices: Slices, view: Benefits, population: Table) -> Slices
         slices, view, [b for b in view.by if b not in names], "population is a table without that column and"
     )
     keys = [f"by_{i}" for i in held]
-    chosen = [label(str(view.unit), schema).alias("unit"), *(label(view.by[i], schema).alias(f"by_{i}") for i in held)]
+    chosen = [
+        label(str(view.unit), schema[str(view.unit)]).alias("unit"),
+        *(label(view.by[i], schema[view.by[i]]).alias(f"by_{i}") for i in held),
+    ]
     everyone = same_engine(population.lazy.select(*chosen).filter(~nw.col("unit").is_null()).unique(), view.lazy)
     _refuse_outsiders(view, everyone, keys)
     if not keys:

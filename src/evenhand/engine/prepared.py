@@ -101,7 +101,7 @@ def prepare(
     judgments = view_judgments(relevance, opened, request=roles["request"], item=roles["item"])
     carry: dict[str, nw.Expr] = {}
     if isinstance(found, LabelColumns):
-        carry["group"] = found.expression(opened.schema)
+        carry["group"] = found.expression(opened)
     if judgments is not None and judgments.column is not None:
         carry["relevance"] = nw.col(judgments.column).cast(nw.Float64)
     opened, scored = _split_unranked(opened, roles, wanted=unranked)

@@ -11,6 +11,7 @@ import narwhals as nw
 import numpy as np
 
 from evenhand.errors import EvenhandError, all_problems, listing
+from evenhand.views.columns import label, label_problems
 from evenhand.views.tables import Table, is_number, missing_columns, open_table, to_polars
 
 LARGEST_SUM = 9e18
@@ -162,7 +163,7 @@ def _refuse_bad_names(
         if role in ("amount", "weight") and column in schema and not is_number(schema[column]):
             problems.append(f"{role}={column!r} holds {schema[column]} values, not numbers. Convert the column first.")
         if role in ("unit", "by", part) and column in schema:
-            problems += _label_problems(role, column, schema[column], opened)
+            problems += label_problems(role, column, opened)
     if problems:
         if not missing_columns(opened, roles) and not _has_rows(opened):
             raise EvenhandError(NO_ROWS)  # a file of a header alone has no types to speak of
@@ -174,24 +175,13 @@ def _has_rows(opened: Table) -> bool:
     return bool(to_polars(opened.lazy.head(1).select(nw.len().alias("n")))["n"][0])
 
 
-def _label_problems(role: str, column: str, dtype: Any, opened: Table) -> list[str]:
-    engine = opened.lazy.implementation
-    if dtype == nw.Duration and not (engine.is_polars() or engine.is_pandas()):
-        return [f"{role}={column!r} holds durations, which this engine does not hand out. Cast them to text first."]
-    if dtype in (nw.List, nw.Struct, nw.Array):
-        return [f"{role}={column!r} holds {dtype} values. Pass a column of plain labels."]
-    if dtype == nw.Object:
-        return [f"{role}={column!r} holds values of several types. Pass plain labels, all text or all numbers."]
-    return []
-
-
 def _renamed(
     opened: Table, unit: str | None, names: list[str], by: list[str], elsewhere: Sequence[str], weight: str | None
 ) -> nw.LazyFrame[Any]:
     """Our own column names, and numbers wide enough to be added up."""
     schema = opened.schema
-    chosen = [label(unit, schema).alias("unit")] if unit is not None else []
-    chosen += [label(b, schema).alias(f"by_{i}") for i, b in enumerate(by) if b not in elsewhere]
+    chosen = [label(unit, schema[unit]).alias("unit")] if unit is not None else []
+    chosen += [label(b, schema[b]).alias(f"by_{i}") for i, b in enumerate(by) if b not in elsewhere]
     chosen += [_number(a, schema).alias(f"amount_{i}") for i, a in enumerate(names)]
     chosen += [nw.col(weight).cast(nw.Float64).alias("weight")] if weight is not None else []
     if not chosen:
@@ -204,13 +194,6 @@ def _number(name: str, schema: nw.Schema) -> nw.Expr:
     integer = schema[name].is_integer() or schema[name] == nw.Boolean
     wide = integer and schema[name] != nw.UInt64
     return nw.col(name).cast(nw.Int64 if wide else nw.Float64)
-
-
-def label(name: str, schema: nw.Schema) -> nw.Expr:
-    """A column of labels as every engine compares them: categories are text, and NaN is missing."""
-    if schema[name] in (nw.Categorical, nw.Enum):
-        return nw.col(name).cast(nw.String)
-    return nw.when(~nw.col(name).is_nan()).then(nw.col(name)) if schema[name].is_float() else nw.col(name)
 
 
 def _facts(lazy: nw.LazyFrame[Any], names: list[str], unit: str | None, weight: str | None) -> dict[str, Any]:

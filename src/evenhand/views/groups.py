@@ -11,8 +11,9 @@ from typing import Any
 import narwhals as nw
 
 from evenhand.errors import EvenhandError, all_problems, listing, suggestion
+from evenhand.views.columns import label as plain_label
+from evenhand.views.columns import label_problems
 from evenhand.views.match import how_many, matched_ids, same_engine
-from evenhand.views.rankings import label as plain_label
 from evenhand.views.tables import Table, has_known_ending, is_number, may_be_file, open_table, to_polars
 
 NEAR = 1e-6
@@ -55,9 +56,9 @@ class LabelColumns:
     def origin(self) -> str:
         return f"column {listing(map(repr, self.columns))} of the rankings"
 
-    def expression(self, schema: nw.Schema) -> nw.Expr:
+    def expression(self, table: Table) -> nw.Expr:
         """One label per row; several columns are combined, and unknown where one of them is."""
-        return _combined(list(self.columns), schema)
+        return _combined(list(self.columns), table)
 
 
 def view_groups(groups: Any, table: Table, *, item: str, request: str = "request") -> Alignment | LabelColumns:
@@ -94,12 +95,10 @@ def _label_columns(columns: list[str], names: Sequence[str]) -> LabelColumns:
     return LabelColumns(tuple(columns))
 
 
-def _combined(columns: list[str], schema: nw.Schema) -> nw.Expr:
-    for c in columns:
-        if schema[c] in (nw.List, nw.Struct, nw.Array):
-            raise EvenhandError(
-                f"groups={c!r} holds {schema[c]} values. Pass a column of plain labels, or eh.rollup(...)."
-            )
+def _combined(columns: list[str], table: Table) -> nw.Expr:
+    if problems := [p for c in columns for p in label_problems("groups", c, table)]:
+        raise all_problems([p.replace("plain labels.", "plain labels, or eh.rollup(...).") for p in problems])
+    schema = table.schema
     if len(columns) == 1:
         return plain_label(columns[0], schema[columns[0]])
     parts = [plain_label(c, schema[c]).cast(nw.String) for c in columns]
@@ -153,7 +152,7 @@ def _from_table(table: Table, item: str, request: str) -> Alignment:
         return _from_shares(table, key, others)
     if {"group", "share"} == set(others) and is_number(schema["share"]):
         chosen = table.lazy.select(
-            nw.col(key).alias("item"),
+            plain_label(key, schema[key]).alias("item"),
             plain_label("group", schema["group"]).alias("group"),
             nw.col("share").cast(nw.Float64),
         )
@@ -163,8 +162,9 @@ def _from_table(table: Table, item: str, request: str) -> Alignment:
             f"groups mixes labels and numbers: {listing(f'{n} ({schema[n]})' for n in others)}. "
             "Pass labels only (they are combined), or one column of shares per group."
         )
-    keys = [nw.col(key).alias("item"), *([] if asker is None else [nw.col(asker).alias("request")])]
-    chosen = table.lazy.select(*keys, _combined(others, schema).alias("group"))
+    roles = {"item": key} | ({} if asker is None else {"request": asker})
+    keys = [plain_label(name, schema[name]).alias(role) for role, name in roles.items()]
+    chosen = table.lazy.select(*keys, _combined(others, table).alias("group"))
     chosen = _with_items(chosen).with_columns(nw.lit(1.0).alias("share"))
     _refuse_twice(chosen, ["item"] if asker is None else ["request", "item"])
     return Alignment(chosen, False, table.origin)
@@ -187,7 +187,8 @@ def _refuse_twice(lazy: nw.LazyFrame[Any], keys: Sequence[str] = ("item",)) -> N
 
 def _from_shares(table: Table, key: str, columns: list[str]) -> Alignment:
     """Item x group columns of shares: long, without the zeros; a row of missing values is unknown."""
-    wide = _with_items(table.lazy.select(nw.col(key).alias("item"), *(nw.col(c).cast(nw.Float64) for c in columns)))
+    items = plain_label(key, table.schema[key]).alias("item")
+    wide = _with_items(table.lazy.select(items, *(nw.col(c).cast(nw.Float64) for c in columns)))
     holes = [nw.col(c).is_null() | nw.col(c).is_nan() for c in columns]
     total = nw.sum_horizontal(*columns)
     facts = to_polars(

@@ -10,6 +10,7 @@ from typing import Any, Literal
 import narwhals as nw
 
 from evenhand.errors import EvenhandError, all_problems, listing, suggestion
+from evenhand.views.columns import label
 from evenhand.views.match import how_many
 from evenhand.views.tables import Table, has_known_ending, is_number, open_table, to_polars
 
@@ -84,8 +85,7 @@ def _from_table(table: Table, request: str, item: str) -> Judgments:
             f"relevance holds {table.schema['relevance']} values, not numbers. Convert the column first."
         )
     lazy = table.lazy.select(
-        nw.col(keys["request"]).alias("request"),
-        nw.col(keys["item"]).alias("item"),
+        *(label(name, table.schema[name]).alias(role) for role, name in keys.items()),
         nw.col("relevance").cast(nw.Float64),
     )
     rows = _check_values(lazy)
@@ -109,7 +109,8 @@ def _from_column(table: Table, column: str, request: str, item: str) -> Judgment
     if problems:
         raise all_problems(problems)
     lazy = table.lazy.select(
-        nw.col(request).alias("request"), nw.col(item).alias("item"), nw.col(column).cast(nw.Float64).alias("relevance")
+        *(label(name, table.schema[name]).alias(role) for role, name in (("request", request), ("item", item))),
+        nw.col(column).cast(nw.Float64).alias("relevance"),
     )
     rows = _check_values(lazy)
     lazy = _judged(lazy).unique()

@@ -10,7 +10,7 @@ from typing import Any
 import narwhals as nw
 
 from evenhand.errors import EvenhandError, all_problems, listing, suggestion
-from evenhand.views.rankings import label
+from evenhand.views.columns import label, label_problems
 from evenhand.views.tables import Table, has_known_ending, is_number, may_be_file, open_table, to_polars
 
 NAMES = ("group", "label", "relevance")
@@ -41,8 +41,8 @@ def view_labels(group: Any, rankings: Table, *, request: str, item: str | None) 
     names = list(schema.names())
     if isinstance(group, str) and (group in names or not may_be_file(group)):
         _refuse_absent([group], names)
-        if schema[group] in (nw.List, nw.Struct, nw.Array):
-            raise EvenhandError(f"group={group!r} holds {schema[group]} values. Pass a column of plain labels.")
+        if problems := label_problems("group", group, rankings):
+            raise all_problems(problems)
         return Labels({"group": label(group, schema[group])}, (), None, f"column {group!r}")
     if isinstance(group, (list, tuple)) and group and all(isinstance(g, str) for g in group):
         return _of_shares([str(g) for g in group], schema)
@@ -115,7 +115,7 @@ def _checked(table: Table, request: str, item: str) -> Any:
             "rename them so."
         )
     used = {role: name for role, name in keys.items() if name is not None}
-    picked = [nw.col(name).alias(role) for role, name in used.items()]
+    picked = [label(name, schema[name]).alias(role) for role, name in used.items()]
     frame = to_polars(table.lazy.select(*picked, label(chosen, schema[chosen]).alias("group")))
     frame = frame.filter(pl.col("item").is_not_null()).unique(maintain_order=True)
     twice = frame.filter(pl.struct(*used).is_duplicated())

@@ -13,6 +13,7 @@ import numpy as np
 
 from evenhand.cards import Floats
 from evenhand.errors import EvenhandError, all_problems, listing, suggestion
+from evenhand.views.columns import label, label_problems
 from evenhand.views.tables import Table, is_number, missing_columns, open_table, to_polars
 
 UNKNOWN = "unknown"
@@ -150,8 +151,8 @@ def _refuse_bad_roles(opened: Table, roles: Roles) -> None:
             continue
         if role in ("score", "outcome", "treated") and not is_number(schema[column]):
             problems.append(f"{role}={column!r} holds {schema[column]} values, not numbers. Convert the column first.")
-        if role in ("group", "request", "cluster") and schema[column] in (nw.List, nw.Struct, nw.Array):
-            problems.append(f"{role}={column!r} holds {schema[column]} values. Pass a column of plain labels.")
+        if role in ("group", "request", "cluster"):
+            problems += label_problems(role, column, opened)
     if roles.score == roles.outcome:
         problems.append(f"score and outcome are both {roles.score!r}. Pass the score and what became of it.")
     if problems:
@@ -168,18 +169,12 @@ def _renamed(opened: Table, roles: Roles) -> nw.LazyFrame[Any]:
         nw.col(roles.score).cast(nw.Float64).alias("score"),
         nw.col(roles.outcome).cast(nw.Float64).alias("outcome"),
     ]
-    chosen.append(_label(roles.group, schema).alias("group"))
-    chosen += [nw.col(getattr(roles, role)).alias(role) for role in _optional(roles)]
+    group = label(roles.group, schema[roles.group])
+    named = schema[roles.group] in (nw.Categorical, nw.Enum, nw.String)
+    chosen.append((group.fill_null(UNKNOWN) if named else group).alias("group"))
+    chosen += [label(column, schema[column]).alias(role) for role, column in roles.named() if role in _optional(roles)]
     chosen += [nw.col(roles.treated).cast(nw.Float64).alias("treated")] if roles.treated is not None else []
     return opened.lazy.select(*chosen)
-
-
-def _label(name: str, schema: nw.Schema) -> nw.Expr:
-    """Group labels; a missing one, NaN included, is the group "unknown"."""
-    dtype = schema[name]
-    if dtype in (nw.Categorical, nw.Enum, nw.Object, nw.String):
-        return nw.col(name).cast(nw.String).fill_null(UNKNOWN)
-    return nw.when(~nw.col(name).is_nan()).then(nw.col(name)) if dtype.is_float() else nw.col(name)
 
 
 def _flag(condition: nw.Expr) -> nw.Expr:

@@ -17,7 +17,11 @@ import narwhals as nw
 from evenhand.errors import EvenhandError, all_problems, listing
 from evenhand.views.batches import ranking_facts
 from evenhand.views.benefits import RESERVED
+from evenhand.views.columns import label, label_problems
 from evenhand.views.tables import Table, has_known_ending, is_number, missing_columns, open_table, to_polars
+
+NUMBERS = ("rank", "score", "probability", "weight")
+"""Roles that are played by numbers; the others are labels and ids."""
 
 Ties = Literal["raise", "input_order"]
 
@@ -211,10 +215,10 @@ def _refuse_bad_names(opened: Table, roles: Roles) -> None:
     for role, column in roles.named():
         if column not in schema:
             continue
-        if role in ("rank", "score", "probability", "weight") and not is_number(schema[column]):
+        if role in NUMBERS and not is_number(schema[column]):
             problems.append(f"{role}={column!r} holds {schema[column]} values, not numbers. Convert the column first.")
-        if schema[column] in (nw.List, nw.Struct, nw.Array):
-            problems.append(f"{role}={column!r} holds {schema[column]} values. Pass a column of plain values.")
+        if role not in NUMBERS:
+            problems += label_problems(role, column, opened)
     if problems:
         raise all_problems(problems, where="The call")
 
@@ -233,15 +237,6 @@ def _renamed(opened: Table, roles: Roles, carry: Mapping[str, nw.Expr]) -> nw.La
     return opened.lazy.select(*chosen, *(expression.alias(name) for name, expression in carry.items()))
 
 
-def label(name: str, dtype: Any) -> nw.Expr:
-    """A column of labels without surprises: categories as text, NaN as missing."""
-    if dtype in (nw.Categorical, nw.Enum):
-        return nw.col(name).cast(nw.String)
-    if dtype.is_float():
-        return nw.when(~nw.col(name).is_nan()).then(nw.col(name))
-    return nw.col(name)
-
-
 def _is_missing(lazy: nw.LazyFrame[Any], role: str) -> nw.Expr:
     column = nw.col(role)
     return column.is_null() | column.is_nan() if lazy.collect_schema()[role].is_float() else column.is_null()
@@ -253,7 +248,7 @@ def _sound_values(lazy: nw.LazyFrame[Any], roles: Roles, nan_policy: str) -> tup
     present = [role for role, _ in roles.named() if role != "by"]
     for role in present:
         asked.append(_is_missing(lazy, role).cast(nw.Int64).sum().alias(f"missing_{role}"))  # Spark adds no booleans
-        if role in ("rank", "score", "probability", "weight"):
+        if role in NUMBERS:
             there = nw.when(~_is_missing(lazy, role)).then(nw.col(role))
             asked += [there.min().alias(f"low_{role}"), there.max().alias(f"high_{role}")]
     if "rank" in present and lazy.collect_schema()["rank"].is_float():

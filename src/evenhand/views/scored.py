@@ -10,8 +10,9 @@ import narwhals as nw
 
 from evenhand.errors import EvenhandError, all_problems
 from evenhand.views.benefits import RESERVED
+from evenhand.views.columns import label, label_problems
 from evenhand.views.match import how_many
-from evenhand.views.rankings import in_memory_as_polars, label
+from evenhand.views.rankings import in_memory_as_polars
 from evenhand.views.tables import Table, is_number, missing_columns, to_polars
 
 
@@ -87,13 +88,13 @@ def _refuse_bad_names(opened: Table, roles: list[tuple[str, str]], by: tuple[str
         if b in RESERVED | {"system"}
     ]
     problems += [f"by names {b!r} twice. Name each column once." for b in sorted({b for b in by if by.count(b) > 1})]
-    for role, column in roles:
+    for role, column in [*roles, *(("by", b) for b in by)]:
         if not isinstance(column, str) or column not in schema:
             continue
         if role == "score" and not is_number(schema[column]):
             problems.append(f"score={column!r} holds {schema[column]} values, not numbers. Convert the column first.")
-        if schema[column] in (nw.List, nw.Struct, nw.Array):
-            problems.append(f"{role}={column!r} holds {schema[column]} values. Pass a column of plain values.")
+        if role != "score":
+            problems += label_problems(role, column, opened)
     if problems:
         raise all_problems(problems, where="The call")
 

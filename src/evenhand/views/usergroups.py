@@ -10,6 +10,7 @@ import narwhals as nw
 import numpy as np
 
 from evenhand.errors import EvenhandError, all_problems, listing, suggestion
+from evenhand.views.columns import label
 from evenhand.views.tables import missing_columns, open_table, to_polars
 
 REMEDY = "Pass a label per row, {user: label}, or a table of users and groups."
@@ -78,11 +79,9 @@ def one_label_each(table: Any) -> Any:
 
 
 def id_of(name: str, schema: Any) -> nw.Expr:
-    """A column of ids: whole numbers as int64, text as text, so that ids of different tables compare."""
+    """A column of ids: whole numbers as int64, text as text, NaN as missing, so that ids of different tables compare."""
     dtype = schema[name]
-    if dtype in (nw.Categorical, nw.Enum):
-        return nw.col(name).cast(nw.String)
-    return nw.col(name).cast(nw.Int64) if dtype.is_integer() and dtype != nw.UInt64 else nw.col(name)
+    return nw.col(name).cast(nw.Int64) if dtype.is_integer() and dtype != nw.UInt64 else label(name, dtype)
 
 
 def series(role: str, values: Any) -> Any:

@@ -1,0 +1,56 @@
+"""Columns of labels and ids: read alike on every engine, and refused where engines cannot compare what they hold."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import narwhals as nw
+
+from evenhand.views.tables import Table
+
+NESTED = (nw.List, nw.Struct, nw.Array)
+
+NAMELESS = frozenset({"UUID", "BIT", "TIME WITH TIME ZONE", '"NULL"', "Null", "null[pyarrow]"})
+"""Types of labels that narwhals has no name for, though engines compare them; a column of nulls is one missing label."""
+
+
+def label(name: str, dtype: Any) -> nw.Expr:
+    """A column of labels without surprises: categories as text, NaN as missing."""
+    column = nw.col(name)
+    if dtype in (nw.Categorical, nw.Enum):
+        return column.cast(nw.String)
+    if dtype == nw.Float16:  # pandas cannot group by it
+        column = column.cast(nw.Float64)
+    return nw.when(~column.is_nan()).then(column) if dtype.is_float() else column
+
+
+def label_problems(role: str, column: str, table: Table) -> list[str]:
+    """What keeps a column from being labels: nested values, several types in one column, types that engines cannot compare."""
+    dtype, engine = table.schema[column], table.lazy.implementation
+    if dtype == nw.Duration and not (engine.is_polars() or engine.is_pandas()):
+        return [f"{role}={column!r} holds durations, which this engine does not hand out. Cast them to text first."]
+    if dtype == nw.Object or (dtype == nw.String and engine.is_pandas() and not _all_text(table, column)):
+        return [
+            f"{role}={column!r} holds values that are neither all text nor all numbers. Pass a column of plain labels."
+        ]
+    if dtype in NESTED:
+        return [f"{role}={column!r} holds {dtype} values. Pass a column of plain labels."]
+    if dtype == nw.Unknown and (name := _native_type(table, column)) not in NAMELESS:
+        return [f"{role}={column!r} holds {name} values. Pass a column of plain labels."]
+    return []
+
+
+def _all_text(table: Table, column: str) -> bool:
+    """Whether a pandas column that begins with text goes on with it; its first rows are all that narwhals looks at."""
+    import pandas as pd
+
+    values = table.lazy.to_native()[column]
+    return values.dtype != object or pd.api.types.infer_dtype(values, skipna=True) in ("string", "empty")
+
+
+def _native_type(table: Table, column: str) -> str:
+    """What an engine calls a type that narwhals does not know; those of Spark and Ibis are left to them."""
+    engine, native = table.lazy.implementation, table.lazy.to_native()
+    if engine.is_pandas():
+        return str(native[column].dtype)
+    return str(native.types[native.columns.index(column)]) if engine.is_duckdb() else "Null"
