@@ -478,7 +478,7 @@ def test_columns_that_are_no_labels_are_refused_in_every_role(name):
         lambda: eh.exposure(table, groups="odd", request="q", item="author"),
     ]
     for call in calls:
-        with pytest.raises(eh.EvenhandError, match="='odd' holds .* Pass a column of plain labels") as problem:
+        with pytest.raises(eh.EvenhandError, match=r"='odd' holds .* Pass a column of plain labels") as problem:
             call()
         sound(str(problem.value))
 

@@ -135,6 +135,11 @@ class Findings:
         )
 
 
+def in_bins(findings: Findings) -> bool:
+    """Whether rows stand for bins of a score; a slice may be called `bin` as well."""
+    return "bin" in findings.columns and "bin" not in findings.slices
+
+
 def label(value: Any) -> str:
     """A slice label as people read it."""
     return "(missing)" if value is None else str(value)

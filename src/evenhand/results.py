@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from evenhand.errors import EvenhandError, MissingExtraError, listing, suggestion
-from evenhand.findings import NUMBERS, Findings, Row, row, tidy
+from evenhand.findings import NUMBERS, Findings, Row, in_bins, row, tidy
 from evenhand.present import tables, text
 from evenhand.present.files import write_whole
 from evenhand.present.tracked import tracked
@@ -37,7 +37,7 @@ class Result:
     @property
     def frame(self) -> Any:
         """One row per metric, slice and group, in your dataframe library (PyArrow where that is lazy only)."""
-        return as_frame(self.findings.columns, self.backend)
+        return as_frame(self.findings.columns, self.backend, self.findings.slices)
 
     @property
     def provenance(self) -> dict[str, Any]:
@@ -103,7 +103,7 @@ class Result:
         What fairlearn calls `by_group`. Slice columns that are not named follow as further columns of labels; rows that
         have no group are left out of a pivot by group. `values` may also be another column of numbers, such as `"low"`.
         """
-        return as_frame(pivoted(self.findings, by, values), self.backend)
+        return as_frame(pivoted(self.findings, by, values), self.backend, self.findings.slices)
 
     def log_mlflow(self, *, prefix: str = "", folder: str = "evenhand") -> dict[str, float]:
         """Log into the active MLflow run: numbers with interval ends, the table, the report, and the result itself.
@@ -156,6 +156,10 @@ def load(path: str | Path) -> Result:
         ) from error
 
 
+COMPARED = ("a", "b", "p", "p_adjusted")
+"""Columns that a comparison adds."""
+
+
 def difference_of(a: Findings, b: Findings, *, blind: bool = True) -> Findings:
     """The rows of a minus those of b; a row that only one of them has is kept and said.
 
@@ -166,7 +170,13 @@ def difference_of(a: Findings, b: Findings, *, blind: bool = True) -> Findings:
             f"The results answer different questions: {a.audit} by {list(a.slices)} and {b.audit} by {list(b.slices)}. "
             "Compare two results of the same call."
         )
-    slices = (*a.slices, *(("bin",) if "bin" in a.columns else ()))  # bins of a score are slices in all but name
+    taken = [s for s in a.slices if s in COMPARED]
+    if taken:
+        raise EvenhandError(
+            f"{taken[0]!r} is also a column of every comparison. Rename that column of the table first."
+        )
+    bins = ("bin",) if in_bins(a) else ()  # bins of a score are slices in all but name
+    slices = (*a.slices, *bins)
     mine, theirs = _keyed(a, slices), _keyed(b, slices)
     if not mine.keys() & theirs.keys():
         raise EvenhandError("The results share no row. Compare results with the same metrics and slices.")
@@ -178,7 +188,7 @@ def difference_of(a: Findings, b: Findings, *, blind: bool = True) -> Findings:
     adjusted = holm([r["p"] for r in rows])
     rows = [{**r, "p_adjusted": float(p)} for r, p in zip(rows, adjusted, strict=True)]
     facts = {"level": level, "p_adjusted": "Holm over all rows", "a": dict(a.provenance), "b": dict(b.provenance)}
-    columns = tidy(rows, slices, ("a", "b", "p", "p_adjusted"))
+    columns = tidy(rows, slices, COMPARED)
     return Findings("compare", "Did it change, and by more than chance?", slices, columns, {}, a.words, facts)
 
 
@@ -259,11 +269,16 @@ FIGURES = frozenset(
 """Columns of single audits that hold numbers, also where no row has one."""
 
 
-def as_frame(columns: Mapping[str, Sequence[Any]], backend: Any) -> Any:
-    """Tidy columns in the caller's dataframe library, with the same types whatever the rows hold."""
+def as_frame(columns: Mapping[str, Sequence[Any]], backend: Any, slices: Sequence[str] = ()) -> Any:
+    """Tidy columns in the caller's dataframe library, with the same types whatever the rows hold.
+
+    Columns of labels (`slices`) are of the type of their labels, whatever they are called.
+    """
     import narwhals as nw
 
-    schema = {name: _dtype(name, column) for name, column in columns.items()}
+    schema = {
+        name: _label_dtype(column) if name in slices else _dtype(name, column) for name, column in columns.items()
+    }
     data = {name: _cast(column, schema[name]) for name, column in columns.items()}
     try:
         return nw.from_dict(data, schema=schema, backend=backend).to_native()
@@ -280,16 +295,40 @@ def _dtype(name: str, column: Sequence[Any]) -> Any:
         return nw.Float64 if any(v is None for v in column) else nw.Int64
     if name in COLUMNS:
         return nw.String if name in ("metric", "group", "better", "note") else nw.Float64
-    kinds = {bool if isinstance(v, bool) else type(v) for v in column if v is not None}
+    if name in FIGURES and all(v is None for v in column):
+        return nw.Float64
+    return _label_dtype(column)
+
+
+def _label_dtype(column: Sequence[Any]) -> Any:
+    """The type that holds every label; None leaves it to the library, since pandas has no missing boolean of that type."""
+    import narwhals as nw
+
+    known = [v for v in column if v is not None]
+    gaps = len(known) < len(column)
+    kinds = {type(v.item() if isinstance(v, np.generic) else v) for v in known}
     if kinds == {bool}:
-        return nw.Boolean
-    if kinds == {int} and None not in column:
-        return nw.Int64
-    if (kinds and kinds <= {int, float}) or (not kinds and name in FIGURES):
+        return None if gaps else nw.Boolean
+    if kinds == {int}:
+        return _whole_dtype(min(known), max(known), gaps=gaps)
+    if kinds and kinds <= {int, float}:
         return nw.Float64
     if kinds == {datetime}:
-        return nw.Datetime
+        zones = {getattr(v.tzinfo, "key", v.tzinfo) for v in known}
+        zone = zones.pop() if len(zones) == 1 else ""
+        return nw.Datetime("us", zone) if zone is None or (zone and isinstance(zone, str)) else nw.String
     return nw.Date if kinds == {date} else nw.String
+
+
+def _whole_dtype(low: int, high: int, *, gaps: bool) -> Any:
+    """Whole numbers as such while the type holds them all, gaps as NaN while floats do; as text beyond."""
+    import narwhals as nw
+
+    if gaps:
+        return nw.Float64 if max(-low, high) <= 2**53 else nw.String
+    if low >= -(2**63) and high < 2**63:
+        return nw.Int64
+    return nw.UInt64 if low >= 0 and high < 2**64 else nw.String
 
 
 def _cast(column: Sequence[Any], dtype: Any) -> list[Any]:

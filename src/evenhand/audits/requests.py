@@ -41,7 +41,7 @@ class RankingResult(Result):
     def per_request(self) -> Any:
         """One row per slice, request and metric: request, system, metric, group, estimate, note."""
         columns = {} if self.each is None else self.each()
-        return as_frame(columns, self.backend)
+        return as_frame(columns, self.backend, (*self.findings.slices, "request"))
 
     def only(self, *metrics: str) -> RankingResult:
         """The same result with these metrics only, named as in the `metric` column."""

@@ -11,7 +11,7 @@ from typing import Any
 import altair as alt
 
 from evenhand.cards import REGISTRY, ask
-from evenhand.findings import Findings
+from evenhand.findings import Findings, in_bins
 from evenhand.present.drawing import (
     MOST_ROWS,
     Panel,
@@ -59,7 +59,7 @@ class _Dot:
 
 
 def _in_bins(findings: Findings) -> str:
-    return "its rows are bins of a score, which have charts of their own" if "bin" in findings.columns else ""
+    return "its rows are bins of a score, which have charts of their own" if in_bins(findings) else ""
 
 
 @chart("intervals", title="The numbers, and how sure we are", unless=_in_bins, place=1)
@@ -93,7 +93,7 @@ MOST_PANELS = 4
 
 
 def _too_few(findings: Findings) -> str:
-    if "bin" in findings.columns:
+    if in_bins(findings):
         return _in_bins(findings)
     if len(findings.metrics()) < 2:
         return "it takes two metrics to set one against the other"

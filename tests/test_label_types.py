@@ -1,0 +1,75 @@
+"""Labels and ids of every type come out as they went in, on every engine, and meet those of the population."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from zoneinfo import ZoneInfo
+
+import duckdb
+import pandas as pd
+import polars as pl
+import pytest
+
+import evenhand as eh
+
+ENGINES = {
+    "pandas": pl.DataFrame.to_pandas,
+    "polars": pl.DataFrame.lazy,
+    "duckdb": lambda df: duckdb.from_arrow(df.to_arrow()),
+}
+CALL = {"unit": None, "amount": "views", "population": None, "metrics": "mean", "interval": None}
+HOME = ZoneInfo("Europe/Amsterdam")
+
+SLICES = {
+    # what the table holds, twice over; every label once, in order
+    "booleans with gaps": (pl.Series([True, None, False]), [False, True, None]),
+    "hashes": (pl.Series([2**63 + 1, 5], dtype=pl.UInt64), [5, 2**63 + 1]),
+    "hours of a zone": (pl.Series([datetime(2020, 7, 1, tzinfo=HOME)]), [datetime(2020, 7, 1, tzinfo=HOME)]),
+    "hours at Greenwich": (pl.Series([datetime(2020, 7, 1, tzinfo=UTC)]), [datetime(2020, 7, 1, tzinfo=UTC)]),
+}
+
+
+def sliced(column: pl.Series, engine: str, by: str = "bin") -> eh.Result:
+    column = pl.concat([column, column]).alias(by)
+    return eh.inequality(ENGINES[engine](pl.DataFrame({"views": range(len(column)), by: column})), by=by, **CALL)
+
+
+def listed(frame: object, column: str) -> list[object]:
+    found = frame[column].to_pylist() if type(frame).__module__.startswith("pyarrow") else frame[column].to_list()
+    return [None if pd.isna(v) else v for v in found]
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("name", SLICES)
+def test_slices_are_labelled_as_the_table_has_them(name, engine, tmp_path):
+    column, labels = SLICES[name]
+    found = sliced(column, engine)
+    assert listed(found.frame, "bin") == labels
+    assert listed(found.pivot("bin"), "bin") == labels
+    found.to_json(tmp_path / "result.json")
+    assert len(eh.read.result(tmp_path / "result.json").frame) == len(labels)
+
+
+def test_whole_numbers_that_no_float_or_int_holds_are_shown_as_text():
+    assert sliced(pl.Series([2**60 + 1, None]), "polars").frame["bin"].to_list() == [str(2**60 + 1), None]
+    assert sliced(pl.Series([2**100], dtype=pl.Int128), "polars").frame["bin"].to_list() == [str(2**100)]
+
+
+def test_a_slice_called_bin_is_no_bin_of_a_score():
+    found = sliced(pl.Series(["x", "y"]), "polars")
+    assert found.compare(found).frame["bin"].to_list() == ["x", "y"]
+    found.plot("intervals")
+    table = pl.DataFrame({"views": [1, 2, 3], "bin": [1, 10, 100]})
+    assert eh.inequality(table, by=eh.log_bins("bin", 2), **CALL).frame["bin"].to_list() == ["[1, 10]", "(10, 100]"]
+
+
+def test_a_slice_called_like_a_column_of_comparisons_is_not_overwritten():
+    found = sliced(pl.Series(["x", "y"]), "polars", by="p")
+    with pytest.raises(eh.EvenhandError, match="'p' is also a column of every comparison"):
+        found.compare(found)
+
+
+def test_half_precision_labels_are_read():
+    table = pd.DataFrame({"views": [1, 2, 3], "half": pd.Series([1.5, 2, 2], dtype="float16")})
+    assert eh.inequality(table, by="half", **CALL).frame["half"].to_list() == [1.5, 2.0]
+    assert eh.inequality(table, **(CALL | {"unit": "half"})).frame["estimate"].to_list() == [3.0]
