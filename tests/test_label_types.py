@@ -73,3 +73,12 @@ def test_half_precision_labels_are_read():
     table = pd.DataFrame({"views": [1, 2, 3], "half": pd.Series([1.5, 2, 2], dtype="float16")})
     assert eh.inequality(table, by="half", **CALL).frame["half"].to_list() == [1.5, 2.0]
     assert eh.inequality(table, **(CALL | {"unit": "half"})).frame["estimate"].to_list() == [3.0]
+
+
+def test_bins_are_called_by_name_as_sources_and_as_groups():
+    log = pl.DataFrame({"who": list("abc"), "views": [1, 2, 3], "fans": [1, 10, None]})
+    call = {"unit": "who", "amount": "views", "population": None, "interval": None}
+    names = ["[1, 3.162]", "(3.162, 10]", "(missing)"]
+    for bins in (eh.log_bins("fans", 2), "log_bins(fans, 2)"):
+        assert eh.sources(log, source=bins, metrics="share", **call).frame["group"].to_list() == names
+        assert eh.decompose(log, group=bins, metrics="share", **call).frame["group"].to_list() == names

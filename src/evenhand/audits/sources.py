@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -24,6 +25,7 @@ from evenhand.uncertainty.intervals import Estimates, Interval, seed_of, stream
 from evenhand.uncertainty.parts import WIDE, Ends, blank, drawn_ends, linearised_ends
 from evenhand.uncertainty.spectra import estimates, heavy_tails
 from evenhand.views.benefits import Amount, NanPolicy
+from evenhand.views.bins import Bins
 
 QUESTION = "Which source makes the skew?"
 PER_SOURCE = ("share", "own_gini", "correlation", "contribution", "marginal")
@@ -40,7 +42,7 @@ def sources(
     *,
     unit: str,
     amount: str | None,
-    source: str,
+    source: str | Bins,
     population: Any,
     by: By = None,
     metrics: str | Sequence[str] = METRICS,
@@ -59,7 +61,7 @@ def sources(
     Parameters
     ----------
     table, unit, amount, population, by, interval, level, rng, min_units, nan_policy : as in `eh.inequality`.
-    source : column that says where an amount came from.
+    source : column that says where an amount came from; or bins of one, `eh.log_bins("followers", 5)`.
     metrics : any of `gini`, `share`, `own_gini`, `correlation`, `contribution`, `marginal`.
 
     Examples
@@ -83,10 +85,10 @@ def sources(
     )
     whole = prepared.whole()
     log.info("adding up %s per source", amount or "rows")
-    tallies = _tallies(whole, f"by_{len(whole.by)}")
+    tallies = _tallies(whole, prepared.by[-1])
     rows = _rows(tallies, whole, whole.view.amounts[0], asked, how, seed, fewest)
     plan = {
-        "audit": "sources", "table": whole.view.origin, "unit": unit, "amount": amount, "source": source,
+        "audit": "sources", "table": whole.view.origin, "unit": unit, "amount": amount, "source": str(source),
         "population": whole.population_words, "by": list(whole.asked.words) or None, "metrics": list(asked),
         "interval": interval, "level": level, "min_units": min_units, "nan_policy": nan_policy, "rng": seed,
     }  # fmt: skip
@@ -95,7 +97,7 @@ def sources(
         plan, rows=whole.view.rows, dropped=whole.view.dropped, seed=seed, level=level, interval=_interval_words(how, wide),
         population=whole.population_words, missing_slice_labels="shown as a slice of their own",
     )  # fmt: skip
-    words = {"unit": unit, "amount": "rows" if amount is None else amount, "source": source}
+    words = {"unit": unit, "amount": "rows" if amount is None else amount, "source": prepared.by[-1]}
     found = Findings("sources", QUESTION, whole.by, tidy(rows, whole.columns), {}, words, facts)
     return Result(found, whole.view.backend)
 
@@ -110,15 +112,17 @@ def _checked(metrics: str | Sequence[str]) -> tuple[str, ...]:
     return listed
 
 
-def _tallies(whole: Units, key: str) -> SourceSlices:
+def _tallies(whole: Units, source: str) -> SourceSlices:
     """The vectors of every slice, with those who received nothing, bins called by name."""
-    view, legend = whole.view, whole.legend
+    view, legend, key = whole.view, whole.legend, f"by_{len(whole.by)}"
     seen = tally_sources(view, view.amounts[0], key)
-    full = seen.padded(whole.padded(seen.totals), source_names(view, key))
+    found = source_names(view, key)
+    full = seen.padded(whole.padded(seen.totals), found)
+    called = tuple(legend.name([source], (name,))[0] for name in found)
     order = legend.order(full.labels)
     names = whole_labels([legend.name(view.by, full.labels[i]) for i in order])
     broken = frozenset(legend.name(view.by, one) for one in full.broken)
-    return SourceSlices(names, tuple(full.tallies[i] for i in order), broken)
+    return SourceSlices(names, tuple(replace(full.tallies[i], names=called) for i in order), broken)
 
 
 def _rows(
