@@ -9,7 +9,7 @@ import os
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from datetime import date, timedelta
+from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -163,6 +163,16 @@ TABLE = [
     Bad("numbers for units where the table has names", "unit='author' holds .* in population", call={"population": NUMBERED}),
     Bad("fractions for units where the table has whole numbers", "holds .* in population",
         columns={"author": [1, 1, 2, 3, 4, 4]}, call={"population": NUMBERED.cast(pl.Float64)}),
+    Bad("numbers for slices where the table has names", "'country' holds String values in the table and Int32 in population",
+        call={"by": "country", "population": AUTHORS.with_columns(country=pl.lit(1))}),
+    Bad("moments for units where the table has names", "unit='author' holds String .* and Datetime.* in population",
+        call={"population": pl.DataFrame({"author": [datetime(2022, 1, 1, tzinfo=UTC)]})}),
+    Bad("lists for units in the population", "In population, unit='author' holds .*plain labels",
+        call={"population": AUTHORS.with_columns(author=pl.concat_list("author"))}),
+    Bad("lists for slices that only the population holds", "In population, by='kind' holds .*plain labels",
+        call={"by": "kind", "population": AUTHORS.with_columns(kind=pl.concat_list("author"))}),
+    Bad("bins of text in the population", "'followers' holds none",
+        call={"by": "log_bins(followers, 2)", "population": AUTHORS.with_columns(followers=pl.lit("x"))}),
     Bad("a population table where every row is a unit", "unit=None", call={"unit": None, "population": AUTHORS}),
     Bad("a population for weighted units", "what the unseen units weigh", call={"weight": "weight"}),
     Bad("a population that is no table", "population is of type", call={"population": [1, 2, 3]}, words=()),

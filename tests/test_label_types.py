@@ -82,3 +82,22 @@ def test_bins_are_called_by_name_as_sources_and_as_groups():
     for bins in (eh.log_bins("fans", 2), "log_bins(fans, 2)"):
         assert eh.sources(log, source=bins, metrics="share", **call).frame["group"].to_list() == names
         assert eh.decompose(log, group=bins, metrics="share", **call).frame["group"].to_list() == names
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_slices_that_are_whole_on_one_side_and_fractions_on_the_other_meet(engine):
+    log = pl.DataFrame({"who": list("abc"), "views": [1, 2, 3], "band": [1, 2, 2]})
+    everyone = pl.DataFrame({"who": list("abcd"), "band": [1.0, 2.0, 2.0, 3.0]})
+    call = {"unit": "who", "amount": "views", "by": "band", "metrics": "mean", "interval": None}
+    for table, population in ((log, everyone), (log.cast({"band": pl.Float64}), everyone.cast({"band": pl.Int64}))):
+        found = eh.inequality(ENGINES[engine](table), population=ENGINES[engine](population), **call).findings
+        assert list(zip(found.columns["band"], found.columns["units"], strict=True)) == [(1, 1), (2, 2), (3, 1)]
+
+
+def test_moments_of_another_precision_are_the_same_units():
+    log = pl.DataFrame({"who": [datetime(2020, 1, 1, tzinfo=UTC)], "views": [4]})
+    everyone = pl.DataFrame({"who": [datetime(2020, 1, 1, tzinfo=UTC), datetime(2021, 1, 1, tzinfo=UTC)]}).cast(
+        pl.Datetime("ns", "UTC")
+    )
+    found = eh.inequality(log, **(CALL | {"unit": "who", "population": everyone}))
+    assert found.findings.columns["estimate"] == [2.0]

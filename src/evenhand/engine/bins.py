@@ -97,13 +97,16 @@ def bin_slices(view: Benefits, everyone: Any, bins: Sequence[Bins]) -> tuple[Ben
                 f"Pass a table of units that holds {spec.column!r}, {{bin: size}}, or None for those seen."
             )
         key = f"by_{view.by.index(spec.column)}"
-        if not is_number(view.lazy.collect_schema()[key]):
+        schemas = [(view.lazy.collect_schema(), key)]
+        if isinstance(everyone, Table) and spec.column in everyone.schema.names():
+            schemas.append((everyone.schema, spec.column))
+        if not all(is_number(schema[name]) for schema, name in schemas):
             raise EvenhandError(f"by={spec} needs numbers, and {spec.column!r} holds none. Slice by the column itself.")
         units = _units(view, everyone, key, spec)
         found[spec.column] = _edges(units, spec)
         inner = found[spec.column].inner
         view = view.with_lazy(view.lazy.with_columns(_bin(key, inner).alias(key)))
-        if isinstance(everyone, Table) and spec.column in everyone.schema.names():
+        if isinstance(everyone, Table) and len(schemas) > 1:
             everyone = replace(everyone, lazy=everyone.lazy.with_columns(_bin(spec.column, inner).alias(spec.column)))
     return view, everyone, Legend(found)
 

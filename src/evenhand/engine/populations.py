@@ -12,7 +12,7 @@ from evenhand.engine.spectra import Label, Slices, in_order
 from evenhand.errors import EvenhandError, all_problems
 from evenhand.tallies.spectrum import Spectra, Spectrum
 from evenhand.views.benefits import Benefits, slice_words
-from evenhand.views.columns import label
+from evenhand.views.columns import label, label_problems
 from evenhand.views.match import same_engine
 from evenhand.views.tables import Table, missing_columns, open_table, to_polars
 
@@ -25,11 +25,7 @@ def join_population(view: Benefits, population: Table | None, elsewhere: list[st
     """Bring in slice columns that only the population table holds."""
     if population is None or not elsewhere:
         return view
-    schema = population.schema
-    chosen = [label(str(view.unit), schema[str(view.unit)]).alias("unit")]
-    chosen += [label(b, schema[b]).alias(f"by_{i}") for i, b in enumerate(view.by) if b in elsewhere]
-    units = same_engine(population.lazy.select(*chosen).filter(~nw.col("unit").is_null()), view.lazy)
-    _refuse_other_ids(view, units)
+    units = same_engine(_units(population, view, [i for i, b in enumerate(view.by) if b in elsewhere]), view.lazy)
     twice = to_polars(
         units.group_by("unit").agg(nw.len().alias("n")).filter(nw.col("n") > 1).select(nw.len().alias("n"))
     )["n"][0]
@@ -145,18 +141,13 @@ def _pad_from_table(slices: Slices, view: Benefits, population: Table) -> Slices
         raise EvenhandError(
             "population as a table does not say what the unseen units weigh. Pass population=None with weight=."
         )
-    schema = population.schema
-    names = list(schema.names())
+    names = list(population.schema.names())
     held = [i for i, b in enumerate(view.by) if b in names]
     _refuse_padding_of_unit_properties(
         slices, view, [b for b in view.by if b not in names], "population is a table without that column and"
     )
     keys = [f"by_{i}" for i in held]
-    chosen = [
-        label(str(view.unit), schema[str(view.unit)]).alias("unit"),
-        *(label(view.by[i], schema[view.by[i]]).alias(f"by_{i}") for i in held),
-    ]
-    everyone = same_engine(population.lazy.select(*chosen).filter(~nw.col("unit").is_null()).unique(), view.lazy)
+    everyone = same_engine(_units(population, view, held).unique(), view.lazy)
     _refuse_outsiders(view, everyone, keys)
     if not keys:
         size = int(to_polars(everyone.select(nw.len().alias("n")))["n"][0])
@@ -179,8 +170,11 @@ def _labels(slices: Slices, view: Benefits) -> tuple[Label, ...]:
 
 def _refuse_outsiders(view: Benefits, everyone: nw.LazyFrame[Any], keys: list[str]) -> None:
     """A unit that received something but is not in the population means that one of the two tables is wrong."""
-    _refuse_other_ids(view, everyone)
+    mine, theirs = view.lazy.collect_schema(), everyone.collect_schema()
+    floats = [nw.col(k).cast(nw.Float64) for k in keys if mine[k].is_float() != theirs[k].is_float()]
     seen = view.lazy.select("unit", *keys).unique()
+    if floats:
+        seen, everyone = seen.with_columns(*floats), everyone.with_columns(*floats)
     outside = int(to_polars(seen.join(everyone, on=["unit", *keys], how="anti").select(nw.len().alias("n")))["n"][0])
     if outside and keys:  # a missing label never joins; compare those by the unit alone
         nulls = nw.any_horizontal(*(nw.col(k).is_null() for k in keys), ignore_nulls=True)
@@ -194,12 +188,34 @@ def _refuse_outsiders(view: Benefits, everyone: nw.LazyFrame[Any], keys: list[st
         )
 
 
-def _refuse_other_ids(view: Benefits, everyone: nw.LazyFrame[Any]) -> None:
-    mine, theirs = view.lazy.collect_schema()["unit"], everyone.collect_schema()["unit"]
-    if mine.is_numeric() != theirs.is_numeric() or mine.is_float() != theirs.is_float():
-        raise EvenhandError(
-            f"unit={view.unit!r} holds {mine} values in the table and {theirs} in population. Make them the same type."
+def _units(population: Table, view: Benefits, places: list[int]) -> nw.LazyFrame[Any]:
+    """The units of a population with their slices at some places of `by`, comparable with those of the view."""
+    names = {"unit": str(view.unit)} | {f"by_{i}": view.by[i] for i in places}
+    schema, mine = population.schema, view.lazy.collect_schema()
+    problems = [p for key, name in names.items() for p in label_problems(key.split("_")[0], name, population)]
+    if problems:
+        raise all_problems([f"In population, {p}" for p in problems])
+    lazy = population.lazy.select(*(label(name, schema[name]).alias(key) for key, name in names.items()))
+    theirs = lazy.collect_schema()
+    other = [key for key in names if key in mine and not _alike(key, mine[key], theirs[key])]
+    if other:
+        raise all_problems(
+            [
+                f"{'unit=' if key == 'unit' else ''}{names[key]!r} holds {mine[key]} values in the table and {theirs[key]} "
+                "in population. Make them the same type."
+                for key in other
+            ]
         )
+    finer = [nw.col(k).cast(mine[k]) for k in names if k in mine and theirs[k] == nw.Datetime and theirs[k] != mine[k]]
+    return (lazy.with_columns(*finer) if finer else lazy).filter(~nw.col("unit").is_null())
+
+
+def _alike(key: str, a: nw.dtypes.DType, b: nw.dtypes.DType) -> bool:
+    """Whether labels of two types can be compared; slices of whole numbers with gaps are floats in some libraries."""
+    if a.is_integer() or a.is_float():
+        return (b.is_integer() or b.is_float()) and (key != "unit" or a.is_float() == b.is_float())
+    zones = {dtype.time_zone for dtype in (a, b) if isinstance(dtype, nw.Datetime)}
+    return type(a) is type(b) and len(zones) <= 1
 
 
 def _refuse_padding_of_unit_properties(slices: Slices, view: Benefits, columns: list[str], what: str) -> None:
