@@ -297,6 +297,10 @@ def parquet_bytes(columns: dict[str, Any] | None = None) -> bytes:
     return sink.getvalue().to_pybytes()
 
 
+WRONG_SUM = bytearray(gzip.compress(CSV.encode() + b"c,x,1\n" * 20_000))
+WRONG_SUM[-8] ^= 255
+
+
 FILES: dict[str, tuple[str, bytes | None, str]] = {
     # name: file, content (None: not written), what the message says
     "a file that is not there": ("log.parquet", None, "log.parquet.* is not a file"),
@@ -318,9 +322,24 @@ FILES: dict[str, tuple[str, bytes | None, str]] = {
     "a Parquet of rubbish between its marks": ("log.parquet", b"PAR1" + b"\x00" * 200 + b"PAR1", "cannot be read"),
     "a CSV named Parquet": ("log.parquet", CSV.encode(), "not a whole Parquet"),
     "a Parquet named CSV": ("log.csv", parquet_bytes(), "."),
-    "a broken line of JSON": ("log.jsonl", b'{"author": "a", "views": 1}\n{"author": "b", "vie', "cannot be read"),
+    "a broken line of JSON": (
+        "log.jsonl",
+        b'{"author": "a", "views": 1}\n{"author": "b", "vie',
+        "log.jsonl.* has no JSON object in line 2|cannot be read.*log.jsonl",
+    ),
+    "JSON lines after a byte order mark": (
+        "log.jsonl",
+        b'\xef\xbb\xbf{"author": "a", "views": 1}',
+        "log.jsonl.* byte order mark",
+    ),
+    "a NaN in JSON": (
+        "log.jsonl",
+        b'{"author": "a", "views": NaN}\n',
+        "has no JSON object in line 1|'views' is missing",
+    ),
     "a JSON array in place of lines": ("log.jsonl", json.dumps([{"author": "a", "views": 1}]).encode(), "."),
     "a gzip cut short": ("log.csv.gz", gzip.compress(CSV.encode() * 500)[:60], "cannot be read"),
+    "a gzip with a wrong checksum": ("log.csv.gz", WRONG_SUM, "cannot be read"),
     "a gzip that is none": ("log.csv.gz", CSV.encode(), "cannot be read"),
     "an unknown ending": ("log.xlsx", CSV.encode(), "ending that is not known"),
     "no ending": ("log", CSV.encode(), "ending that is not known"),
@@ -386,6 +405,25 @@ def test_files_that_lack_a_column_are_refused(tmp_path):
     (tmp_path / "a.parquet").write_bytes(parquet_bytes({"author": ["a"], "views": [1]}))
     (tmp_path / "b.parquet").write_bytes(parquet_bytes({"author": ["b"], "reads": [1]}))
     refusal(str(tmp_path / "*.parquet"), "cannot be read", **CALL)
+
+
+def test_the_file_whose_columns_differ_is_named(tmp_path):
+    (tmp_path / "a.csv").write_text(CSV)
+    (tmp_path / "b.csv").write_text("author,views\nb,1\n")
+    message = refusal(str(tmp_path), "b.csv' and .*a.csv' have different columns", **CALL)
+    assert "(source)" in message
+
+
+def test_the_file_that_cannot_be_read_is_named(tmp_path):
+    (tmp_path / "a.csv").write_text(CSV)
+    (tmp_path / "b.csv").write_text(CSV + "b,x,2,2\n")
+    refusal(str(tmp_path), "b.csv' cannot be read", **CALL)
+
+
+def test_a_file_of_a_header_alone_adds_nothing_to_the_others(tmp_path):
+    (tmp_path / "a.csv").write_text("author,source,views\n")
+    (tmp_path / "b.csv").write_text(CSV)
+    assert eh.inequality(str(tmp_path), **CALL).provenance["rows"] == 3
 
 
 def test_a_folder_without_tables_is_refused(tmp_path):
@@ -705,12 +743,34 @@ def test_a_slice_without_weight_is_answered_with_a_note(engine):
     assert {(r["source"], r["note"]) for r in found.rows()} == {("x", None), ("y", "zero_weight")}
 
 
-def test_numbers_that_turn_into_fractions_far_down_a_file_are_read(tmp_path):
-    (tmp_path / "log.csv").write_text("author,views\n" + "a,1\n" * 12_000 + "b,1.5\n")
-    found = eh.inequality(
-        tmp_path / "log.csv", unit="author", amount="views", population=None, metrics="mean", interval=None
-    )
-    assert found.findings.columns["estimate"] == [(12_000 + 1.5) / 2]
+TEXTS = {
+    # what is written of the views, and their mean over two authors
+    "fractions far down": ("1", 30_000, "1.5", 15_000.75),
+    "truth values": ("true", 2, "false", 1.0),
+    "numbers beyond 64 bits": ("1", 1, str(2**64), (1 + 2.0**64) / 2),
+}
+
+
+@pytest.mark.parametrize("engine", ["polars", "duckdb"])
+@pytest.mark.parametrize("ending", ["csv", "jsonl"])
+@pytest.mark.parametrize("name", TEXTS)
+def test_numbers_in_text_are_read_alike_by_both_engines(name, ending, engine, tmp_path, capsys):
+    first, times, last, mean = TEXTS[name]
+    if ending == "csv":
+        text = "author,views\n" + f"a,{first}\n" * times + f"b,{last}\n"
+    else:
+        text = f'{{"author": "a", "views": {first}}}\n' * times + f'{{"author": "b", "views": {last}}}\n'
+    (tmp_path / f"log.{ending}").write_text(text)
+    words = [
+        "--unit=author",
+        "--amount=views",
+        "--population=none",
+        "--metric=mean",
+        "--interval=none",
+        "--format=jsonl",
+    ]
+    assert main(["inequality", str(tmp_path / f"log.{ending}"), f"--engine={engine}", *words]) == 0
+    assert json.loads(capsys.readouterr().out)["estimate"] == pytest.approx(mean, rel=1e-12)
 
 
 def test_amounts_that_are_all_missing_are_answered_with_a_note():

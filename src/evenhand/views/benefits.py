@@ -12,7 +12,7 @@ import numpy as np
 
 from evenhand.errors import EvenhandError, all_problems, listing
 from evenhand.views.columns import label, label_problems
-from evenhand.views.tables import Table, is_number, missing_columns, open_table, to_polars
+from evenhand.views.tables import Table, fits_int64, is_number, missing_columns, open_table, to_polars
 
 LARGEST_SUM = 9e18
 """Above this an int64 sum could wrap; amounts are then added as float64, good to 16 digits."""
@@ -99,9 +99,7 @@ def view_benefits(
         lazy = lazy.filter(~nw.col("unit").is_null())
         dropped[f"{unit} is missing"] = int(facts["unit_null"])
     amounts = tuple(
-        Amount(
-            name, f"amount_{i}", _stays_integer(opened, name, facts.get(f"sum_{i}", 0.0)), int(facts[f"missing_{i}"])
-        )
+        Amount(name, f"amount_{i}", _stays_integer(opened.schema[name], facts, i), int(facts[f"missing_{i}"]))
         for i, name in enumerate(names)
     ) or (Amount(None, "", True, 0),)
     for a in amounts:
@@ -191,9 +189,7 @@ def _renamed(
 
 
 def _number(name: str, schema: nw.Schema) -> nw.Expr:
-    integer = schema[name].is_integer() or schema[name] == nw.Boolean
-    wide = integer and schema[name] != nw.UInt64
-    return nw.col(name).cast(nw.Int64 if wide else nw.Float64)
+    return nw.col(name).cast(nw.Int64 if fits_int64(schema[name]) else nw.Float64)
 
 
 def _facts(lazy: nw.LazyFrame[Any], names: list[str], unit: str | None, weight: str | None) -> dict[str, Any]:
@@ -263,9 +259,10 @@ def _value_problems(
     return problems
 
 
-def _stays_integer(opened: Table, name: str, total: float) -> bool:
-    dtype = opened.schema[name]
-    return bool((dtype.is_integer() and dtype != nw.UInt64) or dtype == nw.Boolean) and total <= LARGEST_SUM
+def _stays_integer(dtype: Any, facts: dict[str, Any], i: int) -> bool:
+    """Whether amounts are added up as int64: DuckDB's sums, for one, come in a wider type that they do not need."""
+    exact = fits_int64(dtype) or (dtype.is_integer() and facts[f"max_{i}"] <= 2**53)
+    return bool(exact and facts.get(f"sum_{i}", 0.0) <= LARGEST_SUM)
 
 
 def slice_words(labels: Sequence[Any]) -> str:

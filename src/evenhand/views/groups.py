@@ -13,8 +13,9 @@ import narwhals as nw
 from evenhand.errors import EvenhandError, all_problems, listing, suggestion
 from evenhand.views.columns import label as plain_label
 from evenhand.views.columns import label_problems
+from evenhand.views.files import has_known_ending, may_be_file
 from evenhand.views.match import how_many, matched_ids, same_engine
-from evenhand.views.tables import Table, has_known_ending, is_number, may_be_file, open_table, to_polars
+from evenhand.views.tables import Table, is_number, open_table, to_polars
 
 NEAR = 1e-6
 """How far from 1 the shares of an item may add up to."""

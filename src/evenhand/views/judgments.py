@@ -11,8 +11,9 @@ import narwhals as nw
 
 from evenhand.errors import EvenhandError, all_problems, listing, suggestion
 from evenhand.views.columns import label
+from evenhand.views.files import has_known_ending
 from evenhand.views.match import how_many
-from evenhand.views.tables import Table, has_known_ending, is_number, open_table, to_polars
+from evenhand.views.tables import Table, is_number, open_table, to_polars
 
 MissingRelevance = Literal["zero", "drop", "raise"]
 

@@ -11,7 +11,8 @@ import narwhals as nw
 
 from evenhand.errors import EvenhandError, all_problems, listing, suggestion
 from evenhand.views.columns import label, label_problems
-from evenhand.views.tables import Table, has_known_ending, is_number, may_be_file, open_table, to_polars
+from evenhand.views.files import has_known_ending, may_be_file
+from evenhand.views.tables import Table, is_number, open_table, to_polars
 
 NAMES = ("group", "label", "relevance")
 """What a column of labels is called where several would do."""

@@ -18,7 +18,8 @@ from evenhand.errors import EvenhandError, all_problems, listing
 from evenhand.views.batches import ranking_facts
 from evenhand.views.benefits import RESERVED
 from evenhand.views.columns import label, label_problems
-from evenhand.views.tables import Table, has_known_ending, is_number, missing_columns, open_table, to_polars
+from evenhand.views.files import has_known_ending
+from evenhand.views.tables import Table, fits_int64, is_number, missing_columns, open_table, to_polars
 
 NUMBERS = ("rank", "score", "probability", "weight")
 """Roles that are played by numbers; the others are labels and ids."""
@@ -230,8 +231,7 @@ def _renamed(opened: Table, roles: Roles, carry: Mapping[str, nw.Expr]) -> nw.La
         if role in ("score", "probability", "weight"):
             chosen.append(nw.col(column).cast(nw.Float64).alias(role))
         elif role == "rank":
-            whole = schema[column].is_integer() and schema[column] != nw.UInt64
-            chosen.append(nw.col(column).cast(nw.Int64 if whole else nw.Float64).alias(role))
+            chosen.append(nw.col(column).cast(nw.Int64 if fits_int64(schema[column]) else nw.Float64).alias(role))
         elif role != "by":
             chosen.append(label(column, schema[column]).alias(role))
     return opened.lazy.select(*chosen, *(expression.alias(name) for name, expression in carry.items()))

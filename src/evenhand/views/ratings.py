@@ -10,8 +10,9 @@ from typing import Any
 import narwhals as nw
 
 from evenhand.errors import EvenhandError, listing, suggestion
+from evenhand.views.files import literal
 from evenhand.views.groups import Alignment, rollup, view_groups
-from evenhand.views.tables import engine_errors, literal, open_table
+from evenhand.views.tables import engine_errors, open_table
 
 USERS = ("user", "user_id", "userid")
 ITEMS = ("item", "item_id", "itemid", "movie_id", "movieid", "book_id", "bookid", "work_id", "isbn", "cluster")

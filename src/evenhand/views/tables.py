@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-import codecs
 import functools
-import glob
-import gzip
-import zlib
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,6 +11,7 @@ from typing import Any
 import narwhals as nw
 
 from evenhand.errors import EvenhandError, listing, suggestion
+from evenhand.views.files import files_of, line_without_object, literal
 
 EAGER = frozenset({"polars", "pandas", "pyarrow", "modin"})
 """Libraries that can hold a small frame; the others get theirs as PyArrow."""
@@ -84,7 +81,7 @@ def _with_object_types(frame: Any) -> Any:
     for column in objects:
         try:
             kind = pa.array(native[column], from_pandas=True).type
-        except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, OverflowError):
+        except (TypeError, ValueError, NotImplementedError, OverflowError):
             continue  # of several types: told of by who needs the column
         if any(fits(kind) for fits in known):
             native = native.assign(**{column: native[column].astype(pd.ArrowDtype(kind))})
@@ -92,125 +89,38 @@ def _with_object_types(frame: Any) -> Any:
 
 
 def _open_files(patterns: Sequence[str], role: str) -> Table:
-    paths = sorted({path for pattern in patterns for path in _matches(pattern, role)})
-    kinds = {_kind(path) for path in paths}
-    if len(kinds) > 1:
-        raise EvenhandError(f"{role} mixes files of the kinds {listing(sorted(kinds))}. Pass files of one kind.")
-    kind = kinds.pop()
-    filled = [_look_inside(path, kind) for path in paths]
-    if not any(filled) and role in ("table", "rankings", "scores"):
-        raise EvenhandError(
-            f"{role}={listing(paths)!r} has no rows, only a header. Check the path, or the filter before it."
-        )
-    return Table(_scan(paths, kind, role), "polars", listing(paths))
+    import polars as pl
 
-
-def _matches(pattern: str, role: str) -> list[str]:
-    if not pattern.strip():
-        raise EvenhandError(f"{role}={pattern!r} names no file. Pass the path of a Parquet, CSV or JSON lines file.")
-    if Path(pattern).is_file():
-        return [pattern]
-    if Path(pattern).is_dir():
-        found = sorted(glob.glob(str(Path(glob.escape(pattern)) / "*")))
-        inside = [p for p in found if _kind(p, strict=False) and Path(p).is_file()]  # a pipe would be waited for
-        if not inside:
-            raise EvenhandError(
-                f"{role}={pattern!r} is a folder without Parquet, CSV or JSON lines files. Name the files."
-            )
-        return inside
-    found = [p for p in sorted(glob.glob(pattern, recursive=True)) if Path(p).is_file()]
-    if not found:
-        wild = any(c in pattern for c in "*?[")
-        fact = "matches no file" if wild else "is not a file"
-        near = suggestion(Path(pattern).name, [p.name for p in _siblings(pattern)])
-        raise EvenhandError(f"{role}={pattern!r} {fact}. {near}Pass the path of a Parquet, CSV or JSON lines file.")
-    return found
-
-
-def literal(paths: Iterable[str]) -> list[str]:
-    """Paths as engines must be told them: they would take a bracket or a star in a name for a pattern."""
-    return [glob.escape(path) for path in paths]
-
-
-def _siblings(path: str) -> Iterable[Path]:
-    parent = Path(path).parent
-    return list(parent.iterdir())[:1000] if parent.is_dir() else []
-
-
-_SUFFIXES = {
-    ".parquet": "parquet",
-    ".pq": "parquet",
-    ".csv": "csv",
-    ".tsv": "tsv",
-    ".jsonl": "jsonl",
-    ".ndjson": "jsonl",
-}
-
-
-def _kind(path: str, *, strict: bool = True) -> str:
-    suffixes = Path(path).suffixes
-    if suffixes and suffixes[-1] == ".gz":
-        suffixes = suffixes[:-1]
-    kind = _SUFFIXES.get(suffixes[-1].lower(), "") if suffixes else ""
-    if not kind and strict:
-        raise EvenhandError(
-            f"{path!r} has an ending that is not known. Pass .parquet, .csv, .tsv or .jsonl (also .gz)."
-        )
-    return kind
-
-
-def may_be_file(text: str) -> bool:
-    """Whether a word that may be a column or a file is the second."""
-    return Path(text).exists() or Path(text).suffix != "" or any(c in text for c in "/*?[")
-
-
-def has_known_ending(path: str) -> bool:
-    """Whether a file's ending is that of a table."""
-    return bool(_kind(path, strict=False))
-
-
-def _look_inside(path: str, kind: str) -> bool:
-    """Open each file once up front: the engines would say it only much later, and in their own words.
-
-    Returns whether there is more than a header in it, as far as can be seen from its beginning.
-    """
+    paths, kind = files_of(patterns, role)
     try:
-        opener: Callable[..., Any] = gzip.open if path.endswith(".gz") else open
-        with opener(path, "rb") as handle:
-            start = handle.read(1 << 16)
-        if kind == "parquet":
-            with Path(path).open("rb") as handle:
-                handle.seek(0, 2)
-                size = handle.tell()
-                handle.seek(max(0, size - 4))
-                whole = start[:4] == b"PAR1" and handle.read(4) == b"PAR1" and size >= 12
-            if not whole:
-                raise EvenhandError(
-                    f"{path!r} is not a whole Parquet file. Write it again, or check that its copy finished."
-                )
-        else:
-            codecs.getincrementaldecoder("utf-8")().decode(start)  # a character cut at the end is fine
-    except (OSError, EOFError, zlib.error) as error:
-        raise EvenhandError(f"{path!r} cannot be read ({error}). Check the file and its permissions.") from error
-    except UnicodeDecodeError as error:
-        raise EvenhandError(
-            f"{path!r} is not UTF-8 text. Save it as UTF-8, or give it the ending it should have."
-        ) from error
-    if not start:
-        raise EvenhandError(f"{path!r} is empty. Pass a file with a header and rows.")
-    if kind not in ("csv", "tsv"):
-        return True
-    header, _, rest = start.partition(b"\n")
-    other = next((mark for mark in (b";", b"\t", b"|") if mark in header), None)
-    if kind == "csv" and other and b"," not in header:
-        shown = {b"\t": "tabs"}.get(other, f"{other.decode()!r}")
-        raise EvenhandError(
-            f"{path!r} separates its columns by {shown}, not by commas. Save it with commas, or with tabs and the ending .tsv."
-        )
-    return bool(rest.strip())
+        return Table(_scan(paths, kind, role), "polars", listing(paths))
+    except (pl.exceptions.PolarsError, OSError) as error:
+        raise _unreadable(paths, kind, role, error) from error
+
+
+def _unreadable(paths: Sequence[str], kind: str, role: str, error: Exception) -> EvenhandError:
+    """Which of the files cannot be read, and why: the engine names none of them."""
+    import polars as pl
+
+    first: list[str] = []
+    if kind == "jsonl" and (where := line_without_object(paths)):
+        return EvenhandError(where)
+    for path in paths:
+        try:
+            names = _scan([path], kind, role).collect_schema().names()
+        except (pl.exceptions.PolarsError, OSError) as alone:
+            return unreadable(repr(path), alone)
+        first = first or names
+        if names != first:
+            odd = listing(sorted(set(names) ^ set(first))) or "their order"
+            return EvenhandError(
+                f"{path!r} and {paths[0]!r} have different columns ({odd}). Pass files with the same columns."
+            )
+    return unreadable(role, error)
 
 
 def _scan(paths: list[str], kind: str, role: str) -> nw.LazyFrame[Any]:
+    """Files as one lazy table; what Polars says of them is left to the caller."""
     import polars as pl
 
     places = literal(paths)
@@ -222,19 +132,18 @@ def _scan(paths: list[str], kind: str, role: str) -> nw.LazyFrame[Any]:
             return pl.scan_ndjson(places, infer_schema_length=rows)
         return pl.scan_csv(places, separator="," if kind == "csv" else "\t", infer_schema_length=rows)
 
-    with engine_errors(role):
-        scanned = scan(FIRST_ROWS)
-        names = scanned.collect_schema().names()
-        twice = {n for n in names if any(other.startswith(f"{n}_duplicated_") for other in names)}
-        if kind != "parquet" and not twice:
-            # Text has no types: lines with more fields than the header, or with a type that the first lines do not show,
-            # come to light only where every column of every line is read.
-            everything = pl.all().null_count()
-            try:
-                scanned.select(everything).collect(engine="streaming")
-            except pl.exceptions.ComputeError:
-                scanned = scan(None)
-                scanned.select(everything).collect(engine="streaming")
+    scanned = scan(FIRST_ROWS)
+    names = scanned.collect_schema().names()
+    twice = {n for n in names if any(other.startswith(f"{n}_duplicated_") for other in names)}
+    if kind != "parquet" and not twice:
+        # Text has no types: lines with more fields than the header, or with a type that the first lines do not show,
+        # come to light only where every column of every line is read.
+        everything = pl.all().null_count()
+        try:
+            scanned.select(everything).collect(engine="streaming")
+        except pl.exceptions.ComputeError:
+            scanned = scan(None)
+            scanned.select(everything).collect(engine="streaming")
     if twice:
         raise EvenhandError(
             f"{role} has several columns named {listing(sorted(twice))}. Give every column one name of its own."
@@ -259,10 +168,17 @@ class engine_errors:  # noqa: N801
         if module in {"polars", "duckdb", "pyarrow", "pyspark", "py4j", "narwhals", "pandas", "ibis"} or isinstance(
             error, (OSError, UnicodeError)
         ):
-            said = next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)
-            raise EvenhandError(
-                f"{self.role} cannot be read: {said[:300]}. Check the file or table it comes from."
-            ) from error
+            raise unreadable(self.role, error) from error
+
+
+def unreadable(what: str, error: BaseException) -> EvenhandError:
+    """What an engine says, in one line; DuckDB's word on a CSV file is the third, and the file comes much later."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()] or [type(error).__name__]
+    said = lines[0]
+    if "CSV Error on Line" in said and len(lines) > 2:
+        file = next((line.removeprefix("file = ") for line in lines if line.startswith("file = ")), "the file")
+        said = f"line {said.rpartition(' ')[2]} of {file!r}: {lines[2]}"
+    return EvenhandError(f"{what} cannot be read: {said[:300].rstrip('.')}. Check the file or table it comes from.")
 
 
 def missing_columns(table: Table, roles: Sequence[tuple[str, str]]) -> list[str]:
@@ -294,33 +210,54 @@ def is_number(dtype: Any) -> bool:
     return bool(dtype.is_numeric() or dtype == nw.Boolean)
 
 
+def fits_int64(dtype: Any) -> bool:
+    """Whether whole numbers of this type can be added up as such; truth values count as 0 and 1."""
+    return bool(dtype == nw.Boolean or (dtype.is_integer() and dtype not in (nw.UInt64, nw.Int128, nw.UInt128)))
+
+
 def open_with_duckdb(files: Sequence[str]) -> Any:
     """Files as a DuckDB relation, for who has little memory."""
     try:
         import duckdb  # noqa: F401
     except ModuleNotFoundError as error:
         raise EvenhandError("duckdb is not installed. Install it with: pip install 'evenhand[duckdb]'.") from error
-    paths = sorted({path for pattern in files for path in _matches(pattern, "table")})
-    kinds = {_kind(path) for path in paths}
-    for path in paths:
-        _look_inside(path, _kind(path))
-    if len(kinds) > 1:
-        raise EvenhandError(f"table mixes files of the kinds {listing(sorted(kinds))}. Pass files of one kind.")
+    paths, kind = files_of(files, "table", through=True)
     with engine_errors():
-        return _duckdb_reader(kinds.pop())(literal(paths))
+        return _duckdb_relation(literal(paths), kind)
 
 
-def _duckdb_reader(kind: str) -> Any:
-    """Reads files of a kind as they are, without guessing separators, on a connection that sees NaN.
+DISABLED = ("statistics_propagation", "filter_pushdown", "type_pushdown")
+"""What DuckDB's optimiser must not do. Parquet statistics leave NaN out, and it believes the statistics: `isnan` is then
+always false. And a column of text that is cast to numbers is read as numbers from the start, which `true` is none of."""
 
-    Parquet statistics leave NaN out, and DuckDB's optimiser believes the statistics: `isnan` is then always false.
-    """
+
+def _duckdb_relation(paths: list[str], kind: str) -> Any:
+    """Files as they are, without guessing separators."""
     import duckdb
 
     connection = duckdb.connect()
-    connection.execute("SET disabled_optimizers = 'statistics_propagation,filter_pushdown'")
+    known = {name for (name,) in connection.execute("SELECT name FROM duckdb_optimizers()").fetchall()}
+    connection.execute(f"SET disabled_optimizers = '{','.join(name for name in DISABLED if name in known)}'")
     if kind == "parquet":
-        return connection.read_parquet
+        return connection.read_parquet(paths)
     if kind == "jsonl":
-        return functools.partial(connection.read_json, format="newline_delimited")
-    return functools.partial(connection.read_csv, sep="," if kind == "csv" else "\t", header=True, quotechar='"')
+        return _unrounded(functools.partial(connection.read_json, paths, format="newline_delimited"), "columns")
+    separator = "," if kind == "csv" else "\t"
+    return _unrounded(functools.partial(connection.read_csv, paths, sep=separator, header=True, quotechar='"'), "dtype")
+
+
+def _unrounded(read: Callable[..., Any], types: str) -> Any:
+    """What is read, every line looked at: fractions in a column that begins with whole numbers are rounded by DuckDB.
+
+    `types` is the option that tells the reader the types of columns.
+    """
+    found = read()
+    kinds = {c: str(kind) for c, kind in zip(found.columns, found.types, strict=True)}
+    whole = [c for c, kind in kinds.items() if kind in ("BIGINT", "HUGEINT")]
+    if not whole:
+        return found
+    names = ['"' + c.replace('"', '""') + '"' for c in whole]
+    as_floats = read(**{types: kinds | dict.fromkeys(whole, "DOUBLE")})
+    (broken,) = as_floats.aggregate(", ".join(f"bool_or({c} <> round({c}))" for c in names)).fetchall()
+    floats = {c: "DOUBLE" for c, is_broken in zip(whole, broken, strict=True) if is_broken}
+    return read(**{types: kinds | floats}) if floats else found

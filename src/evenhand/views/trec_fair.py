@@ -10,8 +10,9 @@ from typing import Any
 import narwhals as nw
 
 from evenhand.errors import EvenhandError, listing
+from evenhand.views.files import literal
 from evenhand.views.groups import Alignment, rollup
-from evenhand.views.tables import engine_errors, literal
+from evenhand.views.tables import engine_errors
 
 
 def trec_fair_queries(path: str | Path) -> Any:

@@ -1,0 +1,161 @@
+"""Files of tables: which ones a path, a folder or a pattern means, and whether each of them can be one."""
+
+from __future__ import annotations
+
+import codecs
+import glob
+import gzip
+import json
+import os
+import zlib
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+from evenhand.errors import EvenhandError, listing, suggestion
+
+
+def files_of(patterns: Sequence[str], role: str, *, through: bool = False) -> tuple[list[str], str]:
+    """The files that are meant and their kind, each looked into, `through` or at its beginning; headers alone are left out."""
+    paths = sorted({path for pattern in patterns for path in _matches(pattern, role)})
+    kinds = {_kind(path) for path in paths}
+    if len(kinds) > 1:
+        raise EvenhandError(f"{role} mixes files of the kinds {listing(sorted(kinds))}. Pass files of one kind.")
+    kind = kinds.pop()
+    filled = [path for path in paths if _look_inside(path, kind, through=through)]
+    if not filled and role in ("table", "rankings", "scores"):
+        raise EvenhandError(
+            f"{role}={listing(paths)!r} has no rows, only a header. Check the path, or the filter before it."
+        )
+    return filled or paths, kind
+
+
+def _matches(pattern: str, role: str) -> list[str]:
+    if not pattern.strip():
+        raise EvenhandError(f"{role}={pattern!r} names no file. Pass the path of a Parquet, CSV or JSON lines file.")
+    if os.path.isfile(pattern):  # noqa: PTH113  (pathlib stumbles over names that are too long)
+        return [pattern]
+    if os.path.isdir(pattern):  # noqa: PTH112
+        found = sorted(glob.glob(str(Path(glob.escape(pattern)) / "*")))
+        inside = [p for p in found if _kind(p, strict=False) and Path(p).is_file()]  # a pipe would be waited for
+        if not inside:
+            raise EvenhandError(
+                f"{role}={pattern!r} is a folder without Parquet, CSV or JSON lines files. Name the files."
+            )
+        return inside
+    found = [p for p in sorted(glob.glob(pattern, recursive=True)) if Path(p).is_file()]
+    if not found:
+        wild = any(c in pattern for c in "*?[")
+        fact = "matches no file" if wild else "is not a file"
+        near = suggestion(Path(pattern).name, [p.name for p in _siblings(pattern)])
+        raise EvenhandError(f"{role}={pattern!r} {fact}. {near}Pass the path of a Parquet, CSV or JSON lines file.")
+    return found
+
+
+def literal(paths: Iterable[str]) -> list[str]:
+    """Paths as engines must be told them: they would take a bracket or a star in a name for a pattern."""
+    return [glob.escape(path) for path in paths]
+
+
+def _siblings(path: str) -> Iterable[Path]:
+    parent = Path(path).parent
+    return list(parent.iterdir())[:1000] if os.path.isdir(parent) else []  # noqa: PTH112
+
+
+_SUFFIXES = {
+    ".parquet": "parquet",
+    ".pq": "parquet",
+    ".csv": "csv",
+    ".tsv": "tsv",
+    ".jsonl": "jsonl",
+    ".ndjson": "jsonl",
+}
+
+
+def _kind(path: str, *, strict: bool = True) -> str:
+    suffixes = Path(path).suffixes
+    if suffixes and suffixes[-1] == ".gz":
+        suffixes = suffixes[:-1]
+    kind = _SUFFIXES.get(suffixes[-1].lower(), "") if suffixes else ""
+    if not kind and strict:
+        raise EvenhandError(
+            f"{path!r} has an ending that is not known. Pass .parquet, .csv, .tsv or .jsonl (also .gz)."
+        )
+    return kind
+
+
+def may_be_file(text: str) -> bool:
+    """Whether a word that may be a column or a file is the second."""
+    exists = os.path.exists(text)  # noqa: PTH110  (pathlib stumbles over words that are too long)
+    return exists or Path(text).suffix != "" or any(c in text for c in "/*?[")
+
+
+def has_known_ending(path: str) -> bool:
+    """Whether a file's ending is that of a table."""
+    return bool(_kind(path, strict=False))
+
+
+def _look_inside(path: str, kind: str, *, through: bool) -> bool:
+    """Open each file once up front: the engines would say it only much later, and in their own words.
+
+    Returns whether there is more than a header in it, as far as can be seen from its beginning.
+    """
+    try:
+        opener: Callable[..., Any] = gzip.open if path.endswith(".gz") else open
+        with opener(path, "rb") as handle:
+            start = handle.read(1 << 16)
+            while through and path.endswith(".gz") and handle.read(1 << 20):
+                pass  # to the checksum at its end
+        if kind == "parquet":
+            with Path(path).open("rb") as handle:
+                handle.seek(0, 2)
+                size = handle.tell()
+                handle.seek(max(0, size - 4))
+                whole = start[:4] == b"PAR1" and handle.read(4) == b"PAR1" and size >= 12
+            if not whole:
+                raise EvenhandError(
+                    f"{path!r} is not a whole Parquet file. Write it again, or check that its copy finished."
+                )
+        else:
+            codecs.getincrementaldecoder("utf-8")().decode(start)  # a character cut at the end is fine
+    except (OSError, EOFError, zlib.error) as error:
+        raise EvenhandError(f"{path!r} cannot be read ({error}). Check the file and its permissions.") from error
+    except UnicodeDecodeError as error:
+        raise EvenhandError(
+            f"{path!r} is not UTF-8 text. Save it as UTF-8, or give it the ending it should have."
+        ) from error
+    if not start:
+        raise EvenhandError(f"{path!r} is empty. Pass a file with a header and rows.")
+    if kind == "jsonl" and start.startswith(codecs.BOM_UTF8):
+        raise EvenhandError(f"{path!r} begins with a byte order mark. Save it as UTF-8 without one.")
+    if kind not in ("csv", "tsv"):
+        return True
+    header, _, rest = start.partition(b"\n")
+    other = next((mark for mark in (b";", b"\t", b"|") if mark in header), None)
+    if kind == "csv" and other and b"," not in header:
+        shown = {b"\t": "tabs"}.get(other, f"{other.decode()!r}")
+        raise EvenhandError(
+            f"{path!r} separates its columns by {shown}, not by commas. Save it with commas, or with tabs and the ending .tsv."
+        )
+    return bool(rest.strip())
+
+
+def line_without_object(paths: Sequence[str]) -> str:
+    """Where JSON lines go wrong, in words; nothing where every line is an object, or nobody can tell."""
+    for path in paths:
+        opener: Callable[..., Any] = gzip.open if path.endswith(".gz") else open
+        with opener(path, "rt", encoding="utf-8", errors="replace") as handle:
+            for number, line in enumerate(handle, 1):
+                if line.strip() and not _is_object(line):
+                    return f"{path!r} has no JSON object in line {number:,}. Write one object per line, null where a value is missing."
+    return ""
+
+
+def _is_object(line: str) -> bool:
+    def refuse(name: str) -> Any:
+        raise ValueError(name)  # NaN and Infinity are no JSON
+
+    try:
+        return isinstance(json.loads(line, parse_constant=refuse), dict)
+    except ValueError:
+        return False
