@@ -101,3 +101,12 @@ def test_moments_of_another_precision_are_the_same_units():
     )
     found = eh.inequality(log, **(CALL | {"unit": "who", "population": everyone}))
     assert found.findings.columns["estimate"] == [2.0]
+
+
+def test_the_wide_numbers_that_duckdb_adds_up_are_labels_like_any_others():
+    log = pl.DataFrame({"who": [7, 8, 9, 9], "views": [1, 2, 3, 4], "band": [5, 10, 10, 10]})
+    wide = duckdb.from_arrow(log.to_arrow()).query(
+        "log", "select * replace (band::hugeint as band, who::hugeint as who) from log"
+    )
+    call = CALL | {"unit": "who", "by": "band", "population": {5: 3, 10: 3}, "metrics": "gini"}
+    assert eh.inequality(wide, **call).to_dict()["columns"] == eh.inequality(log, **call).to_dict()["columns"]

@@ -202,8 +202,18 @@ def to_polars(lazy: nw.LazyFrame[Any]) -> Any:
     with engine_errors():
         if lazy.implementation.is_polars():
             return lazy.collect("polars", engine="streaming").to_native()
-        found = lazy.collect("pyarrow").to_native()
-        return pl.from_arrow(found.select(lazy.collect_schema().names()))  # without the index that pandas adds
+        schema = lazy.collect_schema()
+        found: Any = pl.from_arrow(lazy.collect("pyarrow").to_native().select(schema.names()))  # no index of pandas
+        wide = [name for name, dtype in schema.items() if dtype in (nw.Int128, nw.UInt128)]
+        return found.with_columns(*(_narrow(found[name]) for name in wide)) if wide else found
+
+
+def _narrow(decimals: Any) -> Any:
+    """Whole numbers of 128 bits, which Arrow knows as decimals only, as int64 where that holds them."""
+    import polars as pl
+
+    whole = decimals.cast(pl.Int64, strict=False)
+    return whole if whole.null_count() == decimals.null_count() else decimals
 
 
 def is_number(dtype: Any) -> bool:
