@@ -524,6 +524,8 @@ def test_columns_that_are_no_labels_are_refused_in_every_role(name):
         lambda: eh.outcome_test(table, group="source", request="odd", **scored),
         lambda: eh.prefix(table, group="odd", request="q", item="author"),
         lambda: eh.exposure(table, groups="odd", request="q", item="author"),
+        lambda: eh.recommender(table, user="odd", item="author", score="watch"),
+        lambda: eh.recommender(table, user="author", item="author", score="watch", user_groups="odd"),
     ]
     for call in calls:
         with pytest.raises(eh.EvenhandError, match=r"='odd' holds .* Pass a column of plain labels") as problem:

@@ -110,3 +110,18 @@ def test_the_wide_numbers_that_duckdb_adds_up_are_labels_like_any_others():
     )
     call = CALL | {"unit": "who", "by": "band", "population": {5: 3, 10: 3}, "metrics": "gini"}
     assert eh.inequality(wide, **call).to_dict()["columns"] == eh.inequality(log, **call).to_dict()["columns"]
+
+
+def test_hashes_in_text_are_ids_like_any_others(tmp_path):
+    rows = [f"{2**63 + q},{2**64 - item},{item},{'xy'[item % 2]}" for q in range(3) for item in range(1, 5)]
+    (tmp_path / "run.csv").write_text("\n".join(["request,item,rank,side", *rows]))
+    found = eh.prefix(tmp_path / "run.csv", group="side", protected="x", metrics="ndd", interval=None)
+    assert found.per_request["request"].to_list() == [2**63, 2**63 + 1, 2**63 + 2]
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_days_are_slices_of_rankings(engine):
+    run = pl.DataFrame({"request": [1, 1, 1, 1, 2, 2], "item": list("abcdab"), "rank": [1, 2, 3, 4, 1, 2]})
+    run = run.with_columns(side=pl.col("item"), day=pl.lit("2020-07-01").str.to_datetime(time_unit="ms"))
+    found = eh.exposure(ENGINES[engine](run), groups="side", by="day", metrics="awrf", interval=None)
+    assert found.findings.columns["units"][0] == 2

@@ -47,7 +47,9 @@ def some_lists(rows: Rows, aligned: Alignment, ledger: Ledger, chosen: npt.NDArr
         few = few.select(*wanted, "group").with_columns(nw.lit(1.0).alias("share"))
     else:
         few = few.select(*wanted).join(aligned.lazy.select(*by, "group", "share"), on=by, how="left")
-    cells = to_polars(few).join(picked, on=rows.rankings, how="inner", nulls_equal=True)
+    cells = to_polars(few)
+    picked = picked.cast({key: cells.schema[key] for key in rows.rankings})  # labels may have lost their precise type
+    cells = cells.join(picked, on=rows.rankings, how="inner", nulls_equal=True)
     place = {label: i for i, label in enumerate(ledger.labels)}
     code = np.array(
         [len(place) if g is None else place[tidy_label(g)] for g in cells["group"].to_list()], dtype=np.int64

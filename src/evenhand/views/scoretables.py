@@ -11,9 +11,10 @@ import narwhals as nw
 import numpy as np
 
 from evenhand.errors import EvenhandError, all_problems, listing
+from evenhand.views.columns import label_problems
 from evenhand.views.scores import Block, Facts, Ints, Rows, Shown, spans
 from evenhand.views.tables import Table, is_number, missing_columns, open_table, to_polars
-from evenhand.views.usergroups import clean, group_column, id_of, one_label_each, series, table_of
+from evenhand.views.usergroups import group_column, id_of, series, table_of, users_and_groups
 
 
 @dataclass(frozen=True)
@@ -39,6 +40,7 @@ class Long:
             problems.append(
                 f"{named[2][0]}={value!r} holds {schema[value]} values, not numbers. Convert the column first."
             )
+        problems = problems or [p for role, name in named[:2] for p in label_problems(role, name, opened)]
         if problems:
             raise all_problems(problems, where="The call")
         worth = nw.col(value).cast(nw.Float64) if value else nw.lit(1.0)
@@ -251,11 +253,7 @@ def _labelled(user_groups: Any, long: Long, columns: Mapping[str, str | None]) -
     column = group_column(user_groups, list(long.opened.schema.names()))
     if column is None:
         return table_of(user_groups, user=user, group=group)
-    pairs = long.opened.lazy.select(
-        id_of(user, long.opened.schema).alias("user"), nw.col(column).alias("group")
-    ).unique()
-    found = to_polars(pairs)
-    return one_label_each(found.with_columns(clean(found["group"]).alias("group")))
+    return users_and_groups(long.opened, user, column, "user_groups")
 
 
 def _union(role: str, ids: list[Any]) -> Any:

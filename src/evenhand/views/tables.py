@@ -144,11 +144,24 @@ def _scan(paths: list[str], kind: str, role: str) -> nw.LazyFrame[Any]:
         except pl.exceptions.ComputeError:
             scanned = scan(None)
             scanned.select(everything).collect(engine="streaming")
+        scanned = _unsigned(scanned)
     if twice:
         raise EvenhandError(
             f"{role} has several columns named {listing(sorted(twice))}. Give every column one name of its own."
         )
     return nw.from_native(scanned)
+
+
+def _unsigned(scanned: Any) -> Any:
+    """Ids of 64 bits without a sign as such: the reader of text takes them for numbers of 128 bits, which few things take."""
+    import polars as pl
+
+    wide = [name for name, dtype in scanned.collect_schema().items() if dtype == pl.Int128]
+    if not wide:
+        return scanned
+    fits = ((pl.col(wide) >= 0) & (pl.col(wide) < 2**64)).all()
+    found = scanned.select(fits).collect(engine="streaming").row(0, named=True)
+    return scanned.with_columns(pl.col([name for name in wide if found[name]]).cast(pl.UInt64))
 
 
 class engine_errors:  # noqa: N801

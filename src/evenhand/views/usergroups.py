@@ -10,8 +10,8 @@ import narwhals as nw
 import numpy as np
 
 from evenhand.errors import EvenhandError, all_problems, listing, suggestion
-from evenhand.views.columns import label
-from evenhand.views.tables import missing_columns, open_table, to_polars
+from evenhand.views.columns import label, label_problems
+from evenhand.views.tables import Table, fits_int64, missing_columns, open_table, to_polars
 
 REMEDY = "Pass a label per row, {user: label}, or a table of users and groups."
 
@@ -60,16 +60,19 @@ def table_of(user_groups: Any, *, user: str, group: str) -> Any:
     problems = missing_columns(opened, [("user", user), ("group", group)])
     if problems:
         raise all_problems([p.replace("column of the table", "column of user_groups") for p in problems])
-    schema = opened.schema
-    found = to_polars(opened.lazy.select(id_of(user, schema).alias("user"), nw.col(group).alias("group")).unique())
-    return one_label_each(found.with_columns(clean(found["group"]).alias("group")))
+    return users_and_groups(opened, user, group, "group")
 
 
-def one_label_each(table: Any) -> Any:
-    """The table without users that are missing; a user with two labels is an error."""
+def users_and_groups(opened: Table, user: str, group: str, role: str) -> Any:
+    """Two columns of a table as users and their groups, those of nobody left out; a user with two labels is an error."""
     import polars as pl
 
-    table = table.filter(pl.col("user").is_not_null()).unique()
+    problems = [p for name, c in (("user", user), (role, group)) for p in label_problems(name, c, opened)]
+    if problems:
+        raise all_problems(problems, where="The call")
+    schema = opened.schema
+    pairs = opened.lazy.select(id_of(user, schema).alias("user"), label(group, schema[group]).alias("group")).unique()
+    table = to_polars(pairs).filter(pl.col("user").is_not_null())
     twice = table.filter(pl.col("user").is_duplicated())["user"].unique().sort().to_list()
     if twice:
         raise EvenhandError(
@@ -81,7 +84,7 @@ def one_label_each(table: Any) -> Any:
 def id_of(name: str, schema: Any) -> nw.Expr:
     """A column of ids: whole numbers as int64, text as text, NaN as missing, so that ids of different tables compare."""
     dtype = schema[name]
-    return nw.col(name).cast(nw.Int64) if dtype.is_integer() and dtype != nw.UInt64 else label(name, dtype)
+    return nw.col(name).cast(nw.Int64) if dtype.is_integer() and fits_int64(dtype) else label(name, dtype)
 
 
 def series(role: str, values: Any) -> Any:
