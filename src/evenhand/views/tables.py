@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -187,7 +188,7 @@ class engine_errors:  # noqa: N801
 def unreadable(what: str, error: BaseException) -> EvenhandError:
     """What an engine says, in one line; DuckDB's word on a CSV file is the third, and the file comes much later."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()] or [type(error).__name__]
-    said = lines[0]
+    said = re.split(r",? (?:hint:|consider passing) ", lines[0])[0]  # advice on the engine's own functions
     if "CSV Error on Line" in said and len(lines) > 2:
         file = next((line.removeprefix("file = ") for line in lines if line.startswith("file = ")), "the file")
         said = f"line {said.rpartition(' ')[2]} of {file!r}: {lines[2]}"
