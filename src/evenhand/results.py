@@ -280,7 +280,7 @@ def _dtype(name: str, column: Sequence[Any]) -> Any:
         return nw.Float64 if any(v is None for v in column) else nw.Int64
     if name in COLUMNS:
         return nw.String if name in ("metric", "group", "better", "note") else nw.Float64
-    kinds = {bool if isinstance(v, bool) else type(v) for v in column if v is not None}
+    kinds = {type(v.item() if isinstance(v, np.generic) else v) for v in column if v is not None}
     if kinds == {bool}:
         return nw.Boolean
     if kinds == {int} and None not in column:

@@ -60,7 +60,7 @@ MOST_UNITS = 2**53
 AT_MOST = f"Pass at most {MOST_UNITS:,} units: above that a number loses its last digits."
 
 
-def _digits(number: float) -> str:
+def _digits(number: Any) -> str:
     """A large number as it was typed, or how long it is."""
     return f"{number}" if isinstance(number, float) or number < 10**40 else "a number of more than 40 digits"
 
