@@ -99,8 +99,8 @@ def outcome_test(
     checked = view_outcomes(table, roles, reference=reference, threshold=threshold, nan_policy=nan_policy)
     plan = {
         "audit": "outcome_test", "table": checked.origin, "score": score, "outcome": outcome, "group": group, "reference": reference,
-        "kind": kind, "threshold": checked.threshold, "bins": bins if isinstance(bins, int) else list(bins), "request": request,
-        "treated": treated, "covariance": covariance, "cluster": cluster, "level": level, "min_units": min_units,
+        "kind": kind, "threshold": checked.threshold, "bins": bins if isinstance(bins, int) else _edges_given(bins).tolist(),
+        "request": request, "treated": treated, "covariance": covariance, "cluster": cluster, "level": level, "min_units": min_units,
         "nan_policy": nan_policy,
     }  # fmt: skip
     words = {"unit": "candidate", "score": score, "outcome": outcome, "group": group}
