@@ -196,7 +196,7 @@ class Grid:
             wanted, asked = sets.pop(bins), bins
         else:
             given = _edges_given(bins)
-            wanted, asked = given[(given > low) & (given < high)], len(given) + 1
+            wanted, asked = given[(given >= low) & (given < high)], len(given) + 1
             sets = {(len(wanted) + 2) // 2: wanted[1::2]} if len(wanted) > 1 else {}
         every = np.unique(np.concatenate([wanted, *sets.values()]))
         into = {count: _into(every, edges) for count, edges in sets.items() if len(edges) != len(wanted)}

@@ -10,7 +10,7 @@ import numpy as np
 
 from evenhand.audits.assemble import Row, notes, row, suppressed
 from evenhand.cards import Floats
-from evenhand.metrics.outcome import Covariance, Gaps, critical, gaps, mean_errors, reasons
+from evenhand.metrics.outcome import ROUNDING, Covariance, Gaps, critical, gaps, mean_errors, reasons
 from evenhand.metrics.outcome_joint import (
     Effect,
     Wald,
@@ -74,7 +74,7 @@ def _summary(tested: Binning, view: Outcomes, level: float, kind: str) -> list[R
     if kind == "classification":
         rows.append({**_bin_test_row(tested, 0), "metric": "marginal_test"})
     rows += _effects(pooled(tested.gaps), "pooled_gap", tested, view, level)
-    bent = spline(tested.moments, view.reference, tested.covariance)
+    bent = spline(tested.moments, view.reference, tested.covariance, tested.ends)
     rows += _effects(bent, "spline_gap", tested, view, level)
     rows.append(_lowest(tested))
     return rows
@@ -163,7 +163,8 @@ def _lowest(tested: Binning) -> Row:
     m = tested.moments
     rows = m.rows.sum(-1)
     mean = np.nansum(m.rows * np.nan_to_num(m.mean_outcome), axis=-1) / np.where(rows > 0, rows, np.nan)
-    lowest = int(np.nanargmin(mean))
+    least = np.nanmin(mean) + ROUNDING * np.nanmax(np.abs(mean))  # bins that tie must not be told apart by a last digit
+    lowest = int(np.flatnonzero(mean <= least)[0])
     return row(
         {},
         "lowest_bin",

@@ -118,7 +118,7 @@ def _from_lines(
     rows, flat = _from_origin(rows, origin), level.ravel().tolist()
     if len(set(flat)) == 1 and not slope.any():
         return rows.with_columns((nw.col("outcome") - flat[0]).alias("v"))
-    rows = rows.with_columns((nw.col("bin") * len(labels) + group_code(labels)).alias("cell"))
+    rows = rows.with_columns((nw.col("bin").cast(nw.Int64) * len(labels) + group_code(labels)).alias("cell"))
     line = lookup(nw.col("cell"), flat) + lookup(nw.col("bin"), slope[:, 0].tolist()) * nw.col("u")
     return rows.with_columns((nw.col("outcome") - line).alias("v"))
 

@@ -264,7 +264,8 @@ def _plain_facts(lazy: nw.LazyFrame[Any], roles: Roles) -> Any:
     facts = to_polars(lazy.select(nw.len().alias("used"), *held, *_ranges("score", "outcome")))
     rows = facts["used"][0]
     full = all(facts[f"held_{name}"][0] == rows for name in columns)
-    finite = rows and all(math.isfinite(facts[name][0]) for name in _SUMS if full)  # a NaN makes its sum one
+    sums = [facts[name][0] for name in _SUMS]
+    finite = rows and all(v is not None and math.isfinite(v) for v in sums)  # a NaN makes its sum one, or none at all
     return facts.with_columns(rows=facts["used"]) if full and finite else None
 
 
