@@ -285,6 +285,10 @@ def test_the_command_line_refuses(bad, engine, tmp_path, capsys):
 CSV = "author,source,views\na,x,5\na,y,1\nb,x,2\n"
 
 
+LONG = "x" * 300
+"""More letters than a file name may have."""
+
+
 def parquet_bytes(columns: dict[str, Any] | None = None) -> bytes:
     sink = pa.BufferOutputStream()
     pq.write_table(pl.DataFrame(columns or GOOD).to_arrow(), sink)
@@ -392,6 +396,29 @@ def test_a_misspelt_file_is_told_its_neighbour(tmp_path):
     assert "Did you mean 'events.parquet'" in refusal(str(tmp_path / "event.parquet"), "is not a file", **CALL)
 
 
+def test_a_link_that_leads_nowhere_is_told_so(tmp_path):
+    (tmp_path / "broken.csv").symlink_to("nowhere.csv")
+    said = refusal(str(tmp_path / "broken.csv"), "broken.csv' is a link to a file that is not there", **CALL)
+    assert "Did you mean" not in said
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["inequality", LONG + ".csv", "--unit", "item", "--population", "none"], ["prefix", LONG, "--group", "g"], ["prefix", "log.csv", "--group", LONG], ["recommender", LONG],
+        ["exposure", "log.csv", "--groups", LONG, "--protected", "x"],
+        ["exposure", "log.csv", "--groups", "log.csv", "--protected", "x", "--relevance", LONG],
+        ["run", LONG], ["compare", LONG, LONG],
+    ],
+    ids=lambda words: words[0],
+)  # fmt: skip
+def test_no_verb_trips_over_a_word_that_is_too_long_for_a_name(words, tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "log.csv").write_text("request,item,rank\n1,a,1\n1,b,2\n")
+    assert main(words) == 2
+    assert "Traceback" not in capsys.readouterr().err
+
+
 # --- things that are no tables ----------------------------------------------------------------------------------------
 
 
@@ -451,6 +478,7 @@ COMMANDS: dict[str, tuple[tuple[str, ...], str]] = {
     "a number that begins with a comma": (("--population", ",10"), "is not one number"),
     "a number that ends in a comma": (("--population", "10,"), "is not one number"),
     "a slice of more letters than a file name holds": (("--by", "x" * 300), "is not a column of the table"),
+    "a population of more letters than a file name holds": (("--population", "x" * 300), "is not a file"),
     "an output of more letters than a file name holds": (
         ("--output", "x" * 300),
         "cannot be written .File name too long",

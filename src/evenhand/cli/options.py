@@ -181,7 +181,7 @@ def _inputs(args: argparse.Namespace) -> list[str]:
             words += [v for v in (value if isinstance(value, list) else [value]) if isinstance(v, str)]
     words = [word.removeprefix("trec-fair:") for word in words]
     found = [path for word in words for path in (glob.glob(word, recursive=True) or [word])]
-    return [path for path in found if os.path.isfile(path)]  # noqa: PTH113  (a word may be too long for Path to ask)
+    return [path for path in found if os.path.isfile(path)]
 
 
 def _answer(result: Any, args: argparse.Namespace) -> str:

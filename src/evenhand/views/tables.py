@@ -6,8 +6,9 @@ import codecs
 import functools
 import glob
 import gzip
+import os
 import zlib
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -108,27 +109,33 @@ def _open_files(patterns: Sequence[str], role: str) -> Table:
 def _matches(pattern: str, role: str) -> list[str]:
     if not pattern.strip():
         raise EvenhandError(f"{role}={pattern!r} names no file. Pass the path of a Parquet, CSV or JSON lines file.")
-    if Path(pattern).is_file():
+    if os.path.isfile(pattern):
         return [pattern]
-    if Path(pattern).is_dir():
+    if os.path.isdir(pattern):
         inside = [p for p in sorted(glob.glob(str(Path(pattern) / "*"))) if _kind(p, strict=False)]
         if not inside:
             raise EvenhandError(
                 f"{role}={pattern!r} is a folder without Parquet, CSV or JSON lines files. Name the files."
             )
         return inside
-    found = [p for p in sorted(glob.glob(pattern, recursive=True)) if Path(p).is_file()]
+    found = [p for p in sorted(glob.glob(pattern, recursive=True)) if os.path.isfile(p)]
     if not found:
         wild = any(c in pattern for c in "*?[")
-        fact = "matches no file" if wild else "is not a file"
-        near = suggestion(Path(pattern).name, [p.name for p in _siblings(pattern)])
-        raise EvenhandError(f"{role}={pattern!r} {fact}. {near}Pass the path of a Parquet, CSV or JSON lines file.")
+        lost = "is a link to a file that is not there" if os.path.islink(pattern) else "is not a file"
+        fact = "matches no file" if wild else lost
+        remedy = f"{nearby(pattern)}Pass the path of a Parquet, CSV or JSON lines file."
+        raise EvenhandError(f"{role}={pattern!r} {fact}. {remedy}")
     return found
 
 
-def _siblings(path: str) -> Iterable[Path]:
-    parent = Path(path).parent
-    return list(parent.iterdir())[:1000] if parent.is_dir() else []
+def nearby(path: str | Path) -> str:
+    """The name in the same folder that is most like this one, as a question, or nothing."""
+    place = Path(path)
+    try:
+        names = os.listdir(place.parent)[:1000]
+    except OSError:
+        return ""
+    return suggestion(place.name, [name for name in names if name != place.name])
 
 
 _SUFFIXES = {
@@ -155,7 +162,7 @@ def _kind(path: str, *, strict: bool = True) -> str:
 
 def may_be_file(text: str) -> bool:
     """Whether a word that may be a column or a file is the second."""
-    return Path(text).exists() or Path(text).suffix != "" or any(c in text for c in "/*?[")
+    return os.path.exists(text) or Path(text).suffix != "" or any(c in text for c in "/*?[")
 
 
 def has_known_ending(path: str) -> bool:
