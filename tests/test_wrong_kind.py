@@ -60,6 +60,8 @@ def test_counts_may_be_numbers_of_numpy():
     drawn = eh.criteria(table, **call, metrics="gini", draws=np.int64(20))
     assert json.loads(drawn.to_json())["provenance"]["plan"]["draws"] == 20
     rows = table.with_columns(s=pl.col("v") / 40, y=pl.col("u") % 2, g=pl.col("u") // 2 % 2)
+    fitted = eh.OutcomeRecalibrator(bins=np.int64(2)).fit(rows["s"], rows["g"], rows["y"])
+    assert json.loads(fitted.to_json())["bins"] == 2
     tested = eh.outcome_test(rows, score="s", outcome="y", group="g", bins=2)
     again = tested.counterfactual(folds=np.int64(2), null_draws=np.int64(20), rng=1)
     assert json.loads(again.to_json())["provenance"]["counterfactual"]["null_draws"] == 20

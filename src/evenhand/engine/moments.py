@@ -47,7 +47,7 @@ def tally_moments(
     rows = view.scope.with_columns(_bin(edges).alias("bin"))
     cells = _cells_from_mean(_from_origin(rows, origin), view)
     if not isinstance(view, Outcomes):
-        refuse_many(cells["group"].n_unique(), view.asked[1])
+        refuse_many(cells["group"].n_unique(), f"group={view.asked[1]!r}")
     labels = view.labels if isinstance(view, Outcomes) else in_order(cells["group"].unique())
     level = np.full((len(origin), len(labels)), view.outcome_mean)
     tally = _moments(cells, labels, origin, level, np.zeros_like(level))

@@ -53,7 +53,7 @@ class Scored:
             asked = [nw.len().alias("used"), *_range("score", "low", "high"), *_totals("score", "outcome")]
             facts = to_polars(self.scope.group_by("group").agg(*asked))
         facts = facts.filter(facts["used"] > 0)
-        refuse_many(facts.height, self.asked[1])
+        refuse_many(facts.height, f"group={self.asked[1]!r}")
         rows = sorted(facts.iter_rows(named=True), key=_order)
         held = {name: [row[name] for row in rows] for name in ("group", "used", "low", "high", *_SUMS)}
         return self.grouped(held.pop("group"), **held)
@@ -91,11 +91,11 @@ MOST_GROUPS = 200
 """Every gap has a covariance with every other one: the work grows with the cube of the groups."""
 
 
-def refuse_many(groups: int, column: str) -> None:
-    """Stop before a column of ids keeps everybody waiting."""
+def refuse_many(groups: int, said: str) -> None:
+    """Stop before a column of ids keeps everybody waiting; `said` is what the caller knows the groups as."""
     if groups > MOST_GROUPS:
         raise EvenhandError(
-            f"group={column!r} has {groups:,} different values, too many to compare. Group them into at most {MOST_GROUPS}."
+            f"{said} has {groups:,} different values, too many to compare. Group them into at most {MOST_GROUPS}."
         )
 
 
@@ -133,7 +133,7 @@ def view_outcomes(
     if nan_policy not in ("raise", "omit"):
         raise EvenhandError(f"nan_policy={nan_policy!r} does not fit this question. Use 'raise' or 'omit'.")
     number = isinstance(threshold, Real) and not isinstance(threshold, bool)
-    if threshold is not None and not (number and math.isfinite(threshold)):
+    if threshold is not None and not (number and _is_finite(threshold)):
         raise EvenhandError(
             f"threshold={threshold!r} is not a {'finite ' if number else ''}number. "
             "Pass the score from which candidates are treated."
@@ -161,6 +161,13 @@ def view_outcomes(
         whole=not dtype.is_float() and not dtype.is_decimal(),
         threshold=threshold, rows=rows, dropped=_dropped(facts, roles), asked=(reference, roles.group), facts=known,
     )  # fmt: skip
+
+
+def _is_finite(number: float) -> bool:
+    try:
+        return math.isfinite(number)
+    except OverflowError:  # a whole number that no float holds
+        return False
 
 
 def _refuse_bad_roles(opened: Table, roles: Roles) -> None:
@@ -296,13 +303,18 @@ NARROWEST, WIDEST = 1e-60, 1e60
 def _scale_problems(facts: Any, roles: Roles) -> list[str]:
     problems = []
     for role, low, high in (("score", "low", "high"), ("outcome", "outcome_low", "outcome_high")):
-        least, most = _ends(facts, low, high)
-        if least < most and not (math.isinf(least) or math.isinf(most) or NARROWEST <= most - least <= WIDEST):
-            problems.append(
-                f"{role}={getattr(roles, role)!r} runs from {least:.6g} to {most:.6g}, a range whose powers no number holds. "
-                "Multiply the column so that its range is close to 1, or take logarithms."
-            )
+        problems += off_scale(f"{role}={getattr(roles, role)!r}", *_ends(facts, low, high))
     return problems
+
+
+def off_scale(said: str, least: float, most: float) -> list[str]:
+    """A problem where numbers run from `least` to `most` and the powers of that range are none; infinite ends are another."""
+    if not least < most or math.isinf(least) or math.isinf(most) or NARROWEST <= most - least <= WIDEST:
+        return []
+    return [
+        f"{said} runs from {least:.6g} to {most:.6g}, a range whose powers no number holds. "
+        "Multiply the column so that its range is close to 1, or take logarithms."
+    ]
 
 
 def _missing_words(roles: Roles) -> list[tuple[str, str, str]]:
