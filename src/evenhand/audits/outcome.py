@@ -66,7 +66,7 @@ def outcome_test(
     ----------
     table : a dataframe or a path; one row per scored candidate.
     score, outcome, group : columns. Scores must be comparable between requests; they need not be on the scale of the
-        outcome. A missing group is the group "unknown".
+        outcome. A missing group is the group "unknown"; there may be 200 groups at most.
     reference : the group that others are compared with; None is the largest.
     kind : "ranking" tests every bin of the scores that all groups share; "classification" tests the bin right above
         `threshold` and shows the others.
