@@ -243,10 +243,10 @@ def races(folder: Path, *, quick: bool) -> Iterator[Race]:
         for n in sizes:
             yield _gini(folder, kind, n, peers=not quick or n > 100_000)
     for kind in ("whole", "whole-wide", "continuous"):
-        for n in (1_000_000 if kind == "whole" else 20_000,) if quick else (1_000_000, 100_000_000):
+        for n in (1_000_000 if kind == "whole" else 10_000,) if quick else (1_000_000, 100_000_000):
             yield _intervals(folder, kind, n)
     yield _log(folder, *((2_000_000, 8, 200_000) if quick else (200_000_000, 8, 20_000_000)))
-    rows, units = (1_000_000, 200_000) if quick else (20_000_000, 2_000_000)
+    rows, units = (200_000, 40_000) if quick else (20_000_000, 2_000_000)
     for slices in (1, 8, 1_000, 10_000):
         yield _slices(folder, rows, slices, units // max(1, slices // 8))
 

@@ -127,7 +127,7 @@ def one_grouping(path: str, edges: Sequence[float]) -> Callable[[], None]:
 
 
 def races(folder: Path, *, quick: bool) -> Iterator[Race]:
-    for n in (1_000_000,) if quick else (1_000_000, 5_000_000, 100_000_000):
+    for n in (500_000,) if quick else (1_000_000, 5_000_000, 100_000_000):
         path = rows(folder, n)
         small = path if n <= PEER_ROWS else rows(folder, PEER_ROWS)  # statsmodels would need tens of GB for the rest
         import polars as pl

@@ -85,7 +85,7 @@ def lists_ours(path: str, top: int, interval: str | None) -> Callable[[], list[f
 def races(folder: Path, *, quick: bool) -> Iterator[Race]:
     """A matrix that both can hold, then one that only a sparse program can."""
     ours = f"{HERE}:measures_ours"
-    users, items = (600, 200) if quick else (3_000, 200)
+    users, items = (300, 200) if quick else (3_000, 200)
     yield Race(
         "recommender: twelve measures of a score matrix", users, {"path": matrix(folder, users, items)},
         [
@@ -95,7 +95,7 @@ def races(folder: Path, *, quick: bool) -> Iterator[Race]:
         ],
         target="100x holisticai",
     )  # fmt: skip
-    users, items, length = (5_000 if quick else 1_000_000), 100_000, 100
+    users, items, length = (1_000 if quick else 1_000_000), 100_000, 100
     yield Race(
         f"recommender: {users:,} users x {items:,} items, top 100 (dense: {users * items * 8 / 2**30:,.0f} GiB)", users,
         {"path": lists(folder, users, items, length), "top": 100},

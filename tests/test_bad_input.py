@@ -23,6 +23,7 @@ import pytest
 
 import evenhand as eh
 from evenhand.cli import main
+from evenhand.present.files import write_whole
 
 GOOD = {
     "author": ["a", "a", "b", "c", "d", "d"],
@@ -144,6 +145,10 @@ TABLE = [
     Bad("a population that is not a number", "population=nan", call={"population": math.nan}, words=()),
     Bad("a population without end", "population=inf", call={"population": math.inf}, words=()),
     Bad("a population that is true", "population=True is not a number", call={"population": True}, words=()),
+    Bad("a population of more digits than a number keeps", "population=1000000000000000000000000000000 is too many. Pass at most",
+        call={"population": 10**30}),
+    Bad("a size per slice of more digits than a number keeps", "population has sizes that are too many: .*'y'",
+        call={"by": "source", "population": {"x": 9, "y": 10**400}}),
     Bad("a population file without a name", "population='' names no file", call={"population": ""}),
     Bad("an interval of nothing", r"interval='' cannot be read.*'bootstrap\(999\)'", call={"interval": ""}),
     Bad("a population file that is not there", "population='authors.parquet' is not a file", call={"population": "authors.parquet"}),
@@ -289,6 +294,10 @@ def test_the_command_line_refuses(bad, engine, tmp_path, capsys):
 # --- files ------------------------------------------------------------------------------------------------------------
 
 CSV = "author,source,views\na,x,5\na,y,1\nb,x,2\n"
+
+
+LONG = "x" * 300
+"""More letters than a file name may have."""
 
 
 def parquet_bytes(columns: dict[str, Any] | None = None) -> bytes:
@@ -459,6 +468,29 @@ def test_a_misspelt_file_is_told_its_neighbour(tmp_path):
     assert "Did you mean 'events.parquet'" in refusal(str(tmp_path / "event.parquet"), "is not a file", **CALL)
 
 
+def test_a_link_that_leads_nowhere_is_told_so(tmp_path):
+    (tmp_path / "broken.csv").symlink_to("nowhere.csv")
+    said = refusal(str(tmp_path / "broken.csv"), "broken.csv' is a link to a file that is not there", **CALL)
+    assert "Did you mean" not in said
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["inequality", LONG + ".csv", "--unit", "item", "--population", "none"], ["prefix", LONG, "--group", "g"], ["prefix", "log.csv", "--group", LONG], ["recommender", LONG],
+        ["exposure", "log.csv", "--groups", LONG, "--protected", "x"],
+        ["exposure", "log.csv", "--groups", "log.csv", "--protected", "x", "--relevance", LONG],
+        ["run", LONG], ["compare", LONG, LONG],
+    ],
+    ids=lambda words: words[0],
+)  # fmt: skip
+def test_no_verb_trips_over_a_word_that_is_too_long_for_a_name(words, tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "log.csv").write_text("request,item,rank\n1,a,1\n1,b,2\n")
+    assert main(words) == 2
+    assert "Traceback" not in capsys.readouterr().err
+
+
 # --- things that are no tables ----------------------------------------------------------------------------------------
 
 
@@ -574,6 +606,16 @@ COMMANDS: dict[str, tuple[tuple[str, ...], str]] = {
         "is read or written by this command already",
     ),
     "a report in a folder that is not there": (("--html", "nowhere/out.html"), "cannot be written"),
+    "two numbers for one population": (("--population", "10,5"), "'10,5' is not one number"),
+    "one number with commas at the wrong places": (("--population", "1,2,3,4"), "is not one number"),
+    "a number that begins with a comma": (("--population", ",10"), "is not one number"),
+    "a number that ends in a comma": (("--population", "10,"), "is not one number"),
+    "a slice of more letters than a file name holds": (("--by", "x" * 300), "is not a column of the table"),
+    "a population of more letters than a file name holds": (("--population", "x" * 300), "is not a file"),
+    "an output of more letters than a file name holds": (
+        ("--output", "x" * 300),
+        "cannot be written .File name too long",
+    ),
     "two sizes for one slice": (("--by", "source", "--population", "x=9,x=8,y=9"), "gives x two sizes"),
     "a size with two signs": (("--population=--5",), "is not a file"),
     "a size in raised digits": (("--population", "\u00b2"), "is not a file"),
@@ -621,6 +663,63 @@ def test_the_command_line_refuses_the_rest_of_the_command(name, tmp_path, capsys
     assert "Traceback" not in err
     assert re.search(says, err), err
     assert [p.name for p in tmp_path.iterdir()] == ["log.parquet"]
+
+
+@pytest.mark.parametrize(
+    "sizes", [{}, {"x": 9, "y": 9, **{f"slice {i}": 100 for i in range(40)}}], ids=["1,000", "many"]
+)
+def test_the_command_line_reads_the_population(sizes, tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "log.parquet").write_bytes(parquet_bytes())
+    words = [
+        "inequality",
+        "log.parquet",
+        "--unit",
+        "author",
+        "--amount",
+        "views",
+        "--interval",
+        "none",
+        "--format",
+        "csv",
+    ]
+    typed = ",".join(f"{k}={v}" for k, v in sizes.items()) or "1,000"
+    assert main([*words, "--by", "source", "--population", typed]) == 0
+    called = {**CALL, "by": "source", "population": sizes or 1000}
+    assert capsys.readouterr().out == eh.inequality(pl.DataFrame(GOOD), **called).to_text("csv")
+
+
+def test_a_link_stays_a_link_and_what_it_points_at_is_written(tmp_path):
+    (tmp_path / "kept").mkdir()
+    (tmp_path / "kept" / "real.csv").write_text("the last answer")
+    for name, target in (("link.csv", "kept/real.csv"), ("broken.csv", "kept/new.csv")):
+        (tmp_path / name).symlink_to(target)
+        write_whole(tmp_path / name, "the answer")
+        assert (tmp_path / name).is_symlink()
+        assert (tmp_path / target).read_text() == "the answer"
+
+
+def test_a_pipe_is_written_to_and_stays_one(tmp_path):
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    try:
+        (tmp_path / "log.parquet").write_bytes(parquet_bytes())
+        words = [
+            "inequality",
+            str(tmp_path / "log.parquet"),
+            "--unit",
+            "author",
+            "--amount",
+            "views",
+            "--population",
+            "10",
+        ]
+        assert main([*words, "--interval", "none", "--output", str(pipe), "--format", "csv"]) == 0
+        assert os.read(reader, 1 << 16).startswith(b"metric,")
+    finally:
+        os.close(reader)
+    assert pipe.is_fifo()
 
 
 PLANS = {

@@ -253,6 +253,8 @@ def test_the_size_of_a_suppressed_group_does_not_follow_by_subtraction(day):
     ("change", "said"),
     [
         ({"group": "bnad"}, "group='bnad' is not a column of the table. Did you mean 'band'"),
+        ({"group": None}, "group=None is not a column name"),
+        ({"group": 3}, "group=3 is not a column name"),
         ({"group": "author"}, "group='author' is also named as unit"),
         ({"by": "band"}, "group='band' is also named as by"),
         ({"group": "day"}, "group='day' differs between rows of the same unit"),

@@ -369,12 +369,72 @@ def test_small_cells_are_suppressed_on_request():
         ({"level": 2}, "level=2"),
         ({"treated": "q"}, "neither 0 nor 1"),
         ({"nan_policy": "propagate"}, "nan_policy='propagate'"),
+        ({"score": None}, "score=None is not a column name"),
+        ({"outcome": None}, "outcome=None is not a column name"),
+        ({"group": None}, "group=None is not a column name"),
+        ({"group": "s"}, "score and group are both 's'"),
+        ({"group": "y"}, "outcome and group are both 'y'"),
+        ({"cluster": ""}, "cluster='' is not a column"),
+        ({"cluster": "nope", "covariance": "HC1"}, "cluster='nope' is not a column"),
+        ({"kind": "classification", "threshold": math.nan}, "threshold=nan is not a finite number"),
+        ({"kind": "classification", "threshold": 10**400}, "is not a finite number"),
+        ({"kind": "classification", "threshold": math.inf}, "threshold=inf is not a finite number"),
+        ({"group": "id"}, "group='id' has 300 different values, too many to compare"),
+        ({"group": "id", "kind": "classification"}, "group='id' has 300 different values, too many to compare"),
+        ({"score": "tiny"}, "score='tiny' runs from"),
+        ({"score": "huge"}, "score='huge' runs from"),
+        ({"outcome": "tiny"}, "outcome='tiny' runs from"),
+        ({"score": "crowded"}, "score='crowded' has bins of a width below 1e-60"),
     ],
 )
 def test_bad_calls_say_what_is_wrong(change, said):
+    scales = {"tiny": pl.col("s") * 1e-110, "huge": pl.col("s") * 1e155, "crowded": 10.0 ** (-300 * pl.col("s"))}
+    frame = candidates(300).with_columns(pl.int_range(pl.len()).alias("id"), **scales)
     with pytest.raises(eh.EvenhandError) as caught:
-        eh.outcome_test(candidates(100), **{**ROLES, **change})
+        eh.outcome_test(frame, **{**ROLES, **change})
     assert said in str(caught.value)
+
+
+def test_more_gaps_than_can_be_tested_together_are_refused(monkeypatch):
+    monkeypatch.setattr("evenhand.audits.outcome.MOST_GAPS", 50)
+    with pytest.raises(eh.EvenhandError, match="bins=10 makes up to 60 gaps of 3 groups, more than the 50"):
+        eh.outcome_test(candidates(300), **ROLES)
+
+
+def test_a_request_that_is_not_there_is_one_problem():
+    with pytest.raises(eh.EvenhandError) as caught:
+        eh.outcome_test(candidates(100), **ROLES, request="nope")
+    assert str(caught.value).startswith("request='nope' is not a column")
+
+
+def test_the_size_of_the_scores_changes_no_gap():
+    frame = candidates(600)
+    here = eh.outcome_test(frame, **ROLES, bins=3).findings.columns
+    for scale in (2.0**-180, 2.0**180):
+        there = eh.outcome_test(frame.with_columns(pl.col("s") * scale), **ROLES, bins=3).findings.columns
+        at = [i for i, name in enumerate(there["metric"]) if name in ("outcome_gap", "joint_test", "spline_gap")]
+        for name in ("estimate", "se", "p"):
+            one_side, other = (np.array([c[name][i] for i in at], dtype=float) for c in (here, there))
+            np.testing.assert_allclose(other, one_side, rtol=1e-9)
+
+
+@pytest.mark.parametrize("label", ["z", None])
+def test_one_group_alone_is_what_is_said(label):
+    result = eh.outcome_test(candidates(400).with_columns(g=pl.lit(label, dtype=pl.String)), **ROLES)
+    assert {r["note"] for r in rows_of(result, "joint_test")} == {"one_group_only"}
+
+
+def test_clusters_may_be_numbers_of_any_size():
+    frame = candidates(500)
+    large = frame.with_columns(pl.col("q").cast(pl.UInt64) + 2**63)
+    same(*(eh.outcome_test(table, **ROLES, request="q").findings.columns for table in (frame, large)))
+
+
+@pytest.mark.parametrize("bins", [np.array(2), np.int64(2), np.array([0.5])], ids=["no axes", "integer", "edges"])
+def test_bins_may_come_from_numpy(bins):
+    found = eh.outcome_test(candidates(500), **ROLES, bins=bins)
+    assert found.provenance["bins"]["asked"] == 2
+    assert json.loads(found.to_json())["provenance"]["plan"]["bins"] == (2 if np.ndim(bins) == 0 else [0.5])
 
 
 @pytest.mark.parametrize("engine", ENGINES)

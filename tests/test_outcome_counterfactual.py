@@ -344,3 +344,8 @@ def test_an_audit_of_the_marketplace_finds_bias_and_nothing_else():
     assert p_of(qualification={"female": 1.0}) > 0.01
     assert p_of(human={"female": 0.4}) > 0.01
     assert not math.isnan(p_of())
+
+
+def test_p_is_a_column_of_numbers():
+    found = eh.outcome_test(jobs(), **ROLES, bins=2).counterfactual(rng=1, null_draws=50)
+    assert found.frame.schema["p"] == pl.Float64

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -47,6 +49,22 @@ def test_what_is_of_the_wrong_kind_is_refused(call):
 def test_parameters_may_be_numbers_of_numpy():
     assert m.pref(LABELS * 5, protected=1, step=np.int64(10)) == m.pref(LABELS * 5, protected=1, step=10)
     assert m.gini([1, 2], corrected=np.True_) == m.gini([1, 2], corrected=True)
+
+
+def test_counts_may_be_numbers_of_numpy():
+    table = pl.DataFrame({"u": range(40), "v": range(40), "f": range(1, 41)})
+    call = {"unit": "u", "amount": "v", "population": None, "rng": np.int64(1)}
+    for by in (eh.log_bins("f", np.int64(3)), eh.quantile_bins("f", np.uint8(3))):
+        found = eh.inequality(table, **call, by=by, min_units=np.int64(2), interval=None)
+        assert json.loads(found.to_json())["provenance"]["plan"]["min_units"] == 2
+    drawn = eh.criteria(table, **call, metrics="gini", draws=np.int64(20))
+    assert json.loads(drawn.to_json())["provenance"]["plan"]["draws"] == 20
+    rows = table.with_columns(s=pl.col("v") / 40, y=pl.col("u") % 2, g=pl.col("u") // 2 % 2)
+    fitted = eh.OutcomeRecalibrator(bins=np.int64(2)).fit(rows["s"], rows["g"], rows["y"])
+    assert json.loads(fitted.to_json())["bins"] == 2
+    tested = eh.outcome_test(rows, score="s", outcome="y", group="g", bins=2)
+    again = tested.counterfactual(folds=np.int64(2), null_draws=np.int64(20), rng=1)
+    assert json.loads(again.to_json())["provenance"]["counterfactual"]["null_draws"] == 20
 
 
 @pytest.mark.parametrize("labels", [pa.array(["a", "b"]), pa.chunked_array([["a"], ["b"]])], ids=["array", "chunked"])

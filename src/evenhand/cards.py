@@ -408,7 +408,7 @@ def check_value(where: str, value: Any, hint: Any) -> None:
     elif hint is bool:
         fits, expected = isinstance(value, (bool, np.bool_)), "True or False"
     elif hint is int:
-        fits, expected = isinstance(value, (int, np.integer)) and not isinstance(value, bool), "a whole number"
+        fits, expected = is_whole(value), "a whole number"
     elif hint is float:
         number = isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(value, bool)
         fits, expected = number and not math.isnan(value), "a number"
@@ -418,6 +418,11 @@ def check_value(where: str, value: Any, hint: Any) -> None:
         return
     if not fits:
         raise EvenhandError(f"{where}{value!r}) does not fit. Pass {expected}.")
+
+
+def is_whole(value: Any, least: float = -math.inf, most: float = math.inf) -> bool:
+    """Whether this is a whole number, Python's own or numpy's, from `least` to `most`; true and false are none."""
+    return isinstance(value, (int, np.integer)) and not isinstance(value, bool) and bool(least <= value <= most)
 
 
 def _check_union(where: str, value: Any, options: tuple[Any, ...]) -> None:

@@ -10,7 +10,7 @@ import numpy as np
 from evenhand.audits.advise_goal import Goal, advise_goal
 from evenhand.audits.assemble import log, provenance
 from evenhand.audits.prefix import protected_labels
-from evenhand.cards import REGISTRY
+from evenhand.cards import REGISTRY, is_whole
 from evenhand.engine.placements import Unknown, tally_placements
 from evenhand.errors import EvenhandError, unknown_name
 from evenhand.findings import Findings
@@ -135,7 +135,7 @@ def _with_evidence(columns: dict[str, list[Any]]) -> list[str]:
 
 def _stated(balance: Degree | None, bias: Degree | None, viewpoints: int | None, protected: Any) -> Situation:
     many = 2 if viewpoints is None else viewpoints
-    if isinstance(many, bool) or not isinstance(many, int) or many < 2:
+    if not is_whole(many, 2):
         raise EvenhandError(f"viewpoints={viewpoints!r} is not a number of labels. Pass 2 or more.")
     if balance is None and bias is None and viewpoints is None:
         raise EvenhandError("Nothing to go by. Pass balance= and bias=, viewpoints=, or a table with group=.")

@@ -9,6 +9,7 @@ import numpy as np
 
 from evenhand.audits.assemble import provenance
 from evenhand.audits.systems import Standing, standings
+from evenhand.cards import is_whole
 from evenhand.errors import EvenhandError
 from evenhand.findings import Findings
 from evenhand.metrics.agreement import EXACT, both_known, tau_c, tau_c_p
@@ -43,7 +44,7 @@ def agreement(*results: Result, draws: int = 9_999, rng: int | np.random.Generat
     """
     if not results:
         raise EvenhandError("No result was given. Pass a result with systems.")
-    if isinstance(draws, bool) or not isinstance(draws, int) or not 99 <= draws <= 1_000_000:
+    if not is_whole(draws, 99, 1_000_000):
         raise EvenhandError(f"draws={draws!r} is not a number of draws. Pass a whole number from 99 to 1,000,000.")
     seed = seed_of(rng)
     others, found = standings(results)

@@ -9,6 +9,7 @@ import platform
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from evenhand.cards import is_whole
 from evenhand.errors import EvenhandError
 from evenhand.findings import Row, row, tidy
 
@@ -76,9 +77,9 @@ def suppressed(r: Row) -> Row:
 def check_min_units(min_units: int | None) -> int:
     if min_units is None:
         return 0
-    if isinstance(min_units, bool) or not isinstance(min_units, int) or min_units < 0:
+    if not is_whole(min_units, 0):
         raise EvenhandError(f"min_units={min_units!r} is not a count. Pass a whole number of zero or more.")
-    return min_units
+    return int(min_units)
 
 
 def names_of(value: Any) -> tuple[str, ...]:

@@ -11,7 +11,7 @@ import numpy as np
 
 from evenhand.audits.assemble import Row, log, provenance, row, tidy
 from evenhand.audits.outcome_rows import without_few
-from evenhand.cards import Floats
+from evenhand.cards import Floats, is_whole
 from evenhand.engine.candidates import tally_candidates
 from evenhand.errors import EvenhandError
 from evenhand.findings import Findings
@@ -77,16 +77,13 @@ class OutcomeResult(Result):
 
 
 def _check(folds: Any, window: Any, baseline: Any, draws: Any) -> None:
-    def whole(x: Any, low: int, high: int) -> bool:
-        return isinstance(x, int) and not isinstance(x, bool) and low <= x <= high
-
-    if not whole(folds, 1, 100):
+    if not is_whole(folds, 1, 100):
         raise EvenhandError(f"folds={folds!r} is not a number of parts from 1 to 100. Pass 2.")
     if window not in ("bin", None):
         raise EvenhandError(f"window={window!r} is unknown. Use 'bin', or None for any distance.")
     if baseline not in ("recalibrated", None):
         raise EvenhandError(f"baseline={baseline!r} is unknown. Use 'recalibrated' or None.")
-    if not whole(draws, 0, MOST_DRAWS):
+    if not is_whole(draws, 0, MOST_DRAWS):
         raise EvenhandError(f"null_draws={draws!r} is not a number of draws from 0 to {MOST_DRAWS:,}. Pass 200.")
 
 

@@ -11,7 +11,7 @@ import numpy as np
 from evenhand import metrics as _all_metrics  # noqa: F401  (fills the registry)
 from evenhand.audits.assemble import check_min_units, log, provenance
 from evenhand.audits.units import By, units_of
-from evenhand.cards import Ask, Floats, asks, needing
+from evenhand.cards import Ask, Floats, asks, is_whole, needing
 from evenhand.engine.spectra import Slices
 from evenhand.errors import EvenhandError, unknown_name
 from evenhand.findings import Findings
@@ -83,7 +83,7 @@ def criteria(
     """
     asked = asks(metrics, needing(Spectrum))
     limits = _limits(cutoffs)
-    if isinstance(draws, bool) or not isinstance(draws, int) or not 20 <= draws <= 100_000:
+    if not is_whole(draws, 20, 100_000):
         raise EvenhandError(f"draws={draws!r} is not a number of draws. Pass a whole number from 20 to 100,000.")
     fewest, seed = check_min_units(min_units), seed_of(rng)
     prepared = units_of(table, unit=unit, amount=amount, population=population, by=by, nan_policy=nan_policy)

@@ -154,9 +154,7 @@ def _checked(metrics: str | Sequence[str] | None, index: Index) -> tuple[str, ..
         if name not in possible:
             raise unknown_name("metrics", str(name), possible, what=f"a figure of this audit with index={index!r}")
     if not listed or len(set(listed)) < len(listed):
-        raise EvenhandError(
-            f"metrics={list(listed)!r} is empty or names one twice. Name some of {', '.join(possible)}."
-        )
+        raise EvenhandError(f"metrics={metrics!r} is empty or names one twice. Name some of {', '.join(possible)}.")
     return listed
 
 

@@ -20,12 +20,13 @@ from evenhand.findings import Findings
 from evenhand.metrics.outcome import FEWEST_EXPECTED, Covariance
 from evenhand.tallies.moments import Ints
 from evenhand.uncertainty.intervals import Interval
-from evenhand.views.outcomes import Missing, Outcomes, Roles, Scored, view_outcomes
+from evenhand.views.outcomes import NARROWEST, Missing, Outcomes, Roles, Scored, view_outcomes
 
 QUESTION = "Is somebody held to a higher bar?"
 KINDS = ("ranking", "classification")
 COVARIANCES = ("HC1", "classical", "cluster")
 MOST_BINS = 1_000
+MOST_GAPS = 6_000
 BIN_RULE = "right-closed; equal edges merged"
 SMALL_RULE = (
     "left out of the joint test and the pooled gap: fewer than 30 rows, or fewer than 5 outcomes above the lowest or below "
@@ -65,7 +66,7 @@ def outcome_test(
     ----------
     table : a dataframe or a path; one row per scored candidate.
     score, outcome, group : columns. Scores must be comparable between requests; they need not be on the scale of the
-        outcome. A missing group is the group "unknown".
+        outcome. A missing group is the group "unknown"; there may be 200 groups at most.
     reference : the group that others are compared with; None is the largest.
     kind : "ranking" tests every bin of the scores that all groups share; "classification" tests the bin right above
         `threshold` and shows the others.
@@ -87,18 +88,19 @@ def outcome_test(
     >>> [round(gap, 6) for gap in found.only("pooled_gap").frame["estimate"]]
     [0.0, 0.5]
     """
-    bins = int(bins) if isinstance(bins, np.integer) else bins
+    bins = bins.item() if isinstance(bins, (np.integer, np.ndarray)) and not np.ndim(bins) else bins
     how = _checked(kind, threshold, bins, covariance, cluster, request)
     Interval.parse("normal", level)
     fewest = check_min_units(min_units)
     clustered = how == "cluster"
-    roles = Roles(score, outcome, group, request, treated, (cluster or request) if clustered else None)
+    by = request if cluster is None and clustered else cluster
+    roles = Roles(score, outcome, group, request, treated, by, clustered)
     log.info("checking the table")
     checked = view_outcomes(table, roles, reference=reference, threshold=threshold, nan_policy=nan_policy)
     plan = {
         "audit": "outcome_test", "table": checked.origin, "score": score, "outcome": outcome, "group": group, "reference": reference,
-        "kind": kind, "threshold": checked.threshold, "bins": bins if isinstance(bins, int) else list(bins), "request": request,
-        "treated": treated, "covariance": covariance, "cluster": cluster, "level": level, "min_units": min_units,
+        "kind": kind, "threshold": checked.threshold, "bins": bins if isinstance(bins, int) else _edges_given(bins).tolist(),
+        "request": request, "treated": treated, "covariance": covariance, "cluster": cluster, "level": level, "min_units": min_units,
         "nan_policy": nan_policy,
     }  # fmt: skip
     words = {"unit": "candidate", "score": score, "outcome": outcome, "group": group}
@@ -107,9 +109,11 @@ def outcome_test(
         return _undefined(checked.by_group(), plan, words)
     log.info("finding the edges of the score bins")
     grid = Grid.of(scoped, bins, low, high)
+    _refuse_crowded(score, np.diff([low, *grid.edges, high]))
     log.info("adding up per bin and group")
     view, moments = tally_moments(scoped, grid.edges, low, high, clustered=clustered)
     words["reference"] = view.names[view.reference]
+    _refuse_many_gaps(len(view.names), grid)
     tested = Binning.of(moments.merged(grid.main), view.reference, how, grid.ends(low, high))
     others = {count: Binning.of(moments.merged(into), view.reference, how, None) for count, into in grid.others.items()}
     rows = all_rows(tested, others, view, kind=kind, level=level, fewest=fewest)
@@ -158,6 +162,15 @@ def _scope(view: Scored, kind: str) -> tuple[Scored, tuple[float, float]]:
     return groups.within(*ends), ends
 
 
+def _refuse_crowded(score: str, widths: Floats) -> None:
+    """Scores that differ, but by so little that their powers are lost, would give wrong errors and no sign of it."""
+    if np.any((widths > 0) & (widths < NARROWEST)):
+        raise EvenhandError(
+            f"score={score!r} has bins of a width below {NARROWEST:g}, too little for a line along them. "
+            "Take logarithms of the scores, or pass fewer bins."
+        )
+
+
 @dataclass(frozen=True)
 class Grid:
     """Fine bins of which every wanted number of bins is a merger.
@@ -183,7 +196,7 @@ class Grid:
             wanted, asked = sets.pop(bins), bins
         else:
             given = _edges_given(bins)
-            wanted, asked = given[(given > low) & (given < high)], len(given) + 1
+            wanted, asked = given[(given >= low) & (given < high)], len(given) + 1
             sets = {(len(wanted) + 2) // 2: wanted[1::2]} if len(wanted) > 1 else {}
         every = np.unique(np.concatenate([wanted, *sets.values()]))
         into = {count: _into(every, edges) for count, edges in sets.items() if len(edges) != len(wanted)}
@@ -193,6 +206,16 @@ class Grid:
         """The edges of the test's bins, with both ends of the scope."""
         inner = self.edges[np.flatnonzero(np.diff(self.main))]
         return np.concatenate([[low], inner, [high]])
+
+
+def _refuse_many_gaps(groups: int, grid: Grid) -> None:
+    """The joint test holds the covariance of every gap with every other one."""
+    gaps = groups * (1 + max(int(into[-1]) for into in (grid.main, *grid.others.values())))
+    if gaps > MOST_GAPS:
+        raise EvenhandError(
+            f"bins={grid.asked} makes up to {gaps:,} gaps of {groups} groups, more than the {MOST_GAPS:,} that can be tested "
+            "together. Pass fewer bins, or fewer groups."
+        )
 
 
 def _edges_given(bins: Sequence[float]) -> Floats:

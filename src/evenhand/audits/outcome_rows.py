@@ -10,7 +10,7 @@ import numpy as np
 
 from evenhand.audits.assemble import Row, notes, row, suppressed
 from evenhand.cards import Floats
-from evenhand.metrics.outcome import Covariance, Gaps, critical, gaps, mean_errors, reasons
+from evenhand.metrics.outcome import ROUNDING, Covariance, Gaps, critical, gaps, mean_errors, reasons
 from evenhand.metrics.outcome_joint import (
     Effect,
     Wald,
@@ -50,7 +50,7 @@ def all_rows(
     rows = _summary(tested, view, level, kind)
     for count, other in others.items():
         rows += _effects(pooled(other.gaps), f"pooled_gap(bins={count})", other, view, level)
-        rows.append(_test(joint_test(other.gaps), f"joint_test(bins={count})", int(other.moments.rows.sum()), ""))
+        rows.append(_test(joint_test(other.gaps), f"joint_test(bins={count})", other.moments.rows))
     rows += _gap_rows(tested, view, level)
     rows += _mean_rows(tested, view, level)
     rows += [_bin_test_row(tested, b) for b in range(len(tested.ends) - 1)]
@@ -68,21 +68,24 @@ def nothing_rows(view: Outcomes, why: str) -> list[Row]:
 
 
 def _summary(tested: Binning, view: Outcomes, level: float, kind: str) -> list[Row]:
-    held = int(tested.moments.rows.sum())
-    narrow = "narrow_support" if held < NARROW * view.used.sum() else ""
+    held = tested.moments.rows
+    narrow = "narrow_support" if held.sum() < NARROW * view.used.sum() else ""
     rows = [_test(joint_test(tested.gaps), "joint_test", held, narrow)]
     if kind == "classification":
         rows.append({**_bin_test_row(tested, 0), "metric": "marginal_test"})
     rows += _effects(pooled(tested.gaps), "pooled_gap", tested, view, level)
-    bent = spline(tested.moments, view.reference, tested.covariance)
+    bent = spline(tested.moments, view.reference, tested.covariance, tested.ends)
     rows += _effects(bent, "spline_gap", tested, view, level)
     rows.append(_lowest(tested))
     return rows
 
 
-def _test(found: Wald, metric: str, units: int, also: str) -> Row:
-    missing = "" if np.isfinite(found.p) else "small_cell" if not found.gaps else "too_few_clusters"
-    return row({}, metric, estimate=found.statistic, units=units, p=found.p, note=notes(missing, also))
+def _test(found: Wald, metric: str, held: Floats, also: str = "") -> Row:
+    """A joint test of bins that hold so many rows per group."""
+    alone = np.count_nonzero(held.reshape(-1, held.shape[-1]).any(0)) < 2
+    few = "one_group_only" if alone else "too_few_clusters" if found.gaps else "small_cell"
+    missing = "" if np.isfinite(found.p) else few
+    return row({}, metric, estimate=found.statistic, units=int(held.sum()), p=found.p, note=notes(missing, also))
 
 
 def _effects(found: Effect, metric: str, tested: Binning, view: Outcomes, level: float) -> list[Row]:
@@ -152,7 +155,7 @@ def _mean_rows(tested: Binning, view: Outcomes, level: float) -> list[Row]:
 
 def _bin_test_row(tested: Binning, b: int) -> Row:
     found = bin_test(tested.gaps, b)
-    return {**_test(found, "bin_test", int(tested.moments.rows[b].sum()), ""), **_place(tested, b)}
+    return {**_test(found, "bin_test", tested.moments.rows[b]), **_place(tested, b)}
 
 
 def _lowest(tested: Binning) -> Row:
@@ -160,7 +163,8 @@ def _lowest(tested: Binning) -> Row:
     m = tested.moments
     rows = m.rows.sum(-1)
     mean = np.nansum(m.rows * np.nan_to_num(m.mean_outcome), axis=-1) / np.where(rows > 0, rows, np.nan)
-    lowest = int(np.nanargmin(mean))
+    least = np.nanmin(mean) + ROUNDING * np.nanmax(np.abs(mean))  # bins that tie must not be told apart by a last digit
+    lowest = int(np.flatnonzero(mean <= least)[0])
     return row(
         {},
         "lowest_bin",

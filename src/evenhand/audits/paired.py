@@ -13,6 +13,7 @@ import numpy as np
 from evenhand.audits.assemble import notes, provenance
 from evenhand.audits.requests import Held, RankingResult
 from evenhand.audits.systems import system_column
+from evenhand.cards import is_whole
 from evenhand.errors import EvenhandError, listing, suggestion
 from evenhand.findings import Findings, Row, row, tidy
 from evenhand.metrics.agreement import oriented
@@ -70,7 +71,7 @@ class Plan:
 def _checked(draws: Any, rng: Any, level: float, pairs: int = 1) -> Plan:
     if draws is None:  # enough swaps for the smallest p to survive Holm over so many pairs
         return Plan(level, DRAWS, seed_of(rng), max(DRAWS, math.ceil(pairs / (1 - level))))
-    if isinstance(draws, bool) or not isinstance(draws, int) or not 99 <= draws <= 100_000:
+    if not is_whole(draws, 99, 100_000):
         raise EvenhandError(f"draws={draws!r} is not a number of draws. Pass a whole number from 99 to 100,000.")
     return Plan(level, draws, seed_of(rng))
 

@@ -12,7 +12,7 @@ import numpy as np
 from evenhand import metrics as _all_metrics  # noqa: F401  (fills the registry)
 from evenhand.audits.assemble import check_min_units, log, names_of, notes, provenance, suppressed
 from evenhand.audits.requests import Held, RankingResult
-from evenhand.cards import Ask, Floats, asks, needing
+from evenhand.cards import Ask, Floats, asks, is_whole, needing
 from evenhand.engine.ledgers import Unknown
 from evenhand.engine.pairs import PairLedger, Sides, tally_pairs
 from evenhand.engine.prepared import as_table
@@ -146,8 +146,7 @@ def _check_choices(average: Any, unknown: Any, missing: Any, negatives: Any) -> 
         raise EvenhandError(f"unknown={unknown!r} is unknown. Use 'drop', 'group', 'unprotected' or 'raise'.")
     if missing not in ("zero", "drop", "raise"):
         raise EvenhandError(f"missing_relevance={missing!r} is unknown. Use 'zero', 'drop' or 'raise'.")
-    whole = isinstance(negatives, int) and not isinstance(negatives, bool) and negatives >= 1
-    if negatives is not None and not whole:
+    if negatives is not None and not is_whole(negatives, 1):
         raise EvenhandError(f"negatives={negatives!r} is not a number of items. Pass a whole number of one or more.")
 
 

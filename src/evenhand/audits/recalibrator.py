@@ -10,13 +10,14 @@ from typing import Any
 
 import numpy as np
 
-from evenhand.cards import Floats
-from evenhand.errors import EvenhandError, listing
+from evenhand.cards import Floats, is_whole
+from evenhand.errors import EvenhandError, all_problems, listing
 from evenhand.metrics.outcome import gaps, lines
 from evenhand.metrics.outcome_joint import joint_test, pooled
 from evenhand.present.files import write_whole
 from evenhand.present.text import number
 from evenhand.tallies.moments import Ints, Moments
+from evenhand.views.outcomes import off_scale, refuse_many
 
 UNKNOWN = "unknown"
 KIND = "evenhand.OutcomeRecalibrator"
@@ -67,11 +68,14 @@ class OutcomeRecalibrator:
 
     def fit(self, scores: Any, groups: Any, outcomes: Any) -> OutcomeRecalibrator:
         """Learn a curve from score to outcome for every group."""
-        if isinstance(self.bins, bool) or not isinstance(self.bins, int) or self.bins < 1:
+        if not is_whole(self.bins, 1):
             raise EvenhandError(f"bins={self.bins!r} is not a number of bins. Pass a whole number such as 10.")
         s, y, labels = _numbers("scores", scores), _numbers("outcomes", outcomes), _labels(groups)
         _same_length(s, y, labels)
+        if problems := [p for name, x in (("scores", s), ("outcomes", y)) for p in off_scale(name, x.min(), x.max())]:
+            raise all_problems(problems)
         names, codes = np.unique(labels, return_inverse=True)
+        refuse_many(len(names), "groups")
         self.groups_ = names.tolist()
         counts = np.bincount(codes)
         if self.reference is not None and str(self.reference) not in self.groups_:
@@ -122,7 +126,11 @@ class OutcomeRecalibrator:
         """What was learned, as JSON text; written to `path` if one is given."""
         self._must_be_fitted()
         held = {name: getattr(self, f"{name}_") for name in ("groups", "rows", "knots", "curves", "pooled")}
-        text = json.dumps({"kind": KIND, "version": 1, **self.get_params(), **held}, ensure_ascii=False, indent=1)
+        text = json.dumps(
+            {"kind": KIND, "version": 1, **self.get_params(), "bins": int(self.bins), **held},
+            ensure_ascii=False,
+            indent=1,
+        )
         if path is not None:
             write_whole(path, text)
         return text

@@ -108,7 +108,7 @@ def _checked(metrics: str | Sequence[str]) -> tuple[str, ...]:
         if name not in METRICS:
             raise unknown_name("metrics", str(name), METRICS, what="a figure of this audit")
     if not listed or len(set(listed)) < len(listed):
-        raise EvenhandError(f"metrics={list(listed)!r} is empty or names one twice. Name some of {', '.join(METRICS)}.")
+        raise EvenhandError(f"metrics={metrics!r} is empty or names one twice. Name some of {', '.join(METRICS)}.")
     return listed
 
 

@@ -80,7 +80,7 @@ def units_of(
     becomes the last of `by`.
     """
     asked = slicing(by)
-    split = slicing(part[1] if part else None)
+    split = slicing([part[1]], part[0]) if part else slicing(None)
     wanted = (*asked.columns, *split.columns)
     everyone = open_population(population, unit)
     opened = open_table(table)

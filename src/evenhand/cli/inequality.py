@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import re
 from typing import Any
 
 from evenhand.cli.options import add_output, add_uncertainty, finish, given, progress, source
@@ -74,9 +75,13 @@ def population(text: str) -> Any:
     """`none`, a number, `slice=number,...`, or a path."""
     if text.lower() == "none":
         return None
-    plain = text.replace(",", "").replace("_", "")
-    if plain.removeprefix("-").isdecimal():
-        return int(plain)
+    if re.fullmatch(r"-?(\d+(_\d+)*|\d{1,3}(,\d{3})+)", text):
+        return int(text.replace(",", ""))
+    if re.fullmatch(r"-?[\d,]+", text):
+        raise EvenhandError(
+            f"--population {text!r} is not one number: a comma stands before every three digits, as in 1,000,000. "
+            "Write one number, or slice=number,slice=number."
+        )
     if "=" in text and not text.endswith((".parquet", ".csv", ".jsonl", ".gz")):
         pairs = [part.rpartition("=") for part in text.split(",")]
         if not all(name and size.strip().isdecimal() for name, _, size in pairs):

@@ -6,6 +6,7 @@ import argparse
 import contextlib
 import glob
 import logging
+import os
 import sys
 import threading
 import time
@@ -179,7 +180,8 @@ def _inputs(args: argparse.Namespace) -> list[str]:
         if name not in ("html", "output", "plot", "check", "metrics"):
             words += [v for v in (value if isinstance(value, list) else [value]) if isinstance(v, str)]
     words = [word.removeprefix("trec-fair:") for word in words]
-    return [path for word in words for path in (glob.glob(word, recursive=True) or [word]) if Path(path).is_file()]
+    found = [path for word in words for path in (glob.glob(word, recursive=True) or [word])]
+    return [path for path in found if os.path.isfile(path)]
 
 
 def _answer(result: Any, args: argparse.Namespace) -> str:

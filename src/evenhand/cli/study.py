@@ -5,8 +5,8 @@ from __future__ import annotations
 import argparse
 import importlib
 import inspect
+import os
 import sys
-from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -63,7 +63,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    if args.folder and Path(args.folder).is_file():
+    if args.folder and os.path.isfile(args.folder):
         raise EvenhandError(f"{args.folder!r} is a file. Pass the name of a folder, which need not exist.")
     module = importlib.import_module(f"evenhand.studies.{args.name.replace('-', '_')}")
     with progress(f"study {args.name}", quiet=args.no_progress):

@@ -13,7 +13,7 @@ import numpy as np
 from evenhand.cards import Floats
 from evenhand.engine.quantiles import quantiles
 from evenhand.tallies.moments import POWERS, Clusters, Moments
-from evenhand.views.outcomes import Outcomes, Scored, in_order
+from evenhand.views.outcomes import Outcomes, Scored, in_order, refuse_many
 from evenhand.views.tables import to_polars
 
 LOSS = 1e-3
@@ -46,6 +46,8 @@ def tally_moments(
     origin = _centres(edges, low, high)
     rows = view.scope.with_columns(_bin(edges).alias("bin"))
     cells = _cells_from_mean(_from_origin(rows, origin), view)
+    if not isinstance(view, Outcomes):
+        refuse_many(cells["group"].n_unique(), f"group={view.asked[1]!r}")
     labels = view.labels if isinstance(view, Outcomes) else in_order(cells["group"].unique())
     level = np.full((len(origin), len(labels)), view.outcome_mean)
     tally = _moments(cells, labels, origin, level, np.zeros_like(level))
@@ -116,7 +118,7 @@ def _from_lines(
     rows, flat = _from_origin(rows, origin), level.ravel().tolist()
     if len(set(flat)) == 1 and not slope.any():
         return rows.with_columns((nw.col("outcome") - flat[0]).alias("v"))
-    rows = rows.with_columns((nw.col("bin") * len(labels) + group_code(labels)).alias("cell"))
+    rows = rows.with_columns((nw.col("bin").cast(nw.Int64) * len(labels) + group_code(labels)).alias("cell"))
     line = lookup(nw.col("cell"), flat) + lookup(nw.col("bin"), slope[:, 0].tolist()) * nw.col("u")
     return rows.with_columns((nw.col("outcome") - line).alias("v"))
 
@@ -247,6 +249,8 @@ def _clusters(rows: nw.LazyFrame[Any], labels: Sequence[Any], bins: int) -> Clus
 
 def _numbered(labels: Any, within: int) -> Any:
     """Clusters as whole numbers: their own where they are such and small enough, otherwise their rank."""
-    if labels.dtype.is_integer() and labels.len() and (labels.max() - labels.min()) * within < 2**62:
-        return labels.cast(int) - labels.min()
+    if labels.dtype.is_integer() and labels.len():
+        least, most = labels.min(), labels.max()
+        if least >= -(2**63) and most < 2**63 and (most - least) * within < 2**62:
+            return labels.cast(int) - least
     return labels.rank("dense").cast(int) - 1

@@ -53,6 +53,15 @@ def pad(slices: Slices, view: Benefits, population: Any) -> Slices:
     return _pad_to(slices, dict.fromkeys(_labels(slices, view), int(population)))
 
 
+MOST_UNITS = 2**53
+AT_MOST = f"Pass at most {MOST_UNITS:,} units: above that a number loses its last digits."
+
+
+def _digits(number: Any) -> str:
+    """A large number as it was typed, or how long it is."""
+    return f"{number}" if isinstance(number, float) or number < 10**40 else "a number of more than 40 digits"
+
+
 def open_population(population: Any, view_unit: str | None) -> Any:
     """What was passed as `population`, checked: None, a count, a mapping of counts, or an opened table."""
     if population is None or isinstance(population, Mapping):
@@ -62,13 +71,12 @@ def open_population(population: Any, view_unit: str | None) -> Any:
             f"population={population!r} is not a number of units. Pass a whole number, a table, or None."
         )
     if isinstance(population, (int, float, np.integer)):
-        if not 1 <= population <= 2**53:
+        if population < 1:
             raise EvenhandError(
-                f"population={population:.4g} is not a number of units. Pass how many could have received something."
-                if isinstance(population, float)
-                else f"population={str(population)[:30]} is not a number of units. "
-                "Pass how many could have received something."
+                f"population={population} is not a number of units. Pass how many could have received something."
             )
+        if population > MOST_UNITS:
+            raise EvenhandError(f"population={_digits(population)} is too many. {AT_MOST}")
         return int(population)
     table = open_table(population, role="population")
     if view_unit is None:
@@ -94,6 +102,8 @@ def _mapped(slices: Slices, view: Benefits, population: Mapping[Any, Any]) -> di
         raise EvenhandError(
             f"population has entries that cannot be read: {slice_words(wrong)}. Pass {{slice: whole number}}."
         )
+    if many := [k for k, v in sizes.items() if v > MOST_UNITS]:
+        raise EvenhandError(f"population has sizes that are too many: {slice_words(many)}. {AT_MOST}")
     lacking = [label for label in slices.labels if label not in sizes]
     if lacking:
         raise EvenhandError(

@@ -330,17 +330,22 @@ def reasons(m: Moments, found: Gaps) -> list[list[str]]:
 
 def mean_errors(m: Moments, covariance: Covariance = "HC1") -> tuple[Floats, Floats]:
     """Standard error of the mean outcome of every cell, and the degrees of freedom that go with it."""
-    centred = m.measured_from(np.nan_to_num(m.mean_outcome), np.zeros_like(m.slope))
+    mean = np.nan_to_num(m.mean_outcome)
+    centred = m.measured_from(mean, np.zeros_like(m.slope))
+    squares = centred.sums[..., 0, 2]
+    before = m.sums[..., 0, 2] + (m.level - mean) ** 2 * m.rows + m.slope**2 * m.sums[..., 2, 0]
+    noise = ROUNDING * before + (ROUNDING * mean) ** 2 * m.rows
+    squares = np.where(squares > noise, squares, 0.0)  # zero: all outcomes of the cell are one number
     if covariance == "cluster" and centred.clusters is not None:
         parts, cells = centred.clusters, m.rows.size
         held = parts.per_cell(cells).reshape(m.rows.shape)
         square = np.bincount(parts.cell, parts.sums[2] ** 2, cells).reshape(m.rows.shape)
         left = np.where(held > 1, held - 1.0, np.nan)
         with np.errstate(invalid="ignore", divide="ignore"):
-            return np.sqrt(square * held / left) / m.rows, left
+            return np.where(squares > 0, np.sqrt(square * held / left), 0.0 * left) / m.rows, left
     left = np.where(m.rows > 1, m.rows - 1, np.nan)
     with np.errstate(invalid="ignore", divide="ignore"):
-        return np.sqrt(centred.sums[..., 0, 2] / left / m.rows), left
+        return np.sqrt(squares / left / m.rows), left
 
 
 @metric(

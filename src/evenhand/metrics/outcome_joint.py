@@ -164,13 +164,14 @@ def pooled(found: Gaps) -> Effect:
     return Effect(estimate, error, found.total_freedom, small)
 
 
-def spline(m: Moments, reference: int, covariance: Covariance = "HC1") -> Effect:
+def spline(m: Moments, reference: int, covariance: Covariance = "HC1", ends: Floats | None = None) -> Effect:
     """One gap per group over the whole support, the score entering as a linear spline with a knot at every bin edge.
 
-    The flexible form beside the line per bin: inside a bin a spline is a line, so the same sums give it.
+    The flexible form beside the line per bin: inside a bin a spline is a line, so the same sums give it. `ends` are the
+    edges with both ends of the scores; without them the highest score of each bin is its edge.
     """
     groups = m.rows.shape[1]
-    level, turn = _spline_design(m, reference)
+    level, turn = _spline_design(m, reference, ends)
     s0, s1, s2 = (m.sums[..., i, 0] for i in range(3))
     mixed = np.einsum("bg,bgi,bgj->ij", s1, level, turn)
     gram = np.einsum("bg,bgi,bgj->ij", s0, level, level) + mixed + mixed.T + np.einsum("bg,bgi,bgj->ij", s2, turn, turn)
@@ -200,13 +201,14 @@ def spline(m: Moments, reference: int, covariance: Covariance = "HC1") -> Effect
     return Effect(estimate, error, float(freedom), thin(m.rows.sum(0), m.above.sum(0), m.below.sum(0)))
 
 
-def _spline_design(m: Moments, reference: int) -> tuple[Floats, Floats]:
+def _spline_design(m: Moments, reference: int, ends: Floats | None) -> tuple[Floats, Floats]:
     """Regressors of a row as `level + turn * u` per cell: a dummy per group (none for the reference), then a hat per knot."""
     bins, groups = m.rows.shape
-    filled = m.rows.sum(-1) > 0
-    low, high = m.low.min(-1), m.high.max(-1)
-    knots = np.unique(np.concatenate([[low[filled].min()], high[filled]]))
-    left = np.clip(np.searchsorted(knots, np.where(filled, high, knots[0])) - 1, 0, max(len(knots) - 2, 0))
+    if ends is None:
+        low = m.low.min()
+        ends = np.concatenate([[low], np.maximum(m.high.max(-1), low)])  # an empty bin has no highest score
+    knots = np.unique(ends)
+    left = np.clip(np.searchsorted(knots, ends[1:]) - 1, 0, max(len(knots) - 2, 0))
     level = np.zeros((bins, groups, groups + len(knots)))
     turn = np.zeros_like(level)
     at = np.arange(groups)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+import stat
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import IO
@@ -16,11 +17,15 @@ def write_whole(path: str | Path, content: str | bytes) -> Path:
     """Write a file so that no reader, and no interruption, ever sees half of it.
 
     The bytes go to a file without a name where the system has those (a killed process then leaves nothing behind), to a
-    hidden neighbour elsewhere; a rename puts the whole file in place.
+    hidden neighbour elsewhere; a rename puts the whole file in place. A link stays one, and what it points at is replaced;
+    a pipe or device is written to as it stands, since a rename would put an end to it.
     """
-    target = Path(path)
     data = content.encode() if isinstance(content, str) else content
     try:
+        if _takes_bytes(path):
+            Path(path).write_bytes(data)
+            return Path(path)
+        target = Path(os.path.realpath(path))
         with _unnamed(target) as (handle, name):
             handle.write(data)
             handle.flush()
@@ -28,23 +33,39 @@ def write_whole(path: str | Path, content: str | bytes) -> Path:
             name().replace(target)
     except OSError as error:
         raise _unwritable(path, error.strerror or str(error)) from error
-    return target
+    return Path(path)
+
+
+def _takes_bytes(path: str | Path) -> bool:
+    """Whether the path leads to something that is there but is no file: a pipe, a terminal, a device."""
+    try:
+        return not stat.S_ISREG(Path(path).stat().st_mode)
+    except FileNotFoundError:
+        return False
 
 
 def refuse_unwritable(paths: Iterable[str | Path], inputs: Iterable[str | Path] = ()) -> None:
     """Find a path that cannot be written, or must not be, before the first of several files is."""
-    taken = {Path(path).resolve() for path in inputs}
+    taken = {os.path.realpath(path) for path in inputs}
     for path in paths:
-        if (whole := Path(path).resolve()) in taken:
+        if (whole := os.path.realpath(path)) in taken:
             raise EvenhandError(f"{str(path)!r} is read or written by this command already. Write to another file.")
         taken.add(whole)
-        folder = Path(path).parent
-        if not folder.is_dir():
-            raise _unwritable(path, os.strerror(errno.ENOENT))
-        if Path(path).is_dir():
-            raise _unwritable(path, os.strerror(errno.EISDIR))
-        if not os.access(folder, os.W_OK):
-            raise _unwritable(path, os.strerror(errno.EACCES))
+        if fault := _fault(path, Path(whole).parent):
+            raise _unwritable(path, os.strerror(fault))
+
+
+def _fault(path: str | Path, folder: Path) -> int:
+    """Why a path cannot be written, as the system numbers it; 0 where it can."""
+    try:
+        straight = _takes_bytes(path)
+    except OSError as error:
+        return error.errno or errno.EIO
+    if not folder.is_dir():
+        return errno.ENOENT
+    if Path(path).is_dir():
+        return errno.EISDIR
+    return 0 if os.access(path if straight else folder, os.W_OK) else errno.EACCES
 
 
 def _unwritable(path: str | Path, why: str) -> EvenhandError:
@@ -56,7 +77,7 @@ def _unwritable(path: str | Path, why: str) -> EvenhandError:
 @contextlib.contextmanager
 def _unnamed(target: Path) -> Iterator[tuple[IO[bytes], Callable[[], Path]]]:
     """An open file beside the target, and a function that gives it a hidden name there."""
-    hidden = target.parent / f".{target.name}.{os.getpid()}.part"
+    hidden = target.parent / f".{target.name[:60]}.{os.getpid()}.part"
     descriptor = _without_a_name(target.parent)
     if descriptor is None:
         with hidden.open("wb") as handle:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -102,7 +103,7 @@ def from_trec(folder: str | Path, seed: int) -> Task:
     import polars as pl
 
     place = Path(folder)
-    if not place.is_dir():
+    if not os.path.isdir(place):
         raise EvenhandError(f"{str(folder)!r} is not a folder. Pass the folder with the files of the TREC Fair track.")
     kinds = {path: _keys(path) for path in sorted([*place.glob("*.jsonl"), *place.glob("*.json")])}
     queries = [p for p, keys in kinds.items() if "documents" in keys]

@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from evenhand.cards import Floats, parse_call
+from evenhand.cards import Floats, is_whole, parse_call
 from evenhand.errors import EvenhandError, unknown_name
 
 Kind = Literal["bootstrap", "percentile", "normal", "none"]
@@ -55,7 +55,7 @@ class Interval:
         given = [*args, *keywords.values()]
         draws = given[0] if given else DEFAULT_DRAWS
         unclear = len(given) > 1 or not keywords.keys() <= {"draws"}
-        if unclear or not isinstance(draws, int) or isinstance(draws, bool) or not 20 <= draws <= 1_000_000:
+        if unclear or not is_whole(draws, 20, 1_000_000):
             raise EvenhandError(
                 f"interval={text!r} needs a whole number of draws from 20 to 1,000,000. Write '{name}(999)'."
             )
@@ -85,7 +85,7 @@ def seed_of(rng: int | np.random.Generator | np.random.SeedSequence | None) -> i
         return int(rng.integers(2**32))
     if isinstance(rng, np.random.SeedSequence):
         return int(rng.generate_state(1, np.uint32)[0])
-    if isinstance(rng, (int, np.integer)) and not isinstance(rng, bool) and rng >= 0:
+    if is_whole(rng, 0):
         return int(rng)
     raise EvenhandError(f"rng={rng!r} is not a seed. Pass a whole number of zero or more, a numpy Generator, or None.")
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from evenhand.cards import parse_call
+from evenhand.cards import is_whole, parse_call
 from evenhand.errors import EvenhandError
 
 MOST_BINS = 1_000
@@ -58,11 +58,11 @@ def quantile_bins(column: str, bins: int = 10) -> QuantileBins:
 def _checked(name: str, column: Any, bins: Any) -> tuple[str, int]:
     if not isinstance(column, str):
         raise EvenhandError(f"{name}({column!r}) does not name a column. Write {name}('followers', 10).")
-    if isinstance(bins, bool) or not isinstance(bins, int) or not 1 <= bins <= MOST_BINS:
+    if not is_whole(bins, 1, MOST_BINS):
         raise EvenhandError(
             f"{name}({column!r}, {bins!r}) needs a whole number of bins from 1 to {MOST_BINS:,}. Write {name}({column!r}, 10)."
         )
-    return column, bins
+    return column, int(bins)
 
 
 _MAKERS: dict[str, Callable[..., Bins]] = {"log_bins": log_bins, "quantile_bins": quantile_bins}
@@ -77,29 +77,31 @@ class Slicing:
     words: tuple[str, ...]
 
 
-def slicing(by: str | Bins | Iterable[str | Bins] | None) -> Slicing:
+def slicing(by: str | Bins | Iterable[str | Bins] | None, role: str = "by") -> Slicing:
     """Read `by`: one column or bins, or several; bins may be written as text, as a plan or the command line must.
+
+    `role` is what the argument is called where it is not `by`.
 
     >>> slicing(["source", "log_bins('followers', 20)"])
     Slicing(columns=('source', 'followers'), bins=(LogBins(column='followers', bins=20),), words=('source', "log_bins('followers', 20)"))
     """
     listed: list[Any] = [] if by is None else list(by) if isinstance(by, (list, tuple)) else [by]
-    read = [_read(one) if isinstance(one, str) else one for one in listed]
+    read = [_read(one, role) if isinstance(one, str) else one for one in listed]
     for one in read:
         if not isinstance(one, (str, LogBins, QuantileBins)):
-            raise EvenhandError(f"by={one!r} is not a column name. Pass the name of a column as text.")
+            raise EvenhandError(f"{role}={one!r} is not a column name. Pass the name of a column as text.")
     columns = tuple(one.column if isinstance(one, (LogBins, QuantileBins)) else one for one in read)
     return Slicing(columns, tuple(b for b in read if isinstance(b, (LogBins, QuantileBins))), tuple(map(str, read)))
 
 
-def _read(text: str) -> str | Bins:
+def _read(text: str, role: str) -> str | Bins:
     found = re.match(r"\s*(log_bins|quantile_bins)\s*\(", text)
     if not found:
         return text
-    name, args, keywords = parse_call(_quoted(text), role="by")
+    name, args, keywords = parse_call(_quoted(text), role=role)
     given = dict(zip(("column", "bins"), args, strict=False)) | keywords
     if len(args) > 2 or not set(given) <= {"column", "bins"} or "column" not in given:
-        raise EvenhandError(f"by={text!r} cannot be read. Write {name}('followers', 10).")
+        raise EvenhandError(f"{role}={text!r} cannot be read. Write {name}('followers', 10).")
     return _MAKERS[name](**given)
 
 

@@ -33,9 +33,9 @@ def files_of(patterns: Sequence[str], role: str, *, through: bool = False) -> tu
 def _matches(pattern: str, role: str) -> list[str]:
     if not pattern.strip():
         raise EvenhandError(f"{role}={pattern!r} names no file. Pass the path of a Parquet, CSV or JSON lines file.")
-    if os.path.isfile(pattern):  # noqa: PTH113  (pathlib stumbles over names that are too long)
+    if os.path.isfile(pattern):
         return [pattern]
-    if os.path.isdir(pattern):  # noqa: PTH112
+    if os.path.isdir(pattern):
         found = sorted(glob.glob(str(Path(glob.escape(pattern)) / "*")))
         inside = [p for p in found if _kind(p, strict=False) and Path(p).is_file()]  # a pipe would be waited for
         if not inside:
@@ -43,23 +43,29 @@ def _matches(pattern: str, role: str) -> list[str]:
                 f"{role}={pattern!r} is a folder without Parquet, CSV or JSON lines files. Name the files."
             )
         return inside
-    found = [p for p in sorted(glob.glob(pattern, recursive=True)) if Path(p).is_file()]
+    found = [p for p in sorted(glob.glob(pattern, recursive=True)) if os.path.isfile(p)]
     if not found:
         wild = any(c in pattern for c in "*?[")
-        fact = "matches no file" if wild else "is not a file"
-        near = suggestion(Path(pattern).name, [p.name for p in _siblings(pattern)])
-        raise EvenhandError(f"{role}={pattern!r} {fact}. {near}Pass the path of a Parquet, CSV or JSON lines file.")
+        lost = "is a link to a file that is not there" if os.path.islink(pattern) else "is not a file"
+        fact = "matches no file" if wild else lost
+        remedy = f"{nearby(pattern)}Pass the path of a Parquet, CSV or JSON lines file."
+        raise EvenhandError(f"{role}={pattern!r} {fact}. {remedy}")
     return found
+
+
+def nearby(path: str | Path) -> str:
+    """The name in the same folder that is most like this one, as a question, or nothing."""
+    place = Path(path)
+    try:
+        names = os.listdir(place.parent)[:1000]
+    except OSError:
+        return ""
+    return suggestion(place.name, [name for name in names if name != place.name])
 
 
 def literal(paths: Iterable[str]) -> list[str]:
     """Paths as engines must be told them: they would take a bracket or a star in a name for a pattern."""
     return [glob.escape(path) for path in paths]
-
-
-def _siblings(path: str) -> Iterable[Path]:
-    parent = Path(path).parent
-    return list(parent.iterdir())[:1000] if os.path.isdir(parent) else []  # noqa: PTH112
 
 
 _SUFFIXES = {
@@ -86,8 +92,7 @@ def _kind(path: str, *, strict: bool = True) -> str:
 
 def may_be_file(text: str) -> bool:
     """Whether a word that may be a column or a file is the second."""
-    exists = os.path.exists(text)  # noqa: PTH110  (pathlib stumbles over words that are too long)
-    return exists or Path(text).suffix != "" or any(c in text for c in "/*?[")
+    return os.path.exists(text) or Path(text).suffix != "" or any(c in text for c in "/*?[")
 
 
 def has_known_ending(path: str) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -78,7 +79,7 @@ def view_groups(groups: Any, table: Table, *, item: str, request: str = "request
 
 
 def _opened(groups: Any) -> Table:
-    if isinstance(groups, (str, Path)) and Path(groups).is_file() and not has_known_ending(str(groups)):
+    if isinstance(groups, (str, Path)) and os.path.isfile(groups) and not has_known_ending(str(groups)):
         from evenhand.views.read import labels
 
         return Table(open_table(labels(groups)).lazy, "polars", str(groups))

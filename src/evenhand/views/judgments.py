@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -35,7 +36,7 @@ def view_judgments(relevance: Any, table: Table, *, request: str, item: str) -> 
     names = table.schema.names()
     if isinstance(relevance, str) and relevance in names:
         return _from_column(table, relevance, request, item)
-    if isinstance(relevance, str) and not Path(relevance).exists() and Path(relevance).suffix == "":
+    if isinstance(relevance, str) and not os.path.exists(relevance) and Path(relevance).suffix == "":
         raise EvenhandError(
             f"relevance={relevance!r} is neither a column of the rankings nor a file. {suggestion(relevance, names)}"
             f"Columns: {listing(names)}."
@@ -46,7 +47,7 @@ def view_judgments(relevance: Any, table: Table, *, request: str, item: str) -> 
 def _opened(relevance: Any) -> Table:
     if isinstance(relevance, Mapping):
         return _from_mapping(relevance)
-    if isinstance(relevance, (str, Path)) and Path(relevance).is_file() and not has_known_ending(str(relevance)):
+    if isinstance(relevance, (str, Path)) and os.path.isfile(relevance) and not has_known_ending(str(relevance)):
         from evenhand.views.read import qrels
 
         return Table(open_table(qrels(relevance)).lazy, "polars", str(relevance))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
@@ -52,7 +53,9 @@ class Scored:
         if facts is None:
             asked = [nw.len().alias("used"), *_range("score", "low", "high"), *_totals("score", "outcome")]
             facts = to_polars(self.scope.group_by("group").agg(*asked))
-        rows = sorted((row for row in facts.iter_rows(named=True) if row["used"]), key=_order)
+        facts = facts.filter(facts["used"] > 0)
+        refuse_many(facts.height, f"group={self.asked[1]!r}")
+        rows = sorted(facts.iter_rows(named=True), key=_order)
         held = {name: [row[name] for row in rows] for name in ("group", "used", "low", "high", *_SUMS)}
         return self.grouped(held.pop("group"), **held)
 
@@ -85,6 +88,18 @@ class Outcomes(Scored):
         return replace(self, scope=self.scope.filter((nw.col("score") >= low) & (nw.col("score") <= high)))
 
 
+MOST_GROUPS = 200
+"""Every gap has a covariance with every other one: the work grows with the cube of the groups."""
+
+
+def refuse_many(groups: int, said: str) -> None:
+    """Stop before a column of ids keeps everybody waiting; `said` is what the caller knows the groups as."""
+    if groups > MOST_GROUPS:
+        raise EvenhandError(
+            f"{said} has {groups:,} different values, too many to compare. Group them into at most {MOST_GROUPS}."
+        )
+
+
 def in_order(labels: Iterable[Any]) -> list[Any]:
     """Group labels as results list them: numbers by size, words by letter, the unknown last."""
     return sorted(labels, key=lambda label: _order({"group": label}))
@@ -100,10 +115,14 @@ class Roles:
     request: str | None = None
     treated: str | None = None
     cluster: str | None = None
+    clustered: bool = True
+    """Whether the errors are clustered; a cluster that is named for nothing is checked all the same."""
 
     def named(self) -> list[tuple[str, str]]:
-        pairs = [(role, getattr(self, role)) for role in ("score", "outcome", "group", "request", "treated", "cluster")]
-        return [(role, column) for role, column in pairs if column is not None]
+        more = {"request": self.request, "treated": self.treated}
+        more |= {"cluster": self.cluster} if self.cluster != self.request else {}
+        given = [(role, column) for role, column in more.items() if column is not None]
+        return [("score", self.score), ("outcome", self.outcome), ("group", self.group), *given]
 
 
 def view_outcomes(
@@ -114,9 +133,11 @@ def view_outcomes(
     _refuse_bad_roles(opened, roles)
     if nan_policy not in ("raise", "omit"):
         raise EvenhandError(f"nan_policy={nan_policy!r} does not fit this question. Use 'raise' or 'omit'.")
-    if threshold is not None and (isinstance(threshold, bool) or not isinstance(threshold, Real)):
+    number = isinstance(threshold, Real) and not isinstance(threshold, bool)
+    if threshold is not None and not (number and _is_finite(threshold)):
         raise EvenhandError(
-            f"threshold={threshold!r} is not a number. Pass the score from which candidates are treated."
+            f"threshold={threshold!r} is not a {'finite ' if number else ''}number. "
+            "Pass the score from which candidates are treated."
         )
     threshold = None if threshold is None else float(threshold)
     plain = _renamed(opened, roles)
@@ -143,6 +164,13 @@ def view_outcomes(
     )  # fmt: skip
 
 
+def _is_finite(number: float) -> bool:
+    try:
+        return math.isfinite(number)
+    except OverflowError:  # a whole number that no float holds
+        return False
+
+
 def _refuse_bad_roles(opened: Table, roles: Roles) -> None:
     problems = missing_columns(opened, roles.named())
     schema = opened.schema
@@ -153,14 +181,16 @@ def _refuse_bad_roles(opened: Table, roles: Roles) -> None:
             problems.append(f"{role}={column!r} holds {schema[column]} values, not numbers. Convert the column first.")
         if role in ("group", "request", "cluster"):
             problems += label_problems(role, column, opened)
-    if roles.score == roles.outcome:
-        problems.append(f"score and outcome are both {roles.score!r}. Pass the score and what became of it.")
+    for one, other in itertools.combinations(("score", "outcome", "group"), 2):
+        if (column := getattr(roles, one)) == getattr(roles, other) and column is not None:
+            problems.append(f"{one} and {other} are both {column!r}. Pass the score, what became of it, and the group.")
     if problems:
         raise all_problems(problems, where="The call")
 
 
 def _optional(roles: Roles) -> list[str]:
-    return [role for role in ("request", "cluster") if getattr(roles, role) is not None]
+    wanted = ("request", "cluster") if roles.clustered else ("request",)
+    return [role for role in wanted if getattr(roles, role) is not None]
 
 
 def _renamed(opened: Table, roles: Roles) -> nw.LazyFrame[Any]:
@@ -172,7 +202,8 @@ def _renamed(opened: Table, roles: Roles) -> nw.LazyFrame[Any]:
     group = label(roles.group, schema[roles.group])
     named = schema[roles.group] in (nw.Categorical, nw.Enum, nw.String)
     chosen.append((group.fill_null(UNKNOWN) if named else group).alias("group"))
-    chosen += [label(column, schema[column]).alias(role) for role, column in roles.named() if role in _optional(roles)]
+    optional = {role: getattr(roles, role) for role in _optional(roles)}
+    chosen += [label(column, schema[column]).alias(role) for role, column in optional.items()]
     chosen += [nw.col(roles.treated).cast(nw.Float64).alias("treated")] if roles.treated is not None else []
     return opened.lazy.select(*chosen)
 
@@ -236,7 +267,8 @@ def _plain_facts(lazy: nw.LazyFrame[Any], roles: Roles) -> Any:
     facts = to_polars(lazy.select(nw.len().alias("used"), *held, *_ranges("score", "outcome")))
     rows = facts["used"][0]
     full = all(facts[f"held_{name}"][0] == rows for name in columns)
-    finite = rows and all(math.isfinite(facts[name][0]) for name in _SUMS if full)  # a NaN makes its sum one
+    sums = [facts[name][0] for name in _SUMS]
+    finite = rows and all(v is not None and math.isfinite(v) for v in sums)  # a NaN makes its sum one, or none at all
     return facts.with_columns(rows=facts["used"]) if full and finite else None
 
 
@@ -251,12 +283,34 @@ def _value_problems(facts: Any, roles: Roles, nan_policy: Missing) -> list[str]:
     ]
     if any(end is not None and math.isinf(end) for end in ends):
         problems.append("Some rows have an infinite score or outcome. Pass finite numbers.")
+    problems += _scale_problems(facts, roles)
     if odd := _count(facts, "odd"):
         problems.append(f"treated={roles.treated!r} is neither 0 nor 1 in {odd:,} rows. Pass 0, 1 or booleans.")
     for name, where, remedy in _missing_words(roles):
         if (many := _count(facts, name)) and nan_policy == "raise":
             problems.append(f"{where} in {many:,} rows. {remedy}")
     return problems
+
+
+NARROWEST, WIDEST = 1e-60, 1e60
+"""Between these the fourth powers of scores, and the squares of scores times outcomes, are numbers with all their digits."""
+
+
+def _scale_problems(facts: Any, roles: Roles) -> list[str]:
+    problems = []
+    for role, low, high in (("score", "low", "high"), ("outcome", "outcome_low", "outcome_high")):
+        problems += off_scale(f"{role}={getattr(roles, role)!r}", *_ends(facts, low, high))
+    return problems
+
+
+def off_scale(said: str, least: float, most: float) -> list[str]:
+    """A problem where numbers run from `least` to `most` and the powers of that range are none; infinite ends are another."""
+    if not least < most or math.isinf(least) or math.isinf(most) or NARROWEST <= most - least <= WIDEST:
+        return []
+    return [
+        f"{said} runs from {least:.6g} to {most:.6g}, a range whose powers no number holds. "
+        "Multiply the column so that its range is close to 1, or take logarithms."
+    ]
 
 
 def _missing_words(roles: Roles) -> list[tuple[str, str, str]]:

@@ -7,6 +7,7 @@ One row per ranked item. A ranking is what shares its slice, system, request and
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -128,7 +129,7 @@ def are_runs(table: Any) -> bool:
     """Whether what was passed are TREC runs: paths whose ending is none of a table's."""
     paths = [table] if isinstance(table, (str, Path)) else table
     listed = isinstance(paths, (list, tuple)) and bool(paths) and all(isinstance(p, (str, Path)) for p in paths)
-    return listed and not any(has_known_ending(str(p)) or Path(p).is_dir() for p in paths)
+    return listed and not any(has_known_ending(str(p)) or os.path.isdir(p) for p in paths)
 
 
 def system_of(table: Any, opened: Table) -> str | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,7 @@ from typing import Any
 import narwhals as nw
 
 from evenhand.errors import EvenhandError, listing, suggestion
-from evenhand.views.files import literal
+from evenhand.views.files import literal, nearby
 from evenhand.views.groups import Alignment, rollup, view_groups
 from evenhand.views.tables import engine_errors, open_table
 
@@ -161,12 +162,11 @@ def _scanned(path: str | Path, role: str) -> Any:
     import polars as pl
 
     place = Path(path)
-    if place.is_dir():
+    if os.path.isdir(place):
         inside = sorted(p.name for p in place.iterdir() if p.is_file())
         raise EvenhandError(f"{role}={str(path)!r} is a folder. Pass one of its files: {listing(inside) or 'none'}.")
-    if not place.is_file():
-        near = suggestion(place.name, [p.name for p in place.parent.glob("*")][:1000]) if place.parent.is_dir() else ""
-        raise EvenhandError(f"{role}={str(path)!r} is not a file. {near}Pass the path of a file.")
+    if not os.path.isfile(place):
+        raise EvenhandError(f"{role}={str(path)!r} is not a file. {nearby(place)}Pass the path of a file.")
     with engine_errors(f"{role}={str(path)!r}"):
         if place.suffix in (".parquet", ".pq"):
             return pl.scan_parquet(place, glob=False)

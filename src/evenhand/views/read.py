@@ -7,12 +7,14 @@ not believed.
 from __future__ import annotations
 
 import glob
+import os
 import warnings
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from evenhand.errors import DataWarning, EvenhandError, suggestion
+from evenhand.errors import DataWarning, EvenhandError
+from evenhand.views.files import nearby
 from evenhand.views.tables import engine_errors
 
 RUN = r"^\s*(?<request>\S+)\s+(?<iteration>\S+)\s+(?<item>\S+)\s+(?<rank>\S+)\s+(?<score>\S+)(?:\s+(?<system>.*?))?\s*$"
@@ -117,9 +119,8 @@ def _fields(path: str | Path, pattern: str, wanted: str) -> Any:
 
     if not isinstance(path, (str, Path)):
         raise EvenhandError(f"{path!r} is not a path. Pass the path of a TREC file.")
-    if not Path(path).is_file():
-        near = suggestion(Path(path).name, [p.name for p in Path(path).parent.glob("*")][:1000])
-        raise EvenhandError(f"{str(path)!r} is not a file. {near}Pass the path of a TREC file.")
+    if not os.path.isfile(path):
+        raise EvenhandError(f"{str(path)!r} is not a file. {nearby(path)}Pass the path of a TREC file.")
     if not Path(path).stat().st_size:
         raise EvenhandError(f"{str(path)!r} is empty. Pass a TREC file with lines.")
     with engine_errors(repr(str(path))):
@@ -169,12 +170,11 @@ def _warn_of_ranks(path: str | Path, run: Any, keys: list[str]) -> None:
 
 
 def _matches(pattern: str) -> list[str]:
-    if Path(pattern).is_file():
+    if os.path.isfile(pattern):
         return [pattern]
-    found = [p for p in glob.glob(pattern, recursive=True) if Path(p).is_file()]
+    found = [p for p in glob.glob(pattern, recursive=True) if os.path.isfile(p)]
     if not found:
-        near = suggestion(Path(pattern).name, [p.name for p in Path(pattern).parent.glob("*")][:1000])
-        raise EvenhandError(f"{pattern!r} matches no file. {near}Pass the path or pattern of TREC runs.")
+        raise EvenhandError(f"{pattern!r} matches no file. {nearby(pattern)}Pass the path or pattern of TREC runs.")
     return found
 
 

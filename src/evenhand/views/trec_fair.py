@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import glob
+import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -152,7 +153,7 @@ def _split_lines(path: str | Path) -> Any:
 
 
 def _exists(path: str | Path) -> None:
-    if not Path(path).is_file():
+    if not os.path.isfile(path):
         raise EvenhandError(f"{str(path)!r} is not a file. Pass the path of a file of the TREC Fair track.")
 
 
