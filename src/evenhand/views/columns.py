@@ -19,7 +19,7 @@ def label(name: str, dtype: Any) -> nw.Expr:
     column = nw.col(name)
     if dtype in (nw.Categorical, nw.Enum):
         return column.cast(nw.String)
-    if dtype == nw.Float16:  # pandas cannot group by it
+    if str(dtype) == "Float16":  # pandas cannot group by it; older narwhals have no name for it
         column = column.cast(nw.Float64)
     return nw.when(~column.is_nan()).then(column) if dtype.is_float() else column
 
