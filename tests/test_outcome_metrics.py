@@ -173,7 +173,7 @@ def test_clusters_link_the_bins_as_one_stacked_regression_would():
     held = np.array([len(set(c[b == k])) for k in range(3)])
     root = np.sqrt(held / (held - 1) * (n - 1) / (n - 3))
     expected = fit.cov_params()[np.ix_(where, where)] * root[:, None] * root
-    np.testing.assert_allclose(joint.covariance_of(found)[1::2, 1::2], expected, rtol=1e-8)
+    np.testing.assert_allclose(found.across[1::2, 1::2], expected, rtol=1e-8)
 
 
 def test_bins_can_be_merged_after_the_fact():

@@ -106,7 +106,7 @@ def test_a_missing_group_is_a_group_of_its_own():
         lambda: eh.OutcomeRecalibrator(reference="z").fit([0.1], ["a"], [1]),
         lambda: eh.OutcomeRecalibrator().fit([1e155, 2e155], ["a", "b"], [1, 0]),
         lambda: eh.OutcomeRecalibrator().fit([0.1, 0.2], ["a", "b"], [0, 1e-200]),
-        lambda: eh.OutcomeRecalibrator().fit(range(300), range(300), [0, 1] * 150),
+        lambda: eh.OutcomeRecalibrator().fit(range(1_200), range(1_200), [0, 1] * 600),
         lambda: eh.OutcomeRecalibrator().set_params(depth=3),
         lambda: eh.OutcomeRecalibrator.from_json("{}"),
         lambda: eh.OutcomeRecalibrator.from_json("nowhere.json"),

@@ -66,7 +66,7 @@ def outcome_test(
     ----------
     table : a dataframe or a path; one row per scored candidate.
     score, outcome, group : columns. Scores must be comparable between requests; they need not be on the scale of the
-        outcome. A missing group is the group "unknown"; there may be 200 groups at most.
+        outcome. A missing group is the group "unknown"; there may be 1,000 groups at most.
     reference : the group that others are compared with; None is the largest.
     kind : "ranking" tests every bin of the scores that all groups share; "classification" tests the bin right above
         `threshold` and shows the others.
@@ -113,7 +113,8 @@ def outcome_test(
     log.info("adding up per bin and group")
     view, moments = tally_moments(scoped, grid.edges, low, high, clustered=clustered)
     words["reference"] = view.names[view.reference]
-    _refuse_many_gaps(len(view.names), grid)
+    if clustered:
+        _refuse_many_gaps(len(view.names), grid)
     tested = Binning.of(moments.merged(grid.main), view.reference, how, grid.ends(low, high))
     others = {count: Binning.of(moments.merged(into), view.reference, how, None) for count, into in grid.others.items()}
     rows = all_rows(tested, others, view, kind=kind, level=level, fewest=fewest)
@@ -209,7 +210,7 @@ class Grid:
 
 
 def _refuse_many_gaps(groups: int, grid: Grid) -> None:
-    """The joint test holds the covariance of every gap with every other one."""
+    """Where clusters reach over bins, the joint test holds the covariance of every gap with every other one."""
     gaps = groups * (1 + max(int(into[-1]) for into in (grid.main, *grid.others.values())))
     if gaps > MOST_GAPS:
         raise EvenhandError(

@@ -296,13 +296,9 @@ def _sandwich(
 
 def meat(weights: Floats, flat: Floats, tilt: Floats) -> Floats:
     """Sum over rows of w (flat + tilt u)(flat + tilt u)', from the sums of w, wu and wu^2 per group."""
-    mixed = np.einsum("...g,...gh,...gi->...hi", weights[..., 1], flat, tilt)
-    return np.asarray(
-        np.einsum("...g,...gh,...gi->...hi", weights[..., 0], flat, flat)
-        + mixed
-        + np.swapaxes(mixed, -1, -2)
-        + np.einsum("...g,...gh,...gi->...hi", weights[..., 2], tilt, tilt)
-    )
+    w0, w1, w2 = (weights[..., i, None] for i in range(3))
+    across = np.swapaxes(flat, -1, -2) @ (w0 * flat + w1 * tilt) + np.swapaxes(tilt, -1, -2) @ (w1 * flat + w2 * tilt)
+    return np.asarray(across + np.swapaxes(across, -1, -2)) / 2  # alike on both sides to the last digit
 
 
 def reasons(m: Moments, found: Gaps) -> list[list[str]]:

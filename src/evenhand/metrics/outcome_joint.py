@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -39,23 +40,23 @@ class Wald:
 NO_TEST = Wald(np.nan, np.nan, 0, np.nan)
 
 
-def wald(estimate: Floats, covariance: Floats, freedom: float, clusters: int | None) -> Wald:
+def wald(parts: Sequence[tuple[Floats, Floats]], freedom: float, clusters: int | None) -> Wald:
     """Are all these gaps zero? Chi-square, or F where the errors have few degrees of freedom.
 
-    With clusters the statistic is referred to Hotelling's T^2 with clusters - 1 degrees of freedom, which is F(q, clusters - q)
-    after scaling: the plain F(q, clusters - 1) rejects too often once the gaps are not few against the clusters.
+    `parts` are gaps and their covariance; gaps of different parts are independent. With clusters the statistic is referred
+    to Hotelling's T^2 with clusters - 1 degrees of freedom, which is F(q, clusters - q) after scaling: the plain
+    F(q, clusters - 1) rejects too often once the gaps are not few against the clusters.
     """
     from scipy import special
 
-    if not len(estimate) or not np.isfinite(covariance).all():
+    estimate = np.concatenate([np.zeros(0), *(gaps for gaps, _ in parts)])
+    if not len(estimate) or not all(np.isfinite(covariance).all() for _, covariance in parts):
         return NO_TEST
-    scale = np.sqrt(np.diagonal(covariance))
+    scale = np.sqrt(np.concatenate([np.diagonal(covariance) for _, covariance in parts]))
     if not (scale > 0).all():
         return Wald(np.inf, 0.0, len(estimate), freedom) if np.any(estimate[scale == 0] != 0) else NO_TEST
-    roots, axes = np.linalg.eigh(covariance / scale[:, None] / scale)
-    kept = roots > RANK * roots.max()
-    q = int(kept.sum())
-    statistic = float((((estimate / scale) @ axes)[kept] ** 2 / roots[kept]).sum())
+    found = [_statistic(*part) for part in parts]
+    statistic, q = sum(one[0] for one in found), sum(one[1] for one in found)
     if not np.isfinite(freedom):
         return Wald(statistic, float(special.chdtrc(q, statistic)), q, freedom)
     left = freedom if clusters is None else freedom + 1 - q
@@ -65,15 +66,22 @@ def wald(estimate: Floats, covariance: Floats, freedom: float, clusters: int | N
     return Wald(statistic, float(special.fdtrc(q, left, scaled)), q, left)
 
 
+def _statistic(estimate: Floats, covariance: Floats) -> tuple[float, int]:
+    """The gaps in units of their errors, squared and added along the directions that the covariance spans; how many."""
+    scale = np.sqrt(np.diagonal(covariance))
+    roots, axes = np.linalg.eigh(covariance / scale[:, None] / scale)
+    kept = roots > RANK * roots.max()
+    return float((((estimate / scale) @ axes)[kept] ** 2 / roots[kept]).sum()), int(kept.sum())
+
+
 def bin_test(found: Gaps, b: int) -> Wald:
     """Are all gaps of one bin zero? Small cells are left out."""
-    chosen = found.tested[b]
-    return wald(
-        found.estimate[b][chosen],
-        found.block[b][np.ix_(chosen, chosen)],
-        float(found.freedom[b]),
-        _clusters_in(found, b),
-    )
+    return wald([_part(found, b, found.tested)], float(found.freedom[b]), _clusters_in(found, b))
+
+
+def _part(found: Gaps, b: int, chosen: Bools) -> tuple[Floats, Floats]:
+    """The chosen gaps of a bin, and their covariance."""
+    return found.estimate[b][chosen[b]], found.block[b][np.ix_(chosen[b], chosen[b])]
 
 
 def _clusters_in(found: Gaps, b: int) -> int | None:
@@ -87,9 +95,12 @@ def joint_test(found: Gaps) -> Wald:
     every bin's statistic is first referred to Hotelling's T^2 with the degrees of freedom of its errors (Welch's), and then
     replaced by the chi-square that is as unlikely; these add up over bins.
     """
-    chosen = found.jointly.ravel()
-    full = covariance_of(found)
-    plain = wald(found.estimate.ravel()[chosen], full[np.ix_(chosen, chosen)], found.total_freedom, found.clusters)
+    if found.across is None:
+        parts = [_part(found, b, found.jointly) for b in np.flatnonzero(found.jointly.any(-1)).tolist()]
+    else:
+        chosen = found.jointly.ravel()
+        parts = [(found.estimate.ravel()[chosen], found.across[np.ix_(chosen, chosen)])]
+    plain = wald(parts, found.total_freedom, found.clusters)
     if found.across is not None or not np.isfinite(found.steady).any() or not 0 < plain.p < 1:
         return plain
     return replace(plain, p=_steadied(found))
@@ -102,23 +113,12 @@ def _steadied(found: Gaps) -> float:
     total, gaps = 0.0, 0
     for b, chosen in enumerate(found.jointly):
         if chosen.any():
-            block = found.block[b][np.ix_(chosen, chosen)]
             freedom = float(found.steady[b][chosen].min())
-            one = wald(found.estimate[b][chosen], block, freedom, int(min(freedom, 1e15)) + 1)
+            one = wald([_part(found, b, found.jointly)], freedom, int(min(freedom, 1e15)) + 1)
             few = np.isfinite(one.p)  # more groups than degrees of freedom: nothing better than the chi-square itself
             total += float(special.chdtri(one.gaps, one.p) if few else one.statistic)
             gaps += one.gaps
     return float(special.chdtrc(gaps, total))
-
-
-def covariance_of(found: Gaps) -> Floats:
-    """The covariance of all gaps, bins by groups."""
-    if found.across is not None:
-        return found.across
-    bins, groups = found.estimate.shape
-    full = np.zeros((bins, groups, bins, groups))
-    full[np.arange(bins), :, np.arange(bins), :] = found.block
-    return full.reshape(bins * groups, bins * groups)
 
 
 @dataclass(frozen=True)
@@ -155,9 +155,13 @@ def pooled(found: Gaps) -> Effect:
     total = weight.sum(-2)
     share = np.divide(weight, total, out=np.zeros_like(weight), where=total > 0)
     estimate = (share * np.nan_to_num(found.estimate)).sum(-2)
-    bins, groups = share.shape
-    full = np.nan_to_num(covariance_of(found)).reshape(bins, groups, bins, groups)
-    error = np.sqrt(np.maximum(np.einsum("bg,bgcg,cg->g", share, full, share), 0.0))
+    if found.across is None:
+        own = np.diagonal(found.block, axis1=-2, axis2=-1)
+        variance = (share**2 * np.nan_to_num(own)).sum(-2)
+    else:
+        full = np.nan_to_num(found.across).reshape(*share.shape, *share.shape)
+        variance = np.einsum("bg,bgcg,cg->g", share, full, share)
+    error = np.sqrt(np.maximum(variance, 0.0))
     absent = total == 0
     estimate, error = np.where(absent, np.nan, estimate), np.where(absent, np.nan, error)
     estimate[found.reference], error[found.reference] = 0.0, 0.0
@@ -173,8 +177,8 @@ def spline(m: Moments, reference: int, covariance: Covariance = "HC1", ends: Flo
     groups = m.rows.shape[1]
     level, turn = _spline_design(m, reference, ends)
     s0, s1, s2 = (m.sums[..., i, 0] for i in range(3))
-    mixed = np.einsum("bg,bgi,bgj->ij", s1, level, turn)
-    gram = np.einsum("bg,bgi,bgj->ij", s0, level, level) + mixed + mixed.T + np.einsum("bg,bgi,bgj->ij", s2, turn, turn)
+    wide = level.shape[-1]
+    gram = meat(m.sums[..., :3, 0].reshape(-1, 3), level.reshape(-1, wide), turn.reshape(-1, wide))
     y0 = m.level * s0 + m.slope * s1 + m.sums[..., 0, 1]
     y1 = m.level * s1 + m.slope * s2 + m.sums[..., 1, 1]
     right = np.einsum("bg,bgi->i", y0, level) + np.einsum("bg,bgi->i", y1, turn)

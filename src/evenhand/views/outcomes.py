@@ -88,7 +88,7 @@ class Outcomes(Scored):
         return replace(self, scope=self.scope.filter((nw.col("score") >= low) & (nw.col("score") <= high)))
 
 
-MOST_GROUPS = 200
+MOST_GROUPS = 1_000
 """Every gap has a covariance with every other one: the work grows with the cube of the groups."""
 
 
@@ -96,7 +96,7 @@ def refuse_many(groups: int, said: str) -> None:
     """Stop before a column of ids keeps everybody waiting; `said` is what the caller knows the groups as."""
     if groups > MOST_GROUPS:
         raise EvenhandError(
-            f"{said} has {groups:,} different values, too many to compare. Group them into at most {MOST_GROUPS}."
+            f"{said} has {groups:,} different values, too many to compare. Group them into at most {MOST_GROUPS:,}."
         )
 
 
