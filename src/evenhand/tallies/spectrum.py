@@ -23,7 +23,7 @@ from evenhand.tallies.amounts import (
     vector,
 )
 
-BLOCK = 1 << 16
+BLOCK = 1 << 17
 """A spectrum of at most so many cells is walked in one block, whose sums all metrics share."""
 
 SORTED = 1 << 18
