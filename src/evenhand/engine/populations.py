@@ -222,9 +222,11 @@ def _units(population: Table, view: Benefits, places: list[int]) -> nw.LazyFrame
 
 def _alike(key: str, a: nw.dtypes.DType, b: nw.dtypes.DType) -> bool:
     """Whether labels of two types can be compared; slices of whole numbers with gaps are floats in some libraries."""
-    if a.is_integer() or a.is_float():
+    if (a.is_integer() or a.is_float()) and not b.is_decimal():
         return (b.is_integer() or b.is_float()) and (key != "unit" or a.is_float() == b.is_float())
-    zones = {dtype.time_zone for dtype in (a, b) if isinstance(dtype, nw.Datetime)}
+    if a.is_decimal() or b.is_decimal():  # ids of databases often are, with no digit behind the point
+        return a.is_numeric() and b.is_numeric()
+    zones = {str(dtype.time_zone).removeprefix("Etc/") for dtype in (a, b) if isinstance(dtype, nw.Datetime)}
     return type(a) is type(b) and len(zones) <= 1
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+import secrets
 import stat
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
@@ -77,7 +78,7 @@ def _unwritable(path: str | Path, why: str) -> EvenhandError:
 @contextlib.contextmanager
 def _unnamed(target: Path) -> Iterator[tuple[IO[bytes], Callable[[], Path]]]:
     """An open file beside the target, and a function that gives it a hidden name there."""
-    hidden = target.parent / f".{target.name[:60]}.{os.getpid()}.part"
+    hidden = target.parent / f".{target.name[:60]}.{os.getpid()}-{secrets.token_hex(4)}.part"
     descriptor = _without_a_name(target.parent)
     if descriptor is None:
         with hidden.open("wb") as handle:

@@ -10,7 +10,7 @@ from evenhand.views.tables import Table
 
 NESTED = (nw.List, nw.Struct, nw.Array)
 
-NAMELESS = frozenset({"UUID", "BIT", "TIME WITH TIME ZONE", '"NULL"', "Null", "null[pyarrow]"})
+NAMELESS = frozenset({"UUID", "BIT", "BIGNUM", "TIME_NS", "TIME WITH TIME ZONE", '"NULL"', "Null", "null[pyarrow]"})
 """Types of labels that narwhals has no name for, though engines compare them; a column of nulls is one missing label."""
 
 

@@ -14,6 +14,9 @@ from typing import Any
 
 from evenhand.errors import EvenhandError, listing, suggestion
 
+FIRST_BYTES = 1 << 16
+"""How much of a file is looked at before an engine reads it."""
+
 
 def files_of(patterns: Sequence[str], role: str, *, through: bool = False) -> tuple[list[str], str]:
     """The files that are meant and their kind, each looked into, `through` or at its beginning; headers alone are left out."""
@@ -46,7 +49,11 @@ def _matches(pattern: str, role: str) -> list[str]:
     found = [p for p in sorted(glob.glob(pattern, recursive=True)) if os.path.isfile(p)]
     if not found:
         wild = any(c in pattern for c in "*?[")
-        lost = "is a link to a file that is not there" if os.path.islink(pattern) else "is not a file"
+        lost = (
+            "is a link to a file that is not there"
+            if os.path.islink(pattern) and not os.path.exists(pattern)
+            else "is not a file"
+        )
         fact = "matches no file" if wild else lost
         remedy = f"{nearby(pattern)}Pass the path of a Parquet, CSV or JSON lines file."
         raise EvenhandError(f"{role}={pattern!r} {fact}. {remedy}")
@@ -108,7 +115,7 @@ def _look_inside(path: str, kind: str, *, through: bool) -> bool:
     try:
         opener: Callable[..., Any] = gzip.open if path.endswith(".gz") else open
         with opener(path, "rb") as handle:
-            start = handle.read(1 << 16)
+            start = handle.read(FIRST_BYTES)
             while through and path.endswith(".gz") and handle.read(1 << 20):
                 pass  # to the checksum at its end
         if kind == "parquet":
@@ -142,7 +149,10 @@ def _look_inside(path: str, kind: str, *, through: bool) -> bool:
         raise EvenhandError(
             f"{path!r} separates its columns by {shown}, not by commas. Save it with commas, or with tabs and the ending .tsv."
         )
-    return bool(rest.strip())
+    unseen = len(start) == FIRST_BYTES or b"\r" in header.rstrip(
+        b"\r"
+    )  # a long header, or lines that end as on old Macs
+    return unseen or bool(rest.strip())
 
 
 def line_without_object(paths: Sequence[str]) -> str:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from uuid import UUID
 
 import narwhals as nw
 
@@ -83,9 +84,11 @@ def _with_object_types(frame: Any) -> Any:
         try:
             kind = pa.array(native[column], from_pandas=True).type
         except (TypeError, ValueError, NotImplementedError, OverflowError):
-            continue  # of several types: told of by who needs the column
-        if any(fits(kind) for fits in known):
+            kind = None  # of several types: told of by who needs the column
+        if kind is not None and any(fits(kind) for fits in known):
             native = native.assign(**{column: native[column].astype(pd.ArrowDtype(kind))})
+        elif all(isinstance(value, UUID) for value in native[column].dropna()):  # as database drivers hand out ids
+            native = native.assign(**{column: native[column].map(str, na_action="ignore").astype("string[pyarrow]")})
     return nw.from_native(native)
 
 
@@ -267,7 +270,12 @@ def _duckdb_relation(paths: list[str], kind: str) -> Any:
     if kind == "jsonl":
         return _unrounded(functools.partial(connection.read_json, paths, format="newline_delimited"), "columns")
     separator = "," if kind == "csv" else "\t"
-    return _unrounded(functools.partial(connection.read_csv, paths, sep=separator, header=True, quotechar='"'), "dtype")
+    return _unrounded(
+        functools.partial(
+            connection.read_csv, paths, sep=separator, header=True, quotechar='"', hive_partitioning=False
+        ),
+        "dtype",
+    )
 
 
 def _unrounded(read: Callable[..., Any], types: str) -> Any:
@@ -275,13 +283,21 @@ def _unrounded(read: Callable[..., Any], types: str) -> Any:
 
     `types` is the option that tells the reader the types of columns.
     """
+    import duckdb
+
     found = read()
     kinds = {c: str(kind) for c, kind in zip(found.columns, found.types, strict=True)}
     whole = [c for c, kind in kinds.items() if kind in ("BIGINT", "HUGEINT")]
     if not whole:
         return found
     names = ['"' + c.replace('"', '""') + '"' for c in whole]
-    as_floats = read(**{types: kinds | dict.fromkeys(whole, "DOUBLE")})
-    (broken,) = as_floats.aggregate(", ".join(f"bool_or({c} <> round({c}))" for c in names)).fetchall()
+    try:
+        as_floats = read(**{types: kinds | dict.fromkeys(whole, "DOUBLE")})
+        (broken,) = as_floats.aggregate(", ".join(f"bool_or({c} <> round({c}))" for c in names)).fetchall()
+    except duckdb.Error:  # words after thousands of numbers: told of where somebody asks for that column
+        as_text = read(**{types: kinds | dict.fromkeys(whole, "VARCHAR")})
+        number = "try_cast({0} as double)".format
+        tests = (f"bool_or({number(c)} <> round({number(c)}))" for c in names)
+        (broken,) = as_text.aggregate(", ".join(tests)).fetchall()
     floats = {c: "DOUBLE" for c, is_broken in zip(whole, broken, strict=True) if is_broken}
     return read(**{types: kinds | floats}) if floats else found
