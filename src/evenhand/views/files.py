@@ -149,10 +149,8 @@ def _look_inside(path: str, kind: str, *, through: bool) -> bool:
         raise EvenhandError(
             f"{path!r} separates its columns by {shown}, not by commas. Save it with commas, or with tabs and the ending .tsv."
         )
-    unseen = len(start) == FIRST_BYTES or b"\r" in header.rstrip(
-        b"\r"
-    )  # a long header, or lines that end as on old Macs
-    return unseen or bool(rest.strip())
+    old_mac = b"\r" in header.rstrip(b"\r")  # its lines end in no more than that
+    return len(start) == FIRST_BYTES or old_mac or bool(rest.strip())
 
 
 def line_without_object(paths: Sequence[str]) -> str:
