@@ -20,7 +20,7 @@ from evenhand.findings import Findings
 from evenhand.metrics.outcome import FEWEST_EXPECTED, Covariance
 from evenhand.tallies.moments import Ints
 from evenhand.uncertainty.intervals import Interval
-from evenhand.views.outcomes import NARROWEST, Missing, Outcomes, Roles, Scored, view_outcomes
+from evenhand.views.outcomes import NARROWEST, Checked, Missing, Outcomes, Roles, view_outcomes
 
 QUESTION = "Is somebody held to a higher bar?"
 KINDS = ("ranking", "classification")
@@ -154,7 +154,7 @@ def _checked(
     return "cluster" if cluster is not None or request is not None else "HC1"
 
 
-def _scope(view: Scored, kind: str) -> tuple[Scored, tuple[float, float]]:
+def _scope(view: Checked, kind: str) -> tuple[Checked, tuple[float, float]]:
     """The rows that are tested, and the range of their scores: that of all groups at once, or all at or above the threshold."""
     if kind == "classification":
         return view, view.score_ends
@@ -190,7 +190,7 @@ class Grid:
     asked: int
 
     @classmethod
-    def of(cls, view: Scored, bins: int | Sequence[float], low: float, high: float) -> Grid:
+    def of(cls, view: Checked, bins: int | Sequence[float], low: float, high: float) -> Grid:
         if isinstance(bins, int):
             counts = sorted({bins, max(1, bins // 2), min(MOST_BINS, 2 * bins)})
             sets = dict(zip(counts, score_edges(view, counts, low, high), strict=True))

@@ -13,7 +13,7 @@ import numpy as np
 from evenhand.cards import Floats
 from evenhand.engine.quantiles import quantiles
 from evenhand.tallies.moments import POWERS, Clusters, Moments
-from evenhand.views.outcomes import Outcomes, Scored, in_order, refuse_many
+from evenhand.views.outcomes import Checked, Outcomes, in_order, refuse_many
 from evenhand.views.tables import to_polars
 
 LOSS = 1e-3
@@ -27,7 +27,7 @@ GRADES = 8
 """Outcomes of so few different values are grouped by, not multiplied: their powers need no sums of their own."""
 
 
-def score_edges(view: Scored, bins: Sequence[int], low: float, high: float) -> list[Floats]:
+def score_edges(view: Checked, bins: Sequence[int], low: float, high: float) -> list[Floats]:
     """For each number of bins the distinct inner edges, exact inverted-CDF quantiles of the scores in scope."""
     shares = sorted({Fraction(d, b) for b in bins for d in range(1, b)})
     found = dict(zip(shares, quantiles(view.scope, "score", shares, (low, high)) if shares else (), strict=True))
@@ -35,7 +35,7 @@ def score_edges(view: Scored, bins: Sequence[int], low: float, high: float) -> l
 
 
 def tally_moments(
-    view: Scored, edges: Floats, low: float, high: float, *, clustered: bool = False
+    view: Checked, edges: Floats, low: float, high: float, *, clustered: bool = False
 ) -> tuple[Outcomes, Moments]:
     """The view with its groups, and sums per bin and group over the rows in scope; bins are right-closed, with these inner edges.
 
@@ -123,7 +123,7 @@ def _from_lines(
     return rows.with_columns((nw.col("outcome") - line).alias("v"))
 
 
-def _cells_from_mean(rows: nw.LazyFrame[Any], view: Scored) -> Any:
+def _cells_from_mean(rows: nw.LazyFrame[Any], view: Checked) -> Any:
     """Collected sums per bin and group with v measured from the mean outcome."""
     least, most = view.outcome_ends
     if not view.whole or most - least >= GRADES:
@@ -138,7 +138,7 @@ def _cells_from_mean(rows: nw.LazyFrame[Any], view: Scored) -> Any:
     return cells.group_by("bin", "group").agg(*powers, pl.col("low").min(), pl.col("high").max(), **sides)
 
 
-def _summed(rows: nw.LazyFrame[Any], view: Scored) -> Any:
+def _summed(rows: nw.LazyFrame[Any], view: Checked) -> Any:
     """Collected sums per bin and group of rows that have u and v."""
     least, most = view.outcome_ends
     columns = {_sum(i, j): _power(nw.col("u"), nw.col("v"), i, j) for i, j in POWERS if i + j}

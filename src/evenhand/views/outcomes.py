@@ -1,4 +1,4 @@
-"""Scored candidates and what became of them: a table of scores, outcomes and groups, checked before any group-by."""
+"""Checked candidates and what became of them: a table of scores, outcomes and groups, checked before any group-by."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Missing = Literal["raise", "omit"]
 
 
 @dataclass(frozen=True)
-class Scored:
+class Checked:
     """A checked table with columns `score`, `outcome`, `group`, `used` and, where named, `request` and `cluster`.
 
     `used` is 1 in rows whose outcome was observed and counts: treated, at or above the threshold, nothing missing.
@@ -55,20 +55,20 @@ class Scored:
             facts = to_polars(self.scope.group_by("group").agg(*asked))
         facts = facts.filter(facts["used"] > 0)
         refuse_many(facts.height, f"group={self.asked[1]!r}")
-        rows = sorted(facts.iter_rows(named=True), key=_order)
+        rows = sorted(facts.iter_rows(named=True), key=lambda row: _sortable(row["group"]))
         held = {name: [row[name] for row in rows] for name in ("group", "used", "low", "high", *_SUMS)}
         return self.grouped(held.pop("group"), **held)
 
     def grouped(self, labels: Sequence[Any], **per_group: Any) -> Outcomes:
         """The same view with these groups and, for each, the rows that count, the ends of their scores and two sums."""
-        known: dict[str, Any] = {field.name: getattr(self, field.name) for field in fields(Scored)}
+        known: dict[str, Any] = {field.name: getattr(self, field.name) for field in fields(Checked)}
         known |= {name: np.array(values, dtype=np.float64) for name, values in per_group.items()}
         return Outcomes(**known, labels=tuple(labels), reference=_position(self.asked, labels, known["used"]))
 
 
 @dataclass(frozen=True)
-class Outcomes(Scored):
-    """Scored rows whose groups are known: `labels` as the table has them, and arrays with one entry per group."""
+class Outcomes(Checked):
+    """Checked rows whose groups are known: `labels` as the table has them, and arrays with one entry per group."""
 
     labels: tuple[Any, ...]
     reference: int
@@ -102,7 +102,7 @@ def refuse_many(groups: int, said: str) -> None:
 
 def in_order(labels: Iterable[Any]) -> list[Any]:
     """Group labels as results list them: numbers by size, words by letter, the unknown last."""
-    return sorted(labels, key=lambda label: _order({"group": label}))
+    return sorted(labels, key=_sortable)
 
 
 @dataclass(frozen=True)
@@ -127,7 +127,7 @@ class Roles:
 
 def view_outcomes(
     table: Any, roles: Roles, *, reference: Any = None, threshold: float | None = None, nan_policy: Missing = "raise"
-) -> Scored:
+) -> Checked:
     """Check the roles and the values, all problems at once; find the range of scores and outcomes."""
     opened = open_table(table)
     _refuse_bad_roles(opened, roles)
@@ -156,7 +156,7 @@ def view_outcomes(
         lazy = lazy.filter(nw.col("kept") == 1).select(*columns, "used")
         scope = lazy.filter(nw.col("used") == 1)
     dtype = opened.schema[roles.outcome]
-    return Scored(
+    return Checked(
         lazy, scope, opened.backend, opened.origin, _ends(facts, "low", "high"), _ends(facts, "outcome_low", "outcome_high"),
         outcome_mean=float(facts["outcome_sum"].sum()) / used if used else 0.0,
         whole=not dtype.is_float() and not dtype.is_decimal(),
@@ -331,13 +331,9 @@ def _dropped(facts: Any, roles: Roles) -> dict[str, int]:
     return {fact: rows for fact, rows in counts.items() if rows}
 
 
-def _order(row: Mapping[str, Any]) -> tuple[bool, tuple[float, str]]:
-    return row["group"] is None, _sortable(row["group"])
-
-
-def _sortable(label: Any) -> tuple[float, str]:
+def _sortable(label: Any) -> tuple[bool, float, str]:
     number = isinstance(label, (int, float)) and not isinstance(label, bool)
-    return (float(label), "") if number else (math.inf, str(label))
+    return (label is None, float(label), "") if number else (label is None, math.inf, str(label))
 
 
 def _ends(facts: Any, low: str, high: str) -> tuple[float, float]:
