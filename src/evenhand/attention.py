@@ -90,6 +90,8 @@ class Attention:
         inside = ", ".join(f"{f.name}={_plain(getattr(self, f.name))!r}" for f in fields(self))
         return f"{self.name}({inside})"
 
+    as_word = __str__
+
 
 @dataclass(frozen=True)
 class Geometric(Attention):

@@ -15,6 +15,7 @@ import types
 import typing
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal
 
@@ -58,7 +59,8 @@ class Card:
     `top_share(p=0.1)` is 0.1). `undefined` says in words when there is no number; `otherwise` is the reason code when
     the tally itself is fine (`tally.reason()` gives the code when it is not), or a function of the tally and the metric's
     parameters that gives it. `studentised` is False where the linearised error is too rough to divide a draw by (a point
-    read off the steep end of a curve): the bootstrap then takes percentiles.
+    read off the steep end of a curve): the bootstrap then takes percentiles. `reads` names what the metric reads beside
+    its tally's counts (see NEEDS), where parameters decide as a function of them; an audit that has it not refuses.
     """
 
     name: str
@@ -80,6 +82,7 @@ class Card:
     per: Literal["population", "ranking", "request"] = "population"
     studentised: bool = True
     family: str = ""
+    reads: frozenset[str] | Callable[..., frozenset[str]] = frozenset()
 
     def reason(self, tally: Any, **params: Any) -> str:
         """The reason code for an undefined value on this tally."""
@@ -87,6 +90,18 @@ class Card:
         return str(
             found or (self.otherwise(tally, **params) if callable(self.otherwise) else self.otherwise) or "undefined"
         )
+
+
+NEEDS = {
+    "sides": ("compares two groups", "protected= with one label, or several taken together"),
+    "relevance": ("needs relevance", "relevance= with a table or a column"),
+    "scores": ("needs predicted utilities", "score= with their column"),
+    "labels": ("needs one label per item, not shares", "groups with one label per item"),
+    "users": ("compares groups of users", "user_groups"),
+    "truth": ("needs to know what is relevant", "relevant"),
+    "shown": ("needs to know what is shown", "top or threshold"),
+}
+"""What metrics may read beside their tally: what is said of one that lacks it, and what to pass."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -108,6 +123,7 @@ class Metric:
         self.function = function
         self.conventions: dict[str, Convention] = {}
         self._influence: Callable[..., Floats] | None = None
+        self._chance: Callable[..., Any] | None = None
         functools.update_wrapper(self, function)
 
     def __repr__(self) -> str:
@@ -130,6 +146,18 @@ class Metric:
         """Register the linearisation: what one more unit in each cell does to the value (mean zero)."""
         self._influence = function
         return function
+
+    def chance(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        """Register what no bias at all would give: a function of the same tally and parameters."""
+        self._chance = function
+        return function
+
+    def by_chance(self, tally: Any, **params: Any) -> Any:
+        """What no bias at all would give on this tally, or None where nobody knows."""
+        if self._chance is None or "convention" in params:
+            return None
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+            return self._chance(tally, **params)
 
     def convention(
         self, name: str, *, tool: str, does: str, ideal: float | None = None, better: Better | None = None
@@ -231,6 +259,9 @@ class Metric:
             return theirs.better
         return str(self._resolved(self.card.better, params))
 
+    def reads(self, **params: Any) -> frozenset[str]:
+        return frozenset(self._resolved(self.card.reads, params))
+
     def span(self, **params: Any) -> tuple[float, float]:
         low, high = self._resolved(self.card.span, params)
         return float(low), float(high)
@@ -280,6 +311,10 @@ class Ask:
     @property
     def span(self) -> tuple[float, float]:
         return self.metric.span(**self.params)
+
+    @property
+    def reads(self) -> frozenset[str]:
+        return self.metric.reads(**self.params)
 
     def on(self, tally: Any) -> Floats:
         return self.metric.on(tally, **self.params)
@@ -336,6 +371,22 @@ def asks(texts: str | Sequence[str], known: Mapping[str, Metric]) -> tuple[Ask, 
     return parsed
 
 
+def lacks(ask: Ask, has: AbstractSet[str]) -> str:
+    """What is said of a metric that reads what there is not; nothing where all is there."""
+    missing = sorted(ask.reads - has, key=list(NEEDS).index)
+    if not missing:
+        return ""
+    fact, remedy = NEEDS[missing[0]]
+    return f"metrics={ask.text!r} {fact}. Pass {remedy}, or leave the metric out."
+
+
+def refuse_lacking(asked: Sequence[Ask], has: AbstractSet[str]) -> None:
+    """Refuse the first metric that reads what this call does not have: one text for all audits."""
+    for one in asked:
+        if problem := lacks(one, has):
+            raise EvenhandError(problem)
+
+
 EXAMPLES = {
     "metrics": "top_share(p=0.01)",
     "interval": "bootstrap(999)",
@@ -384,8 +435,11 @@ def parse_call(text: str, *, role: str, typed: str | None = None) -> tuple[str, 
     return node.func.id, [value(a) for a in node.args], {str(k.arg): value(k.value) for k in node.keywords}
 
 
-def check_value(where: str, value: Any, hint: Any) -> None:
-    """Refuse a value that does not fit a type hint: numbers with ranges, choices, booleans, text."""
+def check_value(where: str, value: Any, hint: Any, *, end: str = ")") -> None:
+    """Refuse a value that does not fit a type hint: numbers with ranges, choices, booleans, text, lists of them.
+
+    `where` and `end` stand before and behind the value in the message, which shows it as it was typed.
+    """
     if hint is Any or isinstance(hint, str):
         return
     if hint is types.NoneType or hint is None:
@@ -393,18 +447,24 @@ def check_value(where: str, value: Any, hint: Any) -> None:
         expected = "None"
     elif typing.get_origin(hint) is Annotated:
         base, *rules = typing.get_args(hint)
-        check_value(where, value, base)
+        check_value(where, value, base, end=end)
         for rule in rules:
             if isinstance(rule, Between) and not rule.holds(value):
-                raise EvenhandError(f"{where}{value!r}) is outside {rule}. Pass a number in that range.")
+                raise EvenhandError(f"{where}{shown(value)}{end} is outside {rule}. Pass a number in that range.")
         return
     elif typing.get_origin(hint) is Literal:
         choices = typing.get_args(hint)
         fits = isinstance(value, (str, bool, int, float)) and value in choices
         expected = "one of " + listing(map(repr, choices))
     elif typing.get_origin(hint) in (typing.Union, types.UnionType):
-        _check_union(where, value, typing.get_args(hint))
+        _check_union(where, value, typing.get_args(hint), end)
         return
+    elif typing.get_origin(hint) is Sequence:
+        fits, expected = isinstance(value, (list, tuple, np.ndarray)), "a list"
+        for one in value if fits else ():
+            check_value(where, one.item() if isinstance(one, np.generic) else one, typing.get_args(hint)[0], end=end)
+    elif typing.get_origin(hint) is Mapping:
+        fits, expected = isinstance(value, Mapping), "a mapping"
     elif hint is bool:
         fits, expected = isinstance(value, (bool, np.bool_)), "True or False"
     elif hint is int:
@@ -414,10 +474,22 @@ def check_value(where: str, value: Any, hint: Any) -> None:
         fits, expected = number and not math.isnan(value), "a number"
     elif hint is str:
         fits, expected = isinstance(value, str), "text"
+    elif isinstance(hint, type):
+        fits, expected = isinstance(value, hint), f"a {hint.__name__}"
     else:
         return
     if not fits:
-        raise EvenhandError(f"{where}{value!r}) does not fit. Pass {expected}.")
+        raise EvenhandError(f"{where}{shown(value)}{end} does not fit. Pass {expected}.")
+
+
+def shown(value: Any, most: int = 80) -> str:
+    """A value as it was typed, cut where it is long.
+
+    >>> shown("x" * 200)[-12:]
+    "xxxxxxxx...'"
+    """
+    text = repr(value)
+    return text if len(text) <= most else f"{text[: most - 4]}...{text[-1]}"
 
 
 def is_whole(value: Any, least: float = -math.inf, most: float = math.inf) -> bool:
@@ -425,16 +497,16 @@ def is_whole(value: Any, least: float = -math.inf, most: float = math.inf) -> bo
     return isinstance(value, (int, np.integer)) and not isinstance(value, bool) and bool(least <= value <= most)
 
 
-def _check_union(where: str, value: Any, options: tuple[Any, ...]) -> None:
+def _check_union(where: str, value: Any, options: tuple[Any, ...], end: str) -> None:
     problems = []
     for option in options:
         try:
-            check_value(where, value, option)
+            check_value(where, value, option, end=end)
         except EvenhandError as problem:
             problems.append(problem)
         else:
             return
-    raise problems[0]
+    raise next((p for p in problems if "outside" in str(p)), problems[0])
 
 
 def needing(*tallies: type) -> dict[str, Metric]:

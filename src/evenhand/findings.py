@@ -57,6 +57,7 @@ class Findings:
     curves : named sets of tidy points (`"lorenz"`: slice columns, population, share), for pictures.
     words : what the roles are called in the user's data (`unit`, `amount`), for sentences and axes.
     provenance : rows read and dropped, population, seed, versions, plan; JSON-ready.
+    charts : kinds of pictures that suit the question, the first by default.
     """
 
     audit: str
@@ -66,6 +67,7 @@ class Findings:
     curves: Mapping[str, Mapping[str, Sequence[Any]]] = field(default_factory=dict)
     words: Mapping[str, str] = field(default_factory=dict)
     provenance: Mapping[str, Any] = field(default_factory=dict)
+    charts: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         lengths = {name: len(column) for name, column in self.columns.items()}
@@ -109,6 +111,7 @@ class Findings:
             "curves": {k: {n: [plain(v) for v in c] for n, c in points.items()} for k, points in self.curves.items()},
             "words": dict(self.words),
             "provenance": plain(self.provenance),
+            "charts": list(self.charts),
         }
 
     @classmethod
@@ -132,6 +135,7 @@ class Findings:
             curves,
             data.get("words", {}),
             data["provenance"],
+            tuple(data.get("charts", ())),
         )
 
 

@@ -2,27 +2,26 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 
 from evenhand import metrics as _all_metrics  # noqa: F401  (fills the registry)
-from evenhand.audits.assemble import check_min_units, log, provenance
-from evenhand.audits.units import By, units_of
-from evenhand.cards import Ask, Floats, asks, is_whole, needing
+from evenhand.audits.declare import Call, Columns, Count, Metrics, Seed, Table, Takes, audit, log
+from evenhand.audits.units import By, Population, units_of
+from evenhand.cards import Ask, Between, Floats, asks, needing
 from evenhand.engine.spectra import Slices
-from evenhand.errors import EvenhandError, unknown_name
-from evenhand.findings import Findings
+from evenhand.errors import EvenhandError, listing, unknown_name
 from evenhand.metrics.criteria import CRITERIA, PUBLISHED, Fact, theoretical, worst
 from evenhand.results import Result
 from evenhand.tallies.spectrum import Spectrum
-from evenhand.uncertainty.intervals import seed_of, stream
+from evenhand.uncertainty.intervals import stream
 from evenhand.uncertainty.spectra import WIDE
 from evenhand.views.benefits import NanPolicy
 
-QUESTION = "Which metric suits this data?"
 METRICS = ("gini", "atkinson", "top_share", "percentile_ratio", "share_ratio", "equivalent_to_top", "equal_share")
 COLUMNS = ("metric", "criterion", "measured", "value", "published", "note")
 ORDER = ("population", "adjustable", "scale", "subgroups", "transfer", "zeros", "user", "interpretable", "stable",
@@ -42,18 +41,36 @@ MOST_SLICES = 12
 """Slices on which the theoretical criteria are checked: the largest ones."""
 
 
+def cutoffs_of(words: list[str]) -> dict[str, tuple[float, ...]]:
+    """Cut-offs as the command line writes them: `stable=0.1,0.02`, once for each criterion; or all of them as JSON."""
+    try:
+        if words[0].lstrip().startswith("{"):
+            return {name: tuple(map(float, pair)) for name, pair in json.loads(words[0]).items()}
+        found = [word.partition("=") for word in words]
+        return {name.strip(): tuple(float(x) for x in pair.split(",")) for name, _, pair in found}
+    except (ValueError, TypeError, AttributeError) as error:
+        raise EvenhandError(
+            f"--cutoffs {listing(words)!r} cannot be read. Write CRITERION=MEDIUM,HIGH, such as stable=0.1,0.02."
+        ) from error
+
+
+Cutoffs = Annotated[Mapping[str, Sequence[float]] | None, Takes("CRITERION=MEDIUM,HIGH", many=True, read=cutoffs_of)]
+
+
+@audit("criteria", question="Which metric suits this data?")
 def criteria(
-    table: Any,
+    call: Call,
+    table: Table,
     *,
     unit: str | None,
-    amount: str | Sequence[str] | None,
-    population: Any,
+    amount: Columns = None,
+    population: Population,
     by: By = None,
-    metrics: str | Sequence[str] = METRICS,
-    cutoffs: Mapping[str, Sequence[float]] | None = None,
-    draws: int = 199,
-    rng: int | np.random.Generator | None = None,
-    min_units: int | None = None,
+    metrics: Metrics = METRICS,
+    cutoffs: Cutoffs = None,
+    draws: Annotated[int, Between(20, 100_000)] = 199,
+    rng: Seed = None,
+    min_units: Count | None = None,
     nan_policy: NanPolicy = "raise",
 ) -> Result:
     """Hold each metric against the paper's criteria, on this data. Frame: metric, criterion, measured, value, published.
@@ -83,9 +100,7 @@ def criteria(
     """
     asked = asks(metrics, needing(Spectrum))
     limits = _limits(cutoffs)
-    if not is_whole(draws, 20, 100_000):
-        raise EvenhandError(f"draws={draws!r} is not a number of draws. Pass a whole number from 20 to 100,000.")
-    fewest, seed = check_min_units(min_units), seed_of(rng)
+    seed = call.seed
     prepared = units_of(table, unit=unit, amount=amount, population=population, by=by, nan_policy=nan_policy)
     slices = []
     for one in prepared.view.amounts:
@@ -93,32 +108,24 @@ def criteria(
         slices += _spectra(prepared.slices(one), one.name)
     if not slices:
         raise EvenhandError("The table has no units to measure. Pass a table with rows.")
-    kept = [one for one in slices if one[1].units >= fewest]
+    kept = [one for one in slices if one[1].units >= call.fewest]
     if not kept:
         raise EvenhandError(f"No slice has min_units={min_units} units. Lower it, or slice by fewer columns.")
     columns: dict[str, list[Any]] = {name: [] for name in COLUMNS}
     for a in asked:
         log.info("checking %s", a.text)
         _add(columns, a, _facts(a, kept, limits, draws, seed))
-    plan = {
-        "audit": "criteria", "table": prepared.view.origin, "unit": unit, "amount": amount,
-        "population": prepared.population_words, "by": list(prepared.asked.words) or None,
-        "metrics": [a.text for a in asked], "cutoffs": limits, "draws": draws,
-        "min_units": min_units, "nan_policy": nan_policy, "rng": seed,
+    view = prepared.view
+    facts = {
+        "population": prepared.population_words, "slices": len(kept), "slices_left_out": len(slices) - len(kept),
+        "theoretical_criteria_on": f"the {min(len(kept), MOST_SLICES)} largest slices",
+        "published": "Lazovich et al. (2022), Table 2", "cutoffs": limits,
     }  # fmt: skip
-    facts = provenance(
-        plan, rows=prepared.view.rows, dropped=prepared.view.dropped, seed=seed, population=prepared.population_words,
-        slices=len(kept), slices_left_out=len(slices) - len(kept),
-        theoretical_criteria_on=f"the {min(len(kept), MOST_SLICES)} largest slices",
-        published="Lazovich et al. (2022), Table 2", cutoffs=limits,
-    )  # fmt: skip
     words = {"unit": unit or "row", "amount": "rows" if amount is None else str(amount)}
-    return Result(Findings("criteria", QUESTION, (), columns, {}, words, facts), prepared.view.backend)
+    return call.result(columns, backend=view.backend, read=view.rows, dropped=view.dropped, words=words, facts=facts)
 
 
 def _limits(cutoffs: Mapping[str, Sequence[float]] | None) -> dict[str, tuple[float, float]]:
-    if not (cutoffs is None or isinstance(cutoffs, Mapping)):
-        raise EvenhandError(f"cutoffs={cutoffs!r} is not a mapping. Pass {{criterion: (medium, high)}}.")
     for name, pair in (cutoffs or {}).items():
         if name not in CUTOFFS:
             raise unknown_name("cutoffs", str(name), list(CUTOFFS), what="a criterion with cut-offs")

@@ -9,37 +9,26 @@ from typing import Any
 
 import numpy as np
 
-from evenhand.audits.assemble import (
-    Row,
-    check_min_units,
-    hidden,
-    log,
-    names_of,
-    notes,
-    provenance,
-    row,
-    suppressed,
-    tidy,
-)
-from evenhand.audits.units import By, Units, units_of
+from evenhand.audits.assemble import hidden, names_of, notes, suppressed
+from evenhand.audits.declare import Call, Count, Level, Metrics, Seed, Table, audit, log
+from evenhand.audits.units import By, Population, Units, units_of
 from evenhand.cards import Ask, parse_call
 from evenhand.engine.partitions import partitions, refuse_shared_units
 from evenhand.engine.spectra import Label
 from evenhand.errors import EvenhandError, unknown_name
-from evenhand.findings import Findings, label
+from evenhand.findings import Row, label, row
 from evenhand.metrics.decomposition import INDICES, TUNED, Index, Parts, checked_index, parts, parts_influence
 from evenhand.results import Result
 from evenhand.tallies.partition import Partition
 from evenhand.tallies.spectrum import Spectra, Spectrum, collapse
-from evenhand.uncertainty.intervals import Estimates, Interval, seed_of, stream
+from evenhand.uncertainty.intervals import Estimates, Interval, stream
 from evenhand.uncertainty.parts import WIDE, Ends, blank, drawn_ends, linearised_ends
 from evenhand.uncertainty.spectra import WIDE as BINNED
 from evenhand.uncertainty.spectra import estimates, heavy_tails
 from evenhand.views.benefits import NanPolicy
-from evenhand.views.bins import Bins
-from evenhand.views.tables import Table
+from evenhand.views.bins import LogBins, QuantileBins
+from evenhand.views.tables import Table as Opened
 
-QUESTION = "Does the inequality lie within groups or between them?"
 WHOLE = ("total", "within", "between", "overlap")
 PER_GROUP = ("index", "share", "population_share")
 METRICS = (*WHOLE, *PER_GROUP)
@@ -47,23 +36,30 @@ SHARES = (0.0, 1.0)
 NAMES: dict[Index, str] = {"gini": "Gini", "theil": "Theil", "ge": "generalised entropy", "atkinson": "Atkinson"}
 
 
+@audit(
+    "decompose",
+    question="Does the inequality lie within groups or between them?",
+    charts=("decomposition", "intervals", "scatter"),
+    default="all parts",
+)
 def decompose(
-    table: Any,
+    call: Call,
+    table: Table,
     *,
     unit: str | None,
-    amount: str | None,
-    group: str | Bins,
-    population: Any,
+    amount: str | None = None,
+    group: str | LogBins | QuantileBins,
+    population: Population,
     index: str = "gini",
     alpha: float | None = None,
     epsilon: float | None = None,
     weight: str | None = None,
     by: By = None,
-    metrics: str | Sequence[str] | None = None,
+    metrics: Metrics | None = None,
     interval: str | None = "bootstrap(999)",
-    level: float = 0.95,
-    rng: int | np.random.Generator | None = None,
-    min_units: int | None = None,
+    level: Level = 0.95,
+    rng: Seed = None,
+    min_units: Count | None = None,
     nan_policy: NanPolicy = "raise",
 ) -> Result:
     """How much of the inequality of `amount` lies within groups of units and how much between them.
@@ -78,7 +74,8 @@ def decompose(
     group : column that says which group a unit belongs to, one group per unit; or bins, `eh.log_bins("followers", 5)`.
     population : everyone who could have received something, and in which group: None for those seen,
         `{group: number}`, or a table of units with the group column.
-    index : `"gini"`, `"theil"`, `"ge(alpha=2)"` or `"atkinson(epsilon=0.5)"`; `alpha` and `epsilon` may also be passed apart.
+    index : `"gini"`, `"theil"`, `"ge(alpha=2)"` or `"atkinson(epsilon=0.5)"`.
+    alpha, epsilon : the parameter of the index, passed apart.
     metrics : any of `total`, `within`, `between`, `overlap`, `index`, `share`, `population_share`.
 
     Examples
@@ -91,10 +88,6 @@ def decompose(
     """
     chosen, params = _index(index, alpha, epsilon)
     asked = _checked(metrics, chosen)
-    if not (amount is None or isinstance(amount, str)):
-        raise EvenhandError(f"amount={amount!r} is not one column. Name one column, or pass None to count rows.")
-    how = Interval.parse(interval, level)
-    fewest, seed = check_min_units(min_units), seed_of(rng)
     prepared = units_of(
         table, unit=unit, amount=amount, population=population, by=by, weight=weight, nan_policy=nan_policy,
         part=("group", group),
@@ -105,30 +98,20 @@ def decompose(
     log.info("adding up %s per group", amount or "rows")
     slices = prepared.slices(view.amounts[0])
     broken = {where[:-1] for where in slices.broken}
-    measured = _Measure(Ask(index, INDICES[chosen], params), chosen, how, seed, fewest, ("inequality", amount))
+    measured = _Measure(Ask(index, INDICES[chosen], params), chosen, call, ("inequality", amount))
     split = partitions(slices)
     if not split and not prepared.whole().by:
         split = {(): Partition.joined((), ())}  # every amount was left out
     rows = measured.rows(split, prepared.whole(), asked, broken)
-    plan = {
-        "audit": "decompose", "table": view.origin, "unit": unit, "amount": amount, "group": str(group),
-        "population": prepared.population_words, "index": index, "alpha": alpha, "epsilon": epsilon, "weight": weight,
-        "by": list(prepared.asked.words) or None, "metrics": list(asked), "interval": interval, "level": level,
-        "min_units": min_units, "nan_policy": nan_policy, "rng": seed,
+    facts = {
+        "interval": _interval_words(call.interval), "population": prepared.population_words,
+        "missing_slice_labels": "shown as a slice or group of their own",
     }  # fmt: skip
-    facts = provenance(
-        plan, rows=view.rows, dropped=view.dropped, seed=seed, level=level, interval=_interval_words(how),
-        population=prepared.population_words, missing_slice_labels="shown as a slice or group of their own",
+    words = {"unit": unit or "row", "amount": "rows" if amount is None else amount, "index": NAMES[chosen]}
+    return call.result(
+        rows, backend=view.backend, read=view.rows, dropped=view.dropped, slices=prepared.whole().by,
+        columns=prepared.whole().columns, words=words, facts=facts,
     )  # fmt: skip
-    words = {
-        "unit": unit or "row",
-        "amount": "rows" if amount is None else amount,
-        "index": NAMES[chosen],
-    }
-    columns = prepared.whole().columns
-    return Result(
-        Findings("decompose", QUESTION, prepared.whole().by, tidy(rows, columns), {}, words, facts), view.backend
-    )
 
 
 def _index(text: str, alpha: float | None, epsilon: float | None) -> tuple[Index, dict[str, float]]:
@@ -161,11 +144,11 @@ def _checked(metrics: str | Sequence[str] | None, index: Index) -> tuple[str, ..
 def _refuse_unplaced(prepared: Units, group: str, population: Any) -> None:
     """A number of units, or a table without the group, does not say which group the unseen belong to."""
     everyone = prepared.everyone
-    placed = group in everyone.schema.names() if isinstance(everyone, Table) else not isinstance(everyone, int)
+    placed = group in everyone.schema.names() if isinstance(everyone, Opened) else not isinstance(everyone, int)
     if not placed:
         what = (
             "population is a table without that column and"
-            if isinstance(everyone, Table)
+            if isinstance(everyone, Opened)
             else f"population={population!r}"
         )
         raise EvenhandError(
@@ -180,10 +163,16 @@ class _Measure:
 
     ask: Ask
     index: Index
-    how: Interval
-    seed: int
-    fewest: int
+    call: Call
     labels: tuple[Any, ...]
+
+    @property
+    def how(self) -> Interval:
+        return self.call.interval
+
+    @property
+    def seed(self) -> int:
+        return int(self.call.seed)
 
     def rows(
         self, tallies: Mapping[Label, Partition], whole: Units, asked: Sequence[str], broken: set[Label]
@@ -208,9 +197,9 @@ class _Measure:
     def _small(self, tally: Partition, units: float) -> set[str | None]:
         """Groups (None: the whole slice) that are not shown."""
         names = [label(name) for name in tally.groups]
-        if units < self.fewest:
+        if units < self.call.fewest:
             return {None, *names}
-        hide = hidden([float(tally[g].units) for g in range(len(tally))], self.fewest)
+        hide = hidden([float(tally[g].units) for g in range(len(tally))], self.call.fewest)
         return {name for name, few in zip(names, hide, strict=True) if few}
 
     def _slice(

@@ -8,40 +8,46 @@ from typing import Any
 import numpy as np
 
 from evenhand import metrics as _all_metrics  # noqa: F401  (fills the registry)
-from evenhand.audits.assemble import Row, check_min_units, hidden, log, notes, provenance, row, suppressed, tidy
-from evenhand.audits.units import By, Units, units_of
+from evenhand.audits.assemble import hidden, notes, suppressed
+from evenhand.audits.declare import Call, Columns, Count, Level, Metrics, Seed, Table, audit, log
+from evenhand.audits.units import By, Population, Units, units_of
 from evenhand.cards import Ask, asks, needing
 from evenhand.engine.spectra import Slices
-from evenhand.findings import Findings
+from evenhand.findings import Row, row
 from evenhand.metrics.inequality import gini_chance
 from evenhand.metrics.shares import lorenz_curve
 from evenhand.present.lorenz import corners, stops
 from evenhand.results import Result
 from evenhand.tallies.spectrum import Spectrum
-from evenhand.uncertainty.intervals import Estimates, Interval, seed_of
+from evenhand.uncertainty.intervals import Estimates, Interval
 from evenhand.uncertainty.spectra import WIDE, estimates, heavy_tails
 from evenhand.views.benefits import Amount, NanPolicy
 
 METRICS = ("gini", "atkinson(epsilon=0.5)", "top_share(p=0.01)", "top_share(p=0.1)", "equal_share")
-QUESTION = "How unevenly is it spread?"
 MOST_CURVES = 200
 MOST_POINTS = 1_000
 ALL_POINTS = 6_000
 
 
+@audit(
+    "inequality",
+    question="How unevenly is it spread?",
+    charts=("lorenz", "lorenz_log", "lorenz_annotated", "bins", "intervals", "scatter"),
+)
 def inequality(
-    table: Any,
+    call: Call,
+    table: Table,
     *,
     unit: str | None,
-    amount: str | Sequence[str] | None,
-    population: Any,
+    amount: Columns = None,
+    population: Population,
     weight: str | None = None,
     by: By = None,
-    metrics: str | Sequence[str] = METRICS,
+    metrics: Metrics = METRICS,
     interval: str | None = "bootstrap(999)",
-    level: float = 0.95,
-    rng: int | np.random.Generator | None = None,
-    min_units: int | None = None,
+    level: Level = 0.95,
+    rng: Seed = None,
+    min_units: Count | None = None,
     nan_policy: NanPolicy = "raise",
 ) -> Result:
     """How unevenly `amount` is spread over `unit`, per slice, with intervals.
@@ -71,8 +77,6 @@ def inequality(
     0.5961538461538461
     """
     asked = asks(metrics, needing(Spectrum))
-    how = Interval.parse(interval, level)
-    fewest, seed = check_min_units(min_units), seed_of(rng)
     prepared = units_of(
         table, unit=unit, amount=amount, population=population, by=by, weight=weight, nan_policy=nan_policy
     )
@@ -86,26 +90,21 @@ def inequality(
         log.info("adding up %s", one.name or "rows")
         slices = prepared.slices(one)
         extra = {"amount": one.name} if several else {}
-        small = hidden(slices.spectra.units.tolist(), fewest, total_shown=every_row)
-        rows += _rows(slices, one, prepared, asked, how, seed, small, extra)
+        small = hidden(slices.spectra.units.tolist(), call.fewest, total_shown=every_row)
+        rows += _rows(slices, one, prepared, asked, call, small, extra)
         _add_curves(curves, slices, view.by, extra, small, len(view.amounts))
         wide += int((np.diff(slices.spectra.starts) > WIDE).sum()) if slices.spectra.weights is None else 0
     amounts = ("amount",) if several else ()
     names, columns = (*view.by, *amounts), (*prepared.columns, *amounts)
-    plan = {
-        "audit": "inequality", "table": view.origin, "unit": unit, "amount": amount,
-        "population": prepared.population_words, "weight": weight,
-        "by": list(prepared.asked.words) or None, "metrics": [a.text for a in asked], "interval": interval, "level": level,
-        "min_units": min_units, "nan_policy": nan_policy, "rng": seed,
+    facts = {
+        "interval": _interval_words(call.interval, wide), "population": prepared.population_words,
+        "missing_slice_labels": "shown as a slice of their own",
     }  # fmt: skip
-    facts = provenance(
-        plan, rows=view.rows, dropped=view.dropped, seed=seed, level=level, interval=_interval_words(how, wide),
-        population=prepared.population_words, missing_slice_labels="shown as a slice of their own",
-    )  # fmt: skip
     words = {"unit": unit or "row", "amount": "rows" if amount is None else "amounts" if several else str(amount)}
-    return Result(
-        Findings("inequality", QUESTION, names, tidy(rows, columns), {"lorenz": curves}, words, facts), view.backend
-    )
+    return call.result(
+        rows, backend=view.backend, read=view.rows, dropped=view.dropped, slices=names, columns=columns,
+        curves={"lorenz": curves}, words=words, facts=facts,
+    )  # fmt: skip
 
 
 def _rows(
@@ -113,17 +112,16 @@ def _rows(
     amount: Amount,
     prepared: Units,
     asked: Sequence[Ask],
-    how: Interval,
-    seed: int,
+    call: Call,
     small: Sequence[bool],
     extra: Mapping[str, Any],
 ) -> list[Row]:
     """Every slice and metric as a row, slices in the order of their labels."""
     log.info("measuring %s slices", f"{len(slices.labels):,}")
     streams = [("inequality", amount.name, *label) for label in slices.labels]
-    found = estimates(slices.spectra, asked, how, seed, streams)
+    found = estimates(slices.spectra, asked, call.interval, call.seed, streams)
     units = slices.spectra.units
-    heavy = heavy_tails(slices.spectra) if how.kind != "none" else np.zeros(len(units), dtype=bool)
+    heavy = heavy_tails(slices.spectra) if call.interval.kind != "none" else np.zeros(len(units), dtype=bool)
     by_chance = chances(slices, amount, asked)
     rows = []
     for i, label in enumerate(slices.labels):

@@ -9,25 +9,25 @@ from typing import Any
 
 import numpy as np
 
-from evenhand.audits.assemble import Row, check_min_units, log, names_of, notes, provenance, row, suppressed, tidy
+from evenhand.audits.assemble import names_of, notes, suppressed
+from evenhand.audits.declare import Call, Count, Level, Metrics, Seed, Table, audit, log
 from evenhand.audits.inequality import chances
-from evenhand.audits.units import By, Units, units_of
+from evenhand.audits.units import By, Population, Units, units_of
 from evenhand.cards import Ask, ask
 from evenhand.engine.sources import SourceSlices, source_names, tally_sources
 from evenhand.engine.spectra import whole_labels
 from evenhand.errors import EvenhandError, unknown_name
-from evenhand.findings import Findings, label
+from evenhand.findings import Row, label, row
 from evenhand.metrics.decomposition import source_influence, source_parts
 from evenhand.results import Result
 from evenhand.tallies.sources import Sources
 from evenhand.tallies.spectrum import Spectra, Spectrum
-from evenhand.uncertainty.intervals import Estimates, Interval, seed_of, stream
+from evenhand.uncertainty.intervals import Estimates, Interval, stream
 from evenhand.uncertainty.parts import WIDE, Ends, blank, drawn_ends, linearised_ends
 from evenhand.uncertainty.spectra import estimates, heavy_tails
 from evenhand.views.benefits import Amount, NanPolicy
-from evenhand.views.bins import Bins
+from evenhand.views.bins import LogBins, QuantileBins
 
-QUESTION = "Which source makes the skew?"
 PER_SOURCE = ("share", "own_gini", "correlation", "contribution", "marginal")
 METRICS = ("gini", *PER_SOURCE)
 DRAWN = ("share", "correlation", "contribution", "marginal")
@@ -37,19 +37,21 @@ ANYTHING = (-math.inf, math.inf)
 SPANS = {"share": (0.0, 1.0), "correlation": ANYTHING, "contribution": ANYTHING, "marginal": ANYTHING}
 
 
+@audit("sources", question="Which source makes the skew?", charts=("sources", "intervals", "scatter"))
 def sources(
-    table: Any,
+    call: Call,
+    table: Table,
     *,
     unit: str,
-    amount: str | None,
-    source: str | Bins,
-    population: Any,
+    amount: str | None = None,
+    source: str | LogBins | QuantileBins,
+    population: Population,
     by: By = None,
-    metrics: str | Sequence[str] = METRICS,
+    metrics: Metrics = METRICS,
     interval: str | None = "bootstrap(999)",
-    level: float = 0.95,
-    rng: int | np.random.Generator | None = None,
-    min_units: int | None = None,
+    level: Level = 0.95,
+    rng: Seed = None,
+    min_units: Count | None = None,
     nan_policy: NanPolicy = "raise",
 ) -> Result:
     """What each source of `amount` does to the inequality of units' totals (Lerman and Yitzhaki).
@@ -73,33 +75,24 @@ def sources(
     [('home', 0.0625), ('search', 0.3125)]
     """
     asked = _checked(metrics)
-    if unit is None or not (amount is None or isinstance(amount, str)):
-        raise EvenhandError(
-            "unit and amount must each name one column (amount=None counts rows): a unit's amounts from several sources "
-            "are added up. Name them."
-        )
-    how = Interval.parse(interval, level)
-    fewest, seed = check_min_units(min_units), seed_of(rng)
+    how, seed = call.interval, call.seed
     prepared = units_of(
         table, unit=unit, amount=amount, population=population, by=by, nan_policy=nan_policy, part=("source", source)
     )
     whole = prepared.whole()
     log.info("adding up %s per source", amount or "rows")
     tallies = _tallies(whole, prepared.by[-1])
-    rows = _rows(tallies, whole, whole.view.amounts[0], asked, how, seed, fewest)
-    plan = {
-        "audit": "sources", "table": whole.view.origin, "unit": unit, "amount": amount, "source": str(source),
-        "population": whole.population_words, "by": list(whole.asked.words) or None, "metrics": list(asked),
-        "interval": interval, "level": level, "min_units": min_units, "nan_policy": nan_policy, "rng": seed,
-    }  # fmt: skip
+    rows = _rows(tallies, whole, whole.view.amounts[0], asked, how, seed, call.fewest)
     wide = sum(len(t.counts) > WIDE for t in tallies.tallies)
-    facts = provenance(
-        plan, rows=whole.view.rows, dropped=whole.view.dropped, seed=seed, level=level, interval=_interval_words(how, wide),
-        population=whole.population_words, missing_slice_labels="shown as a slice of their own",
-    )  # fmt: skip
+    facts = {
+        "interval": _interval_words(how, wide), "population": whole.population_words,
+        "missing_slice_labels": "shown as a slice of their own",
+    }  # fmt: skip
     words = {"unit": unit, "amount": "rows" if amount is None else amount, "source": prepared.by[-1]}
-    found = Findings("sources", QUESTION, whole.by, tidy(rows, whole.columns), {}, words, facts)
-    return Result(found, whole.view.backend)
+    return call.result(
+        rows, backend=whole.view.backend, read=whole.view.rows, dropped=whole.view.dropped, slices=whole.by,
+        columns=whole.columns, words=words, facts=facts,
+    )  # fmt: skip
 
 
 def _checked(metrics: str | Sequence[str]) -> tuple[str, ...]:

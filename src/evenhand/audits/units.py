@@ -2,20 +2,44 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Annotated, Any
 
-from evenhand.audits.assemble import log
+from evenhand.audits.declare import Takes, log, pairs
 from evenhand.engine.bins import Legend, bin_slices
 from evenhand.engine.populations import join_population, open_population, pad
 from evenhand.engine.spectra import Slices, tally_slices, whole_labels
 from evenhand.errors import EvenhandError
 from evenhand.views.benefits import Amount, Benefits, NanPolicy, view_benefits
-from evenhand.views.bins import Bins, Slicing, slicing
+from evenhand.views.bins import Bins, LogBins, QuantileBins, Slicing, slicing
 from evenhand.views.tables import Table, open_table
 
-By = str | Bins | Sequence[str | Bins] | None
+ONLY_SEEN = "only units seen"
+
+
+def sizes(words: list[str]) -> Any:
+    """A population as the command line writes it: a number, `slice=number,...`, or a path.
+
+    >>> sizes(["1,000"]), sizes(["a=3,b=4"]), sizes(["authors.csv"])
+    (1000, {'a': 3, 'b': 4}, 'authors.csv')
+    """
+    text = words[-1]
+    if re.fullmatch(r"-?(\d+(_\d+)*|\d{1,3}(,\d{3})+)", text):
+        return int(text.replace(",", ""))
+    if re.fullmatch(r"-?[\d,]+", text):
+        raise EvenhandError(
+            f"--population {text!r} is not one number: a comma stands before every three digits, as in 1,000,000. "
+            "Write one number, or slice=number,slice=number."
+        )
+    if "=" not in text or text.endswith((".parquet", ".csv", ".jsonl", ".gz")):
+        return text
+    return pairs("population", text, int)
+
+
+By = Annotated[str | LogBins | QuantileBins | Sequence[str | LogBins | QuantileBins] | None, Takes("COLUMN", many=True)]
+Population = Annotated[Any, Takes("N|FILE|SLICE=N,...|none", table=True, read=sizes)]
 
 
 @dataclass(frozen=True)
@@ -57,7 +81,7 @@ class Units:
     def population_words(self) -> Any:
         """Who was counted, for the record."""
         if self.everyone is None:
-            return "only units seen"
+            return ONLY_SEEN
         if isinstance(self.everyone, Table):
             return self.everyone.origin
         return {str(k): v for k, v in self.everyone.items()} if isinstance(self.everyone, Mapping) else self.everyone

@@ -15,25 +15,14 @@ from typing import NoReturn
 from evenhand import __version__
 from evenhand.errors import EvenhandError, suggestion
 
-VERBS = {
-    "demo": "the audits on generated data, a report per question, the commands that made them",
-    "inequality": "how unevenly something is spread over those who could receive it",
-    "sources": "which source makes the skew: the Gini index split over where amounts come from",
-    "decompose": "does the inequality lie within groups or between them?",
-    "criteria": "which metric suits this data: the criteria of the inequality paper, measured",
-    "prefix": "does every top of a ranking mirror the whole, or does one viewpoint stand higher?",
-    "advise": "which ranking metric to trust for these rankings, and why",
-    "exposure": "who is exposed in rankings, against a target, another group, or relevance",
-    "pairwise": "does the more relevant item stand above, whatever the groups?",
-    "agreement": "saved results of several systems: do the metrics agree on which is fairer?",
-    "outcome-test": "whether equally scored candidates of different groups realise equal outcomes",
-    "recommender": "whether a recommender serves groups of users, and items, even-handedly",
-    "compare": "two saved results: did it change, and by more than chance?",
-    "run": "an audit from a plan file, for a build: exit code 1 when a check fails",
-    "metrics": "the cards: what each number means, and what other tools print under the same name",
-    "study": "a paper's study, rerun: each stated finding beside what comes out",
-}
-"""Each verb is a module of this package with `add_arguments(parser)` and `run(args) -> int`."""
+VERBS = (
+    "demo", "inequality", "sources", "decompose", "criteria", "prefix", "advise", "exposure", "pairwise", "agreement",
+    "outcome-test", "recommender", "compare", "run", "metrics", "study",
+)  # fmt: skip
+"""Each verb is a module of this package: its docstring is the help, the first line in the list of verbs and the rest with
+examples below the options. A verb of an audit needs nothing else: options and call come from the audit's declaration; it
+may have `add_arguments(parser)` for options of its own and `after(result, args)` for what they do. Other verbs have
+`add_arguments(parser)` and `run(args) -> int`."""
 
 EPILOG = """\
 Answers go to standard output, everything else to standard error.
@@ -55,7 +44,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         args = parser.parse_args(words)
         if "output" in args:
             importlib.import_module("evenhand.cli.options").outputs(args)
-        return int(_module(args.verb).run(args))
+        return _run(args)
     except EvenhandError as error:
         print(f"evenhand: {error}", file=sys.stderr)
         return 2
@@ -81,8 +70,35 @@ def _module(verb: str):  # type: ignore[no-untyped-def]  # noqa: ANN202
     return importlib.import_module(f"evenhand.cli.{verb.replace('-', '_')}")
 
 
-def _sentence(words: str) -> str:
-    return words[0].upper() + words[1:] + ("" if words.endswith("?") else ".")
+def _run(args: argparse.Namespace) -> int:
+    module = _module(args.verb)
+    if hasattr(module, "run"):
+        return int(module.run(args))
+    from evenhand.audits.declare import find
+    from evenhand.cli.audit import call
+    from evenhand.cli.options import finish, progress
+
+    with progress("reading", quiet=args.no_progress):
+        result = call(find(args.verb.replace("-", "_")), args)
+        result = module.after(result, args) if hasattr(module, "after") else result
+    return finish(result, args)
+
+
+def _add_arguments(verb: str, parser: argparse.ArgumentParser) -> None:
+    """The options of a verb: those of its audit, its own, and those of every answer."""
+    module = _module(verb)
+    if not hasattr(module, "run"):
+        from evenhand.audits.declare import find
+        from evenhand.cli.audit import add_audit
+        from evenhand.cli.options import add_output
+
+        audit = find(verb.replace("-", "_"))
+        add_audit(parser, audit)
+        if hasattr(module, "add_arguments"):
+            module.add_arguments(parser)
+        add_output(parser, audit.charts)
+    else:
+        module.add_arguments(parser)
 
 
 class _Parser(argparse.ArgumentParser):
@@ -111,12 +127,13 @@ def _parser(words: Sequence[str]) -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=f"evenhand {__version__}")
     verbs = parser.add_subparsers(dest="verb", required=True, metavar="VERB", title="verbs")
     typed = next((w for w in words if not w.startswith("-")), "")
-    for verb, summary in VERBS.items():
+    for verb in VERBS:
+        summary, _, examples = (_module(verb).__doc__ or "").partition("\n")
         sub = verbs.add_parser(
-            verb, help=summary, description=_sentence(summary), allow_abbrev=False,
-            formatter_class=argparse.RawDescriptionHelpFormatter,
+            verb, help=summary[0].lower() + summary[1:].rstrip("."), description=summary, epilog=examples.strip(),
+            allow_abbrev=False, formatter_class=argparse.RawDescriptionHelpFormatter,
         )  # fmt: skip
         if verb == typed:
-            _module(verb).add_arguments(sub)
+            _add_arguments(verb, sub)
             parser.typed, parser.options = verb, list(sub._option_string_actions)  # noqa: SLF001  (no public list)
     return parser

@@ -1,4 +1,8 @@
-"""`evenhand demo`: a short tour. Data are generated, every question is asked with the command that anyone can copy."""
+"""The audits on generated data, a report per question, the commands that made them.
+
+example:
+  evenhand demo --folder evenhand-demo
+"""
 
 from __future__ import annotations
 
@@ -12,16 +16,11 @@ from pathlib import Path
 
 from evenhand.cli.options import progress
 
-EXAMPLE = """\
-example:
-  evenhand demo --folder evenhand-demo"""
-
 AUTHORS = 30_000
 MOST_LINES = 20
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.epilog = EXAMPLE
     parser.add_argument("--folder", default="evenhand-demo", help="where data and reports go (default: evenhand-demo)")
     parser.add_argument("--seed", type=int, default=7, help="seed of the generated data (default: 7)")
 

@@ -1,4 +1,11 @@
-"""`evenhand metrics [NAME]`: the cards."""
+"""The cards: what each number means, and what other tools print under the same name.
+
+Examples
+--------
+  evenhand metrics                   every metric, a line each, by the verb that measures it
+  evenhand metrics gini              one card, with what other tools compute under the same name
+  evenhand metrics gini --compare    every tool's number on the same tiny inputs
+"""
 
 from __future__ import annotations
 
@@ -11,15 +18,8 @@ from typing import Any
 
 from evenhand.errors import EvenhandError, unknown_name
 
-EXAMPLE = """\
-examples:
-  evenhand metrics                   every metric, a line each, by the verb that measures it
-  evenhand metrics gini              one card, with what other tools compute under the same name
-  evenhand metrics gini --compare    every tool's number on the same tiny inputs"""
-
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.epilog = EXAMPLE
     parser.add_argument("name", nargs="?", metavar="NAME", help="metric, e.g. gini")
     parser.add_argument("--compare", action="store_true", help="the numbers of other tools beside ours")
     parser.add_argument("--format", choices=("table", "json"), default="table")

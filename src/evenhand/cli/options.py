@@ -21,50 +21,14 @@ PATIENCE = 2.0
 """Seconds of silence before progress is shown."""
 
 
-PLOTS = {
-    "agreement": "agreement",
-    "compare": "intervals",
-    "decompose": "decomposition, intervals, scatter",
-    "exposure": "exposure, relevance, systems, intervals, scatter",
-    "inequality": "lorenz, lorenz_log, lorenz_annotated, bins, intervals, scatter",
-    "outcome-test": "outcomes, calibration, gaps; slots with --counterfactual",
-    "pairwise": "pairs, intervals, scatter",
-    "prefix": "prefix, requests, strip, intervals, scatter",
-    "recommender": "differences, catalogue, intervals",
-    "run": "as for the audit",
-    "sources": "sources, intervals, scatter",
-}
-"""Kinds of charts by verb, for --help; the verbs that are not here make tables without estimates."""
-
-DEFAULTS = {
-    "decompose": "all parts",
-    "exposure": "awrf, log_dp, log_dp(per_item=True), eed; with --relevance also log_eur, eel, eer",
-    "inequality": "gini, atkinson(epsilon=0.5), top_share(p=0.01), top_share(p=0.1), equal_share",
-    "pairwise": "intra_acc, inter_acc, accuracy",
-    "prefix": "ndd, ndkl; without --protected ndjs",
-    "recommender": "all that the input allows",
-    "sources": "all parts",
-}
-"""Metrics by verb where -m names none, for --help."""
-
-
-def add_sides(roles: argparse._ArgumentGroup) -> None:
-    """The two groups that are compared."""
-    for side in ("protected", "versus"):
-        roles.add_argument(
-            f"--{side}", action="append", metavar="LABEL", help=f"{side} group; repeated: several together"
-        )
-
-
-def add_output(parser: argparse.ArgumentParser) -> None:
-    """Where the answer goes and in what form."""
-    verb = parser.prog.split()[-1]
+def add_output(parser: argparse.ArgumentParser, charts: Sequence[str] = ()) -> None:
+    """Where the answer goes and in what form; `charts` are the kinds there are, nothing is drawn or checked without any."""
     out = parser.add_argument_group("output")
     out.add_argument("--format", choices=FORMATS, default="table", help="form of the answer (default: table)")
     out.add_argument("--output", metavar="FILE", help="write the answer to FILE instead of standard output")
     out.add_argument("--html", metavar="FILE", help="write a report that opens in any browser")
-    shown = verb in PLOTS  # elsewhere nothing is drawn or checked; the options stay, and say so
-    kinds = f"write a chart (.svg, .png or .html); kinds: {PLOTS.get(verb)}"
+    shown = bool(charts)
+    kinds = f"write a chart (.svg, .png or .html); kinds: {', '.join(charts)}"
     out.add_argument(
         "--plot", metavar="KIND=FILE", action="append", default=[], help=kinds if shown else argparse.SUPPRESS
     )
@@ -74,69 +38,12 @@ def add_output(parser: argparse.ArgumentParser) -> None:
     out.add_argument("--no-progress", action="store_true", help="no progress on standard error")
 
 
-def add_metrics(how: argparse._ArgumentGroup, verb: str) -> None:
-    """Which numbers."""
-    said = f"may be repeated (default: {DEFAULTS[verb]})" if verb in DEFAULTS else "may be repeated"
-    listed = "" if DEFAULTS.get(verb) == "all parts" else "; evenhand metrics lists them all"
-    how.add_argument(
-        "-m", "--metric", dest="metrics", metavar="METRIC", action="append", help=f"what to measure{listed}; {said}"
-    )
-
-
-MISSING = {
-    "raise": "stop the run",
-    "omit": "drop its row",
-    "propagate": "make the answer undefined",
-}
-
-
-def add_uncertainty(parser: argparse.ArgumentParser, *, missing: Sequence[str] = tuple(MISSING)) -> None:
-    """Metrics, intervals and seeds; `missing`: the rules for missing values to choose from, the default first."""
-    how = parser.add_argument_group("what and how")
-    add_metrics(how, parser.prog.split()[-1])
-    how.add_argument(
-        "--interval", default=None, help="bootstrap(999), percentile(999), normal or none (default: bootstrap(999))"
-    )
-    how.add_argument("--level", type=float, default=0.95, help="coverage of the interval (default: 0.95)")
-    how.add_argument("--seed", type=int, default=None, help="seed of the random draws (default: drawn and recorded)")
-    how.add_argument("--min-units", type=int, default=None, help="suppress slices with fewer units")
-    if missing:
-        how.add_argument(
-            "--nan-policy", choices=missing, default=missing[0],
-            help=f"what a missing value does: {', '.join(map(MISSING.__getitem__, missing))} (default: {missing[0]})",
-        )  # fmt: skip
-    how.add_argument(
-        "--engine", choices=("polars", "duckdb"), default="polars", help="what reads the files (default: polars)"
-    )
-
-
 def add_systems(parser: argparse.ArgumentParser) -> None:
     """The systems against each other, for verbs that rank."""
     parser.add_argument_group("systems").add_argument(
         "--systems", choices=("table", "markdown", "latex"),
         help="instead of the answer, systems by metrics: letters say which differ on the same requests",
     )  # fmt: skip
-
-
-def given(args: argparse.Namespace, **more: Any) -> dict[str, Any]:
-    """The keyword arguments of an audit, as typed."""
-    found = {"level": args.level, "rng": args.seed, "min_units": args.min_units, **more}
-    if "nan_policy" in args:
-        found["nan_policy"] = args.nan_policy
-    if args.metrics:
-        found["metrics"] = args.metrics
-    if args.interval is not None:
-        found["interval"] = None if args.interval == "none" else args.interval
-    return found
-
-
-def source(files: list[str], engine: str) -> Any:
-    """The files as a table: paths for Polars, a relation for DuckDB."""
-    if engine == "polars":
-        return files if len(files) > 1 else files[0]
-    from evenhand.views.tables import open_with_duckdb
-
-    return open_with_duckdb(files)
 
 
 def finish(result: Any, args: argparse.Namespace) -> int:
@@ -177,7 +84,7 @@ def _inputs(args: argparse.Namespace) -> list[str]:
     """Files that the words of this command name, patterns spelled out; an answer must not take their place."""
     words: list[str] = []
     for name, value in vars(args).items():
-        if name not in ("html", "output", "plot", "check", "metrics"):
+        if name not in ("html", "output", "plot", "check", "of_metrics"):
             words += [v for v in (value if isinstance(value, list) else [value]) if isinstance(v, str)]
     words = [word.removeprefix("trec-fair:") for word in words]
     found = [path for word in words for path in (glob.glob(word, recursive=True) or [word])]
@@ -188,7 +95,7 @@ def _answer(result: Any, args: argparse.Namespace) -> str:
     if getattr(args, "systems", None):
         from evenhand.audits.paired import compare_systems
 
-        return compare_systems(result, rng=args.seed).systems(args.systems)
+        return compare_systems(result, rng=result.provenance["seed"]).systems(args.systems)
     said: str = (
         "".join(s + "\n" for s in dict.fromkeys(result.sentences())) if args.sentences else result.to_text(args.format)
     )

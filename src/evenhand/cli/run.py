@@ -1,30 +1,5 @@
-"""`evenhand run plan.toml`: the same audit from a file, with checks that decide the exit code."""
+"""An audit from a plan file, for a build: exit code 1 when a check fails.
 
-from __future__ import annotations
-
-import argparse
-import importlib
-import inspect
-import tomllib
-from pathlib import Path
-from typing import Any
-
-from evenhand.cli.options import add_output, finish, outputs, progress
-from evenhand.errors import EvenhandError, listing, suggestion, unknown_name
-
-AUDITS = {
-    "criteria": "evenhand.audits.criteria",
-    "decompose": "evenhand.audits.decompose",
-    "exposure": "evenhand.audits.exposure",
-    "inequality": "evenhand.audits.inequality",
-    "outcome_test": "evenhand.audits.outcome",
-    "pairwise": "evenhand.audits.pairwise",
-    "prefix": "evenhand.audits.prefix",
-    "recommender": "evenhand.audits.recommender",
-    "sources": "evenhand.audits.sources",
-}
-
-EXAMPLE = """\
 example plan.toml:
   audit = "inequality"
   table = "events.parquet"          # paths are relative to the plan
@@ -36,43 +11,48 @@ example plan.toml:
   rng = 7
   check = ["gini <= 0.9"]
 
-  evenhand run plan.toml --check 'top_share(p=0.01) <= 50%'"""
+  evenhand run plan.toml --check 'top_share(p=0.01) <= 50%'
+"""
+
+from __future__ import annotations
+
+import argparse
+import tomllib
+from pathlib import Path
+from typing import Any
+
+from evenhand.cli.options import add_output, finish, outputs, progress
+from evenhand.errors import EvenhandError, listing, suggestion
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.epilog = EXAMPLE
     parser.add_argument("plan", metavar="PLAN.toml")
-    add_output(parser)
+    add_output(parser, ["as for the audit"])
 
 
 def run(args: argparse.Namespace) -> int:
+    from evenhand.audits.declare import Audit, find
+    from evenhand.cli.audit import from_plan
+
     path = Path(args.plan)
     plan = _load(path)
-    typed = str(plan.pop("audit", None))
-    name = typed.replace("-", "_")  # as the verb is written
-    if name not in AUDITS:
-        raise unknown_name("audit", typed, sorted(AUDITS), what="an audit that a plan can name")
+    audit: Audit = find(str(plan.pop("audit", None)).replace("-", "_"))  # as the verb is written
     args.check = [*_texts(plan.pop("check", [])), *args.check]
-    function = getattr(importlib.import_module(AUDITS[name]), name)
-    known = list(inspect.signature(function).parameters)
+    known = audit.parameters
     for key in plan:
         if key not in known:
             raise EvenhandError(
-                f"{str(path)!r} has {key!r}, which {name} does not take. {suggestion(key, known)}It takes: {listing(known, 40)}."
+                f"{str(path)!r} has {key!r}, which {audit.name} does not take. {suggestion(key, known)}"
+                f"It takes: {listing(known, 40)}."
             )
-    lacking = [
-        n
-        for n, p in inspect.signature(function).parameters.items()
-        if p.default is inspect.Parameter.empty and n not in plan
-    ]
+    lacking = [name for name, p in known.items() if p.required and name not in plan]
     if lacking:
         raise EvenhandError(f"{str(path)!r} lacks {listing(lacking)}. Add a line for each.")
-    table = _beside(plan.pop(known[0]), path.parent)
-    arguments = {k: None if v == "none" else _beside(v, path.parent) for k, v in plan.items()}
-    args.reads = [w for v in (table, *arguments.values()) for w in (v if isinstance(v, list) else [v])]
+    arguments = {k: _beside(v, path.parent) for k, v in from_plan(audit, plan).items()}
+    args.reads = [w for v in arguments.values() for w in (v if isinstance(v, list) else [v])]
     outputs(args)
     with progress("reading", quiet=args.no_progress):
-        result = function(table, **arguments)
+        result = audit(**arguments)
     return finish(result, args)
 
 

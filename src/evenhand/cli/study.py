@@ -1,4 +1,11 @@
-"""`evenhand study NAME`: a paper's study again, its findings beside what comes out here."""
+"""A paper's study, rerun: each stated finding beside what comes out.
+
+example:
+  evenhand study inequality --folder study-inequality
+  evenhand study fair-ranking --data trec-fair-2019       on files of the TREC Fair Ranking track
+  evenhand study fair-ranking --ratings ml-100k/u.data    four recommenders of LensKit learn from ratings (extra: lenskit)
+  evenhand study fair-ranking --ratings goodreads_interactions.json.gz --groups book-gender.csv --protected female
+"""
 
 from __future__ import annotations
 
@@ -12,7 +19,6 @@ from typing import Any
 
 from evenhand.cli.options import progress
 from evenhand.errors import EvenhandError, listing
-from evenhand.studies.study import FORMATS, Study
 
 STUDIES = {
     "fair-ranking": "fair ranking metrics on four tasks of known bias: do they agree on which system is fairer?",
@@ -24,17 +30,12 @@ STUDIES = {
 """Each study is a module of evenhand.studies (dashes become underscores) with `study(*, size, seed) -> Study`; with size
 None it chooses its own."""
 
-EXAMPLE = """\
-example:
-  evenhand study inequality --folder study-inequality
-  evenhand study fair-ranking --data trec-fair-2019       on files of the TREC Fair Ranking track
-  evenhand study fair-ranking --ratings ml-100k/u.data    four recommenders of LensKit learn from ratings (extra: lenskit)
-  evenhand study fair-ranking --ratings goodreads_interactions.json.gz --groups book-gender.csv --protected female"""
-
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
+    from evenhand.studies.study import FORMATS
+
     known = "\n".join(f"  {name:<12} {about}" for name, about in STUDIES.items())
-    parser.epilog = f"studies:\n{known}\n\n{EXAMPLE}"
+    parser.epilog = f"studies:\n{known}\n\n{parser.epilog}"
     parser.add_argument("name", choices=STUDIES, metavar="NAME", help=", ".join(STUDIES))
     parser.add_argument(
         "--size",
@@ -67,7 +68,7 @@ def run(args: argparse.Namespace) -> int:
         raise EvenhandError(f"{args.folder!r} is a file. Pass the name of a folder, which need not exist.")
     module = importlib.import_module(f"evenhand.studies.{args.name.replace('-', '_')}")
     with progress(f"study {args.name}", quiet=args.no_progress):
-        found: Study = module.study(size=args.size, seed=args.seed, **_data(module, args))
+        found = module.study(size=args.size, seed=args.seed, **_data(module, args))
         written = found.write(args.folder) if args.folder else []
     sys.stdout.write(found.to_text(args.format))
     for path in written:

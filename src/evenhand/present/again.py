@@ -1,86 +1,96 @@
-"""How to make the same numbers again: the plan of an audit as a command, as Python and as a plan file."""
+"""How to make the same numbers again: the plan of an audit as a command, as Python and as a plan file.
+
+A plan's keys are the parameters' own names, its values what Python takes; `rng` is the option --seed and `metrics` is -m,
+every other option is called like its parameter.
+"""
 
 from __future__ import annotations
 
 import json
-import re
 import shlex
 from collections.abc import Mapping
 from typing import Any
 
 from evenhand.findings import Findings
 
-DEFAULTS = {"level": 0.95, "nan_policy": "raise"}
 OPTIONS = {"metrics": "-m", "rng": "--seed"}
-NOBODY_ELSE = "only units seen"
-"""How a plan writes a population of None."""
 
 
 def ways(findings: Findings) -> list[tuple[str, str]]:
     """Introductions and texts to copy; none where the findings have no plan."""
-    plan = {k: v for k, v in dict(findings.provenance.get("plan") or {}).items() if v is not None}
+    plan = dict(findings.provenance.get("plan") or {})
     audit = str(plan.pop("audit", ""))
     if not audit or not plan:
         return []
-    data = next(iter(plan))
-    source = plan.pop(data)
-    plan = {k: v for k, v in plan.items() if DEFAULTS.get(k) != v}
-    held = _in_memory(source)
+    objects = dict(findings.provenance.get("needed_again") or {})
+    lost = [k for k, v in plan.items() if _suppressed(v)]
+    if objects or lost:
+        parts = [f"{name} is {what}" for name, what in objects.items()]
+        parts += [f"{name} holds sizes that are suppressed here" for name in lost]
+        lead = f"In Python, where {' and '.join(parts)}:"
+        return [(lead, python(audit, plan, {*objects, *lost}))]
     given = findings.provenance.get("command")
-    found = []
-    if given or not held:
-        found.append(("On the command line:", str(given or command(audit, source, plan))))
-    lead = f"In Python, where {data} is {source}:" if held else "In Python:"
-    found.append((lead, python(audit, data if held else repr(source), plan)))
-    if not held:
-        found.append(("As a plan for `evenhand run plan.toml`:", plan_file({"audit": audit, data: source, **plan})))
-    return found
+    return [
+        ("On the command line:", str(given or command(audit, plan))),
+        ("In Python:", python(audit, plan)),
+        ("As a plan for `evenhand run plan.toml`:", plan_file({"audit": audit, **plan})),
+    ]
 
 
-def _in_memory(source: Any) -> bool:
-    """Whether the table was a dataframe ("a polars table") and not a file."""
-    return not isinstance(source, (str, list)) or re.fullmatch(r"a \w+ table", str(source)) is not None
+def _suppressed(value: Any) -> bool:
+    return isinstance(value, Mapping) and "suppressed" in value.values()
 
 
-def command(audit: str, source: Any, plan: Mapping[str, Any]) -> str:
-    """The plan as words of the command line.
+def command(audit: str, plan: Mapping[str, Any]) -> str:
+    """The plan as words of the command line; its first entry is the table, which stands by itself.
 
-    >>> command("inequality", "log.csv", {"unit": "author", "metrics": ["top_share(p=0.1)"], "rng": 7})
-    "evenhand inequality log.csv --unit author -m 'top_share(p=0.1)' --seed 7"
+    >>> command("inequality", {"table": "log.csv", "unit": None, "metrics": ["top_share(p=0.1)"], "rng": 7})
+    "evenhand inequality log.csv --unit none -m 'top_share(p=0.1)' --seed 7"
     """
-    words = ["evenhand", audit.replace("_", "-"), *(source if isinstance(source, list) else str(source).split(", "))]
-    for key, value in plan.items():
-        option = OPTIONS.get(key, f"--{key.replace('_', '-')}")
-        if value is True:
-            words.append(option)
-        else:
-            for part in value if isinstance(value, list) else [value]:
-                words += [option, _word(part)]
+    (_, source), *rest = plan.items()
+    words = ["evenhand", audit.replace("_", "-"), *map(str, source if isinstance(source, list) else [source])]
+    for key, value in rest:
+        words += _option(OPTIONS.get(key, f"--{key.replace('_', '-')}"), value)
     return shlex.join(words)
+
+
+def _option(option: str, value: Any) -> list[str]:
+    if isinstance(value, bool):
+        return [option if value else f"--no-{option.removeprefix('--')}"]
+    words: list[str] = []
+    for part in value if isinstance(value, list) else [value]:
+        word = _word(part)
+        words += [f"{option}={word}"] if word.startswith("-") else [option, word]
+    return words
 
 
 def _word(value: Any) -> str:
     if isinstance(value, Mapping):
-        return ",".join(f"{k}={v}" for k, v in value.items())
-    return "none" if value == NOBODY_ELSE else str(value)
+        plain = not any(set(str(k)) & set(",={}") or str(k) != str(k).strip() for k in value)
+        simple = plain and not any(isinstance(v, (list, Mapping)) for v in value.values())
+        return ",".join(f"{k}={v}" for k, v in value.items()) if simple else json.dumps(value, ensure_ascii=False)
+    return "none" if value is None else str(value)
 
 
-def python(audit: str, source: str, plan: Mapping[str, Any]) -> str:
-    """The plan as a call.
+def python(audit: str, plan: Mapping[str, Any], objects: set[str] | frozenset[str] = frozenset()) -> str:
+    """The plan as a call; `objects` are called by their parameters' names.
 
-    >>> print(python("inequality", "table", {"unit": "author", "population": "only units seen"}))
+    >>> print(python("inequality", {"table": "<a polars DataFrame>", "unit": "author", "population": None}, {"table"}))
     import evenhand as eh
     eh.inequality(table, unit='author', population=None)
     """
-    arguments = [f"{k}={None if v == NOBODY_ELSE else v!r}" for k, v in plan.items()]
-    return f"import evenhand as eh\n\neh.{audit}({', '.join([source, *arguments])})"
+    (first, source), *rest = plan.items()
+    arguments = [f"{k}={k if k in objects else repr(v)}" for k, v in rest]
+    return (
+        f"import evenhand as eh\n\neh.{audit}({', '.join([first if first in objects else repr(source), *arguments])})"
+    )
 
 
 def plan_file(plan: Mapping[str, Any]) -> str:
-    """The plan as TOML; texts are quoted as JSON, which TOML reads.
+    """The plan as TOML; texts are quoted as JSON, which TOML reads, and TOML has no None but the word.
 
-    >>> print(plan_file({"unit": "author", "population": {"a": 3}}), end="")
-    unit = "author"
+    >>> print(plan_file({"unit": None, "population": {"a": 3}}), end="")
+    unit = "none"
     population = {"a" = 3}
     """
     return "".join(f"{key} = {_toml(value)}\n" for key, value in plan.items())
@@ -91,4 +101,4 @@ def _toml(value: Any) -> str:
         return "{" + ", ".join(f"{json.dumps(str(k), ensure_ascii=False)} = {_toml(v)}" for k, v in value.items()) + "}"
     if isinstance(value, list):
         return "[" + ", ".join(map(_toml, value)) + "]"
-    return json.dumps("none" if value == NOBODY_ELSE else value, ensure_ascii=False)
+    return json.dumps("none" if value is None else value, ensure_ascii=False)

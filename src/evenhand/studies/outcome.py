@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from evenhand.audits.counterfactual import OutcomeResult
-from evenhand.audits.outcome import outcome_test
+from evenhand.audits.outcome_test import outcome_test
 from evenhand.metrics.outcome import gaps
 from evenhand.metrics.outcome_joint import joint_test, odds_gap
 from evenhand.results import Result

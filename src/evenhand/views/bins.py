@@ -23,6 +23,8 @@ class LogBins:
     def __str__(self) -> str:
         return f"log_bins({self.column!r}, {self.bins})"
 
+    as_word = __str__
+
 
 @dataclass(frozen=True, slots=True)
 class QuantileBins:
@@ -33,6 +35,8 @@ class QuantileBins:
 
     def __str__(self) -> str:
         return f"quantile_bins({self.column!r}, {self.bins})"
+
+    as_word = __str__
 
 
 Bins = LogBins | QuantileBins

@@ -36,10 +36,27 @@ class Table:
         return self.lazy.collect_schema()
 
 
+@dataclass(frozen=True)
+class Files:
+    """Files with the engine that reads them; a plan records the files."""
+
+    paths: tuple[str, ...]
+    engine: str = "polars"
+
+    def as_word(self) -> Any:
+        return list(self.paths) if len(self.paths) > 1 else self.paths[0]
+
+    def opened(self) -> Any:
+        """What a view opens: paths for Polars, a relation for DuckDB."""
+        return open_with_duckdb(self.paths) if self.engine == "duckdb" else self.as_word()
+
+
 def open_table(table: Any, *, role: str = "table") -> Table:
     """A lazy table from a dataframe, a path, a glob, or several paths."""
     if isinstance(table, Table):
         return table
+    if isinstance(table, Files):
+        table = table.opened()
     if isinstance(table, (str, Path)):
         return _open_files([str(table)], role)
     if isinstance(table, (list, tuple)) and table and all(isinstance(t, (str, Path)) for t in table):

@@ -1,0 +1,417 @@
+"""An audit is declared once: its signature lists the parameters, its docstring explains them, the register knows them all.
+
+`@audit(...)` binds a call, checks every argument against the type hints, reads seed, interval and `min_units`, and keeps
+the bound arguments as the plan. The command line, plan files, `evenhand run`, help texts and "Make it again" are made from
+the register; nothing else lists audits or their parameters.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import importlib.metadata
+import importlib.util
+import inspect
+import json
+import logging
+import pkgutil
+import platform
+import re
+import typing
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated, Any, Concatenate, ParamSpec, TypeVar
+
+import numpy as np
+
+from evenhand.cards import Between, check_value, is_whole
+from evenhand.errors import EvenhandError, listing, unknown_name
+from evenhand.findings import Findings, Row, plain, tidy
+from evenhand.results import Result
+from evenhand.uncertainty.intervals import Interval, seed_of
+
+log = logging.getLogger("evenhand")
+"""Stages of the work, for whoever shows progress."""
+
+P = ParamSpec("P")
+R = TypeVar("R")
+Held = TypeVar("Held", bound=Result)
+
+
+@dataclass(frozen=True)
+class Takes:
+    """How a parameter is given where its type alone does not say.
+
+    Attributes
+    ----------
+    metavar : what help calls a word of it.
+    many : several words make a list; one makes a single value.
+    table : a table, a file or column names. Anything else is too much for a plan: it says that the object is needed again.
+    number : a word of digits is a whole number.
+    read : reads the words of the command line, where none of this is enough.
+    """
+
+    metavar: str = ""
+    many: bool = False
+    table: bool = False
+    number: bool = False
+    read: Callable[[list[str]], Any] | None = None
+
+
+def pairs(name: str, text: str, kind: type) -> dict[str, Any]:
+    """`label=number,label=number` of the command line, or the same as JSON where labels hold commas or equal signs.
+
+    >>> pairs("target", "f=0.5, m=0.5", float)
+    {'f': 0.5, 'm': 0.5}
+    """
+    option = f"--{name.replace('_', '-')} {text!r}"
+    try:
+        if text.lstrip().startswith("{"):
+            return {str(label): kind(value) for label, value in json.loads(text).items()}
+        found = [part.rpartition("=") for part in text.split(",")]
+        labels = [label.strip() for label, _, _ in found]
+        if twice := sorted({label for label in labels if labels.count(label) > 1}):
+            raise EvenhandError(f"{option} gives {listing(twice)} two numbers. Give each label one.")
+        if not all(labels):
+            raise ValueError(text)
+        return {label: kind(value) for label, (_, _, value) in zip(labels, found, strict=True)}
+    except (ValueError, TypeError, AttributeError) as error:
+        if isinstance(error, EvenhandError):
+            raise
+        raise EvenhandError(f"{option} cannot be read. Write label=number,label=number.") from error
+
+
+Table = Annotated[Any, Takes("FILE", table=True)]
+TableOrColumn = Annotated[Any, Takes("COLUMN|FILE", table=True)]
+TableOrColumns = Annotated[Any, Takes("COLUMN|FILE", table=True, many=True)]
+Label = Annotated[Any, Takes("LABEL")]
+Labels = Annotated[Any, Takes("LABEL", many=True)]
+Columns = str | Sequence[str] | None
+Metrics = str | Sequence[str]
+Seed = int | np.random.Generator | np.random.SeedSequence | None
+Level = Annotated[float, Between(0, 1, open_low=True, open_high=True)]
+Count = Annotated[int, Between(0, float("inf"))]
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """One parameter of an audit, as its signature, its hints and its docstring have it."""
+
+    name: str
+    hint: Any
+    default: Any
+    about: str
+    positional: bool
+
+    @property
+    def required(self) -> bool:
+        return self.default is inspect.Parameter.empty
+
+    @functools.cached_property
+    def takes(self) -> Takes:
+        if typing.get_origin(self.hint) is Annotated:
+            return next((m for m in typing.get_args(self.hint)[1:] if isinstance(m, Takes)), Takes())
+        return Takes(many=any(typing.get_origin(o) is Sequence for o in options(self.hint)))
+
+    @property
+    def says_none(self) -> bool:
+        """Whether the word "none" stands for None: not where None is the default, which nobody needs to write."""
+        return self.default is not None and (bool(self.takes.metavar) or type(None) in options(self.hint))
+
+    def check(self, value: Any) -> None:
+        """Refuse a value that its type hint does not allow."""
+        if isinstance(value, str) and re.fullmatch(r"<.*>", value) and self.takes.table:
+            raise EvenhandError(
+                f"{self.name}={value!r} stands for an object of the call that was recorded. Pass that object again."
+            )
+        check_value(f"{self.name}=", value, self.hint, end="")
+
+
+def options(hint: Any) -> tuple[Any, ...]:
+    """The alternatives of a union, or the hint alone."""
+    return typing.get_args(hint) if typing.get_origin(hint) in (typing.Union, _UNION) else (hint,)
+
+
+_UNION = type(int | str)
+
+
+@dataclass(frozen=True)
+class Audit:
+    """A question that can be asked of a table.
+
+    Attributes
+    ----------
+    question : what it answers, in words. charts : kinds that its results can be drawn as, the first by default.
+    default : which metrics are measured where none are named, in words; empty where the signature says it.
+    extra : columns behind the standard ones.
+    """
+
+    name: str
+    function: Callable[..., Any]
+    question: str
+    charts: tuple[str, ...]
+    default: str
+    extra: tuple[str, ...]
+
+    @functools.cached_property
+    def signature(self) -> inspect.Signature:
+        """The signature that callers see: the call itself is not theirs to pass."""
+        own = inspect.signature(self.function)
+        return own.replace(parameters=list(own.parameters.values())[1:])
+
+    @functools.cached_property
+    def parameters(self) -> dict[str, Parameter]:
+        hints = typing.get_type_hints(self.function, include_extras=True)
+        about = described(self.function)
+        return {
+            name: Parameter(
+                name, hints.get(name, Any), p.default, about.get(name, ""), p.kind is not inspect.Parameter.KEYWORD_ONLY
+            )
+            for name, p in self.signature.parameters.items()
+        }
+
+    @property
+    def about(self) -> str:
+        """What the audit measures: the first line of its docstring."""
+        return (inspect.getdoc(self.function) or "").partition("\n")[0]
+
+    def __call__(self, *args: Any, **keywords: Any) -> Any:
+        made = self.call(*args, **keywords)
+        by_place, by_name = [], {}
+        for name, p in self.signature.parameters.items():
+            value = made.arguments[name]
+            if p.kind is inspect.Parameter.VAR_POSITIONAL:
+                by_place += value
+            elif p.kind is inspect.Parameter.KEYWORD_ONLY:
+                by_name[name] = value
+            else:
+                by_place.append(value)
+        return self.function(made, *by_place, **by_name)
+
+    def call(self, *args: Any, **keywords: Any) -> Call:
+        """The arguments bound and checked, seed and interval read."""
+        bound = self.signature.bind(*args, **keywords)
+        bound.apply_defaults()
+        for name, value in bound.arguments.items():
+            if self.signature.parameters[name].kind is not inspect.Parameter.VAR_POSITIONAL:
+                self.parameters[name].check(value)
+        given = bound.arguments
+        return Call(
+            self,
+            given,
+            Interval.parse(given.get("interval", "normal"), given.get("level", 0.95)),
+            seed_of(given["rng"]) if "rng" in given else None,
+            int(given.get("min_units") or 0),
+        )
+
+
+def described(function: Callable[..., Any]) -> dict[str, str]:
+    """What the docstring says of each parameter: lines `name, other : text`, and what is indented below.
+
+    "as in `eh.inequality`" takes the words of that audit.
+    """
+    doc = inspect.getdoc(function) or ""
+    section = re.search(r"^Parameters\n-+\n(.*?)(?=^\w[^\n]*\n-+\n|^>>> |\Z)", doc, re.DOTALL | re.MULTILINE)
+    found: dict[str, str] = {}
+    for names, text in re.findall(
+        r"^(\w[\w, ]*?) : (.*?)(?=^\w[\w, ]*? : |\Z)", section[1] if section else "", re.DOTALL | re.MULTILINE
+    ):
+        words = " ".join(text.split())
+        for name in (n.strip() for n in names.split(",")):
+            found[name] = words
+            if same := re.match(r"as in `eh\.(\w+)`", words):
+                there = find(same[1]).parameters.get(name)
+                found[name] = there.about if there else words
+    return found
+
+
+@dataclass(frozen=True)
+class Call:
+    """One call of an audit: what was passed, and what every audit makes of it.
+
+    Attributes
+    ----------
+    interval, seed, fewest : `interval` and `level`, `rng` and `min_units`, read; the seed is drawn where none was given.
+    """
+
+    audit: Audit
+    arguments: Mapping[str, Any]
+    interval: Interval
+    seed: Any
+    fewest: int
+    settled: dict[str, Any] = field(default_factory=dict)
+
+    def settle(self, **arguments: Any) -> None:
+        """What an argument turned out to mean (a threshold that was found): the plan says that instead."""
+        self.settled.update(arguments)
+
+    @property
+    def recorded(self) -> tuple[dict[str, Any], dict[str, str]]:
+        """The plan, and which of its arguments were objects that it cannot hold."""
+        plan: dict[str, Any] = {"audit": self.audit.name}
+        objects: dict[str, str] = {}
+        for name, value in {**self.arguments, **self.settled}.items():
+            parameter = self.audit.parameters[name]
+            if name == "rng":
+                plan[name] = self.seed
+            elif parameter.required or not _same(value, parameter.default):
+                plan[name] = in_words(value, table=parameter.takes.table)
+                if isinstance(plan[name], Object):
+                    objects[name] = plan[name].what
+                    plan[name] = f"<{plan[name].what}>"
+        if isinstance(plan.get("population"), Mapping):
+            plan["population"] = hidden_sizes(plan["population"], self.fewest, parts="group" in plan)
+        return plan, objects
+
+    def result(
+        self,
+        rows: Sequence[Row] | Mapping[str, Sequence[Any]],
+        *,
+        backend: Any,
+        read: int = 0,
+        dropped: Mapping[str, int] | None = None,
+        slices: Sequence[str] = (),
+        columns: Sequence[str] | None = None,
+        curves: Mapping[str, Any] | None = None,
+        words: Mapping[str, str] | None = None,
+        facts: Mapping[str, Any] | None = None,
+        of: Callable[..., Held] = Result,  # type: ignore[assignment]
+        **more: Any,
+    ) -> Held:
+        """The answer: rows in the public order (or ready columns), with where they come from.
+
+        `read` rows of the table were read and `dropped` left out, by reason; `columns` are the slice columns of the frame
+        where they are more than `slices` (edges of bins); `of` is the kind of result, made with `more`.
+        """
+        plan, objects = self.recorded
+        told = {"rows": read, "dropped": dict(dropped or {}), "seed": self.seed}
+        if "level" in self.arguments:
+            told["level"] = self.arguments["level"]
+        told |= dict(facts or {})
+        if isinstance(told.get("population"), Mapping):
+            told["population"] = hidden_sizes(told["population"], self.fewest, parts="group" in plan)
+        if objects:
+            told["needed_again"] = objects
+        tidied = (
+            rows if isinstance(rows, Mapping) else tidy(rows, slices if columns is None else columns, self.audit.extra)
+        )
+        findings = Findings(
+            self.audit.name, self.audit.question, tuple(slices), tidied, dict(curves or {}), dict(words or {}),
+            {**told, "versions": versions(), "plan": plan}, self.audit.charts,
+        )  # fmt: skip
+        return of(findings, backend, **more)
+
+
+@functools.cache
+def versions() -> dict[str, str]:
+    """What the numbers were made with."""
+    found = {"python": platform.python_version()}
+    for package in ("evenhand", "numpy", "narwhals", "polars"):
+        try:
+            found[package] = importlib.metadata.version(package)
+        except importlib.metadata.PackageNotFoundError:
+            continue
+    return found
+
+
+def hidden_sizes(sizes: Mapping[str, Any], fewest: int, *, parts: bool = False) -> dict[str, Any]:
+    """Sizes of slices or groups, without those of suppressed ones; parts of a whole that is shown are then all left out."""
+    hide = parts and any(size < fewest for size in sizes.values())
+    return {label: "suppressed" if hide or size < fewest else size for label, size in sizes.items()}
+
+
+@dataclass(frozen=True)
+class Object:
+    """What stands in a plan for something that it cannot hold."""
+
+    what: str
+
+
+def in_words(value: Any, *, table: bool = False) -> Any:
+    """An argument as a plan holds it: plain data that Python takes again, or an `Object`."""
+    if isinstance(value, (np.generic, np.ndarray)) and not np.ndim(value):
+        value = value.item()
+    if value is None or isinstance(value, (bool, int, float, str)):
+        return value
+    if isinstance(value, Path) or hasattr(value, "as_word"):
+        return value.as_word() if hasattr(value, "as_word") else str(value)
+    if isinstance(value, (list, tuple, set, frozenset)) and not (table and not _are_words(value)):
+        each = [in_words(v) for v in value]
+        return each if not any(isinstance(e, Object) for e in each) else Object(f"a {type(value).__name__}")
+    if isinstance(value, Mapping) and not (table and not _are_sizes(value)):
+        pairs = {str(k): in_words(v) for k, v in value.items()}
+        return pairs if not any(isinstance(e, Object) for e in pairs.values()) else Object("a mapping")
+    if isinstance(value, np.ndarray) and not table:
+        return value.tolist()
+    if isinstance(value, Mapping):
+        return Object(f"a mapping of {len(value):,} entries")
+    return plain(value) if not table and _is_moment(value) else Object(_kind(value))
+
+
+def _are_words(values: Any) -> bool:
+    return all(isinstance(v, (str, Path)) or hasattr(v, "as_word") for v in values)
+
+
+def _are_sizes(values: Mapping[Any, Any]) -> bool:
+    """Whether this says how many there are of each: small, and nothing about single units."""
+    return bool(values) and all(is_whole(v) for v in values.values()) and len(values) <= 1_000
+
+
+def _is_moment(value: Any) -> bool:
+    return hasattr(value, "isoformat")
+
+
+def _kind(value: Any) -> str:
+    """What a caller would call this object."""
+    library = type(value).__module__.split(".")[0].strip("_")
+    named = {"builtins": type(value).__name__, "evenhand": f"eh {type(value).__name__}"}
+    return f"a {named.get(library, f'{library} {type(value).__name__}')}"
+
+
+def _same(value: Any, default: Any) -> bool:
+    """Whether an argument is what it would have been anyway."""
+    if type(value) is not type(default) and not (isinstance(value, (list, tuple)) and isinstance(default, tuple)):
+        return False
+    return list(value) == list(default) if isinstance(default, tuple) else bool(value == default)
+
+
+AUDITS: dict[str, Audit] = {}
+"""The register: every audit that was loaded."""
+
+
+def audit(
+    name: str, *, question: str, charts: Sequence[str] = (), default: str = "", extra: Sequence[str] = ()
+) -> Callable[[Callable[Concatenate[Call, P], R]], Callable[P, R]]:
+    """Declare an audit: the decorated function takes the `Call` first, then what its callers pass."""
+
+    def declare(function: Callable[Concatenate[Call, P], R]) -> Callable[P, R]:
+        declared = Audit(name, function, question, tuple(charts), default, tuple(extra))
+        AUDITS[name] = declared
+
+        @functools.wraps(function)
+        def asked(*args: P.args, **keywords: P.kwargs) -> R:
+            return declared(*args, **keywords)  # type: ignore[no-any-return]
+
+        asked.__signature__ = declared.signature  # type: ignore[attr-defined]
+        return asked
+
+    return declare
+
+
+def find(name: str) -> Audit:
+    """The audit of this name, loaded from the module that has its name."""
+    if name not in AUDITS and importlib.util.find_spec(f"evenhand.audits.{name}"):
+        importlib.import_module(f"evenhand.audits.{name}")
+    if name not in AUDITS:
+        raise unknown_name("audit", name, names(), what="an audit")
+    return AUDITS[name]
+
+
+def names() -> list[str]:
+    """Names of all audits there are; every module of this package is loaded for it."""
+    from evenhand import audits
+
+    for module in pkgutil.iter_modules(audits.__path__):
+        importlib.import_module(f"evenhand.audits.{module.name}")
+    return sorted(AUDITS)

@@ -1,0 +1,209 @@
+"""A verb from an audit's declaration: its parameters as options, the words that were typed as its arguments."""
+
+from __future__ import annotations
+
+import argparse
+import typing
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any, Literal
+
+from evenhand.audits.declare import Audit, Parameter, options
+from evenhand.errors import EvenhandError
+
+ENGINES = ("polars", "duckdb")
+NAMES = {"metrics": ("-m", "--metric"), "rng": ("--seed",)}
+"""Options that are not called like their parameter."""
+
+ABOUT = {
+    "interval": "bootstrap(999), percentile(999), normal or none",
+    "level": "coverage of the interval",
+    "rng": "seed of the random draws (default: drawn and recorded)",
+}
+"""Help on what every audit takes alike."""
+
+HOW = ("metrics", "interval", "level", "rng", "min_units", "nan_policy")
+
+
+class _Once(argparse.Action):
+    """Keeps the words of an option; one that takes a single value may be given once."""
+
+    def __call__(self, parser: Any, namespace: Any, values: Any, option_string: str | None = None) -> None:
+        held = getattr(namespace, self.dest, [])
+        if held and not self.metavar_many:
+            parser.error(f"argument {option_string}: given twice, as {held[0]} and {values}. Give it once")
+        setattr(namespace, self.dest, [*held, values])
+
+    def __init__(self, *args: Any, many: bool = False, **keywords: Any) -> None:
+        super().__init__(*args, **keywords)
+        self.metavar_many = many
+
+
+def dest(name: str) -> str:
+    """Where the words of a parameter are kept; no option of the output has such a name."""
+    return f"of_{name}"
+
+
+def flag(name: str) -> str:
+    """The option of a parameter as people type it."""
+    return NAMES.get(name, (f"--{name.replace('_', '-')}",))[-1]
+
+
+def add_audit(parser: argparse.ArgumentParser, audit: Audit) -> None:
+    """Every parameter as an option, roles first; files and saved results by place."""
+    roles, rules = parser.add_argument_group("roles"), parser.add_argument_group("rules")
+    how = parser.add_argument_group("what and how")
+    for parameter in audit.parameters.values():
+        if parameter.positional:
+            _add_place(parser, parameter)
+        elif parameter.name in HOW:
+            _add_option(how, parameter, audit)
+        else:
+            _add_option(rules if _is_rule(parameter) else roles, parameter, audit)
+    if next(iter(audit.parameters.values())).takes.table:
+        how.add_argument("--engine", choices=ENGINES, default=ENGINES[0], help="what reads the files (default: polars)")
+
+
+def _is_rule(parameter: Parameter) -> bool:
+    return not (parameter.takes.metavar or str in options(_plain(parameter.hint)))
+
+
+def _add_place(parser: argparse.ArgumentParser, parameter: Parameter) -> None:
+    many = parameter.takes.table or parameter.takes.many
+    count = ("+" if parameter.required else "*") if many else None if parameter.required else "?"
+    said: dict[str, Any] = {"nargs": count} if count else {}
+    files = "Parquet, CSV or JSON lines (also .gz), or a glob in quotes"
+    text = _help(parameter) if not parameter.takes.table or not parameter.about else parameter.about
+    parser.add_argument(
+        dest(parameter.name), metavar=parameter.takes.metavar or "FILE", help=_shell_words(text or files), **said
+    )
+
+
+def _add_option(group: Any, parameter: Parameter, audit: Audit) -> None:
+    names = NAMES.get(parameter.name, (flag(parameter.name),))
+    common = {"dest": dest(parameter.name), "default": argparse.SUPPRESS, "required": parameter.required}
+    if _plain(parameter.hint) is bool:
+        group.add_argument(*names, action=argparse.BooleanOptionalAction, help=_help(parameter), **common)
+        return
+    said = _help(parameter)
+    if parameter.name == "metrics":
+        usual = audit.default or ", ".join(parameter.default or ())
+        said = f"what to measure; evenhand metrics lists them all; may be repeated (default: {usual})"
+    group.add_argument(
+        *names, action=_Once, many=parameter.takes.many, choices=_choices(parameter), metavar=_metavar(parameter),
+        help=said, **common,
+    )  # fmt: skip
+
+
+def _metavar(parameter: Parameter) -> str | None:
+    return (
+        None if _choices(parameter) else parameter.takes.metavar or ("METRIC" if parameter.name == "metrics" else None)
+    )
+
+
+def _choices(parameter: Parameter) -> list[str] | None:
+    """The words of a closed choice."""
+    closed = [o for o in options(_plain(parameter.hint)) if typing.get_origin(o) is Literal]
+    if not closed:
+        return None
+    return [str(c) for o in closed for c in typing.get_args(o)] + (["none"] if parameter.says_none else [])
+
+
+def _plain(hint: Any) -> Any:
+    return typing.get_args(hint)[0] if typing.get_origin(hint) is Annotated else hint
+
+
+def _help(parameter: Parameter) -> str:
+    """The docstring's line, with the default, as somebody at a terminal reads it."""
+    text = ABOUT.get(parameter.name, parameter.about)
+    often = "; may be repeated" if parameter.takes.many and "repeated" not in text else ""
+    default = parameter.default
+    shown = default not in (None, (), "") and not parameter.required and not isinstance(default, bool)
+    return _shell_words(text + often + (f" (default: {default})" if shown and "default" not in text else ""))
+
+
+def _shell_words(text: str) -> str:
+    """A line of a docstring without Python's quotes and ticks; percent signs as argparse wants them."""
+    for old, new in (("`", ""), ('"', ""), ("eh.", ""), ("None", "none"), ("True", "true"), ("%", "%%")):
+        text = text.replace(old, new)
+    return text
+
+
+def call(audit: Audit, args: argparse.Namespace) -> Any:
+    """Ask the audit what the words of the command line ask."""
+    by_place: list[Any] = []
+    by_name: dict[str, Any] = {}
+    for name, parameter in audit.parameters.items():
+        typed = getattr(args, dest(name), None)
+        if parameter.positional:
+            by_place += _placed(parameter, typed, args)
+        elif typed is not None:
+            by_name[name] = typed if isinstance(typed, bool) else read(parameter, typed)
+    return audit(*by_place, **by_name)
+
+
+def _placed(parameter: Parameter, typed: Any, args: argparse.Namespace) -> list[Any]:
+    if not typed:
+        return []
+    words = typed if isinstance(typed, list) else [typed]
+    if parameter.takes.table:
+        return [source(words, args.engine)]
+    return [read(parameter, [word]) for word in words]
+
+
+def source(files: Sequence[str], engine: str) -> Any:
+    """Files as an audit takes them: paths, with the engine that reads them where it is not the usual one."""
+    if engine != ENGINES[0] and not files[0].endswith((".npz", ".npy")):
+        from evenhand.views.tables import Files
+
+        return Files(tuple(files), engine)
+    return list(files) if len(files) > 1 else files[0]
+
+
+def read(parameter: Parameter, words: Sequence[str]) -> Any:
+    """The words of one option as the value that the audit takes."""
+    takes = parameter.takes
+    if len(words) == 1 and words[0].lower() == "none" and parameter.says_none:
+        return None
+    if takes.read is not None:
+        return takes.read(list(words))
+    kinds = [k for o in options(_plain(parameter.hint)) for k in _element(o)]
+    numeric = any(k in (int, float) for k in kinds) and str not in kinds
+    parts = [part for word in words for part in (word.split(",") if numeric and takes.many else [word])]
+    values = [_value(parameter.name, part, kinds, number=takes.number) for part in parts]
+    return values[0] if len(values) == 1 else values
+
+
+def _element(option: Any) -> tuple[Any, ...]:
+    """The type, or that of the members of a list."""
+    inside = typing.get_args(option)[0] if typing.get_origin(option) in (Sequence, Annotated) else option
+    return (_plain(inside),)
+
+
+def _value(name: str, text: str, kinds: Sequence[Any], *, number: bool) -> Any:
+    if number and text.strip().isdecimal():
+        return int(text)
+    if str in kinds or not any(k in (int, float) for k in kinds):
+        return text
+    try:
+        return (
+            int(text)
+            if int in kinds and text.strip().lstrip("+-").replace("_", "").isdecimal()
+            else _float(text, kinds)
+        )
+    except ValueError as error:
+        what = "a number" if float in kinds else "a whole number"
+        raise EvenhandError(f"{flag(name)} {text!r} is not {what}. Write {what}.") from error
+
+
+def _float(text: str, kinds: Sequence[Any]) -> float:
+    if float not in kinds:
+        raise ValueError(text)
+    return float(text)
+
+
+def from_plan(audit: Audit, plan: Mapping[str, Any]) -> dict[str, Any]:
+    """The values of a plan file as the audit takes them: TOML has no None, so the word stands for it."""
+    return {
+        name: None if isinstance(value, str) and value == "none" and audit.parameters[name].says_none else value
+        for name, value in plan.items()
+    }
