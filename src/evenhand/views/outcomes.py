@@ -129,7 +129,7 @@ def view_outcomes(
     table: Any, roles: Roles, *, reference: Any = None, threshold: float | None = None, nan_policy: Missing = "raise"
 ) -> Checked:
     """Check the roles and the values, all problems at once; find the range of scores and outcomes."""
-    opened = open_table(table)
+    opened = open_table(table).numbers(roles.score, roles.outcome, roles.treated)
     _refuse_bad_roles(opened, roles)
     if nan_policy not in ("raise", "omit"):
         raise EvenhandError(f"nan_policy={nan_policy!r} does not fit this question. Use 'raise' or 'omit'.")
@@ -196,15 +196,15 @@ def _optional(roles: Roles) -> list[str]:
 def _renamed(opened: Table, roles: Roles) -> nw.LazyFrame[Any]:
     schema = opened.schema
     chosen = [
-        nw.col(roles.score).cast(nw.Float64).alias("score"),
-        nw.col(roles.outcome).cast(nw.Float64).alias("outcome"),
+        opened.col(roles.score).cast(nw.Float64).alias("score"),
+        opened.col(roles.outcome).cast(nw.Float64).alias("outcome"),
     ]
-    group = label(roles.group, schema[roles.group])
+    group = label(roles.group, opened)
     named = schema[roles.group] in (nw.Categorical, nw.Enum, nw.String)
     chosen.append((group.fill_null(UNKNOWN) if named else group).alias("group"))
     optional = {role: getattr(roles, role) for role in _optional(roles)}
-    chosen += [label(column, schema[column]).alias(role) for role, column in optional.items()]
-    chosen += [nw.col(roles.treated).cast(nw.Float64).alias("treated")] if roles.treated is not None else []
+    chosen += [label(column, opened).alias(role) for role, column in optional.items()]
+    chosen += [opened.col(roles.treated).cast(nw.Float64).alias("treated")] if roles.treated is not None else []
     return opened.lazy.select(*chosen)
 
 

@@ -28,7 +28,7 @@ class Long:
 
     @classmethod
     def of(cls, table: Any, role: str, user: str, item: str, value: str | None) -> Long:
-        opened = open_table(table, role=role)
+        opened = open_table(table, role=role).numbers(value)
         schema = opened.schema
         named = [("user", user), ("item", item)] + (
             [("score" if role == "scores" else "relevance", value)] if value else []
@@ -43,7 +43,7 @@ class Long:
         problems = problems or [p for role, name in named[:2] for p in label_problems(role, name, opened)]
         if problems:
             raise all_problems(problems, where="The call")
-        worth = nw.col(value).cast(nw.Float64) if value else nw.lit(1.0)
+        worth = opened.col(value).cast(nw.Float64) if value else nw.lit(1.0)
         lazy = opened.lazy.with_columns(worth.alias("evenhand_value")).select(
             id_of(user, schema).alias("user"),
             id_of(item, schema).alias("item"),
