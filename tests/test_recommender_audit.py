@@ -328,7 +328,7 @@ def test_replicates_of_weight_one_are_the_tally_itself():
     roles = {"user": "user", "item": "item", "score": "score", "group": "group", "relevance": None}
     view = view_scores(matrix, truth, columns=roles, items=None, user_groups=groups)
     codes = np.array(["abc".index(g) for g in groups])
-    made = tabulation(view, Reading(Cut(4), Cut(threshold=0.5)), codes, 3, [Once()], spread=True)
+    made = tabulation(view, Reading(Cut(4), Cut(threshold=0.5)), codes, 3, [Once()])
     (again,) = made.replicates[0].crosstabs(made.total)
     np.testing.assert_allclose(again.counts[1], made.total.counts)
     np.testing.assert_allclose(again.marks[1], made.total.marks)

@@ -22,7 +22,7 @@ from typing import Annotated, Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from evenhand.errors import EvenhandError, UndefinedWarning, listing, unknown_name
+from evenhand.errors import EvenhandError, UndefinedWarning, listing, suggestion, unknown_name
 
 Floats = npt.NDArray[np.float64]
 Better = Literal["lower", "higher", "ideal", ""]
@@ -61,6 +61,7 @@ class Card:
     parameters that gives it. `studentised` is False where the linearised error is too rough to divide a draw by (a point
     read off the steep end of a curve): the bootstrap then takes percentiles. `reads` names what the metric reads beside
     its tally's counts (see NEEDS), where parameters decide as a function of them; an audit that has it not refuses.
+    `shuffled` says what chance would deal out at random, where no formula gives the value of no bias (`@metric.chance`).
     """
 
     name: str
@@ -83,6 +84,7 @@ class Card:
     studentised: bool = True
     family: str = ""
     reads: frozenset[str] | Callable[..., frozenset[str]] = frozenset()
+    shuffled: Literal["", "labels"] = ""
 
     def reason(self, tally: Any, **params: Any) -> str:
         """The reason code for an undefined value on this tally."""
@@ -319,6 +321,9 @@ class Ask:
     def on(self, tally: Any) -> Floats:
         return self.metric.on(tally, **self.params)
 
+    def by_chance(self, tally: Any) -> Any:
+        return self.metric.by_chance(tally, **self.params)
+
     def linearised(self, tally: Any, estimate: Floats) -> Floats | None:
         return self.metric.linearised(tally, estimate, self.params)
 
@@ -442,6 +447,7 @@ def check_value(where: str, value: Any, hint: Any, *, end: str = ")") -> None:
     """
     if hint is Any or isinstance(hint, str):
         return
+    near = ""
     if hint is types.NoneType or hint is None:
         fits = value is None
         expected = "None"
@@ -455,6 +461,7 @@ def check_value(where: str, value: Any, hint: Any, *, end: str = ")") -> None:
     elif typing.get_origin(hint) is Literal:
         choices = typing.get_args(hint)
         fits = isinstance(value, (str, bool, int, float)) and value in choices
+        near = suggestion(value, [c for c in choices if isinstance(c, str)]) if isinstance(value, str) else ""
         expected = "one of " + listing(map(repr, choices))
     elif typing.get_origin(hint) in (typing.Union, types.UnionType):
         _check_union(where, value, typing.get_args(hint), end)
@@ -479,7 +486,7 @@ def check_value(where: str, value: Any, hint: Any, *, end: str = ")") -> None:
     else:
         return
     if not fits:
-        raise EvenhandError(f"{where}{shown(value)}{end} does not fit. Pass {expected}.")
+        raise EvenhandError(f"{where}{shown(value)}{end} does not fit. {near}Pass {expected}.")
 
 
 def shown(value: Any, most: int = 80) -> str:
