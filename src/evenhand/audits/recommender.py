@@ -40,6 +40,7 @@ from evenhand.views.scores import Scores, view_scores
 from evenhand.views.usergroups import as_held
 
 MOST_DIFFERENCES = 30
+SCORES = "a matrix (.npz, .npy), or a table: Parquet, CSV or JSON lines (also .gz)"
 
 
 @dataclass(frozen=True, repr=False)
@@ -66,7 +67,7 @@ class RecommenderResult(Result):
 )
 def recommender(
     call: Call,
-    scores: Annotated[Any, Takes("SCORES", table=True)],
+    scores: Annotated[Any, Takes("SCORES", table=True, files=SCORES)],
     *,
     user_groups: TableOrColumn = None,
     protected: Labels = None,
@@ -284,7 +285,7 @@ def _labels(pair: tuple[int, int] | None, sides: Sides) -> dict[str, Any]:
 def _note(a: Ask, tally: Crosstab, estimate: float, found: Tabulation) -> str | None:
     if np.isnan(estimate):
         return a.card.reason(tally, **a.params)
-    return notes("ties_at_cut" if found.tied and "shown" in a.reads else "")
+    return notes("ties_at_cut" if found.tied and "shown" in a.reads else "", a.caution(estimate))
 
 
 def _against(estimate: float, chance: Floats | float) -> dict[str, Any]:
@@ -300,8 +301,7 @@ def _against(estimate: float, chance: Floats | float) -> dict[str, Any]:
 
 def _chances(total: Crosstab, questions: Sequence[Question], by_chance: Replicates | None) -> list[Any]:
     """What no bias would give: a number where the metric knows it, draws where labels are dealt out, else nothing."""
-    known = [q.ask.by_chance(total if q.pair is None else total.between(*q.pair)) for q in questions]
-    chances = [np.nan if level is None else level for level in known]
+    chances = [q.ask.by_chance(total if q.pair is None else total.between(*q.pair)) for q in questions]
     at = [i for i, q in enumerate(questions) if q.ask.card.shuffled]
     if by_chance is not None and at:
         for i, draws in zip(at, values(by_chance, total, [questions[i] for i in at]), strict=True):

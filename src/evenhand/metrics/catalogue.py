@@ -85,11 +85,11 @@ def item_gini(t: Crosstab, *, corrected: bool = False) -> Floats:
 
 
 @item_gini.chance
-def _(t: Crosstab, *, corrected: bool = False) -> float | None:
+def _(t: Crosstab, *, corrected: bool = False) -> float:
     """What a recommender picking items at random would give."""
     slots = float(t.counts.sum())
     viewers = int(t.mark("viewers").sum())
-    return None if corrected or not slots else gini_of_random_picks(slots, viewers, t.items)
+    return math.nan if corrected or not slots else gini_of_random_picks(slots, viewers, t.items)
 
 
 def spectrum(t: Crosstab) -> Spectrum:
