@@ -507,12 +507,12 @@ def check_value(where: str, value: Any, hint: Any, *, end: str = ")") -> None:
 
 
 def shown(value: Any, most: int = 80) -> str:
-    """A value as it was typed, cut where it is long.
+    """A value as it was typed, cut where it is long; of what nobody types, its kind.
 
     >>> shown("x" * 200)[-12:]
     "xxxxxxxx...'"
     """
-    text = repr(value)
+    text = f"<{type(value).__name__}>" if "\n" in repr(value) else repr(value)
     return text if len(text) <= most else f"{text[: most - 4]}...{text[-1]}"
 
 
