@@ -495,7 +495,7 @@ def check_value(where: str, value: Any, hint: Any, *, end: str = ")") -> None:
         fits, expected = is_whole(value), "a whole number"
     elif hint is float:
         number = isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(value, bool)
-        fits, expected = number and not math.isnan(value), "a number"
+        fits, expected = number and value == value, "a number"  # NaN differs from itself; whole numbers may be huge
     elif hint is str:
         fits, expected = isinstance(value, str), "text"
     elif isinstance(hint, type):

@@ -291,6 +291,21 @@ class Call:
             plan["population"] = hidden_sizes(plan["population"], self.fewest, parts="group" in plan)
         return plan, objects
 
+    def provenance(self, read: int, dropped: Mapping[str, int], facts: Mapping[str, Any]) -> dict[str, Any]:
+        """Where the numbers come from: what was read and left out, what the audit has to say of it, versions and plan."""
+        plan, objects = self.recorded
+        told = {"rows": read, "dropped": dict(dropped), "seed": self.seed}
+        if "level" in self.arguments:
+            told["level"] = self.arguments["level"]
+        told |= dict(facts)
+        if isinstance(told.get("population"), Mapping):
+            told["population"] = hidden_sizes(told["population"], self.fewest, parts="group" in plan)
+        if objects:
+            told["needed_again"] = objects
+        if (placed := self.by_place) != list(plan)[1:2]:
+            told["by_place"] = placed
+        return {**told, "versions": versions(), "plan": plan}
+
     def result(
         self,
         rows: Sequence[Row] | Mapping[str, Sequence[Any]],
@@ -313,23 +328,12 @@ class Call:
         where they are more than `slices` (edges of bins); `question` is asked in place of the audit's; `of` is the kind of
         result, made with `more`.
         """
-        plan, objects = self.recorded
-        told = {"rows": read, "dropped": dict(dropped or {}), "seed": self.seed}
-        if "level" in self.arguments:
-            told["level"] = self.arguments["level"]
-        told |= dict(facts or {})
-        if isinstance(told.get("population"), Mapping):
-            told["population"] = hidden_sizes(told["population"], self.fewest, parts="group" in plan)
-        if objects:
-            told["needed_again"] = objects
-        if (placed := self.by_place) != list(plan)[1:2]:
-            told["by_place"] = placed
         tidied = (
             rows if isinstance(rows, Mapping) else tidy(rows, slices if columns is None else columns, self.audit.extra)
         )
         findings = Findings(
             self.audit.name, question or self.audit.question, tuple(slices), tidied, dict(curves or {}), dict(words or {}),
-            {**told, "versions": versions(), "plan": plan}, self.audit.charts,
+            self.provenance(read, dropped or {}, facts or {}), self.audit.charts,
         )  # fmt: skip
         return of(findings, backend, **more)
 

@@ -24,18 +24,21 @@ def ways(findings: Findings) -> list[tuple[str, str]]:
         return []
     objects = dict(findings.provenance.get("needed_again") or {})
     placed = findings.provenance.get("by_place", list(plan)[:1])
+    then = findings.provenance.get("counterfactual")  # asked of the result of the audit
+    after = f".counterfactual({', '.join(f'{k}={v!r}' for k, v in then.items())})" if then else ""
     lost = [k for k, v in plan.items() if _suppressed(v)]
     if objects or lost:
         parts = [f"{name} is {what}" for name, what in objects.items()]
         parts += [f"{name} holds sizes that are suppressed here" for name in lost]
         lead = f"In Python, where {' and '.join(parts)}:"
-        return [(lead, python(audit, plan, {*objects, *lost}, placed))]
+        return [(lead, python(audit, plan, {*objects, *lost}, placed) + after)]
     given = findings.provenance.get("command")
-    return [
-        ("On the command line:", str(given or command(audit, plan, placed))),
-        ("In Python:", python(audit, plan, placed=placed)),
-        ("As a plan for `evenhand run plan.toml`:", plan_file({"audit": audit, **plan})),
+    typed = {**plan, "counterfactual": True, **then} if then else plan
+    found = [
+        ("On the command line:", str(given or command(audit, typed, placed))),
+        ("In Python:", python(audit, plan, placed=placed) + after),
     ]
+    return found if then else [*found, ("As a plan for `evenhand run plan.toml`:", plan_file({"audit": audit, **plan}))]
 
 
 def _suppressed(value: Any) -> bool:
