@@ -18,7 +18,7 @@ from evenhand.results import Result
 from evenhand.uncertainty.intervals import stream
 
 COLUMNS = ("metric", "other", "tau_c", "p", "systems", "note")
-Several = Annotated[Result | str | Path | Sequence[Result | str | Path], Takes("RESULT.json", many=True)]
+Several = Annotated[Result | str | Path | Sequence[Result | str | Path], Takes("RESULT.json", many=True, files="saved results with systems")]
 SURE = 0.05
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Annotated, Any
 
 from evenhand.audits.declare import Call, Seed, Takes, audit
@@ -18,7 +19,7 @@ from evenhand.results import COMPARED, Result, difference_of
 def compare(
     call: Call,
     a: Saved,
-    b: Saved | None = None,
+    b: Annotated[Result | str | Path | None, Takes("RESULT.json", files="what it is compared with")] = None,
     *,
     systems: Annotated[Sequence[Any] | None, Takes("SYSTEM", many=True)] = None,
     draws: Annotated[int, Between(99, 100_000)] | None = None,

@@ -25,7 +25,7 @@ from evenhand.views.outcomes import Outcomes
 
 QUESTION = "What would change without the bias?"
 EXTRA = ("p",)
-CHARTS = ("slots",)
+CHARTS = ("slots", "intervals")
 MOST_DRAWS = 100_000
 
 

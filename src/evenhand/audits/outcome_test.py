@@ -89,8 +89,9 @@ def outcome_test(
     Parameters
     ----------
     table : a dataframe or a path; one row per scored candidate.
-    score, outcome, group : columns. Scores must be comparable between requests; they need not be on the scale of the
-        outcome. A missing group is the group "unknown"; there may be 1,000 groups at most.
+    score : column of the score; comparable between requests, not necessarily on the scale of the outcome.
+    outcome : column of what became of the candidate.
+    group : column of the group; a missing one is the group "unknown", and there may be 1,000 at most.
     reference : the group that others are compared with; None is the largest.
     kind : "ranking" tests every bin of the scores that all groups share; "classification" tests the bin right above
         `threshold` and shows the others.
@@ -100,7 +101,7 @@ def outcome_test(
     treated : column that says (0 or 1) whose outcome could be observed; None means every row's.
     covariance : "HC1", "classical" or "cluster"; None clusters where `cluster` or `request` is named, else HC1.
     cluster : column to cluster by, if not `request`.
-    metrics : registered metrics of binned rows, each instead of all that the test says.
+    metrics : metric strings; left out, all that the test says.
     min_units : cells with fewer rows are suppressed.
     nan_policy : what a missing score or outcome does: "raise", or "omit" the row.
 

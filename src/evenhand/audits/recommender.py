@@ -100,17 +100,27 @@ def recommender(
     scores : users x items array (NaN is missing), scipy sparse matrix (what is not stored is missing), long table of
         user, item and score on any engine, or a path (.npz, .npy, Parquet, CSV, JSON lines). `score=None`: every row is shown.
     user_groups : a label per row of a matrix, {user: label}, a table of users and groups, or a column of the long table. Its
-        users count even where they have no score. The source's group a is `versus`, its group b is `protected`.
-    protected, versus : label, or several taken together; left out, every pair of groups is compared.
+        users count even where they have no score.
+    protected : group of users that may be served worse, or several taken together (the source's group b); left out, every
+        pair of groups is compared.
+    versus : group that it is compared with, or several taken together (the source's group a).
     relevant : the truth, in the same form as the scores. Relevant is what `true_top` or `true_threshold` leave, or else
         everything above 0.
-    top, threshold : shown are the `top` best scores of a user, or all from `threshold` up. A missing score is never shown.
+    top : the best so many scores of a user are shown. A missing score is never shown.
+    threshold : every score from here up is shown.
     ties : which of the items tied at the last slot are shown: the first (lowest column or id), the last, or all in part.
+    true_top : relevant are the best so many of the truth.
+    true_threshold : relevant is what the truth has from here up.
     normalize : bring scores and truth together to [0, 1] first.
     convention : give another tool's numbers on purpose, for example `"holisticai"`; see `evenhand metrics gini --compare`.
     items : the whole catalogue of a long table: how many items, their ids, or a table. Left out, only items seen count.
+    user : column of the user.
+    item : column of the item.
+    score : column of the score; None if every row is shown.
+    group : column of the group in a table of users and groups.
+    relevance : column of the relevance in the truth; left out, `relevance`, or the column of the score.
     metrics : metric strings; left out, all that the input allows.
-    chance : `"permutation(199)"`: what metrics of exposure are when user labels are dealt out at random, or None.
+    chance : what metrics of exposure are when user labels are dealt out at random: `"permutation(199)"`, or None.
     interval : bootstrap over users within their groups; `"bootstrap(999)"`, `"percentile(999)"`, `"normal"` or None.
     min_units : groups with fewer users are suppressed.
 

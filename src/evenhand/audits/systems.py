@@ -17,7 +17,7 @@ from evenhand.metrics.agreement import oriented
 from evenhand.results import Result, load
 
 SYSTEM = "system"
-Saved = Annotated[Result | str | Path, Takes("RESULT.json")]
+Saved = Annotated[Result | str | Path, Takes("RESULT.json", files="a saved result")]
 """What an audit gave, or the path of what it saved."""
 
 

@@ -95,8 +95,8 @@ def _answer(result: Any, args: argparse.Namespace) -> str:
     if getattr(args, "systems", None):
         from evenhand.audits.compare import compare
 
-        table: str = compare(result, rng=result.provenance["seed"]).systems(args.systems)
-        return table
+        compared: Any = compare(result, rng=result.provenance["seed"])
+        return str(compared.systems(args.systems))
     said: str = (
         "".join(s + "\n" for s in dict.fromkeys(result.sentences())) if args.sentences else result.to_text(args.format)
     )
