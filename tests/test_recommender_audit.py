@@ -431,7 +431,10 @@ def test_undefined_rows_carry_their_reason():
         (lambda: eh.recommender([[1.0]], metrics="item_gini"), "Pass top or threshold, or leave the metric out"),
         (lambda: eh.recommender([[1.0]]), "nothing to measure"),
         (lambda: eh.recommender([[1.0]], top=1, metrics="mad"), "Pass user_groups, or leave the metric out"),
-        (lambda: eh.recommender([[1.0]], top=1, user_groups=["a"], metrics="recall_ratio"), "Pass relevant, or leave the metric out"),
+        (
+            lambda: eh.recommender([[1.0]], top=1, user_groups=["a"], metrics="recall_ratio"),
+            "Pass relevant, or leave the metric out",
+        ),
         (lambda: eh.recommender([[1.0]], top=1, metrics="gini"), "does not fit this question"),
         (lambda: eh.recommender([[1.0]], top=1, user_groups=["a", "b"]), "2 labels for 1 users"),
         (lambda: eh.recommender([[1.0]], top=1, protected="a"), "Pass user_groups"),

@@ -18,7 +18,10 @@ from evenhand.results import Result
 from evenhand.uncertainty.intervals import stream
 
 COLUMNS = ("metric", "other", "tau_c", "p", "systems", "note")
-Several = Annotated[Result | str | Path | Sequence[Result | str | Path], Takes("RESULT.json", many=True, files="saved results with systems")]
+Several = Annotated[
+    Result | str | Path | Sequence[Result | str | Path],
+    Takes("RESULT.json", many=True, files="saved results with systems"),
+]
 SURE = 0.05
 
 
@@ -47,7 +50,7 @@ def agreement(
     >>> eh.agreement(both).frame["note"][0]
     'constant_input'
     """
-    read = [opened(r) for one in results for r in (one if isinstance(one, (list, tuple)) else [one])]
+    read = [opened(r) for one in results for r in ([one] if isinstance(one, (Result, str, Path)) else one)]
     if not read:
         raise EvenhandError("No result was given. Pass a result with systems.")
     others, found = standings(read)

@@ -208,7 +208,9 @@ class Audit:
 
     def call(self, *args: Any, **keywords: Any) -> Call:
         """The arguments bound and checked, seed and interval read."""
-        several = next((n for n, p in self.signature.parameters.items() if p.kind is inspect.Parameter.VAR_POSITIONAL), "")
+        several = next(
+            (n for n, p in self.signature.parameters.items() if p.kind is inspect.Parameter.VAR_POSITIONAL), ""
+        )
         if several in keywords:  # as a plan has it
             args = (*args, keywords.pop(several))
         bound = self.signature.bind(*args, **keywords)

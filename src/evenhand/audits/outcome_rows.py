@@ -44,9 +44,7 @@ class Binning:
         return cls(moments, gaps(moments, reference, covariance), covariance, np.zeros(0) if ends is None else ends)
 
 
-def all_rows(
-    tested: Binning, others: Mapping[int, Binning], view: Outcomes, *, kind: str, level: float
-) -> list[Row]:
+def all_rows(tested: Binning, others: Mapping[int, Binning], view: Outcomes, *, kind: str, level: float) -> list[Row]:
     """Summaries first, then every bin, then what other measures say."""
     rows = _summary(tested, view, level, kind)
     for count, other in others.items():

@@ -147,7 +147,12 @@ def outcome_test(
 
 
 def _checked(
-    kind: str, threshold: float | None, bins: Any, covariance: Covariance | None, cluster: str | None, request: str | None
+    kind: str,
+    threshold: float | None,
+    bins: Any,
+    covariance: Covariance | None,
+    cluster: str | None,
+    request: str | None,
 ) -> Covariance:
     """Refuse what does not fit together; the covariance to use."""
     if threshold is not None and kind == "ranking":

@@ -77,9 +77,7 @@ def _runs(users: int, items: int) -> Iterator[tuple[int, int]]:
     return ((start, min(start + step, users)) for start in range(0, users, step))
 
 
-def tabulation(
-    view: Scores, reading: Reading, codes: Ints, groups: int, plans: Sequence[Weights] = ()
-) -> Tabulation:
+def tabulation(view: Scores, reading: Reading, codes: Ints, groups: int, plans: Sequence[Weights] = ()) -> Tabulation:
     """Add up what was shown to whom, and again under the weights of each plan, in one pass over the scores."""
     items = view.items
     counts, shares, marks = np.zeros(groups * items), np.zeros(items), np.zeros((groups, len(MARKS)))

@@ -229,7 +229,10 @@ def _(t: Any, **params: Any) -> Floats:
 
 _MATRIX = [[0.9, 0.8, 0.4, 0.2], [0.7, 0.9, 0.1, 0.6], [0.9, 0.2, 0.8, 0.3]]
 _SHOWN = {"top": 2}
-_GIVEN = {"users": {"user_groups": ["a", "a", "b"]}, "truth": {"relevant": [[1, 1, 0, 0], [1, 0, 0, 1], [1, 0, 0, 1]]}}
+_GIVEN: dict[str, dict[str, Any]] = {
+    "users": {"user_groups": ["a", "a", "b"]},
+    "truth": {"relevant": [[1, 1, 0, 0], [1, 0, 0, 1], [1, 0, 0, 1]]},
+}
 """What a metric that reads it is given beside the matrix."""
 EXAMPLES: dict[type, tuple[tuple[str, Any], ...]] = {
     Spectrum: (("[0, 0, 0, 10]", [0, 0, 0, 10]), ("[1, 1, 1, 1]", [1, 1, 1, 1]), ("[1, 2, 3, 4]", [1, 2, 3, 4])),

@@ -10,6 +10,7 @@ from typing import Any
 from evenhand.findings import Findings
 from evenhand.findings import number as read_number
 from evenhand.present.text import REASONS, interval_words, number, short_percent
+from evenhand.present.text import sentence as by_card
 
 Row = Mapping[str, Any]
 UNCERTAIN = "this cannot be told from no gap"
@@ -53,7 +54,7 @@ def sentence(findings: Findings, row: Row, level: float) -> str:
     if _absent(row["estimate"]) and name not in ("joint_test", "marginal_test", "bin_test"):
         code = (row["note"] or "undefined").split(";")[0].strip()
         return f"{_lead(findings, row)}{name.replace('_', ' ')} is undefined: {REASONS.get(code, code)}."
-    said = _TELL[name](findings, row, level) if name in _TELL else f"{row['metric']} is {number(row['estimate'])}."
+    said = _TELL[name](findings, row, level) if name in _TELL else by_card(findings, row, level)
     thin = "small_cell" in (row["note"] or "") and not name.endswith("_test")
     return said + (" Too few rows or events for the error to be trusted." if thin else "")
 

@@ -16,8 +16,8 @@ from typing import Any
 import numpy as np
 
 from evenhand.audits.agreement import agreement
-from evenhand.audits.exposure import exposure
 from evenhand.audits.compare import compare
+from evenhand.audits.exposure import exposure
 from evenhand.audits.pairwise import pairwise
 from evenhand.audits.requests import RankingResult
 from evenhand.audits.sensitivity import sensitivity
