@@ -121,7 +121,6 @@ def outcome_test(
     roles = Roles(score, outcome, group, request, treated, by, clustered)
     log.info("checking the table")
     checked = view_outcomes(table, roles, reference=reference, threshold=threshold, nan_policy=nan_policy)
-    call.settle(threshold=checked.threshold)
     words = {"unit": "candidate", "score": score, "outcome": outcome, "group": group}
     scoped, (low, high) = _scope(checked, kind)
     if not low <= high:
