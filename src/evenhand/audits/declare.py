@@ -270,12 +270,6 @@ class Call:
         self.settled.update(arguments)
 
     @property
-    def by_place(self) -> list[str]:
-        """Arguments of the plan that are passed without their name."""
-        plan, _ = self.recorded
-        return [name for name, p in self.audit.parameters.items() if p.positional and name in plan]
-
-    @property
     def recorded(self) -> tuple[dict[str, Any], dict[str, str]]:
         """The plan, and which of its arguments were objects that it cannot hold."""
         plan: dict[str, Any] = {"audit": self.audit.name}
@@ -304,7 +298,8 @@ class Call:
             told["population"] = hidden_sizes(told["population"], self.fewest, parts="group" in plan)
         if objects:
             told["needed_again"] = objects
-        if (placed := self.by_place) != list(plan)[1:2]:
+        placed = [name for name in plan if name != "audit" and self.audit.parameters[name].positional]
+        if placed != list(plan)[1:2]:  # not simply the first of them, as of most audits
             told["by_place"] = placed
         return {**told, "versions": versions(), "plan": plan}
 
