@@ -85,6 +85,13 @@ class Result:
         """
         return Result(difference_of(self.findings, other.findings), self.backend)
 
+    @property
+    def kinds(self) -> list[str]:
+        """Names of the kinds of chart that `.plot(kind)` can draw of this result; the first is what `.plot()` draws."""
+        from evenhand.present import charts
+
+        return [kind.name for kind in charts.kinds_for(self.findings)]
+
     def plot(self, kind: str | None = None) -> Any:
         """An Altair chart; an unknown kind is an error that names the known ones."""
         from evenhand.present import charts

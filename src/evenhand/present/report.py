@@ -33,7 +33,7 @@ def html(findings: Findings) -> str:
     pictures = {kind: kind.draw(findings) for kind in kinds_for(findings) if kind.reported}
     body = [
         _head(findings),
-        _answer(findings, [p.says for kind, p in pictures.items() if kind.place == 0 and kind.audits and p.lead]),
+        _answer(findings, [picture.says for picture in pictures.values() if picture.lead]),
         *_explorer(findings, specs),
         *(_figure(kind, picture, specs) for kind, picture in pictures.items()),
         *_asides(findings),
