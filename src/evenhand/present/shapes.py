@@ -134,6 +134,11 @@ def series_colour(names: Sequence[str], title: str | None = None, *, legend: boo
     return alt.Color("series:N", scale=scale, sort=list(names), legend=shown if legend else None)
 
 
+def _coloured(series: Sequence[str], *, legend: bool | str) -> dict[str, Any]:
+    title = legend if isinstance(legend, str) else None
+    return {"color": series_colour(series, title, legend=legend is not False)}
+
+
 _WORDS = ("label", "series", "column", "text", "why")
 _WRITTEN = {"units": ",", "bin": "d", "items": ",", "rank": "d"}
 
@@ -186,8 +191,7 @@ def in_rows(
     y = alt.Y("label:N", sort=shown, title=heading, axis=axis)
     lane = {"yOffset": alt.YOffset("series:N", sort=list(series))} if lanes else {}
     base = alt.Chart(_data(rows)).encode(y=y, **lane)
-    title_of = legend if isinstance(legend, str) else None
-    colour = {"color": series_colour(series, title_of, legend=bool(legend))} if series else {}
+    colour = _coloured(series, legend=legend) if series else {}
     layers = [alt.Chart(records(zero=[0.0])).mark_rule(style="zero").encode(x="zero:Q")] if zero else []
     layers += _behind(base, rows, mark, colour)
     layers.append(_mark(base, mark, lanes=lanes).encode(**_place(mark, x), tooltip=tooltips(tips), **colour))
@@ -204,8 +208,9 @@ def _place(mark: str, x: Axis) -> dict[str, Any]:
 def _mark(base: Any, mark: str, *, lanes: bool) -> Any:
     if mark == "dot":
         return base.mark_point()
-    thick = {} if lanes else {"height": {"band": 0.8} if mark == "span" else 13}
-    return base.mark_bar(**thick)
+    if mark == "span":
+        return base.mark_bar(height={"band": 0.95}, cornerRadiusEnd=0)
+    return base.mark_bar(**({} if lanes else {"height": 13}))
 
 
 def _behind(base: Any, rows: Rows, mark: str, colour: Mapping[str, Any]) -> list[Any]:
@@ -286,35 +291,32 @@ def lines(
     drawn as a crowd.
     """
     crowd = len(series) > MOST_SERIES
-    title_of = legend if isinstance(legend, str) else None
-    quiet: dict[str, Any] = {}
-    if len(series) > 1:
-        quiet = {"detail": "series:N"} if crowd else {"color": series_colour(series, legend=False)}
-    loud = {"color": series_colour(series, title_of)} if legend and quiet and not crowd else quiet
+    colour = _coloured(series, legend=legend) if len(series) > 1 and not crowd else {}
+    detail = {"detail": "series:N"} if crowd else {}
     across, up = x.on(alt.X, "x"), y.on(alt.Y, "y")
     layers = [alt.Chart(records(y=[0.0])).mark_rule(style="zero").encode(y=up)] if zero else []
     sure, thin = ([row for row in rows if row.get("sure", True) is known] for known in (True, False))
     size = {"size": 22} if small else {}
     if sure:
-        base = alt.Chart(_data(sure)).encode(x=across)
-        layers += _around(base, sure, quiet, shaded=shaded)
+        base = alt.Chart(_data(sure)).encode(x=across, **colour, **detail)
+        layers += _around(base, sure, shaded=shaded)
         if line:
-            layers.append(base.mark_line(clip=y.cut, **({"style": "crowd"} if crowd else {})).encode(y=up, **loud))
-        layers.append(base.mark_point(clip=y.cut, **size).encode(y=up, tooltip=tooltips(tips), **loud))
+            layers.append(base.mark_line(clip=y.cut, **({"style": "crowd"} if crowd else {})).encode(y=up))
+        layers.append(base.mark_point(clip=y.cut, **size).encode(y=up, tooltip=tooltips(tips)))
     if thin:
         points = alt.Chart(_data(thin)).mark_point(filled=False, opacity=0.6, size=40, clip=y.cut)
-        layers.append(points.encode(x=across, y=up, tooltip=tooltips(tips), **loud))
+        layers.append(points.encode(x=across, y=up, tooltip=tooltips(tips), **colour))
     return Panel(alt.layer(*layers), title, height=height)
 
 
-def _around(base: Any, rows: Rows, colour: Mapping[str, Any], *, shaded: bool) -> list[Any]:
+def _around(base: Any, rows: Rows, *, shaded: bool) -> list[Any]:
     """Intervals, and the level that a line is read against."""
     found = []
     if _has(rows, "low"):
         mark = base.mark_area(opacity=0.14) if shaded else base.mark_rule(style="range")
-        found.append(mark.encode(y="low:Q", y2="high:Q", **colour))
+        found.append(mark.encode(y="low:Q", y2="high:Q"))
     if _has(rows, "level"):
-        found.append(base.mark_line(strokeDash=[5, 4], strokeWidth=1.2).encode(y="level:Q", **colour))
+        found.append(base.mark_line(strokeDash=[5, 4], strokeWidth=1.2).encode(y="level:Q"))
     return found
 
 
@@ -333,9 +335,9 @@ def squares(
 ) -> Panel:
     """A table of squares, `label` down and `column` across: the stronger the more opaque, with their `text` on them."""
     slant = -35 if sum(map(len, across)) > ROOM else 0
-    top = alt.Axis(orient="top", labelAngle=slant, labelLimit=220, labelOverlap=False)
+    axis = alt.Axis(orient="bottom" if titles[1] else "top", labelAngle=slant, labelLimit=220, labelOverlap=False)
     base = alt.Chart(_data(rows)).encode(
-        x=alt.X("column:N", sort=list(across), title=titles[1], axis=top),
+        x=alt.X("column:N", sort=list(across), title=titles[1], axis=axis),
         y=alt.Y("label:N", sort=list(down), title=titles[0], axis=alt.Axis(labelLimit=240)),
         tooltip=tooltips(tips),
     )
