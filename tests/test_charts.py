@@ -107,7 +107,8 @@ def test_an_unknown_kind_names_the_nearest_and_the_known_ones():
 
 def test_a_kind_of_another_audit_says_why_and_what_would_work():
     with pytest.raises(
-        EvenhandError, match=r"kind='sources' cannot draw this result: it is no picture of inequality.*Kinds that can: lorenz"
+        EvenhandError,
+        match=r"kind='sources' cannot draw this result: it is no picture of inequality.*Kinds that can: lorenz",
     ):
         draw(audited().findings, "sources")
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from evenhand.errors import EvenhandError, MissingExtraError, listing, suggestion
 from evenhand.findings import NUMBERS, Findings, Row, in_bins, row, tidy
-from evenhand.present import tables, text
+from evenhand.present import tables, tellers
 from evenhand.present.files import write_whole
 from evenhand.present.tracked import tracked
 from evenhand.uncertainty.difference import difference, holm
@@ -50,7 +50,7 @@ class Result:
 
     def sentences(self) -> list[str]:
         """The findings in plain words."""
-        return text.sentences(self.findings)
+        return tellers.sentences(self.findings)
 
     def to_dict(self) -> dict[str, Any]:
         """Everything but the tallies, ready for JSON."""

@@ -11,20 +11,8 @@ from typing import Any
 from evenhand.cards import REGISTRY, ask
 from evenhand.findings import Findings, in_bins
 from evenhand.findings import number as read_number
-from evenhand.present.drawing import (
-    Panel,
-    Picture,
-    card_of,
-    chart,
-    distinct,
-    drawable,
-    is_share,
-    long_table,
-    metric_title,
-    reason_text,
-    row_labels,
-    value_text,
-)
+from evenhand.present.drawing import Panel, Picture, chart, distinct, drawable, long_table, row_labels
+from evenhand.present.phrases import card_of, is_share, metric_title, reason_text, value_text
 from evenhand.present.shapes import MOST_ROWS, Axis, axis_format, cloud, decades, ends, in_rows
 
 NARROW = 0.2

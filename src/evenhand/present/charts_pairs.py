@@ -8,16 +8,8 @@ from typing import Any
 
 from evenhand.findings import Findings, label
 from evenhand.findings import number as read_number
-from evenhand.present.drawing import (
-    Picture,
-    chart,
-    columns_of,
-    distinct,
-    drawable,
-    metric_title,
-    slice_labels,
-    value_text,
-)
+from evenhand.present.drawing import Picture, chart, columns_of, distinct, drawable, slice_labels
+from evenhand.present.phrases import metric_title, value_text
 from evenhand.present.shapes import MOST_ROWS, squares
 from evenhand.present.tables import ARROWS
 from evenhand.present.text import number, percent

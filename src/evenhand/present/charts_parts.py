@@ -9,18 +9,8 @@ from typing import Any
 
 from evenhand.findings import Findings, label
 from evenhand.findings import number as read_number
-from evenhand.present.drawing import (
-    Panel,
-    Picture,
-    chart,
-    distinct,
-    long_table,
-    metric_title,
-    slice_labels,
-    value_text,
-    without_metric,
-    word,
-)
+from evenhand.present.drawing import Panel, Picture, chart, distinct, long_table, slice_labels, without_metric, word
+from evenhand.present.phrases import metric_title, value_text
 from evenhand.present.shapes import (
     MOST_ROWS,
     SHARE,

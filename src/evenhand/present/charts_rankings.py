@@ -8,19 +8,8 @@ from typing import Any
 
 from evenhand.findings import Findings, label
 from evenhand.findings import number as read_number
-from evenhand.present.drawing import (
-    Panel,
-    Picture,
-    card_of,
-    chart,
-    columns_of,
-    distinct,
-    metric_title,
-    points,
-    value_text,
-    without_curve,
-    word,
-)
+from evenhand.present.drawing import Panel, Picture, chart, columns_of, distinct, points, without_curve, word
+from evenhand.present.phrases import card_of, metric_title, value_text
 from evenhand.present.shapes import MOST_ROWS, SHARE, Axis, ends, in_rows, joined, lines, shares
 from evenhand.present.text import number, percent, plural, short_percent
 from evenhand.present.theme import MOST_SERIES

@@ -18,7 +18,6 @@ position in the palette, so that one chart is right on white paper, on a dark sc
 
 from __future__ import annotations
 
-import functools
 import math
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -27,11 +26,9 @@ from typing import Any
 
 import altair as alt
 
-from evenhand.cards import REGISTRY, Card, parse_call
 from evenhand.errors import EvenhandError
 from evenhand.findings import Findings
-from evenhand.present.phrases import PHRASES
-from evenhand.present.text import REASONS, number, percent, plural, short_percent, slice_names
+from evenhand.present.text import plural, slice_names
 
 MOST_POINTS = 4000
 """Points in one picture, however large the data."""
@@ -225,57 +222,3 @@ def holders(findings: Findings) -> str:
 def distinct(values: Iterable[Any]) -> list[Any]:
     """Each value once, in order of first appearance."""
     return list(dict.fromkeys(values))
-
-
-@functools.lru_cache(maxsize=1024)
-def card_of(metric: str) -> Card | None:
-    """The card behind a metric string, or nothing for a quantity that has none (`outcome_gap`)."""
-    try:
-        name, _, _ = parse_call(metric.partition("@")[0], role="metrics")
-    except EvenhandError:
-        return None
-    return REGISTRY[name].card if name in REGISTRY else None
-
-
-@functools.lru_cache(maxsize=1024)
-def metric_title(metric: str) -> str:
-    """A metric string as a heading: parameters as people say them.
-
-    >>> metric_title("top_share(p=0.01)"), metric_title("atkinson(epsilon=0.5)"), metric_title("some_gap")
-    ('Share of the top 1%', 'Atkinson index (epsilon 0.5)', 'Some gap')
-    """
-    card = card_of(metric)
-    if card is None:
-        return metric.replace("_", " ").strip().capitalize()
-    called, _, cutoff = metric.partition("@")
-    _, args, named = parse_call(called, role="metrics")
-    params = dict(zip(REGISTRY[card.name].parameters, args, strict=False)) | named
-    point = params.pop("p", None)
-    title = f"{card.title} {short_percent(point)}" if isinstance(point, float) else card.title
-    said = [f"{name} {value}" for name, value in params.items()]
-    return " ".join([title, *([f"({', '.join(said)})"] if said else []), *([f"at {cutoff}"] if cutoff else [])])
-
-
-_PERCENT_PARTS = frozenset(name for (_, name), phrase in PHRASES.items() if "{estimate:percent}" in phrase)
-
-
-def is_share(metric: str) -> bool:
-    """Whether people read this metric in percent; its sentence says so."""
-    card = card_of(metric)
-    return metric in _PERCENT_PARTS if card is None else "{estimate:percent}" in card.says
-
-
-def value_text(value: float | None, metric: str = "", beside: float | None = None) -> str:
-    """An estimate as a label in a chart: in percent where people say percent.
-
-    >>> value_text(0.8123), value_text(0.8123, "top_share(p=0.01)")
-    ('0.8123', '81.2%')
-    """
-    found = math.nan if value is None else value
-    return percent(found, beside) if is_share(metric) else number(found)
-
-
-def reason_text(note: str | None) -> str:
-    """Why there is no number, in words."""
-    code = (note or "").split(";")[0].strip()
-    return f"undefined: {REASONS.get(code, code)}" if code else "undefined"

@@ -22,7 +22,8 @@ from typing import Any, Literal
 
 import altair as alt
 
-from evenhand.present.drawing import Panel, distinct, is_share, records
+from evenhand.present.drawing import Panel, distinct, records
+from evenhand.present.phrases import is_share
 from evenhand.present.theme import MOST_SERIES
 
 Rows = Sequence[Mapping[str, Any]]
