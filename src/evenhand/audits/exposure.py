@@ -19,6 +19,7 @@ from evenhand.engine.ledgers import Ledger, Policy, Unknown, policy_for, unlabel
 from evenhand.engine.prepared import prepare
 from evenhand.errors import EvenhandError, listing
 from evenhand.findings import Findings, tidy
+from evenhand.labels import match
 from evenhand.tallies.exposure import side_codes, target_shares
 from evenhand.uncertainty.intervals import Interval, seed_of
 from evenhand.views.groups import rollup
@@ -162,11 +163,8 @@ def _with_target_groups(
     labels: tuple[Any, ...], sizes: Any, asked: Sequence[Asked]
 ) -> tuple[tuple[Any, ...], Any, list[Asked]]:
     """Groups that only a target names are groups too: nobody in them was exposed."""
-    readable = {str(g): g for g in labels}  # text stands for a number or a truth value that reads the same
     found = [
-        replace(a, target={g if g in labels else readable.get(str(g), g): s for g, s in a.target.items()})
-        if isinstance(a.target, Mapping)
-        else a
+        replace(a, target={match(g, labels): s for g, s in a.target.items()}) if isinstance(a.target, Mapping) else a
         for a in asked
     ]
     named = [g for a in found if isinstance(a.target, Mapping) for g in a.target]
