@@ -118,7 +118,7 @@ def test_bins_survive_saving(tmp_path):
     result = eh.inequality(log_of(authors), population=None, by=eh.log_bins("followers", 4), **CALL)
     result.to_json(tmp_path / "r.json")
     assert eh.read.result(tmp_path / "r.json").to_text("csv") == result.to_text("csv")
-    assert result.provenance["plan"]["by"] == ["log_bins('followers', 4)"]
+    assert result.provenance["plan"]["by"] == "log_bins('followers', 4)"
 
 
 @pytest.mark.parametrize(

@@ -235,10 +235,10 @@ def test_a_criteria_result_has_no_estimates_to_check_or_draw():
         ({"cutoffs": {"effect": (3, 2)}}, "rising pair"),
         ({"cutoffs": {"stable": (0.1, 0.2)}}, "falling pair"),
         ({"cutoffs": {"stable": (math.nan, math.nan)}}, "falling pair"),
-        ({"cutoffs": [0.1, 0.02]}, "is not a mapping"),
+        ({"cutoffs": [0.1, 0.02]}, "cutoffs=.* does not fit"),
         ({"unit": "auhtor"}, "Did you mean 'author'"),
         ({"metrics": "gini@3"}, "knows no ranks"),
-        ({"min_units": -1}, "min_units=-1 is not a count"),
+        ({"min_units": -1}, "min_units=-1 is outside"),
         ({"min_units": 10**6}, "No slice has min_units=1000000 units"),
     ],
 )

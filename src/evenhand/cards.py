@@ -61,6 +61,8 @@ class Card:
     parameters that gives it. `studentised` is False where the linearised error is too rough to divide a draw by (a point
     read off the steep end of a curve): the bootstrap then takes percentiles. `reads` names what the metric reads beside
     its tally's counts (see NEEDS), where parameters decide as a function of them; an audit that has it not refuses.
+    `at_zero` is the value where nobody received anything; None where there is none. `caution` gives a note code for an
+    estimate (and the parameters) that must be read with care, or nothing.
     """
 
     name: str
@@ -83,6 +85,8 @@ class Card:
     studentised: bool = True
     family: str = ""
     reads: frozenset[str] | Callable[..., frozenset[str]] = frozenset()
+    at_zero: float | None = None
+    caution: Callable[..., str] | None = None
 
     def reason(self, tally: Any, **params: Any) -> str:
         """The reason code for an undefined value on this tally."""
@@ -152,10 +156,14 @@ class Metric:
         self._chance = function
         return function
 
+    @property
+    def has_chance(self) -> bool:
+        return self._chance is not None
+
     def by_chance(self, tally: Any, **params: Any) -> Any:
-        """What no bias at all would give on this tally, or None where nobody knows."""
+        """What no bias at all would give on this tally; NaN where nobody knows."""
         if self._chance is None or "convention" in params:
-            return None
+            return np.nan
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
             return self._chance(tally, **params)
 
@@ -259,6 +267,11 @@ class Metric:
             return theirs.better
         return str(self._resolved(self.card.better, params))
 
+    def caution(self, estimate: float, **params: Any) -> str:
+        if self.card.caution is None or "convention" in params:
+            return ""
+        return str(self._resolved(self.card.caution, {**params, "estimate": estimate}))
+
     def reads(self, **params: Any) -> frozenset[str]:
         return frozenset(self._resolved(self.card.reads, params))
 
@@ -315,6 +328,10 @@ class Ask:
     @property
     def reads(self) -> frozenset[str]:
         return self.metric.reads(**self.params)
+
+    def caution(self, estimate: float) -> str:
+        """The note code of an estimate that must be read with care."""
+        return self.metric.caution(estimate, **self.params)
 
     def on(self, tally: Any) -> Floats:
         return self.metric.on(tally, **self.params)

@@ -48,6 +48,7 @@ class Takes:
     metavar : what help calls a word of it.
     many : several words make a list; one makes a single value.
     table : a table, a file or column names. Anything else is too much for a plan: it says that the object is needed again.
+    files : which files it may be, for help.
     number : a word of digits is a whole number.
     read : reads the words of the command line, where none of this is enough.
     """
@@ -55,6 +56,7 @@ class Takes:
     metavar: str = ""
     many: bool = False
     table: bool = False
+    files: str = ""
     number: bool = False
     read: Callable[[list[str]], Any] | None = None
 
@@ -82,7 +84,10 @@ def pairs(name: str, text: str, kind: type) -> dict[str, Any]:
         raise EvenhandError(f"{option} cannot be read. Write label=number,label=number.") from error
 
 
-Table = Annotated[Any, Takes("FILE", table=True)]
+FILES = "Parquet, CSV or JSON lines (also .gz), or a glob in quotes"
+RUNS = "Parquet, CSV or JSON lines (also .gz), or TREC runs; a glob in quotes"
+Table = Annotated[Any, Takes("FILE", table=True, files=FILES)]
+Rankings = Annotated[Any, Takes("FILE", table=True, files=RUNS)]
 TableOrColumn = Annotated[Any, Takes("COLUMN|FILE", table=True)]
 TableOrColumns = Annotated[Any, Takes("COLUMN|FILE", table=True, many=True)]
 Label = Annotated[Any, Takes("LABEL")]

@@ -14,7 +14,6 @@ from evenhand.audits.units import By, Population, Units, units_of
 from evenhand.cards import Ask, asks, needing
 from evenhand.engine.spectra import Slices
 from evenhand.findings import Row, row
-from evenhand.metrics.inequality import gini_chance
 from evenhand.metrics.shares import lorenz_curve
 from evenhand.present.lorenz import corners, stops
 from evenhand.results import Result
@@ -141,27 +140,18 @@ def _rows(
 def _note(slices: Slices, i: int, a: Ask, found: Estimates, *, heavy: bool) -> str | None:
     if np.isnan(found.estimate[i]):
         return a.card.reason(slices.spectra[i], **a.params)
-    overlapping = (
-        a.card.name == "equivalent_to_top"
-        and not a.params.get("inverted")
-        and (found.estimate[i] > 1 - a.params.get("p", 0.1))
-    )
-    return notes("heavy_tail" if heavy else "", "overlap" if overlapping else "")
+    return notes("heavy_tail" if heavy else "", a.caution(float(found.estimate[i])))
 
 
 def chances(slices: Slices, amount: Amount, asked: Sequence[Ask]) -> list[Any]:
-    """What equal rates would give on counts of this size: known for the Gini index of whole-number amounts."""
+    """What equal rates would give on counts of this size, for metrics that know it."""
     nothing = np.full(len(slices.labels), np.nan)
-    if not amount.integer or not any(a.card.name == "gini" for a in asked):
-        return [nothing] * len(asked)
-    spectra = slices.spectra
-    each = [spectra[i] for i in range(len(spectra))]
-    totals = np.array([float(s.total) for s in each])
-    sizes = spectra.units if spectra.weights is None else np.array([float(s.size) for s in each])
-    with np.errstate(divide="ignore", invalid="ignore"):
-        level = gini_chance(totals / sizes)
-    level = np.where(totals > 0, level, np.nan)
-    return [level if a.card.name == "gini" and not a.params.get("corrected") else nothing for a in asked]
+    known = amount.integer and any(a.metric.has_chance for a in asked)
+    each = [slices.spectra[i] for i in range(len(slices.spectra))] if known else []
+    return [
+        np.array([float(a.metric.by_chance(s, **a.params)) for s in each]) if known and a.metric.has_chance else nothing
+        for a in asked
+    ]
 
 
 def _add_curves(

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+import re
+import shlex
 import typing
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Literal
@@ -71,11 +73,8 @@ def _add_place(parser: argparse.ArgumentParser, parameter: Parameter) -> None:
     many = parameter.takes.table or parameter.takes.many
     count = ("+" if parameter.required else "*") if many else None if parameter.required else "?"
     said: dict[str, Any] = {"nargs": count} if count else {}
-    files = "Parquet, CSV or JSON lines (also .gz), or a glob in quotes"
-    text = _help(parameter) if not parameter.takes.table or not parameter.about else parameter.about
-    parser.add_argument(
-        dest(parameter.name), metavar=parameter.takes.metavar or "FILE", help=_shell_words(text or files), **said
-    )
+    text = parameter.takes.files or _help(parameter)
+    parser.add_argument(dest(parameter.name), metavar=parameter.takes.metavar or "FILE", help=text, **said)
 
 
 def _add_option(group: Any, parameter: Parameter, audit: Audit) -> None:
@@ -95,9 +94,15 @@ def _add_option(group: Any, parameter: Parameter, audit: Audit) -> None:
 
 
 def _metavar(parameter: Parameter) -> str | None:
-    return (
-        None if _choices(parameter) else parameter.takes.metavar or ("METRIC" if parameter.name == "metrics" else None)
-    )
+    """What help calls a word of the option."""
+    if _choices(parameter):
+        return None
+    kinds = [k for o in options(_plain(parameter.hint)) for k in _element(o)]
+    if parameter.name == "metrics" or parameter.takes.metavar:
+        return parameter.takes.metavar or "METRIC"
+    if str not in kinds:
+        return "N" if int in kinds else "X"
+    return "COLUMN" if "column" in parameter.about else parameter.name.upper()
 
 
 def _choices(parameter: Parameter) -> list[str] | None:
@@ -114,7 +119,7 @@ def _plain(hint: Any) -> Any:
 
 def _help(parameter: Parameter) -> str:
     """The docstring's line, with the default, as somebody at a terminal reads it."""
-    text = ABOUT.get(parameter.name, parameter.about)
+    text = ABOUT.get(parameter.name, parameter.about).rstrip(".")
     often = "; may be repeated" if parameter.takes.many and "repeated" not in text else ""
     default = parameter.default
     shown = default not in (None, (), "") and not parameter.required and not isinstance(default, bool)
@@ -199,6 +204,26 @@ def _float(text: str, kinds: Sequence[Any]) -> float:
     if float not in kinds:
         raise ValueError(text)
     return float(text)
+
+
+def in_flags(message: str, audit: Audit) -> str:
+    """An audit's message as somebody at a terminal types it: options for arguments.
+
+    >>> from evenhand.audits.declare import find
+    >>> in_flags("unit='autor' is not a column. Pass nan_policy='omit' or population=None.", find("inequality"))
+    '--unit autor is not a column. Pass --nan-policy omit or --population none.'
+    """
+    names = "|".join(sorted(audit.parameters, key=len, reverse=True))
+    argument = re.compile(rf"""(?<![\w.('"])({names})=('(?:[^'\\]|\\.)*'|"[^"]*"|[-\w][-\w.,]*\w|\w|)""")
+
+    def option(found: re.Match[str]) -> str:
+        name, value = flag(found[1]), found[2]
+        if value in ("True", "False"):
+            return name if value == "True" else f"--no-{name.removeprefix('--')}"
+        word = shlex.quote(value[1:-1]) if value[:1] in "'\"" and value else "none" if value == "None" else value
+        return f"{name} {word}".rstrip()
+
+    return argument.sub(option, message).replace(" None", " none")
 
 
 def from_plan(audit: Audit, plan: Mapping[str, Any]) -> dict[str, Any]:

@@ -1,7 +1,6 @@
 r"""Whether equally scored candidates of different groups realise equal outcomes.
 
-Examples
---------
+examples:
   evenhand outcome-test invites.parquet --score score --outcome accepted --group gender --request viewer_id --reference male
   evenhand outcome-test jobs.parquet --score score --outcome applied --group gender --kind classification --threshold 0.4 \
       --request job_id --html bar.html

@@ -1,8 +1,15 @@
-"""The metrics as plain functions: `eh.metrics.gini([1, 2, 3])`. The registry of their cards is `eh.metrics.cards()`."""
+"""The metrics as plain functions: `eh.metrics.gini([1, 2, 3])`. The registry of their cards is `eh.metrics.cards()`.
 
-from evenhand.cards import cards
+Every module of this package is loaded, so a metric that is declared in one of them is here at once; the imports below
+are for type checkers and for functions that are no metrics.
+"""
+
+import importlib
+import pkgutil
+from typing import TYPE_CHECKING
+
+from evenhand.cards import REGISTRY, Metric, cards
 from evenhand.metrics import conventions
-from evenhand.metrics import outcome_joint as _outcome  # noqa: F401  (registers its cards)
 from evenhand.metrics.agreement import kendall_tau_c
 from evenhand.metrics.catalogue import (
     aggregate_diversity,
@@ -125,3 +132,13 @@ __all__ = [
     "top_share",
     "top_share_se",
 ]
+
+for _module in pkgutil.iter_modules(__path__):
+    importlib.import_module(f"{__name__}.{_module.name}")
+
+if not TYPE_CHECKING:  # a misspelt name is a type error
+
+    def __getattr__(name: str) -> Metric:
+        if name in REGISTRY:
+            return REGISTRY[name]
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -107,6 +107,13 @@ def gini_chance(mean: Floats) -> Floats:
     return np.asarray(i0e(2 * mean) + i1e(2 * mean))
 
 
+@gini.chance
+def _(s: Spectrum, *, corrected: bool = False) -> Floats:
+    """For counts: known where they are divided by n."""
+    known = (s.total > 0) & (not corrected)
+    return np.where(known, gini_chance(s.total / s.size), np.nan)
+
+
 @metric(
     Card(
         name="atkinson",
@@ -379,6 +386,7 @@ def _(s: Spectrum, estimate: Floats, *, normalized: bool = False) -> Floats:
         example="[0, 0, 0, 10] -> 2.5",
         laws=frozenset({"replication"}),
         family="level",
+        at_zero=0.0,
     )
 )
 def mean(s: Spectrum) -> Floats:

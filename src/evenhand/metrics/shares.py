@@ -250,6 +250,7 @@ def _(s: Spectrum, estimate: Floats, inverted: bool = False) -> Floats:  # noqa:
         formula=r"q : L(q) = 1 - L(1-p)",
         example="[1, 2, 3, 4, 10], p 0.1 -> 0.5333",
         variants=("Once the top holds more than half, the bottom q overlaps the top p: q > 1 - p.",),
+        caution=lambda estimate, p, inverted: "overlap" if not inverted and estimate > 1 - p else "",
         references=("lazovich2022",),
         laws=frozenset({"scale-free", "replication"}),
         family="equivalences",
@@ -300,6 +301,7 @@ def _inverse_influence(s: Spectrum, points: Floats, on_curve: Floats) -> Floats:
         references=("lazovich2022",),
         laws=frozenset({"replication"}),
         family="level",
+        at_zero=0.0,
     )
 )
 def percentile(s: Spectrum, p: Fraction = 0.5) -> Floats:

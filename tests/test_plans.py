@@ -1,0 +1,222 @@
+"""A result can be made again: its plan, the printed command, the printed Python and the printed plan file give the same frame."""
+
+import json
+import shlex
+
+import numpy as np
+import polars as pl
+import pytest
+
+import evenhand as eh
+from evenhand.audits.declare import AUDITS, find, names
+from evenhand.cli import VERBS, main
+from evenhand.findings import Findings
+from evenhand.present.again import ways
+
+RNG = np.random.default_rng(3)
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory):
+    """Files of every kind that audits read, in one folder."""
+    folder = tmp_path_factory.mktemp("plans")
+    n = 300
+    log = pl.DataFrame(
+        {
+            "who": RNG.integers(0, 40, n),
+            "source": RNG.choice(["home", "search"], n),
+            "views": RNG.poisson(4, n),
+            "likes": RNG.poisson(1, n),
+            "followers": 0,
+            "w": 1.0,
+        }
+    ).with_columns(followers=(pl.col("who") * 7 + 1), w=1 + pl.col("who") % 3)
+    log = log.with_columns(band=pl.when(pl.col("who") % 2 == 0).then(pl.lit("x, y")).otherwise(pl.lit("b=1")))
+    log.write_parquet(folder / "log.parquet")
+    pl.DataFrame({"who": range(50)}).write_csv(folder / "everyone.csv")
+    ranked = pl.DataFrame(
+        {
+            "request": [f"q{i}" for i in range(12) for _ in range(8)],
+            "query": [f"q{i}" for i in range(12) for _ in range(8)],
+            "item": [f"d{(i * 5 + j) % 30}" for i in range(12) for j in range(8)],
+            "rank": list(range(1, 9)) * 12,
+            "position": list(range(1, 9)) * 12,
+            "score": RNG.normal(size=96).round(4).tolist(),
+            "system": ["a", "b"] * 48,
+        }
+    ).with_columns(
+        system=pl.when(pl.col("request").str.slice(1).cast(int) < 6).then(pl.lit("a")).otherwise(pl.lit("b"))
+    )
+    number = ranked["item"].str.slice(1).cast(int)
+    ranked = ranked.with_columns(
+        side=pl.when(number % 3 == 0).then(pl.lit("f")).otherwise(pl.lit("m")),
+        era=pl.when(number % 2 == 0).then(pl.lit("old")).otherwise(pl.lit("new")),
+        grade=(number % 4 == 0).cast(pl.Int64),
+    )
+    ranked.write_csv(folder / "ranked.csv")
+    ranked.with_columns(score=pl.when(pl.col("rank") == 3).then(None).otherwise("score")).write_csv(folder / "gaps.csv")
+    ranked.select("item", group="side").unique().sort("item").write_csv(folder / "sides.csv")
+    ranked.select("request", "item", relevance="grade").write_csv(folder / "judged.csv")
+    people = pl.DataFrame(
+        {"s": RNG.random(400).round(3), "g": RNG.choice(["F", "M"], 400), "job": RNG.integers(0, 40, 400)}
+    )
+    people = people.with_columns(y=(pl.Series(RNG.random(400)) < people["s"]).cast(int), t=pl.lit(1))
+    people.write_parquet(folder / "people.parquet")
+    scores = RNG.random((12, 9)).round(3)
+    np.save(folder / "scores.npy", scores)
+    np.save(folder / "truth.npy", (RNG.random((12, 9)) > 0.5).astype(float))
+    long = pl.DataFrame(
+        [{"who": f"u{u}", "what": f"i{i}", "s": scores[u, i], "kind": "ab"[u % 2]} for u in range(12) for i in range(7)]
+    )
+    long.write_parquet(folder / "scores.parquet")
+    pl.DataFrame({"group": ["a", "b"] * 6}).write_csv(folder / "users.csv")
+    return folder
+
+
+UNITS = {"table": "log.parquet", "unit": "who", "amount": "views", "population": None}
+CALLS = {
+    "inequality": [
+        {**UNITS, "rng": 5},
+        {**UNITS, "unit": None, "amount": None, "interval": None},
+        {**UNITS, "population": "everyone.csv", "by": "source", "metrics": ["gini", "top_share(p=0.1)"], "interval": "percentile(49)"},
+        {**UNITS, "population": {"x, y": 70, "b=1": 60}, "by": "band", "metrics": "gini", "level": 0.9},
+        {**UNITS, "amount": ["views", "likes"], "by": ["source", "band"], "metrics": "hoover", "interval": "normal"},
+        {**UNITS, "by": "log_bins('followers', 3)", "metrics": "gini", "min_units": 4, "weight": "w"},
+    ],
+    "sources": [{**UNITS, "source": "source", "population": 60, "interval": "percentile(29)", "metrics": ["gini", "marginal"]}],
+    "decompose": [
+        {**UNITS, "group": "band", "index": "ge", "alpha": 2.0, "interval": "percentile(29)"},
+        {**UNITS, "group": "band", "index": "atkinson(epsilon=0.5)", "population": {"x, y": 70, "b=1": 60}, "metrics": ["between"]},
+    ],
+    "criteria": [{**UNITS, "metrics": ["gini"], "draws": 29, "cutoffs": {"stable": [0.2, 0.05]}, "by": "source"}],
+    "prefix": [
+        {"table": "ranked.csv", "group": "side", "protected": "f", "interval": "percentile(49)", "chance": "permutation(99)"},
+        {"table": "ranked.csv", "group": "era", "request": "query", "rank": "position", "system": "system", "chance": None, "metrics": ["ndjs@5"]},
+        {"table": "gaps.csv", "group": "side", "protected": "f", "rank": None, "score": "score", "nan_policy": "omit", "interval": None},
+        {"table": "ranked.csv", "group": "sides.csv", "protected": ["f"], "unknown": "group", "interval": "normal"},
+    ],
+    "exposure": [
+        {"rankings": "ranked.csv", "groups": "side", "protected": "f", "interval": "percentile(49)"},
+        {"rankings": "ranked.csv", "groups": ["side", "era"], "metrics": ["awrf", "eed"], "target": "equal", "chance": False},
+        {"rankings": "ranked.csv", "groups": "sides.csv", "relevance": "judged.csv", "protected": "f", "versus": "m", "by": "system", "attention": "rbp(patience=0.8)"},
+        {"rankings": "ranked.csv", "groups": "side", "relevance": "grade", "protected": "f", "target": {"f": 0.6, "m": 0.4}, "interval": None},
+        {"rankings": "gaps.csv", "groups": "side", "score": "score", "metrics": "iaa", "nan_policy": "omit"},
+        {"rankings": "ranked.csv", "groups": "side", "metrics": ["awrf"], "resample": "requests_and_items", "interval": "percentile(29)"},
+    ],
+    "pairwise": [
+        {"scores": "ranked.csv", "groups": "side", "relevance": "grade", "protected": "f", "interval": "percentile(49)"},
+        {"scores": "gaps.csv", "groups": "sides.csv", "relevance": "judged.csv", "protected": "f", "average": "macro", "negatives": 3, "system": "system"},
+    ],
+    "outcome_test": [
+        {"table": "people.parquet", "score": "s", "outcome": "y", "group": "g", "bins": 4},
+        {"table": "people.parquet", "score": "s", "outcome": "y", "group": "g", "bins": [0.3, 0.6], "request": "job", "reference": "F", "covariance": "HC1"},
+        {"table": "people.parquet", "score": "s", "outcome": "y", "group": "g", "kind": "classification", "threshold": 0.4, "treated": "t", "min_units": 3},
+    ],
+    "recommender": [
+        {"scores": "scores.npy", "items": None, "top": 2, "metrics": "item_gini"},
+        {"scores": "scores.npy", "user_groups": "users.csv", "protected": "b", "versus": "a", "relevant": "truth.npy", "top": 3, "chance": "permutation(29)"},
+        {"scores": "scores.parquet", "items": 9, "top": 2, "user": "who", "item": "what", "score": "s", "user_groups": "kind", "interval": "percentile(49)"},
+        {"scores": "scores.npy", "user_groups": "users.csv", "threshold": 0.5, "normalize": True, "convention": "holisticai", "interval": None},
+    ],
+}  # fmt: skip
+EVERY = [pytest.param(name, call, id=f"{name}-{i}") for name, calls in CALLS.items() for i, call in enumerate(calls)]
+
+
+def columns(result):
+    """Cells as JSON has them: equal to the bit, NaN included."""
+    return result.to_dict()["columns"]
+
+
+@pytest.mark.parametrize(("name", "call"), EVERY)
+def test_the_plan_the_command_python_and_the_plan_file_give_the_same_frame(name, call, data, monkeypatch, capsys):
+    monkeypatch.chdir(data)
+    found = getattr(eh, name)(**call)
+    expected = columns(found)
+    plan = dict(json.loads(found.to_json())["provenance"]["plan"])
+    assert columns(getattr(eh, plan.pop("audit"))(**plan)) == expected
+    shell, python, file = (text for _, text in ways(found.findings))
+    assert main([*shlex.split(shell)[1:], "--format", "json", "--no-progress"]) == 0
+    assert json.loads(capsys.readouterr().out)["columns"] == expected
+    scope = {}
+    exec(python.replace(f"eh.{name}(", f"made = eh.{name}("), scope)
+    assert columns(scope["made"]) == expected
+    (data / "plan.toml").write_text(file)
+    assert main(["run", "plan.toml", "--format", "json", "--no-progress"]) == 0
+    assert json.loads(capsys.readouterr().out)["columns"] == expected
+
+
+@pytest.mark.parametrize(("name", "call"), EVERY)
+def test_a_plan_says_what_was_asked_and_nothing_that_was_not(name, call, data, monkeypatch):
+    monkeypatch.chdir(data)
+    plan = getattr(eh, name)(**call).provenance["plan"]
+    defaults = {n: p.default for n, p in find(name).parameters.items()}
+    assert plan.pop("audit") == name
+    assert set(plan) - {"rng"} == {k for k, v in call.items() if v != defaults[k]} - {"rng"}
+    assert all(plan[k] == v for k, v in call.items() if k in plan)
+
+
+def test_every_audit_that_reads_a_table_is_made_again_here():
+    reading = {name for name in names() if next(iter(AUDITS[name].parameters.values())).takes.table}
+    assert reading - {"advise"} == set(CALLS)
+
+
+def test_every_audit_has_a_verb_and_every_parameter_an_option(capsys):
+    for name in names():
+        assert name.replace("_", "-") in VERBS
+        with pytest.raises(SystemExit):
+            main([name.replace("_", "-"), "--help"])
+        said = capsys.readouterr().out
+        for parameter in AUDITS[name].parameters.values():
+            if not parameter.positional:
+                option = {"metrics": "--metric", "rng": "--seed"}.get(
+                    parameter.name, f"--{parameter.name.replace('_', '-')}"
+                )
+                assert option in said, (name, option)
+                assert parameter.about or parameter.name in ("interval", "level", "rng"), f"{name}: {parameter.name}"
+
+
+def test_objects_are_called_so_and_asked_for_again(data, monkeypatch):
+    monkeypatch.chdir(data)
+    table = pl.read_parquet("log.parquet")
+    found = eh.inequality(
+        table, unit="who", amount="views", population=pl.read_csv("everyone.csv"), rng=1, metrics="gini"
+    )
+    assert found.provenance["needed_again"] == {"table": "a polars DataFrame", "population": "a polars DataFrame"}
+    ((lead, python),) = ways(found.findings)
+    assert lead == "In Python, where table is a polars DataFrame and population is a polars DataFrame:"
+    assert python.endswith(
+        "eh.inequality(table, unit='who', amount='views', population=population, metrics='gini', rng=1)"
+    )
+    plan = {k: v for k, v in found.provenance["plan"].items() if k != "audit"}
+    with pytest.raises(eh.EvenhandError, match="stands for an object of the call that was recorded"):
+        eh.inequality(**plan)
+
+
+def test_a_sequence_of_files_and_an_engine_are_recorded_as_files(data, monkeypatch, capsys):
+    monkeypatch.chdir(data)
+    words = ["inequality", "log.parquet", "--unit", "who", "--population", "none", "--seed", "1", "--format", "json"]
+    assert main([*words, "--engine", "duckdb"]) == 0
+    saved = json.loads(capsys.readouterr().out)
+    assert saved["provenance"]["plan"]["table"] == "log.parquet"
+    assert "evenhand inequality log.parquet --unit who" in ways(Findings.from_dict(saved))[0][1]
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("request = 3", "request=3 does not fit"),
+        ("by = {}", "by={} does not fit"),
+        ("level = 2", "level=2 is outside"),
+        ("rng = -1", "rng=-1"),
+        ("unknown = ['drop']", "unknown=['drop'] does not fit"),
+        ("metrics = [1]", "metrics=1 does not fit"),
+        ("protectd = 'f'", "Did you mean 'protected'?"),
+    ],
+)
+def test_a_plan_of_the_wrong_kind_is_refused_by_the_declaration(line, said, data, monkeypatch, capsys):
+    monkeypatch.chdir(data)
+    (data / "bad.toml").write_text(f'audit = "exposure"\nrankings = "ranked.csv"\ngroups = "side"\n{line}\n')
+    assert main(["run", "bad.toml"]) == 2
+    error = capsys.readouterr().err
+    assert said in error
+    assert "Traceback" not in error
