@@ -69,8 +69,9 @@ def exposure(
     ----------
     rankings : a table with one row per ranked item (any dataframe, or a path), TREC runs, `{request: {item: score}}`, or
         a LensKit ItemListCollection.
-    groups : column(s) of `rankings` (several are combined), `{item: group}`, a table item -> group, a table item x group
-        with shares that add up to 1, or `eh.rollup(...)`. Items without a group are unknown.
+    groups : column(s) of `rankings` (several are combined), `eh.shares("a", "b")` for columns of shares, `{item: group}`, a
+        table item -> group (or request, item -> group, as judgments), a table item x group with shares that add up to 1, or
+        `eh.rollup(...)`. Items without a group are unknown.
     relevance : a table request, item, relevance, `{request: {item: relevance}}`, or a column of `rankings`.
     protected, versus : the two sides of two-group metrics, a label or several taken together; `versus` may be left out
         where one other group exists.

@@ -65,7 +65,7 @@ def pairwise(
     ----------
     scores : one row per request and item that a model scored (any dataframe, or a path), a TREC run, or
         `{request: {item: score}}`. Pass all that was scored: a list cut at rank 10 has few pairs left.
-    groups : as in `eh.exposure`; one label per item.
+    groups : as in `eh.exposure`; one label per item, or per request and item.
     relevance : a table request, item, relevance, `{request: {item: relevance}}`, or a column of `scores`.
     protected, versus : the two sides of intra_acc and inter_acc, a label or several taken together.
     average : all pairs count alike (`"pooled"`), or all requests do (`"macro"`).

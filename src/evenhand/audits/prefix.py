@@ -64,8 +64,9 @@ def prefix(
     Parameters
     ----------
     table : one row per ranked item (any dataframe, or a path), or TREC runs.
-    group : the column of labels; or, joined by item, `{item: label}`, a table or a file of labels (also in the form of
-        TREC judgments); or several columns with the share of each group in the item. A missing label is unknown.
+    group : as `groups` of `eh.exposure`: column(s) of labels (several are combined), `eh.shares("a", "b")` for columns of
+        shares, `{item: label}`, a table or a file of labels (also in the form of TREC judgments), a table of shares, or
+        `eh.rollup(...)`. A missing label is unknown.
     protected : a label, or several taken together, for metrics of two sides; None compares all labels.
     request, item, rank : columns; `item` need not exist. `score` orders instead of `rank`, highest first.
     system, by : columns to slice by.

@@ -105,6 +105,10 @@ def _beside_rows(found: Alignment, groups: tuple[Any, ...] | None) -> tuple[Any,
 
 def _labelled(rows: Any, labels: Any, on: list[str], *, some_labelled: bool) -> Any:
     """Join the labels by item, or by request and item."""
+    if lacking := [key for key in on if key not in rows.columns]:
+        raise EvenhandError(
+            f"Labels are joined by item, and the rankings have no column of {lacking[0]}s. Name it with {lacking[0]}=."
+        )
     beside, ranked = matched_ids(
         nw.from_native(labels).lazy(), nw.from_native(rows.select(on)).lazy(), on, role="the labels"
     )

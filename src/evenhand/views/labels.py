@@ -341,29 +341,27 @@ def _is_missing(column: str) -> nw.Expr:
 def _of_shares(wide: nw.LazyFrame[Any], keys: list[str], columns: list[str], origin: str, role: str) -> Alignment:
     """Item x group columns of shares: long, without the zeros; a row of missing values is unknown."""
     holes = [_is_missing(c) for c in columns]
-    total = nw.sum_horizontal(*columns)
+    unknown, part = nw.all_horizontal(*holes, ignore_nulls=True), nw.any_horizontal(*holes, ignore_nulls=True)
     facts = to_polars(
         wide.select(
-            *(how_many(nw.col(c) < 0).alias(f"negative_{i}") for i, c in enumerate(columns)),
-            how_many(
-                ~nw.all_horizontal(*holes, ignore_nulls=True) & nw.any_horizontal(*holes, ignore_nulls=True)
-            ).alias("part"),
-            how_many((total - 1).abs() > NEAR).alias("off"),
-            how_many(nw.all_horizontal(*holes, ignore_nulls=True)).alias("unknown"),
+            *(how_many(~hole & (nw.col(c) < 0)).alias(c) for c, hole in zip(columns, holes, strict=True)),
+            how_many(part & ~unknown).alias("evenhand_part"),
+            how_many(~part & ((nw.sum_horizontal(*columns) - 1).abs() > NEAR)).alias("evenhand_off"),
         )
-    ).row(0, named=True)
-    off = int(facts["off"] or 0) - int(facts["unknown"] or 0)
-    negative = sum(int(facts[f"negative_{i}"] or 0) for i in range(len(columns)))
-    if negative or facts["part"] or off > 0:
+    ).row(0)
+    *below, lacking, off = (int(count or 0) for count in facts)
+    if any(facts):
         raise EvenhandError(
-            f"{role} holds {negative:,} negative shares, {int(facts['part'] or 0):,} rows with some shares missing and "
-            f"{max(off, 0):,} rows that do not add up to 1. Pass shares of zero or more that add up to 1 for each item."
+            f"{role} holds {sum(below):,} negative shares, {lacking:,} rows with some shares missing and {off:,} rows that do "
+            "not add up to 1. Pass shares of zero or more that add up to 1 for each item."
         )
-    unknown = wide.filter(nw.all_horizontal(*holes, ignore_nulls=True)).select(*keys)
-    blank = unknown.with_columns(nw.lit(None, nw.String).alias("group"), nw.lit(1.0).alias("share"))
-    long = wide.unpivot(columns, index=keys, variable_name="group", value_name="share").filter(nw.col("share") > 0)
-    together = nw.concat([long.select(*keys, "group", "share"), blank.select(*keys, "group", "share")])
-    return Alignment(together, True, origin, tuple(columns))
+    blank = wide.filter(unknown).select(*keys, nw.lit(None, nw.String).alias("group"), nw.lit(1.0).alias("share"))
+    # not unpivot, for which narwhals leaves the connection that a DuckDB relation lives in
+    parts = [
+        wide.filter(~hole & (nw.col(c) > 0)).select(*keys, nw.lit(c).alias("group"), nw.col(c).alias("share"))
+        for c, hole in zip(columns, holes, strict=True)
+    ]
+    return Alignment(nw.concat([*parts, blank]), True, origin, tuple(columns))
 
 
 def _sound(found: Alignment, role: str) -> Alignment:
