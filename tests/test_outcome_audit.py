@@ -154,7 +154,7 @@ def test_one_group_alone_of_the_formula_book():
 
 
 def test_a_reference_that_is_not_in_the_table_is_an_error():
-    with pytest.raises(eh.EvenhandError, match="reference='F' is not a group"):
+    with pytest.raises(eh.EvenhandError, match="reference='F' is no label of"):
         eh.outcome_test(table_of(GOLDEN["outcome-019"]), **ROLES, reference="F", bins=1)
 
 
@@ -357,7 +357,7 @@ def test_small_cells_are_suppressed_on_request():
         ({"group": "s2", "outcome": "yy"}, "2 problems"),
         ({"score": "g"}, "not numbers"),
         ({"outcome": "s"}, "score and outcome are both 's'"),
-        ({"reference": "x"}, "reference='x' is not a group"),
+        ({"reference": "x"}, "reference='x' is no label of"),
         ({"kind": "rank"}, "Did you mean 'ranking'"),
         ({"covariance": "HC3"}, "covariance='HC3' does not fit"),
         ({"covariance": "cluster"}, "needs to know the clusters"),
@@ -534,7 +534,7 @@ def test_the_command_line_gives_the_same_answer(tmp_path, capsys):
     assert main([*words, "--bins", "many"]) == 2
     assert "--bins 'many'" in capsys.readouterr().err
     assert main([*words, "--reference", "nobody"]) == 2
-    assert "Groups: f, m, u" in capsys.readouterr().err
+    assert "Labels: 'f', 'm', 'u'" in capsys.readouterr().err
 
 
 def test_equal_constant_outcomes_give_a_gap_of_exactly_zero_and_no_alarm():

@@ -150,10 +150,10 @@ def _read_off(
     """Balance, number of labels and a typical list of the caller's rankings."""
     opened = open_rankings(table)
     named = roles["item"] if roles["item"] in opened.schema.names() else None
-    labels = view_labels(group, opened, request=roles["request"], item=named or roles["item"])
+    labels = view_labels(group, opened, request=roles["request"], item=roles["item"], role="group")
     ordered = {"rank": None if roles["score"] is not None else roles["rank"], "score": roles["score"]}
     view = view_rankings(
-        opened, request=roles["request"], item=named, **ordered, ties=roles["ties"], carry=labels.carry
+        opened, request=roles["request"], item=named, **ordered, ties=roles["ties"], carry=labels.carry(opened)
     )
     placed = tally_placements(view, labels, unknown).placement
     if placed.rows is not None:

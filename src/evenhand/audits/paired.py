@@ -16,6 +16,7 @@ from evenhand.audits.requests import Held, RankingResult
 from evenhand.audits.systems import system_column
 from evenhand.errors import EvenhandError, listing, suggestion
 from evenhand.findings import Findings, Row, row
+from evenhand.labels import match
 from evenhand.metrics.agreement import oriented
 from evenhand.present import systems as system_tables
 from evenhand.results import Result, difference_of
@@ -112,12 +113,12 @@ def _key(findings: Findings, r: Mapping[str, Any], column: str) -> tuple[Any, ..
 def _chosen(known: list[Any], systems: Sequence[Any] | None) -> list[Any]:
     if systems is None:
         return known
-    readable = {str(s): s for s in known}
-    lost = [s for s in systems if s not in known and str(s) not in readable]
+    found = [systems] if isinstance(systems, str) else [match(s, known) for s in systems]
+    lost = [s for s in found if s not in known]
     if isinstance(systems, str) or lost or len(systems) < 2:
-        near = suggestion(str(lost[0]), readable) if lost else ""
+        near = suggestion(str(lost[0]), map(str, known)) if lost else ""
         raise EvenhandError(f"systems={systems!r} does not name two systems or more. {near}Known: {listing(known)}.")
-    return [s if s in known else readable[str(s)] for s in systems]
+    return found
 
 
 def _row(labels: Mapping[str, Any], a: Held, b: Held, better: str, plan: Plan, where: tuple[Any, ...]) -> Row:

@@ -28,16 +28,16 @@ from evenhand.cards import Ask, Floats, asks, lacks, needing, parse_call, refuse
 from evenhand.engine.crosstabs import Reading, Tabulation, tabulation, user_blocks
 from evenhand.errors import EvenhandError, listing
 from evenhand.findings import Row, row
+from evenhand.labels import match, one_or_several, several
 from evenhand.metrics.catalogue import lorenz_points
 from evenhand.results import Result
 from evenhand.tallies.crosstab import Crosstab
 from evenhand.tallies.replicates import Replicates
 from evenhand.tallies.shown import Cut
-from evenhand.tallies.sides import Sides, one_or_several
+from evenhand.tallies.sides import Sides
 from evenhand.uncertainty.crosstabs import Question, Resampled, ends, plans, values
 from evenhand.uncertainty.intervals import Interval
 from evenhand.views.scores import Scores, view_scores
-from evenhand.views.usergroups import as_held
 
 MOST_DIFFERENCES = 30
 SCORES = "a matrix (.npz, .npy), or a table: Parquet, CSV or JSON lines (also .gz)"
@@ -240,9 +240,9 @@ def _sides(view: Scores, user_groups: Any, protected: Any, versus: Any) -> tuple
         return Sides((), {}, ()), np.zeros(view.users, dtype=np.int64)
     labels = view.labels(user_groups)
     known = labels.unique().drop_nulls().to_list()
-    protected, versus = (as_held(side, known) for side in (protected, versus))
+    protected, versus = ([match(label, known) for label in several(side)] for side in (protected, versus))
     sides = Sides.of(known, protected, versus)
-    if protected is not None and sides.rows.keys() and set(_several(protected)) & set(_several(versus)):
+    if sides.rows.keys() and set(protected) & set(versus):
         raise EvenhandError("protected and versus share a group. Put each group on one side.")
     old, new = list(sides.rows), list(sides.rows.values())
     same = [i for i, label in enumerate(old) if label in known]
@@ -252,10 +252,6 @@ def _sides(view: Scores, user_groups: Any, protected: Any, versus: Any) -> tuple
         [old[i] for i in same], [new[i] for i in same], default=sides.unknown, return_dtype=pl.Int64
     )
     return sides, found.fill_null(sides.unknown).to_numpy()
-
-
-def _several(side: Any) -> list[Any]:
-    return [] if side is None else side if isinstance(side, list) else [side]
 
 
 def _rows(
