@@ -199,31 +199,20 @@ def test_the_demo_asks_every_question_and_leaves_a_report_for_each(tmp_path, cap
     assert "$ evenhand inequality" in out
 
 
-def test_the_charts_that_help_names_are_those_that_there_are():
-    from evenhand.cli.options import PLOTS
+def test_the_charts_that_an_audit_names_are_those_that_there_are():
+    from evenhand.audits.declare import AUDITS, names
     from evenhand.present.charts import KINDS
 
-    own = {"counterfactual": "outcome_test"}
-    for kind in KINDS.values():
-        for audit in kind.audits:
-            verb = own.get(audit, audit).replace("_", "-")
-            if verb in PLOTS:
-                assert kind.name in PLOTS[verb], f"--plot {kind.name} is not in the help of {verb}"
-    named = {word for text in PLOTS.values() for word in text.replace(";", ",").split(", ") if " " not in word}
-    assert named <= {*KINDS, "as for the audit"}
+    assert names()
+    for audit in AUDITS.values():
+        assert set(audit.charts) <= set(KINDS), audit.name
 
 
-def test_the_metrics_that_help_calls_the_default_are_the_default():
-    from evenhand.audits.exposure_asks import ALWAYS, WITH_RELEVANCE
-    from evenhand.audits.inequality import METRICS as UNEVEN
-    from evenhand.audits.pairwise import METRICS as PAIRED
-    from evenhand.audits.prefix import MANY, SIDED
-    from evenhand.cli.options import DEFAULTS
-
-    assert DEFAULTS["inequality"] == ", ".join(UNEVEN)
-    assert DEFAULTS["prefix"] == f"{', '.join(SIDED)}; without --protected {', '.join(MANY)}"
-    assert DEFAULTS["pairwise"] == ", ".join(PAIRED)
-    assert DEFAULTS["exposure"] == f"{', '.join(ALWAYS)}; with --relevance also {', '.join(WITH_RELEVANCE)}"
+def test_an_option_that_takes_one_value_is_refused_twice(log, capsys):
+    with pytest.raises(SystemExit) as stopped:
+        main(words(log, "--unit", "source"))
+    assert stopped.value.code == 2
+    assert "argument --unit: given twice, as author and source. Give it once" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -75,12 +75,16 @@ def _run(args: argparse.Namespace) -> int:
     if hasattr(module, "run"):
         return int(module.run(args))
     from evenhand.audits.declare import find
-    from evenhand.cli.audit import call
+    from evenhand.cli.audit import call, in_flags
     from evenhand.cli.options import finish, progress
 
-    with progress("reading", quiet=args.no_progress):
-        result = call(find(args.verb.replace("-", "_")), args)
-        result = module.after(result, args) if hasattr(module, "after") else result
+    audit = find(args.verb.replace("-", "_"))
+    try:
+        with progress("reading", quiet=args.no_progress):
+            result = call(audit, args)
+            result = module.after(result, args) if hasattr(module, "after") else result
+    except EvenhandError as error:
+        raise EvenhandError(in_flags(str(error), audit)) from error
     return finish(result, args)
 
 

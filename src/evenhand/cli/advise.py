@@ -1,7 +1,6 @@
 """Which ranking metric to trust for these rankings, and why.
 
-Examples
---------
+examples:
   evenhand advise --balance medium --bias high
   evenhand advise --viewpoints 7 --bias low
   evenhand advise --goal opportunity --sparse

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+import re
+import shlex
 import typing
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Literal
@@ -78,7 +80,7 @@ def _add_place(parser: argparse.ArgumentParser, parameter: Parameter) -> None:
 def _add_option(group: Any, parameter: Parameter, audit: Audit) -> None:
     names = NAMES.get(parameter.name, (flag(parameter.name),))
     common = {"dest": dest(parameter.name), "default": argparse.SUPPRESS, "required": parameter.required}
-    if _plain(parameter.hint) is bool:
+    if {*options(_plain(parameter.hint))} - {type(None)} == {bool}:
         group.add_argument(*names, action=argparse.BooleanOptionalAction, help=_help(parameter), **common)
         return
     said = _help(parameter)
@@ -202,6 +204,26 @@ def _float(text: str, kinds: Sequence[Any]) -> float:
     if float not in kinds:
         raise ValueError(text)
     return float(text)
+
+
+def in_flags(message: str, audit: Audit) -> str:
+    """An audit's message as somebody at a terminal types it: options for arguments.
+
+    >>> from evenhand.audits.declare import find
+    >>> in_flags("unit='autor' is not a column. Pass nan_policy='omit' or population=None.", find("inequality"))
+    '--unit autor is not a column. Pass --nan-policy omit or --population none.'
+    """
+    names = "|".join(sorted(audit.parameters, key=len, reverse=True))
+    argument = re.compile(rf"""(?<![\w.('"])({names})=('(?:[^'\\]|\\.)*'|"[^"]*"|[-\w][-\w.,]*\w|\w|)""")
+
+    def option(found: re.Match[str]) -> str:
+        name, value = flag(found[1]), found[2]
+        if value in ("True", "False"):
+            return name if value == "True" else f"--no-{name.removeprefix('--')}"
+        word = shlex.quote(value[1:-1]) if value[:1] in "'\"" and value else "none" if value == "None" else value
+        return f"{name} {word}".rstrip()
+
+    return argument.sub(option, message).replace(" None", " none")
 
 
 def from_plan(audit: Audit, plan: Mapping[str, Any]) -> dict[str, Any]:

@@ -1,7 +1,6 @@
 """Who is exposed in rankings, against a target, another group, or relevance.
 
-Examples
---------
+examples:
   evenhand exposure recs.parquet --request user --groups artist_gender --protected female
   evenhand exposure 'runs/*.gz' --groups docs.csv --relevance 2020.qrels --protected developing -m awrf -m eel
   evenhand exposure runs.csv --system run --groups docs.csv --protected f -m 'awrf@10' -m 'log_dp(per_item=True)'

@@ -1,7 +1,6 @@
 """The cards: what each number means, and what other tools print under the same name.
 
-Examples
---------
+examples:
   evenhand metrics                   every metric, a line each, by the verb that measures it
   evenhand metrics gini              one card, with what other tools compute under the same name
   evenhand metrics gini --compare    every tool's number on the same tiny inputs

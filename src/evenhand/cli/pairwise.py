@@ -1,7 +1,6 @@
 """Does the more relevant item stand above, whatever the groups?
 
-Examples
---------
+examples:
   evenhand pairwise scores.parquet --request user --groups artist_gender --relevance test.csv --protected female
   evenhand pairwise scores.csv --system model --groups books.csv --relevance rating --protected f --negatives 10000
 

@@ -1,7 +1,6 @@
 """Does every top of a ranking mirror the whole, or does one viewpoint stand higher?
 
-Examples
---------
+examples:
   evenhand prefix serps.csv --request query --group stance --protected against
   evenhand prefix serps.csv --request query --group stance --by engine -m ndjs --html viewpoints.html
   evenhand prefix serps.csv --group stance --protected=-3 --protected=-2 --protected=-1 -m ndd -m ndkl

@@ -1,7 +1,6 @@
 """Whether a recommender serves groups of users, and items, even-handedly.
 
-Examples
---------
+examples:
   evenhand recommender scores.npz --user-groups users.csv --versus a --protected b --top 10 --html bias.html
   evenhand recommender scores.parquet --relevant clicks.parquet --user-groups users.csv --top 10 --items 100000
   evenhand recommender lists.csv --score none --user-groups gender -m exposure_tv -m item_gini
