@@ -21,7 +21,9 @@ def folder(tmp_path, monkeypatch):
     for name in ("monday", "friday"):
         measured(rng).to_json(f"{name}.json")
     people = pl.DataFrame({"s": rng.random(600).round(3), "g": ["F", "M"] * 300, "job": np.arange(600) // 12})
-    people = people.with_columns(y=(pl.Series(rng.random(600)) < people["s"]).cast(int), t=(pl.col("s") > 0.4).cast(int))
+    people = people.with_columns(
+        y=(pl.Series(rng.random(600)) < people["s"]).cast(int), t=(pl.col("s") > 0.4).cast(int)
+    )
     people.write_parquet("people.parquet")
     return tmp_path
 

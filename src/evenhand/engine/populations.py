@@ -10,6 +10,7 @@ import numpy as np
 
 from evenhand.engine.spectra import Label, Slices, rows_in_order
 from evenhand.errors import EvenhandError, all_problems
+from evenhand.labels import spellings
 from evenhand.tallies.spectrum import Spectra, Spectrum
 from evenhand.views.benefits import Benefits, slice_words
 from evenhand.views.columns import label, label_problems
@@ -68,7 +69,9 @@ def meeting(view: Benefits, population: Any) -> Benefits:
         return view
     mine, theirs = view.lazy.collect_schema(), population.schema
     names = {"unit": view.unit, **dict(zip(view.keys, view.by, strict=True))}
-    words = [k for k, name in names.items() if k in mine and mine[k].is_integer() and theirs.get(name) == nw.String]
+    words = [
+        k for k, name in names.items() if k in mine and mine[k].is_integer() and name and theirs.get(name) == nw.String
+    ]
     return view.with_lazy(view.lazy.with_columns(*(nw.col(k).cast(nw.String) for k in words))) if words else view
 
 
@@ -123,15 +126,16 @@ def _mapped(slices: Slices, view: Benefits, population: Mapping[Any, Any]) -> di
 
 
 def _typed(sizes: dict[Label, Any], labels: tuple[Label, ...]) -> dict[Label, Any]:
-    """Sizes by slices as the table has them: a command line knows numbers as text only."""
-    kinds = [{type(v) for v in column if v is not None} for column in zip(*labels, strict=True)]
-    numbers = {i for i, kind in enumerate(kinds) if kind and kind <= {int, float}}
+    """Sizes by slices as the table has them: a command line, and a text file, know numbers as text only."""
+    columns = [set(column) for column in zip(*labels, strict=True)]
+    written = [{word: v for v in column if v is not None for word in spellings(v)} for column in columns]
 
-    def label(at: int, value: Any) -> Any:
-        whole = isinstance(value, str) and value.removeprefix("-").isdecimal()
-        return int(value) if whole and at in numbers else value
+    def meant(at: int, value: Any) -> Any:
+        if at >= len(columns) or value in columns[at]:
+            return value
+        return next((written[at][word] for word in spellings(value) if word in written[at]), value)
 
-    return {tuple(label(i, v) for i, v in enumerate(key)): size for key, size in sizes.items()}
+    return {tuple(meant(i, v) for i, v in enumerate(key)): size for key, size in sizes.items()}
 
 
 def _pad_to(slices: Slices, sizes: Mapping[Label, int]) -> Slices:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import narwhals as nw
 
 from evenhand.views.tables import Table
@@ -14,9 +12,9 @@ NAMELESS = frozenset({"UUID", "BIT", "BIGNUM", "TIME_NS", "TIME WITH TIME ZONE",
 """Types of labels that narwhals has no name for, though engines compare them; a column of nulls is one missing label."""
 
 
-def label(name: str, table: Any) -> nw.Expr:
+def label(name: str, table: Table) -> nw.Expr:
     """A column of labels without surprises: categories as text, NaN as missing."""
-    column, dtype = (table.col(name), table.schema[name]) if isinstance(table, Table) else (nw.col(name), table)
+    column, dtype = table.col(name), table.schema[name]
     if dtype in (nw.Categorical, nw.Enum):
         return column.cast(nw.String)
     if str(dtype) == "Float16":  # pandas cannot group by it; older narwhals have no name for it

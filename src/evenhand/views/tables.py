@@ -15,7 +15,7 @@ import narwhals as nw
 
 from evenhand.errors import EvenhandError, listing, suggestion
 from evenhand.views.files import STANDARD_INPUT, files_of, literal
-from evenhand.views.text import as_numbers, as_parquet, refused, scan
+from evenhand.views.text import as_numbers, as_parquet, as_whole, refused, scan
 
 EAGER = frozenset({"polars", "pandas", "pyarrow", "modin"})
 """Libraries that can hold a small frame; the others get theirs as PyArrow."""
@@ -55,6 +55,11 @@ class Table:
         blank = [name for name in inner if not int(to_polars(self.lazy.select(nw.col(name).count()))[name][0])]
         nothing = [nw.lit(None, nw.Float64).alias(name) for name in blank]
         return replace(self, lazy=self.lazy.with_columns(*nothing)) if nothing else self
+
+    def whole_ids(self, *columns: str) -> Table:
+        """The same table, these ids as whole numbers where they came as text and nothing is lost, for those who order by id."""
+        words = [self.called.get(c, c) for c in columns if self.text and self.schema.get(c) == nw.String]
+        return replace(self, lazy=as_whole(self.lazy, words)) if words else self
 
 
 @dataclass(frozen=True)

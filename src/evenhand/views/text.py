@@ -108,6 +108,20 @@ def as_numbers(lazy: nw.LazyFrame[Any], columns: Sequence[str]) -> nw.LazyFrame[
     return lazy.with_columns(*read) if read else lazy
 
 
+WRITTEN = r"^(0|-?[1-9][0-9]{0,17})$"
+"""Whole numbers as they are always written: text and number say the same, so that no two ids become one."""
+
+
+def as_whole(lazy: nw.LazyFrame[Any], columns: Sequence[str]) -> nw.LazyFrame[Any]:
+    """Columns of ids as whole numbers where every id is one and is written like one; the others stay text."""
+    from evenhand.views.tables import to_polars
+
+    strange = [(~nw.col(c).str.contains(WRITTEN)).cast(nw.Int64).sum().alias(str(i)) for i, c in enumerate(columns)]
+    found = to_polars(lazy.select(*strange)).row(0)
+    plain = [nw.col(c).cast(nw.Int64) for c, count in zip(columns, found, strict=True) if not int(count or 0)]
+    return lazy.with_columns(*plain) if plain else lazy
+
+
 _FOLDERS: list[tempfile.TemporaryDirectory[str]] = []
 """Where text that DuckDB is to read waits as Parquet; each goes when the process does."""
 
