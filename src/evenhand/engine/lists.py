@@ -2,42 +2,26 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import narwhals as nw
 import numpy as np
 import numpy.typing as npt
 
-from evenhand.cards import Floats
-from evenhand.engine.exposures import Rows
-from evenhand.engine.ledgers import Ledger
+from evenhand.engine.exposures import Rows, ranking_keys
+from evenhand.tallies.items import Lists
+from evenhand.tallies.ledger import Ledger
 from evenhand.views.groups import Alignment
 from evenhand.views.labels import Labels
 from evenhand.views.match import tidy_label
 from evenhand.views.tables import to_polars
 
 
-@dataclass(frozen=True)
-class Lists:
-    """Whole rankings, best rank first, padded at the end.
-
-    Attributes
-    ----------
-    ranks : (m, n) rank of each item; 0 past the end.
-    shares : (m, n, G + 1) groups of each item, the last unknown; relevance : (m, n).
-    """
-
-    ranks: Floats
-    shares: Floats
-    relevance: Floats
-
-
 def some_lists(rows: Rows, aligned: Alignment, ledger: Ledger, chosen: npt.NDArray[np.int64]) -> Lists:
     """The rankings with these numbers."""
     import polars as pl
 
-    keys = ledger.ranking_keys(rows)
+    keys = ranking_keys(ledger, rows)
     picked = keys[chosen].with_columns(pl.Series("list", np.arange(len(chosen))))
     requests = picked["request"].unique().to_list()
     by = [c for c in aligned.lazy.collect_schema().names() if c in ("request", "item")]
@@ -63,7 +47,7 @@ def some_lists(rows: Rows, aligned: Alignment, ledger: Ledger, chosen: npt.NDArr
     if "relevance" in cells.columns:
         relevance[at, slot] = cells["relevance"].to_numpy()
     shares[at, slot, code] = cells["share"].fill_null(1.0).to_numpy()
-    return Lists(ranks, shares, relevance)
+    return Lists(chosen, ranks, shares, relevance)
 
 
 def labels_of(aligned: Alignment, rows: Rows, labels: tuple[Any, ...]) -> Labels:

@@ -69,6 +69,8 @@ def view_groups(groups: Any, table: Table, *, item: str, request: str = "request
         return groups
     if isinstance(groups, Mapping):
         return _from_mapping(groups)
+    if (fair := _fair_groups(groups)) is not None:
+        return fair
     names = table.schema.names()
     if isinstance(groups, str) and (groups in names or not may_be_file(groups)):
         return _label_columns([groups], names)
@@ -76,6 +78,14 @@ def view_groups(groups: Any, table: Table, *, item: str, request: str = "request
     if several and any(g in names for g in groups):
         return _label_columns(list(groups), names)
     return _from_table(_opened(groups), item, request)
+
+
+def _fair_groups(groups: Any) -> Alignment | None:
+    """A file of the TREC Fair track, `"trec-fair:FILE"`."""
+    from evenhand.views.trec_fair import fair_paths, trec_fair_groups
+
+    found = fair_paths(groups)
+    return None if found is None else trec_fair_groups(found[0])
 
 
 def _opened(groups: Any) -> Table:
