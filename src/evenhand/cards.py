@@ -57,12 +57,13 @@ class Card:
 
     `ideal`, `better` and `span` may be functions of the metric's parameters where these move them (the ideal of
     `top_share(p=0.1)` is 0.1). `undefined` says in words when there is no number; `otherwise` is the reason code when
-    the tally itself is fine (`tally.reason()` gives the code when it is not), or a function of the tally and the metric's
-    parameters that gives it, one code or one for each ranking of the tally. `studentised` is False where the linearised error is too rough to divide a draw by (a point
-    read off the steep end of a curve): the bootstrap then takes percentiles. `reads` names what the metric reads beside
-    its tally's counts (see NEEDS), where parameters decide as a function of them; an audit that has it not refuses.
-    `at_zero` is the value where nobody received anything; None where there is none. `caution` gives a note code for an
-    estimate (and the parameters) that must be read with care, or nothing.
+    the tally itself is fine (`tally.reason()` gives the code when it is not), or a function of the tally and the
+    metric's parameters that gives it, one code or one for each ranking of the tally. `studentised` is False where the
+    linearised error is too rough to divide a draw by (a point read off the steep end of a curve): the bootstrap then
+    takes percentiles. `reads` names what the metric reads beside its tally's counts (see NEEDS), where parameters
+    decide as a function of them; an audit that has it not refuses. `at_zero` is the value where nobody received
+    anything; None where there is none. `caution` gives a note code for an estimate (and the parameters) that must be
+    read with care, or nothing.
     """
 
     name: str

@@ -63,9 +63,7 @@ class Asked(Ask):
         return "group" if self.settled("aggregate") == "per_request" or self.settled("unbiased") else None
 
 
-def asked_for(
-    metrics: str | Sequence[str] | None, attention: Attention | None, target: Any
-) -> list[Asked]:
+def asked_for(metrics: str | Sequence[str] | None, attention: Attention | None, target: Any) -> list[Asked]:
     """The metrics asked for, or all that may be measured by default."""
     parsed = asks(
         (*ALWAYS, *WITH_RELEVANCE) if metrics is None else metrics,

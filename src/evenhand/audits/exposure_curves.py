@@ -17,7 +17,9 @@ from evenhand.uncertainty.intervals import percentile_ends, stream
 from evenhand.uncertainty.requests import together
 
 
-def curves(t: Tallied, asked: Sequence[Asked], slice_names: Sequence[str], call: Call) -> dict[str, dict[str, list[Any]]]:
+def curves(
+    t: Tallied, asked: Sequence[Asked], slice_names: Sequence[str], call: Call
+) -> dict[str, dict[str, list[Any]]]:
     """A point for each group in each slice; slices with too few requests have none."""
     ledger, policy = t.ledger, t.policy
     if not policy.labels or not asked:

@@ -129,9 +129,7 @@ def measure(asked: Asked, t: Tallied, seed: int, *, chance: bool) -> Measured:
     return measured_on(asked, t.ledger, t.policy, t.sizes, chance=_chances(asked, t, seed) if chance else None)
 
 
-def measured_on(
-    asked: Asked, ledger: Ledger, policy: Policy, sizes: Floats, chance: Floats | None = None
-) -> Measured:
+def measured_on(asked: Asked, ledger: Ledger, policy: Policy, sizes: Floats, chance: Floats | None = None) -> Measured:
     """A metric of exposure sums, or of single rankings' exposure."""
     group = _group(asked, policy)
     if asked.needs(Exposed):
@@ -140,7 +138,7 @@ def measured_on(
         gaps = [above[ledger.part(s)].sum(0) for s in range(len(ledger.slices))]
         return _of_rankings(
             asked, ledger, asked.on(seen), seen, group=group, chance=chance,
-            extra=lambda s, value: {"favoured": None if np.isnan(value) else _favoured(gaps[s], policy)},
+            cells=lambda s, value: {"favoured": None if np.isnan(value) else _favoured(gaps[s], policy)},
         )  # fmt: skip
     if asked.needs(Amortised):
         pooled = asked.settled("normalize") == "pooled"

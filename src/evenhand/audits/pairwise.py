@@ -103,7 +103,9 @@ def pairwise(
     1.0
     """
     asked = asks(metrics, needing(Pairs))
-    refuse_lacking(asked, {"relevance", "scores", "labels", "within", "between", *(["sides"] if protected is not None else [])})
+    refuse_lacking(
+        asked, {"relevance", "scores", "labels", "within", "between", *(["sides"] if protected is not None else [])}
+    )
     if unknown == "unprotected" and protected is None:
         raise EvenhandError("unknown='unprotected' needs two sides. Pass protected= with one of them.")
     log.info("checking the scores")
@@ -156,5 +158,5 @@ def _of(a: Ask, t: Pairs, group: str | None, counts: Any, ledger: PairLedger, av
     """A metric on wins and pairs; where requests count alike, on each one's shares."""
     tally = t.alike() if average == "macro" else t
     return of_sums(
-        a, tally, each=t, group=group, extra=lambda s, _: {"pairs": float(counts[ledger.within.part(s)].sum())}
+        a, tally, each=t, group=group, cells=lambda s, _: {"pairs": float(counts[ledger.within.part(s)].sum())}
     )

@@ -182,14 +182,21 @@ class Ordered:
         parts = [placed.rankings_of(s) for s in range(len(placed.slices))]
         there = [part[defined[part]] for part in parts]
 
-        def extra(s: int, _: float) -> dict[str, Any]:
+        def cells(s: int, _: float) -> dict[str, Any]:
             rng = stream(seed, "p", *placed.slices[s])
             p = np.nan if self.orders is None else self.orders.p_of_mean(values, parts[s], rng)
             return {"p": p, "favoured": self.favoured(there[s]), "p_favoured": self.p_favoured(there[s])}
 
         chance = np.array([self.chances[at].mean() if len(at) else np.nan for at in there])
         return of_rankings(
-            self.ask, values, self.reasons, placed.within, chance=chance, counted=defined, more=self.columns, extra=extra
+            self.ask,
+            values,
+            self.reasons,
+            placed.within,
+            chance=chance,
+            counted=defined,
+            more=self.columns,
+            cells=cells,
         )
 
     def favoured(self, defined: Any) -> str | None:

@@ -109,9 +109,7 @@ def rows_of(
     return rows
 
 
-def _row(
-    labels: Mapping[str, Any], f: Reduced, s: int, part: slice, draws: Floats | None, interval: Interval
-) -> Row:
+def _row(labels: Mapping[str, Any], f: Reduced, s: int, part: slice, draws: Floats | None, interval: Interval) -> Row:
     """Estimate, interval and notes of one metric in one slice."""
     m, units = f.measured, part.stop - part.start
     estimate = f.estimate(s, part)
@@ -127,18 +125,13 @@ def _row(
     return row(
         labels, m.ask.text, group=m.group, estimate=estimate, low=low, high=high, chance=chance, ideal=m.ideal(f.totals[s]),
         better=m.ask.better, units=units, undefined_draws=int((~np.isfinite(found)).sum()) if len(found) > 1 else 0,
-        note=notes(*said), **{"undefined": undefined, **m.extra(s, estimate)},
+        note=notes(*said), **{"undefined": undefined, **m.cells(s, estimate)},
     )  # fmt: skip
 
 
 def _hidden(made: Row, extra: Sequence[str]) -> Row:
     """A row too small to be shown, the audit's own cells included."""
-    own = {name: math.nan if isinstance(made.get(name), float) and name in SHARES else None for name in extra}
-    return suppressed(made) | own
-
-
-SHARES = frozenset({"p", "p_favoured"})
-"""Cells that are numbers in every row."""
+    return suppressed(made) | {name: math.nan if isinstance(made.get(name), float) else None for name in extra}
 
 
 def per_request(
@@ -147,13 +140,13 @@ def per_request(
     """Columns of every request's value, made when somebody looks; suppressed slices have none."""
     sizes = np.diff(within.starts)
     owner = np.repeat(np.arange(len(sizes)), sizes)
-    shown = np.flatnonzero(sizes[owner] >= fewest)
+    shown = np.flatnonzero(sizes[owner] >= fewest).tolist()
 
     def columns() -> dict[str, list[Any]]:
         ids, many = within.listed(), len(found)
         made: dict[str, list[Any]] = {"request": [ids[i] for i in shown] * many}
         for i, name in enumerate(names):
-            made[name] = [within.slices[s][i] for s in owner[shown]] * many
+            made[name] = [within.slices[s][i] for s in owner[shown].tolist()] * many
         made.setdefault("system", [None] * (len(shown) * many))
         made["metric"] = [m.ask.text for m in found for _ in shown]
         made["group"] = [m.group for m in found for _ in shown]

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 
 from evenhand.errors import EvenhandError
-from evenhand.tallies.ledger import UNKNOWN_LABEL, Unknown
+from evenhand.tallies.ledger import UNKNOWN_LABEL
+from evenhand.tallies.ledger import Unknown as Unknown
 from evenhand.tallies.placement import UNKNOWN, Ints, Placement
 from evenhand.tallies.requests import Requests
 from evenhand.views.labels import Labels

@@ -42,11 +42,12 @@ class ItemAttention:
 
     def totals(self, part: slice) -> Amortised:
         """The requests of a slice added up."""
-        return Amortised(*(x[part].sum(0)[None, :] for x in (self.attention, self.utility)))
+        return Amortised(self.attention[part].sum(0)[None, :], self.utility[part].sum(0)[None, :])
 
     def resampled(self, part: slice, times: Floats) -> Amortised:
         """The same with every request taken so many times: `times` is (requests, draws)."""
-        return Amortised(*(np.asarray((x[part].T @ times).T) for x in (self.attention, self.utility)))
+        attention, utility = (np.asarray((x[part].T @ times).T) for x in (self.attention, self.utility))
+        return Amortised(attention, utility)
 
     def cells(self, part: slice) -> int:
         return int(self.attention[part].nnz + self.utility[part].nnz)
@@ -58,7 +59,8 @@ class ItemAttention:
         while start < len(found):
             width = int(np.diff(edges[start : start + MOST_ROWS + 1]).max(initial=1)) or 1
             stop = min(len(found), start + max(1, min(MOST_ROWS, MOST_CELLS // width)))
-            found[start:stop] = ask.on(Amortised(*(_padded(x, start, stop) for x in (self.attention, self.utility))))
+            seen = Amortised(_padded(self.attention, start, stop), _padded(self.utility, start, stop))
+            found[start:stop] = ask.on(seen)
             start = stop
         return found
 

@@ -71,7 +71,7 @@ class Measured:
     counted : (Q,) requests that an interval rests on; None: all of them.
     resampler : takes the place of the sums, where there is one.
     more : further columns of `.per_request`, (Q,) each, made when somebody looks.
-    extra : further cells of the row of a slice, given its number and estimate.
+    cells : further cells of the row of a slice, given its number and estimate.
     """
 
     ask: Ask
@@ -86,7 +86,7 @@ class Measured:
     counted: npt.NDArray[np.bool_] | None = None
     resampler: Resampler | None = None
     more: Callable[[], Mapping[str, Sequence[Any]]] = field(default=dict)
-    extra: Callable[[int, float], Mapping[str, Any]] = field(default=lambda *_: {})
+    cells: Callable[[int, float], Mapping[str, Any]] = field(default=lambda *_: {})
 
     @property
     def skips(self) -> bool:

@@ -141,9 +141,7 @@ def normal_ends(estimate: Floats, error: Floats, level: float, span: tuple[float
     return _on_scale(estimate, error, -spread, spread, span)
 
 
-def drawn_ends(
-    estimate: float, draws: Floats, interval: Interval, span: tuple[float, float]
-) -> tuple[float, float]:
+def drawn_ends(estimate: float, draws: Floats, interval: Interval, span: tuple[float, float]) -> tuple[float, float]:
     """Interval ends from draws of one estimate: their percentiles, or normal with their spread; never outside the span.
 
     >>> drawn_ends(0.01, np.array([0.0, 0.01, 0.04]), Interval("normal"), (0.0, 1.0))[0] > 0

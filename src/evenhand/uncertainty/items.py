@@ -75,9 +75,7 @@ def crossed_draws(
             times = [_times(ledger.part(s), rng) for s in slices]
             measured = measures(drawn, sizes)
             with np.errstate(divide="ignore", invalid="ignore"):
-                values = [
-                    [float(m.value(_total(times[s], m.sums[ledger.part(s)]))) for m in measured] for s in slices
-                ]
+                values = [[float(m.value(_total(times[s], m.sums[ledger.part(s)]))) for m in measured] for s in slices]
             found.append(values)
     return np.moveaxis(np.array(found), 0, -1)
 

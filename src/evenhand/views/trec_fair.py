@@ -15,7 +15,6 @@ from evenhand.views.files import literal
 from evenhand.views.groups import Alignment, rollup
 from evenhand.views.tables import Files, engine_errors
 
-
 FAIR = "trec-fair:"
 """Before a path: a file of the track."""
 
