@@ -44,7 +44,7 @@ def audited(
     )
 
 
-def findings_of(audit, rows, slices=(), words=None, question="What is asked?", extra=()):
+def findings_of(audit, rows, slices=(), words=None, question="What is asked?", extra=(), charts=()):
     """Findings from rows written by hand; what a row leaves out is absent."""
     blank = dict.fromkeys(("estimate", "low", "high", "chance", "ideal"), math.nan) | {
         "better": "",
@@ -59,7 +59,7 @@ def findings_of(audit, rows, slices=(), words=None, question="What is asked?", e
         "plan": {"audit": audit, "table": "a polars table", "unit": "u"},
     }
     return Findings(
-        audit, question, slices, columns, {}, words or {"unit": "author_id", "amount": "impressions"}, facts
+        audit, question, slices, columns, {}, words or {"unit": "author_id", "amount": "impressions"}, facts, charts
     )
 
 
@@ -72,7 +72,7 @@ def sources():
     for place, metric in enumerate(("contribution", "marginal")):
         rows += [{"metric": metric, "group": name, "estimate": v[place], "low": v[place] - 0.01, "high": v[place] + 0.01}
                  for name, v in SOURCES.items()]  # fmt: skip
-    return findings_of("sources", rows)
+    return findings_of("sources", rows, charts=("sources", "intervals", "scatter"))
 
 
 def decomposed(*, adding=True, slices=()):
@@ -86,7 +86,8 @@ def decomposed(*, adding=True, slices=()):
             numbers = {"index": 0.4, "share": share, "population_share": size}
             rows += [{**lead, "metric": m, "group": group, "estimate": v} for m, v in numbers.items()]
     words = {"unit": "author_id", "amount": "impressions", "group": "country", "index": "gini"}
-    return findings_of("decompose", rows, slices=("by",) if slices else (), words=words)
+    charts = ("decomposition", "intervals", "scatter")
+    return findings_of("decompose", rows, slices=("by",) if slices else (), words=words, charts=charts)
 
 
 def binned(edges=(0, 0, 1, 10, 100, 1000, 1_000_000), series=("ranking", "other")):
@@ -105,7 +106,8 @@ def binned(edges=(0, 0, 1, 10, 100, 1000, 1_000_000), series=("ranking", "other"
                 rows.append(
                     {**where, "metric": metric, "estimate": value, "units": 1 + int(1e6 / (high + 1)), **interval}
                 )
-    return findings_of("inequality", rows, ("source", "followers"), extra=("followers_low", "followers_high"))
+    extra = ("followers_low", "followers_high")
+    return findings_of("inequality", rows, ("source", "followers"), extra=extra, charts=("lorenz", "bins", "intervals"))
 
 
 def undefined():
@@ -126,4 +128,4 @@ def hostile():
     provenance = {**found.provenance, "dropped": {HOSTILE: 3}, "plan": {**found.provenance["plan"], "table": HOSTILE}}
     notes = ["heavy_tail; " + HOSTILE] + [None] * (len(found) - 1)
     return Findings(found.audit, "Who? " + HOSTILE, found.slices, {**found.columns, "note": notes}, found.curves,
-                    found.words, provenance)  # fmt: skip
+                    found.words, provenance, found.charts)  # fmt: skip

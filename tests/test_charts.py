@@ -2,6 +2,7 @@
 
 import json
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -10,8 +11,9 @@ from evenhand import metrics
 from evenhand.errors import EvenhandError
 from evenhand.findings import Findings
 from evenhand.present.charts import KINDS, draw, kinds_for, picture, save
-from evenhand.present.drawing import MOST_POINTS, MOST_ROWS, Kind, Panel, Picture, records
+from evenhand.present.drawing import MOST_POINTS, Kind, Panel, Picture, records
 from evenhand.present.lorenz import FINE, Curve, corners, curves, stops
+from evenhand.present.shapes import MOST_ROWS
 from made_findings import (
     HOSTILE,
     SOURCES,
@@ -77,6 +79,20 @@ def test_every_kind_that_fits_draws_valid_json_with_few_points(shape):
         assert all(panel.height <= 1600 for panel in drawn.panels), kind.name
 
 
+def test_the_kinds_are_those_that_the_audit_names_in_its_order():
+    found = audited()
+    assert found.kinds == ["lorenz", "lorenz_log", "lorenz_annotated", "intervals", "scatter"]  # no slice holds bins
+    turned = replace(found.findings, charts=("intervals", "lorenz"))
+    assert [kind.name for kind in kinds_for(turned)] == ["intervals", "lorenz"]
+    assert picture(turned)[0].name == "intervals"
+
+
+def test_findings_that_name_no_kinds_have_those_that_fit_any_result():
+    old = replace(audited().findings, charts=())
+    assert [kind.name for kind in kinds_for(old)] == ["intervals", "scatter"]
+    assert picture(old, "lorenz")[0].name == "lorenz", "one that is asked for by name draws what is there"
+
+
 def test_the_default_is_the_chart_made_for_the_audit():
     assert picture(audited().findings)[0].name == "lorenz"
     assert picture(sources())[0].name == "sources"
@@ -91,7 +107,8 @@ def test_an_unknown_kind_names_the_nearest_and_the_known_ones():
 
 def test_a_kind_of_another_audit_says_why_and_what_would_work():
     with pytest.raises(
-        EvenhandError, match=r"kind='sources' cannot draw this result: it draws sources.*Kinds that can: lorenz"
+        EvenhandError,
+        match=r"kind='sources' cannot draw this result: it is no picture of inequality.*Kinds that can: lorenz",
     ):
         draw(audited().findings, "sources")
 

@@ -1,39 +1,94 @@
-"""The example in CONTRIBUTING.md is real: it runs as printed and needs nothing else."""
+"""The examples in CONTRIBUTING.md are real: pasted into a copy of the package, they need nothing else."""
 
+import json
+import os
 import re
+import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import polars as pl
 import pytest
 
-import evenhand as eh
-from evenhand import cards
-
 ROOT = Path(__file__).parents[1]
+PASTED = re.compile(r"`src/(evenhand/[\w/]+\.pyi?)`:\n\n```python\n(.*?)```", re.DOTALL)
 
 
-@pytest.fixture
-def zero_share():
-    block = re.search(r"```python\n(@metric\(.*?)```", (ROOT / "CONTRIBUTING.md").read_text(), re.DOTALL)[1]
-    from evenhand.metrics import inequality
+@pytest.fixture(scope="module")
+def copy(tmp_path_factory):
+    """The package with every example in the file that it names; tests and docs beside it."""
+    root = tmp_path_factory.mktemp("copy")
+    for folder in ("src", "tests", "docs"):
+        shutil.copytree(ROOT / folder, root / folder, ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copy(ROOT / "pyproject.toml", root)
+    blocks = PASTED.findall((ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8"))
+    assert len(blocks) == 5
+    for name, block in blocks:
+        file = root / "src" / name
+        held = file.read_text(encoding="utf-8") if file.exists() else ""
+        file.write_text(f"{held.rstrip()}\n\n\n{block}" if held else block, encoding="utf-8")
+    verbs = root / "src/evenhand/cli/__init__.py"
+    verbs.write_text(verbs.read_text(encoding="utf-8").replace('"inequality",', '"inequality", "coverage",', 1))
+    return root
 
-    namespace = {**vars(inequality), "__name__": "evenhand.metrics.inequality"}
-    exec(block, namespace)
-    yield namespace["zero_share"]
-    del cards.REGISTRY["zero_share"]
+
+def ran(copy, *command, cwd=None):
+    environment = {**os.environ, "PYTHONPATH": str(copy / "src")}
+    return subprocess.run(
+        [sys.executable, *command], cwd=cwd or copy, env=environment, capture_output=True, text=True, check=False
+    )
 
 
-def test_a_metric_takes_one_function_with_its_card_and_nothing_else(zero_share, capsys):
-    assert zero_share([0, 0, 0, 10]) == 0.75
-    result = eh.inequality(
-        pl.DataFrame({"author": list("abcd"), "views": [0, 0, 0, 10]}),
-        unit="author", amount="views", population=10, metrics=["zero_share"], interval="bootstrap(99)", rng=1,
+@pytest.fixture(scope="module")
+def log(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("log")
+    pl.DataFrame({"author": list("abcd"), "views": [0, 0, 0, 10]}).write_csv(folder / "log.csv")
+    pl.DataFrame(
+        {"request": [1] * 4 + [2] * 4, "rank": [1, 2, 3, 4] * 2, "item": list("abcdbacd"), "side": list("mffmfmfm")}
+    ).write_csv(folder / "ranked.csv")
+    return folder
+
+
+@pytest.mark.slow
+def test_the_pasted_examples_pass_the_tests_of_cards_laws_and_the_command_line(copy):
+    assert ran(copy, "docs/generate.py").returncode == 0
+    chosen = "zero_share or RANKING_NAME or coverage or page_of_metrics or verb"
+    done = ran(
+        copy, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-k", chosen, "tests/test_laws.py", "tests/test_cards.py",
+        "tests/test_cli.py", "tests/test_doc_pages.py", "src/evenhand/metrics/inequality.py",
     )  # fmt: skip
-    row = next(result.findings.rows())
-    assert row["estimate"] == pytest.approx(0.9)
-    assert row["low"] < 0.9 < row["high"] or row["high"] == pytest.approx(1.0)
-    assert result.sentences()[0].startswith("90.0% of authors get no views at all")
-    from evenhand.cli import main
+    assert done.returncode == 0, done.stdout[-3000:]
 
-    assert main(["metrics", "zero_share"]) == 0
-    assert "Share with nothing" in capsys.readouterr().out
+
+@pytest.mark.slow
+def test_a_metric_takes_one_function_with_its_card_and_nothing_else(copy, log):
+    code = """
+import polars as pl, evenhand as eh
+assert eh.metrics.zero_share([0, 0, 0, 10]) == 0.75
+r = eh.inequality("log.csv", unit="author", amount="views", population=10, metrics=["zero_share"], interval="bootstrap(99)", rng=1)
+assert abs(r.frame["estimate"][0] - 0.9) < 1e-9
+assert r.sentences()[0].startswith("90.0% of authors get no views at all"), r.sentences()
+"""
+    done = ran(copy, "-W", "error", "-c", code, cwd=log)
+    assert done.returncode == 0, done.stderr
+    assert "Share with nothing" in ran(copy, "-m", "evenhand", "metrics", "zero_share").stdout
+
+
+@pytest.mark.slow
+def test_an_audit_takes_one_declared_function_and_its_names(copy, log):
+    words = ["coverage", "log.csv", "--unit", "author", "--amount", "views", "--population", "10", "--seed", "1"]
+    done = ran(copy, "-m", "evenhand", *words, "--format", "json", cwd=log)
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    assert found["columns"]["estimate"] == [0.9]
+    assert found["provenance"]["plan"]["population"] == 10
+    (log / "plan.toml").write_text(
+        'audit = "coverage"\ntable = "log.csv"\nunit = "author"\namount = "views"\npopulation = 10\nrng = 1\n'
+    )
+    again = ran(copy, "-m", "evenhand", "run", "plan.toml", "--format", "json", cwd=log)
+    assert json.loads(again.stdout)["columns"] == found["columns"]
+    assert "--unit COLUMN" in ran(copy, "-m", "evenhand", "coverage", "--help").stdout
+    wrong = ran(copy, "-m", "evenhand", "coverage", "log.csv", "--unit", "autor", "--population", "none", cwd=log)
+    assert wrong.returncode == 2
+    assert "Did you mean 'author'?" in wrong.stderr

@@ -174,7 +174,7 @@ def test_the_command_in_the_report_makes_the_same_numbers_again(tmp_path, capsys
 
 def test_a_table_in_memory_is_made_again_in_python_only():
     ways = again.ways(audited().findings)
-    assert [lead for lead, _ in ways] == ["In Python, where table is a polars table:"]
+    assert [lead for lead, _ in ways] == ["In Python, where table is a polars DataFrame:"]
     assert "population=None" in ways[0][1]
 
 

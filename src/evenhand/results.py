@@ -14,7 +14,7 @@ import numpy as np
 
 from evenhand.errors import EvenhandError, MissingExtraError, listing, suggestion
 from evenhand.findings import NUMBERS, Findings, Row, in_bins, row, tidy
-from evenhand.present import tables, text
+from evenhand.present import tables, tellers
 from evenhand.present.files import write_whole
 from evenhand.present.tracked import tracked
 from evenhand.uncertainty.difference import difference, holm
@@ -50,7 +50,7 @@ class Result:
 
     def sentences(self) -> list[str]:
         """The findings in plain words."""
-        return text.sentences(self.findings)
+        return tellers.sentences(self.findings)
 
     def to_dict(self) -> dict[str, Any]:
         """Everything but the tallies, ready for JSON."""
@@ -84,6 +84,13 @@ class Result:
         result holds no requests, so it cannot be paired; rows then have the note `unpaired`.
         """
         return Result(difference_of(self.findings, other.findings), self.backend)
+
+    @property
+    def kinds(self) -> list[str]:
+        """Names of the kinds of chart that `.plot(kind)` can draw of this result; the first is what `.plot()` draws."""
+        from evenhand.present import charts
+
+        return [kind.name for kind in charts.kinds_for(self.findings)]
 
     def plot(self, kind: str | None = None) -> Any:
         """An Altair chart; an unknown kind is an error that names the known ones."""

@@ -12,7 +12,7 @@ from evenhand.audits.exposure_asks import Asked, wanted_by
 from evenhand.cards import Floats
 from evenhand.engine.crossed import cross
 from evenhand.engine.exposures import tally_exposures, tally_items
-from evenhand.engine.lists import labels_of, some_lists
+from evenhand.engine.lists import some_lists
 from evenhand.engine.placements import tally_placements
 from evenhand.engine.prepared import Prepared
 from evenhand.errors import EvenhandError
@@ -99,8 +99,8 @@ def _placement(ready: Prepared, ledger: Ledger, policy: Policy) -> Placement:
     """Labels in rank order for the rankings of the ledger."""
     view = replace(ready.view, lazy=ready.rows.listed)
     unknown = "group" if policy.unknown == "unprotected" else policy.unknown
-    labels = labels_of(ready.aligned, ready.rows, ledger.labels)
-    placed = tally_placements(view, labels, unknown, some_labelled=False).placement
+    found = tally_placements(view, ready.aligned, unknown, groups=ledger.labels, some_labelled=False)
+    placed = found.placement
     if policy.onto is not None:
         placed = _merged(placed, UNKNOWN_LABEL, policy.labels[policy.onto])
     lengths = np.zeros(len(ledger.probability), dtype=np.int64)  # also of lists that hold no item

@@ -30,13 +30,13 @@ from evenhand.audits.prefix_curves import curves_of
 from evenhand.audits.requests import RankingResult, held_of, interval_words, per_request, rows_of
 from evenhand.cards import Ask, Floats, asks, needing, refuse_lacking
 from evenhand.engine.placements import Placed, tally_placements
-from evenhand.errors import DataWarning, EvenhandError, listing, suggestion
+from evenhand.errors import DataWarning, EvenhandError
+from evenhand.labels import match, no_label, several
 from evenhand.metrics.prefix import follows, lean_and_spread, reasons_of, scores_of, template_of
 from evenhand.metrics.template import Scores
 from evenhand.tallies.ledger import Unknown
 from evenhand.tallies.placement import Placement
 from evenhand.tallies.requests import Measured, of_rankings
-from evenhand.tallies.sides import one_or_several
 from evenhand.uncertainty.intervals import stream
 from evenhand.uncertainty.orders import Orders, draws_of, random_orders
 from evenhand.uncertainty.requests import Reduced
@@ -84,8 +84,9 @@ def prefix(
     Parameters
     ----------
     table : one row per ranked item (any dataframe, or a path), or TREC runs.
-    group : the column of labels; or, joined by item, `{item: label}`, a table or a file of labels (also in the form of
-        TREC judgments); or several columns with the share of each group in the item. A missing label is unknown.
+    group : as `groups` of `eh.exposure`: column(s) of labels (several are combined), `eh.shares("a", "b")` for columns of
+        shares, `{item: label}`, a table or a file of labels (also in the form of TREC judgments), a table of shares, or
+        `eh.rollup(...)`. A missing label is unknown.
     protected : a label, or several taken together, for metrics of two sides; None compares all labels.
     request, item, rank : columns; `item` need not exist. `score` orders instead of `rank`, highest first.
     system, by : columns to slice by.
@@ -120,12 +121,12 @@ def prefix(
     log.info("checking the rankings")
     opened = open_rankings(table)
     named = item if item in opened.schema.names() else None
-    labels = view_labels(group, opened, request=request, item=named or item)
-    if labels.shares:
+    labels = view_labels(group, opened, request=request, item=item, role="group")
+    if labels.soft:
         refuse_lacking(asked, has - {"labels"})
     view = view_rankings(
         opened, request=request, item=named, rank=None if score is not None else rank, score=score, by=names_of(by),
-        system=system or system_of(table, opened), ties=ties, nan_policy=nan_policy, carry=labels.carry,
+        system=system or system_of(table, opened), ties=ties, nan_policy=nan_policy, carry=labels.carry(opened),
     )  # fmt: skip
     placed = tally_placements(view, labels, unknown)
     placement = placed.placement.protecting(protected_labels(protected, placed.placement.groups, group))
@@ -234,21 +235,14 @@ def protected_labels(protected: Any, groups: tuple[Any, ...], group: Any) -> Any
     """
     if protected is None:
         return None
-    side = one_or_several(protected)
-    wanted = side if isinstance(side, list) else [side]
-    readable = {str(label): label for label in groups}
-    found = [w if w in groups else readable.get(str(w)) for w in wanted]
-    lost = [w for w, label in zip(wanted, found, strict=True) if label is None]
+    found = [match(label, groups) for label in several(protected)]
+    lost = [label for label in found if label not in groups]
     if lost and groups:
-        near = suggestion(str(lost[0]), readable)
-        said = (
-            f"protected={listing(map(repr, lost))} is no label of group={group if isinstance(group, str) else 'group'!r}. "
-            f"{near}Labels: {listing(map(repr, groups), 20)}."
-        )
-        if len(lost) == len(wanted) and len(groups) > 1:
+        said = no_label("protected", lost, groups, of=f"group={group!r}" if isinstance(group, str) else "group")
+        if len(lost) == len(found) and len(groups) > 1:
             raise EvenhandError(said)
         warnings.warn(DataWarning(said), stacklevel=3)
-    return [w if label is None else label for w, label in zip(wanted, found, strict=True)]
+    return found
 
 
 def _facts(view: RankingsView, placed: Placed, found: Sequence[Measured], draws: int) -> dict[str, Any]:

@@ -68,9 +68,9 @@ class RankingResult(Result):
 
     def compare(self, other: Result) -> Result:
         """This result minus another of the same question; paired where both rest on the same requests."""
-        from evenhand.audits.paired import compare_results
+        from evenhand.audits.compare import compare
 
-        return compare_results(self, other)
+        return compare(self, other)
 
 
 def draws_wanted(interval: Interval) -> int:

@@ -30,9 +30,9 @@ COLUMNS = 2
 
 
 def kinds_for(findings: Findings) -> list[Kind]:
-    """The kinds that can draw these findings, by place; those made for the audit before those that fit any."""
-    fitting = [kind for kind in KINDS.values() if not kind.problem(findings)]
-    return sorted(fitting, key=lambda kind: (kind.place, not kind.audits))
+    """The kinds that can draw these findings: those that the audit names, in its order; else those that fit any result."""
+    named = findings.charts or [kind.name for kind in KINDS.values() if kind.general]
+    return [KINDS[name] for name in named if name in KINDS and not KINDS[name].problem(findings)]
 
 
 def picture(findings: Findings, kind: str | None = None) -> tuple[Kind, Picture]:

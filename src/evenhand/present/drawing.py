@@ -2,13 +2,14 @@
 
 A kind of chart is a function from Findings to a Picture, declared with `@chart`:
 
-    @chart("calibration", audits=("outcome_test",), title="Does the same score mean the same outcome?")
-    def calibration(findings: Findings) -> Picture:
-        data = records(label=..., x=..., y=..., low=..., high=...)
-        ...
-        return Picture((Panel(layers),), table={"bin": ..., "outcome": ...}, says="One sentence for the blind.")
+    @chart("slots", title="Who would gain and who would lose slots?", unless=without_metric("slots_gained"))
+    def slots(findings: Findings) -> Picture:
+        rows = [{"label": r["group"], "x": r["estimate"]} for r in findings.rows() if r["metric"] == "slots_gained"]
+        panel = in_rows(rows, "dot", x=Axis("slots gained"), tips={"label": "group", "x": "slots gained"})
+        return Picture((panel,), table={"group": ..., "slots gained": ...}, says="One sentence for the blind.")
 
-`charts.py` imports every module of this folder called `charts_*`; a report shows every kind that fits its audit.
+`charts.py` imports every module of this folder called `charts_*`. Which kinds suit an audit is said where it is declared
+(`@audit(..., charts=("slots",))`) and comes with the findings; a report shows them in that order.
 
 Words of the user's data (column names, labels) go into values and titles, never into field names or expressions: Vega
 reads `a.b` and `a[0]` as paths. Colours are never written out either: marks name a style (`style="reference"`) or a
@@ -17,31 +18,20 @@ position in the palette, so that one chart is right on white paper, on a dark sc
 
 from __future__ import annotations
 
-import functools
 import math
 import re
-import textwrap
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import altair as alt
 
-from evenhand.cards import REGISTRY, Card, parse_call
-from evenhand.errors import EvenhandError, listing
+from evenhand.errors import EvenhandError
 from evenhand.findings import Findings
-from evenhand.present.phrases import PHRASES
-from evenhand.present.text import REASONS, number, percent, plural, short_percent, slice_names
-from evenhand.present.theme import MOST_SERIES
+from evenhand.present.text import plural, slice_names
 
 MOST_POINTS = 4000
 """Points in one picture, however large the data."""
-
-LEGEND = 460
-"""Pixels that one line of a legend may take."""
-
-MOST_ROWS = 24
-"""Labelled rows in one panel; the table has them all."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,26 +75,25 @@ def always(_: Findings) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """A kind of chart: its name, the audits it fits (empty: all), its title, and what it needs of the findings.
+    """A kind of chart: its name, its title, and what it needs of the findings.
 
-    `unless` says why findings cannot be drawn this way, or nothing when they can. `place` orders the charts of a report
-    (0 first); `reported` is False for kinds that are made on request only.
+    `unless` says why findings cannot be drawn this way, or nothing when they can. `general` kinds fit any result that holds
+    estimates, whether its audit names them or not; `reported` is False for kinds that are made on request only.
     """
 
     name: str
     draw: Drawer
     title: str
-    audits: tuple[str, ...] = ()
     unless: Unless = field(default=always)
-    place: int = 0
+    general: bool = False
     reported: bool = True
 
     def problem(self, findings: Findings) -> str:
         """Why these findings cannot be drawn this way, in words, or nothing."""
-        if not self.audits and "estimate" not in findings.columns:
+        if self.general and "estimate" not in findings.columns:
             return f"a {findings.audit} result holds no estimates"
-        if self.audits and findings.audit not in self.audits:
-            return f"it draws {listing(self.audits)}, and this is {findings.audit}"
+        if findings.charts and not self.general and self.name not in findings.charts:
+            return f"it is no picture of {findings.audit} results"
         return self.unless(findings)
 
 
@@ -112,20 +101,14 @@ KINDS: dict[str, Kind] = {}
 
 
 def chart(
-    kind: str,
-    *,
-    title: str,
-    audits: tuple[str, ...] = (),
-    unless: Unless = always,
-    place: int = 0,
-    reported: bool = True,
+    kind: str, *, title: str, unless: Unless = always, general: bool = False, reported: bool = True
 ) -> Callable[[Drawer], Drawer]:
-    """Declare a kind of chart; the first that fits, by place and then as declared, is what `.plot()` draws."""
+    """Declare a kind of chart."""
 
     def declare(draw: Drawer) -> Drawer:
         if kind in KINDS:
             raise EvenhandError(f"The chart {kind!r} is declared twice. Give one of them another name.")
-        KINDS[kind] = Kind(kind, draw, title, audits, unless, place, reported)
+        KINDS[kind] = Kind(kind, draw, title, unless, general, reported)
         return draw
 
     return declare
@@ -134,6 +117,11 @@ def chart(
 def without_curve(name: str) -> Unless:
     """For `unless`: the findings must hold points of this curve."""
     return lambda findings: "" if findings.curves.get(name) else f"the result holds no {name} points"
+
+
+def without_metric(name: str) -> Unless:
+    """For `unless`: the findings must hold rows of this metric."""
+    return lambda findings: "" if name in findings.metrics() else f"it holds no {name}"
 
 
 _UNSPEAKABLE = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\u2028\u2029\ud800-\udfff\ufffe\uffff]")
@@ -184,6 +172,18 @@ def _point(value: Any) -> Any:
     return float(f"{found:.7g}") if isinstance(found, float) else found
 
 
+def points(findings: Findings, curve: str) -> list[dict[str, Any]]:
+    """The points of a curve one by one, each with the label of its slice under `where`."""
+    columns = findings.curves[curve]
+    named = zip(zip(*columns.values(), strict=True), slice_labels(findings, columns), strict=True)
+    return [dict(zip(columns, point, strict=True)) | {"where": where} for point, where in named]
+
+
+def columns_of(rows: Sequence[Mapping[str, Any]], *names: str) -> dict[str, list[Any]]:
+    """These fields of rows as columns of the table behind a chart."""
+    return {name: [drawable(row[name]) for row in rows] for name in names}
+
+
 def slice_labels(findings: Findings, columns: Mapping[str, Sequence[Any]] | None = None) -> list[str]:
     """One short label per row of the frame (or of a curve); empty text for an unsliced audit."""
     return slice_names(findings.slices, findings.columns if columns is None else columns)
@@ -222,149 +222,3 @@ def holders(findings: Findings) -> str:
 def distinct(values: Iterable[Any]) -> list[Any]:
     """Each value once, in order of first appearance."""
     return list(dict.fromkeys(values))
-
-
-def wrapped(text: str, width: int = 26) -> str:
-    r"""A label for `label_axis`: what does not fit on the first line stands, all of it, on the second.
-
-    >>> wrapped("Normalised discounted difference")
-    'Normalised discounted\ndifference'
-    """
-    first = next(iter(textwrap.wrap(text, width, break_long_words=False)), text)
-    rest = text.strip()[len(first) :].strip()
-    return f"{first}\n{rest}" if rest and text.strip().startswith(first) else text
-
-
-def label_axis(**more: Any) -> Any:
-    """An axis of labels made by `wrapped`; each line is cut where it would take the chart's room."""
-    return alt.Axis(labelExpr="split(datum.label, '\\n')", labelLimit=170, **more)
-
-
-def ends(ordered: Sequence[str], most: int = MOST_ROWS) -> list[str]:
-    """The first and the last of many labels: where a chart has no room, the extremes are the story."""
-    if len(ordered) <= most:
-        return list(ordered)
-    half = most // 2
-    return [*ordered[:half], *ordered[-(most - half) :]]
-
-
-@functools.lru_cache(maxsize=1024)
-def card_of(metric: str) -> Card | None:
-    """The card behind a metric string, or nothing for a quantity that has none (`outcome_gap`)."""
-    try:
-        name, _, _ = parse_call(metric.partition("@")[0], role="metrics")
-    except EvenhandError:
-        return None
-    return REGISTRY[name].card if name in REGISTRY else None
-
-
-@functools.lru_cache(maxsize=1024)
-def metric_title(metric: str) -> str:
-    """A metric string as a heading: parameters as people say them.
-
-    >>> metric_title("top_share(p=0.01)"), metric_title("atkinson(epsilon=0.5)"), metric_title("some_gap")
-    ('Share of the top 1%', 'Atkinson index (epsilon 0.5)', 'Some gap')
-    """
-    card = card_of(metric)
-    if card is None:
-        return metric.replace("_", " ").strip().capitalize()
-    called, _, cutoff = metric.partition("@")
-    _, args, named = parse_call(called, role="metrics")
-    params = dict(zip(REGISTRY[card.name].parameters, args, strict=False)) | named
-    point = params.pop("p", None)
-    title = f"{card.title} {short_percent(point)}" if isinstance(point, float) else card.title
-    said = [f"{name} {value}" for name, value in params.items()]
-    return " ".join([title, *([f"({', '.join(said)})"] if said else []), *([f"at {cutoff}"] if cutoff else [])])
-
-
-_PERCENT_PARTS = frozenset(name for (_, name), phrase in PHRASES.items() if "{estimate:percent}" in phrase)
-
-
-def is_share(metric: str) -> bool:
-    """Whether people read this metric in percent; its sentence says so."""
-    card = card_of(metric)
-    return metric in _PERCENT_PARTS if card is None else "{estimate:percent}" in card.says
-
-
-def value_text(value: float | None, metric: str = "", beside: float | None = None) -> str:
-    """An estimate as a label in a chart: in percent where people say percent.
-
-    >>> value_text(0.8123), value_text(0.8123, "top_share(p=0.01)")
-    ('0.8123', '81.2%')
-    """
-    found = math.nan if value is None else value
-    return percent(found, beside) if is_share(metric) else number(found)
-
-
-def reason_text(note: str | None) -> str:
-    """Why there is no number, in words."""
-    code = (note or "").split(";")[0].strip()
-    return f"undefined: {REASONS.get(code, code)}" if code else "undefined"
-
-
-SHARE = ".3~p"
-"""d3 format of axes in percent, down to millionths."""
-
-
-def axis_format(values: Iterable[float], metric: str = "") -> str:
-    """The d3 format that suits these values: percent, plain numbers, or 10k and 2M.
-
-    >>> axis_format([0.2, 0.9]), axis_format([3, 20_000]), axis_format([0.1], "top_share(p=0.01)")
-    ('.6~g', '.3~s', '.3~p')
-    """
-    if is_share(metric):
-        return SHARE
-    sizes = [abs(v) for v in values if math.isfinite(v) and v != 0]
-    if not sizes or max(sizes) < 10_000:
-        return ".6~g"
-    return ".3~s" if min(sizes) >= 1 else ",.6~g"
-
-
-def decades(values: Iterable[float]) -> list[float]:
-    """Ticks of a log axis: powers of ten around the values, with 2 and 5 times them where there are few.
-
-    >>> decades([0.02, 0.3]), decades([1, 5000])
-    ([0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0], [1.0, 10.0, 100.0, 1000.0, 10000.0])
-    """
-    known = [v for v in values if v > 0]
-    if not known:
-        return [1.0]
-    first, last = math.floor(math.log10(min(known))), math.ceil(math.log10(max(known)))
-    steps = (1, 2, 5) if last - first < 3 else (1,)
-    ticks = [float(f"{step}e{power}") for power in range(first, last + 1) for step in steps]
-    return [t for t in ticks if t <= float(f"1e{last}")]
-
-
-def share_x(name: str, title: str, **more: Any) -> Any:
-    """A horizontal axis from 0 to 100%."""
-    return alt.X(
-        f"{name}:Q", title=title, scale=alt.Scale(domain=[0, 1]), axis=alt.Axis(format=SHARE, tickCount=5), **more
-    )
-
-
-def share_y(name: str, title: str, **more: Any) -> Any:
-    """A vertical axis from 0 to 100%."""
-    return alt.Y(
-        f"{name}:Q", title=title, scale=alt.Scale(domain=[0, 1]), axis=alt.Axis(format=SHARE, tickCount=5), **more
-    )
-
-
-def series_colour(names: Sequence[str], title: str | None = None, *, legend: bool = True) -> Any:
-    """One colour of the palette per series, in this order, by the field `series`."""
-    across = max(
-        1, LEGEND // (34 + 7 * min(30, max(map(len, names), default=1)))
-    )  # else a long legend widens the chart
-    shown = (
-        alt.Legend(title=title, orient="top", symbolLimit=MOST_SERIES, labelLimit=220, columns=across)
-        if legend
-        else None
-    )
-    return alt.Color("series:N", scale=alt.Scale(domain=list(names)), sort=list(names), legend=shown)
-
-
-def tooltip(**titles: str) -> list[Any]:
-    """Tooltips from internal fields to titles; a field that ends in `_text` is shown as it stands."""
-    return [
-        alt.Tooltip(f"{name}:{'N' if name.endswith('_text') or name in ('label', 'series') else 'Q'}", title=title)
-        for name, title in titles.items()
-    ]

@@ -10,7 +10,7 @@ from typing import Any
 import altair as alt
 
 from evenhand.findings import Findings
-from evenhand.present.charts_inequality import lorenz
+from evenhand.present.charts_lorenz import lorenz
 from evenhand.present.drawing import Picture, drawable, holders, records, slice_labels, slices_in_words, word
 from evenhand.present.lorenz import Curve, curves, stops
 from evenhand.present.text import short_percent

@@ -14,10 +14,12 @@ from evenhand import __version__
 from evenhand.findings import Findings, label
 from evenhand.present import again, explorer, summary, tables
 from evenhand.present.charts import kinds_for
-from evenhand.present.drawing import Kind, Panel, Picture, is_share, speakable
+from evenhand.present.drawing import Kind, Panel, Picture, speakable
 from evenhand.present.lorenz import curves
 from evenhand.present.pages import asset, data_script, document, script, vega
-from evenhand.present.text import left_out, number, percent, teller
+from evenhand.present.phrases import is_share
+from evenhand.present.tellers import teller
+from evenhand.present.text import left_out, number, percent
 from evenhand.present.theme import MOST_SERIES, PAGE, theme
 
 MOST_TABLE_ROWS = 500
@@ -33,7 +35,7 @@ def html(findings: Findings) -> str:
     pictures = {kind: kind.draw(findings) for kind in kinds_for(findings) if kind.reported}
     body = [
         _head(findings),
-        _answer(findings, [p.says for kind, p in pictures.items() if kind.place == 0 and kind.audits and p.lead]),
+        _answer(findings, [picture.says for picture in pictures.values() if picture.lead]),
         *_explorer(findings, specs),
         *(_figure(kind, picture, specs) for kind, picture in pictures.items()),
         *_asides(findings),
@@ -180,12 +182,11 @@ def _numeric(text: str) -> bool:
 
 def _asides(findings: Findings) -> list[str]:
     """Tables that help to act on the findings: who can fix what, what the test cannot say."""
-    own = teller(findings)
     return [
         f'<section class="aside"><h2>{escape(aside.title)}</h2>{table(aside.head, aside.rows)}'
         + "".join(f'<p class="note">{escape(line)}</p>' for line in aside.says)
         + "</section>"
-        for aside in (own.asides(findings) if own else ())
+        for aside in teller(findings).asides(findings)
     ]
 
 

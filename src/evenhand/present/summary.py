@@ -13,15 +13,9 @@ from typing import Any
 from evenhand.cards import REGISTRY, Ask, ask
 from evenhand.errors import EvenhandError, listing
 from evenhand.findings import Findings
-from evenhand.present.drawing import (
-    card_of,
-    distinct,
-    metric_title,
-    row_labels,
-    slice_labels,
-    slices_in_words,
-    value_text,
-)
+from evenhand.present.drawing import distinct, row_labels, slice_labels, slices_in_words
+from evenhand.present.phrases import card_of, metric_title, value_text
+from evenhand.present.tellers import plain_sentence, sentence, sentences, teller
 from evenhand.present.text import (
     DIRECTION,
     REASONS,
@@ -29,12 +23,8 @@ from evenhand.present.text import (
     fill,
     left_out,
     number,
-    plain_sentence,
     plural,
-    sentence,
-    sentences,
     short_percent,
-    teller,
     who,
 )
 
@@ -75,8 +65,8 @@ def headlines(findings: Findings, leads: Sequence[str] = ()) -> list[str]:
     `leads` are what the charts made for this audit say; they come first, and then metrics that have no sentence of their
     own are left to the table.
     """
-    if own := teller(findings):
-        return list(own.headlines(findings))
+    if own := teller(findings).headlines(findings):
+        return own
     if len(findings) <= FEW:
         return [*leads, *sentences(findings)]
     rows = list(findings.rows())
@@ -233,7 +223,12 @@ def origin(findings: Findings) -> dict[str, str]:
     """Provenance as terms and words; what a reader has seen elsewhere on the page is left out."""
     shown: dict[str, str] = {}
     for name, value in findings.provenance.items():
-        if name in ("dropped", "plan", "command") or value is None or value == {} or (name == "rows" and not value):
+        if (
+            name in ("dropped", "plan", "command", "by_place")
+            or value is None
+            or value == {}
+            or (name == "rows" and not value)
+        ):
             continue
         shown[NAMES.get(name, str(name).replace("_", " "))] = short_percent(value) if name == "level" else _said(value)
     for name, value in dict(findings.provenance.get("plan") or {}).items():

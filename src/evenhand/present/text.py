@@ -1,19 +1,14 @@
-"""Findings in plain words: numbers as people read them, one sentence per row."""
+"""Numbers, labels and reasons as people read them, and blanks of a sentence filled with them."""
 
 from __future__ import annotations
 
-import importlib
 import math
 import re
 import string
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from evenhand import metrics as _all_metrics  # noqa: F401  (fills the registry)
-from evenhand.cards import REGISTRY, ask
-from evenhand.errors import EvenhandError
 from evenhand.findings import Findings, label
-from evenhand.present.phrases import PHRASES
 
 REASONS = {
     "empty": "there is nothing to measure",
@@ -77,20 +72,6 @@ DIRECTION = {
     "ideal": "closer to the ideal is more even",
     "": "neither direction is better in itself",
 }
-
-
-TELLERS = {
-    "agreement": "evenhand.present.text_agreement",
-    "compare": "evenhand.present.text_compare",
-    "counterfactual": "evenhand.present.text_counterfactual",
-    "outcome_test": "evenhand.present.text_outcome",
-}
-"""Audits whose rows need more than a template: modules with `sentences`, `headlines` and `asides` of findings."""
-
-
-def teller(findings: Findings) -> Any:
-    """The module that tells the findings of this audit, or None where templates do."""
-    return importlib.import_module(TELLERS[findings.audit]) if findings.audit in TELLERS else None
 
 
 def number(value: float, digits: int = 4) -> str:
@@ -223,7 +204,7 @@ def _part_name(name: str, value: Any) -> str:
     return f"{name} {value}" if bare else in_words(value)
 
 
-def interval_words(row: Mapping[str, Any], level: float, as_percent: bool) -> str:  # noqa: FBT001
+def interval_words(row: Mapping[str, Any], level: float, *, as_percent: bool = False) -> str:
     """The interval in brackets, or nothing."""
     low, high = row["low"], row["high"]
     if low is None or high is None or math.isnan(low) or math.isnan(high):
@@ -259,48 +240,6 @@ def _with_what_is_known(template: str, fields: Mapping[str, Any]) -> str:
     return re.sub(r"\[([^\[\]]*)\]", part, template)
 
 
-def sentences(findings: Findings) -> list[str]:
-    """One sentence per row of the frame, from the template on the metric's card, or by the audit's own teller."""
-    if findings.audit in TELLERS:
-        told: list[str] = teller(findings).sentences(findings)
-        return told
-    level = float(findings.provenance.get("level", 0.95))
-    if "estimate" not in findings.columns:
-        return [plain_sentence(row) for row in findings.rows()]
-    return [sentence(findings, row, level) for row in findings.rows()]
-
-
-def plain_sentence(row: Mapping[str, Any]) -> str:
-    """A row of a frame that holds no estimates, column by column.
-
-    >>> plain_sentence({"metric": "gini", "other": "hoover", "tau_c": 0.5, "note": None})
-    'gini: other hoover, tau c 0.5000.'
-    """
-    if row.get("reason"):  # advice comes with its own words
-        return str(row["reason"])
-    if row.get("criterion"):
-        return _criterion_sentence(row)
-    known = {k: v for k, v in row.items() if k not in ("metric", "note") and v is not None and v == v}
-    said = ", ".join(f"{k.replace('_', ' ')} {number(v) if isinstance(v, float) else v}" for k, v in known.items())
-    why = "; ".join(REASONS.get(code, code) for code in (row.get("note") or "").split("; ") if code)
-    return f"{row['metric']}: {said}{f' ({why})' if why else ''}."
-
-
-def _criterion_sentence(row: Mapping[str, Any]) -> str:
-    """A criterion on this data, beside what its paper says of it.
-
-    >>> _criterion_sentence({"metric": "gini", "criterion": "scale", "measured": "yes", "value": 0.0, "published": "no"})
-    'gini, scale: yes on these data (0), no in the paper.'
-    """
-    value = row.get("value")
-    size = "" if value is None or value != value else f" ({number(value)})"
-    parts = [f"{row['measured']} on these data{size}"] if row.get("measured") else []
-    parts += [f"{row['published']} in the paper"] if row.get("published") else []
-    why = "; ".join(REASONS.get(code, code) for code in (row.get("note") or "").split("; ") if code)
-    said = ", ".join(parts) or "not known"
-    return f"{row['metric']}, {str(row['criterion']).replace('_', ' ')}: {said}{f' ({why})' if why else ''}."
-
-
 def left_out(findings: Findings) -> str:
     """How many rows an outcome test set aside because of their score, and why; nothing where it took all."""
     scope = findings.provenance.get("scope") or {}
@@ -323,34 +262,3 @@ def _scoped(rule: str) -> str:
 def who(group: Any) -> str:
     """The group that a sentence is about."""
     return label(group) if group else "the protected group"
-
-
-def sentence(findings: Findings, row: Mapping[str, Any], level: float = 0.95) -> str:
-    """What one row says. A row without a template on its card is stated plainly."""
-    where = ", ".join(f"{name} {in_words(row[name])}" for name in findings.slices)
-    group = f"{label(row['group'])}: " if row.get("group") else ""
-    lead = f"For {where}: " if where else ""
-    try:
-        found = ask(row["metric"], REGISTRY)
-        template, title = found.card.says, found.card.title
-        params = {n: p.default for n, p in found.metric.parameters.items()} | dict(found.params)
-    except EvenhandError:
-        template, title, params = PHRASES.get((findings.audit, row["metric"]), ""), row["metric"], {}
-    group = "" if any(blank in template for blank in ("{group}", "{who}", "{protected}")) else group
-    estimate = row["estimate"]
-    if estimate is None or math.isnan(estimate):
-        code = (row["note"] or "undefined").split(";")[0].strip()
-        return f"{lead}{group}{title} ({row['metric']}) is undefined: {REASONS.get(code, code)}."
-    if math.isinf(estimate):
-        return f"{lead}{group}{title} ({row['metric']}) is {number(estimate)}: one side has something where the other has nothing."
-    if not template:
-        return f"{lead}{group}{title} ({row['metric']}) is {number(estimate)}{interval_words(row, level, False)}."
-    words = {"unit": "unit", "amount": "amount", **findings.words}
-    words["units"] = plural(words["unit"])
-    words["amount"] = str(row["amount"] if "amount" in findings.slices else words["amount"]).replace("_", " ")
-    fields = {**row, **params, **words}  # a column `p` must not pass for the parameter p
-    fields["who"] = who(row.get("group"))
-    fields["interval"] = interval_words(row, level, "{estimate:percent}" in template)
-    said = fill(template, params, fields)
-    overlap = " (The two overlap.)" if "overlap" in (row["note"] or "") else ""
-    return f"{lead}{group}{said}{overlap}"

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from evenhand.present.charts_bins import middle
+from evenhand.present.charts_parts import middle
 from evenhand.results import Result
 from evenhand.studies.study import Claim
 

@@ -1,4 +1,4 @@
-"""Lorenz curves, as in figures 1 and 6 of the inequality paper, and curves over bins, as in figures 5 and 7."""
+"""Lorenz curves: who holds how much, as in figures 1 and 6 of the inequality paper, and how slots are spread over items."""
 
 from __future__ import annotations
 
@@ -10,19 +10,16 @@ import altair as alt
 from evenhand.findings import Findings
 from evenhand.present.drawing import (
     MOST_POINTS,
-    SHARE,
     Panel,
     Picture,
     chart,
     holders,
     records,
-    series_colour,
-    share_x,
-    share_y,
     slices_in_words,
     word,
 )
 from evenhand.present.lorenz import Curve, curves
+from evenhand.present.shapes import SHARE, Axis, series_colour, shares
 from evenhand.present.text import number, percent, short_percent
 from evenhand.present.theme import MOST_SERIES
 
@@ -44,76 +41,68 @@ def _no_curve(findings: Findings) -> str:
     return "" if curves(findings) else "it holds no Lorenz curve"
 
 
-@chart("lorenz", audits=("inequality",), title="Who holds how much: the Lorenz curve", unless=_no_curve, reported=False)
+@chart("lorenz", title="Who holds how much: the Lorenz curve", unless=_no_curve, reported=False)
 def lorenz(findings: Findings) -> Picture:
     """Share of everything held by the bottom part of the units; the further below the dashed line, the less equal."""
     found = curves(findings)
-    y = share_y("y", f"share of all {_amount(findings)}")
-    layers = [*_gap(found), *_lines(findings, found, y), *_equality()]
-    return _lorenz_picture(findings, found, layers, _crowd_note(found))
+    layers = [*_gap(found), *_lines(findings, found, _held(findings)), *_equality()]
+    return _picture(findings, found, layers, _crowd_note(found))
 
 
-@chart("lorenz_log", audits=("inequality",), title="Who holds how much, on a log axis", unless=_no_curve, place=2)
+@chart("lorenz_log", title="Who holds how much, on a log axis", unless=_no_curve)
 def lorenz_log(findings: Findings) -> Picture:
     """The same curves on a log axis with a linear stretch below one in a million: where does holding anything begin?"""
     found = [curve.thinned(MOST_POINTS // 4).bent() for curve in curves(findings)]
     ticks = [0, *(10.0**k for k in range(-6, 1))]
-    scale = alt.Scale(type="symlog", constant=LINEAR_BELOW, domain=[0, 1])
     title = f"share of all {_amount(findings)}, log scale"
-    y = alt.Y("y:Q", title=title, scale=scale, axis=alt.Axis(values=ticks, format=SHARE))
+    y = Axis(title, SHARE, (0, 1), ticks, scale={"type": "symlog", "constant": LINEAR_BELOW})
     note = (
         f"The axis is logarithmic above {short_percent(LINEAR_BELOW)} and linear below it. Dashed: if all had the same."
     )
-    return _lorenz_picture(
-        findings,
-        found,
-        [*_lines(findings, found, y), *_equality(named=False)],
-        " ".join(filter(None, [note, _crowd_note(found)])),
-    )
+    layers = [*_lines(findings, found, y), *_equality(named=False)]
+    return _picture(findings, found, layers, " ".join(filter(None, [note, _crowd_note(found)])))
 
 
-def _lorenz_picture(findings: Findings, found: Sequence[Curve], layers: Sequence[Any], note: str) -> Picture:
+def _picture(findings: Findings, found: Sequence[Curve], layers: Sequence[Any], note: str) -> Picture:
     least = found[-1]
     who = f" of {least.name}" if least.name else ""
     says = (
         (f"On the least equal curve{who}, " if len(found) > 1 else "On this curve, ")
         + f"the bottom half of {holders(findings)} hold {percent(least.at(0.5))} and the top 1% hold {percent(1 - least.at(0.99))}."
     )
-    table: dict[str, list[Any]] = {slices_in_words(findings): [c.name for c in found]} if findings.slices else {}
-    for p in READ_AT:
-        table[f"held by the bottom {100 * p:g}%"] = [percent(c.at(p)) for c in found]
-    return Picture((Panel(alt.layer(*layers), height=SIDE, square=True),), table, says, note)
+    named: dict[str, list[Any]] = {slices_in_words(findings): [c.name for c in found]} if findings.slices else {}
+    panel = Panel(alt.layer(*layers), height=SIDE, square=True)
+    return Picture((panel,), named | _read_out(found), says, note, lead=False)
 
 
-def _lines(findings: Findings, found: Sequence[Curve], y: Any) -> list[Any]:
+def _read_out(found: Sequence[Curve]) -> dict[str, list[Any]]:
+    return {f"held by the bottom {100 * p:g}%": [percent(c.at(p)) for c in found] for p in READ_AT}
+
+
+def _held(findings: Findings) -> Axis:
+    return shares(f"share of all {_amount(findings)}")
+
+
+def _lines(findings: Findings, found: Sequence[Curve], y: Axis, across: str = "") -> list[Any]:
     """A colour per curve; where there are too many, the two extremes stand out from the crowd."""
     most = max(20, min(MOST_CORNERS, MOST_POINTS // len(found)))
-    x = share_x("x", f"{holders(findings)}, from those with least to those with most")
     crowded = len(found) > MOST_SERIES
     shown = [found[0], found[-1]] if crowded else list(found)
+    x = shares(across or f"{holders(findings)}, from those with least to those with most").on(alt.X, "x")
+    place = {"x": x, "y": y.on(alt.Y, "y")}
     coloured = {} if len(shown) == 1 else {"color": series_colour([c.name for c in shown], slices_in_words(findings))}
     tips = [
         *([alt.Tooltip("series:N", title=slices_in_words(findings))] if findings.slices else []),
         alt.Tooltip("x:Q", title=f"bottom {holders(findings)}", format=".4~%"),
         alt.Tooltip("y:Q", title="hold together", format=".4~%"),
     ]
-    lines = (
-        alt.Chart(_points(shown, MOST_CORNERS if crowded else most))
-        .mark_line()
-        .encode(x=x, y=y, detail="k:N", order="x:Q", **coloured)
-    )
-    hits = (
-        alt.Chart(_points(shown, MOST_HITS // len(shown))).mark_point(opacity=0, size=60).encode(x=x, y=y, tooltip=tips)
-    )
+    lines = alt.Chart(_points(shown, MOST_CORNERS if crowded else most)).mark_line()
+    hits = alt.Chart(_points(shown, MOST_HITS // len(shown))).mark_point(opacity=0, size=60)
+    layers = [lines.encode(**place, detail="k:N", order="x:Q", **coloured), hits.encode(**place, tooltip=tips)]
     if not crowded:
-        return [lines, hits]
-    faint = max(0.06, 8 / len(found))
-    crowd = (
-        alt.Chart(_points(found[1:-1], most))
-        .mark_line(style="crowd", opacity=faint)
-        .encode(x=x, y=y, detail="k:N", order="x:Q")
-    )
-    return [crowd, lines, hits]
+        return layers
+    crowd = alt.Chart(_points(found[1:-1], most)).mark_line(style="crowd", opacity=max(0.06, 8 / len(found)))
+    return [crowd.encode(**place, detail="k:N", order="x:Q"), *layers]
 
 
 def _points(found: Sequence[Curve], most: int) -> Any:
@@ -153,44 +142,39 @@ def _amount(findings: Findings) -> str:
     return word(findings, "amount", "amounts").replace("_", " ")
 
 
-@chart("lorenz_annotated", audits=("inequality",), title="How to read a Lorenz curve", unless=_no_curve, reported=False)
+@chart("lorenz_annotated", title="How to read a Lorenz curve", unless=_no_curve, reported=False)
 def lorenz_annotated(findings: Findings) -> Picture:
     """Figure 6: the areas and lengths from which the metrics are read. With several slices, the least equal one."""
     curve = curves(findings)[-1].thinned(MOST_POINTS // 2)
-    xs, ys = curve.population.tolist(), curve.share.tolist()
     top, half = 1 - curve.at(0.8), curve.point(0.5)
     matched = curve.point(top)
-    gini = 1 - 2 * curve.area
     guides = [  # x, y, x2, y2: the lengths c to f of the figure
         (0.2, 0, 0.2, curve.at(0.2)), (0.8, curve.at(0.8), 0.8, 1), (0, top, matched, top), (matched, 0, matched, top),
         (0, 0.5, half, 0.5), (half, 0, half, 0.5),
     ]  # fmt: skip
     words = {
-        "A": f"area between equality and the curve; the Gini index A / (A + B) is {number(gini)}",
+        "A": f"area between equality and the curve; the Gini index A / (A + B) is {number(1 - 2 * curve.area)}",
         "B": "area below the curve",
         "c": f"the bottom 20% of {holders(findings)} hold {percent(curve.at(0.2))}",
         "d": f"the top 20% hold {percent(top)}",
         "e": f"the bottom {percent(matched)} hold as much as the top 20%",
         "f": f"the bottom {percent(half)} hold half of all {_amount(findings)}",
     }
-    y = share_y("y", f"share of all {_amount(findings)}")
-    x = share_x("x", f"{holders(findings)}, from those with least to those with most")
     places = _letter_places(curve, half, matched, top)
     letters = alt.Chart(records(x=[p[0] for p in places], y=[p[1] for p in places], text=list(words)))
     rules = alt.Chart(records(**{k: [g[i] for g in guides] for i, k in enumerate(("x", "y", "x2", "y2"))}))
     layers = [
-        alt.Chart(records(x=xs, y=ys, z=xs)).mark_area(style="gap").encode(x="x:Q", y="y:Q", y2="z:Q"),
-        alt.Chart(records(x=xs, y=ys)).mark_line().encode(x=x, y=y, order="x:Q"),
+        *_gap([curve]),
+        _lines(findings, [curve], _held(findings))[0],
         _equality()[0],
         rules.mark_rule(style="reference").encode(x="x:Q", y="y:Q", x2="x2:Q", y2="y2:Q"),
         letters.mark_text(style="value", fontSize=15, fontWeight=600).encode(x="x:Q", y="y:Q", text="text:N"),
     ]
     table = {"letter": list(words), "meaning": list(words.values())}
-    note = "\n".join(
-        [*([f"The curve of {curve.name}."] if curve.name else []), *(f"{k}: {v}" for k, v in words.items())]
-    )
+    whose = [f"The curve of {curve.name}."] if curve.name else []
+    note = "\n".join([*whose, *(f"{k}: {v}" for k, v in words.items())])
     says = f"Letters mark what can be read off: {words['d']}; {words['f']}."
-    return Picture((Panel(alt.layer(*layers), height=SIDE, square=True),), table, says, note)
+    return Picture((Panel(alt.layer(*layers), height=SIDE, square=True),), table, says, note, lead=False)
 
 
 def _letter_places(curve: Curve, half: float, matched: float, top: float) -> list[tuple[float, float]]:
@@ -200,3 +184,19 @@ def _letter_places(curve: Curve, half: float, matched: float, top: float) -> lis
         (0.62, (0.62 + curve.at(0.62)) / 2), (0.9, max(0.03, curve.at(0.9) / 2)), (0.22, max(0.025, curve.at(0.2) / 2)),
         (0.77, (1 + curve.at(0.8)) / 2), (matched / 4, top + side), (half / 4, 0.5 - side),
     ]  # fmt: skip
+
+
+def _nothing_shown(findings: Findings) -> str:
+    return "" if curves(findings) else "nothing was shown"
+
+
+@chart("catalogue", title="How the slots are spread over the catalogue", unless=_nothing_shown)
+def catalogue(findings: Findings) -> Picture:
+    """Share of all slots held by the items shown least; the further below the dashed line, the fewer items are shown."""
+    found = curves(findings)
+    across = "items, from those shown least to those shown most"
+    layers = [*_gap(found), *_lines(findings, found, shares("share of all slots"), across), *_equality()]
+    items = findings.provenance.get("items")
+    many = "the" if items is None else number(float(items))
+    says = f"The half of {many} items that is shown least holds {percent(found[-1].at(0.5))} of all slots."
+    return Picture((Panel(alt.layer(*layers), height=360, square=True),), _read_out(found), says, lead=False)

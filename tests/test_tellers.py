@@ -1,0 +1,76 @@
+"""Findings in sentences: from the card of a metric, whoever wrote it and whatever it is asked in; more only where rows need it."""
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from evenhand.cards import REGISTRY, Card, metric
+from evenhand.present import summary, tables
+from evenhand.present.charts import draw
+from evenhand.present.phrases import PHRASES, card_of, metric_title
+from evenhand.present.tellers import Teller, sentences, teller
+from evenhand.tallies.spectrum import Spectrum
+from made_findings import decomposed, findings_of
+
+AUDITS = ("inequality", "exposure", "prefix", "pairwise", "recommender", "outcome_test", "counterfactual", "anything")
+
+
+@pytest.fixture
+def strange():
+    """A metric that somebody registers, and that nothing but its card knows."""
+    card = Card(
+        name="eighth", symbol="E", title="An eighth", asks="Is it an eighth?", needs=Spectrum, span=(0, 1), ideal=0.0,
+        better="lower", says="An eighth of {who} is {estimate:percent}{interval}.",
+    )  # fmt: skip
+    caches = (card_of, metric_title)
+    metric(card)(lambda tally: np.float64(0.125))
+    yield "eighth"
+    del REGISTRY["eighth"]
+    for cache in caches:
+        cache.cache_clear()
+
+
+@pytest.mark.parametrize("audit", AUDITS)
+def test_a_strangers_metric_is_told_by_its_card_in_every_audit(strange, audit):
+    row = {"metric": strange, "group": "f", "estimate": 0.125, "low": 0.1, "high": 0.2, "units": 3, "note": None}
+    found = findings_of(audit, [row], extra=("bin", "p", "p_adjusted"))
+    assert sentences(found) == ["An eighth of f is 12.5% (95% interval 10.0% to 20.0%)."]
+    assert summary.every_sentence(found, 5) == []
+    assert "An eighth" in str(
+        draw(replace(found, columns={k: v for k, v in found.columns.items() if k != "bin"})).to_dict()
+    )
+    assert "0.1250" in tables.render(found, "table")
+
+
+def test_a_group_is_called_by_its_label_and_not_by_the_name_of_its_column():
+    said = sentences(decomposed())
+    assert "small gets 10.0% of all impressions." in said
+    assert not any("country" in line for line in said)
+
+
+@pytest.mark.parametrize("phrase", PHRASES)
+def test_every_phrase_can_be_filled(phrase):
+    audit, name = phrase
+    row = {"metric": name, "group": "f", "estimate": 0.25, "units": 3, "bin": 2}
+    words = {"unit": "author_id", "amount": "impressions", "index": "gini", "group": "country"}
+    (said,) = sentences(findings_of(audit, [row], words=words, extra=("bin", "p")))
+    assert "25.0%" in said or "0.2500" in said
+    assert "{" not in said
+    assert "country" not in said
+
+
+def test_tellers_are_only_for_audits_that_say_more_than_their_rows():
+    plain = findings_of("inequality", [{"metric": "gini", "estimate": 0.5}])
+    teller(plain)
+    assert set(Teller.known) == {"", "agreement", "compare", "counterfactual", "outcome_test"}
+    assert teller(plain).headlines(plain) == []
+    assert teller(plain).asides(plain) == []
+
+
+def test_an_undefined_row_says_why():
+    row = {"metric": "gini", "note": "zero_total", "estimate": math.nan}
+    assert sentences(findings_of("inequality", [row])) == [
+        "Gini index (gini) is undefined: nobody received anything."
+    ]  # fmt: skip
