@@ -31,7 +31,7 @@ def test_results_of_different_questions_are_refused():
     )
     with pytest.raises(eh.EvenhandError, match="different questions"):
         eh.compare(audit(x), sliced)
-    with pytest.raises(eh.EvenhandError, match="not a result"):
+    with pytest.raises(eh.EvenhandError, match="b=3 does not fit"):
         eh.compare(audit(x), 3)
 
 

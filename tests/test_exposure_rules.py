@@ -254,7 +254,7 @@ TWICE = pl.DataFrame({"request": [1, 1], "item": ["a", "a"], "relevance": [1, 0]
 WORDS = pl.DataFrame({"request": [1], "item": ["a"], "relevance": ["x"]})
 REFUSED = {
     "protected missing": (lambda: one("log_dp", protected=None), "compares two groups"),
-    "protected unknown": (lambda: one("log_dp", protected="female"), "no group here"),
+    "protected unknown": (lambda: one("log_dp", protected="female"), "protected='female' is no label of the groups. Labels: 'f', 'm'"),
     "versus needed": (lambda: one("log_dp", groups=THREE, protected="x"), "Pass versus="),
     "sides overlap": (lambda: one("log_dp", versus="f"), "overlap"),
     "relevance needed": (lambda: one("eel"), "needs relevance"),
@@ -273,7 +273,7 @@ REFUSED = {
     "soft groups for fair": (lambda: one("fair(p=0.5)", groups={"a": {"f": 0.5, "m": 0.5}}), "one label per item"),
     "item level before": (lambda: one("eed(level='item', aggregate='before')"), "per_request"),
     "groups column": (lambda: one("awrf", groups="sexx", run=RUN.with_columns(pl.lit("f").alias("sex"))), "Did you mean 'sex'"),
-    "groups twice": (lambda: one("awrf", groups=pl.DataFrame({"item": ["a", "a"], "g": ["f", "m"]})), "1 items more than once"),
+    "groups twice": (lambda: one("awrf", groups=pl.DataFrame({"item": ["a", "a"], "g": ["f", "m"]})), "1 of its ids more than one label"),
     "groups not shares": (lambda: one("awrf", groups=pl.DataFrame({"item": ["a"], "f": [0.5], "m": [0.6]})), "do not add up to 1"),
     "groups mapping not shares": (lambda: one("awrf", groups={"a": {"f": 0.5}}), "add up to 1"),
     "groups without labels": (lambda: one("awrf", groups=pl.DataFrame({"item": ["a"]})), "at least one column of labels"),

@@ -154,7 +154,7 @@ def test_one_group_alone_of_the_formula_book():
 
 
 def test_a_reference_that_is_not_in_the_table_is_an_error():
-    with pytest.raises(eh.EvenhandError, match="reference='F' is not a group"):
+    with pytest.raises(eh.EvenhandError, match="reference='F' is no label of"):
         eh.outcome_test(table_of(GOLDEN["outcome-019"]), **ROLES, reference="F", bins=1)
 
 
@@ -357,26 +357,26 @@ def test_small_cells_are_suppressed_on_request():
         ({"group": "s2", "outcome": "yy"}, "2 problems"),
         ({"score": "g"}, "not numbers"),
         ({"outcome": "s"}, "score and outcome are both 's'"),
-        ({"reference": "x"}, "reference='x' is not a group"),
+        ({"reference": "x"}, "reference='x' is no label of"),
         ({"kind": "rank"}, "Did you mean 'ranking'"),
-        ({"covariance": "HC3"}, "covariance='HC3' is not a known covariance"),
+        ({"covariance": "HC3"}, "covariance='HC3' does not fit"),
         ({"covariance": "cluster"}, "needs to know the clusters"),
         ({"threshold": 0.5}, "a ranking has no bar"),
-        ({"kind": "classification", "threshold": "high"}, "threshold='high' is not a number"),
+        ({"kind": "classification", "threshold": "high"}, "threshold='high' does not fit"),
         ({"bins": 0}, "bins=0"),
         ({"bins": "ten"}, "bins='ten'"),
         ({"bins": [0.5, 0.2]}, "rising list"),
         ({"level": 2}, "level=2"),
         ({"treated": "q"}, "neither 0 nor 1"),
         ({"nan_policy": "propagate"}, "nan_policy='propagate'"),
-        ({"score": None}, "score=None is not a column name"),
-        ({"outcome": None}, "outcome=None is not a column name"),
-        ({"group": None}, "group=None is not a column name"),
+        ({"score": None}, "score=None does not fit"),
+        ({"outcome": None}, "outcome=None does not fit"),
+        ({"group": None}, "group=None does not fit"),
         ({"group": "s"}, "score and group are both 's'"),
         ({"group": "y"}, "outcome and group are both 'y'"),
         ({"cluster": ""}, "cluster='' is not a column"),
         ({"cluster": "nope", "covariance": "HC1"}, "cluster='nope' is not a column"),
-        ({"kind": "classification", "threshold": math.nan}, "threshold=nan is not a finite number"),
+        ({"kind": "classification", "threshold": math.nan}, "threshold=nan does not fit"),
         ({"kind": "classification", "threshold": 10**400}, "is not a finite number"),
         ({"kind": "classification", "threshold": math.inf}, "threshold=inf is not a finite number"),
         ({"group": "id"}, "group='id' has 1,200 different values, too many to compare"),
@@ -396,7 +396,7 @@ def test_bad_calls_say_what_is_wrong(change, said):
 
 
 def test_more_gaps_than_can_be_tested_together_are_refused(monkeypatch):
-    monkeypatch.setattr("evenhand.audits.outcome.MOST_GAPS", 50)
+    monkeypatch.setattr("evenhand.audits.outcome_test.MOST_GAPS", 50)
     with pytest.raises(eh.EvenhandError, match="bins=10 makes up to 60 gaps of 3 groups, more than the 50"):
         eh.outcome_test(candidates(300), **ROLES, request="q")
 
@@ -534,7 +534,7 @@ def test_the_command_line_gives_the_same_answer(tmp_path, capsys):
     assert main([*words, "--bins", "many"]) == 2
     assert "--bins 'many'" in capsys.readouterr().err
     assert main([*words, "--reference", "nobody"]) == 2
-    assert "Groups: f, m, u" in capsys.readouterr().err
+    assert "Labels: 'f', 'm', 'u'" in capsys.readouterr().err
 
 
 def test_equal_constant_outcomes_give_a_gap_of_exactly_zero_and_no_alarm():

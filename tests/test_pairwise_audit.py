@@ -219,7 +219,7 @@ def test_one_request_has_no_interval_and_few_requests_are_suppressed():
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (dict(protected="X"), "no group here"),
+        (dict(protected="X"), "protected='X' is no label of the groups. Labels: 'P', 'U'"),
         (dict(average="mean"), "average='mean'"),
         (dict(negatives=0), "negatives=0"),
         (dict(relevance=None), "relevance is not given"),

@@ -182,20 +182,20 @@ def test_labels_that_fit_no_item_are_refused_but_an_empty_mapping_is_not():
 
 def test_items_may_be_shared_out_between_groups():
     shared = pl.DataFrame({"request": ["q"] * 3, "rank": [1, 2, 3], "a": [1.0, 0.5, 0.0], "b": [0.0, 0.5, 1.0]})
-    found = eh.prefix(shared, group=["a", "b"], metrics=["ndjs", "pref_kl(step=2)"], rng=1).frame
+    found = eh.prefix(shared, group=eh.shares("a", "b"), metrics=["ndjs", "pref_kl(step=2)"], rng=1).frame
     rows = [{"a": 1.0, "b": 0.0}, {"a": 0.5, "b": 0.5}, {"a": 0.0, "b": 1.0}]
     assert found["estimate"][0] == pytest.approx(ndjs(rows))
     assert np.isfinite(found["chance"].to_numpy()).all()
     with pytest.raises(EvenhandError, match="needs one label per item, not shares"):
-        eh.prefix(shared, group=["a", "b"], protected="a", metrics="ndd")
+        eh.prefix(shared, group=eh.shares("a", "b"), protected="a", metrics="ndd")
     with pytest.raises(EvenhandError, match="1 rows have shares that are negative"):
-        eh.prefix(shared.with_columns(b=pl.Series([0.5, 0.5, 1.0])), group=["a", "b"])
+        eh.prefix(shared.with_columns(b=pl.Series([0.5, 0.5, 1.0])), group="shares(a, b)")
 
 
 @pytest.mark.parametrize(
     ("call", "words"),
     [
-        ({"group": "stanc"}, "group='stanc' is not a column of the table. Did you mean 'stance'?"),
+        ({"group": "stanc"}, "group='stanc' is not a column of the rankings. Did you mean 'stance'?"),
         ({"group": "stance", "protected": "conn"}, "Did you mean 'con'?"),
         ({"group": "stance", "metrics": "ndd"}, "metrics='ndd' compares two sides. Pass protected="),
         ({"group": "stance", "metrics": "gini"}, "does not fit this question"),
@@ -205,9 +205,12 @@ def test_items_may_be_shared_out_between_groups():
         ({"group": "stance", "chance": "permutation(3)"}, "needs 20 to 1,000,000 random orders"),
         ({"group": "stance", "interval": "jackknife"}, "not a known interval"),
         ({"group": "stance", "min_units": -1}, "min_units=-1 is not a count"),
-        ({"group": ["rank", "stance"]}, "hold no numbers: stance"),
-        ({"group": {"a": 1, "b": "x"}}, "mixed types"),
-        ({"group": pl.DataFrame({"item": ["x", "x"], "group": ["a", "b"]})}, "have two labels"),
+        ({"group": eh.shares("rank", "stance")}, "hold no numbers: stance"),
+        ({"group": {"a": 1, "b": "x"}}, "group mixes kinds of items or labels"),
+        (
+            {"group": pl.DataFrame({"item": ["x", "x"], "group": ["a", "b"]})},
+            "group gives 1 of its ids more than one label",
+        ),
         ({"group": pl.DataFrame({"doc": ["x"], "group": ["a"]})}, "has no column 'item'"),
     ],
 )

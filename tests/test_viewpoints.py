@@ -166,8 +166,8 @@ def test_advice_without_a_protected_side_compares_all_labels():
     [
         ({}, "Nothing to go by"),
         ({"balance": "lo"}, "Did you mean 'low'?"),
-        ({"bias": "huge"}, "bias='huge' is not a degree"),
-        ({"viewpoints": 1}, "viewpoints=1 is not a number of labels"),
+        ({"bias": "huge"}, "bias='huge' does not fit"),
+        ({"viewpoints": 1}, "viewpoints=1 is outside"),
         ({"table": table({"q": ["a", "b"]})}, "group is not given"),
     ],
 )

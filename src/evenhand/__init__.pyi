@@ -24,5 +24,6 @@ from evenhand.results import Result as Result
 from evenhand.views.bins import log_bins as log_bins
 from evenhand.views.bins import quantile_bins as quantile_bins
 from evenhand.views.groups import rollup as rollup
+from evenhand.views.labels import shares as shares
 
 __version__: str

@@ -22,7 +22,7 @@ from typing import Annotated, Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from evenhand.errors import EvenhandError, UndefinedWarning, listing, unknown_name
+from evenhand.errors import EvenhandError, UndefinedWarning, listing, suggestion, unknown_name
 
 Floats = npt.NDArray[np.float64]
 Better = Literal["lower", "higher", "ideal", ""]
@@ -61,6 +61,7 @@ class Card:
     parameters that gives it. `studentised` is False where the linearised error is too rough to divide a draw by (a point
     read off the steep end of a curve): the bootstrap then takes percentiles. `reads` names what the metric reads beside
     its tally's counts (see NEEDS), where parameters decide as a function of them; an audit that has it not refuses.
+    `shuffled` says what chance would deal out at random, where no formula gives the value of no bias (`@metric.chance`).
     `at_zero` is the value where nobody received anything; None where there is none. `caution` gives a note code for an
     estimate (and the parameters) that must be read with care, or nothing.
     """
@@ -85,6 +86,7 @@ class Card:
     studentised: bool = True
     family: str = ""
     reads: frozenset[str] | Callable[..., frozenset[str]] = frozenset()
+    shuffled: Literal["", "labels"] = ""
     at_zero: float | None = None
     caution: Callable[..., str] | None = None
 
@@ -336,6 +338,9 @@ class Ask:
     def on(self, tally: Any) -> Floats:
         return self.metric.on(tally, **self.params)
 
+    def by_chance(self, tally: Any) -> Any:
+        return self.metric.by_chance(tally, **self.params)
+
     def linearised(self, tally: Any, estimate: Floats) -> Floats | None:
         return self.metric.linearised(tally, estimate, self.params)
 
@@ -459,6 +464,7 @@ def check_value(where: str, value: Any, hint: Any, *, end: str = ")") -> None:
     """
     if hint is Any or isinstance(hint, str):
         return
+    near = ""
     if hint is types.NoneType or hint is None:
         fits = value is None
         expected = "None"
@@ -472,6 +478,7 @@ def check_value(where: str, value: Any, hint: Any, *, end: str = ")") -> None:
     elif typing.get_origin(hint) is Literal:
         choices = typing.get_args(hint)
         fits = isinstance(value, (str, bool, int, float)) and value in choices
+        near = suggestion(value, [c for c in choices if isinstance(c, str)]) if isinstance(value, str) else ""
         expected = "one of " + listing(map(repr, choices))
     elif typing.get_origin(hint) in (typing.Union, types.UnionType):
         _check_union(where, value, typing.get_args(hint), end)
@@ -488,7 +495,7 @@ def check_value(where: str, value: Any, hint: Any, *, end: str = ")") -> None:
         fits, expected = is_whole(value), "a whole number"
     elif hint is float:
         number = isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(value, bool)
-        fits, expected = number and not math.isnan(value), "a number"
+        fits, expected = number and value == value, "a number"  # NaN differs from itself; whole numbers may be huge
     elif hint is str:
         fits, expected = isinstance(value, str), "text"
     elif isinstance(hint, type):
@@ -496,16 +503,16 @@ def check_value(where: str, value: Any, hint: Any, *, end: str = ")") -> None:
     else:
         return
     if not fits:
-        raise EvenhandError(f"{where}{shown(value)}{end} does not fit. Pass {expected}.")
+        raise EvenhandError(f"{where}{shown(value)}{end} does not fit. {near}Pass {expected}.")
 
 
 def shown(value: Any, most: int = 80) -> str:
-    """A value as it was typed, cut where it is long.
+    """A value as it was typed, cut where it is long; of what nobody types, its kind.
 
     >>> shown("x" * 200)[-12:]
     "xxxxxxxx...'"
     """
-    text = repr(value)
+    text = f"<{type(value).__name__}>" if "\n" in repr(value) else repr(value)
     return text if len(text) <= most else f"{text[: most - 4]}...{text[-1]}"
 
 

@@ -22,7 +22,8 @@ from evenhand.attention import Attention, parse
 from evenhand.audits.exposure import exposure
 from evenhand.errors import DataWarning, EvenhandError, MissingExtraError, UndefinedWarning
 from evenhand.tallies.exposure import Exposed, side_codes, target_shares
-from evenhand.views.groups import Alignment, rollup, view_groups
+from evenhand.views.groups import rollup
+from evenhand.views.labels import Alignment, view_labels
 from evenhand.views.match import matched_ids
 from evenhand.views.tables import open_table, to_polars
 
@@ -41,7 +42,7 @@ def aligned(groups: Any) -> Alignment:
     import polars as pl
 
     nowhere = open_table(pl.DataFrame(schema={"item_id": pl.String}))
-    found = view_groups(groups, nowhere, item="item_id")
+    found = view_labels(groups, nowhere, item="item_id")
     if not isinstance(found, Alignment):
         raise EvenhandError(f"groups={groups!r} is not a file. Pass {{item: group}}, a table, or a path.")
     return found

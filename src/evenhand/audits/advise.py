@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import numpy as np
 
 from evenhand.audits.advise_goal import Goal, advise_goal
-from evenhand.audits.assemble import log, provenance
+from evenhand.audits.declare import Call, Labels, Rankings, Seed, TableOrColumn, TableOrColumns, audit, log
 from evenhand.audits.prefix import protected_labels
-from evenhand.cards import REGISTRY, is_whole
+from evenhand.cards import REGISTRY, Between
 from evenhand.engine.placements import Unknown, tally_placements
-from evenhand.errors import EvenhandError, unknown_name
-from evenhand.findings import Findings
+from evenhand.errors import EvenhandError
 from evenhand.metrics.prefix import TEMPLATES
 from evenhand.results import Result
 from evenhand.synthetic.viewpoints import viewpoint_codes
 from evenhand.tallies.placement import Placement
-from evenhand.uncertainty.intervals import seed_of, stream
+from evenhand.uncertainty.intervals import stream
 from evenhand.uncertainty.orders import random_order_of
 from evenhand.views.labels import view_labels
 from evenhand.views.rankings import Ties, open_rankings, view_rankings
@@ -39,7 +38,6 @@ ALPHAS: dict[Degree, float] = {"low": 0.2, "medium": 0.5, "high": 0.8}
 LISTS = 400
 CLEARLY = 0.05
 DRAWS = 999
-QUESTION = "Which prefix metric for these rankings?"
 COLUMNS = ("metric", "symbol", "advice", "chance", "found", "reason")
 
 
@@ -53,72 +51,78 @@ class Situation:
     placement: Placement | None = None
 
 
+@audit("advise", question="Which prefix metric for these rankings?")
 def advise(
-    table: Any = None,
+    call: Call,
+    table: Rankings = None,
     *,
     balance: Degree | None = None,
     bias: Degree | None = None,
-    viewpoints: int | None = None,
+    viewpoints: Annotated[int, Between(2, float("inf"))] | None = None,
     goal: Goal | None = None,
     sparse: bool | None = None,
-    groups: Any = None,
-    relevance: Any = None,
-    group: Any = None,
-    protected: Any = None,
+    groups: TableOrColumns = None,
+    relevance: TableOrColumn = None,
+    group: TableOrColumns = None,
+    protected: Labels = None,
     request: str = "request",
     item: str = "item",
     rank: str | None = "rank",
     score: str | None = None,
     ties: Ties = "raise",
     unknown: Unknown = "drop",
-    rng: int | np.random.Generator | None = None,
+    rng: Seed = None,
 ) -> Result:
     """Which prefix metric to use, the recommended one first, each with its reason.
 
+    With a table of rankings, `chance` is what random order gives on a typical list of yours, and `found` how often a list
+    with the expected bias would stand out from random orders.
+
     Parameters
     ----------
+    table : your rankings, as for `eh.prefix`; left out, the advice goes by what is stated.
     balance : how balanced protected and other items are: `"low"`, `"medium"` or `"high"`. Read off the table if given.
     bias : how biased you expect the rankings to be, before looking at them.
     viewpoints : number of labels; more than two without a protected side call for a metric of all labels.
     goal : advice on exposure metrics instead (section 4 of Raj et al., 2022): is `"one_ranking"` representative, is exposure
         even over many (`"parity"`), or even among the relevant (`"opportunity"`)? With a table, `groups` and `relevance` as
         for `eh.exposure`, the kind of groups and the judgments are read off it.
-    sparse : whether relevance judgments are sparse.
-    table, group, protected, ... : your rankings, as for `eh.prefix`. Then `chance` is what random order gives on a typical
-        list of yours, and `found` how often a list with the expected bias would stand out from random orders.
+    sparse : relevance judgments are sparse.
+    groups : with `goal`: groups of items, as for `eh.exposure`.
+    relevance : with `goal`: judgments, as for `eh.exposure`.
+    group : column of labels, or labels by item.
+    protected : label of the protected side; several are taken together.
+    request : column of the query or user.
+    item : column of the item; need not exist.
+    rank : column of the rank, 1 is best.
+    score : column of a score that orders instead, highest first.
+    ties : what equal ranks do: `"raise"`, or `"input_order"` takes them as they come.
+    unknown : what items without a label are, as for `eh.prefix`.
 
     >>> advise(balance="medium", bias="high").frame["metric"][0]
     'ndkl'
     """
+    roles = {"request": request, "item": item, "rank": rank, "score": score, "ties": ties}
     if goal is not None:
-        roles = {"request": request, "item": item, "rank": rank, "score": score, "ties": ties}
-        return advise_goal(table, goal, sparse=sparse, groups=groups, relevance=relevance, **roles)
-    for name, given in (("balance", balance), ("bias", bias)):
-        if given is not None and given not in DEGREES:
-            raise unknown_name(name, str(given), DEGREES, what="a degree")
-    seed = seed_of(rng)
-    plan: dict[str, Any] = {"audit": "advise", "balance": balance, "bias": bias, "viewpoints": viewpoints, "rng": seed}
-    facts: dict[str, Any] = {"rows": 0}
+        return advise_goal(call, table, goal, sparse=sparse, groups=groups, relevance=relevance, **roles)
+    facts: dict[str, Any] = {}
     backend: Any = "polars"
     if table is None:
         situation = _stated(balance, bias, viewpoints, protected)
     else:
         if group is None:
             raise EvenhandError("group is not given. Name the column of labels, so that their balance can be read off.")
-        roles = {"request": request, "item": item, "rank": rank, "score": score, "ties": ties}
         situation, facts, backend = _read_off(table, group, protected, unknown, balance, bias, roles)
     log.info("weighing the metrics")
     rows = []
     for name, advice, reason in advice_for(situation):
-        chance, found = _odds(name, situation, seed)
+        chance, found = _odds(name, situation, call.seed)
         symbol = REGISTRY[name].card.symbol
         rows.append((name, symbol, advice, chance, found, f"{symbol}: {reason}"))
     columns: dict[str, list[Any]] = {name: [r[i] for r in rows] for i, name in enumerate(COLUMNS)}
     columns["reason"] = _with_evidence(columns)
-    known = provenance(
-        plan, dropped={}, seed=seed, **facts, thresholds_of_balance=list(EDGES), bias_in_simulation=ALPHAS
-    )
-    return Result(Findings("advise", QUESTION, (), columns, {}, {}, known), backend)
+    facts |= {"thresholds_of_balance": list(EDGES), "bias_in_simulation": ALPHAS}
+    return call.result(columns, backend=backend, facts=facts)
 
 
 def _with_evidence(columns: dict[str, list[Any]]) -> list[str]:
@@ -135,8 +139,6 @@ def _with_evidence(columns: dict[str, list[Any]]) -> list[str]:
 
 def _stated(balance: Degree | None, bias: Degree | None, viewpoints: int | None, protected: Any) -> Situation:
     many = 2 if viewpoints is None else viewpoints
-    if not is_whole(many, 2):
-        raise EvenhandError(f"viewpoints={viewpoints!r} is not a number of labels. Pass 2 or more.")
     if balance is None and bias is None and viewpoints is None:
         raise EvenhandError("Nothing to go by. Pass balance= and bias=, viewpoints=, or a table with group=.")
     return Situation(balance, bias, 2 if balance is not None or protected is not None else many)
@@ -148,10 +150,10 @@ def _read_off(
     """Balance, number of labels and a typical list of the caller's rankings."""
     opened = open_rankings(table)
     named = roles["item"] if roles["item"] in opened.schema.names() else None
-    labels = view_labels(group, opened, request=roles["request"], item=named or roles["item"])
+    labels = view_labels(group, opened, request=roles["request"], item=roles["item"], role="group")
     ordered = {"rank": None if roles["score"] is not None else roles["rank"], "score": roles["score"]}
     view = view_rankings(
-        opened, request=roles["request"], item=named, **ordered, ties=roles["ties"], carry=labels.carry
+        opened, request=roles["request"], item=named, **ordered, ties=roles["ties"], carry=labels.carry(opened)
     )
     placed = tally_placements(view, labels, unknown).placement
     if placed.rows is not None:

@@ -7,16 +7,13 @@ from typing import Any, Literal
 
 import narwhals as nw
 
-from evenhand.audits.assemble import provenance
+from evenhand.audits.declare import Call
 from evenhand.cards import REGISTRY
 from evenhand.engine.prepared import prepare
-from evenhand.errors import unknown_name
-from evenhand.findings import Findings
 from evenhand.results import Result
 from evenhand.views.tables import to_polars
 
 Goal = Literal["one_ranking", "parity", "opportunity"]
-GOALS: tuple[Goal, ...] = ("one_ranking", "parity", "opportunity")
 QUESTION = "Which exposure metric for these rankings?"
 COLUMNS = ("metric", "symbol", "advice", "reason")
 SPARSE = 0.5
@@ -33,19 +30,19 @@ class Case:
     scores: bool | None = None
 
 
-def advise_goal(table: Any, goal: Any, *, sparse: bool | None, groups: Any, relevance: Any, **roles: Any) -> Result:
+def advise_goal(
+    call: Call, table: Any, goal: Goal, *, sparse: bool | None, groups: Any, relevance: Any, **roles: Any
+) -> Result:
     """The metrics for a goal, the recommended ones first, each with its reason."""
-    if goal not in GOALS:
-        raise unknown_name("goal", str(goal), GOALS, what="a goal")
-    facts: dict[str, Any] = {"rows": 0}
+    facts: dict[str, Any] = {}
     case, backend = Case(sparse), "polars"
     if table is not None and groups is not None:
         case, facts, backend = _read_off(table, groups, relevance, roles, sparse=sparse)
     rows = [(m, REGISTRY[m].card.symbol, advice, reason) for m, advice, reason in _advice(goal, case)]
     columns = {name: [r[i] for r in rows] for i, name in enumerate(COLUMNS)}
-    plan = {"audit": "advise", "goal": goal, "sparse": sparse}
-    known = provenance(plan, dropped={}, seed=None, **facts, source="Raj et al. (2022), section 4")
-    return Result(Findings("advise", QUESTION, (), columns, {}, {}, known), backend)
+    return call.result(
+        columns, backend=backend, question=QUESTION, facts={**facts, "source": "Raj et al. (2022), section 4"}
+    )
 
 
 def _read_off(

@@ -3,25 +3,32 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Any
 
 import numpy as np
 
-from evenhand.audits.assemble import provenance
-from evenhand.audits.systems import Standing, standings
-from evenhand.cards import is_whole
+from evenhand.audits.declare import Call, Seed, Takes, audit
+from evenhand.audits.systems import Standing, opened, standings
+from evenhand.cards import Between
 from evenhand.errors import EvenhandError
-from evenhand.findings import Findings
 from evenhand.metrics.agreement import EXACT, both_known, tau_c, tau_c_p
 from evenhand.results import Result
-from evenhand.uncertainty.intervals import seed_of, stream
+from evenhand.uncertainty.intervals import stream
 
-QUESTION = "Do the metrics agree on which system is fairer?"
 COLUMNS = ("metric", "other", "tau_c", "p", "systems", "note")
+Several = Annotated[
+    Result | str | Path | Sequence[Result | str | Path],
+    Takes("RESULT.json", many=True, files="saved results with systems"),
+]
 SURE = 0.05
 
 
-def agreement(*results: Result, draws: int = 9_999, rng: int | np.random.Generator | None = None) -> Result:
+@audit("agreement", question="Do the metrics agree on which system is fairer?", charts=("agreement",))
+def agreement(
+    call: Call, *results: Several, draws: Annotated[int, Between(99, 1_000_000)] = 9_999, rng: Seed = None
+) -> Result:
     """Kendall's tau-c between every two metrics, over the systems of a result. Frame: metric, other, tau_c, p, systems.
 
     Every metric is turned so that larger is fairer: 1 means that two metrics order the systems alike, -1 the other way
@@ -31,8 +38,9 @@ def agreement(*results: Result, draws: int = 9_999, rng: int | np.random.Generat
 
     Parameters
     ----------
-    results : one or more results with systems (of `eh.exposure`, `eh.prefix`, `eh.pairwise`), or saved ones. Several are
-        put side by side by system.
+    results : one or more results with systems (of `eh.exposure`, `eh.prefix`, `eh.pairwise`), or paths of saved ones.
+        Several are put side by side by system.
+    draws : permutations for p beyond seven systems.
 
     Examples
     --------
@@ -42,30 +50,27 @@ def agreement(*results: Result, draws: int = 9_999, rng: int | np.random.Generat
     >>> eh.agreement(both).frame["note"][0]
     'constant_input'
     """
-    if not results:
+    read = [opened(r) for one in results for r in ([one] if isinstance(one, (Result, str, Path)) else one)]
+    if not read:
         raise EvenhandError("No result was given. Pass a result with systems.")
-    if not is_whole(draws, 99, 1_000_000):
-        raise EvenhandError(f"draws={draws!r} is not a number of draws. Pass a whole number from 99 to 1,000,000.")
-    seed = seed_of(rng)
-    others, found = standings(results)
+    others, found = standings(read)
     names = (*others, *COLUMNS)
     columns: dict[str, list[Any]] = {name: [] for name in names}
     for one in found:
-        for row in _pairs(one, draws, seed):
+        for row in _pairs(one, draws, call.seed):
             for name, value in zip(names, (*one.where, *row), strict=True):
                 columns[name].append(value)
     if not columns["metric"]:
         raise EvenhandError("The result holds fewer than two metrics with a direction. Ask for two or more.")
     systems = sorted({str(s) for one in found for s in one.systems})
-    plan = {"audit": "agreement", "draws": draws, "rng": seed}
-    facts = provenance(
-        plan, rows=0, dropped={}, seed=seed, systems=systems,
-        p=f"exact up to {EXACT} systems, else {draws:,} permutations with the +1 rule",
-        least_p={str(n): 2 / math.factorial(n) for n in sorted(set(columns["systems"])) if 2 <= n <= EXACT},
-        of=[dict(r.findings.provenance.get("plan", {})) for r in results],
-    )  # fmt: skip
-    findings = Findings("agreement", QUESTION, others, columns, {"systems": _values(others, found)}, {}, facts)
-    return Result(findings, results[0].backend)
+    facts = {
+        "systems": systems, "p": f"exact up to {EXACT} systems, else {draws:,} permutations with the +1 rule",
+        "least_p": {str(n): 2 / math.factorial(n) for n in sorted(set(columns["systems"])) if 2 <= n <= EXACT},
+        "of": [dict(r.findings.provenance.get("plan", {})) for r in read],
+    }  # fmt: skip
+    return call.result(
+        columns, backend=read[0].backend, slices=others, curves={"systems": _values(others, found)}, facts=facts
+    )
 
 
 def _pairs(one: Standing, draws: int, seed: int) -> list[tuple[Any, ...]]:

@@ -3,23 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from pathlib import Path
+from typing import Annotated, Any
 
-import numpy as np
-
+from evenhand.audits.declare import Call, Seed, Takes, audit
 from evenhand.audits.paired import compare_results, compare_systems
 from evenhand.audits.requests import RankingResult
+from evenhand.audits.systems import Saved, opened
+from evenhand.cards import Between
 from evenhand.errors import EvenhandError
-from evenhand.results import Result
+from evenhand.results import COMPARED, Result, difference_of
 
 
+@audit("compare", question="Did it change, and by more than chance?", charts=("intervals",), extra=COMPARED)
 def compare(
-    a: Result,
-    b: Result | None = None,
+    call: Call,
+    a: Saved,
+    b: Annotated[Result | str | Path | None, Takes("RESULT.json", files="what it is compared with")] = None,
     *,
-    systems: Sequence[Any] | None = None,
-    draws: int | None = None,
-    rng: int | np.random.Generator | None = None,
+    systems: Annotated[Sequence[Any] | None, Takes("SYSTEM", many=True)] = None,
+    draws: Annotated[int, Between(99, 100_000)] | None = None,
+    rng: Seed = None,
 ) -> Result:
     """Difference a - b of every row that two results share, with interval and p (Holm-adjusted beside it).
 
@@ -32,8 +36,9 @@ def compare(
 
     Parameters
     ----------
+    a, b : results of the same question, or paths of saved ones.
     systems : which systems of `a` to compare (default: all of them).
-    draws, rng : resamples and swaps, and their seed (default: 999, and more swaps where p is small and pairs are many).
+    draws : resamples and swaps (default: 999, and more swaps where p is small and pairs are many).
 
     Examples
     --------
@@ -43,14 +48,16 @@ def compare(
     >>> round(eh.compare(result, rng=1).frame["estimate"][0], 3)
     1.386
     """
-    if not isinstance(a, Result):
-        raise EvenhandError(f"a is a {type(a).__name__}, not a result. Pass what an audit or eh.read.result gave.")
-    if b is None:
-        return compare_systems(a, systems, draws=draws, rng=rng)
-    if not isinstance(b, Result):
-        raise EvenhandError(f"b is a {type(b).__name__}, not a result. Pass what an audit or eh.read.result gave.")
+    one, other = opened(a), None if b is None else opened(b)
+    if other is None:
+        return compare_systems(call, one, systems, draws)
     if systems is not None:
         raise EvenhandError(
             "systems chooses among the systems of one result, and two were given. Leave b or systems out."
         )
-    return compare_results(a, b, draws=draws, rng=rng) if isinstance(a, RankingResult) else a.compare(b)
+    if isinstance(one, RankingResult):
+        return compare_results(call, one, other, draws)
+    apart = difference_of(one.findings, other.findings)
+    return call.result(
+        apart.columns, backend=one.backend, slices=apart.slices, words=apart.words, facts=apart.provenance
+    )

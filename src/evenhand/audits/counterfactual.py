@@ -9,12 +9,12 @@ from typing import Any, Literal
 
 import numpy as np
 
-from evenhand.audits.assemble import Row, log, provenance, row, tidy
+from evenhand.audits.declare import Call, log
 from evenhand.audits.outcome_rows import without_few
 from evenhand.cards import Floats, is_whole
 from evenhand.engine.candidates import tally_candidates
 from evenhand.errors import EvenhandError
-from evenhand.findings import Findings
+from evenhand.findings import Findings, Row, row, tidy
 from evenhand.metrics.counterfactual import Change, Reallocation, folded
 from evenhand.metrics.outcome import FEWEST_ROWS
 from evenhand.results import Result
@@ -25,20 +25,29 @@ from evenhand.views.outcomes import Outcomes
 
 QUESTION = "What would change without the bias?"
 EXTRA = ("p",)
+CHARTS = ("slots", "intervals")
 MOST_DRAWS = 100_000
 
 
 @dataclass(frozen=True)
 class Evidence:
-    """What a counterfactual needs of the test it follows: the checked table, the bins and the plan."""
+    """What a counterfactual needs of the test it follows: the checked table, the bins and the call."""
 
     view: Outcomes
     kind: str
     ends: Floats
     scope: tuple[float, float]
-    level: float
     words: Mapping[str, str]
-    plan: Mapping[str, Any]
+    call: Call
+
+    @property
+    def level(self) -> float:
+        return self.call.interval.level
+
+    @property
+    def requests(self) -> bool:
+        """Whether the table says which rows compete for the same slots."""
+        return self.call.arguments["request"] is not None
 
 
 @dataclass(frozen=True, repr=False)
@@ -96,18 +105,16 @@ def counterfactual(
     bounded = window == "bin" and e.kind == "classification"
     lowest = bar - _lowest_width(bar, e.ends) if bounded else -np.inf
     c = tally_candidates(e.view, e.ends[1:-1], e.scope, lowest)
-    c, fold = _dealt(c, folds, seed, requests=e.plan["request"] is not None)
+    c, fold = _dealt(c, folds, seed, requests=e.requests)
     plan = Reallocation(c, fold, folds, recalibrated=baseline == "recalibrated")
     log.info("giving %s slots again", f"{int(c.slots.sum()):,}")
     found = plan.change()
     null = plan.null(draws, stream(seed, "null")) if draws else None
-    rows = without_few(_rows(found, null, e), e.plan.get("min_units") or 0)
+    rows = without_few(_rows(found, null, e), e.call.fewest)
     chosen = {"folds": folds, "window": window, "baseline": baseline, "null_draws": draws, "rng": seed}
     more = _facts(c, e, folds, baseline, lowest, bounded=bounded)
-    facts = provenance(
-        e.plan, rows=e.view.rows, dropped=e.view.dropped, seed=seed, level=e.level, counterfactual=chosen, **more
-    )
-    findings = Findings("counterfactual", QUESTION, (), tidy(rows, (), EXTRA), {}, e.words, facts)
+    facts = e.call.provenance(e.view.rows, e.view.dropped, {"seed": seed, "counterfactual": chosen, **more})
+    findings = Findings("counterfactual", QUESTION, (), tidy(rows, (), EXTRA), {}, e.words, facts, CHARTS)
     return Result(findings, backend)
 
 
@@ -134,11 +141,11 @@ def _facts(
     return {
         "kind": e.kind,
         "reference": e.words.get("reference"),
-        "requests": c.requests if e.plan["request"] is not None else None,
+        "requests": c.requests if e.requests else None,
         "slots": int(c.slots.sum()),
         "candidates": len(c.request),
         "predicted": predicted,
-        "folds": f"{c.clusters:,} {'requests' if e.plan['request'] is not None else 'rows, no requests: one pool per part'} in "
+        "folds": f"{c.clusters:,} {'requests' if e.requests else 'rows, no requests: one pool per part'} in "
         f"{folds} parts; slots of one given by the outcomes of the others, valued by its own"
         if folds > 1
         else "as printed: one fit",

@@ -49,6 +49,7 @@ class Takes:
     many : several words make a list; one makes a single value.
     table : a table, a file or column names. Anything else is too much for a plan: it says that the object is needed again.
     files : which files it may be, for help.
+    sizes : a mapping says how many there are of each, which a plan can hold.
     number : a word of digits is a whole number.
     read : reads the words of the command line, where none of this is enough.
     """
@@ -57,6 +58,7 @@ class Takes:
     many: bool = False
     table: bool = False
     files: str = ""
+    sizes: bool = False
     number: bool = False
     read: Callable[[list[str]], Any] | None = None
 
@@ -123,6 +125,16 @@ class Parameter:
     def says_none(self) -> bool:
         """Whether the word "none" stands for None: not where None is the default, which nobody needs to write."""
         return self.default is not None and (bool(self.takes.metavar) or type(None) in options(self.hint))
+
+    def in_words(self, value: Any) -> Any:
+        """An argument as a plan holds it: plain data that Python takes again, or an `Object`."""
+        takes = self.takes
+        listed = isinstance(value, (list, tuple, set, frozenset, np.ndarray))
+        if takes.table and listed and not ((self.positional or takes.many) and _are_words(value)):
+            return Object(_kind(value))  # labels of rows, ids: files and columns are named one by one
+        if takes.table and isinstance(value, Mapping) and not (takes.sizes and _are_sizes(value)):
+            return Object(f"a mapping of {len(value):,} entries")
+        return in_words(value, table=takes.table)
 
     def check(self, value: Any) -> None:
         """Refuse a value that its type hint does not allow."""
@@ -196,12 +208,18 @@ class Audit:
 
     def call(self, *args: Any, **keywords: Any) -> Call:
         """The arguments bound and checked, seed and interval read."""
+        several = next(
+            (n for n, p in self.signature.parameters.items() if p.kind is inspect.Parameter.VAR_POSITIONAL), ""
+        )
+        if several in keywords:  # as a plan has it
+            args = (*args, keywords.pop(several))
         bound = self.signature.bind(*args, **keywords)
         bound.apply_defaults()
-        for name, value in bound.arguments.items():
-            if self.signature.parameters[name].kind is not inspect.Parameter.VAR_POSITIONAL:
-                self.parameters[name].check(value)
         given = bound.arguments
+        for name, value in given.items():
+            for one in value if name == several else [value]:
+                self.parameters[name].check(_as_python(one))
+            given[name] = _as_python(value)
         return Call(
             self,
             given,
@@ -261,13 +279,29 @@ class Call:
             if name == "rng":
                 plan[name] = self.seed
             elif parameter.required or not _same(value, parameter.default):
-                plan[name] = in_words(value, table=parameter.takes.table)
+                plan[name] = parameter.in_words(value)
                 if isinstance(plan[name], Object):
                     objects[name] = plan[name].what
                     plan[name] = f"<{plan[name].what}>"
         if isinstance(plan.get("population"), Mapping):
             plan["population"] = hidden_sizes(plan["population"], self.fewest, parts="group" in plan)
         return plan, objects
+
+    def provenance(self, read: int, dropped: Mapping[str, int], facts: Mapping[str, Any]) -> dict[str, Any]:
+        """Where the numbers come from: what was read and left out, what the audit has to say of it, versions and plan."""
+        plan, objects = self.recorded
+        told = {"rows": read, "dropped": dict(dropped), "seed": self.seed}
+        if "level" in self.arguments:
+            told["level"] = self.arguments["level"]
+        told |= dict(facts)
+        if isinstance(told.get("population"), Mapping):
+            told["population"] = hidden_sizes(told["population"], self.fewest, parts="group" in plan)
+        if objects:
+            told["needed_again"] = objects
+        placed = [name for name in plan if name != "audit" and self.audit.parameters[name].positional]
+        if placed != list(plan)[1:2]:  # not simply the first of them, as of most audits
+            told["by_place"] = placed
+        return {**told, "versions": versions(), "plan": plan}
 
     def result(
         self,
@@ -281,29 +315,22 @@ class Call:
         curves: Mapping[str, Any] | None = None,
         words: Mapping[str, str] | None = None,
         facts: Mapping[str, Any] | None = None,
+        question: str = "",
         of: Callable[..., Held] = Result,  # type: ignore[assignment]
         **more: Any,
     ) -> Held:
         """The answer: rows in the public order (or ready columns), with where they come from.
 
         `read` rows of the table were read and `dropped` left out, by reason; `columns` are the slice columns of the frame
-        where they are more than `slices` (edges of bins); `of` is the kind of result, made with `more`.
+        where they are more than `slices` (edges of bins); `question` is asked in place of the audit's; `of` is the kind of
+        result, made with `more`.
         """
-        plan, objects = self.recorded
-        told = {"rows": read, "dropped": dict(dropped or {}), "seed": self.seed}
-        if "level" in self.arguments:
-            told["level"] = self.arguments["level"]
-        told |= dict(facts or {})
-        if isinstance(told.get("population"), Mapping):
-            told["population"] = hidden_sizes(told["population"], self.fewest, parts="group" in plan)
-        if objects:
-            told["needed_again"] = objects
         tidied = (
             rows if isinstance(rows, Mapping) else tidy(rows, slices if columns is None else columns, self.audit.extra)
         )
         findings = Findings(
-            self.audit.name, self.audit.question, tuple(slices), tidied, dict(curves or {}), dict(words or {}),
-            {**told, "versions": versions(), "plan": plan}, self.audit.charts,
+            self.audit.name, question or self.audit.question, tuple(slices), tidied, dict(curves or {}), dict(words or {}),
+            self.provenance(read, dropped or {}, facts or {}), self.audit.charts,
         )  # fmt: skip
         return of(findings, backend, **more)
 
@@ -334,24 +361,29 @@ class Object:
 
 
 def in_words(value: Any, *, table: bool = False) -> Any:
-    """An argument as a plan holds it: plain data that Python takes again, or an `Object`."""
-    if isinstance(value, (np.generic, np.ndarray)) and not np.ndim(value):
-        value = value.item()
+    """Plain data that Python takes again, or an `Object`; a table is one unless it is named."""
+    value = _as_python(value)
     if value is None or isinstance(value, (bool, int, float, str)):
         return value
-    if isinstance(value, Path) or hasattr(value, "as_word"):
-        return value.as_word() if hasattr(value, "as_word") else str(value)
-    if isinstance(value, (list, tuple, set, frozenset)) and not (table and not _are_words(value)):
+    if hasattr(value, "as_word"):
+        return value.as_word()
+    if isinstance(value, Path):
+        return str(value)
+    if isinstance(value, (list, tuple, set, frozenset)):
         each = [in_words(v) for v in value]
-        return each if not any(isinstance(e, Object) for e in each) else Object(f"a {type(value).__name__}")
-    if isinstance(value, Mapping) and not (table and not _are_sizes(value)):
+        return Object(_kind(value)) if any(isinstance(e, Object) for e in each) else each
+    if isinstance(value, Mapping):
         pairs = {str(k): in_words(v) for k, v in value.items()}
-        return pairs if not any(isinstance(e, Object) for e in pairs.values()) else Object("a mapping")
+        return Object("a mapping") if any(isinstance(e, Object) for e in pairs.values()) else pairs
     if isinstance(value, np.ndarray) and not table:
         return value.tolist()
-    if isinstance(value, Mapping):
-        return Object(f"a mapping of {len(value):,} entries")
     return plain(value) if not table and _is_moment(value) else Object(_kind(value))
+
+
+def _as_python(value: Any) -> Any:
+    """A number of numpy as Python has it, also where it is an array without axes."""
+    single = isinstance(value, (np.number, np.bool_)) or (isinstance(value, np.ndarray) and not value.ndim)
+    return value.item() if single else value
 
 
 def _are_words(values: Any) -> bool:
@@ -370,8 +402,8 @@ def _is_moment(value: Any) -> bool:
 def _kind(value: Any) -> str:
     """What a caller would call this object."""
     library = type(value).__module__.split(".")[0].strip("_")
-    named = {"builtins": type(value).__name__, "evenhand": f"eh {type(value).__name__}"}
-    return f"a {named.get(library, f'{library} {type(value).__name__}')}"
+    kind = type(value).__name__ if library == "builtins" else f"{library} {type(value).__name__}"
+    return f"an {kind}" if kind[0] in "aeiou" else f"a {kind}"
 
 
 def _same(value: Any, default: Any) -> bool:

@@ -19,6 +19,7 @@ from evenhand.engine.ledgers import Ledger, Policy, Unknown, policy_for, unlabel
 from evenhand.engine.prepared import prepare
 from evenhand.errors import EvenhandError, listing
 from evenhand.findings import Findings, tidy
+from evenhand.labels import match
 from evenhand.tallies.exposure import side_codes, target_shares
 from evenhand.uncertainty.intervals import Interval, seed_of
 from evenhand.views.groups import rollup
@@ -68,8 +69,9 @@ def exposure(
     ----------
     rankings : a table with one row per ranked item (any dataframe, or a path), TREC runs, `{request: {item: score}}`, or
         a LensKit ItemListCollection.
-    groups : column(s) of `rankings` (several are combined), `{item: group}`, a table item -> group, a table item x group
-        with shares that add up to 1, or `eh.rollup(...)`. Items without a group are unknown.
+    groups : column(s) of `rankings` (several are combined), `eh.shares("a", "b")` for columns of shares, `{item: group}`, a
+        table item -> group (or request, item -> group, as judgments), a table item x group with shares that add up to 1, or
+        `eh.rollup(...)`. Items without a group are unknown.
     relevance : a table request, item, relevance, `{request: {item: relevance}}`, or a column of `rankings`.
     protected, versus : the two sides of two-group metrics, a label or several taken together; `versus` may be left out
         where one other group exists.
@@ -162,11 +164,8 @@ def _with_target_groups(
     labels: tuple[Any, ...], sizes: Any, asked: Sequence[Asked]
 ) -> tuple[tuple[Any, ...], Any, list[Asked]]:
     """Groups that only a target names are groups too: nobody in them was exposed."""
-    readable = {str(g): g for g in labels}  # text stands for a number or a truth value that reads the same
     found = [
-        replace(a, target={g if g in labels else readable.get(str(g), g): s for g, s in a.target.items()})
-        if isinstance(a.target, Mapping)
-        else a
+        replace(a, target={match(g, labels): s for g, s in a.target.items()}) if isinstance(a.target, Mapping) else a
         for a in asked
     ]
     named = [g for a in found if isinstance(a.target, Mapping) for g in a.target]

@@ -12,7 +12,6 @@ from evenhand.audits.exposure_asks import Asked
 from evenhand.audits.exposure_measures import Measure, of_rankings
 from evenhand.cards import Floats
 from evenhand.engine.ledgers import Ledger, Policy, targets
-from evenhand.engine.lists import labels_of
 from evenhand.engine.placements import UNKNOWN_LABEL, tally_placements
 from evenhand.engine.prepared import Prepared
 from evenhand.errors import EvenhandError
@@ -32,8 +31,9 @@ class Placer:
         rows, policy = self.ready.rows, self.policy
         view = replace(self.ready.view, lazy=rows.listed)
         unknown = "group" if policy.unknown == "unprotected" else policy.unknown
-        labels = labels_of(self.ready.aligned, rows, self.ledger.labels)
-        placed = tally_placements(view, labels, unknown, some_labelled=False).placement
+        placed = tally_placements(
+            view, self.ready.aligned, unknown, groups=self.ledger.labels, some_labelled=False
+        ).placement
         if policy.onto is not None:
             placed = _merged(placed, UNKNOWN_LABEL, policy.labels[policy.onto])
         lengths = np.zeros(len(self.ledger.probability), dtype=np.int64)  # also of lists that hold no item

@@ -8,8 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from evenhand.audits.assemble import Row, notes, row, suppressed
-from evenhand.cards import Floats
+from evenhand.audits.assemble import notes, suppressed
+from evenhand.cards import Ask, Floats
+from evenhand.findings import Row, row
 from evenhand.metrics.outcome import ROUNDING, Covariance, Gaps, critical, gaps, mean_errors, reasons
 from evenhand.metrics.outcome_joint import (
     Effect,
@@ -43,9 +44,7 @@ class Binning:
         return cls(moments, gaps(moments, reference, covariance), covariance, np.zeros(0) if ends is None else ends)
 
 
-def all_rows(
-    tested: Binning, others: Mapping[int, Binning], view: Outcomes, *, kind: str, level: float, fewest: int
-) -> list[Row]:
+def all_rows(tested: Binning, others: Mapping[int, Binning], view: Outcomes, *, kind: str, level: float) -> list[Row]:
     """Summaries first, then every bin, then what other measures say."""
     rows = _summary(tested, view, level, kind)
     for count, other in others.items():
@@ -54,11 +53,40 @@ def all_rows(
     rows += _gap_rows(tested, view, level)
     rows += _mean_rows(tested, view, level)
     rows += [_bin_test_row(tested, b) for b in range(len(tested.ends) - 1)]
-    return without_few(rows + _contrast(tested, view), fewest)
+    return rows + _contrast(tested, view)
 
 
-def nothing_rows(view: Outcomes, why: str) -> list[Row]:
+def chosen_rows(rows: Sequence[Row], asked: Sequence[Ask], tested: Binning, view: Outcomes) -> list[Row]:
+    """The metrics asked for: as the test has them, with their errors, or else the value on the tested bins."""
+    said: dict[str, list[Row]] = {}
+    for r in rows:
+        said.setdefault(r["metric"], []).append(r)
+    return [r for a in asked for r in said.get(a.text) or _measured(a, tested, view)]
+
+
+def _measured(a: Ask, tested: Binning, view: Outcomes) -> list[Row]:
+    """A metric that is no part of the test: one value, one per group, or one per bin and group."""
+    m = tested.moments
+    at = {"reference": view.reference} if "reference" in a.metric.parameters else {}
+    found = a.metric.on(m, **{**at, **a.params})
+    by_group, by_bin = found.ndim > 0, found.ndim > 1
+    rows = []
+    for place in np.ndindex(found.shape):
+        held = m.rows[place] if by_bin else m.rows[:, place[0]].sum() if by_group else m.rows.sum()
+        rows.append(
+            row(
+                {}, a.text, group=view.names[place[-1]] if by_group else None, estimate=float(found[place]), ideal=a.ideal,
+                better=a.better, units=int(held), note=a.card.reason(m, **a.params) if np.isnan(found[place]) else None,
+                **(_place(tested, place[0]) if by_bin else {}),
+            )
+        )  # fmt: skip
+    return rows
+
+
+def nothing_rows(view: Outcomes, why: str, asked: Sequence[Ask] | None = None) -> list[Row]:
     """What is left to say where nothing can be compared."""
+    if asked is not None:
+        return [row({}, a.text, ideal=a.ideal, better=a.better, note=why) for a in asked]
     groups: list[str | None] = list(view.names) or [None]
     rows = [
         row({}, "joint_test", note=why),

@@ -5,26 +5,29 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import numpy as np
 
 from evenhand import metrics as _all_metrics  # noqa: F401  (fills the registry)
-from evenhand.audits.assemble import check_min_units, hidden_sizes, log, provenance, tidy
 from evenhand.audits.counterfactual import Evidence, OutcomeResult
-from evenhand.audits.outcome_rows import EXTRA, Binning, all_rows, calibration_points, nothing_rows
-from evenhand.cards import Floats
+from evenhand.audits.declare import Call, Count, Label, Level, Metrics, Table, Takes, audit, hidden_sizes, log
+from evenhand.audits.outcome_rows import (
+    EXTRA,
+    Binning,
+    all_rows,
+    calibration_points,
+    chosen_rows,
+    nothing_rows,
+    without_few,
+)
+from evenhand.cards import Ask, Floats, asks, needing
 from evenhand.engine.moments import score_edges, tally_moments
-from evenhand.errors import EvenhandError, unknown_name
-from evenhand.findings import Findings
+from evenhand.errors import EvenhandError
 from evenhand.metrics.outcome import FEWEST_EXPECTED, Covariance
-from evenhand.tallies.moments import Ints
-from evenhand.uncertainty.intervals import Interval
+from evenhand.tallies.moments import Ints, Moments
 from evenhand.views.outcomes import NARROWEST, Checked, Missing, Outcomes, Roles, view_outcomes
 
-QUESTION = "Is somebody held to a higher bar?"
-KINDS = ("ranking", "classification")
-COVARIANCES = ("HC1", "classical", "cluster")
 MOST_BINS = 1_000
 MOST_GAPS = 6_000
 BIN_RULE = "right-closed; equal edges merged"
@@ -40,22 +43,43 @@ CANNOT_SAY = (
 )
 
 
+def _read_bins(words: list[str]) -> int | list[float]:
+    """A number of bins, or edges with commas between."""
+    text = ",".join(words)
+    try:
+        return int(text) if "," not in text and "." not in text else [float(part) for part in text.split(",")]
+    except ValueError as error:
+        raise EvenhandError(f"--bins {text!r} cannot be read. Write a number, or edges such as 0.2,0.5,0.8.") from error
+
+
+Bins = Annotated[int | Sequence[float], Takes("N|EDGES", many=True, read=_read_bins)]
+
+
+@audit(
+    "outcome_test",
+    question="Is somebody held to a higher bar?",
+    charts=("outcomes", "calibration", "gaps"),
+    default="all that the test says",
+    extra=EXTRA,
+)
 def outcome_test(
-    table: Any,
+    call: Call,
+    table: Table,
     *,
     score: str,
     outcome: str,
     group: str,
-    reference: Any = None,
+    reference: Label = None,
     kind: Literal["ranking", "classification"] = "ranking",
     threshold: float | None = None,
-    bins: int | Sequence[float] = 10,
+    bins: Bins = 10,
     request: str | None = None,
     treated: str | None = None,
     covariance: Covariance | None = None,
     cluster: str | None = None,
-    level: float = 0.95,
-    min_units: int | None = None,
+    metrics: Metrics | None = None,
+    level: Level = 0.95,
+    min_units: Count | None = None,
     nan_policy: Missing = "raise",
 ) -> OutcomeResult:
     """Whether equally scored candidates of different groups realise equal outcomes, along the score.
@@ -65,8 +89,9 @@ def outcome_test(
     Parameters
     ----------
     table : a dataframe or a path; one row per scored candidate.
-    score, outcome, group : columns. Scores must be comparable between requests; they need not be on the scale of the
-        outcome. A missing group is the group "unknown"; there may be 1,000 groups at most.
+    score : column of the score; comparable between requests, not necessarily on the scale of the outcome.
+    outcome : column of what became of the candidate.
+    group : column of the group; a missing one is the group "unknown", and there may be 1,000 at most.
     reference : the group that others are compared with; None is the largest.
     kind : "ranking" tests every bin of the scores that all groups share; "classification" tests the bin right above
         `threshold` and shows the others.
@@ -76,6 +101,7 @@ def outcome_test(
     treated : column that says (0 or 1) whose outcome could be observed; None means every row's.
     covariance : "HC1", "classical" or "cluster"; None clusters where `cluster` or `request` is named, else HC1.
     cluster : column to cluster by, if not `request`.
+    metrics : metric strings; left out, all that the test says.
     min_units : cells with fewer rows are suppressed.
     nan_policy : what a missing score or outcome does: "raise", or "omit" the row.
 
@@ -88,25 +114,17 @@ def outcome_test(
     >>> [round(gap, 6) for gap in found.only("pooled_gap").frame["estimate"]]
     [0.0, 0.5]
     """
-    bins = bins.item() if isinstance(bins, (np.integer, np.ndarray)) and not np.ndim(bins) else bins
+    asked = None if metrics is None else asks(metrics, needing(Moments))
     how = _checked(kind, threshold, bins, covariance, cluster, request)
-    Interval.parse("normal", level)
-    fewest = check_min_units(min_units)
     clustered = how == "cluster"
     by = request if cluster is None and clustered else cluster
     roles = Roles(score, outcome, group, request, treated, by, clustered)
     log.info("checking the table")
     checked = view_outcomes(table, roles, reference=reference, threshold=threshold, nan_policy=nan_policy)
-    plan = {
-        "audit": "outcome_test", "table": checked.origin, "score": score, "outcome": outcome, "group": group, "reference": reference,
-        "kind": kind, "threshold": checked.threshold, "bins": bins if isinstance(bins, int) else _edges_given(bins).tolist(),
-        "request": request, "treated": treated, "covariance": covariance, "cluster": cluster, "level": level, "min_units": min_units,
-        "nan_policy": nan_policy,
-    }  # fmt: skip
     words = {"unit": "candidate", "score": score, "outcome": outcome, "group": group}
     scoped, (low, high) = _scope(checked, kind)
     if not low <= high:
-        return _undefined(checked.by_group(), plan, words)
+        return _undefined(call, checked.by_group(), asked, words)
     log.info("finding the edges of the score bins")
     grid = Grid.of(scoped, bins, low, high)
     _refuse_crowded(score, np.diff([low, *grid.edges, high]))
@@ -117,40 +135,35 @@ def outcome_test(
         _refuse_many_gaps(len(view.names), grid)
     tested = Binning.of(moments.merged(grid.main), view.reference, how, grid.ends(low, high))
     others = {count: Binning.of(moments.merged(into), view.reference, how, None) for count, into in grid.others.items()}
-    rows = all_rows(tested, others, view, kind=kind, level=level, fewest=fewest)
-    facts = provenance(
-        plan,
-        rows=view.rows,
-        dropped=view.dropped,
-        seed=None,
-        level=level,
-        **_facts(view, tested, grid, kind, (low, high), how, roles, fewest),
-    )
-    curves = {"calibration": calibration_points(tested, view, level, fewest)}
-    findings = Findings("outcome_test", QUESTION, (), tidy(rows, (), EXTRA), curves, words, facts)
-    return OutcomeResult(findings, view.backend, Evidence(view, kind, tested.ends, (low, high), level, words, plan))
+    rows = all_rows(tested, others, view, kind=kind, level=level)
+    chosen = rows if asked is None else chosen_rows(rows, asked, tested, view)
+    return call.result(
+        without_few(chosen, call.fewest), backend=view.backend, read=view.rows, dropped=view.dropped,
+        curves={"calibration": calibration_points(tested, view, level, call.fewest)}, words=words,
+        facts=_facts(view, tested, grid, kind, (low, high), how, roles, call.fewest),
+        of=OutcomeResult, evidence=Evidence(view, kind, tested.ends, (low, high), words, call),
+    )  # fmt: skip
 
 
 def _checked(
-    kind: str, threshold: float | None, bins: Any, covariance: str | None, cluster: str | None, request: str | None
+    kind: str,
+    threshold: float | None,
+    bins: Any,
+    covariance: Covariance | None,
+    cluster: str | None,
+    request: str | None,
 ) -> Covariance:
     """Refuse what does not fit together; the covariance to use."""
-    if kind not in KINDS:
-        raise unknown_name("kind", str(kind), KINDS, what="a known kind")
-    if covariance is not None and covariance not in COVARIANCES:
-        raise unknown_name("covariance", str(covariance), COVARIANCES, what="a known covariance")
     if threshold is not None and kind == "ranking":
         raise EvenhandError(
             "threshold is for kind='classification': a ranking has no bar. Leave it out, or change the kind."
         )
     if covariance == "cluster" and cluster is None and request is None:
         raise EvenhandError("covariance='cluster' needs to know the clusters. Name a column as cluster= or request=.")
-    if isinstance(bins, (bool, str)) or not isinstance(bins, (int, Sequence, np.ndarray)):
-        raise EvenhandError(f"bins={bins!r} is neither a number of bins nor a list of edges. Pass 10, or [0.2, 0.5].")
     if isinstance(bins, int) and not 1 <= bins <= MOST_BINS:
         raise EvenhandError(f"bins={bins!r} is not between 1 and {MOST_BINS:,}. Pass a number such as 10.")
     if covariance in ("HC1", "classical"):
-        return covariance  # type: ignore[return-value]
+        return covariance
     return "cluster" if cluster is not None or request is not None else "HC1"
 
 
@@ -305,12 +318,12 @@ def _counts(names: Sequence[str], counts: Floats) -> dict[str, int]:
     return dict(zip(names, counts.astype(int).tolist(), strict=True))
 
 
-def _undefined(view: Outcomes, plan: dict[str, Any], words: dict[str, str]) -> OutcomeResult:
+def _undefined(call: Call, view: Outcomes, asked: Sequence[Ask] | None, words: dict[str, str]) -> OutcomeResult:
     why = "no_common_support" if len(view.labels) else "nobody_treated" if view.rows else "empty"
-    facts = provenance(
-        plan, rows=view.rows, dropped=view.dropped, seed=None, level=plan["level"], cannot_say=list(CANNOT_SAY)
-    )
-    rows = nothing_rows(view, why)
+    rows = nothing_rows(view, why, asked)
     if len(view.labels):
         words = {**words, "reference": view.names[view.reference]}
-    return OutcomeResult(Findings("outcome_test", QUESTION, (), tidy(rows, (), EXTRA), {}, words, facts), view.backend)
+    return call.result(
+        rows, backend=view.backend, read=view.rows, dropped=view.dropped, words=words,
+        facts={"cannot_say": list(CANNOT_SAY)}, of=OutcomeResult,
+    )  # fmt: skip

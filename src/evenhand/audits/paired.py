@@ -10,22 +10,20 @@ from typing import Any
 
 import numpy as np
 
-from evenhand.audits.assemble import notes, provenance
+from evenhand.audits.assemble import notes
+from evenhand.audits.declare import Call
 from evenhand.audits.requests import Held, RankingResult
 from evenhand.audits.systems import system_column
-from evenhand.cards import is_whole
 from evenhand.errors import EvenhandError, listing, suggestion
-from evenhand.findings import Findings, Row, row, tidy
+from evenhand.findings import Findings, Row, row
+from evenhand.labels import match
 from evenhand.metrics.agreement import oriented
 from evenhand.present import systems as system_tables
 from evenhand.results import Result, difference_of
 from evenhand.uncertainty.difference import holm
-from evenhand.uncertainty.intervals import seed_of
 from evenhand.uncertainty.paired import Difference, Draws, paired_difference
 
 QUESTION = "Which systems differ, on the same requests?"
-CHANGED = "Did it change, and by more than chance?"
-EXTRA = ("a", "b", "p", "p_adjusted")
 DRAWS = 999
 
 
@@ -48,6 +46,13 @@ class Plan:
     swaps: int = 0
     made: dict[tuple[Any, ...], Draws] = field(default_factory=dict)
 
+    @classmethod
+    def of(cls, call: Call, draws: int | None, level: float, pairs: int) -> Plan:
+        """With so many draws; left out, also enough swaps for the smallest p to survive Holm over so many pairs."""
+        if draws is not None:
+            return cls(level, draws, call.seed)
+        return cls(level, DRAWS, call.seed, max(DRAWS, math.ceil(pairs / (1 - level))))
+
     def draws_for(self, requests: int, where: tuple[Any, ...]) -> Draws:
         if (requests, *where) not in self.made:
             self.made = {k: v for k, v in self.made.items() if k[1:] == where}
@@ -68,17 +73,7 @@ class Plan:
         return found, shared, len(a.requests) + len(b.requests) - 2 * shared
 
 
-def _checked(draws: Any, rng: Any, level: float, pairs: int = 1) -> Plan:
-    if draws is None:  # enough swaps for the smallest p to survive Holm over so many pairs
-        return Plan(level, DRAWS, seed_of(rng), max(DRAWS, math.ceil(pairs / (1 - level))))
-    if not is_whole(draws, 99, 100_000):
-        raise EvenhandError(f"draws={draws!r} is not a number of draws. Pass a whole number from 99 to 100,000.")
-    return Plan(level, draws, seed_of(rng))
-
-
-def compare_systems(
-    result: Result, systems: Sequence[Any] | None = None, *, draws: int | None = None, rng: Any = None
-) -> SystemsResult:
+def compare_systems(call: Call, result: Result, systems: Sequence[Any] | None, draws: int | None) -> SystemsResult:
     """Every two systems of a ranking result, or those named: the first minus the second."""
     if not isinstance(result, RankingResult):
         raise EvenhandError(
@@ -89,7 +84,7 @@ def compare_systems(
     others = tuple(s for s in result.findings.slices if s != column)
     held = {(h.where[at], h.where[:at] + h.where[at + 1 :], h.metric, h.group): h for h in result.held()}
     chosen = _chosen(list(dict.fromkeys(key[0] for key in held)), systems)
-    plan = _checked(draws, rng, float(result.provenance.get("level", 0.95)), math.comb(len(chosen), 2))
+    plan = Plan.of(call, draws, float(result.provenance.get("level", 0.95)), math.comb(len(chosen), 2))
     experiments = list(dict.fromkeys(key[1:] for key in held))
     known = {_key(result.findings, r, column): r for r in result.findings.rows()}
     rows: list[Row] = []
@@ -104,11 +99,11 @@ def compare_systems(
         rows += [{**r, "p_adjusted": float(p)} for r, p in zip(own, adjusted, strict=True)]
     if not rows:
         raise EvenhandError("No two systems can be compared. Pass a result with two systems or more.")
-    slices = (*others, "system", "versus")
-    facts = _facts(plan, "Holm over pairs of systems, for each metric", [result])
-    curves = {"systems": _standing(result, rows, others, chosen, column, plan.level)}
-    findings = Findings("compare", QUESTION, slices, tidy(rows, slices, EXTRA), curves, {}, facts)
-    return SystemsResult(findings, result.backend)
+    return call.result(
+        rows, backend=result.backend, slices=(*others, "system", "versus"), question=QUESTION, of=SystemsResult,
+        curves={"systems": _standing(result, rows, others, chosen, column, plan.level)},
+        facts=_facts(plan, "Holm over pairs of systems, for each metric", [result]),
+    )  # fmt: skip
 
 
 def _key(findings: Findings, r: Mapping[str, Any], column: str) -> tuple[Any, ...]:
@@ -118,12 +113,12 @@ def _key(findings: Findings, r: Mapping[str, Any], column: str) -> tuple[Any, ..
 def _chosen(known: list[Any], systems: Sequence[Any] | None) -> list[Any]:
     if systems is None:
         return known
-    readable = {str(s): s for s in known}
-    lost = [s for s in systems if s not in known and str(s) not in readable]
+    found = [systems] if isinstance(systems, str) else [match(s, known) for s in systems]
+    lost = [s for s in found if s not in known]
     if isinstance(systems, str) or lost or len(systems) < 2:
-        near = suggestion(str(lost[0]), readable) if lost else ""
+        near = suggestion(str(lost[0]), map(str, known)) if lost else ""
         raise EvenhandError(f"systems={systems!r} does not name two systems or more. {near}Known: {listing(known)}.")
-    return [s if s in known else readable[str(s)] for s in systems]
+    return found
 
 
 def _row(labels: Mapping[str, Any], a: Held, b: Held, better: str, plan: Plan, where: tuple[Any, ...]) -> Row:
@@ -137,27 +132,25 @@ def _row(labels: Mapping[str, Any], a: Held, b: Held, better: str, plan: Plan, w
 
 
 def _facts(plan: Plan, adjusted: str, results: Iterable[Result]) -> dict[str, Any]:
-    return provenance(
-        {"audit": "compare", "draws": plan.draws, "rng": plan.seed}, rows=0, dropped={}, seed=plan.seed, level=plan.level,
-        p_adjusted=adjusted, interval=f"paired bootstrap over shared requests: {plan.draws:,} draws, percentile",
-        p=f"systems swapped within requests at random: {plan.draws:,} times, where p is small {max(plan.draws, plan.swaps):,} times; "
-        "(1 + as large) / (1 + swaps)",
-        of=[dict(r.findings.provenance.get("plan", {})) for r in results],
-    )  # fmt: skip
+    return {
+        "level": plan.level, "p_adjusted": adjusted,
+        "interval": f"paired bootstrap over shared requests: {plan.draws:,} draws, percentile",
+        "p": f"systems swapped within requests at random: {plan.draws:,} times, where p is small "
+        f"{max(plan.draws, plan.swaps):,} times; (1 + as large) / (1 + swaps)",
+        "of": [dict(r.findings.provenance.get("plan", {})) for r in results],
+    }  # fmt: skip
 
 
-def compare_results(a: RankingResult, b: Result, *, draws: int | None = None, rng: Any = None) -> Result:
+def compare_results(call: Call, a: RankingResult, b: Result, draws: int | None) -> Result:
     """Two results of the same question: paired where they share requests, else as independent samples."""
     apart = difference_of(a.findings, b.findings, blind=not isinstance(b, RankingResult))
-    if not isinstance(b, RankingResult):
-        return Result(apart, a.backend)
+    slices, words = apart.slices, apart.words
     mine = {(h.where, h.metric, h.group): h for h in a.held()}
-    theirs = {(h.where, h.metric, h.group): h for h in b.held()}
+    theirs = {(h.where, h.metric, h.group): h for h in b.held()} if isinstance(b, RankingResult) else {}
     shared = [k for k in mine if k in theirs and set(mine[k].requests) & set(theirs[k].requests)]
     if not shared:
-        return Result(apart, a.backend)
-    plan = _checked(draws, rng, float(a.provenance.get("level", 0.95)), len(shared))
-    slices = a.findings.slices
+        return call.result(apart.columns, backend=a.backend, slices=slices, words=words, facts=apart.provenance)
+    plan = Plan.of(call, draws, float(a.provenance.get("level", 0.95)), len(shared))
     rows = []
     for own in apart.rows():
         key = (tuple(own[s] for s in slices), own["metric"], own["group"])
@@ -167,9 +160,7 @@ def compare_results(a: RankingResult, b: Result, *, draws: int | None = None, rn
     adjusted = holm([r["p"] for r in rows])
     rows = [{**r, "p_adjusted": float(p)} for r, p in zip(rows, adjusted, strict=True)]
     facts = _facts(plan, "Holm over all rows", [a, b])
-    return Result(
-        Findings("compare", CHANGED, slices, tidy(rows, slices, EXTRA), {}, a.findings.words, facts), a.backend
-    )
+    return call.result(rows, backend=a.backend, slices=slices, words=words, facts=facts)
 
 
 def _standing(

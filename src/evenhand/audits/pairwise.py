@@ -21,8 +21,8 @@ from evenhand.findings import Findings, Row, row, tidy
 from evenhand.tallies.pairs import Pairs
 from evenhand.uncertainty.intervals import Interval, percentile_ends, seed_of, stream
 from evenhand.uncertainty.requests import together
-from evenhand.views.groups import LabelColumns, view_groups
 from evenhand.views.judgments import MissingRelevance, view_judgments
+from evenhand.views.labels import view_labels
 from evenhand.views.rankings import open_rankings, system_of
 from evenhand.views.scored import view_scored
 
@@ -65,7 +65,7 @@ def pairwise(
     ----------
     scores : one row per request and item that a model scored (any dataframe, or a path), a TREC run, or
         `{request: {item: score}}`. Pass all that was scored: a list cut at rank 10 has few pairs left.
-    groups : as in `eh.exposure`; one label per item.
+    groups : as in `eh.exposure`; one label per item, or per request and item.
     relevance : a table request, item, relevance, `{request: {item: relevance}}`, or a column of `scores`.
     protected, versus : the two sides of intra_acc and inter_acc, a label or several taken together.
     average : all pairs count alike (`"pooled"`), or all requests do (`"macro"`).
@@ -95,13 +95,11 @@ def pairwise(
         raise EvenhandError("unknown='unprotected' needs two sides. Pass protected= with one of them.")
     log.info("checking the scores")
     opened = open_rankings(as_table(scores, request=request, item=item))
-    found = view_groups(groups, opened, item=item)
+    found = view_labels(groups, opened, item=item, request=request)
     judgments = view_judgments(relevance, opened, request=request, item=item)
     if judgments is None:
         raise EvenhandError("relevance is not given. Pass a table request, item, relevance, or a column of the scores.")
-    carry: dict[str, nw.Expr] = {}
-    if isinstance(found, LabelColumns):
-        carry["group"] = found.expression(opened)
+    carry = found.carry(opened)
     if judgments.column is not None:
         carry["relevance"] = nw.col(judgments.column).cast(nw.Float64)
     view = view_scored(

@@ -18,12 +18,12 @@ from evenhand.audits.prefix_curves import curves_of
 from evenhand.audits.requests import RankingResult
 from evenhand.cards import Ask, Floats, asks, needing
 from evenhand.engine.placements import Placed, Unknown, tally_placements
-from evenhand.errors import DataWarning, EvenhandError, listing, suggestion
+from evenhand.errors import DataWarning, EvenhandError
 from evenhand.findings import Findings
+from evenhand.labels import match, no_label, several
 from evenhand.metrics.prefix import lean_and_spread, template_of
 from evenhand.metrics.template import Scores
 from evenhand.tallies.placement import Placement
-from evenhand.tallies.sides import one_or_several
 from evenhand.uncertainty.intervals import Interval, seed_of, stream
 from evenhand.uncertainty.orders import Orders, draws_of, random_orders
 from evenhand.uncertainty.requests import mean_interval
@@ -64,8 +64,9 @@ def prefix(
     Parameters
     ----------
     table : one row per ranked item (any dataframe, or a path), or TREC runs.
-    group : the column of labels; or, joined by item, `{item: label}`, a table or a file of labels (also in the form of
-        TREC judgments); or several columns with the share of each group in the item. A missing label is unknown.
+    group : as `groups` of `eh.exposure`: column(s) of labels (several are combined), `eh.shares("a", "b")` for columns of
+        shares, `{item: label}`, a table or a file of labels (also in the form of TREC judgments), a table of shares, or
+        `eh.rollup(...)`. A missing label is unknown.
     protected : a label, or several taken together, for metrics of two sides; None compares all labels.
     request, item, rank : columns; `item` need not exist. `score` orders instead of `rank`, highest first.
     system, by : columns to slice by.
@@ -101,10 +102,10 @@ def prefix(
     log.info("checking the rankings")
     opened = open_rankings(table)
     named = item if item in opened.schema.names() else None
-    labels = view_labels(group, opened, request=request, item=named or item)
+    labels = view_labels(group, opened, request=request, item=item, role="group")
     view = view_rankings(
         opened, request=request, item=named, rank=None if score is not None else rank, score=score, by=names_of(by),
-        system=system or system_of(table, opened), ties=ties, nan_policy=nan_policy, carry=labels.carry,
+        system=system or system_of(table, opened), ties=ties, nan_policy=nan_policy, carry=labels.carry(opened),
     )  # fmt: skip
     placed = tally_placements(view, labels, unknown)
     side = protected_labels(protected, placed.placement.groups, group)
@@ -245,21 +246,14 @@ def protected_labels(protected: Any, groups: tuple[Any, ...], group: Any) -> Any
     """
     if protected is None:
         return None
-    side = one_or_several(protected)
-    wanted = side if isinstance(side, list) else [side]
-    readable = {str(label): label for label in groups}
-    found = [w if w in groups else readable.get(str(w)) for w in wanted]
-    lost = [w for w, label in zip(wanted, found, strict=True) if label is None]
+    found = [match(label, groups) for label in several(protected)]
+    lost = [label for label in found if label not in groups]
     if lost and groups:
-        near = suggestion(str(lost[0]), readable)
-        said = (
-            f"protected={listing(map(repr, lost))} is no label of group={group if isinstance(group, str) else 'group'!r}. "
-            f"{near}Labels: {listing(map(repr, groups), 20)}."
-        )
-        if len(lost) == len(wanted) and len(groups) > 1:
+        said = no_label("protected", lost, groups, of=f"group={group!r}" if isinstance(group, str) else "group")
+        if len(lost) == len(found) and len(groups) > 1:
             raise EvenhandError(said)
         warnings.warn(DataWarning(said), stacklevel=3)
-    return [w if label is None else label for w, label in zip(wanted, found, strict=True)]
+    return found
 
 
 def _refuse_missing_side(asked: Sequence[Ask], p: Placement) -> None:

@@ -5,43 +5,42 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import numpy as np
 
 from evenhand import metrics as _all_metrics  # noqa: F401  (fills the registry)
-from evenhand.audits.assemble import (
-    Row,
-    check_min_units,
-    hidden,
+from evenhand.audits.assemble import hidden, notes, suppressed
+from evenhand.audits.declare import (
+    Call,
+    Count,
+    Labels,
+    Level,
+    Metrics,
+    Seed,
+    TableOrColumn,
+    Takes,
+    audit,
     hidden_sizes,
     log,
-    notes,
-    provenance,
-    row,
-    suppressed,
-    tidy,
 )
-from evenhand.cards import REGISTRY, Ask, Floats, asks, needing, parse_call
+from evenhand.cards import Ask, Floats, asks, lacks, needing, parse_call, refuse_lacking
 from evenhand.engine.crosstabs import Reading, Tabulation, tabulation, user_blocks
 from evenhand.errors import EvenhandError, listing
-from evenhand.findings import Findings
-from evenhand.metrics.catalogue import gini_of_random_picks, lorenz_points
-from evenhand.metrics.conventions import AUDITED
-from evenhand.metrics.recommender import BY_CHANCE, JUDGED, ORDER, PAIRED, UNCUT
+from evenhand.findings import Row, row
+from evenhand.labels import match, one_or_several, several
+from evenhand.metrics.catalogue import lorenz_points
 from evenhand.results import Result
 from evenhand.tallies.crosstab import Crosstab
 from evenhand.tallies.replicates import Replicates
 from evenhand.tallies.shown import Cut
-from evenhand.tallies.sides import Sides, one_or_several
+from evenhand.tallies.sides import Sides
 from evenhand.uncertainty.crosstabs import Question, Resampled, ends, plans, values
-from evenhand.uncertainty.intervals import Interval, seed_of
+from evenhand.uncertainty.intervals import Interval
 from evenhand.views.scores import Scores, view_scores
-from evenhand.views.usergroups import as_held
 
-QUESTION = "Does the recommender serve groups of users, and items, even-handedly?"
 MOST_DIFFERENCES = 30
-EXTRA = ("protected", "versus", "p")
+SCORES = "a matrix (.npz, .npy), or a table: Parquet, CSV or JSON lines (also .gz)"
 
 
 @dataclass(frozen=True, repr=False)
@@ -59,13 +58,21 @@ class RecommenderResult(Result):
         return self.show()
 
 
+@audit(
+    "recommender",
+    question="Does the recommender serve groups of users, and items, even-handedly?",
+    charts=("differences", "catalogue", "intervals"),
+    default="all that the input allows",
+    extra=("protected", "versus", "p"),
+)
 def recommender(
-    scores: Any,
+    call: Call,
+    scores: Annotated[Any, Takes("SCORES", table=True, files=SCORES)],
     *,
-    user_groups: Any = None,
-    protected: Any = None,
-    versus: Any = None,
-    relevant: Any = None,
+    user_groups: TableOrColumn = None,
+    protected: Labels = None,
+    versus: Labels = None,
+    relevant: Annotated[Any, Takes("FILE", table=True)] = None,
     top: int | None = None,
     threshold: float | None = None,
     ties: Literal["first", "last", "fractional"] = "first",
@@ -73,18 +80,18 @@ def recommender(
     true_threshold: float | None = None,
     normalize: bool = False,
     convention: str | None = None,
-    items: Any = None,
+    items: Annotated[Any, Takes("N|FILE", table=True, number=True)] = None,
     user: str = "user",
     item: str = "item",
     score: str | None = "score",
     group: str = "group",
     relevance: str | None = None,
-    metrics: str | Sequence[str] | None = None,
+    metrics: Metrics | None = None,
     chance: str | None = "permutation(199)",
     interval: str | None = "bootstrap(999)",
-    level: float = 0.95,
-    rng: int | np.random.Generator | None = None,
-    min_units: int | None = None,
+    level: Level = 0.95,
+    rng: Seed = None,
+    min_units: Count | None = None,
 ) -> RecommenderResult:
     """Bias of a recommender between groups of users and over items, with intervals over users.
 
@@ -93,17 +100,27 @@ def recommender(
     scores : users x items array (NaN is missing), scipy sparse matrix (what is not stored is missing), long table of
         user, item and score on any engine, or a path (.npz, .npy, Parquet, CSV, JSON lines). `score=None`: every row is shown.
     user_groups : a label per row of a matrix, {user: label}, a table of users and groups, or a column of the long table. Its
-        users count even where they have no score. The source's group a is `versus`, its group b is `protected`.
-    protected, versus : label, or several taken together; left out, every pair of groups is compared.
+        users count even where they have no score.
+    protected : group of users that may be served worse, or several taken together (the source's group b); left out, every
+        pair of groups is compared.
+    versus : group that it is compared with, or several taken together (the source's group a).
     relevant : the truth, in the same form as the scores. Relevant is what `true_top` or `true_threshold` leave, or else
         everything above 0.
-    top, threshold : shown are the `top` best scores of a user, or all from `threshold` up. A missing score is never shown.
+    top : the best so many scores of a user are shown. A missing score is never shown.
+    threshold : every score from here up is shown.
     ties : which of the items tied at the last slot are shown: the first (lowest column or id), the last, or all in part.
+    true_top : relevant are the best so many of the truth.
+    true_threshold : relevant is what the truth has from here up.
     normalize : bring scores and truth together to [0, 1] first.
     convention : give another tool's numbers on purpose, for example `"holisticai"`; see `evenhand metrics gini --compare`.
     items : the whole catalogue of a long table: how many items, their ids, or a table. Left out, only items seen count.
+    user : column of the user.
+    item : column of the item.
+    score : column of the score; None if every row is shown.
+    group : column of the group in a table of users and groups.
+    relevance : column of the relevance in the truth; left out, `relevance`, or the column of the score.
     metrics : metric strings; left out, all that the input allows.
-    chance : `"permutation(199)"`: what exposure_tv and exposure_kl are when user labels are dealt out at random, or None.
+    chance : what metrics of exposure are when user labels are dealt out at random: `"permutation(199)"`, or None.
     interval : bootstrap over users within their groups; `"bootstrap(999)"`, `"percentile(999)"`, `"normal"` or None.
     min_units : groups with fewer users are suppressed.
 
@@ -114,7 +131,6 @@ def recommender(
     >>> found.frame["estimate"].round(4).to_list()
     [1.0, 0.2833]
     """
-    how, seed, fewest = Interval.parse(interval, level), seed_of(rng), check_min_units(min_units)
     deals = _permutations(chance)
     reading = Reading(
         Cut.checked(top, threshold, ties),
@@ -131,44 +147,30 @@ def recommender(
     protected, versus = one_or_several(protected), one_or_several(versus)
     view = view_scores(scores, relevant, columns=columns, items=items, user_groups=user_groups)
     reading = _under_convention(convention, reading, view)
-    asked = _asked(
-        metrics, convention, grouped=user_groups is not None, judged=relevant is not None, shows=reading.shows
-    )
+    given = {"users": user_groups is not None, "truth": relevant is not None, "shown": reading.shows}
+    asked = _asked(metrics, convention, {need for need, there in given.items() if there})
     sides, codes = _sides(view, user_groups, protected, versus)
     names = [*sides.names, "(unknown)", "(nobody)"]
-    deals = deals if any(a.card.name in BY_CHANCE for a in asked) else 0
+    deals = deals if any(a.card.shuffled for a in asked) else 0
     slots = float(min(view.facts.cells, view.users * (top or view.items)))
-    resampled, dealt = plans(codes, names, len(sides.names), how, deals, seed, view.items, slots)
+    resampled, dealt = plans(codes, names, len(sides.names), call.interval, deals, call.seed, view.items, slots)
     log.info("finding what %s users are shown", f"{view.users:,}")
-    spread = any(a.card.name in ("recommendation_popularity", "exposure_entropy") for a in asked)
-    found = tabulation(view, reading, codes, sides.groups, [p for p in (resampled, dealt) if p], spread=spread)
+    found = tabulation(view, reading, codes, sides.groups, [p for p in (resampled, dealt) if p])
     log.info("measuring")
     again = found.replicates[0] if resampled else None
     by_chance = found.replicates[-1] if dealt else None
-    rows = _rows(found, asked, sides, how, again, by_chance, fewest)
-    plan = {
-        "audit": "recommender", "scores": view.origin, "top": top, "threshold": threshold, "ties": ties, "true_top": true_top,
-        "true_threshold": true_threshold, "normalize": normalize or None, "convention": convention, "protected": _words(protected),
-        "versus": _words(versus), "metrics": [a.text for a in asked], "chance": chance, "interval": interval, "level": level,
-        "min_units": min_units, "rng": seed,
+    rows = _rows(found, asked, sides, call, again, by_chance)
+    facts = {
+        "users": view.users, "items": view.items,
+        "groups": hidden_sizes(_sizes(found.total, sides), call.fewest, parts=True), "users_with_ties": found.tied,
+        "users_shown_nothing": _blank(found.total), "slots": found.slots,
+        "interval": _interval_words(call.interval, resampled), "convention": convention or "evenhand",
     }  # fmt: skip
-    facts = provenance(
-        plan, rows=view.facts.rows, dropped=_dropped(view), seed=seed, level=level, users=view.users, items=view.items,
-        groups=hidden_sizes(_sizes(found.total, sides), fewest, parts=True), users_with_ties=found.tied,
-        users_shown_nothing=_blank(found.total),
-        slots=found.slots, interval=_interval_words(how, resampled), convention=convention or "evenhand",
+    return call.result(
+        rows, backend=view.backend, read=view.facts.rows, dropped=_dropped(view),
+        curves=_curves(found.total, sides, view, call.fewest), words={"unit": "user", "holder": "item", "amount": "slots"},
+        facts=facts, of=RecommenderResult, show=lambda: _show(view, reading),
     )  # fmt: skip
-    curves = _curves(found.total, sides, view, fewest)
-    findings = Findings(
-        "recommender",
-        QUESTION,
-        (),
-        tidy(rows, (), EXTRA),
-        curves,
-        {"unit": "user", "holder": "item", "amount": "slots"},
-        facts,
-    )
-    return RecommenderResult(findings, view.backend, lambda: _show(view, reading))
 
 
 def _show(view: Scores, reading: Reading) -> Any:
@@ -177,29 +179,21 @@ def _show(view: Scores, reading: Reading) -> Any:
     return view.handed_out((first, part.shown) for first, part in user_blocks(view, reading))
 
 
-def _asked(metrics: Any, convention: str | None, *, grouped: bool, judged: bool, shows: bool) -> tuple[Ask, ...]:
+def _asked(metrics: Any, convention: str | None, has: set[str]) -> tuple[Ask, ...]:
     """The metrics asked for, or all that the input allows, under the convention asked for."""
     known = needing(Crosstab)
-    if convention is not None and convention not in AUDITED:
-        raise EvenhandError(f"convention={convention!r} is not known. Known: {listing(sorted(AUDITED), 40)}.")
-    offered = [name for name in ORDER if convention is None or convention in REGISTRY[name].conventions]
-
-    def lacks(name: str) -> str:
-        if name in PAIRED and not grouped:
-            return "user_groups"
-        if name in JUDGED and not judged:
-            return "relevant"
-        return "" if shows or name in UNCUT else "top or threshold"
-
+    conventions = {name for m in known.values() for name in m.conventions}
+    if convention is not None and convention not in conventions:
+        raise EvenhandError(f"convention={convention!r} is not known. Known: {listing(sorted(conventions), 40)}.")
+    offered = [name for name, m in known.items() if convention is None or convention in m.conventions]
     if metrics is None:
-        possible = [name for name in offered if not lacks(name)]
-        if not possible:
+        asked = tuple(a for a in asks(offered, known) if not lacks(a, has))
+        if not asked:
             raise EvenhandError("There is nothing to measure. Pass top or threshold (what is shown), or user_groups.")
-        return tuple(_under(a, convention) for a in asks(possible, known))
-    asked = asks(metrics, known)
+    else:
+        asked = asks(metrics, known)
+        refuse_lacking(asked, has)
     for a in asked:
-        if missing := lacks(a.card.name):
-            raise EvenhandError(f"metrics={a.text!r} needs {missing}. Pass {missing}, or leave the metric out.")
         if a.card.name not in offered and "convention" not in a.params:
             raise EvenhandError(f"metrics={a.text!r} is not computed by {convention}. It computes: {listing(offered)}.")
     return tuple(_under(a, convention) for a in asked)
@@ -246,9 +240,9 @@ def _sides(view: Scores, user_groups: Any, protected: Any, versus: Any) -> tuple
         return Sides((), {}, ()), np.zeros(view.users, dtype=np.int64)
     labels = view.labels(user_groups)
     known = labels.unique().drop_nulls().to_list()
-    protected, versus = (as_held(side, known) for side in (protected, versus))
+    protected, versus = ([match(label, known) for label in several(side)] for side in (protected, versus))
     sides = Sides.of(known, protected, versus)
-    if protected is not None and sides.rows.keys() and set(_several(protected)) & set(_several(versus)):
+    if sides.rows.keys() and set(protected) & set(versus):
         raise EvenhandError("protected and versus share a group. Put each group on one side.")
     old, new = list(sides.rows), list(sides.rows.values())
     same = [i for i, label in enumerate(old) if label in known]
@@ -260,26 +254,21 @@ def _sides(view: Scores, user_groups: Any, protected: Any, versus: Any) -> tuple
     return sides, found.fill_null(sides.unknown).to_numpy()
 
 
-def _several(side: Any) -> list[Any]:
-    return [] if side is None else side if isinstance(side, list) else [side]
-
-
 def _rows(
-    found: Tabulation, asked: Sequence[Ask], sides: Sides, how: Interval, again: Replicates | None, by_chance: Replicates | None,
-    fewest: int,
+    found: Tabulation, asked: Sequence[Ask], sides: Sides, call: Call, again: Replicates | None, by_chance: Replicates | None
 ) -> list[Row]:  # fmt: skip
     """A row per metric, and per pair of groups where the metric compares two."""
-    questions = [Question(a, pair) for a in asked for pair in (sides.pairs if a.card.name in PAIRED else (None,))]
+    questions = [Question(a, pair) for a in asked for pair in (sides.pairs if "users" in a.reads else (None,))]
     total = found.total
     draws = [np.full(1, np.nan)] * len(questions) if again is None else values(again, total, questions)
-    chances = _chances(found, questions, by_chance)
+    chances = _chances(total, questions, by_chance)
     users = total.mark("users")
-    few = hidden([n or math.inf for n in users.tolist()], fewest)  # nobody has the labels that stand for none
+    few = hidden([n or math.inf for n in users.tolist()], call.fewest)  # nobody has the labels that stand for none
     rows = []
     for question, drawn, chance in zip(questions, draws, chances, strict=True):
         tally = total if question.pair is None else total.between(*question.pair)
         estimate = float(question.on(total))
-        low, high = ends(estimate, drawn, how, question.ask.span)
+        low, high = ends(estimate, drawn, call.interval, question.ask.span)
         undefined = 0 if again is None else int(np.isnan(drawn).sum())
         units = int(users.sum()) if question.pair is None else int(users[list(question.pair)].sum())
         made = row(
@@ -287,7 +276,7 @@ def _rows(
             units=units, undefined_draws=undefined, note=_note(question.ask, tally, estimate, found),
             **_labels(question.pair, sides), **_against(estimate, chance),
         )  # fmt: skip
-        small = units < fewest if question.pair is None else any(few[g] for g in question.pair)
+        small = units < call.fewest if question.pair is None else any(few[g] for g in question.pair)
         rows.append(suppressed(made) | {"p": None} if small else made)
     return rows
 
@@ -302,7 +291,7 @@ def _labels(pair: tuple[int, int] | None, sides: Sides) -> dict[str, Any]:
 def _note(a: Ask, tally: Crosstab, estimate: float, found: Tabulation) -> str | None:
     if np.isnan(estimate):
         return a.card.reason(tally, **a.params)
-    return notes("ties_at_cut" if found.tied and a.card.name not in UNCUT else "")
+    return notes("ties_at_cut" if found.tied and "shown" in a.reads else "", a.caution(estimate))
 
 
 def _against(estimate: float, chance: Floats | float) -> dict[str, Any]:
@@ -316,16 +305,12 @@ def _against(estimate: float, chance: Floats | float) -> dict[str, Any]:
     return {"chance": float(np.median(draws)), "p": float((1 + (draws >= estimate - 1e-12).sum()) / (1 + len(draws)))}
 
 
-def _chances(found: Tabulation, questions: Sequence[Question], by_chance: Replicates | None) -> list[Any]:
-    """Draws under permuted labels for measures of exposure, the value of random picks for the Gini index, else nothing."""
-    chances: list[Any] = [np.nan] * len(questions)
-    for i, question in enumerate(questions):
-        plain = not question.ask.params.get("corrected") and "convention" not in question.ask.params
-        if question.ask.card.name == "item_gini" and plain and found.slots:
-            chances[i] = gini_of_random_picks(found.slots, int(found.total.mark("viewers").sum()), found.total.items)
-    at = [i for i, q in enumerate(questions) if q.ask.card.name in BY_CHANCE]
+def _chances(total: Crosstab, questions: Sequence[Question], by_chance: Replicates | None) -> list[Any]:
+    """What no bias would give: a number where the metric knows it, draws where labels are dealt out, else nothing."""
+    chances = [q.ask.by_chance(total if q.pair is None else total.between(*q.pair)) for q in questions]
+    at = [i for i, q in enumerate(questions) if q.ask.card.shuffled]
     if by_chance is not None and at:
-        for i, draws in zip(at, values(by_chance, found.total, [questions[i] for i in at]), strict=True):
+        for i, draws in zip(at, values(by_chance, total, [questions[i] for i in at]), strict=True):
             chances[i] = draws
     return chances
 
@@ -368,10 +353,6 @@ def _sizes(total: Crosstab, sides: Sides) -> dict[str, int]:
 
 def _blank(total: Crosstab) -> int:
     return int((total.mark("users") - total.mark("viewers")).sum())
-
-
-def _words(side: Any) -> Any:
-    return None if side is None else [str(s) for s in side] if isinstance(side, list) else str(side)
 
 
 def _interval_words(how: Interval, again: Resampled | None) -> str:

@@ -63,9 +63,9 @@ class RankingResult(Result):
 
     def compare(self, other: Result) -> Result:
         """This result minus another of the same question; paired where both rest on the same requests."""
-        from evenhand.audits.paired import compare_results
+        from evenhand.audits.compare import compare
 
-        return compare_results(self, other)
+        return compare(self, other)
 
 
 def means_of(columns: Mapping[str, Sequence[Any]], slices: Sequence[str]) -> list[Held]:

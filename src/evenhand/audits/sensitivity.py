@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from evenhand.audits.assemble import log, provenance
+from evenhand.audits.declare import in_words, log, versions
 from evenhand.audits.systems import Standing, standings
 from evenhand.errors import EvenhandError, listing, suggestion
 from evenhand.findings import COLUMNS, Findings, Row, tidy
@@ -17,6 +17,7 @@ from evenhand.metrics.agreement import both_known, places, tau_c
 from evenhand.results import Result
 
 QUESTION = "Does the order of the systems survive other choices?"
+CHARTS = ("stability", "intervals")
 MOST_SETTINGS = 500
 
 
@@ -54,22 +55,12 @@ def sensitivity(audit: Callable[..., Result], table: Any, *, vary: Mapping[str, 
         others, several = standings([result])
         found += [(tuple(_words(setting[name]) for name in names), one) for one in several]
     columns = tidy(_rows(names, others, found), (*names, *others, "system"), ("rank", "tau_c"))
-    plan = {
-        "audit": "sensitivity",
-        "of": audit.__name__,
-        "vary": {k: [_words(v) for v in vs] for k, vs in vary.items()},
-    }
-    facts = provenance(plan, rows=0, dropped={}, seed=fixed.get("rng"), settings=len(settings))
-    findings = Findings(
-        "sensitivity",
-        QUESTION,
-        (*names, *others, "system"),
-        columns,
-        {"stability": _stability(columns, others)},
-        {},
-        facts,
-    )
-    return Result(findings, backend)
+    facts = {
+        "rows": 0, "dropped": {}, "seed": fixed.get("rng"), "settings": len(settings), "versions": versions(),
+        "plan": {"of": audit.__name__, "vary": in_words(vary)},
+    }  # fmt: skip
+    slices, curves = (*names, *others, "system"), {"stability": _stability(columns, others)}
+    return Result(Findings("sensitivity", QUESTION, slices, columns, curves, {}, facts, CHARTS), backend)
 
 
 def _settings(audit: Any, vary: Any, roles: Mapping[str, Any]) -> list[dict[str, Any]]:

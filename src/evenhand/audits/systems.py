@@ -1,20 +1,29 @@
-"""The systems of a result: values of every metric by system, turned so that larger is fairer."""
+"""Results that are asked about again: saved ones opened, and the systems of one, turned so that larger is fairer."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from pathlib import Path
+from typing import Annotated, Any
 
 import numpy as np
 
+from evenhand.audits.declare import Takes
 from evenhand.cards import Floats
 from evenhand.errors import EvenhandError, listing
 from evenhand.findings import Findings
 from evenhand.metrics.agreement import oriented
-from evenhand.results import Result
+from evenhand.results import Result, load
 
 SYSTEM = "system"
+Saved = Annotated[Result | str | Path, Takes("RESULT.json", files="a saved result")]
+"""What an audit gave, or the path of what it saved."""
+
+
+def opened(given: Result | str | Path) -> Result:
+    """The result, read where it was saved."""
+    return given if isinstance(given, Result) else load(given)
 
 
 @dataclass(frozen=True)
@@ -47,10 +56,6 @@ def system_column(findings: Findings) -> str:
 
 def standings(results: Sequence[Result]) -> tuple[tuple[str, ...], list[Standing]]:
     """Names of the other slice columns, and one standing per experiment; several results are put side by side."""
-    for i, given in enumerate(results):
-        if not isinstance(given, Result):
-            kind = type(given).__name__
-            raise EvenhandError(f"Result {i + 1} is a {kind}. Pass what an audit or eh.read.result gave.")
     names = {tuple(s for s in r.findings.slices if s != system_column(r.findings)) for r in results}
     if len(names) > 1:
         raise EvenhandError(

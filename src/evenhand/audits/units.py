@@ -39,7 +39,7 @@ def sizes(words: list[str]) -> Any:
 
 
 By = Annotated[str | LogBins | QuantileBins | Sequence[str | LogBins | QuantileBins] | None, Takes("COLUMN", many=True)]
-Population = Annotated[Any, Takes("N|FILE|SLICE=N,...|none", table=True, read=sizes)]
+Population = Annotated[Any, Takes("N|FILE|SLICE=N,...|none", table=True, sizes=True, read=sizes)]
 
 
 @dataclass(frozen=True)

@@ -80,7 +80,7 @@ def _add_place(parser: argparse.ArgumentParser, parameter: Parameter) -> None:
 def _add_option(group: Any, parameter: Parameter, audit: Audit) -> None:
     names = NAMES.get(parameter.name, (flag(parameter.name),))
     common = {"dest": dest(parameter.name), "default": argparse.SUPPRESS, "required": parameter.required}
-    if _plain(parameter.hint) is bool:
+    if {*options(_plain(parameter.hint))} - {type(None)} == {bool}:
         group.add_argument(*names, action=argparse.BooleanOptionalAction, help=_help(parameter), **common)
         return
     said = _help(parameter)

@@ -93,9 +93,10 @@ def _inputs(args: argparse.Namespace) -> list[str]:
 
 def _answer(result: Any, args: argparse.Namespace) -> str:
     if getattr(args, "systems", None):
-        from evenhand.audits.paired import compare_systems
+        from evenhand.audits.compare import compare
 
-        return compare_systems(result, rng=result.provenance["seed"]).systems(args.systems)
+        compared: Any = compare(result, rng=result.provenance["seed"])
+        return str(compared.systems(args.systems))
     said: str = (
         "".join(s + "\n" for s in dict.fromkeys(result.sentences())) if args.sentences else result.to_text(args.format)
     )

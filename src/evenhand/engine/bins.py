@@ -11,7 +11,7 @@ import numpy as np
 
 from evenhand.cards import Floats
 from evenhand.engine.quantiles import quantile_edges
-from evenhand.engine.spectra import Label, Slices, in_order, rounded
+from evenhand.engine.spectra import Label, Slices, rounded, rows_in_order
 from evenhand.errors import EvenhandError
 from evenhand.tallies.spectrum import Spectra
 from evenhand.views.benefits import Benefits
@@ -79,7 +79,7 @@ class Legend:
 
     def order(self, labels: Sequence[Label]) -> list[int]:
         """Where each slice goes so that bins are in order."""
-        return in_order(labels) if self.edges else [*range(len(labels))]
+        return rows_in_order(labels) if self.edges else [*range(len(labels))]
 
     def name(self, by: Sequence[str], label: Label) -> Label:
         """A slice with its bins called by name."""

@@ -14,8 +14,7 @@ from evenhand.engine.attending import Look, attended, ideal
 from evenhand.engine.exposures import Rows, Wanted, with_groups
 from evenhand.engine.ledgers import Ledger
 from evenhand.errors import EvenhandError
-from evenhand.views.groups import Alignment
-from evenhand.views.match import tidy_label
+from evenhand.views.labels import Alignment, codes
 from evenhand.views.tables import to_polars
 
 MOST_ROWS = 20_000_000
@@ -70,8 +69,7 @@ def cross(
         raise EvenhandError(
             f"{size:,} rows are too many to resample items in memory (at most {MOST_ROWS:,}). Pass resample='requests'."
         )
-    by = [c for c in aligned.lazy.collect_schema().names() if c in ("request", "item")]
-    codes = _Codes(ledger)
+    by = aligned.keys
     looked = attended(rows.lazy, wanted.looks, rows.rankings)
     joined, share = (looked, nw.lit(1.0)) if "group" in rows.columns else with_groups(looked, aligned, by)
     shown = nw.col("shown") if "shown" in rows.columns else nw.lit(1.0)
@@ -90,16 +88,16 @@ def cross(
     )
     universe = to_polars(aligned.lazy.select("item", "group", "share").unique())
     about = None if judged is None or not wanted.judged else _judged_cells(judged, rows, aligned, by, wanted)
-    items = codes.items([cells["item"], universe["item"], *([] if about is None else [about[0]["item"]])])
-    ranked = _tables(codes, cells, places["at"].to_numpy(), sums, len(ledger.probability), items)
+    items = _numbered([cells["item"], universe["item"], *([] if about is None else [about[0]["item"]])])
+    ranked = _tables(ledger.labels, cells, places["at"].to_numpy(), sums, len(ledger.probability), items)
     found: Mapping[Any, Any] = {}
     if about is not None:
         frame, names = about
         at = ledger.requests.to_frame("request").with_row_index("at")
         frame = at.join(frame, on="request", how="inner")
-        found = _tables(codes, frame, frame["at"].to_numpy(), names, len(ledger.requests), items)
+        found = _tables(ledger.labels, frame, frame["at"].to_numpy(), names, len(ledger.requests), items)
     sizes = _tables(
-        codes,
+        ledger.labels,
         universe.with_columns(x0=universe["share"]),
         np.zeros(universe.height, dtype=np.int64),
         {"x": None},
@@ -127,30 +125,20 @@ def _collected(lazy: nw.LazyFrame[Any], keys: list[str], sums: Mapping[Any, nw.E
     return to_polars(lazy.select(*keys, *(e.alias(f"x{i}") for i, e in enumerate(sums.values()))))
 
 
-class _Codes:
-    """Columns of the sparse tables: groups by their place among the labels, items by the order they are met in."""
+def _numbered(columns: list[Any]) -> dict[Any, int]:
+    """Every item with the number of its column in the sparse tables."""
+    import polars as pl
 
-    def __init__(self, ledger: Ledger) -> None:
-        self.place = {label: i for i, label in enumerate(ledger.labels)}
-
-    def items(self, columns: list[Any]) -> dict[Any, int]:
-        import polars as pl
-
-        return {item: i for i, item in enumerate(pl.concat(columns).unique().sort().to_list())}
-
-    def groups(self, column: Any) -> Any:
-        last = len(self.place)
-        distinct = {g: last if g is None else self.place[tidy_label(g)] for g in column.unique().to_list()}
-        return np.array([distinct[g] for g in column.to_list()], dtype=np.int64)
+    return {item: i for i, item in enumerate(pl.concat(columns).unique().sort().to_list())}
 
 
 def _tables(
-    codes: _Codes, frame: Any, at: Any, names: Mapping[Any, Any], rows: int, items: Mapping[Any, int]
+    labels: tuple[Any, ...], frame: Any, at: Any, names: Mapping[Any, Any], rows: int, items: Mapping[Any, int]
 ) -> dict[Any, Any]:
     from scipy.sparse import csr_array
 
-    wide = len(codes.place) + 1
-    row = at * wide + codes.groups(frame["group"])
+    wide = len(labels) + 1
+    row = at * wide + codes(frame["group"], labels)
     column = np.array([items[d] for d in frame["item"].to_list()], dtype=np.int64)
     shape = (rows * wide, len(items))
     return {

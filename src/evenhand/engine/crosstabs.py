@@ -77,14 +77,12 @@ def _runs(users: int, items: int) -> Iterator[tuple[int, int]]:
     return ((start, min(start + step, users)) for start in range(0, users, step))
 
 
-def tabulation(
-    view: Scores, reading: Reading, codes: Ints, groups: int, plans: Sequence[Weights] = (), *, spread: bool = False
-) -> Tabulation:
+def tabulation(view: Scores, reading: Reading, codes: Ints, groups: int, plans: Sequence[Weights] = ()) -> Tabulation:
     """Add up what was shown to whom, and again under the weights of each plan, in one pass over the scores."""
     items = view.items
     counts, shares, marks = np.zeros(groups * items), np.zeros(items), np.zeros((groups, len(MARKS)))
     tied, judged = 0, False
-    sums = [_Sums(plan, items, float(reading.shown.top or 1), spread=spread) for plan in plans]
+    sums = [_Sums(plan, items, float(reading.shown.top or 1)) for plan in plans]
     for first, part in user_blocks(view, reading):
         here = codes[first : first + len(part.marks)]
         judged, tied = part.judged, tied + int(part.tied.sum())
@@ -101,8 +99,8 @@ def tabulation(
 class _Sums:
     """Running sums of replicates: a sparse product per block of users, so that no draw goes over the users again."""
 
-    def __init__(self, plan: Weights, items: int, usual: float, *, spread: bool) -> None:
-        self.plan, self.items, self.usual, self.spread = plan, items, usual, spread
+    def __init__(self, plan: Weights, items: int, usual: float) -> None:
+        self.plan, self.items, self.usual = plan, items, usual
         self.counts = np.zeros((len(plan.rows) * items, plan.draws), dtype=np.float32)
         self.odd: npt.NDArray[np.float32] | None = None
         self.marks = np.zeros((len(plan.rows), plan.draws, len(MARKS)))
@@ -126,8 +124,9 @@ class _Sums:
     def _add_odd(self, part: UserBlock, weights: npt.NDArray[np.float32]) -> None:
         """Where users have another number of slots than most, an item's share of them is not times shown / `usual`."""
         off = part.shares - part.shown.values / self.usual
-        if self.spread and (np.abs(off) > 1e-12).any():
-            more = _product(part.shown, part.shown.items, self.items, off, weights)
+        odd = part.shown.where(np.abs(off) > 1e-12, off)
+        if len(odd.values):
+            more = _product(odd, odd.items, self.items, odd.values, weights)
             self.odd = more if self.odd is None else self.odd + more
 
     def replicates(self) -> Replicates:

@@ -16,8 +16,8 @@ from evenhand.cards import Floats
 from evenhand.engine.attending import Look, attended, ideal
 from evenhand.engine.ledgers import Judged, Ledger
 from evenhand.errors import EvenhandError
-from evenhand.views.groups import Alignment
-from evenhand.views.match import tidy_label
+from evenhand.labels import in_order, whole
+from evenhand.views.labels import Alignment, codes
 from evenhand.views.tables import to_polars
 
 MOST_CELLS = 400_000_000
@@ -83,7 +83,7 @@ def tally_exposures(
     request, item, relevance; the rows then have relevance too.
     """
     looked = attended(rows.lazy, wanted.looks, rows.rankings)
-    by = [c for c in aligned.lazy.collect_schema().names() if c in ("request", "item")]
+    by = aligned.keys
     found = _assembled(to_polars(_cells(looked, rows, aligned, by, wanted)), rows, wanted, labels)
     if judged is not None and wanted.judged:
         found = found.with_judged(_judged_sums(judged, rows, aligned, by, wanted))
@@ -125,8 +125,7 @@ def _assembled(cells: Any, rows: Rows, wanted: Wanted, labels: tuple[Any, ...]) 
     """Cells in the order of their keys as dense arrays, rankings within requests within slices."""
     import polars as pl
 
-    place = {label: i for i, label in enumerate(labels)}
-    cells = cells.with_columns(_codes(cells["group"], place, pl)).sort(rows.rankings, nulls_last=True)
+    cells = cells.with_columns(pl.Series("group", codes(cells["group"], labels))).sort(rows.rankings, nulls_last=True)
     ranking = _runs(cells, rows.rankings)
     request = ranking if rows.rankings == rows.requests else _runs(cells, rows.requests)
     part = _runs(cells, list(rows.slices)) if rows.slices else None
@@ -172,23 +171,6 @@ def _runs(cells: Any, keys: list[str]) -> Any:
 
 def _starts(runs: Any) -> Any:
     return np.append(np.flatnonzero(np.diff(runs, prepend=-1)), len(runs)).astype(np.int64)
-
-
-def _order(label: Any) -> tuple[str, Any]:
-    return (
-        ("", label)
-        if isinstance(label, (int, float)) and not isinstance(label, bool)
-        else (type(label).__name__, label)
-    )
-
-
-def _codes(column: Any, place: dict[Any, int], pl: Any) -> Any:
-    """(rows,) index of each label; a missing one stands behind the last."""
-    distinct = column.unique()
-    codes = [len(place) if g is None else place[tidy_label(g)] for g in distinct.to_list()]
-    table = pl.DataFrame({"group": distinct, "code": pl.Series(codes, dtype=pl.Int32)})
-    found = column.to_frame("group").join(table, on="group", how="left", nulls_equal=True, maintain_order="left")
-    return found["code"].alias("group")
 
 
 def _one_each(cells: Any, name: str, at: Any, length: int, what: str) -> Floats:
@@ -280,15 +262,14 @@ def group_sizes(rows: Rows, aligned: Alignment, *, unknown: bool) -> tuple[tuple
 
     Items that are ranked but not in the table of groups are counted only when `unknown` asks for it: it takes another pass.
     """
-    names = aligned.lazy.collect_schema().names()
-    universe = aligned.lazy.select("item", "group", "share").unique() if "request" in names else aligned.lazy
+    universe = aligned.lazy.select("item", "group", "share").unique() if "request" in aligned.keys else aligned.lazy
     found = to_polars(universe.group_by("group").agg(nw.col("share").sum()))
-    sizes = {None if g is None else tidy_label(g): float(n) for g, n in found.select("group", "share").iter_rows()}
+    sizes = {g: float(n) for g, n in found.select("group", "share").iter_rows()}
     sizes = dict.fromkeys(aligned.named, 0.0) | sizes
     missing = sizes.pop(None, 0.0)
     if unknown:
         ranked = rows.lazy.select("item").unique()
         absent = ranked.join(aligned.lazy.select("item").unique(), on="item", how="anti").select(nw.len().alias("n"))
         missing += float(to_polars(absent)["n"][0])
-    labels = sorted(sizes, key=_order)
-    return tuple(labels), np.array([*(sizes[g] for g in labels), missing])
+    labels = in_order(sizes)
+    return tuple(whole(labels)), np.array([*(sizes[g] for g in labels), missing])

@@ -73,9 +73,7 @@ class Ledger:
         at = self.requests.to_frame("request").with_row_index("at")
         place = {label: i for i, label in enumerate(self.labels)}
         cells = at.join(judged.cells, on="request", how="inner")
-        code = np.array(
-            [len(place) if g is None else place[_same(g)] for g in cells["group"].to_list()], dtype=np.int64
-        )
+        code = np.array([len(place) if g is None else place[g] for g in cells["group"].to_list()], dtype=np.int64)
 
         def dense(name: str) -> Floats:
             out = np.zeros((len(self.requests), len(self.labels) + 1))
@@ -144,10 +142,6 @@ class Ledger:
     def rankings_of(self, part: slice) -> slice:
         """Rankings of a run of requests."""
         return slice(int(self.request_starts[part.start]), int(self.request_starts[part.stop]))
-
-
-def _same(label: Any) -> Any:
-    return int(label) if isinstance(label, float) and label.is_integer() else label
 
 
 @dataclass(frozen=True)

@@ -12,8 +12,9 @@ import numpy as np
 
 from evenhand.cards import Floats
 from evenhand.engine.quantiles import quantiles
+from evenhand.labels import in_order
 from evenhand.tallies.moments import POWERS, Clusters, Moments
-from evenhand.views.outcomes import Checked, Outcomes, in_order, refuse_many
+from evenhand.views.outcomes import Checked, Outcomes, refuse_many
 from evenhand.views.tables import to_polars
 
 LOSS = 1e-3

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,12 +12,12 @@ import numpy as np
 from evenhand.cards import Floats
 from evenhand.engine.ledgers import UNKNOWN_LABEL, Unknown
 from evenhand.errors import EvenhandError
+from evenhand.labels import in_order, whole
 from evenhand.tallies.exposure import side_codes
 from evenhand.tallies.pairs import Ints, Pairs, counted_pairs, sampled_pairs
-from evenhand.tallies.sides import one_or_several
-from evenhand.views.groups import Alignment, LabelColumns
 from evenhand.views.judgments import Judgments, MissingRelevance, count_unjudged, unjudged, unjudged_as_zero
-from evenhand.views.match import matched_ids, same_engine, tidy_label
+from evenhand.views.labels import Alignment, Carried, codes
+from evenhand.views.match import matched_ids, same_engine
 from evenhand.views.scored import Scored
 from evenhand.views.tables import to_polars
 
@@ -61,8 +61,8 @@ class Sides:
     def codes(self, labels: tuple[Any, ...]) -> tuple[tuple[Any, ...], Ints, int, int]:
         """Labels after labels taken together became one; (labels + 1,) their codes, the unlabelled last; the two sides."""
         named = (*labels, UNKNOWN_LABEL) if self.unknown == "group" and UNKNOWN_LABEL not in labels else labels
-        ours = () if self.protected is None else side_codes("protected", as_labels(self.protected, named), named)
-        theirs = () if self.versus is None else side_codes("versus", as_labels(self.versus, named), named)
+        ours = () if self.protected is None else side_codes("protected", self.protected, named)
+        theirs = () if self.versus is None else side_codes("versus", self.versus, named)
         if set(ours) & set(theirs):
             raise EvenhandError(
                 f"protected={self.protected!r} and versus={self.versus!r} overlap. Pass two different groups."
@@ -97,18 +97,9 @@ class Sides:
         return place[theirs[0]] if self.unknown == "unprotected" and theirs else -1
 
 
-def as_labels(given: Any, labels: tuple[Any, ...]) -> Any:
-    """Labels as the table has them: text stands for a number or a boolean that reads the same."""
-    readable = {str(label): label for label in labels}
-    given = one_or_several(given)
-    if isinstance(given, list):
-        return [g if g in labels else readable.get(str(g), g) for g in given]
-    return given if given in labels else readable.get(str(given), given)
-
-
 def tally_pairs(
     view: Scored,
-    found: Alignment | LabelColumns,
+    found: Alignment | Carried,
     judgments: Judgments,
     missing: MissingRelevance,
     sides: Sides,
@@ -117,16 +108,16 @@ def tally_pairs(
     rng: np.random.Generator | None = None,
 ) -> PairLedger:
     """Join, collect, and count the pairs of all requests; with `negatives`, that many opponents are drawn for each item."""
-    if isinstance(found, Alignment) and found.soft:
+    if found.soft:
         raise EvenhandError("groups gives shares, and pairs need one label per item. Pass one group for each item.")
     lazy, everyone = _with_groups(view.lazy, found)
     lazy, facts = _with_relevance(lazy, judgments, missing)
     wanted = [*view.keys, "score", "relevance", "group", *(["item"] if negatives else [])]
     order = [*view.keys, *(["relevance", "item"] if negatives else [])]
     frame = to_polars(lazy.select(wanted)).sort(order, nulls_last=True)
-    labels = tuple(sorted({tidy_label(g) for g in everyone if g is not None}, key=lambda g: (str(type(g)), g)))
-    names, codes, ours, theirs = sides.codes(labels)
-    group = codes[_label_codes(frame["group"], labels)]
+    labels = tuple(whole(in_order(g for g in everyone if g is not None)))
+    names, merged, ours, theirs = sides.codes(labels)
+    group = merged[codes(frame["group"], labels)]
     unlabelled = int(frame["group"].null_count())
     if sides.unknown == "raise" and unlabelled:
         raise EvenhandError(
@@ -145,13 +136,13 @@ def tally_pairs(
     return PairLedger(slices, starts, frame["request"][heads].to_list(), tally, facts)
 
 
-def _with_groups(lazy: nw.LazyFrame[Any], found: Alignment | LabelColumns) -> tuple[nw.LazyFrame[Any], list[Any]]:
+def _with_groups(lazy: nw.LazyFrame[Any], found: Alignment | Carried) -> tuple[nw.LazyFrame[Any], list[Any]]:
     """The rows with their label, and every label there is, of scored items or others."""
-    if isinstance(found, LabelColumns):
+    if isinstance(found, Carried):
         return lazy, to_polars(lazy.select("group").unique())["group"].to_list()
-    groups, lazy = matched_ids(same_engine(found.lazy, lazy), lazy, ["item"], role="groups")
-    everyone = to_polars(groups.select("group").unique())["group"].to_list()
-    return lazy.join(groups.select("item", "group"), on="item", how="left"), everyone
+    aligned, lazy = found.beside(lazy)
+    everyone = to_polars(aligned.lazy.select("group").unique())["group"].to_list()
+    return lazy.join(aligned.lazy.select(*aligned.keys, "group"), on=aligned.keys, how="left"), everyone
 
 
 def _with_relevance(
@@ -163,18 +154,6 @@ def _with_relevance(
         lazy = lazy.join(judged, on=["request", "item"], how="left")
     facts = {"scored_items_without_judgment": count_unjudged(lazy, missing, "scored items")}
     return lazy.filter(~unjudged()) if missing == "drop" else unjudged_as_zero(lazy), facts
-
-
-def _label_codes(column: Any, labels: Sequence[Any]) -> Ints:
-    """(rows,) index of each label; a missing one is len(labels)."""
-    import polars as pl
-
-    place = {label: i for i, label in enumerate(labels)}
-    distinct = column.unique()
-    known = [len(labels) if g is None else place[tidy_label(g)] for g in distinct.to_list()]
-    table = pl.DataFrame({"group": distinct, "code": pl.Series(known, dtype=pl.Int64)})
-    rows = column.to_frame("group").join(table, on="group", how="left", nulls_equal=True, maintain_order="left")
-    return np.asarray(rows["code"].to_numpy(), dtype=np.int64)
 
 
 def _runs(frame: Any, keys: list[str]) -> tuple[Ints, Ints]:

@@ -5,11 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Literal
 
+import narwhals as nw
 import numpy as np
 
 from evenhand.errors import EvenhandError
+from evenhand.labels import in_order, whole
 from evenhand.tallies.placement import UNKNOWN, Ints, Placement
-from evenhand.views.labels import Labels
+from evenhand.views.labels import Alignment, Carried, codes
+from evenhand.views.match import matched_ids
 from evenhand.views.rankings import Rankings
 from evenhand.views.tables import to_polars
 
@@ -40,16 +43,26 @@ class Placed:
         return np.arange(self.starts[s], self.starts[s + 1])
 
 
-def tally_placements(view: Rankings, labels: Labels, unknown: Unknown, *, some_labelled: bool = True) -> Placed:
-    """The label at every rank; `view` carries what `labels` asked for.
+def tally_placements(
+    view: Rankings,
+    found: Alignment | Carried,
+    unknown: Unknown,
+    *,
+    groups: tuple[Any, ...] | None = None,
+    some_labelled: bool = True,
+) -> Placed:
+    """The label at every rank; `view` carries what `found` asked for.
 
-    Empty ranks and unknown labels are -1; `unknown` says whether unknown labels stay so. Where `some_labelled`, labels that
-    no item has are taken for ids that do not match.
+    Empty ranks and unknown labels are -1; `unknown` says whether unknown labels stay so. `groups` are all there are where
+    items are shared among them. Where `some_labelled`, labels that no item has are taken for ids that do not match.
     """
-    keys, soft = list(view.keys), labels.shares
+    keys = list(view.keys)
     rows = to_polars(view.lazy)
-    if labels.table is not None:
-        rows = _labelled(rows, labels.table, some_labelled=some_labelled)
+    shared = found.soft
+    soft: tuple[Any, ...] = found.columns if isinstance(found, Carried) else ()
+    if isinstance(found, Alignment) and "group" not in rows.columns:
+        table, soft = _beside_rows(found, groups)
+        rows = _labelled(rows, table, found.keys, some_labelled=some_labelled)
     rows = rows.sort(*keys, "rank", nulls_last=True)
     first = _first_of_runs(rows, keys)
     heads = rows[first]
@@ -57,37 +70,55 @@ def tally_placements(view: Rankings, labels: Labels, unknown: Unknown, *, some_l
     starts = np.concatenate([[0], np.cumsum(depths)]).astype(np.int64)
     owner = np.repeat(np.arange(len(first)), np.diff(first, append=rows.height))
     at = starts[owner] + rows["rank"].to_numpy() - 1
-    codes, groups, shares = _shares(rows, soft) if soft else (*_codes(rows["group"]), None)
-    missing = np.bincount(owner, codes < 0, minlength=len(first)).astype(np.int64)
+    held, labels, shares = _shares(rows, soft) if shared else (*_codes(rows["group"]), None)
+    missing = np.bincount(owner, held < 0, minlength=len(first)).astype(np.int64)
     if missing.any():
-        codes, groups = _settled(codes, groups, unknown, int(missing.sum()), rows.height, soft=bool(soft))
-    placed = np.full(int(starts[-1]), UNKNOWN, dtype=codes.dtype)
-    placed[at] = codes
+        held, labels = _settled(held, labels, unknown, int(missing.sum()), rows.height, soft=shared)
+    placed = np.full(int(starts[-1]), UNKNOWN, dtype=held.dtype)
+    placed[at] = held
     spread = None
     if shares is not None:
-        spread = np.full((int(starts[-1]), len(groups)), np.nan)
+        spread = np.full((int(starts[-1]), len(labels)), np.nan)
         spread[at] = shares
     slices, edges = _slices(heads, list(view.slices))
-    tally = Placement(placed, starts, groups, rows=spread)
+    tally = Placement(placed, starts, labels, rows=spread)
     return Placed(tally, slices, edges, tuple(heads["request"].to_list()), missing)
 
 
-def _labelled(rows: Any, labels: Any, *, some_labelled: bool) -> Any:
-    """Join the labels by item, or by request and item; ids are compared as text where their types differ."""
+def _beside_rows(found: Alignment, groups: tuple[Any, ...] | None) -> tuple[Any, tuple[Any, ...]]:
+    """A table of one row per item (and request): its label, or its shares of the groups in columns of their own."""
     import polars as pl
 
-    keys = [key for key in ("request", "item") if key in labels.columns]
-    for key in keys:
-        if rows[key].dtype != labels[key].dtype:
-            labels = labels.with_columns(pl.col(key).cast(pl.String).alias(f"text_{key}")).drop(key)
-            rows = rows.with_columns(pl.col(key).cast(pl.String).alias(f"text_{key}"))
-    on = [key if key in labels.columns else f"text_{key}" for key in keys]
-    if some_labelled and labels.height and rows.height and not rows.join(labels, on=on, how="semi").height:
+    frame = found.frame
+    if not found.soft:
+        return frame.drop("share"), ()
+    known = frame.filter(pl.col("group").is_not_null())
+    if groups is None:
+        groups = tuple(whole(in_order({*found.named, *known["group"].unique().to_list()})))
+    whole_item = pl.col("share").sum().over(found.keys)  # what is known of an item is all that a prefix can count
+    columns = [
+        pl.when(pl.col("group") == label).then(pl.col("share")).otherwise(0.0).sum().alias(f"share_{i}")
+        for i, label in enumerate(groups)
+    ]
+    return known.with_columns(pl.col("share") / whole_item).group_by(found.keys).agg(columns), groups
+
+
+def _labelled(rows: Any, labels: Any, on: list[str], *, some_labelled: bool) -> Any:
+    """Join the labels by item, or by request and item."""
+    if lacking := [key for key in on if key not in rows.columns]:
+        raise EvenhandError(
+            f"Labels are joined by item, and the rankings have no column of {lacking[0]}s. Name it with {lacking[0]}=."
+        )
+    beside, ranked = matched_ids(
+        nw.from_native(labels).lazy(), nw.from_native(rows.select(on)).lazy(), on, role="the labels"
+    )
+    known, asked = (lazy.collect("polars").to_native() for lazy in (beside, ranked))
+    if some_labelled and known.height and rows.height and not asked.join(known, on=on, how="semi").height:
         raise EvenhandError(
             f"None of the items in the rankings has a label (for example {rows['item'][0]!r}; the labels have "
-            f"{labels[on[-1]][0]!r}). Check that both name items the same way."
+            f"{known['item'][0]!r}). Check that both name items the same way."
         )
-    return rows.join(labels, on=on, how="left", maintain_order="left")
+    return rows.hstack(asked.join(known, on=on, how="left", maintain_order="left").drop(on))
 
 
 def _first_of_runs(rows: Any, keys: list[str]) -> Ints:
@@ -108,22 +139,17 @@ def _last_of_runs(ranks: Ints, first: Ints) -> Ints:
 
 
 def _codes(column: Any) -> tuple[Any, tuple[Any, ...]]:
-    """Codes and labels, sorted; a column of whole numbers with gaps comes as floats and is turned back."""
-    import polars as pl
-
-    if column.dtype.is_float() and bool((column.drop_nulls() == column.drop_nulls().round()).all()):
-        column = column.cast(pl.Int64)
-    labels = column.drop_nulls().unique().sort()
+    """Codes and labels, in order."""
+    labels = tuple(whole(in_order(column.drop_nulls().unique().to_list())))
     kind = np.int8 if len(labels) < 120 else np.int32
-    if not len(labels):
-        return np.full(len(column), UNKNOWN, dtype=kind), ()
-    codes = column.rank("dense").cast(pl.Int64) - 1
-    return codes.fill_null(UNKNOWN).to_numpy().astype(kind), tuple(labels.to_list())
+    found = codes(column, labels)
+    return np.where(found == len(labels), UNKNOWN, found).astype(kind), labels
 
 
-def _shares(rows: Any, soft: tuple[str, ...]) -> tuple[Any, tuple[Any, ...], Any]:
+def _shares(rows: Any, soft: tuple[Any, ...]) -> tuple[Any, tuple[Any, ...], Any]:
     """Codes (0 where known), groups and (rows, groups) shares."""
     shares = rows.select(f"share_{i}" for i in range(len(soft))).to_numpy().astype(np.float64)
+    shares = shares.reshape(rows.height, len(soft))
     holes = np.isnan(shares)
     known = ~holes.all(1)
     wrong = holes.any(1) & known

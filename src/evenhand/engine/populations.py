@@ -8,7 +8,7 @@ from typing import Any
 import narwhals as nw
 import numpy as np
 
-from evenhand.engine.spectra import Label, Slices, in_order
+from evenhand.engine.spectra import Label, Slices, rows_in_order
 from evenhand.errors import EvenhandError, all_problems
 from evenhand.tallies.spectrum import Spectra, Spectrum
 from evenhand.views.benefits import Benefits, slice_words
@@ -139,7 +139,7 @@ def _pad_to(slices: Slices, sizes: Mapping[Label, int]) -> Slices:
     if unseen:
         every = (*labels, *unseen)
         nobody = Spectrum(np.zeros(0), np.zeros(0))
-        order = in_order(every)
+        order = rows_in_order(every)
         spectra = Spectra.of([spectra[i] if i < len(seen) else nobody for i in order])
         labels = tuple(every[i] for i in order)
     zeros = np.array([sizes[label] - seen.get(label, 0) for label in labels], dtype=np.float64)

@@ -12,7 +12,6 @@ from evenhand.attention import Attention
 from evenhand.engine.exposures import Rows
 from evenhand.engine.ledgers import Ledger
 from evenhand.errors import EvenhandError
-from evenhand.views.groups import Alignment, LabelColumns, view_groups
 from evenhand.views.item_lists import are_item_lists, judged_by, table_of
 from evenhand.views.judgments import (
     Judgments,
@@ -22,6 +21,7 @@ from evenhand.views.judgments import (
     unjudged_as_zero,
     view_judgments,
 )
+from evenhand.views.labels import Alignment, view_labels
 from evenhand.views.match import how_many, matched_ids, same_engine
 from evenhand.views.rankings import Rankings, open_rankings, system_of, view_rankings
 from evenhand.views.tables import Table, to_polars
@@ -97,18 +97,16 @@ def prepare(
     if are_item_lists(relevance):
         relevance = judged_by(relevance, request=roles["request"], item=roles["item"])
     roles["system"] = roles["system"] or system_of(rankings, opened)
-    found = view_groups(groups, opened, item=roles["item"], request=roles["request"])
+    found = view_labels(groups, opened, item=roles["item"], request=roles["request"])
     judgments = view_judgments(relevance, opened, request=roles["request"], item=roles["item"])
-    carry: dict[str, nw.Expr] = {}
-    if isinstance(found, LabelColumns):
-        carry["group"] = found.expression(opened)
+    carry = found.carry(opened)
     if judgments is not None and judgments.column is not None:
         carry["relevance"] = nw.col(judgments.column).cast(nw.Float64)
     opened, scored = _split_unranked(opened, roles, wanted=unranked)
     view = view_rankings(opened, by=by, ties=ties, nan_policy=nan_policy, carry=carry, **roles)
     _check_scores(view, roles["score"], wanted=unranked)
     lazy = view.lazy if scored is None else _with_unranked(view, scored, by, roles, carry)
-    aligned, lazy = _aligned(found, lazy)
+    aligned, lazy = found.beside(lazy)
     judged, lazy, dropped, unjudged = _with_relevance(lazy, judgments, missing, view)
     origin = judgments.origin if judgments is not None else None
     gone = {**view.dropped, **dropped}
@@ -192,27 +190,6 @@ def _check_scores(view: Rankings, score: str | None, *, wanted: bool) -> None:
         raise EvenhandError(
             f"score={score!r} is negative in {negative:,} rows, so it cannot be shared out. Pass predicted utility of zero or more."
         )
-
-
-def _aligned(found: Alignment | LabelColumns, lazy: nw.LazyFrame[Any]) -> tuple[Alignment, nw.LazyFrame[Any]]:
-    """Groups in the engine of the rankings; labels in the rankings themselves as a table of items."""
-    if isinstance(found, Alignment):
-        keys = [c for c in found.lazy.collect_schema().names() if c in ("request", "item")]
-        groups, lazy = matched_ids(same_engine(found.lazy, lazy), lazy, keys, role="groups")
-        return replace(found, lazy=groups), lazy
-    labelled = lazy.select("request", "item", "group").filter(~nw.col("group").is_null())
-    pairs = labelled.select("item", "group").unique()
-    several = pairs.group_by("item").agg(nw.len().alias("n")).filter(nw.col("n") > 1).select(nw.len().alias("n"))
-    if int(to_polars(several)["n"][0]):  # a label that depends on the request, as a viewpoint may
-        pairs = labelled.unique()
-        clash = pairs.group_by("request", "item").agg(nw.len().alias("n")).filter(nw.col("n") > 1)
-        count = int(to_polars(clash.select(nw.len().alias("n")))["n"][0])
-        if count:
-            raise EvenhandError(
-                f"{found.origin} gives {count:,} items several labels in the same request. "
-                "Give each item one, or pass eh.rollup(...) as groups."
-            )
-    return Alignment(pairs.with_columns(nw.lit(1.0).alias("share")), False, found.origin), lazy
 
 
 def _with_relevance(

@@ -8,9 +8,9 @@ from typing import Any
 import narwhals as nw
 import numpy as np
 
-from evenhand.engine.spectra import Label, Slices, in_order, missing, rounded, whole_labels
+from evenhand.engine.spectra import Label, Slices, missing, rounded, rows_in_order
 from evenhand.errors import EvenhandError
-from evenhand.tallies.partition import ordered
+from evenhand.labels import in_order, whole
 from evenhand.tallies.sources import Sources
 from evenhand.tallies.spectrum import Spectra
 from evenhand.views.benefits import Amount, Benefits
@@ -68,7 +68,7 @@ def source_names(view: Benefits, key: str) -> tuple[Any, ...]:
         raise EvenhandError(
             f"source has more than {MOST_SOURCES} different values, too many to tell apart. Group them into fewer sources."
         )
-    return tuple(name for (name,) in whole_labels([(name,) for name in ordered(set(found))]))
+    return tuple(whole(in_order(set(found))))
 
 
 def _cells(
@@ -109,5 +109,5 @@ def _split(cells: Any, view: Benefits, names: tuple[Any, ...], broken: frozenset
     lost = [label for label in broken if label not in set(labels)]
     tallies += [Sources(names, np.zeros((0, len(names))), np.zeros(0)) for _ in lost]
     every = [*labels, *lost]
-    rising = in_order(every) if lost else range(len(every))
+    rising = rows_in_order(every) if lost else range(len(every))
     return SourceSlices(tuple(every[i] for i in rising), tuple(tallies[i] for i in rising), broken)

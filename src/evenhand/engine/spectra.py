@@ -11,6 +11,7 @@ import numpy as np
 
 from evenhand.cards import Floats
 from evenhand.errors import EvenhandError
+from evenhand.labels import order, whole
 from evenhand.tallies.spectrum import Spectra, Spectrum
 from evenhand.views.benefits import Amount, Benefits
 from evenhand.views.tables import to_polars
@@ -30,36 +31,23 @@ class Slices:
     broken: frozenset[Label] = frozenset()
 
 
-def in_order(labels: Sequence[Label]) -> list[int]:
-    """Where each slice goes so that labels rise: numbers by size, then text, missing last.
+def rows_in_order(labels: Sequence[Label]) -> list[int]:
+    """Where each slice goes so that labels rise.
 
-    >>> in_order([("b",), (None,), ("a",)])
+    >>> rows_in_order([("b",), (None,), ("a",)])
     [2, 0, 1]
     """
-
-    def rank(value: Any) -> tuple[bool, bool, Any]:
-        number = isinstance(value, (int, float))
-        return value is None, not number, value if number else str(value)
-
-    return sorted(range(len(labels)), key=lambda i: [rank(v) for v in labels[i]])
+    return sorted(range(len(labels)), key=lambda i: [order(v) for v in labels[i]])
 
 
 def whole_labels(labels: Sequence[Label]) -> tuple[Label, ...]:
-    """Labels as their owner wrote them: a column of whole numbers with gaps comes as floats from some libraries.
+    """Labels of slices, column by column as their owner wrote them.
 
     >>> whole_labels([(1.0, 0.5), (2.0, 1.0), (None, 1.0)])
     ((1, 0.5), (2, 1.0), (None, 1.0))
     """
-    columns = [_whole(column) for column in zip(*labels, strict=True)]
+    columns = [whole(column) for column in zip(*labels, strict=True)]
     return tuple(zip(*columns, strict=True)) if columns else tuple(labels)
-
-
-def _whole(column: Sequence[Any]) -> list[Any]:
-    known = [v for v in column if v is not None]
-    if not any(isinstance(v, float) for v in known) or not all(isinstance(v, (int, float)) for v in known):
-        return list(column)
-    whole = all(abs(v) <= 2**53 and float(v).is_integer() for v in known)
-    return [int(v) if v is not None else None for v in column] if whole else list(column)
 
 
 def tally_slices(view: Benefits, amount: Amount) -> Slices:
@@ -159,7 +147,7 @@ def _ordered(cells: Any, view: Benefits, broken: frozenset[Label]) -> Slices:
     if lost:  # slices whose every amount is missing
         nobody = Spectrum(np.zeros(0), np.zeros(0))
         every = [*labels, *lost]
-        order = in_order(every)
+        order = rows_in_order(every)
         spectra = Spectra.of([spectra[i] if i < len(labels) else nobody for i in order])
         labels = [every[i] for i in order]
     return Slices(tuple(labels), spectra, broken)

@@ -9,7 +9,7 @@ import numpy as np
 
 from evenhand.cards import Between, Card, Floats, metric
 from evenhand.metrics.inequality import gini
-from evenhand.metrics.recommender import SEED, shares
+from evenhand.metrics.recommender import SEED, SHOWN, shares
 from evenhand.metrics.shares import lorenz_curve
 from evenhand.tallies.crosstab import Crosstab
 from evenhand.tallies.spectrum import Spectrum
@@ -35,6 +35,7 @@ from evenhand.tallies.spectrum import Spectrum
         ),
         references=(*SEED, "adomavicius2012"),
         family="reach of the catalogue",
+        reads=SHOWN,
     )
 )
 def aggregate_diversity(t: Crosstab) -> Floats:
@@ -69,6 +70,7 @@ def aggregate_diversity(t: Crosstab) -> Floats:
         ),
         references=(*SEED, "gini1912"),
         family="spread over the catalogue",
+        reads=SHOWN,
     )
 )
 def item_gini(t: Crosstab, *, corrected: bool = False) -> Floats:
@@ -80,6 +82,14 @@ def item_gini(t: Crosstab, *, corrected: bool = False) -> Floats:
     0.75
     """
     return gini.on(spectrum(t), corrected=corrected)
+
+
+@item_gini.chance
+def _(t: Crosstab, *, corrected: bool = False) -> float:
+    """What a recommender picking items at random would give."""
+    slots = float(t.counts.sum())
+    viewers = int(t.mark("viewers").sum())
+    return math.nan if corrected or not slots else gini_of_random_picks(slots, viewers, t.items)
 
 
 def spectrum(t: Crosstab) -> Spectrum:
@@ -123,6 +133,7 @@ def gini_of_random_picks(slots: float, viewers: int, items: int) -> float:
         ),
         references=(*SEED, "shannon1948"),
         family="entropy",
+        reads=SHOWN,
     )
 )
 def exposure_entropy(
@@ -170,6 +181,7 @@ def exposure_entropy(
         ),
         references=SEED,
         family="popularity",
+        reads=SHOWN,
     )
 )
 def recommendation_popularity(t: Crosstab) -> Floats:

@@ -227,15 +227,13 @@ def _(t: Any, **params: Any) -> Floats:
     return 1 - awrf.on(t, **params)
 
 
-AUDITED = frozenset(
-    name for metric in REGISTRY.values() if metric.card.needs is Crosstab for name in metric.conventions
-)
-"""Conventions that `eh.recommender` knows."""
-
 _MATRIX = [[0.9, 0.8, 0.4, 0.2], [0.7, 0.9, 0.1, 0.6], [0.9, 0.2, 0.8, 0.3]]
 _SHOWN = {"top": 2}
-_PAIR = {"user_groups": ["a", "a", "b"], **_SHOWN}
-_JUDGED = {"relevant": [[1, 1, 0, 0], [1, 0, 0, 1], [1, 0, 0, 1]], **_PAIR}
+_GIVEN: dict[str, dict[str, Any]] = {
+    "users": {"user_groups": ["a", "a", "b"]},
+    "truth": {"relevant": [[1, 1, 0, 0], [1, 0, 0, 1], [1, 0, 0, 1]]},
+}
+"""What a metric that reads it is given beside the matrix."""
 EXAMPLES: dict[type, tuple[tuple[str, Any], ...]] = {
     Spectrum: (("[0, 0, 0, 10]", [0, 0, 0, 10]), ("[1, 1, 1, 1]", [1, 1, 1, 1]), ("[1, 2, 3, 4]", [1, 2, 3, 4])),
     Crosstab: (("3 users x 4 items, top 2", _MATRIX),),
@@ -272,13 +270,9 @@ def compare(name: str) -> list[Comparison]:
 def _values(metric: Metric, convention: str | None) -> Iterator[tuple[str, float]]:
     keywords: dict[str, Any] = {} if convention is None else {"convention": convention}
     if metric.card.needs is Crosstab:
-        keywords |= (
-            _JUDGED
-            if "ratio" in metric.card.name
-            else _PAIR
-            if metric.card.name in ("mad", "exposure_tv", "exposure_kl")
-            else _SHOWN
-        )
+        keywords |= _SHOWN
+        for need, given in _GIVEN.items():
+            keywords |= given if need in metric.reads() else {}
     if metric is generalized_entropy:
         keywords["alpha"] = 0.0
     for words, data in EXAMPLES.get(metric.card.needs, ()):

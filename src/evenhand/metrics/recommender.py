@@ -15,6 +15,9 @@ from evenhand.cards import Card, Floats, NotNegative, metric
 from evenhand.tallies.crosstab import Crosstab
 
 SEED = ("holisticai2024",)
+USERS = frozenset({"users"})
+SHOWN = frozenset({"shown"})
+TRUTH = frozenset({"truth"})
 
 
 def _without(t: Crosstab, mark: str, code: str) -> str:
@@ -49,6 +52,7 @@ def _no_scores(t: Crosstab, **_: Any) -> str:
         ),
         references=SEED,
         family="mean scores",
+        reads=USERS,
     )
 )
 def mad(t: Crosstab) -> Floats:
@@ -87,6 +91,8 @@ def _nothing_shown(t: Crosstab, **_: Any) -> str:
         references=SEED,
         laws=frozenset({"symmetric"}),
         family="what groups are shown",
+        reads=USERS | SHOWN,
+        shuffled="labels",
     )
 )
 def exposure_tv(t: Crosstab) -> Floats:
@@ -122,6 +128,8 @@ def exposure_tv(t: Crosstab) -> Floats:
         ),
         references=(*SEED, "kullback1951"),
         family="divergence of what groups are shown",
+        reads=USERS | SHOWN,
+        shuffled="labels",
     )
 )
 def exposure_kl(t: Crosstab, *, smoothing: NotNegative = 0.0) -> Floats:
@@ -201,6 +209,7 @@ def _opportunity(name: str, symbol: str, title: str, asks: str, formula: str, wh
         ),
         references=SEED,
         family="ratios between groups",
+        reads=USERS | TRUTH | SHOWN,
     )
 
 
@@ -282,6 +291,7 @@ def _error_card(name: str, symbol: str, title: str, formula: str, mark: str) -> 
         ),
         references=SEED,
         family="ratios between groups",
+        reads=USERS | TRUTH,
     )
 
 
@@ -312,22 +322,3 @@ def mae_ratio(t: Crosstab) -> Floats:
     2.0
     """
     return _mean_ratio(t, "absolute", "rated")
-
-
-ORDER = (
-    "mad", "exposure_tv", "exposure_kl", "precision_ratio", "recall_ratio", "f1_ratio", "rmse_ratio", "mae_ratio",
-    "aggregate_diversity", "item_gini", "exposure_entropy", "recommendation_popularity",
-)  # fmt: skip
-"""The metrics in the order in which an audit reports them."""
-
-PAIRED = ("mad", "exposure_tv", "exposure_kl", "precision_ratio", "recall_ratio", "f1_ratio", "rmse_ratio", "mae_ratio")
-"""Metrics that compare two groups of users."""
-
-JUDGED = ("precision_ratio", "recall_ratio", "f1_ratio", "rmse_ratio", "mae_ratio")
-"""Metrics that hold the scores against a truth."""
-
-UNCUT = ("mad", "rmse_ratio", "mae_ratio")
-"""Metrics that read scores, whatever is shown."""
-
-BY_CHANCE = ("exposure_tv", "exposure_kl")
-"""Metrics that are not at their ideal when users are labelled at random."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import shlex
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from evenhand.findings import Findings
@@ -23,34 +23,40 @@ def ways(findings: Findings) -> list[tuple[str, str]]:
     if not audit or not plan:
         return []
     objects = dict(findings.provenance.get("needed_again") or {})
+    placed = findings.provenance.get("by_place", list(plan)[:1])
+    then = findings.provenance.get("counterfactual")  # asked of the result of the audit
+    after = f".counterfactual({', '.join(f'{k}={v!r}' for k, v in then.items())})" if then else ""
     lost = [k for k, v in plan.items() if _suppressed(v)]
     if objects or lost:
         parts = [f"{name} is {what}" for name, what in objects.items()]
         parts += [f"{name} holds sizes that are suppressed here" for name in lost]
         lead = f"In Python, where {' and '.join(parts)}:"
-        return [(lead, python(audit, plan, {*objects, *lost}))]
+        return [(lead, python(audit, plan, {*objects, *lost}, placed) + after)]
     given = findings.provenance.get("command")
-    return [
-        ("On the command line:", str(given or command(audit, plan))),
-        ("In Python:", python(audit, plan)),
-        ("As a plan for `evenhand run plan.toml`:", plan_file({"audit": audit, **plan})),
+    typed = {**plan, "counterfactual": True, **then} if then else plan
+    found = [
+        ("On the command line:", str(given or command(audit, typed, placed))),
+        ("In Python:", python(audit, plan, placed=placed) + after),
     ]
+    return found if then else [*found, ("As a plan for `evenhand run plan.toml`:", plan_file({"audit": audit, **plan}))]
 
 
 def _suppressed(value: Any) -> bool:
     return isinstance(value, Mapping) and "suppressed" in value.values()
 
 
-def command(audit: str, plan: Mapping[str, Any]) -> str:
-    """The plan as words of the command line; its first entry is the table, which stands by itself.
+def command(audit: str, plan: Mapping[str, Any], placed: Sequence[str] | None = None) -> str:
+    """The plan as words of the command line; those `placed` (the first entry, as a rule) stand by themselves.
 
     >>> command("inequality", {"table": "log.csv", "unit": None, "metrics": ["top_share(p=0.1)"], "rng": 7})
     "evenhand inequality log.csv --unit none -m 'top_share(p=0.1)' --seed 7"
     """
-    (_, source), *rest = plan.items()
-    words = ["evenhand", audit.replace("_", "-"), *map(str, source if isinstance(source, list) else [source])]
-    for key, value in rest:
-        words += _option(OPTIONS.get(key, f"--{key.replace('_', '-')}"), value)
+    words = ["evenhand", audit.replace("_", "-")]
+    for key, value in plan.items():
+        if key in (list(plan)[:1] if placed is None else placed):
+            words += map(str, value if isinstance(value, list) else [value])
+        else:
+            words += _option(OPTIONS.get(key, f"--{key.replace('_', '-')}"), value)
     return shlex.join(words)
 
 
@@ -72,18 +78,23 @@ def _word(value: Any) -> str:
     return "none" if value is None else str(value)
 
 
-def python(audit: str, plan: Mapping[str, Any], objects: set[str] | frozenset[str] = frozenset()) -> str:
+def python(
+    audit: str,
+    plan: Mapping[str, Any],
+    objects: set[str] | frozenset[str] = frozenset(),
+    placed: Sequence[str] | None = None,
+) -> str:
     """The plan as a call; `objects` are called by their parameters' names.
 
     >>> print(python("inequality", {"table": "<a polars DataFrame>", "unit": "author", "population": None}, {"table"}))
     import evenhand as eh
+    <BLANKLINE>
     eh.inequality(table, unit='author', population=None)
     """
-    (first, source), *rest = plan.items()
-    arguments = [f"{k}={k if k in objects else repr(v)}" for k, v in rest]
-    return (
-        f"import evenhand as eh\n\neh.{audit}({', '.join([first if first in objects else repr(source), *arguments])})"
-    )
+    unnamed = list(plan)[:1] if placed is None else placed
+    values = {key: key if key in objects else repr(value) for key, value in plan.items()}
+    arguments = [value if key in unnamed else f"{key}={value}" for key, value in values.items()]
+    return f"import evenhand as eh\n\neh.{audit}({', '.join(arguments)})"
 
 
 def plan_file(plan: Mapping[str, Any]) -> str:

@@ -223,7 +223,12 @@ def origin(findings: Findings) -> dict[str, str]:
     """Provenance as terms and words; what a reader has seen elsewhere on the page is left out."""
     shown: dict[str, str] = {}
     for name, value in findings.provenance.items():
-        if name in ("dropped", "plan", "command") or value is None or value == {} or (name == "rows" and not value):
+        if (
+            name in ("dropped", "plan", "command", "by_place")
+            or value is None
+            or value == {}
+            or (name == "rows" and not value)
+        ):
             continue
         shown[NAMES.get(name, str(name).replace("_", " "))] = short_percent(value) if name == "level" else _said(value)
     for name, value in dict(findings.provenance.get("plan") or {}).items():

@@ -16,8 +16,8 @@ from typing import Any
 import numpy as np
 
 from evenhand.audits.agreement import agreement
+from evenhand.audits.compare import compare
 from evenhand.audits.exposure import exposure
-from evenhand.audits.paired import SystemsResult, compare_systems
 from evenhand.audits.pairwise import pairwise
 from evenhand.audits.requests import RankingResult
 from evenhand.audits.sensitivity import sensitivity
@@ -66,7 +66,7 @@ def study(
         log.info("task %s", task.name)
         runs.append(_run(task, seed))
     stable = _stable(tasks[-1])
-    compared = [[compare_systems(part, rng=seed) for part in run.parts] for run in runs]
+    compared = [[compare(part, rng=seed) for part in run.parts] for run in runs]
     tables = [_values(run, found) for run, found in zip(runs, compared, strict=True)] + [_taus(runs)]
     tables += [_truth(runs)] if all(task.bias for task in tasks) else []
     tables += [_differences(found) for found in compared] if ratings is not None else []
@@ -179,7 +179,7 @@ def _stable(task: Task) -> Result:
     )  # fmt: skip
 
 
-def _values(run: Run, compared: Sequence[SystemsResult]) -> Table:
+def _values(run: Run, compared: Sequence[Result]) -> Table:
     """Systems by metrics with arrows and letters."""
     head: list[str] = []
     rows: dict[str, list[str]] = {}
@@ -193,7 +193,7 @@ def _values(run: Run, compared: Sequence[SystemsResult]) -> Table:
     return Table(title, tuple(head), tuple(tuple(row) for row in rows.values()))
 
 
-def _differences(compared: Sequence[SystemsResult]) -> Table:
+def _differences(compared: Sequence[Result]) -> Table:
     """Every two systems on the same requests."""
     rows = []
     for found in compared:

@@ -19,7 +19,7 @@ import numpy as np
 from evenhand.errors import EvenhandError, MissingExtraError, listing, suggestion
 from evenhand.studies.fair_ranking_tasks import Task
 from evenhand.studies.study import Table
-from evenhand.views.groups import Alignment
+from evenhand.views.labels import Alignment
 from evenhand.views.ratings import item_groups, ratings
 
 log = logging.getLogger("evenhand")

@@ -12,8 +12,9 @@ import numpy.typing as npt
 
 from evenhand.cards import Floats
 from evenhand.errors import EvenhandError, listing
+from evenhand.labels import listed, plain
 from evenhand.tallies.shown import Cut, Ints, Ragged
-from evenhand.tallies.sides import Sides, listed_labels, plain
+from evenhand.tallies.sides import Sides
 
 MARKS = (
     "users",
@@ -259,7 +260,7 @@ def _user_labels(user_groups: Any, users: int) -> list[Any]:
         raise EvenhandError(
             f"user_groups has {len(user_groups):,} labels for {users:,} users. Pass one label per row of scores."
         )
-    labels = [plain(label) for label in listed_labels(user_groups)]
+    labels = [plain(label) for label in listed(user_groups)]
     if not all(isinstance(label, Hashable) for label in labels):
         raise EvenhandError(
             "user_groups holds lists or other unhashable things. Pass one plain label per row of scores."

@@ -12,9 +12,9 @@ import numpy.typing as npt
 
 from evenhand.attention import Attention, parse
 from evenhand.cards import Floats
-from evenhand.errors import EvenhandError, listing, suggestion
+from evenhand.errors import EvenhandError, listing
+from evenhand.labels import matches
 from evenhand.tallies.placement import Placement
-from evenhand.tallies.sides import one_or_several
 
 NEAR = 1e-6
 """How far from 1 the shares of a target may add up to."""
@@ -111,17 +111,9 @@ def exposed(placed: Placement, attention: Attention, target: Floats, relevance: 
 
 def side_codes(role: str, labels: Any, groups: Sequence[Any]) -> tuple[int, ...]:
     """Where a label, or several taken together, stand among the groups; one that is nowhere is an error."""
-    side = one_or_several(labels)
-    readable = {str(g): g for g in groups}  # text stands for a number or a truth value that reads the same
-    wanted = [w if w in groups else readable.get(str(w), w) for w in (side if isinstance(side, list) else [side])]
-    unknown = [w for w in wanted if w not in groups]
-    if not wanted or (unknown and len(groups)):
-        named = ", ".join(map(repr, unknown)) or "nothing"
-        raise EvenhandError(
-            f"{role}={labels!r} names {named}, which is no group here. "
-            f"{suggestion(str(named).strip(chr(39)), map(str, groups))}Groups: {listing(map(repr, groups))}."
-        )
-    return tuple(sorted({list(groups).index(w) for w in wanted if w in groups}))
+    if not len(groups):
+        return ()
+    return tuple(sorted({list(groups).index(label) for label in matches(role, labels, groups)}))
 
 
 def target_shares(target: Any, groups: Sequence[Any]) -> dict[Any, float]:

@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from evenhand.cards import Floats
 from evenhand.errors import EvenhandError
+from evenhand.labels import in_order
 
 Ints = npt.NDArray[np.int64]
 
@@ -53,7 +54,7 @@ class Pairs:
             )
         if np.isnan(score).any() or np.isnan(grade).any():
             raise EvenhandError("scores or relevance hold NaN. Leave items without a score out.")
-        known = sorted({g for g in labels if g is not None}, key=lambda g: (str(type(g)), g))
+        known = in_order({g for g in labels if g is not None})
         codes = np.array([known.index(g) if g is not None else -1 for g in labels], dtype=np.int64)
         where = (
             np.zeros(len(score), dtype=np.int64) if requests is None else np.unique(requests, return_inverse=True)[1]

@@ -12,8 +12,8 @@ import numpy as np
 
 from evenhand.cards import Floats
 from evenhand.errors import EvenhandError
+from evenhand.labels import in_order, listed
 from evenhand.tallies.amounts import vector
-from evenhand.tallies.sides import listed_labels
 from evenhand.tallies.spectrum import Spectra, Spectrum
 
 Ints = np.typing.NDArray[np.int64]
@@ -106,7 +106,7 @@ class Partition:
     def merge(self, other: Partition) -> Partition:
         """Add another shard; the order of shards never matters."""
         here, there = (dict(zip(p.groups, range(len(p)), strict=True)) for p in (self, other))
-        labels = ordered({*here, *there})
+        labels = in_order({*here, *there})
         nobody = Spectrum(np.zeros(0), np.zeros(0))
         shards = [
             (self[here[label]] if label in here else nobody).merge(other[there[label]] if label in there else nobody)
@@ -124,29 +124,18 @@ def coded(groups: Any) -> tuple[list[Any], Ints]:
 
     >>> labels, code = coded(["b", None, "b"])
     >>> labels, code.tolist()
-    ([None, 'b'], [1, 0, 1])
+    (['b', None], [0, 1, 0])
     """
     if isinstance(groups, str) or not hasattr(groups, "__len__"):
         raise EvenhandError(f"groups={groups!r} is not a list of labels. Pass one label per amount.")
     if hasattr(groups, "dtype") and isinstance(groups, np.ndarray) and groups.dtype.kind != "O":
         distinct, code = np.unique(groups, return_inverse=True)
         return distinct.tolist(), code.astype(np.int64)
-    listed = listed_labels(groups)
-    if not all(isinstance(label, Hashable) for label in listed):
+    named = listed(groups)
+    if not all(isinstance(label, Hashable) for label in named):
         raise EvenhandError("groups holds lists or other unhashable things. Pass one plain label per amount.")
     # NaN is how some libraries spell a missing label; it equals nothing, so it would be a new group at every row.
-    listed = [None if label != label else label for label in listed]
-    labels = ordered(set(listed))
+    named = [None if label != label else label for label in named]
+    labels = in_order(set(named))
     place = {label: i for i, label in enumerate(labels)}
-    return labels, np.fromiter((place[label] for label in listed), dtype=np.int64, count=len(listed))
-
-
-def ordered(labels: set[Any]) -> list[Any]:
-    """Labels in an order that does not depend on the data: missing first, then by value, then by text across types."""
-    return sorted(
-        labels, key=lambda label: (label is not None, not isinstance(label, (int, float)), _key(label), str(label))
-    )
-
-
-def _key(label: Any) -> float:
-    return float(label) if isinstance(label, (int, float)) else 0.0
+    return labels, np.fromiter((place[label] for label in named), dtype=np.int64, count=len(named))

@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from evenhand.cards import Floats
 from evenhand.errors import EvenhandError
-from evenhand.tallies.sides import listed_labels, one_or_several
+from evenhand.labels import in_order, listed, several
 
 Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
@@ -62,8 +62,7 @@ class Placement:
         """The same rankings with a protected label, or several taken together; one that nobody has is a group of none."""
         if protected is None:
             return replace(self, protected=None)
-        side = one_or_several(protected)
-        wanted = side if isinstance(side, list) else [side]
+        wanted = several(protected)
         if not wanted or None in wanted or not all(isinstance(label, Hashable) for label in wanted):
             raise EvenhandError(f"protected={protected!r} names no label. Pass one label, or several taken together.")
         groups = (*self.groups, *(label for label in dict.fromkeys(wanted) if label not in self.groups))
@@ -306,19 +305,15 @@ def encoded(labels: Any) -> tuple[npt.NDArray[np.int32], tuple[Any, ...]]:
     """Codes and the distinct labels, sorted where they can be; None is -1, NaN is refused."""
     if isinstance(labels, (str, bytes)) or not hasattr(labels, "__iter__"):
         raise EvenhandError(f"labels={labels!r} is not a list. Pass one label per rank, best first.")
-    listed = listed_labels(labels)
-    if any(isinstance(label, float) and math.isnan(label) for label in listed):
+    named = listed(labels)
+    if any(isinstance(label, float) and math.isnan(label) for label in named):
         raise EvenhandError("labels holds NaN. Pass None where the label is unknown.")
     try:
-        distinct = list(dict.fromkeys(label for label in listed if label is not None))
+        distinct = in_order(set(named) - {None})
     except TypeError as error:
         raise EvenhandError("labels holds lists or other unhashable things. Pass one plain label per rank.") from error
-    try:
-        distinct.sort()
-    except TypeError:
-        distinct.sort(key=lambda label: (type(label).__name__, str(label)))
     place: dict[Any, int] = {label: i for i, label in enumerate(distinct)} | {None: UNKNOWN}
-    return np.array([place[label] for label in listed], dtype=np.int32), tuple(distinct)
+    return np.array([place[label] for label in named], dtype=np.int32), tuple(distinct)
 
 
 def _soft_rows(labels: Any, groups: Any) -> Placement | None:
@@ -335,9 +330,9 @@ def _soft_rows(labels: Any, groups: Any) -> Placement | None:
     if not all(row is None or isinstance(row, Mapping) for row in labels):
         raise EvenhandError("labels mixes labels and rows of shares. Pass one kind, or None where nothing is known.")
     found = {g for row in labels if row is not None for g in row}
-    named = tuple(groups) if groups is not None else tuple(sorted(found, key=str))
+    named = tuple(groups) if groups is not None else tuple(in_order(found))
     if found - set(named):
-        raise EvenhandError(f"groups={list(named)!r} lacks {sorted(found - set(named), key=str)!r}. Name every group.")
+        raise EvenhandError(f"groups={list(named)!r} lacks {in_order(found - set(named))!r}. Name every group.")
     rows = np.array([[np.nan] * len(named) if r is None else [r.get(g, 0.0) for g in named] for r in labels])
     return _shared(rows.astype(np.float64).reshape(len(labels), len(named)), named)
 

@@ -9,6 +9,8 @@ from typing import Any
 
 import numpy as np
 
+from evenhand.labels import in_order, missing, plain, several
+
 
 @dataclass(frozen=True, slots=True)
 class Sides:
@@ -46,7 +48,7 @@ class Sides:
         >>> Sides.of(["a", "b", "c"], protected="c").pairs
         ((0, 2), (1, 2))
         """
-        known = sorted({label for label in labels if not unknown(label)}, key=label_order)
+        known = in_order({label for label in labels if not missing(label)})
         b, a = _together(protected), _together(versus)
         merged = {**dict.fromkeys(a, a), **dict.fromkeys(b, b)}
         parts = list(dict.fromkeys([merged.get(label, (label,)) for label in known]))
@@ -76,45 +78,4 @@ class Sides:
 
 
 def _together(side: Any) -> tuple[Any, ...]:
-    if side is None:
-        return ()
-    side = one_or_several(side)
-    return (
-        tuple(sorted({plain(label) for label in side}, key=label_order)) if isinstance(side, list) else (plain(side),)
-    )
-
-
-def one_or_several(side: Any) -> Any:
-    """A label as it is; several in whatever holds them (a list, a set, a range, a column) as a list."""
-    if isinstance(side, (list, tuple, set, frozenset, range)):
-        return list(side)
-    return listed_labels(side) if hasattr(side, "__len__") and hasattr(side, "dtype") and len(side.shape) else side
-
-
-def listed_labels(labels: Any) -> list[Any]:
-    """Plain Python labels: PyArrow would hand out scalars, and pandas writes a missing text or category as NaN."""
-    for unpack in ("to_pylist", "to_list", "tolist"):
-        if hasattr(labels, unpack):
-            listed = list(getattr(labels, unpack)())
-            break
-    else:
-        listed = list(labels)
-    lost = labels.isna() if hasattr(labels, "isna") and labels.dtype.kind != "f" else [False] * len(listed)
-    return [
-        None if gone or type(label).__name__ == "NAType" else label for label, gone in zip(listed, lost, strict=True)
-    ]
-
-
-def plain(label: Any) -> Any:
-    """A numpy scalar as a Python one."""
-    return label.item() if isinstance(label, np.generic) else label
-
-
-def label_order(label: Any) -> tuple[str, Any]:
-    """Numbers among numbers, text among text."""
-    return ("number", label) if isinstance(label, (bool, int, float)) else (type(label).__name__, str(label))
-
-
-def unknown(label: Any) -> bool:
-    """Whether a user's group is not known."""
-    return label is None or (isinstance(label, float) and bool(np.isnan(label)))
+    return tuple(in_order({plain(label) for label in several(side)}))

@@ -12,7 +12,7 @@ from evenhand.cards import Ask, Floats
 from evenhand.tallies.crosstab import Crosstab
 from evenhand.tallies.replicates import Replicates
 from evenhand.tallies.shown import Ints
-from evenhand.uncertainty.intervals import Interval, normal_ends, percentile_ends, stream
+from evenhand.uncertainty.intervals import Interval, centred_ends, normal_ends, percentile_ends, stream
 
 CELLS = 1 << 25
 """Cells (draws x groups x items) that replicates may hold."""
@@ -118,7 +118,9 @@ class Question:
     pair: tuple[int, int] | None
 
     def on(self, tally: Crosstab) -> Floats:
-        return self.ask.on(tally if self.pair is None else tally.between(*self.pair))
+        """The value on every replicate of the tally."""
+        found = self.ask.on(tally if self.pair is None else tally.between(*self.pair))
+        return np.broadcast_to(found, tally.counts.shape[:-2])  # a metric may say the same of all of them
 
 
 def values(replicates: Replicates, total: Crosstab, questions: Sequence[Question]) -> list[Floats]:
@@ -131,26 +133,19 @@ def values(replicates: Replicates, total: Crosstab, questions: Sequence[Question
 
 
 def ends(estimate: float, draws: Floats, how: Interval, span: tuple[float, float]) -> tuple[float, float]:
-    """Interval ends.
-
-    A measure of times shown reads noise as inequality, and a draw holds the noise twice: draws lie off the estimate, and
-    their plain percentiles may not even hold it. What is wanted is how far the estimate moves with other users, so the
-    draws are centred on it. Fewer draws than asked for (see `affordable`) give an error, not percentiles.
-    """
+    """Interval ends; fewer draws than asked for (see `affordable`) give an error, not percentiles."""
     sound = draws[~np.isnan(draws)]
     if not np.isfinite(estimate) or not len(sound):
         return np.nan, np.nan
+    at = np.asarray([estimate])
     if how.kind == "normal" or len(draws) < how.draws:
         error = np.asarray([np.std(sound) if np.isfinite(sound).all() else np.nan])
-        lows, highs = normal_ends(np.asarray([estimate]), error, how.level, span)
-        return float(lows[0]), float(highs[0])
-    low, high = (float(end[0]) for end in percentile_ends(draws[None, :], how.level))
-    if how.kind == "percentile":
-        return low, high
-    middle = float(np.median(sound))
-    if not np.isfinite(middle):
-        return np.nan, np.nan
-    return max(span[0], estimate + low - middle), min(span[1], estimate + high - middle)
+        lows, highs = normal_ends(at, error, how.level, span)
+    elif how.kind == "percentile":
+        lows, highs = percentile_ends(draws[None, :], how.level)
+    else:
+        lows, highs = centred_ends(at, draws[None, :], how.level, span)
+    return float(lows[0]), float(highs[0])
 
 
 def plans(

@@ -134,6 +134,19 @@ def percentile_ends(draws: Floats, level: float) -> tuple[Floats, Floats]:
     return low, high
 
 
+def centred_ends(estimate: Floats, draws: Floats, level: float, span: tuple[float, float]) -> tuple[Floats, Floats]:
+    """Percentiles of the draws, moved so that their middle is the estimate, and kept inside the span.
+
+    A measure of times shown reads noise as inequality, and a draw holds the noise twice: draws lie off the estimate, and
+    their plain percentiles may not even hold it. What is wanted is how far the estimate moves with other units.
+    """
+    low, high = percentile_ends(draws, level)
+    middle = np.nanmedian(draws, axis=-1)
+    with np.errstate(invalid="ignore"):
+        low, high = np.maximum(span[0], estimate + low - middle), np.minimum(span[1], estimate + high - middle)
+    return np.where(np.isfinite(middle), low, np.nan), np.where(np.isfinite(middle), high, np.nan)
+
+
 def normal_ends(estimate: Floats, error: Floats, level: float, span: tuple[float, float]) -> tuple[Floats, Floats]:
     """Estimate plus and minus a normal quantile times the error, on the scale that fits the span."""
     z = NormalDist().inv_cdf((1 + level) / 2)

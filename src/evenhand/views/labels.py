@@ -1,63 +1,200 @@
-"""Which label an item has: a column of the rankings, columns of shares, a mapping, or a file of labels."""
+"""Which group an item belongs to: the one reader of labels, whatever they are written in.
+
+A column of the rankings, several of them (combined), `eh.shares(...)`, `{item: label}`, a table item -> label, labels per
+request and item in the form of judgments, a table of shares, or `eh.rollup(...)`.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+import ast
+import math
+import os
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import narwhals as nw
+import numpy as np
+import numpy.typing as npt
 
 from evenhand.errors import EvenhandError, all_problems, listing, suggestion
-from evenhand.views.columns import label, label_problems
+from evenhand.labels import in_order
+from evenhand.views.columns import label as plain_label
+from evenhand.views.columns import label_problems
 from evenhand.views.files import has_known_ending, may_be_file
+from evenhand.views.match import how_many, matched_ids, same_engine
 from evenhand.views.tables import Table, is_number, open_table, to_polars
 
-NAMES = ("group", "label", "relevance")
-"""What a column of labels is called where several would do."""
+NEAR = 1e-6
+"""How far from 1 the shares of an item may add up to."""
+
+TOGETHER = " & "
+"""Between the parts of an intersectional label."""
+
+
+@dataclass(frozen=True, slots=True)
+class Shares:
+    """Columns of the rankings with the share of each group in the item."""
+
+    columns: tuple[str, ...]
+
+    def __str__(self) -> str:
+        return f"shares({', '.join(map(repr, self.columns))})"
+
+    as_word = __str__
+
+
+def shares(*columns: str) -> Shares:
+    """Groups that items are shared among, one column of shares each: `groups=eh.shares("con", "pro")`.
+
+    The shares of an item add up to 1; where all of them are missing, its groups are unknown. A list of columns is something
+    else: labels, which are combined.
+
+    >>> str(shares("con", "pro"))
+    "shares('con', 'pro')"
+    """
+    if len(columns) < 2 or not all(isinstance(c, str) for c in columns) or len(set(columns)) < len(columns):
+        raise EvenhandError(
+            f"shares({', '.join(map(repr, columns))}) does not name two columns or more. Write shares('con', 'pro')."
+        )
+    return Shares(columns)
+
+
+def read_shares(text: str) -> Shares | None:
+    """`shares(con, pro)` as plans and the command line write it, names in quotes or bare; None where this is something else.
+
+    >>> read_shares("shares(con, pro)")
+    Shares(columns=('con', 'pro'))
+    """
+    found = re.fullmatch(r"\s*shares\s*\((.*)\)\s*", text, re.DOTALL)
+    if not found:
+        return None
+    try:
+        named = ast.literal_eval(f"[{found[1]}]")
+    except (ValueError, SyntaxError):
+        named = [name.strip().strip("'\"") for name in found[1].split(",")]
+    return shares(*named)
 
 
 @dataclass(frozen=True)
-class Labels:
-    """Where labels come from.
+class Alignment:
+    """Items and their groups, one row per item and group.
 
     Attributes
     ----------
-    carry : columns to take along from the rankings: `group`, or `share_0..` for shares.
-    shares : names of the groups where items are shared out, else empty.
-    table : Polars frame with columns item (and request) and group, or None when the rankings hold them.
-    origin : in a few words.
+    lazy : columns item (and request, where labels depend on it), group, share. A missing group is unknown; the shares of
+        an item add up to 1.
+    soft : whether an item may belong to several groups.
+    origin : where it came from, in a few words.
+    named : groups that exist whether or not an item is theirs.
     """
 
-    carry: Mapping[str, nw.Expr]
-    shares: tuple[str, ...]
-    table: Any
+    lazy: nw.LazyFrame[Any]
+    soft: bool
     origin: str
+    named: tuple[str, ...] = ()
+
+    @property
+    def frame(self) -> Any:
+        """The rows as a Polars frame."""
+        return to_polars(self.lazy)
+
+    @property
+    def keys(self) -> list[str]:
+        """What rows are joined by: the item, or the request and the item."""
+        return [c for c in self.lazy.collect_schema().names() if c in ("request", "item")]
+
+    def carry(self, _: Table) -> dict[str, nw.Expr]:
+        """Nothing needs to be taken along from the rankings."""
+        return {}
+
+    def beside(self, rows: nw.LazyFrame[Any]) -> tuple[Alignment, nw.LazyFrame[Any]]:
+        """The same in the engine of the rankings, with ids that compare, and the rankings likewise."""
+        groups, rows = matched_ids(same_engine(self.lazy, rows), rows, self.keys, role="groups")
+        return replace(self, lazy=groups), rows
 
 
-def view_labels(group: Any, rankings: Table, *, request: str, item: str | None) -> Labels:
-    """What was passed as `group`, checked."""
-    schema = rankings.schema
-    names = list(schema.names())
-    if isinstance(group, str) and (group in names or not may_be_file(group)):
-        _refuse_absent([group], names)
-        if problems := label_problems("group", group, rankings):
-            raise all_problems(problems)
-        return Labels({"group": label(group, schema[group])}, (), None, f"column {group!r}")
-    if isinstance(group, (list, tuple)) and group and all(isinstance(g, str) for g in group):
-        return _of_shares([str(g) for g in group], schema)
-    found = _from_mapping(group) if isinstance(group, Mapping) else _open(group)
-    if item is None or item not in names:
-        raise EvenhandError(
-            f"Labels are joined by item, and item={item!r} is not a column of the rankings. Columns: {listing(names)}."
+@dataclass(frozen=True)
+class Carried:
+    """Labels, or shares, that stand in the table of rankings itself.
+
+    Attributes
+    ----------
+    columns : of labels, which are combined; or, where `soft`, of shares, in the order of the labels.
+    """
+
+    columns: tuple[str, ...]
+    role: str = "groups"
+    soft: bool = False
+
+    @property
+    def origin(self) -> str:
+        return f"column {listing(map(repr, self.columns))} of the rankings"
+
+    def carry(self, table: Table) -> dict[str, nw.Expr]:
+        """What to take along from the rankings: `group`, unknown where one of its columns is; or `share_0`, `share_1`, ..."""
+        if self.soft:
+            return {f"share_{i}": nw.col(c).cast(nw.Float64) for i, c in enumerate(self.columns)}
+        return {"group": _combined(list(self.columns), table, self.role)}
+
+    def beside(self, rows: nw.LazyFrame[Any]) -> tuple[Alignment, nw.LazyFrame[Any]]:
+        """Rows that carry labels as a table of items; of requests and items where an item has several."""
+        held = [f"share_{i}" for i in range(len(self.columns))] if self.soft else ["group"]
+        unknown = (
+            nw.all_horizontal(*map(_is_missing, held), ignore_nulls=True) if self.soft else nw.col("group").is_null()
         )
-    return Labels({}, (), _checked(found, request, item), found.origin)
+        labelled = rows.select("request", "item", *held).filter(~unknown)
+        pairs = labelled.select("item", *held).unique()
+        keys = ["item"]
+        if _repeated(pairs, keys)[0]:  # a label that depends on the request, as a viewpoint may
+            pairs, keys = labelled.unique(), ["request", "item"]
+            count, _ = _repeated(pairs, keys)
+            if count:
+                raise EvenhandError(
+                    f"{self.origin} gives {count:,} items several labels in the same request. "
+                    f"Give each item one, or pass eh.rollup(...) as {self.role}."
+                )
+        if not self.soft:
+            return Alignment(pairs.with_columns(nw.lit(1.0).alias("share")), False, self.origin), rows
+        wide = pairs.rename(dict(zip(held, self.columns, strict=True)))
+        return _of_shares(wide, keys, list(self.columns), self.origin, self.role), rows.drop(*held)
 
 
-def _refuse_absent(columns: list[str], names: list[str]) -> None:
+def view_labels(
+    given: Any, table: Table, *, item: str, request: str = "request", role: str = "groups"
+) -> Alignment | Carried:
+    """What was passed as `role`, checked; `table` holds the rankings that the labels are for."""
+    if isinstance(given, Alignment):
+        return given
+    names = table.schema.names()
+    if isinstance(given, str) and given not in names:
+        given = read_shares(given) or given
+    if isinstance(given, Shares):
+        return _share_columns(given, table, role)
+    if isinstance(given, str) and (given in names or not may_be_file(given)):
+        return _label_columns([given], table, role)
+    several = isinstance(given, (list, tuple)) and given and all(isinstance(g, str) for g in given)
+    if several and any(g in names for g in given):
+        return _label_columns(list(given), table, role)
+    if isinstance(given, Mapping):
+        return _from_mapping(given, role)
+    return _from_table(_opened(given, role), item, request, role)
+
+
+def _opened(given: Any, role: str) -> Table:
+    if isinstance(given, (str, Path)) and os.path.isfile(given) and not has_known_ending(str(given)):
+        from evenhand.views.read import labels
+
+        return Table(open_table(labels(given)).lazy, "polars", str(given))
+    return open_table(given, role=role)
+
+
+def _refuse_absent(columns: Sequence[str], table: Table, role: str) -> None:
+    names = table.schema.names()
     problems = [
-        f"group={c!r} is not a column of the table. {suggestion(c, names)}Columns: {listing(names)}."
+        f"{role}={c!r} is not a column of the rankings. {suggestion(c, names)}Columns: {listing(names)}."
         for c in columns
         if c not in names
     ]
@@ -65,63 +202,187 @@ def _refuse_absent(columns: list[str], names: list[str]) -> None:
         raise all_problems(problems)
 
 
-def _of_shares(columns: list[str], schema: nw.Schema) -> Labels:
-    _refuse_absent(columns, list(schema.names()))
-    words = [c for c in columns if not is_number(schema[c])]
-    if len(columns) < 2 or words:
+def _label_columns(columns: list[str], table: Table, role: str) -> Carried:
+    _refuse_absent(columns, table, role)
+    if len(columns) > 1 and all(table.schema[c].is_float() for c in columns):
+        _refuse_shares(columns, table, role)
+    return Carried(tuple(columns), role)
+
+
+def _refuse_shares(columns: list[str], table: Table, role: str) -> None:
+    """Numbers that add up to 1 in every row are hardly labels to be combined."""
+    total, broken = nw.sum_horizontal(*columns), [(nw.col(c) > 0) & (nw.col(c) < 1) for c in columns]
+    asked = table.lazy.select(
+        how_many((total - 1).abs() <= NEAR).alias("one"),
+        how_many(~nw.all_horizontal(*map(_is_missing, columns), ignore_nulls=True)).alias("known"),
+        how_many(nw.any_horizontal(*broken, ignore_nulls=True)).alias("broken"),
+    )
+    facts = {name: int(count or 0) for name, count in to_polars(asked).row(0, named=True).items()}
+    if facts["broken"] and facts["one"] == facts["known"]:
         raise EvenhandError(
-            f"group={columns!r} names {'one column' if len(columns) < 2 else f'columns that hold no numbers: {listing(words)}'}. "
-            "Several columns are shares of each group; pass one name, as text, for a column of labels."
+            f"{role}={columns!r} names columns of shares, and a list of columns means labels that are combined. "
+            f"Pass eh.{Shares(tuple(columns))}."
         )
-    carry = {f"share_{i}": nw.col(c).cast(nw.Float64) for i, c in enumerate(columns)}
-    return Labels(carry, tuple(columns), None, f"columns {listing(map(repr, columns))}")
 
 
-def _open(group: Any) -> Table:
-    if isinstance(group, (str, Path)) and not has_known_ending(str(group)):
-        from evenhand.views.read import labels
+def _share_columns(given: Shares, table: Table, role: str) -> Carried:
+    _refuse_absent(given.columns, table, role)
+    words = [c for c in given.columns if not is_number(table.schema[c])]
+    if words:
+        raise EvenhandError(
+            f"{role}={str(given)!r} names columns that hold no numbers: {listing(words)}. Name columns of shares."
+        )
+    return Carried(tuple(in_order(given.columns)), role, soft=True)
 
-        return Table(open_table(labels(group)).lazy, "polars", str(group))
-    return open_table(group, role="group")
+
+def _combined(columns: list[str], table: Table, role: str) -> nw.Expr:
+    if problems := [p for c in columns for p in label_problems(role, c, table)]:
+        raise all_problems([p.replace("plain labels.", "plain labels, or eh.rollup(...).") for p in problems])
+    schema = table.schema
+    if len(columns) == 1:
+        return plain_label(columns[0], schema[columns[0]])
+    parts = [plain_label(c, schema[c]).cast(nw.String) for c in columns]
+    return nw.concat_str(parts, separator=TOGETHER)
 
 
-def _from_mapping(group: Mapping[Any, Any]) -> Table:
+def _from_mapping(given: Mapping[Any, Any], role: str) -> Alignment:
+    """`{item: label}`, `{item: {label: share}}`, None where unknown."""
     import polars as pl
 
+    items: list[Any] = []
+    labels: list[Any] = []
+    parts: list[float] = []
+    soft = False
+    for item, label in given.items():
+        split: Mapping[Any, Any] = label if isinstance(label, Mapping) else {label: 1.0}
+        soft = soft or isinstance(label, Mapping)
+        for group, share in split.items():
+            items.append(item)
+            labels.append(None if isinstance(group, float) and math.isnan(group) else group)
+            parts.append(share)
     try:
-        items, values = list(group), list(group.values())
-        blank = pl.Series([], dtype=pl.String)
-        frame = pl.DataFrame({"item": items or blank, "group": values or blank})
+        frame = pl.DataFrame(
+            {"item": items or pl.Series(dtype=pl.String), "group": labels or pl.Series(dtype=pl.String)}
+        )
+        frame = frame.with_columns(pl.Series("share", parts, dtype=pl.Float64))
     except (TypeError, pl.exceptions.PolarsError) as error:
         raise EvenhandError(
-            "group maps items or labels of mixed types. Pass {item: label} with one type of each."
+            f"{role} mixes kinds of items or labels. Pass items of one type and labels of one type."
         ) from error
-    return Table(nw.from_native(frame).lazy(), "polars", "a mapping")
+    found = Alignment(nw.from_native(frame).lazy(), soft, "a mapping")
+    return _sound(found, role) if soft else found
 
 
-def _checked(table: Table, request: str, item: str) -> Any:
-    """Columns item, request (where the labels have one) and group, each pair once."""
-    import polars as pl
-
+def _from_table(table: Table, item: str, request: str, role: str) -> Alignment:
+    """A label per item (or per request and item), several label columns together, or one column of shares per group."""
     schema = table.schema
     names = list(schema.names())
-    keys = {
-        role: next((n for n in (own, role) if n in names), None) for role, own in (("item", item), ("request", request))
-    }
-    rest = [n for n in names if n not in keys.values() and n != "iteration"]
-    chosen = rest[0] if len(rest) == 1 else next((n for n in NAMES if n in rest), None)
-    if keys["item"] is None or chosen is None:
+    key = item if item in names else "item" if "item" in names else None
+    asker = request if request in names else "request" if "request" in names else None
+    judged = ["iteration"] if "relevance" in names else []  # what judgments hold beside their label
+    others = [n for n in names if n not in (key, asker, *judged)]
+    if key is None:
         raise EvenhandError(
-            f"The table of labels has no column {item!r} beside one of labels, called group. Its columns are {listing(names)}: "
-            "rename them so."
+            f"{role} has no column {item!r}. Its columns are {listing(names)}: rename the one with the ids of items to {item!r}."
         )
-    used = {role: name for role, name in keys.items() if name is not None}
-    picked = [label(name, schema[name]).alias(role) for role, name in used.items()]
-    frame = to_polars(table.lazy.select(*picked, label(chosen, schema[chosen]).alias("group")))
-    frame = frame.filter(pl.col("item").is_not_null()).unique(maintain_order=True)
-    twice = frame.filter(pl.struct(*used).is_duplicated())
-    if twice.height:
+    if not others:
         raise EvenhandError(
-            f"{twice.select(*used).n_unique():,} items have two labels (first: {twice['item'][0]!r}). Give each item one label."
+            f"{role} needs at least one column of labels beside {key!r}. Its columns: {listing(names)}."
         )
-    return frame
+    roles = {"item": key} | ({} if asker is None else {"request": asker})
+    keys = [plain_label(name, schema[name]).alias(name_of) for name_of, name in roles.items()]
+    if len(others) > 1 and all(is_number(schema[n]) for n in others):
+        wide = table.lazy.select(*keys, *(nw.col(c).cast(nw.Float64) for c in others))
+        return _of_shares(_once(_with_items(wide), list(roles), role), list(roles), others, table.origin, role)
+    if {"group", "share"} == set(others) and is_number(schema["share"]):
+        chosen = table.lazy.select(
+            *keys, plain_label("group", schema["group"]).alias("group"), nw.col("share").cast(nw.Float64)
+        )
+        return _sound(Alignment(_with_items(chosen), True, table.origin), role)
+    if len(others) > 1 and any(schema[n].is_float() for n in others):
+        raise EvenhandError(
+            f"{role} mixes labels and numbers: {listing(f'{n} ({schema[n]})' for n in others)}. "
+            "Pass labels only (they are combined), or one column of shares per group."
+        )
+    chosen = _with_items(table.lazy.select(*keys, _combined(others, table, role).alias("group")))
+    labelled = _once(chosen, list(roles), role).with_columns(nw.lit(1.0).alias("share"))
+    return Alignment(labelled, False, table.origin)
+
+
+def _with_items(lazy: nw.LazyFrame[Any]) -> nw.LazyFrame[Any]:
+    return lazy.filter(~nw.col("item").is_null())
+
+
+def _repeated(lazy: nw.LazyFrame[Any], keys: Sequence[str]) -> tuple[int, Any]:
+    """How many keys have several rows, and the first item among them."""
+    twice = lazy.group_by(*keys).agg(nw.len().alias("rows")).filter(nw.col("rows") > 1)
+    count, first = to_polars(twice.select(nw.len().alias("n"), nw.col("item").min().alias("first"))).row(0)
+    return int(count), first
+
+
+def _once(lazy: nw.LazyFrame[Any], keys: Sequence[str], role: str) -> nw.LazyFrame[Any]:
+    """One row for each item (and request); the same row twice is one, two different ones are an error."""
+    if not _repeated(lazy, keys)[0]:
+        return lazy
+    distinct = lazy.unique()
+    count, first = _repeated(distinct, keys)
+    if count:
+        raise EvenhandError(
+            f"{role} gives {count:,} of its ids more than one label (for example {first!r}). "
+            "Give each id one label, or pass eh.rollup(...) where an item has several providers."
+        )
+    return distinct
+
+
+def _is_missing(column: str) -> nw.Expr:
+    return nw.col(column).is_null() | nw.col(column).is_nan()
+
+
+def _of_shares(wide: nw.LazyFrame[Any], keys: list[str], columns: list[str], origin: str, role: str) -> Alignment:
+    """Item x group columns of shares: long, without the zeros; a row of missing values is unknown."""
+    holes = [_is_missing(c) for c in columns]
+    unknown, part = nw.all_horizontal(*holes, ignore_nulls=True), nw.any_horizontal(*holes, ignore_nulls=True)
+    facts = to_polars(
+        wide.select(
+            *(how_many(~hole & (nw.col(c) < 0)).alias(c) for c, hole in zip(columns, holes, strict=True)),
+            how_many(part & ~unknown).alias("evenhand_part"),
+            how_many(~part & ((nw.sum_horizontal(*columns) - 1).abs() > NEAR)).alias("evenhand_off"),
+        )
+    ).row(0)
+    *below, lacking, off = (int(count or 0) for count in facts)
+    if any(facts):
+        raise EvenhandError(
+            f"{role} holds {sum(below):,} negative shares, {lacking:,} rows with some shares missing and {off:,} rows that do "
+            "not add up to 1. Pass shares of zero or more that add up to 1 for each item."
+        )
+    blank = wide.filter(unknown).select(*keys, nw.lit(None, nw.String).alias("group"), nw.lit(1.0).alias("share"))
+    # not unpivot, for which narwhals leaves the connection that a DuckDB relation lives in
+    parts = [
+        wide.filter(~hole & (nw.col(c) > 0)).select(*keys, nw.lit(c).alias("group"), nw.col(c).alias("share"))
+        for c, hole in zip(columns, holes, strict=True)
+    ]
+    return Alignment(nw.concat([*parts, blank]), True, origin, tuple(columns))
+
+
+def _sound(found: Alignment, role: str) -> Alignment:
+    share = nw.col("share")
+    per_item = found.lazy.group_by(*found.keys).agg(share.sum().alias("total"), share.min().alias("least"))
+    off = per_item.filter(((nw.col("total") - 1).abs() > NEAR) | (nw.col("least") < 0)).select(nw.len().alias("n"))
+    count = int(to_polars(off)["n"][0])
+    if count:
+        raise EvenhandError(
+            f"{role} gives {count:,} items shares that are negative or do not add up to 1. Pass shares that add up to 1."
+        )
+    return found
+
+
+def codes(column: Any, labels: Sequence[Any]) -> npt.NDArray[np.int64]:
+    """(rows,) where each label of a Polars column stands among `labels`; a missing one stands behind the last."""
+    import polars as pl
+
+    place = {label: i for i, label in enumerate(labels)}
+    distinct = column.unique()
+    known = [len(place) if g is None else place[g] for g in distinct.to_list()]
+    table = pl.DataFrame({"group": distinct, "code": pl.Series(known, dtype=pl.Int64)})
+    rows = column.to_frame("group").join(table, on="group", how="left", nulls_equal=True, maintain_order="left")
+    return np.asarray(rows["code"].to_numpy(), dtype=np.int64)

@@ -72,12 +72,3 @@ def matched_ids(
                 f"{column} holds {a} values in {role} and {b} in the rankings. Make them the same type, so that they can be joined."
             )
     return lazy, rankings
-
-
-def tidy_label(value: Any) -> Any:
-    """A label as its owner wrote it: a column of whole numbers with gaps comes as floats.
-
-    >>> tidy_label(2.0), tidy_label("f"), tidy_label(0.5)
-    (2, 'f', 0.5)
-    """
-    return int(value) if isinstance(value, float) and value.is_integer() else value

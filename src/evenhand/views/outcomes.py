@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from numbers import Real
 from typing import Any, Literal
@@ -13,7 +13,8 @@ import narwhals as nw
 import numpy as np
 
 from evenhand.cards import Floats
-from evenhand.errors import EvenhandError, all_problems, listing, suggestion
+from evenhand.errors import EvenhandError, all_problems
+from evenhand.labels import matches, order
 from evenhand.views.columns import label, label_problems
 from evenhand.views.tables import Table, is_number, missing_columns, open_table, to_polars
 
@@ -55,7 +56,7 @@ class Checked:
             facts = to_polars(self.scope.group_by("group").agg(*asked))
         facts = facts.filter(facts["used"] > 0)
         refuse_many(facts.height, f"group={self.asked[1]!r}")
-        rows = sorted(facts.iter_rows(named=True), key=lambda row: _sortable(row["group"]))
+        rows = sorted(facts.iter_rows(named=True), key=lambda row: order(row["group"]))
         held = {name: [row[name] for row in rows] for name in ("group", "used", "low", "high", *_SUMS)}
         return self.grouped(held.pop("group"), **held)
 
@@ -98,11 +99,6 @@ def refuse_many(groups: int, said: str) -> None:
         raise EvenhandError(
             f"{said} has {groups:,} different values, too many to compare. Group them into at most {MOST_GROUPS:,}."
         )
-
-
-def in_order(labels: Iterable[Any]) -> list[Any]:
-    """Group labels as results list them: numbers by size, words by letter, the unknown last."""
-    return sorted(labels, key=_sortable)
 
 
 @dataclass(frozen=True)
@@ -331,11 +327,6 @@ def _dropped(facts: Any, roles: Roles) -> dict[str, int]:
     return {fact: rows for fact, rows in counts.items() if rows}
 
 
-def _sortable(label: Any) -> tuple[bool, float, str]:
-    number = isinstance(label, (int, float)) and not isinstance(label, bool)
-    return (label is None, float(label), "") if number else (label is None, math.inf, str(label))
-
-
 def _ends(facts: Any, low: str, high: str) -> tuple[float, float]:
     """The smallest and the largest of all groups; NaN where no row counts."""
     least, most = facts[low].min(), facts[high].max()
@@ -352,13 +343,8 @@ def _name(label: Any) -> str:
 def _position(asked: tuple[Any, str], labels: Sequence[Any], used: Floats) -> int:
     """Where the reference group stands; the largest group where none was named."""
     reference, column = asked
-    names = list(map(_name, labels))
     if reference is None:
         return int(used.argmax()) if len(used) else 0
-    wanted = _name(reference)
-    if wanted not in names:
-        raise EvenhandError(
-            f"reference={reference!r} is not a group of {column!r} with observed outcomes. "
-            f"{suggestion(wanted, names)}Groups: {listing(names) or 'none'}."
-        )
-    return names.index(wanted)
+    known = [UNKNOWN if label is None else label for label in labels]
+    (found,) = matches("reference", [reference], known, of=f"{column!r} with observed outcomes")
+    return known.index(found)

@@ -12,7 +12,8 @@ import narwhals as nw
 
 from evenhand.errors import EvenhandError, listing, suggestion
 from evenhand.views.files import literal, nearby
-from evenhand.views.groups import Alignment, rollup, view_groups
+from evenhand.views.groups import rollup
+from evenhand.views.labels import Alignment, view_labels
 from evenhand.views.tables import engine_errors, open_table
 
 USERS = ("user", "user_id", "userid")
@@ -72,7 +73,7 @@ def item_groups(paths: str | Path | Sequence[str | Path], *, group: str | None =
     item = _key(table, ITEMS, listed[0])
     others = [c for c in table.columns if c != item]
     if group is None and len(others) > 1 and (_shares(table, others) or {"group", "share"} == set(others)):
-        soft = view_groups(table.rename({item: "item"}), open_table(table), item="item")
+        soft = view_labels(table.rename({item: "item"}), open_table(table), item="item")
         if isinstance(soft, Alignment):
             return soft
     label = _label(table, others, group, listed[0])

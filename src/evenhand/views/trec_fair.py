@@ -12,7 +12,8 @@ import narwhals as nw
 
 from evenhand.errors import EvenhandError, listing
 from evenhand.views.files import literal
-from evenhand.views.groups import Alignment, rollup
+from evenhand.views.groups import rollup
+from evenhand.views.labels import Alignment
 from evenhand.views.tables import engine_errors
 
 

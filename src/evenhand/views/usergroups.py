@@ -10,7 +10,9 @@ import narwhals as nw
 import numpy as np
 
 from evenhand.errors import EvenhandError, all_problems, listing, suggestion
+from evenhand.labels import whole
 from evenhand.views.columns import label, label_problems
+from evenhand.views.labels import Alignment, view_labels
 from evenhand.views.tables import Table, fits_int64, missing_columns, open_table, to_polars
 
 REMEDY = "Pass a label per row, {user: label}, or a table of users and groups."
@@ -47,11 +49,8 @@ def labels_of_rows(user_groups: Any, users: int, *, user: str, group: str) -> An
 
 def table_of(user_groups: Any, *, user: str, group: str) -> Any:
     """Users and their groups as a Polars frame with columns `user` and `group`, one row per user."""
-    import polars as pl
-
     if isinstance(user_groups, Mapping):
-        keys, values = series("user_groups", list(user_groups)), series("user_groups", list(user_groups.values()))
-        return pl.DataFrame({"user": keys, "group": clean(values)})
+        return _read(user_groups)
     if not _is_table(user_groups):
         raise EvenhandError(
             "user_groups has a label per row, but a long table has no order of users. Pass {user: label} or a table."
@@ -65,20 +64,22 @@ def table_of(user_groups: Any, *, user: str, group: str) -> Any:
 
 def users_and_groups(opened: Table, user: str, group: str, role: str) -> Any:
     """Two columns of a table as users and their groups, those of nobody left out; a user with two labels is an error."""
-    import polars as pl
-
     problems = [p for name, c in (("user", user), (role, group)) for p in label_problems(name, c, opened)]
     if problems:
         raise all_problems(problems, where="The call")
     schema = opened.schema
-    pairs = opened.lazy.select(id_of(user, schema).alias("user"), label(group, schema[group]).alias("group")).unique()
-    table = to_polars(pairs).filter(pl.col("user").is_not_null())
-    twice = table.filter(pl.col("user").is_duplicated())["user"].unique().sort().to_list()
-    if twice:
-        raise EvenhandError(
-            f"{len(twice):,} users are in more than one group: {listing(twice)}. Give each user one group."
-        )
-    return table
+    pairs = opened.lazy.select(id_of(user, schema).alias("item"), label(group, schema[group]).alias("group")).unique()
+    return _read(Table(pairs, opened.backend, opened.origin))
+
+
+def _read(given: Any) -> Any:
+    """Labels of users, read as those of items are."""
+    nobody = Table(nw.from_dict({"item": []}, backend="polars").lazy(), "polars", "")
+    found = view_labels(given, nobody, item="item", role="user_groups")
+    if found.soft or not isinstance(found, Alignment):
+        raise EvenhandError(f"user_groups shares users among groups, and each has one label here. {REMEDY}")
+    frame = found.frame.select("item", "group").rename({"item": "user"})
+    return frame.with_columns(clean(frame["group"]))
 
 
 def id_of(name: str, schema: Any) -> nw.Expr:
@@ -102,21 +103,16 @@ def series(role: str, values: Any) -> Any:
 
 
 def clean(labels: Any) -> Any:
-    """Labels with NaN as missing and categories as text."""
+    """Labels with NaN as missing, categories as text, and whole numbers with gaps as whole numbers."""
     import polars as pl
 
     if labels.dtype in (pl.Categorical, pl.Enum):
         return labels.cast(pl.String)
-    return labels.fill_nan(None) if labels.dtype.is_float() else labels
-
-
-def as_held(side: Any, labels: list[Any]) -> Any:
-    """A label as the table holds it: the command line knows only text."""
-    if isinstance(side, (list, tuple, set, frozenset)):
-        return [as_held(one, labels) for one in side]
-    if side in labels or not isinstance(side, str):
-        return side
-    return next((label for label in labels if str(label) == side), side)
+    if not labels.dtype.is_float():
+        return labels
+    known = labels.fill_nan(None)
+    fractions = any(isinstance(g, float) for g in whole(known.unique().to_list()))
+    return known if fractions else known.cast(pl.Int64)
 
 
 def _is_table(data: Any) -> bool:

@@ -1,0 +1,132 @@
+"""Labels of groups: how they are written, in which order they stand, and which of them a typed word means."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from datetime import date, time, timedelta
+from decimal import Decimal
+from typing import Any
+
+from evenhand.errors import EvenhandError, listing, suggestion
+
+EXACT = 2**53
+"""Whole numbers up to here are themselves as floats."""
+
+
+def missing(label: Any) -> bool:
+    """Whether a label is not known: None, or the NaN that some libraries write for it."""
+    return label is None or (isinstance(label, float) and label != label)
+
+
+def plain(label: Any) -> Any:
+    """A scalar of numpy as Python's own."""
+    return label.item() if type(label).__module__ == "numpy" and hasattr(label, "item") else label
+
+
+def order(label: Any) -> tuple[Any, ...]:
+    """What to sort labels by: numbers by size, then everything else by kind and value; the missing last.
+
+    >>> sorted(["b", 10, None, 9.5, "a", True], key=order)
+    [True, 9.5, 10, 'a', 'b', None]
+    """
+    if missing(label):
+        return 2, "", ""
+    if isinstance(label, (int, float, Decimal)):
+        return 0, "", label
+    return 1, type(label).__name__, label if isinstance(label, (str, bytes, date, time, timedelta)) else str(label)
+
+
+def in_order(labels: Iterable[Any]) -> list[Any]:
+    """Labels in the one order that results list them in."""
+    return sorted(labels, key=order)
+
+
+def whole(labels: Sequence[Any]) -> list[Any]:
+    """Labels as their owner wrote them: a column of whole numbers with gaps comes as floats from some libraries.
+
+    >>> whole([1.0, None, 2.0]), whole([1.0, 0.5])
+    ([1, None, 2], [1.0, 0.5])
+    """
+    known = [v for v in labels if not missing(v)]
+    if not any(isinstance(v, float) for v in known) or not all(isinstance(v, (int, float)) for v in known):
+        return list(labels)
+    if not all(abs(v) <= EXACT and float(v).is_integer() for v in known):
+        return list(labels)
+    return [None if missing(v) else int(v) for v in labels]
+
+
+def one_or_several(side: Any) -> Any:
+    """A label as it is; several in whatever holds them (a list, a set, a range, a column) as a list."""
+    if isinstance(side, (list, tuple, set, frozenset, range)):
+        return list(side)
+    return listed(side) if hasattr(side, "__len__") and hasattr(side, "dtype") and len(side.shape) else side
+
+
+def several(side: Any) -> list[Any]:
+    """The labels that a side is made of, none where there is no side."""
+    found = one_or_several(side)
+    return found if isinstance(found, list) else [] if found is None else [found]
+
+
+def listed(labels: Any) -> list[Any]:
+    """Plain Python labels: PyArrow would hand out scalars, and pandas writes a missing text or category as NaN."""
+    for unpack in ("to_pylist", "to_list", "tolist"):
+        if hasattr(labels, unpack):
+            found = list(getattr(labels, unpack)())
+            break
+    else:
+        found = list(labels)
+    lost = labels.isna() if hasattr(labels, "isna") and labels.dtype.kind != "f" else [False] * len(found)
+    return [
+        None if gone or type(label).__name__ == "NAType" else label for label, gone in zip(found, lost, strict=True)
+    ]
+
+
+def spellings(label: Any) -> list[str]:
+    """The words that stand for a label, as people, command lines and plans write it.
+
+    >>> spellings(2.0), spellings(True), spellings("f")
+    (['2.0', '2'], ['True', 'true'], ['f'])
+    >>> import datetime
+    >>> spellings(datetime.datetime(2020, 1, 1))
+    ['2020-01-01 00:00:00', '2020-01-01T00:00:00', '2020-01-01']
+    """
+    words = [str(label)]
+    if isinstance(label, bool):
+        words.append(words[0].lower())
+    elif isinstance(label, float) and label.is_integer():
+        words.append(str(int(label)))
+    elif isinstance(label, (date, time)):
+        words += [label.isoformat(), label.isoformat().removesuffix("T00:00:00")]
+    return list(dict.fromkeys(words))
+
+
+def match(typed: Any, labels: Iterable[Any]) -> Any:
+    """The label that was meant: an equal one, else one that is written the same; what was typed where there is none.
+
+    >>> match("1", [0, 1]), match("true", [False, True]), match(2, ["1", "2"]), match("x", [0, 1])
+    (1, True, '2', 'x')
+    """
+    known, typed = list(labels), plain(typed)
+    if typed in known:
+        return known[known.index(typed)]
+    words = set(spellings(typed))
+    return next((label for label in known if label is not None and words & set(spellings(label))), typed)
+
+
+def no_label(role: str, lost: Sequence[Any], labels: Iterable[Any], *, of: str = "the groups") -> str:
+    """What is wrong with labels that nobody has: what was typed, the nearest, and the labels there are."""
+    known = list(labels)
+    near = suggestion(str(lost[0]), map(str, known)) if lost else ""
+    named = listing(map(repr, lost)) or "[]"
+    return f"{role}={named} is no label of {of}. {near}Labels: {listing(map(repr, known)) or 'none'}."
+
+
+def matches(role: str, typed: Any, labels: Iterable[Any], *, of: str = "the groups") -> list[Any]:
+    """The labels that a side was made of, as the table has them; one that is not there, or none at all, is an error."""
+    known = list(labels)
+    found = [match(label, known) for label in several(typed)]
+    lost = [label for label in found if label not in known]
+    if not found or lost:
+        raise EvenhandError(no_label(role, lost, known, of=of))
+    return found

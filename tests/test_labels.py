@@ -1,0 +1,286 @@
+"""Labels are read, ordered and matched in one place: whichever door they come through, the numbers are the same."""
+
+import datetime as dt
+from decimal import Decimal
+
+import duckdb
+import numpy as np
+import polars as pl
+import pytest
+
+import evenhand as eh
+from evenhand.audits.declare import in_words
+from evenhand.errors import EvenhandError
+from evenhand.labels import in_order, match, matches, order, whole
+from evenhand.views.labels import read_shares
+
+ITEMS = [f"d{i}" for i in range(8)]
+SIDE = dict(zip(ITEMS, ["f", "m", "m", "f", "m", "f", "m", None], strict=True))
+PLACE = dict(zip(ITEMS, ["n", "n", "s", "s", "n", "s", "s", "n"], strict=True))
+PART = dict(zip(ITEMS, [1.0, 0.25, 0.0, 0.5, 0.0, 0.75, 0.5, None], strict=True))
+TABLES = {
+    "pandas": lambda f: f.to_pandas(),
+    "polars": lambda f: f,
+    "duckdb": lambda f: duckdb.connect().from_arrow(f.to_arrow()),
+}
+
+
+def rankings():
+    """Twelve lists of six of the eight items; what an item is called does not depend on the list."""
+    rng = np.random.default_rng(7)
+    rows = []
+    for q in range(12):
+        for rank, i in enumerate(rng.permutation(8)[:6], 1):
+            rows.append((f"q{q}", ITEMS[i], rank, -rank / 2, int(rng.random() < 0.5)))
+    frame = pl.DataFrame(rows, schema=["request", "item", "rank", "score", "relevance"], orient="row")
+    found = pl.col("item")
+    return frame.with_columns(
+        found.replace_strict(SIDE, return_dtype=pl.String).alias("side"),
+        found.replace_strict(PLACE, return_dtype=pl.String).alias("place"),
+        found.replace_strict(PART, return_dtype=pl.Float64).alias("f"),
+        (1 - found.replace_strict(PART, return_dtype=pl.Float64)).alias("m"),
+    )
+
+
+RANKED = rankings()
+EACH = RANKED.select("item", "side", "place", "f", "m").unique().sort("item")
+
+
+def exposure(table, groups, **more):
+    call = {"metrics": ["awrf", "log_dp", "ndjs"], "protected": "f", "versus": "m"} | more
+    return eh.exposure(table, groups=groups, interval=None, rng=1, **call).findings.columns
+
+
+def prefix(table, groups, **more):
+    call = {"metrics": ["ndd", "ndjs"], "protected": "f", "chance": None} | more
+    return eh.prefix(table, group=groups, interval=None, rng=1, **call).findings.columns
+
+
+def pairwise(table, groups, **more):
+    call = {"protected": "f", "versus": "m"} | more
+    return eh.pairwise(table, groups=groups, relevance="relevance", interval=None, rng=1, **call).findings.columns
+
+
+AUDITS = {"exposure": exposure, "prefix": prefix, "pairwise": pairwise}
+
+
+def same(found, expected):
+    assert found.keys() == expected.keys()
+    for name, column in expected.items():
+        for a, b in zip(found[name], column, strict=True):
+            assert a == pytest.approx(b, abs=1e-12, nan_ok=True) if isinstance(b, float) else a == b, name
+
+
+def written(tmp_path):
+    path = tmp_path / "labels.qrels"
+    known = RANKED.filter(pl.col("side").is_not_null())
+    path.write_text("".join(f"{q} 0 {d} {g}\n" for q, d, g in known.select("request", "item", "side").iter_rows()))
+    return str(path)
+
+
+HARD = {
+    "a mapping": lambda _, __: SIDE,
+    "a table": lambda convert, _: convert(EACH.select("item", "side")),
+    "a table with a row twice": lambda convert, _: convert(pl.concat([EACH.select("item", "side")] * 2)),
+    "judgments": lambda convert, _: convert(RANKED.select("request", "item", "side")),
+    "judgments with a field that says nothing": lambda convert, _: convert(
+        RANKED.select("request", "item", pl.col("side").alias("relevance"), pl.lit("Q0").alias("iteration"))
+    ),
+    "a file in the form of judgments": lambda _, tmp_path: written(tmp_path),
+    "a list of one column": lambda _, __: ["side"],
+}
+
+
+@pytest.mark.parametrize("engine", TABLES)
+@pytest.mark.parametrize("door", HARD)
+@pytest.mark.parametrize("audit", AUDITS)
+def test_the_same_labels_through_every_door_give_the_same_frame(audit, door, engine, tmp_path):
+    convert = TABLES[engine]
+    expected = AUDITS[audit](RANKED, "side")
+    same(AUDITS[audit](convert(RANKED), HARD[door](convert, tmp_path)), expected)
+
+
+@pytest.mark.parametrize("engine", TABLES)
+@pytest.mark.parametrize("audit", AUDITS)
+def test_several_columns_are_labels_combined_in_every_audit(audit, engine):
+    sides = {"protected": ["f & n", "f & s"], "versus": ["m & n", "m & s"]}
+    if audit == "prefix":
+        sides.pop("versus")
+    if audit == "exposure":
+        sides = {"metrics": "awrf", "protected": None, "versus": None}
+    both = RANKED.with_columns(both=pl.concat_str("side", "place", separator=" & "))
+    expected = AUDITS[audit](both, "both", **sides)
+    table = TABLES[engine](RANKED)
+    same(AUDITS[audit](table, ["side", "place"], **sides), expected)
+    same(AUDITS[audit](table, TABLES[engine](EACH.select("item", "side", "place")), **sides), expected)
+
+
+SOFT = {
+    "text": lambda _: "shares(f, m)",
+    "quoted text": lambda _: "shares('f', 'm')",
+    "in another order": lambda _: eh.shares("m", "f"),
+    "a table of shares": lambda convert: convert(EACH.select("item", "f", "m")),
+    "judgments of shares": lambda convert: convert(RANKED.select("request", "item", "f", "m")),
+    "a long table": lambda convert: convert(
+        EACH.filter(pl.col("f").is_not_null()).unpivot(
+            ["f", "m"], index="item", variable_name="group", value_name="share"
+        )
+    ),
+    "a mapping": lambda _: {d: None if p is None else {"f": p, "m": 1 - p} for d, p in PART.items()},
+    "a rollup": lambda convert: eh.rollup(
+        convert(
+            EACH.filter(pl.col("f").is_not_null())
+            .unpivot(["f", "m"], index="item", variable_name="group", value_name="part")
+            .filter(pl.col("part") > 0)
+        ),
+        weight="part",
+    ),
+}
+
+
+@pytest.mark.parametrize("engine", TABLES)
+@pytest.mark.parametrize("door", SOFT)
+def test_the_same_shares_through_every_door_give_the_same_frame(door, engine):
+    convert = TABLES[engine]
+    groups, table = SOFT[door](convert), convert(RANKED)
+    measured = {"metrics": ["awrf", "log_dp", "ndjs"]}
+    same(exposure(table, groups, **measured), exposure(RANKED, eh.shares("f", "m"), **measured))
+    soft = {"metrics": "ndjs", "protected": None}
+    same(prefix(table, groups, **soft), prefix(RANKED, eh.shares("f", "m"), **soft))
+    with pytest.raises(EvenhandError, match="pairs need one label per item"):
+        pairwise(table, groups)
+
+
+@pytest.mark.parametrize("engine", TABLES)
+@pytest.mark.parametrize("audit", AUDITS)
+def test_labels_given_as_judgments_count_per_request(audit, engine):
+    """A page may argue for something under one question and against it under another."""
+    odd = pl.col("request").str.slice(1).cast(pl.Int64) % 2 == 1
+    turned = pl.when(odd).then(pl.col("side").replace({"f": "m", "m": "f"})).otherwise(pl.col("side"))
+    table = RANKED.with_columns(side=turned)
+    judged = table.select("request", "item", "side")
+    found = AUDITS[audit](TABLES[engine](table.drop("side")), TABLES[engine](judged))
+    same(found, AUDITS[audit](table, "side"))
+    if audit == "pairwise":  # the pairs of all requests are those of the two halves, each with labels by item
+        halves = [
+            eh.pairwise(
+                table.filter(which).drop("side"),
+                groups=judged.filter(which).select("item", "side").unique(),
+                relevance="relevance",
+                protected="f",
+                metrics="accuracy",
+                interval=None,
+            ).frame
+            for which in (odd, ~odd)
+        ]
+        whole_table = pl.DataFrame(found).filter(pl.col("metric") == "accuracy")
+        assert whole_table["pairs"].to_list() == [a + b for a, b in zip(*(h["pairs"] for h in halves), strict=True)]
+
+
+@pytest.mark.parametrize("engine", TABLES)
+def test_nan_in_a_table_of_shares_is_as_missing_as_null(engine):
+    shared = EACH.select("item", "f", "m")
+    holes = shared.with_columns(pl.col("f", "m").fill_null(float("nan")))
+    measured = {"metrics": ["awrf", "log_dp"], "unknown": "group"}
+    same(exposure(RANKED, TABLES[engine](holes), **measured), exposure(RANKED, shared, **measured))
+
+
+def test_shares_may_depend_on_the_request():
+    odd = pl.col("request").str.slice(1).cast(pl.Int64) % 2 == 1
+    table = RANKED.with_columns(f=pl.when(odd).then("m").otherwise("f"), m=pl.when(odd).then("f").otherwise("m"))
+    judged = table.select("request", "item", "f", "m")
+    measured = {"metrics": ["awrf", "ndjs"], "target": "equal"}
+    same(exposure(table.drop("f", "m"), judged, **measured), exposure(table, eh.shares("f", "m"), **measured))
+    soft = {"metrics": "ndjs", "protected": None}
+    same(prefix(table.drop("f", "m"), judged, **soft), prefix(table, eh.shares("f", "m"), **soft))
+
+
+@pytest.mark.parametrize("audit", AUDITS)
+def test_a_list_of_columns_of_shares_is_refused_with_the_call_that_was_meant(audit):
+    with pytest.raises(EvenhandError, match=r"Pass eh\.shares\('f', 'm'\)"):
+        AUDITS[audit](RANKED, ["f", "m"])
+
+
+@pytest.mark.parametrize("columns", [(), ("a",), ("a", "a"), ("a", 1)])
+def test_shares_need_two_columns_of_their_own(columns):
+    with pytest.raises(EvenhandError, match="does not name two columns"):
+        eh.shares(*columns)
+
+
+def test_shares_are_written_as_text_that_reads_the_same():
+    for columns in (("con", "pro"), ("of women", "a, b"), ("it's", 'say "x"')):
+        assert read_shares(str(eh.shares(*columns))) == eh.shares(*columns)
+        assert in_words(eh.shares(*columns), table=True) == str(eh.shares(*columns))
+    assert read_shares("shares") is None
+
+
+DATES = {"f": dt.date(2020, 1, 1), "m": dt.date(2021, 1, 1)}
+MOMENTS = {g: dt.datetime(d.year, 1, 1) for g, d in DATES.items()}  # noqa: DTZ001
+KINDS = {
+    "whole numbers": ({"f": 1, "m": 2}, ["1"]),
+    "numbers": ({"f": 1.5, "m": 2.0}, ["1.5"]),
+    "truth values": ({"f": True, "m": False}, ["True", "true"]),
+    "text for a number": ({"f": "1", "m": "2"}, [1]),
+    "dates": (DATES, ["2020-01-01"]),
+    "moments": (MOMENTS, ["2020-01-01", "2020-01-01 00:00:00", "2020-01-01T00:00:00"]),
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("audit", AUDITS)
+def test_text_stands_for_the_label_that_it_spells(audit, kind):
+    labels, words = KINDS[kind]
+    labelled = {d: None if g is None else labels[g] for d, g in SIDE.items()}
+    more = {} if audit == "prefix" else {"versus": str(labels["m"])}
+    expected = AUDITS[audit](RANKED, "side")["estimate"]
+    if audit == "pairwise":
+        more["metrics"] = ["intra_acc", "inter_acc"]  # whose rows do not follow the order of the labels
+        expected = expected[:2]
+    for word in words:
+        assert AUDITS[audit](RANKED, labelled, protected=word, **more)["estimate"] == pytest.approx(expected)
+
+
+def test_keys_of_a_target_and_a_reference_are_matched_like_sides():
+    years = {d: None if g is None else DATES[g] for d, g in SIDE.items()}
+    target = {"2020-01-01": 0.3, "2021-01-01": 0.7}
+    found = exposure(RANKED, years, metrics="awrf", protected=None, versus=None, target=target)
+    assert found["estimate"] == exposure(RANKED, "side", metrics="awrf", target={"f": 0.3, "m": 0.7})["estimate"]
+    table = RANKED.filter(pl.col("side").is_not_null()).with_columns(pl.col("side") == "f")
+    for reference in (True, "true", "True"):
+        audit = eh.outcome_test(table, score="score", outcome="relevance", group="side", reference=reference, bins=1)
+        assert audit.provenance["reference"] == "True"
+
+
+MISSPELT = {
+    "exposure": lambda: exposure(RANKED, "side", protected="fm"),
+    "versus": lambda: exposure(RANKED, "side", versus="fm"),
+    "prefix": lambda: prefix(RANKED, "side", protected="fm"),
+    "pairwise": lambda: pairwise(RANKED, "side", protected="fm"),
+    "reference": lambda: eh.outcome_test(RANKED, score="score", outcome="relevance", group="side", reference="fm"),
+}
+
+
+@pytest.mark.parametrize("where", MISSPELT)
+def test_a_label_that_nobody_has_is_refused_in_the_same_words_everywhere(where):
+    with pytest.raises(EvenhandError, match=r"='fm' is no label of .*\. Did you mean 'm'\? Labels: 'f', 'm'"):
+        MISSPELT[where]()
+
+
+def test_no_more_than_ten_labels_are_listed():
+    with pytest.raises(EvenhandError, match=r"'9' and 20 more\.$"):
+        matches("protected", "x", map(str, range(30)))
+
+
+def test_labels_stand_in_one_order():
+    mixed = ["b", None, 10, Decimal("9.5"), dt.date(2020, 1, 2), "a", float("nan"), False, dt.date(2020, 1, 1), b"x"]
+    found = in_order(mixed)
+    assert found[:6] == [False, Decimal("9.5"), 10, b"x", dt.date(2020, 1, 1), dt.date(2020, 1, 2)]
+    assert found[6:8] == ["a", "b"]
+    assert [order(label)[0] for label in found[8:]] == [2, 2]
+
+
+def test_an_equal_label_is_meant_before_one_that_is_written_the_same():
+    assert match("1", [1, "1"]) == "1"
+    assert match(np.int64(1), ["1", 1]) == 1
+    assert match("none", [None, "a"]) == "none"
+    assert whole([1.0, 2**60 * 1.0]) == [1.0, 2**60 * 1.0]
