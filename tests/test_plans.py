@@ -224,8 +224,8 @@ def test_a_sequence_of_files_and_an_engine_are_recorded_as_files(data, monkeypat
 @pytest.mark.parametrize(
     ("line", "said"),
     [
-        ("request = 3", "request=3 does not fit"),
-        ("by = {}", "by={} does not fit"),
+        ("request = 3", "request=3 is not a column name"),
+        ("by = {}", "by={} is not a column name"),
         ("level = 2", "level=2 is outside"),
         ("rng = -1", "rng=-1"),
         ("unknown = ['drop']", "unknown=['drop'] does not fit"),
