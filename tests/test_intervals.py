@@ -12,18 +12,20 @@ from hypothesis import strategies as st
 
 from evenhand import EvenhandError
 from evenhand.cards import ask, asks, needing
+from evenhand.tallies.requests import Requests, of_rankings
 from evenhand.tallies.spectrum import Spectra, Spectrum
 from evenhand.uncertainty import spectra as module
 from evenhand.uncertainty.intervals import (
     Interval,
     Scale,
+    drawn_ends,
     normal_ends,
     percentile_ends,
     seed_of,
     stream,
     studentised_ends,
 )
-from evenhand.uncertainty.requests import FEW, interval_of, mean_interval, picks, resampled
+from evenhand.uncertainty.requests import FEW, Reduced, draws_of, picks, resampled
 from evenhand.uncertainty.spectra import WIDE, estimates, is_wide
 
 KNOWN = needing(Spectrum)
@@ -352,21 +354,45 @@ def test_no_requests_give_nothing_to_resample():
     assert resampled(np.zeros((0, 2)), 5, np.random.default_rng(0)).tolist() == [[0, 0]] * 5
 
 
+def over_requests(values, draws=999, weights=None):
+    """Estimate and draws of a mean over requests, as ranking audits make them."""
+    within = Requests([()], np.array([0, len(values)]), list(range(len(values))))
+    codes = np.where(np.isnan(values), "empty", "")
+    found = Reduced.of(of_rankings(ask("ndjs"), np.asarray(values), codes, within, weight=weights), within)
+    part = within.part(0)
+    (drawn,) = draws_of([found], 0, part, draws, lambda: np.random.default_rng(0))
+    return found.estimate(0, part), drawn, found.reason(0, part)
+
+
 def test_a_ratio_of_sums_has_a_bootstrap_interval():
-    rng = np.random.default_rng(3)
-    sums = np.stack([rng.normal(2, 1, 500), np.ones(500)], axis=1)
-    how = Interval.parse("percentile(999)")
-    estimate, low, high, undefined = interval_of(lambda t: t[..., 0] / t[..., 1], sums, how, np.random.default_rng(0))
-    assert estimate == pytest.approx(sums[:, 0].mean())
+    values = np.random.default_rng(3).normal(2, 1, 500)
+    estimate, draws, _ = over_requests(values)
+    low, high = drawn_ends(estimate, draws, Interval.parse("percentile(999)"), (-math.inf, math.inf))
+    assert estimate == pytest.approx(values.mean())
     assert (high - low) / (2 * 1.96 / math.sqrt(500)) == pytest.approx(1, abs=0.15)
-    assert undefined == 0
+    assert not np.isnan(draws).any()
 
 
 def test_the_mean_over_requests_skips_undefined_ones():
     values = np.array([1.0, np.nan, 3.0, 5.0])
-    how = Interval.parse("percentile(99)")
-    estimate, low, high, _ = mean_interval(values, how, np.random.default_rng(0))
+    estimate, draws, _ = over_requests(values, 99)
+    low, high = drawn_ends(estimate, draws, Interval.parse("percentile(99)"), (0.0, math.inf))
     assert estimate == 3
     assert 1 <= low <= 3 <= high <= 5
-    assert mean_interval(values, how, np.random.default_rng(0), np.array([1.0, 1, 0, 1]))[0] == 3
-    assert np.isnan(mean_interval(np.array([np.nan]), how, np.random.default_rng(0))[0])
+    assert over_requests(values, 99, np.array([1.0, 1, 0, 1]))[0] == 3
+    estimate, _, reason = over_requests(np.array([np.nan]), 99)
+    assert np.isnan(estimate)
+    assert reason == "empty"
+
+
+@pytest.mark.parametrize("span", [(0.0, 1.0), (0.0, math.inf), (-1.0, 1.0), (0.0, 2.0)])
+def test_a_normal_interval_from_draws_keeps_to_the_span(span):
+    draws = np.random.default_rng(1).normal(0.02, 0.5, 199)
+    low, high = drawn_ends(0.02, draws, Interval.parse("normal"), span)
+    assert span[0] <= low <= 0.02 <= high <= span[1]
+
+
+def test_a_normal_interval_says_nothing_where_draws_are_infinite():
+    low, high = drawn_ends(1.0, np.array([1.0, 2.0, np.inf]), Interval.parse("normal"), (0.0, math.inf))
+    assert np.isnan(low)
+    assert np.isnan(high)

@@ -85,9 +85,9 @@ def test_results_in_memory_are_asked_for_again(folder):
 
 def test_what_is_no_result_is_refused(folder, capsys):
     for call in (lambda: eh.compare(pl.DataFrame({"x": [1]})), lambda: eh.agreement(pl.DataFrame({"x": [1]}))):
-        with pytest.raises(eh.EvenhandError, match="=<DataFrame> does not fit. Pass a Result"):
+        with pytest.raises(eh.EvenhandError, match="=<DataFrame> does not fit"):
             call()
-    with pytest.raises(eh.EvenhandError, match="'nowhere.json' cannot be read"):
+    with pytest.raises(eh.EvenhandError, match="cannot be read"):
         eh.compare("monday.json", "nowhere.json")
     assert main(["agreement", "people.parquet"]) == 2
     assert "is not JSON" in capsys.readouterr().err

@@ -197,14 +197,14 @@ def test_items_may_be_shared_out_between_groups():
     [
         ({"group": "stanc"}, "group='stanc' is not a column of the rankings. Did you mean 'stance'?"),
         ({"group": "stance", "protected": "conn"}, "Did you mean 'con'?"),
-        ({"group": "stance", "metrics": "ndd"}, "metrics='ndd' compares two sides. Pass protected="),
+        ({"group": "stance", "metrics": "ndd"}, "metrics='ndd' compares two groups. Pass protected="),
         ({"group": "stance", "metrics": "gini"}, "does not fit this question"),
         ({"group": "stance", "metrics": "ndjss"}, "Did you mean 'ndjs'?"),
-        ({"group": "stance", "unknown": "skip"}, "unknown='skip' is not known"),
+        ({"group": "stance", "unknown": "skip"}, "unknown='skip' does not fit"),
         ({"group": "stance", "chance": "shuffle(9)"}, "chance='shuffle\\(9\\)' cannot be read"),
         ({"group": "stance", "chance": "permutation(3)"}, "needs 20 to 1,000,000 random orders"),
         ({"group": "stance", "interval": "jackknife"}, "not a known interval"),
-        ({"group": "stance", "min_units": -1}, "min_units=-1 is not a count"),
+        ({"group": "stance", "min_units": -1}, "min_units=-1 is outside"),
         ({"group": eh.shares("rank", "stance")}, "hold no numbers: stance"),
         ({"group": {"a": 1, "b": "x"}}, "group mixes kinds of items or labels"),
         (

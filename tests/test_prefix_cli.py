@@ -69,10 +69,10 @@ def test_runs_and_labels_in_the_form_of_judgments(tmp_path, capsys):
     ("more", "message"),
     [
         (("--protected", "conn"), "Did you mean 'con'?"),
-        (("-m", "ndd"), "compares two sides"),
+        (("-m", "ndd"), "compares two groups"),
         (("--rank", "rnk"), "Did you mean 'rank'?"),
         (("--by", "engin"), "Did you mean 'engine'?"),
-        (("--chance", "often"), "chance='often' cannot be read"),
+        (("--chance", "often"), "--chance often cannot be read"),
     ],
 )
 def test_bad_input_ends_with_2_one_message_and_no_file(serps, capsys, tmp_path, more, message):

@@ -94,7 +94,7 @@ def test_a_plan_gives_the_same_answer(files, capsys):
     ("words", "said"),
     [
         (["nowhere.npz", "--top", "5"], "cannot be read"),
-        (["{}/scores.npz", "--top", "0"], "top=0 is not a number of items"),
+        (["{}/scores.npz", "--top", "0"], "--top 0 is not a number of items"),
         (["{}/scores.npz", "--top", "5", "--user-groups", "{}/nobody.csv"], "is not a file"),
         (["{}/scores.npz", "--top", "5", "--convention", "holistic"], "Known: elliot"),
         (["{}/scores.parquet", "--top", "5", "--score", "scor"], "Did you mean 'score'"),

@@ -57,13 +57,14 @@ class Card:
 
     `ideal`, `better` and `span` may be functions of the metric's parameters where these move them (the ideal of
     `top_share(p=0.1)` is 0.1). `undefined` says in words when there is no number; `otherwise` is the reason code when
-    the tally itself is fine (`tally.reason()` gives the code when it is not), or a function of the tally and the metric's
-    parameters that gives it. `studentised` is False where the linearised error is too rough to divide a draw by (a point
-    read off the steep end of a curve): the bootstrap then takes percentiles. `reads` names what the metric reads beside
-    its tally's counts (see NEEDS), where parameters decide as a function of them; an audit that has it not refuses.
-    `shuffled` says what chance would deal out at random, where no formula gives the value of no bias (`@metric.chance`).
-    `at_zero` is the value where nobody received anything; None where there is none. `caution` gives a note code for an
-    estimate (and the parameters) that must be read with care, or nothing.
+    the tally itself is fine (`tally.reason()` gives the code when it is not), or a function of the tally and the
+    metric's parameters that gives it, one code or one for each ranking of the tally. `studentised` is False where the
+    linearised error is too rough to divide a draw by (a point read off the steep end of a curve): the bootstrap then
+    takes percentiles. `reads` names what the metric reads beside its tally's counts (see NEEDS), where parameters
+    decide as a function of them; an audit that has it not refuses. `shuffled` says what chance would deal out at
+    random, where no formula gives the value of no bias (`@metric.chance`). `at_zero` is the value where nobody received
+    anything; None where there is none. `caution` gives a note code for an estimate (and the parameters) that must be
+    read with care, or nothing.
     """
 
     name: str
@@ -75,14 +76,14 @@ class Card:
     ideal: float | Callable[..., float]
     better: Better | Callable[..., Better]
     undefined: str = ""
-    otherwise: str | Callable[..., str] = ""
+    otherwise: str | Callable[..., Any] = ""
     says: str = ""
     formula: str = ""
     example: str = ""
     variants: tuple[str, ...] = ()
     references: tuple[str, ...] = ()
     laws: frozenset[str] = field(default_factory=frozenset)
-    per: Literal["population", "ranking", "request"] = "population"
+    per: Literal["population", "ranking", "request", "pair"] = "population"
     studentised: bool = True
     family: str = ""
     reads: frozenset[str] | Callable[..., frozenset[str]] = frozenset()
@@ -93,16 +94,32 @@ class Card:
     def reason(self, tally: Any, **params: Any) -> str:
         """The reason code for an undefined value on this tally."""
         found = tally.reason() if hasattr(tally, "reason") else ""
-        return str(
-            found or (self.otherwise(tally, **params) if callable(self.otherwise) else self.otherwise) or "undefined"
-        )
+        return str(found or np.asarray(self._otherwise(tally, params)).reshape(-1)[0])
+
+    def reasons(self, tally: Any, lost: npt.NDArray[np.bool_], **params: Any) -> npt.NDArray[Any]:
+        """The reason code of every ranking or request of a tally where the value is `lost`, else nothing.
+
+        Text is large, so it is made only where something is lost. `tally.reasons()` comes before what the card says.
+        """
+        if not lost.any():
+            return np.zeros(lost.shape, dtype="<U1")
+        first = tally.reasons() if hasattr(tally, "reasons") else np.array("")
+        return np.where(lost, np.where(first == "", self._otherwise(tally, params), first), "")
+
+    def _otherwise(self, tally: Any, params: Mapping[str, Any]) -> Any:
+        found = self.otherwise(tally, **params) if callable(self.otherwise) else self.otherwise
+        return "undefined" if isinstance(found, str) and not found else found
 
 
 NEEDS = {
     "sides": ("compares two groups", "protected= with one label, or several taken together"),
     "relevance": ("needs relevance", "relevance= with a table or a column"),
+    "gains": ("needs the relevance that readers meet", "relevance= with a table or a column"),
+    "dues": ("needs the exposure that relevance makes due", "relevance= with a table or a column"),
     "scores": ("needs predicted utilities", "score= with their column"),
     "labels": ("needs one label per item, not shares", "groups with one label per item"),
+    "within": ("compares pairs within groups", "scores to eh.pairwise"),
+    "between": ("compares pairs between groups", "scores to eh.pairwise"),
     "users": ("compares groups of users", "user_groups"),
     "truth": ("needs to know what is relevant", "relevant"),
     "shown": ("needs to know what is shown", "top or threshold"),
@@ -130,6 +147,7 @@ class Metric:
         self.conventions: dict[str, Convention] = {}
         self._influence: Callable[..., Floats] | None = None
         self._chance: Callable[..., Any] | None = None
+        self._ideal: Callable[..., Any] | None = None
         functools.update_wrapper(self, function)
 
     def __repr__(self) -> str:
@@ -161,6 +179,11 @@ class Metric:
     @property
     def has_chance(self) -> bool:
         return self._chance is not None
+
+    def ideally(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        """Register the ideal where the tally decides it: a function of the same tally and parameters."""
+        self._ideal = function
+        return function
 
     def by_chance(self, tally: Any, **params: Any) -> Any:
         """What no bias at all would give on this tally; NaN where nobody knows."""
@@ -263,6 +286,13 @@ class Metric:
             return theirs.ideal
         return float(self._resolved(self.card.ideal, params))
 
+    def ideal_on(self, tally: Any, **params: Any) -> float:
+        """The ideal on this tally; what the card says where the tally plays no part in it."""
+        if self._ideal is None or "convention" in params:
+            return self.ideal(**params)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return float(self._ideal(tally, **params))
+
     def better(self, **params: Any) -> str:
         theirs = self.conventions.get(params.get("convention", ""))
         if theirs is not None and theirs.better is not None:
@@ -338,6 +368,11 @@ class Ask:
     def on(self, tally: Any) -> Floats:
         return self.metric.on(tally, **self.params)
 
+    def settled(self, name: str) -> Any:
+        """A parameter as given, or by default; None where the metric has none of that name."""
+        known = self.metric.parameters.get(name)
+        return self.params.get(name, None if known is None else known.default)
+
     def by_chance(self, tally: Any) -> Any:
         return self.metric.by_chance(tally, **self.params)
 
@@ -367,7 +402,7 @@ def ask(text: str, known: Mapping[str, Metric] | None = None) -> Ask:
             )
         raise unknown_name("metrics", text, sorted(metrics), what="a known metric")
     chosen = metrics[name]
-    if cutoff is not None and chosen.card.per == "population":
+    if cutoff is not None and chosen.card.per in ("population", "pair"):
         raise EvenhandError(f"metrics={text!r} cuts at rank {cutoff}, but {name} knows no ranks. Write {body!r}.")
     if len(args) > len(chosen.parameters):
         raise EvenhandError(

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from evenhand.errors import EvenhandError, MissingExtraError, listing, suggestion
+from evenhand.errors import EvenhandError, MissingExtraError, listing, suggestion, unprintable_escaped
 from evenhand.findings import NUMBERS, Findings, Row, in_bins, row, tidy
 from evenhand.present import tables, tellers
 from evenhand.present.files import write_whole
@@ -50,7 +50,7 @@ class Result:
 
     def sentences(self) -> list[str]:
         """The findings in plain words."""
-        return tellers.sentences(self.findings)
+        return [printable(said).replace("\n", " ") for said in tellers.sentences(self.findings)]
 
     def to_dict(self) -> dict[str, Any]:
         """Everything but the tallies, ready for JSON."""
@@ -58,14 +58,18 @@ class Result:
 
     def to_json(self, path: str | Path | None = None) -> str:
         """The result as JSON text, written to `path` if one is given; `eh.read.result` reads it back."""
-        written = json.dumps(self.to_dict(), ensure_ascii=False, allow_nan=False, indent=1)
+        written = unprintable_escaped(json.dumps(self.to_dict(), ensure_ascii=False, allow_nan=False, indent=1))
         if path is not None:
             write_whole(path, written)
         return written
 
-    def to_text(self, format: str = "table") -> str:
-        """The frame as text: table, csv, tsv, jsonl, json, markdown or latex."""
-        return tables.render(self.findings, format)
+    def to_text(self, format: str = "table", *, raw: bool = False) -> str:
+        """The frame as text: table, csv, tsv, jsonl, json, markdown or latex.
+
+        Escape sequences in labels are left out. In csv and tsv, text that a spreadsheet would run as a formula (`=...`, `+`,
+        `-`, `@`) has a quote before it; `raw=True` leaves such cells as they are, for other programs.
+        """
+        return tables.render(self.findings, format, raw=raw)
 
     def to_markdown(self) -> str:
         return tables.render(self.findings, "markdown")

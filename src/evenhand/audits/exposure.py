@@ -2,46 +2,79 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import replace
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import numpy as np
 
 from evenhand.attention import parse
-from evenhand.audits.assemble import check_min_units, log, names_of, provenance
-from evenhand.audits.exposure_asks import Asked, asked_for, hard_only, needs_score, needs_sides, wanted_by
-from evenhand.audits.exposure_rows import PerRequest, Setting, curves, held_sums, rows_of
-from evenhand.audits.requests import RankingResult
-from evenhand.engine.exposures import group_sizes, tally_exposures
-from evenhand.engine.ledgers import Ledger, Policy, Unknown, policy_for, unlabelled
-from evenhand.engine.prepared import prepare
+from evenhand.audits.assemble import names_of
+from evenhand.audits.declare import (
+    Call,
+    Columns,
+    Count,
+    Labels,
+    Level,
+    Metrics,
+    Rankings,
+    Seed,
+    TableOrColumn,
+    TableOrColumns,
+    Takes,
+    audit,
+    log,
+    pairs,
+)
+from evenhand.audits.exposure_asks import TARGETS, Asked, asked_for
+from evenhand.audits.exposure_curves import curves
+from evenhand.audits.exposure_measures import Tallied, ledger_of, measure, measured_on, tally
+from evenhand.audits.requests import RankingResult, draws_wanted, held_of, interval_words, per_request, rows_of
+from evenhand.cards import Floats, refuse_lacking
+from evenhand.engine.exposures import group_sizes
+from evenhand.engine.prepared import Prepared, prepare
 from evenhand.errors import EvenhandError, listing
-from evenhand.findings import Findings, tidy
+from evenhand.findings import Row
 from evenhand.labels import match
-from evenhand.tallies.exposure import side_codes, target_shares
-from evenhand.uncertainty.intervals import Interval, seed_of
+from evenhand.tallies.exposure import Amortised, Exposure, side_codes, target_shares
+from evenhand.tallies.ledger import Ledger, Policy, Unknown, policy_for, unlabelled
+from evenhand.tallies.requests import Measured
+from evenhand.uncertainty.intervals import stream
+from evenhand.uncertainty.items import crossed_draws
+from evenhand.uncertainty.requests import Reduced
 from evenhand.views.groups import rollup
 from evenhand.views.judgments import MissingRelevance
 from evenhand.views.rankings import Ties
 
 __all__ = ["exposure", "rollup"]
 
-QUESTION = "Who is exposed, and is it in proportion?"
-TARGETS = ("population", "equal", "ranking", "relevant")
-EXTRA = ("favoured", "undefined")
+
+def read_target(words: list[str]) -> Any:
+    """A word, or `group=share,group=share`."""
+    return pairs("target", ",".join(words), float) if "=" in words[0] or words[0].lstrip().startswith("{") else words[0]
 
 
+Target = Annotated[Any, Takes("WORD|SHARES", read=read_target)]
+
+
+@audit(
+    "exposure",
+    question="Who is exposed, and is it in proportion?",
+    charts=("exposure", "relevance", "systems", "intervals", "scatter"),
+    default="awrf, log_dp, log_dp(per_item=True), eed; with relevance also log_eur, eel, eer",
+    extra=("favoured", "undefined"),
+)
 def exposure(
-    rankings: Any,
+    call: Call,
+    rankings: Rankings,
     *,
-    groups: Any,
-    relevance: Any = None,
-    protected: Any = None,
-    versus: Any = None,
+    groups: TableOrColumns,
+    relevance: TableOrColumn = None,
+    protected: Labels = None,
+    versus: Labels = None,
     attention: Any = None,
-    target: Any = "population",
+    target: Target = "population",
     unknown: Unknown = "drop",
     missing_relevance: MissingRelevance = "zero",
     request: str = "request",
@@ -53,12 +86,12 @@ def exposure(
     weight: str | None = None,
     system: str | None = None,
     ties: Ties = "raise",
-    by: str | Sequence[str] | None = None,
-    metrics: str | Sequence[str] | None = None,
+    by: Columns = None,
+    metrics: Metrics | None = None,
     interval: str | None = "bootstrap(999)",
-    level: float = 0.95,
-    rng: int | np.random.Generator | None = None,
-    min_units: int | None = None,
+    level: Level = 0.95,
+    rng: Seed = None,
+    min_units: Count | None = None,
     nan_policy: Literal["raise", "omit"] = "raise",
     chance: bool = True,
     resample: Literal["requests", "requests_and_items"] = "requests",
@@ -68,7 +101,8 @@ def exposure(
     Parameters
     ----------
     rankings : a table with one row per ranked item (any dataframe, or a path), TREC runs, `{request: {item: score}}`, or
-        a LensKit ItemListCollection.
+        a LensKit ItemListCollection. `"trec-fair:FILE"` is a run of the TREC Fair track, which names its own sample,
+        weight and system; the same word before a file of `groups` or `relevance` reads the track's other files.
     groups : column(s) of `rankings` (several are combined), `eh.shares("a", "b")` for columns of shares, `{item: group}`, a
         table item -> group (or request, item -> group, as judgments), a table item x group with shares that add up to 1, or
         `eh.rollup(...)`. Items without a group are unknown.
@@ -81,8 +115,14 @@ def exposure(
     unknown : unlabelled items keep their rank and are left out of sums ("drop"), form a group, count as unprotected, or raise.
     missing_relevance : a ranked item that nobody judged has relevance zero, is taken out of the list ("drop"), or raises.
     sample, probability : which draw of a stochastic policy a row belongs to, and how likely the draw is (default: equal).
-    weight : weight of a request (default: equal).
-    rank, score : `rank` orders; `score` beside it is the predicted utility that iaa needs. Without a rank, score orders.
+    request, item : column of the query or user, column of the item.
+    weight : column with the weight of a request (default: equal).
+    rank : column of the rank, 1 is best; None where scores order.
+    score : column of the predicted utility, which iaa needs; without a rank it orders, highest first.
+    system : column of the system, where several ranked.
+    by : column(s) to slice by.
+    ties : what ranks that tie do: `"raise"`, or keep the order of the table (`"input_order"`).
+    min_units : slices with fewer requests are suppressed.
     nan_policy : a missing score raises, or counts as zero ("omit").
     chance : whether to say what awrf and fair would be if each list stood in random order.
     resample : what intervals are for: requests like these with these items, or requests and items like these.
@@ -95,69 +135,79 @@ def exposure(
     >>> round(found.frame["estimate"][0], 4)
     -0.4892
     """
-    how, fewest, seed = Interval.parse(interval, level), check_min_units(min_units), seed_of(rng)
-    _check_choices(target, unknown, missing_relevance, resample)
+    _check_target(target)
     default = None if attention is None else parse(attention)
-    asked = asked_for(metrics, default, target, relevance=relevance is not None, protected=protected is not None)
+    asked = asked_for(metrics, default, target)
+    has = {"labels", *(["sides"] if protected is not None else []), *(["scores"] if score is not None else [])}
+    has |= {"relevance", "gains", "dues"} if relevance is not None else set()
+    asked = _allowed(asked, has, named=metrics is not None)
     log.info("checking the rankings")
-    roles = {
-        "request": request, "item": item, "rank": rank, "score": score, "sample": sample, "probability": probability,
-        "weight": weight, "system": system,
-    }  # fmt: skip
     ready = prepare(
         rankings, groups=groups, relevance=relevance, missing=missing_relevance, by=names_of(by), ties=ties,
-        unranked=needs_score(asked), nan_policy=nan_policy, **roles,
+        unranked=any(a.needs(Amortised) for a in asked), nan_policy=nan_policy, request=request, item=item, rank=rank,
+        score=score, sample=sample, probability=probability, weight=weight, system=system,
     )  # fmt: skip
-    if metrics is None and ready.aligned.soft:
-        asked = [a for a in asked if not hard_only([a])]
-    ready.refuse_soft(hard_only(asked))
+    if ready.aligned.soft:
+        asked = _allowed(asked, has - {"labels"}, named=metrics is not None)
     ready.refuse_grades(a.look.attention for a in asked)
     labels, sizes = group_sizes(ready.rows, ready.aligned, unknown=unknown in ("group", "unprotected"))
     labels, sizes, asked = _with_target_groups(labels, sizes, asked)
     policy = _sides(labels, protected, versus, unknown, asked)
     log.info("adding up exposure")
-    ledger = tally_exposures(ready.rows, ready.aligned, ready.judged, wanted_by(asked), labels)
+    ledger = ledger_of(ready, asked, labels)
     _refuse_unknown(ledger, unknown)
+    both = resample == "requests_and_items" and call.interval.kind != "none"
+    tallied = tally(ready, ledger, policy, sizes, asked, call.seed, chance=chance, crossed=both)
     log.info("measuring")
-    setting = Setting(ready, ledger, policy, sizes, how, seed, fewest, chance=chance, both=resample != "requests")
-    rows, measures = rows_of(setting, asked)
-    names = ready.view.slice_names
-    plan = {
-        "audit": "exposure", "rankings": ready.view.origin, "groups": _words(groups, ready.groups_origin),
-        "relevance": _words(relevance, ready.relevance_origin),
-        "protected": protected, "versus": versus, "attention": None if default is None else str(default), "target": target,
-        "unknown": unknown, "missing_relevance": missing_relevance if relevance is not None else None,
-        **{k: v for k, v in roles.items() if v is not None}, "by": list(names_of(by)) or None, "ties": ties,
-        "metrics": [a.ask.text for a in asked], "interval": interval, "level": level, "min_units": min_units,
-        "resample": None if resample == "requests" else resample, "rng": seed,
+    rows, found = _rows(tallied, asked, ready, call, chance=chance)
+    within, names = ledger.within, ready.view.slice_names
+    over = "requests, for these items" if resample == "requests" else "requests and items"
+    facts = {
+        **ready.view.facts(), "interval": interval_words(call.interval, over), "requests": len(ledger.requests),
+        **_group_facts(tallied), **ready.facts(ledger),
     }  # fmt: skip
-    facts = provenance(
-        plan, rows=ready.view.rows, dropped=ready.dropped, seed=seed, level=level, **ready.view.facts(),
-        interval=_interval_words(how, resample), requests=len(ledger.requests), **_group_facts(setting), **ready.facts(ledger),
+    kept = tallied.lasting()
+    return call.result(
+        rows, backend=ready.view.backend, read=ready.view.rows, dropped=ready.dropped, slices=names,
+        curves=curves(tallied, asked, names, call), words={"unit": request, "amount": "exposure"}, facts=facts,
+        of=RankingResult, each=per_request(found, within, names, call.fewest),
+        hold=lambda: held_of([measure(a, kept, call.seed, chance=False) for a in asked], within, call.fewest),
     )  # fmt: skip
-    words = {"unit": request, "amount": "exposure"}
-    findings = Findings("exposure", QUESTION, names, tidy(rows, names, EXTRA), curves(setting, asked), words, facts)
-    each, held = PerRequest.of(setting, measures), functools.partial(held_sums, setting, asked)
-    return RankingResult(findings, ready.view.backend, each, held)
 
 
-def _words(given: Any, origin: str | None) -> Any:
-    """An argument as a plan can hold it: names and paths as typed, anything else by where it came from."""
-    named = isinstance(given, str) or (isinstance(given, (list, tuple)) and all(isinstance(g, str) for g in given))
-    return given if named else origin
-
-
-def _check_choices(target: Any, unknown: Any, missing: Any, resample: Any) -> None:
-    if resample not in ("requests", "requests_and_items"):
-        raise EvenhandError(f"resample={resample!r} is unknown. Use 'requests' or 'requests_and_items'.")
-    if not isinstance(target, Mapping) and target not in TARGETS:
-        raise EvenhandError(f"target={target!r} is unknown. Use {listing(map(repr, TARGETS))}, or {{group: share}}.")
+def _check_target(target: Any) -> None:
     if isinstance(target, Mapping):
         target_shares(target, ())
-    if unknown not in ("drop", "group", "unprotected", "raise"):
-        raise EvenhandError(f"unknown={unknown!r} is unknown. Use 'drop', 'group', 'unprotected' or 'raise'.")
-    if missing not in ("zero", "drop", "raise"):
-        raise EvenhandError(f"missing_relevance={missing!r} is unknown. Use 'zero', 'drop' or 'raise'.")
+    elif not isinstance(target, str) or target not in TARGETS:
+        raise EvenhandError(f"target={target!r} is unknown. Use {listing(map(repr, TARGETS))}, or {{group: share}}.")
+
+
+def _allowed(asked: Sequence[Asked], has: AbstractSet[str], *, named: bool) -> list[Asked]:
+    """The metrics, without those of the default whose card reads what is not there; others that lack it are refused."""
+    kept = [a for a in asked if named or a.metric.reads(**a.params) <= has]
+    refuse_lacking(kept, has)
+    return kept
+
+
+def _rows(
+    t: Tallied, asked: Sequence[Asked], ready: Prepared, call: Call, *, chance: bool
+) -> tuple[list[Row], list[Measured]]:
+    """The rows of the frame, and the measures behind them, which keep no sums."""
+    ledger = t.ledger
+
+    def blocked(s: int) -> np.random.Generator:
+        return stream(call.seed, "exposure", *ledger.slices[s], "blocks")
+
+    def again(drawn: Ledger, sizes: Floats) -> list[Measured]:
+        return [measured_on(a, drawn, t.policy, sizes) for a in asked]
+
+    found = [Reduced.of(measure(a, t, call.seed, chance=chance), ledger.within, blocked) for a in asked]
+    drawn = None
+    if t.crossed is not None:
+        rng = stream(call.seed, "exposure", "items")
+        drawn = crossed_draws(again, t.crossed, ledger, draws_wanted(call.interval), rng)
+    rows = rows_of(found, ledger.within, ready.view.slice_names, call, drawn)
+    return rows, [f.measured for f in found]
 
 
 def _with_target_groups(
@@ -176,14 +226,10 @@ def _with_target_groups(
 def _sides(labels: tuple[Any, ...], protected: Any, versus: Any, unknown: Unknown, asked: Sequence[Asked]) -> Policy:
     ours = None if protected is None else side_codes("protected", protected, labels)
     theirs = None if versus is None else side_codes("versus", versus, labels)
-    two_sided = [a.ask.text for a in asked if needs_sides(a)]
-    if ours is None and two_sided:
-        raise EvenhandError(
-            f"metrics={two_sided[0]!r} compares two groups. Pass protected=, one of: {listing(map(repr, labels))}."
-        )
     if ours is not None and theirs is None:
         others = tuple(i for i in range(len(labels)) if i not in ours)
         theirs = others if len(others) <= 1 else None
+        two_sided = any(a.needs(Exposure) and "sides" in a.reads for a in asked)
         if theirs is None and (two_sided or unknown == "unprotected"):
             left = listing(repr(labels[i]) for i in others)
             raise EvenhandError(
@@ -202,9 +248,9 @@ def _refuse_unknown(ledger: Ledger, unknown: Unknown) -> None:
         )
 
 
-def _group_facts(setting: Setting) -> dict[str, Any]:
+def _group_facts(t: Tallied) -> dict[str, Any]:
     """Sizes of the groups, and how much attention went to items without one: nobody should have to ask."""
-    ledger, policy = setting.ledger, setting.policy
+    ledger, policy = t.ledger, t.policy
     looks = {str(look): look for look in ledger.attended}
     share = {
         ", ".join(map(str, label)) or "all": {
@@ -213,15 +259,7 @@ def _group_facts(setting: Setting) -> dict[str, Any]:
         for s, label in enumerate(ledger.slices)
     }
     return {
-        "group_sizes": {str(g): float(n) for g, n in zip(policy.labels, policy.settled(setting.sizes), strict=True)},
+        "group_sizes": {str(g): float(n) for g, n in zip(policy.labels, policy.settled(t.sizes), strict=True)},
         "unlabelled_ranked_items": float(ledger.items[:, -1].sum()),
         "unlabelled_exposure": share,
     }
-
-
-def _interval_words(how: Interval, resample: str) -> str:
-    if how.kind == "none":
-        return "none"
-    kind = "normal, with the bootstrap error" if how.kind == "normal" else "percentile"
-    over = "requests, for these items" if resample == "requests" else "requests and items"
-    return f"bootstrap over {over}: {how.draws or 999:,} draws, {kind}"

@@ -2,116 +2,95 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 from evenhand import metrics as _all_metrics  # noqa: F401  (fills the registry)
 from evenhand.attention import Attention, parse
 from evenhand.cards import Ask, asks, needing
-from evenhand.engine.attending import Look
 from evenhand.engine.exposures import Wanted
-from evenhand.errors import EvenhandError, listing
+from evenhand.errors import EvenhandError
 from evenhand.metrics.representation import Represented
 from evenhand.tallies.exposure import Amortised, Exposed, Exposure, target_shares
+from evenhand.tallies.ledger import Look
 from evenhand.tallies.placement import Placement
 
-TWO_SIDED = frozenset({"dp", "log_dp", "eur", "log_eur", "rur", "log_rur"})
-BY_UTILITY = frozenset({"eur", "log_eur", "rur", "log_rur"})
-BY_TARGET = frozenset({"eel", "eer", "target_norm"})
-EXPECTED = frozenset({"eed", *BY_TARGET})
-
+TARGETS = ("population", "equal", "ranking", "relevant")
 ALWAYS = ("awrf", "log_dp", "log_dp(per_item=True)", "eed")
 WITH_RELEVANCE = ("log_eur", "eel", "eer")
 
 
 @dataclass(frozen=True)
-class Asked:
+class Asked(Ask):
     """A metric as asked for, with the attention and target that hold for it."""
 
-    ask: Ask
-    look: Look
-    target: Any
+    look: Look = Look(parse("uniform"))  # noqa: RUF009  (frozen)
+    target: Any = "population"
 
     @property
-    def name(self) -> str:
-        return self.ask.card.name
+    def reads(self) -> frozenset[str]:
+        """What the card says, and relevance where the attention or the target of this call asks for it."""
+        own = self.metric.reads(**self.params)
+        by_attention = not self.placed and self.look.attention.needs_relevance
+        by_target = self.needs(Exposed) and isinstance(self.target, str) and self.target == "relevant"
+        return own | {"relevance"} if by_attention or by_target else own
+
+    def needs(self, tally: type) -> bool:
+        return self.card.needs is tally
 
     @property
     def placed(self) -> bool:
         """Whether the metric reads labels in rank order, not attention."""
-        return issubclass(self.ask.card.needs, Placement)
+        return issubclass(self.card.needs, Placement)
 
     @property
     def item_level(self) -> bool:
-        return bool(self.ask.params.get("level", "group") == "item")
+        return bool(self.settled("level") == "item")
 
     @property
-    def norms(self) -> Any:
+    def of_items(self) -> bool:
+        """Whether it reads attention item by item, which cannot be added up by group."""
+        return self.needs(Amortised) and self.item_level
+
+    @property
+    def norms(self) -> Literal["group", "item"] | None:
         """Which norms of each request the metric needs, if any."""
-        if self.name not in EXPECTED:
+        if not self.needs(Exposure):
             return None
         if self.item_level:
             return "item"
-        return "group" if self.ask.params.get("aggregate") == "per_request" or self.ask.params.get("unbiased") else None
-
-    @property
-    def needs_relevance(self) -> bool:
-        by_attention = not self.placed and self.look.attention.needs_relevance
-        return (
-            self.name in BY_UTILITY | BY_TARGET or by_attention or (self.name == "awrf" and self.target == "relevant")
-        )
+        return "group" if self.settled("aggregate") == "per_request" or self.settled("unbiased") else None
 
 
-def asked_for(
-    metrics: str | Sequence[str] | None, attention: Attention | None, target: Any, *, relevance: bool, protected: bool
-) -> list[Asked]:
-    """The metrics asked for, or those that the input allows."""
-    if metrics is None:
-        metrics = [
-            m for m in (*ALWAYS, *(WITH_RELEVANCE if relevance else ())) if protected or not m.startswith("log_")
-        ]
-    parsed = asks(metrics, needing(Exposed, Exposure, Amortised, Placement, Represented))
-    found = [_asked(a, attention, target) for a in parsed]
-    lacking = [a.ask.text for a in found if a.needs_relevance]
-    if lacking and not relevance:
-        raise EvenhandError(f"metrics={lacking[0]!r} needs relevance. Pass relevance= with a table or a column.")
-    return found
+def asked_for(metrics: str | Sequence[str] | None, attention: Attention | None, target: Any) -> list[Asked]:
+    """The metrics asked for, or all that may be measured by default."""
+    parsed = asks(
+        (*ALWAYS, *WITH_RELEVANCE) if metrics is None else metrics,
+        needing(Exposed, Exposure, Amortised, Placement, Represented),
+    )
+    return [_asked(a, attention, target) for a in parsed]
 
 
 def _asked(ask: Ask, attention: Attention | None, target: Any) -> Asked:
     own = ask.params.get("attention")
-    if own is None and attention is None and "attention" in ask.metric.parameters:
-        own = ask.metric.parameters["attention"].default
+    if own is None and attention is None:
+        own = ask.settled("attention")
     chosen = parse(own) if own is not None else attention or parse("uniform")
-    aim = ask.params.get("target") if ask.card.name == "awrf" else None
+    aim = ask.params.get("target") if ask.card.needs is Exposed else None
     aim = target if aim is None else aim
-    if isinstance(aim, dict):
+    if isinstance(aim, Mapping):
         target_shares(aim, ())
-    elif aim not in ("population", "equal", "ranking", "relevant"):
+    elif aim not in TARGETS:
         raise EvenhandError(
             f"metrics={ask.text!r} names an unknown target. Use 'population', 'equal', 'ranking' or 'relevant'."
         )
-    if ask.card.name in EXPECTED and ask.params.get("level") == "item" and ask.params.get("aggregate") == "before":
+    found = Asked(ask.text, ask.metric, ask.params, ask.cutoff, Look(chosen, ask.cutoff), aim)
+    if found.norms == "item" and ask.params.get("aggregate") == "before":
         raise EvenhandError(
             f"metrics={ask.text!r} cannot be taken before requests are joined. Leave aggregate out, or 'per_request'."
         )
-    return Asked(ask, Look(chosen, ask.cutoff), aim)
-
-
-def needs_sides(asked: Asked) -> bool:
-    """Whether the metric compares the protected group with another one."""
-    return asked.name in TWO_SIDED
-
-
-def needs_score(asked: Sequence[Asked]) -> bool:
-    return any(a.ask.card.needs is Amortised for a in asked)
-
-
-def hard_only(asked: Sequence[Asked]) -> list[str]:
-    """Metrics that need one label per item."""
-    soft_fine = {"ndjs", "pref_kl"}
-    return [a.ask.text for a in asked if a.name in BY_UTILITY or (a.placed and a.name not in soft_fine)]
+    return found
 
 
 def wanted_by(asked: Sequence[Asked]) -> Wanted:
@@ -122,13 +101,9 @@ def wanted_by(asked: Sequence[Asked]) -> Wanted:
         looks = (Look(parse("geometric(stop=0.5)")),)
     return Wanted(
         looks,
-        gained=frozenset(a.look for a in summed if a.name in ("rur", "log_rur")),
-        due=frozenset(a.look for a in summed if a.name in BY_TARGET),
-        items=frozenset(a.look for a in summed if a.name in EXPECTED and a.item_level),
-        scores=needs_score(asked),
-        judged=any(a.name in BY_UTILITY | BY_TARGET or a.target == "relevant" for a in summed),
+        gained=frozenset(a.look for a in summed if "gains" in a.reads),
+        due=frozenset(a.look for a in summed if "dues" in a.reads),
+        items=frozenset(a.look for a in summed if a.norms == "item"),
+        scores=any(a.needs(Amortised) for a in summed),
+        judged=any("relevance" in a.metric.reads(**a.params) or a.target == "relevant" for a in summed),
     )
-
-
-def texts(asked: Sequence[Asked]) -> str:
-    return listing(a.ask.text for a in asked)

@@ -1,141 +1,246 @@
-"""From sums per ranking and request to one estimate per metric: values of each request, and what a resample adds up."""
+"""From the tallies of exposure to one measure per metric: what is added up first, then the metric on it."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-from evenhand.audits.exposure_asks import BY_UTILITY, TWO_SIDED, Asked
-from evenhand.audits.exposure_items import ItemAttention
+from evenhand.audits.exposure_asks import Asked, wanted_by
 from evenhand.cards import Floats
-from evenhand.engine.ledgers import Ledger, Policy, amortised, exposed, exposure, targets
-from evenhand.metrics.expected import least_disparity
-from evenhand.tallies.exposure import Amortised, Exposed, Exposure
+from evenhand.engine.crossed import cross
+from evenhand.engine.exposures import tally_exposures, tally_items
+from evenhand.engine.lists import some_lists
+from evenhand.engine.placements import tally_placements
+from evenhand.engine.prepared import Prepared
+from evenhand.errors import EvenhandError
+from evenhand.metrics.prefix import reasons_of, scores_of
+from evenhand.metrics.representation import Represented
+from evenhand.tallies.exposure import Amortised, Exposed
+from evenhand.tallies.items import Crossed, ItemAttention, Lists
+from evenhand.tallies.ledger import UNKNOWN_LABEL, Ledger, Look, Policy, amortised, exposed, exposure, targets
+from evenhand.tallies.placement import UNKNOWN, Placement
+from evenhand.tallies.requests import Measured, of_rankings, of_sums
+from evenhand.uncertainty.intervals import stream
+from evenhand.uncertainty.items import ItemResampler, chosen_lists, in_random_order
 
 
 @dataclass(frozen=True)
-class Measure:
-    """One metric over all requests.
+class Tallied:
+    """All that was added up for the metrics of one call; nothing is asked of the engine after this.
 
     Attributes
     ----------
-    sums : (Q, K) what a resample of requests adds up; `value` turns (..., K) totals into the metric.
-    values : (Q,) the metric of each request alone.
-    reasons : (Q,) why a request has none; empty text where it has.
-    reason : the code for totals that give none.
-    ideal : the metric's ideal on these totals, where the card cannot know it.
-    gaps : (slices, G) by how much each group's share of attention is above its target, weighted.
-    items : for item-level amortised attention, the sparse table that takes the place of the sums.
+    sizes : (G + 1,) items of each group, the unknown last.
+    placement : labels in rank order, for metrics that read them.
+    items : attention item by item, by look and whether it is pooled.
+    lists : per slice, rankings that stand for it, for chance levels; None where nobody asked.
+    crossed : sums kept apart by item, for resampling items too.
     """
 
-    asked: Asked
-    sums: Floats
-    value: Callable[[Floats], Floats]
-    values: Floats
-    reasons: npt.NDArray[Any]
-    reason: Callable[[Floats], str]
-    ideal: Callable[[Floats], float]
-    items: ItemAttention | None = None
-    gaps: Floats | None = None
+    ledger: Ledger
+    policy: Policy
+    sizes: Floats
+    placement: Placement | None = None
+    items: Mapping[tuple[Look, bool], ItemAttention] = field(default_factory=dict)
+    lists: Sequence[Lists] | None = None
+    crossed: Crossed | None = None
 
-    @property
-    def skips(self) -> bool:
-        """Whether requests without a value are left out of the mean."""
-        return self.asked.ask.card.per == "ranking"
+    def lasting(self) -> Tallied:
+        """What is worth keeping for comparing systems later: neither lists nor sums by item."""
+        return replace(self, lists=None, crossed=None)
 
 
-def measure(asked: Asked, ledger: Ledger, policy: Policy, sizes: Floats) -> Measure:
-    """A metric of exposure sums or of single rankings' exposure."""
-    ask = asked.ask
-    if ask.card.name == "awrf":
-        tally = exposed(ledger, policy, asked.look, targets(ledger, policy, asked.target, sizes))
-        values = ask.on(tally)
-        gaps = ledger.expected(np.nan_to_num(tally.shares - tally.target)) * ledger.weight[:, None]
-        slices = np.array([gaps[ledger.part(s)].sum(0) for s in range(len(ledger.slices))])
-        return replace(of_rankings(asked, ledger, values, _lost(tally, values)), gaps=slices)
-    if ask.card.needs is Amortised:
-        return _of_sums(asked, amortised(ledger, policy, asked.look, pooled=ask.params.get("normalize") == "pooled"))
-    return _of_sums(asked, exposure(ledger, policy, asked.look, sizes, asked.norms))
-
-
-def _lost(tally: Exposed, values: Floats) -> npt.NDArray[Any]:
-    """(R,) why a ranking has no value; text is large, so it is made only where some have none."""
-    there = ~np.isnan(values)
-    if there.all():
-        return np.zeros(len(values), dtype="<U1")
-    found = tally.reasons()
-    found[there] = ""
-    found[~there & (found == "")] = "zero_denominator"
-    return found
-
-
-def of_rankings(asked: Asked, ledger: Ledger, values: Floats, reasons: npt.NDArray[Any]) -> Measure:
-    """A metric of single rankings: the mean over a request's draws, then over requests, of those that exist."""
-    there = ~np.isnan(values)
-    infinite = np.isinf(values)
-    parts = [np.where(there & ~infinite, values, 0.0), there.astype(np.float64), infinite.astype(np.float64)]
-    per_request = np.column_stack([ledger.expected(part) for part in parts])
-    first = ledger.request_starts[:-1]
-
-    def mean(total: Floats) -> Floats:
-        found = total[..., 0] / total[..., 1]
-        return np.where(total[..., 2] > 0, np.inf, found)
-
-    with np.errstate(divide="ignore", invalid="ignore"):
-        each = mean(per_request)
-    lost = np.where(np.isnan(each), reasons[first], "") if len(first) else np.zeros(0, dtype="<U1")
-    # Requests count once in the mean if any of their draws has a value.
-    counted = np.where(per_request[:, 1:2] > 0, 1 / np.maximum(per_request[:, 1:2], 1e-300), 0.0)
-    sums = per_request * counted * ledger.weight[:, None]
-    weightless = len(each) > 0 and not ledger.weight.any()
-    overall = "zero_weight" if weightless else next((str(r) for r in lost if r), "empty")
-    return Measure(asked, sums, mean, each, lost, lambda _: overall, lambda _: asked.ask.ideal)
-
-
-def of_items(asked: Asked, items: ItemAttention) -> Measure:
-    """Amortised attention item by item, which brings its own way to be resampled."""
-    values = items.values()
-    lost = np.where(np.isnan(values), "zero_utility", "")
-    nothing = np.zeros((len(values), 0))
-    return Measure(
-        asked, nothing, lambda _: np.array(np.nan), values, lost, lambda _: "", lambda _: asked.ask.ideal, items
+def tally(
+    ready: Prepared, ledger: Ledger, policy: Policy, sizes: Floats, asked: Sequence[Asked], seed: int, *, chance: bool, crossed: bool
+) -> Tallied:  # fmt: skip
+    """Everything beside the ledger that these metrics need."""
+    pooled = [(a.look, a.settled("normalize") == "pooled") for a in asked if a.of_items]
+    table = None
+    if crossed:
+        _refuse_uncrossed(asked)
+        table = cross(ready.rows, ready.aligned, ready.judged, wanted_by(asked), ledger, ready.view.rows)
+    simulated = chance and bool(policy.labels) and any(a.needs(Exposed) for a in asked)
+    return Tallied(
+        ledger,
+        policy,
+        sizes,
+        _placement(ready, ledger, policy) if any(a.placed for a in asked) else None,
+        {key: tally_items(ready.rows, key[0], ledger, pooled=key[1]) for key in dict.fromkeys(pooled)},
+        _lists(ready, ledger, seed) if simulated else None,
+        table,
     )
 
 
-def _of_sums(asked: Asked, tally: Exposure | Amortised) -> Measure:
-    ask = asked.ask
-    values, sums = ask.on(tally), tally.stacked()
-    form = tally.with_sums(sums.sum(0))  # what totals are laid out as, without a row per request
-
-    def value(total: Floats) -> Floats:
-        return ask.on(form.with_sums(total))
-
-    def reason(total: Floats) -> str:
-        return ask.card.reason(form.with_sums(total), **ask.params)
-
-    def ideal(total: Floats) -> float:
-        if ask.card.name != "eed" or asked.norms is not None or not isinstance(form, Exposure):
-            return ask.ideal
-        return float(least_disparity(form.with_sums(total)))
-
-    return Measure(asked, sums, value, values, _reasons(asked, tally, values), reason, ideal)
+def _refuse_uncrossed(asked: Sequence[Asked]) -> None:
+    """Metrics of single items, or of the order of labels, have no meaning when items come twice or not at all."""
+    lost = [a.text for a in asked if a.placed or a.item_level]
+    if lost:
+        raise EvenhandError(
+            f"metrics={lost[0]!r} cannot be resampled over items. Leave it out, or pass resample='requests'."
+        )
 
 
-def _reasons(asked: Asked, tally: Exposure | Amortised, values: Floats) -> npt.NDArray[Any]:
-    """(Q,) reason codes where a request alone has no value."""
-    lost = np.isnan(values)
-    if not lost.any():
-        return np.full(len(values), "", dtype="<U1")
-    if isinstance(tally, Amortised):
-        return np.where(lost, np.where(tally.attention.sum(-1) > 0, "zero_utility", "no_labelled_items"), "")
-    code = "zero_over_zero" if asked.name in TWO_SIDED else asked.ask.card.reason(tally, **asked.ask.params)
-    found = np.where(lost, code, "").astype("<U24")
-    if asked.name in BY_UTILITY and tally.utility is not None:
-        with np.errstate(divide="ignore", invalid="ignore"):
-            ours, theirs = tally.both(tally.utility)
-        found = np.where(lost & ~((ours > 0) & (theirs > 0)), "no_relevant_in_group", found)
-    return np.where(lost & (tally.weight == 0), "zero_weight", found)
+def _lists(ready: Prepared, ledger: Ledger, seed: int) -> list[Lists]:
+    slices = range(len(ledger.slices))
+    chosen = [chosen_lists(ledger, ledger.part(s), _stream(seed, ledger, s, "lists")) for s in slices]
+    found = some_lists(ready.rows, ready.aligned, ledger, np.concatenate(chosen))
+    edges = np.concatenate([[0], np.cumsum([len(at) for at in chosen])])
+    return [found.part(slice(int(edges[s]), int(edges[s + 1]))) for s in slices]
+
+
+def _stream(seed: int, ledger: Ledger, s: int, *more: Any) -> np.random.Generator:
+    return stream(seed, "exposure", *ledger.slices[s], *more)
+
+
+def _placement(ready: Prepared, ledger: Ledger, policy: Policy) -> Placement:
+    """Labels in rank order for the rankings of the ledger."""
+    view = replace(ready.view, lazy=ready.rows.listed)
+    unknown = "group" if policy.unknown == "unprotected" else policy.unknown
+    found = tally_placements(view, ready.aligned, unknown, groups=ledger.labels, some_labelled=False)
+    placed = found.placement
+    if policy.onto is not None:
+        placed = _merged(placed, UNKNOWN_LABEL, policy.labels[policy.onto])
+    lengths = np.zeros(len(ledger.probability), dtype=np.int64)  # also of lists that hold no item
+    lengths[ledger.items.sum(-1) > 0] = placed.lengths
+    placed = replace(placed, starts=np.concatenate([[0], np.cumsum(lengths)]))
+    sides = None if policy.protected is None else [policy.labels[i] for i in policy.protected]
+    return placed.protecting(sides or None)
+
+
+def _merged(placed: Placement, label: Any, into: Any) -> Placement:
+    """The same rankings with the items of one label counted under another."""
+    if label not in placed.groups:
+        return placed
+    groups = tuple(dict.fromkeys(into if g == label else g for g in placed.groups))
+    code = np.array([groups.index(into if g == label else g) for g in placed.groups] + [UNKNOWN], dtype=np.int32)
+    return replace(placed, codes=code[placed.codes], groups=groups)
+
+
+def measure(asked: Asked, t: Tallied, seed: int, *, chance: bool) -> Measured:
+    """The metric over all requests, and per slice what random order would give, where that is known."""
+    if asked.placed:
+        return _of_placement(asked, t, chance=chance)
+    if asked.of_items:
+        table = t.items[asked.look, asked.settled("normalize") == "pooled"]
+        return _of_items(asked, table)
+    return measured_on(asked, t.ledger, t.policy, t.sizes, chance=_chances(asked, t, seed) if chance else None)
+
+
+def measured_on(asked: Asked, ledger: Ledger, policy: Policy, sizes: Floats, chance: Floats | None = None) -> Measured:
+    """A metric of exposure sums, or of single rankings' exposure."""
+    group = _group(asked, policy)
+    if asked.needs(Exposed):
+        seen = exposed(ledger, policy, asked.look, targets(ledger, policy, asked.target, sizes))
+        above = ledger.expected(np.nan_to_num(seen.shares - seen.target)) * ledger.weight[:, None]
+        gaps = [above[ledger.part(s)].sum(0) for s in range(len(ledger.slices))]
+        return _of_rankings(
+            asked, ledger, asked.on(seen), seen, group=group, chance=chance,
+            cells=lambda s, value: {"favoured": None if np.isnan(value) else _favoured(gaps[s], policy)},
+        )  # fmt: skip
+    if asked.needs(Amortised):
+        pooled = asked.settled("normalize") == "pooled"
+        return of_sums(asked, amortised(ledger, policy, asked.look, pooled=pooled), group=group)
+    return of_sums(asked, exposure(ledger, policy, asked.look, sizes, asked.norms), group=group)
+
+
+def _of_rankings(asked: Asked, ledger: Ledger, values: Floats, seen: Any, **fields: Any) -> Measured:
+    values = np.broadcast_to(values, (len(ledger.probability),))
+    reasons = (
+        reasons_of(asked, seen, values)
+        if asked.needs(Placement)
+        else asked.card.reasons(seen, np.isnan(values), **asked.params)
+    )
+    return of_rankings(
+        asked, values, reasons, ledger.within, expected=ledger.expected, first=ledger.request_starts[:-1],
+        weight=ledger.weight, **fields,
+    )  # fmt: skip
+
+
+def _favoured(gaps: Floats, policy: Policy) -> str | None:
+    """The group whose share of attention is furthest above its target, if any is."""
+    return str(policy.labels[int(gaps.argmax())]) if len(gaps) and gaps.max() > 1e-12 else None
+
+
+def _group(asked: Asked, policy: Policy) -> str | None:
+    """The protected group, for metrics that look at it; nothing for those that look at all groups."""
+    if "sides" not in asked.reads or not policy.protected:
+        return None
+    return ", ".join(str(policy.labels[i]) for i in policy.protected)
+
+
+def _of_items(asked: Asked, table: ItemAttention) -> Measured:
+    """Attention item by item, which brings its own way to be resampled."""
+    values = table.each(asked)
+    lost = np.where(np.isnan(values), "zero_utility", "")
+    nothing = np.zeros((len(values), 0))
+    return Measured(
+        asked, nothing, lambda _: np.array(np.nan), values, lost, lambda *_: "", lambda _: asked.ideal,
+        resampler=ItemResampler(asked, table),
+    )  # fmt: skip
+
+
+def _of_placement(asked: Asked, t: Tallied, *, chance: bool) -> Measured:
+    """A metric of labels in rank order, and what a random order would give on average."""
+    assert t.placement is not None  # noqa: S101  (tallied because this metric was asked for)
+    p = t.placement if asked.look.cutoff is None else t.placement.cut(asked.look.cutoff)
+    if asked.needs(Represented):
+        p = Represented(p.codes, p.starts, p.groups, p.protected, p.rows)
+        asked = _with_share(asked, t)
+        values = asked.on(p)
+        each = asked.metric.by_chance(p, **asked.params) if chance else np.nan
+    else:
+        scores = scores_of(asked, p, chance=chance)
+        values, each = scores.values, scores.chances
+    found = _of_rankings(asked, t.ledger, values, p)
+    return replace(found, chance=_slice_means(t.ledger, found, np.broadcast_to(each, (len(p),)))) if chance else found
+
+
+def _with_share(asked: Asked, t: Tallied) -> Asked:
+    """A metric that was not told the share of the protected group takes that of the target."""
+    if "p" not in asked.metric.parameters or asked.settled("p") is not None:
+        return asked
+    aim = targets(t.ledger, t.policy, asked.target, t.sizes)
+    if aim.ndim != 1:
+        raise EvenhandError(
+            f"metrics={asked.text!r} needs one share for all lists. Write '{asked.card.name}(p=0.5)', or pass target= "
+            "'population' or 'equal'."
+        )
+    share = float(np.nan_to_num(aim[list(t.policy.protected or ())].sum()))
+    return replace(asked, params={**asked.params, "p": share})
+
+
+def _slice_means(ledger: Ledger, found: Measured, each: Floats) -> Floats:
+    """(slices,) means of a value of every ranking, over requests in which the metric exists."""
+    blank = np.zeros(len(each), dtype="<U1")
+    sums = of_rankings(
+        found.ask, each, blank, ledger.within, expected=ledger.expected, first=ledger.request_starts[:-1], weight=ledger.weight
+    ).sums  # fmt: skip
+    sums = np.where(np.isnan(found.values)[:, None], 0.0, sums)
+    return np.array([found.value(sums[ledger.part(s)].sum(0)) for s in range(len(ledger.slices))])
+
+
+def _chances(asked: Asked, t: Tallied, seed: int) -> Floats | None:
+    """(slices,) the mean over lists of what each would score in random order, for metrics of single rankings' exposure."""
+    if not asked.needs(Exposed) or t.lists is None:
+        return None
+    ledger, policy = t.ledger, t.policy
+    aim = targets(ledger, policy, asked.target, t.sizes)
+    found = np.full(len(t.lists), np.nan)
+    for s, lists in enumerate(t.lists):
+        at = lists.at
+        own = aim if aim.ndim == 1 else aim[at if len(aim) == len(ledger.probability) else ledger.request_of[at]]
+        values = in_random_order(lists, asked, asked.look, policy, own, _stream(seed, ledger, s, "orders"))
+        rankings = ledger.rankings_of(ledger.part(s))
+        everything = len(at) == rankings.stop - rankings.start
+        weight = (ledger.weight[ledger.request_of] * ledger.share)[at] if everything else np.ones(len(at))
+        there = ~np.isnan(values) & (weight > 0)
+        found[s] = np.average(values[there], weights=weight[there]) if there.any() else np.nan
+    return found
+
+
+def ledger_of(ready: Prepared, asked: Sequence[Asked], labels: tuple[Any, ...]) -> Ledger:
+    """The sums per ranking, request and group that these metrics need."""
+    return tally_exposures(ready.rows, ready.aligned, ready.judged, wanted_by(asked), labels)

@@ -2,59 +2,76 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import narwhals as nw
 import numpy as np
 
 from evenhand import metrics as _all_metrics  # noqa: F401  (fills the registry)
-from evenhand.audits.assemble import check_min_units, log, names_of, notes, provenance, suppressed
-from evenhand.audits.requests import Held, RankingResult
-from evenhand.cards import Ask, Floats, asks, is_whole, needing
-from evenhand.engine.ledgers import Unknown
+from evenhand.audits.assemble import names_of
+from evenhand.audits.declare import (
+    Call,
+    Columns,
+    Count,
+    Labels,
+    Level,
+    Metrics,
+    Rankings,
+    Seed,
+    TableOrColumn,
+    TableOrColumns,
+    audit,
+    log,
+)
+from evenhand.audits.requests import RankingResult, held_of, interval_words, per_request, rows_of
+from evenhand.cards import Ask, Between, asks, needing, refuse_lacking
 from evenhand.engine.pairs import PairLedger, Sides, tally_pairs
 from evenhand.engine.prepared import as_table
 from evenhand.errors import EvenhandError
-from evenhand.findings import Findings, Row, row, tidy
+from evenhand.tallies.ledger import Unknown
 from evenhand.tallies.pairs import Pairs
-from evenhand.uncertainty.intervals import Interval, percentile_ends, seed_of, stream
-from evenhand.uncertainty.requests import together
+from evenhand.tallies.requests import Measured, of_sums
+from evenhand.uncertainty.intervals import stream
+from evenhand.uncertainty.requests import Reduced
 from evenhand.views.judgments import MissingRelevance, view_judgments
 from evenhand.views.labels import view_labels
 from evenhand.views.rankings import open_rankings, system_of
 from evenhand.views.scored import view_scored
 
-QUESTION = "Does the more relevant item stand above, whatever the groups?"
 METRICS = ("intra_acc", "inter_acc", "accuracy")
-EXTRA = ("pairs",)
 ANYONE = "*"
 
 Average = Literal["pooled", "macro"]
 
 
+@audit(
+    "pairwise",
+    question="Does the more relevant item stand above, whatever the groups?",
+    charts=("pairs", "intervals", "scatter"),
+    extra=("pairs",),
+)
 def pairwise(
-    scores: Any,
+    call: Call,
+    scores: Rankings,
     *,
-    groups: Any,
-    relevance: Any,
-    protected: Any,
-    versus: Any = None,
+    groups: TableOrColumns,
+    relevance: TableOrColumn,
+    protected: Labels,
+    versus: Labels = None,
     request: str = "request",
     item: str = "item",
     score: str = "score",
     system: str | None = None,
-    by: str | Sequence[str] | None = None,
+    by: Columns = None,
     average: Average = "pooled",
-    metrics: str | Sequence[str] = METRICS,
+    metrics: Metrics = METRICS,
     unknown: Unknown = "drop",
     missing_relevance: MissingRelevance = "zero",
-    negatives: int | None = None,
+    negatives: Annotated[int, Between(1, np.inf)] | None = None,
     interval: str | None = "bootstrap(999)",
-    level: float = 0.95,
-    rng: int | np.random.Generator | None = None,
-    min_units: int | None = None,
+    level: Level = 0.95,
+    rng: Seed = None,
+    min_units: Count | None = None,
     nan_policy: Literal["raise", "omit"] = "omit",
 ) -> RankingResult:
     """Share of pairs of different relevance that the scores put in the right order, within and between groups.
@@ -68,6 +85,8 @@ def pairwise(
     groups : as in `eh.exposure`; one label per item, or per request and item.
     relevance : a table request, item, relevance, `{request: {item: relevance}}`, or a column of `scores`.
     protected, versus : the two sides of intra_acc and inter_acc, a label or several taken together.
+    request, item, system, by, min_units : as in `eh.exposure`.
+    score : column of the score, highest first.
     average : all pairs count alike (`"pooled"`), or all requests do (`"macro"`).
     metrics : `intra_acc`, `inter_acc`, and `accuracy`: one row per ordered pair of groups, `group` `"P>U"`, and `"P>*"`
         against all.
@@ -86,11 +105,9 @@ def pairwise(
     1.0
     """
     asked = asks(metrics, needing(Pairs))
-    how, fewest, seed = Interval.parse(interval, level), check_min_units(min_units), seed_of(rng)
-    _check_choices(average, unknown, missing_relevance, negatives)
-    sided = next((a.text for a in asked if a.card.name != "accuracy"), None)
-    if sided and protected is None:
-        raise EvenhandError(f"metrics={sided!r} compares two groups. Pass protected= with one of them.")
+    refuse_lacking(
+        asked, {"relevance", "scores", "labels", "within", "between", *(["sides"] if protected is not None else [])}
+    )
     if unknown == "unprotected" and protected is None:
         raise EvenhandError("unknown='unprotected' needs two sides. Pass protected= with one of them.")
     log.info("checking the scores")
@@ -107,166 +124,39 @@ def pairwise(
         nan_policy=nan_policy, carry=carry,
     )  # fmt: skip
     log.info("counting pairs")
-    sides = Sides(protected, versus, unknown, sided)
-    draws = stream(seed, "negatives")
-    ledger = tally_pairs(view, found, judgments, missing_relevance, sides, negatives=negatives, rng=draws)
-    figures = [figure for a in asked for figure in _figures(a, ledger.pairs)]
-    rows = [
-        made
-        for s, where in enumerate(ledger.slices)
-        for made in _rows(
-            ledger, s, dict(zip(view.slice_names, where, strict=True)), figures, average, how, seed, fewest
-        )
-    ]
-    plan = {
-        "audit": "pairwise", "scores": view.origin, "groups": found.origin, "relevance": judgments.origin,
-        "protected": protected, "versus": versus, "request": request, "item": item, "score": score, "system": system,
-        "by": list(names_of(by)) or None, "average": average, "metrics": [a.text for a in asked], "unknown": unknown,
-        "missing_relevance": missing_relevance, "negatives": negatives, "interval": interval, "level": level,
-        "min_units": min_units, "nan_policy": nan_policy, "rng": seed,
-    }  # fmt: skip
-    facts = provenance(
-        plan, rows=view.rows, dropped=view.dropped, seed=seed, level=level, average=average, **ledger.facts,
-        interval="bootstrap over requests, percentile" + (", sampled negatives included" if negatives else ""),
-    )  # fmt: skip
-    words = {"unit": request}
-    findings = Findings("pairwise", QUESTION, view.slice_names, tidy(rows, view.slice_names, EXTRA), {}, words, facts)
-    return RankingResult(
-        findings, view.backend, _per_request(ledger, view.slice_names, figures, fewest),
-        lambda: _held(ledger, figures, average, fewest),
+    sides = Sides(protected, versus, unknown, any("sides" in a.reads for a in asked))
+    ledger = tally_pairs(
+        view, found, judgments, missing_relevance, sides, negatives=negatives, rng=stream(call.seed, "negatives")
+    )
+    measures = [m for a in asked for m in measured(a, ledger, average)]
+    within, names = ledger.within, view.slice_names
+    rows = rows_of([Reduced.of(m, within) for m in measures], within, names, call)
+    sampled = ", sampled negatives included" if negatives else ""
+    facts = {"average": average, **ledger.facts, "interval": interval_words(call.interval) + sampled}
+    return call.result(
+        rows, backend=view.backend, read=view.rows, dropped=view.dropped, slices=names, words={"unit": request}, facts=facts,
+        of=RankingResult, each=per_request(measures, within, names, call.fewest),
+        hold=lambda: held_of(measures, within, call.fewest),
     )  # fmt: skip
 
 
-def _check_choices(average: Any, unknown: Any, missing: Any, negatives: Any) -> None:
-    if average not in ("pooled", "macro"):
-        raise EvenhandError(f"average={average!r} is unknown. Use 'pooled' or 'macro'.")
-    if unknown not in ("drop", "group", "unprotected", "raise"):
-        raise EvenhandError(f"unknown={unknown!r} is unknown. Use 'drop', 'group', 'unprotected' or 'raise'.")
-    if missing not in ("zero", "drop", "raise"):
-        raise EvenhandError(f"missing_relevance={missing!r} is unknown. Use 'zero', 'drop' or 'raise'.")
-    if negatives is not None and not is_whole(negatives, 1):
-        raise EvenhandError(f"negatives={negatives!r} is not a number of items. Pass a whole number of one or more.")
-
-
-@dataclass(frozen=True)
-class Figure:
-    """One row of a slice: a difference of accuracies, or one accuracy.
-
-    Attributes
-    ----------
-    parts : (sign, wins of the tally, pairs of the tally) of the accuracies that make it up.
-    """
-
-    ask: Ask
-    group: str | None
-    parts: tuple[tuple[float, Floats, Floats], ...]
-
-    def pairs(self, part: slice) -> float:
-        return float(sum(pairs[part].sum() for _, _, pairs in self.parts))
-
-    def each(self) -> Floats:
-        """(Q,) the value of every request alone."""
-        with np.errstate(divide="ignore", invalid="ignore"):
-            return np.asarray(sum(sign * wins / pairs for sign, wins, pairs in self.parts), dtype=np.float64)
-
-    def sums(self, part: slice, average: Average) -> Floats:
-        """(Q, 2 parts) what a resample of requests adds up: wins and pairs, or accuracies and whether there is one."""
-        columns = []
-        for _, wins, pairs in self.parts:
-            won, all_pairs = wins[part], pairs[part]
-            if average == "macro":
-                there = all_pairs > 0
-                won, all_pairs = np.divide(won, all_pairs, out=np.zeros_like(won), where=there), there.astype(float)
-            columns += [won, all_pairs]
-        return np.stack(columns, axis=-1)
-
-    def value(self, totals: Floats) -> Floats:
-        """(..., 2 parts) totals to the figure."""
-        signs = np.array([sign for sign, _, _ in self.parts])
-        with np.errstate(divide="ignore", invalid="ignore"):
-            return np.asarray((signs * (totals[..., 0::2] / totals[..., 1::2])).sum(-1))
-
-
-def _figures(a: Ask, t: Pairs) -> list[Figure]:
-    """The rows of a metric: two differences, or the whole table of groups by groups."""
-    nothing = np.zeros(len(t.wins))
-
-    def cell(sign: float, above: int, below: int) -> tuple[float, Floats, Floats]:
-        if above < 0 or below < 0:
-            return sign, nothing, nothing
-        return sign, t.wins[:, above, below], t.pairs[:, above, below]
-
-    ours, theirs = t.protected, t.versus
-    if a.card.name == "intra_acc":
-        return [Figure(a, _side(t, ours), (cell(1, theirs, theirs), cell(-1, ours, ours)))]
-    if a.card.name == "inter_acc":
-        return [Figure(a, _side(t, ours), (cell(1, theirs, ours), cell(-1, ours, theirs)))]
+def measured(a: Ask, ledger: PairLedger, average: Average) -> list[Measured]:
+    """The rows of a metric: one on the two sides, or one for every ordered pair of groups and each group against all."""
+    t = ledger.pairs
+    if a.card.per != "pair":
+        within, between = "within" in a.reads, "between" in a.reads
+        either = within or between
+        side = str(t.groups[t.protected]) if t.protected >= 0 and "sides" in a.reads else None
+        return [_of(a, t, side, t.count(within=within or not either, between=between or not either), ledger, average)]
     many = range(len(t.groups))
-    table = [Figure(a, f"{t.groups[i]}>{t.groups[j]}", (cell(1, i, j),)) for i in many for j in many]
-    against_all = [
-        Figure(a, f"{t.groups[i]}>{ANYONE}", ((1, t.wins[:, i].sum(-1), t.pairs[:, i].sum(-1)),)) for i in many
-    ]
-    return table + against_all
+    cells = [(f"{t.groups[i]}>{t.groups[j]}", t.cell(i, j)) for i in many for j in many]
+    cells += [(f"{t.groups[i]}>{ANYONE}", t.cell(i)) for i in many]
+    return [_of(a, cell, name, cell.pairs[..., 0, 0], ledger, average) for name, cell in cells]
 
 
-def _side(t: Pairs, code: int) -> str | None:
-    return str(t.groups[code]) if code >= 0 else None
-
-
-def _rows(
-    ledger: PairLedger, s: int, labels: Mapping[str, Any], figures: Sequence[Figure], average: Average, how: Interval,
-    seed: int, fewest: int,
-) -> list[Row]:  # fmt: skip
-    part = ledger.part(s)
-    units = part.stop - part.start
-    rows = []
-    sums = [f.sums(part, average) for f in figures]
-    drawn: Sequence[Floats | None] = [None] * len(figures)
-    if how.kind != "none" and units > 1:  # one request says nothing about others
-        drawn = together(sums, how.draws or 999, stream(seed, "pairwise", *ledger.slices[s]))
-    for f, own, totals in zip(figures, sums, drawn, strict=True):
-        estimate = float(f.value(own.sum(0)))
-        draws = np.full(1, np.nan) if totals is None or np.isnan(estimate) else f.value(totals)
-        low, high = percentile_ends(draws[None, :], how.level)
-        made = row(
-            labels, f.ask.text, group=f.group, estimate=estimate, low=float(low[0]), high=float(high[0]),
-            ideal=f.ask.ideal, better=f.ask.better, units=units,
-            undefined_draws=int(np.isnan(draws).sum()) if len(draws) > 1 else 0,
-            pairs=f.pairs(part), note=notes("no_pairs" if np.isnan(estimate) else ""),
-        )  # fmt: skip
-        rows.append(suppressed(made) | {"pairs": None} if units < fewest else made)
-    return rows
-
-
-def _held(ledger: PairLedger, figures: Sequence[Figure], average: Average, fewest: int) -> list[Held]:
-    """The sums of every request, for comparing systems."""
-    parts = [(where, ledger.part(s)) for s, where in enumerate(ledger.slices)]
-    return [
-        Held(where, f.ask.text, f.group, ledger.requests[part], f.sums(part, average), f.value)
-        for where, part in parts
-        if part.stop - part.start >= fewest
-        for f in figures
-    ]
-
-
-def _per_request(
-    ledger: PairLedger, names: Sequence[str], figures: Sequence[Figure], fewest: int
-) -> Callable[[], Mapping[str, Sequence[Any]]]:
-    """Columns of every request's value, made when somebody looks; suppressed slices have none."""
-
-    def columns() -> dict[str, list[Any]]:
-        sizes = np.diff(ledger.starts)
-        slice_of = np.repeat(np.arange(len(sizes)), sizes)
-        shown = np.flatnonzero(sizes[slice_of] >= fewest)
-        found: dict[str, list[Any]] = {"request": [ledger.requests[i] for i in shown] * len(figures)}
-        for i, name in enumerate(names):
-            found[name] = [ledger.slices[s][i] for s in slice_of[shown]] * len(figures)
-        found.setdefault("system", [None] * len(found["request"]))
-        found["metric"] = [f.ask.text for f in figures for _ in shown]
-        found["group"] = [f.group for f in figures for _ in shown]
-        values = [v for f in figures for v in f.each()[shown].tolist()]
-        found["estimate"] = values
-        found["note"] = ["no_pairs" if v != v else None for v in values]
-        return found
-
-    return columns
+def _of(a: Ask, t: Pairs, group: str | None, counts: Any, ledger: PairLedger, average: Average) -> Measured:
+    """A metric on wins and pairs; where requests count alike, on each one's shares."""
+    tally = t.alike() if average == "macro" else t
+    return of_sums(
+        a, tally, each=t, group=group, cells=lambda s, _: {"pairs": float(counts[ledger.within.part(s)].sum())}
+    )

@@ -10,53 +10,73 @@ from statistics import NormalDist
 from typing import Any, Literal
 
 import numpy as np
-import numpy.typing as npt
 
 from evenhand import metrics as _all_metrics  # noqa: F401  (fills the registry)
-from evenhand.audits.assemble import Row, check_min_units, log, names_of, notes, provenance, row, suppressed, tidy
+from evenhand.audits.assemble import names_of
+from evenhand.audits.declare import (
+    Call,
+    Columns,
+    Count,
+    Labels,
+    Level,
+    Metrics,
+    Rankings,
+    Seed,
+    TableOrColumns,
+    audit,
+    log,
+)
 from evenhand.audits.prefix_curves import curves_of
-from evenhand.audits.requests import RankingResult
-from evenhand.cards import Ask, Floats, asks, needing
-from evenhand.engine.placements import Placed, Unknown, tally_placements
+from evenhand.audits.requests import RankingResult, held_of, interval_words, per_request, rows_of
+from evenhand.cards import Ask, Floats, asks, needing, refuse_lacking
+from evenhand.engine.placements import Placed, tally_placements
 from evenhand.errors import DataWarning, EvenhandError
-from evenhand.findings import Findings
 from evenhand.labels import match, no_label, several
-from evenhand.metrics.prefix import lean_and_spread, template_of
+from evenhand.metrics.prefix import follows, lean_and_spread, reasons_of, scores_of, template_of
 from evenhand.metrics.template import Scores
+from evenhand.tallies.ledger import Unknown
 from evenhand.tallies.placement import Placement
-from evenhand.uncertainty.intervals import Interval, seed_of, stream
+from evenhand.tallies.requests import Measured, of_rankings
+from evenhand.uncertainty.intervals import stream
 from evenhand.uncertainty.orders import Orders, draws_of, random_orders
-from evenhand.uncertainty.requests import mean_interval
+from evenhand.uncertainty.requests import Reduced
 from evenhand.views.labels import view_labels
-from evenhand.views.rankings import Rankings, Ties, open_rankings, system_of, view_rankings
+from evenhand.views.rankings import Rankings as RankingsView
+from evenhand.views.rankings import Ties, open_rankings, system_of, view_rankings
 
-QUESTION = "Does every top of the ranking mirror the whole?"
 SIDED = ("ndd", "ndkl")
 MANY = ("ndjs",)
 NOBODY = 1e-12
 """A lean this small is the rounding of 0."""
-EXTRA = ("p", "favoured", "p_favoured", "undefined")
 
 
+@audit(
+    "prefix",
+    question="Does every top of the ranking mirror the whole?",
+    charts=("prefix", "requests", "strip", "intervals", "scatter"),
+    default="ndd, ndkl; without protected ndjs",
+    extra=("p", "favoured", "p_favoured", "undefined"),
+)
 def prefix(
-    table: Any,
+    call: Call,
+    table: Rankings,
     *,
-    group: Any,
-    protected: Any = None,
+    group: TableOrColumns,
+    protected: Labels = None,
     request: str = "request",
     item: str = "item",
     rank: str | None = "rank",
     score: str | None = None,
     system: str | None = None,
-    by: str | Sequence[str] | None = None,
+    by: Columns = None,
     ties: Ties = "raise",
     unknown: Unknown = "drop",
     chance: str | None = "permutation(999)",
-    metrics: str | Sequence[str] | None = None,
+    metrics: Metrics | None = None,
     interval: str | None = "bootstrap(999)",
-    level: float = 0.95,
-    rng: int | np.random.Generator | None = None,
-    min_units: int | None = None,
+    level: Level = 0.95,
+    rng: Seed = None,
+    min_units: Count | None = None,
     nan_policy: Literal["raise", "omit"] = "raise",
 ) -> RankingResult:
     """How far the mix of labels near the top of each ranking is from the mix of the whole ranking.
@@ -68,7 +88,8 @@ def prefix(
         shares, `{item: label}`, a table or a file of labels (also in the form of TREC judgments), a table of shares, or
         `eh.rollup(...)`. A missing label is unknown.
     protected : a label, or several taken together, for metrics of two sides; None compares all labels.
-    request, item, rank : columns; `item` need not exist. `score` orders instead of `rank`, highest first.
+    request, item, rank : columns; `item` need not exist.
+    score : column of a score that orders instead of `rank`, highest first.
     system, by : columns to slice by.
     ties : `"raise"`, or `"input_order"` to keep tied rows in the order of the table.
     unknown : unknown items keep their rank and count in no share (`"drop"`), are a label of their own (`"group"`), count
@@ -76,7 +97,8 @@ def prefix(
     chance : random orders per composition, for `p`; None leaves chance levels out.
     metrics : `ndd`, `ndkl` with `protected`, else `ndjs`; also `ndr`, `pref_nd`, `pref_rd`, `pref_kl`, with parameters,
         and `"ndd@10"` for the first ten ranks.
-    interval : `"bootstrap(999)"` over requests, or None. min_units : slices with fewer requests are suppressed.
+    interval : `"bootstrap(999)"` over requests, or None.
+    min_units : slices with fewer requests are suppressed.
     nan_policy : rows without a request, rank or score are refused, or left out and counted (`"omit"`).
 
     Returns
@@ -95,147 +117,116 @@ def prefix(
     (0.649, 0.766)
     """
     asked = asks(metrics if metrics is not None else SIDED if protected is not None else MANY, needing(Placement))
-    how, draws = Interval.parse(interval, level), draws_of(chance)
-    fewest, seed = check_min_units(min_units), seed_of(rng)
-    if unknown not in ("drop", "group", "unprotected", "raise"):
-        raise EvenhandError(f"unknown={unknown!r} is not known. Use 'drop', 'group', 'unprotected' or 'raise'.")
+    draws = draws_of(chance)
+    has = {"labels", *(["sides"] if protected is not None else [])}
+    refuse_lacking(asked, has)
     log.info("checking the rankings")
     opened = open_rankings(table)
     named = item if item in opened.schema.names() else None
     labels = view_labels(group, opened, request=request, item=item, role="group")
+    if labels.soft:
+        refuse_lacking(asked, has - {"labels"})
     view = view_rankings(
         opened, request=request, item=named, rank=None if score is not None else rank, score=score, by=names_of(by),
         system=system or system_of(table, opened), ties=ties, nan_policy=nan_policy, carry=labels.carry(opened),
     )  # fmt: skip
     placed = tally_placements(view, labels, unknown)
-    side = protected_labels(protected, placed.placement.groups, group)
-    placement = placed.placement.protecting(side)
-    _refuse_missing_side(asked, placement)
+    placement = placed.placement.protecting(protected_labels(protected, placed.placement.groups, group))
     log.info("measuring %s rankings", f"{len(placement):,}")
-    found = [_measure(a, placement, draws, seed) for a in asked]
-    rows = [
-        made
-        for s, where in enumerate(placed.slices)
-        for made in _rows(placed, s, dict(zip(view.slice_names, where, strict=True)), found, how, seed, fewest)
-    ]
-    plan = {
-        "audit": "prefix", "table": view.origin, "group": labels.origin if not isinstance(group, str) else group,
-        "protected": side, "request": request, "item": named, "rank": rank if score is None else None, "score": score,
-        "system": system, "by": list(names_of(by)) or None, "ties": ties, "unknown": unknown, "chance": chance,
-        "metrics": [a.text for a in asked], "interval": interval, "level": level, "min_units": min_units,
-        "nan_policy": nan_policy, "rng": seed,
-    }  # fmt: skip
-    facts = provenance(
-        plan, rows=view.rows, dropped=view.dropped, seed=seed, level=level, **_facts(view, placed, found, draws)
-    )
+    ordered = [Ordered.of(a, placement, draws, call.seed) for a in asked]
+    found = [o.measured(placed, call.seed) for o in ordered]
+    names, within = view.slice_names, placed.within
+    rows = rows_of([Reduced.of(m, within) for m in found], within, names, call)
+    facts = _facts(view, placed, found, draws) | {"interval": interval_words(call.interval)}
     words = {"unit": request, "group": group if isinstance(group, str) and group in opened.schema.names() else "group"}
-    findings = Findings(
-        "prefix", QUESTION, view.slice_names, tidy(rows, view.slice_names, EXTRA),
-        curves_of(placed, placement, [(m.ask.text, m.scores) for m in found], view.slice_names, level, fewest), words, facts,
+    curves = curves_of(placed, placement, [(o.ask.text, o.scores) for o in ordered], names, level, call.fewest)
+    return call.result(
+        rows, backend=view.backend, read=view.rows, dropped=view.dropped, slices=names, curves=curves, words=words,
+        facts=facts, of=RankingResult, each=per_request(found, within, names, call.fewest),
+        hold=lambda: held_of(found, within, call.fewest),
     )  # fmt: skip
-    return RankingResult(findings, view.backend, lambda: _per_request(placed, view, found, fewest))
 
 
 @dataclass(frozen=True)
-class Measured:
-    """One metric on every ranking."""
+class Ordered:
+    """One metric on every ranking, against random orders of it.
+
+    Attributes
+    ----------
+    lean, spread : (R, groups) how far each of `sides` stands above its share, and its standard deviation by chance.
+    orders : what random orders give; None where nobody asked, or where the metric cannot be taken on orders quickly.
+    """
 
     ask: Ask
     scores: Scores
-    reasons: npt.NDArray[Any]
+    reasons: Any
     orders: Orders | None
     lean: Floats
     spread: Floats
     sides: tuple[str, ...]
 
+    @classmethod
+    def of(cls, a: Ask, p: Placement, draws: int, seed: int) -> Ordered:
+        p = p if a.cutoff is None else p.cut(a.cutoff)
+        scores = scores_of(a, p, chance=draws > 0)
+        known = draws and follows(a)
+        orders = random_orders(template_of(a.metric, p, a.params), p, scores, draws, seed) if known else None
+        seen = p.sides() if p.protected is not None and p.rows is None else p
+        sides = tuple(str(g) for g in seen.groups)
+        return cls(a, scores, reasons_of(a, p, scores.values), orders, *lean_and_spread(seen), sides)
+
     @property
     def chances(self) -> Floats:
-        return np.full_like(self.scores.values, np.nan) if self.orders is None else self.orders.means
+        return self.scores.chances if self.orders is None else self.orders.means
 
-    def favoured(self, rankings: Any) -> str | None:
+    def measured(self, placed: Placed, seed: int) -> Measured:
+        """What all ranking audits make rows from: means over requests, each of which has one ranking."""
+        values, defined = self.scores.values, ~np.isnan(self.scores.values)
+        parts = [placed.rankings_of(s) for s in range(len(placed.slices))]
+        there = [part[defined[part]] for part in parts]
+
+        def cells(s: int, _: float) -> dict[str, Any]:
+            rng = stream(seed, "p", *placed.slices[s])
+            p = np.nan if self.orders is None else self.orders.p_of_mean(values, parts[s], rng)
+            return {"p": p, "favoured": self.favoured(there[s]), "p_favoured": self.p_favoured(there[s])}
+
+        chance = np.array([self.chances[at].mean() if len(at) else np.nan for at in there])
+        return of_rankings(
+            self.ask,
+            values,
+            self.reasons,
+            placed.within,
+            chance=chance,
+            counted=defined,
+            more=self.columns,
+            cells=cells,
+        )
+
+    def favoured(self, defined: Any) -> str | None:
         """Who stands higher than its share, on average over these rankings."""
-        defined = rankings[~np.isnan(self.scores.values[rankings])]
         if not len(defined):
             return None
         mean = self.lean[defined].mean(0)
         return self.sides[int(mean.argmax())] if mean.max() > NOBODY else None
 
-    def p_favoured(self, rankings: Any) -> float:
+    def p_favoured(self, defined: Any) -> float:
         """How likely random orders are to favour somebody this much: normal, exact variance, times the number of groups."""
-        defined = rankings[~np.isnan(self.scores.values[rankings])]
         total = self.lean[defined].sum(0)
         if not len(defined) or total.max() <= NOBODY:
             return float("nan")
         error = float(np.sqrt((self.spread[defined, int(total.argmax())] ** 2).sum()))
         return min(1.0, len(total) * (1 - NormalDist().cdf(float(total.max()) / error)))
 
-
-def _measure(a: Ask, p: Placement, draws: int, seed: int) -> Measured:
-    p = p if a.cutoff is None else p.cut(a.cutoff)
-    template = template_of(a.metric, p, a.params)
-    scores = template.scores(p, chance=draws > 0)
-    orders = random_orders(template, p, scores, draws, seed) if draws else None
-    seen = p.sides() if p.protected is not None and p.rows is None else p
-    sides = tuple(str(g) for g in seen.groups)
-    return Measured(a, scores, template.reasons(p, scores.values), orders, *lean_and_spread(seen), sides)
-
-
-def _rows(
-    placed: Placed, s: int, labels: dict[str, Any], found: Sequence[Measured], how: Interval, seed: int, fewest: int
-) -> list[Row]:
-    """The means over the requests of one slice, a row per metric."""
-    rankings, where = placed.rankings_of(s), placed.slices[s]
-    rows = []
-    for m in found:
-        values = m.scores.values[rankings]
-        defined = ~np.isnan(values)
-        undefined = int((~defined).sum())
-        mean, low, high, lost = mean_interval(values, how, stream(seed, "prefix", *where))
-        if defined.sum() < 2:
-            low = high = np.nan  # one request says nothing about others
-        p = np.nan if m.orders is None else m.orders.p_of_mean(m.scores.values, rankings, stream(seed, "p", *where))
-        reasons = Counter(m.reasons[rankings].tolist()) or Counter(["empty"])
-        note = reasons.most_common(1)[0][0] if undefined == len(values) else ""
-        made = row(
-            labels, m.ask.text, estimate=mean, low=low, high=high,
-            chance=float(m.chances[rankings][defined].mean()) if defined.any() else np.nan, ideal=m.ask.ideal,
-            better=m.ask.better, units=len(rankings), undefined_draws=lost, p=p, favoured=m.favoured(rankings),
-            p_favoured=m.p_favoured(rankings), undefined=undefined, note=notes(note or ("some_undefined" if undefined else "")),
-        )  # fmt: skip
-        if len(rankings) < fewest:
-            made = suppressed(made) | {"p": np.nan, "favoured": None, "p_favoured": np.nan, "undefined": None}
-        rows.append(made)
-    return rows
-
-
-def _per_request(placed: Placed, view: Rankings, found: Sequence[Measured], fewest: int) -> dict[str, list[Any]]:
-    """One row per metric and request, requests in the order of the slices; suppressed slices have none."""
-    sizes = np.diff(placed.starts)
-    slice_of = np.repeat(np.arange(len(placed.slices)), sizes)
-    shown = np.flatnonzero(sizes[slice_of] >= fewest) if len(slice_of) else np.zeros(0, dtype=np.int64)
-    where = [placed.slices[s] for s in slice_of[shown]]
-    requests = [placed.requests[i] for i in shown]
-    columns: dict[str, list[Any]] = {"request": requests * len(found)}
-    for i, name in enumerate(view.slice_names):
-        columns[name] = [labels[i] for labels in where] * len(found)
-    if "system" not in columns:
-        columns["system"] = [None] * (len(shown) * len(found))
-    columns["metric"] = [m.ask.text for m in found for _ in shown]
-    columns["group"] = [None] * (len(shown) * len(found))
-    columns["estimate"] = [v for m in found for v in m.scores.values[shown].tolist()]
-    columns["note"] = [code or None for m in found for code in m.reasons[shown].tolist()]
-    columns["chance"] = [v for m in found for v in m.chances[shown].tolist()]
-    ps = [np.full(len(placed.requests), np.nan) if m.orders is None else m.orders.p for m in found]
-    columns["p"] = [v for p in ps for v in p[shown].tolist()]
-    columns["favoured"] = [v for m in found for v in _favoured_each(m, shown)]
-    return columns
-
-
-def _favoured_each(m: Measured, shown: Any) -> list[str | None]:
-    best = m.lean[shown].argmax(1) if m.lean.shape[1] else np.zeros(len(shown), dtype=np.int64)
-    ahead = m.lean[shown].max(1, initial=0.0) > NOBODY
-    there = ahead & ~np.isnan(m.scores.values[shown])
-    return [m.sides[g] if yes else None for g, yes in zip(best.tolist(), there.tolist(), strict=True)]
+    def columns(self) -> dict[str, list[Any]]:
+        """Chance, p and who is favoured, ranking by ranking."""
+        best = self.lean.argmax(1) if self.lean.shape[1] else np.zeros(len(self.lean), dtype=np.int64)
+        ahead = (self.lean.max(1, initial=0.0) > NOBODY) & ~np.isnan(self.scores.values)
+        p = np.full(len(self.lean), np.nan) if self.orders is None else self.orders.p
+        return {
+            "chance": self.chances.tolist(),
+            "p": p.tolist(),
+            "favoured": [self.sides[g] if yes else None for g, yes in zip(best.tolist(), ahead.tolist(), strict=True)],
+        }
 
 
 def protected_labels(protected: Any, groups: tuple[Any, ...], group: Any) -> Any:
@@ -256,20 +247,7 @@ def protected_labels(protected: Any, groups: tuple[Any, ...], group: Any) -> Any
     return found
 
 
-def _refuse_missing_side(asked: Sequence[Ask], p: Placement) -> None:
-    """Metrics of two sides need to know which one is protected, and labels rather than shares."""
-    for a in asked:
-        template = template_of(a.metric, p, a.params)
-        if template.difference.sided and p.protected is None:
-            raise EvenhandError(
-                f"metrics={a.text!r} compares two sides. Pass protected= with one label, or several taken together; "
-                "or ask for 'ndjs', which compares all labels."
-            )
-        if template.difference.sided and p.rows is not None:
-            raise EvenhandError(f"metrics={a.text!r} needs one label per item, not shares. Use 'ndjs' or 'pref_kl'.")
-
-
-def _facts(view: Rankings, placed: Placed, found: Sequence[Measured], draws: int) -> dict[str, Any]:
+def _facts(view: RankingsView, placed: Placed, found: Sequence[Measured], draws: int) -> dict[str, Any]:
     """What a reader of the numbers should know about the data behind them."""
     undefined = {
         m.ask.text: dict(Counter(code for code in m.reasons.tolist() if code)) for m in found if (m.reasons != "").any()
@@ -281,7 +259,6 @@ def _facts(view: Rankings, placed: Placed, found: Sequence[Measured], draws: int
         "unlabelled_items": unlabelled,
         "unlabelled_share_of_attention": _unlabelled_attention(placed),
         "undefined_requests": undefined,
-        "interval": "bootstrap over requests, percentile",
         "random_orders": draws,
     }
 

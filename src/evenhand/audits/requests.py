@@ -1,15 +1,22 @@
-"""Results of ranking audits: the frame, and beside it the value of every request."""
+"""From measures over requests to what ranking audits answer: rows, the value of every request, sums for comparing."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
+from evenhand.audits.assemble import notes, suppressed
+from evenhand.audits.declare import Call
 from evenhand.cards import Floats
+from evenhand.findings import Row, row
 from evenhand.results import Result, as_frame
+from evenhand.tallies.requests import Measured, Requests
+from evenhand.uncertainty.intervals import DEFAULT_DRAWS, Interval, drawn_ends, stream
+from evenhand.uncertainty.requests import Reduced, draws_of
 
 
 @dataclass(frozen=True)
@@ -55,11 +62,9 @@ class RankingResult(Result):
         return replace(self, findings=self.findings.only(*metrics), each=chosen)
 
     def held(self) -> list[Held]:
-        """Every row of the frame by request; a metric whose audit keeps no sums is the mean over its requests."""
+        """Every row of the frame by request, but those that cannot be added up."""
         known = set(self.findings.metrics())
-        if self.hold is not None:
-            return [h for h in self.hold() if h.metric in known]
-        return means_of({} if self.each is None else self.each(), self.findings.slices)
+        return [] if self.hold is None else [h for h in self.hold() if h.metric in known]
 
     def compare(self, other: Result) -> Result:
         """This result minus another of the same question; paired where both rest on the same requests."""
@@ -68,23 +73,100 @@ class RankingResult(Result):
         return compare(self, other)
 
 
-def means_of(columns: Mapping[str, Sequence[Any]], slices: Sequence[str]) -> list[Held]:
-    """The rows of a frame whose estimates are means over requests."""
-    found: dict[tuple[Any, ...], list[int]] = {}
-    keys = zip(*(columns.get(name, ()) for name in (*slices, "metric", "group")), strict=True)
-    for i, key in enumerate(keys):
-        found.setdefault(key, []).append(i)
-    estimates = np.asarray(columns.get("estimate", ()), dtype=np.float64)
+def draws_wanted(interval: Interval) -> int:
+    """Resamples of requests; an interval without a number of its own takes the usual one."""
+    return 0 if interval.kind == "none" else interval.draws or DEFAULT_DRAWS
+
+
+def interval_words(interval: Interval, over: str = "requests") -> str:
+    """How the intervals of a ranking audit are made, for provenance."""
+    if interval.kind == "none":
+        return "none"
+    kind = "normal, with the bootstrap error, logit or log scale" if interval.kind == "normal" else "percentile"
+    return f"bootstrap over {over}: {draws_wanted(interval):,} draws, {kind}"
+
+
+def rows_of(
+    found: Sequence[Reduced], within: Requests, names: Sequence[str], call: Call, drawn: Floats | None = None
+) -> list[Row]:
+    """One row per slice and metric, slices in the order of their labels.
+
+    The requests of each slice are resampled, all metrics on the same draws, unless `drawn` (slices, metrics, draws) holds
+    the metrics on resamples of another kind.
+    """
+    rows, draws = [], draws_wanted(call.interval)
+    for s, where in enumerate(within.slices):
+        part = within.part(s)
+        again: Sequence[Floats | None] = [None] * len(found)
+        if drawn is not None:
+            again = list(drawn[s])
+        elif draws and found:
+            again = draws_of(found, s, part, draws, lambda where=where: stream(call.seed, call.audit.name, *where))  # type: ignore[misc]
+        for f, values in zip(found, again, strict=True):
+            made = _row(dict(zip(names, where, strict=True)), f, s, part, values, call.interval)
+            few = within.size(s) < call.fewest
+            rows.append(_hidden(made, call.audit.extra) if few else made)
+    return rows
+
+
+def _row(labels: Mapping[str, Any], f: Reduced, s: int, part: slice, draws: Floats | None, interval: Interval) -> Row:
+    """Estimate, interval and notes of one metric in one slice."""
+    m, units = f.measured, part.stop - part.start
+    estimate = f.estimate(s, part)
+    lost = bool(np.isnan(estimate))
+    found = np.full(1, np.nan) if draws is None or lost else np.asarray(draws)
+    counted = units if m.counted is None else int(m.counted[part].sum())
+    low, high = drawn_ends(estimate, found, interval, m.ask.span) if counted > 1 else (np.nan, np.nan)
+    undefined = int(np.isnan(m.values[part]).sum()) if m.skips else 0
+    endless = bool(np.isinf(found).any()) and bool(np.isfinite(estimate))
+    said = [f.reason(s, part) if lost else "", "infinite_draws" if endless else ""]
+    said.append("some_undefined" if undefined and not lost else "")
+    chance = np.nan if m.chance is None else float(m.chance[s])
+    return row(
+        labels, m.ask.text, group=m.group, estimate=estimate, low=low, high=high, chance=chance, ideal=m.ideal(f.totals[s]),
+        better=m.ask.better, units=units, undefined_draws=int((~np.isfinite(found)).sum()) if len(found) > 1 else 0,
+        note=notes(*said), **{"undefined": undefined, **m.cells(s, estimate)},
+    )  # fmt: skip
+
+
+def _hidden(made: Row, extra: Sequence[str]) -> Row:
+    """A row too small to be shown, the audit's own cells included."""
+    return suppressed(made) | {name: math.nan if isinstance(made.get(name), float) else None for name in extra}
+
+
+def per_request(
+    found: Sequence[Measured], within: Requests, names: Sequence[str], fewest: int
+) -> Callable[[], Mapping[str, Sequence[Any]]]:
+    """Columns of every request's value, made when somebody looks; suppressed slices have none."""
+    sizes = np.diff(within.starts)
+    owner = np.repeat(np.arange(len(sizes)), sizes)
+    shown = np.flatnonzero(sizes[owner] >= fewest).tolist()
+
+    def columns() -> dict[str, list[Any]]:
+        ids, many = within.listed(), len(found)
+        made: dict[str, list[Any]] = {"request": [ids[i] for i in shown] * many}
+        for i, name in enumerate(names):
+            made[name] = [within.slices[s][i] for s in owner[shown].tolist()] * many
+        made.setdefault("system", [None] * (len(shown) * many))
+        made["metric"] = [m.ask.text for m in found for _ in shown]
+        made["group"] = [m.group for m in found for _ in shown]
+        made["estimate"] = [v for m in found for v in m.values[shown].tolist()]
+        made["note"] = [code or None for m in found for code in m.reasons[shown].tolist()]
+        for m in found:
+            for name, values in m.more().items():
+                made.setdefault(name, []).extend(values[i] for i in shown)
+        return made
+
+    return columns
+
+
+def held_of(found: Sequence[Measured], within: Requests, fewest: int) -> list[Held]:
+    """The sums of every request, for comparing systems; what cannot be added up is left out."""
+    ids = within.listed()
     return [
-        Held(key[:-2], key[-2], key[-1], [columns["request"][i] for i in at], _mean_sums(estimates[at]), _mean)
-        for key, at in found.items()
+        Held(where, m.ask.text, m.group, ids[within.part(s)], m.sums[within.part(s)], m.value)
+        for s, where in enumerate(within.slices)
+        if within.size(s) >= fewest
+        for m in found
+        if m.resampler is None
     ]
-
-
-def _mean_sums(values: Floats) -> Floats:
-    there = ~np.isnan(values)
-    return np.stack([np.where(there, values, 0.0), there.astype(np.float64)], axis=1)
-
-
-def _mean(total: Floats) -> Floats:
-    return np.asarray(total[..., 0] / total[..., 1])

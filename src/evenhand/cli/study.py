@@ -70,7 +70,7 @@ def run(args: argparse.Namespace) -> int:
     with progress(f"study {args.name}", quiet=args.no_progress):
         found = module.study(size=args.size, seed=args.seed, **_data(module, args))
         written = found.write(args.folder) if args.folder else []
-    sys.stdout.write(found.to_text(args.format))
+    sys.stdout.write(printable(found.to_text(args.format)))
     for path in written:
         print(f"wrote {path}", file=sys.stderr)
     return 0

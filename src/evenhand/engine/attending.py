@@ -3,26 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any
 
 import narwhals as nw
 
-from evenhand.attention import Attention
+from evenhand.tallies.ledger import Look
 
 COLUMNS = SimpleNamespace(log2=lambda x: x.log(2), at_least=lambda x, low: x.clip(lower_bound=low))
-
-
-@dataclass(frozen=True)
-class Look:
-    """How far down and how closely readers look: a browsing model, and the rank at which a metric cuts."""
-
-    attention: Attention
-    cutoff: int | None = None
-
-    def __str__(self) -> str:
-        return str(self.attention) if self.cutoff is None else f"{self.attention}@{self.cutoff}"
 
 
 def attended(

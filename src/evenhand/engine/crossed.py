@@ -3,62 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
 from typing import Any
 
 import narwhals as nw
 import numpy as np
 
-from evenhand.cards import Floats
-from evenhand.engine.attending import Look, attended, ideal
-from evenhand.engine.exposures import Rows, Wanted, with_groups
-from evenhand.engine.ledgers import Ledger
+from evenhand.engine.attending import attended, ideal
+from evenhand.engine.exposures import Rows, Wanted, ranking_keys, with_groups
 from evenhand.errors import EvenhandError
+from evenhand.tallies.items import Crossed
+from evenhand.tallies.ledger import Ledger
 from evenhand.views.labels import Alignment, codes
 from evenhand.views.tables import to_polars
 
 MOST_ROWS = 20_000_000
-
-
-@dataclass(frozen=True)
-class Crossed:
-    """Sparse tables with a column per item; a product with item counts gives the sums of a ledger.
-
-    Attributes
-    ----------
-    items : number of items.
-    rankings : by name (items, scores, ("a", look), ("g", look)), sparse (R * (G + 1), I).
-    judged : by name (worth, relevant, ("t", look)), sparse (Q * (G + 1), I).
-    sizes : sparse (G + 1, I).
-    """
-
-    items: int
-    rankings: Mapping[Any, Any]
-    judged: Mapping[Any, Any]
-    sizes: Any
-
-    def drawn(self, ledger: Ledger, counts: Floats) -> list[tuple[Ledger, Floats]]:
-        """A ledger and group sizes for each column of (I, draws) item counts."""
-        wide = len(ledger.labels) + 1
-        tables = [
-            {name: (table @ counts).T.reshape(counts.shape[1], -1, wide) for name, table in tables.items()}
-            for tables in (self.rankings, self.judged)
-        ]
-        sizes = (self.sizes @ counts).T
-        return [
-            (_with_sums(ledger, *({k: v[b] for k, v in t.items()} for t in tables)), sizes[b])
-            for b in range(counts.shape[1])
-        ]
-
-
-def _with_sums(ledger: Ledger, ranked: Mapping[Any, Floats], judged: Mapping[Any, Floats]) -> Ledger:
-    def by_look(found: Mapping[Any, Floats], kind: str) -> dict[Look, Floats]:
-        return {name[1]: values for name, values in found.items() if isinstance(name, tuple) and name[0] == kind}
-
-    return replace(
-        ledger, items=ranked["items"], attended=by_look(ranked, "a"), gained=by_look(ranked, "g"), scores=ranked.get("scores"),
-        worth=judged.get("worth"), relevant=judged.get("relevant"), due=by_look(judged, "t"),
-    )  # fmt: skip
 
 
 def cross(
@@ -80,7 +38,7 @@ def cross(
         sums["scores"] = share * nw.col("score")
     cells = _collected(joined, [*rows.rankings, "item", "group"], sums)
     places = cells.join(
-        ledger.ranking_keys(rows).with_row_index("at"),
+        ranking_keys(ledger, rows).with_row_index("at"),
         on=rows.rankings,
         how="left",
         nulls_equal=True,

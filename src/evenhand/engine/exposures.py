@@ -6,17 +6,18 @@ except for item-level amortised attention.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import narwhals as nw
 import numpy as np
 
 from evenhand.cards import Floats
-from evenhand.engine.attending import Look, attended, ideal
-from evenhand.engine.ledgers import Judged, Ledger
+from evenhand.engine.attending import attended, ideal
 from evenhand.errors import EvenhandError
 from evenhand.labels import in_order, whole
+from evenhand.tallies.items import ItemAttention
+from evenhand.tallies.ledger import Ledger, Look
 from evenhand.views.labels import Alignment, codes
 from evenhand.views.tables import to_polars
 
@@ -86,9 +87,9 @@ def tally_exposures(
     by = aligned.keys
     found = _assembled(to_polars(_cells(looked, rows, aligned, by, wanted)), rows, wanted, labels)
     if judged is not None and wanted.judged:
-        found = found.with_judged(_judged_sums(judged, rows, aligned, by, wanted))
+        found = _with_judged(found, judged, rows, aligned, by, wanted)
     if wanted.items:
-        found = found.with_norms(_item_norms(looked, rows, judged, wanted))
+        found = replace(found, norms=_item_norms(looked, rows, judged, wanted))
     return found
 
 
@@ -188,8 +189,15 @@ def _one_each(cells: Any, name: str, at: Any, length: int, what: str) -> Floats:
     return np.asarray(highest, dtype=np.float64)
 
 
-def _judged_sums(judged: nw.LazyFrame[Any], rows: Rows, aligned: Alignment, by: list[str], wanted: Wanted) -> Judged:
-    """Per request and group: relevance, relevant items, and exposure under the ideal policy."""
+def _with_judged(
+    ledger: Ledger, judged: nw.LazyFrame[Any], rows: Rows, aligned: Alignment, by: list[str], wanted: Wanted
+) -> Ledger:
+    """The ledger with relevance, relevant items and exposure under the ideal policy per request and group.
+
+    Requests without a judgment have zeros.
+    """
+    import polars as pl
+
     ranked = rows.lazy.select("request").unique()
     looks = [wanted.looks[i] for i in wanted.at(wanted.due)]
     target = ideal(judged.join(ranked, on="request", how="semi"), looks)
@@ -200,11 +208,23 @@ def _judged_sums(judged: nw.LazyFrame[Any], rows: Rows, aligned: Alignment, by: 
     cells = to_polars(
         joined.group_by("request", "group").agg(*(nw.col(f"x_{name}").sum().alias(name) for name in sums))
     )
-    norms = None
+    at = ledger.requests.to_frame("request").with_row_index("at")
+    cells = at.join(cells, on="request", how="inner")
+    code = codes(cells["group"], ledger.labels)
+
+    def dense(name: str) -> Floats:
+        out = np.zeros((len(ledger.requests), len(ledger.labels) + 1))
+        out[cells["at"].to_numpy(), code] = cells[name].to_numpy()
+        return out
+
+    norms = {}
     if looks:
         squares = target.with_columns(*((nw.col(f"t{i}") * nw.col(f"t{i}")).alias(f"x{i}") for i in range(len(looks))))
-        norms = to_polars(squares.group_by("request").agg(*(nw.col(f"x{i}").sum() for i in range(len(looks)))))
-    return Judged(cells, norms, tuple(looks))
+        per = to_polars(squares.group_by("request").agg(*(nw.col(f"x{i}").sum() for i in range(len(looks)))))
+        per = at.join(per, on="request", how="left", maintain_order="left").fill_null(0.0)
+        norms = {look: per[f"x{i}"].cast(pl.Float64).to_numpy() for i, look in enumerate(looks)}
+    due = {look: dense(f"t{i}") for i, look in enumerate(looks)}
+    return replace(ledger, worth=dense("worth"), relevant=dense("relevant"), due=due, due_norms=norms)
 
 
 def _item_norms(
@@ -238,11 +258,13 @@ def _item_norms(
     return {wanted.looks[i]: found.select(f"n{i}", f"d{i}", f"q{i}").to_numpy() for i in at}
 
 
-def amortised_items(rows: Rows, look: Look, *, pooled: bool) -> Any:
-    """Per request and item, as a Polars frame in the order of the requests: attention and predicted utility.
+def tally_items(rows: Rows, look: Look, ledger: Ledger, *, pooled: bool) -> ItemAttention:
+    """Attention and predicted utility of every item in every request, times the weight of the request.
 
     Unless `pooled`, both are shares of their ranking; a ranking without attention or without utility is left out.
     """
+    from scipy.sparse import csr_array
+
     lazy = attended(rows.lazy, [look], rows.rankings)
     chance = nw.col("probability") if "probability" in rows.columns else nw.lit(1.0)
     attention, utility = nw.col("a0"), nw.col("score")
@@ -254,7 +276,29 @@ def amortised_items(rows: Rows, look: Look, *, pooled: bool) -> Any:
         attention, utility = attention / nw.col("all_attention"), utility / nw.col("all_utility")
     lazy = lazy.with_columns((chance * attention).alias("attention"), (chance * utility).alias("utility"))
     sums = lazy.group_by(*rows.requests, "item").agg(nw.col("attention").sum(), nw.col("utility").sum())
-    return to_polars(sums)
+    cells = to_polars(sums).sort(rows.requests, nulls_last=True)
+    keys = request_keys(ledger, rows).with_row_index("at")
+    at = cells.join(keys, on=rows.requests, how="left", nulls_equal=True, maintain_order="left")["at"].to_numpy()
+    items = cells["item"].rank("dense").to_numpy().astype(np.int64) - 1
+    shape = (len(ledger.requests), int(items.max(initial=0)) + 1)
+    scale = (ledger.weight / ledger.mass)[at]
+    parts = [csr_array((cells[name].to_numpy() * scale, (at, items)), shape=shape) for name in ("attention", "utility")]
+    return ItemAttention(*parts)
+
+
+def request_keys(ledger: Ledger, rows: Rows) -> Any:
+    """The slice labels and ids of all requests, as a Polars frame."""
+    import polars as pl
+
+    at = np.repeat(np.arange(len(ledger.slices)), np.diff(ledger.slice_starts))
+    columns = {n: pl.Series(n, [label[i] for label in ledger.slices])[at] for i, n in enumerate(rows.slices)}
+    return pl.DataFrame({**columns, "request": ledger.requests})
+
+
+def ranking_keys(ledger: Ledger, rows: Rows) -> Any:
+    """The same for all rankings, with the name of their draw where there are several."""
+    found = request_keys(ledger, rows)[ledger.request_of]
+    return found if ledger.samples is None else found.with_columns(ledger.samples.alias("sample"))
 
 
 def group_sizes(rows: Rows, aligned: Alignment, *, unknown: bool) -> tuple[tuple[Any, ...], Floats]:

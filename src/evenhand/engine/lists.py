@@ -2,39 +2,22 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import narwhals as nw
 import numpy as np
 import numpy.typing as npt
 
-from evenhand.cards import Floats
-from evenhand.engine.exposures import Rows
-from evenhand.engine.ledgers import Ledger
+from evenhand.engine.exposures import Rows, ranking_keys
+from evenhand.tallies.items import Lists
+from evenhand.tallies.ledger import Ledger
 from evenhand.views.labels import Alignment, codes
 from evenhand.views.tables import to_polars
-
-
-@dataclass(frozen=True)
-class Lists:
-    """Whole rankings, best rank first, padded at the end.
-
-    Attributes
-    ----------
-    ranks : (m, n) rank of each item; 0 past the end.
-    shares : (m, n, G + 1) groups of each item, the last unknown; relevance : (m, n).
-    """
-
-    ranks: Floats
-    shares: Floats
-    relevance: Floats
 
 
 def some_lists(rows: Rows, aligned: Alignment, ledger: Ledger, chosen: npt.NDArray[np.int64]) -> Lists:
     """The rankings with these numbers."""
     import polars as pl
 
-    keys = ledger.ranking_keys(rows)
+    keys = ranking_keys(ledger, rows)
     picked = keys[chosen].with_columns(pl.Series("list", np.arange(len(chosen))))
     requests = picked["request"].unique().to_list()
     by = aligned.keys
@@ -56,4 +39,4 @@ def some_lists(rows: Rows, aligned: Alignment, ledger: Ledger, chosen: npt.NDArr
     if "relevance" in cells.columns:
         relevance[at, slot] = cells["relevance"].to_numpy()
     shares[at, slot, codes(cells["group"], ledger.labels)] = cells["share"].fill_null(1.0).to_numpy()
-    return Lists(ranks, shares, relevance)
+    return Lists(chosen, ranks, shares, relevance)

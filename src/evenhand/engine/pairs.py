@@ -10,11 +10,12 @@ import narwhals as nw
 import numpy as np
 
 from evenhand.cards import Floats
-from evenhand.engine.ledgers import UNKNOWN_LABEL, Unknown
 from evenhand.errors import EvenhandError
 from evenhand.labels import in_order, whole
 from evenhand.tallies.exposure import side_codes
+from evenhand.tallies.ledger import UNKNOWN_LABEL, Unknown
 from evenhand.tallies.pairs import Ints, Pairs, counted_pairs, sampled_pairs
+from evenhand.tallies.requests import Requests
 from evenhand.views.judgments import Judgments, MissingRelevance, count_unjudged, unjudged, unjudged_as_zero
 from evenhand.views.labels import Alignment, Carried, codes
 from evenhand.views.match import matched_ids, same_engine
@@ -34,19 +35,14 @@ class PairLedger:
 
     Attributes
     ----------
-    slices : labels of the slices; slice s holds requests starts[s] to starts[s + 1].
-    requests : (Q,) ids. pairs : the tally, with the Q requests as its first axis.
+    within : the requests within their slices.
+    pairs : the tally, with the Q requests as its first axis.
     facts : what a reader of the numbers should know about the rows.
     """
 
-    slices: list[tuple[Any, ...]]
-    starts: Ints
-    requests: list[Any]
+    within: Requests
     pairs: Pairs
     facts: Mapping[str, Any]
-
-    def part(self, s: int) -> slice:
-        return slice(int(self.starts[s]), int(self.starts[s + 1]))
 
 
 @dataclass(frozen=True)
@@ -56,7 +52,7 @@ class Sides:
     protected: Any
     versus: Any
     unknown: Unknown
-    needed: str | None = None
+    needed: bool = False
 
     def codes(self, labels: tuple[Any, ...]) -> tuple[tuple[Any, ...], Ints, int, int]:
         """Labels after labels taken together became one; (labels + 1,) their codes, the unlabelled last; the two sides."""
@@ -133,7 +129,7 @@ def tally_pairs(
     wins, pairs = _counted(numbers, heads, len(names), negatives, rng)
     tally = Pairs(wins, pairs, names, ours, theirs)
     facts = facts | {"unlabelled_scored_items": unlabelled, "requests": len(heads)}
-    return PairLedger(slices, starts, frame["request"][heads].to_list(), tally, facts)
+    return PairLedger(Requests(slices, starts, frame["request"][heads].to_list()), tally, facts)
 
 
 def _with_groups(lazy: nw.LazyFrame[Any], found: Alignment | Carried) -> tuple[nw.LazyFrame[Any], list[Any]]:

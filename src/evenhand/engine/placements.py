@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 import narwhals as nw
 import numpy as np
 
 from evenhand.errors import EvenhandError
 from evenhand.labels import in_order, whole
+from evenhand.tallies.ledger import UNKNOWN_LABEL
+from evenhand.tallies.ledger import Unknown as Unknown
 from evenhand.tallies.placement import UNKNOWN, Ints, Placement
+from evenhand.tallies.requests import Requests
 from evenhand.views.labels import Alignment, Carried, codes
 from evenhand.views.match import matched_ids
 from evenhand.views.rankings import Rankings
 from evenhand.views.tables import to_polars
-
-Unknown = Literal["drop", "group", "unprotected", "raise"]
-UNKNOWN_LABEL = "unknown"
 
 
 @dataclass(frozen=True)
@@ -37,6 +37,11 @@ class Placed:
     starts: Ints
     requests: tuple[Any, ...]
     unlabelled: Ints
+
+    @property
+    def within(self) -> Requests:
+        """The requests within their slices; each has one ranking."""
+        return Requests(self.slices, self.starts, self.requests)
 
     def rankings_of(self, s: int) -> Ints:
         """Which rankings a slice holds."""

@@ -10,8 +10,8 @@ import narwhals as nw
 
 from evenhand.attention import Attention
 from evenhand.engine.exposures import Rows
-from evenhand.engine.ledgers import Ledger
 from evenhand.errors import EvenhandError
+from evenhand.tallies.ledger import Ledger
 from evenhand.views.columns import label
 from evenhand.views.item_lists import are_item_lists, judged_by, table_of
 from evenhand.views.judgments import (
@@ -26,6 +26,7 @@ from evenhand.views.labels import Alignment, view_labels
 from evenhand.views.match import how_many, matched_ids, same_engine
 from evenhand.views.rankings import NUMBERS, Rankings, open_rankings, system_of, view_rankings
 from evenhand.views.tables import Table, to_polars
+from evenhand.views.trec_fair import fair_roles
 
 
 @dataclass(frozen=True)
@@ -46,13 +47,6 @@ class Prepared:
     relevance_origin: str | None
     dropped: Mapping[str, int] = field(default_factory=dict)
     unjudged: int = 0
-
-    def refuse_soft(self, metrics: Sequence[str]) -> None:
-        """Metrics that need one label per item cannot read shares."""
-        if metrics and self.aligned.soft:
-            raise EvenhandError(
-                f"metrics={metrics[0]!r} needs one label per item, and groups gives shares. Use awrf, dp, iaa or eel, which take shares."
-            )
 
     def refuse_grades(self, models: Iterable[Attention]) -> None:
         """A cascade that names grades must name every one that is judged."""
@@ -94,6 +88,7 @@ def prepare(
     **roles: Any,
 ) -> Prepared:
     """Open and check the three tables; with `unranked`, rows that have a score but no rank are kept for what they predict."""
+    roles |= {role: column for role, column in fair_roles(rankings).items() if roles[role] is None}
     opened = open_rankings(as_table(rankings, request=roles["request"], item=roles["item"]))
     opened = opened.numbers(relevance, *(roles.get(role) for role in NUMBERS))
     if are_item_lists(relevance):
@@ -186,8 +181,6 @@ def _with_unranked(
 def _check_scores(view: Rankings, score: str | None, *, wanted: bool) -> None:
     if not wanted:
         return
-    if score is None:
-        raise EvenhandError("iaa needs the utility that the system predicts. Name its column with score=.")
     negative = int(to_polars(view.lazy.select(how_many(nw.col("score") < 0).alias("n")))["n"][0] or 0)
     if negative:
         raise EvenhandError(

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import Annotated
+from typing import Annotated, Any
 
 import numpy as np
 
 from evenhand.cards import Between, Card, Floats, metric
 from evenhand.errors import EvenhandError
-from evenhand.metrics.representation import Represented, fair_table
+from evenhand.metrics.representation import PROTECTED, Represented, fair_table
 from evenhand.tallies.placement import Placement
 
 Share = Annotated[float, Between(0, 1, open_low=True, open_high=True)]
@@ -37,6 +37,7 @@ Share = Annotated[float, Between(0, 1, open_low=True, open_high=True)]
         references=("zehlike2017",),
         per="ranking",
         family="exposure",
+        reads=PROTECTED,
     )
 )
 def satisfied(placed: Placement, *, p: Share | None = None, alpha: Share = 0.1, adjusted: bool = True) -> Floats:
@@ -49,8 +50,8 @@ def satisfied(placed: Placement, *, p: Share | None = None, alpha: Share = 0.1, 
     return np.where(placed.sides().known > 0, (found == 0).astype(np.float64), np.nan)
 
 
-def _why_none(placed: Placement, **_: object) -> str:
-    return "satisfied" if bool((placed.sides().known > 0).any()) else "no_labelled_items"
+def _why_none(placed: Placement, **_: object) -> Any:
+    return np.where(placed.sides().known > 0, "satisfied", "no_labelled_items")
 
 
 @metric(
@@ -72,6 +73,7 @@ def _why_none(placed: Placement, **_: object) -> str:
         references=("zehlike2017",),
         per="ranking",
         family="exposure",
+        reads=PROTECTED,
     )
 )
 def fair_violation(placed: Placement, *, p: Share | None = None, alpha: Share = 0.1, adjusted: bool = True) -> Floats:

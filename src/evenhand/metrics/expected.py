@@ -28,11 +28,14 @@ _EE_VARIANTS = (
 )
 
 
-def _reason(t: Exposure, *, level: str = "group", **_: Any) -> str:
-    """Nothing ranked, nothing labelled, or a single draw where several are needed."""
-    if not np.any(t.weight > 0):
-        return "empty"
-    return "single_member" if t.received.shape[-1] or level == "item" else "no_labelled_items"
+AIMED = frozenset({"relevance", "dues"})
+"""What metrics read that know what an ideal policy would give."""
+
+
+def _reason(t: Exposure, *, level: str = "group", **_: Any) -> Any:
+    """(...,) nothing ranked, nothing labelled, or a single draw where several are needed."""
+    labelled = "single_member" if t.received.shape[-1] or level == "item" else "no_labelled_items"
+    return np.where(t.weight > 0, labelled, "empty")
 
 
 @metric(
@@ -101,6 +104,7 @@ def eed(
         references=("diaz2020", "raj2022"),
         per="request",
         family="exposure",
+        reads=AIMED,
     )
 )
 def eer(t: Exposure, *, level: Level = "group", aggregate: Aggregate = "before", attention: Model = RBP) -> Floats:
@@ -132,6 +136,7 @@ def eer(t: Exposure, *, level: Level = "group", aggregate: Aggregate = "before",
         references=("diaz2020",),
         per="request",
         family="exposure",
+        reads=AIMED,
     )
 )
 def target_norm(
@@ -166,6 +171,7 @@ def target_norm(
         references=("diaz2020", "raj2022"),
         per="request",
         family="exposure",
+        reads=AIMED,
     )
 )
 def eel(
@@ -193,8 +199,13 @@ def eel(
     return _over_requests(t, value)
 
 
-def least_disparity(t: Exposure) -> Floats:
-    """The smallest `eed` (group level) that the same total exposure allows: everyone gets the same."""
+@eed.ideally
+def least_disparity(
+    t: Exposure, *, level: str = "group", aggregate: str = "before", unbiased: bool = False, **_: Any
+) -> Floats:
+    """The smallest `eed` that the same total exposure allows: everyone gets the same. Known for groups and totals only."""
+    if level != "group" or aggregate != "before" or unbiased:
+        return np.array(np.nan)
     with np.errstate(invalid="ignore", divide="ignore"):
         return np.asarray((t.received.sum(-1) / t.weight) ** 2 / t.received.shape[-1])
 

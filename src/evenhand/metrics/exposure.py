@@ -32,11 +32,17 @@ _EUR_VARIANTS = (
 )
 
 
-def _utility_reason(t: Exposure, **_: Any) -> str:
-    """A side without relevance; or nothing at all on either side."""
-    judged = t.utility is not None and np.any(t.weight > 0)
-    lost = judged and any(not np.any(side > 0) for side in t.both(t.utility))
-    return "no_relevant_in_group" if lost else "zero_over_zero"
+TWO_SIDES = frozenset({"sides"})
+PER_RELEVANCE = frozenset({"sides", "relevance", "labels"})
+"""What the ratios read; those per relevance take no shares, since a share of an item has no relevance of its own."""
+
+
+def _utility_reason(t: Exposure, **_: Any) -> Any:
+    """(...,) a side without relevance; or nothing at all on either side."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        ours, theirs = t.both(t.utility)
+    lost = (t.weight > 0) & ~((ours > 0) & (theirs > 0))
+    return np.where(lost, "no_relevant_in_group", "zero_over_zero")
 
 
 @metric(
@@ -59,6 +65,7 @@ def _utility_reason(t: Exposure, **_: Any) -> str:
         laws=frozenset({"two-sided"}),
         per="request",
         family="exposure",
+        reads=TWO_SIDES,
     )
 )
 def dp(t: Exposure, *, per_item: bool = False, epsilon: NotNegative = 0.0, attention: Model = LOG) -> Floats:
@@ -94,6 +101,7 @@ def dp(t: Exposure, *, per_item: bool = False, epsilon: NotNegative = 0.0, atten
         laws=frozenset({"antisymmetric"}),
         per="request",
         family="exposure",
+        reads=TWO_SIDES,
     )
 )
 def log_dp(t: Exposure, *, per_item: bool = False, epsilon: NotNegative = 0.0, attention: Model = LOG) -> Floats:
@@ -127,6 +135,7 @@ def log_dp(t: Exposure, *, per_item: bool = False, epsilon: NotNegative = 0.0, a
         laws=frozenset({"two-sided"}),
         per="request",
         family="exposure",
+        reads=PER_RELEVANCE,
     )
 )
 def eur(t: Exposure, *, as_printed: bool = False, epsilon: NotNegative = 0.0, attention: Model = LOG) -> Floats:
@@ -160,6 +169,7 @@ def eur(t: Exposure, *, as_printed: bool = False, epsilon: NotNegative = 0.0, at
         laws=frozenset({"antisymmetric"}),
         per="request",
         family="exposure",
+        reads=PER_RELEVANCE,
     )
 )
 def log_eur(t: Exposure, *, as_printed: bool = False, epsilon: NotNegative = 0.0, attention: Model = LOG) -> Floats:
@@ -191,6 +201,7 @@ def log_eur(t: Exposure, *, as_printed: bool = False, epsilon: NotNegative = 0.0
         laws=frozenset({"two-sided"}),
         per="request",
         family="exposure",
+        reads=PER_RELEVANCE | {"gains"},
     )
 )
 def rur(t: Exposure, *, as_printed: bool = False, epsilon: NotNegative = 0.0, attention: Model = LOG) -> Floats:
@@ -224,6 +235,7 @@ def rur(t: Exposure, *, as_printed: bool = False, epsilon: NotNegative = 0.0, at
         laws=frozenset({"antisymmetric"}),
         per="request",
         family="exposure",
+        reads=PER_RELEVANCE | {"gains"},
     )
 )
 def log_rur(t: Exposure, *, as_printed: bool = False, epsilon: NotNegative = 0.0, attention: Model = LOG) -> Floats:
@@ -282,6 +294,7 @@ def _log_ratio(sides: tuple[Floats, Floats]) -> Floats:
         references=("biega2018", "raj2022"),
         per="request",
         family="exposure",
+        reads=frozenset({"scores"}),
     )
 )
 def iaa(

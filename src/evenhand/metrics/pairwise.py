@@ -28,6 +28,7 @@ from evenhand.tallies.pairs import Pairs
         ),
         references=("beutel2019", "raj2022"),
         family="pairwise",
+        reads=frozenset({"sides", "within"}),
     )
 )
 def intra_acc(t: Pairs) -> Floats:
@@ -60,6 +61,7 @@ def intra_acc(t: Pairs) -> Floats:
         ),
         references=("beutel2019", "raj2022"),
         family="pairwise",
+        reads=frozenset({"sides", "between"}),
     )
 )
 def inter_acc(t: Pairs) -> Floats:
@@ -89,6 +91,7 @@ def inter_acc(t: Pairs) -> Floats:
         variants=("A tied score counts one half; pairs of equal relevance are not counted.",),
         references=("beutel2019", "raj2022"),
         family="pairwise",
+        per="pair",
     )
 )
 def accuracy(t: Pairs) -> Floats:

@@ -13,11 +13,11 @@ from typing import Annotated, Any, Literal
 
 import numpy as np
 
-from evenhand.cards import Between, Card, Floats, Metric, metric
+from evenhand.cards import Ask, Between, Card, Floats, Metric, metric
 from evenhand.errors import unknown_name
 from evenhand.metrics import differences as f
 from evenhand.metrics.differences import Difference
-from evenhand.metrics.template import Discount, Template
+from evenhand.metrics.template import Discount, Scores, Template
 from evenhand.tallies.placement import Placement
 
 Step = Annotated[int, Between(1, math.inf)]
@@ -33,6 +33,9 @@ JS = Difference(f.js, sided=False)
 TEMPLATES: dict[str, Callable[..., Template]] = {}
 """How each prefix metric fills the template in; audits ask it for chance levels, reasons and random orders too."""
 
+TWO_SIDES = frozenset({"sides", "labels"})
+"""What metrics of a protected side read, item by item."""
+
 WHEN = "the list is empty, has no labelled item, or holds one group only"
 BESIDE = (
     "[; random order would give {chance:number}][ (p {p:p})]."
@@ -44,6 +47,27 @@ RANDOM = "A random order does not score 0: nDD of 10 items, 5 of them protected,
 def template_of(of: Metric, p: Placement, params: Mapping[str, Any]) -> Template:
     """The template behind a metric, with its parameters settled for these rankings."""
     return TEMPLATES[of.card.name](p, **params)
+
+
+def scores_of(of: Ask, p: Placement, *, chance: bool) -> Scores:
+    """A metric on every ranking, with what a random order would give; in one pass where it follows the template."""
+    if follows(of):
+        return template_of(of.metric, p, of.params).scores(p, chance=chance)
+    nothing = np.full(len(p), np.nan)
+    chances = of.metric.by_chance(p, **of.params) if chance else nothing
+    return Scores(np.broadcast_to(of.on(p), nothing.shape), nothing, np.broadcast_to(chances, nothing.shape))
+
+
+def reasons_of(of: Ask, p: Placement, values: Floats) -> Any:
+    """(R,) why a ranking has no value."""
+    if follows(of):
+        return template_of(of.metric, p, of.params).reasons(p, values)
+    return of.card.reasons(p, np.isnan(values), **of.params)
+
+
+def follows(of: Ask) -> bool:
+    """Whether a metric is an instance of the template, which knows its normaliser, chance level and random orders."""
+    return of.card.name in TEMPLATES and "convention" not in of.params
 
 
 def _fills(name: str) -> Callable[[Callable[..., Template]], Callable[..., Template]]:
@@ -95,6 +119,7 @@ def _(_p: Placement, *, normalizer: str | None = "max") -> Template:
         references=("draws2020", "yang2017"),
         per="ranking",
         family="prefix",
+        reads=TWO_SIDES,
     )
 )
 def ndd(p: Placement, *, normalizer: Literal["max", "published"] | None = "max") -> Floats:
@@ -144,6 +169,7 @@ def _(_p: Placement, *, normalizer: str | None = "published", one_sided: bool = 
         references=("draws2020", "yang2017"),
         per="ranking",
         family="prefix",
+        reads=TWO_SIDES,
     )
 )
 def ndr(
@@ -192,6 +218,7 @@ def _(_p: Placement, *, normalizer: str | None = "max", smoothing: float | None 
         references=("draws2020", "yang2017"),
         per="ranking",
         family="prefix",
+        reads=TWO_SIDES,
     )
 )
 def ndkl(
@@ -286,6 +313,7 @@ def _(
         "PreF-ND",
         "difference",
         asks="How far is the protected share of the top 10, 20, 30, ... from its share of the whole list?",
+        reads=TWO_SIDES,
         example="12 protected items first of 30 -> 1",
     )
 )
@@ -328,6 +356,7 @@ def _(
         "PreF-RD",
         "ratio",
         asks="How far is the ratio of protected to other items in the top 10, 20, 30, ... from that of the whole list?",
+        reads=TWO_SIDES,
         example="12 protected items last of 30 -> 0.0984",
     )
 )
@@ -430,6 +459,16 @@ def geyik_ndkl(p: Placement, *, target: Any = None, epsilon: Annotated[float, Be
     """
     return TEMPLATES["geyik_ndkl"](p, target=target, epsilon=epsilon).values(p)
 
+
+def _in_random_order(name: str) -> Callable[..., Floats]:
+    def chance(p: Placement, **params: Any) -> Floats:
+        return TEMPLATES[name](p, **params).scores(p).chances
+
+    return chance
+
+
+for _metric in (ndd, ndr, ndkl, ndjs, pref_nd, pref_rd, pref_kl, geyik_ndkl):
+    _metric.chance(_in_random_order(_metric.card.name))
 
 PREF = {"nd": pref_nd, "rd": pref_rd, "kl": pref_kl}
 

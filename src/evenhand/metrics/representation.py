@@ -11,6 +11,7 @@ from functools import lru_cache
 from typing import Any, Literal
 
 import numpy as np
+import numpy.typing as npt
 
 from evenhand.cards import Card, Floats, Fraction, metric
 from evenhand.distances import BETWEEN, rd_of
@@ -31,6 +32,19 @@ class Represented(Placement):
 
     def reason(self) -> str:
         return "" if len(self.codes) else "empty"
+
+    def reasons(self) -> npt.NDArray[Any]:
+        """(R,) why nothing can be said about each ranking: it is empty, or unlabelled."""
+        return np.select([self.lengths == 0, self.known == 0], ["empty", "no_labelled_items"], default="")
+
+
+PROTECTED = frozenset({"sides", "labels"})
+"""What the FA*IR family reads: who is protected, item by item."""
+
+
+def _awrf_reads(distance: str, target: Any) -> frozenset[str]:
+    sides = {"sides"} if distance in ("nd", "rd") else set()
+    return frozenset(sides | ({"relevance"} if isinstance(target, str) and target == "relevant" else set()))
 
 
 def _awrf_span(distance: str, signed: bool) -> tuple[float, float]:  # noqa: FBT001
@@ -63,6 +77,7 @@ def _awrf_span(distance: str, signed: bool) -> tuple[float, float]:  # noqa: FBT
         references=("sapiezynski2019", "raj2022"),
         per="ranking",
         family="exposure",
+        reads=_awrf_reads,
     )
 )
 def awrf(
@@ -114,6 +129,7 @@ def awrf(
         references=("zehlike2017", "raj2022"),
         per="ranking",
         family="exposure",
+        reads=PROTECTED,
     )
 )
 def fair(placed: Placement, *, p: Fraction | None = None) -> Floats:
@@ -141,6 +157,7 @@ def fair(placed: Placement, *, p: Fraction | None = None) -> Floats:
     return values
 
 
+@fair.chance
 def fair_chance(placed: Placement, p: float) -> Floats:
     """(R,) what `fair` would be on average if the labelled items of each ranking stood in random order: exact.
 

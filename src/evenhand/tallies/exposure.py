@@ -159,7 +159,7 @@ class Exposure:
     norms : (..., 5) per request, at the level asked for: |e|^2, e.e*, |e*|^2 and the part of |e|^2 that the small number of
         draws adds (each times the weight), and that last part times the weight squared.
     sizes : (G,) items of each group.
-    protected, versus : indices of the labels on the two sides.
+    protected, versus : indices of the labels on the two sides; None where nobody named them.
     """
 
     weight: Floats
@@ -169,8 +169,8 @@ class Exposure:
     due: Floats | None = None
     norms: Floats | None = None
     sizes: Floats | None = None
-    protected: tuple[int, ...] = (0,)
-    versus: tuple[int, ...] = (1,)
+    protected: tuple[int, ...] | None = (0,)
+    versus: tuple[int, ...] | None = (1,)
 
     @classmethod
     def of(
@@ -195,13 +195,25 @@ class Exposure:
         """What the protected side and the other side hold of a quantity, per unit of request weight."""
         if of is None:
             raise EvenhandError(f"This metric needs {what}. Pass {what}=.")
-        per = self.weight
-        return tuple(np.asarray(of[..., list(side)].sum(-1) / per) for side in (self.protected, self.versus))  # type: ignore[return-value]
+        ours, theirs = self._sides()
+        return np.asarray(of[..., ours].sum(-1) / self.weight), np.asarray(of[..., theirs].sum(-1) / self.weight)
 
     def side_sizes(self) -> tuple[float, float]:
         if self.sizes is None:
             raise EvenhandError("This metric needs the number of items of each group. Pass sizes=.")
-        return float(self.sizes[list(self.protected)].sum()), float(self.sizes[list(self.versus)].sum())
+        ours, theirs = self._sides()
+        return float(self.sizes[ours].sum()), float(self.sizes[theirs].sum())
+
+    def _sides(self) -> tuple[list[int], list[int]]:
+        if self.protected is None or self.versus is None:
+            raise EvenhandError(
+                "This metric compares two groups. Pass protected=, and versus= where several groups are left."
+            )
+        return list(self.protected), list(self.versus)
+
+    def reasons(self) -> npt.NDArray[Any]:
+        """(...,) why nothing can be said about each request whatever the metric: it has no weight."""
+        return np.where(self.weight == 0, "zero_weight", "")
 
     def stacked(self) -> Floats:
         """(..., K) all sums side by side, for resampling."""
@@ -257,6 +269,10 @@ class Amortised:
         if not self.attention.shape[-1]:
             return "no_labelled_items" if self.shown else "empty"
         return "" if self.shown else "empty"
+
+    def reasons(self) -> npt.NDArray[Any]:
+        """(...,) why nothing can be said about each request whatever the metric: nobody with a label was seen."""
+        return np.where(self.attention.sum(-1) > 0, "", "no_labelled_items")
 
     def stacked(self) -> Floats:
         return np.concatenate([self.attention, self.utility], axis=-1)

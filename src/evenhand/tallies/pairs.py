@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -64,8 +64,6 @@ class Pairs:
 
     def between(self, protected: Any, versus: Any = None) -> Pairs:
         """The same tally with two sides named; `versus` may be left out when one other group exists."""
-        from dataclasses import replace
-
         if protected is None:
             return self
         if versus is None:
@@ -84,6 +82,36 @@ class Pairs:
             return np.full(self.pairs.shape[:-2], np.nan)
         with np.errstate(divide="ignore", invalid="ignore"):
             return np.asarray(self.wins[..., above, below] / self.pairs[..., above, below])
+
+    def cell(self, above: int, below: int | None = None) -> Pairs:
+        """The pairs of two groups alone, or of a group and anyone, as one cell."""
+        below_ones = slice(None) if below is None else [below]
+        wins, pairs = (x[..., above, below_ones].sum(-1)[..., None, None] for x in (self.wins, self.pairs))
+        return replace(self, wins=wins, pairs=pairs, groups=(self.groups[above],), protected=-1, versus=-1)
+
+    def alike(self) -> Pairs:
+        """Requests that count alike, however many pairs they have: shares instead of wins, and whether there is one."""
+        there = self.pairs > 0
+        shares = np.divide(self.wins, self.pairs, out=np.zeros_like(self.wins), where=there)
+        return replace(self, wins=shares, pairs=there.astype(np.float64))
+
+    def count(self, *, within: bool = True, between: bool = True) -> Floats:
+        """(...,) pairs among the two sides, or all where none were named: of one side, of different sides, or both."""
+        named = [i for i in (self.versus, self.protected) if i >= 0]
+        if not named:
+            return np.asarray(self.pairs.sum((-1, -2)))
+        cells = [(i, j) for i in named for j in named if (within if i == j else between)]
+        return np.asarray(sum((self.pairs[..., i, j] for i, j in cells), np.zeros(self.pairs.shape[:-2])))
+
+    def stacked(self) -> Floats:
+        """(..., K) all sums side by side, for resampling."""
+        flat = (*self.pairs.shape[:-2], self.pairs.shape[-1] * self.pairs.shape[-2])
+        return np.concatenate([self.wins.reshape(flat), self.pairs.reshape(flat)], axis=-1)
+
+    def with_sums(self, sums: Floats) -> Pairs:
+        """The same tally with other sums, laid out as `stacked` lays them out."""
+        shape, half = (*sums.shape[:-1], *self.pairs.shape[-2:]), sums.shape[-1] // 2
+        return replace(self, wins=sums[..., :half].reshape(shape), pairs=sums[..., half:].reshape(shape))
 
     def reason(self) -> str:
         return "" if self.pairs.any() else "no_pairs"

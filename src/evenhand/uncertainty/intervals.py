@@ -154,6 +154,24 @@ def normal_ends(estimate: Floats, error: Floats, level: float, span: tuple[float
     return _on_scale(estimate, error, -spread, spread, span)
 
 
+def drawn_ends(estimate: float, draws: Floats, interval: Interval, span: tuple[float, float]) -> tuple[float, float]:
+    """Interval ends from draws of one estimate: their percentiles, or normal with their spread; never outside the span.
+
+    >>> drawn_ends(0.01, np.array([0.0, 0.01, 0.04]), Interval("normal"), (0.0, 1.0))[0] > 0
+    True
+    """
+    if np.isnan(estimate) or np.isnan(draws).all():
+        return np.nan, np.nan
+    if interval.kind != "normal":
+        low, high = percentile_ends(draws[None, :], interval.level)
+        return float(low[0]), float(high[0])
+    there = draws[~np.isnan(draws)]
+    error = float(there.std(ddof=1)) if len(there) > 1 and np.isfinite(there).all() else np.nan
+    ends = normal_ends(np.array([estimate]), np.array([error]), interval.level, span)
+    low, high = (np.clip(end, *span) for end in ends)  # the scale keeps to spans of shares and of amounts only
+    return float(low[0]), float(high[0])
+
+
 def studentised_ends(
     estimate: Floats,
     error: Floats,

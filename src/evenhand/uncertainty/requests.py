@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from evenhand.cards import Floats
-from evenhand.uncertainty.intervals import Interval, percentile_ends
+from evenhand.tallies.requests import Measured, Requests
 
 MOST_CELLS = 1 << 21
 MANY = 1 << 14
@@ -66,27 +66,46 @@ def blocks(requests: int, rng: np.random.Generator) -> Callable[[Floats], Floats
     return lambda sums: np.asarray(np.add.reduceat(sums.take(order, axis=0), edges, axis=0))
 
 
-def interval_of(
-    function: Callable[[Floats], Floats], sums: Floats, interval: Interval, rng: np.random.Generator
-) -> tuple[float, float, float, int]:
-    """Estimate, low, high and number of undefined draws of a function of summed per-request quantities.
+@dataclass(frozen=True)
+class Reduced:
+    """A metric ready to be resampled, slice by slice: totals, and sums of requests or of blocks of many.
 
-    `function` maps (..., K) totals to (...) values. Rows of `sums` that are all zero still count as requests.
+    The measure keeps no sums of its own, so that many metrics of many requests fit.
     """
-    with np.errstate(divide="ignore", invalid="ignore"):
-        estimate = float(function(sums.sum(0)))
-        if interval.kind == "none" or not len(sums) or np.isnan(estimate):
-            return estimate, np.nan, np.nan, 0
-        draws = function(resampled(sums, interval.draws or 999, rng))
-    low, high = percentile_ends(np.asarray(draws)[None, :], interval.level)
-    return estimate, float(low[0]), float(high[0]), int(np.isnan(draws).sum())
+
+    measured: Measured
+    totals: list[Floats]
+    parts: list[Floats]
+
+    @classmethod
+    def of(
+        cls, measured: Measured, within: Requests, blocked: Callable[[int], np.random.Generator] | None = None
+    ) -> Reduced:
+        """`blocked` gives the stream by which a slice's requests are put into blocks, where that is done at once."""
+        parts = [measured.sums[within.part(s)] for s in range(len(within.slices))]
+        totals = [sums.sum(0) for sums in parts]
+        if blocked is not None:
+            parts = [blocks(len(sums), blocked(s))(sums) for s, sums in enumerate(parts)]
+        return cls(replace(measured, sums=measured.sums[:0]), totals, parts)
+
+    def estimate(self, s: int, part: slice) -> float:
+        own = self.measured.resampler
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return float(self.measured.value(self.totals[s])) if own is None else own.value(part)
+
+    def reason(self, s: int, part: slice) -> str:
+        own = self.measured.resampler
+        return self.measured.reason(s, self.totals[s]) if own is None else own.reason(part)
 
 
-def mean_interval(
-    values: Floats, interval: Interval, rng: np.random.Generator, weights: Floats | None = None
-) -> tuple[float, float, float, int]:
-    """The mean of the defined per-request values, with a bootstrap over requests."""
-    w: Any = np.ones(len(values)) if weights is None else weights
-    defined = ~np.isnan(values)
-    sums = np.stack([np.where(defined, values, 0.0) * w, np.where(defined, w, 0.0)], axis=1)
-    return interval_of(lambda total: total[..., 0] / total[..., 1], sums, interval, rng)
+def draws_of(
+    found: Sequence[Reduced], s: int, part: slice, draws: int, stream: Callable[[], np.random.Generator]
+) -> list[Floats | None]:
+    """Every metric on the same resamples of the requests of a slice; None where that would take too long."""
+    totals = together([f.parts[s] for f in found], draws, stream())
+    drawn: list[Floats | None] = []
+    for f, total in zip(found, totals, strict=True):
+        own = f.measured.resampler
+        with np.errstate(divide="ignore", invalid="ignore"):
+            drawn.append(f.measured.value(total) if own is None else own.draws(part, draws, stream()))
+    return drawn

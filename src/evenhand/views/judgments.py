@@ -33,6 +33,10 @@ def view_judgments(relevance: Any, table: Table, *, request: str, item: str) -> 
     """What was passed as `relevance`, checked; None when there is none."""
     if relevance is None:
         return None
+    from evenhand.views.trec_fair import fair_paths, trec_fair_queries
+
+    if (fair := fair_paths(relevance)) is not None:
+        relevance = trec_fair_queries(fair[0])
     names = table.schema.names()
     if isinstance(relevance, str) and relevance in names:
         return _from_column(table, relevance, request, item)

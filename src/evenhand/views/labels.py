@@ -168,6 +168,8 @@ def view_labels(
     """What was passed as `role`, checked; `table` holds the rankings that the labels are for."""
     if isinstance(given, Alignment):
         return given
+    if (fair := _of_trec_fair(given)) is not None:
+        return fair
     names = table.schema.names()
     if isinstance(given, str) and given not in names:
         given = read_shares(given) or given
@@ -181,6 +183,14 @@ def view_labels(
     if isinstance(given, Mapping):
         return _from_mapping(given, role)
     return _from_table(_opened(given, role), item, request, role)
+
+
+def _of_trec_fair(given: Any) -> Alignment | None:
+    """A file of the TREC Fair track, `"trec-fair:FILE"`."""
+    from evenhand.views.trec_fair import fair_paths, trec_fair_groups
+
+    found = fair_paths(given)
+    return None if found is None else trec_fair_groups(found[0])
 
 
 def _opened(given: Any, role: str) -> Table:

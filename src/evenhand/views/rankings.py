@@ -116,7 +116,11 @@ class Roles:
 
 
 def open_rankings(table: Any) -> Table:
-    """A table of rankings, or one or more TREC runs."""
+    """A table of rankings, one or more TREC runs, or runs of the TREC Fair track."""
+    from evenhand.views.trec_fair import fair_paths, trec_fair_run
+
+    if (fair := fair_paths(table)) is not None:
+        return open_table(trec_fair_run(fair), role="rankings")
     if not are_runs(table):
         return open_table(table, role="rankings")
     from evenhand.views.read import trec_runs

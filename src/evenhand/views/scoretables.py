@@ -51,6 +51,10 @@ class Long:
         )
         return cls(lazy, opened, role, _facts(lazy, role, user, item))
 
+    def in_words(self, role: str) -> Long:
+        """The same table with these ids as text."""
+        return replace(self, lazy=self.lazy.with_columns(nw.col(role).cast(nw.String)))
+
     @cached_property
     def per_user(self) -> Any:
         """Every user with the number of their rows, in the order of users."""
@@ -124,7 +128,7 @@ class TableScores:
             truth = Long.of(relevant, "relevant", user, item, _relevance_column(relevant, columns))
         labelled = _labelled(user_groups, long, columns)
         listed = _listed(items, item)
-        (long, truth), labelled, listed = _comparable([long, truth], labelled, listed)
+        (long, truth), labelled, listed = _comparable((long, truth), labelled, listed)
         seen = [t.per_user["user"] for t in (long, truth) if t is not None]
         user_ids = _union("user", [*seen, *([labelled["user"]] if labelled is not None else [])])
         item_ids, unlisted = _catalogue(listed, [t.item_ids for t in (long, truth) if t is not None])
@@ -271,7 +275,9 @@ def _union(role: str, ids: list[Any]) -> Any:
     return pl.concat(held).unique().sort()
 
 
-def _comparable(tables: list[Long | None], labelled: Any, listed: Any) -> tuple[list[Long | None], Any, Any]:
+def _comparable(
+    tables: tuple[Long, Long | None], labelled: Any, listed: Any
+) -> tuple[tuple[Long, Long | None], Any, Any]:
     """Ids that compare: whole numbers become text where a text file, which has nothing else, holds the same ids."""
     import polars as pl
 
@@ -280,7 +286,8 @@ def _comparable(tables: list[Long | None], labelled: Any, listed: Any) -> tuple[
         other = frame[role].dtype if isinstance(frame, pl.DataFrame) and frame.height else None
         words = other == pl.String or nw.String in held
         if words and any(dtype.is_integer() for dtype in held):
-            tables = [t and replace(t, lazy=t.lazy.with_columns(nw.col(role).cast(nw.String))) for t in tables]
+            scores, truth = tables
+            tables = (scores.in_words(role), truth.in_words(role) if truth is not None else None)
         if words and other is not None and other.is_integer():
             frame = frame.with_columns(pl.col(role).cast(pl.String))
         labelled, listed = (frame, listed) if role == "user" else (labelled, frame)

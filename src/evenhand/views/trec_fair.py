@@ -14,7 +14,28 @@ from evenhand.errors import EvenhandError, listing
 from evenhand.views.files import literal
 from evenhand.views.groups import rollup
 from evenhand.views.labels import Alignment
-from evenhand.views.tables import engine_errors
+from evenhand.views.tables import Files, engine_errors
+
+FAIR = "trec-fair:"
+"""Before a path: a file of the track."""
+
+
+def fair_paths(given: Any) -> list[str] | None:
+    """The paths behind `trec-fair:`, or None where nothing is said to be a file of the track."""
+    given = given.as_word() if isinstance(given, Files) else given
+    words = [given] if isinstance(given, str) else given
+    if not isinstance(words, (list, tuple)) or not any(isinstance(w, str) and w.startswith(FAIR) for w in words):
+        return None
+    if not all(isinstance(w, str) and w.startswith(FAIR) for w in words):
+        raise EvenhandError(
+            "Files of the TREC Fair track are mixed with others. Put trec-fair: before each, or before none."
+        )
+    return [w.removeprefix(FAIR) for w in words]
+
+
+def fair_roles(rankings: Any) -> dict[str, str]:
+    """The roles that a run of the track settles by itself."""
+    return {} if fair_paths(rankings) is None else {"sample": "sample", "weight": "weight", "system": "system"}
 
 
 def trec_fair_queries(path: str | Path) -> Any:

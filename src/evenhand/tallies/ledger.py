@@ -1,19 +1,20 @@
-"""What leaves the engine: sums per ranking, request and group, and the tallies that metrics read, made from them."""
+"""The ledger: sums per ranking, request and group, and the tallies of exposure that metrics read, made from them."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 
+from evenhand.attention import Attention
 from evenhand.cards import Floats
-from evenhand.engine.attending import Look
 from evenhand.errors import EvenhandError
 from evenhand.tallies.exposure import Amortised, Exposed, Exposure
+from evenhand.tallies.requests import Requests
 
 Ints = npt.NDArray[np.int64]
 Unknown = Literal["drop", "group", "unprotected", "raise"]
@@ -21,12 +22,14 @@ UNKNOWN_LABEL = "unknown"
 
 
 @dataclass(frozen=True)
-class Judged:
-    """Per request (column request) and group: worth, relevant, t0, t1, ...; per request the squares of the target."""
+class Look:
+    """How far down and how closely readers look: a browsing model, and the rank at which a metric cuts."""
 
-    cells: Any
-    norms: Any
-    looks: tuple[Look, ...]
+    attention: Attention
+    cutoff: int | None = None
+
+    def __str__(self) -> str:
+        return str(self.attention) if self.cutoff is None else f"{self.attention}@{self.cutoff}"
 
 
 @dataclass(frozen=True)
@@ -66,29 +69,10 @@ class Ledger:
     due_norms: Mapping[Look, Floats] = field(default_factory=dict)
     norms: Mapping[Look, Floats] = field(default_factory=dict)
 
-    def with_judged(self, judged: Judged) -> Ledger:
-        """The ledger with what is judged, laid out by request; requests without a judgment have zeros."""
-        import polars as pl
-
-        at = self.requests.to_frame("request").with_row_index("at")
-        place = {label: i for i, label in enumerate(self.labels)}
-        cells = at.join(judged.cells, on="request", how="inner")
-        code = np.array([len(place) if g is None else place[g] for g in cells["group"].to_list()], dtype=np.int64)
-
-        def dense(name: str) -> Floats:
-            out = np.zeros((len(self.requests), len(self.labels) + 1))
-            out[cells["at"].to_numpy(), code] = cells[name].to_numpy()
-            return out
-
-        norms = {}
-        if judged.norms is not None:
-            found = at.join(judged.norms, on="request", how="left", maintain_order="left").fill_null(0.0)
-            norms = {look: found[f"x{i}"].cast(pl.Float64).to_numpy() for i, look in enumerate(judged.looks)}
-        due = {look: dense(f"t{i}") for i, look in enumerate(judged.looks)}
-        return replace(self, worth=dense("worth"), relevant=dense("relevant"), due=due, due_norms=norms)
-
-    def with_norms(self, norms: Mapping[Look, Floats]) -> Ledger:
-        return replace(self, norms=norms)
+    @property
+    def within(self) -> Requests:
+        """The requests within their slices, as every ranking audit has them."""
+        return Requests(self.slices, self.slice_starts, self.requests)
 
     @cached_property
     def request_of(self) -> Ints:
@@ -120,20 +104,6 @@ class Ledger:
         """Means over the rankings of each request, by their probability."""
         share = self.share if values.ndim == 1 else self.share[:, None]
         return self.added(values * share)
-
-    def keys(self, names: Sequence[str]) -> Any:
-        """The slice labels and ids of all requests, as a Polars frame."""
-        import polars as pl
-
-        counts = np.diff(self.slice_starts)
-        at = np.repeat(np.arange(len(self.slices)), counts)
-        columns = {n: pl.Series(n, [label[i] for label in self.slices])[at] for i, n in enumerate(names)}
-        return pl.DataFrame({**columns, "request": self.requests})
-
-    def ranking_keys(self, rows: Any) -> Any:
-        """The same for all rankings, with the name of their draw where there are several."""
-        found = self.keys(list(rows.slices))[self.request_of]
-        return found if self.samples is None else found.with_columns(self.samples.alias("sample"))
 
     def part(self, s: int) -> slice:
         """Requests of a slice."""
@@ -199,8 +169,8 @@ def exposure(
         due=None if due is None else w * due,
         norms=found,
         sizes=policy.settled(sizes),
-        protected=policy.protected or (),
-        versus=policy.versus or (),
+        protected=policy.protected,
+        versus=policy.versus,
     )
 
 
@@ -234,9 +204,7 @@ def _excess(ledger: Ledger, spread: Floats) -> Floats:
 
 def amortised(ledger: Ledger, policy: Policy, look: Look, *, pooled: bool) -> Amortised:
     """One row per request: attention and predicted utility of groups, as shares of each ranking unless `pooled`."""
-    if ledger.scores is None:
-        raise EvenhandError("iaa needs the scores the system predicts. Name their column with score=, beside rank=.")
-    attention, utility = policy.settled(ledger.attended[look]), policy.settled(ledger.scores)
+    attention, utility = policy.settled(ledger.attended[look]), policy.settled(ledger.scores)  # type: ignore[arg-type]
     shown = bool(ledger.attended[look].any())
     if not pooled:
         with np.errstate(divide="ignore", invalid="ignore"):

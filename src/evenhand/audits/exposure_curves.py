@@ -1,0 +1,63 @@
+"""The exposure of each group as points: share with its interval, beside target, relevance and number of items."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from evenhand.audits.declare import Call
+from evenhand.audits.exposure_asks import Asked
+from evenhand.audits.exposure_measures import Tallied
+from evenhand.audits.requests import draws_wanted
+from evenhand.cards import Floats
+from evenhand.tallies.ledger import exposure, targets
+from evenhand.uncertainty.intervals import percentile_ends, stream
+from evenhand.uncertainty.requests import together
+
+
+def curves(
+    t: Tallied, asked: Sequence[Asked], slice_names: Sequence[str], call: Call
+) -> dict[str, dict[str, list[Any]]]:
+    """A point for each group in each slice; slices with too few requests have none."""
+    ledger, policy = t.ledger, t.policy
+    if not policy.labels or not asked:
+        return {"exposure": {}}
+    first = asked[0]
+    look = first.look if first.look in ledger.attended else next(iter(ledger.attended))
+    tally = exposure(ledger, policy, look, t.sizes)
+    aim = targets(ledger, policy, first.target, t.sizes)
+    aim = np.broadcast_to(aim, (len(ledger.requests), len(policy.labels))) if aim.ndim == 1 else aim
+    aim = aim if len(aim) == len(ledger.requests) else ledger.expected(np.nan_to_num(aim))
+    names = (*slice_names, "group", "exposure", "low", "high", "target", "relevance", "items")
+    points: dict[str, list[Any]] = {name: [] for name in names}
+    sizes = policy.settled(t.sizes)
+    for s, where in enumerate(ledger.slices):
+        part = ledger.part(s)
+        if part.stop - part.start < call.fewest:
+            continue
+        received = tally.received[part]
+        share = _shares(received.sum(0))
+        low, high = _share_ends(received, call, where)
+        wanted = np.nanmean(aim[part], axis=0) if not np.isnan(aim[part]).all() else np.full(len(share), np.nan)
+        worth = _shares(tally.utility[part].sum(0)) if tally.utility is not None else np.full(len(share), np.nan)
+        for g, label in enumerate(policy.labels):
+            values = (*where, str(label), share[g], low[g], high[g], wanted[g], worth[g], sizes[g])
+            for name, value in zip(names, values, strict=True):
+                points[name].append(float(value) if isinstance(value, np.floating) else value)
+    return {"exposure": points}
+
+
+def _shares(totals: Floats) -> Floats:
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.asarray(totals / totals.sum(-1, keepdims=True))
+
+
+def _share_ends(received: Floats, call: Call, where: tuple[Any, ...]) -> tuple[Floats, Floats]:
+    draws = draws_wanted(call.interval)
+    if not draws or not received.any():
+        blank = np.full(received.shape[1], np.nan)
+        return blank, blank
+    drawn = _shares(together([received], draws, stream(call.seed, "exposure", *where))[0])
+    return percentile_ends(drawn.T, call.interval.level)

@@ -1,0 +1,120 @@
+"""What needs single items: whole lists, attention item by item, and sums kept apart by item."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from evenhand.cards import Ask, Floats
+from evenhand.tallies.exposure import Amortised
+from evenhand.tallies.ledger import Ledger, Look
+
+
+@dataclass(frozen=True)
+class Lists:
+    """Whole rankings, best rank first, padded at the end.
+
+    Attributes
+    ----------
+    at : (m,) which rankings of the ledger they are.
+    ranks : (m, n) rank of each item; 0 past the end.
+    shares : (m, n, G + 1) groups of each item, the last unknown; relevance : (m, n).
+    """
+
+    at: np.typing.NDArray[np.int64]
+    ranks: Floats
+    shares: Floats
+    relevance: Floats
+
+    def part(self, here: slice) -> Lists:
+        return Lists(self.at[here], self.ranks[here], self.shares[here], self.relevance[here])
+
+
+@dataclass(frozen=True)
+class ItemAttention:
+    """Attention and predicted utility of every item in every request, weighted: sparse (Q, I)."""
+
+    attention: Any
+    utility: Any
+
+    def totals(self, part: slice) -> Amortised:
+        """The requests of a slice added up."""
+        return Amortised(self.attention[part].sum(0)[None, :], self.utility[part].sum(0)[None, :])
+
+    def resampled(self, part: slice, times: Floats) -> Amortised:
+        """The same with every request taken so many times: `times` is (requests, draws)."""
+        attention, utility = (np.asarray((x[part].T @ times).T) for x in (self.attention, self.utility))
+        return Amortised(attention, utility)
+
+    def cells(self, part: slice) -> int:
+        return int(self.attention[part].nnz + self.utility[part].nnz)
+
+    def each(self, ask: Ask) -> Floats:
+        """(Q,) the metric of each request alone, over the items that the request shows or scores."""
+        edges, found = self.attention.indptr, np.full(self.attention.shape[0], np.nan)
+        start = 0
+        while start < len(found):
+            width = int(np.diff(edges[start : start + MOST_ROWS + 1]).max(initial=1)) or 1
+            stop = min(len(found), start + max(1, min(MOST_ROWS, MOST_CELLS // width)))
+            seen = Amortised(_padded(self.attention, start, stop), _padded(self.utility, start, stop))
+            found[start:stop] = ask.on(seen)
+            start = stop
+        return found
+
+
+MOST_ROWS, MOST_CELLS = 1 << 12, 1 << 20
+"""Requests, and requests times items, that are laid out at a time."""
+
+
+def _padded(table: Any, start: int, stop: int) -> Floats:
+    """(rows, n) the entries of some rows of a sparse table, side by side, zeros behind."""
+    edges = table.indptr[start : stop + 1]
+    many = np.diff(edges)
+    out = np.zeros((len(many), int(many.max(initial=1))))
+    row = np.repeat(np.arange(len(many)), many)
+    out[row, np.arange(len(row)) - np.repeat(edges[:-1] - edges[0], many)] = table.data[edges[0] : edges[-1]]
+    return out
+
+
+@dataclass(frozen=True)
+class Crossed:
+    """Sparse tables with a column per item; a product with item counts gives the sums of a ledger.
+
+    Attributes
+    ----------
+    items : number of items.
+    rankings : by name (items, scores, ("a", look), ("g", look)), sparse (R * (G + 1), I).
+    judged : by name (worth, relevant, ("t", look)), sparse (Q * (G + 1), I).
+    sizes : sparse (G + 1, I).
+    """
+
+    items: int
+    rankings: Mapping[Any, Any]
+    judged: Mapping[Any, Any]
+    sizes: Any
+
+    def drawn(self, ledger: Ledger, counts: Floats) -> list[tuple[Ledger, Floats]]:
+        """A ledger and group sizes for each column of (I, draws) item counts."""
+        wide = len(ledger.labels) + 1
+        tables = [
+            {name: (table @ counts).T.reshape(counts.shape[1], -1, wide) for name, table in tables.items()}
+            for tables in (self.rankings, self.judged)
+        ]
+        sizes = (self.sizes @ counts).T
+        return [
+            (_with_sums(ledger, *({k: v[b] for k, v in t.items()} for t in tables)), sizes[b])
+            for b in range(counts.shape[1])
+        ]
+
+
+def _with_sums(ledger: Ledger, ranked: Mapping[Any, Floats], judged: Mapping[Any, Floats]) -> Ledger:
+    def by_look(found: Mapping[Any, Floats], kind: str) -> dict[Look, Floats]:
+        return {name[1]: values for name, values in found.items() if isinstance(name, tuple) and name[0] == kind}
+
+    return replace(
+        ledger, items=ranked["items"], attended=by_look(ranked, "a"), gained=by_look(ranked, "g"), scores=ranked.get("scores"),
+        worth=judged.get("worth"), relevant=judged.get("relevant"), due=by_look(judged, "t"),
+    )  # fmt: skip

@@ -1,0 +1,161 @@
+"""One metric over many requests: what every ranking audit has once its tally is made, whatever the tally was."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from evenhand.cards import Ask, Floats
+
+Ints = npt.NDArray[np.int64]
+Codes = npt.NDArray[Any]
+
+
+@dataclass(frozen=True)
+class Requests:
+    """Requests within slices.
+
+    Attributes
+    ----------
+    slices : labels of the slices; slice s holds requests starts[s] to starts[s + 1].
+    ids : (Q,) what the requests are called.
+    """
+
+    slices: Sequence[tuple[Any, ...]]
+    starts: Ints
+    ids: Any
+
+    def part(self, s: int) -> slice:
+        """Requests of a slice."""
+        return slice(int(self.starts[s]), int(self.starts[s + 1]))
+
+    def size(self, s: int) -> int:
+        return int(self.starts[s + 1] - self.starts[s])
+
+    def listed(self) -> list[Any]:
+        return list(self.ids.to_list() if hasattr(self.ids, "to_list") else self.ids)
+
+
+class Summable(Protocol):
+    """A tally with a row per request, all of it sums."""
+
+    def stacked(self) -> Floats: ...
+    def with_sums(self, sums: Floats) -> Any: ...
+
+
+class Resampler(Protocol):
+    """What takes the place of sums where they would be too large: it knows the value, and draws by itself."""
+
+    def value(self, part: slice) -> float: ...
+    def reason(self, part: slice) -> str: ...
+    def draws(self, part: slice, draws: int, rng: np.random.Generator) -> Floats | None: ...
+
+
+@dataclass(frozen=True)
+class Measured:
+    """One metric over all requests.
+
+    Attributes
+    ----------
+    sums : (Q, K) what a resample of requests adds up; `value` turns (..., K) totals into the metric.
+    values : (Q,) the metric of each request alone; `reasons` : (Q,) why it has none, empty text where it has.
+    reason : the code for a slice, given its number and totals, that has no value.
+    ideal : the metric's ideal on totals.
+    group : the group that the metric looks at, if it looks at one.
+    chance : (slices,) what no bias at all would give.
+    counted : (Q,) requests that an interval rests on; None: all of them.
+    resampler : takes the place of the sums, where there is one.
+    more : further columns of `.per_request`, (Q,) each, made when somebody looks.
+    cells : further cells of the row of a slice, given its number and estimate.
+    """
+
+    ask: Ask
+    sums: Floats
+    value: Callable[[Floats], Floats]
+    values: Floats
+    reasons: Codes
+    reason: Callable[[int, Floats], str]
+    ideal: Callable[[Floats], float]
+    group: str | None = None
+    chance: Floats | None = None
+    counted: npt.NDArray[np.bool_] | None = None
+    resampler: Resampler | None = None
+    more: Callable[[], Mapping[str, Sequence[Any]]] = field(default=dict)
+    cells: Callable[[int, float], Mapping[str, Any]] = field(default=lambda *_: {})
+
+    @property
+    def skips(self) -> bool:
+        """Whether requests without a value are left out of the mean."""
+        return self.ask.card.per == "ranking"
+
+
+def of_sums(ask: Ask, tally: Summable, *, each: Any = None, **fields: Any) -> Measured:
+    """A metric of sums over requests: totals are a tally again. `each` is the tally of single requests where it differs."""
+    alone = tally if each is None else each
+    values, sums = ask.on(alone), tally.stacked()
+    values = np.broadcast_to(values, (len(sums),))
+    form = tally.with_sums(sums.sum(0))  # what totals are laid out as, without a row per request
+
+    def value(total: Floats) -> Floats:
+        return np.broadcast_to(ask.on(form.with_sums(total)), total.shape[:-1])
+
+    def reason(_: int, total: Floats) -> str:
+        return ask.card.reason(form.with_sums(total), **ask.params)
+
+    def ideal(total: Floats) -> float:
+        return ask.metric.ideal_on(form.with_sums(total), **ask.params)
+
+    reasons = ask.card.reasons(alone, np.isnan(values), **ask.params)
+    return Measured(ask, sums, value, values, reasons, reason, ideal, **fields)
+
+
+def of_rankings(
+    ask: Ask,
+    values: Floats,
+    reasons: Codes,
+    within: Requests,
+    *,
+    expected: Callable[[Floats], Floats] = np.asarray,
+    first: Ints | None = None,
+    weight: Floats | None = None,
+    **fields: Any,
+) -> Measured:
+    """A metric of single rankings: the mean over a request's draws, then over requests, of those that exist.
+
+    `expected` takes means over the draws of each request, `first` is the first draw of each; by default every request has
+    one ranking, and all weigh the same.
+    """
+    per_request, each = _means(values, expected)
+    lost = np.where(np.isnan(each), reasons if first is None else reasons[first], "") if len(each) else reasons[:0]
+    weighed = np.ones(len(each)) if weight is None else weight
+    # Requests count once in the mean if any of their draws has a value.
+    counted = np.where(per_request[:, 1:2] > 0, 1 / np.maximum(per_request[:, 1:2], 1e-300), 0.0)
+    sums = per_request * counted * weighed[:, None]
+
+    def reason(s: int, _: Floats) -> str:
+        part = within.part(s)
+        if len(weighed[part]) and not weighed[part].any():
+            return "zero_weight"
+        codes = Counter(code for code in lost[part].tolist() if code)
+        return str(codes.most_common(1)[0][0]) if codes else "empty"
+
+    return Measured(ask, sums, mean_of, each, lost, reason, lambda _: ask.ideal, **fields)
+
+
+def mean_of(total: Floats) -> Floats:
+    """Totals (sum, number, infinite ones) to the mean: infinite where one of the values is."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.where(total[..., 2] > 0, np.inf, total[..., 0] / total[..., 1])
+
+
+def _means(values: Floats, expected: Callable[[Floats], Floats]) -> tuple[Floats, Floats]:
+    """(Q, 3) sums over the draws of each request, and (Q,) the means they give."""
+    there, infinite = ~np.isnan(values), np.isinf(values)
+    parts = [np.where(there & ~infinite, values, 0.0), there.astype(np.float64), infinite.astype(np.float64)]
+    per_request = np.column_stack([expected(part) for part in parts])
+    return per_request, mean_of(per_request)
