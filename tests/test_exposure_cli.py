@@ -121,7 +121,7 @@ def test_the_same_audit_runs_from_a_plan(folder, capsys):
     ("more", "said"),
     [
         (["-m", "awfr"], "Did you mean 'awrf'"),
-        (["--protected", "zzz", "-m", "dp"], "no group here"),
+        (["--protected", "zzz", "-m", "dp"], "is no label of the groups"),
         (["--target", "a=x"], "cannot be read"),
         (["--attention", "rpb(0.5)"], "Did you mean 'rbp"),
         (["--relevance", "nothing.csv"], "is not a file"),

@@ -266,7 +266,7 @@ def test_the_command_line_gives_the_same_answer(tmp_path, capsys):
     direct = eh.pairwise(table, groups="group", relevance="relevance", protected=1, rng=3)
     assert answer["columns"]["estimate"] == pytest.approx(direct.frame["estimate"].to_list())
     assert main([*words[:-1], "7"]) == 2
-    assert "no group here" in capsys.readouterr().err
+    assert "is no label of the groups" in capsys.readouterr().err
 
 
 def test_pandas_gets_pandas_back():
