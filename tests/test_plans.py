@@ -98,7 +98,7 @@ CALLS = {
     "exposure": [
         {"rankings": "ranked.csv", "groups": "side", "protected": "f", "interval": "percentile(49)"},
         {"rankings": "ranked.csv", "groups": ["side", "era"], "metrics": ["awrf", "eed"], "target": "equal", "chance": False},
-        {"rankings": "ranked.csv", "groups": "sides.csv", "relevance": "judged.csv", "protected": "f", "versus": "m", "by": "system", "attention": "rbp(patience=0.8)"},
+        {"rankings": "ranked.csv", "groups": "sides.csv", "relevance": "judged.csv", "protected": "f", "versus": "m", "system": "system", "attention": "rbp(patience=0.8)"},
         {"rankings": "ranked.csv", "groups": "side", "relevance": "grade", "protected": "f", "target": {"f": 0.6, "m": 0.4}, "interval": None},
         {"rankings": "gaps.csv", "groups": "side", "score": "score", "metrics": "iaa", "nan_policy": "omit"},
         {"rankings": "ranked.csv", "groups": "side", "metrics": ["awrf"], "resample": "requests_and_items", "interval": "percentile(29)"},

@@ -188,7 +188,7 @@ def test_an_empty_collection_has_no_value_and_no_traceback():
 def test_bad_calls_say_what_to_pass():
     with pytest.raises(eh.EvenhandError, match="needs groups"):
         EEL()
-    with pytest.raises(eh.EvenhandError, match="no group here"):
+    with pytest.raises(eh.EvenhandError, match="is no label of the groups"):
         AWRF(GROUPS, protected="x", distance="nd")
     with pytest.raises(eh.EvenhandError, match="smaller than the 10 providers"):
         ProviderGini(PROVIDERS, population=3)

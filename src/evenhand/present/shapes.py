@@ -265,8 +265,8 @@ def joined(
     """Two numbers of every label joined by a line; `texts` are both columns of numbers as people read them."""
     both = [*zip(labels, first, second, strict=True), *zip(labels, second, [math.nan] * len(labels), strict=True)]
     rows = [
-        {"label": label, "x": x, "tie": tie, "series": names[i >= len(labels)], "value_text": text}
-        for i, ((label, x, tie), text) in enumerate(zip(both, texts, strict=True))
+        {"label": label, "x": value, "tie": tie, "series": names[i >= len(labels)], "value_text": text}
+        for i, ((label, value, tie), text) in enumerate(zip(both, texts, strict=True))
     ]
     return in_rows(rows, "dot", x=x, tips=tips, series=names, heading=heading, title=title)
 
@@ -296,7 +296,7 @@ def lines(
     detail = {"detail": "series:N"} if crowd else {}
     across, up = x.on(alt.X, "x"), y.on(alt.Y, "y")
     layers = [alt.Chart(records(y=[0.0])).mark_rule(style="zero").encode(y=up)] if zero else []
-    sure, thin = ([row for row in rows if row.get("sure", True) is known] for known in (True, False))
+    sure, thin = ([row for row in rows if bool(row.get("sure", True)) == known] for known in (True, False))
     size = {"size": 22} if small else {}
     if sure:
         base = alt.Chart(_data(sure)).encode(x=across, **colour, **detail)

@@ -44,8 +44,7 @@ def _test(findings: Findings, row: Row, level: float) -> str:
     if "narrow_support" in (row["note"] or ""):
         support = " Less than half of the rows have a score that every group reaches; the others were left out."
     if _absent(row["p"]):
-        code = (row["note"] or "undefined").split(";")[0].strip()
-        return f"{at}, nothing can be tested: {REASONS.get(code, code)}.{support}"
+        return f"{at}, nothing can be tested: {_why(row)}.{support}"
     if read_number(row["p"]) < 1 - level:
         return f"{at}, the groups' outcomes differ ({_chance(row['p'])}).{support}"
     return (

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from evenhand.findings import Findings, label
@@ -54,7 +54,7 @@ class CompareTeller(Teller, audit="compare"):
         )
         lead = f"For {where}: " if where else ""
         name = metric_title(metric)
-        a, b, difference = (math.nan if row[k] is None else float(row[k]) for k in ("a", "b", "estimate"))
+        a, b, difference = (read_number(row[k]) for k in ("a", "b", "estimate"))
         if math.isnan(difference):
             code = (row["note"] or "").split(";")[0].strip()
             why = f": {REASONS.get(code, code)}" if code else ""
@@ -74,7 +74,7 @@ def _unpaired(findings: Findings) -> list[str]:
     return [UNPAIRED] if any("unpaired" in (note or "") for note in findings.columns["note"]) else []
 
 
-def _p(row: Mapping[str, Any]) -> float:
+def _p(row: Row) -> float:
     found = row.get("p_adjusted")
     return 1.0 if found is None or math.isnan(found) else float(found)
 
@@ -91,7 +91,7 @@ def _signed(value: float, show: Any) -> str:
 
 
 def _doubt(row: Row, level: float, show: Any) -> str:
-    low, high, p = (math.nan if row[k] is None else float(row[k]) for k in ("low", "high", "p_adjusted"))
+    low, high, p = (read_number(row[k]) for k in ("low", "high", "p_adjusted"))
     parts = []
     if not (math.isnan(low) or math.isnan(high)):
         parts.append(f"{short_percent(level)} interval {_signed(low, show)} to {_signed(high, show)}")
