@@ -25,7 +25,7 @@ from typing import Annotated, Any, Concatenate, ParamSpec, TypeVar
 
 import numpy as np
 
-from evenhand.cards import Between, check_value, is_whole
+from evenhand.cards import Between, check_value, is_whole, shown
 from evenhand.errors import EvenhandError, listing, unknown_name
 from evenhand.findings import Findings, Row, plain, tidy
 from evenhand.results import Result
@@ -122,6 +122,11 @@ class Parameter:
         return Takes(many=any(typing.get_origin(o) is Sequence for o in options(self.hint)))
 
     @property
+    def names_column(self) -> bool:
+        """Whether the parameter takes the name of a column."""
+        return "column" in self.about and any(str in (o, *typing.get_args(o)) for o in options(bare(self.hint)))
+
+    @property
     def says_none(self) -> bool:
         """Whether the word "none" stands for None: not where None is the default, which nobody needs to write."""
         return self.default is not None and (bool(self.takes.metavar) or type(None) in options(self.hint))
@@ -142,7 +147,19 @@ class Parameter:
             raise EvenhandError(
                 f"{self.name}={value!r} stands for an object of the call that was recorded. Pass that object again."
             )
-        check_value(f"{self.name}=", value, self.hint, end="")
+        try:
+            check_value(f"{self.name}=", value, self.hint, end="")
+        except EvenhandError as error:
+            if not self.names_column or isinstance(value, str):
+                raise
+            raise EvenhandError(
+                f"{self.name}={shown(value)} is not a column name. Pass the name of a column as text."
+            ) from error
+
+
+def bare(hint: Any) -> Any:
+    """A hint without what stands beside its type."""
+    return typing.get_args(hint)[0] if typing.get_origin(hint) is Annotated else hint
 
 
 def options(hint: Any) -> tuple[Any, ...]:

@@ -115,8 +115,14 @@ def exposure(
     unknown : unlabelled items keep their rank and are left out of sums ("drop"), form a group, count as unprotected, or raise.
     missing_relevance : a ranked item that nobody judged has relevance zero, is taken out of the list ("drop"), or raises.
     sample, probability : which draw of a stochastic policy a row belongs to, and how likely the draw is (default: equal).
-    weight : weight of a request (default: equal).
-    rank, score : `rank` orders; `score` beside it is the predicted utility that iaa needs. Without a rank, score orders.
+    request, item : column of the query or user, column of the item.
+    weight : column with the weight of a request (default: equal).
+    rank : column of the rank, 1 is best; None where scores order.
+    score : column of the predicted utility, which iaa needs; without a rank it orders, highest first.
+    system : column of the system, where several ranked.
+    by : column(s) to slice by.
+    ties : what ranks that tie do: `"raise"`, or keep the order of the table (`"input_order"`).
+    min_units : slices with fewer requests are suppressed.
     nan_policy : a missing score raises, or counts as zero ("omit").
     chance : whether to say what awrf and fair would be if each list stood in random order.
     resample : what intervals are for: requests like these with these items, or requests and items like these.

@@ -85,6 +85,8 @@ def pairwise(
     groups : as in `eh.exposure`; one label per item, or per request and item.
     relevance : a table request, item, relevance, `{request: {item: relevance}}`, or a column of `scores`.
     protected, versus : the two sides of intra_acc and inter_acc, a label or several taken together.
+    request, item, system, by, min_units : as in `eh.exposure`.
+    score : column of the score, highest first.
     average : all pairs count alike (`"pooled"`), or all requests do (`"macro"`).
     metrics : `intra_acc`, `inter_acc`, and `accuracy`: one row per ordered pair of groups, `group` `"P>U"`, and `"P>*"`
         against all.

@@ -88,7 +88,8 @@ def prefix(
         shares, `{item: label}`, a table or a file of labels (also in the form of TREC judgments), a table of shares, or
         `eh.rollup(...)`. A missing label is unknown.
     protected : a label, or several taken together, for metrics of two sides; None compares all labels.
-    request, item, rank : columns; `item` need not exist. `score` orders instead of `rank`, highest first.
+    request, item, rank : columns; `item` need not exist.
+    score : column of a score that orders instead of `rank`, highest first.
     system, by : columns to slice by.
     ties : `"raise"`, or `"input_order"` to keep tied rows in the order of the table.
     unknown : unknown items keep their rank and count in no share (`"drop"`), are a label of their own (`"group"`), count
@@ -96,7 +97,8 @@ def prefix(
     chance : random orders per composition, for `p`; None leaves chance levels out.
     metrics : `ndd`, `ndkl` with `protected`, else `ndjs`; also `ndr`, `pref_nd`, `pref_rd`, `pref_kl`, with parameters,
         and `"ndd@10"` for the first ten ranks.
-    interval : `"bootstrap(999)"` over requests, or None. min_units : slices with fewer requests are suppressed.
+    interval : `"bootstrap(999)"` over requests, or None.
+    min_units : slices with fewer requests are suppressed.
     nan_policy : rows without a request, rank or score are refused, or left out and counted (`"omit"`).
 
     Returns

@@ -9,7 +9,7 @@ import typing
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Literal
 
-from evenhand.audits.declare import Audit, Parameter, options
+from evenhand.audits.declare import Audit, Parameter, bare, options
 from evenhand.errors import EvenhandError
 
 ENGINES = ("polars", "duckdb")
@@ -66,7 +66,7 @@ def add_audit(parser: argparse.ArgumentParser, audit: Audit) -> None:
 
 
 def _is_rule(parameter: Parameter) -> bool:
-    return not (parameter.takes.metavar or str in options(_plain(parameter.hint)))
+    return not (parameter.takes.metavar or str in options(bare(parameter.hint)))
 
 
 def _add_place(parser: argparse.ArgumentParser, parameter: Parameter) -> None:
@@ -80,7 +80,7 @@ def _add_place(parser: argparse.ArgumentParser, parameter: Parameter) -> None:
 def _add_option(group: Any, parameter: Parameter, audit: Audit) -> None:
     names = NAMES.get(parameter.name, (flag(parameter.name),))
     common = {"dest": dest(parameter.name), "default": argparse.SUPPRESS, "required": parameter.required}
-    if {*options(_plain(parameter.hint))} - {type(None)} == {bool}:
+    if {*options(bare(parameter.hint))} - {type(None)} == {bool}:
         group.add_argument(*names, action=argparse.BooleanOptionalAction, help=_help(parameter), **common)
         return
     said = _help(parameter)
@@ -97,7 +97,7 @@ def _metavar(parameter: Parameter) -> str | None:
     """What help calls a word of the option."""
     if _choices(parameter):
         return None
-    kinds = [k for o in options(_plain(parameter.hint)) for k in _element(o)]
+    kinds = [k for o in options(bare(parameter.hint)) for k in _element(o)]
     if parameter.name == "metrics" or parameter.takes.metavar:
         return parameter.takes.metavar or "METRIC"
     if str not in kinds:
@@ -107,14 +107,10 @@ def _metavar(parameter: Parameter) -> str | None:
 
 def _choices(parameter: Parameter) -> list[str] | None:
     """The words of a closed choice."""
-    closed = [o for o in options(_plain(parameter.hint)) if typing.get_origin(o) is Literal]
+    closed = [o for o in options(bare(parameter.hint)) if typing.get_origin(o) is Literal]
     if not closed:
         return None
     return [str(c) for o in closed for c in typing.get_args(o)] + (["none"] if parameter.says_none else [])
-
-
-def _plain(hint: Any) -> Any:
-    return typing.get_args(hint)[0] if typing.get_origin(hint) is Annotated else hint
 
 
 def _help(parameter: Parameter) -> str:
@@ -171,7 +167,7 @@ def read(parameter: Parameter, words: Sequence[str]) -> Any:
         return None
     if takes.read is not None:
         return takes.read(list(words))
-    kinds = [k for o in options(_plain(parameter.hint)) for k in _element(o)]
+    kinds = [k for o in options(bare(parameter.hint)) for k in _element(o)]
     numeric = any(k in (int, float) for k in kinds) and str not in kinds
     parts = [part for word in words for part in (word.split(",") if numeric and takes.many else [word])]
     values = [_value(parameter.name, part, kinds, number=takes.number) for part in parts]
@@ -181,7 +177,7 @@ def read(parameter: Parameter, words: Sequence[str]) -> Any:
 def _element(option: Any) -> tuple[Any, ...]:
     """The type, or that of the members of a list."""
     inside = typing.get_args(option)[0] if typing.get_origin(option) in (Sequence, Annotated) else option
-    return (_plain(inside),)
+    return (bare(inside),)
 
 
 def _value(name: str, text: str, kinds: Sequence[Any], *, number: bool) -> Any:
