@@ -41,7 +41,7 @@ def data(tmp_path_factory):
             "item": [f"d{(i * 5 + j) % 30}" for i in range(12) for j in range(8)],
             "rank": list(range(1, 9)) * 12,
             "position": list(range(1, 9)) * 12,
-            "score": RNG.normal(size=96).round(4).tolist(),
+            "score": RNG.random(96).round(6).tolist(),
             "system": ["a", "b"] * 48,
         }
     ).with_columns(

@@ -6,6 +6,7 @@ except for item-level amortised attention.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -23,6 +24,10 @@ from evenhand.views.tables import to_polars
 
 MOST_CELLS = 400_000_000
 """Rankings times groups held at a time; more is refused with a remedy."""
+
+
+GRID = 2.0**24
+"""Steps to one on which numbers add up exactly: up to half a billion in all, further than any list is long."""
 
 
 @dataclass(frozen=True)
@@ -105,13 +110,25 @@ def _cells(
     sums |= {f"g{i}": share * nw.col(f"a{i}") * nw.col("relevance") for i in wanted.at(wanted.gained)}
     if wanted.scores:
         sums["scores"] = share * nw.col("score")
-    joined = joined.with_columns(*(e.alias(f"x_{name}") for name, e in sums.items()))
-    added = [nw.col(f"x_{name}").sum().alias(name) for name in sums]
-    added += [nw.len().alias("items")] if counted else []
+    more = [nw.len().alias("items")] if counted else []
     for column in ("probability", "weight"):
         if column in names:
-            added += [nw.col(column).max().alias(column), nw.col(column).min().alias(f"least_{column}")]
-    return joined.group_by(*rows.rankings, "group").agg(*added)
+            more += [nw.col(column).max().alias(column), nw.col(column).min().alias(f"least_{column}")]
+    return added(joined, [*rows.rankings, "group"], sums, *more)
+
+
+def added(lazy: nw.LazyFrame[Any], keys: list[str], sums: Mapping[str, nw.Expr], *more: nw.Expr) -> nw.LazyFrame[Any]:
+    """Sums by `keys` that do not depend on the order in which an engine adds up, beside what `more` aggregates.
+
+    The part of a number on a coarse grid adds up without rounding; the rest is too small for its rounding to show.
+    """
+    lazy = lazy.with_columns(*(e.alias(f"x_{name}") for name, e in sums.items()))
+    lazy = lazy.with_columns(*(((nw.col(f"x_{name}") * GRID).round() / GRID).alias(f"h_{name}") for name in sums))
+    lazy = lazy.with_columns(*((nw.col(f"x_{name}") - nw.col(f"h_{name}")).alias(f"l_{name}") for name in sums))
+    parts = [nw.col(f"{part}_{name}").sum() for name in sums for part in "hl"]
+    found = lazy.group_by(*keys).agg(*parts, *more)
+    found = found.with_columns(*((nw.col(f"h_{name}") + nw.col(f"l_{name}")).alias(name) for name in sums))
+    return found.drop(*(f"{part}_{name}" for name in sums for part in "hl"))
 
 
 def with_groups(lazy: nw.LazyFrame[Any], aligned: Alignment, by: list[str]) -> tuple[nw.LazyFrame[Any], nw.Expr]:
@@ -204,10 +221,7 @@ def _with_judged(
     joined, share = with_groups(target, aligned, by)
     sums = {"worth": share * nw.col("relevance"), "relevant": share * (nw.col("relevance") > 0).cast(nw.Float64)}
     sums |= {f"t{i}": share * nw.col(f"t{i}") for i in range(len(looks))}
-    joined = joined.with_columns(*(e.alias(f"x_{name}") for name, e in sums.items()))
-    cells = to_polars(
-        joined.group_by("request", "group").agg(*(nw.col(f"x_{name}").sum().alias(name) for name in sums))
-    )
+    cells = to_polars(added(joined, ["request", "group"], sums))
     at = ledger.requests.to_frame("request").with_row_index("at")
     cells = at.join(cells, on="request", how="inner")
     code = codes(cells["group"], ledger.labels)
@@ -219,8 +233,8 @@ def _with_judged(
 
     norms = {}
     if looks:
-        squares = target.with_columns(*((nw.col(f"t{i}") * nw.col(f"t{i}")).alias(f"x{i}") for i in range(len(looks))))
-        per = to_polars(squares.group_by("request").agg(*(nw.col(f"x{i}").sum() for i in range(len(looks)))))
+        squares = {f"x{i}": nw.col(f"t{i}") * nw.col(f"t{i}") for i in range(len(looks))}
+        per = to_polars(added(target, ["request"], squares))
         per = at.join(per, on="request", how="left", maintain_order="left").fill_null(0.0)
         norms = {look: per[f"x{i}"].cast(pl.Float64).to_numpy() for i, look in enumerate(looks)}
     due = {look: dense(f"t{i}") for i, look in enumerate(looks)}
@@ -237,10 +251,8 @@ def _item_norms(
     at = wanted.at(wanted.items)
     chance = nw.col("probability") if "probability" in rows.columns else nw.lit(1.0)
     parts = looked.with_columns(*((chance * nw.col(f"a{i}")).alias(f"e{i}") for i in at))
-    parts = parts.with_columns(*((nw.col(f"e{i}") * nw.col(f"e{i}")).alias(f"q{i}") for i in at))
-    per_item = parts.group_by(*rows.requests, "item").agg(
-        *(nw.col(f"e{i}").sum() for i in at), *(nw.col(f"q{i}").sum() for i in at)
-    )
+    by_item = {f"e{i}": nw.col(f"e{i}") for i in at} | {f"q{i}": nw.col(f"e{i}") * nw.col(f"e{i}") for i in at}
+    per_item = added(parts, [*rows.requests, "item"], by_item)
     due = [i for i in at if wanted.looks[i] in wanted.due]
     if judged is not None and due:
         target = ideal(judged, [wanted.looks[i] for i in due])
@@ -249,12 +261,9 @@ def _item_norms(
         per_item = per_item.with_columns(*(nw.col(f"t_{i}").fill_null(0.0) for i in due))
     else:
         per_item = per_item.with_columns(*(nw.lit(0.0).alias(f"t_{i}") for i in at))
-    squares = per_item.with_columns(
-        *((nw.col(f"e{i}") * nw.col(f"e{i}")).alias(f"n{i}") for i in at),
-        *((nw.col(f"e{i}") * nw.col(f"t_{i}")).alias(f"d{i}") for i in at),
-    )
-    sums = squares.group_by(*rows.requests).agg(*(nw.col(f"{c}{i}").sum() for i in at for c in ("n", "d", "q")))
-    found = to_polars(sums).sort(rows.requests, nulls_last=True)
+    sums = {f"n{i}": nw.col(f"e{i}") * nw.col(f"e{i}") for i in at}
+    sums |= {f"d{i}": nw.col(f"e{i}") * nw.col(f"t_{i}") for i in at} | {f"q{i}": nw.col(f"q{i}") for i in at}
+    found = to_polars(added(per_item, rows.requests, sums)).sort(rows.requests, nulls_last=True)
     return {wanted.looks[i]: found.select(f"n{i}", f"d{i}", f"q{i}").to_numpy() for i in at}
 
 
@@ -274,9 +283,8 @@ def tally_items(rows: Rows, look: Look, ledger: Ledger, *, pooled: bool) -> Item
             nw.col("score").sum().over(*rows.rankings).alias("all_utility"),
         ).filter((nw.col("all_attention") > 0) & (nw.col("all_utility") > 0))
         attention, utility = attention / nw.col("all_attention"), utility / nw.col("all_utility")
-    lazy = lazy.with_columns((chance * attention).alias("attention"), (chance * utility).alias("utility"))
-    sums = lazy.group_by(*rows.requests, "item").agg(nw.col("attention").sum(), nw.col("utility").sum())
-    cells = to_polars(sums).sort(rows.requests, nulls_last=True)
+    sums = {"attention": chance * attention, "utility": chance * utility}
+    cells = to_polars(added(lazy, [*rows.requests, "item"], sums)).sort([*rows.requests, "item"], nulls_last=True)
     keys = request_keys(ledger, rows).with_row_index("at")
     at = cells.join(keys, on=rows.requests, how="left", nulls_equal=True, maintain_order="left")["at"].to_numpy()
     items = cells["item"].rank("dense").to_numpy().astype(np.int64) - 1
