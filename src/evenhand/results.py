@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from evenhand.errors import EvenhandError, MissingExtraError, listing, suggestion, unprintable_escaped
+from evenhand.errors import EvenhandError, MissingExtraError, listing, printable, suggestion, unprintable_escaped
 from evenhand.findings import NUMBERS, Findings, Row, in_bins, row, tidy
 from evenhand.present import tables, tellers
 from evenhand.present.files import write_whole

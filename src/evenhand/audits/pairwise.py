@@ -111,14 +111,14 @@ def pairwise(
     if unknown == "unprotected" and protected is None:
         raise EvenhandError("unknown='unprotected' needs two sides. Pass protected= with one of them.")
     log.info("checking the scores")
-    opened = open_rankings(as_table(scores, request=request, item=item))
+    opened = open_rankings(as_table(scores, request=request, item=item)).numbers(relevance)
     found = view_labels(groups, opened, item=item, request=request)
     judgments = view_judgments(relevance, opened, request=request, item=item)
     if judgments is None:
         raise EvenhandError("relevance is not given. Pass a table request, item, relevance, or a column of the scores.")
     carry = found.carry(opened)
     if judgments.column is not None:
-        carry["relevance"] = nw.col(judgments.column).cast(nw.Float64)
+        carry["relevance"] = opened.col(judgments.column).cast(nw.Float64)
     view = view_scored(
         opened, request=request, item=item, score=score, by=names_of(by), system=system or system_of(scores, opened),
         nan_policy=nan_policy, carry=carry,

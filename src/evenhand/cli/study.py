@@ -18,7 +18,7 @@ from types import ModuleType
 from typing import Any
 
 from evenhand.cli.options import progress
-from evenhand.errors import EvenhandError, listing
+from evenhand.errors import EvenhandError, listing, printable
 
 STUDIES = {
     "fair-ranking": "fair ranking metrics on four tasks of known bias: do they agree on which system is fairer?",
