@@ -154,7 +154,7 @@ def load(path: str | Path) -> Result:
         raise EvenhandError(
             f"{str(path)!r} cannot be read ({error.strerror}). Pass the path of a saved result."
         ) from error
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise EvenhandError(f"{str(path)!r} is not JSON. Pass a file that result.to_json(path) wrote.") from error
     if not isinstance(data, Mapping):
         raise EvenhandError(f"{str(path)!r} is not a saved result. Pass a file that result.to_json(path) wrote.")
