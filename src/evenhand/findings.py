@@ -144,7 +144,11 @@ class Findings:
 def _fault(data: Mapping[str, Any]) -> str:
     """What keeps plain data from being findings, in words; nothing where they can be."""
     columns, curves, slices = data["columns"], data["curves"], data["slices"]
-    if not _are_texts([data["audit"], data["question"]]) or not _are_texts(slices) or not _are_texts(data.get("charts", [])):
+    if (
+        not _are_texts([data["audit"], data["question"]])
+        or not _are_texts(slices)
+        or not _are_texts(data.get("charts", []))
+    ):
         return "its audit, question, slices or charts are no text"
     if not _is_table(columns) or not {"metric", *slices} <= set(columns) or not _are_texts(columns["metric"]):
         return "its columns cannot be read"

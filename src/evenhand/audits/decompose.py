@@ -184,7 +184,7 @@ class _Measure:
         rows: list[Row] = []
         for i, (where, tally) in enumerate(tallies.items()):
             made = self._slice(tally, where, whole.cells(where), asked, totals, i)
-            small = self._small(tally, float(pooled.units[i]))
+            small = self._small(tally, float(pooled.receivers[i]))
             for one in made:
                 one["note"] = notes(
                     one["note"] or "", "heavy_tail" if heavy[i] and not math.isnan(one["estimate"]) else ""
@@ -194,12 +194,12 @@ class _Measure:
                 rows.append(suppressed(one) if one["group"] in small else one)
         return rows
 
-    def _small(self, tally: Partition, units: float) -> set[str | None]:
+    def _small(self, tally: Partition, receivers: float) -> set[str | None]:
         """Groups (None: the whole slice) that are not shown."""
         names = [label(name) for name in tally.groups]
-        if units < self.call.fewest:
+        if receivers < self.call.fewest:
             return {None, *names}
-        hide = hidden([float(tally[g].units) for g in range(len(tally))], self.call.fewest)
+        hide = hidden([tally[g].receivers for g in range(len(tally))], self.call.fewest)
         return {name for name, few in zip(names, hide, strict=True) if few}
 
     def _slice(

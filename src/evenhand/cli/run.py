@@ -61,8 +61,9 @@ def _load(path: Path) -> dict[str, Any]:
         return tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise EvenhandError(f"{str(path)!r} cannot be read ({error.strerror}). Pass the path of a plan.") from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise EvenhandError(f"{str(path)!r} is not TOML: {error}. See evenhand run --help for an example.") from error
+    except (ValueError, RecursionError) as error:  # also numbers of thousands of digits, and brackets without an end
+        why = str(error) if isinstance(error, tomllib.TOMLDecodeError) else "a value that cannot be read"
+        raise EvenhandError(f"{str(path)!r} is not TOML: {why}. See evenhand run --help for an example.") from error
 
 
 def _texts(value: Any) -> list[str]:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import narwhals as nw
+import numpy as np
 
 from evenhand.attention import Attention
 from evenhand.engine.exposures import Rows
@@ -129,6 +130,8 @@ def _from_mapping(rankings: Mapping[Any, Any]) -> Any:
         raise EvenhandError(
             "rankings is a mapping that cannot be read. Pass {request: {item: score}} or {request: [item, ...]}."
         )
+    if scored and not all(isinstance(s, (int, float, np.number)) for found in rankings.values() for s in found.values()):
+        raise EvenhandError("rankings maps items to what is no score. Pass {request: {item: score}}, with numbers.")
     rows = [(q, d, place, s if scored else None) for q, found in rankings.items() for place, d, s in _placed(found)]
     columns = {"request": [r[0] for r in rows], "item": [r[1] for r in rows], "rank": [r[2] for r in rows]}
     empty = {} if rows else {"request": pl.String, "item": pl.String, "rank": pl.Int64}

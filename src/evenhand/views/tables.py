@@ -48,7 +48,8 @@ class Table:
     def numbers(self, *columns: Any) -> Table:
         """The same table, these columns as numbers where they came as text and hold nothing else, or hold nothing at all."""
         schema = self.schema
-        words = [c for c in dict.fromkeys(columns) if isinstance(c, str) and schema.get(c) in (nw.String, nw.Unknown)]
+        named = dict.fromkeys(c for c in columns if isinstance(c, str))
+        words = [c for c in named if schema.get(c) in (nw.String, nw.Unknown)]
         inner = [self.called.get(c, c) for c in words]
         if self.text:
             return replace(self, lazy=as_numbers(self.lazy, inner)) if inner else self

@@ -34,6 +34,7 @@ def labels_of_rows(user_groups: Any, users: int, *, user: str, group: str) -> An
                 to_polars(opened.lazy.select(opened.col(group).alias("group")))["group"], users, user=user, group=group
             )
     table = table_of(user_groups, user=user, group=group)
+    table = table if table.height else table.with_columns(pl.col("user").cast(pl.Int64, strict=False))
     if table.height and not table["user"].dtype.is_integer():
         raise EvenhandError("user_groups names users, but the rows of scores are numbered from 0. " + REMEDY)
     outside = table.filter((pl.col("user") < 0) | (pl.col("user") >= users))["user"].to_list()
