@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import NormalDist
 from typing import Any, Literal
 
@@ -26,6 +26,7 @@ from evenhand.audits.declare import (
     audit,
     log,
 )
+from evenhand.audits.few import few_items
 from evenhand.audits.prefix_curves import curves_of
 from evenhand.audits.requests import RankingResult, held_of, interval_words, per_request, rows_of
 from evenhand.cards import Ask, Floats, asks, needing, refuse_lacking
@@ -98,7 +99,8 @@ def prefix(
     metrics : `ndd`, `ndkl` with `protected`, else `ndjs`; also `ndr`, `pref_nd`, `pref_rd`, `pref_kl`, with parameters,
         and `"ndd@10"` for the first ten ranks.
     interval : `"bootstrap(999)"` over requests, or None.
-    min_units : slices with fewer requests are suppressed.
+    min_units : groups with fewer ranked items are taken together; slices with fewer requests, or fewer items of a group,
+        are suppressed.
     nan_policy : rows without a request, rank or score are refused, or left out and counted (`"omit"`).
 
     Returns
@@ -130,20 +132,24 @@ def prefix(
         opened, request=request, item=named, rank=None if score is not None else rank, score=score, by=names_of(by),
         system=system or system_of(table, opened), ties=ties, nan_policy=nan_policy, carry=labels.carry(opened),
     )  # fmt: skip
-    placed = tally_placements(view, labels, unknown)
-    placement = placed.placement.protecting(protected_labels(protected, placed.placement.groups, group))
+    few = few_items(view.lazy, labels, view.slices, call.fewest, protected=protected, unknown=unknown)
+    lazy, labels = few.rows(view.lazy, labels)
+    placed = tally_placements(replace(view, lazy=lazy), labels, unknown)
+    sided = few.side(protected)
+    placement = placed.placement.protecting(protected_labels(sided, placed.placement.groups, group))
+    small = few.small(placed.within)
     log.info("measuring %s rankings", f"{len(placement):,}")
     ordered = [Ordered.of(a, placement, draws, call.seed) for a in asked]
     found = [o.measured(placed, call.seed) for o in ordered]
     names, within = view.slice_names, placed.within
-    rows = rows_of([Reduced.of(m, within) for m in found], within, names, call)
-    facts = _facts(view, placed, found, draws) | {"interval": interval_words(call.interval)}
+    rows = rows_of([Reduced.of(m, within) for m in found], within, names, call, small)
+    facts = _facts(view, placed, found, draws) | few.facts() | {"interval": interval_words(call.interval)}
     words = {"unit": request, "group": group if isinstance(group, str) and group in opened.schema.names() else "group"}
-    curves = curves_of(placed, placement, [(o.ask.text, o.scores) for o in ordered], names, level, call.fewest)
+    curves = curves_of(placed, placement, [(o.ask.text, o.scores) for o in ordered], names, level, call.fewest, small)
     return call.result(
         rows, backend=view.backend, read=view.rows, dropped=view.dropped, slices=names, curves=curves, words=words,
-        facts=facts, of=RankingResult, each=per_request(found, within, names, call.fewest),
-        hold=lambda: held_of(found, within, call.fewest),
+        facts=facts, of=RankingResult, each=per_request(found, within, names, small),
+        hold=lambda: held_of(found, within, small),
     )  # fmt: skip
 
 

@@ -130,7 +130,9 @@ def _from_mapping(rankings: Mapping[Any, Any]) -> Any:
         raise EvenhandError(
             "rankings is a mapping that cannot be read. Pass {request: {item: score}} or {request: [item, ...]}."
         )
-    if scored and not all(isinstance(s, (int, float, np.number)) for found in rankings.values() for s in found.values()):
+    if scored and not all(
+        isinstance(s, (int, float, np.number)) for found in rankings.values() for s in found.values()
+    ):
         raise EvenhandError("rankings maps items to what is no score. Pass {request: {item: score}}, with numbers.")
     rows = [(q, d, place, s if scored else None) for q, found in rankings.items() for place, d, s in _placed(found)]
     columns = {"request": [r[0] for r in rows], "item": [r[1] for r in rows], "rank": [r[2] for r in rows]}

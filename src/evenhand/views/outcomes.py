@@ -160,6 +160,20 @@ def view_outcomes(
     )  # fmt: skip
 
 
+def without_small_groups(table: Any, roles: Roles, checked: Checked, fewest: int) -> tuple[Table, list[str]]:
+    """The table without rows of groups that have fewer rows that count, and what these groups are called."""
+    sizes = to_polars(checked.scope.group_by("group").agg(nw.len().alias("n")))
+    small = [label for label, n in sizes.select("group", "n").iter_rows() if n < fewest]
+    opened = open_table(table)
+    if not small:
+        return opened, []
+    group = label(roles.group, opened)
+    named = opened.schema[roles.group] in (nw.Categorical, nw.Enum, nw.String)
+    lost = (group.fill_null(UNKNOWN) if named else group).is_in([one for one in small if one is not None])
+    kept = ~lost | (group.is_null() if None not in small and UNKNOWN not in small else nw.lit(False))
+    return replace(opened, lazy=opened.lazy.filter(kept)), list(map(_name, small))
+
+
 def _is_finite(number: float) -> bool:
     try:
         return math.isfinite(number)
