@@ -36,6 +36,10 @@ SHARES = (0.0, 1.0)
 NAMES: dict[Index, str] = {"gini": "Gini", "theil": "Theil", "ge": "generalised entropy", "atkinson": "Atkinson"}
 
 
+MOST_GROUPS = 100_000
+"""Every group has rows of its own, and nobody reads more."""
+
+
 @audit(
     "decompose",
     question="Does the inequality lie within groups or between them?",
@@ -97,6 +101,11 @@ def decompose(
     refuse_shared_units(view)
     log.info("adding up %s per group", amount or "rows")
     slices = prepared.slices(view.amounts[0])
+    if len(slices.labels) > MOST_GROUPS:
+        raise EvenhandError(
+            f"group={view.by[-1]!r} splits the units into {len(slices.labels):,} groups, too many to be told apart. Group them "
+            f"into at most {MOST_GROUPS:,}."
+        )
     broken = {where[:-1] for where in slices.broken}
     measured = _Measure(Ask(index, INDICES[chosen], params), chosen, call, ("inequality", amount))
     split = partitions(slices)
@@ -215,7 +224,7 @@ class _Measure:
         (own,) = estimates(groups, [self.ask], self.how, self.seed, streams)
         ends["index"] = Ends(own.low, own.high, own.undefined_draws)
         even = {"ideal": self.ask.ideal, "better": self.ask.better}
-        reason, made = tally.reason(), []
+        reason, made, units = tally.reason(), [], groups.units.tolist()
         for name in (m for m in WHOLE if m in asked):
             code = reason or ("zero_over_zero" if np.isnan(found[name]) else "")
             more = _numbers(found[name], ends[name], ()) | (even if name == "total" else {})
@@ -224,9 +233,7 @@ class _Measure:
             for figure in (m for m in PER_GROUP if m in asked):
                 more = _numbers(found[figure], ends[figure], (g,)) | (even if figure == "index" else {})
                 code = (groups[g].reason() if figure == "index" else reason) if math.isnan(more["estimate"]) else ""
-                made.append(
-                    row(cells, figure, group=label(name), units=int(groups.units[g]), note=code or None, **more)
-                )
+                made.append(row(cells, figure, group=label(name), units=int(units[g]), note=code or None, **more))
         return made
 
     def _ends(self, tally: Partition, split: Parts, found: Mapping[str, Any], where: Label) -> dict[str, Ends]:

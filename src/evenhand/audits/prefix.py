@@ -135,6 +135,7 @@ def prefix(
     few = few_items(view.lazy, labels, view.slices, call.fewest, protected=protected, unknown=unknown)
     lazy, labels = few.rows(view.lazy, labels)
     placed = tally_placements(replace(view, lazy=lazy), labels, unknown)
+    _refuse_many(placed.placement)
     sided = few.side(protected)
     placement = placed.placement.protecting(protected_labels(sided, placed.placement.groups, group))
     small = few.small(placed.within)
@@ -233,6 +234,19 @@ class Ordered:
             "p": p.tolist(),
             "favoured": [self.sides[g] if yes else None for g, yes in zip(best.tolist(), ahead.tolist(), strict=True)],
         }
+
+
+MOST_WORK = 2**29
+"""Ranks times groups that are gone through; every group is held against every rank."""
+
+
+def _refuse_many(p: Placement) -> None:
+    """Stop before a column of ids, taken for groups, keeps everybody waiting or fills the memory."""
+    many, ranks = len(p.groups), len(p.codes)
+    if many * ranks > MOST_WORK or many * len(p) > MOST_WORK // 16:
+        raise EvenhandError(
+            f"group has {many:,} different values on {ranks:,} ranks, too many to compare. Use broader groups, or a sample."
+        )
 
 
 def protected_labels(protected: Any, groups: tuple[Any, ...], group: Any) -> Any:
