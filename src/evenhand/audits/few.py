@@ -11,6 +11,7 @@ import narwhals as nw
 from evenhand.audits.assemble import hidden
 from evenhand.labels import match, several
 from evenhand.tallies.requests import Requests
+from evenhand.views.columns import in_words
 from evenhand.views.labels import Alignment, Carried
 from evenhand.views.tables import to_polars
 
@@ -73,7 +74,7 @@ class Few:
 
     def label(self, column: nw.Expr) -> nw.Expr:
         """Labels as they are called now."""
-        found = column.cast(nw.String)
+        found = in_words(column)
         for name in dict.fromkeys(self.called.values()):
             small = [label for label, new in self.called.items() if new == name]
             found = nw.when(column.is_in(small)).then(nw.lit(name)).otherwise(found)

@@ -21,8 +21,8 @@ import numpy.typing as npt
 
 from evenhand.errors import EvenhandError, all_problems, listing, suggestion
 from evenhand.labels import in_order
+from evenhand.views.columns import in_words, label_problems
 from evenhand.views.columns import label as plain_label
-from evenhand.views.columns import label_problems
 from evenhand.views.files import has_known_ending, may_be_file
 from evenhand.views.match import how_many, matched_ids, same_engine
 from evenhand.views.tables import Table, is_number, open_table, to_polars
@@ -252,7 +252,7 @@ def _combined(columns: list[str], table: Table, role: str) -> nw.Expr:
         raise all_problems([p.replace("plain labels.", "plain labels, or eh.rollup(...).") for p in problems])
     if len(columns) == 1:
         return plain_label(columns[0], table)
-    parts = [plain_label(c, table).cast(nw.String) for c in columns]
+    parts = [in_words(plain_label(c, table)) for c in columns]
     return nw.concat_str(parts, separator=TOGETHER)
 
 

@@ -87,7 +87,7 @@ def open_table(table: Any, *, role: str = "table") -> Table:
     try:
         with engine_errors(role):
             frame = nw.from_native(table)
-            names = list(frame.columns)
+            names = frame.collect_schema().names()
     except nw.exceptions.DuplicateError:  # some libraries let two columns have one name
         names = list(table.columns)
     except TypeError as error:
@@ -114,7 +114,7 @@ def open_table(table: Any, *, role: str = "table") -> Table:
 def _without_patterns(lazy: nw.LazyFrame[Any]) -> tuple[nw.LazyFrame[Any], dict[str, str]]:
     """The table with other names for columns whose own an engine reads as a pattern, a star or a path; which those are."""
     names, engine = lazy.collect_schema().names(), lazy.implementation
-    odd = r"\*|\^.*\$" if engine.is_polars() else r"\*" if engine.is_duckdb() else r".*[`.\[].*"
+    odd = r"\*|\^.*\$" if engine.is_polars() else r'.*[*."].*' if engine.is_duckdb() else r".*[`.\[].*"
     if not (engine.is_polars() or engine.is_duckdb() or engine.is_pyspark()):
         return lazy, {}
     called = {name: f"column {i} of {len(names)}" for i, name in enumerate(names) if re.fullmatch(odd, name, re.DOTALL)}
@@ -135,6 +135,9 @@ def _quoted(name: str) -> str:
 
 def _with_object_types(frame: Any) -> Any:
     """The frame with pandas columns of plain objects (True and None, whole numbers, dates, decimals) read as what they hold."""
+    native = frame.to_native()
+    if half := [c for c, dtype in native.dtypes.items() if dtype == "float16"]:  # pandas cannot group by it
+        frame = nw.from_native(native.astype(dict.fromkeys(half, "float32")))
     objects = [c for c, dtype in frame.collect_schema().items() if dtype == nw.Object]
     if not objects:
         return frame
@@ -303,6 +306,10 @@ DISABLED = ("statistics_propagation", "filter_pushdown", "type_pushdown")
 always false. And a column of text that is cast to numbers is read as numbers from the start, which `true` is none of."""
 
 
+_CONNECTIONS: list[Any] = []
+"""Relations of older DuckDB do not keep their connection open."""
+
+
 def _open_with_duckdb(paths: Sequence[str], kind: str, role: str, origin: str) -> Table:
     """Files as a DuckDB relation, for who has little memory; text arrives as Parquet."""
     try:
@@ -310,6 +317,7 @@ def _open_with_duckdb(paths: Sequence[str], kind: str, role: str, origin: str) -
     except ModuleNotFoundError as error:
         raise EvenhandError("duckdb is not installed. Install it with: pip install 'evenhand[duckdb]'.") from error
     connection = duckdb.connect()
+    _CONNECTIONS.append(connection)
     known = {name for (name,) in connection.execute("SELECT name FROM duckdb_optimizers()").fetchall()}
     connection.execute(f"SET disabled_optimizers = '{','.join(name for name in DISABLED if name in known)}'")
     if kind == "parquet":
