@@ -75,7 +75,8 @@ def outputs(args: argparse.Namespace) -> list[str]:
     """The files that will be written; one that cannot be, or that the command reads, is refused before any work is done."""
     from evenhand.present.files import refuse_unwritable
 
-    files = [*(path for _, path in map(_chart, args.plot)), *filter(None, [args.html, args.output])]
+    own = [getattr(args, name) for name in getattr(args, "written", ())]
+    files = [*(path for _, path in map(_chart, args.plot)), *filter(None, [args.html, args.output, *own])]
     refuse_unwritable(files, _inputs(args))
     return files
 
@@ -84,7 +85,7 @@ def _inputs(args: argparse.Namespace) -> list[str]:
     """Files that the words of this command name, patterns spelled out; an answer must not take their place."""
     words: list[str] = []
     for name, value in vars(args).items():
-        if name not in ("html", "output", "plot", "check", "of_metrics"):
+        if name not in ("html", "output", "plot", "check", "of_metrics", "written", *getattr(args, "written", ())):
             words += [v for v in (value if isinstance(value, list) else [value]) if isinstance(v, str)]
     words = [word.removeprefix("trec-fair:") for word in words]
     found = [path for word in words for path in (glob.glob(word, recursive=True) or [word])]

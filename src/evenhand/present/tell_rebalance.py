@@ -1,0 +1,79 @@
+"""A frontier in plain words: what evenness costs, on requests that nothing was learned from."""
+
+from __future__ import annotations
+
+import math
+
+from evenhand.findings import Findings
+from evenhand.findings import number as read_number
+from evenhand.present.tellers import Row, Teller, sentence
+from evenhand.present.text import interval_words, number, percent
+
+ON = {"learned": "the requests it was learned from", "held_out": "held-out requests"}
+
+
+def where(row: Row) -> str:
+    """Which lists a row is about."""
+    on = ON.get(str(row["on"]), str(row["on"]))
+    if row["by_means"] == "served":
+        return f"As served, on {on}: "
+    strength = read_number(row["strength"])
+    if strength == 0:
+        return f"As ranked, on {on}: "
+    return f"With the {row['by_means']} of strength {strength:g}, on {on}: "
+
+
+class RebalanceTeller(Teller, audit="rebalance"):
+    """What evenness costs."""
+
+    def sentence(self, findings: Findings, row: Row, level: float) -> str:
+        """What one row says, led by the lists that it is about."""
+        estimate = read_number(row["estimate"])
+        if row["metric"] == "duality_gap" and not math.isnan(estimate):
+            caution = (
+                " (the search has not converged: pass more iterations)"
+                if "not_converged" in (row["note"] or "")
+                else ""
+            )
+            return f"{where(row)}no policy is better by more than {number(estimate)} in what is maximised{caution}."
+        if row["metric"] == "attainable_gini" and not math.isnan(estimate):
+            return f"{where(row)}the same relevance allows a Gini index of {number(estimate)}."
+        if row["metric"] == "share" and not math.isnan(estimate):
+            reach = "; more than the candidates allow" if "out_of_reach" in (row["note"] or "") else ""
+            return (
+                f"{where(row)}{row['group']} gets {percent(estimate)} of all exposure{interval_words(row, level, as_percent=True)}; "
+                f"{percent(read_number(row['ideal']))} was aimed at{reach}."
+            )
+        kinds = {"ndcg_standard": " (standard nDCG)", "ndcg_relevance": " by judgments"}
+        if row["metric"] in kinds and not math.isnan(estimate):
+            said = interval_words(row, level, as_percent=True)
+            return (
+                f"{where(row)}lists keep {percent(estimate)} of the gain of the best order{kinds[row['metric']]}{said}."
+            )
+        plain = Findings(findings.audit, findings.question, (), findings.columns, words=findings.words)
+        told = sentence(plain, row, level)
+        return where(row) + told[0].lower() + told[1:]
+
+    def headlines(self, findings: Findings) -> list[str]:
+        """For each strength, what is kept and what is gained."""
+        rows = {(r["strength"], r["on"], r["by_means"], r["metric"]): r for r in findings.rows()}
+        on = "held_out" if any(key[1] == "held_out" for key in rows) else "learned"
+        lines = []
+        served = rows.get((None, on, "served", "attainable_gini"))
+        if served is not None:
+            now = read_number(rows[(None, on, "served", "gini")]["estimate"])
+            lines.append(
+                f"The same relevance as served allows a Gini index of {number(read_number(served['estimate']))} where it is {number(now)}."
+            )
+        as_ranked = rows.get((0.0, on, "policy", "gini"))
+        if as_ranked is None:
+            return lines
+        before = number(read_number(as_ranked["estimate"]))
+        for strength in sorted({k[0] for k in rows if k[0]}):
+            kept, gini = rows.get((strength, on, "policy", "ndcg")), rows.get((strength, on, "policy", "gini"))
+            if kept is not None and gini is not None:
+                lines.append(
+                    f"Strength {strength:g} keeps {percent(read_number(kept['estimate']))} of the relevance and moves the Gini index of "
+                    f"exposure from {before} to {number(read_number(gini['estimate']))}, on {ON[on]}."
+                )
+        return lines
