@@ -80,6 +80,18 @@ class Stage:
         each["least_promoted"] = least_promoted.on(moved)
         return Replayed(each, self._exposure(lists))
 
+    def reach(self) -> tuple[Floats, Floats]:
+        """(providers,) the least and the most exposure, as shares of all, that lists could give to each."""
+        slates, first = self.slates, float(np.finfo(np.float32).max)
+        ends = np.empty((2, slates.owners.providers))
+        for way, sign in enumerate((-1.0, 1.0)):
+            for p in range(slates.owners.providers):
+                prices = np.zeros(slates.owners.providers)
+                prices[p] = sign * first
+                received = slates.received(self.server.fill(slates.owners.per_item(prices)))
+                ends[way, p] = received[p] / received.sum()
+        return ends[0], ends[1]
+
     @cached_property
     def _most_relevant(self) -> Floats:
         """(Q,) gain of the best list by judgments."""

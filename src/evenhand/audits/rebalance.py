@@ -49,6 +49,7 @@ Aim = Annotated[Any, Takes("NAME|LABEL=SHARE,..", read=_read_objective)]
     "rebalance",
     question="What would a more even exposure cost in relevance?",
     charts=("frontier", "before_after", "movers"),
+    extra=("least", "most"),
 )
 def rebalance(
     call: Call,
@@ -81,7 +82,9 @@ def rebalance(
     objective : what is evened out: `"gini"`, `"atkinson(epsilon=0.5)"`, `"welfare(epsilon=1)"`, or {provider: share}.
     strength : weight of evenness against relevance, from 0 (as ranked) to 1; one or several.
     attention : how attention falls with rank; the cascade depends on more than rank and is refused.
-    request : column of the request. item : column of the item. score : column of the score.
+    request : column of the request.
+    item : column of the item.
+    score : column of the score.
     holdout : share of the requests that nothing is learned from.
     iterations : steps at most for each strength.
     relevance : judgments of request and item, a table or a column of `scores`: adds rows `ndcg_relevance`.
@@ -213,7 +216,8 @@ def _refuse_unreachable(aim: Objective, frontier: Frontier) -> None:
 
 def _meter(part: Part, found: Candidates, objective: Any, target: Any, call: Call) -> Meter:
     level = None if call.interval.kind == "none" else call.interval.level
-    return Meter(part.stage.bucket, level, spread_of(objective), found.providers, target)
+    reach = None if target is None else part.stage.reach()
+    return Meter(part.stage.bucket, level, spread_of(objective), found.providers, target, reach)
 
 
 def _rows(frontier: Frontier, meters: Mapping[str, Meter]) -> list[Row]:

@@ -12,6 +12,7 @@ from evenhand.allocation.replay import Replayed
 from evenhand.audits.assemble import notes
 from evenhand.cards import REGISTRY, Ask, Floats, ask
 from evenhand.findings import Row, row
+from evenhand.tallies.sources import significant
 from evenhand.tallies.spectrum import Spectrum
 from evenhand.uncertainty.jackknife import FEWEST, jackknife_ends
 
@@ -29,7 +30,8 @@ class Meter:
     Attributes
     ----------
     bucket : (Q,) which requests are left out together. level : of intervals; None for none.
-    spread : inequality metrics of exposure. target : (providers,) shares that were asked for, if any.
+    spread : inequality metrics of exposure. target : (providers,) shares that were asked for, if any; reach : the least and
+        the most that candidates allow.
     """
 
     bucket: Any
@@ -37,21 +39,28 @@ class Meter:
     spread: Sequence[Ask]
     providers: Sequence[Any]
     target: Floats | None = None
+    reach: tuple[Floats, Floats] | None = None
 
     def rows(self, labels: Mapping[str, Any], found: Replayed, why_not: str) -> list[Row]:
         """Every metric of one policy; `why_not` is the note where there are no intervals."""
         made = [self._mean(labels, name, values, why_not) for name, values in found.each.items()]
         made += [self._of_exposure(labels, a, found, why_not) for a in self.spread]
-        if self.target is not None:
-            shares = _shares(found.exposure)
-            made += [
-                self._row(
-                    labels, "share", float(shares[0][g]), shares[1][:, g], (0.0, 1.0), why_not, group=str(self.providers[g]),
-                    ideal=float(self.target[g]), better="ideal",
-                )
-                for g in range(len(self.target))
-            ]  # fmt: skip
-        return made
+        return made + (self._shares(labels, found, why_not) if self.target is not None else [])
+
+    def _shares(self, labels: Mapping[str, Any], found: Replayed, why_not: str) -> list[Row]:
+        """Each provider's share of exposure beside its target, and what candidates allow."""
+        shares, without = _shares(found.exposure)
+        target = np.zeros(len(shares)) if self.target is None else self.target
+        least, most = (np.zeros(len(shares)), np.ones(len(shares))) if self.reach is None else self.reach
+        off = (target < least - 1e-9) | (target > most + 1e-9)
+        return [
+            self._row(
+                labels, "share", float(shares[g]), without[:, g], (0.0, 1.0), why_not, group=str(label),
+                ideal=float(target[g]), better="ideal", least=float(least[g]), most=float(most[g]),
+                also="out_of_reach" if off[g] else "",
+            )
+            for g, label in enumerate(self.providers)
+        ]  # fmt: skip
 
     def gini(self, found: Replayed) -> float:
         return _on(self.spread[0], found.received)
@@ -97,7 +106,7 @@ class Meter:
 
 
 def _on(a: Ask, exposure: Floats) -> float:
-    return float(a.on(Spectrum.of(np.maximum(exposure, 0.0))))
+    return float(a.on(Spectrum.of(significant(np.maximum(exposure, 0.0)))))
 
 
 def _shares(exposure: Floats) -> tuple[Floats, Floats]:

@@ -54,7 +54,9 @@ def rerank(
     protected : label(s) of the protected group, for fa_star_ir; items without a label count as not protected.
     target : {group: share} that det_const_sort and calibrated aim at.
     attention : how attention falls with rank, for the ideal gain that boosts are added to.
-    request : column of the request. item : column of the item. score : column of the score.
+    request : column of the request.
+    item : column of the item.
+    score : column of the score.
 
     Examples
     --------

@@ -31,6 +31,9 @@ def jackknife_ends(estimate: float, without: Floats, level: float, span: tuple[f
     if not error > 0 or not np.isfinite(error) or estimate in span:
         return np.nan, np.nan
     reach = float(stdtrit(many - 1, (1 + level) / 2)) * error
+    low, high = span
+    if min(estimate - low, high - estimate) <= reach:  # so near the end that a curved scale would run away
+        return max(low, estimate - reach), min(high, estimate + reach)
     scale = Scale.fitting(span)
     middle = scale.forward(np.array(estimate))
     step = reach * float(scale.slope(np.array(estimate)))
