@@ -218,10 +218,6 @@ class RebalanceResult(Result):
             raise EvenhandError("Nothing says what is served now. Pass rankings= with request, item and rank.")
         return self.left
 
-    def sentences(self) -> list[str]:
-        """The findings in plain words."""
-        return [*([self.left.sentence] if self.left else []), *super().sentences()]
-
     def _handed(self, columns: Mapping[str, Any]) -> Any:
         import polars as pl
 

@@ -53,7 +53,12 @@ class Meter:
         target = np.zeros(len(shares)) if self.target is None else self.target
         least, most = (np.zeros(len(shares)), np.ones(len(shares))) if self.reach is None else self.reach
         off = (target < least - 1e-9) | (target > most + 1e-9)
-        return [
+        away = 0.5 * np.abs(without - target).sum(1)
+        far = self._row(
+            labels, "target_distance", float(0.5 * np.abs(shares - target).sum()), away, (0.0, 1.0), why_not, ideal=0.0,
+            better="lower", also="out_of_reach" if off.any() else "",
+        )  # fmt: skip
+        each = [
             self._row(
                 labels, "share", float(shares[g]), without[:, g], (0.0, 1.0), why_not, group=str(label),
                 ideal=float(target[g]), better="ideal", least=float(least[g]), most=float(most[g]),
@@ -61,6 +66,7 @@ class Meter:
             )
             for g, label in enumerate(self.providers)
         ]  # fmt: skip
+        return [far, *each]
 
     def gini(self, found: Replayed) -> float:
         return _on(self.spread[0], found.received)

@@ -22,7 +22,9 @@ from evenhand.present.drawing import (
     without_metric,
 )
 from evenhand.present.shapes import SHARE, Axis, series_colour, shares, tooltips
+from evenhand.present.tell_rebalance import UNEVEN, aimed_at
 from evenhand.present.text import number, percent
+from evenhand.present.theme import MOST_SERIES
 
 SIDE = 420
 NAMES = {
@@ -35,8 +37,9 @@ NAMES = {
 def _points(findings: Findings) -> list[dict[str, Any]]:
     """Where each policy stands: relevance kept and Gini index, with its strength."""
     found: dict[tuple[Any, ...], dict[str, Any]] = {}
+    uneven = aimed_at(findings)
     for row in findings.rows():
-        if row["metric"] in ("ndcg", "gini"):
+        if row["metric"] in ("ndcg", uneven):
             key = (row["strength"], row["on"], row["by_means"])
             point = found.setdefault(
                 key, {"series": NAMES[key[1], key[2]], "strength": row["strength"], "served": key[2] == "served"}
@@ -57,24 +60,25 @@ def frontier(findings: Findings) -> Picture:
     fields = {name: [p[name] for p in points] for name in ("series", "strength", "x", "y")}
     place = {
         "x": Axis("relevance kept (nDCG)", ".4~p", scale={"zero": False}).on(alt.X, "x"),
-        "y": Axis("Gini index of exposure", ".3~g", scale={"zero": True}).on(alt.Y, "y"),
+        "y": Axis(UNEVEN[aimed_at(findings)], ".3~g", scale={"zero": True}).on(alt.Y, "y"),
         "color": series_colour(names),
     }
     base = alt.Chart(records(**fields))
-    tips = tooltips({"series": "lists", "strength": "strength", "x": "relevance kept", "y": "Gini index"})
+    tips = tooltips({"series": "lists", "strength": "strength", "x": "relevance kept", "y": UNEVEN[aimed_at(findings)]})
     layers = [base.mark_line().encode(**place, order="strength:Q"), base.mark_point().encode(**place, tooltip=tips)]
     on = "held_out" if any("held-out" in p["series"] for p in points) else "learned"
     judged = [p for p in points if p["series"] == NAMES[on, "policy"]]
     first, last = judged[0], judged[-1]
+    said = UNEVEN[aimed_at(findings)]
     says = (
-        f"From strength 0 to {last['strength']:g} the Gini index falls from {number(first['y'])} to {number(last['y'])} while "
+        f"From strength 0 to {last['strength']:g} the {said} goes from {number(first['y'])} to {number(last['y'])} while "
         f"{percent(last['x'])} of the relevance is kept."
     )
     table = {
         "lists": fields["series"],
         "strength": fields["strength"],
         "relevance kept": fields["x"],
-        "Gini index": fields["y"],
+        said: fields["y"],
     }
     return Picture((Panel(alt.layer(*layers), height=320),), table, says, lead=False)
 
@@ -149,9 +153,14 @@ def movers(findings: Findings) -> Picture:
     """Exposure of each tenth of the providers, by what they had as ranked, at every strength."""
     curve = findings.curves["movers"]
     strengths = _strengths(curve)
+    strengths = [strengths[0], *strengths[1:][-(MOST_SERIES - 1) :]]
     names = ["as ranked" if s == 0 else f"strength {s:g}" for s in strengths]
     called = dict(zip(strengths, names, strict=True))
-    data = records(series=[called[s] for s in curve["strength"]], x=curve["tenth"], y=curve["after"])
+    rows = [dict(zip(curve, point, strict=True)) for point in zip(*curve.values(), strict=True)]
+    drawn = [r for r in rows if r["strength"] in called]
+    data = records(
+        series=[called[r["strength"]] for r in drawn], x=[r["tenth"] for r in drawn], y=[r["after"] for r in drawn]
+    )
     many = max(curve["tenth"])
     place = {
         "x": Axis(
@@ -165,7 +174,6 @@ def movers(findings: Findings) -> Picture:
     base = alt.Chart(data)
     tips = tooltips({"series": "lists", "x": "part", "y": "share of exposure"})
     layers = [base.mark_line().encode(**place), base.mark_point().encode(**place, tooltip=tips)]
-    rows = [dict(zip(curve, point, strict=True)) for point in zip(*curve.values(), strict=True)]
     last = [r for r in rows if r["strength"] == strengths[-1]]
     says = (
         f"At strength {strengths[-1]:g} the part with most goes from {percent(last[-1]['before'])} to {percent(last[-1]['after'])} of all "

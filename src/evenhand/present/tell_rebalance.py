@@ -12,6 +12,15 @@ from evenhand.present.text import interval_words, number, percent
 ON = {"learned": "the requests it was learned from", "held_out": "held-out requests"}
 
 
+UNEVEN = {"gini": "Gini index of exposure", "target_distance": "distance from the target shares"}
+"""What evenness is measured by, in words."""
+
+
+def aimed_at(findings: Findings) -> str:
+    """The metric that says how far from even: the distance from target shares where there are some, else the Gini index."""
+    return "target_distance" if "target_distance" in findings.metrics() else "gini"
+
+
 def where(row: Row) -> str:
     """Which lists a row is about."""
     on = ON.get(str(row["on"]), str(row["on"]))
@@ -37,7 +46,14 @@ class RebalanceTeller(Teller, audit="rebalance"):
             )
             return f"{where(row)}no policy is better by more than {number(estimate)} in what is maximised{caution}."
         if row["metric"] == "attainable_gini" and not math.isnan(estimate):
-            return f"{where(row)}the same relevance allows a Gini index of {number(estimate)}."
+            return where(row) + _room(estimate, _served_gini(findings))
+        if row["metric"] == "target_distance" and not math.isnan(estimate):
+            reach = (
+                "; the candidates do not allow the target, and this is the nearest found"
+                if "out_of_reach" in (row["note"] or "")
+                else ""
+            )
+            return f"{where(row)}shares of exposure are {number(estimate)} away from the target{interval_words(row, level)}{reach}."
         if row["metric"] == "share" and not math.isnan(estimate):
             reach = "; more than the candidates allow" if "out_of_reach" in (row["note"] or "") else ""
             return (
@@ -61,19 +77,32 @@ class RebalanceTeller(Teller, audit="rebalance"):
         lines = []
         served = rows.get((None, on, "served", "attainable_gini"))
         if served is not None:
-            now = read_number(rows[(None, on, "served", "gini")]["estimate"])
-            lines.append(
-                f"The same relevance as served allows a Gini index of {number(read_number(served['estimate']))} where it is {number(now)}."
-            )
-        as_ranked = rows.get((0.0, on, "policy", "gini"))
+            said = _room(read_number(served["estimate"]), _served_gini(findings))
+            lines.append(f"As served: {said}")
+        uneven = aimed_at(findings)
+        as_ranked = rows.get((0.0, on, "policy", uneven))
         if as_ranked is None:
             return lines
         before = number(read_number(as_ranked["estimate"]))
         for strength in sorted({k[0] for k in rows if k[0]}):
-            kept, gini = rows.get((strength, on, "policy", "ndcg")), rows.get((strength, on, "policy", "gini"))
+            kept, gini = rows.get((strength, on, "policy", "ndcg")), rows.get((strength, on, "policy", uneven))
             if kept is not None and gini is not None:
                 lines.append(
-                    f"Strength {strength:g} keeps {percent(read_number(kept['estimate']))} of the relevance and moves the Gini index of "
-                    f"exposure from {before} to {number(read_number(gini['estimate']))}, on {ON[on]}."
+                    f"Strength {strength:g} keeps {percent(read_number(kept['estimate']))} of the relevance and moves the "
+                    f"{UNEVEN[uneven]} from {before} to {number(read_number(gini['estimate']))}, on {ON[on]}."
                 )
         return lines
+
+
+def _served_gini(findings: Findings) -> float:
+    rows = (r for r in findings.rows() if r["by_means"] == "served" and r["metric"] == "gini")
+    return next((read_number(r["estimate"]) for r in rows), math.nan)
+
+
+def _room(attainable: float, now: float) -> str:
+    """What the same relevance allows, beside what there is."""
+    if not attainable < now - 5e-4:
+        return (
+            f"no policy found is more even at the same relevance than the Gini index of {number(now)} that is served."
+        )
+    return f"the same relevance allows a Gini index of {number(attainable)} where it is {number(now)}."
