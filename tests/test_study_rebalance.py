@@ -31,7 +31,7 @@ def test_a_method_below_the_frontier_would_be_told(monkeypatch):
     whole = rebalance(table, top=10, providers="provider", strength=module.STRENGTHS, holdout=0, interval=None, rng=1)
     half = rebalance(table, top=10, providers="provider", strength=module.STRENGTHS, interval=None, rng=1)
     settings = list(module._settings(whole))
-    wonder = module.Setting("wonder", 0.0, settings[0].ndcg, settings[0].attainable - 0.1, settings[0].attainable)
+    wonder = module.Setting("wonder", 0.0, settings[0].ndcg, settings[0].attainable - 0.1, 0.0, 0.01)
     claims = module._claims("made up", whole, half, [*settings, wonder])
     assert claims[0].holds is False
     assert "1 below" in claims[0].measured

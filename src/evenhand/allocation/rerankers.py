@@ -140,18 +140,24 @@ def calibrated(slates: Slates, group: Ints, target: Floats, strength: float) -> 
     """
     queues = Queues.of(slates, group, len(target))
     padded = np.append(slates.score, -np.inf)
-    aims = target > 0
     for rank in range(slates.top):
         rows = np.flatnonzero(slates.lengths > rank)
         first = queues.next()[rows]
-        shares = (queues.taken[rows][:, None, :] + np.eye(len(target))) / (
-            rank + 1
-        )  # one row per group that may come next
-        mixed = (1 - MIXED) * shares[..., aims] + MIXED * target[aims]
-        away = (target[aims] * np.log2(target[aims] / mixed)).sum(-1)
+        held = queues.taken[rows]
+        now, then = (_divergence(target, (held + more) / (rank + 1)) for more in (0, 1))
+        away = now.sum(1, keepdims=True) - now + then  # (rows, groups): if the next item is of that group
         worth = (1 - strength) * padded[first] - strength * away
         worth = np.where(queues.left[rows] > 0, worth, -np.inf)
         best = worth.max(1, keepdims=True)
         choice = np.where(worth == best, first, len(queues.at)).argmin(1)  # of equally good ones the higher score
         queues.lists[rows, rank] = queues.take(rows, choice)
     return queues.lists
+
+
+def _divergence(target: Floats, shares: Floats) -> Floats:
+    """(..., groups) what each group adds to KL(target || shares with a little of the target mixed in), in bits."""
+    mixed = (1 - MIXED) * shares + MIXED * target
+    aims = target > 0
+    parts = np.zeros(mixed.shape)
+    parts[..., aims] = target[aims] * np.log2(target[aims] / mixed[..., aims])
+    return parts
