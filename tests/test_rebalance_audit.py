@@ -10,6 +10,7 @@ import pytest
 
 import evenhand as eh
 from evenhand.audits.rebalance_result import headroom, least_gini
+from test_report import visit
 
 MARKET = eh.synthetic.market(120, 20, providers=8, items=60, rng=3).with_columns(
     provider=pl.format("p{}", "provider"), item=pl.format("i{}", "item")
@@ -326,3 +327,16 @@ def test_bad_words_of_a_re_ranker_are_told(change, said):
     with pytest.raises(eh.EvenhandError) as problem:
         eh.rerank(MARKET, **{"top": 5, "groups": "provider", **change})
     assert said in str(problem.value)
+
+
+@pytest.mark.browser
+def test_the_handle_of_the_report_moves_along_the_frontier_in_silence(found, browser, tmp_path):
+    path = found.report(tmp_path / "fix.html")
+    with visit(browser, path) as seen:
+        handle = seen.page.locator("#before_after input[type=range]")
+        assert handle.count() == 1
+        told = seen.page.locator("#before_after svg text")
+        assert "strength 0.05" in told.all_text_contents()
+        handle.fill("2")
+        seen.page.wait_for_function("document.querySelector('#before_after svg').textContent.includes('strength 0.3')")
+        assert seen.said == []
