@@ -133,7 +133,7 @@ def rebalance(
     }  # fmt: skip
     return call.result(
         rows, backend=view.backend, read=view.rows, dropped=view.dropped, slices=("strength", "on", "by_means"),
-        curves=frontier.curves(), words={"unit": "provider", "amount": "exposure", "request": request}, facts=facts,
+        curves=frontier.curves(), words={"unit": request, "holder": "provider", "amount": "exposure"}, facts=facts,
         of=RebalanceResult, frontier=frontier, left=left,
     )  # fmt: skip
 

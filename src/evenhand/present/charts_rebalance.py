@@ -88,11 +88,11 @@ def _strengths(curve: Mapping[str, Any]) -> list[float]:
 
 
 def _slider(strengths: list[float]) -> Any:
-    """A handle that picks one of the strengths, the weakest above none first."""
+    """A handle that picks one of the strengths, one in the middle first."""
     last = len(strengths) - 1
     return alt.param(
         name="picked",
-        value=min(1, last),
+        value=(last + 1) // 2,
         bind=alt.binding_range(min=0, max=last, step=1, name="strength, weakest to strongest "),
     )
 

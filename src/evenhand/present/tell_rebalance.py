@@ -66,7 +66,8 @@ class RebalanceTeller(Teller, audit="rebalance"):
             return (
                 f"{where(row)}lists keep {percent(estimate)} of the gain of the best order{kinds[row['metric']]}{said}."
             )
-        plain = Findings(findings.audit, findings.question, (), findings.columns, words=findings.words)
+        words = {**findings.words, "unit": findings.words.get("holder", "provider")}  # who holds the exposure
+        plain = Findings(findings.audit, findings.question, (), findings.columns, words=words)
         told = sentence(plain, row, level)
         return where(row) + told[0].lower() + told[1:]
 
