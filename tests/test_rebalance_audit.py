@@ -267,6 +267,15 @@ def test_negative_scores_are_refused_and_requests_without_a_gain_left_out_of_ndc
     assert (row["units"], row["note"]) == (1, "some_undefined; learned_from")
 
 
+def test_missing_scores_are_refused_or_left_out_and_counted():
+    table = MARKET.with_columns(score=pl.when(pl.col("item") == "i1").then(None).otherwise("score"))
+    missing = table["score"].null_count()
+    with pytest.raises(eh.EvenhandError, match=f"missing in {missing}"):
+        eh.rebalance(table, **CALL)
+    found = eh.rebalance(table, **CALL, nan_policy="omit", interval=None)
+    assert found.provenance["dropped"] == {"score is missing": missing}
+
+
 def test_welfare_says_who_is_out_of_reach_of_what_is_learned():
     table = pl.DataFrame({"request": range(40), "item": [f"i{q}" for q in range(40)], "score": 1.0})
     with pytest.raises(eh.EvenhandError, match="candidates in held-out requests only"):

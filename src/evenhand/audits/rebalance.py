@@ -70,6 +70,7 @@ def rebalance(
     interval: Literal["normal"] | None = "normal",
     level: Level = 0.95,
     rng: Seed = None,
+    nan_policy: Literal["raise", "omit"] = "raise",
 ) -> RebalanceResult:
     """The most even exposure of providers for each loss of relevance, learned on some requests and tried on others.
 
@@ -90,6 +91,7 @@ def rebalance(
     relevance : judgments of request and item, a table or a column of `scores`: adds rows `ndcg_relevance`.
     rankings : lists that are served now, a table of request, item and rank: `result.headroom` says what they leave unused.
     interval : `"normal"`, with the error of a jackknife over held-out requests, or None.
+    nan_policy : rows without a score are refused, or left out and counted.
 
     Examples
     --------
@@ -110,7 +112,7 @@ def rebalance(
     owners = None if providers is None else view_labels(providers, opened, item=item, request=request, role="providers")
     judgments = None if relevance is None else view_judgments(relevance, opened, request=request, item=item)
     view = view_scored(
-        opened, request=request, item=item, score=score, nan_policy="omit",
+        opened, request=request, item=item, score=score, nan_policy=nan_policy,
         carry=owners.carry(opened) if owners is not None else {},
     )  # fmt: skip
     found = tally_candidates(view, owners, judgments, top, model)

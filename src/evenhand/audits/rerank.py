@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import numpy as np
 
@@ -41,6 +41,7 @@ def rerank(
     request: str = "request",
     item: str = "item",
     score: str = "score",
+    nan_policy: Literal["raise", "omit"] = "raise",
 ) -> Any:
     """New lists from scores, by a re-ranker that people know: a table of request, item and rank.
 
@@ -57,6 +58,7 @@ def rerank(
     request : column of the request.
     item : column of the item.
     score : column of the score.
+    nan_policy : rows without a score are refused, or left out.
 
     Examples
     --------
@@ -71,7 +73,8 @@ def rerank(
     model = parse(attention) if name == "boosts" else logarithmic(offset=1)
     opened = open_rankings(as_table(scores, request=request, item=item))
     owners = None if groups is None else view_labels(groups, opened, item=item, request=request)
-    view = view_scored(opened, request=request, item=item, score=score, carry=owners.carry(opened) if owners else {})
+    carried = {} if owners is None else owners.carry(opened)
+    view = view_scored(opened, request=request, item=item, score=score, nan_policy=nan_policy, carry=carried)
     found = tally_candidates(view, owners, None, top, model, gains=name == "boosts")
     if name == "boosts":
         _only(method, args, keywords)
