@@ -261,6 +261,8 @@ FIGURES = frozenset(
         "detectable",
         "found",
         "intercept",
+        "least",
+        "most",
         "p",
         "p_adjusted",
         "p_favoured",

@@ -120,7 +120,8 @@ def rebalance(
     held = _held_out(found, holdout, call.seed)
     frontier = _frontier(found, held, aim, strengths, iterations, call.seed)
     _refuse_unreachable(aim, frontier)
-    meters = {on: _meter(part, found, objective, target, call) for on, part in frontier.parts.items()}
+    welfare = (str(objective), aim) if type(aim) is Welfare else None
+    meters = {on: _meter(part, found, objective, welfare, target, call) for on, part in frontier.parts.items()}
     rows = _rows(frontier, meters)
     left = None
     if rankings is not None:
@@ -216,10 +217,10 @@ def _refuse_unreachable(aim: Objective, frontier: Frontier) -> None:
         )
 
 
-def _meter(part: Part, found: Candidates, objective: Any, target: Any, call: Call) -> Meter:
+def _meter(part: Part, found: Candidates, objective: Any, welfare: Any, target: Any, call: Call) -> Meter:
     level = None if call.interval.kind == "none" else call.interval.level
     reach = None if target is None else part.stage.reach()
-    return Meter(part.stage.bucket, level, spread_of(objective), found.providers, target, reach)
+    return Meter(part.stage.bucket, level, spread_of(objective), found.providers, welfare, target, reach)
 
 
 def _rows(frontier: Frontier, meters: Mapping[str, Meter]) -> list[Row]:

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from evenhand.allocation.objectives import Welfare
 from evenhand.allocation.replay import Replayed
 from evenhand.audits.assemble import notes
 from evenhand.cards import REGISTRY, Ask, Floats, ask
@@ -30,14 +31,15 @@ class Meter:
     Attributes
     ----------
     bucket : (Q,) which requests are left out together. level : of intervals; None for none.
-    spread : inequality metrics of exposure. target : (providers,) shares that were asked for, if any; reach : the least and
-        the most that candidates allow.
+    spread : inequality metrics of exposure. welfare : the objective as typed, where it is one without a card.
+    target : (providers,) shares that were asked for, if any. reach : the least and the most that candidates allow.
     """
 
     bucket: Any
     level: float | None
     spread: Sequence[Ask]
     providers: Sequence[Any]
+    welfare: tuple[str, Welfare] | None = None
     target: Floats | None = None
     reach: tuple[Floats, Floats] | None = None
 
@@ -45,6 +47,8 @@ class Meter:
         """Every metric of one policy; `why_not` is the note where there are no intervals."""
         made = [self._mean(labels, name, values, why_not) for name, values in found.each.items()]
         made += [self._of_exposure(labels, a, found, why_not) for a in self.spread]
+        if self.welfare is not None:
+            made.append(self._of_welfare(labels, *self.welfare, found, why_not))
         return made + (self._shares(labels, found, why_not) if self.target is not None else [])
 
     def _shares(self, labels: Mapping[str, Any], found: Replayed, why_not: str) -> list[Row]:
@@ -67,6 +71,22 @@ class Meter:
             for g, label in enumerate(self.providers)
         ]  # fmt: skip
         return [far, *each]
+
+    def _of_welfare(self, labels: Mapping[str, Any], name: str, welfare: Welfare, found: Replayed, why_not: str) -> Row:
+        """The additive welfare of exposure over its mean: 1 where all have the same; without an end below where somebody has none."""
+        whole = found.received
+        rest = whole - found.exposure
+        without = np.array([welfare.value(np.maximum(x, 0.0) / x.mean()) for x in rest])
+        return self._row(
+            labels,
+            name,
+            welfare.value(whole / whole.mean()),
+            without,
+            (-np.inf, 1.0),
+            why_not,
+            ideal=1.0,
+            better="higher",
+        )
 
     def gini(self, found: Replayed) -> float:
         return _on(self.spread[0], found.received)
