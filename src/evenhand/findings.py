@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import math
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -169,6 +172,35 @@ def plain(value: Any) -> Any:
 def number(value: Any) -> float:
     """What `plain` wrote for a number."""
     return math.nan if value is None else float(value)
+
+
+_DATES = re.compile(
+    r"(?<!\d)\d{4}-?\d\d-?\d\d(?!\d)|(?<!\d)\d{4}/\d\d/\d\d(?!\d)|(?<=year=)\d+|(?<=month=)\d+|(?<=day=)\d+"
+)
+
+
+def plan_hash(plan: Mapping[str, Any]) -> str:
+    """Twelve letters that tell a plan from another: the same for every seed, and for files of another day.
+
+    >>> plan_hash({"table": "log/2026-11-16.csv", "rng": 1}) == plan_hash({"table": "log/${DATE}.csv"})
+    True
+    """
+    kept = {name: _undated(plain(value)) for name, value in plan.items() if name != "rng"}
+    return hashlib.sha256(json.dumps(kept, sort_keys=True, ensure_ascii=False).encode()).hexdigest()[:12]
+
+
+def hash_of(findings: Findings) -> str:
+    """The hash of the plan that made these findings."""
+    known = findings.provenance.get("plan_hash")
+    return str(known) if known else plan_hash(findings.provenance.get("plan") or {"audit": findings.audit})
+
+
+def _undated(value: Any) -> Any:
+    if isinstance(value, str):
+        return _DATES.sub("${DATE}", value)
+    if isinstance(value, Mapping):
+        return {name: _undated(v) for name, v in value.items()}
+    return [_undated(v) for v in value] if isinstance(value, list) else value
 
 
 def _limit(value: Any) -> Any:
