@@ -196,11 +196,14 @@ def hash_of(findings: Findings) -> str:
 
 
 def _undated(value: Any) -> Any:
+    """A value without its dates; a list of one thing is that thing."""
     if isinstance(value, str):
         return _DATES.sub("${DATE}", value)
     if isinstance(value, Mapping):
         return {name: _undated(v) for name, v in value.items()}
-    return [_undated(v) for v in value] if isinstance(value, list) else value
+    if isinstance(value, list):
+        return _undated(value[0]) if len(value) == 1 else [_undated(v) for v in value]
+    return value
 
 
 def _limit(value: Any) -> Any:

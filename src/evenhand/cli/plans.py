@@ -18,7 +18,8 @@ from typing import Any
 
 from evenhand.audits.declare import Audit, Call, find
 from evenhand.cli.audit import from_plan
-from evenhand.errors import EvenhandError, listing, suggestion
+from evenhand.errors import EvenhandError, listing, suggestion, unknown_name
+from evenhand.present.checks import INCONCLUSIVE
 
 ENDINGS = {
     "name": "what to call this audit in a build",
@@ -177,6 +178,8 @@ def _placed(key: str, value: Any, folder: Path) -> Any:
         raise EvenhandError(f"{key}={value!r} is no list of texts. Write {key} = ['...', '...'].")
     if not many and not isinstance(value, str):
         raise EvenhandError(f"{key}={value!r} is no text. Write {key} = '...'.")
+    if key == "inconclusive" and value not in INCONCLUSIVE:
+        raise unknown_name("inconclusive", value, INCONCLUSIVE, what="a way to decide")
     if key == "plot":
         return [
             f"{kind}{equals}{folder / file if file else ''}"
@@ -255,9 +258,9 @@ def _shape(pattern: str) -> re.Pattern[str]:
             again = name in seen
             seen.add(name)
             return f"(?P={name})" if again else f"(?P<{name}>{DATED[name]})"
-        return {"**": ".*", "*": "[^/]*", "?": "[^/]"}.get(found[0]) or re.escape(found[0])
+        return {"**/": "(?:.*/)?", "**": ".*", "*": "[^/]*", "?": "[^/]"}.get(found[0]) or re.escape(found[0])
 
-    return re.compile(re.sub(r"\$\{(\w+)\}|\*\*|\*|\?|[^*?$]+|\$", part, pattern.replace(os.sep, "/")))
+    return re.compile(re.sub(r"\$\{(\w+)\}|\*\*/|\*\*|\*|\?|[^*?$]+|\$", part, pattern.replace(os.sep, "/")))
 
 
 def variables(words: Sequence[str]) -> dict[str, str]:
