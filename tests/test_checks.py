@@ -109,6 +109,15 @@ def test_a_rule_needs_what_it_names():
         found(home(0.5)).check("gini <= 1", inconclusive="perhaps")
 
 
+def test_bins_of_a_score_are_held_against_their_own_baseline():
+    def binned(*estimates):
+        rows = [row({}, "outcome_gap", group="F", estimate=x, bin=i) for i, x in enumerate(estimates, start=1)]
+        return Result(Findings("outcome_test", "?", (), tidy(rows, (), ["bin"])))
+
+    checks = binned(0.1, 0.3).check("outcome_gap <= baseline + 0.05", baseline=binned(0.1, 0.1))
+    assert [(c.where, c.verdict) for c in checks.checks] == [("bin=1, F", "pass"), ("bin=2, F", "fail")]
+
+
 LABEL = 'a"<&>]]>\x07\n|*`b'
 
 

@@ -11,6 +11,7 @@ import pytest
 import evenhand as eh
 from evenhand.findings import Findings, row, tidy
 from evenhand.present.exporters import dashboard, open_metrics
+from evenhand.results import Result
 
 NAME = r"[a-zA-Z_:][a-zA-Z0-9_:]*"
 LABELS = r'(?:[a-zA-Z_][a-zA-Z0-9_]*="(?:[^"\\\n]|\\[\\n"])*",?)*'
@@ -80,6 +81,16 @@ def test_slices_keep_their_names_where_the_format_allows():
     rows = [row(dict.fromkeys(names, "x"), "gini", estimate=0.5)]
     [(_, labels)] = parsed(open_metrics([Findings("inequality", "?", names, tidy(rows, names))]))
     assert {k for k, v in labels if v == "x"} == {"slice_audit", "a_b", "a_b_", "slice_1st", "gr__e"}
+
+
+def test_rows_that_only_a_column_of_the_audit_tells_apart_have_it_as_a_label(tmp_path):
+    rows = [row({}, "gap", group="F", estimate=i / 10, bin=i, p=0.5) for i in (1, 2, 3)]
+    findings = Findings("outcome_test", "?", (), tidy(rows, (), ["bin", "p"]))
+    kept = eh.history(tmp_path / "h.parquet").append(Result(findings), at="2026-11-16")
+    for held in (findings, kept.latest()[0]):
+        labels = [dict(labels) for name, labels in parsed(open_metrics([held])) if name == "evenhand_estimate"]
+        assert [float(label["bin"]) for label in labels] == [1, 2, 3]
+        assert all("p" not in label for label in labels)
 
 
 def test_several_results_make_one_text():

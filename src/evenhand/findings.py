@@ -142,6 +142,30 @@ class Findings:
         )
 
 
+def apart(findings: Findings, within: Sequence[str] = ()) -> list[str]:
+    """The columns that tell rows of one metric from one another: slices, the group, and of the audit's own as few as it takes.
+
+    Bins of a score, arms and strengths are such. `within` are columns within which rows are told apart.
+
+    >>> rows = [row({}, "gap", bin=1), row({}, "gap", bin=2)]
+    >>> apart(Findings("outcome_test", "?", (), tidy(rows, (), ["bin"])))
+    ['group', 'bin']
+    """
+    names = [*findings.slices, "group"]
+    held = [findings.columns[name] for name in dict.fromkeys([*within, *names, "metric"])]
+    keys: list[tuple[Any, ...]] = list(zip(*held, strict=True))
+    distinct = len(set(keys))
+    for name, column in findings.columns.items():
+        if distinct == len(keys):
+            break
+        if name in COLUMNS or name in names or name in within:
+            continue
+        finer = [(*key, value) for key, value in zip(keys, column, strict=True)]
+        if len(set(finer)) > distinct:
+            keys, distinct, names = finer, len(set(finer)), [*names, name]
+    return names
+
+
 def in_bins(findings: Findings) -> bool:
     """Whether rows stand for bins of a score; a slice may be called `bin` as well."""
     return "bin" in findings.columns and "bin" not in findings.slices

@@ -1,10 +1,11 @@
 """What changed and when: a history as a page, as lines, and whether to raise an alarm.
 
-evenhand run plan.toml --history reach.parquet --at 2026-11-16
-evenhand history reach.parquet --html trend.html
-evenhand history reach.parquet --alarm 0.05 --format csv
-evenhand history reach.parquet --format openmetrics --output reach.prom     # the latest numbers, for Prometheus
-evenhand history reach.parquet --format grafana --output dashboard.json     # a dashboard that reads them
+examples:
+  evenhand run plan.toml --history reach.parquet --at 2026-11-16
+  evenhand history reach.parquet --html trend.html
+  evenhand history reach.parquet --alarm 0.05 --format csv
+  evenhand history reach.parquet --format openmetrics --output reach.prom     # the latest numbers, for Prometheus
+  evenhand history reach.parquet --format grafana --output dashboard.json     # a dashboard that reads them
 """
 
 from __future__ import annotations

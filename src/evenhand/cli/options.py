@@ -47,33 +47,35 @@ def _add_gates(parser: argparse.ArgumentParser, *, hidden: bool) -> None:
     """Rules that decide the exit code, and the file that keeps the numbers day by day."""
     gates = parser.add_argument_group("checks and history")
 
-    def add(name: str, help: str, **more: Any) -> None:
-        gates.add_argument(name, help=argparse.SUPPRESS if hidden else help, **more)
+    taken = parser._option_string_actions  # noqa: SLF001  (no public list)
 
-    rule = "exit 1 unless it holds: a metric of the table, a sign and a number, as in 'gini <= 0.9', or 'baseline + 0.01'; may be repeated"
-    add("--check", rule, metavar="RULE", action="append", default=[])
+    def add(name: str, help: str, **more: Any) -> None:
+        if (
+            name in taken
+        ):  # the audit has an option of that name, and its own words come first; a plan has the key as well
+            parser.set_defaults(**{more["dest"]: more.get("default")})
+        else:
+            gates.add_argument(name, help=argparse.SUPPRESS if hidden else help, **more)
+
+    several: dict[str, Any] = {"action": "append", "default": []}
+    rule = "exit 1 unless it holds: a metric of the table, a sign and a number, as in 'gini <= 0.9'; may be repeated"
+    add("--check", rule, dest="check", metavar="RULE", **several)
+    last = "a saved result (--format json) for rules such as 'gini <= baseline + 0.01'; may be repeated"
+    add("--baseline", last, dest="against", metavar="FILE.json", **several)
+    open_ = "what decides a check whose interval reaches the other side (default: estimate, with a warning)"
+    add("--inconclusive", open_, dest="inconclusive", choices=("estimate", "pass", "fail"))
+    add("--junit", "write the checks as JUnit XML", dest="junit", metavar="FILE.xml")
     add(
-        "--baseline",
-        "a saved result (--format json) whose numbers rules may name; may be repeated",
-        metavar="FILE.json",
-        action="append",
-        default=[],
+        "--summary",
+        "write checks and findings as Markdown, as for $GITHUB_STEP_SUMMARY",
+        dest="summary",
+        metavar="FILE.md",
     )
-    decides = "what decides a check whose interval reaches the other side (default: estimate, with a warning)"
-    add("--inconclusive", decides, choices=("estimate", "pass", "fail"))
-    add("--junit", "write the checks as JUnit XML", metavar="FILE.xml")
-    add("--summary", "write checks and findings as Markdown, as for $GITHUB_STEP_SUMMARY", metavar="FILE.md")
-    add(
-        "--history",
-        "keep the numbers in this file, one row per day, plan, slice, metric and group",
-        metavar="FILE.parquet",
-    )
-    add("--at", "the day that the numbers are for", metavar="DATE")
-    add(
-        "--replace",
-        "with --history: these numbers take the place of others for the same plan and day",
-        action="store_true",
-    )
+    kept = "keep the numbers in this file, a row per day, plan, slice, metric and group"
+    add("--history", kept, dest="history", metavar="FILE.parquet")
+    add("--at", "the day that the numbers are for", dest="at", metavar="DATE")
+    again = "with --history: these numbers take the place of others for the same plan and day"
+    add("--replace", again, dest="replace", action="store_true", default=False)
 
 
 def add_systems(parser: argparse.ArgumentParser) -> None:
@@ -100,7 +102,7 @@ class Asked:
 
 def finish(result: Any, args: argparse.Namespace) -> int:
     """Hand one answer out."""
-    one = Asked(args.verb, result, args.check, baseline=args.baseline, inconclusive=args.inconclusive or "estimate")
+    one = Asked(args.verb, result, args.check, baseline=args.against, inconclusive=args.inconclusive or "estimate")
     return conclude([one], args)
 
 

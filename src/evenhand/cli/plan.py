@@ -1,8 +1,9 @@
-"""A plan file from a command line: the command's words before VERB, as TOML for evenhand run.
+"""A plan file for evenhand run, from the words of a command.
 
-evenhand plan inequality events.parquet --unit author_id --amount impressions --population none > plan.toml
-evenhand run plan.toml
-evenhand plan --schema > plan.schema.json     # for editors that check TOML; also shipped with the package
+examples:
+  evenhand plan inequality events.parquet --unit author_id --amount impressions --population none > plan.toml
+  evenhand run plan.toml
+  evenhand plan --schema > plan.schema.json     # for editors that check TOML; also shipped with the package
 """
 
 from __future__ import annotations
@@ -61,7 +62,7 @@ def _endings(typed: argparse.Namespace) -> dict[str, Any]:
     """What the command does with its answer, in the plan's words."""
     files = [path for path in (typed.html, typed.output) if path]
     found = {
-        "check": typed.check, "baseline": typed.baseline, "inconclusive": typed.inconclusive, "outputs": files,
+        "check": typed.check, "baseline": typed.against, "inconclusive": typed.inconclusive, "outputs": files,
         "plot": typed.plot, "history": typed.history, "junit": typed.junit, "summary": typed.summary,
     }  # fmt: skip
     return {key: value for key, value in found.items() if value}

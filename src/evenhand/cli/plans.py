@@ -29,7 +29,7 @@ ENDINGS = {
     "outputs": "files to write; the ending decides: .html, .csv, .tsv, .jsonl, .json, .md, .tex, .txt or .prom",
     "plot": "charts to write, as KIND=FILE.svg",
 }
-"""Keys of an audit beside its parameters."""
+"""Keys of an audit beside its parameters; a parameter of the same name comes first."""
 WHOLE = {
     "audits": "several audits in one plan, each a table [[audits]]",
     "history": "the file that keeps the numbers of every day",
@@ -166,7 +166,7 @@ def _step(path: Path, asked: Mapping[str, Any]) -> Step:
     lacking = [name for name, p in known.items() if p.required and name not in asked]
     if lacking:
         raise EvenhandError(f"{str(path)!r} lacks {listing(lacking)}, which {audit.name} needs. Add a line for each.")
-    endings = {key: _placed(key, asked[key], path.parent) for key in ENDINGS if key in asked}
+    endings = {key: _placed(key, asked[key], path.parent) for key in ENDINGS if key in asked and key not in known}
     return Step(audit, {k: v for k, v in asked.items() if k in known}, endings, path.parent)
 
 

@@ -78,7 +78,7 @@ def _asked(step: Step, args: argparse.Namespace) -> Asked:
     reads = [w for v in step.arguments.values() for w in (v if isinstance(v, list) else [v]) if isinstance(w, str)]
     return Asked(
         step.name, None, [*held.get("check", []), *args.check], list(held.get("outputs", [])), list(held.get("plot", [])),
-        [*args.baseline, *held.get("baseline", [])], args.inconclusive or held.get("inconclusive", "estimate"), reads,
+        [*args.against, *held.get("baseline", [])], args.inconclusive or held.get("inconclusive", "estimate"), reads,
     )  # fmt: skip
 
 

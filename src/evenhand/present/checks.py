@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
 from evenhand.errors import EvenhandError, unknown_name
-from evenhand.findings import Findings
+from evenhand.findings import Findings, apart, label
 from evenhand.present.text import number
 
 Inconclusive = Literal["estimate", "pass", "fail"]
@@ -157,9 +157,12 @@ def check(
 
 def _held(findings: Findings, rule: Rule, baseline: Sequence[Findings], inconclusive: str) -> Iterator[Check]:
     rows = list(findings.only(rule.metric).rows())
+    names = apart(findings)
     usual = _baselines(findings, rule, rows, baseline) if rule.relative else [math.nan] * len(rows)
     for row, before in zip(rows, usual, strict=True):
-        where = ", ".join(filter(None, [findings.slice_label(row), str(row["group"] or "")]))
+        where = ", ".join(
+            [*(f"{name}={label(row[name])}" for name in names if name != "group"), *filter(None, [row["group"]])]
+        )
         estimate, low, high = (_number(row[k]) for k in ("estimate", "low", "high"))
         bound = rule.at(before)
         verdict = _verdict(rule, estimate, low, high, bound)
@@ -186,13 +189,13 @@ def _baselines(
     """What the baseline has for each row; NaN for rows that are new."""
     if not baseline:
         raise EvenhandError(f"check={rule.text!r} needs a baseline. Pass baseline= a saved result.")
-    known = {
-        _key(held, row): _number(row["estimate"])
-        for held in reversed(baseline)
-        if "estimate" in held.columns
-        for row in held.rows()
-    }
-    found = [known.get(_key(findings, row), math.nan) for row in rows]
+    known: dict[tuple[str, ...], float] = {}
+    for held in baseline:
+        if "estimate" in held.columns:
+            names = apart(held)
+            known = {_key(held, row, names): _number(row["estimate"]) for row in held.rows()} | known
+    names = apart(findings)
+    found = [known.get(_key(findings, row, names), math.nan) for row in rows]
     if all(map(math.isnan, found)):
         raise EvenhandError(
             f"The baseline has no number for {rule.metric!r} in any of these slices. Save one with the same audit, metrics and slices."
@@ -200,10 +203,8 @@ def _baselines(
     return found
 
 
-def _key(findings: Findings, row: dict[str, Any]) -> tuple[str, ...]:
-    labels = [f"{name}={row[name]}" for name in sorted(findings.slices)]
-    bins = [f"bin={row['bin']}"] if "bin" in row and "bin" not in findings.slices else []
-    return (findings.audit, row["metric"], str(row["group"]), *labels, *bins)
+def _key(findings: Findings, row: Mapping[str, Any], names: Sequence[str]) -> tuple[str, ...]:
+    return (findings.audit, row["metric"], *(f"{name}={row[name]}" for name in sorted(names)))
 
 
 def _number(value: Any) -> float:

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from evenhand.findings import Findings, hash_of, label
+from evenhand.findings import Findings, apart, hash_of, label
 from evenhand.present.phrases import is_share, metric_title
 
 GAUGES = {
@@ -46,19 +46,18 @@ def _values(results: Sequence[Findings], column: str) -> Iterator[tuple[dict[str
     for findings in results:
         if "estimate" not in findings.columns:
             continue
-        plan = hash_of(findings)
+        plan, names = hash_of(findings), [name for name in apart(findings) if name != "group"]
         for row in findings.rows():
             value = row.get(column)
             if value is not None and not math.isnan(value):
-                yield _labels(findings, row, plan), float(value)
+                yield _labels(findings.audit, names, row, plan), float(value)
 
 
-def _labels(findings: Findings, row: Mapping[str, Any], plan: str) -> dict[str, str]:
+def _labels(audit: str, names: Sequence[str], row: Mapping[str, Any], plan: str) -> dict[str, str]:
     """What tells a row from the others; a slice that is called like one of our own labels is set apart."""
-    labels = {"audit": findings.audit, "metric": str(row["metric"]), "group": label(row["group"] or ""), "plan": plan}
+    labels = {"audit": audit, "metric": str(row["metric"]), "group": label(row["group"] or ""), "plan": plan}
     labels = {name: value for name, value in labels.items() if value}
-    bins = ("bin",) if "bin" in row and "bin" not in findings.slices and row["bin"] is not None else ()
-    for name in (*findings.slices, *bins):
+    for name in names:
         legal = re.sub(r"\W", "_", name, flags=re.ASCII)
         legal = f"slice_{legal}" if legal in OWN or not re.match(r"[a-zA-Z]", legal) else legal
         while legal in labels:
@@ -101,8 +100,14 @@ def dashboard(results: Sequence[Findings]) -> str:
 
 def _legend(results: Sequence[Findings], audit: str) -> str:
     """The labels that tell the lines of one metric apart, as Grafana writes them."""
-    held = [_labels(f, row, "") for f in results if f.audit == audit for row in f.rows()]
-    names = dict.fromkeys(n for labels in held for n in labels if n not in ("audit", "metric", "plan"))
+    asked = [f for f in results if f.audit == audit]
+    names = {
+        n: None
+        for f in asked
+        for row in f.rows()
+        for n in _labels(audit, [c for c in apart(f) if c != "group"], row, "")
+        if n not in ("audit", "metric", "plan")
+    }
     return " ".join(f"{{{{{name}}}}}" for name in names) or "{{metric}}"
 
 

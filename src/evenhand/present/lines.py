@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date
 from typing import Any
 
-from evenhand.findings import COLUMNS, Findings
+from evenhand.findings import Findings, apart
 from evenhand.present.text import slice_names
 
 BESIDE = ("at", "plan", "audit")
@@ -38,43 +37,19 @@ class Line:
 
 def lines(findings: Findings) -> list[Line]:
     """Every line of a history, in the order of its rows on their first day."""
+    kept = [name for name in apart(findings, BESIDE) if name not in ("at", "group")]
     rows = sorted(findings.rows(), key=lambda row: row["at"])
-    kept = [name for name in findings.slices if name != "at"]
-    more = _told_apart(rows, ["plan", *kept, "metric", "group"], _extra(findings))
-    names = slice_names([*kept, *more], {n: [row[n] for row in rows] for n in [*kept, *more, "metric"]})
+    names = slice_names(kept, {name: [row[name] for row in rows] for name in [*kept, "metric"]})
     found: dict[tuple[Any, ...], Line] = {}
     for row, name in zip(rows, names, strict=True):
-        key = _key(row, ["plan", *kept, *more, "metric", "group"])
+        key = tuple(row[n] for n in ("plan", "metric", "group", *kept))
         if key not in found:
             where = [part for part in name.split(", ") if part != "(missing)"]  # slices of other plans
             label = ", ".join([*where, *([] if row["group"] is None else [str(row["group"])])])
-            labels = {n: row[n] for n in [*kept, *more]}
+            labels = {n: row[n] for n in kept}
             found[key] = Line(row["plan"], row["audit"], row["metric"], row["group"], label, labels=labels)
         line = found[key]
         line.at.append(row["at"])
-        for held, value in zip(
-            (line.estimate, line.low, line.high), (row["estimate"], row["low"], row["high"]), strict=True
-        ):
-            held.append(math.nan if value is None else float(value))
+        for held, value in ((line.estimate, "estimate"), (line.low, "low"), (line.high, "high")):
+            held.append(math.nan if row[value] is None else float(row[value]))
     return list(found.values())
-
-
-def _extra(findings: Findings) -> list[str]:
-    return [name for name in findings.columns if name not in {*COLUMNS, *BESIDE, *findings.slices}]
-
-
-def _key(row: Mapping[str, Any], names: Iterable[str]) -> tuple[Any, ...]:
-    return tuple(row[name] for name in names)
-
-
-def _told_apart(rows: Sequence[Mapping[str, Any]], names: list[str], extra: list[str]) -> list[str]:
-    """Columns of the audit's own that it takes to tell the rows of a day apart: bins, arms, strengths."""
-    needed: list[str] = []
-    distinct = len({_key(row, ["at", *names]) for row in rows})
-    for name in extra:
-        if distinct == len(rows):
-            break
-        more = len({_key(row, ["at", *names, *needed, name]) for row in rows})
-        if more > distinct:
-            distinct, needed = more, [*needed, name]
-    return needed

@@ -91,7 +91,12 @@ class History:
             rows = store.rows_of(table, plan, max(days))
             told = known.get(plan, {})
             slices = [s for s in told.get("slices", []) if s in rows.column_names]
-            columns = {name: rows[name].to_pylist() for name in [*slices, *COLUMNS]}
+            extra = [
+                n
+                for n in rows.column_names
+                if n not in {*BESIDE, *COLUMNS, *slices} and rows[n].null_count < rows.num_rows
+            ]
+            columns = {name: rows[name].to_pylist() for name in [*slices, *COLUMNS, *extra]}
             audit = str(told.get("audit") or rows["audit"][0].as_py())
             facts = {"plan_hash": plan, "at": max(days).isoformat(), "plan": told.get("plan") or {}}
             found.append(
