@@ -6,6 +6,7 @@ import os
 import shutil
 import subprocess
 import sys
+import time
 import tomllib
 import xml.etree.ElementTree as ET
 
@@ -272,9 +273,42 @@ def test_days_are_found_in_the_paths_of_a_partitioned_log(tmp_path, pattern, mad
     for name in made:
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).touch()
-    write(tmp_path, "p.toml", f'audit = "inequality"\ntable = "{pattern}"\noutputs = ["out-${{DATE}}.csv"]\n')
+    write(tmp_path, "p.toml", f'audit = "inequality"\ntable = "{pattern}"\noutputs = ["${{WHERE}}-${{DATE}}.csv"]\n')
     found = days(tmp_path / "p.toml", load(tmp_path / "p.toml"), {"WHERE": "eu"})
     assert found == [DAY, DAY + dt.timedelta(1)]
+
+
+def test_days_that_one_of_several_tables_lacks_are_left_out(tmp_path):
+    for name in ("log/2026-11-01.csv", "log/2026-11-02.csv", "everyone/2026-11-02.csv"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).touch()
+    plan = (
+        'population = "everyone/${DATE}.csv"\n[[audits]]\naudit = "inequality"\ntable = "log/${DATE}.csv"\nunit = "a"\n'
+    )
+    write(tmp_path, "p.toml", plan)
+    assert days(tmp_path / "p.toml", load(tmp_path / "p.toml"), {}) == [dt.date(2026, 11, 2)]
+
+
+@pytest.mark.slow
+def test_a_walk_that_is_killed_again_and_again_gets_there(folder):
+    rng = np.random.default_rng(4)
+    for i in range(4, 20):
+        shutil.copy(folder / "log" / "2026-11-01.parquet", folder / "log" / f"{DAY + dt.timedelta(i)}.parquet")
+    command = [sys.executable, "-m", "evenhand", "run", "plan.toml", "--history", "h.parquet", "--each", "day"]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    for _ in range(4):
+        process = subprocess.Popen(
+            command, env=environment, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        )
+        while "added" not in (line := process.stderr.readline()):
+            assert line, "ended before a day was added"
+        time.sleep(float(rng.uniform(0, 0.2)))
+        process.kill()
+        process.communicate()
+        assert pl.read_parquet(folder / "h.parquet")["at"].is_unique().all()
+    done = subprocess.run(command, env=environment, cwd=folder, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert eh.history(folder / "h.parquet").frame["at"].to_list() == [DAY + dt.timedelta(i) for i in range(20)]
 
 
 def test_a_plan_without_days_cannot_be_walked(folder, capsys):

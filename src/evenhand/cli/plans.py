@@ -205,24 +205,17 @@ def beside(value: Any, folder: Path) -> Any:
 def days(path: Path, raw: Mapping[str, Any], given: Mapping[str, str]) -> list[date]:
     """The days for which every dated file of a plan is there."""
     values = {**_variables(path, raw), **given, **{name: f"${{{name}}}" for name in DATED}}
-    dated = [
-        text
-        for text in _texts(_fill(path, dict(raw), values))
-        if any(f"${{{n}}}" in text for n in DATED) and text.endswith(_ENDS)
-    ]
-    if not dated:
-        raise EvenhandError(f"{str(path)!r} reads no file of a day. Write ${{DATE}} where the day stands in its path.")
-    found = [_days_of(str(beside(text, path.parent))) for text in dated if not _is_output(raw, text)]
+    read = [_read(one) for one in (raw, *(raw.get("audits") or [])) if isinstance(one, Mapping)]
+    texts = [text for text in _texts(_fill(path, read, values)) if text.endswith(_ENDS)]
+    found = [_days_of(str(beside(text, path.parent))) for text in texts if any(f"${{{n}}}" in text for n in DATED)]
     if not found:
         raise EvenhandError(f"{str(path)!r} reads no file of a day. Write ${{DATE}} where the day stands in its path.")
     return sorted(set.intersection(*found))
 
 
-def _is_output(raw: Mapping[str, Any], text: str) -> bool:
-    """Whether a text stands under one of the keys that say what becomes of the answer."""
-    asked = [raw, *(raw.get("audits") or [])]
-    kept = [one.get(key) for one in asked if isinstance(one, Mapping) for key in FILES]
-    return text in list(_texts(kept))
+def _read(asked: Mapping[str, Any]) -> dict[str, Any]:
+    """Of a plan, or an audit in it, what is read; the rest says what becomes of the answer."""
+    return {key: value for key, value in asked.items() if key not in ENDINGS and key not in WHOLE}
 
 
 def _texts(value: Any) -> Iterator[str]:

@@ -227,8 +227,9 @@ def _provenance(findings: Findings) -> str:
     if outside := left_out(findings):
         lost = f"<p>{escape(outside)}</p>" + (lost if dropped else "")
     commands = "".join(f"<p>{escape(intro)}</p><pre>{escape(text)}</pre>" for intro, text in again.ways(findings))
+    known = "dropped" in findings.provenance or outside
     return (
-        f'<section id="dropped"><h2>What was left out, and why</h2>{lost}</section>'
-        f'<section id="provenance"><h2>Where the numbers come from</h2><dl class="facts">{facts}</dl></section>'
+        (f'<section id="dropped"><h2>What was left out, and why</h2>{lost}</section>' if known else "")
+        + f'<section id="provenance"><h2>Where the numbers come from</h2><dl class="facts">{facts}</dl></section>'
         + (f'<section id="again"><h2>Make it again</h2>{commands}</section>' if commands else "")
     )

@@ -52,7 +52,7 @@ class _History(Teller, audit="history"):
     def facts(self, findings: Findings) -> list[str]:
         """How long and how much."""
         days = sorted(set(findings.columns["at"]))
-        drawn = int(findings.provenance.get("lines", 0))
+        drawn = int(findings.provenance.get("quantities", 0))
         return [
             f"{days[0]} to {days[-1]}", _many(len(days), "day"), f"{drawn:,} {'quantity' if drawn == 1 else 'quantities'}"
         ]  # fmt: skip
@@ -82,12 +82,11 @@ def _asked(findings: Findings) -> Iterator[tuple[str, ...]]:
     days: dict[str, list[Any]] = {}
     for plan, at in zip(findings.columns["plan"], findings.columns["at"], strict=True):
         days.setdefault(plan, []).append(at)
-    known = findings.provenance.get("plans") or {}
-    for plan, held in days.items():
-        told = known.get(plan) or {}
-        asked = {k: v for k, v in dict(told.get("plan") or {}).items() if k not in ("audit", "rng")}
-        words = "; ".join(f"{k} {', '.join(map(str, v)) if isinstance(v, list) else v}" for k, v in asked.items())
-        yield plan, str(told.get("audit") or ""), str(min(held)), str(max(held)), words
+    known = findings.curves.get("plans") or {"plan": [], "audit": [], "asked": []}
+    for plan, audit, asked in zip(known["plan"], known["audit"], known["asked"], strict=True):
+        told = {k: v for k, v in asked.items() if k not in ("audit", "rng")}
+        words = "; ".join(f"{k} {', '.join(map(str, v)) if isinstance(v, list) else v}" for k, v in told.items())
+        yield plan, audit, str(min(days[plan])), str(max(days[plan])), words
 
 
 def _rows(findings: Findings) -> list[dict[str, Any]]:
@@ -109,7 +108,7 @@ def _alarms(findings: Findings) -> Iterator[str]:
 
 def _quiet(findings: Findings) -> str:
     held = findings.provenance
-    many, ready, drawn = len(_rows(findings)), int(held.get("ready", 0)), int(held.get("lines", 0))
+    many, ready, drawn = len(_rows(findings)), int(held.get("watched", 0)), int(held.get("quantities", 0))
     rate = short_percent(float(held.get("rate", 0.05)))
     found = f"{_many(many, 'alarm')}" if many else "No alarm"
     early = "" if ready == drawn else f"; {drawn - ready:,} of {drawn:,} have too few days yet, 28 are needed"
@@ -136,7 +135,7 @@ def _plans(findings: Findings) -> list[str]:
 
 
 def _doubts(findings: Findings) -> list[str]:
-    restless = findings.provenance.get("restless") or []
+    restless = findings.provenance.get("closely_related_days") or []
     if not restless:
         return []
     return [

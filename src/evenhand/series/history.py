@@ -143,9 +143,11 @@ class History:
         drawn = lines(findings)
         days = sorted({day for line in drawn for day in line.at})
         seen = _watched(drawn, days, rate)
-        facts = {"rate": rate, "lines": len(drawn), "ready": int(np.isfinite(seen.evidence).any(axis=1).sum()),
-                 "restless": _restless(drawn, seen)}  # fmt: skip
-        curves = {"alarms": _alarm_columns(drawn, days, seen)}
+        ready = int(np.isfinite(seen.evidence).any(axis=1).sum())
+        facts: dict[str, Any] = {"rate": rate, "quantities": len(drawn), "watched": ready}
+        if restless := _restless(drawn, seen):
+            facts["closely_related_days"] = restless
+        curves = {**findings.curves, "alarms": _alarm_columns(drawn, days, seen)}
         return Result(replace(findings, curves=curves, provenance={**findings.provenance, **facts}))
 
     def _table(self) -> pa.Table:
@@ -203,8 +205,12 @@ def _findings(table: pa.Table) -> Findings:
     ]
     columns = {name: table[name].to_pylist() for name in ["at", *slices, *COLUMNS, *extra, "plan", "audit"]}
     levels = {float(told.get("level") or 0.95) for told in known.values()}
-    facts = {"plans": known, **({"level": levels.pop()} if len(levels) == 1 else {})}
-    return Findings("history", "What changed, and when?", ("at", *slices), columns, {}, {}, facts, ("trend",))
+    facts = {"level": levels.pop()} if len(levels) == 1 else {}
+    asked = [told.get("plan") or {} for told in known.values()]
+    plans = {"plan": list(known), "audit": [told["audit"] for told in known.values()], "asked": asked}
+    return Findings(
+        "history", "What changed, and when?", ("at", *slices), columns, {"plans": plans}, {}, facts, ("trend",)
+    )
 
 
 def _watched(drawn: Sequence[Line], days: Sequence[date], rate: float) -> Watch:

@@ -31,13 +31,19 @@ def only_writer(target: Path, patience: float = PATIENCE) -> Iterator[None]:
     try:
         yield
     finally:
-        beside.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):  # where open files cannot be removed it stays, and holds nobody up
+            beside.unlink()
         os.close(descriptor)
 
 
 def _try(beside: Path) -> int | None:
     """A descriptor that holds the lock, or nothing where somebody else does."""
-    descriptor = os.open(beside, os.O_CREAT | os.O_RDWR, 0o666)
+    try:
+        descriptor = os.open(beside, os.O_CREAT | os.O_RDWR, 0o666)
+    except OSError as error:
+        raise EvenhandError(
+            f"{str(beside)!r} cannot be written ({error.strerror}). Pass a path in a folder that is writable."
+        ) from error
     try:
         _lock(descriptor)
         if os.path.samestat(os.fstat(descriptor), beside.stat()):
