@@ -183,7 +183,7 @@ def _numeric(text: str) -> bool:
 def _asides(findings: Findings) -> list[str]:
     """Tables that help to act on the findings: who can fix what, what the test cannot say."""
     return [
-        f'<section class="aside"><h2>{escape(aside.title)}</h2>{table(aside.head, aside.rows)}'
+        f'<section class="aside"><h2>{escape(aside.title)}</h2>{table(aside.head, aside.rows) if aside.rows else ""}'
         + "".join(f'<p class="note">{escape(line)}</p>' for line in aside.says)
         + "</section>"
         for aside in teller(findings).asides(findings)
