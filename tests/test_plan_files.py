@@ -19,6 +19,7 @@ from evenhand.audits.declare import AUDITS, names
 from evenhand.cli import main
 from evenhand.cli.plans import ENDINGS, WHOLE, days, load
 from evenhand.cli.schema import shipped, text
+from test_plans import CALLS
 
 DAY = dt.date(2026, 11, 1)
 
@@ -462,6 +463,12 @@ def validator():
 )
 def test_good_plans_fit_the_schema(plan):
     assert [e.message for e in validator().iter_errors(tomllib.loads(plan))] == []
+
+
+@pytest.mark.parametrize(("name", "call"), [(name, call) for name, calls in CALLS.items() for call in calls])
+def test_whatever_audits_are_asked_in_the_tests_fits_the_schema(name, call):
+    plan = {"audit": name, **{k: "none" if v is None else v for k, v in call.items()}}
+    assert [e.message for e in validator().iter_errors(plan)] == []
 
 
 @pytest.mark.parametrize(

@@ -163,6 +163,9 @@ class Alarms(Result):
 
     trend: Result = field(kw_only=True)
 
+    def __len__(self) -> int:
+        return len(self.findings)
+
     def plot(self, kind: str | None = None) -> Any:
         return self.trend.plot(kind)
 
