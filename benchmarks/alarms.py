@@ -132,6 +132,9 @@ def main() -> int:
     for size, within in ((1.5, 28), (2.0, 14), (4.0, 7)):
         share = found(hard, series, rng, 56, size, within)
         print(f"a shift of {size:g} found within {within} looks: {share:.1%} ±{error(share, series):.1%}")
+    for noise in ("Gaussian", "exponential"):
+        false = false_alarms(Design(noise, 0.3), series // 2, rng, looks=5 * YEAR)
+        print(f"{noise} noise, five years: {false:.2%} ±{error(false, series // 2):.2%} give any false alarm")
     for rho in (0.4, 0.5, 0.7):
         false = false_alarms(Design("Gaussian", rho), series, rng)
         print(
