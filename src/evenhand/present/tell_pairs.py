@@ -65,9 +65,7 @@ class CompareTeller(Teller, audit="compare"):
         verdict = ""
         if (p := row.get("p_adjusted")) is not None and not math.isnan(p):
             verdict = ", more than chance gives" if p < round(1 - level, 12) else ", which chance may give too"
-        return (
-            f"{lead}{name} is {sides}: a difference of {_signed(difference, show)}{_doubt(row, level, show)}{verdict}."
-        )
+        return f"{lead}{name} is {sides}: a difference of {signed(difference, show)}{doubt(row, level, show)}{verdict}."
 
 
 def _unpaired(findings: Findings) -> list[str]:
@@ -79,10 +77,10 @@ def _p(row: Row) -> float:
     return 1.0 if found is None or math.isnan(found) else float(found)
 
 
-def _signed(value: float, show: Any) -> str:
+def signed(value: float, show: Any) -> str:
     """A difference with its sign; of shares in percentage points.
 
-    >>> _signed(0.02, percent), _signed(-0.5, number)
+    >>> signed(0.02, percent), signed(-0.5, number)
     ('+2.00 points', '-0.5000')
     """
     sign = "+" if value > 0 else "-"
@@ -90,11 +88,11 @@ def _signed(value: float, show: Any) -> str:
     return f"{sign}{said.removesuffix('%')} points" if said.endswith("%") else f"{sign}{said}"
 
 
-def _doubt(row: Row, level: float, show: Any) -> str:
+def doubt(row: Row, level: float, show: Any) -> str:
     low, high, p = (read_number(row[k]) for k in ("low", "high", "p_adjusted"))
     parts = []
     if not (math.isnan(low) or math.isnan(high)):
-        parts.append(f"{short_percent(level)} interval {_signed(low, show)} to {_signed(high, show)}")
+        parts.append(f"{short_percent(level)} interval {signed(low, show)} to {signed(high, show)}")
     if not math.isnan(p):
         parts.append("adjusted p below 0.0001" if p < 1e-4 else f"adjusted p {number(p)}")
     return f" ({'; '.join(parts)})" if parts else ""

@@ -106,7 +106,7 @@ class Buckets:
             np.zeros(len(sizes), dtype=np.int64) if arms is None else np.asarray(arms, dtype=np.int64),
             np.ones(len(sizes), dtype=bool) if movable is None else np.asarray(movable, dtype=bool),
         )
-        return found._joined()
+        return _collapsed(found)
 
     @property
     def counted(self) -> bool:
@@ -116,7 +116,7 @@ class Buckets:
     @cached_property
     def totals(self) -> Any:
         """What each unit received from all buckets; never falling where units are counted."""
-        return self._sums_of(self.amount)
+        return _sums(self.amount, self.starts)
 
     @cached_property
     def volumes(self) -> Floats:
@@ -142,13 +142,15 @@ class Buckets:
             weights=np.concatenate([_or_ones(self), _or_ones(other)]) if weighted else None,
             unseen=self.unseen + other.unseen,
         )
-        return joined._taken(np.argsort(joined.totals, kind="stable"))._joined()
+        return _collapsed(_taken(joined, np.argsort(joined.totals, kind="stable")))
 
     def only(self, kept: Chosen) -> Buckets:
         """The same units with some of the buckets; who received nothing from those is unseen."""
+        if kept.all():
+            return self
         places = np.cumsum(kept) - 1
         held = kept[self.bucket]
-        lengths = self._sums_of(held.astype(np.int64))
+        lengths = _sums(held.astype(np.int64), self.starts)
         fewer = replace(
             self,
             starts=np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64),
@@ -161,7 +163,7 @@ class Buckets:
         seen = np.flatnonzero(lengths) if self.weights is None else np.arange(len(lengths))
         order = seen[np.argsort(fewer.totals[seen], kind="stable")]
         gone = float(self.times.sum() - self.times[order].sum())
-        return replace(fewer._taken(order), unseen=self.unseen + gone)._joined()
+        return _collapsed(replace(_taken(fewer, order), unseen=self.unseen + gone))
 
     def spectra(self, chosen: Chosen) -> Iterator[tuple[slice, Spectrum]]:
         """The spectrum of what each draw's buckets give (`chosen` is draws x buckets), a bounded number of draws at a time."""
@@ -189,7 +191,7 @@ class Buckets:
 
     def _listed(self, chosen: Chosen) -> Spectrum:
         """A cell for every unit: for floats and weights."""
-        sums = self._products(0, len(self.times), chosen).T
+        sums = self._products(0, len(self.times), _picked(chosen)).T
         order = np.argsort(sums, axis=-1, kind="stable")
         front = np.zeros((len(sums), 1))
         values = np.concatenate([front, np.take_along_axis(sums, order, -1)], axis=-1).astype(np.float64)
@@ -203,12 +205,13 @@ class Buckets:
         bound = int(self.totals[low - 1]) if low else 0
         first = np.zeros((len(chosen), bound + 1))
         second = np.zeros((len(chosen), bound + 1)) if both else None
+        picked = _picked(chosen)
         for start, stop in self._blocks(low, len(chosen)):
-            self._count(start, stop, chosen, first, second)
+            self._count(start, stop, picked, first, second)
         first[:, 0] += self.unseen
         if second is not None:
             second[:, 0] += self.unseen
-        high = self._products(low, len(self.times), chosen)
+        high = self._products(low, len(self.times), picked)
         step = max(1, MOST_CELLS // max(1, bound + 1 + len(high)))
         for start in range(0, len(chosen), step):
             at = slice(start, min(start + step, len(chosen)))
@@ -256,10 +259,12 @@ class Buckets:
             for start in range(low, high, step):
                 yield start, min(start + step, high)
 
-    def _count(self, start: int, stop: int, chosen: Chosen, first: Floats, second: Floats | None) -> None:
+    def _count(
+        self, start: int, stop: int, picked: np.typing.NDArray[np.int8], first: Floats, second: Floats | None
+    ) -> None:
         """Add the units of a block to the counts of their draws."""
         totals, times = self.totals[start:stop], self.times[start:stop]
-        sums = self._products(start, stop, chosen)
+        sums = self._products(start, stop, picked)
         highest = int(totals[-1])
         if highest < LOW and int(totals[0]) == highest and (times == 1).all():
             for value in range(highest + 1):
@@ -268,16 +273,16 @@ class Buckets:
                 if second is not None:
                     second[:, highest - value] += found
             return
-        rows = np.arange(len(chosen)) * (highest + 1)
-        many = None if (times == 1).all() else np.repeat(times, len(chosen))
+        rows = np.arange(picked.shape[1]) * (highest + 1)
+        many = None if (times == 1).all() else np.repeat(times, picked.shape[1])
         for into, what in ((first, sums), (second, None)):
             if into is not None:
                 what = totals[:, None] - sums if what is None else what
                 found = np.bincount((what + rows).ravel(), many, minlength=len(rows) * (highest + 1))
                 into[:, : highest + 1] += found.reshape(len(rows), highest + 1)
 
-    def _products(self, start: int, stop: int, chosen: Chosen) -> Any:
-        """What units `start` to `stop` receive from the buckets chosen: (units, draws)."""
+    def _products(self, start: int, stop: int, picked: np.typing.NDArray[np.int8]) -> Any:
+        """What units `start` to `stop` receive from the buckets picked (buckets x draws): (units, draws)."""
         from scipy.sparse import csr_matrix
 
         at = slice(int(self.starts[start]), int(self.starts[stop]))
@@ -285,37 +290,40 @@ class Buckets:
         if kind.kind != "f":
             kind = _whole_type(self.totals[start:stop].max(initial=0))
         cells = (self.amount[at].astype(kind), self.bucket[at], self.starts[start : stop + 1] - at.start)
-        return csr_matrix(cells, shape=(stop - start, len(self.sizes))) @ chosen.T.astype(kind)
+        return csr_matrix(cells, shape=(stop - start, len(self.sizes))) @ picked.astype(kind, copy=False)
 
-    def _sums_of(self, per_cell: Any) -> Any:
-        """Sums over the cells of each unit."""
-        return _sums(per_cell, self.starts)
 
-    def _taken(self, order: Ints) -> Buckets:
-        """Some of the units, in this order."""
-        lengths = np.diff(self.starts)[order]
-        starts = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
-        at = np.repeat(self.starts[order] - starts[:-1], lengths) + np.arange(starts[-1])
-        weights = None if self.weights is None else self.weights[order]
-        return replace(
-            self, starts=starts, bucket=self.bucket[at], amount=self.amount[at], times=self.times[order], weights=weights
-        )
+def _taken(tally: Buckets, order: Ints) -> Buckets:
+    """Some of the units, in this order."""
+    lengths = np.diff(tally.starts)[order]
+    starts = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
+    at = np.repeat(tally.starts[order] - starts[:-1], lengths) + np.arange(starts[-1])
+    weights = None if tally.weights is None else tally.weights[order]
+    return replace(
+        tally,
+        starts=starts,
+        bucket=tally.bucket[at],
+        amount=tally.amount[at],
+        times=tally.times[order],
+        weights=weights,
+    )
 
-    def _joined(self) -> Buckets:
-        """Units of one and the same cell as one: in a sparse log they are many."""
-        alone = np.flatnonzero(np.diff(self.starts) == 1)
-        if not self.counted or len(alone) < 2:
-            return self
-        cells = self.starts[alone]
-        order = np.lexsort((self.bucket[cells], self.amount[cells]))
-        alone, cells = alone[order], cells[order]
-        firsts = run_starts(self.amount[cells], self.bucket[cells])
-        times = self.times.copy()
-        times[alone[firsts]] = np.add.reduceat(self.times[alone], firsts)
-        kept = np.ones(len(times), dtype=bool)
-        kept[alone] = False
-        kept[alone[firsts]] = True
-        return replace(self, times=times)._taken(np.flatnonzero(kept))
+
+def _collapsed(tally: Buckets) -> Buckets:
+    """Units of one and the same cell as one: in a sparse log they are many."""
+    alone = np.flatnonzero(np.diff(tally.starts) == 1)
+    if not tally.counted or len(alone) < 2:
+        return tally
+    cells = tally.starts[alone]
+    order = np.lexsort((tally.bucket[cells], tally.amount[cells]))
+    alone, cells = alone[order], cells[order]
+    firsts = run_starts(tally.amount[cells], tally.bucket[cells])
+    times = tally.times.copy()
+    times[alone[firsts]] = np.add.reduceat(tally.times[alone], firsts)
+    kept = np.ones(len(times), dtype=bool)
+    kept[alone] = False
+    kept[alone[firsts]] = True
+    return _taken(replace(tally, times=times), np.flatnonzero(kept))
 
 
 def _sums(per_cell: Any, starts: Any) -> Any:
@@ -337,6 +345,11 @@ def _narrow(amount: Any) -> Any:
 def _whole_type(most: Any) -> np.dtype[Any]:
     """The narrowest type that holds whole numbers up to `most`."""
     return next(np.dtype(t) for t in (np.int8, np.int16, np.int32, np.int64) if most <= np.iinfo(t).max)
+
+
+def _picked(chosen: Chosen) -> np.typing.NDArray[np.int8]:
+    """Draws as columns of zeros and ones."""
+    return np.ascontiguousarray(chosen.T).astype(np.int8)
 
 
 def _how_many(true: Chosen) -> Any:

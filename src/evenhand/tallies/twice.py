@@ -79,7 +79,9 @@ class Twice:
         """Both tallies as one, and how many units of each of its cells come from this one."""
         keys = [np.concatenate([self.first, other.first]), np.concatenate([self.second, other.second])]
         if self.weights is not None or other.weights is not None:
-            keys.append(np.concatenate([np.ones(len(t.first)) if t.weights is None else t.weights for t in (self, other)]))
+            keys.append(
+                np.concatenate([np.ones(len(t.first)) if t.weights is None else t.weights for t in (self, other)])
+            )
         counts = np.concatenate([self.counts, other.counts])
         mine = np.concatenate([self.counts, np.zeros(len(other.counts))])
         order, starts = _runs(keys)

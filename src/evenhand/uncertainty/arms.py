@@ -7,7 +7,7 @@ each arm for the interval; where nothing was, each unit is drawn with both of it
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -15,7 +15,7 @@ from evenhand.cards import Ask, Floats
 from evenhand.metrics.inequality import spread_of_mean
 from evenhand.tallies.spectrum import Spectrum
 from evenhand.tallies.twice import Twice, joined
-from evenhand.uncertainty.experiments import Contrast, past_slope
+from evenhand.uncertainty.experiments import Contrast, lorenz_on_grid, past_slope
 from evenhand.uncertainty.intervals import percentile_ends
 
 MOST_CELLS = 1 << 20
@@ -24,8 +24,11 @@ MOST_CELLS = 1 << 20
 FEWEST = 5
 """Units below which an arm has no interval."""
 
-MOST_REASSIGNED = 10**9
-"""Units above which re-assigning them is not possible, nor needed: the draws within arms give the same p."""
+THINNINGS = 20
+"""Draws over which the effect of volume is averaged."""
+
+MOST_THINNED = 20_000_000
+"""Units above which it is not worked out."""
 
 
 @dataclass(frozen=True)
@@ -78,6 +81,7 @@ def units_contrast(
         np.fmin(low, estimate), np.fmax(high, estimate), error, (sides[0].first - sides[1].first)[0],
         np.nanmean(plain, 0), tail_p(ratios) if enough(arm, control) else np.full(len(asks), np.nan),
         moved[1:], moved[0], np.isnan(moved[1:]).sum(0), explained,
+        (_curve(arm, 0), _curve(control, 0)),
     )  # fmt: skip
 
 
@@ -101,12 +105,40 @@ def paired_contrast(
         exact.first[0], exact.second[0], gap, np.fmin(low, gap), np.fmax(high, gap),
         np.where(np.isnan(exact.error[0]), np.nanstd(spread, 0), exact.error[0]), gap, nothing,
         p if enough(pairs) else nothing, spread, gap, np.isnan(spread).sum(0), np.zeros(len(asks)),
+        (_curve(pairs, 0), _curve(pairs, 1)),
     )  # fmt: skip
+
+
+def _curve(tally: Twice, side: int) -> Floats:
+    return lorenz_on_grid(tally.sides[side].spectrum(tally.counts))
 
 
 def enough(*tallies: Twice) -> bool:
     """Whether there are so many units that an interval can be had."""
     return min(tally.units for tally in tallies) >= FEWEST
+
+
+def thinned(found: Contrast, pairs: Twice, asks: Sequence[Ask], *, equal: bool, rng: np.random.Generator) -> Contrast:
+    """What unequal volume alone gives: the occasion with more events, thinned to the volume of the other.
+
+    Each event stays with the same chance. With `equal` the difference itself is the one at equal volume.
+    """
+    totals = [float((x * pairs.counts).sum()) for x in (pairs.first, pairs.second)]
+    if min(totals) <= 0 or pairs.units > MOST_THINNED or (pairs.weights is not None):
+        return found
+    larger = int(totals[1] > totals[0])
+    amounts = np.repeat((pairs.first, pairs.second)[larger], pairs.counts.astype(np.int64)).astype(np.int64)
+    thin = np.empty((THINNINGS, len(asks)))
+    for k in range(THINNINGS):
+        spectrum = Spectrum.of(rng.binomial(amounts, min(totals) / max(totals)))
+        thin[k] = [float(a.on(spectrum)) for a in asks]
+    less = thin.mean(0) - (found.treatment, found.control)[larger]
+    shift = less if larger == 0 else -less  # what thinning adds to the difference
+    if not equal:
+        return replace(found, chance=-shift)
+    sides = {"treatment": found.treatment + less} if larger == 0 else {"control": found.control + less}
+    moved = {name: getattr(found, name) + shift for name in ("estimate", "low", "high")}
+    return replace(found, chance=-shift, p=np.full(len(asks), np.nan), **sides, **moved)
 
 
 def measured(tally: Twice, counts: Floats, asks: Sequence[Ask], slope: Floats | None = None) -> Measured:

@@ -8,18 +8,27 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from statistics import NormalDist
 from typing import Literal
 
 import numpy as np
 
 from evenhand.cards import Ask, Floats
+from evenhand.metrics.shares import lorenz_curve
 from evenhand.tallies.buckets import Buckets, Chosen
+from evenhand.tallies.spectrum import Spectrum
+
+CURVES = 40
+"""Draws over which a Lorenz curve is averaged."""
 
 SUBSETS = 400
 """Draws of an arm at the depth of another one."""
 
 FEWEST = 5
 """Buckets below which an arm has no interval."""
+
+GRID = np.unique(np.concatenate([np.linspace(0, 1, 41), 1 - np.geomspace(0.001, 0.1, 9)]))
+"""Shares of the units at which the Lorenz curves of arms are read."""
 
 
 @dataclass(frozen=True)
@@ -28,7 +37,8 @@ class Contrast:
 
     `treatment` and `control` are the arms at equal volume, `estimate` their difference (less what the past explains of it),
     `raw` the difference as found and `chance` what it is on average when viewers are re-assigned at random. `draws` holds the
-    re-assigned differences and `found` what they are held against, both less what the past explains.
+    re-assigned differences and `found` what they are held against, both less what the past explains. `curves` are the Lorenz
+    curves of the two arms at equal volume, at `GRID`.
     """
 
     treatment: Floats
@@ -44,6 +54,7 @@ class Contrast:
     found: Floats
     undefined: np.typing.NDArray[np.int64]
     explained: Floats
+    curves: tuple[Floats, Floats] | None = None
 
 
 @dataclass(frozen=True)
@@ -53,6 +64,7 @@ class Depth:
     value: Floats
     variance: Floats
     freedom: float
+    curve: Floats
 
 
 def contrast(
@@ -95,6 +107,7 @@ def contrast(
     return Contrast(
         now[0].value, now[1].value, estimate, low, high, error, moved[0], np.nanmean(moved, axis=0),
         two_sided(adjusted), adjusted[1:], adjusted[0], np.isnan(moved[1:]).sum(0), explained,
+        (now[0].curve, now[1].curve),
     )  # fmt: skip
 
 
@@ -107,11 +120,32 @@ def reassignments(treated: Chosen, movable: Chosen, draws: int, rng: np.random.G
 
 def values(tally: Buckets, asks: Sequence[Ask], chosen: Chosen) -> Floats:
     """Every metric on what each draw's buckets give: (draws, metrics)."""
-    found = np.full((len(chosen), len(asks)), np.nan)
+    return _values_and_curves(tally, asks, chosen, 0)[0]
+
+
+def _values_and_curves(tally: Buckets, asks: Sequence[Ask], chosen: Chosen, curves: int) -> tuple[Floats, Floats]:
+    """The same, with the Lorenz curves of the first draws."""
+    found, curve = np.full((len(chosen), len(asks)), np.nan), np.full((min(curves, len(chosen)), len(GRID)), np.nan)
     for at, spectrum in tally.spectra(chosen):
         for i, a in enumerate(asks):
             found[at, i] = a.on(spectrum)
-    return found
+        for k in range(at.start, min(at.stop, len(curve))):
+            curve[k] = lorenz_on_grid(_row(spectrum, k - at.start))
+    return found, curve
+
+
+def _row(spectrum: Spectrum, k: int) -> Spectrum:
+    """One draw of many."""
+    weights = None if spectrum.weights is None else spectrum.weights[k]
+    return Spectrum(spectrum.values[k], spectrum.counts[k], weights)
+
+
+def lorenz_on_grid(spectrum: Spectrum) -> Floats:
+    """Share of everything that the bottom of the units hold, at `GRID`."""
+    if spectrum.reason():
+        return np.full(len(GRID), np.nan)
+    curve = lorenz_curve(spectrum)
+    return np.asarray(np.interp(GRID, curve.population, curve.share))
 
 
 def differences(tally: Buckets, asks: Sequence[Ask], chosen: Chosen) -> Floats:
@@ -148,7 +182,7 @@ def _at_depth(
 ) -> tuple[Depth, Depth]:
     """An arm at a share of its randomised units, as it is and less what the past explains."""
     chosen, weight, left = subsets(arm, share, rng)
-    found = values(arm, asks, chosen)
+    found, curves = _values_and_curves(arm, asks, chosen, 1 if weight[0] > 0.5 else CURVES)
     past = values(before, asks, chosen) if before is not None else np.zeros_like(found)
     buckets = int(arm.movable.sum())
     out = []
@@ -157,7 +191,9 @@ def _at_depth(
         # Only draws that leave out the same number of buckets tell how much buckets differ.
         spread = np.nanvar(each[left > 0], axis=0, ddof=0) if (left > 0).any() else np.full(len(asks), np.nan)
         gone = float(left[left > 0].mean()) if (left > 0).any() else 1.0
-        out.append(Depth(mean, spread * (buckets - gone) / gone, float(min(buckets - 1, (left > 0).sum() - 1))))
+        out.append(
+            Depth(mean, spread * (buckets - gone) / gone, float(min(buckets - 1, (left > 0).sum() - 1)), curves.mean(0))
+        )
     return out[0], out[1]
 
 
@@ -218,4 +254,61 @@ def past_slope(moved: Floats, before: Floats) -> Floats:
     a = np.where(known, moved - np.nanmean(moved, axis=0), 0.0)
     b = np.where(known, before - np.nanmean(before, axis=0), 0.0)
     with np.errstate(invalid="ignore", divide="ignore"):
-        return np.nan_to_num((a * b).sum(0) / (b * b).sum(0), nan=0.0, posinf=0.0, neginf=0.0)
+        return np.asarray(np.nan_to_num((a * b).sum(0) / (b * b).sum(0), nan=0.0, posinf=0.0, neginf=0.0))
+
+
+def detectable(
+    tally: Buckets,
+    asks: Sequence[Ask],
+    shares: tuple[float, float],
+    *,
+    draws: int,
+    level: float,
+    power: float,
+    rng: np.random.Generator,
+) -> tuple[Floats, Floats]:
+    """The smallest difference between two arms with these shares that a test at `level` finds with `power`, and a value.
+
+    Arms are drawn from a log without a change; how far their differences scatter is what an effect has to exceed. The value
+    is what the metric is in the smaller arm.
+    """
+    movable = np.flatnonzero(tally.movable)
+    many = [max(1, round(share * len(movable))) for share in shares]
+    order = rng.permuted(np.broadcast_to(movable, (draws, len(movable))), axis=1)
+    sides = []
+    for at in (slice(0, many[0]), slice(many[0], many[0] + many[1])):
+        chosen = np.zeros((draws, len(tally.sizes)), dtype=bool)
+        np.put_along_axis(chosen, order[:, at], True, axis=1)
+        sides.append(values(tally, asks, chosen))
+    normal = NormalDist()
+    reach = normal.inv_cdf((1 + level) / 2) + normal.inv_cdf(power)
+    smaller = sides[int(many[1] < many[0])]
+    return reach * np.nanstd(sides[0] - sides[1], axis=0, ddof=1), np.nanmean(smaller, axis=0)
+
+
+def sample_ratio(counts: Sequence[int], shares: Sequence[float]) -> float:
+    """How likely arms of these sizes are under a split with these shares (p, chi-square): tiny where something else was at work.
+
+    >>> round(sample_ratio([4_900, 5_100], [0.5, 0.5]), 4)
+    0.0455
+    """
+    from scipy.special import chdtrc
+
+    found, share = np.asarray(counts, dtype=np.float64), np.asarray(shares, dtype=np.float64)
+    expected = found.sum() * share / share.sum()
+    return float(chdtrc(len(found) - 1, ((found - expected) ** 2 / expected).sum()))
+
+
+def volume_ratio(tally: Buckets, arm: int, control: int) -> tuple[float, float]:
+    """Amount per randomised unit in an arm over that in control, and the error of its logarithm."""
+    rates, errors = [], []
+    for which in (arm, control):
+        mine = tally.arms == which
+        amount, size = tally.volumes[mine], tally.sizes[mine].astype(np.float64)
+        rate = amount.sum() / size.sum() if size.sum() else np.nan
+        many = len(amount)
+        spread = ((amount - rate * size) ** 2).sum() * many / max(1, many - 1)
+        rates.append(rate)
+        errors.append(spread / amount.sum() ** 2 if amount.sum() else np.nan)
+    ratio = rates[0] / rates[1] if rates[1] else np.nan
+    return float(ratio), float(np.sqrt(sum(errors)))
