@@ -64,8 +64,9 @@ def _beyond(p: dict[str, Any]) -> bool:
 
 def _panel(own: list[dict[str, Any]], title: str) -> Panel:
     x = Axis("difference from control").on(alt.X, "x")
-    bars = alt.Chart(records(x=[p["low"] for p in own], x2=[p["high"] for p in own], y=[p["draws"] for p in own]))
-    bars = bars.mark_bar().encode(x=x, x2="x2:Q", y=alt.Y("y:Q", title="shuffles"))
+    edges = {"x": [p["low"] for p in own], "x2": [p["high"] for p in own]}
+    bars = alt.Chart(records(**edges, y=[p["draws"] for p in own], y2=[0] * len(own)))
+    bars = bars.mark_rect().encode(x=x, x2="x2:Q", y=alt.Y("y:Q", title="shuffles"), y2="y2:Q")
     rules = [
         alt.Chart(records(x=[own[0][key]], text=[text])).mark_rule(**style).encode(x="x:Q", tooltip=[alt.Tooltip("text:N", title=" ")])
         for key, text, style in (
