@@ -17,11 +17,11 @@ from __future__ import annotations
 
 import argparse
 
-from evenhand.cli.audit import dest
-
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """`--power` is `--arm none`: a log without a change, and what a test on it would find."""
+    from evenhand.cli.audit import dest
+
     one_of = parser.add_mutually_exclusive_group(required=True)
     arm = parser._option_string_actions["--arm"]  # noqa: SLF001  (no public way to find an option again)
     arm.required = False

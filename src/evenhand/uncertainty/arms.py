@@ -15,7 +15,7 @@ from evenhand.cards import Ask, Floats
 from evenhand.metrics.inequality import spread_of_mean
 from evenhand.tallies.spectrum import Spectrum
 from evenhand.tallies.twice import Twice, joined
-from evenhand.uncertainty.experiments import Contrast, lorenz_on_grid, past_slope
+from evenhand.uncertainty.experiments import Contrast, lorenz_on_grid, mean_of_known, past_slope, spread_of_known
 from evenhand.uncertainty.intervals import percentile_ends
 
 MOST_CELLS = 1 << 20
@@ -75,11 +75,11 @@ def units_contrast(
     low, high = _inverted(gap, _scale(error[None], asks)[0], ratios[1:], level if enough(arm, control) else None, asks)
     estimate = gap - (bias[0][1] - bias[1][1])
     with np.errstate(invalid="ignore", divide="ignore"):
-        explained = 1 - np.nanvar(moved, 0) / np.nanvar(plain, 0)
+        explained = 1 - spread_of_known(moved) / spread_of_known(plain)
     return Contrast(
         sides[0].first[0] - bias[0][0], sides[1].first[0] - bias[1][0], estimate,
         np.fmin(low, estimate), np.fmax(high, estimate), error, (sides[0].first - sides[1].first)[0],
-        np.nanmean(plain, 0), tail_p(ratios) if enough(arm, control) else np.full(len(asks), np.nan),
+        mean_of_known(plain), tail_p(ratios) if enough(arm, control) else np.full(len(asks), np.nan),
         moved[1:], moved[0], np.isnan(moved[1:]).sum(0), explained,
         (_curve(arm, 0), _curve(control, 0)),
     )  # fmt: skip
@@ -103,7 +103,7 @@ def paired_contrast(
     nothing = np.full(len(asks), np.nan)
     return Contrast(
         exact.first[0], exact.second[0], gap, np.fmin(low, gap), np.fmax(high, gap),
-        np.where(np.isnan(exact.error[0]), np.nanstd(spread, 0), exact.error[0]), gap, nothing,
+        np.where(np.isnan(exact.error[0]), np.sqrt(spread_of_known(spread)), exact.error[0]), gap, nothing,
         p if enough(pairs) else nothing, spread, gap, np.isnan(spread).sum(0), np.zeros(len(asks)),
         (_curve(pairs, 0), _curve(pairs, 1)),
     )  # fmt: skip

@@ -93,11 +93,11 @@ def contrast(
     if past is not None:
         moved_before = differences(past, asks, chosen)
         slope = past_slope(moved, moved_before)
-        adjusted = moved - slope * (moved_before - np.nanmean(moved_before, axis=0))
+        adjusted = _settled(moved - slope * (moved_before - mean_of_known(moved_before)), moved)
     else:
         adjusted = moved
-    with np.errstate(invalid="ignore"):
-        explained = 1 - np.nanvar(adjusted, axis=0) / np.nanvar(moved, axis=0)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        explained = 1 - spread_of_known(adjusted) / spread_of_known(moved)
     wanted = volumes(pair, treated, equal)
     sides = [_at_depth(pair.only(side), asks, depth, rng, past and past.only(side), slope) for side, depth in wanted]
     now = [pair_value for pair_value, _ in sides]
@@ -105,7 +105,7 @@ def contrast(
     estimate = apart[0].value - apart[1].value
     low, high, error = _ends(estimate, apart, level, asks)
     return Contrast(
-        now[0].value, now[1].value, estimate, low, high, error, moved[0], np.nanmean(moved, axis=0),
+        now[0].value, now[1].value, estimate, low, high, error, moved[0], mean_of_known(moved),
         two_sided(adjusted), adjusted[1:], adjusted[0], np.isnan(moved[1:]).sum(0), explained,
         (now[0].curve, now[1].curve),
     )  # fmt: skip
@@ -116,6 +116,18 @@ def reassignments(treated: Chosen, movable: Chosen, draws: int, rng: np.random.G
     found = np.broadcast_to(treated, (draws, len(treated))).copy()
     found[:, movable] = rng.permuted(found[:, movable], axis=1)
     return found
+
+
+def mean_of_known(found: Floats) -> Floats:
+    """Means over draws (the first axis) that have a value; NaN where none has."""
+    known = ~np.isnan(found)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        return np.asarray(np.where(known, found, 0.0).sum(0) / known.sum(0))
+
+
+def spread_of_known(found: Floats) -> Floats:
+    """Variances over draws that have a value."""
+    return mean_of_known((found - mean_of_known(found)) ** 2)
 
 
 def values(tally: Buckets, asks: Sequence[Ask], chosen: Chosen) -> Floats:
@@ -157,12 +169,18 @@ def differences(tally: Buckets, asks: Sequence[Ask], chosen: Chosen) -> Floats:
     return found
 
 
+def _settled(adjusted: Floats, moved: Floats) -> Floats:
+    """Differences of which the past explains all but rounding are the same."""
+    mean = mean_of_known(adjusted)
+    return np.where(np.abs(adjusted - mean) > 1e-12 * np.nan_to_num(np.abs(moved)).max(0), adjusted, mean)
+
+
 def two_sided(moved: Floats) -> Floats:
     """How many of the differences (the first is the one found) lie at least as far from their mean as the first.
 
     The mean is over all of them, so that under re-assignment none stands out.
     """
-    far = np.abs(moved - np.nanmean(moved, axis=0))
+    far = np.abs(moved - mean_of_known(moved))
     as_far = far >= far[0] * (1 - 1e-12)
     with np.errstate(invalid="ignore"):
         p = as_far.sum(0) / (~np.isnan(moved)).sum(0)
@@ -189,7 +207,7 @@ def _at_depth(
     for each in (found, found - slope * np.nan_to_num(past)):
         mean = weight @ each
         # Only draws that leave out the same number of buckets tell how much buckets differ.
-        spread = np.nanvar(each[left > 0], axis=0, ddof=0) if (left > 0).any() else np.full(len(asks), np.nan)
+        spread = spread_of_known(each[left > 0])
         gone = float(left[left > 0].mean()) if (left > 0).any() else 1.0
         out.append(
             Depth(mean, spread * (buckets - gone) / gone, float(min(buckets - 1, (left > 0).sum() - 1)), curves.mean(0))
@@ -251,8 +269,8 @@ def _ends(
 def past_slope(moved: Floats, before: Floats) -> Floats:
     """How far a difference goes with the same difference before, over re-assignments; zero where there is none to go by."""
     known = ~(np.isnan(moved) | np.isnan(before))
-    a = np.where(known, moved - np.nanmean(moved, axis=0), 0.0)
-    b = np.where(known, before - np.nanmean(before, axis=0), 0.0)
+    a = np.where(known, moved - mean_of_known(moved), 0.0)
+    b = np.where(known, before - mean_of_known(before), 0.0)
     with np.errstate(invalid="ignore", divide="ignore"):
         return np.asarray(np.nan_to_num((a * b).sum(0) / (b * b).sum(0), nan=0.0, posinf=0.0, neginf=0.0))
 
@@ -283,7 +301,7 @@ def detectable(
     normal = NormalDist()
     reach = normal.inv_cdf((1 + level) / 2) + normal.inv_cdf(power)
     smaller = sides[int(many[1] < many[0])]
-    return reach * np.nanstd(sides[0] - sides[1], axis=0, ddof=1), np.nanmean(smaller, axis=0)
+    return reach * np.sqrt(spread_of_known(sides[0] - sides[1])), mean_of_known(smaller)
 
 
 def sample_ratio(counts: Sequence[int], shares: Sequence[float]) -> float:
