@@ -15,10 +15,16 @@ from evenhand.present.text import REASONS, in_words, number, percent, short_perc
 FEW = 8
 MOST = 5
 UNPAIRED = (
-    "These comparisons are not paired: a saved result holds no requests, so the two count as resting on different ones. If "
-    "they share requests, a paired comparison sees smaller differences: pass both results to eh.compare before saving them, "
-    "or audit both systems in one table (system=, --system with --systems)."
+    "These differences have no interval: a saved result holds no requests, so whether the two share any is not known. Pass both "
+    "results to eh.compare before saving them, or audit both systems in one table (system=, --system with --systems); if they "
+    "share none, say so (independent=True, --independent)."
 )
+MAY_SHARE = (
+    "These differences have no interval: a result holds no units, so whether the two share any is not known, and with it how far "
+    "chance moves the difference. eh.experiment (evenhand experiment) compares arms or periods from the log itself; if no unit "
+    "is in both, say so (independent=True, --independent)."
+)
+SAMPLES = "The two rest on different requests and are compared as two samples of them."
 
 
 class CompareTeller(Teller, audit="compare"):
@@ -26,7 +32,7 @@ class CompareTeller(Teller, audit="compare"):
 
     def sentences(self, findings: Findings) -> list[str]:
         """One sentence per row, and one more where the comparison could not be paired."""
-        return [*super().sentences(findings), *_unpaired(findings)]
+        return [*super().sentences(findings), *_for_all(findings)]
 
     def headlines(self, findings: Findings) -> list[str]:
         """All sentences where there are few; elsewhere how many differ by more than chance, and the surest of them."""
@@ -39,7 +45,7 @@ class CompareTeller(Teller, audit="compare"):
         return [
             f"{len(sure):,} of {len(rows):,} numbers differ by more than chance ({rule}).",
             *(told[i] for _, i in sure[:MOST]),
-            *_unpaired(findings),
+            *_for_all(findings),
         ]
 
     def sentence(self, findings: Findings, row: Row, level: float) -> str:
@@ -68,8 +74,11 @@ class CompareTeller(Teller, audit="compare"):
         return f"{lead}{name} is {sides}: a difference of {signed(difference, show)}{doubt(row, level, show)}{verdict}."
 
 
-def _unpaired(findings: Findings) -> list[str]:
-    return [UNPAIRED] if any("unpaired" in (note or "") for note in findings.columns["note"]) else []
+def _for_all(findings: Findings) -> list[str]:
+    """Why there are no intervals, or what they rest on where that is not plain."""
+    notes = "; ".join(note or "" for note in findings.columns["note"])
+    said = [text for code, text in (("unpaired", UNPAIRED), ("may_share_units", MAY_SHARE)) if code in notes]
+    return said or ([SAMPLES] if findings.provenance.get("paired") is False else [])
 
 
 def _p(row: Row) -> float:

@@ -28,8 +28,9 @@ REASONS = {
     "few_systems": "with so few systems p cannot fall to 0.05 even where two metrics agree on all of them",
     "no_shared_request": "the two share no request",
     "unshared_requests": "only the requests that both have are compared",
-    "unpaired": "a saved result holds no requests, so the two were compared as if theirs were different; compare results before "
-    "saving them, or systems in one table (system=)",
+    "unpaired": "a saved result holds no requests, so whether the two share any is not known; compare results before saving them, "
+    "or systems in one table (system=)",
+    "other_level": "the two intervals are of different levels",
     "undefined_difference": "one of the two has no value, or both are infinite",
     "satisfied": "no ranking violates the constraint",
     "constant_input": "one of the inputs never varies",
