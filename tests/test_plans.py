@@ -121,7 +121,7 @@ CALLS = {
     ],
     "pairwise": [
         {"scores": "ranked.csv", "groups": "side", "relevance": "grade", "protected": "f", "interval": "percentile(49)"},
-        {"scores": "gaps.csv", "groups": "sides.csv", "relevance": "judged.csv", "protected": "f", "average": "macro", "negatives": 3, "system": "system"},
+        {"scores": "gaps.csv", "nan_policy": "omit", "groups": "sides.csv", "relevance": "judged.csv", "protected": "f", "average": "macro", "negatives": 3, "system": "system"},
     ],
     "outcome_test": [
         {"table": "people.parquet", "score": "s", "outcome": "y", "group": "g", "bins": 4},

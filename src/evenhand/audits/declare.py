@@ -19,7 +19,7 @@ import platform
 import re
 import typing
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Concatenate, ParamSpec, TypeVar
 
@@ -285,18 +285,13 @@ class Call:
     interval: Interval
     seed: Any
     fewest: int
-    settled: dict[str, Any] = field(default_factory=dict)
-
-    def settle(self, **arguments: Any) -> None:
-        """What an argument turned out to mean (a threshold that was found): the plan says that instead."""
-        self.settled.update(arguments)
 
     @property
     def recorded(self) -> tuple[dict[str, Any], dict[str, str]]:
         """The plan, and which of its arguments were objects that it cannot hold."""
         plan: dict[str, Any] = {"audit": self.audit.name}
         objects: dict[str, str] = {}
-        for name, value in {**self.arguments, **self.settled}.items():
+        for name, value in self.arguments.items():
             parameter = self.audit.parameters[name]
             if name == "rng":
                 plan[name] = self.seed

@@ -13,7 +13,7 @@ from evenhand.audits.declare import Audit, Parameter, bare, options
 from evenhand.errors import EvenhandError
 
 ENGINES = ("polars", "duckdb")
-NAMES = {"metrics": ("-m", "--metric"), "rng": ("--seed",)}
+NAMES = {"metrics": ("-m", "--metric"), "rng": ("--seed",), "cutoffs": ("--cutoff", "--cutoffs")}
 """Options that are not called like their parameter."""
 
 ABOUT = {
