@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 
+import numpy as np
 import polars as pl
 import pytest
 
@@ -185,3 +186,61 @@ def test_the_mode_of_a_file_that_is_overwritten_is_kept(tmp_path):
     path.chmod(0o640)
     write_whole(path, "new")
     assert (path.read_text(), path.stat().st_mode & 0o777) == ("new", 0o640)
+
+
+MALFORMED = {
+    "inequality": [("by", {}), ("by", [[]]), ("unit", 3), ("amount", [["v"]]), ("population", 10**26), ("metrics", {"a": 1}), ("min_units", 10**26)],
+    "prefix": [("request", 3), ("request", []), ("protected", {"a": 1}), ("protected", [["x"]]), ("group", {"a": {"b": {}}})],
+    "exposure": [("relevance", ["g", 3]), ("groups", [[]]), ("target", [1]), ("rank", {})],
+    "pairwise": [("relevance", {"a": 1}), ("negatives", 10**26), ("protected", {})],
+    "outcome_test": [("bins", 10**26), ("threshold", {}), ("group", ["g"]), ("reference", {})],
+    "recommender": [("items", 10**26), ("true_threshold", 10**26), ("user_groups", [[]]), ("protected", [[]]), ("top", "x")],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("audit", "key", "value"), [(a, k, v) for a, pairs in MALFORMED.items() for k, v in pairs])
+def test_a_malformed_plan_is_one_error(audit, key, value, tmp_path, capsys, monkeypatch):
+    from evenhand.present.again import plan_file
+
+    monkeypatch.chdir(tmp_path)
+    run = pl.DataFrame({"u": list("aabb"), "v": [1, 2, 3, 4], "request": [1, 1, 2, 2], "item": list("abab")})
+    run = run.with_columns(
+        rank=pl.Series([1, 2, 1, 2]), g=pl.Series(list("xyxy")), rel=pl.Series([1, 0, 0, 1]), score=pl.col("v")
+    )
+    run.write_csv("t.csv")
+    base = {
+        "inequality": {"table": "t.csv", "unit": "u", "amount": "v", "population": "none"},
+        "prefix": {"table": "t.csv", "group": "g"},
+        "exposure": {"rankings": "t.csv", "groups": "g"},
+        "pairwise": {"scores": "t.csv", "groups": "g", "relevance": "rel", "protected": "x"},
+        "outcome_test": {"table": "t.csv", "score": "score", "outcome": "rel", "group": "g"},
+        "recommender": {"scores": "t.csv", "user": "request", "top": 1, "protected": "x", "user_groups": "g"},
+    }[audit]
+    (tmp_path / "plan.toml").write_text(plan_file({"audit": audit, **base, key: value}))
+    assert main(["run", "plan.toml", "--no-progress"]) == 2
+    said = capsys.readouterr().err
+    assert "fault in evenhand" not in said
+    assert said.startswith("evenhand: ")
+    assert key in said or key.rstrip("s") in said or key.replace("_", "-") in said
+
+
+def test_a_plan_that_is_nested_without_end_is_refused(tmp_path, capsys):
+    (tmp_path / "plan.toml").write_text("by = " + "[" * 5_000 + "]" * 5_000)
+    assert main(["run", str(tmp_path / "plan.toml")]) == 2
+    (tmp_path / "plan.toml").write_text("rng = " + "9" * 5_000)
+    assert main(["run", str(tmp_path / "plan.toml")]) == 2
+    assert capsys.readouterr().err.count("is not TOML") == 2
+
+
+@pytest.mark.parametrize(
+    "change", [{"indices": [0, 1, 2, 99]}, {"indices": [0, -1, 2, 3]}, {"indptr": [0, 9, 2, 3, 4]}]
+)
+def test_a_sparse_matrix_with_places_outside_it_is_refused(change, tmp_path):
+    from scipy import sparse
+
+    held = sparse.csr_array(np.eye(4))
+    parts = {"indices": held.indices, "indptr": held.indptr, "data": held.data}
+    parts |= {name: np.array(values, dtype=np.int32) for name, values in change.items()}
+    np.savez(tmp_path / "m.npz", format=np.array(b"csr"), shape=np.array([4, 4]), **parts)
+    with pytest.raises(EvenhandError, match=r"cannot be read|places that are not in it"):
+        eh.recommender(tmp_path / "m.npz", top=1)

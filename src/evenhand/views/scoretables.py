@@ -208,7 +208,9 @@ class TableScores:
         import polars as pl
 
         del user_groups  # read when the view was made: it also says who the users are
-        return pl.DataFrame({"user": self.user_ids}).join(self.labelled, on="user", how="left", maintain_order="left")[
+        known = self.labelled  # nobody's ids may have any type
+        known = known if known.height else known.with_columns(pl.col("user").cast(self.user_ids.dtype, strict=False))
+        return pl.DataFrame({"user": self.user_ids}).join(known, on="user", how="left", maintain_order="left")[
             "group"
         ]
 
