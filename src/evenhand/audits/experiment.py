@@ -143,6 +143,7 @@ def experiment(
     words = {
         "unit": unit, "amount": amount if isinstance(amount, str) else "rows" if amount is None else "amounts",
         "randomized": randomized or "", "counted": randomized or unit, "control": str(trial.control),
+        "chance": "what unequal volume alone gives" if randomized != unit else "what unequal numbers of units alone give",
     }  # fmt: skip
     return call.result(
         rows, backend=trial.units.view.backend, read=trial.units.view.rows, dropped=trial.units.view.dropped,

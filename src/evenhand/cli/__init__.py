@@ -132,9 +132,17 @@ class _Parser(argparse.ArgumentParser):
             near = suggestion(found[1], self.options)
         elif found := re.search(r"invalid choice: '([^']*)' \(choose from (.*)\)", message):
             near = suggestion(found[1], re.findall(r"[\w-]+", found[2]))
+        elif found := re.search(r"arguments are required: (.*)", message):
+            near = self._about(found[1].split(", "))
         where = f"{self.prog} {self.typed}".rstrip()
         print(f"{where}: error: {message}. {near}See: {where} --help", file=sys.stderr)
         sys.exit(2)
+
+    def _about(self, lost: Sequence[str]) -> str:
+        """What options that are missing are for, a line each."""
+        known = {name: action.help for name, action in self._option_string_actions.items()}
+        lines = [f"\n  {name}: {known[name]}" for name in (one.split("/")[-1] for one in lost) if known.get(name)]
+        return "".join(lines).replace("%%", "%") + ("\n" if lines else "")
 
 
 def _parser(words: Sequence[str]) -> argparse.ArgumentParser:
