@@ -2,6 +2,7 @@ from evenhand import attention as attention
 from evenhand import distances as distances
 from evenhand import metrics as metrics
 from evenhand import synthetic as synthetic
+from evenhand import testing as testing
 from evenhand.audits import read as read
 from evenhand.audits.advise import advise as advise
 from evenhand.audits.agreement import agreement as agreement
@@ -23,6 +24,8 @@ from evenhand.errors import DataWarning as DataWarning
 from evenhand.errors import EvenhandError as EvenhandError
 from evenhand.errors import UndefinedWarning as UndefinedWarning
 from evenhand.results import Result as Result
+from evenhand.series.history import History as History
+from evenhand.series.history import history as history
 from evenhand.views.bins import log_bins as log_bins
 from evenhand.views.bins import quantile_bins as quantile_bins
 from evenhand.views.groups import rollup as rollup

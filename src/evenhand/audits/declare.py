@@ -27,7 +27,7 @@ import numpy as np
 
 from evenhand.cards import Between, check_value, is_whole, shown
 from evenhand.errors import EvenhandError, listing, unknown_name
-from evenhand.findings import Findings, Row, plain, tidy
+from evenhand.findings import Findings, Row, plain, plan_hash, tidy
 from evenhand.results import Result
 from evenhand.uncertainty.intervals import Interval, seed_of
 
@@ -301,6 +301,18 @@ class Call:
             plan["population"] = hidden_sizes(plan["population"], self.fewest, parts="group" in plan)
         return plan, objects
 
+    @property
+    def hash(self) -> str:
+        """Tells this plan from others whatever data it is asked of: sizes, objects, the seed and dates are left out."""
+        plan: dict[str, Any] = {"audit": self.audit.name}
+        for name, value in self.arguments.items():
+            parameter = self.audit.parameters[name]
+            if parameter.required or not _same(value, parameter.default):
+                told = in_words(value, table=parameter.takes.table)
+                data = parameter.takes.table and not (told is None or isinstance(told, (str, list)))
+                plan[name] = "data" if data or isinstance(told, Object) else told
+        return plan_hash(plan)
+
     def provenance(self, read: int, dropped: Mapping[str, int], facts: Mapping[str, Any]) -> dict[str, Any]:
         """Where the numbers come from: what was read and left out, what the audit has to say of it, versions and plan."""
         plan, objects = self.recorded
@@ -318,7 +330,7 @@ class Call:
         parameters = self.audit.parameters
         if named := {n: parameters[n].takes.option for n in plan if n in parameters and parameters[n].takes.option}:
             told["options"] = named
-        return {**told, "versions": versions(), "plan": plan}
+        return {**told, "versions": versions(), "plan": plan, "plan_hash": self.hash}
 
     def result(
         self,

@@ -132,6 +132,12 @@ def _shell_words(text: str) -> str:
 
 def call(audit: Audit, args: argparse.Namespace) -> Any:
     """Ask the audit what the words of the command line ask."""
+    by_place, by_name = bind(audit, args)
+    return audit(*by_place, **by_name)
+
+
+def bind(audit: Audit, args: argparse.Namespace) -> tuple[list[Any], dict[str, Any]]:
+    """The words of the command line as the audit's arguments, by place and by name."""
     by_place: list[Any] = []
     by_name: dict[str, Any] = {}
     for name, parameter in audit.parameters.items():
@@ -140,7 +146,7 @@ def call(audit: Audit, args: argparse.Namespace) -> Any:
             by_place += _placed(parameter, typed, args)
         elif typed is not None:
             by_name[name] = typed if isinstance(typed, bool) else read(parameter, typed)
-    return audit(*by_place, **by_name)
+    return by_place, by_name
 
 
 def _placed(parameter: Parameter, typed: Any, args: argparse.Namespace) -> list[Any]:
