@@ -21,6 +21,7 @@ from evenhand.cli.options import progress
 from evenhand.errors import EvenhandError, listing
 
 STUDIES = {
+    "experiment": "experiments whose effect is known: false alarms and power of naive and of right analyses",
     "fair-ranking": "fair ranking metrics on four tasks of known bias: do they agree on which system is fairer?",
     "inequality": "attention on a social platform: who gets seen, and which source makes the skew",
     "outcome": "the outcome test on marketplaces whose bias is known, and what other measures say of them",

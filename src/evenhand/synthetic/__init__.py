@@ -12,5 +12,6 @@ from evenhand.synthetic.market import market as market
 from evenhand.synthetic.marketplace import marketplace as marketplace
 from evenhand.synthetic.platform import Platform as Platform
 from evenhand.synthetic.platform import platform as platform
+from evenhand.synthetic.trial import trial as trial
 from evenhand.synthetic.viewpoints import viewpoint_weights as viewpoint_weights
 from evenhand.synthetic.viewpoints import viewpoints as viewpoints
