@@ -28,6 +28,8 @@ FAMILIES = {
     "Amortised": ("Exposure over many rankings", "`eh.exposure`"),
     "Pairs": ("Pairs of items", "`eh.pairwise`"),
     "Moments": ("The outcome test", "`eh.outcome_test`"),
+    "Gained": ("Another order of the same items", "`eh.rebalance`"),
+    "Reordered": ("Another order of the same items", "`eh.rebalance`"),
     "Crosstab": ("Recommenders: groups of users, and items", "`eh.recommender`"),
 }
 BETTER = {"lower": "lower is more even", "higher": "higher is more even", "ideal": "closer to the ideal is more even"}

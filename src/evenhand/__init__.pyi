@@ -9,13 +9,16 @@ from evenhand.audits.agreement import agreement as agreement
 from evenhand.audits.compare import compare as compare
 from evenhand.audits.criteria import criteria as criteria
 from evenhand.audits.decompose import decompose as decompose
+from evenhand.audits.experiment import experiment as experiment
 from evenhand.audits.exposure import exposure as exposure
 from evenhand.audits.inequality import inequality as inequality
 from evenhand.audits.outcome_test import outcome_test as outcome_test
 from evenhand.audits.pairwise import pairwise as pairwise
 from evenhand.audits.prefix import prefix as prefix
+from evenhand.audits.rebalance import rebalance as rebalance
 from evenhand.audits.recalibrator import OutcomeRecalibrator as OutcomeRecalibrator
 from evenhand.audits.recommender import recommender as recommender
+from evenhand.audits.rerank import rerank as rerank
 from evenhand.audits.sensitivity import sensitivity as sensitivity
 from evenhand.audits.sources import sources as sources
 from evenhand.errors import DataWarning as DataWarning

@@ -45,9 +45,10 @@ def dest(name: str) -> str:
     return f"of_{name}"
 
 
-def flag(name: str) -> str:
+def flag(name: str, audit: Audit | None = None) -> str:
     """The option of a parameter as people type it."""
-    return NAMES.get(name, (f"--{name.replace('_', '-')}",))[-1]
+    called = (audit.parameters[name].takes.option if audit else "") or name
+    return NAMES.get(name, (f"--{called.replace('_', '-')}",))[-1]
 
 
 def add_audit(parser: argparse.ArgumentParser, audit: Audit) -> None:
@@ -78,7 +79,7 @@ def _add_place(parser: argparse.ArgumentParser, parameter: Parameter) -> None:
 
 
 def _add_option(group: Any, parameter: Parameter, audit: Audit) -> None:
-    names = NAMES.get(parameter.name, (flag(parameter.name),))
+    names = NAMES.get(parameter.name, (flag(parameter.name, audit),))
     common = {"dest": dest(parameter.name), "default": argparse.SUPPRESS, "required": parameter.required}
     if {*options(bare(parameter.hint))} - {type(None)} == {bool}:
         group.add_argument(*names, action=argparse.BooleanOptionalAction, help=_help(parameter), **common)
@@ -219,7 +220,7 @@ def in_flags(message: str, audit: Audit) -> str:
     argument = re.compile(rf"""(?<![\w.('"])({names})=('(?:[^'\\]|\\.)*'|"[^"]*"|[-\w][-\w.,]*\w|\w|)""")
 
     def option(found: re.Match[str]) -> str:
-        name, value = flag(found[1]), found[2]
+        name, value = flag(found[1], audit), found[2]
         if value in ("True", "False"):
             return name if value == "True" else f"--no-{name.removeprefix('--')}"
         word = shlex.quote(value[1:-1]) if value[:1] in "'\"" and value else "none" if value == "None" else value

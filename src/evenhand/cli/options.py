@@ -133,10 +133,11 @@ def outputs(args: argparse.Namespace, asked: Sequence[Asked] = ()) -> list[str]:
     from evenhand.present.files import refuse_unwritable
 
     plots = [*args.plot, *(plot for one in asked for plot in one.plots)]
+    own = [getattr(args, name) for name in getattr(args, "written", ())]
     files = [
         *(path for _, path in map(chart_file, plots)),
         *(path for one in asked for path in one.outputs),
-        *filter(None, [args.html, args.output, args.junit, args.summary]),
+        *filter(None, [args.html, args.output, args.junit, args.summary, *own]),
     ]
     if args.history and not args.at and not getattr(args, "each", None):
         raise EvenhandError("--history keeps numbers by day, and no day was given. Add --at 2026-11-16.")
@@ -149,7 +150,8 @@ def _inputs(args: argparse.Namespace) -> list[str]:
     """Files that the words of this command name, patterns spelled out; an answer must not take their place."""
     words: list[str] = []
     for name, value in vars(args).items():
-        if name not in ("html", "output", "plot", "check", "junit", "summary", "of_metrics"):
+        written = ("html", "output", "plot", "junit", "summary", *getattr(args, "written", ()))
+        if name not in ("check", "of_metrics", "written", *written):
             words += [v for v in (value if isinstance(value, list) else [value]) if isinstance(v, str)]
     words = [word.removeprefix("trec-fair:") for word in words]
     found = [path for word in words for path in (glob.glob(word, recursive=True) or [word])]
