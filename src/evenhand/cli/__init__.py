@@ -16,7 +16,7 @@ from evenhand import __version__
 from evenhand.errors import EvenhandError, suggestion
 
 VERBS = (
-    "demo", "inequality", "sources", "decompose", "criteria", "prefix", "advise", "exposure", "pairwise", "agreement",
+    "demo", "look", "inequality", "sources", "decompose", "criteria", "prefix", "advise", "exposure", "pairwise", "agreement",
     "outcome-test", "recommender", "compare", "run", "metrics", "study",
 )  # fmt: skip
 """Each verb is a module of this package: its docstring is the help, the first line in the list of verbs and the rest with
