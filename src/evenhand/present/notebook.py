@@ -49,7 +49,6 @@ class Offline:
 def offline(chart: Any) -> Any:
     """The same Altair chart, which needs no network to be seen in a notebook."""
     found = chart.copy(deep=False)
-    object.__setattr__(
-        found, "__class__", _kind(type(chart))
-    )  # Altair keeps every attribute that is set in the chart itself
+    kind = type(type(chart).__name__, (Offline, type(chart)), {})
+    object.__setattr__(found, "__class__", kind)  # Altair would keep it in the chart as one of its properties
     return found
