@@ -10,7 +10,7 @@ import signal
 import sys
 import warnings
 from collections.abc import Sequence
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from evenhand import __version__
 from evenhand.errors import EvenhandError, suggestion
@@ -74,18 +74,30 @@ def _run(args: argparse.Namespace) -> int:
     module = _module(args.verb)
     if hasattr(module, "run"):
         return int(module.run(args))
+    from evenhand.cli.options import finish
+
+    return finish(_result(args), args)
+
+
+def _result(args: argparse.Namespace) -> Any:
+    """What the audit of a verb answers."""
     from evenhand.audits.declare import find
     from evenhand.cli.audit import call, in_flags
-    from evenhand.cli.options import finish, progress
+    from evenhand.cli.options import progress
 
-    audit = find(args.verb.replace("-", "_"))
+    module, audit = _module(args.verb), find(args.verb.replace("-", "_"))
     try:
         with progress("reading", quiet=args.no_progress):
             result = call(audit, args)
-            result = module.after(result, args) if hasattr(module, "after") else result
+            return module.after(result, args) if hasattr(module, "after") else result
     except EvenhandError as error:
         raise EvenhandError(in_flags(str(error), audit)) from error
-    return finish(result, args)
+
+
+def asked(words: Sequence[str]) -> tuple[argparse.Namespace, Any]:
+    """The words of a command of an audit as argparse reads them, and its result."""
+    args = _parser(words).parse_args(words)
+    return args, _result(args)
 
 
 def _add_arguments(verb: str, parser: argparse.ArgumentParser) -> None:

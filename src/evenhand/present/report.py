@@ -43,6 +43,7 @@ MOST_LEADING = 4
 LEAD_WIDTH = 520
 EXPLORER_WIDTH = 520
 SQUARE = 500
+THUMB = 260
 
 SWITCH = (
     '<label class="scripted" hidden>Colours <select id="colours"><option value="">as the system</option>'
@@ -81,6 +82,27 @@ def html(findings: Findings) -> str:
         "network.</footer>",
     ]
     return document(f"{findings.question} · evenhand", asset("report.css"), body, _scripts(specs))
+
+
+def thumbnail(findings: Findings, name: str) -> tuple[str, str]:
+    """The sentence and the first picture of a report, which stands still (nothing where there is none)."""
+    findings = speakable(findings)
+    pictures = {kind: kind.draw(findings) for kind in kinds_for(findings) if kind.reported}
+    told = verdict(findings)
+    says = (
+        told.says
+        if told
+        else next(iter(summary.headlines(findings, [p.says for p in pictures.values() if p.lead])), "")
+    )
+    first = explorer.picture(findings) if _led_by_lorenz(findings) else next(iter(pictures.values()), None)
+    if first is None:
+        return says, ""
+    panel = first.panels[-1] if told and told.where and told.where in first.panels[-1].title else first.panels[0]
+    return says, still.svg(_spec(replace(panel, height=min(panel.height, THUMB)))[0], LEAD_WIDTH, name)
+
+
+def _led_by_lorenz(findings: Findings) -> bool:
+    return bool(curves(findings)) and (not findings.charts or findings.charts[0] == "lorenz")
 
 
 def _section(name: str, title: str, inside: str) -> str:
@@ -123,7 +145,7 @@ def _sure(findings: Findings) -> str:
 def _lead(findings: Findings, pictures: Mapping[Kind, Picture], specs: dict[str, Any]) -> tuple[str, list[str]]:
     """The picture of the first screen, and all others."""
     explored = _explorer(findings, specs) if curves(findings) else ""
-    if explored and (not findings.charts or findings.charts[0] == "lorenz"):
+    if _led_by_lorenz(findings):
         return explored, [_figure(kind, picture, specs) for kind, picture in pictures.items()]
     first = next((kind for kind, picture in pictures.items() if len(picture.panels) <= MOST_LEADING), None)
     lead = _figure(first, _lower(pictures[first]), specs, leading=True) if first else ""

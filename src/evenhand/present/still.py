@@ -33,7 +33,7 @@ def svg(spec: Mapping[str, Any], width: int, name: str) -> str:
     """
     import vl_convert
 
-    sized = {**spec, "width": width, "autosize": {"type": "fit", "contains": "padding"}}
+    sized = {**spec, "width": width, "autosize": {"type": "fit-x", "contains": "padding"}}
     made = vl_convert.vegalite_to_svg(
         json.dumps(sized, ensure_ascii=True), vl_version=VEGA_LITE, config=theme(PAGE), allowed_base_urls=[]
     )
