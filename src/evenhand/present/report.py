@@ -286,7 +286,7 @@ def _numeric(text: str) -> bool:
 def _asides(findings: Findings) -> str:
     """Tables that help to act on the findings: who can fix what, what the test cannot say."""
     return "".join(
-        f"<h3>{escape(aside.title)}</h3>{table(aside.head, aside.rows, aside.title)}"
+        f"<h3>{escape(aside.title)}</h3>{table(aside.head, aside.rows, aside.title) if aside.rows else ''}"
         + "".join(f'<p class="note">{escape(line)}</p>' for line in aside.says)
         for aside in teller(findings).asides(findings)
     )
@@ -323,7 +323,7 @@ def _dropped(findings: Findings) -> str:
     )
     if outside := left_out(findings):
         lost = f"<p>{escape(outside)}</p>" + (lost if dropped else "")
-    return lost
+    return lost if "dropped" in findings.provenance or outside else ""
 
 
 def _provenance(findings: Findings) -> str:

@@ -43,6 +43,8 @@ WARNINGS = ("heavy_tail", "small_cell", "some_undefined", "ties_at_edge", "suppr
 
 def facts(findings: Findings) -> list[str]:
     """The size of the matter, for the line below the title."""
+    if own := teller(findings).facts(findings):
+        return own
     found = []
     groups = findings.columns.get("group", [None] * len(findings))
     sizes = list(zip(findings.columns.get("units", []), groups, strict=False))
@@ -54,7 +56,7 @@ def facts(findings: Findings) -> list[str]:
         largest, smallest = max(units), min(units)
         many = f"{int(largest):,}" if largest == smallest else f"{int(smallest):,} to {int(largest):,}"
         each = " in each slice" if findings.slices else ""
-        found.append(f"{many} {plural(words['unit'])}{each}")
+        found.append(f"{many} {plural(words.get('counted') or words['unit'])}{each}")
     if "amount" in words:
         found.append(str(words["amount"]).replace("_", " "))
     if findings.slices:
