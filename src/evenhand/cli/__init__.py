@@ -9,7 +9,8 @@ import re
 import signal
 import sys
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, NoReturn
 
 from evenhand import __version__
@@ -17,8 +18,8 @@ from evenhand.errors import EvenhandError, suggestion
 
 VERBS = (
     "demo", "look", "inequality", "sources", "decompose", "criteria", "prefix", "advise", "exposure", "pairwise",
-    "agreement", "outcome-test", "recommender", "experiment", "rebalance", "rerank", "compare", "run", "plan", "history", "metrics",
-    "study",
+    "agreement", "outcome-test", "recommender", "experiment", "rebalance", "rerank", "compare", "run", "plan", "history",
+    "metrics", "study", "completion",
 )  # fmt: skip
 """Each verb is a module of this package: its docstring is the help, the first line in the list of verbs and the rest with
 examples below the options. A verb of an audit needs nothing else: options and call come from the audit's declaration; it
@@ -132,24 +133,43 @@ def _add_arguments(verb: str, parser: argparse.ArgumentParser) -> None:
         module.add_arguments(parser)
 
 
+POPULATION = """\
+--population is how many could have received something, also those who got nothing and are in no log.
+Give the number or a file of all of them; none counts only those in the file, and then inequality is understated."""
+
+
+def options_of(verb: str) -> Mapping[str, argparse.Action]:
+    """The options of a verb as argparse has them."""
+    return _parser([verb]).options
+
+
 class _Parser(argparse.ArgumentParser):
     """Says what was wrong and where to look, and not the whole of the usage."""
 
-    options: Sequence[str] = ()
+    options: Mapping[str, argparse.Action] = MappingProxyType({})
+    words: Sequence[str] = ()
     typed = ""
 
     def error(self, message: str) -> NoReturn:
-        near = ""
-        if found := re.search(r"unrecognized arguments: (--[\w-]+)", message):
-            near = suggestion(found[1], self.options)
-        elif found := re.search(r"invalid choice: '([^']*)' \(choose from (.*)\)", message):
+        near = self._misspelt()
+        if not near and (found := re.search(r"invalid choice: '([^']*)' \(choose from (.*)\)", message)):
             near = suggestion(found[1], re.findall(r"[\w-]+", found[2]))
         where = f"{self.prog} {self.typed}".rstrip()
         print(f"{where}: error: {message}. {near}See: {where} --help", file=sys.stderr)
+        if "--population" in message and "required" in message:
+            print(POPULATION, file=sys.stderr)
         sys.exit(2)
 
+    def _misspelt(self) -> str:
+        """The first word that looks like an option and is none, with the nearest that is one; it may be why another is lacking."""
+        for word in self.words:
+            option = word.partition("=")[0]
+            if option.startswith("--") and option != "--" and self.options and option not in self.options:
+                return f"{option} is no option. {suggestion(option, self.options)}"
+        return ""
 
-def _parser(words: Sequence[str]) -> argparse.ArgumentParser:
+
+def _parser(words: Sequence[str]) -> _Parser:
     """The parser; only the verb that was typed loads its options, so that --help stays quick."""
     parser = _Parser(
         prog="evenhand", description="Who gets seen, and is it even-handed?", epilog=EPILOG,
@@ -166,5 +186,7 @@ def _parser(words: Sequence[str]) -> argparse.ArgumentParser:
         )  # fmt: skip
         if verb == typed:
             _add_arguments(verb, sub)
-            parser.typed, parser.options = verb, list(sub._option_string_actions)  # noqa: SLF001  (no public list)
+            for each in (parser, sub):
+                each.words, each.options = words, dict(sub._option_string_actions)  # noqa: SLF001  (no public list)
+            parser.typed = verb
     return parser

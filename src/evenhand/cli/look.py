@@ -22,11 +22,6 @@ from evenhand.errors import EvenhandError
 if TYPE_CHECKING:
     from evenhand.views.roles import Sight
 
-POPULATION = """\
---population is how many could have received something, also those who got nothing and are in no log.
-Give the number or a file of all of them; none counts only those in the file, and then inequality is understated."""
-
-
 GROUPS = "GROUPS.csv"
 """Stands in a command for a file that only the reader can name."""
 
@@ -86,6 +81,8 @@ def described(seen: Sight) -> list[str]:
 
 def proposed(asked: list[Question]) -> list[str]:
     """The questions with their commands, the most likely first."""
+    from evenhand.cli import POPULATION
+
     if not asked:
         return [
             "No question fits these columns as they are named. An audit needs, for example, a column of units and one of amounts:",
