@@ -45,7 +45,6 @@ REASONS = {
     "infinite_draws": "some resamples have nothing on one side, and there the ratio is infinite",
     "small_cell": "too few rows for the interval to be trusted",
     "few_units": "too few were randomised for an interval",
-    "no_variation": "what was randomised does not differ enough for an interval",
     "volume_changed": "the change altered volume itself (see volume_ratio), which moves inequality too; equal='amount' compares at "
     "the same amount",
     "sample_ratio_mismatch": "the arms' sizes do not fit the intended split, so something other than chance decided who is in "
