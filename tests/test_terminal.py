@@ -10,6 +10,7 @@ import pytest
 import evenhand as eh
 from evenhand.cli import VERBS, main
 from evenhand.cli.completion import SCRIPTS, candidates
+from evenhand.synthetic.tour import invitations
 
 
 @pytest.fixture
@@ -110,3 +111,27 @@ def test_a_shell_can_read_its_script(shell, capsys):
     if shutil.which(shell):
         subprocess.run([shell, "-n"], input=script, text=True, check=True, timeout=60)
     assert "evenhand completion --candidates" in script
+
+
+def test_the_outcome_test_says_the_ten_sentences_that_matter(tmp_path, capsys):
+    path = tmp_path / "invitations.parquet"
+    invitations(viewers=600, rng=7).write_parquet(path)
+    words = [
+        "outcome-test",
+        str(path),
+        "--score",
+        "score",
+        "--outcome",
+        "accepted",
+        "--group",
+        "gender",
+        "--reference",
+        "male",
+    ]
+    assert main([*words, "--sentences"]) == 0
+    *told, rest = capsys.readouterr().out.splitlines()
+    assert len(told) == 10
+    result = eh.outcome_test(str(path), score="score", outcome="accepted", group="gender", reference="male")
+    assert told[0].startswith("At equal score, ")
+    assert set(told) <= set(result.sentences())
+    assert rest.startswith(f"{len(set(result.sentences())) - 10} more: ")
