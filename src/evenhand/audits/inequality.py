@@ -9,7 +9,7 @@ import numpy as np
 
 from evenhand import metrics as _all_metrics  # noqa: F401  (fills the registry)
 from evenhand.audits.assemble import hidden, notes, suppressed
-from evenhand.audits.declare import Call, Columns, Count, Level, Metrics, Seed, Table, audit, log
+from evenhand.audits.declare import OTHER_UNITS, Call, Columns, Count, Level, Metrics, Seed, Table, audit, log
 from evenhand.audits.units import By, Population, Units, units_of
 from evenhand.cards import Ask, asks, needing
 from evenhand.engine.spectra import Slices
@@ -19,7 +19,8 @@ from evenhand.present.lorenz import corners, stops
 from evenhand.results import Result
 from evenhand.tallies.spectrum import Spectrum
 from evenhand.uncertainty.intervals import Estimates, Interval
-from evenhand.uncertainty.spectra import WIDE, estimates, heavy_tails
+from evenhand.uncertainty.spectra import WIDE, estimates
+from evenhand.uncertainty.tails import heavy_tails
 from evenhand.views.benefits import Amount, NanPolicy
 
 METRICS = ("gini", "atkinson(epsilon=0.5)", "top_share(p=0.01)", "top_share(p=0.1)", "equal_share")
@@ -32,6 +33,8 @@ ALL_POINTS = 6_000
     "inequality",
     question="How unevenly is it spread?",
     charts=("lorenz", "lorenz_log", "lorenz_annotated", "bins", "intervals", "scatter"),
+    over="units",
+    stands_for=OTHER_UNITS,
 )
 def inequality(
     call: Call,
@@ -140,7 +143,7 @@ def _rows(
 def _note(slices: Slices, i: int, a: Ask, found: Estimates, *, heavy: bool) -> str | None:
     if np.isnan(found.estimate[i]):
         return a.card.reason(slices.spectra[i], **a.params)
-    return notes("heavy_tail" if heavy else "", a.caution(float(found.estimate[i])))
+    return notes("heavy_tail" if heavy else "", a.caution(float(found.estimate[i]), float(slices.spectra.units[i])))
 
 
 def chances(slices: Slices, amount: Amount, asked: Sequence[Ask]) -> list[Any]:

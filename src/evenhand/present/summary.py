@@ -31,7 +31,17 @@ from evenhand.present.text import (
 FEW = 8
 """Findings that are all said at the top of the page; more are summed up."""
 
-WARNINGS = ("heavy_tail", "small_cell", "some_undefined", "ties_at_edge", "suppressed")
+WARNINGS = (
+    "heavy_tail",
+    "few_units",
+    "few_requests",
+    "part_of_a_unit",
+    "no_variation",
+    "small_cell",
+    "some_undefined",
+    "ties_at_edge",
+    "suppressed",
+)
 """Notes that a reader must know before quoting a number; the others are explained below the table."""
 
 
@@ -144,6 +154,8 @@ def caution(findings: Findings) -> list[tuple[str, str]]:
         everywhere = all(b for b, k in zip(bounded, known, strict=True) if k)
         who = "Every number has" if everywhere else "Numbers that allow one have"
         lines = [("", f"How sure are we? {who} a {level} interval{f': {how}' if how else ''}.")]
+        if meant := findings.provenance.get("interval_for"):
+            lines.append(("", str(meant)))
     counts = _codes(findings)
     for code in WARNINGS:
         if many := counts.get(code, 0):
