@@ -189,7 +189,7 @@ def drawn_ends(
         low, high = percentile_ends(draws[None, :], interval.level, units)
     else:
         low, high = centred_ends(np.array([estimate]), draws[None, :], interval.level, units, biased=biased)
-    return float(low[0]), float(high[0])
+    return float(np.clip(low[0], *span)), float(np.clip(high[0], *span))
 
 
 def studentised_ends(
@@ -223,4 +223,4 @@ def _on_scale(
         # At an end of the span the scale is infinite: as it stands there. No spread at all is no width.
         plain = np.isin(estimate, span) | (error == 0)
         low, high = np.where(plain, estimate + low_t * error, low), np.where(plain, estimate + high_t * error, high)
-    return low, high
+        return np.clip(low, *span), np.clip(high, *span)

@@ -46,7 +46,8 @@ def estimates(
         for a, out, error in zip(asks, found, errors, strict=True):
             out.low[:], out.high[:] = normal_ends(out.estimate, error, interval.level, a.span, units)
         return found
-    for chosen, batch in with_tails(reduced).batches(max(1, MOST_CELLS // interval.draws)):
+    drawable = with_tails(reduced) if interval.kind == "bootstrap" else reduced
+    for chosen, batch in drawable.batches(max(1, MOST_CELLS // interval.draws)):
         here = [(a, out, error[chosen]) for a, out, error in zip(asks, found, errors, strict=True)]
         _batch_intervals(chosen, batch, here, interval, [stream(seed, *labels[i]) for i in chosen], units[chosen])
     return found
