@@ -126,10 +126,13 @@ def _row(labels: Mapping[str, Any], f: Reduced, s: int, part: slice, draws: Floa
     endless = bool(np.isinf(found).any()) and bool(np.isfinite(estimate))
     said = [f.reason(s, part) if lost else "", "infinite_draws" if endless else ""]
     said.append("some_undefined" if undefined and not lost else "")
-    chance = np.nan if m.chance is None else float(m.chance[s])
+    chance, ideal = np.nan if m.chance is None else float(m.chance[s]), m.ideal(f.totals[s])
+    least, most = m.ask.span
+    if m.ask.better == "lower" and least < ideal <= estimate:
+        least = ideal  # what the total allows: nothing is below it
     return row(
-        labels, m.ask.text, group=m.group, estimate=estimate, low=low, high=high, chance=chance, ideal=m.ideal(f.totals[s]),
-        better=m.ask.better, units=units, rests_on=counted, undefined_draws=int((~np.isfinite(found)).sum()) if len(found) > 1 else 0,
+        labels, m.ask.text, group=m.group, estimate=estimate, low=low, high=high, chance=chance, ideal=ideal,
+        better=m.ask.better, units=units, rests_on=counted, span=(least, most), undefined_draws=int((~np.isfinite(found)).sum()) if len(found) > 1 else 0,
         note=notes(*said), **{"undefined": undefined, **m.cells(s, estimate)},
     )  # fmt: skip
 
