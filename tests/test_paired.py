@@ -113,7 +113,14 @@ def test_two_results_are_compared_on_the_requests_they_share():
     assert found.frame["note"].to_list() == ["unshared_requests"] * 2
     assert found.frame["estimate"].to_list() == one.compare(other).frame["estimate"].to_list()
     away = audit(b.with_columns(pl.col("request") + 1000))
-    assert "paired" not in str(eh.compare(one, away).provenance.get("interval"))
+    apart = eh.compare(one, away)
+    assert apart.provenance["paired"] is False
+    assert apart.sentences()[-1].startswith("The two rest on different requests")
+    shuffled = eh.compare(one, other, paired=False)
+    assert (shuffled.provenance["paired"], found.provenance["paired"]) == (False, True)
+    assert shuffled.frame["estimate"].to_list() != found.frame["estimate"].to_list()  # all requests of either
+    with pytest.raises(eh.EvenhandError, match="share no request"):
+        eh.compare(one, away, paired=True)
     same = eh.compare(audit(three()), systems=["a", "c"], rng=1).frame
     assert same["versus"].unique().to_list() == ["c"]
 

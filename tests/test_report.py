@@ -135,7 +135,7 @@ def test_warnings_say_how_many_numbers_they_concern():
 
 def test_two_results_are_compared_in_words():
     few, many = (audited(None, units=n, interval="percentile(99)") for n in (300, 400))
-    result = eh.compare(few, many)
+    result = eh.compare(few, many, independent=True)
     said = dict(zip(result.findings.columns["metric"], result.sentences(), strict=True))
     first, second = (f.findings.columns["estimate"][2] for f in (few, many))
     top = said["top_share(p=0.01)"]

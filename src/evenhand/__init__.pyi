@@ -8,6 +8,7 @@ from evenhand.audits.agreement import agreement as agreement
 from evenhand.audits.compare import compare as compare
 from evenhand.audits.criteria import criteria as criteria
 from evenhand.audits.decompose import decompose as decompose
+from evenhand.audits.experiment import experiment as experiment
 from evenhand.audits.exposure import exposure as exposure
 from evenhand.audits.inequality import inequality as inequality
 from evenhand.audits.outcome_test import outcome_test as outcome_test

@@ -229,6 +229,11 @@ class Audit:
                 by_place.append(value)
         return self.function(made, *by_place, **by_name)
 
+    @property
+    def _resamples(self) -> bool:
+        """Whether `interval` is one of the plans that all audits share, or a choice of its own."""
+        return "interval" in self.parameters and str in options(self.parameters["interval"].hint)
+
     def call(self, *args: Any, **keywords: Any) -> Call:
         """The arguments bound and checked, seed and interval read."""
         several = next(
@@ -246,7 +251,7 @@ class Audit:
         return Call(
             self,
             given,
-            Interval.parse(given.get("interval", "normal"), given.get("level", 0.95)),
+            Interval.parse(given["interval"] if self._resamples else "normal", given.get("level", 0.95)),
             seed_of(given["rng"]) if "rng" in given else None,
             int(given.get("min_units") or 0),
         )

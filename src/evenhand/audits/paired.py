@@ -142,15 +142,20 @@ def _facts(plan: Plan, adjusted: str, results: Iterable[Result]) -> dict[str, An
     }  # fmt: skip
 
 
-def compare_results(call: Call, a: RankingResult, b: Result, draws: int | None) -> Result:
+def compare_results(
+    call: Call, a: RankingResult, b: Result, draws: int | None, *, independent: bool, paired: bool | None
+) -> Result:
     """Two results of the same question: paired where they share requests, else as independent samples."""
-    apart = difference_of(a.findings, b.findings, blind=not isinstance(b, RankingResult))
+    apart = difference_of(a.findings, b.findings, independent=independent or isinstance(b, RankingResult))
     slices, words = apart.slices, apart.words
     mine = {(h.where, h.metric, h.group): h for h in a.held()}
     theirs = {(h.where, h.metric, h.group): h for h in b.held()} if isinstance(b, RankingResult) else {}
     shared = [k for k in mine if k in theirs and set(mine[k].requests) & set(theirs[k].requests)]
-    if not shared:
-        return call.result(apart.columns, backend=a.backend, slices=slices, words=words, facts=apart.provenance)
+    if paired and not shared:
+        raise EvenhandError("The two results share no request, so they cannot be paired. Leave paired out.")
+    if not shared or independent or paired is False:
+        facts = {**apart.provenance, "paired": False}
+        return call.result(apart.columns, backend=a.backend, slices=slices, words=words, facts=facts)
     plan = Plan.of(call, draws, float(a.provenance.get("level", 0.95)), len(shared))
     rows = []
     for own in apart.rows():
@@ -160,7 +165,7 @@ def compare_results(call: Call, a: RankingResult, b: Result, draws: int | None) 
         rows.append(own)
     adjusted = holm([r["p"] for r in rows])
     rows = [{**r, "p_adjusted": float(p)} for r, p in zip(rows, adjusted, strict=True)]
-    facts = _facts(plan, "Holm over all rows", [a, b])
+    facts = {**_facts(plan, "Holm over all rows", [a, b]), "paired": True}
     return call.result(rows, backend=a.backend, slices=slices, words=words, facts=facts)
 
 

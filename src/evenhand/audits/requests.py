@@ -66,11 +66,11 @@ class RankingResult(Result):
         known = set(self.findings.metrics())
         return [] if self.hold is None else [h for h in self.hold() if h.metric in known]
 
-    def compare(self, other: Result) -> Result:
+    def compare(self, other: Result, *, independent: bool = False) -> Result:
         """This result minus another of the same question; paired where both rest on the same requests."""
         from evenhand.audits.compare import compare
 
-        return compare(self, other)
+        return compare(self, other, independent=independent)
 
 
 def draws_wanted(interval: Interval) -> int:

@@ -17,7 +17,7 @@ from evenhand.errors import EvenhandError, suggestion
 
 VERBS = (
     "demo", "inequality", "sources", "decompose", "criteria", "prefix", "advise", "exposure", "pairwise", "agreement",
-    "outcome-test", "recommender", "compare", "run", "metrics", "study",
+    "outcome-test", "recommender", "experiment", "compare", "run", "metrics", "study",
 )  # fmt: skip
 """Each verb is a module of this package: its docstring is the help, the first line in the list of verbs and the rest with
 examples below the options. A verb of an audit needs nothing else: options and call come from the audit's declaration; it

@@ -58,7 +58,7 @@ def facts(findings: Findings) -> list[str]:
         largest, smallest = max(units), min(units)
         many = f"{int(largest):,}" if largest == smallest else f"{int(smallest):,} to {int(largest):,}"
         each = " in each slice" if findings.slices else ""
-        found.append(f"{many} {plural(words['unit'])}{each}")
+        found.append(f"{many} {plural(words.get('counted') or words['unit'])}{each}")
     if "amount" in words:
         found.append(str(words["amount"]).replace("_", " "))
     if findings.slices:

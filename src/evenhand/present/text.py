@@ -28,8 +28,9 @@ REASONS = {
     "few_systems": "with so few systems p cannot fall to 0.05 even where two metrics agree on all of them",
     "no_shared_request": "the two share no request",
     "unshared_requests": "only the requests that both have are compared",
-    "unpaired": "a saved result holds no requests, so the two were compared as if theirs were different; compare results before "
-    "saving them, or systems in one table (system=)",
+    "unpaired": "a saved result holds no requests, so whether the two share any is not known; compare results before saving them, "
+    "or systems in one table (system=)",
+    "other_level": "the two intervals are of different levels",
     "undefined_difference": "one of the two has no value, or both are infinite",
     "satisfied": "no ranking violates the constraint",
     "constant_input": "one of the inputs never varies",
@@ -48,6 +49,15 @@ REASONS = {
     "part_of_a_unit": "the share is smaller than one unit, so the number is a part of what the largest one has",
     "infinite_draws": "some resamples have nothing on one side, and there the ratio is infinite",
     "small_cell": "too few rows for the interval to be trusted",
+    "few_units": "too few were randomised for an interval",
+    "no_variation": "what was randomised does not differ enough for an interval",
+    "volume_changed": "the change altered volume itself (see volume_ratio), which moves inequality too; equal='amount' compares at "
+    "the same amount",
+    "sample_ratio_mismatch": "the arms' sizes do not fit the intended split, so something other than chance decided who is in "
+    "which arm",
+    "planned": "from a log without a change",
+    "extrapolated": "beyond the log, by the trend within it",
+    "may_share_units": "whether the two share units is not known, and so the error of the difference is not",
     "overlap": "the bottom share overlaps the top it is compared with",
     "constant_score": "the score does not vary in the bin, so outcomes are compared as they are",
     "no_null": "no band of changes by chance alone was drawn, so the number says little",
