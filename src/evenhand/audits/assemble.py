@@ -27,7 +27,8 @@ def bounded(rows: Sequence[Row], over: str, *, sure: bool) -> list[Row]:
     """Rows with intervals as the rules have them (`uncertainty.rules`), and notes where there is none or it rests on few.
 
     A row may carry what its metric's card does not know: `span`, `certain` (a value that no sample could change) and
-    `rests_on`, the units behind the interval where they are fewer than `units`. `sure` : intervals were asked for.
+    `rests_on`, the units behind the interval where they are others than `units` (`few` is then their note).
+    `sure` : intervals were asked for.
     """
     cards = {text: _ask(text) for text in dict.fromkeys(r["metric"] for r in rows)}
     return [_bounded(r, cards[r["metric"]], over) if sure else r for r in rows]
@@ -37,14 +38,14 @@ def _bounded(r: Row, asked: Ask | None, over: str) -> Row:
     if r["note"] == "suppressed" or math.isnan(r["estimate"]):
         return {**r, "low": math.nan, "high": math.nan}
     units = r.get("rests_on", r["units"]) if over in FEW_OF else None
-    fewest = FEW if asked is None else max(FEW, asked.fewest)
+    fewest = FEW if asked is None or "few" in r else max(FEW, asked.fewest)
     none, caution = few(units, fewest)
     span = r.get("span") or (ANYTHING if asked is None else asked.span)
     certain = bool(r.get("certain", asked is not None and asked.certain))
     ends = (math.nan, math.nan) if none else (r["low"], r["high"])
     low, high, why = settled(r["estimate"], ends[0], ends[1], span, certain=certain)
     codes = [c for c in (r["note"] or "").split("; ") if c]
-    codes += [FEW_OF.get(over, "")] * (caution and not certain) + [why] * bool(
+    codes += [r.get("few") or FEW_OF.get(over, "")] * (caution and not certain) + [why] * bool(
         why and not none and not (why == "no_interval" and codes)
     )
     return {**r, "low": low, "high": high, "note": notes(*dict.fromkeys(codes))}

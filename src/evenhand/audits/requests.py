@@ -132,7 +132,8 @@ def _row(labels: Mapping[str, Any], f: Reduced, s: int, part: slice, draws: Floa
         least = ideal  # what the total allows: nothing is below it
     return row(
         labels, m.ask.text, group=m.group, estimate=estimate, low=low, high=high, chance=chance, ideal=ideal,
-        better=m.ask.better, units=units, rests_on=counted, span=(least, most), undefined_draws=int((~np.isfinite(found)).sum()) if len(found) > 1 else 0,
+        better=m.ask.better, units=units, rests_on=counted, span=(least, most),
+        undefined_draws=int((~np.isfinite(found)).sum()) if len(found) > 1 else 0,
         note=notes(*said), **{"undefined": undefined, **m.cells(s, estimate)},
     )  # fmt: skip
 

@@ -35,6 +35,7 @@ WARNINGS = (
     "heavy_tail",
     "few_units",
     "few_requests",
+    "few_viewers",
     "part_of_a_unit",
     "no_variation",
     "small_cell",

@@ -143,19 +143,21 @@ def percentile_ends(draws: Floats, level: float, units: Any = None) -> tuple[Flo
 def centred_ends(
     estimate: Floats, draws: Floats, level: float, units: Any = None, *, biased: bool = False
 ) -> tuple[Floats, Floats]:
-    """Percentiles of the draws, moved so that their mean is the estimate; or, where `biased`, the estimate less its bias.
+    """Percentiles of the draws, moved so that their mean is the estimate; where `biased`, down to the estimate less its bias.
 
     A measure that reads noise as unfairness (a squared norm, a distance) is above what it measures by the noise of its
     units, and a draw holds the noise twice. What the draws lie off the estimate is the bias: it is taken off once to say how
-    far the estimate moves with other units, and twice to say where the value without noise lies. Draws that are not finite
+    far the estimate moves with other units, and twice to say where the value without noise lies; where `biased`, the
+    interval holds both. Draws that are not finite
     are no part of the mean; where they are many, plain percentiles stand.
     """
     low, high = percentile_ends(draws, level, units)
     there = np.isfinite(draws)
     with np.errstate(invalid="ignore", divide="ignore"):
         off = np.where(there, draws, 0.0).sum(-1) / there.sum(-1) - estimate
-        off = np.where(there.mean(-1) > MOSTLY, off, 0.0) * (2 if biased else 1)
-        return low - off, high - off
+        off = np.where(there.mean(-1) > MOSTLY, off, 0.0)
+        low, high = low - off, high - off
+    return (low - np.maximum(off, 0.0), high - np.minimum(off, 0.0)) if biased else (low, high)
 
 
 def normal_ends(
