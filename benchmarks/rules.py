@@ -17,7 +17,7 @@ import numpy as np
 import polars as pl
 
 import evenhand as eh
-from evenhand.audits.assemble import _ask
+from evenhand.audits.assemble import card_of
 
 Rng = np.random.Generator
 DRAWS = 29
@@ -145,7 +145,7 @@ def broken(result: Any) -> Iterator[str]:
     compared = result.findings.audit == "compare"
     for r in result.findings.rows():
         estimate, low, high = (math.nan if r[k] is None else r[k] for k in ("estimate", "low", "high"))
-        asked = None if compared else _ask(r["metric"])
+        asked = None if compared else card_of(r["metric"])
         span = (-math.inf, math.inf) if asked is None else asked.span
         certain = asked is not None and asked.certain
         where = f"{result.findings.audit} {r['metric']} {r['group'] or ''}: {estimate} [{low}, {high}] note {r['note']}"

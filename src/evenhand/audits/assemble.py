@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import math
 from collections.abc import Sequence
 from typing import Any
@@ -30,7 +29,7 @@ def bounded(rows: Sequence[Row], over: str, *, sure: bool) -> list[Row]:
     `rests_on`, the units behind the interval where they are others than `units` (`few` is then their note).
     `sure` : intervals were asked for.
     """
-    cards = {text: _ask(text) for text in dict.fromkeys(r["metric"] for r in rows)}
+    cards = {text: card_of(text) for text in dict.fromkeys(r["metric"] for r in rows)}
     return [_bounded(r, cards[r["metric"]], over) if sure else r for r in rows]
 
 
@@ -51,8 +50,7 @@ def _bounded(r: Row, asked: Ask | None, over: str) -> Row:
     return {**r, "low": low, "high": high, "note": notes(*dict.fromkeys(codes))}
 
 
-@functools.cache
-def _ask(text: str) -> Ask | None:
+def card_of(text: str) -> Ask | None:
     """The metric of a row, where it is one with a card."""
     try:
         return ask(text)
