@@ -121,7 +121,7 @@ CALLS = {
     ],
     "pairwise": [
         {"scores": "ranked.csv", "groups": "side", "relevance": "grade", "protected": "f", "interval": "percentile(49)"},
-        {"scores": "gaps.csv", "groups": "sides.csv", "relevance": "judged.csv", "protected": "f", "average": "macro", "negatives": 3, "system": "system"},
+        {"scores": "gaps.csv", "nan_policy": "omit", "groups": "sides.csv", "relevance": "judged.csv", "protected": "f", "average": "macro", "negatives": 3, "system": "system"},
     ],
     "outcome_test": [
         {"table": "people.parquet", "score": "s", "outcome": "y", "group": "g", "bins": 4},
@@ -133,6 +133,11 @@ CALLS = {
         {"scores": "scores.npy", "user_groups": "users.csv", "protected": "b", "versus": "a", "relevant": "truth.npy", "top": 3, "chance": "permutation(29)"},
         {"scores": "scores.parquet", "items": 9, "top": 2, "user": "who", "item": "what", "score": "s", "user_groups": "kind", "interval": "percentile(49)"},
         {"scores": "scores.npy", "user_groups": "users.csv", "threshold": 0.5, "normalize": True, "convention": "holisticai", "interval": None},
+    ],
+    "rebalance": [
+        {"scores": "ranked.csv", "top": 3, "providers": "side", "rng": 4},
+        {"scores": "ranked.csv", "top": 2, "request": "query", "strength": [0.1, 0.9], "objective": "atkinson(epsilon=0.5)", "holdout": 0.25, "relevance": "judged.csv", "iterations": 50},
+        {"scores": "ranked.csv", "top": 4, "providers": "sides.csv", "objective": {"f": 0.5, "m": 0.5}, "strength": 0.5, "attention": "uniform()", "rankings": "ranked.csv", "holdout": 0.0, "interval": None},
     ],
 }  # fmt: skip
 EVERY = [pytest.param(name, call, id=f"{name}-{i}") for name, calls in CALLS.items() for i, call in enumerate(calls)]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date, datetime
@@ -12,9 +13,10 @@ from typing import Any
 
 import numpy as np
 
-from evenhand.errors import EvenhandError, MissingExtraError, listing, suggestion
+from evenhand.errors import DataWarning, EvenhandError, MissingExtraError, listing, suggestion
 from evenhand.findings import NUMBERS, Findings, Row, in_bins, row, tidy
 from evenhand.present import tables, tellers
+from evenhand.present.checks import Checks, Inconclusive, check
 from evenhand.present.files import write_whole
 from evenhand.present.tracked import tracked
 from evenhand.uncertainty.difference import difference, holm
@@ -64,7 +66,7 @@ class Result:
         return written
 
     def to_text(self, format: str = "table") -> str:
-        """The frame as text: table, csv, tsv, jsonl, json, markdown or latex."""
+        """The frame as text: table, csv, tsv, jsonl, json, markdown, latex, openmetrics, or a grafana dashboard that reads those."""
         return tables.render(self.findings, format)
 
     def to_markdown(self) -> str:
@@ -73,9 +75,22 @@ class Result:
     def to_latex(self) -> str:
         return tables.render(self.findings, "latex")
 
-    def check(self, *rules: str) -> tables.Checks:
-        """Hold the estimates against rules such as `"gini <= 0.9"`; people set the thresholds, not the library."""
-        return tables.check(self.findings, rules)
+    def check(
+        self, *rules: str, baseline: Result | str | Path | None = None, inconclusive: Inconclusive = "estimate"
+    ) -> Checks:
+        """Hold the estimates against rules such as `"gini <= 0.9"`; people set the thresholds, not the library.
+
+        With `baseline`, a result or the path of a saved one, also against `"gini <= baseline + 0.01"`; its numbers count as
+        constants. A check whose interval reaches the other side is inconclusive: the estimate decides, with a warning, or
+        `inconclusive="pass"` or `"fail"`.
+        """
+        held = baseline if isinstance(baseline, Result) or baseline is None else load(baseline)
+        found = check(
+            self.findings, rules, baseline=() if held is None else (held.findings,), inconclusive=inconclusive
+        )
+        if doubt := found.doubt(inconclusive):
+            warnings.warn(doubt, DataWarning, stacklevel=2)
+        return found
 
     def compare(self, other: Result, *, independent: bool = False) -> Result:
         """This result minus another of the same question, row by row.
@@ -272,6 +287,8 @@ FIGURES = frozenset(
         "detectable",
         "found",
         "intercept",
+        "least",
+        "most",
         "p",
         "p_adjusted",
         "p_favoured",

@@ -19,7 +19,7 @@ import platform
 import re
 import typing
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Concatenate, ParamSpec, TypeVar
 
@@ -28,7 +28,7 @@ import numpy as np
 from evenhand.audits.assemble import adjusted, bounded
 from evenhand.cards import Between, check_value, is_whole, shown
 from evenhand.errors import EvenhandError, listing, unknown_name
-from evenhand.findings import Findings, Row, plain, tidy
+from evenhand.findings import Findings, Row, plain, plan_hash, tidy
 from evenhand.results import Result
 from evenhand.uncertainty.intervals import Interval, seed_of
 
@@ -52,6 +52,7 @@ class Takes:
     files : which files it may be, for help.
     sizes : a mapping says how many there are of each, which a plan can hold.
     number : a word of digits is a whole number.
+    option : what the option is called where it is not called like the parameter.
     read : reads the words of the command line, where none of this is enough.
     """
 
@@ -61,6 +62,7 @@ class Takes:
     files: str = ""
     sizes: bool = False
     number: bool = False
+    option: str = ""
     read: Callable[[list[str]], Any] | None = None
 
 
@@ -291,18 +293,13 @@ class Call:
     interval: Interval
     seed: Any
     fewest: int
-    settled: dict[str, Any] = field(default_factory=dict)
-
-    def settle(self, **arguments: Any) -> None:
-        """What an argument turned out to mean (a threshold that was found): the plan says that instead."""
-        self.settled.update(arguments)
 
     @property
     def recorded(self) -> tuple[dict[str, Any], dict[str, str]]:
         """The plan, and which of its arguments were objects that it cannot hold."""
         plan: dict[str, Any] = {"audit": self.audit.name}
         objects: dict[str, str] = {}
-        for name, value in {**self.arguments, **self.settled}.items():
+        for name, value in self.arguments.items():
             parameter = self.audit.parameters[name]
             if name == "rng":
                 plan[name] = self.seed
@@ -314,6 +311,18 @@ class Call:
         if isinstance(plan.get("population"), Mapping):
             plan["population"] = hidden_sizes(plan["population"], self.fewest, parts="group" in plan)
         return plan, objects
+
+    @property
+    def hash(self) -> str:
+        """Tells this plan from others whatever data it is asked of: sizes, objects, the seed and dates are left out."""
+        plan: dict[str, Any] = {"audit": self.audit.name}
+        for name, value in self.arguments.items():
+            parameter = self.audit.parameters[name]
+            if parameter.required or not _same(value, parameter.default):
+                told = in_words(value, table=parameter.takes.table)
+                data = parameter.takes.table and not (told is None or isinstance(told, (str, list)))
+                plan[name] = "data" if data or isinstance(told, Object) else told
+        return plan_hash(plan)
 
     def provenance(self, read: int, dropped: Mapping[str, int], facts: Mapping[str, Any]) -> dict[str, Any]:
         """Where the numbers come from: what was read and left out, what the audit has to say of it, versions and plan."""
@@ -331,7 +340,10 @@ class Call:
         placed = [name for name in plan if name != "audit" and self.audit.parameters[name].positional]
         if placed != list(plan)[1:2]:  # not simply the first of them, as of most audits
             told["by_place"] = placed
-        return {**told, "versions": versions(), "plan": plan}
+        parameters = self.audit.parameters
+        if named := {n: parameters[n].takes.option for n in plan if n in parameters and parameters[n].takes.option}:
+            told["options"] = named
+        return {**told, "versions": versions(), "plan": plan, "plan_hash": self.hash}
 
     def result(
         self,
@@ -456,6 +468,9 @@ OTHER_REQUESTS = (
 AUDITS: dict[str, Audit] = {}
 """The register: every audit that was loaded."""
 
+TOOLS: dict[str, Audit] = {}
+"""Functions that are declared like audits and hand back tables."""
+
 
 def audit(
     name: str,
@@ -468,10 +483,20 @@ def audit(
     stands_for: str = "",
 ) -> Callable[[Callable[Concatenate[Call, P], R]], Callable[P, R]]:
     """Declare an audit: the decorated function takes the `Call` first, then what its callers pass."""
+    return _declare(AUDITS, name, question, tuple(charts), default, tuple(extra), over, stands_for)
 
+
+def tool(name: str) -> Callable[[Callable[Concatenate[Call, P], R]], Callable[P, R]]:
+    """Declare a function that is checked and called like an audit but answers with a table and not with a result."""
+    return _declare(TOOLS, name, "", (), "", ())
+
+
+def _declare(
+    register: dict[str, Audit], name: str, *about: Any
+) -> Callable[[Callable[Concatenate[Call, P], R]], Callable[P, R]]:
     def declare(function: Callable[Concatenate[Call, P], R]) -> Callable[P, R]:
-        declared = Audit(name, function, question, tuple(charts), default, tuple(extra), over, stands_for)
-        AUDITS[name] = declared
+        declared = Audit(name, function, *about)
+        register[name] = declared
 
         @functools.wraps(function)
         def asked(*args: P.args, **keywords: P.kwargs) -> R:

@@ -17,7 +17,8 @@ from evenhand.errors import EvenhandError, suggestion
 
 VERBS = (
     "demo", "inequality", "sources", "decompose", "criteria", "prefix", "advise", "exposure", "pairwise", "agreement",
-    "outcome-test", "recommender", "experiment", "compare", "run", "metrics", "study",
+    "outcome-test", "recommender", "experiment", "rebalance", "rerank", "compare", "run", "plan", "history", "metrics",
+    "study",
 )  # fmt: skip
 """Each verb is a module of this package: its docstring is the help, the first line in the list of verbs and the rest with
 examples below the options. A verb of an audit needs nothing else: options and call come from the audit's declaration; it
@@ -70,9 +71,23 @@ def _module(verb: str):  # type: ignore[no-untyped-def]  # noqa: ANN202
     return importlib.import_module(f"evenhand.cli.{verb.replace('-', '_')}")
 
 
+def is_audit(verb: str) -> bool:
+    """Whether the verb asks an audit: then all it needs comes from that audit's declaration."""
+    return not hasattr(_module(verb), "run")
+
+
+def audit_verbs() -> list[str]:
+    return [verb for verb in VERBS if is_audit(verb)]
+
+
+def parse(words: Sequence[str]) -> argparse.Namespace:
+    """The words of a command as they were typed."""
+    return _parser(words).parse_args(words)
+
+
 def _run(args: argparse.Namespace) -> int:
     module = _module(args.verb)
-    if hasattr(module, "run"):
+    if not is_audit(args.verb):
         return int(module.run(args))
     from evenhand.audits.declare import find
     from evenhand.cli.audit import call, in_flags
@@ -91,7 +106,7 @@ def _run(args: argparse.Namespace) -> int:
 def _add_arguments(verb: str, parser: argparse.ArgumentParser) -> None:
     """The options of a verb: those of its audit, its own, and those of every answer."""
     module = _module(verb)
-    if not hasattr(module, "run"):
+    if is_audit(verb):
         from evenhand.audits.declare import find
         from evenhand.cli.audit import add_audit
         from evenhand.cli.options import add_output

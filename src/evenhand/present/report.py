@@ -183,7 +183,7 @@ def _numeric(text: str) -> bool:
 def _asides(findings: Findings) -> list[str]:
     """Tables that help to act on the findings: who can fix what, what the test cannot say."""
     return [
-        f'<section class="aside"><h2>{escape(aside.title)}</h2>{table(aside.head, aside.rows)}'
+        f'<section class="aside"><h2>{escape(aside.title)}</h2>{table(aside.head, aside.rows) if aside.rows else ""}'
         + "".join(f'<p class="note">{escape(line)}</p>' for line in aside.says)
         + "</section>"
         for aside in teller(findings).asides(findings)
@@ -227,8 +227,9 @@ def _provenance(findings: Findings) -> str:
     if outside := left_out(findings):
         lost = f"<p>{escape(outside)}</p>" + (lost if dropped else "")
     commands = "".join(f"<p>{escape(intro)}</p><pre>{escape(text)}</pre>" for intro, text in again.ways(findings))
+    known = "dropped" in findings.provenance or outside
     return (
-        f'<section id="dropped"><h2>What was left out, and why</h2>{lost}</section>'
-        f'<section id="provenance"><h2>Where the numbers come from</h2><dl class="facts">{facts}</dl></section>'
+        (f'<section id="dropped"><h2>What was left out, and why</h2>{lost}</section>' if known else "")
+        + f'<section id="provenance"><h2>Where the numbers come from</h2><dl class="facts">{facts}</dl></section>'
         + (f'<section id="again"><h2>Make it again</h2>{commands}</section>' if commands else "")
     )

@@ -75,6 +75,9 @@ REASONS = {
     "needs_slices": "needs several slices or amounts to compare",
     "judgement": "a matter of judgement, not of measurement",
     "some_undefined": "some requests have no value and are left out of the mean",
+    "learned_from": "these requests were learned from, so no interval would be honest",
+    "not_converged": "the search stopped before it was sure; pass more iterations",
+    "out_of_reach": "the candidates do not allow the target, whatever the order",
     "ties_at_cut": "some users had items tied at their last slot, and which of them is shown is a convention (see ties)",
     "ties_at_edge": "the share's edge falls inside a block of equal amounts, where its error is rough",
 }

@@ -122,7 +122,12 @@ def mean_of_known(found: Floats) -> Floats:
     """Means over draws (the first axis) that have a value; NaN where none has."""
     known = ~np.isnan(found)
     with np.errstate(invalid="ignore", divide="ignore"):
-        return np.asarray(np.where(known, found, 0.0).sum(0) / known.sum(0))
+        return np.asarray(_added(np.where(known, found, 0.0)) / known.sum(0))
+
+
+def _added(found: Floats) -> Floats:
+    """Sums over draws, column by column: how numbers are added up must not depend on how many metrics there are."""
+    return np.asarray(np.ascontiguousarray(found.T).sum(-1))
 
 
 def spread_of_known(found: Floats) -> Floats:
@@ -205,7 +210,7 @@ def _at_depth(
     buckets = int(arm.movable.sum())
     out = []
     for each in (found, found - slope * np.nan_to_num(past)):
-        mean = weight @ each
+        mean = _added(weight[:, None] * each)
         # Only draws that leave out the same number of buckets tell how much buckets differ.
         spread = spread_of_known(each[left > 0])
         gone = float(left[left > 0].mean()) if (left > 0).any() else 1.0
@@ -272,7 +277,7 @@ def past_slope(moved: Floats, before: Floats) -> Floats:
     a = np.where(known, moved - mean_of_known(moved), 0.0)
     b = np.where(known, before - mean_of_known(before), 0.0)
     with np.errstate(invalid="ignore", divide="ignore"):
-        return np.asarray(np.nan_to_num((a * b).sum(0) / (b * b).sum(0), nan=0.0, posinf=0.0, neginf=0.0))
+        return np.asarray(np.nan_to_num(_added(a * b) / _added(b * b), nan=0.0, posinf=0.0, neginf=0.0))
 
 
 def detectable(
