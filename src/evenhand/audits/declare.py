@@ -231,6 +231,12 @@ class Audit:
                 by_place.append(value)
         return self.function(made, *by_place, **by_name)
 
+    def _explained(self, error: TypeError) -> TypeError:
+        """What Python says of arguments that do not fit, and where one is missing, what it is for."""
+        lost = re.search(r"missing a required (?:keyword-only )?argument: '(\w+)'", str(error))
+        about = self.parameters[lost[1]].about if lost and lost[1] in self.parameters else ""
+        return TypeError(f"eh.{self.name}: {error}" + (f"\n{lost[1]}: {about}" if lost and about else ""))
+
     @property
     def _resamples(self) -> bool:
         """Whether `interval` is one of the plans that all audits share, or a choice of its own."""
@@ -243,7 +249,10 @@ class Audit:
         )
         if several in keywords:  # as a plan has it
             args = (*args, keywords.pop(several))
-        bound = self.signature.bind(*args, **keywords)
+        try:
+            bound = self.signature.bind(*args, **keywords)
+        except TypeError as error:
+            raise self._explained(error) from None
         bound.apply_defaults()
         given = bound.arguments
         for name, value in given.items():

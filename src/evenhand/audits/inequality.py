@@ -41,7 +41,7 @@ ALL_POINTS = 6_000
 @audit(
     "inequality",
     question="How unevenly is it spread?",
-    charts=("lorenz", "lorenz_log", "lorenz_annotated", "bins", "intervals", "scatter"),
+    charts=("lorenz", "top", "lorenz_log", "lorenz_annotated", "bins", "intervals", "scatter"),
     over="units",
     stands_for=OTHER_UNITS,
 )
@@ -216,12 +216,15 @@ def _add_curves(
     if many > MOST_CURVES:
         return
     most = max(25, min(MOST_POINTS, ALL_POINTS // max(1, many)))
-    for i, label in enumerate(slices.labels):
-        s = slices.spectra[i]
-        if s.reason() or small[i] or label in slices.broken:
-            continue
+    drawn = [
+        (label, s)
+        for i, label in enumerate(slices.labels)
+        if not ((s := slices.spectra[i]).reason() or small[i] or label in slices.broken)
+    ]
+    read_at = stops(many, min((float(s.units) for _, s in drawn), default=1.0))
+    for label, s in drawn:
         curve = lorenz_curve(s)
-        kept = corners(curve.population, curve.share, most, stops(many))
+        kept = corners(curve.population, curve.share, most, read_at)
         for name, value in [*zip(by, label, strict=True), *extra.items()]:
             curves.setdefault(name, []).extend([value] * len(kept))
         curves.setdefault("population", []).extend(curve.population[kept].tolist())

@@ -119,15 +119,30 @@ def tell_build(gates: Sequence[Gate], args: argparse.Namespace) -> None:
         write_whole(args.summary, _before(args.summary) + summary(gates))
 
 
+MOST_SAID = 10
+"""Sentences of an audit that has a summary of its own, where it could say a hundred."""
+
+
+def in_sentences(result: Any) -> list[str]:
+    """The findings in words: all of them, or the ten that matter where the audit knows which do."""
+    from evenhand.present.tellers import teller
+
+    every = list(dict.fromkeys(result.sentences()))
+    first = teller(result.findings).headlines(result.findings)
+    if len(every) <= MOST_SAID or not first:
+        return every
+    shown = list(dict.fromkeys([*first, *every]))
+    rest = len(shown) - MOST_SAID
+    return [*shown[:MOST_SAID], f"{rest:,} more: see the table (without --sentences) or a report (--html)."]
+
+
 def _told(result: Any, args: argparse.Namespace) -> str:
     if getattr(args, "systems", None):
         from evenhand.audits.compare import compare
 
         compared: Any = compare(result, rng=result.provenance["seed"])
         return str(compared.systems(args.systems))
-    said: str = (
-        "".join(s + "\n" for s in dict.fromkeys(result.sentences())) if args.sentences else result.to_text(args.format)
-    )
+    said: str = "".join(s + "\n" for s in in_sentences(result)) if args.sentences else result.to_text(args.format)
     return said
 
 

@@ -12,7 +12,7 @@ import textwrap
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from evenhand.errors import unknown_name
+from evenhand.errors import listing, unknown_name
 from evenhand.findings import COLUMNS, Findings, label, plain
 from evenhand.present.exporters import dashboard, open_metrics
 from evenhand.present.tellers import sentences
@@ -92,11 +92,23 @@ def _text(findings: Findings) -> str:
     )
     below = [f"{code}: {REASONS[code]}." for code in notes if code in REASONS]
     if "chance" in head:
-        below.append("chance: what no bias at all would give on data of this size.")
+        said = findings.words.get("chance", "what no bias at all would give on data of this size")
+        below.append(f"chance: {said}.")
     if left := left_out(findings):
         below.append(left)
+    below += dropped(findings)
     lines += ["", *below] if below else []
     return "\n".join(lines).rstrip() + "\n"
+
+
+def dropped(findings: Findings) -> list[str]:
+    """How many of the rows that were read were left out, and why; nothing where all were taken."""
+    lost = {str(why): int(many) for why, many in (findings.provenance.get("dropped") or {}).items() if many}
+    rows = findings.provenance.get("rows")
+    if not lost:
+        return []
+    of = f" of {int(rows):,}" if rows and int(rows) >= sum(lost.values()) else ""
+    return [f"left out: {sum(lost.values()):,}{of} rows ({listing(f'{why} {many:,}' for why, many in lost.items())})."]
 
 
 def aligned(
