@@ -40,7 +40,7 @@ def test_tau_is_that_of_the_oriented_values():
     fairer = {"awrf": -wide["awrf"], "log_dp": -wide["log_dp"].abs(), "eed": -wide["eed"], "eer": wide["eer"],
               "fair(p=0.3)": wide["fair(p=0.3)"]}  # fmt: skip
     found = eh.agreement(result, rng=1).frame
-    assert found.columns == ["metric", "other", "tau_c", "p", "systems", "note"]
+    assert found.columns == ["metric", "other", "tau_c", "p", "p_adjusted", "systems", "note"]
     assert found.height == 5 * 4
     for row in found.rows(named=True):
         expected = kendalltau(fairer[row["metric"]], fairer[row["other"]], variant="c").statistic

@@ -279,7 +279,7 @@ def _rows(
         undefined = 0 if again is None else int(np.isnan(drawn).sum())
         own = [int(users.sum())] if question.pair is None else [int(users[g]) for g in question.pair]
         units = sum(own)
-        low, high = ends(question, estimate, drawn, call.interval, min(own))
+        low, high = ends(question, estimate, drawn, call.interval, min(own), chance)
         made = row(
             {}, question.ask.text, estimate=estimate, low=low, high=high, ideal=question.ask.ideal, better=question.ask.better,
             units=units, rests_on=min(own), undefined_draws=undefined, note=_note(question.ask, tally, estimate, found),
