@@ -366,3 +366,17 @@ def test_findings_read_back_from_json_draw_the_same():
     for kind in kinds_for(found):
         mine, theirs = (draw(f, kind.name).to_dict(validate=False) for f in (found, again))
         assert mine == theirs, kind.name
+
+
+def test_a_family_that_is_infinite_throughout_has_no_empty_frame():
+    rows = [{"metric": "gini", "estimate": 0.5}, {"metric": "generalized_entropy(alpha=0)", "estimate": math.inf}]
+    drawn = KINDS["intervals"].draw(findings_of("inequality", rows))
+    assert [panel.title for panel in drawn.panels] == ["Gini index"]
+    assert "infinite values are in the table only" in drawn.note
+
+
+def test_days_stand_in_the_order_of_time_and_not_of_size():
+    days = ["2026-03-02", "2026-03-10", "2026-02-27"]
+    rows = [{"day": day, "metric": "gini", "estimate": e} for day, e in zip(days, (0.5, 0.9, 0.7), strict=True)]
+    (panel,) = KINDS["intervals"].draw(findings_of("inequality", rows, slices=("day",))).panels
+    assert panel.chart.to_dict()["layer"][-1]["encoding"]["y"]["sort"] == sorted(days)
