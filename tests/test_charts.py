@@ -81,7 +81,14 @@ def test_every_kind_that_fits_draws_valid_json_with_few_points(shape):
 
 def test_the_kinds_are_those_that_the_audit_names_in_its_order():
     found = audited()
-    assert found.kinds == ["lorenz", "lorenz_log", "lorenz_annotated", "intervals", "scatter"]  # no slice holds bins
+    assert found.kinds == [
+        "lorenz",
+        "top",
+        "lorenz_log",
+        "lorenz_annotated",
+        "intervals",
+        "scatter",
+    ]  # no slice holds bins
     turned = replace(found.findings, charts=("intervals", "lorenz"))
     assert [kind.name for kind in kinds_for(turned)] == ["intervals", "lorenz"]
     assert picture(turned)[0].name == "intervals"
@@ -177,9 +184,18 @@ def test_thinning_keeps_where_holding_anything_begins():
 
 
 def test_many_slices_have_fewer_stops():
-    assert len(stops(200)) < len(stops(3))
-    assert 0.01 in stops(200)
-    assert 0.01 in stops(3)
+    assert len(stops(200, 30_000)) < len(stops(3, 30_000))
+    assert 0.01 in stops(200, 30_000)
+    assert 0.01 in stops(3, 30_000)
+
+
+@pytest.mark.parametrize("units", [1, 2, 7, 400, 26_188, 10**8])
+def test_the_smallest_step_is_one_unit(units):
+    found = stops(1, units)
+    assert found
+    assert list(found) == sorted(set(found))
+    assert units == 1 or min(found) * units == pytest.approx(1)
+    assert all(size * units == pytest.approx(round(size * units)) for size in found if size * units < 10) or units == 1
 
 
 def test_the_log_axis_is_linear_below_one_in_a_million():

@@ -123,6 +123,8 @@ def _numbers_first(findings: Findings, rows: list[dict[str, Any]], told: Verdict
 def terms(findings: Findings) -> list[tuple[str, str]]:
     """What the first metrics are, in a line each, with what their first value means; shares explain themselves."""
     found: dict[str, str] = {}
+    if "estimate" not in findings.columns:
+        return []
     units = plural(findings.words.get("unit", "unit"))
     for metric in findings.metrics():
         card = card_of(metric)
