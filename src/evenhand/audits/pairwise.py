@@ -10,6 +10,7 @@ import numpy as np
 from evenhand import metrics as _all_metrics  # noqa: F401  (fills the registry)
 from evenhand.audits.assemble import names_of
 from evenhand.audits.declare import (
+    OTHER_REQUESTS,
     Call,
     Columns,
     Count,
@@ -49,6 +50,8 @@ Average = Literal["pooled", "macro"]
     question="Does the more relevant item stand above, whatever the groups?",
     charts=("pairs", "intervals", "scatter"),
     extra=("pairs",),
+    over="requests",
+    stands_for=OTHER_REQUESTS,
 )
 def pairwise(
     call: Call,

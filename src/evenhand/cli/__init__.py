@@ -154,11 +154,19 @@ class _Parser(argparse.ArgumentParser):
         near = self._misspelt()
         if not near and (found := re.search(r"invalid choice: '([^']*)' \(choose from (.*)\)", message)):
             near = suggestion(found[1], re.findall(r"[\w-]+", found[2]))
+        elif found := re.search(r"arguments are required: (.*)", message):
+            near = near or self._about([one for one in found[1].split(", ") if one != "--population"])
         where = f"{self.prog} {self.typed}".rstrip()
         print(f"{where}: error: {message}. {near}See: {where} --help", file=sys.stderr)
         if "--population" in message and "required" in message:
             print(POPULATION, file=sys.stderr)
         sys.exit(2)
+
+    def _about(self, lost: Sequence[str]) -> str:
+        """What options that are missing are for, a line each."""
+        known = {name: action.help for name, action in self._option_string_actions.items()}
+        lines = [f"\n  {name}: {known[name]}" for name in (one.split("/")[-1] for one in lost) if known.get(name)]
+        return "".join(lines).replace("%%", "%") + ("\n" if lines else "")
 
     def _misspelt(self) -> str:
         """The first word that looks like an option and is none, with the nearest that is one; it may be why another is lacking."""

@@ -37,7 +37,18 @@ FEW = 8
 MOST_TERMS = 2
 """Metrics explained on the first screen; the cards below explain all."""
 
-WARNINGS = ("heavy_tail", "small_cell", "some_undefined", "ties_at_edge", "suppressed")
+WARNINGS = (
+    "heavy_tail",
+    "few_units",
+    "few_requests",
+    "few_viewers",
+    "part_of_a_unit",
+    "no_variation",
+    "small_cell",
+    "some_undefined",
+    "ties_at_edge",
+    "suppressed",
+)
 """Notes that a reader must know before quoting a number; the others are explained below the table."""
 
 
@@ -206,6 +217,8 @@ def caution(findings: Findings) -> list[tuple[str, str]]:
         everywhere = all(b for b, k in zip(bounded, known, strict=True) if k)
         who = "Every number has" if everywhere else "Numbers that allow one have"
         lines = [("", f"{who} a {level} interval{f': {how}' if how else ''}.")]
+        if meant := findings.provenance.get("interval_for"):
+            lines.append(("", str(meant)))
     counts = _codes(findings)
     for code in WARNINGS:
         if many := counts.get(code, 0):

@@ -104,7 +104,8 @@ def _text(findings: Findings) -> str:
     )
     below = [f"{code}: {REASONS[code]}." for code in notes if code in REASONS]
     if "chance" in head:
-        below.append("chance: what no bias at all would give on data of this size.")
+        said = findings.words.get("chance", "what no bias at all would give on data of this size")
+        below.append(f"chance: {said}.")
     if left := left_out(findings):
         below.append(left)
     below += dropped(findings)

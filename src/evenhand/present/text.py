@@ -42,9 +42,14 @@ REASONS = {
     "nan_in_data": "the data hold missing amounts and nan_policy is 'propagate'",
     "suppressed": "fewer units than min_units, or the next smallest beside one that has, so nothing is shown",
     "heavy_tail": "the largest amounts are so large that intervals tend to be too short and inequality is understated",
+    "few_units": "so few units that the interval is rough (a caution below 20, for the top p below 5/p) or cannot be made",
+    "few_requests": "so few requests that the interval is rough: a caution below 20, none below 5",
+    "few_viewers": "so few viewers that the interval is rough: a caution below 20, none below 5",
+    "no_variation": "nothing varies in the sample, so it cannot say how sure the number is",
+    "no_interval": "no interval is made for this figure",
+    "part_of_a_unit": "the share is smaller than one unit, so the number is a part of what the largest one has",
     "infinite_draws": "some resamples have nothing on one side, and there the ratio is infinite",
     "small_cell": "too few rows for the interval to be trusted",
-    "few_units": "too few were randomised for an interval",
     "volume_changed": "the change altered volume itself (see volume_ratio), which moves inequality too; equal='amount' compares at "
     "the same amount",
     "sample_ratio_mismatch": "the arms' sizes do not fit the intended split, so something other than chance decided who is in "
@@ -73,8 +78,6 @@ REASONS = {
     "learned_from": "these requests were learned from, so no interval would be honest",
     "not_converged": "the search stopped before it was sure; pass more iterations",
     "out_of_reach": "the candidates do not allow the target, whatever the order",
-    "no_variation": "nothing varies, so there is no error to read off",
-    "few_requests": "there are too few requests for an interval",
     "ties_at_cut": "some users had items tied at their last slot, and which of them is shown is a convention (see ties)",
     "ties_at_edge": "the share's edge falls inside a block of equal amounts, where its error is rough",
 }
