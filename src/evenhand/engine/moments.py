@@ -14,6 +14,7 @@ from evenhand.cards import Floats
 from evenhand.engine.quantiles import quantiles
 from evenhand.labels import in_order
 from evenhand.tallies.moments import POWERS, Clusters, Moments
+from evenhand.tallies.rows import Rows
 from evenhand.views.outcomes import Checked, Outcomes, refuse_many
 from evenhand.views.tables import to_polars
 
@@ -61,6 +62,14 @@ def tally_moments(
         return known, tally
     lined = _from_lines(rows, labels, tally.origin, tally.level, tally.slope)
     return known, replace(tally, clusters=_clusters(lined, labels, len(origin)))
+
+
+def tally_rows(view: Outcomes, edges: Floats) -> Rows:
+    """The rows in scope one by one, ordered by what they hold; bins are right-closed, with these inner edges."""
+    wanted = view.scope.with_columns(_bin(edges).alias("bin")).select("bin", "group", "score", "outcome")
+    held = coded(to_polars(wanted), view.labels).sort("bin", "code", "score", "outcome")
+    score, outcome = (held[name].to_numpy().astype(np.float64) for name in ("score", "outcome"))
+    return Rows(score, outcome, *(held[name].to_numpy().astype(np.int64) for name in ("bin", "code")))
 
 
 def _centres(edges: Floats, low: float, high: float) -> Floats:

@@ -108,9 +108,9 @@ class Gaps:
 
     @property
     def p(self) -> Floats:
-        """Two-sided p-value of each gap; NaN for the reference."""
-        with np.errstate(divide="ignore", invalid="ignore"):
-            ratio = np.abs(self.estimate) / self.error
+        """Two-sided p-value of each gap; NaN for the reference, and where outcomes do not vary around their lines."""
+        error = self.error
+        ratio = np.divide(np.abs(self.estimate), error, out=np.full(error.shape, np.nan), where=error > 0)
         p = two_sided(ratio, self.freedom[..., None])
         p[..., self.reference] = np.nan
         return p
@@ -280,6 +280,12 @@ def _influence(rows: Floats, offset: Floats, fitted: Lines, defined: Bools, refe
     tilt = -lean[..., None, :] + np.zeros_like(flat)
     keep = defined[..., None, :] & (np.arange(groups) != reference)
     return np.where(keep, flat, 0.0), np.where(keep, tilt, 0.0)
+
+
+def influence(m: Moments, found: Gaps) -> tuple[Floats, Floats]:
+    """What a residual e of a row of each cell, at offset u, adds to each gap of its bin: e * (flat + tilt * u) at [cell, gap]."""
+    defined = np.isfinite(found.estimate)
+    return _influence(m.rows, np.nan_to_num(m.mean_offset), found.lines, defined, found.reference)
 
 
 def _sandwich(

@@ -85,6 +85,11 @@ def _where(row: Row) -> str:
         return f"In bin {_bin(row)} ({number(row['bin_low'])} to {number(row['bin_high'])})"
     if name == "spline_gap":
         return "With the score as a spline over its whole range"
+    if "bins_missing" in (row["note"] or ""):
+        part = read_number(row.get("share_used"))
+        rows = "all" if part == 1 else short_percent(part)
+        which = f"the bins (of {rest[5:-1]})" if rest else "the bins"
+        return f"Over {which} that hold both groups, {rows} of the rows of {row['group']}"
     return f"With {rest[5:-1]} bins" if rest else "Over all bins"
 
 
@@ -128,6 +133,15 @@ _TELL: dict[str, Callable[[Findings, Row, float], str]] = {
 }
 
 
+_THIN = {
+    "small_cell": " Too few rows or events for the error to be trusted.",
+    "few_outcomes": " There are too few outcomes of one kind for a test or an interval.",
+    "no_variation": " Its outcomes do not vary, so there is no interval.",
+    "constant_input": " Outcomes do not vary, so nothing can be tested.",
+    "permuted_labels": " Rows or outcomes are so few that this was tested by dealing the labels again within bins.",
+}
+
+
 class OutcomeTeller(Teller, audit="outcome_test"):
     """Gaps with their direction and what they might hide, tests, and whether outcomes rise with the score."""
 
@@ -151,8 +165,9 @@ class OutcomeTeller(Teller, audit="outcome_test"):
         if _absent(row["estimate"]) and name not in ("joint_test", "marginal_test", "bin_test"):
             return f"{_lead(row)}{name.replace('_', ' ')} is undefined: {_why(row)}."
         said = _TELL[name](findings, row, level) if name in _TELL else super().sentence(findings, row, level)
-        thin = "small_cell" in (row["note"] or "") and not name.endswith("_test")
-        return said + (" Too few rows or events for the error to be trusted." if thin else "")
+        if name.endswith("_test"):
+            return said
+        return said + "".join(more for code, more in _THIN.items() if code in (row["note"] or "").split("; "))
 
     def asides(self, findings: Findings) -> list[Aside]:
         """What to do about a finding, by its source (section 5.1 of the source), and what the test cannot say."""

@@ -42,6 +42,11 @@ REASONS = {
     "suppressed": "fewer units than min_units, or the next smallest beside one that has, so nothing is shown",
     "heavy_tail": "the largest amounts are so large that intervals tend to be too short and inequality is understated",
     "infinite_draws": "some resamples have nothing on one side, and there the ratio is infinite",
+    "bins_missing": "some score bins lack the group or the reference and are left out",
+    "few_outcomes": "too few outcomes of one kind for a test or an interval",
+    "permuted_labels": "so few rows or outcomes that p comes from labels dealt again within score bins, which is exact where "
+    "scores within a bin do not depend on the group",
+    "no_variation": "nothing varies in the sample, so it shows no uncertainty",
     "small_cell": "too few rows for the interval to be trusted",
     "overlap": "the bottom share overlaps the top it is compared with",
     "constant_score": "the score does not vary in the bin, so outcomes are compared as they are",
