@@ -148,6 +148,7 @@ class Metric:
         self._influence: Callable[..., Floats] | None = None
         self._chance: Callable[..., Any] | None = None
         self._ideal: Callable[..., Any] | None = None
+        self._attainable: Callable[..., tuple[float, float]] | None = None
         functools.update_wrapper(self, function)
 
     def __repr__(self) -> str:
@@ -184,6 +185,16 @@ class Metric:
         """Register the ideal where the tally decides it: a function of the same tally and parameters."""
         self._ideal = function
         return function
+
+    def attainable(self, function: Callable[..., tuple[float, float]]) -> Callable[..., tuple[float, float]]:
+        """Register the least and the most that the volume of a tally allows: a function of the same tally and parameters."""
+        self._attainable = function
+        return function
+
+    def attainable_on(self, tally: Any, **params: Any) -> tuple[float, float]:
+        """The least and the most that this tally's volume allows; NaN where nothing binds them or nobody knows."""
+        known = self._attainable is not None and "convention" not in params
+        return self._attainable(tally, **params) if known and self._attainable else (math.nan, math.nan)
 
     def by_chance(self, tally: Any, **params: Any) -> Any:
         """What no bias at all would give on this tally; NaN where nobody knows."""

@@ -28,7 +28,7 @@ from evenhand.cards import Ask, Floats, asks, lacks, needing, parse_call, refuse
 from evenhand.engine.crosstabs import Reading, Tabulation, tabulation, user_blocks
 from evenhand.errors import EvenhandError, listing
 from evenhand.findings import Row, row
-from evenhand.labels import match, one_or_several, several
+from evenhand.labels import matches, one_or_several, several
 from evenhand.metrics.catalogue import lorenz_points
 from evenhand.results import Result
 from evenhand.tallies.crosstab import Crosstab
@@ -63,7 +63,7 @@ class RecommenderResult(Result):
     question="Does the recommender serve groups of users, and items, even-handedly?",
     charts=("differences", "catalogue", "intervals"),
     default="all that the input allows",
-    extra=("protected", "versus", "p"),
+    extra=("protected", "versus", "p", "least", "most"),
 )
 def recommender(
     call: Call,
@@ -148,6 +148,7 @@ def recommender(
     view = view_scores(scores, relevant, columns=columns, items=items, user_groups=user_groups)
     reading = _under_convention(convention, reading, view)
     given = {"users": user_groups is not None, "truth": relevant is not None, "shown": reading.shows}
+    given["scores"] = score is not None
     asked = _asked(metrics, convention, {need for need, there in given.items() if there})
     sides, codes = _sides(view, user_groups, protected, versus)
     names = [*sides.names, "(unknown)", "(nobody)"]
@@ -240,7 +241,10 @@ def _sides(view: Scores, user_groups: Any, protected: Any, versus: Any) -> tuple
         return Sides((), {}, ()), np.zeros(view.users, dtype=np.int64)
     labels = view.labels(user_groups)
     known = labels.unique().drop_nulls().to_list()
-    protected, versus = ([match(label, known) for label in several(side)] for side in (protected, versus))
+    protected, versus = (
+        matches(role, several(side), known, of="user_groups") if known and side is not None else several(side)
+        for role, side in (("protected", protected), ("versus", versus))
+    )
     sides = Sides.of(known, protected, versus)
     if sides.rows.keys() and set(protected) & set(versus):
         raise EvenhandError("protected and versus share a group. Put each group on one side.")
@@ -271,13 +275,14 @@ def _rows(
         low, high = ends(estimate, drawn, call.interval, question.ask.span)
         undefined = 0 if again is None else int(np.isnan(drawn).sum())
         units = int(users.sum()) if question.pair is None else int(users[list(question.pair)].sum())
+        least, most = question.ask.metric.attainable_on(tally, **question.ask.params)
         made = row(
             {}, question.ask.text, estimate=estimate, low=low, high=high, ideal=question.ask.ideal, better=question.ask.better,
             units=units, undefined_draws=undefined, note=_note(question.ask, tally, estimate, found),
-            **_labels(question.pair, sides), **_against(estimate, chance),
+            **_labels(question.pair, sides), **_against(estimate, chance), least=least, most=most,
         )  # fmt: skip
         small = units < call.fewest if question.pair is None else any(few[g] for g in question.pair)
-        rows.append(suppressed(made) | {"p": None} if small else made)
+        rows.append(suppressed(made) | {"p": None, "least": math.nan, "most": math.nan} if small else made)
     return rows
 
 

@@ -117,10 +117,10 @@ def _row(labels: Mapping[str, Any], f: Reduced, s: int, part: slice, draws: Floa
     found = np.full(1, np.nan) if draws is None or lost else np.asarray(draws)
     counted = units if m.counted is None else int(m.counted[part].sum())
     low, high = drawn_ends(estimate, found, interval, m.ask.span) if counted > 1 else (np.nan, np.nan)
-    undefined = int(np.isnan(m.values[part]).sum()) if m.skips else 0
+    undefined = int(np.isnan(m.values[part]).sum()) if m.skips else units - counted if m.left_out else 0
     endless = bool(np.isinf(found).any()) and bool(np.isfinite(estimate))
     said = [f.reason(s, part) if lost else "", "infinite_draws" if endless else ""]
-    said.append("some_undefined" if undefined and not lost else "")
+    said.append((m.left_out or "some_undefined") if undefined and not lost else "")
     chance = np.nan if m.chance is None else float(m.chance[s])
     return row(
         labels, m.ask.text, group=m.group, estimate=estimate, low=low, high=high, chance=chance, ideal=m.ideal(f.totals[s]),

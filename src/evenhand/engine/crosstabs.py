@@ -82,6 +82,7 @@ def tabulation(view: Scores, reading: Reading, codes: Ints, groups: int, plans: 
     items = view.items
     counts, shares, marks = np.zeros(groups * items), np.zeros(items), np.zeros((groups, len(MARKS)))
     tied, judged = 0, False
+    lengths: Floats | None = np.zeros(1) if _open(view, reading) else None
     sums = [_Sums(plan, items, float(reading.shown.top or 1)) for plan in plans]
     for first, part in user_blocks(view, reading):
         here = codes[first : first + len(part.marks)]
@@ -89,11 +90,24 @@ def tabulation(view: Scores, reading: Reading, codes: Ints, groups: int, plans: 
         shown = part.shown
         counts += np.bincount(here[shown.rows] * items + shown.items, shown.values, groups * items)
         shares += np.bincount(shown.items, part.shares, items)
+        lengths = None if lengths is None else _longer(lengths, part.lengths())
         marks += np.stack([np.bincount(here, column, groups) for column in part.marks.T], axis=1)
         for one in sums:
             one.add(first, here, part)
-    total = Crosstab(counts.reshape(groups, items), shares, marks, None, judged, reading.shows)
+    total = Crosstab(counts.reshape(groups, items), shares, marks, None, judged, reading.shows, lengths)
     return Tabulation(total, tuple(one.replicates() for one in sums), tied, float(counts.sum()))
+
+
+def _open(view: Scores, reading: Reading) -> bool:
+    """Whether any item could have been shown to any user: no score is missing, or there are none."""
+    return reading.listed or reading.fill or view.facts.cells == view.users * view.items
+
+
+def _longer(held: Floats, more: Floats | None) -> Floats | None:
+    if more is None:
+        return None
+    size = max(len(held), len(more))
+    return np.asarray(np.pad(held, (0, size - len(held))) + np.pad(more, (0, size - len(more))))
 
 
 class _Sums:

@@ -158,21 +158,24 @@ def fair(placed: Placement, *, p: Fraction | None = None) -> Floats:
 
 
 @fair.chance
-def fair_chance(placed: Placement, p: float) -> Floats:
+def fair_chance(placed: Placement, p: float, looked: Floats | None = None) -> Floats:
     """(R,) what `fair` would be on average if the labelled items of each ranking stood in random order: exact.
+
+    `looked` is how many labelled items of each whole ranking are looked at; all where it is left out.
 
     >>> fair_chance(Placement.of([0, 1], protected=1), 0.5).tolist()
     [0.75]
     """
     sides = placed.sides()
     table = _distribution(int(sides.known.max(initial=0)), p)
-    kinds, which = np.unique(np.column_stack([sides.counts[:, 0], sides.known]), axis=0, return_inverse=True)
+    upto = sides.known if looked is None else looked
+    kinds, which = np.unique(np.column_stack([sides.counts[:, 0], sides.known, upto]), axis=0, return_inverse=True)
 
     def term(c: Floats, k: Floats, *_: Floats) -> Floats:
         return np.asarray(table[k, c])
 
     terms = Terms(term, kinds[:, 0], kinds[:, 1], kinds[:, 0], kinds[:, 1])
-    means = [expected_terms(terms, i).mean() if n else np.nan for i, n in enumerate(kinds[:, 1])]
+    means = [expected_terms(terms, i)[: int(n)].mean() if n else np.nan for i, n in enumerate(kinds[:, 2])]
     return np.array(means)[which.reshape(-1)]
 
 

@@ -38,6 +38,8 @@ REASONS = {
     "reference_absent": "the reference group is absent",
     "no_common_support": "the groups' scores do not overlap",
     "collinear": "the group and the score cannot be told apart",
+    "no_judged_requests": "nobody judged an item of these requests, so what is ideal is unknown",
+    "unjudged_requests": "requests that nobody judged are left out",
     "nan_in_data": "the data hold missing amounts and nan_policy is 'propagate'",
     "suppressed": "fewer units than min_units, or the next smallest beside one that has, so nothing is shown",
     "heavy_tail": "the largest amounts are so large that intervals tend to be too short and inequality is understated",
@@ -162,13 +164,25 @@ _SAID: dict[str, Callable[[Any], str]] = {
 def plural(unit: str) -> str:
     """The noun for several units, from a column name.
 
-    >>> plural("author_id"), plural("query"), plural("units")
-    ('authors', 'queries', 'units')
+    >>> plural("author_id"), plural("query"), plural("units"), plural("search")
+    ('authors', 'queries', 'units', 'searches')
     """
     noun = re.sub(r"[_ ]?(id|key|uuid)$", "", unit, flags=re.IGNORECASE).replace("_", " ").strip() or "unit"
-    if noun.endswith("s"):
+    if noun.endswith("s") and not noun.endswith("ss"):
         return noun
+    if noun.endswith(("ch", "sh", "x", "z", "ss")):
+        return noun + "es"
     return noun[:-1] + "ies" if noun.endswith("y") and noun[-2:-1] not in "aeiou" else noun + "s"
+
+
+def counted(many: int, unit: str) -> str:
+    """So many units, in the number that fits.
+
+    >>> counted(1, "author_id"), counted(1200, "search")
+    ('1 author', '1,200 searches')
+    """
+    noun = re.sub(r"[_ ]?(id|key|uuid)$", "", unit, flags=re.IGNORECASE).replace("_", " ").strip() or "unit"
+    return f"{many:,} {noun if many == 1 else plural(unit)}"
 
 
 def slice_names(slices: Sequence[str], columns: Mapping[str, Sequence[Any]]) -> list[str]:
