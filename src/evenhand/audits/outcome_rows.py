@@ -17,13 +17,13 @@ from evenhand.metrics.outcome_joint import (
     Wald,
     bin_test,
     joint_test,
-    odds_gap,
     spline,
 )
 from evenhand.metrics.outcome_pooled import Pooled, pooled
 from evenhand.tallies.moments import Moments
 from evenhand.tallies.rows import Rows
 from evenhand.uncertainty.difference import holm
+from evenhand.uncertainty.odds import odds_gap
 from evenhand.uncertainty.pooled import tested as tested_by_chance
 from evenhand.views.outcomes import Outcomes
 
@@ -57,7 +57,27 @@ class Binning:
         return cls(moments, found, over_all, covariance, np.zeros(0) if ends is None else ends)
 
 
-def all_rows(tested: Binning, others: Mapping[int, Binning], view: Outcomes, *, kind: str, level: float) -> list[Row]:
+@dataclass(frozen=True)
+class Everybody:
+    """Rows one by one, whatever their score.
+
+    Attributes
+    ----------
+    seen : those whose outcome was observed; None where they are too many to hold.
+    known : those whose outcome the table tells, also below the threshold or untreated, and `treated`, whether each was
+        treated; None where everybody was, or outcomes are not 0 and 1.
+    thresholded : whether the table says who was treated.
+    """
+
+    seen: Rows | None
+    known: Rows | None
+    treated: np.typing.NDArray[np.bool_] | None
+    thresholded: bool
+
+
+def all_rows(
+    tested: Binning, others: Mapping[int, Binning], view: Outcomes, *, kind: str, level: float, everybody: Everybody
+) -> list[Row]:
     """Summaries first, then every bin, then what other measures say."""
     rows = _summary(tested, view, level, kind)
     for count, other in others.items():
@@ -66,7 +86,7 @@ def all_rows(tested: Binning, others: Mapping[int, Binning], view: Outcomes, *, 
     rows += _gap_rows(tested, view, level)
     rows += _mean_rows(tested, view, level)
     rows += [_bin_test_row(tested, b) for b in range(len(tested.ends) - 1)]
-    return rows + _contrast(tested, view)
+    return rows + _contrast(view, everybody)
 
 
 def chosen_rows(rows: Sequence[Row], asked: Sequence[Ask], tested: Binning, view: Outcomes) -> list[Row]:
@@ -244,34 +264,47 @@ def _lowest(tested: Binning) -> Row:
     )
 
 
-def _contrast(tested: Binning, view: Outcomes) -> list[Row]:
+def _contrast(view: Outcomes, everybody: Everybody) -> list[Row]:
     """What other measures see on the same rows."""
     rows = []
     for g, name in enumerate(view.names):
         units, outcome = int(view.used[g]), view.outcome_sum[g] / view.used[g]
-        rows.append(row({}, "precision", group=name, estimate=float(outcome), units=units))
+        average = "precision" if everybody.thresholded else "base_rate"
+        rows.append(row({}, average, group=name, estimate=float(outcome), units=units))
         if on_outcome_scale(view):
             gap = outcome - view.score_sum[g] / view.used[g]
             rows.append(
                 row({}, "calibration_gap", group=name, estimate=float(gap), ideal=0.0, better="ideal", units=units)
             )
-    if is_binary(tested.moments):
-        odds = odds_gap(tested.moments, view.reference)
-        for g, name in enumerate(view.names):
-            held = int(tested.moments.rows[:, g].sum())
-            note = "zero_denominator" if np.isnan(odds[g]) else None
-            rows.append(
-                row(
-                    {},
-                    "equalized_odds_gap",
-                    group=name,
-                    estimate=float(odds[g]),
-                    ideal=0.0,
-                    better="lower",
-                    units=held,
-                    note=note,
-                )
-            )
+    rows += [_odds_row(view, everybody.seen, g) for g in range(len(view.names))]
+    return rows + [r for kind in (1, 0) for r in _rate_rows(view, everybody, kind)]
+
+
+def _odds_row(view: Outcomes, seen: Rows | None, g: int) -> Row:
+    made = row(
+        {}, "equalized_odds_gap", group=view.names[g], ideal=0.0, better="lower", units=int(view.used[g]),
+        estimate=0.0 if g == view.reference else np.nan, note=None if g == view.reference else "too_many_rows",
+    )  # fmt: skip
+    if g == view.reference or seen is None:
+        return made
+    found = odds_gap(seen, g, view.reference)
+    few = "few_given_outcome" if np.isnan(found.estimate) else "some_outcomes_skipped" if found.skipped else ""
+    return made | {"estimate": found.estimate, "chance": found.chance, "note": notes(few)}
+
+
+def _rate_rows(view: Outcomes, everybody: Everybody, outcome: int) -> list[Row]:
+    """Gaps of the rate at which those with this outcome are treated: true positives, then false ones."""
+    known, treated = everybody.known, everybody.treated
+    if known is None or treated is None:
+        return []
+    metric = "true_positive_rate_gap" if outcome else "false_positive_rate_gap"
+    rows = []
+    for g, name in enumerate(view.names):
+        mine, theirs = ((known.group == at) & (known.outcome == outcome) for at in (g, view.reference))
+        few = min(mine.sum(), theirs.sum()) < 1
+        gap = np.nan if few else float(treated[mine].mean() - treated[theirs].mean())
+        note = "zero_denominator" if few else None
+        rows.append(row({}, metric, group=name, estimate=gap, ideal=0.0, better="ideal", units=int(mine.sum()), note=note))
     return rows
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated, Any, Literal
 
 import numpy as np
@@ -15,6 +15,7 @@ from evenhand.audits.declare import Call, Count, Label, Level, Metrics, Table, T
 from evenhand.audits.outcome_rows import (
     EXTRA,
     Binning,
+    Everybody,
     all_rows,
     calibration_points,
     chosen_rows,
@@ -22,7 +23,7 @@ from evenhand.audits.outcome_rows import (
     without_few,
 )
 from evenhand.cards import Ask, Floats, asks, needing
-from evenhand.engine.moments import score_edges, tally_moments, tally_rows
+from evenhand.engine.moments import score_edges, tally_known, tally_moments, tally_rows
 from evenhand.errors import EvenhandError
 from evenhand.metrics.outcome import FEWEST_EXPECTED, Covariance
 from evenhand.tallies.moments import Ints, Moments
@@ -152,7 +153,8 @@ def outcome_test(
         count: Binning.of(moments.merged(into), view.reference, how, None, lambda into=into: rows_of(into))  # type: ignore[misc]
         for count, into in grid.others.items()
     }
-    rows = all_rows(tested, others, view, kind=kind, level=level)
+    everybody = _everybody(checked, view, treated=treated, threshold=threshold)
+    rows = all_rows(tested, others, view, kind=kind, level=level, everybody=everybody)
     chosen = rows if asked is None else chosen_rows(rows, asked, tested, view)
     return call.result(
         without_few(chosen, call.fewest), backend=view.backend, read=view.rows, dropped=view.dropped,
@@ -237,6 +239,17 @@ class Grid:
         """The edges of the test's bins, with both ends of the scope."""
         inner = self.edges[np.flatnonzero(np.diff(self.main))]
         return np.concatenate([[low], inner, [high]])
+
+
+def _everybody(checked: Checked, view: Outcomes, *, treated: str | None, threshold: float | None) -> Everybody:
+    """The rows of all scores, and who of those with a known outcome was treated."""
+    whole = replace(view, scope=checked.scope)
+    seen = tally_rows(whole, np.zeros(0)) if view.used.sum() <= MOST_ROWS else None
+    cut = treated is not None or threshold is not None
+    if not cut or checked.rows > MOST_ROWS or checked.outcome_ends != (0.0, 1.0):
+        return Everybody(seen, None, None, cut)
+    known, used = tally_known(whole)
+    return Everybody(seen, *((known, used) if not used.all() else (None, None)), cut)
 
 
 @dataclass

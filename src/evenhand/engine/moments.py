@@ -72,6 +72,16 @@ def tally_rows(view: Outcomes, edges: Floats) -> Rows:
     return Rows(score, outcome, *(held[name].to_numpy().astype(np.int64) for name in ("bin", "code")))
 
 
+def tally_known(view: Outcomes) -> tuple[Rows, np.typing.NDArray[np.bool_]]:
+    """All rows of the view's groups whose outcome the table tells, whatever their score, and whether each was treated."""
+    outcome = nw.col("outcome")
+    told = view.lazy.filter(~outcome.is_null()).filter(~outcome.is_nan()).select("group", "score", "outcome", "used")
+    held = coded(to_polars(told), view.labels).drop_nulls("code").sort("code", "score", "outcome")
+    score, found = (held[name].to_numpy().astype(np.float64) for name in ("score", "outcome"))
+    code = held["code"].to_numpy().astype(np.int64)
+    return Rows(score, found, np.zeros_like(code), code), held["used"].to_numpy().astype(bool)
+
+
 def _centres(edges: Floats, low: float, high: float) -> Floats:
     """A score close to each bin, the same for a few neighbours: an edge in their midst, since tails are long."""
     if not len(edges):

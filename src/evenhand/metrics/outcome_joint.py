@@ -215,16 +215,6 @@ def _pseudo_inverse(gram: Floats) -> tuple[Floats, Floats, int]:
     return inverse, (used @ used.T) * scale / scale[:, None], int(kept.sum())
 
 
-def odds_gap(m: Moments, reference: int) -> Floats:
-    """Largest difference between a group and the reference in the share of a score bin, given the outcome (binary only)."""
-    found = np.zeros(m.rows.shape[-1])
-    for counts in (m.above, m.rows - m.above):
-        with np.errstate(invalid="ignore"):
-            share = counts / counts.sum(-2, keepdims=True)
-        found = np.maximum(found, np.abs(share - share[:, [reference]]).max(0))
-    return found
-
-
 @metric(
     Card(
         name="spline_gap",

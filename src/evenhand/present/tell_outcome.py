@@ -114,9 +114,23 @@ def _odds(findings: Findings, row: Row, level: float) -> str:
     reference = findings.words.get("reference", "the reference")
     if row["group"] == reference:
         return f"{reference} is the group whose scores, given the outcome, the others' are compared with."
+    chance = read_number(row.get("chance"))
+    alone = "" if math.isnan(chance) else f", where dealing the labels at random would give {number(chance)}"
     return (
-        f"Given the outcome, the share of {row['group']} in a score bin differs from that of {reference} by up to "
-        f"{number(row['estimate'])} (equalised odds); this mixes scoring with how qualified the groups are."
+        f"Among those with the same outcome, the shares of {row['group']} and of {reference} below a score differ by up to "
+        f"{number(row['estimate'])}{alone} (equalised odds); this mixes scoring with how qualified the groups are."
+    )
+
+
+def _rate(findings: Findings, row: Row, level: float) -> str:
+    reference = findings.words.get("reference", "the reference")
+    if row["group"] == reference:
+        return f"{reference} is the group that the others' rates are compared with."
+    whom = "have the outcome" if str(row["metric"]).startswith("true") else "do not have the outcome"
+    side = "more" if row["estimate"] > 0 else "less"
+    return (
+        f"Of those who {whom}, {row['group']} are treated {side} often than {reference}, by "
+        f"{number(abs(row['estimate']))} ({str(row['metric']).replace('_', ' ')})."
     )
 
 
@@ -130,6 +144,8 @@ _TELL: dict[str, Callable[[Findings, Row, float], str]] = {
     "lowest_bin": _lowest,
     "calibration_gap": _calibration,
     "equalized_odds_gap": _odds,
+    "true_positive_rate_gap": _rate,
+    "false_positive_rate_gap": _rate,
 }
 
 

@@ -48,6 +48,9 @@ REASONS = {
     "few_outcomes": "too few outcomes of one kind for a test or an interval",
     "permuted_labels": "so few rows or outcomes that p comes from labels dealt again within score bins, which is exact where "
     "scores within a bin do not depend on the group",
+    "too_many_rows": "the rows are too many to be held one by one",
+    "few_given_outcome": "too few rows of a group have the same outcome",
+    "some_outcomes_skipped": "outcomes that few rows of a group have are left out",
     "no_variation": "nothing varies in the sample, so it shows no uncertainty",
     "small_cell": "too few rows for the interval to be trusted",
     "overlap": "the bottom share overlaps the top it is compared with",
