@@ -63,7 +63,7 @@ class RecommenderResult(Result):
     question="Does the recommender serve groups of users, and items, even-handedly?",
     charts=("differences", "catalogue", "intervals"),
     default="all that the input allows",
-    extra=("protected", "versus", "p", "least", "most"),
+    extra=("protected", "versus", "p", "least", "most", "convention"),
 )
 def recommender(
     call: Call,
@@ -161,6 +161,11 @@ def recommender(
     again = found.replicates[0] if resampled else None
     by_chance = found.replicates[-1] if dealt else None
     rows = _rows(found, asked, sides, call, again, by_chance)
+    if convention == "holisticai" and reading.normalize and relevant is not None:
+        alone = tabulation(view, replace(reading, alone=True), codes, sides.groups, [p for p in (resampled, dealt) if p])
+        other = _rows(alone, asked, sides, call, *((alone.replicates[i] if plan else None) for i, plan in ((0, resampled), (-1, dealt))))
+        judging = {a.text for a in asked if "truth" in a.reads}
+        rows = [one if one["metric"] in judging else two for one, two in zip(rows, other, strict=True)]
     facts = {
         "users": view.users, "items": view.items,
         "groups": hidden_sizes(_sizes(found.total, sides), call.fewest, parts=True), "users_with_ties": found.tied,
@@ -280,6 +285,7 @@ def _rows(
             {}, question.ask.text, estimate=estimate, low=low, high=high, ideal=question.ask.ideal, better=question.ask.better,
             units=units, undefined_draws=undefined, note=_note(question.ask, tally, estimate, found),
             **_labels(question.pair, sides), **_against(estimate, chance), least=least, most=most,
+            convention=question.ask.params.get("convention"),
         )  # fmt: skip
         small = units < call.fewest if question.pair is None else any(few[g] for g in question.pair)
         rows.append(suppressed(made) | {"p": None, "least": math.nan, "most": math.nan} if small else made)

@@ -20,13 +20,14 @@ from evenhand.views.scores import BLOCK_CELLS, Rows, Scores
 class Reading:
     """How scores become "shown" and truth becomes "relevant".
 
-    `normalize` brings both to [0, 1] first; `fill` shows missing items too, as if they scored lowest (holisticai does);
+    `normalize` brings both to [0, 1] first, by the range of both or, with `alone`, of the scores; `fill` shows missing items too, as if they scored lowest (holisticai does);
     `listed` means that every row is shown as it stands.
     """
 
     shown: Cut
     true: Cut
     normalize: bool = False
+    alone: bool = False
     fill: bool = False
     listed: bool = False
 
@@ -48,7 +49,7 @@ class Tabulation:
 
 def user_blocks(view: Scores, reading: Reading) -> Iterator[tuple[int, UserBlock]]:
     """What every user is shown, in order; each block comes with the number of its first user."""
-    offset, width = _scale(view) if reading.normalize else (0.0, 1.0)
+    offset, width = _scale(view, alone=reading.alone) if reading.normalize else (0.0, 1.0)
 
     def ready(cells: Floats | Rows) -> Ragged:
         rows = Ragged(*cells).there() if isinstance(cells, Rows) else Ragged.of(cells)
@@ -65,9 +66,9 @@ def user_blocks(view: Scores, reading: Reading) -> Iterator[tuple[int, UserBlock
             yield block.first + start, tabulate(part, true, reading.shown, reading.true, view.items)
 
 
-def _scale(view: Scores) -> tuple[float, float]:
-    """Offset and width of the range of scores and truth together."""
-    both = [f for f in (view.facts, view.truth_facts) if f is not None and f.cells]
+def _scale(view: Scores, *, alone: bool) -> tuple[float, float]:
+    """Offset and width of the range of scores and truth together, or of the scores alone."""
+    both = [f for f in (view.facts, None if alone else view.truth_facts) if f is not None and f.cells]
     return scale_of(min(f.low for f in both), max(f.high for f in both)) if both else (0.0, 1.0)
 
 

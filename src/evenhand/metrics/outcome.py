@@ -193,14 +193,14 @@ def gaps(m: Moments, reference: int, covariance: Covariance = "HC1") -> Gaps:
         if covariance == "HC1":
             steady = _welch(residual.sums[..., :3, 2], flat, tilt, rows)
             block = _without_rounding(block, meat(m.sums[..., :3, 2], flat, tilt))
-    dust = _dust(m)
-    estimate = np.where(np.abs(estimate) <= dust[..., None, None], 0.0, estimate)
-    block = np.where(np.abs(block) <= dust[..., None, None, None] ** 2, 0.0, block)
+    speck = dust(m)
+    estimate = np.where(np.abs(estimate) <= speck[..., None, None], 0.0, estimate)
+    block = np.where(np.abs(block) <= speck[..., None, None, None] ** 2, 0.0, block)
     likely = _likely(m)
     return Gaps(estimate, block, across, freedom, total, clusters, fitted, rows, small, likely, steady, reference)
 
 
-def _dust(m: Moments) -> Floats:
+def dust(m: Moments) -> Floats:
     """Differences of outcomes as small as this are rounding: equal outcomes in two cells must give a gap of zero."""
     spread = np.sqrt(np.maximum(m.sums[..., 0, 2], 0.0) / np.maximum(m.rows, 1))
     return np.asarray(ROUNDING * (np.abs(np.nan_to_num(m.mean_outcome)) + spread).max((-1, -2)))

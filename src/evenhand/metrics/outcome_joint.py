@@ -14,6 +14,7 @@ from evenhand.metrics.outcome import (
     Covariance,
     Gaps,
     critical,
+    dust,
     meat,
     over,
     quantile,
@@ -177,6 +178,7 @@ def spline(m: Moments, reference: int, covariance: Covariance = "HC1", ends: Flo
     else:
         variance = meat(residual.sums[..., :3, 2], flat, tilt).sum(0) * n / left
     error = np.where(np.isnan(estimate), np.nan, np.sqrt(np.maximum(np.diagonal(variance), 0.0)))
+    estimate, error = (np.where(np.abs(x) <= dust(m), 0.0, x) for x in (estimate, error))
     error[reference] = 0.0
     return Effect(estimate, error, float(freedom), thin(m.rows.sum(0), m.above.sum(0), m.below.sum(0)))
 

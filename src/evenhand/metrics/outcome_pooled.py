@@ -13,7 +13,7 @@ from typing import Literal
 import numpy as np
 
 from evenhand.cards import Card, Floats, metric
-from evenhand.metrics.outcome import POWER, Bools, Covariance, Gaps, critical, gaps, influence, quantile, two_sided
+from evenhand.metrics.outcome import POWER, Bools, Covariance, Gaps, critical, dust, gaps, influence, quantile, two_sided
 from evenhand.tallies.moments import Moments
 
 FEWEST_IN_ALL = 10
@@ -112,9 +112,13 @@ def pooled(m: Moments, found: Gaps, covariance: Covariance = "HC1") -> Pooled:
     step = float(max(np.abs(np.nan_to_num(estimate)).max(), 1e-3 * np.nanmax(np.abs(m.mean_outcome), initial=0.0))) or 1.0
     few = np.asarray(_few(m, usable, found.reference) & (rows > 0) & (covariance != "cluster"))
     flat, tilt = influence(m, found)
+    speck = float(dust(m))
     for g in np.flatnonzero(rows > 0).tolist():
         null = Null(m, found, g, flat[..., g] * share[:, g, None], tilt[..., g] * share[:, g, None])
         at = [null.variance(d, "alike" if few[g] else covariance) for d in (0.0, step, -step)]
+        if at[0] <= speck**2:  # outcomes that do not vary around their lines, but for rounding
+            square[g] = 0.0
+            continue
         square[g] = at[0], (at[1] - at[2]) / (2 * step), (at[1] + at[2] - 2 * at[0]) / (2 * step**2)
         if covariance == "cluster":
             by_cluster[g] = null.by_cluster(0.0)

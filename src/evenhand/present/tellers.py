@@ -99,7 +99,7 @@ def sentence(findings: Findings, row: Mapping[str, Any], level: float = 0.95) ->
     if found is None:
         template, title, params = PHRASES.get((findings.audit, row["metric"]), ""), row["metric"], {}
     else:
-        template, title = "" if "convention" in found.params else found.card.says, found.card.title
+        template, title = "" if _convention(found, row) else found.card.says, found.card.title
         params = {n: p.default for n, p in found.metric.parameters.items()} | dict(found.params)
     group = "" if any(blank in template for blank in ("{group}", "{who}", "{protected}")) else group
     estimate = row["estimate"]
@@ -110,7 +110,7 @@ def sentence(findings: Findings, row: Mapping[str, Any], level: float = 0.95) ->
         return f"{lead}{group}{title} ({row['metric']}) is {number(estimate)}: one side has something where the other has nothing."
     also = f"{_chance_words(row, template)}{_cautions(findings, row)}"
     if not template:
-        by = _by_convention(found, row) if found is not None and "convention" in found.params else ""
+        by = _by_convention(found, row) if found is not None and _convention(found, row) else ""
         return f"{lead}{group}{title} ({row['metric']}){by} is {number(estimate)}{interval_words(row, level)}{also}"
     words = {"unit": "unit", "amount": "amount", **findings.words}
     words["units"] = plural(words["unit"])
@@ -133,13 +133,22 @@ def _chosen(found: Ask, template: str) -> str:
     return f" ({', '.join(parts)})" if parts else ""
 
 
+def _convention(found: Ask, row: Row) -> str:
+    """The convention that a number was computed by, where it is another tool's."""
+    name = str(found.params.get("convention") or row.get("convention") or "")
+    return name if name in found.metric.conventions else ""
+
+
 def _by_convention(found: Ask, row: Row) -> str:
     """Whose number it is, what that tool does, and which way it points."""
-    kept = found.metric.conventions[found.params["convention"]]
+    kept = found.metric.conventions[_convention(found, row)]
+    does, sides = kept.does.rstrip("."), (row.get("versus"), row.get("protected"))
+    if None not in sides:
+        does = does.replace("a / b", f"{sides[0]} over {sides[1]}").replace("b / a", f"{sides[1]} over {sides[0]}")
     ideal = row.get("ideal")
     aim = "" if ideal is None or math.isnan(ideal) else f"; ideal {number(ideal)}"
     way = f"; {DIRECTION[row['better']]}" if row.get("better") in ("lower", "higher") else ""
-    return f", as {kept.tool} has it ({kept.does.rstrip('.')}{aim}{way}),"
+    return f", as {kept.tool} has it ({does}{aim}{way}),"
 
 
 def _chance_words(row: Row, template: str) -> str:
