@@ -171,3 +171,24 @@ def test_sensitivity_varies_metrics_themselves():
 def test_bad_variations_are_refused(vary, message):
     with pytest.raises(eh.EvenhandError, match=message):
         eh.sensitivity(eh.exposure, runs(2), groups=GROUPS, protected="f", system="run", metrics="awrf", vary=vary)
+
+
+def test_results_that_measured_the_same_systems_are_different_experiments():
+    import polars as pl
+
+    import evenhand as eh
+
+    def run(order):
+        rows = [
+            {"system": s, "request": 1, "item": d, "rank": r}
+            for s, items in order.items()
+            for r, d in enumerate(items, 1)
+        ]
+        call = {"groups": {"x": "f", "y": "m", "z": "m"}, "protected": "f", "metrics": ["eed", "awrf"], "interval": None}
+        return eh.exposure(pl.DataFrame(rows), system="system", **call)
+
+    one, other = run({"a": "xyz", "b": "yxz"}), run({"a": "yxz", "b": "xyz"})
+    found = eh.agreement(one, other).frame
+    assert found["experiment"].unique().sort().to_list() == ["result 1", "result 2"]
+    alone = eh.agreement(one).frame
+    assert found.filter(pl.col("experiment") == "result 1")["tau_c"].to_list() == alone["tau_c"].to_list()
