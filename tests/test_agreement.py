@@ -184,7 +184,12 @@ def test_results_that_measured_the_same_systems_are_different_experiments():
             for s, items in order.items()
             for r, d in enumerate(items, 1)
         ]
-        call = {"groups": {"x": "f", "y": "m", "z": "m"}, "protected": "f", "metrics": ["eed", "awrf"], "interval": None}
+        call = {
+            "groups": {"x": "f", "y": "m", "z": "m"},
+            "protected": "f",
+            "metrics": ["eed", "awrf"],
+            "interval": None,
+        }
         return eh.exposure(pl.DataFrame(rows), system="system", **call)
 
     one, other = run({"a": "xyz", "b": "yxz"}), run({"a": "yxz", "b": "xyz"})

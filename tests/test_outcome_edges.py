@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import narwhals as nw
 import math
 
+import narwhals as nw
 import numpy as np
 import polars as pl
 import pytest

@@ -68,7 +68,9 @@ def test_judgments_of_other_requests_are_refused_with_an_id_of_each():
 @pytest.mark.parametrize("metric", ["awrf(distance='tv')", "awrf(distance='tv')@3"])
 @pytest.mark.parametrize("labels", ["f-m-mf", "-mfm-m", "abca-b", "fmmmmmmmmf"])
 def test_chance_deals_labels_among_the_labelled_ranks_and_leaves_the_others(labels, metric):
-    rows = [{"request": "q", "item": str(i), "rank": i + 1, "group": None if g == "-" else g} for i, g in enumerate(labels)]
+    rows = [
+        {"request": "q", "item": str(i), "rank": i + 1, "group": None if g == "-" else g} for i, g in enumerate(labels)
+    ]
     known = [g for g in labels if g != "-"]
     aim = {g: 1 / len(set(known)) for g in set(known)}
     found = eh.exposure(pl.DataFrame(rows), groups="group", target="equal", metrics=metric, interval=None, rng=1)

@@ -40,7 +40,11 @@ def test_the_formula_books_example():
 def test_no_chance_level_lies_below_what_is_attainable():
     rng = np.random.default_rng(1)
     for users, items, top in ((5, 1_000, 3), (40, 30, 2), (300, 20, 5)):
-        row = next(iter(eh.recommender(rng.random((users, items)), top=top, metrics="item_gini", interval=None).findings.rows()))
+        row = next(
+            iter(
+                eh.recommender(rng.random((users, items)), top=top, metrics="item_gini", interval=None).findings.rows()
+            )
+        )
         assert row["least"] <= row["chance"] <= row["most"]
         assert row["least"] <= row["estimate"] <= row["most"]
 

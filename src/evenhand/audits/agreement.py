@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import numpy as np
 
 from evenhand.audits.declare import Call, Seed, Takes, audit
-from evenhand.audits.systems import Standing, opened, named, standings
+from evenhand.audits.systems import Standing, named, opened, standings
 from evenhand.cards import Between
 from evenhand.errors import EvenhandError
 from evenhand.metrics.agreement import EXACT, both_known, tau_c, tau_c_p

@@ -26,7 +26,6 @@ from evenhand.tallies.requests import Measured, of_rankings, of_sums
 from evenhand.uncertainty.intervals import stream
 from evenhand.uncertainty.items import ItemResampler, chosen_lists, in_random_order
 
-
 JUDGED = frozenset({"relevance", "gains", "dues"})
 """What metrics read that need judgments."""
 
@@ -149,7 +148,9 @@ def measured_on(asked: Asked, ledger: Ledger, policy: Policy, sizes: Floats, cha
         return of_sums(asked, amortised(ledger, policy, asked.look, pooled=pooled), group=group)
     if ledger.judged is None or not asked.reads & JUDGED:
         return of_sums(asked, exposure(ledger, policy, asked.look, sizes, asked.norms), group=group)
-    return _of_judged(asked, ledger, of_sums(asked, exposure(ledger.of_judged(), policy, asked.look, sizes, asked.norms), group=group))
+    return _of_judged(
+        asked, ledger, of_sums(asked, exposure(ledger.of_judged(), policy, asked.look, sizes, asked.norms), group=group)
+    )
 
 
 def _of_judged(asked: Asked, ledger: Ledger, found: Measured) -> Measured:

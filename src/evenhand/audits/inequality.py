@@ -117,7 +117,7 @@ def _rows(
 ) -> list[Row]:
     """Every slice and metric as a row, slices in the order of their labels."""
     log.info("measuring %s slices", f"{len(slices.labels):,}")
-    streams = [("inequality", amount.name, *label) for label in slices.labels]
+    streams = [("inequality", *label) for label in slices.labels]
     found = estimates(slices.spectra, asked, call.interval, call.seed, streams)
     units = slices.spectra.units
     heavy = heavy_tails(slices.spectra) if call.interval.kind != "none" else np.zeros(len(units), dtype=bool)

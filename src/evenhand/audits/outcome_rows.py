@@ -171,7 +171,9 @@ def _effects(found: Effect | Pooled, metric: str, tested: Binning, view: Outcome
     return [_plain(r) for r in rows]
 
 
-def _effect_note(found: Effect | Pooled, g: int, tested: Binning, view: Outcomes, ends: tuple[float, float]) -> str | None:
+def _effect_note(
+    found: Effect | Pooled, g: int, tested: Binning, view: Outcomes, ends: tuple[float, float]
+) -> str | None:
     """Why there is no gap over all bins, or no test of it, and whether bins are missing from it."""
     held = tested.moments.rows
     if np.isnan(found.estimate[g]):
@@ -304,7 +306,9 @@ def _rate_rows(view: Outcomes, everybody: Everybody, outcome: int) -> list[Row]:
         few = min(mine.sum(), theirs.sum()) < 1
         gap = np.nan if few else float(treated[mine].mean() - treated[theirs].mean())
         note = "zero_denominator" if few else None
-        rows.append(row({}, metric, group=name, estimate=gap, ideal=0.0, better="ideal", units=int(mine.sum()), note=note))
+        rows.append(
+            row({}, metric, group=name, estimate=gap, ideal=0.0, better="ideal", units=int(mine.sum()), note=note)
+        )
     return rows
 
 

@@ -37,8 +37,8 @@ MOST_ROWS = 2_000_000
 
 BIN_RULE = "right-closed; equal edges merged"
 SMALL_RULE = (
-    "left out of the joint test and the family of p-values, never out of the pooled gap: fewer than 30 rows, or fewer than 5 outcomes above the lowest or below "
-    "the highest, on either side"
+    "left out of the joint test and the family of p-values, never out of the pooled gap: fewer than 30 rows, or fewer than 5 "
+    "outcomes above the lowest or below the highest, on either side"
 )
 _POOLED = "gaps weighted by the group's rows, over every bin that holds it and the reference; errors as if there were no gap, "
 POOLED_RULE = {
@@ -249,7 +249,7 @@ def _everybody(checked: Checked, view: Outcomes, *, treated: str | None, thresho
     if not cut or checked.rows > MOST_ROWS or checked.outcome_ends != (0.0, 1.0):
         return Everybody(seen, None, None, cut)
     known, used = tally_known(whole)
-    return Everybody(seen, *((known, used) if not used.all() else (None, None)), cut)
+    return Everybody(seen, None, None, cut) if used.all() else Everybody(seen, known, used, cut)
 
 
 @dataclass

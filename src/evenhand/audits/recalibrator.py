@@ -118,9 +118,7 @@ class OutcomeRecalibrator:
             tally = _tally(score, y, codes, self.bins, int(codes.max()) + 1)
             tested, over_all = gaps(tally, home), pooled_gap.on(tally, reference=home)
             top = np.argsort(-score, kind="stable")[: max(1, round(TOP * len(score)))]
-            found.append(
-                (float(np.nanmax(np.abs(over_all))), joint_test(tested).p, float(y[top].mean()))
-            )
+            found.append((float(np.nanmax(np.abs(over_all))), joint_test(tested).p, float(y[top].mean())))
         (gap, p, best), (new_gap, new_p, new_best) = found
         return Gain(len(s), gap, new_gap, p, new_p, best, new_best)
 

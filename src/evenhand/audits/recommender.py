@@ -162,8 +162,16 @@ def recommender(
     by_chance = found.replicates[-1] if dealt else None
     rows = _rows(found, asked, sides, call, again, by_chance)
     if convention == "holisticai" and reading.normalize and relevant is not None:
-        alone = tabulation(view, replace(reading, alone=True), codes, sides.groups, [p for p in (resampled, dealt) if p])
-        other = _rows(alone, asked, sides, call, *((alone.replicates[i] if plan else None) for i, plan in ((0, resampled), (-1, dealt))))
+        alone = tabulation(
+            view, replace(reading, alone=True), codes, sides.groups, [p for p in (resampled, dealt) if p]
+        )
+        other = _rows(
+            alone,
+            asked,
+            sides,
+            call,
+            *((alone.replicates[i] if plan else None) for i, plan in ((0, resampled), (-1, dealt))),
+        )
         judging = {a.text for a in asked if "truth" in a.reads}
         rows = [one if one["metric"] in judging else two for one, two in zip(rows, other, strict=True)]
     facts = {

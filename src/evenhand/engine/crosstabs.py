@@ -20,7 +20,8 @@ from evenhand.views.scores import BLOCK_CELLS, Rows, Scores
 class Reading:
     """How scores become "shown" and truth becomes "relevant".
 
-    `normalize` brings both to [0, 1] first, by the range of both or, with `alone`, of the scores; `fill` shows missing items too, as if they scored lowest (holisticai does);
+    `normalize` brings both to [0, 1] first, by the range of both or, with `alone`, of the scores; `fill` shows missing items
+    too, as if they scored lowest (holisticai does);
     `listed` means that every row is shown as it stands.
     """
 

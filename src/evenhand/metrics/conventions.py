@@ -230,7 +230,7 @@ for _metric in (eed, eel):
     better="higher",
     fixed={"attention": "log"},
 )
-def _(t: Any, *, target: Any = None, attention: Any = None) -> Floats:  # noqa: ARG001  (read where attention is added up)
+def _(t: Any, *, target: Any = None, attention: Any = None) -> Floats:
     return 1 - awrf.on(t) * math.log(2)
 
 

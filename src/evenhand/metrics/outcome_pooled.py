@@ -13,7 +13,18 @@ from typing import Literal
 import numpy as np
 
 from evenhand.cards import Card, Floats, metric
-from evenhand.metrics.outcome import POWER, Bools, Covariance, Gaps, critical, dust, gaps, influence, quantile, two_sided
+from evenhand.metrics.outcome import (
+    POWER,
+    Bools,
+    Covariance,
+    Gaps,
+    critical,
+    dust,
+    gaps,
+    influence,
+    quantile,
+    two_sided,
+)
 from evenhand.tallies.moments import Moments
 
 FEWEST_IN_ALL = 10
@@ -53,7 +64,7 @@ class Pooled:
     @property
     def error(self) -> Floats:
         """Standard error of each gap if the truth were none."""
-        return np.sqrt(np.maximum(self.square[:, 0], 0.0))
+        return np.asarray(np.sqrt(np.maximum(self.square[:, 0], 0.0)))
 
     @property
     def ratio(self) -> Floats:
@@ -109,7 +120,9 @@ def pooled(m: Moments, found: Gaps, covariance: Covariance = "HC1") -> Pooled:
     estimate = np.where(rows > 0, (share * np.nan_to_num(found.estimate)).sum(0), np.nan)
     estimate[found.reference] = 0.0
     square, by_cluster = np.full((groups, 3), np.nan), {}
-    step = float(max(np.abs(np.nan_to_num(estimate)).max(), 1e-3 * np.nanmax(np.abs(m.mean_outcome), initial=0.0))) or 1.0
+    step = (
+        float(max(np.abs(np.nan_to_num(estimate)).max(), 1e-3 * np.nanmax(np.abs(m.mean_outcome), initial=0.0))) or 1.0
+    )
     few = np.asarray(_few(m, usable, found.reference) & (rows > 0) & (covariance != "cluster"))
     flat, tilt = influence(m, found)
     speck = float(dust(m))
@@ -129,9 +142,7 @@ def pooled(m: Moments, found: Gaps, covariance: Covariance = "HC1") -> Pooled:
 
 def _few(m: Moments, usable: Bools, reference: int) -> Bools:
     """Groups that have few successes or failures in all, or the reference beside them, or a bin with few rows of either."""
-    sides = [
-        np.where(usable, side, 0).sum(0) for kind in (m.above, m.below) for side in (kind, kind[:, [reference]])
-    ]
+    sides = [np.where(usable, side, 0).sum(0) for kind in (m.above, m.below) for side in (kind, kind[:, [reference]])]
     thin = usable & ((m.rows < FEWEST_IN_CELL) | (m.rows[:, [reference]] < FEWEST_IN_CELL))
     return np.asarray((np.min(sides, axis=0) < FEWEST_IN_ALL) | thin.any(0))
 

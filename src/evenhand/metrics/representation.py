@@ -119,7 +119,8 @@ def awrf(
         better="higher",
         undefined="the ranking is empty or has no labelled item",
         otherwise="no_labelled_items",
-        says="The mean chance of as few protected items as seen, over all prefixes, is {estimate:number}{interval}.",
+        says="The mean chance of as few protected items as seen, over all prefixes, is {estimate:number}{interval}"
+        "[; random order would give {chance:number}].",
         formula=r"\frac1N\sum_k P(\mathrm{Bin}(k, p) \le c_k)",
         example="one unprotected item, p 0.3 -> 0.7",
         variants=(
@@ -169,7 +170,8 @@ def fair_chance(placed: Placement, p: float, looked: Floats | None = None) -> Fl
     sides = placed.sides()
     table = _distribution(int(sides.known.max(initial=0)), p)
     upto = sides.known if looked is None else looked
-    kinds, which = np.unique(np.column_stack([sides.counts[:, 0], sides.known, upto]), axis=0, return_inverse=True)
+    keys = np.column_stack([sides.counts[:, 0], sides.known, upto]).astype(np.int64)
+    kinds, which = np.unique(keys, axis=0, return_inverse=True)
 
     def term(c: Floats, k: Floats, *_: Floats) -> Floats:
         return np.asarray(table[k, c])

@@ -120,12 +120,12 @@ def sentence(findings: Findings, row: Mapping[str, Any], level: float = 0.95) ->
     fields |= {"who": who(row.get("group")), "group": row.get("group")}  # not the column that words call group
     fields["interval"] = interval_words(row, level, as_percent="{estimate:percent}" in template)
     said = fill(template, params, fields)
-    chosen = "" if found is None else _chosen(found, template)
+    chosen = "" if found is None else chosen_words(found, template)
     overlap = " (The two overlap.)" if "overlap" in (row["note"] or "").split("; ") else ""
     return f"{lead}{group}{said.removesuffix('.')}{chosen}{also}{overlap}"
 
 
-def _chosen(found: Ask, template: str) -> str:
+def chosen_words(found: Ask, template: str) -> str:
     """What was chosen and the template does not say, so that two choices never read alike."""
     unsaid = {n: v for n, v in found.params.items() if "{" + n not in template}
     parts = [f"{name.replace('_', ' ')} {value}" for name, value in unsaid.items()]
@@ -171,8 +171,12 @@ def _cautions(findings: Findings, row: Row) -> str:
     lost, units = row.get("undefined"), row.get("units")
     for code, why in (("unjudged_requests", "nobody judged an item of"), ("some_undefined", "there is no value for")):
         if code in codes and lost and units:
-            said.append(f" ({why} {int(lost):,} of {counted(int(units), findings.words.get('unit', 'request'))}: left out.)")
-    said += [f" ({REASONS[code][0].upper()}{REASONS[code][1:]}.)" for code in codes if code in REASONS and code not in QUIET]
+            said.append(
+                f" ({why} {int(lost):,} of {counted(int(units), findings.words.get('unit', 'request'))}: left out.)"
+            )
+    said += [
+        f" ({REASONS[code][0].upper()}{REASONS[code][1:]}.)" for code in codes if code in REASONS and code not in QUIET
+    ]
     part = (findings.provenance.get("unlabelled_share") or {}).get(findings.slice_label(row) or "all")
     if part:
         said.append(f" ({percent(part)} of ranked items have no label and are left out.)")

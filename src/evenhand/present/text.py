@@ -93,7 +93,7 @@ def number(value: float, digits: int = 4) -> str:
     if value is None or math.isnan(value):
         return "undefined"
     if math.isinf(value):
-        return "infinite" if value > 0 else "minus infinite"
+        return "infinite" if value > 0 else "infinitely negative"
     if value == round(value) and abs(value) < 1e15:
         return f"{int(value):,}"
     if abs(value) >= 1000:
@@ -113,8 +113,9 @@ def percent(value: float, beside: float | None = None) -> str:
     """
     if value is None or math.isnan(value) or math.isinf(value):
         return number(value)
-    value = float(f"{value:.12g}")  # so that 0.5825 reads the same however its last bits came about
+    value = float(f"{value:.12g}") + 0.0  # so that 0.5825 reads the same however its last bits came about
     own = f"{100 * value:.{_percent_digits(value)}f}%"
+    own = own.removeprefix("-") if not own.strip("-0.%") else own
     if beside is None or not math.isfinite(beside) or not _percent_digits(beside):
         return own
     first, last = _percent_digits(beside), _percent_digits(value)
@@ -263,7 +264,11 @@ def _with_what_is_known(template: str, fields: Mapping[str, Any]) -> str:
 
 
 def left_out(findings: Findings) -> str:
-    """How many rows an outcome test set aside because of their score, and why; nothing where it took all."""
+    """What took no part in the numbers and why: rows outside the scores of a test, ranked items without a label."""
+    shares = findings.provenance.get("unlabelled_share") or {}
+    if most := max(shares.values(), default=0.0):
+        where = "" if len(shares) == 1 else "up to "
+        return f"{where}{percent(most)} of ranked items have no label and are left out.".capitalize()
     scope = findings.provenance.get("scope") or {}
     lost = int(scope.get("rows_outside") or 0)
     if not lost:

@@ -115,8 +115,9 @@ def in_random_order(lists: Lists, ask: Ask, look: Look, policy: Policy, target: 
     weights, shares = _labelled(lists, look, policy)
     size = (shares.sum(-1) > 0).sum(-1)
     held = shares.sum(1)
-    hard = np.isin(shares, (0.0, 1.0)).all((1, 2))
-    kinds, which = np.unique(np.column_stack([size, hard, np.where(hard[:, None], held, 0)]), axis=0, return_inverse=True)
+    hard = np.asarray(np.isin(shares, (0.0, 1.0)).all((1, 2)))
+    keys: Floats = np.column_stack([size, hard, np.where(hard[:, None], held, 0.0)]).astype(np.float64)
+    kinds, which = np.unique(keys, axis=0, return_inverse=True)
     for kind, counts in enumerate(kinds):
         at = np.flatnonzero(which.reshape(-1) == kind)
         n, sides = int(counts[0]), np.flatnonzero(counts[2:])

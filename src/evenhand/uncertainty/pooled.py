@@ -60,7 +60,8 @@ def _permuted(m: Moments, found: Gaps, pooled: Pooled, g: int, rows: Rows) -> Fl
         at = (rows.bin == b) & ((rows.group == g) | (rows.group == found.reference))
         u, y, mine = rows.score[at] - m.origin[b], rows.outcome[at], rows.group[at] == g
         others = [h for h in range(m.rows.shape[1]) if h not in (g, found.reference) and m.rows[b, h] > 0]
-        total = np.array([u.sum(), y.sum(), (u * u).sum(), (u * y).sum()]) + [0.0, 0.0, *_rest(m, b, others)]
+        along, across = _rest(m, b, others)
+        total = np.array([u.sum(), y.sum(), (u * u).sum() + along, (u * y).sum() + across])
         picked = _picked(np.stack([u, y], axis=1), int(mine.sum()), draws, rng)
         one, pull = _gap(picked, total, (int(mine.sum()), len(mine)), scored=bool(found.lines.scored[b]))
         gap += pooled.share[b, g] * one
