@@ -101,3 +101,31 @@ def test_the_chance_of_a_cut_fair_deals_the_whole_list():
     found = eh.exposure(pl.DataFrame(rows), groups="group", protected="f", metrics="fair(p=0.3)@3", interval=None)
     orders = set(itertools.permutations(labels))
     assert found.frame["chance"][0] == pytest.approx(np.mean([slow.fair(o[:3], "f", 0.3) for o in orders]))
+
+
+def test_pairs_of_a_request_know_the_labels_of_that_request_only():
+    """Labels given as judgments (stance per topic and document): by brute force over every pair of every request."""
+    rng = np.random.default_rng(8)
+    rows = [
+        {
+            "request": q,
+            "item": f"d{d}",
+            "score": float(rng.random()),
+            "relevance": int(rng.integers(0, 2)),
+            "group": str(g),
+        }
+        for q in "abcd"
+        for d, g in enumerate(rng.choice(["pro", "con"], 7))
+    ]
+    table = pl.DataFrame(rows)
+    labels = table.select("request", "item", "group")
+    wins = {}
+    for one, two in itertools.permutations(rows, 2):
+        if one["request"] == two["request"] and one["relevance"] > two["relevance"]:
+            wins.setdefault((one["group"], two["group"]), []).append(one["score"] > two["score"])
+    wanted = np.mean(wins["con", "pro"]) - np.mean(wins["pro", "con"])
+    found = eh.pairwise(
+        table.drop("group"), groups=labels, relevance="relevance", protected="pro", metrics="inter_acc", interval=None
+    )
+    assert found.frame["estimate"][0] == pytest.approx(wanted)
+    assert found.frame["pairs"][0] == len(wins["con", "pro"]) + len(wins["pro", "con"])

@@ -69,7 +69,8 @@ class Pooled:
     @property
     def ratio(self) -> Floats:
         """The gap in units of its error; NaN where outcomes do not vary."""
-        return np.divide(self.estimate, self.error, out=np.full(len(self.estimate), np.nan), where=self.error > 0)
+        nothing = np.full(len(self.estimate), np.nan)
+        return np.asarray(np.divide(self.estimate, self.error, out=nothing, where=self.error > 0))
 
     @property
     def small(self) -> Bools:

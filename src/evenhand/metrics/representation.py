@@ -170,7 +170,7 @@ def fair_chance(placed: Placement, p: float, looked: Floats | None = None) -> Fl
     sides = placed.sides()
     table = _distribution(int(sides.known.max(initial=0)), p)
     upto = sides.known if looked is None else looked
-    keys = np.column_stack([sides.counts[:, 0], sides.known, upto]).astype(np.int64)
+    keys: Floats = np.column_stack([sides.counts[:, 0], sides.known, upto]).astype(np.float64)
     kinds, which = np.unique(keys, axis=0, return_inverse=True)
 
     def term(c: Floats, k: Floats, *_: Floats) -> Floats:

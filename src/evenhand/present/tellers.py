@@ -128,7 +128,10 @@ def sentence(findings: Findings, row: Mapping[str, Any], level: float = 0.95) ->
 def chosen_words(found: Ask, template: str) -> str:
     """What was chosen and the template does not say, so that two choices never read alike."""
     unsaid = {n: v for n, v in found.params.items() if "{" + n not in template}
-    parts = [f"{name.replace('_', ' ')} {value}" for name, value in unsaid.items()]
+    names = {name: name.replace("_", " ") for name in unsaid}
+    parts = [
+        names[n] if v is True else f"not {names[n]}" if v is False else f"{names[n]} {v}" for n, v in unsaid.items()
+    ]
     parts += [f"in the first {found.cutoff} ranks"] if found.cutoff is not None and "{cutoff" not in template else []
     return f" ({', '.join(parts)})" if parts else ""
 
