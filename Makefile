@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 PEERS := .venv-peers
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: demo test lint types contracts quick slow bench coverage clean
+.PHONY: demo test lint types contracts quick slow bench coverage alarms clean
 
 demo: $(VENV)/.demo
 	$(BIN)/evenhand demo
@@ -47,6 +47,9 @@ bench: $(VENV)/.dev $(PEERS)/.stamp
 
 coverage: $(VENV)/.dev
 	$(BIN)/python -m benchmarks.coverage $(if $(QUICK),--quick)
+
+alarms: $(VENV)/.dev
+	$(BIN)/python -m benchmarks.alarms $(if $(QUICK),--quick)
 
 $(VENV)/bin/python:
 	$(PYTHON) -c 'import sys; sys.exit("evenhand needs Python 3.11 or newer; set PYTHON=...") if sys.version_info < (3, 11) else None'

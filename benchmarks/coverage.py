@@ -24,7 +24,8 @@ from evenhand import metrics
 from evenhand.cards import asks, needing
 from evenhand.tallies.spectrum import Spectra, Spectrum
 from evenhand.uncertainty.intervals import Interval
-from evenhand.uncertainty.spectra import estimates, heavy_tails
+from evenhand.uncertainty.spectra import estimates
+from evenhand.uncertainty.tails import heavy_tails
 
 METRICS = ("gini", "atkinson(epsilon=0.5)", "top_share(p=0.1)", "top_share(p=0.01)")
 UNITS = 2_000

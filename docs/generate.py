@@ -1,4 +1,4 @@
-"""Write docs/metrics.md from the cards: python docs/generate.py"""
+"""Write docs/metrics.md from the cards, and the schema of plans from the register: python docs/generate.py"""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from pathlib import Path
 
 from evenhand import metrics  # noqa: F401  (fills the registry)
 from evenhand.cards import REGISTRY, Metric
+from evenhand.cli.schema import text as plan_schema
 from evenhand.errors import UndefinedWarning
 from evenhand.metrics.conventions import compare
 from evenhand.present.text import number
@@ -27,6 +28,8 @@ FAMILIES = {
     "Amortised": ("Exposure over many rankings", "`eh.exposure`"),
     "Pairs": ("Pairs of items", "`eh.pairwise`"),
     "Moments": ("The outcome test", "`eh.outcome_test`"),
+    "Gained": ("Another order of the same items", "`eh.rebalance`"),
+    "Reordered": ("Another order of the same items", "`eh.rebalance`"),
     "Crosstab": ("Recommenders: groups of users, and items", "`eh.recommender`"),
 }
 BETTER = {"lower": "lower is more even", "higher": "higher is more even", "ideal": "closer to the ideal is more even"}
@@ -151,3 +154,6 @@ if __name__ == "__main__":
     target = DOCS / "metrics.md"
     target.write_text(metrics_page(), encoding="utf-8")
     print(f"wrote {target.name}")
+    schema = DOCS.parent / "src" / "evenhand" / "plan.schema.json"
+    schema.write_text(plan_schema(), encoding="utf-8")
+    print(f"wrote {schema.name}")

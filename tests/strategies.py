@@ -17,6 +17,7 @@ import numpy as np
 from hypothesis import strategies as st
 
 from evenhand.cards import REGISTRY, Between, Metric
+from evenhand.tallies.reordered import Gained, Reordered
 from evenhand.tallies.spectrum import Spectrum
 
 
@@ -99,7 +100,25 @@ def sharded(draw: Any) -> tuple[Spectrum, Spectrum, Spectrum]:
     return Spectrum.of(x), Spectrum.of(y), Spectrum.of([*x, *y])
 
 
+@st.composite
+def new_orders(draw: Any) -> Reordered:
+    before = draw(st.permutations(range(9)))
+    return Reordered.of(draw(st.permutations(range(11)))[: draw(st.integers(1, 9))], before=before)
+
+
+gains = st.lists(st.integers(0, 9), min_size=1, max_size=9).filter(any)
+
 FAMILIES: dict[type, Family] = {
+    Reordered: Family(
+        tallies=new_orders(),
+        even=st.builds(lambda n: Reordered.of(range(n), before=range(n)), st.integers(1, 9)),
+        undefined={"empty": Reordered(np.zeros((1, 0), dtype=np.int64))},
+    ),
+    Gained: Family(
+        tallies=gains.map(Gained.of),
+        even=gains.map(lambda found: Gained.of(sorted(found, reverse=True))),
+        undefined={"zero_utility": Gained.of([0, 0])},
+    ),
     Spectrum: Family(
         tallies=spectra(),
         even=st.builds(lambda v, n: Spectrum.of([v] * n), st.floats(1e-6, 1e9), st.integers(2, 40)),

@@ -22,7 +22,9 @@ import pyarrow.parquet as pq
 import pytest
 
 import evenhand as eh
+from evenhand.audits.declare import find
 from evenhand.cli import main
+from evenhand.cli.audit import in_flags
 from evenhand.present.files import write_whole
 
 GOOD = {
@@ -101,12 +103,12 @@ TABLE = [
         words=()),
     Bad("no size for any slice", "population lacks 2 slices", call={"by": "source", "population": {}}, words=()),
     Bad("a slice without a name", "by='' is not a column", call={"by": ""}),
-    Bad("a slice that is nothing, in a list", "by=None is not a column name", call={"by": [None]}, words=()),
-    Bad("a level that is not a number", "level=nan is not between", call={"level": math.nan, "interval": "normal"}),
-    Bad("a fraction of a unit as the fewest", "min_units=2.5|invalid int", call={"min_units": 2.5}),
+    Bad("a slice that is nothing, in a list", "is not a column name", call={"by": [None]}, words=()),
+    Bad("a level that is not a number", "level=nan does not fit", call={"level": math.nan, "interval": "normal"}),
+    Bad("a fraction of a unit as the fewest", "min_units=2.5|is not a whole number", call={"min_units": 2.5}),
     Bad("more draws than anybody waits for", "from 20 to 1,000,000", call={"interval": "bootstrap(1000000000000)"}),
-    Bad("an interval that is no text", "interval=99 is not text", call={"interval": 99}, words=()),
-    Bad("a seed that is true", "rng=True is not a seed", call={"rng": True}, words=()),
+    Bad("an interval that is no text", "interval=99 does not fit", call={"interval": 99}, words=()),
+    Bad("a seed that is true", "rng=True does not fit", call={"rng": True}, words=()),
     Bad("a weight that is the unit", "weight='author' holds .*not numbers", call={"weight": "author", "population": None}),
     Bad("bins of infinite numbers", "infinite for some units",
         columns={"followers": [math.inf, math.inf, 2, 3, 4, 4]}, call={"by": eh.log_bins("followers", 3), "population": None}, words=()),
@@ -194,13 +196,13 @@ TABLE = [
     Bad("a metric cut at a rank that it does not know", "gini@10.*knows no ranks", call={"metrics": ["gini@10"]}),
     Bad("a metric twice", "'gini' twice", call={"metrics": ["gini", "gini"]}),
     Bad("no metric", "metrics is empty", call={"metrics": []}, words=()),
-    Bad("a metric that is no text", "not text", call={"metrics": [3]}, words=()),
+    Bad("a metric that is no text", "does not fit", call={"metrics": [3]}, words=()),
     Bad("metrics that are no list", "metrics", call={"metrics": 3}, words=()),
-    Bad("an unknown interval", "interval='bootstrp.99.' is not a known interval", call={"interval": "bootstrp(99)"}),
+    Bad("an unknown interval", "interval.*bootstrp.99.. is not a known interval", call={"interval": "bootstrp(99)"}),
     Bad("an interval of too few draws", "whole number of draws", call={"interval": "bootstrap(3)"}),
-    Bad("a level that is a percentage", "level=95.* is not between 0 and 1", call={"level": 95}),
+    Bad("a level that is a percentage", "level.95.* is outside", call={"level": 95}),
     Bad("a seed below zero", "rng=-1 is not a seed", call={"rng": -1}),
-    Bad("a seed of text", "rng='x' is not a seed|invalid int", call={"rng": "x"}),
+    Bad("a seed of text", "rng='x' does not fit|is not a whole number", call={"rng": "x"}),
     Bad("a negative number of units", "min_units=-1", call={"min_units": -1}),
     Bad("an unknown rule for missing values", "nan_policy='ignore'|invalid choice: 'ignore'", call={"nan_policy": "ignore"}),
 ]  # fmt: skip
@@ -269,7 +271,7 @@ def refused_by_cli(words: list[str], says: str, capsys: Any, folder: Path) -> No
     assert out == ""
     assert "Traceback" not in err
     message = err.split("evenhand: ", 1)[-1] if "usage:" not in err else err
-    assert re.search(says, message.replace("--", "").replace("'\n", "' ")) or re.search(says, message), err
+    assert any(re.search(words, message) for words in (says, in_flags(says, find("inequality")))), err
     assert sorted(p.name for p in folder.iterdir()) == before
 
 
@@ -344,7 +346,7 @@ FILES: dict[str, tuple[str, bytes | None, str]] = {
     "a NaN in JSON": (
         "log.jsonl",
         b'{"author": "a", "views": NaN}\n',
-        "has no JSON object in line 1|'views' is missing",
+        "has no JSON object in line 1|views'? is missing",
     ),
     "a JSON array in place of lines": ("log.jsonl", json.dumps([{"author": "a", "views": 1}]).encode(), "."),
     "a gzip cut short": ("log.csv.gz", gzip.compress(CSV.encode() * 500)[:60], "cannot be read"),
@@ -616,7 +618,7 @@ COMMANDS: dict[str, tuple[tuple[str, ...], str]] = {
         ("--output", "x" * 300),
         "cannot be written .File name too long",
     ),
-    "two sizes for one slice": (("--by", "source", "--population", "x=9,x=8,y=9"), "gives x two sizes"),
+    "two sizes for one slice": (("--by", "source", "--population", "x=9,x=8,y=9"), "gives x two numbers"),
     "a size with two signs": (("--population=--5",), "is not a file"),
     "a size in raised digits": (("--population", "\u00b2"), "is not a file"),
     "a chart of an unknown kind": (("--plot", "pie=out.svg"), "pie.*(is not|unknown)"),
@@ -628,7 +630,7 @@ COMMANDS: dict[str, tuple[tuple[str, ...], str]] = {
     "a check against no number": (("--check", "gini <= much"), "much"),
     "an unknown format": (("--format", "xml"), "invalid choice: 'xml'"),
     "an unknown option": (("--colour", "red"), "unrecognized arguments"),
-    "a level that is no number": (("--level", "high"), "invalid float"),
+    "a level that is no number": (("--level", "high"), "'high' is not a number"),
     "an unknown engine": (("--engine", "sqlite"), "invalid choice: 'sqlite'"),
     "bins of a column that is not there": (("--by", "log_bins(follows, 3)"), "follows"),
     "bins with one size for all of them": (("--by", "log_bins(followers, 3)"), "population"),
@@ -648,10 +650,9 @@ def test_the_command_line_refuses_the_rest_of_the_command(name, tmp_path, capsys
         "author",
         "--amount",
         "views",
-        "--population",
-        "10",
         "--interval",
         "none",
+        *([] if any("--population" in word for word in words) else ["--population", "10"]),
     ]
     try:
         code = main([*good, *words, "--no-progress"])
@@ -727,7 +728,7 @@ PLANS = {
     "an empty plan": ("", "audit"),
     "a plan of an unknown audit": ('audit = "inequalty"', "Did you mean 'inequality'"),
     "a plan with an unknown line": ('audit = "inequality"\ntable = "log.parquet"\nunits = "author"', "units.*Did you mean 'unit'"),
-    "a plan that lacks a line": ('audit = "inequality"\ntable = "log.parquet"\nunit = "author"', "lacks amount"),
+    "a plan that lacks a line": ('audit = "inequality"\ntable = "log.parquet"\nunit = "author"', "lacks population"),
     "a plan with a table that is not there": (
         'audit = "inequality"\ntable = "lag.parquet"\nunit = "author"\namount = "views"\npopulation = 10', "is not a file"
     ),
@@ -738,7 +739,7 @@ PLANS = {
         'audit = "inequality"\ntable = "log.parquet"\nunit = "author"\namount = "views"\npopulation = 2', "smaller than"
     ),
     "a plan with metrics that are no list": (
-        'audit = "inequality"\ntable = "log.parquet"\nunit = "author"\namount = "views"\npopulation = 10\nmetrics = 3', "not text"
+        'audit = "inequality"\ntable = "log.parquet"\nunit = "author"\namount = "views"\npopulation = 10\nmetrics = 3', "metrics=3 does not fit"
     ),
     "a plan with a check that is no list": (
         'audit = "inequality"\ntable = "log.parquet"\nunit = "author"\namount = "views"\npopulation = 10\ncheck = 3', "check"

@@ -53,10 +53,10 @@ def log(tmp_path_factory):
 @pytest.mark.slow
 def test_the_pasted_examples_pass_the_tests_of_cards_laws_and_the_command_line(copy):
     assert ran(copy, "docs/generate.py").returncode == 0
-    chosen = "zero_share or RANKING_NAME or coverage or page_of_metrics or verb"
+    chosen = "zero_share or first_place or coverage or page_of_metrics or verb"
     done = ran(
         copy, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-k", chosen, "tests/test_laws.py", "tests/test_cards.py",
-        "tests/test_cli.py", "tests/test_doc_pages.py", "src/evenhand/metrics/inequality.py",
+        "tests/test_cli.py", "tests/test_doc_pages.py", "src/evenhand/metrics/inequality.py", "src/evenhand/metrics/prefix.py",
     )  # fmt: skip
     assert done.returncode == 0, done.stdout[-3000:]
 
@@ -73,6 +73,25 @@ assert r.sentences()[0].startswith("90.0% of authors get no views at all"), r.se
     done = ran(copy, "-W", "error", "-c", code, cwd=log)
     assert done.returncode == 0, done.stderr
     assert "Share with nothing" in ran(copy, "-m", "evenhand", "metrics", "zero_share").stdout
+
+
+@pytest.mark.slow
+def test_a_ranking_metric_is_averaged_with_its_chance_in_both_audits(copy, log):
+    code = """
+import evenhand as eh
+for audit, role in ((eh.prefix, "group"), (eh.exposure, "groups")):
+    r = audit("ranked.csv", **{role: "side"}, protected="f", metrics="first_place", rng=1)
+    assert r.frame["estimate"][0] == 0.5 and r.frame["chance"][0] == 0.5, r.frame
+    assert "stands first in 50.0% of rankings" in r.sentences()[0], r.sentences()
+    try:
+        audit("ranked.csv", **{role: "side"}, metrics="first_place")
+    except eh.EvenhandError as error:
+        assert "compares two groups. Pass protected=" in str(error)
+    else:
+        raise AssertionError("no side was needed")
+"""
+    done = ran(copy, "-W", "error", "-c", code, cwd=log)
+    assert done.returncode == 0, done.stderr
 
 
 @pytest.mark.slow

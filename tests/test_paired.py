@@ -68,7 +68,9 @@ def test_a_copy_of_a_system_never_differs():
     one = run_of("a", 30, rng)
     found = eh.compare(audit(pl.concat([one, one.with_columns(run=pl.lit("copy"))])), rng=1).frame
     assert found["p"].to_list() == [1.0] * 2
-    assert found["estimate"].to_list() == found["low"].to_list() == found["high"].to_list() == [0.0] * 2
+    assert found["estimate"].to_list() == [0.0] * 2
+    assert found["low"].is_nan().all()
+    assert found["note"].to_list() == ["no_variation"] * 2
 
 
 def test_p_is_that_of_the_swapped_systems():
@@ -111,7 +113,14 @@ def test_two_results_are_compared_on_the_requests_they_share():
     assert found.frame["note"].to_list() == ["unshared_requests"] * 2
     assert found.frame["estimate"].to_list() == one.compare(other).frame["estimate"].to_list()
     away = audit(b.with_columns(pl.col("request") + 1000))
-    assert "paired" not in str(eh.compare(one, away).provenance.get("interval"))
+    apart = eh.compare(one, away)
+    assert apart.provenance["paired"] is False
+    assert apart.sentences()[-1].startswith("The two rest on different requests")
+    shuffled = eh.compare(one, other, paired=False)
+    assert (shuffled.provenance["paired"], found.provenance["paired"]) == (False, True)
+    assert shuffled.frame["estimate"].to_list() != found.frame["estimate"].to_list()  # all requests of either
+    with pytest.raises(eh.EvenhandError, match="share no request"):
+        eh.compare(one, away, paired=True)
     same = eh.compare(audit(three()), systems=["a", "c"], rng=1).frame
     assert same["versus"].unique().to_list() == ["c"]
 

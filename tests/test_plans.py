@@ -32,6 +32,11 @@ def data(tmp_path_factory):
         }
     ).with_columns(followers=(pl.col("who") * 7 + 1), w=1 + pl.col("who") % 3)
     log = log.with_columns(band=pl.when(pl.col("who") % 2 == 0).then(pl.lit("x, y")).otherwise(pl.lit("b=1")))
+    log = log.with_columns(viewer=pl.Series(np.random.default_rng(1).integers(0, 60, n)))
+    log = log.with_columns(
+        arm=pl.when(pl.col("viewer") < 20).then(pl.lit("new")).otherwise(pl.lit("control")),
+        half=pl.when(pl.col("who") % 2 == 0).then(pl.lit(1)).otherwise(pl.lit(2)),
+    )
     log.write_parquet(folder / "log.parquet")
     pl.DataFrame({"who": range(50)}).write_csv(folder / "everyone.csv")
     ranked = pl.DataFrame(
@@ -92,6 +97,13 @@ CALLS = {
         {**UNITS, "group": "band", "index": "ge", "alpha": 2.0, "interval": "percentile(29)"},
         {**UNITS, "group": "band", "index": "atkinson(epsilon=0.5)", "population": {"x, y": 70, "b=1": 60}, "metrics": ["between"]},
     ],
+    "experiment": [
+        {**UNITS, "arm": "arm", "randomized": "viewer", "rng": 4, "draws": 99, "shares": {"control": 0.7, "new": 0.3}},
+        {**UNITS, "arm": "arm", "randomized": "viewer", "by": "source", "population": "everyone.csv", "before": "log.parquet", "equal": "amount", "metrics": ["gini"], "draws": 99, "interval": "jackknife"},
+        {**UNITS, "arm": "half", "randomized": "who", "control": 2, "metrics": ["gini", "hoover"], "draws": 99, "population": {"1": 30, "2": 25}},
+        {**UNITS, "arm": "source", "randomized": None, "control": "home", "metrics": "gini", "draws": 99, "weight": "w", "interval": None},
+        {**UNITS, "arm": None, "randomized": "viewer", "metrics": ["gini"], "draws": 99, "min_units": 2, "level": 0.9},
+    ],
     "criteria": [{**UNITS, "metrics": ["gini"], "draws": 29, "cutoffs": {"stable": [0.2, 0.05]}, "by": "source"}],
     "prefix": [
         {"table": "ranked.csv", "group": "side", "protected": "f", "interval": "percentile(49)", "chance": "permutation(99)"},
@@ -109,7 +121,7 @@ CALLS = {
     ],
     "pairwise": [
         {"scores": "ranked.csv", "groups": "side", "relevance": "grade", "protected": "f", "interval": "percentile(49)"},
-        {"scores": "gaps.csv", "groups": "sides.csv", "relevance": "judged.csv", "protected": "f", "average": "macro", "negatives": 3, "system": "system"},
+        {"scores": "gaps.csv", "nan_policy": "omit", "groups": "sides.csv", "relevance": "judged.csv", "protected": "f", "average": "macro", "negatives": 3, "system": "system"},
     ],
     "outcome_test": [
         {"table": "people.parquet", "score": "s", "outcome": "y", "group": "g", "bins": 4},
@@ -121,6 +133,11 @@ CALLS = {
         {"scores": "scores.npy", "user_groups": "users.csv", "protected": "b", "versus": "a", "relevant": "truth.npy", "top": 3, "chance": "permutation(29)"},
         {"scores": "scores.parquet", "items": 9, "top": 2, "user": "who", "item": "what", "score": "s", "user_groups": "kind", "interval": "percentile(49)"},
         {"scores": "scores.npy", "user_groups": "users.csv", "threshold": 0.5, "normalize": True, "convention": "holisticai", "interval": None},
+    ],
+    "rebalance": [
+        {"scores": "ranked.csv", "top": 3, "providers": "side", "rng": 4},
+        {"scores": "ranked.csv", "top": 2, "request": "query", "strength": [0.1, 0.9], "objective": "atkinson(epsilon=0.5)", "holdout": 0.25, "relevance": "judged.csv", "iterations": 50},
+        {"scores": "ranked.csv", "top": 4, "providers": "sides.csv", "objective": {"f": 0.5, "m": 0.5}, "strength": 0.5, "attention": "uniform()", "rankings": "ranked.csv", "holdout": 0.0, "interval": None},
     ],
 }  # fmt: skip
 EVERY = [pytest.param(name, call, id=f"{name}-{i}") for name, calls in CALLS.items() for i, call in enumerate(calls)]

@@ -64,7 +64,18 @@ def test_every_phrase_can_be_filled(phrase):
 def test_tellers_are_only_for_audits_that_say_more_than_their_rows():
     plain = findings_of("inequality", [{"metric": "gini", "estimate": 0.5}])
     teller(plain)
-    assert set(Teller.known) == {"", "agreement", "compare", "counterfactual", "outcome_test"}
+    known = {
+        "",
+        "agreement",
+        "alarms",
+        "compare",
+        "counterfactual",
+        "experiment",
+        "history",
+        "outcome_test",
+        "rebalance",
+    }
+    assert set(Teller.known) == known
     assert teller(plain).headlines(plain) == []
     assert teller(plain).asides(plain) == []
 

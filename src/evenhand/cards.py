@@ -64,7 +64,9 @@ class Card:
     decide as a function of them; an audit that has it not refuses. `shuffled` says what chance would deal out at
     random, where no formula gives the value of no bias (`@metric.chance`). `at_zero` is the value where nobody received
     anything; None where there is none. `caution` gives a note code for an estimate (and the parameters) that must be
-    read with care, or nothing.
+    read with care, or nothing; it may also look at the number of `units`. `fewest` is the number of units (of parameters)
+    below which an interval needs a caution, where that is more than for others. `certain` says whether the parameters alone
+    decide the value, so that no sample could change it.
     """
 
     name: str
@@ -90,6 +92,8 @@ class Card:
     shuffled: Literal["", "labels"] = ""
     at_zero: float | None = None
     caution: Callable[..., str] | None = None
+    fewest: float | Callable[..., float] = 0.0
+    certain: bool | Callable[..., bool] = False
 
     def reason(self, tally: Any, **params: Any) -> str:
         """The reason code for an undefined value on this tally."""
@@ -322,10 +326,16 @@ class Metric:
             return theirs.better
         return str(self._resolved(self.card.better, params))
 
-    def caution(self, estimate: float, **params: Any) -> str:
+    def caution(self, estimate: float, units: float, **params: Any) -> str:
         if self.card.caution is None or "convention" in params:
             return ""
-        return str(self._resolved(self.card.caution, {**params, "estimate": estimate}))
+        return str(self._resolved(self.card.caution, {**params, "estimate": estimate, "units": units}))
+
+    def fewest(self, **params: Any) -> float:
+        return float(self._resolved(self.card.fewest, params))
+
+    def certain(self, **params: Any) -> bool:
+        return "convention" not in params and bool(self._resolved(self.card.certain, params))
 
     def reads(self, **params: Any) -> frozenset[str]:
         return frozenset(self._resolved(self.card.reads, params))
@@ -384,9 +394,19 @@ class Ask:
     def reads(self) -> frozenset[str]:
         return self.metric.reads(**self.params)
 
-    def caution(self, estimate: float) -> str:
-        """The note code of an estimate that must be read with care."""
-        return self.metric.caution(estimate, **self.params)
+    def caution(self, estimate: float, units: float = math.inf) -> str:
+        """The note code of an estimate of so many units that must be read with care."""
+        return self.metric.caution(estimate, units, **self.params)
+
+    @property
+    def fewest(self) -> float:
+        """Units below which an interval needs a caution, where the metric asks for more than others."""
+        return self.metric.fewest(**self.params)
+
+    @property
+    def certain(self) -> bool:
+        """Whether the parameters alone decide the value."""
+        return self.metric.certain(**self.params)
 
     def on(self, tally: Any) -> Floats:
         return self.metric.on(tally, **self.params)

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import math
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -139,6 +142,30 @@ class Findings:
         )
 
 
+def apart(findings: Findings, within: Sequence[str] = ()) -> list[str]:
+    """The columns that tell rows of one metric from one another: slices, the group, and of the audit's own as few as it takes.
+
+    Bins of a score, arms and strengths are such. `within` are columns within which rows are told apart.
+
+    >>> rows = [row({}, "gap", bin=1), row({}, "gap", bin=2)]
+    >>> apart(Findings("outcome_test", "?", (), tidy(rows, (), ["bin"])))
+    ['group', 'bin']
+    """
+    names = [*findings.slices, "group"]
+    held = [findings.columns[name] for name in dict.fromkeys([*within, *names, "metric"])]
+    keys: list[tuple[Any, ...]] = list(zip(*held, strict=True))
+    distinct = len(set(keys))
+    for name, column in findings.columns.items():
+        if distinct == len(keys):
+            break
+        if name in COLUMNS or name in names or name in within:
+            continue
+        finer = [(*key, value) for key, value in zip(keys, column, strict=True)]
+        if len(set(finer)) > distinct:
+            keys, distinct, names = finer, len(set(finer)), [*names, name]
+    return names
+
+
 def in_bins(findings: Findings) -> bool:
     """Whether rows stand for bins of a score; a slice may be called `bin` as well."""
     return "bin" in findings.columns and "bin" not in findings.slices
@@ -174,6 +201,38 @@ def plain(value: Any) -> Any:
 def number(value: Any) -> float:
     """What `plain` wrote for a number."""
     return math.nan if value is None else float(value)
+
+
+_DATES = re.compile(
+    r"(?<!\d)\d{4}-?\d\d-?\d\d(?!\d)|(?<!\d)\d{4}/\d\d/\d\d(?!\d)|(?<=year=)\d+|(?<=month=)\d+|(?<=day=)\d+"
+)
+
+
+def plan_hash(plan: Mapping[str, Any]) -> str:
+    """Twelve letters that tell a plan from another: the same for every seed, and for files of another day.
+
+    >>> plan_hash({"table": "log/2026-11-16.csv", "rng": 1}) == plan_hash({"table": "log/${DATE}.csv"})
+    True
+    """
+    kept = {name: _undated(plain(value)) for name, value in plan.items() if name != "rng"}
+    return hashlib.sha256(json.dumps(kept, sort_keys=True, ensure_ascii=False).encode()).hexdigest()[:12]
+
+
+def hash_of(findings: Findings) -> str:
+    """The hash of the plan that made these findings."""
+    known = findings.provenance.get("plan_hash")
+    return str(known) if known else plan_hash(findings.provenance.get("plan") or {"audit": findings.audit})
+
+
+def _undated(value: Any) -> Any:
+    """A value without its dates; a list of one thing is that thing."""
+    if isinstance(value, str):
+        return _DATES.sub("${DATE}", value)
+    if isinstance(value, Mapping):
+        return {name: _undated(v) for name, v in value.items()}
+    if isinstance(value, list):
+        return _undated(value[0]) if len(value) == 1 else [_undated(v) for v in value]
+    return value
 
 
 def _limit(value: Any) -> Any:

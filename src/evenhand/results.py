@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date, datetime
@@ -12,9 +13,10 @@ from typing import Any
 
 import numpy as np
 
-from evenhand.errors import EvenhandError, MissingExtraError, listing, suggestion
+from evenhand.errors import DataWarning, EvenhandError, MissingExtraError, listing, suggestion
 from evenhand.findings import NUMBERS, Findings, Row, in_bins, row, tidy
 from evenhand.present import tables, tellers
+from evenhand.present.checks import Checks, Inconclusive, check
 from evenhand.present.files import write_whole
 from evenhand.present.tracked import tracked
 from evenhand.uncertainty.difference import difference, holm
@@ -64,26 +66,42 @@ class Result:
         return written
 
     def to_text(self, format: str = "table") -> str:
-        """The frame as text: table, csv, tsv, jsonl, json, markdown or latex."""
+        """The frame as text: table, csv, tsv, jsonl, json, markdown, latex, openmetrics, or a grafana dashboard that reads those."""
         return tables.render(self.findings, format)
 
     def to_markdown(self) -> str:
+        """The frame as a Markdown table."""
         return tables.render(self.findings, "markdown")
 
     def to_latex(self) -> str:
+        """The frame as a LaTeX table."""
         return tables.render(self.findings, "latex")
 
-    def check(self, *rules: str) -> tables.Checks:
-        """Hold the estimates against rules such as `"gini <= 0.9"`; people set the thresholds, not the library."""
-        return tables.check(self.findings, rules)
+    def check(
+        self, *rules: str, baseline: Result | str | Path | None = None, inconclusive: Inconclusive = "estimate"
+    ) -> Checks:
+        """Hold the estimates against rules such as `"gini <= 0.9"`; people set the thresholds, not the library.
 
-    def compare(self, other: Result) -> Result:
-        """This result minus another of the same question, row by row, with interval and Holm-adjusted p.
-
-        The two must rest on different units (two arms, two periods): their errors are taken as independent. A saved ranking
-        result holds no requests, so it cannot be paired; rows then have the note `unpaired`.
+        With `baseline`, a result or the path of a saved one, also against `"gini <= baseline + 0.01"`; its numbers count as
+        constants. A check whose interval reaches the other side is inconclusive: the estimate decides, with a warning, or
+        `inconclusive="pass"` or `"fail"`.
         """
-        return Result(difference_of(self.findings, other.findings), self.backend)
+        held = baseline if isinstance(baseline, Result) or baseline is None else load(baseline)
+        found = check(
+            self.findings, rules, baseline=() if held is None else (held.findings,), inconclusive=inconclusive
+        )
+        if doubt := found.doubt(inconclusive):
+            warnings.warn(doubt, DataWarning, stacklevel=2)
+        return found
+
+    def compare(self, other: Result, *, independent: bool = False) -> Result:
+        """This result minus another of the same question, row by row.
+
+        A result holds no units and a saved one no requests, so whether the two share any is not known: interval and
+        Holm-adjusted p are given where the caller vouches that they share none (`independent=True`). `eh.experiment` compares
+        arms and periods from the log itself.
+        """
+        return Result(difference_of(self.findings, other.findings, independent=independent), self.backend)
 
     @property
     def kinds(self) -> list[str]:
@@ -93,10 +111,13 @@ class Result:
         return [kind.name for kind in charts.kinds_for(self.findings)]
 
     def plot(self, kind: str | None = None) -> Any:
-        """An Altair chart; an unknown kind is an error that names the known ones."""
-        from evenhand.present import charts
+        """An Altair chart; `.kinds` lists what `kind` may be, and an unknown one is an error that names the known ones.
 
-        return charts.draw(self.findings, kind)
+        A notebook shows it without a network; `.save("chart.svg")` (or .png, .html) writes it.
+        """
+        from evenhand.present import charts, notebook
+
+        return notebook.offline(charts.draw(self.findings, kind))
 
     def report(self, path: str | Path) -> Path:
         """One self-contained HTML file that a product manager can be sent."""
@@ -137,7 +158,9 @@ class Result:
         return tables.render(self.findings, "table")
 
     def _repr_html_(self) -> str:
-        return tables.html_table(self.findings)
+        from evenhand.present import notebook
+
+        return notebook.shown(self.findings)
 
 
 def load(path: str | Path) -> Result:
@@ -167,10 +190,10 @@ COMPARED = ("a", "b", "p", "p_adjusted")
 """Columns that a comparison adds."""
 
 
-def difference_of(a: Findings, b: Findings, *, blind: bool = True) -> Findings:
+def difference_of(a: Findings, b: Findings, *, independent: bool) -> Findings:
     """The rows of a minus those of b; a row that only one of them has is kept and said.
 
-    `blind` : nobody knows whether the two share requests. Rows of rankings then say that they are not paired.
+    `independent` : the two are known to share no unit and no request. Elsewhere a difference has no interval and no p.
     """
     if a.audit != b.audit or a.slices != b.slices:
         raise EvenhandError(
@@ -188,9 +211,11 @@ def difference_of(a: Findings, b: Findings, *, blind: bool = True) -> Findings:
     if not mine.keys() & theirs.keys():
         raise EvenhandError("The results share no row. Compare results with the same metrics and slices.")
     level = float(a.provenance.get("level", 0.95))
-    warn = ("unpaired",) if blind and a.audit in RANKED else ()
+    why = "" if independent else "unpaired" if a.audit in RANKED else "may_share_units"
+    if not why and float(b.provenance.get("level", 0.95)) != level:
+        why = "other_level"
     rows = [
-        _difference_row(slices, mine.get(key), theirs.get(key), level, warn) for key in dict.fromkeys([*mine, *theirs])
+        _difference_row(slices, mine.get(key), theirs.get(key), level, why) for key in dict.fromkeys([*mine, *theirs])
     ]
     adjusted = holm([r["p"] for r in rows])
     rows = [{**r, "p_adjusted": float(p)} for r, p in zip(rows, adjusted, strict=True)]
@@ -204,8 +229,9 @@ def _keyed(findings: Findings, slices: Sequence[str]) -> dict[tuple[Any, ...], d
 
 
 def _difference_row(
-    slices: tuple[str, ...], a: dict[str, Any] | None, b: dict[str, Any] | None, level: float, warn: tuple[str, ...]
+    slices: tuple[str, ...], a: dict[str, Any] | None, b: dict[str, Any] | None, level: float, why: str
 ) -> Row:  # fmt: skip
+    """The difference of two rows; `why` says what keeps its error from being known, or nothing."""
     one = a if a is not None else b
     if one is None:
         raise EvenhandError("A row of neither result was asked for. This is a fault in evenhand.")
@@ -214,12 +240,19 @@ def _difference_row(
         absent = "absent from b" if b is None else "absent from a"
         return row(labels, one["metric"], group=one["group"], a=_estimate(a), b=_estimate(b), p=math.nan, note=absent)
     ends = [tuple(np.asarray(r[k], dtype=np.float64) for k in ("estimate", "low", "high")) for r in (a, b)]
-    gap, low, high, p = difference(ends[0], ends[1], level)  # type: ignore[arg-type]
-    notes = [*sorted({n for r in (a, b) for n in (r["note"] or "").split("; ") if n}), *warn]
+    gap, low, high, p = (float(x) for x in difference(ends[0], ends[1], level))  # type: ignore[arg-type]
+    if why or not _has_error(a) or not _has_error(b):
+        low = high = p = math.nan
+    notes = [*sorted({n for r in (a, b) for n in (r["note"] or "").split("; ") if n}), *([why] if why else [])]
     return row(
-        labels, one["metric"], group=one["group"], estimate=float(gap), low=float(low), high=float(high), ideal=0.0,
-        better=one["better"], a=_estimate(a), b=_estimate(b), p=float(p), note="; ".join(notes) or None,
+        labels, one["metric"], group=one["group"], estimate=gap, low=low, high=high, ideal=0.0, better=one["better"],
+        a=_estimate(a), b=_estimate(b), p=p, note="; ".join(notes) or None,
     )  # fmt: skip
+
+
+def _has_error(r: dict[str, Any]) -> bool:
+    """Whether the interval of a row says how far its estimate may be off: one unit, and ends that coincide, do not."""
+    return bool(r["high"] > r["low"]) and r["units"] != 1
 
 
 def _estimate(r: dict[str, Any] | None) -> float:
@@ -261,6 +294,8 @@ FIGURES = frozenset(
         "detectable",
         "found",
         "intercept",
+        "least",
+        "most",
         "p",
         "p_adjusted",
         "p_favoured",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -15,9 +15,11 @@ from evenhand.cards import Between
 from evenhand.errors import EvenhandError
 from evenhand.metrics.agreement import EXACT, both_known, tau_c, tau_c_p
 from evenhand.results import Result
+from evenhand.uncertainty.difference import holm
 from evenhand.uncertainty.intervals import stream
 
 COLUMNS = ("metric", "other", "tau_c", "p", "systems", "note")
+"""Every pair stands there in both orders; `p_adjusted` counts it once."""
 Several = Annotated[
     Result | str | Path | Sequence[Result | str | Path],
     Takes("RESULT.json", many=True, files="saved results with systems"),
@@ -64,6 +66,7 @@ def agreement(
                 columns[name].append(value)
     if not columns["metric"]:
         raise EvenhandError("The result holds fewer than two metrics with a direction. Ask for two or more.")
+    columns["p_adjusted"] = _adjusted(columns)
     systems = sorted({str(s) for one in found for s in one.systems})
     facts = {
         "systems": systems, "p": f"exact up to {EXACT} systems, else {draws:,} permutations with the +1 rule",
@@ -73,6 +76,16 @@ def agreement(
     return call.result(
         columns, backend=read[0].backend, slices=others, curves={"systems": _values(others, found)}, facts=facts
     )
+
+
+def _adjusted(columns: Mapping[str, Sequence[Any]]) -> list[float]:
+    """Holm over every two metrics, each pair once."""
+    pairs = [frozenset(both) for both in zip(columns["metric"], columns["other"], strict=True)]
+    others = [name for name in columns if name not in COLUMNS]
+    keys = list(zip(*(columns[name] for name in others), pairs, strict=True))
+    first = {key: i for i, key in reversed(list(enumerate(keys)))}
+    found = dict(zip(first, holm([columns["p"][i] for i in first.values()]).tolist(), strict=True))
+    return [found[key] for key in keys]
 
 
 def _pairs(one: Standing, draws: int, seed: int) -> list[tuple[Any, ...]]:

@@ -15,21 +15,30 @@ from evenhand.errors import EvenhandError
 from evenhand.results import COMPARED, Result, difference_of
 
 
-@audit("compare", question="Did it change, and by more than chance?", charts=("intervals",), extra=COMPARED)
+@audit(
+    "compare",
+    question="Did it change, and by more than chance?",
+    charts=("intervals",),
+    extra=COMPARED,
+    over="requests",
+)
 def compare(
     call: Call,
     a: Saved,
     b: Annotated[Result | str | Path | None, Takes("RESULT.json", files="what it is compared with")] = None,
     *,
     systems: Annotated[Sequence[Any] | None, Takes("SYSTEM", many=True)] = None,
+    independent: bool = False,
+    paired: bool | None = None,
     draws: Annotated[int, Between(99, 100_000)] | None = None,
     rng: Seed = None,
 ) -> Result:
     """Difference a - b of every row that two results share, with interval and p (Holm-adjusted beside it).
 
     Ranking results that share requests are compared on them: the interval resamples requests, p swaps the two within
-    requests at random. Others must rest on different units (two arms, two periods, two platforms), since their errors are
-    taken as independent.
+    requests at random; those that share none are compared as two samples of requests. A result of units holds none of them,
+    so whether two share any is not known: interval and p need `independent=True`. `eh.experiment` compares arms and periods
+    from the log itself.
 
     With one ranking result: its systems, two by two, on the same requests; p is adjusted over pairs for each metric, and
     `.systems("markdown")` is the table of a paper.
@@ -38,6 +47,9 @@ def compare(
     ----------
     a, b : results of the same question, or paths of saved ones.
     systems : which systems of `a` to compare (default: all of them).
+    independent : the two share no unit and no request (two platforms, different people), which only the caller can know.
+    paired : whether requests with the same id are the same request (default: yes where they are); False where requests were
+        assigned to the two at random.
     draws : resamples and swaps (default: 999, and more swaps where p is small and pairs are many).
 
     Examples
@@ -55,9 +67,14 @@ def compare(
         raise EvenhandError(
             "systems chooses among the systems of one result, and two were given. Leave b or systems out."
         )
+    if paired is not None and not (isinstance(one, RankingResult) and isinstance(other, RankingResult)):
+        raise EvenhandError(
+            "paired says how requests are compared, and a saved or other result holds none. Leave it out, or pass two results of "
+            "a ranking audit made in this session."
+        )
     if isinstance(one, RankingResult):
-        return compare_results(call, one, other, draws)
-    apart = difference_of(one.findings, other.findings)
+        return compare_results(call, one, other, draws, independent=independent, paired=paired)
+    apart = difference_of(one.findings, other.findings, independent=independent)
     return call.result(
         apart.columns, backend=one.backend, slices=apart.slices, words=apart.words, facts=apart.provenance
     )

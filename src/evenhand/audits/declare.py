@@ -19,15 +19,16 @@ import platform
 import re
 import typing
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Concatenate, ParamSpec, TypeVar
 
 import numpy as np
 
+from evenhand.audits.assemble import adjusted, bounded
 from evenhand.cards import Between, check_value, is_whole, shown
 from evenhand.errors import EvenhandError, listing, unknown_name
-from evenhand.findings import Findings, Row, plain, tidy
+from evenhand.findings import Findings, Row, plain, plan_hash, tidy
 from evenhand.results import Result
 from evenhand.uncertainty.intervals import Interval, seed_of
 
@@ -51,6 +52,7 @@ class Takes:
     files : which files it may be, for help.
     sizes : a mapping says how many there are of each, which a plan can hold.
     number : a word of digits is a whole number.
+    option : what the option is called where it is not called like the parameter.
     read : reads the words of the command line, where none of this is enough.
     """
 
@@ -60,6 +62,7 @@ class Takes:
     files: str = ""
     sizes: bool = False
     number: bool = False
+    option: str = ""
     read: Callable[[list[str]], Any] | None = None
 
 
@@ -179,6 +182,9 @@ class Audit:
     question : what it answers, in words. charts : kinds that its results can be drawn as, the first by default.
     default : which metrics are measured where none are named, in words; empty where the signature says it.
     extra : columns behind the standard ones.
+    over : whom intervals are over (`"units"`, `"requests"`, `"rows"`), so that a note can say that they are few; rows of an
+        outcome test have rules of their own for that. Empty where the audit has no intervals.
+    stands_for : what the interval is for: a sentence for whoever reads the number.
     """
 
     name: str
@@ -187,6 +193,8 @@ class Audit:
     charts: tuple[str, ...]
     default: str
     extra: tuple[str, ...]
+    over: str = ""
+    stands_for: str = ""
 
     @functools.cached_property
     def signature(self) -> inspect.Signature:
@@ -223,6 +231,17 @@ class Audit:
                 by_place.append(value)
         return self.function(made, *by_place, **by_name)
 
+    def _explained(self, error: TypeError) -> TypeError:
+        """What Python says of arguments that do not fit, and where one is missing, what it is for."""
+        lost = re.search(r"missing a required (?:keyword-only )?argument: '(\w+)'", str(error))
+        about = self.parameters[lost[1]].about if lost and lost[1] in self.parameters else ""
+        return TypeError(f"eh.{self.name}: {error}" + (f"\n{lost[1]}: {about}" if lost and about else ""))
+
+    @property
+    def _resamples(self) -> bool:
+        """Whether `interval` is one of the plans that all audits share, or a choice of its own."""
+        return "interval" in self.parameters and str in options(self.parameters["interval"].hint)
+
     def call(self, *args: Any, **keywords: Any) -> Call:
         """The arguments bound and checked, seed and interval read."""
         several = next(
@@ -230,7 +249,10 @@ class Audit:
         )
         if several in keywords:  # as a plan has it
             args = (*args, keywords.pop(several))
-        bound = self.signature.bind(*args, **keywords)
+        try:
+            bound = self.signature.bind(*args, **keywords)
+        except TypeError as error:
+            raise self._explained(error) from None
         bound.apply_defaults()
         given = bound.arguments
         for name, value in given.items():
@@ -240,7 +262,7 @@ class Audit:
         return Call(
             self,
             given,
-            Interval.parse(given.get("interval", "normal"), given.get("level", 0.95)),
+            Interval.parse(given["interval"] if self._resamples else "normal", given.get("level", 0.95)),
             seed_of(given["rng"]) if "rng" in given else None,
             int(given.get("min_units") or 0),
         )
@@ -280,18 +302,13 @@ class Call:
     interval: Interval
     seed: Any
     fewest: int
-    settled: dict[str, Any] = field(default_factory=dict)
-
-    def settle(self, **arguments: Any) -> None:
-        """What an argument turned out to mean (a threshold that was found): the plan says that instead."""
-        self.settled.update(arguments)
 
     @property
     def recorded(self) -> tuple[dict[str, Any], dict[str, str]]:
         """The plan, and which of its arguments were objects that it cannot hold."""
         plan: dict[str, Any] = {"audit": self.audit.name}
         objects: dict[str, str] = {}
-        for name, value in {**self.arguments, **self.settled}.items():
+        for name, value in self.arguments.items():
             parameter = self.audit.parameters[name]
             if name == "rng":
                 plan[name] = self.seed
@@ -304,12 +321,26 @@ class Call:
             plan["population"] = hidden_sizes(plan["population"], self.fewest, parts="group" in plan)
         return plan, objects
 
+    @property
+    def hash(self) -> str:
+        """Tells this plan from others whatever data it is asked of: sizes, objects, the seed and dates are left out."""
+        plan: dict[str, Any] = {"audit": self.audit.name}
+        for name, value in self.arguments.items():
+            parameter = self.audit.parameters[name]
+            if parameter.required or not _same(value, parameter.default):
+                told = in_words(value, table=parameter.takes.table)
+                data = parameter.takes.table and not (told is None or isinstance(told, (str, list)))
+                plan[name] = "data" if data or isinstance(told, Object) else told
+        return plan_hash(plan)
+
     def provenance(self, read: int, dropped: Mapping[str, int], facts: Mapping[str, Any]) -> dict[str, Any]:
         """Where the numbers come from: what was read and left out, what the audit has to say of it, versions and plan."""
         plan, objects = self.recorded
         told = {"rows": read, "dropped": dict(dropped), "seed": self.seed}
         if "level" in self.arguments:
             told["level"] = self.arguments["level"]
+        if self.audit.stands_for and self.interval.kind != "none":
+            told["interval_for"] = self.audit.stands_for
         told |= dict(facts)
         if isinstance(told.get("population"), Mapping):
             told["population"] = hidden_sizes(told["population"], self.fewest, parts="group" in plan)
@@ -318,7 +349,10 @@ class Call:
         placed = [name for name in plan if name != "audit" and self.audit.parameters[name].positional]
         if placed != list(plan)[1:2]:  # not simply the first of them, as of most audits
             told["by_place"] = placed
-        return {**told, "versions": versions(), "plan": plan}
+        parameters = self.audit.parameters
+        if named := {n: parameters[n].takes.option for n in plan if n in parameters and parameters[n].takes.option}:
+            told["options"] = named
+        return {**told, "versions": versions(), "plan": plan, "plan_hash": self.hash}
 
     def result(
         self,
@@ -342,11 +376,12 @@ class Call:
         where they are more than `slices` (edges of bins); `question` is asked in place of the audit's; `of` is the kind of
         result, made with `more`.
         """
-        tidied = (
-            rows if isinstance(rows, Mapping) else tidy(rows, slices if columns is None else columns, self.audit.extra)
-        )
+        if not isinstance(rows, Mapping):
+            sure = bool(self.audit.over) and self.interval.kind != "none"
+            rows = adjusted(bounded(rows, self.audit.over, sure=sure), self.audit.extra)
+            rows = tidy(rows, slices if columns is None else columns, self.audit.extra)
         findings = Findings(
-            self.audit.name, question or self.audit.question, tuple(slices), tidied, dict(curves or {}), dict(words or {}),
+            self.audit.name, question or self.audit.question, tuple(slices), rows, dict(curves or {}), dict(words or {}),
             self.provenance(read, dropped or {}, facts or {}), self.audit.charts,
         )  # fmt: skip
         return of(findings, backend, **more)
@@ -430,18 +465,47 @@ def _same(value: Any, default: Any) -> bool:
     return list(value) == list(default) if isinstance(default, tuple) else bool(value == default)
 
 
+OTHER_UNITS = (
+    "The interval is for other units like these: how far the number would move had others been drawn from where these come "
+    "from. It is not for what these same units will get another time."
+)
+OTHER_REQUESTS = (
+    "The interval is for other requests like these, answered with these same items: how far the number would move had other "
+    "requests come in."
+)
+
 AUDITS: dict[str, Audit] = {}
 """The register: every audit that was loaded."""
 
+TOOLS: dict[str, Audit] = {}
+"""Functions that are declared like audits and hand back tables."""
+
 
 def audit(
-    name: str, *, question: str, charts: Sequence[str] = (), default: str = "", extra: Sequence[str] = ()
+    name: str,
+    *,
+    question: str,
+    charts: Sequence[str] = (),
+    default: str = "",
+    extra: Sequence[str] = (),
+    over: str = "",
+    stands_for: str = "",
 ) -> Callable[[Callable[Concatenate[Call, P], R]], Callable[P, R]]:
     """Declare an audit: the decorated function takes the `Call` first, then what its callers pass."""
+    return _declare(AUDITS, name, question, tuple(charts), default, tuple(extra), over, stands_for)
 
+
+def tool(name: str) -> Callable[[Callable[Concatenate[Call, P], R]], Callable[P, R]]:
+    """Declare a function that is checked and called like an audit but answers with a table and not with a result."""
+    return _declare(TOOLS, name, "", (), "", ())
+
+
+def _declare(
+    register: dict[str, Audit], name: str, *about: Any
+) -> Callable[[Callable[Concatenate[Call, P], R]], Callable[P, R]]:
     def declare(function: Callable[Concatenate[Call, P], R]) -> Callable[P, R]:
-        declared = Audit(name, function, question, tuple(charts), default, tuple(extra))
-        AUDITS[name] = declared
+        declared = Audit(name, function, *about)
+        register[name] = declared
 
         @functools.wraps(function)
         def asked(*args: P.args, **keywords: P.kwargs) -> R:

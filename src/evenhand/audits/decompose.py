@@ -10,7 +10,7 @@ from typing import Any, Literal
 import numpy as np
 
 from evenhand.audits.assemble import hidden, names_of, notes, suppressed
-from evenhand.audits.declare import Call, Count, Level, Metrics, Seed, Table, audit, log
+from evenhand.audits.declare import OTHER_UNITS, Call, Count, Level, Metrics, Seed, Table, audit, log
 from evenhand.audits.units import By, Population, Units, units_of
 from evenhand.cards import Ask, parse_call
 from evenhand.engine.partitions import partitions, refuse_shared_units
@@ -24,11 +24,15 @@ from evenhand.tallies.spectrum import Spectra, Spectrum, collapse
 from evenhand.uncertainty.intervals import Estimates, Interval, stream
 from evenhand.uncertainty.parts import WIDE, Ends, blank, drawn_ends, linearised_ends
 from evenhand.uncertainty.spectra import WIDE as BINNED
-from evenhand.uncertainty.spectra import estimates, heavy_tails
+from evenhand.uncertainty.spectra import estimates
+from evenhand.uncertainty.tails import heavy_tails
 from evenhand.views.benefits import NanPolicy
 from evenhand.views.labels import TOGETHER, combined
 from evenhand.views.tables import Table as Opened
 from evenhand.views.tables import missing_columns, open_table
+
+NOTHING_BETWEEN = frozenset({"between", "overlap"})
+"""Parts that are certain where there is one group only."""
 
 WHOLE = ("total", "within", "between", "overlap")
 PER_GROUP = ("index", "share", "population_share")
@@ -42,6 +46,8 @@ NAMES: dict[Index, str] = {"gini": "Gini", "theil": "Theil", "ge": "generalised 
     question="Does the inequality lie within groups or between them?",
     charts=("decomposition", "intervals", "scatter"),
     default="all parts",
+    over="units",
+    stands_for=OTHER_UNITS,
 )
 def decompose(
     call: Call,
@@ -259,13 +265,28 @@ class _Measure:
         for name in (m for m in WHOLE if m in asked):
             code = reason or ("zero_over_zero" if np.isnan(found[name]) else "")
             more = _numbers(found[name], ends[name], ()) | (even if name == "total" else {})
-            made.append(row(cells, name, units=int(tally.pooled.units), note=code or None, **more))
+            alone = len(tally) == 1 and name in NOTHING_BETWEEN
+            made.append(
+                row(
+                    cells, name, units=int(tally.pooled.units), note=code or None, span=self.ask.span, certain=alone,
+                    **more,
+                )
+            )  # fmt: skip
         for g, name in enumerate(tally.groups):
             for figure in (m for m in PER_GROUP if m in asked):
                 more = _numbers(found[figure], ends[figure], (g,)) | (even if figure == "index" else {})
                 code = (groups[g].reason() if figure == "index" else reason) if math.isnan(more["estimate"]) else ""
                 made.append(
-                    row(cells, figure, group=label(name), units=int(groups.units[g]), note=code or None, **more)
+                    row(
+                        cells,
+                        figure,
+                        group=label(name),
+                        units=int(groups.units[g]),
+                        note=code or None,
+                        span=SHARES if "share" in figure else self.ask.span,
+                        certain=len(tally) == 1 and "share" in figure,
+                        **more,
+                    )
                 )
         return made
 

@@ -12,6 +12,7 @@ import numpy as np
 from evenhand.attention import parse
 from evenhand.audits.assemble import names_of
 from evenhand.audits.declare import (
+    OTHER_REQUESTS,
     Call,
     Columns,
     Count,
@@ -58,12 +59,20 @@ def read_target(words: list[str]) -> Any:
 Target = Annotated[Any, Takes("WORD|SHARES", read=read_target)]
 
 
+OTHER_REQUESTS_AND_ITEMS = (
+    "The interval is for other requests and other items like these: how far the number would move had both been drawn anew. "
+    "It is wide rather than too short."
+)
+
+
 @audit(
     "exposure",
     question="Who is exposed, and is it in proportion?",
     charts=("exposure", "relevance", "systems", "intervals", "scatter"),
     default="awrf, log_dp, log_dp(per_item=True), eed; with relevance also log_eur, eel, eer",
     extra=("favoured", "undefined"),
+    over="requests",
+    stands_for=OTHER_REQUESTS,
 )
 def exposure(
     call: Call,
@@ -166,6 +175,8 @@ def exposure(
         **ready.view.facts(), "interval": interval_words(call.interval, over), "requests": len(ledger.requests),
         **_group_facts(tallied, names), **ready.facts(ledger),
     }  # fmt: skip
+    if both:
+        facts["interval_for"] = OTHER_REQUESTS_AND_ITEMS
     kept = tallied.lasting()
     return call.result(
         rows, backend=ready.view.backend, read=ready.view.rows, dropped=ready.dropped, slices=names,

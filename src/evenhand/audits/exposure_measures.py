@@ -18,7 +18,7 @@ from evenhand.engine.prepared import Prepared
 from evenhand.errors import EvenhandError
 from evenhand.metrics.prefix import reasons_of, scores_of
 from evenhand.metrics.representation import Represented
-from evenhand.tallies.exposure import Amortised, Exposed
+from evenhand.tallies.exposure import Amortised, Exposed, Exposure
 from evenhand.tallies.items import Crossed, ItemAttention, Lists
 from evenhand.tallies.ledger import UNKNOWN_LABEL, Ledger, Look, Policy, amortised, exposed, exposure, targets
 from evenhand.tallies.placement import UNKNOWN, Placement
@@ -129,7 +129,15 @@ def measure(asked: Asked, t: Tallied, *, chance: bool) -> Measured:
     if asked.of_items:
         table = t.items[asked.look, asked.settled("normalize") == "pooled"]
         return _of_items(asked, table)
-    return measured_on(asked, t.ledger, t.policy, t.sizes, chance=_chances(asked, t) if chance else None)
+    found = measured_on(asked, t.ledger, t.policy, t.sizes, chance=_chances(asked, t) if chance else None)
+    if chance and asked.metric.has_chance and asked.needs(Exposure):
+        tally, within = exposure(t.ledger, t.policy, asked.look, t.sizes, asked.norms), t.ledger
+        kept = np.ones(len(found.sums), dtype=bool) if found.counted is None else found.counted
+        parts = [
+            tally.with_sums(found.sums[within.part(s)][kept[within.part(s)]]) for s in range(len(within.slices))
+        ]
+        found = replace(found, chance=np.array([float(asked.by_chance(part)) for part in parts]))
+    return found
 
 
 def measured_on(asked: Asked, ledger: Ledger, policy: Policy, sizes: Floats, chance: Floats | None = None) -> Measured:

@@ -73,6 +73,9 @@ Bins = Annotated[int | Sequence[float], Takes("N|EDGES", many=True, read=_read_b
     charts=("outcomes", "calibration", "gaps"),
     default="all that the test says",
     extra=EXTRA,
+    over="rows",
+    stands_for="The interval is for other people like these, scored and treated in the same way: how far the number would "
+    "move had others come.",
 )
 def outcome_test(
     call: Call,

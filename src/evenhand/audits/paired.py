@@ -22,6 +22,7 @@ from evenhand.present import systems as system_tables
 from evenhand.results import Result, difference_of
 from evenhand.uncertainty.difference import holm
 from evenhand.uncertainty.paired import Difference, Draws, paired_difference
+from evenhand.uncertainty.rules import ANYTHING
 
 QUESTION = "Which systems differ, on the same requests?"
 DRAWS = 999
@@ -126,7 +127,7 @@ def _row(labels: Mapping[str, Any], a: Held, b: Held, better: str, plan: Plan, w
     undefined = "undefined_difference" if np.isnan(found.estimate) else ""
     return row(
         labels, a.metric, group=a.group, estimate=found.estimate, low=found.low, high=found.high, ideal=0.0, better=better,
-        units=shared, undefined_draws=found.undefined_draws, a=found.a, b=found.b, p=found.p,
+        span=ANYTHING, units=shared, undefined_draws=found.undefined_draws, a=found.a, b=found.b, p=found.p,
         note=notes(undefined if shared else "no_shared_request", "unshared_requests" if lone and shared else ""),
     )  # fmt: skip
 
@@ -141,15 +142,20 @@ def _facts(plan: Plan, adjusted: str, results: Iterable[Result]) -> dict[str, An
     }  # fmt: skip
 
 
-def compare_results(call: Call, a: RankingResult, b: Result, draws: int | None) -> Result:
+def compare_results(
+    call: Call, a: RankingResult, b: Result, draws: int | None, *, independent: bool, paired: bool | None
+) -> Result:
     """Two results of the same question: paired where they share requests, else as independent samples."""
-    apart = difference_of(a.findings, b.findings, blind=not isinstance(b, RankingResult))
+    apart = difference_of(a.findings, b.findings, independent=independent or isinstance(b, RankingResult))
     slices, words = apart.slices, apart.words
     mine = {(h.where, h.metric, h.group): h for h in a.held()}
     theirs = {(h.where, h.metric, h.group): h for h in b.held()} if isinstance(b, RankingResult) else {}
     shared = [k for k in mine if k in theirs and set(mine[k].requests) & set(theirs[k].requests)]
-    if not shared:
-        return call.result(apart.columns, backend=a.backend, slices=slices, words=words, facts=apart.provenance)
+    if paired and not shared:
+        raise EvenhandError("The two results share no request, so they cannot be paired. Leave paired out.")
+    if not shared or independent or paired is False:
+        facts = {**apart.provenance, "paired": False}
+        return call.result(apart.columns, backend=a.backend, slices=slices, words=words, facts=facts)
     plan = Plan.of(call, draws, float(a.provenance.get("level", 0.95)), len(shared))
     rows = []
     for own in apart.rows():
@@ -159,7 +165,7 @@ def compare_results(call: Call, a: RankingResult, b: Result, draws: int | None) 
         rows.append(own)
     adjusted = holm([r["p"] for r in rows])
     rows = [{**r, "p_adjusted": float(p)} for r, p in zip(rows, adjusted, strict=True)]
-    facts = _facts(plan, "Holm over all rows", [a, b])
+    facts = {**_facts(plan, "Holm over all rows", [a, b]), "paired": True}
     return call.result(rows, backend=a.backend, slices=slices, words=words, facts=facts)
 
 

@@ -10,6 +10,7 @@ import numpy as np
 from evenhand import metrics as _all_metrics  # noqa: F401  (fills the registry)
 from evenhand.audits.assemble import names_of
 from evenhand.audits.declare import (
+    OTHER_REQUESTS,
     Call,
     Columns,
     Count,
@@ -49,6 +50,8 @@ Average = Literal["pooled", "macro"]
     question="Does the more relevant item stand above, whatever the groups?",
     charts=("pairs", "intervals", "scatter"),
     extra=("pairs",),
+    over="requests",
+    stands_for=OTHER_REQUESTS,
 )
 def pairwise(
     call: Call,
@@ -72,7 +75,7 @@ def pairwise(
     level: Level = 0.95,
     rng: Seed = None,
     min_units: Count | None = None,
-    nan_policy: Literal["raise", "omit"] = "omit",
+    nan_policy: Literal["raise", "omit"] = "raise",
 ) -> RankingResult:
     """Share of pairs of different relevance that the scores put in the right order, within and between groups.
 
@@ -94,7 +97,7 @@ def pairwise(
     missing_relevance : a scored item that nobody judged has relevance zero (a negative), is left out, or is refused.
     negatives : draw that many less relevant items for each item, instead of counting every pair (the paper: 10,000). Draws
         are apart from request to request, so the interval over requests holds their error too.
-    nan_policy : rows without a score are left out and counted, or refused.
+    nan_policy : a missing score raises, or its row is left out and counted (`"omit"`).
 
     Examples
     --------

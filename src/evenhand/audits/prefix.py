@@ -14,6 +14,7 @@ import numpy as np
 from evenhand import metrics as _all_metrics  # noqa: F401  (fills the registry)
 from evenhand.audits.assemble import names_of
 from evenhand.audits.declare import (
+    OTHER_REQUESTS,
     Call,
     Columns,
     Count,
@@ -56,7 +57,9 @@ NOBODY = 1e-12
     question="Does every top of the ranking mirror the whole?",
     charts=("prefix", "requests", "strip", "intervals", "scatter"),
     default="ndd, ndkl; without protected ndjs",
-    extra=("p", "favoured", "p_favoured", "undefined"),
+    extra=("p", "p_adjusted", "favoured", "p_favoured", "undefined"),
+    over="requests",
+    stands_for=OTHER_REQUESTS,
 )
 def prefix(
     call: Call,

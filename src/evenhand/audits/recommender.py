@@ -58,12 +58,20 @@ class RecommenderResult(Result):
         return self.show()
 
 
+OTHER_USERS = (
+    "The interval is for as many other users like these, shown items of this same catalogue: how far the number would move "
+    "had other users come. It is not for more users, to whom more of the catalogue would be shown."
+)
+
+
 @audit(
     "recommender",
     question="Does the recommender serve groups of users, and items, even-handedly?",
     charts=("differences", "catalogue", "intervals"),
     default="all that the input allows",
-    extra=("protected", "versus", "p", "least", "most", "convention"),
+    extra=("protected", "versus", "p", "p_adjusted", "least", "most", "convention"),
+    over="units",
+    stands_for=OTHER_USERS,
 )
 def recommender(
     call: Call,
@@ -285,13 +293,14 @@ def _rows(
     for question, drawn, chance in zip(questions, draws, chances, strict=True):
         tally = total if question.pair is None else total.between(*question.pair)
         estimate = float(question.on(total))
-        low, high = ends(estimate, drawn, call.interval, question.ask.span)
         undefined = 0 if again is None else int(np.isnan(drawn).sum())
-        units = int(users.sum()) if question.pair is None else int(users[list(question.pair)].sum())
+        own = [int(users.sum())] if question.pair is None else [int(users[g]) for g in question.pair]
+        units = sum(own)
+        low, high = ends(question, estimate, drawn, call.interval, min(own))
         least, most = question.ask.metric.attainable_on(tally, **question.ask.params)
         made = row(
             {}, question.ask.text, estimate=estimate, low=low, high=high, ideal=question.ask.ideal, better=question.ask.better,
-            units=units, undefined_draws=undefined, note=_note(question.ask, tally, estimate, found),
+            units=units, rests_on=min(own), undefined_draws=undefined, note=_note(question.ask, tally, estimate, found),
             **_labels(question.pair, sides), **_against(estimate, chance), least=least, most=most,
             convention=question.ask.params.get("convention"),
         )  # fmt: skip

@@ -97,11 +97,12 @@ def units_of(
     weight: str | None = None,
     nan_policy: NanPolicy = "raise",
     part: tuple[str, str | Bins] | None = None,
+    marks: Mapping[str, str] | None = None,
 ) -> Units:
     """Open and check everything that was passed; nothing is added up yet.
 
     `part` is a role and its column (`("group", "band")`) that splits the units' amounts further without being a slice; it
-    becomes the last of `by`.
+    becomes the last of `by`. `marks` are other columns by role (`{"arm": "variant"}`).
     """
     asked = slicing(by)
     split = slicing([part[1]], part[0]) if part else slicing(None)
@@ -119,6 +120,7 @@ def units_of(
         nan_policy=nan_policy,
         elsewhere=elsewhere,
         part=part[0] if part else "",
+        marks=marks,
     )
     view = join_population(view, everyone if isinstance(everyone, Table) else None, elsewhere)
     view, everyone, legend = bin_slices(view, everyone, (*asked.bins, *split.bins))

@@ -13,7 +13,7 @@ from evenhand.audits.declare import Audit, Parameter, bare, options
 from evenhand.errors import EvenhandError
 
 ENGINES = ("polars", "duckdb")
-NAMES = {"metrics": ("-m", "--metric"), "rng": ("--seed",)}
+NAMES = {"metrics": ("-m", "--metric"), "rng": ("--seed",), "cutoffs": ("--cutoff", "--cutoffs")}
 """Options that are not called like their parameter."""
 
 ABOUT = {
@@ -45,9 +45,10 @@ def dest(name: str) -> str:
     return f"of_{name}"
 
 
-def flag(name: str) -> str:
+def flag(name: str, audit: Audit | None = None) -> str:
     """The option of a parameter as people type it."""
-    return NAMES.get(name, (f"--{name.replace('_', '-')}",))[-1]
+    called = (audit.parameters[name].takes.option if audit else "") or name
+    return NAMES.get(name, (f"--{called.replace('_', '-')}",))[-1]
 
 
 def add_audit(parser: argparse.ArgumentParser, audit: Audit) -> None:
@@ -78,7 +79,7 @@ def _add_place(parser: argparse.ArgumentParser, parameter: Parameter) -> None:
 
 
 def _add_option(group: Any, parameter: Parameter, audit: Audit) -> None:
-    names = NAMES.get(parameter.name, (flag(parameter.name),))
+    names = NAMES.get(parameter.name, (flag(parameter.name, audit),))
     common = {"dest": dest(parameter.name), "default": argparse.SUPPRESS, "required": parameter.required}
     if {*options(bare(parameter.hint))} - {type(None)} == {bool}:
         group.add_argument(*names, action=argparse.BooleanOptionalAction, help=_help(parameter), **common)
@@ -131,6 +132,12 @@ def _shell_words(text: str) -> str:
 
 def call(audit: Audit, args: argparse.Namespace) -> Any:
     """Ask the audit what the words of the command line ask."""
+    by_place, by_name = bind(audit, args)
+    return audit(*by_place, **by_name)
+
+
+def bind(audit: Audit, args: argparse.Namespace) -> tuple[list[Any], dict[str, Any]]:
+    """The words of the command line as the audit's arguments, by place and by name."""
     by_place: list[Any] = []
     by_name: dict[str, Any] = {}
     for name, parameter in audit.parameters.items():
@@ -139,7 +146,7 @@ def call(audit: Audit, args: argparse.Namespace) -> Any:
             by_place += _placed(parameter, typed, args)
         elif typed is not None:
             by_name[name] = typed if isinstance(typed, bool) else read(parameter, typed)
-    return audit(*by_place, **by_name)
+    return by_place, by_name
 
 
 def _placed(parameter: Parameter, typed: Any, args: argparse.Namespace) -> list[Any]:
@@ -213,7 +220,7 @@ def in_flags(message: str, audit: Audit) -> str:
     argument = re.compile(rf"""(?<![\w.('"])({names})=('(?:[^'\\]|\\.)*'|"[^"]*"|[-\w][-\w.,]*\w|\w|)""")
 
     def option(found: re.Match[str]) -> str:
-        name, value = flag(found[1]), found[2]
+        name, value = flag(found[1], audit), found[2]
         if value in ("True", "False"):
             return name if value == "True" else f"--no-{name.removeprefix('--')}"
         word = shlex.quote(value[1:-1]) if value[:1] in "'\"" and value else "none" if value == "None" else value

@@ -11,17 +11,23 @@ import sys
 import threading
 import time
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from evenhand.errors import EvenhandError
 
-FORMATS = ("table", "csv", "tsv", "jsonl", "json", "markdown", "latex")
+FORMATS = ("table", "csv", "tsv", "jsonl", "json", "markdown", "latex", "openmetrics", "grafana")
+ENDINGS = {
+    ".txt": "table", ".csv": "csv", ".tsv": "tsv", ".jsonl": "jsonl", ".json": "json", ".md": "markdown", ".tex": "latex",
+    ".prom": "openmetrics",
+}  # fmt: skip
+"""Files of a plan's `outputs`, by how their names end; .html is the report."""
 PATIENCE = 2.0
 """Seconds of silence before progress is shown."""
 
 
-def add_output(parser: argparse.ArgumentParser, charts: Sequence[str] = ()) -> None:
+def add_output(parser: argparse.ArgumentParser, charts: Sequence[str] = (), *, gates: bool = True) -> None:
     """Where the answer goes and in what form; `charts` are the kinds there are, nothing is drawn or checked without any."""
     out = parser.add_argument_group("output")
     out.add_argument("--format", choices=FORMATS, default="table", help="form of the answer (default: table)")
@@ -33,9 +39,43 @@ def add_output(parser: argparse.ArgumentParser, charts: Sequence[str] = ()) -> N
         "--plot", metavar="KIND=FILE", action="append", default=[], help=kinds if shown else argparse.SUPPRESS
     )
     out.add_argument("--sentences", action="store_true", help="say the findings in words instead of the table")
-    rule = "exit 1 unless it holds: a metric of the table, a sign and a number, as in 'gini <= 0.9'; may be repeated"
-    out.add_argument("--check", metavar="RULE", action="append", default=[], help=rule if shown else argparse.SUPPRESS)
     out.add_argument("--no-progress", action="store_true", help="no progress on standard error")
+    _add_gates(parser, hidden=not (shown and gates))
+
+
+def _add_gates(parser: argparse.ArgumentParser, *, hidden: bool) -> None:
+    """Rules that decide the exit code, and the file that keeps the numbers day by day."""
+    gates = parser.add_argument_group("checks and history")
+
+    taken = parser._option_string_actions  # noqa: SLF001  (no public list)
+
+    def add(name: str, help: str, **more: Any) -> None:
+        if (
+            name in taken
+        ):  # the audit has an option of that name, and its own words come first; a plan has the key as well
+            parser.set_defaults(**{more["dest"]: more.get("default")})
+        else:
+            gates.add_argument(name, help=argparse.SUPPRESS if hidden else help, **more)
+
+    several: dict[str, Any] = {"action": "append", "default": []}
+    rule = "exit 1 unless it holds: a metric of the table, a sign and a number, as in 'gini <= 0.9'; may be repeated"
+    add("--check", rule, dest="check", metavar="RULE", **several)
+    last = "a saved result (--format json) for rules such as 'gini <= baseline + 0.01'; may be repeated"
+    add("--baseline", last, dest="against", metavar="FILE.json", **several)
+    open_ = "what decides a check whose interval reaches the other side (default: estimate, with a warning)"
+    add("--inconclusive", open_, dest="inconclusive", choices=("estimate", "pass", "fail"))
+    add("--junit", "write the checks as JUnit XML", dest="junit", metavar="FILE.xml")
+    add(
+        "--summary",
+        "write checks and findings as Markdown, as for $GITHUB_STEP_SUMMARY",
+        dest="summary",
+        metavar="FILE.md",
+    )
+    kept = "keep the numbers in this file, a row per day, plan, slice, metric and group"
+    add("--history", kept, dest="history", metavar="FILE.parquet")
+    add("--at", "the day that the numbers are for", dest="at", metavar="DATE")
+    again = "with --history: these numbers take the place of others for the same plan and day"
+    add("--replace", again, dest="replace", action="store_true", default=False)
 
 
 def add_systems(parser: argparse.ArgumentParser) -> None:
@@ -46,76 +86,86 @@ def add_systems(parser: argparse.ArgumentParser) -> None:
     )  # fmt: skip
 
 
+@dataclass(frozen=True)
+class Asked:
+    """One answer, once it is there, and what is to become of it."""
+
+    name: str
+    result: Any
+    check: list[str]
+    outputs: list[str] = field(default_factory=list)
+    plots: list[str] = field(default_factory=list)
+    baseline: list[str] = field(default_factory=list)
+    inconclusive: str = "estimate"
+    reads: list[str] = field(default_factory=list)
+
+
 def finish(result: Any, args: argparse.Namespace) -> int:
-    """Hand the answer out: files first, whole or not at all; then the checks decide the exit code."""
+    """Hand one answer out."""
+    one = Asked(args.verb, result, args.check, baseline=args.against, inconclusive=args.inconclusive or "estimate")
+    return conclude([one], args)
+
+
+def conclude(asked: Sequence[Asked], args: argparse.Namespace) -> int:
+    """Hand answers out: the history and files first, whole or not at all; then the checks decide the exit code."""
+    from evenhand.cli.ending import Ending, tell_build
     from evenhand.present.files import write_whole
 
-    files = outputs(args)
-    drawn = [(result.plot(kind), path) for kind, path in map(_chart, args.plot)]
-    answer = _answer(result, args)
-    checks = result.check(*args.check) if args.check else None
+    ending = Ending(asked, args)
+    files = outputs(args, asked)
+    made, answer = ending.files(), ending.answer()
+    ending.keep()
     with progress("writing", quiet=args.no_progress):
-        for chart, path in drawn:
-            _save(chart, path)
-        if args.html:
-            result.report(args.html)
+        for write in made:
+            write()
+        tell_build(ending.gates, args)
         if args.output:
             write_whole(args.output, answer)
     if not args.output:
         sys.stdout.write(answer)
     for path in files:
         print(f"wrote {path}", file=sys.stderr)
-    if checks is None:
-        return 0
-    print(checks, file=sys.stderr)
-    return 0 if checks.passed else 1
+    return ending.verdict()
 
 
-def outputs(args: argparse.Namespace) -> list[str]:
+def outputs(args: argparse.Namespace, asked: Sequence[Asked] = ()) -> list[str]:
     """The files that will be written; one that cannot be, or that the command reads, is refused before any work is done."""
     from evenhand.present.files import refuse_unwritable
 
-    files = [*(path for _, path in map(_chart, args.plot)), *filter(None, [args.html, args.output])]
-    refuse_unwritable(files, _inputs(args))
+    plots = [*args.plot, *(plot for one in asked for plot in one.plots)]
+    own = [getattr(args, name) for name in getattr(args, "written", ())]
+    files = [
+        *(path for _, path in map(chart_file, plots)),
+        *(path for one in asked for path in one.outputs),
+        *filter(None, [args.html, args.output, args.junit, args.summary, *own]),
+    ]
+    if args.history and not args.at and not getattr(args, "each", None):
+        raise EvenhandError("--history keeps numbers by day, and no day was given. Add --at 2026-11-16.")
+    refuse_unwritable(files, [*inputs(args), *(path for one in asked for path in one.reads if os.path.isfile(path))])
+    refuse_unwritable(filter(None, [args.history]))
     return files
 
 
-def _inputs(args: argparse.Namespace) -> list[str]:
+def inputs(args: argparse.Namespace) -> list[str]:
     """Files that the words of this command name, patterns spelled out; an answer must not take their place."""
     words: list[str] = []
     for name, value in vars(args).items():
-        if name not in ("html", "output", "plot", "check", "of_metrics"):
+        written = ("html", "output", "plot", "junit", "summary", *getattr(args, "written", ()))
+        if name not in ("check", "of_metrics", "written", *written):
             words += [v for v in (value if isinstance(value, list) else [value]) if isinstance(v, str)]
     words = [word.removeprefix("trec-fair:") for word in words]
     found = [path for word in words for path in (glob.glob(word, recursive=True) or [word])]
     return [path for path in found if os.path.isfile(path)]
 
 
-def _answer(result: Any, args: argparse.Namespace) -> str:
-    if getattr(args, "systems", None):
-        from evenhand.audits.compare import compare
-
-        compared: Any = compare(result, rng=result.provenance["seed"])
-        return str(compared.systems(args.systems))
-    said: str = (
-        "".join(s + "\n" for s in dict.fromkeys(result.sentences())) if args.sentences else result.to_text(args.format)
-    )
-    return said
-
-
-def _chart(spec: str) -> tuple[str, str]:
+def chart_file(spec: str) -> tuple[str, str]:
+    """`KIND=FILE` in its parts."""
     kind, equals, path = spec.partition("=")
     if not equals or not path:
         raise EvenhandError(f"--plot {spec!r} names no file. Write KIND=FILE.svg, for example lorenz=curve.svg.")
     if Path(path).suffix not in (".svg", ".png", ".html"):
         raise EvenhandError(f"--plot {spec!r} has an ending that is not known. End the file in .svg, .png or .html.")
     return kind, path
-
-
-def _save(chart: Any, path: str) -> None:
-    from evenhand.present import charts  # Altair is slow to load, and most commands draw nothing
-
-    charts.save(chart, path)
 
 
 @contextlib.contextmanager

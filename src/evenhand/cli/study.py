@@ -21,9 +21,11 @@ from evenhand.cli.options import progress
 from evenhand.errors import EvenhandError, listing
 
 STUDIES = {
+    "experiment": "experiments whose effect is known: false alarms and power of naive and of right analyses",
     "fair-ranking": "fair ranking metrics on four tasks of known bias: do they agree on which system is fairer?",
     "inequality": "attention on a social platform: who gets seen, and which source makes the skew",
     "outcome": "the outcome test on marketplaces whose bias is known, and what other measures say of them",
+    "rebalance": "known re-rankers, tuned over their grids, beside the frontier of relevance and evenness",
     "recommender": "four recommenders whose bias is known: what each measure says of them, and what it misses",
     "viewpoints": "viewpoint diversity in search results: four metrics against a known bias",
 }
@@ -43,7 +45,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default=None,
         help="how much data is generated, or with --ratings how many users are tested (default: the study's own)",
     )
-    parser.add_argument("--data", metavar="FOLDER", help="files to run on instead of generated data (fair-ranking)")
+    parser.add_argument(
+        "--data", metavar="FOLDER", help="files to run on instead of generated data (fair-ranking; rebalance: a file)"
+    )
     asked = parser.add_argument_group("fair-ranking on ratings (needs the extra lenskit)")
     asked.add_argument(
         "--ratings",

@@ -52,17 +52,21 @@ def whole_labels(labels: Sequence[Label]) -> tuple[Label, ...]:
 
 def tally_slices(view: Benefits, amount: Amount) -> Slices:
     """How many units of each slice received each amount. One row per cell leaves the engine, no unit and no event."""
-    lazy = view.lazy
-    broken: frozenset[Label] = frozenset()
-    if amount.missing:
-        sound = ~missing(lazy, amount)
-        if view.nan_policy == "propagate":
-            broken = frozenset(_labels(lazy.filter(~sound), view.keys))
-        lazy = lazy.filter(sound)
+    lazy, broken = sound_rows(view, amount)
     cells = to_polars(_collapsed(_per_unit(lazy, view, amount), view))
     if view.weight is not None and view.unit is not None:
-        _refuse_changing_weights(cells, view)
+        refuse_changing_weights(cells, view)
     return _ordered(cells, view, broken)
+
+
+def sound_rows(view: Benefits, amount: Amount) -> tuple[nw.LazyFrame[Any], frozenset[Label]]:
+    """Rows whose amount is known, and the slices that a missing one spoils."""
+    if not amount.missing:
+        return view.lazy, frozenset()
+    sound = ~missing(view.lazy, amount)
+    spoilt = view.nan_policy == "propagate"
+    broken = frozenset(_labels(view.lazy.filter(~sound), view.keys)) if spoilt else frozenset()
+    return view.lazy.filter(sound), broken
 
 
 def missing(lazy: nw.LazyFrame[Any], amount: Amount) -> nw.Expr:
@@ -76,6 +80,12 @@ def _per_unit(lazy: nw.LazyFrame[Any], view: Benefits, amount: Amount) -> nw.Laz
     if view.unit is None:
         value = nw.lit(1).cast(nw.Int64) if amount.name is None else nw.col(amount.column).cast(wanted)
         return lazy.with_columns(value.alias("amount"))
+    return added_up(lazy, view, amount, [*view.keys, "unit"])
+
+
+def added_up(lazy: nw.LazyFrame[Any], view: Benefits, amount: Amount, keys: Sequence[str]) -> nw.LazyFrame[Any]:
+    """One row per keys with what was received in all, and the highest and lowest weight where there are weights."""
+    wanted = nw.Int64 if amount.integer else nw.Float64
     received = nw.len() if amount.name is None else nw.col("amount").sum()
     aggregated = [received.alias("amount")]
     if view.weight is not None:
@@ -84,7 +94,7 @@ def _per_unit(lazy: nw.LazyFrame[Any], view: Benefits, amount: Amount) -> nw.Laz
         amount.name is not None
     ):  # cast before the sum, or Polars adds int32 in int32; and after it, DuckDB answers decimals
         lazy = lazy.with_columns(nw.col(amount.column).cast(wanted).alias("amount"))
-    return lazy.group_by(*view.keys, "unit").agg(*aggregated).with_columns(nw.col("amount").cast(wanted))
+    return lazy.group_by(*keys).agg(*aggregated).with_columns(nw.col("amount").cast(wanted))
 
 
 def _collapsed(per_unit: nw.LazyFrame[Any], view: Benefits) -> nw.LazyFrame[Any]:
@@ -94,7 +104,7 @@ def _collapsed(per_unit: nw.LazyFrame[Any], view: Benefits) -> nw.LazyFrame[Any]
     return per_unit.group_by(*keys).agg(nw.len().alias("units")).with_columns(nw.col("units").cast(nw.Int64))
 
 
-def _refuse_changing_weights(cells: Any, view: Benefits) -> None:
+def refuse_changing_weights(cells: Any, view: Benefits) -> None:
     changing = int(cells.filter(cells["weight"] != cells["least_weight"])["units"].sum())
     if changing:
         raise EvenhandError(

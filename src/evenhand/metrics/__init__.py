@@ -45,6 +45,7 @@ from evenhand.metrics.recommender import (
     recall_ratio,
     rmse_ratio,
 )
+from evenhand.metrics.reorder import least_promoted, ndcg, rank_biased_overlap
 from evenhand.metrics.representation import FairTable, awrf, fair, fair_satisfied, fair_table
 from evenhand.metrics.shares import (
     Lorenz,
@@ -101,6 +102,7 @@ __all__ = [
     "intra_acc",
     "item_gini",
     "kendall_tau_c",
+    "least_promoted",
     "log_dp",
     "log_eur",
     "log_rur",
@@ -109,6 +111,7 @@ __all__ = [
     "mae_ratio",
     "marginal_outcome",
     "mean",
+    "ndcg",
     "ndd",
     "ndjs",
     "ndkl",
@@ -121,6 +124,7 @@ __all__ = [
     "pref_kl",
     "pref_nd",
     "pref_rd",
+    "rank_biased_overlap",
     "recall_ratio",
     "recommendation_popularity",
     "rmse_ratio",

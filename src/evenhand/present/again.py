@@ -34,6 +34,7 @@ def ways(findings: Findings) -> list[tuple[str, str]]:
         return [(lead, python(audit, plan, {*objects, *lost}, placed) + after)]
     given = findings.provenance.get("command")
     typed = {**plan, "counterfactual": True, **then} if then else plan
+    typed = {findings.provenance.get("options", {}).get(name, name): value for name, value in typed.items()}
     found = [
         ("On the command line:", str(given or command(audit, typed, placed))),
         ("In Python:", python(audit, plan, placed=placed) + after),

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import io
 import os
 import secrets
 import stat
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 from evenhand.errors import EvenhandError
+
+TABLES = {".csv": "write_csv", ".parquet": "write_parquet", ".jsonl": "write_ndjson"}
+"""Endings of tables that can be written, and what Polars calls it."""
 
 
 def write_whole(path: str | Path, content: str | bytes) -> Path:
@@ -35,6 +39,23 @@ def write_whole(path: str | Path, content: str | bytes) -> Path:
     except OSError as error:
         raise _unwritable(path, error.strerror or str(error)) from error
     return Path(path)
+
+
+def write_table(path: str | Path, frame: Any) -> Path:
+    """Write a dataframe (pandas, Polars, PyArrow) as its ending says: .csv, .parquet or .jsonl; whole or not at all."""
+    return write_whole(path, table_bytes(frame, Path(path).suffix.lower(), str(path)))
+
+
+def table_bytes(frame: Any, ending: str, path: str = "") -> bytes:
+    """A dataframe as the bytes of a file with this ending."""
+    import polars as pl
+
+    if ending not in TABLES:
+        raise EvenhandError(f"{path!r} has an ending that is not known. End the file in {', '.join(TABLES)}.")
+    table = frame if isinstance(frame, pl.DataFrame) else pl.DataFrame(frame)
+    out = io.BytesIO()
+    getattr(table, TABLES[ending])(out)
+    return out.getvalue()
 
 
 def _takes_bytes(path: str | Path) -> bool:

@@ -13,8 +13,10 @@ from typing import Any
 from evenhand.cards import REGISTRY, Ask, ask
 from evenhand.errors import EvenhandError, listing
 from evenhand.findings import Findings
+from evenhand.findings import number as read_number
 from evenhand.present.drawing import distinct, row_labels, slice_labels, slices_in_words
-from evenhand.present.phrases import card_of, metric_title, value_text
+from evenhand.present.meaning import means
+from evenhand.present.phrases import card_of, is_share, metric_title, value_text
 from evenhand.present.tellers import chosen_words, plain_sentence, sentence, sentences, teller
 from evenhand.present.text import (
     DIRECTION,
@@ -27,16 +29,33 @@ from evenhand.present.text import (
     short_percent,
     who,
 )
+from evenhand.present.verdict import Verdict
 
 FEW = 8
 """Findings that are all said at the top of the page; more are summed up."""
 
-WARNINGS = ("heavy_tail", "small_cell", "some_undefined", "ties_at_edge", "suppressed")
+MOST_TERMS = 2
+"""Metrics explained on the first screen; the cards below explain all."""
+
+WARNINGS = (
+    "heavy_tail",
+    "few_units",
+    "few_requests",
+    "few_viewers",
+    "part_of_a_unit",
+    "no_variation",
+    "small_cell",
+    "some_undefined",
+    "ties_at_edge",
+    "suppressed",
+)
 """Notes that a reader must know before quoting a number; the others are explained below the table."""
 
 
 def facts(findings: Findings) -> list[str]:
     """The size of the matter, for the line below the title."""
+    if own := teller(findings).facts(findings):
+        return own
     found = []
     groups = findings.columns.get("group", [None] * len(findings))
     sizes = list(zip(findings.columns.get("units", []), groups, strict=False))
@@ -48,7 +67,7 @@ def facts(findings: Findings) -> list[str]:
         largest, smallest = max(units), min(units)
         many = f"{int(largest):,}" if largest == smallest else f"{int(smallest):,} to {int(largest):,}"
         each = " in each slice" if findings.slices else ""
-        found.append(f"{many} {plural(words['unit'])}{each}")
+        found.append(f"{many} {plural(words.get('counted') or words['unit'])}{each}")
     if "amount" in words:
         found.append(str(words["amount"]).replace("_", " "))
     if findings.slices:
@@ -59,23 +78,59 @@ def facts(findings: Findings) -> list[str]:
     return found
 
 
-def headlines(findings: Findings, leads: Sequence[str] = ()) -> list[str]:
+def headlines(findings: Findings, leads: Sequence[str] = (), told: Verdict | None = None) -> list[str]:
     """All findings where there are few; elsewhere a sentence per metric, from its lowest to its highest.
 
     `leads` are what the charts made for this audit say; they come first, and then metrics that have no sentence of their
-    own are left to the table.
+    own are left to the table. `told` is the sentence above them: what it says is not
+    said again, and its slice comes first.
     """
+    spoken = told.tells if told else ""
     if own := teller(findings).headlines(findings):
         return own
-    if len(findings) <= FEW:
-        return [*leads, *sentences(findings)]
     rows = list(findings.rows())
+    if len(findings) <= FEW:
+        return [*leads, *_numbers_first(findings, rows, told)]
     if "estimate" not in findings.columns:  # what was measured and what was published, where they differ
         odd = [r for r in rows if r.get("published") and r.get("measured") not in (None, r["published"])]
         return [plain_sentence(r) for r in (odd or rows[:FEW])]
     worded = [m for m in findings.metrics() if (card := card_of(m)) is not None and card.says]
     metrics = worded if leads else findings.metrics()
-    return [*leads, *(_range(findings, metric, rows) for metric in metrics)]
+    return [*leads, *(_range(findings, metric, rows) for metric in metrics if metric != spoken)]
+
+
+def _numbers_first(findings: Findings, rows: list[dict[str, Any]], told: Verdict | None) -> list[str]:
+    """Sentences of rows with a number before those that say why there is none; the slice of the verdict first."""
+    spoken = sentences(findings)
+    if len(spoken) != len(rows):
+        return spoken
+    metric, slice_ = (told.tells, told.where) if told else ("", "")
+    order = [
+        (not math.isfinite(read_number(row.get("estimate", 0.0))), bool(slice_) and where != slice_, i)
+        for i, (row, where) in enumerate(zip(rows, slice_labels(findings), strict=True))
+        if row["metric"] != metric
+    ]
+    return [spoken[i] for *_, i in sorted(order)]
+
+
+def terms(findings: Findings) -> list[tuple[str, str]]:
+    """What the first metrics are, in a line each, with what their first value means; shares explain themselves."""
+    found: dict[str, str] = {}
+    units = plural(findings.words.get("unit", "unit"))
+    for metric in findings.metrics():
+        card = card_of(metric)
+        if card is None or card.title in found or is_share(metric):
+            continue
+        asked = ask(metric, REGISTRY)
+        low, high = asked.span
+        runs = f"{_short(low)} to {_short(high)}; " if math.isfinite(low) and math.isfinite(high) else ""
+        rule = f"{runs}{DIRECTION.get(asked.better, '')}."
+        value = next((r["estimate"] for r in findings.rows() if r["metric"] == metric), math.nan)
+        amount = str(findings.words.get("amount", "amounts")).replace("_", " ")
+        clause = "" if "amount" in findings.slices else means(asked, read_number(value), units, amount)
+        example = f" {number(value, 2)} means that {clause}." if clause else ""
+        found[card.title] = f"{card.asks} {rule[0].upper()}{rule[1:]}{example}"
+    return list(found.items())[:MOST_TERMS]
 
 
 def _range(findings: Findings, metric: str, rows: list[dict[str, Any]]) -> str:
@@ -159,13 +214,13 @@ def caution(findings: Findings) -> list[tuple[str, str]]:
     known = [not (e is None or math.isnan(e)) for e in findings.columns["estimate"]]
     bounded = [v is not None and not math.isnan(v) for v in findings.columns["low"]]
     if not any(bounded):
-        lines = [
-            ("", "How sure are we? There are no intervals: the numbers describe these data and nothing beyond them.")
-        ]
+        lines = [("", "There are no intervals: the numbers describe these data and nothing beyond them.")]
     else:
         everywhere = all(b for b, k in zip(bounded, known, strict=True) if k)
         who = "Every number has" if everywhere else "Numbers that allow one have"
-        lines = [("", f"How sure are we? {who} a {level} interval{f': {how}' if how else ''}.")]
+        lines = [("", f"{who} a {level} interval{f': {how}' if how else ''}.")]
+        if meant := findings.provenance.get("interval_for"):
+            lines.append(("", str(meant)))
     counts = _codes(findings)
     for code in WARNINGS:
         if many := counts.get(code, 0):

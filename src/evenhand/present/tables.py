@@ -1,4 +1,4 @@
-"""The frame as text, for people and for other programs; and rules held against it."""
+"""The frame as text, for people and for other programs."""
 
 from __future__ import annotations
 
@@ -10,11 +10,12 @@ import math
 import re
 import textwrap
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
-from evenhand.errors import EvenhandError, unknown_name
+from evenhand.errors import listing, unknown_name
 from evenhand.findings import COLUMNS, Findings, label, plain
+from evenhand.present.exporters import dashboard, open_metrics
+from evenhand.present.tellers import sentences
 from evenhand.present.text import REASONS, left_out, number
 
 MOST_ROWS = 60
@@ -75,6 +76,8 @@ def _absent(value: Any) -> bool:
 
 
 def _text(findings: Findings) -> str:
+    if not len(findings):
+        return "\n".join([findings.question, "", *sentences(findings)]) + "\n"
     head, rows = readable(findings)
     told = "estimate" not in findings.columns
     shown = [[cell if told else _on_one_line(cell) for cell in row] for row in rows[:MOST_ROWS]]
@@ -89,11 +92,23 @@ def _text(findings: Findings) -> str:
     )
     below = [f"{code}: {REASONS[code]}." for code in notes if code in REASONS]
     if "chance" in head:
-        below.append("chance: what no bias at all would give on data of this size.")
+        said = findings.words.get("chance", "what no bias at all would give on data of this size")
+        below.append(f"chance: {said}.")
     if left := left_out(findings):
         below.append(left)
+    below += dropped(findings)
     lines += ["", *below] if below else []
     return "\n".join(lines).rstrip() + "\n"
+
+
+def dropped(findings: Findings) -> list[str]:
+    """How many of the rows that were read were left out, and why; nothing where all were taken."""
+    lost = {str(why): int(many) for why, many in (findings.provenance.get("dropped") or {}).items() if many}
+    rows = findings.provenance.get("rows")
+    if not lost:
+        return []
+    of = f" of {int(rows):,}" if rows and int(rows) >= sum(lost.values()) else ""
+    return [f"left out: {sum(lost.values()):,}{of} rows ({listing(f'{why} {many:,}' for why, many in lost.items())})."]
 
 
 def aligned(
@@ -213,70 +228,6 @@ FORMATS: dict[str, Callable[[Findings], str]] = {
     "json": lambda f: json.dumps(f.to_dict(), ensure_ascii=False, allow_nan=False, indent=1) + "\n",
     "markdown": _markdown,
     "latex": _latex,
+    "openmetrics": lambda f: open_metrics([f]),
+    "grafana": lambda f: dashboard([f]),
 }
-
-
-@dataclass(frozen=True, slots=True)
-class Check:
-    """One rule held against one row. `certain` says whether the whole interval is on the same side."""
-
-    rule: str
-    where: str
-    estimate: float
-    passed: bool
-    certain: bool
-
-    def __str__(self) -> str:
-        verdict = "pass" if self.passed else "FAIL"
-        found = number(self.estimate)
-        doubt = "" if self.certain else " (the interval reaches the other side)"
-        return f"{verdict}: {self.rule}{' for ' + self.where if self.where else ''}: {found}{doubt}"
-
-
-@dataclass(frozen=True, slots=True)
-class Checks:
-    """All rules on all rows they concern."""
-
-    checks: tuple[Check, ...]
-
-    @property
-    def passed(self) -> bool:
-        return all(c.passed for c in self.checks)
-
-    def __bool__(self) -> bool:
-        return self.passed
-
-    def __str__(self) -> str:
-        return "\n".join(map(str, self.checks))
-
-
-_RULE = re.compile(r"\s*(?P<metric>.+?)\s*(?P<sign><=|>=|<|>)\s*(?P<bound>[-+.\deE]+%?)\s*")
-_SIGNS: dict[str, Callable[[float, float], bool]] = {
-    "<=": lambda x, b: x <= b, ">=": lambda x, b: x >= b, "<": lambda x, b: x < b, ">": lambda x, b: x > b
-}  # fmt: skip
-
-
-def check(findings: Findings, rules: Sequence[str]) -> Checks:
-    """Hold each rule against every row of its metric; an undefined estimate fails."""
-    if "estimate" not in findings.columns:
-        raise EvenhandError(
-            f"A {findings.audit} result holds no estimates to check. Check the result of an audit with metrics."
-        )
-    found = []
-    for rule in rules:
-        parts = _RULE.fullmatch(rule)
-        try:
-            bound = (
-                float(parts["bound"].rstrip("%")) / (100 if parts["bound"].endswith("%") else 1) if parts else math.nan
-            )
-        except ValueError:
-            parts = None
-        if parts is None:
-            raise EvenhandError(f"check={rule!r} cannot be read. Write a metric, a sign and a number: 'gini <= 0.9'.")
-        name, holds = parts["metric"], _SIGNS[parts["sign"]]
-        for row in findings.only(name).rows():
-            ends = [row["estimate"] if _absent(row[e]) else row[e] for e in ("low", "high")]
-            sides = {holds(e, bound) for e in (*ends, row["estimate"])}
-            where = ", ".join(filter(None, [findings.slice_label(row), str(row["group"] or "")]))
-            found.append(Check(rule.strip(), where, row["estimate"], holds(row["estimate"], bound), len(sides) == 1))
-    return Checks(tuple(found))

@@ -15,10 +15,16 @@ from evenhand.present.text import REASONS, in_words, number, percent, short_perc
 FEW = 8
 MOST = 5
 UNPAIRED = (
-    "These comparisons are not paired: a saved result holds no requests, so the two count as resting on different ones. If "
-    "they share requests, a paired comparison sees smaller differences: pass both results to eh.compare before saving them, "
-    "or audit both systems in one table (system=, --system with --systems)."
+    "These differences have no interval: a saved result holds no requests, so whether the two share any is not known. Pass both "
+    "results to eh.compare before saving them, or audit both systems in one table (system=, --system with --systems); if they "
+    "share none, say so (independent=True, --independent)."
 )
+MAY_SHARE = (
+    "These differences have no interval: a result holds no units, so whether the two share any is not known, and with it how far "
+    "chance moves the difference. eh.experiment (evenhand experiment) compares arms or periods from the log itself; if no unit "
+    "is in both, say so (independent=True, --independent)."
+)
+SAMPLES = "The two rest on different requests and are compared as two samples of them."
 
 
 class CompareTeller(Teller, audit="compare"):
@@ -26,7 +32,7 @@ class CompareTeller(Teller, audit="compare"):
 
     def sentences(self, findings: Findings) -> list[str]:
         """One sentence per row, and one more where the comparison could not be paired."""
-        return [*super().sentences(findings), *_unpaired(findings)]
+        return [*super().sentences(findings), *_for_all(findings)]
 
     def headlines(self, findings: Findings) -> list[str]:
         """All sentences where there are few; elsewhere how many differ by more than chance, and the surest of them."""
@@ -39,7 +45,7 @@ class CompareTeller(Teller, audit="compare"):
         return [
             f"{len(sure):,} of {len(rows):,} numbers differ by more than chance ({rule}).",
             *(told[i] for _, i in sure[:MOST]),
-            *_unpaired(findings),
+            *_for_all(findings),
         ]
 
     def sentence(self, findings: Findings, row: Row, level: float) -> str:
@@ -65,13 +71,14 @@ class CompareTeller(Teller, audit="compare"):
         verdict = ""
         if (p := row.get("p_adjusted")) is not None and not math.isnan(p):
             verdict = ", more than chance gives" if p < round(1 - level, 12) else ", which chance may give too"
-        return (
-            f"{lead}{name} is {sides}: a difference of {_signed(difference, show)}{_doubt(row, level, show)}{verdict}."
-        )
+        return f"{lead}{name} is {sides}: a difference of {signed(difference, show)}{doubt(row, level, show)}{verdict}."
 
 
-def _unpaired(findings: Findings) -> list[str]:
-    return [UNPAIRED] if any("unpaired" in (note or "") for note in findings.columns["note"]) else []
+def _for_all(findings: Findings) -> list[str]:
+    """Why there are no intervals, or what they rest on where that is not plain."""
+    notes = "; ".join(note or "" for note in findings.columns["note"])
+    said = [text for code, text in (("unpaired", UNPAIRED), ("may_share_units", MAY_SHARE)) if code in notes]
+    return said or ([SAMPLES] if findings.provenance.get("paired") is False else [])
 
 
 def _p(row: Row) -> float:
@@ -79,10 +86,10 @@ def _p(row: Row) -> float:
     return 1.0 if found is None or math.isnan(found) else float(found)
 
 
-def _signed(value: float, show: Any) -> str:
+def signed(value: float, show: Any) -> str:
     """A difference with its sign; of shares in percentage points.
 
-    >>> _signed(0.02, percent), _signed(-0.5, number)
+    >>> signed(0.02, percent), signed(-0.5, number)
     ('+2.00 points', '-0.5000')
     """
     sign = "+" if value > 0 else "-"
@@ -90,11 +97,11 @@ def _signed(value: float, show: Any) -> str:
     return f"{sign}{said.removesuffix('%')} points" if said.endswith("%") else f"{sign}{said}"
 
 
-def _doubt(row: Row, level: float, show: Any) -> str:
+def doubt(row: Row, level: float, show: Any) -> str:
     low, high, p = (read_number(row[k]) for k in ("low", "high", "p_adjusted"))
     parts = []
     if not (math.isnan(low) or math.isnan(high)):
-        parts.append(f"{short_percent(level)} interval {_signed(low, show)} to {_signed(high, show)}")
+        parts.append(f"{short_percent(level)} interval {signed(low, show)} to {signed(high, show)}")
     if not math.isnan(p):
         parts.append("adjusted p below 0.0001" if p < 1e-4 else f"adjusted p {number(p)}")
     return f" ({'; '.join(parts)})" if parts else ""

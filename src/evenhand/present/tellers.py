@@ -65,6 +65,10 @@ class Teller:
         """The answer in a few sentences; nothing where the summary of any result will do."""
         return []
 
+    def facts(self, findings: Findings) -> list[str]:  # noqa: ARG002
+        """The size of the matter, for the line below a title; nothing where units, slices and rows say it."""
+        return []
+
     def asides(self, findings: Findings) -> list[Aside]:  # noqa: ARG002
         """Tables that help to act on the findings."""
         return []

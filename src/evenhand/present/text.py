@@ -28,8 +28,9 @@ REASONS = {
     "few_systems": "with so few systems p cannot fall to 0.05 even where two metrics agree on all of them",
     "no_shared_request": "the two share no request",
     "unshared_requests": "only the requests that both have are compared",
-    "unpaired": "a saved result holds no requests, so the two were compared as if theirs were different; compare results before "
-    "saving them, or systems in one table (system=)",
+    "unpaired": "a saved result holds no requests, so whether the two share any is not known; compare results before saving them, "
+    "or systems in one table (system=)",
+    "other_level": "the two intervals are of different levels",
     "undefined_difference": "one of the two has no value, or both are infinite",
     "satisfied": "no ranking violates the constraint",
     "constant_input": "one of the inputs never varies",
@@ -43,6 +44,12 @@ REASONS = {
     "nan_in_data": "the data hold missing amounts and nan_policy is 'propagate'",
     "suppressed": "fewer units than min_units, or the next smallest beside one that has, so nothing is shown",
     "heavy_tail": "the largest amounts are so large that intervals tend to be too short and inequality is understated",
+    "few_units": "so few units that the interval is rough (a caution below 20, for the top p below 5/p) or cannot be made",
+    "few_requests": "so few requests that the interval is rough: a caution below 20, none below 5",
+    "few_viewers": "so few viewers that the interval is rough: a caution below 20, none below 5",
+    "no_variation": "nothing varies in the sample, so it cannot say how sure the number is",
+    "no_interval": "no interval is made for this figure",
+    "part_of_a_unit": "the share is smaller than one unit, so the number is a part of what the largest one has",
     "infinite_draws": "some resamples have nothing on one side, and there the ratio is infinite",
     "bins_missing": "some score bins lack the group or the reference and are left out",
     "few_outcomes": "too few outcomes of one kind for a test or an interval",
@@ -53,6 +60,13 @@ REASONS = {
     "some_outcomes_skipped": "outcomes that few rows of a group have are left out",
     "no_variation": "nothing varies in the sample, so it shows no uncertainty",
     "small_cell": "too few rows for the interval to be trusted",
+    "volume_changed": "the change altered volume itself (see volume_ratio), which moves inequality too; equal='amount' compares at "
+    "the same amount",
+    "sample_ratio_mismatch": "the arms' sizes do not fit the intended split, so something other than chance decided who is in "
+    "which arm",
+    "planned": "from a log without a change",
+    "extrapolated": "beyond the log, by the trend within it",
+    "may_share_units": "whether the two share units is not known, and so the error of the difference is not",
     "overlap": "the bottom share overlaps the top it is compared with",
     "constant_score": "the score does not vary in the bin, so outcomes are compared as they are",
     "no_null": "no band of changes by chance alone was drawn, so the number says little",
@@ -71,6 +85,9 @@ REASONS = {
     "needs_slices": "needs several slices or amounts to compare",
     "judgement": "a matter of judgement, not of measurement",
     "some_undefined": "some requests have no value and are left out of the mean",
+    "learned_from": "these requests were learned from, so no interval would be honest",
+    "not_converged": "the search stopped before it was sure; pass more iterations",
+    "out_of_reach": "the candidates do not allow the target, whatever the order",
     "ties_at_cut": "some users had items tied at their last slot, and which of them is shown is a convention (see ties)",
     "ties_at_edge": "the share's edge falls inside a block of equal amounts, where its error is rough",
 }

@@ -12,7 +12,7 @@ from evenhand.cards import Ask, Floats
 from evenhand.tallies.crosstab import Crosstab
 from evenhand.tallies.replicates import Replicates
 from evenhand.tallies.shown import Ints
-from evenhand.uncertainty.intervals import Interval, centred_ends, normal_ends, percentile_ends, stream
+from evenhand.uncertainty.intervals import Interval, drawn_ends, stream
 
 CELLS = 1 << 25
 """Cells (draws x groups x items) that replicates may hold."""
@@ -132,20 +132,13 @@ def values(replicates: Replicates, total: Crosstab, questions: Sequence[Question
     return [np.concatenate(draws) for draws in found]
 
 
-def ends(estimate: float, draws: Floats, how: Interval, span: tuple[float, float]) -> tuple[float, float]:
-    """Interval ends; fewer draws than asked for (see `affordable`) give an error, not percentiles."""
-    sound = draws[~np.isnan(draws)]
-    if not np.isfinite(estimate) or not len(sound):
-        return np.nan, np.nan
-    at = np.asarray([estimate])
-    if how.kind == "normal" or len(draws) < how.draws:
-        error = np.asarray([np.std(sound) if np.isfinite(sound).all() else np.nan])
-        lows, highs = normal_ends(at, error, how.level, span)
-    elif how.kind == "percentile":
-        lows, highs = percentile_ends(draws[None, :], how.level)
-    else:
-        lows, highs = centred_ends(at, draws[None, :], how.level, span)
-    return float(lows[0]), float(highs[0])
+def ends(question: Question, estimate: float, draws: Floats, how: Interval, users: int) -> tuple[float, float]:
+    """Interval ends; fewer draws than asked for (see `affordable`) give an error, not percentiles.
+
+    A distance between two groups reads the noise of both as distance, so its bias is taken off. Other metrics say what
+    so many users are shown, and their interval is for as many others.
+    """
+    return drawn_ends(estimate, draws, how, question.ask.span, users, biased=question.pair is not None)
 
 
 def plans(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -39,7 +39,7 @@ class Amount:
 
 @dataclass(frozen=True)
 class Benefits:
-    """A checked table with columns `unit`, `by_0..`, `amount_0..` and `weight`, whichever roles were named."""
+    """A checked table with columns `unit`, `by_0..`, `amount_0..` and `weight`, whichever roles were named, and `marks`."""
 
     lazy: nw.LazyFrame[Any]
     backend: str
@@ -75,29 +75,42 @@ def view_benefits(
     nan_policy: NanPolicy = "raise",
     elsewhere: Sequence[str] = (),
     part: str = "",
+    marks: Mapping[str, str] | None = None,
 ) -> Benefits:
     """Check the roles and count what is wrong with the values, all at once.
 
     `elsewhere` names slice columns that another table (the population) holds; they are joined in later. `part` is the
-    role (`"source"`, `"group"`) that the last column of `by` plays where that one is not a slice.
+    role (`"source"`, `"group"`) that the last column of `by` plays where that one is not a slice. `marks` are labels that
+    every row has, by role (`{"arm": "variant"}`); they come out under the name of the role.
     """
+    marks = dict(marks or {})
     names: list[Any] = [] if amount is None else list(amount) if isinstance(amount, (list, tuple)) else [amount]
     opened = open_table(table)
     if nan_policy not in ("raise", "omit", "propagate"):
         raise EvenhandError(f"nan_policy={nan_policy!r} is unknown. Use 'raise', 'omit' or 'propagate'.")
     own_by = [b for b in by if b not in elsewhere]
     _refuse_bad_names(
-        opened, unit, names, own_by, list(by), weight, part, multiple=not isinstance(amount, str) and amount is not None
+        opened,
+        unit,
+        names,
+        own_by,
+        list(by),
+        weight,
+        part,
+        marks,
+        multiple=not isinstance(amount, str) and amount is not None,
     )
-    lazy = _renamed(opened, unit, names, list(by), elsewhere, weight)
-    facts = _facts(lazy, names, unit, weight)
-    problems = _value_problems(facts, names, unit, weight, nan_policy)
+    lazy = _renamed(opened, unit, names, list(by), elsewhere, weight, marks)
+    needed = ({"unit": unit} if unit is not None else {}) | marks
+    facts = _facts(lazy, names, needed, weight)
+    problems = _value_problems(facts, names, needed, weight, nan_policy)
     if problems:
         raise all_problems(problems, where="The table")
     dropped = {}
-    if unit is not None and facts["unit_null"]:
-        lazy = lazy.filter(~nw.col("unit").is_null())
-        dropped[f"{unit} is missing"] = int(facts["unit_null"])
+    for role, column in needed.items():
+        if facts[f"{role}_null"]:
+            lazy = lazy.filter(~nw.col(role).is_null())
+            dropped[f"{column} is missing"] = int(facts[f"{role}_null"])
     amounts = tuple(
         Amount(name, f"amount_{i}", _stays_integer(opened.schema[name], facts, i), int(facts[f"missing_{i}"]))
         for i, name in enumerate(names)
@@ -118,10 +131,11 @@ def _refuse_bad_names(
     by: list[str],
     weight: str | None,
     part: str,
+    marks: Mapping[str, str],
     *,
     multiple: bool,
 ) -> None:
-    named: list[tuple[str, Any]] = [("unit", unit), ("weight", weight)]
+    named: list[tuple[str, Any]] = [("unit", unit), ("weight", weight), *marks.items()]
     named += [("amount", a) for a in names] + [("by", b) for b in by]
     nameless = [(role, name) for role, name in named if name is not None and not isinstance(name, str)]
     if nameless:
@@ -133,6 +147,7 @@ def _refuse_bad_names(
         [("amount", a) for a in names]
         + [(role_of[b], b) for b in own_by]
         + ([("weight", weight)] if weight is not None else [])
+        + list(marks.items())
     )
     problems = missing_columns(opened, roles)
     if any(not isinstance(column, str) for _, column in roles):
@@ -160,7 +175,7 @@ def _refuse_bad_names(
     for role, column in roles:
         if role in ("amount", "weight") and column in schema and not is_number(schema[column]):
             problems.append(f"{role}={column!r} holds {schema[column]} values, not numbers. Convert the column first.")
-        if role in ("unit", "by", part) and column in schema:
+        if role in ("unit", "by", part, *marks) and column in schema:
             problems += label_problems(role, column, opened)
     if problems:
         if not missing_columns(opened, roles) and not _has_rows(opened):
@@ -174,11 +189,18 @@ def _has_rows(opened: Table) -> bool:
 
 
 def _renamed(
-    opened: Table, unit: str | None, names: list[str], by: list[str], elsewhere: Sequence[str], weight: str | None
+    opened: Table,
+    unit: str | None,
+    names: list[str],
+    by: list[str],
+    elsewhere: Sequence[str],
+    weight: str | None,
+    marks: Mapping[str, str],
 ) -> nw.LazyFrame[Any]:
     """Our own column names, and numbers wide enough to be added up."""
     schema = opened.schema
     chosen = [label(unit, schema[unit]).alias("unit")] if unit is not None else []
+    chosen += [label(column, schema[column]).alias(role) for role, column in marks.items()]
     chosen += [label(b, schema[b]).alias(f"by_{i}") for i, b in enumerate(by) if b not in elsewhere]
     chosen += [_number(a, schema).alias(f"amount_{i}") for i, a in enumerate(names)]
     chosen += [nw.col(weight).cast(nw.Float64).alias("weight")] if weight is not None else []
@@ -192,7 +214,7 @@ def _number(name: str, schema: nw.Schema) -> nw.Expr:
     return nw.col(name).cast(nw.Int64 if fits_int64(schema[name]) else nw.Float64)
 
 
-def _facts(lazy: nw.LazyFrame[Any], names: list[str], unit: str | None, weight: str | None) -> dict[str, Any]:
+def _facts(lazy: nw.LazyFrame[Any], names: list[str], needed: Mapping[str, str], weight: str | None) -> dict[str, Any]:
     """One pass that counts rows and missing values and finds the extremes."""
     schema = lazy.collect_schema()
     asked = [nw.len().alias("rows")]
@@ -205,8 +227,7 @@ def _facts(lazy: nw.LazyFrame[Any], names: list[str], unit: str | None, weight: 
         asked.append(_how_many(missing).alias(f"missing_{tag}"))
         known = nw.when(~missing).then(col) if floats else col
         asked += [known.min().alias(f"min_{tag}"), known.max().alias(f"max_{tag}")]
-    if unit is not None:
-        asked.append(_how_many(nw.col("unit").is_null()).alias("unit_null"))
+    asked += [_how_many(nw.col(role).is_null()).alias(f"{role}_null") for role in needed]
     row = to_polars(lazy.select(*asked)).row(0, named=True)
     facts = {k: 0 if v is None else float(v) for k, v in row.items()}
     again = [_how_many(nw.col(c) < 0).alias(f"negative_{tag}") for c, tag in numbers if facts[f"min_{tag}"] < 0]
@@ -227,7 +248,7 @@ def _how_many(condition: nw.Expr) -> nw.Expr:
 
 
 def _value_problems(
-    facts: dict[str, Any], names: list[str], unit: str | None, weight: str | None, nan_policy: NanPolicy
+    facts: dict[str, Any], names: list[str], needed: Mapping[str, str], weight: str | None, nan_policy: NanPolicy
 ) -> list[str]:
     if not facts["rows"]:
         return [NO_ROWS]
@@ -250,10 +271,11 @@ def _value_problems(
                 f"amount={name!r} is NaN in rows that DuckDB hides from its own filters. "
                 "Pass the path of the file, or turn NaN into NULL in the query."
             )
-    if unit is not None and facts["unit_null"] and nan_policy != "omit":
-        problems.append(
-            f"unit={unit!r} is missing in {int(facts['unit_null']):,} rows. Remove them, or pass nan_policy='omit'."
-        )
+    problems += [
+        f"{role}={column!r} is missing in {int(facts[f'{role}_null']):,} rows. Remove them, or pass nan_policy='omit'."
+        for role, column in needed.items()
+        if facts[f"{role}_null"] and nan_policy != "omit"
+    ]
     if weight is not None and (facts["missing_weight"] or facts["min_weight"] < 0 or facts["max_weight"] == math.inf):
         problems.append(f"weight={weight!r} holds missing, negative or infinite values. Pass weights of zero or more.")
     return problems

@@ -54,7 +54,7 @@ def view_scored(
     score: str,
     by: tuple[str, ...] = (),
     system: str | None = None,
-    nan_policy: Literal["raise", "omit"] = "omit",
+    nan_policy: Literal["raise", "omit"] = "raise",
     carry: Mapping[str, nw.Expr] | None = None,
 ) -> Scored:
     """Check the roles, then the values, all problems at once. Rows without a score are left out, or refused."""

@@ -1,0 +1,1 @@
+"""Who gets which slot, chosen anew: numpy only, from a tally of candidates to lists."""

@@ -1,0 +1,111 @@
+"""What lists give on a set of requests: relevance kept, exposure, distance from the old lists."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from evenhand.allocation.policies import Draw
+from evenhand.allocation.serving import Server
+from evenhand.attention import log
+from evenhand.cards import Floats
+from evenhand.metrics.reorder import least_promoted, ndcg, rank_biased_overlap
+from evenhand.tallies.reordered import Gained, Reordered
+from evenhand.tallies.slates import Ints, Slates
+
+
+@dataclass(frozen=True)
+class Replayed:
+    """What a policy gives.
+
+    Attributes
+    ----------
+    each : by metric, (Q,) the value of every request, NaN where it has none.
+    exposure : (buckets, providers) exposure from each bucket of requests.
+    """
+
+    each: dict[str, Floats]
+    exposure: Floats
+
+    @property
+    def received(self) -> Floats:
+        """(providers,) exposure from all requests."""
+        return np.asarray(self.exposure.sum(0))
+
+
+class Stage:
+    """A set of requests on which policies are replayed; `bucket` says which requests are left out together."""
+
+    def __init__(self, slates: Slates, bucket: Ints) -> None:
+        self.slates, self.bucket = slates, bucket
+        self.server = Server(slates)
+        self.standard = log(offset=1).weights(slates.top)
+
+    @property
+    def buckets(self) -> int:
+        return int(self.bucket.max(initial=-1)) + 1
+
+    def lists(self, draw: Draw) -> Ints:
+        return self.server.fill(self.slates.owners.per_item(draw.boosts))
+
+    def replay(self, draws: Sequence[Draw], probability: Floats) -> Replayed:
+        """The expectation over the draws of a policy."""
+        return self.judged([self.lists(draw) for draw in draws], probability)
+
+    def judged(self, lists: Sequence[Ints], probability: Floats) -> Replayed:
+        """The expectation over lists that are shown with these probabilities."""
+        parts = [self._one(shown) for shown in lists]
+        each = {
+            name: sum(p * part.each[name] for p, part in zip(probability, parts, strict=True)) for name in parts[0].each
+        }
+        return Replayed(
+            {name: np.asarray(values) for name, values in each.items()},
+            np.asarray(sum(p * part.exposure for p, part in zip(probability, parts, strict=True))),
+        )
+
+    def _one(self, lists: Ints) -> Replayed:
+        slates = self.slates
+        moved = Reordered(np.where(lists >= 0, lists - slates.starts[:-1, None] + 1, 0))
+        each = {"ndcg": ndcg.on(Gained(slates.value(lists, slates.score), slates.ideal))}
+        if not np.array_equal(self.standard, slates.attention):
+            padded = np.append(slates.score, 0.0)
+            best = padded[slates.as_ranked] @ self.standard
+            each["ndcg_standard"] = ndcg.on(Gained(padded[lists] @ self.standard, best))
+        if slates.relevance is not None:
+            each["ndcg_relevance"] = ndcg.on(Gained(slates.value(lists, slates.relevance), self._most_relevant))
+        each["rank_biased_overlap"] = rank_biased_overlap.on(moved)
+        each["least_promoted"] = least_promoted.on(moved)
+        return Replayed(each, self._exposure(lists))
+
+    def reach(self) -> tuple[Floats, Floats]:
+        """(providers,) the least and the most exposure, as shares of all, that lists could give to each."""
+        slates, first = self.slates, float(np.finfo(np.float32).max)
+        ends = np.empty((2, slates.owners.providers))
+        for way, sign in enumerate((-1.0, 1.0)):
+            for p in range(slates.owners.providers):
+                prices = np.zeros(slates.owners.providers)
+                prices[p] = sign * first
+                received = slates.received(self.server.fill(slates.owners.per_item(prices)))
+                ends[way, p] = received[p] / received.sum()
+        return ends[0], ends[1]
+
+    @cached_property
+    def _most_relevant(self) -> Floats:
+        """(Q,) gain of the best list by judgments."""
+        slates = self.slates
+        worth = slates.relevance if slates.relevance is not None else slates.score
+        request = np.repeat(np.arange(slates.requests), slates.sizes)
+        best = worth[np.lexsort((-worth, request))]
+        return slates.value(slates.as_ranked, best)
+
+    def _exposure(self, lists: Ints) -> Floats:
+        slates = self.slates
+        there = lists >= 0
+        cell = self.bucket[:, None] * slates.owners.items + slates.item[np.where(there, lists, 0)]
+        attention = np.broadcast_to(slates.attention, lists.shape)
+        counts = np.bincount(cell[there], attention[there], self.buckets * slates.owners.items)
+        cells = np.asarray(counts, dtype=np.float64).reshape(self.buckets, slates.owners.items)
+        return slates.owners.per_provider(cells)

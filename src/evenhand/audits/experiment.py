@@ -1,0 +1,185 @@
+"""Did a change make it more even? Arms of an experiment, or two periods, compared by what was randomised."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Annotated, Any, Literal
+
+from evenhand import metrics as _all_metrics  # noqa: F401  (fills the registry)
+from evenhand.audits.declare import (
+    Call,
+    Columns,
+    Count,
+    Label,
+    Level,
+    Metrics,
+    Seed,
+    Table,
+    Takes,
+    audit,
+    hidden_sizes,
+    pairs,
+)  # fmt: skip
+from evenhand.audits.experiment_designs import Asked, Compared, Trial, paired, units_randomized, viewers_randomized
+from evenhand.audits.experiment_power import POWER, plan_ahead
+from evenhand.audits.experiment_rows import EXTRA, curves_of, rows_of
+from evenhand.audits.inequality import METRICS
+from evenhand.audits.units import By, Population
+from evenhand.cards import Between, asks, needing
+from evenhand.errors import EvenhandError
+from evenhand.results import Result, as_frame
+from evenhand.tallies.spectrum import Spectrum
+from evenhand.views.benefits import NanPolicy
+from evenhand.views.bins import slicing
+
+Draws = Annotated[int, Between(99, 100_000)]
+Shares = Annotated[
+    Mapping[Any, float] | None, Takes("ARM=SHARE,...", read=lambda words: pairs("shares", words[-1], float))
+]
+
+HOW_TO_CHOOSE = (
+    "Pass the column whose values were assigned to arms at random: viewers, requests or sessions, or the unit itself. "
+    "Pass None if nothing was (two periods, two sources): the same units are then compared with themselves."
+)
+
+
+@dataclass(frozen=True, repr=False)
+class ExperimentResult(Result):
+    """Arms against control; `.detectable` says what a planned experiment could find."""
+
+    planned: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def detectable(self) -> Any:
+        """The smallest difference that is found with 80% power, by metric and number of randomised units (`arm=None`)."""
+        if not self.planned:
+            raise EvenhandError(
+                "This result compares arms, and plans none. Call eh.experiment(..., arm=None) on a log without a change."
+            )
+        return as_frame(self.planned, self.backend, self.findings.slices)
+
+
+@audit(
+    "experiment",
+    question="Did the change make it more even?",
+    charts=("reassigned", "arms", "detectable", "intervals"),
+    extra=EXTRA,
+)
+def experiment(
+    call: Call,
+    table: Table,
+    *,
+    unit: str,
+    amount: Columns = None,
+    arm: str | None,
+    randomized: str | None,
+    population: Population,
+    control: Label = None,
+    by: By = None,
+    weight: str | None = None,
+    before: Table = None,
+    shares: Shares = None,
+    equal: Literal["units", "amount"] = "units",
+    metrics: Metrics = METRICS,
+    draws: Draws = 999,
+    interval: Literal["auto", "jackknife"] | None = "auto",
+    level: Level = 0.95,
+    rng: Seed = None,
+    min_units: Count | None = None,
+    nan_policy: NanPolicy = "raise",
+) -> ExperimentResult:
+    """Difference in inequality between arms at equal volume, with interval and p; or what a planned test could find.
+
+    Parameters
+    ----------
+    table : as in `eh.inequality`: a log of who received what, with the arm of every row.
+    unit : column that says who receives.
+    amount : as in `eh.inequality`.
+    arm : column that says which arm a row belongs to; None plans a test: the table is then a log without a change.
+    randomized : column whose values were assigned to arms at random: viewers, requests or sessions, or the unit itself;
+        None if nothing was (two periods, two sources), the same units being compared with themselves.
+    population : as in `eh.inequality`, the same for every arm; where units were randomised a table with the arm column, or
+        `{arm: number}`.
+    control : label of the arm that the others are compared with (default: "control").
+    by, weight : as in `eh.inequality`.
+    before : the same log from before the change: what it explains is taken off, which narrows the interval.
+    shares : the intended split, `{arm: share}`: tested against the split found, or the split to plan for (default: halves).
+    equal : volume at which arms are compared: `"units"`, as many randomised units in each; `"amount"`, as much amount.
+    draws : re-assignments (or resamples) for the test.
+    interval : `"auto"`; `"jackknife"`, which leaves out buckets of what was randomised; None.
+    min_units : arms with fewer randomised units are suppressed.
+    nan_policy : as in `eh.inequality`.
+
+    Examples
+    --------
+    >>> import polars as pl
+    >>> log = pl.DataFrame({"author": ["a", "b"] * 20, "viewer": [v for v in range(20) for _ in "ab"],
+    ...     "arm": ["control"] * 20 + ["new"] * 20, "views": [3, 1] * 10 + [2, 2] * 10})
+    >>> found = experiment(log, unit="author", amount="views", arm="arm", randomized="viewer", population=None, metrics="gini", rng=1)
+    >>> found.frame.select("arm", "estimate", "treatment", "control_value", "p").row(0)
+    ('new', -0.25, 0.0, 0.25, 0.001)
+    """
+    asked = Asked(
+        table=table, unit=unit, amount=amount, arm=arm, randomized=randomized, population=population, control=control,
+        by=by, weight=weight, before=before, shares=shares, equal=equal, metrics=asks(metrics, needing(Spectrum)),
+        draws=draws, level=None if interval is None else level, seed=call.seed, nan_policy=nan_policy,
+    )  # fmt: skip
+    _refuse(asked, interval)
+    if arm is None:
+        return plan_ahead(call, asked, level, ExperimentResult)
+    design = paired if randomized is None else units_randomized if randomized == unit else viewers_randomized
+    trial = design(asked)
+    compared: list[Compared] = trial.compared
+    rows = rows_of(compared, asked, trial.ratio_p, call.fewest)
+    names = (*trial.units.by, *trial.amounts)
+    facts = {
+        "design": trial.design, "randomized": randomized, "control": trial.control,
+        "arms": hidden_sizes(trial.sizes, call.fewest),
+        "interval": trial.interval if interval else "none", "population": trial.units.population_words,
+        "p_adjusted": "Holm over all rows", "sample_ratio": _shown(trial, call.fewest), "before": trial.past,
+        "power": POWER,
+    }  # fmt: skip
+    words = {
+        "unit": unit, "amount": amount if isinstance(amount, str) else "rows" if amount is None else "amounts",
+        "randomized": randomized or "", "counted": randomized or unit, "control": str(trial.control),
+        "chance": "what unequal volume alone gives" if randomized != unit else "what unequal numbers of units alone give",
+    }  # fmt: skip
+    return call.result(
+        rows, backend=trial.units.view.backend, read=trial.units.view.rows, dropped=trial.units.view.dropped,
+        slices=(*names, "arm"), columns=(*trial.units.columns, *trial.amounts, "arm"),
+        curves=curves_of(compared, asked, call.fewest), words=words,
+        facts={k: v for k, v in facts.items() if v is not None}, of=ExperimentResult,
+    )  # fmt: skip
+
+
+def _shown(trial: Trial, fewest: int) -> dict[str, Any] | None:
+    """The split beside its design, unless an arm is too small to be shown."""
+    small = any(n < fewest for n in trial.sizes.values())
+    return None if trial.ratio is None or small else dict(trial.ratio)
+
+
+def _refuse(asked: Asked, interval: str | None) -> None:
+    """What cannot be asked together."""
+    taken = [b for b in slicing(asked.by).columns if b in ("arm", *EXTRA)]
+    if taken:
+        raise EvenhandError(f"by={taken[0]!r} is also a column of this result. Rename that column of the table first.")
+    viewers = asked.randomized is not None and asked.randomized != asked.unit
+    if interval == "jackknife" and not viewers:
+        raise EvenhandError(
+            "interval='jackknife' leaves out buckets of what was randomised, and here errors come from units. Use 'auto'."
+        )
+    if asked.before is not None and asked.randomized is None:
+        raise EvenhandError(
+            "before= takes off what the past explains of a random split, and nothing was randomised. Leave it out."
+        )
+    if asked.arm is not None and asked.arm in (asked.unit, asked.randomized):
+        raise EvenhandError(f"arm={asked.arm!r} is also named as another role. {HOW_TO_CHOOSE}")
+    if asked.arm is None and asked.randomized is None:
+        raise EvenhandError(
+            f"arm=None plans a test, and randomized=None says that nothing is randomised. {HOW_TO_CHOOSE}"
+        )
+    if asked.equal == "amount" and asked.randomized == asked.unit:
+        raise EvenhandError(
+            "equal='amount' thins an arm by leaving out viewers, and here units were randomised. Leave it out."
+        )

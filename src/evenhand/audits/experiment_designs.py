@@ -1,0 +1,315 @@
+"""The three designs of an experiment: viewers randomised, units randomised, nothing randomised."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, Literal
+
+import numpy as np
+
+from evenhand.audits.declare import log
+from evenhand.audits.units import Units, units_of
+from evenhand.cards import Ask
+from evenhand.engine.buckets import Assignment, BucketSlices, assign, tally_buckets
+from evenhand.engine.occasions import Occasions, arms_of, refuse_several_arms, tally_arms, tally_before
+from evenhand.engine.spectra import Label, tally_slices, whole_labels
+from evenhand.errors import EvenhandError, listing
+from evenhand.tallies.buckets import Buckets
+from evenhand.tallies.spectrum import Spectrum
+from evenhand.tallies.twice import Twice
+from evenhand.uncertainty.arms import paired_contrast, thinned, units_contrast
+from evenhand.uncertainty.experiments import Contrast, absent, contrast, sample_ratio, volume_ratio
+from evenhand.uncertainty.intervals import stream
+from evenhand.views.benefits import Amount, NanPolicy
+
+CHANGED = 2.0
+"""Errors by which volume per randomised unit must differ before it counts as changed."""
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What was asked, checked as far as arguments alone can be."""
+
+    table: Any
+    unit: str
+    amount: Any
+    arm: str | None
+    randomized: str | None
+    population: Any
+    control: Any
+    by: Any
+    weight: str | None
+    before: Any
+    shares: Mapping[Any, float] | None
+    equal: Literal["units", "amount"]
+    metrics: Sequence[Ask]
+    draws: int
+    level: float | None
+    seed: int
+    nan_policy: NanPolicy
+
+    def units(self, marks: Mapping[str, str], part: tuple[str, str] | None = None) -> Units:
+        """The table with these columns beside the roles of every audit of units."""
+        return units_of(
+            self.table, unit=self.unit, amount=self.amount, population=self.population, by=self.by, weight=self.weight,
+            nan_policy=self.nan_policy, marks=marks, part=part,
+        )  # fmt: skip
+
+    def past(self, marks: Mapping[str, str]) -> Units:
+        """The log from before the change: whoever was seen in it."""
+        try:
+            return units_of(
+                self.before, unit=self.unit, amount=self.amount, population=None, by=self.by, nan_policy=self.nan_policy,
+                marks=marks,
+            )  # fmt: skip
+        except EvenhandError as error:
+            raise EvenhandError(f"In before: {error}") from error
+
+
+@dataclass(frozen=True)
+class Compared:
+    """One arm against control in one slice.
+
+    Attributes
+    ----------
+    labels : the slice and the amount as cells of the frame; where : what names its random stream.
+    sides : gives the spectra of the two arms as found, for the reason why a metric has no value.
+    units : randomised units of the two arms, and the smaller of the two numbers.
+    changed : whether volume per randomised unit differs by more than chance.
+    """
+
+    labels: dict[str, Any]
+    arm: Any
+    found: Contrast
+    sides: Callable[[], tuple[Spectrum, Spectrum]]
+    units: int
+    fewest: int
+    volume_ratio: float
+    changed: bool
+    reassigned: bool
+    broken: bool = False
+
+
+@dataclass(frozen=True)
+class Trial:
+    """Everything compared, and what a reader should know about the design."""
+
+    units: Units
+    compared: list[Compared]
+    design: str
+    interval: str
+    control: Any
+    sizes: Mapping[str, int]
+    amounts: tuple[str, ...]
+    ratio: Mapping[str, Any] | None = None
+    past: str | None = None
+
+    @property
+    def ratio_p(self) -> float:
+        return float(self.ratio["p"]) if self.ratio else 1.0
+
+
+def viewers_randomized(asked: Asked) -> Trial:
+    """Another column than the unit was randomised: all arms hold the same units."""
+    marks = {"arm": str(asked.arm), "randomized": str(asked.randomized)}
+    units = asked.units(marks)
+    log.info("putting %s into buckets", asked.randomized)
+    deal = assign(units.view, randomized=str(asked.randomized), arm=asked.arm, rng=stream(asked.seed, "buckets"))
+    at = control_of(deal.arms, asked.control)
+    before = asked.past({"randomized": str(asked.randomized)}) if asked.before is not None else None
+    compared: list[Compared] = []
+    for i, amount in enumerate(units.view.amounts):
+        log.info("adding up %s by bucket", amount.name or "rows")
+        seen = tally_buckets(units.view, amount, deal)
+        slices = seen.among(units.padded(seen.pooled))
+        past = _past_buckets(before, i, deal, slices) if before else {}
+        for label, tally in _in_order(units, slices):
+            extra = {"amount": amount.name} if _several(asked) else {}
+            for k, name in enumerate(deal.arms):
+                if k == at:
+                    continue
+                sizes = deal.units(label)
+                found = absent(asked.metrics) if not (sizes[k] and sizes[at]) else contrast(
+                    tally, asked.metrics, arm=k, control=at, draws=asked.draws, level=asked.level, equal=asked.equal,
+                    rng=stream(asked.seed, "experiment", amount.name, name, *label), before=past.get(label),
+                )  # fmt: skip
+                ratio, error = volume_ratio(tally, k, at)
+                compared.append(Compared(
+                    _cells(units, label) | extra, name, found, partial(_sides, tally, k, at), int(sizes[k] + sizes[at]),
+                    int(min(sizes[k], sizes[at])), ratio, bool(abs(np.log(ratio)) > CHANGED * error) if ratio > 0 else False,
+                    True, label in slices.broken,
+                ))  # fmt: skip
+    everyone = {str(a): int(n) for a, n in zip(deal.arms, _everyone(deal), strict=True)}
+    words = "leaving out buckets of {} (delete-d jackknife) at the volume compared, t quantiles"
+    return Trial(
+        units, compared, "another column randomised", words.format(asked.randomized), deal.arms[at], everyone,
+        ("amount",) if _several(asked) else (), ratio_of(everyone, asked.shares), before.view.origin if before else None,
+    )  # fmt: skip
+
+
+def units_randomized(asked: Asked) -> Trial:
+    """The unit itself was randomised: arms hold different units."""
+    if isinstance(asked.population, (int, np.integer)):
+        raise EvenhandError(
+            f"population={asked.population!r} does not say how many units each arm has. Pass {{arm: number}}, a table of units "
+            f"with the column {asked.arm!r}, or None for those seen."
+        )
+    units = asked.units({}, part=("arm", str(asked.arm)))
+    refuse_several_arms(units.view, f"by_{len(units.by) - 1}")
+    before = asked.past({}) if asked.before is not None else None
+    compared: list[Compared] = []
+    arms: tuple[Any, ...] = ()
+    sizes: dict[str, int] = {}
+    at: Any = None
+    for i, amount in enumerate(units.view.amounts):
+        log.info("adding up %s", amount.name or "rows")
+        slices = _arms_of_units(units, amount, before, i)
+        arms = whole_arms(slices.labels)
+        at = arms[control_of(arms, asked.control)]
+        held = dict(zip(slices.labels, slices.tallies, strict=True))
+        sizes = {str(a): round(sum(t.units for k, t in held.items() if k[-1] == a)) for a in arms}
+        for label in dict.fromkeys(k[:-1] for k in held):
+            other = held.get((*label, at), Twice.of([]))
+            for name in (name for name in arms if name != at):
+                mine = held.get((*label, name), Twice.of([]))
+                rng = stream(asked.seed, "experiment", amount.name, name, *label)
+                found = absent(asked.metrics) if not (mine.units and other.units) else units_contrast(
+                    mine, other, asked.metrics, draws=asked.draws, level=asked.level, rng=rng
+                )  # fmt: skip
+                spectra = mine.sides[0].spectrum(mine.counts), other.sides[0].spectrum(other.counts)
+                means = [float(s.total) / max(1.0, float(s.units)) for s in spectra]
+                few = round(min(mine.units, other.units))
+                compared.append(Compared(
+                    _cells(units.whole(), label) | ({"amount": amount.name} if _several(asked) else {}), name, found,
+                    partial(_given, spectra), round(mine.units + other.units), few,
+                    means[0] / means[1] if means[1] else np.nan, False, True,
+                    bool({(*label, name), (*label, at)} & slices.broken),
+                ))  # fmt: skip
+    return Trial(
+        units.whole(), compared, "units randomised", "re-assigning units, each difference over its own error", at, sizes,
+        ("amount",) if _several(asked) else (), ratio_of(sizes, asked.shares), before.view.origin if before else None,
+    )  # fmt: skip
+
+
+def paired(asked: Asked) -> Trial:
+    """Nothing was randomised: each unit is compared with itself."""
+    units = asked.units({"arm": str(asked.arm)})
+    arms = arms_of(units.view)
+    at = arms[control_of(arms, asked.control)]
+    compared: list[Compared] = []
+    for amount in units.view.amounts:
+        if asked.equal == "amount" and not amount.integer:
+            raise EvenhandError(
+                f"equal='amount' thins events, and amount={amount.name!r} holds fractions. Pass counts, or leave equal out."
+            )
+        for name in arms:
+            if name == at:
+                continue
+            log.info("pairing %s", amount.name or "rows")
+            seen = tally_arms(units.view, amount, name, at)
+            slices = seen.among(units.padded(seen.pooled))
+            for label, pairs in _in_order(units, slices):
+                rng = stream(asked.seed, "experiment", amount.name, name, *label)
+                found = paired_contrast(pairs, asked.metrics, draws=asked.draws, level=asked.level, rng=rng)
+                if amount.integer:
+                    found = thinned(found, pairs, asked.metrics, equal=asked.equal == "amount", rng=rng)
+                spectra = pairs.sides[0].spectrum(pairs.counts), pairs.sides[1].spectrum(pairs.counts)
+                totals = [float(s.total) for s in spectra]
+                compared.append(Compared(
+                    _cells(units, label) | ({"amount": amount.name} if _several(asked) else {}), name, found,
+                    partial(_given, spectra), round(pairs.units), round(pairs.units),
+                    totals[0] / totals[1] if totals[1] else np.nan, False, False, label in slices.broken,
+                ))  # fmt: skip
+    words = "bootstrap over units, each with both of its amounts, studentised"
+    return Trial(units, compared, "nothing randomised", words, at, {}, ("amount",) if _several(asked) else ())
+
+
+def control_of(arms: Sequence[Any], control: Any) -> int:
+    """Which of the arms is the control: the one named, or the one that is called so."""
+    if len(arms) < 2:
+        raise EvenhandError(f"There is only one arm: {listing(map(repr, arms))}. Pass rows of two arms or more.")
+    wanted = "control" if control is None else control
+    same = [i for i, a in enumerate(arms) if a == wanted or str(a) == str(wanted)]
+    if not same:
+        said = "No arm is called 'control'" if control is None else f"control={control!r} is no arm"
+        raise EvenhandError(f"{said}. Name one as control: {listing(map(repr, arms))}.")
+    return same[0]
+
+
+def ratio_of(sizes: Mapping[str, int], shares: Mapping[Any, float] | None) -> dict[str, Any] | None:
+    """The split found beside the one intended, and how likely it is."""
+    if shares is None:
+        return None
+    wanted = {str(k): float(v) for k, v in shares.items()}
+    if wanted.keys() != sizes.keys():
+        raise EvenhandError(
+            f"shares names the arms {listing(sorted(wanted))}, and the table has {listing(sorted(sizes))}. Give each arm its share."
+        )
+    refuse_shares(wanted)
+    p = sample_ratio(list(sizes.values()), [wanted[k] for k in sizes])
+    return {"intended": wanted, "found": dict(sizes), "p": p}
+
+
+def refuse_shares(shares: Mapping[str, float]) -> None:
+    if any(not 0 < v <= 1 for v in shares.values()) or sum(shares.values()) > 1 + 1e-9:
+        raise EvenhandError(f"shares={dict(shares)} are not shares. Pass numbers above 0 that add up to 1 or less.")
+
+
+def whole_arms(labels: Sequence[Label]) -> tuple[Any, ...]:
+    """The arms among labels whose last place is the arm, in order of first appearance."""
+    return tuple(dict.fromkeys(label[-1] for label in labels))
+
+
+def _arms_of_units(units: Units, amount: Amount, before: Units | None, i: int) -> Occasions:
+    """Units of every slice and arm, with what they received before where that is known."""
+    if before is None:
+        found = units.padded(tally_slices(units.view, amount))
+        labels = found.labels
+        tallies = tuple(_once(found.spectra[k]) for k in range(len(labels)))
+        return Occasions(labels, tallies, found.broken)
+    seen = tally_before(units.view, amount, before.view, before.view.amounts[i])
+    return seen.among(units.padded(seen.pooled))
+
+
+def _once(s: Spectrum) -> Twice:
+    return Twice(s.values, np.zeros(len(s.values)), s.counts, s.weights)
+
+
+def _past_buckets(before: Units, i: int, deal: Assignment, now: BucketSlices) -> dict[Label, Buckets]:
+    """Buckets of the past, per slice, over as many units as the experiment has."""
+    found = tally_buckets(before.view, before.view.amounts[i], deal)
+    units = dict(zip(now.labels, (t.units for t in now.tallies), strict=True))
+    return {
+        label: replace(tally, unseen=max(0.0, units[label] - tally.units))
+        for label, tally in zip(found.labels, found.tallies, strict=True)
+        if label in units
+    }
+
+
+def _in_order(units: Units, slices: Any) -> Iterator[tuple[Label, Any]]:
+    """Slices in the order of their labels."""
+    for i in units.legend.order(slices.labels):
+        yield slices.labels[i], slices.tallies[i]
+
+
+def _cells(units: Units, label: Label) -> dict[str, Any]:
+    return units.cells(whole_labels([units.legend.name(units.by, label)])[0])
+
+
+def _sides(tally: Buckets, arm: int, control: int) -> tuple[Spectrum, Spectrum]:
+    return tally.only(tally.arms == arm).whole(), tally.only(tally.arms == control).whole()
+
+
+def _given(spectra: tuple[Spectrum, Spectrum]) -> tuple[Spectrum, Spectrum]:
+    return spectra
+
+
+def _everyone(deal: Assignment) -> Any:
+    """Randomised units of each arm, over all slices to which they belong."""
+    return sum(np.bincount(d.arms, d.sizes, minlength=len(deal.arms)) for d in deal.dealt.values())
+
+
+def _several(asked: Asked) -> bool:
+    return asked.amount is not None and not isinstance(asked.amount, str)

@@ -1,0 +1,254 @@
+"""The most even exposure for a given loss of relevance: a policy, a boost table, and the frontier between the two."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any, Literal
+
+import numpy as np
+
+from evenhand import metrics as _all_metrics  # noqa: F401  (fills the registry)
+from evenhand.allocation.frankwolfe import Found, Search
+from evenhand.allocation.objectives import Atkinson, Evenness, Objective, Shares, Welfare
+from evenhand.allocation.replay import Stage
+from evenhand.attention import parse
+from evenhand.audits.declare import Call, Level, Seed, Table, TableOrColumn, Takes, audit, log, pairs
+from evenhand.audits.rebalance_result import Frontier, Headroom, Part, RebalanceResult, headroom
+from evenhand.audits.rebalance_rows import Meter, spread_of
+from evenhand.cards import Between, parse_call
+from evenhand.engine.prepared import as_table
+from evenhand.engine.slates import Candidates, served_lists, tally_candidates
+from evenhand.errors import EvenhandError, listing, unknown_name
+from evenhand.findings import Row, row
+from evenhand.uncertainty.intervals import stream
+from evenhand.uncertainty.jackknife import BUCKETS, buckets
+from evenhand.views.judgments import view_judgments
+from evenhand.views.labels import view_labels
+from evenhand.views.rankings import open_rankings, view_rankings
+from evenhand.views.scored import view_scored
+
+Strength = Annotated[float, Between(0, 1)]
+CELLS = 4_000_000
+"""Buckets times providers that are kept for intervals."""
+
+
+def _read_objective(words: list[str]) -> Any:
+    return (
+        pairs("objective", words[0], float)
+        if "=" in words[0].partition("(")[0] or words[0].startswith("{")
+        else words[0]
+    )
+
+
+Served = Annotated[Any, Takes("FILE", table=True, option="served")]
+Aim = Annotated[Any, Takes("NAME|LABEL=SHARE,..", read=_read_objective)]
+
+
+@audit(
+    "rebalance",
+    question="What would a more even exposure cost in relevance?",
+    charts=("frontier", "before_after", "movers"),
+    extra=("least", "most"),
+)
+def rebalance(
+    call: Call,
+    scores: Table,
+    *,
+    top: Annotated[int, Between(1, 10_000)],
+    providers: TableOrColumn = None,
+    objective: Aim = "gini",
+    strength: Strength | Sequence[Strength] = (0.02, 0.05, 0.1, 0.2, 0.5),
+    attention: Any = "log(offset=1)",
+    request: str = "request",
+    item: str = "item",
+    score: str = "score",
+    holdout: Annotated[float, Between(0, 1, open_high=True)] = 0.5,
+    iterations: Annotated[int, Between(1, 100_000)] = 200,
+    relevance: TableOrColumn = None,
+    rankings: Served = None,
+    interval: Literal["normal"] | None = "normal",
+    level: Level = 0.95,
+    rng: Seed = None,
+    nan_policy: Literal["raise", "omit"] = "raise",
+) -> RebalanceResult:
+    """The most even exposure of providers for each loss of relevance, learned on some requests and tried on others.
+
+    Parameters
+    ----------
+    scores : candidates: one row per request and item with a score of zero or more, a table or a path.
+    top : length of the lists.
+    providers : who receives exposure: a column of `scores`, {item: provider}, a table of items and providers, `eh.rollup(...)`;
+        left out, every item is its own. An item without a provider is its own as well.
+    objective : what is evened out: `"gini"`, `"atkinson(epsilon=0.5)"`, `"welfare(epsilon=1)"`, or {provider: share}.
+    strength : weight of evenness against relevance, from 0 (as ranked) to 1; one or several.
+    attention : how attention falls with rank; the cascade depends on more than rank and is refused.
+    request : column of the request.
+    item : column of the item.
+    score : column of the score.
+    holdout : share of the requests that nothing is learned from.
+    iterations : steps at most for each strength.
+    relevance : judgments of request and item, a table or a column of `scores`: adds rows `ndcg_relevance`.
+    rankings : lists that are served now, a table of request, item and rank: `result.headroom` says what they leave unused.
+    interval : `"normal"`, with the error of a jackknife over held-out requests, or None.
+    nan_policy : rows without a score are refused, or left out and counted.
+
+    Examples
+    --------
+    >>> import polars as pl
+    >>> table = pl.DataFrame(
+    ...     {"request": [1, 1, 2, 2], "item": list("abab"), "score": [1.0, 0.9, 1.0, 0.9], "provider": list("xyxy")}
+    ... )
+    >>> found = rebalance(table, top=1, providers="provider", strength=0.9, holdout=0, interval=None, rng=1)
+    >>> found.boosts(0.9)["provider"].to_list()
+    ['x', 'y']
+    """
+    model = parse(attention)
+    if model.needs_relevance:
+        raise EvenhandError(f"attention={attention!r} depends on more than rank. Use log, geometric, rbp or uniform.")
+    strengths = _strengths(strength)
+    log.info("checking the candidates")
+    opened = open_rankings(as_table(scores, request=request, item=item))
+    owners = None if providers is None else view_labels(providers, opened, item=item, request=request, role="providers")
+    judgments = None if relevance is None else view_judgments(relevance, opened, request=request, item=item)
+    view = view_scored(
+        opened, request=request, item=item, score=score, nan_policy=nan_policy,
+        carry=owners.carry(opened) if owners is not None else {},
+    )  # fmt: skip
+    found = tally_candidates(view, owners, judgments, top, model)
+    aim, target = _objective(objective, found)
+    held = _held_out(found, holdout, call.seed)
+    frontier = _frontier(found, held, aim, strengths, iterations, call.seed)
+    _refuse_unreachable(aim, frontier)
+    welfare = (str(objective), aim) if type(aim) is Welfare else None
+    meters = {on: _meter(part, found, objective, welfare, target, call) for on, part in frontier.parts.items()}
+    rows = _rows(frontier, meters)
+    left = None
+    if rankings is not None:
+        lists = served_lists(found, view_rankings(rankings, request=request, item=item))
+        left, more = _served(frontier, meters[frontier.on], lists)
+        rows += more
+    facts = {
+        "requests": found.slates.requests, "held_out_requests": int(held.sum()), "providers": len(found.providers),
+        "items_without_provider": found.alone, "candidates": len(found.slates.item), "top": top,
+        "steps": {str(p.strength): p.steps for p in frontier.found}, "tolerance": "0.001 of evenness at the same relevance",
+        "interval": "none" if call.interval.kind == "none" else "t, with the error of a jackknife over held-out requests",
+    }  # fmt: skip
+    return call.result(
+        rows, backend=view.backend, read=view.rows, dropped=view.dropped, slices=("strength", "on", "by_means"),
+        curves=frontier.curves(), words={"unit": request, "holder": "provider", "amount": "exposure"}, facts=facts,
+        of=RebalanceResult, frontier=frontier, left=left,
+    )  # fmt: skip
+
+
+def _strengths(strength: Any) -> list[float]:
+    asked = [float(s) for s in (strength if isinstance(strength, (list, tuple, np.ndarray)) else [strength])]
+    if not asked or len(set(asked)) < len(asked):
+        raise EvenhandError(f"strength={strength!r} names none, or one twice. Pass different numbers from 0 to 1.")
+    return sorted({*asked} - {0.0})
+
+
+def _objective(objective: Any, found: Candidates) -> tuple[Objective, Any]:
+    """What is maximised, and the target shares by provider where it is those."""
+    if isinstance(objective, Mapping):
+        target = _targets(objective, found)
+        return Shares(target), target
+    name, args, keywords = parse_call(objective, role="objective") if isinstance(objective, str) else ("", [], {})
+    if name == "gini" and not args and not keywords:
+        return Evenness(len(found.providers)), None
+    kinds = {"atkinson": (Atkinson, 0.5), "welfare": (Welfare, 1.0)}
+    if name not in kinds:
+        raise unknown_name("objective", objective, ["gini", *kinds], what="an objective")
+    kind, usual = kinds[name]
+    epsilon = (args or [keywords.get("epsilon", usual)])[0]
+    number = isinstance(epsilon, (int, float)) and not isinstance(epsilon, bool)
+    if len(args) > 1 or keywords.keys() - {"epsilon"} or not number or not 0 < epsilon < math.inf:
+        raise EvenhandError(f"objective={objective!r} needs one epsilon above 0. Write '{name}(epsilon={usual:g})'.")
+    return kind(float(epsilon)), None
+
+
+def _targets(shares: Mapping[Any, Any], found: Candidates) -> Any:
+    known = {str(p): i for i, p in enumerate(found.providers)}
+    numbers = all(isinstance(v, (int, float)) and not isinstance(v, bool) and v >= 0 for v in shares.values())
+    if not numbers or abs(sum(shares.values()) - 1) > 1e-6:
+        raise EvenhandError(f"objective={dict(shares)!r} has shares that do not add up to 1. Pass {{provider: share}}.")
+    strange = [str(p) for p in shares if str(p) not in known]
+    missing = [p for p in known if p not in {str(s) for s in shares}]
+    if strange or missing:
+        raise EvenhandError(
+            f"objective names {listing(strange) or 'nobody'} who has no candidate, and lacks {listing(missing) or 'nobody'}. "
+            "Give every provider a share; pass groups as providers= to aim at groups."
+        )
+    target = np.zeros(len(known))
+    for label, value in shares.items():
+        target[known[str(label)]] = value
+    return target / target.sum()
+
+
+def _held_out(found: Candidates, holdout: float, seed: int) -> Any:
+    """(Q,) which requests nothing is learned from: by their order among all ids, so that rows may come in any."""
+    many = found.slates.requests
+    count = min(int(holdout * many + 0.5), many - 1)
+    held = np.zeros(many, dtype=bool)
+    held[stream(seed, "holdout").permutation(many)[:count]] = True
+    return held
+
+
+def _frontier(
+    found: Candidates, held: Any, aim: Objective, strengths: list[float], iterations: int, seed: int
+) -> Frontier:
+    most = max(20, min(BUCKETS, CELLS // max(1, found.slates.owners.items)))
+    parts = {}
+    for name, chosen in (("learned", ~held), ("held_out", held)):
+        if chosen.any():
+            which = np.flatnonzero(chosen)
+            parts[name] = Part(which, Stage(found.slates.only(which), buckets(len(which), stream(seed, name), most)))
+    log.info("searching %s strengths", len(strengths))
+    search = Search(parts["learned"].stage.server, aim, iterations)
+    policies: list[Found] = [search.at(0.0), *search.frontier(strengths)]
+    return Frontier(found, parts, policies, aim)
+
+
+def _refuse_unreachable(aim: Objective, frontier: Frontier) -> None:
+    if isinstance(aim, Welfare) and aim.epsilon >= 1 and (absent := frontier.absent):
+        raise EvenhandError(
+            f"{absent:,} providers have candidates in held-out requests only, and this objective has no value where somebody gets "
+            "nothing. Pass holdout=0, or an epsilon below 1."
+        )
+
+
+def _meter(part: Part, found: Candidates, objective: Any, welfare: Any, target: Any, call: Call) -> Meter:
+    level = None if call.interval.kind == "none" else call.interval.level
+    reach = None if target is None else part.stage.reach()
+    return Meter(part.stage.bucket, level, spread_of(objective), found.providers, welfare, target, reach)
+
+
+def _rows(frontier: Frontier, meters: Mapping[str, Meter]) -> list[Row]:
+    rows: list[Row] = []
+    for p in frontier.found:
+        for on, meter in meters.items():
+            for means in ("policy", "boosts"):
+                labels = {"strength": p.strength, "on": on, "by_means": means}
+                rows += meter.rows(
+                    labels, frontier.replayed(p.strength, on, means), "learned_from" if on == "learned" else ""
+                )
+                if on == "learned" and means == "policy":
+                    note = None if p.converged else "not_converged"
+                    rows.append(row(labels, "duality_gap", estimate=p.gap, ideal=0.0, better="lower", note=note))
+    return rows
+
+
+def _served(frontier: Frontier, meter: Meter, lists: Any) -> tuple[Headroom, list[Row]]:
+    """What the served lists give, and how far from the frontier that is, on the requests that policies are judged by."""
+    part = frontier.parts[frontier.on]
+    moved = lists[part.which] - (frontier.candidates.slates.starts[part.which] - part.stage.slates.starts[:-1])[:, None]
+    own = part.stage.judged([np.where(lists[part.which] >= 0, moved, -1)], np.ones(1))
+    against = "ndcg_relevance" if "ndcg_relevance" in own.each else "ndcg"
+    labels = {"strength": None, "on": frontier.on, "by_means": "served"}
+    rows = meter.rows(labels, own, "learned_from" if frontier.on == "learned" else "")
+    every = [frontier.replayed(p.strength, frontier.on, "policy") for p in frontier.found]
+    points = [(float(np.nanmean(one.each[against])), meter.gini(one)) for one in every]
+    words = "judgments" if against == "ndcg_relevance" else "scores"
+    left = headroom(points, float(np.nanmean(own.each[against])), meter.gini(own), words)
+    rows.append(row(labels, "attainable_gini", estimate=left.attainable_gini, ideal=0.0, better="lower"))
+    return left, rows

@@ -1,0 +1,225 @@
+"""A frontier that can be taken away: boosts, rankings, who gains and loses, and what a served ranking leaves unused."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, Literal
+
+import numpy as np
+
+from evenhand.allocation.frankwolfe import Found
+from evenhand.allocation.objectives import Objective
+from evenhand.allocation.policies import Draw
+from evenhand.allocation.replay import Replayed, Stage
+from evenhand.cards import Floats
+from evenhand.engine.slates import Candidates
+from evenhand.errors import EvenhandError, listing
+from evenhand.metrics.shares import lorenz_curve
+from evenhand.present.lorenz import corners
+from evenhand.results import Result
+from evenhand.tallies.slates import Ints
+from evenhand.tallies.spectrum import Spectrum
+
+Means = Literal["policy", "boosts"]
+DECILES = 10
+MOST_CORNERS = 120
+
+
+@dataclass(frozen=True)
+class Part:
+    """A part of the requests: which they are among all, and where policies are replayed on them."""
+
+    which: Ints
+    stage: Stage
+
+
+@dataclass(frozen=True)
+class Frontier:
+    """Policies of all strengths, the first as ranked, and what they give on learned and held-out requests."""
+
+    candidates: Candidates
+    parts: Mapping[str, Part]
+    found: Sequence[Found]
+    objective: Objective
+    _replayed: dict[tuple[float, str, str], Replayed] = field(default_factory=dict)
+
+    @property
+    def on(self) -> str:
+        """The requests that a policy is judged by: held-out ones, or all where none were held out."""
+        return "held_out" if "held_out" in self.parts else "learned"
+
+    @property
+    def absent(self) -> int:
+        """Providers without a candidate in the learned requests."""
+        slates = self.parts["learned"].stage.slates
+        seen = np.bincount(slates.item, minlength=slates.owners.items).astype(np.float64)
+        return int((slates.owners.per_provider(seen) == 0).sum())
+
+    def at(self, strength: float) -> Found:
+        for one in self.found:
+            if one.strength == strength:
+                return one
+        known = listing(f"{one.strength:g}" for one in self.found)
+        raise EvenhandError(f"strength={strength!r} was not searched. Pass one of {known}, or search again with it.")
+
+    def draws(self, strength: float, means: str) -> tuple[Sequence[Draw], Floats]:
+        """What is shown, and how often."""
+        one = self.at(strength)
+        if means == "policy":
+            return one.policy.draws, one.policy.probability
+        if means == "boosts":
+            return [one.alone], np.ones(1)
+        raise EvenhandError(f"by_means={means!r} is unknown. Use 'policy' or 'boosts'.")
+
+    def replayed(self, strength: float, on: str, means: str) -> Replayed:
+        key = (strength, on, means)
+        if key not in self._replayed:
+            self._replayed[key] = self.parts[on].stage.replay(*self.draws(strength, means))
+        return self._replayed[key]
+
+    def shares(self, strength: float, means: str = "policy") -> Floats:
+        """(providers,) shares of all exposure."""
+        received = self.replayed(strength, self.on, means).received
+        return np.asarray(received / received.sum())
+
+    def rankings(self, strength: float, means: str) -> Any:
+        """Lists of all requests; of a policy, each draw with its probability."""
+        import polars as pl
+
+        draws, probability = self.draws(strength, means)
+        tables = []
+        for i, (draw, p) in enumerate(zip(draws, probability, strict=True)):
+            drawn = {"sample": i, "probability": float(p)} if means == "policy" else {}
+            for part in self.parts.values():
+                lists = part.stage.lists(draw)
+                tables.append(pl.DataFrame(self.candidates.table(part.stage.slates, part.which, lists, **drawn)))
+        keys = ["request", *(["sample"] if means == "policy" else []), "rank"]
+        return pl.concat(tables).sort(keys)
+
+    def curves(self) -> dict[str, dict[str, list[Any]]]:
+        """Lorenz polygons of every strength, and what each tenth of the providers, by exposure as ranked, gets."""
+        lorenz: dict[str, list[Any]] = {"strength": [], "population": [], "share": []}
+        tenths: dict[str, list[Any]] = {"strength": [], "tenth": [], "before": [], "after": []}
+        before = self.shares(0.0)
+        place = np.argsort(np.argsort(before, kind="stable"), kind="stable")
+        tenth = place * min(DECILES, len(before)) // len(before)
+        many = int(tenth.max(initial=0)) + 1
+        for one in self.found:
+            after = self.shares(one.strength)
+            curve = lorenz_curve(Spectrum.of(after))
+            kept = corners(curve.population, curve.share, MOST_CORNERS, ())
+            lorenz["strength"] += [one.strength] * len(kept)
+            lorenz["population"] += curve.population[kept].tolist()
+            lorenz["share"] += curve.share[kept].tolist()
+            tenths["strength"] += [one.strength] * many
+            tenths["tenth"] += list(range(1, many + 1))
+            tenths["before"] += np.bincount(tenth, before, many).tolist()
+            tenths["after"] += np.bincount(tenth, after, many).tolist()
+        return {"before_after": lorenz, "movers": tenths}
+
+
+@dataclass(frozen=True)
+class Headroom:
+    """How far a served ranking is from the frontier.
+
+    Attributes
+    ----------
+    ndcg, gini : of the rankings that are served, on the requests that policies are judged by; `against` says what the
+        relevance is measured by: scores or judgments.
+    attainable_gini : what a policy of the same relevance gives. attainable_ndcg : what one of the same Gini keeps.
+    """
+
+    ndcg: float
+    gini: float
+    attainable_gini: float
+    attainable_ndcg: float
+    against: str
+
+    @property
+    def sentence(self) -> str:
+        if self.attainable_gini >= self.gini - 5e-4:
+            return (
+                f"No policy found here is more even than the served lists (Gini {self.gini:.2f}) at the same relevance."
+            )
+        return f"The same relevance allows a Gini of {self.attainable_gini:.2f} where it is {self.gini:.2f}."
+
+
+Points = Sequence[tuple[float, float]]
+"""(relevance kept, Gini index) of policies; a mixture of two keeps the mean relevance and is at least as even as the mean."""
+
+
+def least_gini(points: Points, ndcg: float) -> float:
+    """The least Gini index that mixing two policies attains without losing relevance.
+
+    >>> round(least_gini([(1.0, 0.5), (0.9, 0.1)], 0.95), 4), least_gini([(1.0, 0.5), (0.9, 0.1)], 0.5)
+    (0.3, 0.1)
+    """
+    mixed = (g + (h - g) * (u - ndcg) / (u - v) for u, g in points for v, h in points if u >= ndcg > v and h < g)
+    return min([*mixed, *(g for u, g in points if u >= ndcg)], default=np.inf)
+
+
+def headroom(points: Points, ndcg: float, gini: float, against: str) -> Headroom:
+    """What the policies at these points leave possible for lists of this relevance and Gini index."""
+    turned = [(1 - g, 1 - u) for u, g in points]  # evenness as relevance, and loss as inequality
+    kept = 1 - least_gini(turned, 1 - gini)
+    return Headroom(ndcg, gini, min(gini, least_gini(points, ndcg)), max(ndcg, kept), against)
+
+
+@dataclass(frozen=True, repr=False)
+class RebalanceResult(Result):
+    """A frontier with three things to take away: a policy, a boost table, and who gains and loses."""
+
+    frontier: Frontier | None = field(default=None, compare=False)
+    left: Headroom | None = field(default=None, compare=False)
+
+    @cached_property
+    def _frontier(self) -> Frontier:
+        if self.frontier is None:
+            raise EvenhandError(
+                "A saved result holds no policies. Search again, or keep the tables that it handed out."
+            )
+        return self.frontier
+
+    def boosts(self, strength: float) -> Any:
+        """One number per provider: sort candidates by score over the request's ideal gain, plus the boost of the provider.
+
+        A table of `provider` and `boost`. The ideal gain of a request is that of its own best list (`eh.rerank` with
+        `method="boosts"` does it). Boosts are 0 on average, so 0 suits who is not in the table; an item of several
+        providers gets their boosts by their shares.
+        """
+        draw = self._frontier.at(strength).alone
+        return self._handed(
+            {"provider": list(self._frontier.candidates.providers), "boost": draw.boosts - draw.boosts.mean()}
+        )
+
+    def rankings(self, strength: float, by_means: Means = "policy") -> Any:
+        """New lists: `request`, `item`, `rank`; of the policy also `sample` and `probability`, as `eh.exposure` reads them."""
+        return self._native(self._frontier.rankings(strength, by_means))
+
+    def movers(self, strength: float, by_means: Means = "policy") -> Any:
+        """Share of all exposure of each provider before and after, those who gain most first."""
+        found = self._frontier
+        before, after = found.shares(0.0), found.shares(strength, by_means)
+        order = np.lexsort((np.arange(len(before)), -(after - before)))
+        names = [found.candidates.providers[i] for i in order]
+        return self._handed({"provider": names, "before": before[order], "after": after[order]})
+
+    @property
+    def headroom(self) -> Headroom:
+        """What the rankings that were passed leave unused."""
+        if self.left is None:
+            raise EvenhandError("Nothing says what is served now. Pass rankings= with request, item and rank.")
+        return self.left
+
+    def _handed(self, columns: Mapping[str, Any]) -> Any:
+        import polars as pl
+
+        return self._native(pl.DataFrame(columns, strict=False))
+
+    def _native(self, frame: Any) -> Any:
+        """A table in the caller's library, PyArrow where that is lazy only."""
+        if self.backend == "pandas":
+            return frame.to_pandas()
+        return frame if self.backend == "polars" else frame.to_arrow()

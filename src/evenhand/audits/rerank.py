@@ -1,0 +1,189 @@
+"""Re-rankers that people know, on any table of scores: boosts, FA*IR, DetConstSort, calibrated lists."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal
+
+import numpy as np
+
+from evenhand.allocation.rerankers import boosted, calibrated, det_const_sort, fa_star_ir
+from evenhand.attention import log as logarithmic
+from evenhand.attention import parse
+from evenhand.audits.declare import Call, Labels, Table, TableOrColumn, Takes, pairs, tool
+from evenhand.cards import Between, parse_call
+from evenhand.engine.prepared import as_table
+from evenhand.engine.slates import Candidates, tally_candidates
+from evenhand.errors import EvenhandError, listing, unknown_name
+from evenhand.metrics.representation import fair_table
+from evenhand.tallies.slates import Ints
+from evenhand.views.labels import view_labels
+from evenhand.views.rankings import open_rankings
+from evenhand.views.scored import view_scored
+from evenhand.views.tables import is_number, open_table, to_polars
+
+METHODS = ("boosts", "fa_star_ir", "det_const_sort", "calibrated")
+Shares = Annotated[Any, Takes("LABEL=SHARE,..", read=lambda words: pairs("target", words[0], float))]
+
+
+@tool("rerank")
+def rerank(
+    call: Call,
+    scores: Table,
+    *,
+    method: str,
+    top: Annotated[int, Between(1, 10_000)],
+    groups: TableOrColumn = None,
+    boosts: TableOrColumn = None,
+    protected: Labels = None,
+    target: Shares = None,
+    attention: Any = "log(offset=1)",
+    request: str = "request",
+    item: str = "item",
+    score: str = "score",
+    nan_policy: Literal["raise", "omit"] = "raise",
+) -> Any:
+    """New lists from scores, by a re-ranker that people know: a table of request, item and rank.
+
+    Parameters
+    ----------
+    scores : candidates: one row per request and item with a score, a table or a path.
+    method : `"boosts"`, `"fa_star_ir(p=0.3, alpha=0.1)"`, `"det_const_sort"` or `"calibrated(strength=0.5)"`.
+    top : length of the lists.
+    groups : group of each item (with boosts: its provider): a column of `scores`, {item: group}, a table of items and groups.
+    boosts : table of `provider` and `boost`, as `eh.rebalance` gives it, or {provider: boost}; who is not in it has 0.
+    protected : label(s) of the protected group, for fa_star_ir; items without a label count as not protected.
+    target : {group: share} that det_const_sort and calibrated aim at.
+    attention : how attention falls with rank, for the ideal gain that boosts are added to.
+    request : column of the request.
+    item : column of the item.
+    score : column of the score.
+    nan_policy : rows without a score are refused, or left out.
+
+    Examples
+    --------
+    >>> import polars as pl
+    >>> table = pl.DataFrame({"request": [1] * 3, "item": list("abc"), "score": [3.0, 2.0, 1.0], "g": list("xxy")})
+    >>> rerank(table, method="det_const_sort", top=2, groups="g", target={"x": 0.5, "y": 0.5})["item"].to_list()
+    ['a', 'c']
+    """
+    name, args, keywords = parse_call(method, role="method")
+    if name not in METHODS:
+        raise unknown_name("method", method, METHODS, what="a known re-ranker")
+    model = parse(attention) if name == "boosts" else logarithmic(offset=1)
+    opened = open_rankings(as_table(scores, request=request, item=item))
+    owners = None if groups is None else view_labels(groups, opened, item=item, request=request)
+    carried = {} if owners is None else owners.carry(opened)
+    view = view_scored(opened, request=request, item=item, score=score, nan_policy=nan_policy, carry=carried)
+    found = tally_candidates(view, owners, None, top, model, gains=name == "boosts")
+    if name == "boosts":
+        _only(method, args, keywords)
+        lists = boosted(found.slates, _boosts(boosts, found))
+    elif owners is None:
+        raise EvenhandError(f"method={method!r} needs to know the group of each item. Pass groups=.")
+    elif name == "fa_star_ir":
+        lists = _fair(found, protected, *_only(method, args, keywords, "p", alpha=0.1))
+    else:
+        codes, shares = _aims(found, target, method)
+        if name == "det_const_sort":
+            _only(method, args, keywords)
+            lists = det_const_sort(found.slates, codes, shares)
+        else:
+            (strength,) = _only(method, args, keywords, strength=0.5)
+            lists = calibrated(found.slates, codes, shares, strength)
+    return _handed(found, lists, view.backend)
+
+
+def _handed(found: Candidates, lists: Ints, backend: str) -> Any:
+    import polars as pl
+
+    frame = pl.DataFrame(found.table(found.slates, np.arange(found.slates.requests), lists))
+    if backend == "pandas":
+        return frame.to_pandas()
+    return frame if backend == "polars" else frame.to_arrow()
+
+
+def _only(method: str, args: list[Any], keywords: Mapping[str, Any], *needed: str, **usual: float) -> list[float]:
+    """The numbers of a method, in order; all of them shares between 0 and 1."""
+    names = [*needed, *usual]
+    given = dict(zip(names, args, strict=False)) | dict(keywords)
+    missing = [n for n in needed if n not in given]
+    wrong = [n for n, v in given.items() if isinstance(v, bool) or not isinstance(v, (int, float)) or not 0 <= v <= 1]
+    if len(args) > len(names) or given.keys() - set(names) or missing or wrong:
+        raise EvenhandError(f"method={method!r} does not fit. Its numbers, from 0 to 1: {listing(names) or 'none'}.")
+    return [float(given.get(n, usual.get(n, 0.0))) for n in names]
+
+
+def _groups(found: Candidates, method: str) -> Ints:
+    """(items,) the one group of each item."""
+    owners = found.slates.owners
+    if len(owners.item) > owners.items or (owners.share < 1).any():
+        raise EvenhandError(
+            f"method={method!r} needs one group per item, not shares. Pass groups with one label per item."
+        )
+    codes = np.empty(owners.items, dtype=np.int64)
+    codes[owners.item] = owners.provider
+    return codes
+
+
+def _fair(found: Candidates, protected: Any, p: float, alpha: float) -> Ints:
+    if protected is None:
+        raise EvenhandError(
+            "method='fa_star_ir' needs to know who is protected. Pass protected= with one label or several."
+        )
+    wanted = {str(label) for label in (protected if isinstance(protected, (list, tuple, set)) else [protected])}
+    known = {str(label) for label in found.providers}
+    if strange := sorted(wanted - known):
+        raise EvenhandError(
+            f"protected={listing(strange)} is the label of no candidate. Labels: {listing(sorted(known))}."
+        )
+    side = np.array([0 if str(label) in wanted else 1 for label in found.providers])
+    tables = {k: np.array(fair_table(int(k), p, alpha).table) for k in np.unique(found.slates.lengths)}
+    return fa_star_ir(found.slates, side[_groups(found, "fa_star_ir")], lambda k: tables[k])
+
+
+def _aims(found: Candidates, target: Any, method: str) -> tuple[Ints, Any]:
+    """Group codes of items and the share of each group."""
+    if found.alone:
+        raise EvenhandError(
+            f"{found.alone:,} items have no group, and method={method!r} needs one of each. Add them to groups."
+        )
+    numbers = isinstance(target, Mapping) and all(isinstance(v, (int, float)) and v >= 0 for v in target.values())
+    if not numbers or abs(sum(target.values()) - 1) > 1e-6:
+        raise EvenhandError(f"target={target!r} does not fit. Pass {{group: share}} with shares that add up to 1.")
+    given = {str(label): float(share) for label, share in target.items()}
+    known = [str(label) for label in found.providers]
+    if missing := [label for label in known if label not in given]:
+        raise EvenhandError(f"target says nothing of {listing(missing)}. Give every group a share, zero if none.")
+    absent = [label for label in given if label not in known]
+    return _groups(found, method), np.array([*(given[label] for label in known), *(given[label] for label in absent)])
+
+
+def _boosts(boosts: Any, found: Candidates) -> Any:
+    """(providers,) the boost of each; who is not in the table has none."""
+    if boosts is None:
+        raise EvenhandError(
+            "method='boosts' needs boosts. Pass the table of result.boosts(strength), or {provider: boost}."
+        )
+    if isinstance(boosts, Mapping):
+        given = dict(boosts)
+    else:
+        table = open_table(boosts, role="boosts")
+        names = table.schema.names()
+        if not {"provider", "boost"} <= set(names) or not is_number(table.schema["boost"]):
+            raise EvenhandError(
+                f"boosts has the columns {listing(names)}. Pass a table of provider and boost, a number."
+            )
+        frame = to_polars(table.lazy.select("provider", "boost"))
+        given = dict(zip(frame["provider"].to_list(), frame["boost"].to_list(), strict=True))
+        if len(given) < frame.height:
+            raise EvenhandError("boosts names a provider twice. Give each one boost.")
+    words = {str(label): value for label, value in given.items()}
+    if not words.keys() & {str(p) for p in found.providers}:
+        raise EvenhandError(
+            "boosts and the candidates have no provider in common. Pass groups= with the provider of each item."
+        )
+    values = np.array([float(words.get(str(p), 0.0)) for p in found.providers])
+    if not np.isfinite(values).all():
+        raise EvenhandError("boosts holds missing or infinite numbers. Pass a finite boost for each provider.")
+    return values

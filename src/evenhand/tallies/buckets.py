@@ -1,0 +1,362 @@
+"""What each unit received from each bucket of viewers, requests or sessions: all that re-assigning these may see.
+
+Whatever was randomised is put into buckets; a bucket is re-assigned, left out or drawn as a whole. Every arm that could
+have been is then a sum over buckets, and every metric reads the spectrum of such a sum.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from evenhand.cards import Floats
+from evenhand.tallies.amounts import run_starts
+from evenhand.tallies.spectrum import Spectrum
+
+Ints = np.typing.NDArray[np.int64]
+Chosen = np.typing.NDArray[np.bool_]
+
+BLOCK_BYTES = 1 << 22
+"""Sums (units x draws) held at a time."""
+
+MOST_CELLS = 1 << 20
+"""Cells (draws x amounts) handed to the metrics at a time."""
+
+LOW = 24
+"""Units that received less than this in all are counted by comparing with each possible sum, which needs no wider numbers."""
+
+RUN = 120
+"""So many truth values are added up in eight bits."""
+
+
+@dataclass(frozen=True)
+class Buckets:
+    """Amounts by unit and bucket, units in the order of what they received in all.
+
+    Attributes
+    ----------
+    starts : (U + 1,) cells `starts[u]` to `starts[u + 1]` are unit u.
+    bucket, amount : (N,) bucket of each cell, and what the unit received from it: whole numbers, or floats.
+    times : (U,) how many units have exactly these cells.
+    weights : (U,) weight of each unit, or None when every unit counts once.
+    unseen : number of units that received nothing from any bucket.
+    sizes : (B,) randomised units (viewers) in each bucket; zero for none.
+    arms : (B,) arm of each bucket.
+    movable : (B,) whether a bucket may be re-assigned: all of these have the same size.
+    """
+
+    starts: Ints
+    bucket: np.typing.NDArray[np.int32]
+    amount: Any
+    times: Floats
+    weights: Floats | None
+    unseen: float
+    sizes: Ints
+    arms: Ints
+    movable: Chosen
+
+    @classmethod
+    def of(
+        cls,
+        unit: Any,
+        bucket: Any,
+        amount: Any,
+        *,
+        sizes: Any,
+        arms: Any = None,
+        movable: Any = None,
+        weights: Any = None,
+        unseen: float = 0.0,
+    ) -> Buckets:
+        """Tally rows of unit (0, 1, ...), bucket and amount; `weights` holds one number per unit.
+
+        >>> tally = Buckets.of([0, 0, 1, 1], [0, 1, 1, 1], [2, 1, 1, 3], sizes=[1, 1])
+        >>> tally.totals.tolist(), tally.amount.tolist()
+        ([3, 4], [2, 1, 4])
+        """
+        from scipy.sparse import coo_matrix
+
+        sizes = np.asarray(sizes, dtype=np.int64)
+        amount = np.asarray(amount)
+        number = np.int64 if amount.dtype.kind in "iub" else np.float64
+        unit = np.asarray(unit)
+        units = int(unit.max()) + 1 if len(unit) else 0
+        shape = (max(units, 1), max(len(sizes), 1))
+        table = coo_matrix((amount.astype(number, copy=False), (unit, np.asarray(bucket))), shape=shape).tocsr()
+        table.eliminate_zeros()
+        table.sort_indices()
+        received = _sums(table.data, table.indptr)
+        weights = None if weights is None else np.asarray(weights, dtype=np.float64)
+        kept = np.arange(units) if weights is not None else np.flatnonzero(np.diff(table.indptr[: units + 1]))
+        order = kept[np.argsort(received[kept], kind="stable")]
+        if not np.array_equal(order, np.arange(shape[0])):
+            table = table[order]
+        found = cls(
+            table.indptr.astype(np.int64),
+            table.indices.astype(np.int32, copy=False),
+            _narrow(table.data),
+            np.ones(len(order)),
+            None if weights is None else weights[order],
+            float(unseen + units - len(order)),
+            sizes,
+            np.zeros(len(sizes), dtype=np.int64) if arms is None else np.asarray(arms, dtype=np.int64),
+            np.ones(len(sizes), dtype=bool) if movable is None else np.asarray(movable, dtype=bool),
+        )
+        return _collapsed(found)
+
+    @property
+    def counted(self) -> bool:
+        """Whether sums are whole numbers of units that count once, so that units can be counted by their sum."""
+        return self.amount.dtype.kind != "f" and self.weights is None
+
+    @cached_property
+    def totals(self) -> Any:
+        """What each unit received from all buckets; never falling where units are counted."""
+        return _sums(self.amount, self.starts)
+
+    @cached_property
+    def volumes(self) -> Floats:
+        """What all units together received from each bucket."""
+        by = np.repeat(self.times, np.diff(self.starts)) * self.amount
+        return np.bincount(self.bucket, by, minlength=len(self.sizes)).astype(np.float64)
+
+    @cached_property
+    def units(self) -> float:
+        """Number of units, those that received nothing included."""
+        return float(self.times.sum() + self.unseen)
+
+    def merge(self, other: Buckets) -> Buckets:
+        """Add a shard with other units and the same buckets; the order of shards never matters."""
+        weighted = self.weights is not None or other.weights is not None
+        lengths = np.concatenate([np.diff(self.starts), np.diff(other.starts)])
+        joined = replace(
+            self,
+            starts=np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64),
+            bucket=np.concatenate([self.bucket, other.bucket]),
+            amount=np.concatenate([self.amount, other.amount]),
+            times=np.concatenate([self.times, other.times]),
+            weights=np.concatenate([_or_ones(self), _or_ones(other)]) if weighted else None,
+            unseen=self.unseen + other.unseen,
+        )
+        return _collapsed(_taken(joined, np.argsort(joined.totals, kind="stable")))
+
+    def only(self, kept: Chosen) -> Buckets:
+        """The same units with some of the buckets; who received nothing from those is unseen."""
+        if kept.all():
+            return self
+        places = np.cumsum(kept) - 1
+        held = kept[self.bucket]
+        lengths = _sums(held.astype(np.int64), self.starts)
+        fewer = replace(
+            self,
+            starts=np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64),
+            bucket=places[self.bucket[held]].astype(np.int32),
+            amount=self.amount[held],
+            sizes=self.sizes[kept],
+            arms=self.arms[kept],
+            movable=self.movable[kept],
+        )
+        seen = np.flatnonzero(lengths) if self.weights is None else np.arange(len(lengths))
+        order = seen[np.argsort(fewer.totals[seen], kind="stable")]
+        gone = float(self.times.sum() - self.times[order].sum())
+        return _collapsed(replace(_taken(fewer, order), unseen=self.unseen + gone))
+
+    def spectra(self, chosen: Chosen) -> Iterator[tuple[slice, Spectrum]]:
+        """The spectrum of what each draw's buckets give (`chosen` is draws x buckets), a bounded number of draws at a time."""
+        return ((at, first) for at, first, _ in self._drawn(chosen, both=False))
+
+    def halves(self, chosen: Chosen) -> Iterator[tuple[slice, Spectrum, Spectrum]]:
+        """For each draw the spectrum of the buckets chosen and that of all others."""
+        return ((at, first, second) for at, first, second in self._drawn(chosen, both=True) if second is not None)
+
+    def whole(self) -> Spectrum:
+        """The spectrum of all buckets together."""
+        ((_, found),) = self.spectra(np.ones((1, len(self.sizes)), dtype=bool))
+        weights = None if found.weights is None else found.weights[0]
+        return Spectrum(found.values[0], found.counts[0], weights)
+
+    def _drawn(self, chosen: Chosen, *, both: bool) -> Iterator[tuple[slice, Spectrum, Spectrum | None]]:
+        if self.counted:
+            yield from self._by_counting(chosen, both=both)
+            return
+        step = max(1, MOST_CELLS // max(1, len(self.times)))
+        for start in range(0, len(chosen), step):
+            at = slice(start, min(start + step, len(chosen)))
+            others = self._listed(~chosen[at]) if both else None  # a difference of floats would not be zero where it is
+            yield at, self._listed(chosen[at]), others
+
+    def _listed(self, chosen: Chosen) -> Spectrum:
+        """A cell for every unit: for floats and weights."""
+        sums = self._products(0, len(self.times), _picked(chosen)).T
+        order = np.argsort(sums, axis=-1, kind="stable")
+        front = np.zeros((len(sums), 1))
+        values = np.concatenate([front, np.take_along_axis(sums, order, -1)], axis=-1).astype(np.float64)
+        counts = np.concatenate([front + self.unseen, self.times[order]], axis=-1)
+        weights = None if self.weights is None else np.concatenate([front + 1.0, self.weights[order]], axis=-1)
+        return Spectrum(values, counts, weights)
+
+    def _by_counting(self, chosen: Chosen, *, both: bool) -> Iterator[tuple[slice, Spectrum, Spectrum | None]]:
+        """How many units have each sum, for sums up to a bound; the few units that received more get a cell each."""
+        low = self._counted_units
+        bound = int(self.totals[low - 1]) if low else 0
+        first = np.zeros((len(chosen), bound + 1))
+        second = np.zeros((len(chosen), bound + 1)) if both else None
+        picked = _picked(chosen)
+        for start, stop in self._blocks(low, len(chosen)):
+            self._count(start, stop, picked, first, second)
+        first[:, 0] += self.unseen
+        if second is not None:
+            second[:, 0] += self.unseen
+        high = self._products(low, len(self.times), picked)
+        step = max(1, MOST_CELLS // max(1, bound + 1 + len(high)))
+        for start in range(0, len(chosen), step):
+            at = slice(start, min(start + step, len(chosen)))
+            mine = high[:, at].T.astype(np.int64)
+            others = self.totals[low:] - mine
+            yield (
+                at,
+                self._topped(first[at], mine, low),
+                None if second is None else self._topped(second[at], others, low),
+            )
+
+    def _topped(self, counts: Floats, sums: Ints, low: int) -> Spectrum:
+        """Counts of the sums up to a bound, and a cell for each sum beyond it; who was given less is counted with the others."""
+        draws, width = counts.shape
+        times = np.broadcast_to(self.times[low:], sums.shape)
+        few = sums < width
+        if few.any():
+            key = (sums + np.arange(draws)[:, None] * width)[few]
+            counts = counts + np.bincount(key, times[few], minlength=counts.size).reshape(counts.shape)
+        sums = np.maximum(sums, width - 1)
+        if (self.times[low:] == 1).all():
+            sums = np.sort(sums, axis=-1)
+            many = (sums >= width).astype(np.float64)
+        else:
+            order = np.argsort(sums, axis=-1, kind="stable")
+            sums = np.take_along_axis(sums, order, -1)
+            many = np.where(sums >= width, np.take_along_axis(times, order, -1), 0.0)
+        grid = np.broadcast_to(np.arange(width, dtype=np.float64), (draws, width))
+        return Spectrum(np.concatenate([grid, sums], axis=-1), np.concatenate([counts, many], axis=-1))
+
+    @cached_property
+    def _counted_units(self) -> int:
+        """How many units are counted by their sum: so many that the others are no more than the sums to tell apart."""
+        beyond = len(self.totals) - np.arange(1, len(self.totals) + 1)
+        return min(int(np.count_nonzero(self.totals < np.maximum(beyond, 256))) + 1, len(self.totals))
+
+    def _blocks(self, stop: int, draws: int) -> Iterator[tuple[int, int]]:
+        """Runs of units whose sums fit into a block; those with the same low total are kept apart from the others."""
+        totals = self.totals[:stop]
+        cuts = np.searchsorted(totals, np.arange(LOW + 1))
+        edges = np.unique(np.concatenate([cuts, [0, stop]]))
+        for low, high in zip(edges[:-1].tolist(), edges[1:].tolist(), strict=True):
+            size = _whole_type(totals[high - 1]).itemsize
+            step = max(RUN, BLOCK_BYTES // max(1, draws * size) // RUN * RUN)
+            for start in range(low, high, step):
+                yield start, min(start + step, high)
+
+    def _count(
+        self, start: int, stop: int, picked: np.typing.NDArray[np.int8], first: Floats, second: Floats | None
+    ) -> None:
+        """Add the units of a block to the counts of their draws."""
+        totals, times = self.totals[start:stop], self.times[start:stop]
+        sums = self._products(start, stop, picked)
+        highest = int(totals[-1])
+        if highest < LOW and int(totals[0]) == highest and (times == 1).all():
+            for value in range(highest + 1):
+                found = _how_many(sums == value)
+                first[:, value] += found
+                if second is not None:
+                    second[:, highest - value] += found
+            return
+        rows = np.arange(picked.shape[1]) * (highest + 1)
+        many = None if (times == 1).all() else np.repeat(times, picked.shape[1])
+        for into, what in ((first, sums), (second, None)):
+            if into is not None:
+                what = totals[:, None] - sums if what is None else what
+                found = np.bincount((what + rows).ravel(), many, minlength=len(rows) * (highest + 1))
+                into[:, : highest + 1] += found.reshape(len(rows), highest + 1)
+
+    def _products(self, start: int, stop: int, picked: np.typing.NDArray[np.int8]) -> Any:
+        """What units `start` to `stop` receive from the buckets picked (buckets x draws): (units, draws)."""
+        from scipy.sparse import csr_matrix
+
+        at = slice(int(self.starts[start]), int(self.starts[stop]))
+        kind = self.amount.dtype
+        if kind.kind != "f":
+            kind = _whole_type(self.totals[start:stop].max(initial=0))
+        cells = (self.amount[at].astype(kind), self.bucket[at], self.starts[start : stop + 1] - at.start)
+        return csr_matrix(cells, shape=(stop - start, len(self.sizes))) @ picked.astype(kind, copy=False)
+
+
+def _taken(tally: Buckets, order: Ints) -> Buckets:
+    """Some of the units, in this order."""
+    lengths = np.diff(tally.starts)[order]
+    starts = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
+    at = np.repeat(tally.starts[order] - starts[:-1], lengths) + np.arange(starts[-1])
+    weights = None if tally.weights is None else tally.weights[order]
+    return replace(
+        tally,
+        starts=starts,
+        bucket=tally.bucket[at],
+        amount=tally.amount[at],
+        times=tally.times[order],
+        weights=weights,
+    )
+
+
+def _collapsed(tally: Buckets) -> Buckets:
+    """Units of one and the same cell as one: in a sparse log they are many."""
+    alone = np.flatnonzero(np.diff(tally.starts) == 1)
+    if not tally.counted or len(alone) < 2:
+        return tally
+    cells = tally.starts[alone]
+    order = np.lexsort((tally.bucket[cells], tally.amount[cells]))
+    alone, cells = alone[order], cells[order]
+    firsts = run_starts(tally.amount[cells], tally.bucket[cells])
+    times = tally.times.copy()
+    times[alone[firsts]] = np.add.reduceat(tally.times[alone], firsts)
+    kept = np.ones(len(times), dtype=bool)
+    kept[alone] = False
+    kept[alone[firsts]] = True
+    return _taken(replace(tally, times=times), np.flatnonzero(kept))
+
+
+def _sums(per_cell: Any, starts: Any) -> Any:
+    """Sums between starts, in the widest type of their kind; nothing adds up to zero."""
+    wide = np.float64 if per_cell.dtype.kind == "f" else np.int64
+    found = np.add.reduceat(np.append(per_cell, per_cell.dtype.type(0)), starts[:-1], dtype=wide)
+    found[np.diff(starts) == 0] = 0
+    return found
+
+
+def _or_ones(tally: Buckets) -> Floats:
+    return np.ones(len(tally.times)) if tally.weights is None else tally.weights
+
+
+def _narrow(amount: Any) -> Any:
+    return amount if amount.dtype.kind == "f" else amount.astype(_whole_type(amount.max(initial=0)))
+
+
+def _whole_type(most: Any) -> np.dtype[Any]:
+    """The narrowest type that holds whole numbers up to `most`."""
+    return next(np.dtype(t) for t in (np.int8, np.int16, np.int32, np.int64) if most <= np.iinfo(t).max)
+
+
+def _picked(chosen: Chosen) -> np.typing.NDArray[np.int8]:
+    """Draws as columns of zeros and ones."""
+    return np.ascontiguousarray(chosen.T).astype(np.int8)
+
+
+def _how_many(true: Chosen) -> Any:
+    """How many are true in each column, eight bits at a time."""
+    rows = len(true) // RUN * RUN
+    bits = true.view(np.int8)
+    found = bits[rows:].sum(0, dtype=np.int64)
+    if rows:
+        found += bits[:rows].reshape(-1, RUN, true.shape[1]).sum(1, dtype=np.int8).sum(0, dtype=np.int64)
+    return found

@@ -1,0 +1,153 @@
+"""Scored candidates of every request and who provides them: what a new allocation of exposure may see."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from evenhand.cards import Floats
+
+Ints = np.typing.NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Owners:
+    """Whose an item is: one entry per item and provider; the shares of an item add up to 1.
+
+    Attributes
+    ----------
+    item, provider : (m,) codes from 0. share : (m,) the part of the item's exposure that the provider receives.
+    items, providers : how many there are.
+    """
+
+    item: Ints
+    provider: Ints
+    share: Floats
+    items: int
+    providers: int
+
+    @classmethod
+    def of(cls, provider: Any) -> Owners:
+        """Every item has one provider: (items,) codes."""
+        codes = np.asarray(provider, dtype=np.int64)
+        many = int(codes.max(initial=-1)) + 1
+        return cls(np.arange(len(codes)), codes, np.ones(len(codes)), len(codes), many)
+
+    def per_item(self, prices: Floats) -> Floats:
+        """(items,) the price of an item: that of its providers, by their shares."""
+        return np.asarray(np.bincount(self.item, prices[self.provider] * self.share, self.items), dtype=np.float64)
+
+    def per_provider(self, exposure: Floats) -> Floats:
+        """(..., items) exposure to (..., providers)."""
+        flat = exposure.reshape(-1, self.items)[:, self.item] * self.share
+        rows = np.arange(len(flat))[:, None] * self.providers + self.provider
+        found = np.bincount(rows.ravel(), flat.ravel(), len(flat) * self.providers)
+        return np.asarray(found.reshape(*exposure.shape[:-1], self.providers), dtype=np.float64)
+
+
+@dataclass(frozen=True)
+class Slates:
+    """Candidates request by request, best score first; equal scores stand in the order of their item codes.
+
+    Attributes
+    ----------
+    starts : (Q + 1,) where the candidates of each request begin.
+    item : (n,) item codes. score : (n,) gains, none negative.
+    owners : who provides the items; the same set whatever part of the requests is looked at.
+    top : longest list; attention : (top,) weights of its ranks, never rising.
+    relevance : (n,) judgments, or None; NaN where nobody judged the request.
+    """
+
+    starts: Ints
+    item: Ints
+    score: Floats
+    owners: Owners
+    top: int
+    attention: Floats
+    relevance: Floats | None = None
+
+    @classmethod
+    def of(
+        cls, request: Any, item: Any, score: Any, owners: Owners, top: int, attention: Any, relevance: Any = None
+    ) -> Slates:
+        """Sort rows into requests. `request` and `item` are codes from 0, so that their order is not that of the table."""
+        codes, items = np.asarray(request, dtype=np.int64), np.asarray(item, dtype=np.int64)
+        gains = np.asarray(score, dtype=np.float64)
+        order = np.lexsort((items, -gains, codes))
+        starts = np.concatenate([[0], np.cumsum(np.bincount(codes))])
+        judged = None if relevance is None else np.asarray(relevance, dtype=np.float64)[order]
+        weights = np.asarray(attention, dtype=np.float64)
+        return cls(starts, items[order], gains[order], owners, top, weights, judged)
+
+    @property
+    def requests(self) -> int:
+        return len(self.starts) - 1
+
+    @cached_property
+    def sizes(self) -> Ints:
+        """(Q,) candidates of each request."""
+        return np.diff(self.starts)
+
+    @cached_property
+    def lengths(self) -> Ints:
+        """(Q,) how long the list of each request is."""
+        return np.minimum(self.sizes, self.top)
+
+    @cached_property
+    def as_ranked(self) -> Ints:
+        """(Q, top) the lists by score alone: positions among the candidates, -1 behind the end of a list."""
+        places = np.arange(self.top)
+        return np.where(places < self.lengths[:, None], self.starts[:-1, None] + places, -1)
+
+    @cached_property
+    def exposure(self) -> float:
+        """Exposure that all lists together have to give, whoever stands in them."""
+        return float(np.concatenate([[0.0], np.cumsum(self.attention)])[self.lengths].sum())
+
+    @cached_property
+    def ideal(self) -> Floats:
+        """(Q,) the gain of the list by score alone."""
+        return self.value(self.as_ranked, self.score)
+
+    @cached_property
+    def scored(self) -> Ints:
+        """Requests with a gain above zero; nDCG says nothing about the others."""
+        return np.flatnonzero(self.ideal > 0)
+
+    @cached_property
+    def gain(self) -> Floats:
+        """(n,) score over the ideal gain of the request, so that the best list of a request is worth 1."""
+        ideal = np.repeat(self.ideal, self.sizes)
+        return np.divide(self.score, ideal, out=np.zeros(len(self.score)), where=ideal > 0)
+
+    def value(self, lists: Ints, worth: Floats) -> Floats:
+        """(..., Q) attention-weighted worth of lists (..., Q, top) of positions."""
+        padded = np.append(worth, 0.0)  # -1 takes the last
+        return np.asarray(padded[lists] @ self.attention)
+
+    def received(self, lists: Ints, weights: Any = None) -> Floats:
+        """(providers,) exposure under lists (Q, top); `weights` counts a request more than once, or not at all."""
+        there = lists >= 0
+        attention = np.broadcast_to(self.attention, lists.shape)
+        if weights is not None:
+            attention = attention * np.asarray(weights)[:, None]
+        per_item = np.bincount(self.item[lists[there]], attention[there], self.owners.items)
+        return self.owners.per_provider(np.asarray(per_item, dtype=np.float64))
+
+    def relative(self, lists: Ints) -> Floats:
+        """(providers,) exposure over its mean: 1 where everybody gets the same."""
+        return self.received(lists) * (self.owners.providers / self.exposure)
+
+    def only(self, requests: Any) -> Slates:
+        """A part of the requests, with the same items and providers."""
+        chosen = np.asarray(requests)
+        if chosen.dtype == bool:
+            chosen = np.flatnonzero(chosen)
+        sizes = self.sizes[chosen]
+        starts = np.concatenate([[0], np.cumsum(sizes)])
+        rows = np.repeat(self.starts[chosen] - starts[:-1], sizes) + np.arange(starts[-1])
+        judged = None if self.relevance is None else self.relevance[rows]
+        return replace(self, starts=starts, item=self.item[rows], score=self.score[rows], relevance=judged)

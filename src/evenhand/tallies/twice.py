@@ -1,0 +1,157 @@
+"""What units received on two occasions: two periods, two sources, or during an experiment and before it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from evenhand.cards import Floats
+from evenhand.tallies.amounts import run_starts
+from evenhand.tallies.spectrum import Spectrum
+
+Ints = np.typing.NDArray[np.int64]
+
+WIDE = 4_000
+"""A tally with more cells is drawn on bins; what is measured on it stays exact."""
+
+BIN_WIDTH = 2.0**-5
+"""Relative width of these bins where both occasions have amounts."""
+
+ONE_SIDED_WIDTH = 2.0**-8
+"""Relative width of these bins where only one has."""
+
+
+@dataclass(frozen=True)
+class Side:
+    """One occasion: which cells of the pairs fall into which cell of its spectrum."""
+
+    values: Floats
+    weights: Floats | None
+    cell: Ints
+    order: Ints
+    starts: Ints
+
+    def spectrum(self, counts: Floats) -> Spectrum:
+        """The spectrum of this occasion for counts (..., K) of the pairs."""
+        return Spectrum(self.values, joined(counts, self.order, self.starts), self.weights)
+
+
+@dataclass(frozen=True)
+class Twice:
+    """How many units received each pair of amounts.
+
+    Attributes
+    ----------
+    first, second : (K,) amounts on either occasion, none negative.
+    counts : (K,) units with that pair.
+    weights : (K,) weight of each unit in the cell, or None when every unit counts once.
+    """
+
+    first: Floats
+    second: Floats
+    counts: Floats
+    weights: Floats | None = None
+
+    @classmethod
+    def of(cls, first: Any, second: Any = None, counts: Any = None, weights: Any = None) -> Twice:
+        """Tally two amounts for each unit, or one (then the second is nothing).
+
+        >>> Twice.of([1, 0, 1], [2, 2, 2]).counts.tolist()
+        [1.0, 2.0]
+        """
+        first = np.asarray(first, dtype=np.float64)
+        second = np.zeros(len(first)) if second is None else np.asarray(second, dtype=np.float64)
+        counts = np.ones(len(first)) if counts is None else np.asarray(counts, dtype=np.float64)
+        weights = None if weights is None else np.asarray(weights, dtype=np.float64)
+        order, starts = _runs([first, second] if weights is None else [first, second, weights])
+        at = order[starts]
+        return cls(first[at], second[at], joined(counts, order, starts), None if weights is None else weights[at])
+
+    def merge(self, other: Twice) -> Twice:
+        """Add a shard with other units; the order of shards never matters."""
+        return self.beside(other)[0]
+
+    def beside(self, other: Twice) -> tuple[Twice, Floats]:
+        """Both tallies as one, and how many units of each of its cells come from this one."""
+        keys = [np.concatenate([self.first, other.first]), np.concatenate([self.second, other.second])]
+        if self.weights is not None or other.weights is not None:
+            keys.append(
+                np.concatenate([np.ones(len(t.first)) if t.weights is None else t.weights for t in (self, other)])
+            )
+        counts = np.concatenate([self.counts, other.counts])
+        mine = np.concatenate([self.counts, np.zeros(len(other.counts))])
+        order, starts = _runs(keys)
+        at = order[starts]
+        both = Twice(keys[0][at], keys[1][at], joined(counts, order, starts), keys[2][at] if len(keys) > 2 else None)
+        return both, joined(mine, order, starts)
+
+    @property
+    def units(self) -> float:
+        return float(self.counts.sum())
+
+    @property
+    def twice(self) -> bool:
+        """Whether there is a second occasion at all."""
+        return bool(self.second.any())
+
+    @cached_property
+    def sides(self) -> tuple[Side, Side]:
+        """How either occasion is read off the pairs."""
+        return _side(self.first, self.weights), _side(self.second, self.weights)
+
+    def binned(self) -> tuple[Twice, Ints, Ints]:
+        """The same units on a grid of both amounts, each cell at its means; and which cells went where, for `joined`.
+
+        Narrow and weighted tallies stay as they are.
+        """
+        if self.weights is not None or len(self.first) <= WIDE:
+            same = np.arange(len(self.first))
+            return self, same, same
+        width = BIN_WIDTH if self.twice else ONE_SIDED_WIDTH
+        order, starts = _runs([_codes(self.first, width), _codes(self.second, width)])
+        counts = joined(self.counts, order, starts)
+        means = [joined(x * self.counts, order, starts) / counts for x in (self.first, self.second)]
+        return Twice(means[0], means[1], counts), order, starts
+
+    def resample(self, draws: int, rng: np.random.Generator) -> Floats:
+        """Counts of whole populations drawn with replacement: units keep their pair."""
+        size = round(self.units)
+        if not size:
+            return np.zeros((draws, len(self.first)))
+        return rng.multinomial(size, self.counts / self.counts.sum(), draws).astype(np.float64)
+
+    def split(self, size: int, draws: int, rng: np.random.Generator) -> Floats:
+        """Counts of `size` units drawn without replacement: who would be in an arm of that size."""
+        held = self.counts.astype(np.int64)
+        return rng.multivariate_hypergeometric(held, size, draws, method="marginals").astype(np.float64)
+
+
+def joined(counts: Floats, order: Ints, starts: Ints) -> Floats:
+    """Counts added up where cells were joined."""
+    return np.add.reduceat(counts[..., order], starts, axis=-1) if len(starts) else counts[..., :0]
+
+
+def _runs(keys: Sequence[Any]) -> tuple[Ints, Ints]:
+    """The order by several keys, and where in it new ones begin."""
+    order = np.lexsort(keys[::-1]).astype(np.int64)
+    return order, run_starts(*(key[order] for key in keys))
+
+
+def _side(values: Floats, weights: Floats | None) -> Side:
+    order, starts = _runs([values] if weights is None else [values, weights])
+    cell = np.empty(len(values), dtype=np.int64)
+    cell[order] = np.repeat(np.arange(len(starts)), np.diff(starts, append=len(values)))
+    at = order[starts]
+    return Side(values[at], None if weights is None else weights[at], cell, order, starts)
+
+
+def _codes(values: Floats, width: float) -> Ints:
+    """Which bin each amount falls into; zero has its own."""
+    mantissa, exponent = np.frexp(values)
+    steps = round(1 / width)
+    code = exponent.astype(np.int64) * steps + ((mantissa - 0.5) * 2 * steps).astype(np.int64)
+    return np.where(values > 0, code, np.iinfo(np.int64).min)

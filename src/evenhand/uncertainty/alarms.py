@@ -1,0 +1,224 @@
+r"""When a series that is looked at again and again has moved for good.
+
+One look a day, a level per look; the spread of the levels is learned from the levels themselves, never from their intervals, so
+days may vary more than the intervals say. Each level is held against the earlier ones of its weekday:
+
+.. math:: r_t = \frac{y_t - \bar y_{d(t)}}{\sqrt{1 + 1/n_{d(t)}}}, \qquad
+          u_t = \mathrm{clip}\bigl(\Phi^{-1} F_{\nu}(r_t / s_t),\ \pm 2.25\bigr)
+
+with :math:`s_t` from the residuals that are at least seven looks old (a shift does not hide itself by widening the spread) and
+:math:`F_\nu` Student's distribution: in a stable Gaussian series :math:`u_t` is standard normal however short the history is
+(Quesenberry's Q statistics). Evidence for a rise that began at look s is :math:`\prod_{i=s}^t \exp(\lambda u_i - \lambda k)`;
+the sum over all s, with weights that add up to one, for rises and falls alike, is
+
+.. math:: M_t = \tfrac12 \sum_{\pm} R^\pm_t, \qquad R^\pm_t = (R^\pm_{t-1} + w_t) \exp(\lambda(\pm u_t - k)).
+
+An alarm is raised where :math:`M_t \ge 1/\text{rate}`. Were the factors of mean one given the past, Ville's inequality would bound the
+chance of any false alarm, however many looks, by `rate`. Autocorrelation breaks that; the allowance k was set so that the
+bound holds up to 0.3 (`benchmarks/alarms.py` has the figures, on other designs than those it was set on).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+Floats = npt.NDArray[np.float64]
+Whole = npt.NDArray[np.int64]
+
+WEEK = 7
+SETTLED = 15
+"""Residuals that the spread rests on before an alarm may be raised: 28 days of history where every day has a look."""
+GAIN = 2.0
+ALLOWANCE = 1.16
+MOST = 2.25
+"""A single day, however far off, counts for no more standard deviations than this."""
+OUTLYING = 3.5
+"""Residuals count in the spread, and in the weekday's mean, up to this many standard deviations."""
+PATIENCE = 300.0
+"""Looks over which half of the false-alarm budget is spent."""
+ROUNDING = 1e-9
+"""Levels that differ by less than this, relative to their size, are the same."""
+
+
+@dataclass(frozen=True, slots=True)
+class Alarm:
+    """A series has moved.
+
+    Attributes
+    ----------
+    series : which one (row of the levels).
+    look : when the alarm was raised; `since` : the look at which the excursion that raised it began.
+    before : mean level until then, over weekdays; `after` : that plus the mean departure from it since.
+    deviations : the mean departure in standard deviations of the weekday-adjusted levels, signed.
+    """
+
+    series: int
+    look: int
+    since: int
+    before: float
+    after: float
+    deviations: float
+
+
+@dataclass(frozen=True, slots=True)
+class Watch:
+    """What came of watching.
+
+    Attributes
+    ----------
+    alarms : in order of time.
+    evidence : (series, looks) as a share of what raises an alarm; NaN where none was possible yet.
+    autocorrelation : (series,) of adjusted levels one look apart, since the watching last began; more than 0.3 is more than
+        the false-alarm rate allows for.
+    """
+
+    alarms: tuple[Alarm, ...]
+    evidence: Floats
+    autocorrelation: Floats
+
+
+def watch(levels: npt.ArrayLike, weekdays: npt.ArrayLike, *, rate: float = 0.05) -> Watch:
+    """Alarms that at most a share `rate` of stable series ever gives, however many looks.
+
+    Parameters
+    ----------
+    levels : (series, looks) in order of time; what is not finite counts as not looked at.
+    weekdays : (looks,) 0 to 6.
+    rate : the chance that a stable series gives any false alarm; after an alarm its watching starts afresh.
+
+    >>> rng = np.random.default_rng(0)
+    >>> levels = rng.normal(0.8, 0.01, 70)
+    >>> levels[56:] += 0.03
+    >>> [alarm] = watch([levels], np.arange(70) % 7).alarms
+    >>> alarm.since, alarm.look < 63, round(alarm.after - alarm.before, 2)
+    (56, True, 0.03)
+    """
+    y = np.atleast_2d(np.asarray(levels, dtype=np.float64))
+    days = np.asarray(weekdays, dtype=np.int64)
+    state = _State.fresh(len(y))
+    alarms: list[Alarm] = []
+    evidence = np.full(y.shape, np.nan)
+    for look, day in enumerate(days):
+        seen = np.flatnonzero(np.isfinite(y[:, look]))
+        ready = state.look(y[seen, look], seen, int(day), look)
+        evidence[ready, look] = rate * state.evidence[ready].sum(axis=1)
+        over = ready[evidence[ready, look] >= 1]
+        alarms += [state.alarm(int(i), y[i], days, look) for i in over]
+        state.restart(over, look + 1)
+    with np.errstate(invalid="ignore"):  # nothing yet to correlate
+        return Watch(tuple(alarms), evidence, state.together / state.alone)
+
+
+@dataclass(slots=True)
+class _State:
+    """What is known of every series before its next look. Series come first on every axis; the two sides are rise and fall."""
+
+    count: Floats  # (series, 7) looks of a weekday, and their mean
+    mean: Floats
+    recent: Floats  # (series, 7) squared residuals too fresh for the spread, the oldest first
+    squares: Floats  # (series,) sum of the older ones, how many they are, and the spread that follows
+    freedom: Floats
+    spread: Floats
+    age: Floats  # (series,) looks at which an alarm was possible
+    evidence: Floats  # (series, 2)
+    climb: Floats  # (series, 2) Page's CUSUM of the same scores: where it last left zero, the excursion began
+    since: Whole
+    began: Whole  # (series,) first look since the watching started
+    latest: Floats  # (series,) the last score, sums of products of neighbours and of squares
+    together: Floats
+    alone: Floats
+
+    @classmethod
+    def fresh(cls, n: int, look: int = 0) -> _State:
+        week, one, sides = (n, WEEK), (n,), (n, 2)
+        return cls(
+            count=np.zeros(week), mean=np.zeros(week), recent=np.full(week, np.nan), squares=np.zeros(one),
+            freedom=np.zeros(one), spread=np.full(one, np.inf), age=np.zeros(one), evidence=np.zeros(sides),
+            climb=np.zeros(sides), since=np.zeros(sides, dtype=np.int64),
+            began=np.full(one, look, dtype=np.int64), latest=np.zeros(one), together=np.zeros(one), alone=np.zeros(one),
+        )  # fmt: skip
+
+    def restart(self, which: Whole, look: int) -> None:
+        """Forget what was known of these series before this look."""
+        blank = _State.fresh(len(which), look)
+        for name in self.__slots__:
+            getattr(self, name)[which] = getattr(blank, name)
+
+    def look(self, y: Floats, which: Whole, day: int, look: int) -> Whole:
+        """Take in one look at these series; returns those of them in which an alarm is possible."""
+        known = self.count[which, day] > 0
+        self._learn(y[~known], which[~known], day)
+        y, which = y[known], which[known]
+        wider = np.sqrt(1 + 1 / self.count[which, day])
+        residual = (y - self.mean[which, day]) / wider
+        residual[np.abs(residual) <= ROUNDING * np.abs(self.mean[which, day])] = 0.0
+        self._age_residuals(which)
+        ready = self.freedom[which] >= SETTLED
+        self._weigh(residual[ready], which[ready], look)
+        kept = np.clip(residual, -OUTLYING * self.spread[which], OUTLYING * self.spread[which])
+        self.recent[which, -1] = kept**2
+        self._learn(self.mean[which, day] + kept * wider, which, day)
+        return which[ready]
+
+    def _learn(self, y: Floats, which: Whole, day: int) -> None:
+        self.count[which, day] += 1
+        self.mean[which, day] += (y - self.mean[which, day]) / self.count[which, day]
+
+    def _age_residuals(self, which: Whole) -> None:
+        """Every residual is a look older; the oldest of the recent ones now counts in the spread."""
+        oldest = self.recent[which, 0]
+        old = np.isfinite(oldest)
+        self.squares[which] += np.where(old, oldest, 0.0)
+        self.freedom[which] += old
+        self.recent[which, :-1] = self.recent[which, 1:]
+        enough = which[self.freedom[which] >= WEEK]
+        self.spread[enough] = np.sqrt(self.squares[enough] / self.freedom[enough])
+
+    def _weigh(self, residual: Floats, which: Whole, look: int) -> None:
+        """Add what this look says for a rise and for a fall."""
+        with np.errstate(
+            divide="ignore", invalid="ignore"
+        ):  # a series that never varied: any change is as far off as counts
+            ratio = np.where(residual == 0, 0.0, residual / self.spread[which])
+        score = normal_score(ratio, self.freedom[which])
+        kept = np.clip(score, -OUTLYING, OUTLYING)
+        self.together[which] += kept * self.latest[which]
+        self.alone[which] += kept**2
+        self.latest[which] = kept
+        score = np.clip(score, -MOST, MOST)
+        sides = np.stack([score, -score], axis=1) - ALLOWANCE
+        age = self.age[which, None]
+        weight = (
+            PATIENCE / ((age + PATIENCE) * (age + PATIENCE + 1)) / 2
+        )  # over both sides and all looks, they add up to 1
+        self.evidence[which] = (self.evidence[which] + weight) * np.exp(GAIN * sides)
+        begins = self.climb[which] <= 0
+        self.since[which] = np.where(begins, look, self.since[which])
+        self.climb[which] = np.maximum(np.where(begins, 0.0, self.climb[which]) + sides, 0.0)
+        self.age[which] += 1
+
+    def alarm(self, i: int, y: Floats, days: Whole, look: int) -> Alarm:
+        """The alarm of one series and its size: how far the days since stand from the mean of their weekdays before."""
+        since = int(self.since[i, np.argmax(self.evidence[i])])
+        before = np.arange(self.began[i], since)
+        before = before[np.isfinite(y[before])]
+        usual = {day: float(y[before[days[before] == day]].mean()) for day in np.unique(days[before])}
+        moved = [t for t in range(since, look + 1) if np.isfinite(y[t]) and days[t] in usual]
+        departure = float(np.mean([y[t] - usual[days[t]] for t in moved]))
+        level = float(np.mean(list(usual.values())))
+        with np.errstate(divide="ignore"):
+            deviations = float(departure / self.spread[i])
+        return Alarm(i, look, since, level, level + departure, deviations)
+
+
+def normal_score(t: Floats, freedom: Floats) -> Floats:
+    """The standard normal value as unlikely as a Student t (Wallace 1959; within 0.02 for the scores that count).
+
+    >>> normal_score(np.array([2.131]), np.array([15.0])).round(2)  # the 97.5% point
+    array([1.96])
+    """
+    stretch = (8 * freedom + 1) / (8 * freedom + 3)
+    return np.asarray(np.sign(t) * stretch * np.sqrt(freedom * np.log1p(t**2 / freedom)))

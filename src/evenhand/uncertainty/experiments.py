@@ -1,0 +1,347 @@
+"""Arms of an experiment whose viewers, requests or sessions were randomised, compared over the same units.
+
+Both arms hold the same units, so units are not resampled. What could have come out otherwise is who was in which arm:
+buckets of viewers are re-assigned for the test and left out for the interval.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from statistics import NormalDist
+from typing import Literal
+
+import numpy as np
+
+from evenhand.cards import Ask, Floats
+from evenhand.metrics.shares import lorenz_curve
+from evenhand.tallies.buckets import Buckets, Chosen
+from evenhand.tallies.spectrum import Spectrum
+
+CURVES = 40
+"""Draws over which a Lorenz curve is averaged."""
+
+SUBSETS = 400
+"""Draws of an arm at the depth of another one."""
+
+FEWEST = 5
+"""Buckets below which an arm has no interval."""
+
+GRID = np.unique(np.concatenate([np.linspace(0, 1, 41), 1 - np.geomspace(0.001, 0.1, 9)]))
+"""Shares of the units at which the Lorenz curves of arms are read."""
+
+
+@dataclass(frozen=True)
+class Contrast:
+    """One arm against control: arrays of one entry per metric.
+
+    `treatment` and `control` are the arms at equal volume, `estimate` their difference (less what the past explains of it),
+    `raw` the difference as found and `chance` what it is on average when viewers are re-assigned at random. `draws` holds the
+    re-assigned differences and `found` what they are held against, both less what the past explains. `curves` are the Lorenz
+    curves of the two arms at equal volume, at `GRID`.
+    """
+
+    treatment: Floats
+    control: Floats
+    estimate: Floats
+    low: Floats
+    high: Floats
+    error: Floats
+    raw: Floats
+    chance: Floats
+    p: Floats
+    draws: Floats
+    found: Floats
+    undefined: np.typing.NDArray[np.int64]
+    explained: Floats
+    curves: tuple[Floats, Floats] | None = None
+
+
+@dataclass(frozen=True)
+class Depth:
+    """An arm at a given volume: its expected values, and the error of these, by leaving out buckets."""
+
+    value: Floats
+    variance: Floats
+    freedom: float
+    curve: Floats
+
+
+def contrast(
+    tally: Buckets,
+    asks: Sequence[Ask],
+    *,
+    arm: int,
+    control: int,
+    draws: int,
+    level: float | None,
+    rng: np.random.Generator,
+    equal: Literal["units", "amount"] = "units",
+    before: Buckets | None = None,
+) -> Contrast:
+    """Whether `arm` differs from `control`, and by how much at equal volume.
+
+    The test re-assigns buckets to arms of the same size; the mean over re-assignments is the effect of unequal volume alone.
+    The interval leaves buckets out of each arm (delete-d jackknife) at the volume at which the arms are compared.
+    """
+    kept = np.isin(tally.arms, (arm, control))
+    pair, past = tally.only(kept), None if before is None else before.only(kept)
+    treated = pair.arms == arm
+    chosen = np.concatenate([treated[None], reassignments(treated, pair.movable, draws, rng)])
+    moved = differences(pair, asks, chosen)
+    slope = np.zeros(len(asks))
+    if past is not None:
+        moved_before = differences(past, asks, chosen)
+        slope = past_slope(moved, moved_before)
+        adjusted = _settled(moved - slope * (moved_before - mean_of_known(moved_before)), moved)
+    else:
+        adjusted = moved
+    with np.errstate(invalid="ignore", divide="ignore"):
+        explained = 1 - spread_of_known(adjusted) / spread_of_known(moved)
+    wanted = volumes(pair, treated, equal)
+    sides = [_at_depth(pair.only(side), asks, depth, rng, past and past.only(side), slope) for side, depth in wanted]
+    now = [pair_value for pair_value, _ in sides]
+    apart = [adjusted_value for _, adjusted_value in sides]
+    estimate = apart[0].value - apart[1].value
+    low, high, error = _ends(estimate, apart, level, asks)
+    return Contrast(
+        now[0].value, now[1].value, estimate, low, high, error, moved[0], mean_of_known(moved),
+        two_sided(adjusted), adjusted[1:], adjusted[0], np.isnan(moved[1:]).sum(0), explained,
+        (now[0].curve, now[1].curve),
+    )  # fmt: skip
+
+
+def absent(asks: Sequence[Ask]) -> Contrast:
+    """What is known where an arm has nobody: nothing."""
+    nothing = np.full(len(asks), np.nan)
+    return Contrast(
+        treatment=nothing, control=nothing, estimate=nothing, low=nothing, high=nothing, error=nothing, raw=nothing,
+        chance=nothing, p=nothing, draws=nothing[None], found=nothing, undefined=np.zeros(len(asks), dtype=np.int64),
+        explained=nothing,
+    )  # fmt: skip
+
+
+def reassignments(treated: Chosen, movable: Chosen, draws: int, rng: np.random.Generator) -> Chosen:
+    """Which buckets are treated in each draw: as many as were, those that may not move where they were."""
+    found = np.broadcast_to(treated, (draws, len(treated))).copy()
+    found[:, movable] = rng.permuted(found[:, movable], axis=1)
+    return found
+
+
+def mean_of_known(found: Floats) -> Floats:
+    """Means over draws (the first axis) that have a value; NaN where none has."""
+    known = ~np.isnan(found)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        return np.asarray(_added(np.where(known, found, 0.0)) / known.sum(0))
+
+
+def _added(found: Floats) -> Floats:
+    """Sums over draws, column by column: how numbers are added up must not depend on how many metrics there are."""
+    return np.asarray(np.ascontiguousarray(found.T).sum(-1))
+
+
+def spread_of_known(found: Floats) -> Floats:
+    """Variances over draws that have a value."""
+    return mean_of_known((found - mean_of_known(found)) ** 2)
+
+
+def values(tally: Buckets, asks: Sequence[Ask], chosen: Chosen) -> Floats:
+    """Every metric on what each draw's buckets give: (draws, metrics)."""
+    return _values_and_curves(tally, asks, chosen, 0)[0]
+
+
+def _values_and_curves(tally: Buckets, asks: Sequence[Ask], chosen: Chosen, curves: int) -> tuple[Floats, Floats]:
+    """The same, with the Lorenz curves of the first draws."""
+    found, curve = np.full((len(chosen), len(asks)), np.nan), np.full((min(curves, len(chosen)), len(GRID)), np.nan)
+    for at, spectrum in tally.spectra(chosen):
+        for i, a in enumerate(asks):
+            found[at, i] = a.on(spectrum)
+        for k in range(at.start, min(at.stop, len(curve))):
+            curve[k] = lorenz_on_grid(_row(spectrum, k - at.start))
+    return found, curve
+
+
+def _row(spectrum: Spectrum, k: int) -> Spectrum:
+    """One draw of many."""
+    weights = None if spectrum.weights is None else spectrum.weights[k]
+    return Spectrum(spectrum.values[k], spectrum.counts[k], weights)
+
+
+def lorenz_on_grid(spectrum: Spectrum) -> Floats:
+    """Share of everything that the bottom of the units hold, at `GRID`."""
+    if spectrum.reason():
+        return np.full(len(GRID), np.nan)
+    curve = lorenz_curve(spectrum)
+    return np.asarray(np.interp(GRID, curve.population, curve.share))
+
+
+def differences(tally: Buckets, asks: Sequence[Ask], chosen: Chosen) -> Floats:
+    """Every metric on the buckets chosen less the same on the others: (draws, metrics)."""
+    found = np.full((len(chosen), len(asks)), np.nan)
+    for at, first, second in tally.halves(chosen):
+        for i, a in enumerate(asks):
+            found[at, i] = a.on(first) - a.on(second)
+    return found
+
+
+def _settled(adjusted: Floats, moved: Floats) -> Floats:
+    """Differences of which the past explains all but rounding are the same."""
+    mean = mean_of_known(adjusted)
+    return np.where(np.abs(adjusted - mean) > 1e-12 * np.nan_to_num(np.abs(moved)).max(0), adjusted, mean)
+
+
+def two_sided(moved: Floats) -> Floats:
+    """How many of the differences (the first is the one found) lie at least as far from their mean as the first.
+
+    The mean is over all of them, so that under re-assignment none stands out.
+    """
+    far = np.abs(moved - mean_of_known(moved))
+    as_far = far >= far[0] * (1 - 1e-12)
+    with np.errstate(invalid="ignore"):
+        p = as_far.sum(0) / (~np.isnan(moved)).sum(0)
+    return np.where(np.isnan(moved[0]), np.nan, p)
+
+
+def volumes(pair: Buckets, treated: Chosen, equal: Literal["units", "amount"]) -> list[tuple[Chosen, float]]:
+    """The two arms' buckets, and the share of each that makes them equal in randomised units or in amount."""
+    sides = [treated, ~treated]
+    size = [float((pair.sizes if equal == "units" else pair.volumes)[side].sum()) for side in sides]
+    least = min(size)
+    return [(side, least / n if n else 1.0) for side, n in zip(sides, size, strict=True)]
+
+
+def _at_depth(
+    arm: Buckets, asks: Sequence[Ask], share: float, rng: np.random.Generator, before: Buckets | None, slope: Floats
+) -> tuple[Depth, Depth]:
+    """An arm at a share of its randomised units, as it is and less what the past explains."""
+    chosen, weight, left = subsets(arm, share, rng)
+    found, curves = _values_and_curves(arm, asks, chosen, 1 if weight[0] > 0.5 else CURVES)
+    past = values(before, asks, chosen) if before is not None else np.zeros_like(found)
+    buckets = int(arm.movable.sum())
+    out = []
+    for each in (found, found - slope * np.nan_to_num(past)):
+        mean = _added(weight[:, None] * each)
+        # Only draws that leave out the same number of buckets tell how much buckets differ.
+        spread = spread_of_known(each[left > 0])
+        gone = float(left[left > 0].mean()) if (left > 0).any() else 1.0
+        out.append(
+            Depth(mean, spread * (buckets - gone) / gone, float(min(buckets - 1, (left > 0).sum() - 1)), curves.mean(0))
+        )
+    return out[0], out[1]
+
+
+def subsets(arm: Buckets, share: float, rng: np.random.Generator) -> tuple[Chosen, Floats, Floats]:
+    """Draws of an arm's buckets at a share of its randomised units, their weights in the mean, and buckets left out of each.
+
+    The number of buckets is the whole number below or above, in such proportion that the mean is right. An arm that is
+    taken whole stands first, and the draws after it leave out a bucket each, for the error alone.
+    """
+    buckets = int(arm.movable.sum())
+    size = float(arm.sizes[arm.movable][0]) if buckets else 1.0
+    everyone = float(arm.sizes.sum())
+    wanted = share * everyone / size
+    if wanted > buckets - 1:
+        return _nearly_whole(arm, wanted, everyone / size)
+    below = int(np.floor(wanted))
+    above = round((wanted - below) * SUBSETS)
+    many = np.repeat([below, below + 1], [SUBSETS - above, above])
+    ranks = rng.permuted(np.broadcast_to(np.arange(buckets), (SUBSETS, buckets)), axis=1)
+    chosen = np.zeros((SUBSETS, len(arm.sizes)), dtype=bool)
+    chosen[:, arm.movable] = ranks < many[:, None]
+    return chosen, np.full(SUBSETS, 1 / SUBSETS), (buckets - many).astype(np.float64)
+
+
+def _nearly_whole(arm: Buckets, wanted: float, everyone: float) -> tuple[Chosen, Floats, Floats]:
+    """The whole arm, and each bucket left out of it in turn; a little less than the whole lies between the two."""
+    movable = np.flatnonzero(arm.movable)
+    chosen = np.ones((len(movable) + 1, len(arm.sizes)), dtype=bool)
+    chosen[np.arange(1, len(chosen)), movable] = False
+    without = min(max(everyone - wanted, 0.0), 1.0)
+    weight = np.concatenate([[1 - without], np.full(len(movable), without / max(1, len(movable)))])
+    return chosen, weight, np.concatenate([[0.0], np.ones(len(movable))])
+
+
+def _ends(
+    estimate: Floats, sides: Sequence[Depth], level: float | None, asks: Sequence[Ask]
+) -> tuple[Floats, Floats, Floats]:
+    """The estimate and a t quantile of its error to either side, inside what a difference of two values can be."""
+    from scipy.special import stdtrit
+
+    nothing = np.full(len(estimate), np.nan)
+    variance = sides[0].variance + sides[1].variance
+    if level is None or min(side.freedom for side in sides) < FEWEST - 1:
+        return nothing, nothing.copy(), np.sqrt(variance)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        freedom = variance**2 / sum(side.variance**2 / side.freedom for side in sides)
+        reach = stdtrit(freedom, (1 + level) / 2) * np.sqrt(variance)
+    span = np.array([a.span[1] - a.span[0] for a in asks])
+    some = reach > 0
+    low = np.where(some, np.maximum(estimate - reach, -span), np.nan)
+    high = np.where(some, np.minimum(estimate + reach, span), np.nan)
+    return low, high, np.sqrt(variance)
+
+
+def past_slope(moved: Floats, before: Floats) -> Floats:
+    """How far a difference goes with the same difference before, over re-assignments; zero where there is none to go by."""
+    known = ~(np.isnan(moved) | np.isnan(before))
+    a = np.where(known, moved - mean_of_known(moved), 0.0)
+    b = np.where(known, before - mean_of_known(before), 0.0)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        return np.asarray(np.nan_to_num(_added(a * b) / _added(b * b), nan=0.0, posinf=0.0, neginf=0.0))
+
+
+def detectable(
+    tally: Buckets,
+    asks: Sequence[Ask],
+    shares: tuple[float, float],
+    *,
+    draws: int,
+    level: float,
+    power: float,
+    rng: np.random.Generator,
+) -> tuple[Floats, Floats]:
+    """The smallest difference between two arms with these shares that a test at `level` finds with `power`, and a value.
+
+    Arms are drawn from a log without a change; how far their differences scatter is what an effect has to exceed. The value
+    is what the metric is in the smaller arm.
+    """
+    movable = np.flatnonzero(tally.movable)
+    many = [max(1, round(share * len(movable))) for share in shares]
+    order = rng.permuted(np.broadcast_to(movable, (draws, len(movable))), axis=1)
+    sides = []
+    for at in (slice(0, many[0]), slice(many[0], many[0] + many[1])):
+        chosen = np.zeros((draws, len(tally.sizes)), dtype=bool)
+        np.put_along_axis(chosen, order[:, at], True, axis=1)
+        sides.append(values(tally, asks, chosen))
+    normal = NormalDist()
+    reach = normal.inv_cdf((1 + level) / 2) + normal.inv_cdf(power)
+    smaller = sides[int(many[1] < many[0])]
+    return reach * np.sqrt(spread_of_known(sides[0] - sides[1])), mean_of_known(smaller)
+
+
+def sample_ratio(counts: Sequence[int], shares: Sequence[float]) -> float:
+    """How likely arms of these sizes are under a split with these shares (p, chi-square): tiny where something else was at work.
+
+    >>> round(sample_ratio([4_900, 5_100], [0.5, 0.5]), 4)
+    0.0455
+    """
+    from scipy.special import chdtrc
+
+    found, share = np.asarray(counts, dtype=np.float64), np.asarray(shares, dtype=np.float64)
+    expected = found.sum() * share / share.sum()
+    return float(chdtrc(len(found) - 1, ((found - expected) ** 2 / expected).sum()))
+
+
+def volume_ratio(tally: Buckets, arm: int, control: int) -> tuple[float, float]:
+    """Amount per randomised unit in an arm over that in control, and the error of its logarithm."""
+    rates, errors = [], []
+    for which in (arm, control):
+        mine = tally.arms == which
+        amount, size = tally.volumes[mine], tally.sizes[mine].astype(np.float64)
+        rate = amount.sum() / size.sum() if size.sum() else np.nan
+        many = len(amount)
+        spread = ((amount - rate * size) ** 2).sum() * many / max(1, many - 1)
+        rates.append(rate)
+        errors.append(spread / amount.sum() ** 2 if amount.sum() else np.nan)
+    ratio = rates[0] / rates[1] if rates[1] else np.nan
+    return float(ratio), float(np.sqrt(sum(errors)))
