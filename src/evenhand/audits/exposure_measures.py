@@ -133,9 +133,7 @@ def measure(asked: Asked, t: Tallied, *, chance: bool) -> Measured:
     if chance and asked.metric.has_chance and asked.needs(Exposure):
         tally, within = exposure(t.ledger, t.policy, asked.look, t.sizes, asked.norms), t.ledger
         kept = np.ones(len(found.sums), dtype=bool) if found.counted is None else found.counted
-        parts = [
-            tally.with_sums(found.sums[within.part(s)][kept[within.part(s)]]) for s in range(len(within.slices))
-        ]
+        parts = [tally.with_sums(found.sums[within.part(s)][kept[within.part(s)]]) for s in range(len(within.slices))]
         found = replace(found, chance=np.array([float(asked.by_chance(part)) for part in parts]))
     return found
 

@@ -58,7 +58,6 @@ REASONS = {
     "too_many_rows": "the rows are too many to be held one by one",
     "few_given_outcome": "too few rows of a group have the same outcome",
     "some_outcomes_skipped": "outcomes that few rows of a group have are left out",
-    "no_variation": "nothing varies in the sample, so it shows no uncertainty",
     "small_cell": "too few rows for the interval to be trusted",
     "volume_changed": "the change altered volume itself (see volume_ratio), which moves inequality too; equal='amount' compares at "
     "the same amount",
