@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+import re
 import subprocess
 import sys
 
@@ -197,6 +198,12 @@ def test_the_demo_asks_every_question_and_leaves_a_report_for_each(tmp_path, cap
         assert page.stat().st_size > 100_000
         assert str(page) in out
     assert "$ evenhand inequality" in out
+    index = (tmp_path / "tour" / "index.html").read_text(encoding="utf-8")
+    links = re.findall(r'<h2><a href="([^"]+)"', index)
+    assert len(links) == len(set(links)) == index.count("<svg") == 6
+    assert all((tmp_path / "tour" / link).is_file() for link in links)
+    assert "evenhand look FILE" in index
+    assert str(tmp_path / "tour" / "index.html") in out
 
 
 def test_the_charts_that_an_audit_names_are_those_that_there_are():

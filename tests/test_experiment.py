@@ -448,6 +448,8 @@ REFUSED = {
     "a plan without anything randomised": (lambda t: t, {"arm": None, "randomized": None}, "whose values were assigned"),
     "a jackknife of units": (lambda t: t, {"randomized": None, "interval": "jackknife"}, "Use 'auto'"),
     "missing arms": (lambda t: t.with_columns(arm=pl.when(pl.col("viewer") > 5).then("arm")), {}, "arm='arm' is missing in"),
+    "a slice called like a column": (lambda t: t.with_columns(raw=pl.lit("x")), {"by": "raw"}, "also a column of this result"),
+    "thinned fractions": (lambda t: t.with_columns(views=pl.col("views") / 3), {"randomized": None, "equal": "amount"}, "holds fractions"),
     "few draws": (lambda t: t, {"draws": 5}, "draws=5 is outside"),
     "a past without viewers": (lambda t: t, {"before": small().drop("viewer")}, "In before: "),
 }  # fmt: skip
@@ -470,6 +472,25 @@ def test_an_arm_without_anything_has_no_number_and_says_why():
     assert result.sentences()[0].endswith("cannot be compared: nobody received anything.")
 
 
+@pytest.mark.parametrize("randomized", ["viewer", "author"])
+def test_an_arm_that_a_slice_lacks_has_a_row_without_a_number(randomized):
+    table = log(viewers=80, seed=2)
+    arm = (pl.col(randomized) % 2 == 0) & (pl.col(randomized) > 10)
+    table = table.with_columns(
+        arm=pl.when(arm).then(pl.lit("new")).otherwise(pl.lit("control")),
+        country=pl.when(pl.col(randomized) <= 10).then(pl.lit("at")).otherwise(pl.lit("be")),
+    )
+    result = eh.experiment(table, **CALL | {"by": "country", "metrics": "gini", "draws": 99, "randomized": randomized})
+    assert one(result, country="at")["note"] == {"viewer": "zero_total", "author": "empty"}[randomized]
+    assert not math.isnan(one(result, country="be")["estimate"])
+
+
+def test_an_interval_that_was_not_asked_for_is_not_explained():
+    result = eh.experiment(log(), **CALL | {"metrics": "gini", "draws": 99, "interval": None})
+    assert math.isnan(one(result)["low"])
+    assert one(result)["note"] is None
+
+
 def test_small_arms_are_suppressed_whole():
     result = eh.experiment(
         log(viewers=60, share=0.1, seed=1), **CALL | {"metrics": "gini", "draws": 99, "min_units": 20}
@@ -479,6 +500,7 @@ def test_small_arms_are_suppressed_whole():
     assert row["units"] is None
     assert all(math.isnan(row[k]) for k in ("estimate", "low", "raw", "treatment", "volume_ratio", "p"))
     assert not result.findings.curves
+    assert result.provenance["arms"] == {"control": 54, "new": "suppressed"}
 
 
 def test_pictures_and_the_report_are_drawn(tmp_path):

@@ -9,11 +9,14 @@ import pyarrow.parquet as pq
 import pytest
 
 import evenhand as eh
+from evenhand.audits.declare import find
 from evenhand.findings import COLUMNS, plan_hash
+from evenhand.present.exporters import open_metrics
 from evenhand.present.lines import lines
 from evenhand.results import Result
 from evenhand.series import store
 from evenhand.series.locks import only_writer
+from test_plans import EVERY, data  # noqa: F401
 
 START = dt.date(2026, 8, 3)
 
@@ -294,6 +297,26 @@ def test_plans_are_lines_of_their_own_and_the_change_is_told(kept):
     kept.append(audited(), at="2026-11-16").append(audited(level=0.9), at="2026-11-18")
     assert len(lines(kept.trend().findings)) == 8
     assert any("plan of inequality changed on 2026-11-18" in said for said in kept.trend().sentences())
+
+
+@pytest.mark.parametrize(("name", "call"), EVERY)
+def test_every_answer_of_every_audit_can_be_kept_and_exported(kept, data, monkeypatch, name, call):  # noqa: F811
+    monkeypatch.chdir(data)
+    result = getattr(eh, name)(**call)
+    if "estimate" not in result.findings.columns:
+        with pytest.raises(eh.EvenhandError, match="no estimates"):
+            kept.append(result, at="2026-11-16")
+        return
+    days = [dt.date(2026, 11, 16), dt.date(2026, 11, 17)]
+    for day in days:
+        kept.append(result, at=day)
+    drawn = lines(kept.trend().findings)
+    assert len(drawn) == len(result.findings)
+    assert all(line.at == days for line in drawn)
+    assert kept.frame["plan"].unique().to_list() == [find(name).call(**call).hash]
+    for held in (result.findings, kept.latest()[0]):
+        told = [line for line in open_metrics([held]).splitlines() if line.startswith("evenhand_estimate")]
+        assert len({line.rpartition(" ")[0] for line in told}) == len(told)
 
 
 def test_bins_of_a_score_are_lines_of_their_own(kept):

@@ -186,9 +186,9 @@ def test_no_error_gives_an_interval_of_no_width():
 
 
 @pytest.mark.parametrize("value", [0.0, 1.0])
-def test_an_estimate_at_the_end_of_its_span_stays_there(value):
+def test_an_estimate_at_the_end_of_its_span_has_an_interval_that_reaches_inwards(value):
     low, high = normal_ends(np.array([value]), np.array([0.1]), 0.95, UNIT)
-    assert (low[0], high[0]) == (value, value)
+    assert (low[0], high[0]) == pytest.approx((0, 0.196) if value == 0 else (0.804, 1), abs=0.001)
 
 
 def test_studentised_ends_are_the_textbook_ones_where_no_scale_is_needed():
@@ -367,7 +367,7 @@ def over_requests(values, draws=999, weights=None):
 def test_a_ratio_of_sums_has_a_bootstrap_interval():
     values = np.random.default_rng(3).normal(2, 1, 500)
     estimate, draws, _ = over_requests(values)
-    low, high = drawn_ends(estimate, draws, Interval.parse("percentile(999)"), (-math.inf, math.inf))
+    low, high = drawn_ends(estimate, draws, Interval.parse("percentile(999)"), (-math.inf, math.inf), 500)
     assert estimate == pytest.approx(values.mean())
     assert (high - low) / (2 * 1.96 / math.sqrt(500)) == pytest.approx(1, abs=0.15)
     assert not np.isnan(draws).any()
@@ -376,7 +376,7 @@ def test_a_ratio_of_sums_has_a_bootstrap_interval():
 def test_the_mean_over_requests_skips_undefined_ones():
     values = np.array([1.0, np.nan, 3.0, 5.0])
     estimate, draws, _ = over_requests(values, 99)
-    low, high = drawn_ends(estimate, draws, Interval.parse("percentile(99)"), (0.0, math.inf))
+    low, high = drawn_ends(estimate, draws, Interval.parse("percentile(99)"), (0.0, math.inf), 3)
     assert estimate == 3
     assert 1 <= low <= 3 <= high <= 5
     assert over_requests(values, 99, np.array([1.0, 1, 0, 1]))[0] == 3
@@ -388,11 +388,11 @@ def test_the_mean_over_requests_skips_undefined_ones():
 @pytest.mark.parametrize("span", [(0.0, 1.0), (0.0, math.inf), (-1.0, 1.0), (0.0, 2.0)])
 def test_a_normal_interval_from_draws_keeps_to_the_span(span):
     draws = np.random.default_rng(1).normal(0.02, 0.5, 199)
-    low, high = drawn_ends(0.02, draws, Interval.parse("normal"), span)
+    low, high = drawn_ends(0.02, draws, Interval.parse("normal"), span, 30)
     assert span[0] <= low <= 0.02 <= high <= span[1]
 
 
 def test_a_normal_interval_says_nothing_where_draws_are_infinite():
-    low, high = drawn_ends(1.0, np.array([1.0, 2.0, np.inf]), Interval.parse("normal"), (0.0, math.inf))
+    low, high = drawn_ends(1.0, np.array([1.0, 2.0, np.inf]), Interval.parse("normal"), (0.0, math.inf), 30)
     assert np.isnan(low)
     assert np.isnan(high)

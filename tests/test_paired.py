@@ -68,7 +68,9 @@ def test_a_copy_of_a_system_never_differs():
     one = run_of("a", 30, rng)
     found = eh.compare(audit(pl.concat([one, one.with_columns(run=pl.lit("copy"))])), rng=1).frame
     assert found["p"].to_list() == [1.0] * 2
-    assert found["estimate"].to_list() == found["low"].to_list() == found["high"].to_list() == [0.0] * 2
+    assert found["estimate"].to_list() == [0.0] * 2
+    assert found["low"].is_nan().all()
+    assert found["note"].to_list() == ["no_variation"] * 2
 
 
 def test_p_is_that_of_the_swapped_systems():
@@ -259,3 +261,13 @@ def test_compare_agreement_and_sensitivity_say_the_same_of_duckdb():
 @pytest.mark.slow
 def test_compare_agreement_and_sensitivity_say_the_same_of_spark(spark):
     same_chain(lambda t: spark.createDataFrame(t.to_arrow()).cache(), ["awrf", "eel"], unknown=["group"])
+
+
+def test_shares_of_exposure_are_rows_that_two_live_results_are_compared_by():
+    rng = np.random.default_rng(6)
+    runs = [run_of("x", 80, rng, effect=e).with_columns(pl.col("request") + 1000 * k) for k, e in enumerate((0.0, 1.5))]
+    one, other = (audit(run, ["exposure_share", "log_dp"]) for run in runs)
+    found = eh.compare(one, other).frame.row(0, named=True)
+    assert found["metric"] == "exposure_share"
+    assert found["estimate"] == pytest.approx(one.frame["estimate"][0] - other.frame["estimate"][0])
+    assert one.frame["estimate"][0] == pytest.approx(1 / (1 + np.exp(-one.frame["estimate"][1])))  # two groups in all

@@ -49,7 +49,7 @@ def test_another_strength_and_boosts_as_lists(folder, capsys):
         "0.1",
         "--strength",
         "0.4",
-        "--at",
+        "--take",
         "0.1",
         "--by-means",
         "boosts",
@@ -83,7 +83,7 @@ def test_boosts_from_a_file_re_rank_another(folder, capsys):
     assert main([*words, "--output", "again.csv"]) == 0
     assert pl.read_csv("again.csv").equals(pl.read_csv("new.csv"))
     assert main([*WORDS, "--strength", "0.4", "--served", "again.csv", "--sentences"]) == 0
-    assert "As served, on held-out requests: " in capsys.readouterr().out
+    assert "As served: " in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(
@@ -92,8 +92,8 @@ def test_boosts_from_a_file_re_rank_another(folder, capsys):
         (["--boosts", "boosts.xlsx"], "End the file in"),
         (["--boosts", "nowhere/boosts.csv"], "cannot be written"),
         (["--boosts", "candidates.parquet"], "read or written by this command already"),
-        (["--at", "0.1"], "--at names the strength of files"),
-        (["--rankings", "new.csv", "--at", "0.33"], "was not searched"),
+        (["--take", "0.1"], "--take names the strength of files"),
+        (["--rankings", "new.csv", "--take", "0.33"], "was not searched"),
         (["--strength", "two"], "--strength 'two' is not a number"),
         (["--objective", "0=0.5"], "do not add up to 1"),
         (["--served", "candidates.parquet"], "rank"),

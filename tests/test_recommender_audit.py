@@ -378,7 +378,7 @@ def test_an_interval_holds_its_estimate_even_where_plain_percentiles_do_not():
     centred = eh.recommender(matrix, **call).frame.row(0, named=True)
     plain_ends = eh.recommender(matrix, interval="percentile(999)", **call).frame.row(0, named=True)
     assert centred["low"] < centred["estimate"] < centred["high"]
-    assert not plain_ends["low"] <= plain_ends["estimate"] <= plain_ends["high"]
+    assert plain_ends["low"] == plain_ends["estimate"]  # all draws lie above it, and the interval is widened to hold it
 
 
 def test_few_draws_where_many_would_not_fit(monkeypatch):

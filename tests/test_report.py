@@ -1,6 +1,8 @@
 """The report, as text and in a real browser: it answers, it asks nothing of any network, and no label is ever markup."""
 
+import base64
 import contextlib
+import gzip
 import json
 import re
 import shlex
@@ -14,7 +16,8 @@ from evenhand.cli import main
 from evenhand.findings import Findings
 from evenhand.present import again, explorer, report, summary
 from evenhand.present.pages import vega
-from evenhand.present.text import percent, short_percent
+from evenhand.present.text import percent
+from evenhand.present.verdict import verdict
 from made_findings import HOSTILE, amounts, audited, binned, decomposed, findings_of, hostile, sources, undefined
 
 SHAPES = {
@@ -102,7 +105,7 @@ def test_what_was_dropped_is_listed_with_its_reason():
 
 @pytest.mark.parametrize("shape", SHAPES)
 def test_a_report_stays_small(written, shape):
-    assert written(shape).stat().st_size < 3_000_000
+    assert written(shape).stat().st_size <= 1_200_000
 
 
 @pytest.mark.slow
@@ -112,6 +115,36 @@ def test_ten_thousand_slices_make_a_report_under_three_megabytes():
     page = report.html(findings_of("inequality", rows, slices=("by",)))
     assert len(page.encode()) < 3_000_000
     assert "more rows are in the saved result" in page
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_there_is_one_verdict_and_at_most_three_findings_beside_it(written, shape):
+    page = written(shape).read_text(encoding="utf-8")
+    assert page.count('class="verdict"') == 1
+    assert re.search(r'<p class="verdict">[^<]+</p>', page)
+    short = re.search(r'<ul class="answer">(.*?)</ul>', page, re.DOTALL)
+    assert short is None or short[1].count("<li>") <= 3
+
+
+def test_sections_come_in_the_order_of_a_readers_questions(written):
+    page = written("three slices").read_text(encoding="utf-8")
+    assert re.findall(r'<section id="(\w+)"', page) == ["answer", "sure", "pictures", "table", "dropped", "provenance"]
+    assert re.findall(r'<a href="#(\w+)"', page) == ["answer", "sure", "pictures", "table", "dropped", "provenance"]
+
+
+def test_the_verdict_counts_the_units_of_the_top_and_names_both_ends():
+    found = audited().findings
+    held = {r["source"]: r["estimate"] for r in found.rows() if r["metric"] == "top_share(p=0.01)"}
+    most, least = max(held, key=held.get), min(held, key=held.get)
+    says = verdict(found).says
+    assert says.startswith(f"In {most}, the top 1% of authors (4 of 400) get {held[most]:.0%} of all impressions")
+    assert says.endswith(f"in {least}, the most even, {held[least]:.0%}.")
+
+
+def test_without_a_share_of_the_top_the_verdict_reads_it_off_the_curve():
+    found = audited(None, metrics=("gini",)).findings
+    share = eh.metrics.top_share(amounts(400, seed=0, spread=1), 0.01)
+    assert verdict(found).says == f"The top 1% of authors (4 of 400) get {share:.0%} of all impressions."
 
 
 def test_few_findings_are_all_said_and_many_are_summed_up():
@@ -124,6 +157,16 @@ def test_few_findings_are_all_said_and_many_are_summed_up():
     assert percent(min(share)) in top
     assert percent(max(share)) in top
     assert top.endswith("of all impressions.")
+
+
+def test_amounts_do_not_share_a_range():
+    rows = [{"amount": a, "day": d, "metric": "gini", "estimate": e} for a, e0 in (("stars", 0.9), ("forks", 0.2))
+            for d, e in enumerate((e0, e0 + 0.01, e0 + 0.02, e0 + 0.03, e0 + 0.04))]  # fmt: skip
+    first, second = summary.headlines(findings_of("inequality", rows, slices=("amount", "day")))
+    assert "of stars over" in first
+    assert "0.9000 (day 0) to 0.9400 (day 4)" in first
+    assert "of forks over" in second
+    assert "0.2000 (day 0) to 0.2400 (day 4)" in second
 
 
 def test_warnings_say_how_many_numbers_they_concern():
@@ -182,9 +225,11 @@ def test_no_script_in_the_page_can_be_ended_by_a_label():
     page = report.html(hostile()).replace(vega(), "")
     assert HOSTILE not in page
     assert "<img" not in page
-    data = re.findall(r'<script type="application/json"[^>]*>(.*?)</script>', page, re.DOTALL)
-    assert len(data) > 3
-    assert all(json.loads(text) is not None for text in data)
+    scripts = re.findall(r"<script[^>]*>(.*?)</script>", page, re.DOTALL)
+    assert len(scripts) == 3
+    data = json.loads(gzip.decompress(base64.b64decode(scripts[0])))
+    assert HOSTILE in json.dumps(data), "what the charts hold is packed, and so never markup"
+    assert len([name for name in data if name.startswith("spec-")]) > 3
 
 
 def test_a_report_read_back_from_json_is_the_same():
@@ -203,6 +248,65 @@ def test_the_page_is_silent_and_asks_for_nothing(browser, written, shape):
         assert drawn == places > 0
 
 
+FOLD = {"width": 1280, "height": 800}
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize("shape", SHAPES)
+def test_the_verdict_and_its_picture_stand_above_the_fold(browser, written, shape):
+    with visit(browser, written(shape), viewport=FOLD) as seen:
+        boxes = [seen.page.locator(".verdict").bounding_box()]
+        boxes += [box.bounding_box() for box in seen.page.locator(".first figure .draw svg").all()]
+        assert all(box["y"] + box["height"] <= FOLD["height"] for box in boxes), boxes
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize("shape", SHAPES)
+def test_every_chart_is_there_without_scripts(browser, written, shape):
+    opened = browser.new_context(offline=True, java_script_enabled=False)
+    page = opened.new_page()
+    page.goto(written(shape).as_uri())
+    places = page.locator("[data-spec]").all()
+    assert places
+    for place in places:
+        box = place.locator("svg").bounding_box()
+        assert box["width"] > 100
+        assert box["height"] > 50
+    if shape == "no slices":
+        assert page.locator("#reading").inner_text() == expected(amounts(400, seed=0, spread=1), 0.01)
+        assert not page.locator("#top").is_visible(), "a slider without scripts would do nothing"
+    opened.close()
+
+
+@pytest.mark.browser
+def test_the_switch_of_colours_wins_over_the_system(browser, written):
+    ground = "getComputedStyle(document.body).backgroundColor"
+    with visit(browser, written("no slices"), color_scheme="dark") as seen:
+        dark = seen.page.evaluate(ground)
+        seen.page.select_option("#colours", "light")
+        assert seen.page.evaluate(ground) == "rgb(255, 255, 255)"
+        seen.page.select_option("#colours", "")
+        assert seen.page.evaluate(ground) == dark
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize("shape", SHAPES)
+def test_regions_have_names_of_their_own_and_pictures_a_description(browser, written, shape):
+    """What axe calls landmark-unique, svg-img-alt and scrollable-region-focusable."""
+    with visit(browser, written(shape)) as seen:
+        marks = seen.page.locator("nav, main, section[aria-label], section[aria-labelledby], [role=region]")
+        names = [seen.page.evaluate("(e) => e.ariaLabel || document.getElementById(e.getAttribute('aria-labelledby'))?.textContent || e.tagName", e)
+                 for e in marks.element_handles()]  # fmt: skip
+        assert len(names) == len(set(names))
+        bare = "svg, [role=graphics-document], [role=graphics-symbol]"
+        hidden = f"[...document.querySelectorAll('{bare}')].every((e) => e.closest('[aria-hidden=true]') && e.closest('[role=img][aria-label]'))"
+        assert seen.page.evaluate(hidden)
+        ids = seen.page.evaluate("[...document.querySelectorAll('main [id]')].map((e) => e.id)")
+        assert len(ids) == len(set(ids))
+        boxes = seen.page.locator(".scroll").all()
+        assert all(box.get_attribute("tabindex") == "0" and box.get_attribute("aria-label") for box in boxes)
+
+
 @pytest.mark.browser
 def test_the_browser_itself_refuses_any_request(browser, written):
     asks = """() => new Promise((done) => {
@@ -213,12 +317,11 @@ def test_the_browser_itself_refuses_any_request(browser, written):
         assert seen.page.evaluate(asks) == "connect-src"
 
 
-def expected(x, top, units="authors", amount="impressions"):
+def expected(x, top, units="authors", amount="impressions", name=""):
     held, equal = eh.metrics.top_share(x, top), eh.metrics.equivalent_to_top(x, top)
-    said = f"The top {short_percent(top)} of {units} hold {percent(held)} of all {amount}, "
-    return (
-        said + f"as much as the bottom {percent(equal)} together." + (" (The two overlap.)" if equal > 1 - top else "")
-    )
+    said = f"{f'In {name}, the' if name else 'The'} top {float(f'{100 * top:.3g}'):g}% of {units} ({round(top * len(x)):,} of {len(x):,})"
+    others = "more than all others together" if equal > 1 - top else f"as much as the bottom {percent(equal)} together"
+    return f"{said} hold {percent(held)} of all {amount}, {others}."
 
 
 @pytest.mark.browser
@@ -252,7 +355,7 @@ def test_the_explorer_follows_the_chosen_slice(browser, written):
     with visit(browser, written("three slices")) as seen:
         for i, name in enumerate(("home", "search", "out of network")):
             seen.page.select_option("#which", label=name)
-            assert seen.sentence() == expected(amounts(400, seed=i, spread=1 + 0.3 * i), 0.01)
+            assert seen.sentence() == expected(amounts(400, seed=i, spread=1 + 0.3 * i), 0.01, name=name)
 
 
 @pytest.mark.browser
@@ -262,8 +365,8 @@ def test_the_explorer_works_from_the_keyboard_and_is_announced(browser, written)
         slider.focus()
         assert slider.get_attribute("aria-valuetext") == "top 1%"
         seen.page.keyboard.press("ArrowRight")
-        assert slider.get_attribute("aria-valuetext") == "top 1.5%"
-        assert seen.sentence().startswith("The top 1.5% of authors")
+        assert slider.get_attribute("aria-valuetext") == "top 1.25%"
+        assert seen.sentence().startswith("The top 1.25% of authors (5 of 400)")
         seen.page.keyboard.press("End")
         assert seen.sentence().startswith("The top 90% of authors")
         reading = seen.page.locator("#reading")
@@ -283,6 +386,7 @@ def test_dragging_on_the_chart_moves_the_handle(browser, written):
         seen.page.mouse.up()
         top = float(re.match(r"The top ([\d.]+)%", seen.sentence())[1])
         assert 40 <= top <= 60
+        assert seen.page.evaluate("String(getSelection())") == "", "dragging selects no text"
         moved = seen.texts("#spec-explorer-chart svg text")
         assert f"top {top:g}%" in moved
 

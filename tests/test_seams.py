@@ -26,6 +26,9 @@ TABLE = pl.DataFrame(
         "side": ["x", "y"] * 9,
     }
 )
+MORE = pl.concat([TABLE.filter(pl.col("rank") <= 6 - i).with_columns(pl.col("request") + str(i)) for i in range(3)])
+"""Enough requests for an interval, and not all alike."""
+
 TALLIES = {
     "placed": (Placement, "ranking", "prefix"),
     "placed_too": (Placement, "ranking", "exposure"),
@@ -48,11 +51,11 @@ def strangers():
     """Metrics that return 0.125 on every ranking tally; they are gone after the test."""
     before = dict(REGISTRY)
 
-    def declare(name, needs, per, value=VALUE, reads=frozenset()):
+    def declare(name, needs, per, value=VALUE, reads=frozenset(), certain=False):
         card = Card(
             name=name, symbol=name, title=f"A stranger's {name}", asks="What does a stranger measure?", needs=needs,
             span=(0.0, 1.0), ideal=0.0, better="lower", per=per, family="seams", reads=reads, otherwise="undefined",
-            says="The stranger found {estimate:number}{interval}.",
+            says="The stranger found {estimate:number}{interval}.", certain=certain,
         )  # fmt: skip
 
         def function(t):
@@ -80,7 +83,7 @@ def words(options):
 @pytest.mark.parametrize("name", TALLIES)
 def test_a_metric_declared_on_a_tally_shows_in_frame_table_sentence_plan_and_command(strangers, table, capsys, name):
     needs, per, audit = TALLIES[name]
-    strangers(name, needs, per)
+    strangers(name, needs, per, certain=True)
     result = getattr(eh, audit)(table, metrics=name, rng=1, **OPTIONS[audit])
     rows = list(result.findings.rows())
     assert rows
@@ -131,7 +134,7 @@ def test_a_metric_that_takes_sides_without_saying_so_is_not_given_empty_ones(str
 def test_a_metric_on_pairs_is_called_on_resamples_too(strangers):
     found = strangers("stranger", Pairs, "population", reads={"sides"})
     found.function = lambda t: 1 - t.accuracy(t.versus, t.protected)
-    result = eh.pairwise(TABLE, metrics=["stranger", "accuracy"], rng=1, **OPTIONS["pairwise"])
+    result = eh.pairwise(MORE, metrics=["stranger", "accuracy"], rng=1, **OPTIONS["pairwise"])
     mine, *cells = result.findings.rows()
     (other,) = (c for c in cells if c["group"] == "y>x")
     assert mine["estimate"] == pytest.approx(1 - other["estimate"])
@@ -144,8 +147,8 @@ def test_a_metric_on_pairs_is_called_on_resamples_too(strangers):
 )
 def test_normal_intervals_keep_to_the_span_of_the_card(audit, metrics):
     call = OPTIONS[audit] | {"metrics": metrics, "rng": 1}
-    normal = getattr(eh, audit)(TABLE, interval="normal", **call)
-    usual = getattr(eh, audit)(TABLE, interval="percentile(999)", **call)
+    normal = getattr(eh, audit)(MORE, interval="normal", **call)
+    usual = getattr(eh, audit)(MORE, interval="percentile(999)", **call)
     assert "normal" in normal.provenance["interval"]
     for mine, other in zip(normal.findings.rows(), usual.findings.rows(), strict=True):
         low, high = REGISTRY[mine["metric"]].span()

@@ -74,14 +74,15 @@ def test_a_strangers_value_is_what_is_said_everywhere(tally, declare, files, cap
 
 @pytest.mark.parametrize("interval", ["bootstrap(49)", "percentile(49)", "normal", None])
 @pytest.mark.parametrize("tally", [Spectrum, Crosstab], ids=lambda tally: tally.__name__)
-def test_a_value_that_never_moves_has_an_interval_without_width(tally, interval, declare, files):
-    declare(tally, lambda _: VALUE)
+@pytest.mark.parametrize("certain", [True, False])
+def test_only_a_value_that_its_card_calls_certain_has_an_interval_without_width(
+    tally, interval, certain, declare, files
+):
+    declare(tally, lambda _: VALUE, certain=certain)
     row = CALLS[tally](metrics="strange", interval=interval).frame.row(0, named=True)
-    known = interval is not None and not (
-        tally is Spectrum and interval == "normal"
-    )  # there it has no linearised error
     ends = [row["low"], row["high"]]
-    assert ends == [VALUE] * 2 if known else np.isnan(ends).all()
+    assert ends == [VALUE] * 2 if certain and interval is not None else np.isnan(ends).all()
+    assert (row["note"] is None) == (certain or interval is None)
 
 
 def test_a_metric_over_groups_of_users_has_a_row_for_each_pair(declare, files):

@@ -64,7 +64,17 @@ def test_every_phrase_can_be_filled(phrase):
 def test_tellers_are_only_for_audits_that_say_more_than_their_rows():
     plain = findings_of("inequality", [{"metric": "gini", "estimate": 0.5}])
     teller(plain)
-    known = {"", "agreement", "compare", "counterfactual", "experiment", "outcome_test", "rebalance"}
+    known = {
+        "",
+        "agreement",
+        "alarms",
+        "compare",
+        "counterfactual",
+        "experiment",
+        "history",
+        "outcome_test",
+        "rebalance",
+    }
     assert set(Teller.known) == known
     assert teller(plain).headlines(plain) == []
     assert teller(plain).asides(plain) == []

@@ -64,7 +64,9 @@ class Card:
     decide as a function of them; an audit that has it not refuses. `shuffled` says what chance would deal out at
     random, where no formula gives the value of no bias (`@metric.chance`). `at_zero` is the value where nobody received
     anything; None where there is none. `caution` gives a note code for an estimate (and the parameters) that must be
-    read with care, or nothing.
+    read with care, or nothing; it may also look at the number of `units`. `fewest` is the number of units (of parameters)
+    below which an interval needs a caution, where that is more than for others. `certain` says whether the parameters alone
+    decide the value, so that no sample could change it.
     """
 
     name: str
@@ -91,6 +93,8 @@ class Card:
     shuffled: Literal["", "labels"] = ""
     at_zero: float | None = None
     caution: Callable[..., str] | None = None
+    fewest: float | Callable[..., float] = 0.0
+    certain: bool | Callable[..., bool] = False
 
     def reason(self, tally: Any, **params: Any) -> str:
         """The reason code for an undefined value on this tally."""
@@ -137,6 +141,8 @@ class Convention:
     function: Callable[..., Any]
     ideal: float | None = None
     better: Better | None = None
+    fixed: Mapping[str, Any] = field(default_factory=dict)
+    """Parameters that the tool does not let choose, and their values."""
 
 
 class Metric:
@@ -149,6 +155,7 @@ class Metric:
         self._influence: Callable[..., Floats] | None = None
         self._chance: Callable[..., Any] | None = None
         self._ideal: Callable[..., Any] | None = None
+        self._attainable: Callable[..., tuple[float, float]] | None = None
         functools.update_wrapper(self, function)
 
     def __repr__(self) -> str:
@@ -186,6 +193,16 @@ class Metric:
         self._ideal = function
         return function
 
+    def attainable(self, function: Callable[..., tuple[float, float]]) -> Callable[..., tuple[float, float]]:
+        """Register the least and the most that the volume of a tally allows: a function of the same tally and parameters."""
+        self._attainable = function
+        return function
+
+    def attainable_on(self, tally: Any, **params: Any) -> tuple[float, float]:
+        """The least and the most that this tally's volume allows; NaN where nothing binds them or nobody knows."""
+        known = self._attainable is not None and "convention" not in params
+        return self._attainable(tally, **params) if known and self._attainable else (math.nan, math.nan)
+
     def by_chance(self, tally: Any, **params: Any) -> Any:
         """What no bias at all would give on this tally; NaN where nobody knows."""
         if self._chance is None or "convention" in params:
@@ -194,12 +211,21 @@ class Metric:
             return self._chance(tally, **params)
 
     def convention(
-        self, name: str, *, tool: str, does: str, ideal: float | None = None, better: Better | None = None
+        self,
+        name: str,
+        *,
+        tool: str,
+        does: str,
+        ideal: float | None = None,
+        better: Better | None = None,
+        fixed: Mapping[str, Any] | None = None,
     ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
         """Register how another tool computes this metric; asked for with `convention=name`, never by default."""
 
         def declare(function: Callable[..., Any]) -> Callable[..., Any]:
-            self.conventions[name] = Convention(tool=tool, does=does, function=function, ideal=ideal, better=better)
+            self.conventions[name] = Convention(
+                tool=tool, does=does, function=function, ideal=ideal, better=better, fixed=fixed or {}
+            )
             return function
 
         return declare
@@ -232,10 +258,11 @@ class Metric:
         if twice := by_place.keys() & keywords.keys():
             raise EvenhandError(f"{self.card.name} was given {listing(twice)} twice. Give each parameter once.")
         keywords.update(by_place)
-        for_tally = {name: keywords[name] for name in others if name in keywords}  # `attention` goes to both
         if keywords.get("convention", "") is None:
             del keywords["convention"]
         params = self.checked({k: v for k, v in keywords.items() if k in names or k not in others})
+        both = keywords | params
+        for_tally = {name: both[name] for name in others if name in both}  # `attention` goes to both
         tally = data if isinstance(data, self.card.needs) else self.card.needs.of(data, **for_tally)  # type: ignore[attr-defined]
         value = float(self.on(tally, **params).item())
         if math.isnan(value):
@@ -255,7 +282,7 @@ class Metric:
                 known = listing(self.parameters) or "none"
                 raise EvenhandError(f"{self.card.name} has no parameter {name!r}. Its parameters: {known}.")
             check_value(f"{self.card.name}({name}=", value, self._hints.get(name, Any))
-        return dict(params)
+        return dict(params) | (dict(self.conventions[convention].fixed) if convention is not None else {})
 
     def _check_convention(self, convention: Any, params: Mapping[str, Any]) -> None:
         name = self.card.name
@@ -300,10 +327,16 @@ class Metric:
             return theirs.better
         return str(self._resolved(self.card.better, params))
 
-    def caution(self, estimate: float, **params: Any) -> str:
+    def caution(self, estimate: float, units: float, **params: Any) -> str:
         if self.card.caution is None or "convention" in params:
             return ""
-        return str(self._resolved(self.card.caution, {**params, "estimate": estimate}))
+        return str(self._resolved(self.card.caution, {**params, "estimate": estimate, "units": units}))
+
+    def fewest(self, **params: Any) -> float:
+        return float(self._resolved(self.card.fewest, params))
+
+    def certain(self, **params: Any) -> bool:
+        return "convention" not in params and bool(self._resolved(self.card.certain, params))
 
     def reads(self, **params: Any) -> frozenset[str]:
         return frozenset(self._resolved(self.card.reads, params))
@@ -362,9 +395,19 @@ class Ask:
     def reads(self) -> frozenset[str]:
         return self.metric.reads(**self.params)
 
-    def caution(self, estimate: float) -> str:
-        """The note code of an estimate that must be read with care."""
-        return self.metric.caution(estimate, **self.params)
+    def caution(self, estimate: float, units: float = math.inf) -> str:
+        """The note code of an estimate of so many units that must be read with care."""
+        return self.metric.caution(estimate, units, **self.params)
+
+    @property
+    def fewest(self) -> float:
+        """Units below which an interval needs a caution, where the metric asks for more than others."""
+        return self.metric.fewest(**self.params)
+
+    @property
+    def certain(self) -> bool:
+        """Whether the parameters alone decide the value."""
+        return self.metric.certain(**self.params)
 
     def on(self, tally: Any) -> Floats:
         return self.metric.on(tally, **self.params)

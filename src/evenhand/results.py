@@ -82,9 +82,11 @@ class Result:
         return tables.render(self.findings, format, raw=raw)
 
     def to_markdown(self) -> str:
+        """The frame as a Markdown table."""
         return tables.render(self.findings, "markdown")
 
     def to_latex(self) -> str:
+        """The frame as a LaTeX table."""
         return tables.render(self.findings, "latex")
 
     def check(
@@ -121,10 +123,13 @@ class Result:
         return [kind.name for kind in charts.kinds_for(self.findings)]
 
     def plot(self, kind: str | None = None) -> Any:
-        """An Altair chart; an unknown kind is an error that names the known ones."""
-        from evenhand.present import charts
+        """An Altair chart; `.kinds` lists what `kind` may be, and an unknown one is an error that names the known ones.
 
-        return charts.draw(self.findings, kind)
+        A notebook shows it without a network; `.save("chart.svg")` (or .png, .html) writes it.
+        """
+        from evenhand.present import charts, notebook
+
+        return notebook.offline(charts.draw(self.findings, kind))
 
     def report(self, path: str | Path) -> Path:
         """One self-contained HTML file that a product manager can be sent."""
@@ -165,7 +170,9 @@ class Result:
         return tables.render(self.findings, "table")
 
     def _repr_html_(self) -> str:
-        return tables.html_table(self.findings)
+        from evenhand.present import notebook
+
+        return notebook.shown(self.findings)
 
 
 def load(path: str | Path) -> Result:

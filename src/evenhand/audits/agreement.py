@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
 import numpy as np
 
 from evenhand.audits.declare import Call, Seed, Takes, audit
-from evenhand.audits.systems import Standing, opened, standings
+from evenhand.audits.systems import Standing, named, opened, standings
 from evenhand.cards import Between
 from evenhand.errors import EvenhandError
 from evenhand.metrics.agreement import EXACT, both_known, tau_c, tau_c_p
 from evenhand.results import Result
+from evenhand.uncertainty.difference import holm
 from evenhand.uncertainty.intervals import stream
 
-COLUMNS = ("metric", "other", "tau_c", "p", "systems", "note")
+COLUMNS = ("metric", "other", "tau_c", "p", "p_adjusted", "systems", "note")
+"""Every pair stands there in both orders; `p_adjusted` counts it once."""
 Several = Annotated[
     Result | str | Path | Sequence[Result | str | Path],
     Takes("RESULT.json", many=True, files="saved results with systems"),
@@ -39,7 +41,8 @@ def agreement(
     Parameters
     ----------
     results : one or more results with systems (of `eh.exposure`, `eh.prefix`, `eh.pairwise`), or paths of saved ones.
-        Several are put side by side by system.
+        Several are put side by side by system; those that measured the same of the same systems are kept apart as
+        experiments, named by their file or their place.
     draws : permutations for p beyond seven systems.
 
     Examples
@@ -50,10 +53,11 @@ def agreement(
     >>> eh.agreement(both).frame["note"][0]
     'constant_input'
     """
-    read = [opened(r) for one in results for r in ([one] if isinstance(one, (Result, str, Path)) else one)]
+    given = [r for one in results for r in ([one] if isinstance(one, (Result, str, Path)) else one)]
+    read = [opened(r) for r in given]
     if not read:
         raise EvenhandError("No result was given. Pass a result with systems.")
-    others, found = standings(read)
+    others, found = standings(read, named(given))
     names = (*others, *COLUMNS)
     columns: dict[str, list[Any]] = {name: [] for name in names}
     for one in found:
@@ -62,6 +66,7 @@ def agreement(
                 columns[name].append(value)
     if not columns["metric"]:
         raise EvenhandError("The result holds fewer than two metrics with a direction. Ask for two or more.")
+    columns["p_adjusted"] = _adjusted(columns)
     systems = sorted({str(s) for one in found for s in one.systems})
     facts = {
         "systems": systems, "p": f"exact up to {EXACT} systems, else {draws:,} permutations with the +1 rule",
@@ -71,6 +76,16 @@ def agreement(
     return call.result(
         columns, backend=read[0].backend, slices=others, curves={"systems": _values(others, found)}, facts=facts
     )
+
+
+def _adjusted(columns: Mapping[str, Sequence[Any]]) -> list[float]:
+    """Holm over every two metrics, each pair once."""
+    pairs = [frozenset(both) for both in zip(columns["metric"], columns["other"], strict=True)]
+    others = [name for name in columns if name not in COLUMNS]
+    keys = list(zip(*(columns[name] for name in others), pairs, strict=True))
+    first = {key: i for i, key in reversed(list(enumerate(keys)))}
+    found = dict(zip(first, holm([columns["p"][i] for i in first.values()]).tolist(), strict=True))
+    return [found[key] for key in keys]
 
 
 def _pairs(one: Standing, draws: int, seed: int) -> list[tuple[Any, ...]]:
@@ -84,8 +99,8 @@ def _pairs(one: Standing, draws: int, seed: int) -> list[tuple[Any, ...]]:
                 rng = stream(seed, "agreement", *one.where, one.metrics[i], one.metrics[j])
                 tau, p = tau_c(a, b), tau_c_p(a, b, draws, rng)
                 note = _note(len(a), tau)
-                rows[i, j] = (one.metrics[i], one.metrics[j], tau, p, len(a), note)
-                rows[j, i] = (one.metrics[j], one.metrics[i], tau, p, len(a), note)
+                rows[i, j] = (one.metrics[i], one.metrics[j], tau, p, p, len(a), note)
+                rows[j, i] = (one.metrics[j], one.metrics[i], tau, p, p, len(a), note)
     return [rows[i, j] for i in metrics for j in metrics if i != j]
 
 

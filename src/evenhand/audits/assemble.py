@@ -1,4 +1,4 @@
-"""Rows of a frame: their notes, and which of them are too small to be shown."""
+"""Rows of a frame: their notes, their intervals, and which of them are too small to be shown."""
 
 from __future__ import annotations
 
@@ -6,12 +6,70 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+from evenhand.cards import Ask, ask
+from evenhand.errors import EvenhandError
 from evenhand.findings import Row
+from evenhand.uncertainty.difference import holm_by_family
+from evenhand.uncertainty.rules import ANYTHING, FEW, few, settled
 
 
 def notes(*codes: str) -> str | None:
     """Note codes joined, or nothing."""
     return "; ".join(code for code in codes if code) or None
+
+
+FEW_OF = {"units": "few_units", "requests": "few_requests"}
+"""The note of an interval that rests on few of them."""
+
+
+def bounded(rows: Sequence[Row], over: str, *, sure: bool) -> list[Row]:
+    """Rows with intervals as the rules have them (`uncertainty.rules`), and notes where there is none or it rests on few.
+
+    A row may carry what its metric's card does not know: `span`, `certain` (a value that no sample could change) and
+    `rests_on`, the units behind the interval where they are others than `units` (`few` is then their note).
+    `sure` : intervals were asked for.
+    """
+    cards = {text: card_of(text) for text in dict.fromkeys(r["metric"] for r in rows)}
+    return [_bounded(r, cards[r["metric"]], over) if sure else r for r in rows]
+
+
+def _bounded(r: Row, asked: Ask | None, over: str) -> Row:
+    if r["note"] == "suppressed" or math.isnan(r["estimate"]):
+        return {**r, "low": math.nan, "high": math.nan}
+    units = r.get("rests_on", r["units"]) if over in FEW_OF else None
+    fewest = FEW if asked is None or "few" in r else max(FEW, asked.fewest)
+    none, caution = few(units, fewest)
+    span = r.get("span") or (ANYTHING if asked is None else asked.span)
+    certain = bool(r.get("certain", asked is not None and asked.certain))
+    ends = (math.nan, math.nan) if none else (r["low"], r["high"])
+    low, high, why = settled(r["estimate"], ends[0], ends[1], span, certain=certain)
+    codes = [c for c in (r["note"] or "").split("; ") if c]
+    codes += [r.get("few") or FEW_OF.get(over, "")] * (caution and not certain) + [why] * bool(
+        why and not none and not (why == "no_interval" and codes)
+    )
+    return {**r, "low": low, "high": high, "note": notes(*dict.fromkeys(codes))}
+
+
+def card_of(text: str) -> Ask | None:
+    """The metric of a row, where it is one with a card."""
+    try:
+        return ask(text)
+    except EvenhandError:
+        return None
+
+
+def adjusted(rows: Sequence[Row], extra: Sequence[str]) -> list[Row]:
+    """Rows with p adjusted for how many questions were asked (Holm), over all rows that have a p and no adjusted one yet.
+
+    Where an audit adjusted some rows itself, it has families of questions: others are then adjusted within their metric.
+    """
+    if "p_adjusted" not in extra:
+        return list(rows)
+    open_ones = [i for i, r in enumerate(rows) if "p_adjusted" not in r]
+    own = len(open_ones) < len(rows)
+    families = [str(rows[i]["metric"]).partition("(")[0] if own else "" for i in open_ones]
+    found = dict(zip(open_ones, holm_by_family([rows[i].get("p") for i in open_ones], families).tolist(), strict=True))
+    return [{**r, "p_adjusted": found[i]} if i in found else r for i, r in enumerate(rows)]
 
 
 def hidden(units: Sequence[float], fewest: int, *, total_shown: bool = True) -> list[bool]:
@@ -27,7 +85,7 @@ def hidden(units: Sequence[float], fewest: int, *, total_shown: bool = True) -> 
     """
     small = [n < fewest for n in units]
     lost = [n for n in units if 0 < n < fewest]  # an empty part hides nothing
-    for i in sorted((i for i, few in enumerate(small) if not few), key=lambda i: units[i]):
+    for i in sorted((i for i, hide in enumerate(small) if not hide), key=lambda i: units[i]):
         if total_shown and lost and (len(lost) < 2 or sum(lost) < fewest):
             small[i] = True
             lost.append(units[i])

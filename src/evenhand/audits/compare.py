@@ -15,7 +15,13 @@ from evenhand.errors import EvenhandError
 from evenhand.results import COMPARED, Result, difference_of
 
 
-@audit("compare", question="Did it change, and by more than chance?", charts=("intervals",), extra=COMPARED)
+@audit(
+    "compare",
+    question="Did it change, and by more than chance?",
+    charts=("intervals",),
+    extra=COMPARED,
+    over="requests",
+)
 def compare(
     call: Call,
     a: Saved,

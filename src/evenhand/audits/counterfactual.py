@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from evenhand.audits.assemble import adjusted
 from evenhand.audits.declare import Call, log
 from evenhand.audits.outcome_rows import without_few
 from evenhand.cards import Floats, is_whole
@@ -24,7 +25,7 @@ from evenhand.uncertainty.intervals import seed_of, stream
 from evenhand.views.outcomes import Outcomes
 
 QUESTION = "What would change without the bias?"
-EXTRA = ("p",)
+EXTRA = ("p", "p_adjusted")
 CHARTS = ("slots", "intervals")
 MOST_DRAWS = 100_000
 
@@ -115,7 +116,9 @@ def counterfactual(
     chosen = {"folds": folds, "window": window, "baseline": baseline, "null_draws": draws, "rng": seed}
     more = _facts(c, e, folds, baseline, lowest, bounded=bounded)
     facts = e.call.provenance(e.view.rows, e.view.dropped, {"seed": seed, "counterfactual": chosen, **more})
-    findings = Findings("counterfactual", QUESTION, (), tidy(rows, (), EXTRA), {}, e.words, facts, CHARTS)
+    findings = Findings(
+        "counterfactual", QUESTION, (), tidy(adjusted(rows, EXTRA), (), EXTRA), {}, e.words, facts, CHARTS
+    )
     return Result(findings, backend)
 
 

@@ -25,6 +25,7 @@ from typing import Annotated, Any, Concatenate, ParamSpec, TypeVar
 
 import numpy as np
 
+from evenhand.audits.assemble import adjusted, bounded
 from evenhand.cards import Between, check_value, is_whole, shown
 from evenhand.errors import EvenhandError, listing, unknown_name
 from evenhand.findings import Findings, Row, plain, plan_hash, tidy
@@ -199,6 +200,9 @@ class Audit:
     question : what it answers, in words. charts : kinds that its results can be drawn as, the first by default.
     default : which metrics are measured where none are named, in words; empty where the signature says it.
     extra : columns behind the standard ones.
+    over : whom intervals are over (`"units"`, `"requests"`, `"rows"`), so that a note can say that they are few; rows of an
+        outcome test have rules of their own for that. Empty where the audit has no intervals.
+    stands_for : what the interval is for: a sentence for whoever reads the number.
     """
 
     name: str
@@ -207,6 +211,8 @@ class Audit:
     charts: tuple[str, ...]
     default: str
     extra: tuple[str, ...]
+    over: str = ""
+    stands_for: str = ""
 
     @functools.cached_property
     def signature(self) -> inspect.Signature:
@@ -243,6 +249,12 @@ class Audit:
                 by_place.append(value)
         return self.function(made, *by_place, **by_name)
 
+    def _explained(self, error: TypeError) -> TypeError:
+        """What Python says of arguments that do not fit, and where one is missing, what it is for."""
+        lost = re.search(r"missing a required (?:keyword-only )?argument: '(\w+)'", str(error))
+        about = self.parameters[lost[1]].about if lost and lost[1] in self.parameters else ""
+        return TypeError(f"eh.{self.name}: {error}" + (f"\n{lost[1]}: {about}" if lost and about else ""))
+
     @property
     def _resamples(self) -> bool:
         """Whether `interval` is one of the plans that all audits share, or a choice of its own."""
@@ -255,7 +267,10 @@ class Audit:
         )
         if several in keywords:  # as a plan has it
             args = (*args, keywords.pop(several))
-        bound = self.signature.bind(*args, **keywords)
+        try:
+            bound = self.signature.bind(*args, **keywords)
+        except TypeError as error:
+            raise self._explained(error) from None
         bound.apply_defaults()
         given = bound.arguments
         for name, value in given.items():
@@ -342,6 +357,8 @@ class Call:
         told = {"rows": read, "dropped": dict(dropped), "seed": self.seed}
         if "level" in self.arguments:
             told["level"] = self.arguments["level"]
+        if self.audit.stands_for and self.interval.kind != "none":
+            told["interval_for"] = self.audit.stands_for
         told |= dict(facts)
         if isinstance(told.get("population"), Mapping):
             told["population"] = hidden_sizes(told["population"], self.fewest, parts="group" in plan)
@@ -377,11 +394,12 @@ class Call:
         where they are more than `slices` (edges of bins); `question` is asked in place of the audit's; `of` is the kind of
         result, made with `more`.
         """
-        tidied = (
-            rows if isinstance(rows, Mapping) else tidy(rows, slices if columns is None else columns, self.audit.extra)
-        )
+        if not isinstance(rows, Mapping):
+            sure = bool(self.audit.over) and self.interval.kind != "none"
+            rows = adjusted(bounded(rows, self.audit.over, sure=sure), self.audit.extra)
+            rows = tidy(rows, slices if columns is None else columns, self.audit.extra)
         findings = Findings(
-            self.audit.name, question or self.audit.question, tuple(slices), tidied, dict(curves or {}), dict(words or {}),
+            self.audit.name, question or self.audit.question, tuple(slices), rows, dict(curves or {}), dict(words or {}),
             self.provenance(read, dropped or {}, facts or {}), self.audit.charts,
         )  # fmt: skip
         return of(findings, backend, **more)
@@ -465,6 +483,15 @@ def _same(value: Any, default: Any) -> bool:
     return list(value) == list(default) if isinstance(default, tuple) else bool(value == default)
 
 
+OTHER_UNITS = (
+    "The interval is for other units like these: how far the number would move had others been drawn from where these come "
+    "from. It is not for what these same units will get another time."
+)
+OTHER_REQUESTS = (
+    "The interval is for other requests like these, answered with these same items: how far the number would move had other "
+    "requests come in."
+)
+
 AUDITS: dict[str, Audit] = {}
 """The register: every audit that was loaded."""
 
@@ -473,10 +500,17 @@ TOOLS: dict[str, Audit] = {}
 
 
 def audit(
-    name: str, *, question: str, charts: Sequence[str] = (), default: str = "", extra: Sequence[str] = ()
+    name: str,
+    *,
+    question: str,
+    charts: Sequence[str] = (),
+    default: str = "",
+    extra: Sequence[str] = (),
+    over: str = "",
+    stands_for: str = "",
 ) -> Callable[[Callable[Concatenate[Call, P], R]], Callable[P, R]]:
     """Declare an audit: the decorated function takes the `Call` first, then what its callers pass."""
-    return _declare(AUDITS, name, question, tuple(charts), default, tuple(extra))
+    return _declare(AUDITS, name, question, tuple(charts), default, tuple(extra), over, stands_for)
 
 
 def tool(name: str) -> Callable[[Callable[Concatenate[Call, P], R]], Callable[P, R]]:
@@ -485,10 +519,10 @@ def tool(name: str) -> Callable[[Callable[Concatenate[Call, P], R]], Callable[P,
 
 
 def _declare(
-    register: dict[str, Audit], name: str, question: str, charts: tuple[str, ...], default: str, extra: tuple[str, ...]
+    register: dict[str, Audit], name: str, *about: Any
 ) -> Callable[[Callable[Concatenate[Call, P], R]], Callable[P, R]]:
     def declare(function: Callable[Concatenate[Call, P], R]) -> Callable[P, R]:
-        declared = Audit(name, function, question, charts, default, extra)
+        declared = Audit(name, function, *about)
         register[name] = declared
 
         @functools.wraps(function)

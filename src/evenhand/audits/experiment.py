@@ -7,8 +7,21 @@ from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal
 
 from evenhand import metrics as _all_metrics  # noqa: F401  (fills the registry)
-from evenhand.audits.declare import Call, Columns, Count, Label, Level, Metrics, Seed, Table, Takes, audit, pairs
-from evenhand.audits.experiment_designs import Asked, Compared, paired, units_randomized, viewers_randomized
+from evenhand.audits.declare import (
+    Call,
+    Columns,
+    Count,
+    Label,
+    Level,
+    Metrics,
+    Seed,
+    Table,
+    Takes,
+    audit,
+    hidden_sizes,
+    pairs,
+)  # fmt: skip
+from evenhand.audits.experiment_designs import Asked, Compared, Trial, paired, units_randomized, viewers_randomized
 from evenhand.audits.experiment_power import POWER, plan_ahead
 from evenhand.audits.experiment_rows import EXTRA, curves_of, rows_of
 from evenhand.audits.inequality import METRICS
@@ -18,6 +31,7 @@ from evenhand.errors import EvenhandError
 from evenhand.results import Result, as_frame
 from evenhand.tallies.spectrum import Spectrum
 from evenhand.views.benefits import NanPolicy
+from evenhand.views.bins import slicing
 
 Draws = Annotated[int, Between(99, 100_000)]
 Shares = Annotated[
@@ -92,7 +106,7 @@ def experiment(
     before : the same log from before the change: what it explains is taken off, which narrows the interval.
     shares : the intended split, `{arm: share}`: tested against the split found, or the split to plan for (default: halves).
     equal : volume at which arms are compared: `"units"`, as many randomised units in each; `"amount"`, as much amount.
-    draws : re-assignments (or resamples) for the test.
+    draws : re-assignments (or resamples) for the test; more of units where they are cheap.
     interval : `"auto"`; `"jackknife"`, which leaves out buckets of what was randomised; None.
     min_units : arms with fewer randomised units are suppressed.
     nan_policy : as in `eh.inequality`.
@@ -120,14 +134,16 @@ def experiment(
     rows = rows_of(compared, asked, trial.ratio_p, call.fewest)
     names = (*trial.units.by, *trial.amounts)
     facts = {
-        "design": trial.design, "randomized": randomized, "control": trial.control, "arms": trial.sizes,
+        "design": trial.design, "randomized": randomized, "control": trial.control,
+        "arms": hidden_sizes(trial.sizes, call.fewest),
         "interval": trial.interval if interval else "none", "population": trial.units.population_words,
-        "p_adjusted": "Holm over all rows", "sample_ratio": trial.ratio, "before": trial.past,
+        "p_adjusted": "Holm over all rows", "sample_ratio": _shown(trial, call.fewest), "before": trial.past,
         "power": POWER,
     }  # fmt: skip
     words = {
         "unit": unit, "amount": amount if isinstance(amount, str) else "rows" if amount is None else "amounts",
         "randomized": randomized or "", "counted": randomized or unit, "control": str(trial.control),
+        "chance": "what unequal volume alone gives" if randomized != unit else "what unequal numbers of units alone give",
     }  # fmt: skip
     return call.result(
         rows, backend=trial.units.view.backend, read=trial.units.view.rows, dropped=trial.units.view.dropped,
@@ -137,8 +153,17 @@ def experiment(
     )  # fmt: skip
 
 
+def _shown(trial: Trial, fewest: int) -> dict[str, Any] | None:
+    """The split beside its design, unless an arm is too small to be shown."""
+    small = any(n < fewest for n in trial.sizes.values())
+    return None if trial.ratio is None or small else dict(trial.ratio)
+
+
 def _refuse(asked: Asked, interval: str | None) -> None:
     """What cannot be asked together."""
+    taken = [b for b in slicing(asked.by).columns if b in ("arm", *EXTRA)]
+    if taken:
+        raise EvenhandError(f"by={taken[0]!r} is also a column of this result. Rename that column of the table first.")
     viewers = asked.randomized is not None and asked.randomized != asked.unit
     if interval == "jackknife" and not viewers:
         raise EvenhandError(

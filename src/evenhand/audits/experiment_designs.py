@@ -20,7 +20,7 @@ from evenhand.tallies.buckets import Buckets
 from evenhand.tallies.spectrum import Spectrum
 from evenhand.tallies.twice import Twice
 from evenhand.uncertainty.arms import paired_contrast, thinned, units_contrast
-from evenhand.uncertainty.experiments import Contrast, contrast, sample_ratio, volume_ratio
+from evenhand.uncertainty.experiments import Contrast, absent, contrast, sample_ratio, volume_ratio
 from evenhand.uncertainty.intervals import stream
 from evenhand.views.benefits import Amount, NanPolicy
 
@@ -130,12 +130,11 @@ def viewers_randomized(asked: Asked) -> Trial:
             for k, name in enumerate(deal.arms):
                 if k == at:
                     continue
-                where = ("experiment", amount.name, name, *label)
-                found = contrast(
-                    tally, asked.metrics, arm=k, control=at, draws=asked.draws, level=asked.level, equal=asked.equal,
-                    rng=stream(asked.seed, *where), before=past.get(label),
-                )  # fmt: skip
                 sizes = deal.units(label)
+                found = absent(asked.metrics) if not (sizes[k] and sizes[at]) else contrast(
+                    tally, asked.metrics, arm=k, control=at, draws=asked.draws, level=asked.level, equal=asked.equal,
+                    rng=stream(asked.seed, "experiment", amount.name, name, *label), before=past.get(label),
+                )  # fmt: skip
                 ratio, error = volume_ratio(tally, k, at)
                 compared.append(Compared(
                     _cells(units, label) | extra, name, found, partial(_sides, tally, k, at), int(sizes[k] + sizes[at]),
@@ -172,17 +171,15 @@ def units_randomized(asked: Asked) -> Trial:
         held = dict(zip(slices.labels, slices.tallies, strict=True))
         sizes = {str(a): round(sum(t.units for k, t in held.items() if k[-1] == a)) for a in arms}
         for label in dict.fromkeys(k[:-1] for k in held):
-            other = held.get((*label, at))
-            for name in arms:
-                mine = held.get((*label, name))
-                if name == at or mine is None or other is None:
-                    continue
-                where = ("experiment", amount.name, name, *label)
-                found = units_contrast(
-                    mine, other, asked.metrics, draws=asked.draws, level=asked.level, rng=stream(asked.seed, *where)
-                )
+            other = held.get((*label, at), Twice.of([]))
+            for name in (name for name in arms if name != at):
+                mine = held.get((*label, name), Twice.of([]))
+                rng = stream(asked.seed, "experiment", amount.name, name, *label)
+                found = absent(asked.metrics) if not (mine.units and other.units) else units_contrast(
+                    mine, other, asked.metrics, draws=asked.draws, level=asked.level, rng=rng
+                )  # fmt: skip
                 spectra = mine.sides[0].spectrum(mine.counts), other.sides[0].spectrum(other.counts)
-                means = [float(s.total) / float(s.units) for s in spectra]
+                means = [float(s.total) / max(1.0, float(s.units)) for s in spectra]
                 few = round(min(mine.units, other.units))
                 compared.append(Compared(
                     _cells(units.whole(), label) | ({"amount": amount.name} if _several(asked) else {}), name, found,
@@ -203,6 +200,10 @@ def paired(asked: Asked) -> Trial:
     at = arms[control_of(arms, asked.control)]
     compared: list[Compared] = []
     for amount in units.view.amounts:
+        if asked.equal == "amount" and not amount.integer:
+            raise EvenhandError(
+                f"equal='amount' thins events, and amount={amount.name!r} holds fractions. Pass counts, or leave equal out."
+            )
         for name in arms:
             if name == at:
                 continue

@@ -13,7 +13,7 @@ from evenhand.audits.experiment_designs import Asked, Compared
 from evenhand.cards import Ask
 from evenhand.findings import Row, row
 from evenhand.uncertainty.difference import holm
-from evenhand.uncertainty.experiments import GRID
+from evenhand.uncertainty.experiments import FEWEST, GRID
 
 EXTRA = ("treatment", "control_value", "raw", "volume_ratio", "p", "p_adjusted", "detectable")
 MISMATCH = 0.001
@@ -25,17 +25,18 @@ BINS = 41
 
 def rows_of(compared: Sequence[Compared], asked: Asked, ratio_p: float, fewest: int) -> list[Row]:
     """A row per metric, slice and arm, p adjusted over all of them."""
-    rows = [_row(c, a, i, ratio_p, fewest) for c in compared for i, a in enumerate(asked.metrics)]
+    wanted = asked.level is not None
+    rows = [_row(c, a, i, ratio_p, fewest, wanted=wanted) for c in compared for i, a in enumerate(asked.metrics)]
     adjusted = holm([r["p"] for r in rows])
     return [{**r, "p_adjusted": float(p)} for r, p in zip(rows, adjusted, strict=True)]
 
 
-def _row(c: Compared, a: Ask, i: int, ratio_p: float, fewest: int) -> Row:
+def _row(c: Compared, a: Ask, i: int, ratio_p: float, fewest: int, *, wanted: bool) -> Row:
     found = c.found
     made = row(
         {**c.labels, "arm": c.arm}, a.text, estimate=float(found.estimate[i]), low=float(found.low[i]),
         high=float(found.high[i]), chance=float(found.chance[i]), ideal=0.0, better=a.better, units=c.units,
-        undefined_draws=int(found.undefined[i]), note=_note(c, a, i, ratio_p), treatment=float(found.treatment[i]),
+        undefined_draws=int(found.undefined[i]), note=_note(c, a, i, ratio_p, wanted=wanted), treatment=float(found.treatment[i]),
         control_value=float(found.control[i]), raw=float(found.raw[i]), volume_ratio=c.volume_ratio, p=float(found.p[i]),
         detectable=math.nan,
     )  # fmt: skip
@@ -45,20 +46,15 @@ def _row(c: Compared, a: Ask, i: int, ratio_p: float, fewest: int) -> Row:
     return suppressed(made) | dict.fromkeys(numbers[4:], math.nan) if c.fewest < fewest else made
 
 
-def _note(c: Compared, a: Ask, i: int, ratio_p: float) -> str | None:
+def _note(c: Compared, a: Ask, i: int, ratio_p: float, *, wanted: bool) -> str | None:
+    """Why there is no value, or no interval where one was `wanted`; and what to be careful of."""
     found = c.found
     if math.isnan(found.estimate[i]):
         undefined = [s for s in c.sides() if np.isnan(a.on(s))]
         return a.card.reason(undefined[0], **a.params) if undefined else "undefined"
-    ends = (
-        ""
-        if not math.isnan(found.low[i])
-        else "few_units"
-        if math.isnan(found.p[i]) or c.fewest < 5
-        else "no_variation"
-    )
+    without = math.isnan(found.low[i]) and wanted
     return notes(
-        ends if math.isnan(found.low[i]) else "",
+        ("few_units" if c.fewest < FEWEST else "no_variation") if without else "",
         "sample_ratio_mismatch" if ratio_p < MISMATCH else "",
         "volume_changed" if c.changed else "",
     )

@@ -12,6 +12,7 @@ import numpy as np
 from evenhand.attention import parse
 from evenhand.audits.assemble import names_of
 from evenhand.audits.declare import (
+    OTHER_REQUESTS,
     Call,
     Columns,
     Count,
@@ -36,7 +37,7 @@ from evenhand.cards import Floats, refuse_lacking
 from evenhand.engine.exposures import group_sizes
 from evenhand.engine.prepared import Prepared, prepare
 from evenhand.errors import EvenhandError, listing
-from evenhand.findings import Row
+from evenhand.findings import Row, slice_words
 from evenhand.labels import match
 from evenhand.tallies.exposure import Amortised, Exposure, side_codes, target_shares
 from evenhand.tallies.ledger import Ledger, Policy, Unknown, policy_for, unlabelled
@@ -59,12 +60,20 @@ def read_target(words: list[str]) -> Any:
 Target = Annotated[Any, Takes("WORD|SHARES", read=read_target)]
 
 
+OTHER_REQUESTS_AND_ITEMS = (
+    "The interval is for other requests and other items like these: how far the number would move had both been drawn anew. "
+    "It is wide rather than too short."
+)
+
+
 @audit(
     "exposure",
     question="Who is exposed, and is it in proportion?",
     charts=("exposure", "relevance", "systems", "intervals", "scatter"),
     default="awrf, log_dp, log_dp(per_item=True), eed; with relevance also log_eur, eel, eer",
     extra=("favoured", "undefined"),
+    over="requests",
+    stands_for=OTHER_REQUESTS,
 )
 def exposure(
     call: Call,
@@ -180,14 +189,16 @@ def exposure(
     over = "requests, for these items" if resample == "requests" else "requests and items"
     facts = {
         **ready.view.facts(), "interval": interval_words(call.interval, over), "requests": len(ledger.requests),
-        **few.facts(), **_group_facts(tallied, small), **ready.facts(ledger),
+        **few.facts(), **_group_facts(tallied, names, small), **ready.facts(ledger),
     }  # fmt: skip
+    if both:
+        facts["interval_for"] = OTHER_REQUESTS_AND_ITEMS
     kept = tallied.lasting()
     return call.result(
         rows, backend=ready.view.backend, read=ready.view.rows, dropped=ready.dropped, slices=names,
-        curves=curves(tallied, asked, names, call, small), words={"unit": request, "amount": "exposure"}, facts=facts,
+        curves=curves(tallied, asked, names, call, small), words={"unit": request, "amount": "exposure", **_versus(policy)}, facts=facts,
         of=RankingResult, each=per_request(found, within, names, small),
-        hold=lambda: held_of([measure(a, kept, call.seed, chance=False) for a in asked], within, small),
+        hold=lambda: held_of([measure(a, kept, chance=False) for a in asked], within, small),
     )  # fmt: skip
 
 
@@ -217,7 +228,7 @@ def _rows(
     def again(drawn: Ledger, sizes: Floats) -> list[Measured]:
         return [measured_on(a, drawn, t.policy, sizes) for a in asked]
 
-    found = [Reduced.of(measure(a, t, call.seed, chance=chance), ledger.within, blocked) for a in asked]
+    found = [Reduced.of(measure(a, t, chance=chance), ledger.within, blocked) for a in asked]
     drawn = None
     if t.crossed is not None:
         rng = stream(call.seed, "exposure", "items")
@@ -264,7 +275,12 @@ def _refuse_unknown(ledger: Ledger, unknown: Unknown) -> None:
         )
 
 
-def _group_facts(t: Tallied, small: Sequence[bool]) -> dict[str, Any]:
+def _versus(policy: Policy) -> dict[str, str]:
+    """The other side by name, for sentences."""
+    return {"versus": ", ".join(str(policy.labels[i]) for i in policy.versus)} if policy.versus else {}
+
+
+def _group_facts(t: Tallied, names: Sequence[str], small: Sequence[bool]) -> dict[str, Any]:
     """Sizes of the groups, and how much attention went to items without one: nobody should have to ask."""
     ledger, policy = t.ledger, t.policy
     looks = {str(look): look for look in ledger.attended}
@@ -280,4 +296,15 @@ def _group_facts(t: Tallied, small: Sequence[bool]) -> dict[str, Any]:
         "group_sizes": dict.fromkeys(sizes, "suppressed") if all(small) and small else sizes,
         "unlabelled_ranked_items": float(ledger.items[:, -1].sum()),
         "unlabelled_exposure": share,
+        **({"unlabelled_share": _unlabelled_shares(ledger, names)} if policy.unknown == "drop" else {}),
     }
+
+
+def _unlabelled_shares(ledger: Ledger, names: Sequence[str]) -> dict[str, float]:
+    """Share of all ranked items in each slice that have no label, by the slice in words."""
+    found = {}
+    for s, where in enumerate(ledger.slices):
+        items = ledger.items[ledger.rankings_of(ledger.part(s))]
+        total = float(items.sum())
+        found[slice_words(names, where)] = float(items[:, -1].sum()) / total if total else 0.0
+    return found

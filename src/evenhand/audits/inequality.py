@@ -2,26 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from evenhand import metrics as _all_metrics  # noqa: F401  (fills the registry)
 from evenhand.audits.assemble import hidden, notes, suppressed
-from evenhand.audits.declare import Call, Columns, Count, Level, Metrics, Seed, Table, audit, log
+from evenhand.audits.declare import OTHER_UNITS, Call, Columns, Count, Level, Metrics, Seed, Table, audit, log
 from evenhand.audits.units import By, Population, Units, units_of
 from evenhand.cards import Ask, asks, needing
-from evenhand.engine.spectra import Slices
+from evenhand.engine.buckets import assign, tally_buckets
+from evenhand.engine.spectra import Label, Slices, whole_labels
+from evenhand.errors import EvenhandError
 from evenhand.findings import Row, row
 from evenhand.metrics.shares import lorenz_curve
 from evenhand.present.lorenz import corners, stops
 from evenhand.results import Result
+from evenhand.tallies.buckets import Buckets
 from evenhand.tallies.spectrum import Spectra, Spectrum
-from evenhand.uncertainty.intervals import Estimates, Interval
-from evenhand.uncertainty.spectra import WIDE, estimates, heavy_tails
+from evenhand.uncertainty.intervals import Estimates, Interval, stream
+from evenhand.uncertainty.spectra import WIDE, estimates
+from evenhand.uncertainty.tails import heavy_tails
+from evenhand.uncertainty.viewers import viewer_ends, viewers
 from evenhand.views.benefits import Amount, NanPolicy
 
+OTHER_VIEWERS = (
+    "The interval is for these same units, seen by as many other {within} like these: how far the number would move had "
+    "others looked. It is not for other units."
+)
+NONE = Interval("none")
 METRICS = ("gini", "atkinson(epsilon=0.5)", "top_share(p=0.01)", "top_share(p=0.1)", "equal_share")
 MOST_CURVES = 200
 MOST_POINTS = 1_000
@@ -31,7 +41,9 @@ ALL_POINTS = 6_000
 @audit(
     "inequality",
     question="How unevenly is it spread?",
-    charts=("lorenz", "lorenz_log", "lorenz_annotated", "bins", "intervals", "scatter"),
+    charts=("lorenz", "top", "lorenz_log", "lorenz_annotated", "bins", "intervals", "scatter"),
+    over="units",
+    stands_for=OTHER_UNITS,
 )
 def inequality(
     call: Call,
@@ -41,6 +53,7 @@ def inequality(
     amount: Columns = None,
     population: Population,
     weight: str | None = None,
+    within: str | None = None,
     by: By = None,
     metrics: Metrics = METRICS,
     interval: str | None = "bootstrap(999)",
@@ -61,6 +74,8 @@ def inequality(
         None means only those seen; a number holds for every slice; `{slice: number}`; or a table of units, which also
         gives each slice its own units if it holds the `by` columns.
     weight : column with the weight of each unit.
+    within : column of the viewer (account, session, day) that a row comes from. Intervals are then for these same units,
+        seen by as many other viewers, and not for other units; `interval` only switches them off.
     by : column(s) to slice by, or `eh.log_bins(column, 20)` / `eh.quantile_bins(column, 10)` of a number each unit has.
     metrics : metric strings, for example `"top_share(p=0.01)"`.
     interval : `"bootstrap(999)"` (studentised where the metric has a linearised error), `"percentile(999)"`, `"normal"`, None.
@@ -77,10 +92,14 @@ def inequality(
     """
     asked = asks(metrics, needing(Spectrum))
     prepared = units_of(
-        table, unit=unit, amount=amount, population=population, by=by, weight=weight, nan_policy=nan_policy
-    )
+        table, unit=unit, amount=amount, population=population, by=by, weight=weight, nan_policy=nan_policy,
+        marks={"randomized": within} if within is not None else None,
+    )  # fmt: skip
     view = prepared.view
     several = amount is not None and not isinstance(amount, str)
+    if within is not None and unit is None:
+        raise EvenhandError(f"within={within!r} needs units that several viewers see. Pass unit= with their column.")
+    seen = _viewers(prepared, within, call)
     rows: list[Row] = []
     curves: dict[str, list[Any]] = {}
     wide = 0
@@ -92,15 +111,17 @@ def inequality(
             population is None and slices.spectra.units.sum() == view.rows
         )  # the rows read are the units of all slices
         small = hidden(slices.spectra.receivers.tolist(), call.fewest, total_shown=told)
-        rows += _rows(slices, one, prepared, asked, call, small, extra)
+        rows += _rows(slices, one, prepared, asked, call, small, extra, seen(one))
         _add_curves(curves, slices, view.by, extra, small, len(view.amounts), call.fewest)
         wide += int((np.diff(slices.spectra.starts) > WIDE).sum()) if slices.spectra.weights is None else 0
     amounts = ("amount",) if several else ()
     names, columns = (*view.by, *amounts), (*prepared.columns, *amounts)
     facts = {
-        "interval": _interval_words(call.interval, wide), "population": prepared.population_words,
+        "interval": _interval_words(call.interval, wide, within), "population": prepared.population_words,
         "missing_slice_labels": "shown as a slice of their own",
     }  # fmt: skip
+    if within is not None and call.interval.kind != "none":
+        facts["interval_for"] = OTHER_VIEWERS.format(within=within)
     words = {"unit": unit or "row", "amount": "rows" if amount is None else "amounts" if several else str(amount)}
     return call.result(
         rows, backend=view.backend, read=view.rows, dropped=view.dropped, slices=names, columns=columns,
@@ -116,13 +137,23 @@ def _rows(
     call: Call,
     small: Sequence[bool],
     extra: Mapping[str, Any],
+    seen: Mapping[Label, Buckets] | None,
 ) -> list[Row]:
     """Every slice and metric as a row, slices in the order of their labels."""
     log.info("measuring %s slices", f"{len(slices.labels):,}")
-    streams = [("inequality", amount.name, *label) for label in slices.labels]
-    found = _estimates(slices.spectra, asked, call, streams)
+    streams = [("inequality", *label) for label in slices.labels]
+    found = _estimates(slices.spectra, asked, call, NONE if seen is not None else call.interval, streams)
     units = slices.spectra.units
-    heavy = heavy_tails(slices.spectra) if call.interval.kind != "none" else np.zeros(len(units), dtype=bool)
+    for i, label in enumerate(slices.labels):
+        if seen is not None and label in seen:
+            ends = viewer_ends(seen[label], asked, [float(e.estimate[i]) for e in found], call.interval)
+            for estimate, (low, high) in zip(found, ends, strict=True):
+                estimate.low[i], estimate.high[i] = low, high
+    heavy = (
+        heavy_tails(slices.spectra)
+        if call.interval.kind != "none" and seen is None
+        else np.zeros(len(units), dtype=bool)
+    )
     by_chance = chances(slices, amount, asked)
     rows = []
     for i, label in enumerate(slices.labels):
@@ -133,6 +164,8 @@ def _rows(
                 chance=float(chance[i]), ideal=a.ideal, better=a.better, units=int(units[i]),
                 undefined_draws=int(estimate.undefined_draws[i]), note=_note(slices, i, a, estimate, heavy=bool(heavy[i])),
             )  # fmt: skip
+            if seen is not None:
+                made |= {"rests_on": viewers(seen[label]) if label in seen else 0, "few": "few_viewers"}
             if label in slices.broken:
                 made |= dict.fromkeys(("estimate", "low", "high", "chance"), np.nan) | {"note": "nan_in_data"}
             rows.append(suppressed(made) if small[i] else made)
@@ -140,19 +173,35 @@ def _rows(
 
 
 def _estimates(
-    spectra: Spectra, asked: Sequence[Ask], call: Call, streams: Sequence[tuple[Any, ...]]
+    spectra: Spectra, asked: Sequence[Ask], call: Call, how: Interval, streams: Sequence[tuple[Any, ...]]
 ) -> list[Estimates]:
     """Every metric on every slice; with `min_units`, what reads single places sees nothing finer than so many units."""
     local = [a for a in asked if a.card.local] if call.fewest > 1 else []
-    near = iter(estimates(spectra.coarse(call.fewest), local, call.interval, call.seed, streams) if local else ())
-    whole = iter(estimates(spectra, [a for a in asked if a not in local], call.interval, call.seed, streams))
+    near = iter(estimates(spectra.coarse(call.fewest), local, how, call.seed, streams) if local else ())
+    whole = iter(estimates(spectra, [a for a in asked if a not in local], how, call.seed, streams))
     return [next(near) if a in local else next(whole) for a in asked]
+
+
+def _viewers(prepared: Units, within: str | None, call: Call) -> Callable[[Amount], Mapping[Label, Buckets] | None]:
+    """What makes, for an amount, the tally by viewer of each slice; nothing where nobody asked."""
+    if within is None or call.interval.kind == "none":
+        return lambda _: None
+    log.info("putting %s into buckets", within)
+    deal = assign(prepared.view, randomized=within, rng=stream(call.seed, "buckets"))
+
+    def of(amount: Amount) -> Mapping[Label, Buckets]:
+        found = tally_buckets(prepared.view, amount, deal)
+        slices = found.among(prepared.padded(found.pooled))
+        named = whole_labels([prepared.legend.name(prepared.by, label) for label in slices.labels])
+        return dict(zip(named, slices.tallies, strict=True))
+
+    return of
 
 
 def _note(slices: Slices, i: int, a: Ask, found: Estimates, *, heavy: bool) -> str | None:
     if np.isnan(found.estimate[i]):
         return a.card.reason(slices.spectra[i], **a.params)
-    return notes("heavy_tail" if heavy else "", a.caution(float(found.estimate[i])))
+    return notes("heavy_tail" if heavy else "", a.caution(float(found.estimate[i]), float(slices.spectra.units[i])))
 
 
 def chances(slices: Slices, amount: Amount, asked: Sequence[Ask]) -> list[Any]:
@@ -183,21 +232,27 @@ def _add_curves(
     if many > MOST_CURVES:
         return
     most = max(25, min(MOST_POINTS, ALL_POINTS // max(1, many)))
-    for i, label in enumerate(slices.labels):
-        s = slices.spectra[i]
-        if s.reason() or small[i] or label in slices.broken:
-            continue
+    drawn = [
+        (label, s)
+        for i, label in enumerate(slices.labels)
+        if not ((s := slices.spectra[i]).reason() or small[i] or label in slices.broken)
+    ]
+    read_at = stops(many, min((float(s.units) for _, s in drawn), default=1.0))
+    for label, s in drawn:
         curve = lorenz_curve(s.coarse(fewest))
-        kept = corners(curve.population, curve.share, most, stops(many))
+        kept = corners(curve.population, curve.share, most, read_at)
         for name, value in [*zip(by, label, strict=True), *extra.items()]:
             curves.setdefault(name, []).extend([value] * len(kept))
         curves.setdefault("population", []).extend(curve.population[kept].tolist())
         curves.setdefault("share", []).extend(curve.share[kept].tolist())
 
 
-def _interval_words(how: Interval, wide: int) -> str:
+def _interval_words(how: Interval, wide: int, within: str | None) -> str:
+    if within is not None and how.kind != "none":
+        return f"leaving out one {within} (or bucket of them) at a time, Student's t, logit or log scale"
     words = {
-        "bootstrap": f"bootstrap over units, {how.draws:,} draws, studentised with the linearised error, logit or log scale",
+        "bootstrap": f"bootstrap over units, {how.draws:,} draws, studentised with the linearised error, logit or log scale, "
+        "the largest amounts from a fitted tail; Student's t below 20 units",
         "percentile": f"bootstrap over units, {how.draws:,} draws, percentile",
         "normal": "normal, with the linearised error, logit or log scale",
         "none": "none",

@@ -22,6 +22,7 @@ from evenhand.present import systems as system_tables
 from evenhand.results import Result, difference_of
 from evenhand.uncertainty.difference import holm
 from evenhand.uncertainty.paired import Difference, Draws, paired_difference
+from evenhand.uncertainty.rules import ANYTHING
 
 QUESTION = "Which systems differ, on the same requests?"
 DRAWS = 999
@@ -126,7 +127,7 @@ def _row(labels: Mapping[str, Any], a: Held, b: Held, better: str, plan: Plan, w
     undefined = "undefined_difference" if np.isnan(found.estimate) else ""
     return row(
         labels, a.metric, group=a.group, estimate=found.estimate, low=found.low, high=found.high, ideal=0.0, better=better,
-        units=shared, undefined_draws=found.undefined_draws, a=found.a, b=found.b, p=found.p,
+        span=ANYTHING, units=shared, undefined_draws=found.undefined_draws, a=found.a, b=found.b, p=found.p,
         note=notes(undefined if shared else "no_shared_request", "unshared_requests" if lone and shared else ""),
     )  # fmt: skip
 

@@ -11,6 +11,7 @@ import numpy as np
 from evenhand import metrics as _all_metrics  # noqa: F401  (fills the registry)
 from evenhand.audits.assemble import names_of
 from evenhand.audits.declare import (
+    OTHER_REQUESTS,
     Call,
     Columns,
     Count,
@@ -51,6 +52,8 @@ Average = Literal["pooled", "macro"]
     question="Does the more relevant item stand above, whatever the groups?",
     charts=("pairs", "intervals", "scatter"),
     extra=("pairs",),
+    over="requests",
+    stands_for=OTHER_REQUESTS,
 )
 def pairwise(
     call: Call,
@@ -145,10 +148,15 @@ def pairwise(
     sampled = ", sampled negatives included" if negatives else ""
     facts = {"average": average, **ledger.facts, **few.facts(), "interval": interval_words(call.interval) + sampled}
     return call.result(
-        rows, backend=view.backend, read=view.rows, dropped=view.dropped, slices=names, words={"unit": request}, facts=facts,
+        rows, backend=view.backend, read=view.rows, dropped=view.dropped, slices=names, words=_words(request, ledger), facts=facts,
         of=RankingResult, each=per_request(measures, within, names, small),
         hold=lambda: held_of(measures, within, small),
     )  # fmt: skip
+
+
+def _words(request: str, ledger: PairLedger) -> dict[str, str]:
+    versus = ledger.pairs.versus
+    return {"unit": request, **({"versus": str(ledger.pairs.groups[versus])} if versus >= 0 else {})}
 
 
 def measured(a: Ask, ledger: PairLedger, average: Average) -> list[Measured]:

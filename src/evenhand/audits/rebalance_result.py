@@ -156,12 +156,7 @@ def least_gini(points: Points, ndcg: float) -> float:
     >>> round(least_gini([(1.0, 0.5), (0.9, 0.1)], 0.95), 4), least_gini([(1.0, 0.5), (0.9, 0.1)], 0.5)
     (0.3, 0.1)
     """
-    mixed = (
-        g + (h - g) * (u - max(ndcg, v)) / (u - v)
-        for u, g in points
-        for v, h in points
-        if u >= ndcg and u > v and h < g
-    )
+    mixed = (g + (h - g) * (u - ndcg) / (u - v) for u, g in points for v, h in points if u >= ndcg > v and h < g)
     return min([*mixed, *(g for u, g in points if u >= ndcg)], default=np.inf)
 
 

@@ -82,8 +82,12 @@ def interval_words(interval: Interval, over: str = "requests") -> str:
     """How the intervals of a ranking audit are made, for provenance."""
     if interval.kind == "none":
         return "none"
-    kind = "normal, with the bootstrap error, logit or log scale" if interval.kind == "normal" else "percentile"
-    return f"bootstrap over {over}: {draws_wanted(interval):,} draws, {kind}"
+    kind = {
+        "bootstrap": "percentiles moved by their bias",
+        "percentile": "percentiles",
+        "normal": "normal, with the bootstrap error, logit or log scale",
+    }[interval.kind]
+    return f"bootstrap over {over}: {draws_wanted(interval):,} draws, {kind}, as wide as Student's t for few"
 
 
 def rows_of(
@@ -120,15 +124,20 @@ def _row(labels: Mapping[str, Any], f: Reduced, s: int, part: slice, draws: Floa
     lost = bool(np.isnan(estimate))
     found = np.full(1, np.nan) if draws is None or lost else np.asarray(draws)
     counted = units if m.counted is None else int(m.counted[part].sum())
-    low, high = drawn_ends(estimate, found, interval, m.ask.span) if counted > 1 else (np.nan, np.nan)
-    undefined = int(np.isnan(m.values[part]).sum()) if m.skips else 0
+    biased = m.ask.card.per == "request"  # a mean over requests is not; a norm or distance of their sums is
+    low, high = drawn_ends(estimate, found, interval, m.ask.span, counted, biased=biased)
+    undefined = int(np.isnan(m.values[part]).sum()) if m.skips else units - counted if m.left_out else 0
     endless = bool(np.isinf(found).any()) and bool(np.isfinite(estimate))
     said = [f.reason(s, part) if lost else "", "infinite_draws" if endless else ""]
-    said.append("some_undefined" if undefined and not lost else "")
-    chance = np.nan if m.chance is None else float(m.chance[s])
+    said.append((m.left_out or "some_undefined") if undefined and not lost else "")
+    chance, ideal = np.nan if m.chance is None else float(m.chance[s]), m.ideal(f.totals[s])
+    least, most = m.ask.span
+    if m.ask.better == "lower" and least < ideal <= estimate:
+        least = ideal  # what the total allows: nothing is below it
     return row(
-        labels, m.ask.text, group=m.group, estimate=estimate, low=low, high=high, chance=chance, ideal=m.ideal(f.totals[s]),
-        better=m.ask.better, units=units, undefined_draws=int((~np.isfinite(found)).sum()) if len(found) > 1 else 0,
+        labels, m.ask.text, group=m.group, estimate=estimate, low=low, high=high, chance=chance, ideal=ideal,
+        better=m.ask.better, units=units, rests_on=counted, span=(least, most),
+        undefined_draws=int((~np.isfinite(found)).sum()) if len(found) > 1 else 0,
         note=notes(*said), **{"undefined": undefined, **m.cells(s, estimate)},
     )  # fmt: skip
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from evenhand.audits.assemble import hidden, names_of, notes, suppressed
-from evenhand.audits.declare import Call, Count, Level, Metrics, Seed, Table, audit, log
+from evenhand.audits.declare import OTHER_UNITS, Call, Count, Level, Metrics, Seed, Table, audit, log
 from evenhand.audits.inequality import chances
 from evenhand.audits.units import By, Population, Units, units_of
 from evenhand.cards import Ask, ask
@@ -24,7 +24,9 @@ from evenhand.tallies.sources import Sources
 from evenhand.tallies.spectrum import Spectra, Spectrum
 from evenhand.uncertainty.intervals import Estimates, Interval, stream
 from evenhand.uncertainty.parts import WIDE, Ends, blank, drawn_ends, linearised_ends
-from evenhand.uncertainty.spectra import estimates, heavy_tails
+from evenhand.uncertainty.rules import ANYTHING
+from evenhand.uncertainty.spectra import estimates
+from evenhand.uncertainty.tails import heavy_tails
 from evenhand.views.benefits import Amount, NanPolicy
 from evenhand.views.bins import LogBins, QuantileBins
 
@@ -33,11 +35,18 @@ METRICS = ("gini", *PER_SOURCE)
 DRAWN = ("share", "correlation", "contribution", "marginal")
 """Figures that need the units' whole vectors; the other two are Gini indices, measured as the inequality audit does."""
 
-ANYTHING = (-math.inf, math.inf)
-SPANS = {"share": (0.0, 1.0), "correlation": ANYTHING, "contribution": ANYTHING, "marginal": ANYTHING}
+SPANS = {"share": (0.0, 1.0), "correlation": (-1.0, 1.0), "contribution": (-1.0, 1.0), "marginal": ANYTHING}
+ONE = frozenset({"share", "marginal"})
+"""Figures that are certain where there is one source only: all of it comes from there."""
 
 
-@audit("sources", question="Which source makes the skew?", charts=("sources", "intervals", "scatter"))
+@audit(
+    "sources",
+    question="Which source makes the skew?",
+    charts=("sources", "intervals", "scatter"),
+    over="units",
+    stands_for=OTHER_UNITS,
+)
 def sources(
     call: Call,
     table: Table,
@@ -123,7 +132,7 @@ def _rows(
 ) -> list[Row]:
     log.info("measuring %s slices", f"{len(slices.labels):,}")
     gini, totals = ask("gini"), slices.totals
-    streams = [("inequality", amount.name, *where) for where in slices.labels]
+    streams = [("inequality", *where) for where in slices.labels]
     (index,) = estimates(totals.spectra, [gini], how, seed, streams)
     (chance,) = chances(totals, amount, [gini])
     heavy = heavy_tails(totals.spectra) if how.kind != "none" else np.zeros(len(slices.labels), dtype=bool)
@@ -181,6 +190,8 @@ def _source_rows(
                     estimate=estimate,
                     undefined_draws=drawn,
                     note=code,
+                    span=SPANS.get(figure),
+                    certain=figure in ONE and len(tally) == 1,
                     **ends_here,
                     **even,
                 )

@@ -10,17 +10,18 @@ import signal
 import sys
 import traceback
 import warnings
-from collections.abc import Sequence
-from typing import NoReturn
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+from typing import Any, NoReturn
 
 from evenhand import __version__
 from evenhand.cli.streams import guarded
 from evenhand.errors import EvenhandError, printable, suggestion
 
 VERBS = (
-    "demo", "inequality", "sources", "decompose", "criteria", "prefix", "advise", "exposure", "pairwise", "agreement",
-    "outcome-test", "recommender", "experiment", "rebalance", "rerank", "compare", "run", "plan", "history", "metrics",
-    "study",
+    "demo", "look", "inequality", "sources", "decompose", "criteria", "prefix", "advise", "exposure", "pairwise",
+    "agreement", "outcome-test", "recommender", "experiment", "rebalance", "rerank", "compare", "run", "plan", "history",
+    "metrics", "study", "completion",
 )  # fmt: skip
 """Each verb is a module of this package: its docstring is the help, the first line in the list of verbs and the rest with
 examples below the options. A verb of an audit needs nothing else: options and call come from the audit's declaration; it
@@ -111,18 +112,30 @@ def _run(args: argparse.Namespace) -> int:
     module = _module(args.verb)
     if not is_audit(args.verb):
         return int(module.run(args))
+    from evenhand.cli.options import finish
+
+    return finish(_result(args), args)
+
+
+def _result(args: argparse.Namespace) -> Any:
+    """What the audit of a verb answers."""
     from evenhand.audits.declare import find
     from evenhand.cli.audit import call, in_flags
-    from evenhand.cli.options import finish, progress
+    from evenhand.cli.options import progress
 
-    audit = find(args.verb.replace("-", "_"))
+    module, audit = _module(args.verb), find(args.verb.replace("-", "_"))
     try:
         with progress("reading", quiet=args.no_progress):
             result = call(audit, args)
-            result = module.after(result, args) if hasattr(module, "after") else result
+            return module.after(result, args) if hasattr(module, "after") else result
     except EvenhandError as error:
         raise EvenhandError(in_flags(str(error), audit)) from error
-    return finish(result, args)
+
+
+def asked(words: Sequence[str]) -> tuple[argparse.Namespace, Any]:
+    """The words of a command of an audit as argparse reads them, and its result."""
+    args = parse(words)
+    return args, _result(args)
 
 
 def _add_arguments(verb: str, parser: argparse.ArgumentParser) -> None:
@@ -142,24 +155,51 @@ def _add_arguments(verb: str, parser: argparse.ArgumentParser) -> None:
         module.add_arguments(parser)
 
 
+POPULATION = """\
+--population is how many could have received something, also those who got nothing and are in no log.
+Give the number or a file of all of them; none counts only those in the file, and then inequality is understated."""
+
+
+def options_of(verb: str) -> Mapping[str, argparse.Action]:
+    """The options of a verb as argparse has them."""
+    return _parser([verb]).options
+
+
 class _Parser(argparse.ArgumentParser):
     """Says what was wrong and where to look, and not the whole of the usage."""
 
-    options: Sequence[str] = ()
+    options: Mapping[str, argparse.Action] = MappingProxyType({})
+    words: Sequence[str] = ()
     typed = ""
 
     def error(self, message: str) -> NoReturn:
-        near = ""
-        if found := re.search(r"unrecognized arguments: (--[\w-]+)", message):
-            near = suggestion(found[1], self.options)
-        elif found := re.search(r"invalid choice: '([^']*)' \(choose from (.*)\)", message):
+        near = self._misspelt()
+        if not near and (found := re.search(r"invalid choice: '([^']*)' \(choose from (.*)\)", message)):
             near = suggestion(found[1], re.findall(r"[\w-]+", found[2]))
+        elif found := re.search(r"arguments are required: (.*)", message):
+            near = near or self._about([one for one in found[1].split(", ") if one != "--population"])
         where = f"{self.prog} {self.typed}".rstrip()
         print(printable(f"{where}: error: {message}. {near}See: {where} --help"), file=sys.stderr)
+        if "--population" in message and "required" in message:
+            print(POPULATION, file=sys.stderr)
         sys.exit(2)
 
+    def _about(self, lost: Sequence[str]) -> str:
+        """What options that are missing are for, a line each."""
+        known = {name: action.help for name, action in self._option_string_actions.items()}
+        lines = [f"\n  {name}: {known[name]}" for name in (one.split("/")[-1] for one in lost) if known.get(name)]
+        return "".join(lines).replace("%%", "%") + ("\n" if lines else "")
 
-def _parser(words: Sequence[str]) -> argparse.ArgumentParser:
+    def _misspelt(self) -> str:
+        """The first word that looks like an option and is none, with the nearest that is one; it may be why another is lacking."""
+        for word in self.words:
+            option = word.partition("=")[0]
+            if option.startswith("--") and option != "--" and self.options and option not in self.options:
+                return f"{option} is no option. {suggestion(option, self.options)}"
+        return ""
+
+
+def _parser(words: Sequence[str]) -> _Parser:
     """The parser; only the verb that was typed loads its options, so that --help stays quick."""
     parser = _Parser(
         prog="evenhand", description="Who gets seen, and is it even-handed?", epilog=EPILOG,
@@ -176,5 +216,7 @@ def _parser(words: Sequence[str]) -> argparse.ArgumentParser:
         )  # fmt: skip
         if verb == typed:
             _add_arguments(verb, sub)
-            parser.typed, parser.options = verb, list(sub._option_string_actions)  # noqa: SLF001  (no public list)
+            for each in (parser, sub):
+                each.words, each.options = words, dict(sub._option_string_actions)  # noqa: SLF001  (no public list)
+            parser.typed = verb
     return parser

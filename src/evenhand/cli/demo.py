@@ -1,4 +1,4 @@
-"""The audits on generated data, a report per question, the commands that made them.
+"""The audits on generated data: a report per question, an index of them all, the commands that made them.
 
 example:
   evenhand demo --folder evenhand-demo
@@ -12,7 +12,9 @@ import io
 import shlex
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from evenhand.cli.options import progress
 
@@ -26,29 +28,46 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from evenhand.cli import main
+    from evenhand.present.files import write_whole
+    from evenhand.present.gallery import Tile, page
 
     started, folder = time.monotonic(), Path(args.folder)
     folder.mkdir(parents=True, exist_ok=True)
     with progress("generating a platform, its feed and its log", quiet=False):
         _generate(folder, args.seed)
-    reports = []
+    tiles = []
     for number, (title, words, report) in enumerate(stops(str(folder), str(args.seed)), start=1):
-        print(f"\n{number}. {title}\n\n   $ {shlex.join(['evenhand', *words, '--html', report])}\n", flush=True)
-        answer = io.StringIO()
-        with contextlib.redirect_stdout(answer):
-            code = main([*words, "--html", report])
-        if code:
-            return code
-        lines = answer.getvalue().splitlines()
+        command = shlex.join(["evenhand", *words, "--html", report])
+        print(f"\n{number}. {title}\n\n   $ {command}\n", flush=True)
+        result, answer = _asked([*words, "--html", report])
+        lines = answer.splitlines()
         print(*lines[:MOST_LINES], sep="\n")
         if len(lines) > MOST_LINES:
             print(f"... {len(lines) - MOST_LINES} more lines: run the command yourself, or open the report")
-        reports.append(report)
-    print(f"\nDone in {time.monotonic() - started:.0f} s. Reports that open in any browser:", *reports, sep="\n  ")
-    print("\nEvery number has a card:\n  evenhand metrics gini")
+        tiles.append(Tile(title, result.findings, Path(report).name, command))
+    index = write_whole(folder / "index.html", page(tiles, OWN))
+    print(f"\nDone in {time.monotonic() - started:.0f} s. All of it on one page that opens in any browser:\n  {index}")
+    print("\nFor your own data:", *(command for _, command in OWN), sep="\n  ")
     sys.stdout.flush()
     return 0
+
+
+OWN = (
+    ("What is in a file, and which questions can it answer?", "evenhand look FILE"),
+    ("The most likely one at once, with a report like these:", "evenhand look FILE --run --html report.html"),
+    ("What a number means:", "evenhand metrics gini"),
+)
+
+
+def _asked(words: Sequence[str]) -> tuple[Any, str]:
+    """The result of a command, and what it prints."""
+    from evenhand.cli import asked
+    from evenhand.cli.options import finish
+
+    args, result = asked(words)
+    with contextlib.redirect_stdout(io.StringIO()) as answer:
+        finish(result, args)
+    return result, answer.getvalue()
 
 
 def stops(folder: str, seed: str) -> list[tuple[str, list[str], str]]:

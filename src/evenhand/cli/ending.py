@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from evenhand.cli.options import ENDINGS, Asked, chart_file
-from evenhand.errors import EvenhandError
+from evenhand.errors import EvenhandError, printable
 from evenhand.present.checks import Checks, check
 from evenhand.present.files import write_whole
 from evenhand.present.gates import Gate, junit, summary
@@ -119,6 +119,23 @@ def tell_build(gates: Sequence[Gate], args: argparse.Namespace) -> None:
         write_whole(args.summary, _before(args.summary) + summary(gates))
 
 
+MOST_SAID = 10
+"""Sentences of an audit that has a summary of its own, where it could say a hundred."""
+
+
+def in_sentences(result: Any) -> list[str]:
+    """The findings in words: all of them, or the ten that matter where the audit knows which do."""
+    from evenhand.present.tellers import teller
+
+    every = list(dict.fromkeys(result.sentences()))
+    first = teller(result.findings).headlines(result.findings)
+    if len(every) <= MOST_SAID or not first:
+        return every
+    shown = list(dict.fromkeys([*first, *every]))
+    rest = len(shown) - MOST_SAID
+    return [*shown[:MOST_SAID], f"{rest:,} more: see the table (without --sentences) or a report (--html)."]
+
+
 def _told(result: Any, args: argparse.Namespace) -> str:
     if getattr(args, "systems", None):
         from evenhand.audits.compare import compare
@@ -126,9 +143,7 @@ def _told(result: Any, args: argparse.Namespace) -> str:
         compared: Any = compare(result, rng=result.provenance["seed"])
         return str(compared.systems(args.systems))
     said: str = (
-        "".join(s + "\n" for s in dict.fromkeys(result.sentences()))
-        if args.sentences
-        else result.to_text(args.format, raw=args.raw)
+        printable("".join(s + "\n" for s in in_sentences(result))) if args.sentences else result.to_text(args.format, raw=args.raw)
     )
     return said
 

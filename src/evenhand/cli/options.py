@@ -146,12 +146,12 @@ def outputs(args: argparse.Namespace, asked: Sequence[Asked] = ()) -> list[str]:
     ]
     if args.history and not args.at and not getattr(args, "each", None):
         raise EvenhandError("--history keeps numbers by day, and no day was given. Add --at 2026-11-16.")
-    refuse_unwritable(files, [*_inputs(args), *(path for one in asked for path in one.reads if os.path.isfile(path))])
+    refuse_unwritable(files, [*inputs(args), *(path for one in asked for path in one.reads if os.path.isfile(path))])
     refuse_unwritable(filter(None, [args.history]))
     return files
 
 
-def _inputs(args: argparse.Namespace) -> list[str]:
+def inputs(args: argparse.Namespace) -> list[str]:
     """Files that the words of this command name, patterns spelled out; an answer must not take their place."""
     words: list[str] = []
     for name, value in vars(args).items():

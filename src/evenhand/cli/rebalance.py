@@ -5,7 +5,7 @@ examples:
   evenhand rebalance candidates.parquet --providers publisher --top 10 --strength 0.1 --boosts boosts.csv --rankings new.parquet
   evenhand rebalance candidates.parquet --providers gender --top 10 --objective f=0.5,m=0.5 --served shown.parquet --sentences
 
-Files of boosts and rankings end in .csv, .parquet or .jsonl and are of the strongest strength unless --at names another.
+Files of boosts and rankings end in .csv, .parquet or .jsonl and are of the strongest strength unless --take names another.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     away = parser.add_argument_group("to take away")
     away.add_argument("--boosts", metavar="FILE", help="write a boost for each provider: a join in any serving system")
     away.add_argument("--rankings", metavar="FILE", help="write new lists of all requests")
-    away.add_argument("--at", type=float, metavar="X", help="the strength that files are of (default: the strongest)")
+    away.add_argument("--take", type=float, metavar="X", help="the strength that files are of (default: the strongest)")
     away.add_argument(
         "--by-means",
         choices=("policy", "boosts"),
@@ -36,9 +36,11 @@ def after(result: Any, args: argparse.Namespace) -> Any:
     """Write what was asked for."""
     from evenhand.present.files import write_table
 
-    if args.at is not None and not (args.boosts or args.rankings):
-        raise EvenhandError("--at names the strength of files. Pass --boosts or --rankings with one.")
-    strength = args.at if args.at is not None else max(s for s in result.findings.columns["strength"] if s is not None)
+    if args.take is not None and not (args.boosts or args.rankings):
+        raise EvenhandError("--take names the strength of files. Pass --boosts or --rankings with one.")
+    strength = (
+        args.take if args.take is not None else max(s for s in result.findings.columns["strength"] if s is not None)
+    )
     if args.boosts:
         write_table(args.boosts, result.boosts(strength))
     if args.rankings:

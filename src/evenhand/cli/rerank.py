@@ -27,26 +27,29 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
     add_audit(parser, _declared())
     out = parser.add_argument_group("output")
-    out.add_argument("--output", metavar="FILE", help="write the lists to FILE instead of standard output")
+    out.add_argument(
+        "--output", dest="lists", metavar="FILE", help="write the lists to FILE instead of standard output"
+    )
     out.add_argument("--no-progress", action="store_true", help="no progress on standard error")
-    parser.set_defaults(plot=[], html=None)
+    parser.set_defaults(written=("lists",))
 
 
 def run(args: argparse.Namespace) -> int:
     from evenhand.cli.audit import call, in_flags
-    from evenhand.cli.options import progress
+    from evenhand.cli.options import inputs, progress
     from evenhand.errors import EvenhandError
-    from evenhand.present.files import table_bytes, write_table
+    from evenhand.present.files import refuse_unwritable, table_bytes, write_table
 
     declared = _declared()
+    refuse_unwritable(filter(None, [args.lists]), inputs(args))
     try:
         with progress("reading", quiet=args.no_progress):
             lists = call(declared, args)
     except EvenhandError as error:
         raise EvenhandError(in_flags(str(error), declared)) from error
-    if args.output:
-        write_table(args.output, lists)
-        print(f"wrote {args.output}", file=sys.stderr)
+    if args.lists:
+        write_table(args.lists, lists)
+        print(f"wrote {args.lists}", file=sys.stderr)
     else:
         sys.stdout.write(table_bytes(lists, ".csv").decode())
     return 0

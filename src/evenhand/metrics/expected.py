@@ -210,6 +210,36 @@ def least_disparity(
         return np.asarray((t.received.sum(-1) / t.weight) ** 2 / t.received.shape[-1])
 
 
+@eel.chance
+def loss_by_noise(
+    t: Exposure, *, level: str = "group", aggregate: str = "before", unbiased: bool = False, **_: Any
+) -> Floats:
+    """What an ideal policy would score on so many requests: noise alone, read off how requests differ (one row each)."""
+    if level != "group" or aggregate != "before" or unbiased or t.due is None:
+        return np.array(np.nan)
+    return _noise(t, t.received - t.due)
+
+
+@eed.chance
+def disparity_by_noise(
+    t: Exposure, *, level: str = "group", aggregate: str = "before", unbiased: bool = False, **_: Any
+) -> Floats:
+    """What a policy that exposes all groups alike would score on so many requests: the least value, and noise."""
+    if level != "group" or aggregate != "before" or unbiased:
+        return np.array(np.nan)
+    total = t.received.sum() / t.weight.sum()
+    return np.asarray(total**2 / t.received.shape[-1] + _noise(t, t.received))
+
+
+def _noise(t: Exposure, sums: Floats) -> Floats:
+    """Variance of the mean of (Q, G) weighted sums over requests, added up over groups; unknown from a single request."""
+    weight, requests = t.weight[:, None], len(sums)
+    if requests < 2 or not t.weight.sum() > 0 or not sums.shape[-1]:
+        return np.array(np.nan)
+    off = sums - weight * sums.sum(0) / weight.sum()
+    return np.asarray((off**2).sum() / weight.sum() ** 2 * requests / (requests - 1))
+
+
 def _over_requests(t: Exposure, square: Floats) -> Floats:
     """A squared sum over requests as a square of means; without a single group there is none to speak of."""
     if not t.received.shape[-1]:

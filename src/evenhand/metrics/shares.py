@@ -59,6 +59,10 @@ def lorenz_influence(s: Spectrum, p: float | Floats) -> Floats:
     return (np.minimum(s.values - q[..., None], 0) + (p * q)[..., None] - lorenz_at(s, p)[..., None] * s.values) / mean
 
 
+TOP_UNITS = 5
+"""Units in the top below which the share of the top needs a caution."""
+
+
 @metric(
     Card(
         name="top_share",
@@ -78,6 +82,9 @@ def lorenz_influence(s: Spectrum, p: float | Floats) -> Floats:
         references=("lazovich2022",),
         laws=frozenset({"scale-free", "replication", "weak-transfer"}),
         family="tail shares",
+        caution=lambda units, p: "part_of_a_unit" if 0 < p * units < 1 else "",
+        fewest=lambda p: TOP_UNITS / p if p else 0.0,
+        certain=lambda p: p in (0, 1),
     )
 )
 def top_share(s: Spectrum, p: Fraction = 0.01) -> Floats:
@@ -112,6 +119,7 @@ def _(s: Spectrum, estimate: Floats, p: float = 0.01) -> Floats:
         references=("lazovich2022",),
         laws=frozenset({"scale-free", "replication", "weak-transfer"}),
         family="tail shares",
+        certain=lambda p: p in (0, 1),
     )
 )
 def bottom_share(s: Spectrum, p: Fraction = 0.1) -> Floats:
@@ -147,6 +155,8 @@ def _(s: Spectrum, estimate: Floats, p: float = 0.1) -> Floats:
         references=("lazovich2022",),
         laws=frozenset({"scale-free", "replication"}),
         family="ratios",
+        fewest=lambda upper: TOP_UNITS / (1 - upper) if upper < 1 else 0.0,
+        certain=lambda upper, lower: upper in (0, 1) and lower == 1,
     )
 )
 def share_ratio(s: Spectrum, *, upper: Fraction = 0.8, lower: Fraction = 0.2) -> Floats:
@@ -185,6 +195,7 @@ def _(s: Spectrum, estimate: Floats, upper: float = 0.8, lower: float = 0.2) -> 
         references=("palma2011",),
         laws=frozenset({"scale-free", "replication"}),
         family="ratios",
+        fewest=TOP_UNITS / 0.1,
     )
 )
 def palma(s: Spectrum) -> Floats:
@@ -213,7 +224,7 @@ def _(s: Spectrum, estimate: Floats) -> Floats:
         ideal=0.5,
         better=lambda inverted: "higher" if inverted else "lower",
         undefined="no unit received anything",
-        says="The bottom {estimate:percent} of {units} together get as many {amount} as the rest{interval}.",
+        says="The bottom {estimate:percent} of {units} together get the same {amount} in total as the rest{interval}.",
         formula=r"p : L(p) = 1/2",
         example="[0, 0, 0, 1] -> 0.875",
         variants=("The source's appendix has it reversed: the bottom f holds as much as the top 1 - f.",),
@@ -261,6 +272,8 @@ def _(s: Spectrum, estimate: Floats, inverted: bool = False) -> Floats:  # noqa:
         laws=frozenset({"scale-free", "replication"}),
         family="equivalences",
         studentised=False,
+        fewest=lambda p: TOP_UNITS / p if p else 0.0,
+        certain=lambda p: p in (0, 1),
     )
 )
 def equivalent_to_top(s: Spectrum, p: Fraction = 0.1, *, inverted: bool = False) -> Floats:

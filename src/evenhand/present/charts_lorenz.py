@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import altair as alt
+import numpy as np
 
 from evenhand.findings import Findings
 from evenhand.present.drawing import (
@@ -63,6 +64,55 @@ def lorenz_log(findings: Findings) -> Picture:
     return _picture(findings, found, layers, " ".join(filter(None, [note, _crowd_note(found)])))
 
 
+@chart("top", title="What the few at the top hold", unless=_no_curve, reported=False)
+def from_the_top(findings: Findings) -> Picture:
+    """The same curves seen from the top, on a log axis: how much do the top 0.1%, 1%, 10% hold?"""
+    found = curves(findings)
+    crowded = len(found) > MOST_SERIES
+    shown = [found[0], found[-1]] if crowded else list(found)
+    least = max(1e-9, min(float(np.diff(c.population[-2:])[0]) for c in found))
+    ticks = [10.0**k for k in range(-8, 1) if 10.0**k >= least]
+    x = Axis(
+        f"{holders(findings)} with most, log scale", SHARE, (least, 1), ticks, scale={"type": "log", "nice": False}
+    )
+    place = {"x": x.on(alt.X, "x"), "y": _held(findings).on(alt.Y, "y")}
+    coloured = {} if len(shown) == 1 else {"color": series_colour([c.name for c in shown], slices_in_words(findings))}
+    layers = [
+        alt.Chart(_tails(shown, least, 160)).mark_line().encode(**place, detail="k:N", order="x:Q", **coloured),
+        alt.Chart(_tails(shown, least, MOST_HITS // len(shown)))
+        .mark_point(opacity=0, size=60)
+        .encode(**place, tooltip=_tips(findings, "top")),
+        alt.Chart(_tails([Curve("", np.array([0.0, 1.0]), np.array([0.0, 1.0]))], least, 100))
+        .mark_line(style="reference")
+        .encode(**place, order="x:Q"),
+    ]
+    if crowded:
+        crowd = alt.Chart(_tails(found[1:-1], least, max(12, MOST_POINTS // len(found))))
+        layers.insert(
+            0, crowd.mark_line(style="crowd", opacity=max(0.06, 8 / len(found))).encode(**place, detail="k:N")
+        )
+    note = " ".join(filter(None, ["Dashed: if all had the same.", _crowd_note(found)]))
+    return _picture(findings, found, layers, note)
+
+
+def _tails(found: Sequence[Curve], least: float, most: int) -> Any:
+    rows = [
+        (curve.name, k, float(x), float(y))
+        for k, curve in enumerate(found)
+        for x, y in zip(*curve.tail(least, most), strict=True)
+    ]
+    series, ks, xs, ys = zip(*rows, strict=True)
+    return records(series=series, k=ks, x=xs, y=ys)
+
+
+def _tips(findings: Findings, side: str) -> list[Any]:
+    return [
+        *([alt.Tooltip("series:N", title=slices_in_words(findings))] if findings.slices else []),
+        alt.Tooltip("x:Q", title=f"{side} {holders(findings)}", format=".4~%"),
+        alt.Tooltip("y:Q", title="hold together", format=".4~%"),
+    ]
+
+
 def _picture(findings: Findings, found: Sequence[Curve], layers: Sequence[Any], note: str) -> Picture:
     least = found[-1]
     who = f" of {least.name}" if least.name else ""
@@ -91,14 +141,12 @@ def _lines(findings: Findings, found: Sequence[Curve], y: Axis, across: str = ""
     x = shares(across or f"{holders(findings)}, from those with least to those with most").on(alt.X, "x")
     place = {"x": x, "y": y.on(alt.Y, "y")}
     coloured = {} if len(shown) == 1 else {"color": series_colour([c.name for c in shown], slices_in_words(findings))}
-    tips = [
-        *([alt.Tooltip("series:N", title=slices_in_words(findings))] if findings.slices else []),
-        alt.Tooltip("x:Q", title=f"bottom {holders(findings)}", format=".4~%"),
-        alt.Tooltip("y:Q", title="hold together", format=".4~%"),
-    ]
     lines = alt.Chart(_points(shown, MOST_CORNERS if crowded else most)).mark_line()
     hits = alt.Chart(_points(shown, MOST_HITS // len(shown))).mark_point(opacity=0, size=60)
-    layers = [lines.encode(**place, detail="k:N", order="x:Q", **coloured), hits.encode(**place, tooltip=tips)]
+    layers = [
+        lines.encode(**place, detail="k:N", order="x:Q", **coloured),
+        hits.encode(**place, tooltip=_tips(findings, "bottom")),
+    ]
     if not crowded:
         return layers
     crowd = alt.Chart(_points(found[1:-1], most)).mark_line(style="crowd", opacity=max(0.06, 8 / len(found)))
@@ -190,7 +238,7 @@ def _nothing_shown(findings: Findings) -> str:
     return "" if curves(findings) else "nothing was shown"
 
 
-@chart("catalogue", title="How the slots are spread over the catalogue", unless=_nothing_shown)
+@chart("catalogue", title="How the slots are spread over the catalogue", unless=_nothing_shown, reported=False)
 def catalogue(findings: Findings) -> Picture:
     """Share of all slots held by the items shown least; the further below the dashed line, the fewer items are shown."""
     found = curves(findings)

@@ -26,7 +26,7 @@ def _one_slice(findings: Findings) -> str:
     return "" if len(set(slice_labels(findings))) > 1 else "it takes two systems or slices"
 
 
-@chart("systems", title="Systems by metric: darker is fairer", unless=_one_slice)
+@chart("systems", title="Systems by metric: the stronger the shade, the fairer", unless=_one_slice)
 def systems(findings: Findings) -> Picture:
     """Every system and metric as a table, as in figure 1 of the fair ranking paper: arrows say which way is fairer.
 
@@ -61,7 +61,7 @@ def systems(findings: Findings) -> Picture:
         drawn, down=down, across=across, titles=(None, None), strongest=0.45, each=26, least=90,
         tips={"label": " ", "column": " ", "series": "metric", "text": "value"},
     )  # fmt: skip
-    note = "↓ lower is fairer, ↑ higher is fairer, → nearer the ideal is fairer. Darker: fairer than the others on that metric."
+    note = "↓ lower is fairer, ↑ higher is fairer, → nearer the ideal is fairer. Shades rank the systems on each metric alone."
     return Picture((panel,), table, _fairest(cells), note)
 
 

@@ -17,16 +17,22 @@ MANY = 20
 """Slices beyond which the explorer stops at fewer sizes of the top, so that a page stays small."""
 
 FINE = tuple(float(f"{digit}e{power}") for power in range(-6, 0) for digit in (1, 1.5, 2, 3, 4, 5, 6, 7, 8, 9))
+COUNTED = 10
+"""A top of fewer units than this is counted one by one: a share of it would cut a unit in parts."""
+
 COARSE = (1e-4, 1e-3, 0.01, 0.05, 0.1, 0.2, 0.5)
 
 
-def stops(slices: int) -> tuple[float, ...]:
-    """Sizes of the top at which a reader can stop: 0.0001%, 0.00015%, ... 1%, 1.5%, 2%, ... 90%.
+def stops(slices: int, units: float) -> tuple[float, ...]:
+    """Sizes of the top at which a reader can stop: one unit, two, ... nine; then round shares such as 1%, 1.5%, 2%, ... 90%.
 
-    >>> stops(200)
-    (0.0001, 0.001, 0.01, 0.05, 0.1, 0.2, 0.5)
+    >>> stops(200, 5_000), stops(1, 4)
+    ((0.001, 0.01, 0.05, 0.1, 0.2, 0.5), (0.25, 0.5, 0.75))
     """
-    return FINE if slices <= MANY else COARSE
+    if slices > MANY:
+        return tuple(stop for stop in COARSE if stop * units >= 1) or COARSE[-1:]
+    single = tuple(k / units for k in range(1, COUNTED) if k < units)
+    return (*single, *(stop for stop in FINE if stop * units >= COUNTED)) or COARSE[-1:]
 
 
 def corners(population: Floats, share: Floats, most: int, exact_at: Sequence[float] = ()) -> npt.NDArray[np.intp]:
@@ -75,6 +81,11 @@ class Curve:
         """The same curve with about `most` corners."""
         keep = corners(self.population, self.share, most)
         return Curve(self.name, self.population[keep], self.share[keep])
+
+    def tail(self, least: float, most: int = 160) -> tuple[Floats, Floats]:
+        """The curve as seen from the top, for a log axis: sizes of the top from `least` to all, and what they hold."""
+        tops = np.geomspace(least, 1, most)
+        return tops, 1 - np.interp(1 - tops, self.population, self.share)
 
     def bent(self) -> Curve:
         """The same polygon with corners ever closer to zero, for axes on which its straight lines are not straight."""

@@ -6,26 +6,50 @@ through `escape`, or into JSON that no parser can mistake for markup.
 
 from __future__ import annotations
 
+import json
+import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from html import escape
 from typing import Any
 
 from evenhand import __version__
 from evenhand.findings import Findings, label
-from evenhand.present import again, explorer, summary, tables
+from evenhand.present import again, explorer, still, summary, tables
 from evenhand.present.charts import kinds_for
 from evenhand.present.drawing import Kind, Panel, Picture, speakable
 from evenhand.present.lorenz import curves
-from evenhand.present.pages import asset, data_script, document, script, vega
-from evenhand.present.phrases import is_share
+from evenhand.present.pages import asset, document, packed, packed_vega, script
+from evenhand.present.phrases import card_of, is_share, metric_title
 from evenhand.present.tellers import teller
 from evenhand.present.text import left_out, number, percent
 from evenhand.present.theme import MOST_SERIES, PAGE, theme
+from evenhand.present.verdict import Verdict, verdict
 
 MOST_TABLE_ROWS = 500
 MOST_SENTENCES = 200
 TALL = 14
 """Rows that fit into the box of a table; below it, the page says that there are more."""
+
+SHORT = 3
+"""Findings said beside the verdict; the others are folded."""
+
+FOLD = 400
+"""Pixels that the first picture may be high, so that it ends above the fold of a small laptop."""
+
+MOST_LEADING = 4
+"""Panels of the first picture."""
+
+LEAD_WIDTH = 520
+EXPLORER_WIDTH = 520
+SQUARE = 500
+THUMB = 260
+
+SWITCH = (
+    '<label class="scripted" hidden>Colours <select id="colours"><option value="">as the system</option>'
+    '<option value="light">light</option><option value="dark">dark</option></select></label>'
+)
+"""Light or dark, whatever the system says; there only where scripts run."""
 
 
 def html(findings: Findings) -> str:
@@ -33,84 +57,153 @@ def html(findings: Findings) -> str:
     findings = speakable(findings)
     specs: dict[str, Any] = {}
     pictures = {kind: kind.draw(findings) for kind in kinds_for(findings) if kind.reported}
+    told = verdict(findings)
+    leads = [p.says for kind, p in pictures.items() if p.lead and not (told and told.tells == kind.name)]
+    first, rest = _lead(findings, pictures, specs)
+    sections = {
+        "answer": ("Answer", _answer(findings, told, leads, first)),
+        "sure": ("How sure are we?", _sure(findings)),
+        "pictures": ("Pictures", "".join(rest)),
+        "act": ("What to do, and what this cannot say", _asides(findings)),
+        "table": ("All numbers", _table(findings) + _cards(findings)),
+        "dropped": ("What was left out, and why", _dropped(findings)),
+        "provenance": ("How it was made", _provenance(findings)),
+    }
+    shown = {name: part for name, part in sections.items() if part[1]}
+    links = "".join(f'<li><a href="#{name}">{escape(title)}</a></li>' for name, (title, _) in shown.items())
+    parts = [_section(name, title, inside) for name, (title, inside) in shown.items()]
     body = [
-        _head(findings),
-        _answer(findings, [picture.says for picture in pictures.values() if picture.lead]),
-        *_explorer(findings, specs),
-        *(_figure(kind, picture, specs) for kind, picture in pictures.items()),
-        *_asides(findings),
-        _table(findings),
-        _cards(findings),
-        _provenance(findings),
-        f'<p class="made">Made by evenhand {escape(__version__)}. This page is complete in itself and asks nothing of any network.</p>',
+        '<div class="page">',
+        f'<nav aria-label="Contents"><p class="brand">evenhand</p><ol>{links}</ol>{SWITCH}</nav>',
+        "<main>",
+        *parts,
+        "</main></div>",
+        f'<footer class="made">Made by evenhand {escape(__version__)}. This page is complete in itself and asks nothing of any '
+        "network.</footer>",
     ]
-    return document(
-        f"{findings.question} · evenhand", asset("report.css"), ["<main>", *body, "</main>"], _scripts(specs)
+    return document(f"{findings.question} · evenhand", asset("report.css"), body, _scripts(specs))
+
+
+def thumbnail(findings: Findings, name: str) -> tuple[str, str]:
+    """The sentence and the first picture of a report, which stands still (nothing where there is none)."""
+    findings = speakable(findings)
+    pictures = {kind: kind.draw(findings) for kind in kinds_for(findings) if kind.reported}
+    told = verdict(findings)
+    says = (
+        told.says
+        if told
+        else next(iter(summary.headlines(findings, [p.says for p in pictures.values() if p.lead])), "")
     )
+    first = explorer.picture(findings) if _led_by_lorenz(findings) else next(iter(pictures.values()), None)
+    if first is None:
+        return says, ""
+    panel = first.panels[-1] if told and told.where and told.where in first.panels[-1].title else first.panels[0]
+    return says, still.svg(_spec(replace(panel, height=min(panel.height, THUMB)))[0], LEAD_WIDTH, name)
+
+
+def _led_by_lorenz(findings: Findings) -> bool:
+    return bool(curves(findings)) and (not findings.charts or findings.charts[0] == "lorenz")
+
+
+def _section(name: str, title: str, inside: str) -> str:
+    if name == "answer":  # has the title of the page
+        return f'<section id="answer" aria-label="{escape(title)}">{inside}</section>'
+    return f'<section id="{name}" aria-labelledby="{name}-title"><h2 id="{name}-title">{escape(title)}</h2>{inside}</section>'
 
 
 def _scripts(specs: Mapping[str, Any]) -> list[str]:
-    if not specs:
-        return [script("document.body.dataset.ready = '';")]
-    held = [data_script(name, spec) for name, spec in {**specs, "theme": theme(PAGE)}.items()]
-    return [*held, script(vega()), script(asset("report.js"))]
+    held = json.dumps({**specs, "theme": theme(PAGE)}, allow_nan=False, separators=(",", ":"))
+    drawn = [packed("data", held), packed_vega()] if specs else []
+    return [*drawn, script(asset("report.js"))]
 
 
-def _head(findings: Findings) -> str:
+def _answer(findings: Findings, told: Verdict | None, leads: Sequence[str], lead: str) -> str:
+    """The first screen: the one sentence, the one picture that shows it, at most three more to quote, and how sure they are."""
+    every = summary.headlines(findings, leads, told)
+    found = told or Verdict(every[0] if every else "The result holds no numbers.")
+    more = [line for line in every if line != found.says]
     facts = " · ".join(escape(fact) for fact in summary.facts(findings))
-    return f'<header><h1>{escape(findings.question)}</h1><p class="lede">{facts}</p></header>'
+    sure = f'<p class="interval">{escape(found.sure)}.</p>' if found.sure else ""
+    lines = "".join(f"<li>{escape(line)}</li>" for line in more[:SHORT])
+    short = f'<h2>In short</h2><ul class="answer">{lines}</ul>' if lines else ""
+    terms = "".join(f"<p><dfn>{escape(title)}</dfn> {escape(said)}</p>" for title, said in summary.terms(findings))
+    rest = list(dict.fromkeys([*more[SHORT:], *summary.every_sentence(findings, MOST_SENTENCES)]))
+    listed = "".join(f"<li>{escape(line)}</li>" for line in rest)
+    folded = f"<details><summary>Every finding as a sentence</summary><ul>{listed}</ul></details>" if rest else ""
+    return (
+        f'<header><h1>{escape(findings.question)}</h1><p class="lede">{facts}</p></header>'
+        f'<p class="verdict">{escape(found.says)}</p>{sure}'
+        f'<div class="first{"" if lead else " alone"}"><div class="said">{short}<div class="terms">{terms}</div>{folded}</div>{lead}</div>'
+    )
 
 
-def _answer(findings: Findings, leads: Sequence[str]) -> str:
-    """What was found, in sentences to quote, and how far to trust it."""
-    short = summary.headlines(findings, leads)
-    lines = "".join(f"<li>{escape(line)}</li>" for line in short)
-    every = summary.every_sentence(findings, MOST_SENTENCES)
-    more = ""
-    if not set(every) <= set(short):
-        items = "".join(f"<li>{escape(line)}</li>" for line in every)
-        more = f"<details><summary>Every finding as a sentence</summary><ul>{items}</ul></details>"
-    sure = "".join(f'<p class="{kind}">{escape(line)}</p>' for kind, line in summary.caution(findings))
-    return f'<section id="answer"><h2>In short</h2><ul class="answer">{lines}</ul><div class="sure">{sure}</div>{more}</section>'
+def _sure(findings: Findings) -> str:
+    """How far to trust the numbers."""
+    return "".join(f'<p class="{kind or "plain"}">{escape(line)}</p>' for kind, line in summary.caution(findings))
 
 
-def _explorer(findings: Findings, specs: dict[str, Any]) -> list[str]:
-    if not curves(findings):
-        return []
+def _lead(findings: Findings, pictures: Mapping[Kind, Picture], specs: dict[str, Any]) -> tuple[str, list[str]]:
+    """The picture of the first screen, and all others."""
+    explored = _explorer(findings, specs) if curves(findings) else ""
+    if _led_by_lorenz(findings):
+        return explored, [_figure(kind, picture, specs) for kind, picture in pictures.items()]
+    first = next((kind for kind, picture in pictures.items() if len(picture.panels) <= MOST_LEADING), None)
+    lead = _figure(first, _lower(pictures[first]), specs, leading=True) if first else ""
+    rest = [_figure(kind, picture, specs) for kind, picture in pictures.items() if kind is not first]
+    return lead, [*([explored] if explored else []), *rest]
+
+
+def _lower(picture: Picture) -> Picture:
+    """The same picture, so low that it ends above the fold: rows of it move together."""
+    rows = 1 if _stacked(picture) else math.ceil(len(picture.panels) / 2)
+    most = (FOLD - (rows - 1) * 60) // rows
+    heights = [p.height if _stacked(picture) else min(p.height, most) for p in picture.panels]
+    return replace(picture, panels=tuple(replace(p, height=h) for p, h in zip(picture.panels, heights, strict=True)))
+
+
+def _stacked(picture: Picture) -> bool:
+    """Whether all panels fit one under the other on the first screen."""
+    return len(picture.panels) > 1 and sum(panel.height + 70 for panel in picture.panels) <= FOLD
+
+
+def _explorer(findings: Findings, specs: dict[str, Any]) -> str:
     specs["lorenz-data"] = explorer.data(findings)
     picture = explorer.picture(findings)
     specs["spec-explorer"], legend = _spec(picture.panels[0])
-    figure = (
+    drawn = _place("spec-explorer", escape(picture.says), specs["spec-explorer"], EXPLORER_WIDTH)
+    return (
         '<figure id="explorer"><h2>Who holds how much?</h2>'
-        '<p class="note">Move the handle, or drag on the chart: how much do the few at the top hold?</p>'
-        f'<div class="explore">{explorer.markup(findings)}'
-        f'<div class="panel square">{legend}{_place("spec-explorer", escape(picture.says))}</div></div>'
-        f"{_behind(picture)}</figure>"
+        f'<div class="panel">{legend}{drawn}</div>'
+        f"{explorer.markup(findings)}{_behind(picture, 'Who holds how much?')}</figure>"
     )
-    return [figure]
 
 
-def _figure(kind: Kind, picture: Picture, specs: dict[str, Any]) -> str:
-    panels = "".join(_panel(panel, picture, f"spec-{kind.name}-{i}", specs) for i, panel in enumerate(picture.panels))
-    lone = " one" if len(picture.panels) == 1 else ""
+def _figure(kind: Kind, picture: Picture, specs: dict[str, Any], *, leading: bool = False) -> str:
+    stacked = len(picture.panels) == 1 or (leading and _stacked(picture))
+    width = (LEAD_WIDTH if leading else still.WIDTH) if stacked else LEAD_WIDTH // 2 if leading else still.HALF
+    panels = "".join(
+        _panel(panel, picture, f"spec-{kind.name}-{i}", specs, width) for i, panel in enumerate(picture.panels)
+    )
     return (
         f'<figure id="{escape(kind.name)}"><h2>{escape(kind.title)}</h2>'
-        f'<div class="panels{lone}">{panels}</div>{_behind(picture)}</figure>'
+        f'<div class="panels{" one" if stacked else ""}">{panels}</div>{_behind(picture, kind.title)}</figure>'
     )
 
 
-def _panel(panel: Panel, picture: Picture, name: str, specs: dict[str, Any]) -> str:
+def _panel(panel: Panel, picture: Picture, name: str, specs: dict[str, Any], width: int) -> str:
     specs[name], legend = _spec(panel)
     title = f"<h3>{escape(panel.title)}</h3>" if panel.title else ""
     described = escape(": ".join(filter(None, [panel.title, picture.says])))
     square = " square" if panel.square else ""
-    return f'<div class="panel{square}">{title}{legend}{_place(name, described)}</div>'
+    drawn = _place(name, described, specs[name], min(width, SQUARE) if panel.square else width)
+    return f'<div class="panel{square}">{title}{legend}{drawn}</div>'
 
 
-def _place(name: str, described: str) -> str:
-    """Where a chart will stand; Vega takes over its own element, so the description is on the one around it."""
+def _place(name: str, described: str, spec: Mapping[str, Any], width: int) -> str:
+    """A chart that stands still, until scripts draw it again where it stands; the description is on what is around it."""
     return (
-        f'<div role="img" aria-label="{described}"><div class="draw" id="{name}-chart" data-spec="{name}"></div></div>'
+        f'<div role="img" aria-label="{described}"><div class="draw" aria-hidden="true" id="{name}-chart" data-spec="{name}">'
+        f"{still.svg(spec, width, name)}</div></div>"
     )
 
 
@@ -139,13 +232,14 @@ def _take_legends(part: Any, names: dict[str, None]) -> None:
                 _take_legends(inner, names)
 
 
-def _behind(picture: Picture) -> str:
+def _behind(picture: Picture, title: str) -> str:
     """Caption and table of a chart."""
-    said = f"<figcaption><p>{escape(picture.note or picture.says)}</p></figcaption>"
+    told = picture.note or ("" if picture.lead else picture.says)  # what a lead says stands at the top of the page
+    said = f"<figcaption><p>{escape(told)}</p></figcaption>" if told else ""
     head, rows = list(picture.table), list(zip(*picture.table.values(), strict=True))
     metrics = picture.table.get("metric", [""] * len(rows))
     cells = [[_cell(v, m) for v in row] for row, m in zip(rows, metrics, strict=True)]
-    return f"{said}<details><summary>The numbers behind this chart</summary>{table(head, cells)}</details>"
+    return f"{said}<details><summary>The numbers behind this chart</summary>{table(head, cells, title)}</details>"
 
 
 def _cell(value: Any, metric: str = "") -> str:
@@ -156,13 +250,22 @@ def _cell(value: Any, metric: str = "") -> str:
     return str(value)
 
 
-def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """A table that scrolls in its own box; columns of numbers are set to the right."""
+def table(
+    head: Sequence[str], rows: Sequence[Sequence[str]], title: str, hints: Mapping[str, str] | None = None
+) -> str:
+    """A table that scrolls in its own box, by the name of `title`; columns of numbers are set to the right.
+
+    Cells that are a key of `hints` tell what it says to the pointer.
+    """
+    told = {cell: f'<abbr title="{escape(hint)}">{escape(cell)}</abbr>' for cell, hint in (hints or {}).items()}
     shown = rows[:MOST_TABLE_ROWS]
     right = [bool(shown) and all(_numeric(row[i]) for row in shown) for i in range(len(head))]
 
     def line(tag: str, cells: Sequence[str]) -> str:
-        marked = (f"<{tag}{' class=n' if r else ''}>{escape(c)}</{tag}>" for c, r in zip(cells, right, strict=True))
+        marked = (
+            f"<{tag}{' class=n' if r else ''}>{told.get(c, escape(c))}</{tag}>"
+            for c, r in zip(cells, right, strict=True)
+        )
         return f"<tr>{''.join(marked)}</tr>"
 
     body = "".join(line("td", row) for row in shown)
@@ -171,7 +274,7 @@ def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     if not more and len(shown) > TALL:
         more = f'<p class="note">{len(shown):,} rows: scroll for the rest.</p>'
     return (
-        f'<div class="scroll" tabindex="0" role="region" aria-label="table"><table><thead>{line("th", head)}</thead>'
+        f'<div class="scroll" tabindex="0" role="group" aria-label="{escape(title)}: table"><table><thead>{line("th", head)}</thead>'
         f"<tbody>{body}</tbody></table></div>{more}"
     )
 
@@ -180,56 +283,54 @@ def _numeric(text: str) -> bool:
     return not text or text[0] in "0123456789-−+." or text in ("undefined", "infinite")
 
 
-def _asides(findings: Findings) -> list[str]:
+def _asides(findings: Findings) -> str:
     """Tables that help to act on the findings: who can fix what, what the test cannot say."""
-    return [
-        f'<section class="aside"><h2>{escape(aside.title)}</h2>{table(aside.head, aside.rows) if aside.rows else ""}'
+    return "".join(
+        f"<h3>{escape(aside.title)}</h3>{table(aside.head, aside.rows, aside.title) if aside.rows else ''}"
         + "".join(f'<p class="note">{escape(line)}</p>' for line in aside.says)
-        + "</section>"
         for aside in teller(findings).asides(findings)
-    ]
+    )
 
 
 def _table(findings: Findings) -> str:
     head, rows = tables.readable(findings)
     reasons = "".join(f'<p class="note">{escape(line)}</p>' for line in summary.codes(findings))
-    return f'<section id="table"><h2>All numbers</h2>{table(head, rows)}{reasons}</section>'
+    hints = {
+        metric: f"{metric_title(metric)}: {card.asks}" for metric in findings.metrics() if (card := card_of(metric))
+    }
+    return f"{table(head, rows, 'All numbers', hints)}{reasons}"
 
 
 def _cards(findings: Findings) -> str:
     cards = "".join(_card(facts) for facts in summary.cards(findings))
-    return (
-        f'<section id="cards"><h2>What the numbers mean</h2><div class="cards">{cards}</div></section>' if cards else ""
-    )
+    return f'<h3 id="cards">What the numbers mean</h3><div class="cards">{cards}</div>' if cards else ""
 
 
 def _card(facts: summary.CardFacts) -> str:
     rows = "".join(f"<dt>{escape(term)}</dt><dd>{escape(said)}</dd>" for term, said in facts.terms.items())
     others = "".join(f"<li>{escape(line)}</li>" for line in facts.variants)
-    differ = f"<details open><summary>How other tools differ</summary><ul>{others}</ul></details>" if others else ""
-    return (
-        f'<article class="card"><h3>{escape(facts.title)}</h3><p>{escape(facts.asks)}</p>'
-        f"<dl>{rows}</dl>{differ}</article>"
-    )
+    differ = f"<details><summary>How other tools differ</summary><ul>{others}</ul></details>" if others else ""
+    return f'<div class="card"><h4>{escape(facts.title)}</h4><p>{escape(facts.asks)}</p><dl>{rows}</dl>{differ}</div>'
 
 
-def _provenance(findings: Findings) -> str:
-    """What was read, what was dropped and why, and how to make the same numbers again."""
-    facts = "".join(
-        f"<dt>{escape(term)}</dt><dd>{escape(said)}</dd>" for term, said in summary.origin(findings).items()
-    )
+def _dropped(findings: Findings) -> str:
+    """What was left out and why."""
     dropped = findings.provenance.get("dropped") or {}
     lost = (
-        table(["why", "rows"], [[label(why), number(float(many))] for why, many in dropped.items()])
+        table(["why", "rows"], [[label(why), number(float(many))] for why, many in dropped.items()], "Rows left out")
         if dropped
         else "<p>No row was dropped.</p>"
     )
     if outside := left_out(findings):
         lost = f"<p>{escape(outside)}</p>" + (lost if dropped else "")
-    commands = "".join(f"<p>{escape(intro)}</p><pre>{escape(text)}</pre>" for intro, text in again.ways(findings))
-    known = "dropped" in findings.provenance or outside
-    return (
-        (f'<section id="dropped"><h2>What was left out, and why</h2>{lost}</section>' if known else "")
-        + f'<section id="provenance"><h2>Where the numbers come from</h2><dl class="facts">{facts}</dl></section>'
-        + (f'<section id="again"><h2>Make it again</h2>{commands}</section>' if commands else "")
+    return lost if "dropped" in findings.provenance or outside else ""
+
+
+def _provenance(findings: Findings) -> str:
+    """What was read, and how to make the same numbers again."""
+    facts = "".join(
+        f"<dt>{escape(term)}</dt><dd>{escape(said)}</dd>" for term, said in summary.origin(findings).items()
     )
+    commands = "".join(f"<p>{escape(intro)}</p><pre>{escape(text)}</pre>" for intro, text in again.ways(findings))
+    made_again = f'<h3 id="again">Make it again</h3>{commands}' if commands else ""
+    return f'{made_again}<h3>Where the numbers come from</h3><dl class="facts">{facts}</dl>'

@@ -7,15 +7,17 @@ import re
 import string
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from evenhand.cards import REGISTRY, Ask, ask
 from evenhand.errors import EvenhandError, listing
 from evenhand.findings import Findings
+from evenhand.findings import number as read_number
 from evenhand.present.drawing import distinct, row_labels, slice_labels, slices_in_words
-from evenhand.present.phrases import card_of, metric_title, value_text
-from evenhand.present.tellers import plain_sentence, sentence, sentences, teller
+from evenhand.present.meaning import means
+from evenhand.present.phrases import card_of, is_share, metric_title, value_text
+from evenhand.present.tellers import chosen_words, plain_sentence, sentence, sentences, teller
 from evenhand.present.text import (
     DIRECTION,
     REASONS,
@@ -27,11 +29,26 @@ from evenhand.present.text import (
     short_percent,
     who,
 )
+from evenhand.present.verdict import Verdict
 
 FEW = 8
 """Findings that are all said at the top of the page; more are summed up."""
 
-WARNINGS = ("heavy_tail", "small_cell", "some_undefined", "ties_at_edge", "suppressed")
+MOST_TERMS = 2
+"""Metrics explained on the first screen; the cards below explain all."""
+
+WARNINGS = (
+    "heavy_tail",
+    "few_units",
+    "few_requests",
+    "few_viewers",
+    "part_of_a_unit",
+    "no_variation",
+    "small_cell",
+    "some_undefined",
+    "ties_at_edge",
+    "suppressed",
+)
 """Notes that a reader must know before quoting a number; the others are explained below the table."""
 
 
@@ -61,23 +78,79 @@ def facts(findings: Findings) -> list[str]:
     return found
 
 
-def headlines(findings: Findings, leads: Sequence[str] = ()) -> list[str]:
+def headlines(findings: Findings, leads: Sequence[str] = (), told: Verdict | None = None) -> list[str]:
     """All findings where there are few; elsewhere a sentence per metric, from its lowest to its highest.
 
     `leads` are what the charts made for this audit say; they come first, and then metrics that have no sentence of their
-    own are left to the table.
+    own are left to the table. `told` is the sentence above them: what it says is not
+    said again, and its slice comes first.
     """
+    spoken = told.tells if told else ""
     if own := teller(findings).headlines(findings):
         return own
-    if len(findings) <= FEW:
-        return [*leads, *sentences(findings)]
     rows = list(findings.rows())
+    if len(findings) <= FEW:
+        return [*leads, *_numbers_first(findings, rows, told)]
     if "estimate" not in findings.columns:  # what was measured and what was published, where they differ
         odd = [r for r in rows if r.get("published") and r.get("measured") not in (None, r["published"])]
         return [plain_sentence(r) for r in (odd or rows[:FEW])]
+    parts = _by_amount(findings) if "amount" in findings.slices else [findings]  # stars and forks do not share a range
+    return [*leads, *(line for part in parts for line in _ranges(part, spoken, worded_only=bool(leads)))]
+
+
+def _ranges(findings: Findings, spoken: str, *, worded_only: bool) -> list[str]:
+    """A sentence per metric, from its lowest to its highest."""
     worded = [m for m in findings.metrics() if (card := card_of(m)) is not None and card.says]
-    metrics = worded if leads else findings.metrics()
-    return [*leads, *(_range(findings, metric, rows) for metric in metrics)]
+    metrics, rows = worded if worded_only else findings.metrics(), list(findings.rows())
+    return [_range(findings, metric, rows) for metric in metrics if metric != spoken]
+
+
+def _by_amount(findings: Findings) -> list[Findings]:
+    """The findings of each amount apart, in its own words."""
+    amounts = findings.columns["amount"]
+    parts = []
+    for amount in distinct(amounts):
+        kept = [i for i, other in enumerate(amounts) if other == amount]
+        columns = {name: [column[i] for i in kept] for name, column in findings.columns.items() if name != "amount"}
+        slices = tuple(name for name in findings.slices if name != "amount")
+        parts.append(replace(findings, slices=slices, columns=columns, words={**findings.words, "amount": str(amount)}))
+    return parts
+
+
+def _numbers_first(findings: Findings, rows: list[dict[str, Any]], told: Verdict | None) -> list[str]:
+    """Sentences of rows with a number before those that say why there is none; the slice of the verdict first."""
+    spoken = sentences(findings)
+    if len(spoken) != len(rows):
+        return spoken
+    metric, slice_ = (told.tells, told.where) if told else ("", "")
+    order = [
+        (not math.isfinite(read_number(row.get("estimate", 0.0))), bool(slice_) and where != slice_, i)
+        for i, (row, where) in enumerate(zip(rows, slice_labels(findings), strict=True))
+        if row["metric"] != metric
+    ]
+    return [spoken[i] for *_, i in sorted(order)]
+
+
+def terms(findings: Findings) -> list[tuple[str, str]]:
+    """What the first metrics are, in a line each, with what their first value means; shares explain themselves."""
+    found: dict[str, str] = {}
+    if "estimate" not in findings.columns:
+        return []
+    units = plural(findings.words.get("unit", "unit"))
+    for metric in findings.metrics():
+        card = card_of(metric)
+        if card is None or card.title in found or is_share(metric):
+            continue
+        asked = ask(metric, REGISTRY)
+        low, high = asked.span
+        runs = f"{_short(low)} to {_short(high)}; " if math.isfinite(low) and math.isfinite(high) else ""
+        rule = f"{runs}{DIRECTION.get(asked.better, '')}."
+        value = next((r["estimate"] for r in findings.rows() if r["metric"] == metric), math.nan)
+        amount = str(findings.words.get("amount", "amounts")).replace("_", " ")
+        clause = "" if "amount" in findings.slices else means(asked, read_number(value), units, amount)
+        example = f" {number(value, 2)} means that {clause}." if clause else ""
+        found[card.title] = f"{card.asks} {rule[0].upper()}{rule[1:]}{example}"
+    return list(found.items())[:MOST_TERMS]
 
 
 def _range(findings: Findings, metric: str, rows: list[dict[str, Any]]) -> str:
@@ -87,22 +160,40 @@ def _range(findings: Findings, metric: str, rows: list[dict[str, Any]]) -> str:
     mine = [(row, where) for row, where in zip(rows, labels, strict=True) if row["metric"] == metric]
     if len(mine) == 1:
         return sentence(findings, mine[0][0], float(findings.provenance.get("level", 0.95)))
-    known = sorted(
-        (row["estimate"], where)
-        for row, where in mine
-        if row["estimate"] is not None and row["estimate"] == row["estimate"]
-    )
-    if not known:
+    there = [(row, where) for row, where in mine if row["estimate"] is not None and row["estimate"] == row["estimate"]]
+    if not there:
         return f"{metric_title(metric)} is undefined throughout."
+    finite = [(row, where) for row, where in there if math.isfinite(row["estimate"])]
+    if not finite:
+        return f"{metric_title(metric)} is infinite wherever it is defined."
+    told_of, beside = _of_enough(finite)
+    known = sorted((row["estimate"], where) for row, where in told_of)
     (low, first), (high, last) = known[0], known[-1]
-    lost = len(mine) - len(known)
-    missing = f" It is undefined for {lost:,} of {len(mine):,}." if lost else ""
+    lost, endless = len(mine) - len(there), len(there) - len(finite)
+    missing = beside + (f" It is undefined for {lost:,} of {len(mine):,}." if lost else "")
+    missing += f" It is infinite for {endless:,} of {len(mine):,}." if endless else ""
     value = (
         f"{value_text(low, metric)} {aside(first)} to {value_text(high, metric, beside=low)} {aside(last)}"
         if low < high
         else value_text(low, metric)
     )
     return said(findings, metric, value, mine[0][0]["group"] if told else None) + missing
+
+
+FEW_UNITS = 20
+"""A range over slices does not rest on slices smaller than this where there are others."""
+
+
+def _of_enough(rows: list[tuple[dict[str, Any], str]]) -> tuple[list[tuple[dict[str, Any], str]], str]:
+    """The rows that a range may rest on, and what must be said about the small ones."""
+    small = [one for one in rows if one[0].get("units") is not None and one[0]["units"] < FEW_UNITS]
+    large = [one for one in rows if one not in small]
+    if not small:
+        return rows, ""
+    if len(large) < 2:
+        fewest = min(one[0]["units"] for one in small)
+        return rows, f" Some of these rest on few units, down to {fewest:,}."
+    return large, f" Left out of this range: {len(small):,} of {len(rows):,} with fewer than {FEW_UNITS} units."
 
 
 def said(findings: Findings, metric: str, value: str, group: Any = None) -> str:
@@ -112,13 +203,17 @@ def said(findings: Findings, metric: str, value: str, group: Any = None) -> str:
     if card is None or not card.says:
         return plainly
     asked = ask(metric, REGISTRY)
+    if "convention" in asked.params or (findings.provenance.get("convention") or "evenhand") != "evenhand":
+        return plainly
     params = {n: p.default for n, p in asked.metric.parameters.items()} | dict(asked.params)
     template = re.sub(r"\[[^\[\]]*\]", "", re.sub(r"{estimate:\w+}", "{value}", card.says.replace("{interval}", "")))
     words = {"unit": "unit", "amount": "amount", **findings.words}
     words |= {"units": plural(words["unit"]), "amount": words["amount"].replace("_", " "), "value": value}
-    words["who"] = who(group)
+    words |= {"who": who(group), "other": words.get("versus") or "the other group"}
     blanks = {name for _, name, _, _ in string.Formatter().parse(template) if name}
-    return fill(template, params, {**params, **words}) if blanks <= {*params, *words} else plainly
+    if not blanks <= {*params, *words}:
+        return plainly
+    return f"{fill(template, params, {**params, **words}).removesuffix('.')}{chosen_words(asked, template)}."
 
 
 def every_sentence(findings: Findings, most: int) -> list[str]:
@@ -139,13 +234,13 @@ def caution(findings: Findings) -> list[tuple[str, str]]:
     known = [not (e is None or math.isnan(e)) for e in findings.columns["estimate"]]
     bounded = [v is not None and not math.isnan(v) for v in findings.columns["low"]]
     if not any(bounded):
-        lines = [
-            ("", "How sure are we? There are no intervals: the numbers describe these data and nothing beyond them.")
-        ]
+        lines = [("", "There are no intervals: the numbers describe these data and nothing beyond them.")]
     else:
         everywhere = all(b for b, k in zip(bounded, known, strict=True) if k)
         who = "Every number has" if everywhere else "Numbers that allow one have"
-        lines = [("", f"How sure are we? {who} a {level} interval{f': {how}' if how else ''}.")]
+        lines = [("", f"{who} a {level} interval{f': {how}' if how else ''}.")]
+        if meant := findings.provenance.get("interval_for"):
+            lines.append(("", str(meant)))
     counts = _codes(findings)
     for code in WARNINGS:
         if many := counts.get(code, 0):

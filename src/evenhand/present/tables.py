@@ -12,7 +12,7 @@ import textwrap
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from evenhand.errors import printable, unknown_name, unprintable_escaped
+from evenhand.errors import listing, printable, unknown_name, unprintable_escaped
 from evenhand.findings import COLUMNS, Findings, label, plain
 from evenhand.present.exporters import dashboard, open_metrics
 from evenhand.present.tellers import sentences
@@ -48,7 +48,7 @@ def readable(findings: Findings) -> tuple[list[str], list[list[str]]]:
     """Head and cells for people: interval beside the estimate, columns without any content left out."""
     if "estimate" not in findings.columns:
         head = list(findings.columns)
-        rows = [[_cell(findings, name, row) for name in row] for row in findings.rows()]
+        rows = [[_cell(findings, name, row) for name in row] for row in _each_pair_once(findings)]
         kept = [i for i, name in enumerate(head) if name == "metric" or any(row[i] for row in rows)]
         return [head[i] for i in kept], [[row[i] for i in kept] for row in rows]
     extra = [c for c in findings.columns if c not in findings.slices and c not in COLUMNS]
@@ -61,6 +61,18 @@ def readable(findings: Findings) -> tuple[list[str], list[list[str]]]:
         if name in ("metric", "estimate") or any(row[i] not in idle.get(name, ("",)) for row in rows)
     ]
     return [head[i] for i in kept], [[row[i] for i in kept] for row in rows]
+
+
+def _each_pair_once(findings: Findings) -> list[dict[str, Any]]:
+    """The rows; of two metrics set against each other both ways round, the first."""
+    rows = list(findings.rows())
+    if "other" not in findings.columns:
+        return rows
+    seen: dict[tuple[Any, ...], dict[str, Any]] = {}
+    for row in rows:
+        where = tuple(row[name] for name in findings.slices)
+        seen.setdefault((*where, frozenset((row["metric"], row["other"]))), row)
+    return list(seen.values())
 
 
 def _cell(findings: Findings, name: str, row: Mapping[str, Any]) -> str:
@@ -103,11 +115,23 @@ def _text(findings: Findings) -> str:
     )
     below = [f"{code}: {REASONS[code]}." for code in notes if code in REASONS]
     if "chance" in head:
-        below.append("chance: what no bias at all would give on data of this size.")
+        said = findings.words.get("chance", "what no bias at all would give on data of this size")
+        below.append(f"chance: {said}.")
     if left := left_out(findings):
         below.append(left)
+    below += dropped(findings)
     lines += ["", *below] if below else []
     return "\n".join(lines).rstrip() + "\n"
+
+
+def dropped(findings: Findings) -> list[str]:
+    """How many of the rows that were read were left out, and why; nothing where all were taken."""
+    lost = {str(why): int(many) for why, many in (findings.provenance.get("dropped") or {}).items() if many}
+    rows = findings.provenance.get("rows")
+    if not lost:
+        return []
+    of = f" of {int(rows):,}" if rows and int(rows) >= sum(lost.values()) else ""
+    return [f"left out: {sum(lost.values()):,}{of} rows ({listing(f'{why} {many:,}' for why, many in lost.items())})."]
 
 
 def aligned(

@@ -23,8 +23,8 @@ ASSUMES = (
     "An alarm tells of a lasting shift. A single odd day, a slow drift and a shift of less than about one and a half standard "
     "deviations of the usual days are not what it is made for.",
     "It assumes one look a day at most, days alike in spread and not strongly skewed, and that neighbouring days resemble one "
-    "another no more than an autocorrelation of 0.3. It can speak after 28 days of history; after an alarm it starts afresh "
-    "and needs as many again.",
+    "another no more than an autocorrelation of 0.3.",
+    "It can speak after 28 days of history; after an alarm it starts afresh and needs as many again.",
     "With many quantities watched, false alarms add up: the rate holds for each of them.",
 )
 

@@ -54,6 +54,7 @@ def theme(colours: Colours) -> dict[str, Any]:
     return {
         "background": "transparent" if colours is PAGE else colours.paper,
         "font": FONT,
+        "aria": False,  # the page describes a chart as a whole; a name for every mark would be read out one by one
         "view": {"stroke": None},
         "range": {"category": list(colours.series)},
         "axis": _axis(colours),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from statistics import NormalDist
 from typing import Any
 
@@ -39,10 +40,23 @@ def holm(p: Any) -> Floats:
     >>> holm([0.01, 0.04, 0.03]).round(3).tolist()
     [0.03, 0.06, 0.06]
     """
-    values = np.asarray(p, dtype=np.float64)
+    values = np.array([np.nan if one is None else one for one in p], dtype=np.float64)
     found = np.full(values.shape, np.nan)
     known = np.flatnonzero(~np.isnan(values))
     order = known[np.argsort(values[known], kind="stable")]
     scaled = values[order] * np.arange(len(order), 0, -1)
     found[order] = np.minimum(np.maximum.accumulate(scaled), 1.0) if len(order) else scaled
+    return found
+
+
+def holm_by_family(p: Sequence[Any], families: Sequence[str]) -> Floats:
+    """Holm's adjustment within each family of questions.
+
+    >>> holm_by_family([0.01, 0.04, 0.03], ["a", "b", "a"]).round(3).tolist()
+    [0.02, 0.04, 0.03]
+    """
+    found = np.full(len(p), np.nan)
+    for family in dict.fromkeys(families):
+        at = [i for i, name in enumerate(families) if name == family]
+        found[at] = holm([p[i] for i in at])
     return found

@@ -111,6 +111,16 @@ def contrast(
     )  # fmt: skip
 
 
+def absent(asks: Sequence[Ask]) -> Contrast:
+    """What is known where an arm has nobody: nothing."""
+    nothing = np.full(len(asks), np.nan)
+    return Contrast(
+        treatment=nothing, control=nothing, estimate=nothing, low=nothing, high=nothing, error=nothing, raw=nothing,
+        chance=nothing, p=nothing, draws=nothing[None], found=nothing, undefined=np.zeros(len(asks), dtype=np.int64),
+        explained=nothing,
+    )  # fmt: skip
+
+
 def reassignments(treated: Chosen, movable: Chosen, draws: int, rng: np.random.Generator) -> Chosen:
     """Which buckets are treated in each draw: as many as were, those that may not move where they were."""
     found = np.broadcast_to(treated, (draws, len(treated))).copy()

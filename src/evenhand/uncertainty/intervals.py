@@ -14,10 +14,13 @@ import numpy as np
 
 from evenhand.cards import Floats, is_whole, parse_call
 from evenhand.errors import EvenhandError, unknown_name
+from evenhand.uncertainty.rules import t_quantile, tail_share
 
 Kind = Literal["bootstrap", "percentile", "normal", "none"]
 KINDS = ("bootstrap", "percentile", "normal")
 DEFAULT_DRAWS = 999
+MOSTLY = 0.9
+"""Share of the draws that must be finite for their mean to say where they lie."""
 ROUNDING = 1e-12
 """(1 - 0.9) / 2 * 1000 is 49.99999999999999 in floating point and means the 50th draw."""
 
@@ -121,11 +124,14 @@ class Scale:
         return cls(lambda x: x, lambda y: y, np.ones_like)
 
 
-def percentile_ends(draws: Floats, level: float) -> tuple[Floats, Floats]:
-    """Order statistics (B + 1) a / 2 and (B + 1)(1 - a / 2) of the defined draws, along the last axis."""
+def percentile_ends(draws: Floats, level: float, units: Any = None) -> tuple[Floats, Floats]:
+    """Order statistics (B + 1) a / 2 and (B + 1)(1 - a / 2) of the defined draws, along the last axis.
+
+    `units` : how many were resampled; a is then as small as few of them make it (see `rules.tail_share`).
+    """
     ordered = np.sort(draws, axis=-1)  # NaN go last
     defined = (~np.isnan(ordered)).sum(-1)
-    tail = (1 - level) / 2
+    tail = (1 - level) / 2 if units is None else tail_share(level, units)
     last = np.maximum(defined - 1, 0)
     place = (defined + 1) * tail * (1 + ROUNDING)
     low_at = np.clip(np.floor(place).astype(np.int64) - 1, 0, last)
@@ -134,42 +140,72 @@ def percentile_ends(draws: Floats, level: float) -> tuple[Floats, Floats]:
     return low, high
 
 
-def centred_ends(estimate: Floats, draws: Floats, level: float, span: tuple[float, float]) -> tuple[Floats, Floats]:
-    """Percentiles of the draws, moved so that their middle is the estimate, and kept inside the span.
+def centred_ends(
+    estimate: Floats, draws: Floats, level: float, units: Any = None, *, biased: bool = False
+) -> tuple[Floats, Floats]:
+    """Percentiles of the draws, moved so that their mean is the estimate; where `biased`, down to the estimate less its bias.
 
-    A measure of times shown reads noise as inequality, and a draw holds the noise twice: draws lie off the estimate, and
-    their plain percentiles may not even hold it. What is wanted is how far the estimate moves with other units.
+    A measure that reads noise as unfairness (a squared norm, a distance) is above what it measures by the noise of its
+    units, and a draw holds the noise twice. What the draws lie off the estimate is the bias: it is taken off once to say how
+    far the estimate moves with other units, and twice to say where the value without noise lies; where `biased`, the
+    interval holds both. Draws that are not finite
+    are no part of the mean; where they are many, plain percentiles stand.
     """
-    low, high = percentile_ends(draws, level)
-    middle = np.nanmedian(draws, axis=-1)
-    with np.errstate(invalid="ignore"):
-        low, high = np.maximum(span[0], estimate + low - middle), np.minimum(span[1], estimate + high - middle)
-    return np.where(np.isfinite(middle), low, np.nan), np.where(np.isfinite(middle), high, np.nan)
+    low, high = percentile_ends(draws, level, units)
+    there = np.isfinite(draws)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        off = np.where(there, draws, 0.0).sum(-1) / there.sum(-1) - estimate
+        off = np.where(there.mean(-1) > MOSTLY, off, 0.0)
+        low, high = low - off, high - off
+    return (low - np.maximum(off, 0.0), high - np.minimum(off, 0.0)) if biased else (low, high)
 
 
-def normal_ends(estimate: Floats, error: Floats, level: float, span: tuple[float, float]) -> tuple[Floats, Floats]:
-    """Estimate plus and minus a normal quantile times the error, on the scale that fits the span."""
-    z = NormalDist().inv_cdf((1 + level) / 2)
-    spread = np.full_like(estimate, z)
+def without_noise(estimate: float, draws: Floats, level: float, units: int) -> float:
+    """The lower end of a distance without what noise adds to it: distance and noise add in squares, so squares are corrected.
+
+    Without any true distance, draws lie by a factor of the root of two above the estimate:
+
+    >>> noise = np.random.default_rng(1).normal(size=(2, 500, 40))
+    >>> draws = np.abs(noise[0] + noise[1, :1]).sum(1)
+    >>> without_noise(float(np.abs(noise[1, 0]).sum()), draws, 0.95, 30)
+    0.0
+    """
+    low, _ = centred_ends(np.array([estimate**2]), draws[None, :] ** 2, level, units, biased=True)
+    return float(np.sqrt(np.maximum(low[0], 0.0)))
+
+
+def normal_ends(
+    estimate: Floats, error: Floats, level: float, span: tuple[float, float], units: Any = None
+) -> tuple[Floats, Floats]:
+    """Estimate plus and minus a quantile times the error, on the scale that fits the span; Student's t for so many units."""
+    z = NormalDist().inv_cdf((1 + level) / 2) if units is None else t_quantile(level, units)
+    spread = np.broadcast_to(z, estimate.shape)
     return _on_scale(estimate, error, -spread, spread, span)
 
 
-def drawn_ends(estimate: float, draws: Floats, interval: Interval, span: tuple[float, float]) -> tuple[float, float]:
-    """Interval ends from draws of one estimate: their percentiles, or normal with their spread; never outside the span.
+def drawn_ends(
+    estimate: float, draws: Floats, interval: Interval, span: tuple[float, float], units: int, *, biased: bool = False
+) -> tuple[float, float]:
+    """Interval ends from draws of one estimate that rests on so many units.
 
-    >>> drawn_ends(0.01, np.array([0.0, 0.01, 0.04]), Interval("normal"), (0.0, 1.0))[0] > 0
+    `bootstrap` moves the percentiles of the draws (see `centred_ends`), `percentile` takes them as they are, `normal` their
+    spread.
+
+    >>> drawn_ends(0.01, np.array([0.0, 0.01, 0.04]), Interval("normal"), (0.0, 1.0), 30)[0] > 0
     True
     """
     if np.isnan(estimate) or np.isnan(draws).all():
         return np.nan, np.nan
-    if interval.kind != "normal":
-        low, high = percentile_ends(draws[None, :], interval.level)
-        return float(low[0]), float(high[0])
-    there = draws[~np.isnan(draws)]
-    error = float(there.std(ddof=1)) if len(there) > 1 and np.isfinite(there).all() else np.nan
-    ends = normal_ends(np.array([estimate]), np.array([error]), interval.level, span)
-    low, high = (np.clip(end, *span) for end in ends)  # the scale keeps to spans of shares and of amounts only
-    return float(low[0]), float(high[0])
+    if interval.kind == "normal" or len(draws) < interval.draws:
+        there = draws[~np.isnan(draws)]
+        sound = len(there) > 1 and np.isfinite(there).all()
+        error = float(there.std(ddof=1)) * np.sqrt(units / max(1, units - 1)) if sound else np.nan
+        low, high = normal_ends(np.array([estimate]), np.array([error]), interval.level, span, units)
+    elif interval.kind == "percentile":
+        low, high = percentile_ends(draws[None, :], interval.level, units)
+    else:
+        low, high = centred_ends(np.array([estimate]), draws[None, :], interval.level, units, biased=biased)
+    return float(np.clip(low[0], *span)), float(np.clip(high[0], *span))
 
 
 def studentised_ends(
@@ -200,5 +236,7 @@ def _on_scale(
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         middle, step = scale.forward(estimate), error * scale.slope(estimate)
         low, high = scale.inverse(middle + low_t * step), scale.inverse(middle + high_t * step)
-    settled = (error == 0) | np.isin(estimate, span)  # at the end of the span, or no spread at all
-    return np.where(settled, estimate, low), np.where(settled, estimate, high)
+        # At an end of the span the scale is infinite: as it stands there. No spread at all is no width.
+        plain = np.isin(estimate, span) | (error == 0)
+        low, high = np.where(plain, estimate + low_t * error, low), np.where(plain, estimate + high_t * error, high)
+        return np.clip(low, *span), np.clip(high, *span)

@@ -115,7 +115,7 @@ def paired_difference(a: Floats, b: Floats, value: Value, level: float, draws: D
         a, b = draws.reduced(a), draws.reduced(b)
         again = value(draws.picks @ a) - value(draws.picks @ b)
         p = _swap_p(a, b, value, seen, draws)
-    low, high = percentile_ends(np.asarray(again)[None, :], level)
+    low, high = percentile_ends(np.asarray(again)[None, :], level, draws.requests)
     return Difference(seen, float(low[0]), float(high[0]), p, mine, theirs, int(np.isnan(again).sum()))
 
 

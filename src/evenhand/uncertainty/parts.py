@@ -11,7 +11,7 @@ import numpy as np
 from evenhand.cards import Floats
 from evenhand.metrics.inequality import spread_of_mean
 from evenhand.tallies.spectrum import Spectrum
-from evenhand.uncertainty.intervals import Interval, normal_ends, percentile_ends
+from evenhand.uncertainty.intervals import Interval, centred_ends, normal_ends, percentile_ends
 
 MOST_CELLS = 1 << 20
 """Cells (draws x cells of the tally) held at a time."""
@@ -45,7 +45,7 @@ class Ends:
 def drawn_ends(
     tally: T, figures: Callable[[T], Figures], found: Figures, interval: Interval, rng: np.random.Generator
 ) -> dict[str, Ends]:
-    """Percentile intervals of every figure, from populations drawn cell by cell."""
+    """Intervals of every figure, from populations drawn cell by cell: percentiles, less their bias where `bootstrap` is asked for."""
     size, cells = round(float(tally.counts.sum())), len(tally.counts)
     if not size:
         return blank(found)
@@ -60,7 +60,11 @@ def drawn_ends(
     for name, batches in draws.items():
         every = np.moveaxis(np.concatenate(batches), 0, -1)
         undefined = np.isnan(found[name])
-        low, high = (np.where(undefined, np.nan, end) for end in percentile_ends(every, interval.level))
+        if interval.kind == "bootstrap":  # a part that noise alone fills is above what it measures
+            both = centred_ends(np.asarray(found[name]), every, interval.level, size, biased=True)
+        else:
+            both = percentile_ends(every, interval.level, size)
+        low, high = (np.where(undefined, np.nan, end) for end in both)
         ends[name] = Ends(low, high, np.asarray(np.isnan(every).sum(-1)))
     return ends
 
@@ -73,7 +77,7 @@ def linearised_ends(
     for name, per_cell in influence.items():
         with np.errstate(invalid="ignore", divide="ignore"):
             error = spread_of_mean(units, per_cell)
-        low, high = normal_ends(found[name], error, level, spans[name])
+        low, high = normal_ends(found[name], error, level, spans[name], float(units.units))
         undefined = np.isnan(found[name])
         blank_low, blank_high = np.where(undefined, np.nan, low), np.where(undefined, np.nan, high)
         ends[name] = Ends(blank_low, blank_high, np.zeros(found[name].shape, dtype=np.int64))

@@ -12,17 +12,14 @@ from evenhand.cards import Ask, Floats
 from evenhand.metrics.inequality import spread_of_mean
 from evenhand.tallies.spectrum import Spectra, Spectrum
 from evenhand.uncertainty.intervals import Estimates, Interval, normal_ends, percentile_ends, stream, studentised_ends
+from evenhand.uncertainty.rules import FEW
+from evenhand.uncertainty.tails import with_tails
 
 MOST_CELLS = 1 << 17
 """Cells (slices x draws x amounts) handled at a time: few enough to stay in cache."""
 
 WIDE = 20_000
 """A spectrum with more distinct amounts is resampled on bins of relative width 2^-12; its estimate stays exact."""
-
-HEAVY_TAIL = 3.0
-"""Hill's tail exponent below which intervals are known to be too short (formula book F1.8); a warning, never an all-clear."""
-
-FEWEST_FOR_TAIL = 50
 
 
 def estimates(
@@ -40,8 +37,19 @@ def estimates(
     if interval.kind == "none":
         return found
     reduced = Spectra.of([_drawable(spectra[i]) for i in range(len(spectra))]) if _any_wide(spectra) else spectra
-    for chosen, batch in reduced.batches(max(1, MOST_CELLS // max(1, interval.draws))):
-        _batch_intervals(chosen, batch, asks, interval, [stream(seed, *labels[i]) for i in chosen], found)
+    errors = [np.full(len(spectra), np.nan) for _ in asks]
+    for chosen, batch in reduced.batches(MOST_CELLS):
+        for a, error in zip(asks, errors, strict=True):
+            error[chosen] = _errors(a, batch, a.on(batch))
+    units = spectra.units
+    if interval.kind == "normal":
+        for a, out, error in zip(asks, found, errors, strict=True):
+            out.low[:], out.high[:] = normal_ends(out.estimate, error, interval.level, a.span, units)
+        return found
+    drawable = with_tails(reduced) if interval.kind == "bootstrap" else reduced
+    for chosen, batch in drawable.batches(max(1, MOST_CELLS // interval.draws)):
+        here = [(a, out, error[chosen]) for a, out, error in zip(asks, found, errors, strict=True)]
+        _batch_intervals(chosen, batch, here, interval, [stream(seed, *labels[i]) for i in chosen], units[chosen])
     return found
 
 
@@ -61,26 +69,25 @@ def _drawable(s: Spectrum) -> Spectrum:
 def _batch_intervals(
     chosen: Any,
     batch: Spectrum,
-    asks: Sequence[Ask],
+    asked: Sequence[tuple[Ask, Estimates, Floats]],
     interval: Interval,
     streams: list[np.random.Generator],
-    found: list[Estimates],
+    units: Floats,
 ) -> None:
-    centres = [a.on(batch) for a in asks]
-    errors = [_errors(a, batch, c) for a, c in zip(asks, centres, strict=True)]
-    draws, draw_errors = _draw(batch, asks, interval, streams) if interval.draws else ([], [])
-    for i, (a, out) in enumerate(zip(asks, found, strict=True)):
-        estimate, error = out.estimate[chosen], errors[i]
-        if interval.kind == "normal":
-            low, high = normal_ends(estimate, error, interval.level, a.span)
-        else:
-            out.undefined_draws[chosen] = np.isnan(draws[i]).sum(-1)
-            low, high = percentile_ends(draws[i], interval.level)
-            if interval.kind == "bootstrap" and a.card.studentised:
-                t_low, t_high = studentised_ends(
-                    estimate, error, draws[i], draw_errors[i], centres[i], interval.level, a.span
-                )
-                low, high = np.where(np.isnan(error), low, t_low), np.where(np.isnan(error), high, t_high)
+    """Ends for the slices of a batch, which holds what is drawn from."""
+    drawn = _draw(batch, [a for a, _, _ in asked], interval, streams)
+    for (a, out, error), draws, draw_errors in zip(asked, *drawn, strict=True):
+        estimate = out.estimate[chosen]
+        out.undefined_draws[chosen] = np.isnan(draws).sum(-1)
+        low, high = percentile_ends(draws, interval.level, units)
+        if interval.kind == "bootstrap" and a.card.studentised:
+            t_low, t_high = studentised_ends(estimate, error, draws, draw_errors, a.on(batch), interval.level, a.span)
+            # Few units make errors of draws too rough to divide by: Student's t.
+            few_low, few_high = normal_ends(estimate, error, interval.level, a.span, units)
+            few = units < FEW
+            rough = ~(error > 0) | np.isin(estimate, a.span)
+            low = np.where(rough, low, np.where(few, few_low, t_low))
+            high = np.where(rough, high, np.where(few, few_high, t_high))
         undefined = np.isnan(estimate)
         out.low[chosen] = np.where(undefined, np.nan, low)
         out.high[chosen] = np.where(undefined, np.nan, high)
@@ -141,28 +148,3 @@ def _populations(rng: np.random.Generator, size: int, shares: Floats, draws: int
     if held.any():
         drawn[:, held] = rng.multinomial(size, shares[held], draws)
     return drawn
-
-
-def tail_exponents(s: Spectrum) -> Floats:
-    """Hill's estimate of the tail exponent from the top sqrt(n) units; infinite for small populations and flat tops."""
-    units = s.units
-    top = np.floor(np.sqrt(units))
-    bound = (units - top)[..., None]
-    threshold = np.full(units.shape, np.inf)
-    for b in Spectrum(s.values, s.counts).walk():
-        threshold = np.minimum(threshold, np.where(b.reach >= bound, b.values, np.inf).min(-1))
-    with np.errstate(divide="ignore", invalid="ignore"):
-        excess = np.zeros(units.shape)
-        for b in Spectrum(s.values, s.counts).walk():
-            part = np.clip(b.reach - bound, 0, b.mass)
-            excess = excess + np.where(part > 0, part * np.log(b.values / threshold[..., None]), 0.0).sum(-1)
-        exponent = top / excess
-    return np.where((units >= FEWEST_FOR_TAIL) & ~np.isnan(exponent), exponent, np.inf)
-
-
-def heavy_tails(spectra: Spectra) -> Any:
-    """Which slices have a tail so heavy that their intervals are too short."""
-    heavy = np.zeros(len(spectra), dtype=bool)
-    for chosen, batch in spectra.batches(MOST_CELLS):
-        heavy[chosen] = tail_exponents(batch) < HEAVY_TAIL
-    return heavy

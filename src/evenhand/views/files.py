@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from evenhand.errors import EvenhandError, listing, suggestion
+from evenhand.views.arrays import as_lines
 
 FIRST_BYTES = 1 << 16
 """How much of a file is looked at before an engine reads it."""
@@ -29,6 +30,7 @@ STANDARD_INPUT = "-"
 def files_of(patterns: Sequence[str], role: str) -> tuple[list[str], str]:
     """The files that are meant and their kind, each looked into at its beginning; headers alone are left out."""
     paths = sorted({path for pattern in patterns for path in _matches(pattern, role)})
+    paths = [as_lines(path, role) if path.lower().endswith(".json") else path for path in paths]
     kinds = {_kind(path) for path in paths}
     if len(kinds) > 1:
         raise EvenhandError(f"{role} mixes files of the kinds {listing(sorted(kinds))}. Pass files of one kind.")
@@ -95,11 +97,18 @@ _SUFFIXES = {
 }
 
 
+_SHEETS = (".xlsx", ".xls", ".xlsm", ".ods", ".numbers")
+
+
 def _kind(path: str, *, strict: bool = True) -> str:
     suffixes = Path(path).suffixes
     if suffixes and suffixes[-1] == ".gz":
         suffixes = suffixes[:-1]
     kind = _SUFFIXES.get(suffixes[-1].lower(), "") if suffixes else ""
+    if not kind and strict and suffixes and suffixes[-1].lower() in _SHEETS:
+        raise EvenhandError(
+            f"{path!r} has an ending that is not known: a spreadsheet's. Save the sheet as CSV and pass that file."
+        )
     if not kind and strict:
         raise EvenhandError(
             f"{path!r} has an ending that is not known. Pass .parquet, .csv, .tsv or .jsonl (also .gz)."

@@ -210,9 +210,7 @@ class TableScores:
         del user_groups  # read when the view was made: it also says who the users are
         known = self.labelled  # nobody's ids may have any type
         known = known if known.height else known.with_columns(pl.col("user").cast(self.user_ids.dtype, strict=False))
-        return pl.DataFrame({"user": self.user_ids}).join(known, on="user", how="left", maintain_order="left")[
-            "group"
-        ]
+        return pl.DataFrame({"user": self.user_ids}).join(known, on="user", how="left", maintain_order="left")["group"]
 
     def handed_out(self, shown: Iterator[tuple[int, Shown]]) -> Any:
         """A table of users and items with how much of a slot each got."""

@@ -1,5 +1,5 @@
 "use strict";
-const read = (id) => JSON.parse(document.getElementById(id).textContent);
+(() => {  // Vega brings names of its own
 const fail = (error) => { document.body.dataset.failed = String(error); };
 
 // Numbers as evenhand's sentences write them: digits that matter near 0 and near 100%, halves to the even digit.
@@ -10,7 +10,13 @@ function percent(given) {
   const up = shown.toFixed(digits), half = /^50*$/.test(shown.toFixed(digits + 50).slice(-50));
   return (half && Number(up.slice(-1)) % 2 ? (Number(up) - 10 ** -digits).toFixed(digits) : up) + "%";
 }
-const chosen = (value) => String(Number((100 * value).toPrecision(10))) + "%";
+const plain = { useGrouping: false, maximumSignificantDigits: 3 };
+const chosen = (value) => Number((100 * value).toPrecision(3)).toLocaleString("en-US", plain) + "%";
+function counted(units) {
+  const off = Math.abs(units - Math.round(units)) > 0.05 && units < 10;
+  const down = Math.floor(units), even = units - down === 0.5 ? down + (down % 2) : Math.round(units);
+  return (off ? "about " : "") + even.toLocaleString("en-US");
+}
 
 // The polygon: linear between its corners, in both directions.
 function at(xs, ys, x) {
@@ -24,24 +30,30 @@ function reading(curve, top) {
   return { top, held, equal: held > 0 ? at(curve.share, curve.population, held) : 0 };
 }
 
-function explore(view) {
-  const data = read("lorenz-data"), slider = document.getElementById("top");
+function explore(view, data) {
+  const slider = document.getElementById("top");
   const which = document.getElementById("which"), output = document.getElementById("reading");
+  const line = (x, y) => (data.fromTheTop ? { x: 1 - x, y: 1 - y } : { x, y });
   slider.value = data.start;
   if (which) which.value = which.dataset.start;
   const show = () => {
     const curve = data.curves[which ? Number(which.value) : 0];
     const found = reading(curve, data.stops[Number(slider.value)]);
-    const top = chosen(found.top), overlap = found.equal > 1 - found.top ? " (The two overlap.)" : "";
-    output.textContent = `The top ${top} of ${data.units} hold ${percent(found.held)} of all ${data.amount}, ` +
-      `as much as the bottom ${percent(found.equal)} together.${overlap}`;
-    if (data.crowded) view.data("chosen", curve.population.map((x, i) => ({ x, y: curve.share[i] })));
+    const top = chosen(found.top), overlap = found.equal > 1 - found.top;
+    const others = overlap ? "more than all others together" : `as much as the bottom ${percent(found.equal)} together`;
+    const many = `${counted(found.top * curve.many)} of ${Math.round(curve.many).toLocaleString("en-US")}`;
+    output.textContent = `${curve.name ? `In ${curve.name}, the` : "The"} top ${top} of ${data.units} (${many}) hold ` +
+      `${percent(found.held)} of all ${data.amount}, ${others}.`;
+    if (data.crowded) view.data("chosen", curve.population.map((x, i) => line(x, curve.share[i])).filter(({ x }) => x > 0));
     slider.setAttribute("aria-valuetext", `top ${top}`);
     view.signal("top", found.top).signal("held", found.held).signal("equal", found.equal)
-      .signal("top_text", `top ${top}`).signal("equal_text", `bottom ${percent(found.equal)}`).run();
+      .signal("top_text", `top ${top}`).signal("equal_text", overlap ? "" : `bottom ${percent(found.equal)}`).run();
   };
   const drag = (event) => {
-    const place = 1 - view.scale("x").invert(event.clientX - box().left - view.origin()[0]);
+    event.preventDefault();
+    const drawn = chart.querySelector("svg"), scaled = drawn.viewBox.baseVal.width / box().width;
+    const across = view.scale("x").invert((event.clientX - box().left) * scaled - view.origin()[0]);
+    const place = data.fromTheTop ? across : 1 - across;
     const gap = (stop) => Math.abs(Math.log(stop) - Math.log(Math.max(place, 1e-9)));
     slider.value = data.stops.reduce((best, stop, i) => (gap(stop) < gap(data.stops[best]) ? i : best), 0);
     show();
@@ -54,9 +66,30 @@ function explore(view) {
   show();
 }
 
-const config = read("theme");
-const drawn = [...document.querySelectorAll("[data-spec]")].map((place) =>
-  vegaEmbed(place, read(place.dataset.spec), { actions: false, renderer: "svg", ast: true, config })
-    .then(({ view }) => { if (place.id === "spec-explorer-chart") explore(view); }));
-Promise.all(drawn).then(() => { document.body.dataset.ready = ""; }, fail);
+const colours = document.getElementById("colours");
+if (colours) colours.addEventListener("change", () => {
+  if (colours.value) document.documentElement.dataset.theme = colours.value;
+  else delete document.documentElement.dataset.theme;
+});
+
+// The charts are there already, standing still. Vega is unpacked and draws them again, to fit the screen and answer the pointer.
+async function unpacked(id) {
+  const bytes = Uint8Array.from(atob(document.getElementById(id).textContent), (c) => c.charCodeAt(0));
+  return new Response(new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"))).text();
+}
+async function draw() {
+  const places = [...document.querySelectorAll("[data-spec]")];
+  if (places.length) {
+    const code = document.createElement("script");
+    code.textContent = await unpacked("vega");
+    document.head.append(code);
+    const held = JSON.parse(await unpacked("data"));
+    const options = { actions: false, renderer: "svg", ast: true, config: held.theme };
+    await Promise.all(places.map((place) => vegaEmbed(place, held[place.dataset.spec], options)
+      .then(({ view }) => { if (place.id === "spec-explorer-chart") explore(view, held["lorenz-data"]); })));
+  }
+  for (const part of document.querySelectorAll(".scripted")) part.hidden = false;
+}
+draw().then(() => { document.body.dataset.ready = ""; }, fail);
 addEventListener("beforeprint", () => dispatchEvent(new Event("resize")));
+})();

@@ -1,0 +1,75 @@
+"""What holds for every interval, whoever made it (formula book F12.8): one place for all audits.
+
+An interval holds its own estimate, stays inside the span, has a width unless the value is certain by arithmetic, is not
+made of fewer than `FEWEST` units, and says so where it rests on few. Where there is none, a note says why.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from evenhand.cards import Floats
+
+FEWEST = 5
+"""Units, requests or users below which there is no interval at all."""
+
+FEW = 20
+"""Units, requests or users below which an interval comes with a caution, unless the metric's card asks for more."""
+
+ROUNDING = 1e-12
+"""Ends this close, relative to their size, differ by the last bits of sums only."""
+
+ANYTHING = (-math.inf, math.inf)
+
+
+def t_quantile(level: float, units: Any) -> Floats:
+    """How many errors an interval of the mean of so many units reaches to each side: Student's t.
+
+    >>> t_quantile(0.95, [5, 20, 10**6]).round(3).tolist()
+    [2.776, 2.093, 1.96]
+    """
+    from scipy.special import stdtrit
+
+    freedom = np.maximum(np.asarray(units, dtype=np.float64) - 1, 1)
+    return np.asarray(stdtrit(freedom, (1 + level) / 2))
+
+
+def tail_share(level: float, units: Any) -> Floats:
+    """Share of bootstrap draws beyond each end. Draws of n units vary by (n - 1) / n too little, and normally rather than
+    as Student's t, so that percentiles lie further out for small n ("expanded"; Hesterberg 2015).
+
+    >>> tail_share(0.95, [5, 20, 10**9]).round(4).tolist()
+    [0.001, 0.0159, 0.025]
+    """
+    from scipy.special import ndtr
+
+    many = np.maximum(np.asarray(units, dtype=np.float64), 2)
+    return np.asarray(ndtr(-np.sqrt(many / (many - 1)) * t_quantile(level, many)))
+
+
+def settled(
+    estimate: float, low: float, high: float, span: tuple[float, float] = ANYTHING, *, certain: bool = False
+) -> tuple[float, float, str]:
+    """The ends as they may be shown, and the note of an interval that may not.
+
+    >>> settled(0.4, 0.5, 1.2, (0, 1))
+    (0.4, 1.0, '')
+    >>> settled(0.0, 0.0, 0.0)
+    (nan, nan, 'no_variation')
+    """
+    if certain and math.isfinite(estimate):
+        return estimate, estimate, ""
+    if math.isnan(low) or math.isnan(high) or math.isnan(estimate):
+        return math.nan, math.nan, "" if math.isnan(estimate) else "no_interval"
+    if high - low <= ROUNDING * max(abs(low), abs(high)) and high - low <= ROUNDING * max(1.0, abs(estimate)):
+        return math.nan, math.nan, "no_variation"
+    low, high = max(span[0], min(low, high)), min(span[1], max(low, high))
+    return min(low, estimate), max(high, estimate), ""
+
+
+def few(units: float | None, fewest: float = FEW) -> tuple[bool, bool]:
+    """Whether there are too few units for an interval, and whether there are so few that it needs a caution."""
+    return (False, False) if units is None else (units < FEWEST, units < fewest)

@@ -1,0 +1,32 @@
+"""JSON arrays of objects, as web interfaces hand them out: made into JSON lines, which every engine reads."""
+
+from __future__ import annotations
+
+import atexit
+import functools
+import json
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+
+from evenhand.errors import EvenhandError
+
+
+@functools.cache
+def as_lines(path: str, role: str) -> str:
+    """The path of a file with the same objects, one per line; it is gone when Python ends."""
+    try:
+        rows = json.loads(Path(path).read_text(encoding="utf-8-sig"))
+    except OSError as error:
+        raise EvenhandError(f"{role}={path!r} cannot be read ({error.strerror}). Pass the path of a file.") from error
+    except ValueError as error:
+        raise EvenhandError(
+            f"{role}={path!r} is not JSON. Pass a JSON array of objects, or JSON lines (.jsonl)."
+        ) from error
+    if not isinstance(rows, list) or not all(isinstance(row, Mapping) for row in rows):
+        raise EvenhandError(f"{role}={path!r} is no array of objects. Pass [{{...}}, ...], or JSON lines (.jsonl).")
+    folder = tempfile.TemporaryDirectory(prefix="evenhand-", ignore_cleanup_errors=True)
+    atexit.register(folder.cleanup)
+    made = Path(folder.name) / f"{Path(path).stem}.jsonl"
+    made.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    return str(made)

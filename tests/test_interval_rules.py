@@ -1,0 +1,246 @@
+"""The rules of every interval (formula book F12.8), over all audits."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from dataclasses import replace
+
+import numpy as np
+import polars as pl
+import pytest
+from benchmarks.rules import WORLDS, broken, faults
+
+import evenhand as eh
+from evenhand.cards import ask
+from evenhand.tallies.spectrum import Spectra, Spectrum
+from evenhand.uncertainty.intervals import centred_ends, percentile_ends
+from evenhand.uncertainty.rules import settled, t_quantile, tail_share
+from evenhand.uncertainty.tails import heavy_tails, tail_exponents, with_tail
+
+
+def units_of(x, **call):
+    table = pl.DataFrame({"unit": np.arange(len(x)), "views": x})
+    return eh.inequality(table, unit="unit", amount="views", population=None, rng=1, **call).frame
+
+
+def fair_lists(requests, seed, items=6):
+    rng = np.random.default_rng(seed)
+    order = np.argsort(rng.random((requests, items)), axis=1)
+    return pl.DataFrame(
+        {
+            "request": np.repeat(np.arange(requests), items),
+            "item": order.ravel(),
+            "rank": np.tile(np.arange(1, items + 1), requests),
+            "relevance": np.ones(requests * items),
+        }
+    )
+
+
+GROUPS = {i: "f" if i < 3 else "m" for i in range(6)}
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_no_interval_breaks_a_rule_in_random_worlds_over_all_audits():
+    measured = Counter()
+    assert list(faults(250, 7, measured)) == []
+    assert measured.keys() == {world.__name__ for world in WORLDS}
+
+
+def test_a_broken_interval_would_be_found():
+    good = eh.inequality(pl.DataFrame({"u": range(30), "n": range(30)}), unit="u", amount="n", population=None, rng=1)
+    assert list(broken(good)) == []
+    columns = {k: list(v) for k, v in good.findings.columns.items()}
+    columns["low"][0], columns["high"][1], columns["low"][2], columns["high"][2] = 0.9, 1.5, math.nan, math.nan
+    columns["note"][2] = None
+    found = list(broken(replace(good, findings=replace(good.findings, columns=columns))))
+    assert [f.split(":")[0] for f in found] == [
+        "does not hold its estimate",
+        "leaves the span (0.0, 1.0)",
+        "no interval and no note",
+    ]
+
+
+def test_an_interval_is_widened_to_its_estimate_and_cut_at_the_span():
+    assert settled(0.4, 0.5, 1.2, (0, 1))[:2] == (0.4, 1.0)
+    assert settled(0.4, math.nan, 0.5)[2] == "no_interval"
+    assert settled(0.4, 0.4, 0.4 * (1 + 1e-15))[2] == "no_variation"
+    assert settled(1.0, math.nan, math.nan, certain=True) == (1.0, 1.0, "")
+
+
+def test_small_samples_take_quantiles_of_student():
+    from scipy import stats
+
+    assert t_quantile(0.9, 8) == pytest.approx(stats.t.ppf(0.95, 7))
+    assert tail_share(0.95, 5) == pytest.approx(stats.norm.cdf(-math.sqrt(5 / 4) * stats.t.ppf(0.975, 4)))
+    draws = np.random.default_rng(1).normal(size=(1, 99_999))
+    low, high = percentile_ends(draws, 0.95, 10)
+    assert high[0] - low[0] == pytest.approx(2 * math.sqrt(10 / 9) * stats.t.ppf(0.975, 9), rel=0.03)
+
+
+@pytest.mark.parametrize(("units", "note"), [(1, "few_units"), (4, "few_units"), (12, "few_units"), (30, None)])
+def test_few_units_are_said_and_below_five_there_is_no_interval(units, note):
+    x = np.random.default_rng(3).gamma(2, 1, units)
+    found = units_of(x, metrics="gini").row(0, named=True)
+    assert math.isnan(found["low"]) == (units < 5)
+    assert found["note"] == note
+
+
+def test_no_variation_gives_no_interval_whatever_the_population():
+    found = units_of(np.full(40, 3.0), metrics=["gini", "top_share(p=1)"])
+    assert found["note"].to_list() == ["no_variation", None]
+    assert found["low"].is_nan().to_list() == [True, False]
+    table = pl.DataFrame({"u": range(40), "n": [3] * 40})
+    one = eh.inequality(table, unit="u", amount="n", population=40, metrics="gini", rng=1).frame.row(0, named=True)
+    assert one["note"] == "no_variation"
+
+
+def test_a_share_of_less_than_one_unit_is_called_a_part_of_it():
+    x = np.random.default_rng(3).gamma(2, 1, 99)
+    found = units_of(x, metrics=["top_share(p=0.01)", "top_share(p=0.1)"])
+    assert found["note"].to_list()[0].startswith("part_of_a_unit; few_units")
+    assert found["note"].to_list()[1] is None
+    assert units_of(np.append(x, 1.0), metrics="top_share(p=0.01)")["note"][0] == "few_units"
+
+
+def test_bias_of_a_squared_norm_is_taken_off_and_both_values_are_held():
+    rng = np.random.default_rng(5)
+    draws = (0.3 + rng.normal(0, 1, (1, 9_999))) ** 2
+    low, high = centred_ends(np.array([0.09]), draws, 0.95, biased=True)
+    assert low[0] < 0 < 0.09 < high[0]
+    plain = centred_ends(np.array([0.09]), draws, 0.95)
+    assert plain[1][0] == pytest.approx(high[0])
+    assert plain[0][0] == pytest.approx(low[0] + draws.mean() - 0.09)
+
+
+def test_the_interval_of_a_perfectly_fair_policy_holds_zero_and_chance_stands_beside_it():
+    held = []
+    for seed in range(25):
+        call = {"groups": GROUPS, "relevance": "relevance", "metrics": ["eel", "eed"], "interval": "bootstrap(199)"}
+        eel, eed = eh.exposure(fair_lists(60, seed), **call, rng=seed).frame.rows(named=True)
+        held.append(eel["low"] <= 0 <= eel["high"] and eed["low"] <= eed["ideal"] * (1 + 1e-12))
+        assert 0 < eel["chance"] < 0.05
+        assert eed["chance"] > eed["ideal"]
+    assert np.mean(held) >= 0.92
+
+
+def test_chance_of_eel_is_what_fair_policies_score_on_average():
+    call = {"groups": GROUPS, "relevance": "relevance", "metrics": ["eel", "eed"], "interval": None}
+    found = [eh.exposure(fair_lists(30, seed), **call).frame["chance"].to_list() for seed in range(20)]
+    weights = 0.5 ** np.arange(6)
+    drawn = 3 * (6 - 3) / (6 - 1) * weights.var()  # variance of what three of six ranks hold, drawn without replacement
+    assert np.mean([eel for eel, _ in found]) == pytest.approx(2 * drawn / 30, rel=0.1)
+    assert np.mean([eed for _, eed in found]) == pytest.approx(weights.sum() ** 2 / 2 + 2 * drawn / 30, rel=0.002)
+
+
+def test_requests_and_items_resampled_hold_their_own_estimate():
+    for seed in range(5):
+        call = {"groups": GROUPS, "metrics": ["awrf", "log_dp"], "protected": "f", "interval": "bootstrap(99)"}
+        found = eh.exposure(fair_lists(30, seed), **call, resample="requests_and_items", rng=seed)
+        for r in found.frame.rows(named=True):
+            assert r["low"] <= r["estimate"] <= r["high"]
+        assert "other items" in found.provenance["interval_for"]
+
+
+def test_a_fitted_tail_goes_on_beyond_the_largest_amount_and_keeps_units():
+    x = np.random.default_rng(2).pareto(2, 400) + 1
+    s = Spectrum.of(x)
+    grown = with_tail(s)
+    assert float(grown.units) == pytest.approx(400)
+    assert grown.values.max() > x.max()
+    assert (np.diff(grown.values) > 0).all()
+    exponent, start = float(tail_exponents(s)), np.sort(x)[-21]
+    beyond = grown.counts[grown.values > 2 * start].sum()
+    assert beyond == pytest.approx(20 * 2**-exponent, rel=0.15)
+    assert with_tail(Spectrum.of(np.arange(1.0, 10.0))).values.max() == 9
+    assert with_tail(Spectrum.of(1000 + np.random.default_rng(1).random(400))).values.max() <= 1001
+
+
+def test_the_tail_makes_intervals_of_heavy_tailed_amounts_wider_upwards():
+    x = np.random.default_rng(8).lognormal(0, 2, 300)
+    with_it = units_of(x, metrics="equal_share", interval="bootstrap(499)").row(0, named=True)
+    without = units_of(x, metrics="equal_share", interval="percentile(499)").row(0, named=True)
+    assert with_it["high"] > without["high"]
+
+
+@pytest.mark.parametrize(
+    ("draw", "least", "most"),
+    [
+        (lambda rng: rng.gamma(1, 1, 500), 0.0, 0.1),
+        (lambda rng: rng.lognormal(0, 0.7, 500), 0.0, 0.1),
+        (lambda rng: rng.lognormal(0, 2, 500), 0.9, 1.0),
+        (lambda rng: rng.pareto(1.2, 500), 0.9, 1.0),
+    ],
+)
+def test_heavy_tail_fires_where_intervals_are_short_and_rarely_elsewhere(draw, least, most):
+    rng = np.random.default_rng(11)
+    fired = heavy_tails(Spectra.of([Spectrum.of(draw(rng)) for _ in range(60)])).mean()
+    assert least <= fired <= most
+
+
+def viewed(viewers, rng, authors=40):
+    taste = rng.lognormal(0, 0.7, (viewers, authors)) / np.arange(1, authors + 1)
+    views = rng.poisson(20 * taste / taste.sum(1, keepdims=True))
+    viewer, author = np.nonzero(views)
+    return pl.DataFrame({"viewer": viewer, "author": author, "views": views[viewer, author]})
+
+
+def test_intervals_within_viewers_are_the_jackknife_over_viewers():
+    from scipy import stats
+
+    log = viewed(30, np.random.default_rng(1))
+    call = {"unit": "author", "amount": "views", "population": 40, "metrics": "gini"}
+    found = eh.inequality(log, **call, within="viewer", rng=1)
+    row = found.frame.row(0, named=True)
+    left = [
+        float(ask("gini").on(Spectrum.of(np.bincount(d["author"], d["views"], 40))))
+        for d in (log.filter(pl.col("viewer") != v) for v in range(30))
+    ]
+    error = math.sqrt(29 / 30 * np.sum((np.array(left) - np.mean(left)) ** 2))
+    g, t = row["estimate"], stats.t.ppf(0.975, 29)
+    low = 1 / (1 + math.exp(-(math.log(g / (1 - g)) - t * error / (g * (1 - g)))))
+    assert row["low"] == pytest.approx(low, rel=1e-9)
+    assert g == eh.inequality(log, **call, interval=None).frame["estimate"][0]
+    assert "other viewer" in found.provenance["interval_for"]
+
+
+def test_intervals_within_viewers_hold_what_other_viewers_would_give():
+    rng = np.random.default_rng(4)
+    call = {"unit": "author", "amount": "views", "population": 40, "metrics": "gini"}
+    truth = np.mean([eh.inequality(viewed(30, rng), **call, interval=None).frame["estimate"][0] for _ in range(60)])
+    found = [eh.inequality(viewed(30, rng), **call, within="viewer", rng=1).frame.row(0, named=True) for _ in range(60)]
+    assert np.mean([f["low"] <= truth <= f["high"] for f in found]) >= 0.87
+
+
+def test_few_viewers_are_said_and_a_log_of_rows_has_none():
+    rng = np.random.default_rng(6)
+    call = {"unit": "author", "amount": "views", "population": 40, "metrics": "gini", "within": "viewer"}
+    assert eh.inequality(viewed(10, rng), **call).frame["note"][0] == "few_viewers"
+    four = eh.inequality(viewed(4, rng), **call).frame.row(0, named=True)
+    assert math.isnan(four["low"])
+    with pytest.raises(eh.EvenhandError, match="within='viewer' needs units"):
+        eh.inequality(viewed(10, rng), **call | {"unit": None})
+
+
+def test_every_audit_that_prints_p_prints_it_adjusted_over_all_its_rows():
+    rng = np.random.default_rng(1)
+    lists = pl.DataFrame(
+        {"day": np.repeat([0, 1], 60), "request": np.repeat(np.arange(12), 10), "rank": np.tile(np.arange(1, 11), 12)}
+    ).with_columns(stance=pl.Series(rng.choice(["con", "pro"], 120)))
+    found = eh.prefix(lists, group="stance", protected="con", by="day", chance="permutation(99)", rng=1).frame
+    p = np.sort(found["p"].to_numpy())
+    assert np.sort(found["p_adjusted"].to_numpy())[0] == pytest.approx(min(1, p[0] * len(p)))
+    scores = rng.random((30, 8))
+    shown = eh.recommender(scores, user_groups=["a", "b"] * 15, top=2, chance="permutation(99)", rng=1).frame
+    known = shown.filter(pl.col("p").is_not_nan() & pl.col("p").is_not_null())
+    assert (known["p_adjusted"] >= known["p"]).all()
+    assert known["p_adjusted"].min() == pytest.approx(min(1, known["p"].min() * len(known)))
+
+
+def test_what_an_interval_is_for_is_said_in_the_report(tmp_path):
+    table = pl.DataFrame({"u": range(30), "n": range(30)})
+    found = eh.inequality(table, unit="u", amount="n", population=None, rng=1)
+    assert found.provenance["interval_for"].startswith("The interval is for other units like these")
+    found.report(tmp_path / "r.html")
+    assert "The interval is for other units like these" in (tmp_path / "r.html").read_text()
+    assert "interval_for" not in eh.inequality(table, unit="u", amount="n", population=None, interval=None).provenance

@@ -1,0 +1,86 @@
+"""`evenhand look`: from a file to a command that works."""
+
+import json
+import shlex
+
+import polars as pl
+import pytest
+
+from evenhand.cli import main
+from evenhand.synthetic import platform
+from evenhand.synthetic.tour import invitations, listeners, searches, shop
+
+
+def ranked(seed):
+    rankings, sellers, _ = shop(requests=30, rng=seed)
+    return rankings.join(sellers.rename({"group": "seller size"}), on="item")
+
+
+TABLES = {
+    "engagements": (lambda: platform(2_000, rng=7).engagements, "inequality"),
+    "searches": (lambda: searches(queries=12, rng=7), "prefix"),
+    "ranked": (lambda: ranked(7), "exposure"),
+    "invitations": (lambda: invitations(viewers=400, rng=7), "outcome-test"),
+    "scores": (lambda: listeners(users=40, items=60, rated=20, rng=7)[0], "recommender"),
+    "repos": (
+        lambda: pl.DataFrame({"full_name": [f"o/r{i}" for i in range(50)], "stargazers": range(50)}),
+        "inequality",
+    ),
+}
+
+
+@pytest.fixture(params=TABLES)
+def file(request, tmp_path):
+    made, verb = TABLES[request.param]
+    path = tmp_path / f"{request.param} of today.csv"
+    made().write_csv(path)
+    return path, verb
+
+
+def commands(text):
+    return [shlex.split(line.strip())[1:] for line in text.splitlines() if line.startswith("   evenhand ")]
+
+
+def test_every_command_it_proposes_works_as_it_stands(file, capsys):
+    path, verb = file
+    assert main(["look", str(path)]) == 0
+    proposed = commands(capsys.readouterr().out)
+    assert proposed[0][0] == verb, "the most likely question is first"
+    for words in proposed:
+        assert main([*words, "--format", "json", "--no-progress"]) == 0, words
+        assert json.loads(capsys.readouterr().out)["columns"]["metric"]
+
+
+def test_run_asks_the_most_likely_question_and_writes_the_report(file, tmp_path, capsys):
+    path, verb = file
+    report = tmp_path / "report.html"
+    assert main(["look", str(path), "--run", "--html", str(report)]) == 0
+    shown = capsys.readouterr()
+    assert shown.err.startswith(f"$ evenhand {verb} ")
+    assert shown.out.strip()
+    assert 'class="verdict"' in report.read_text(encoding="utf-8")
+
+
+def test_rankings_without_groups_name_the_file_that_is_lacking(tmp_path, capsys):
+    path = tmp_path / "runs.parquet"
+    shop(requests=5, rng=1)[0].write_parquet(path)
+    assert main(["look", str(path)]) == 0
+    assert "GROUPS.csv is a file with a group for each item." in capsys.readouterr().out
+    assert main(["look", str(path), "--run"]) == 2
+    assert "No question can be asked" in capsys.readouterr().err
+
+
+def test_a_file_nobody_can_ask_anything_of_says_so(tmp_path, capsys):
+    path = tmp_path / "dull.csv"
+    path.write_text("x\n1.5\n2.5\n", encoding="utf-8")
+    assert main(["look", str(path)]) == 0
+    assert "No question fits" in capsys.readouterr().out
+
+
+def test_population_is_explained_where_it_is_asked_for(tmp_path, capsys):
+    path = tmp_path / "log.csv"
+    path.write_text("author_id,views\n1,2\n2,3\n3,9\n", encoding="utf-8")
+    main(["look", str(path)])
+    out = capsys.readouterr().out
+    assert "--population is how many could have received something" in out
+    assert "none counts only those in the file" in out

@@ -1,0 +1,137 @@
+"""Typical slips at the terminal: what is said, and what the shell completes."""
+
+import json
+import shutil
+import subprocess
+
+import polars as pl
+import pytest
+
+import evenhand as eh
+from evenhand.cli import VERBS, main
+from evenhand.cli.completion import SCRIPTS, candidates
+from evenhand.synthetic.tour import invitations
+
+
+@pytest.fixture
+def log(tmp_path):
+    path = tmp_path / "log of today.csv"
+    pl.DataFrame({"author_id": [1, 2, 3, None], "views": [5, 1, 1, 2]}).write_csv(path)
+    return str(path)
+
+
+def refused(words, capsys):
+    with pytest.raises(SystemExit) as stopped:
+        main(words)
+    assert stopped.value.code == 2
+    return capsys.readouterr().err
+
+
+def test_a_misspelt_option_is_named_although_another_is_lacking_for_it(log, capsys):
+    said = refused(["inequality", log, "--unt", "author_id", "--population", "none"], capsys)
+    assert "--unt is no option. Did you mean '--unit'?" in said
+
+
+def test_an_option_too_many_is_named(log, capsys):
+    said = refused(["inequality", log, "--unit", "author_id", "--population", "none", "--metrc=gini"], capsys)
+    assert "--metrc is no option. Did you mean '--metric'?" in said
+
+
+def test_population_is_explained_in_two_lines_where_it_is_lacking(log, capsys):
+    said = refused(["inequality", log, "--unit", "author_id"], capsys)
+    assert "--population is how many could have received something" in said
+    assert "none counts only those in the file" in said
+
+
+def test_what_was_left_out_stands_under_the_table(log, capsys):
+    words = [
+        "inequality",
+        log,
+        "--unit",
+        "author_id",
+        "--amount",
+        "views",
+        "--population",
+        "none",
+        "--nan-policy",
+        "omit",
+    ]
+    assert main(words) == 0
+    shown = capsys.readouterr().out
+    dropped = json.loads(_json(words, capsys))["provenance"]["dropped"]
+    assert sum(dropped.values()) == 1
+    assert "left out: 1 of 4 rows" in shown
+
+
+def _json(words, capsys):
+    assert main([*words, "--format", "json"]) == 0
+    return capsys.readouterr().out
+
+
+def test_a_json_array_is_read_as_the_same_table(tmp_path):
+    rows = [{"author": i, "views": i * i} for i in range(9)]
+    array, lines = tmp_path / "log.json", tmp_path / "log.jsonl"
+    array.write_text(json.dumps(rows), encoding="utf-8")
+    lines.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    asked = {"unit": "author", "amount": "views", "population": None, "interval": None}
+    first, second = (eh.inequality(str(path), **asked) for path in (array, lines))
+    assert first.to_dict()["columns"] == second.to_dict()["columns"]
+    assert first.provenance["plan"]["table"] == str(array)
+
+
+@pytest.mark.parametrize("text", ['{"a": 1}', "[1, 2]", "{not json"])
+def test_json_that_is_no_array_of_objects_is_refused(tmp_path, text, capsys):
+    path = tmp_path / "log.json"
+    path.write_text(text, encoding="utf-8")
+    assert main(["inequality", str(path), "--unit", "a", "--population", "none"]) == 2
+    assert "array of objects" in capsys.readouterr().err
+
+
+def test_a_spreadsheet_is_refused_with_what_to_do(tmp_path, capsys):
+    path = tmp_path / "log.xlsx"
+    path.write_bytes(b"PK\x03\x04")
+    assert main(["inequality", str(path), "--unit", "a", "--population", "none"]) == 2
+    assert "Save the sheet as CSV" in capsys.readouterr().err
+
+
+def test_verbs_options_choices_and_columns_are_completed(log):
+    assert candidates([""]) == list(VERBS)
+    assert candidates(["inequality", log, "--popu"]) == ["--population"]
+    assert candidates(["inequality", log, "--format", "j"]) == ["jsonl", "json"]
+    assert candidates(["inequality", log, "--unit", ""]) == ["author_id", "views"]
+    assert candidates(["inequality", log, "--unit", "v"]) == ["views"]
+    assert candidates(["inequality", "no such file.csv", "--unit", ""]) == []
+    assert candidates(["inequality", ""]) == [], "a file: the shell knows better"
+
+
+@pytest.mark.parametrize("shell", SCRIPTS)
+def test_a_shell_can_read_its_script(shell, capsys):
+    assert main(["completion", shell]) == 0
+    script = capsys.readouterr().out
+    if shutil.which(shell):
+        subprocess.run([shell, "-n"], input=script, text=True, check=True, timeout=60)
+    assert "evenhand completion --candidates" in script
+
+
+def test_the_outcome_test_says_the_ten_sentences_that_matter(tmp_path, capsys):
+    path = tmp_path / "invitations.parquet"
+    invitations(viewers=600, rng=7).write_parquet(path)
+    words = [
+        "outcome-test",
+        str(path),
+        "--score",
+        "score",
+        "--outcome",
+        "accepted",
+        "--group",
+        "gender",
+        "--reference",
+        "male",
+    ]
+    assert main([*words, "--sentences"]) == 0
+    *told, rest = capsys.readouterr().out.splitlines()
+    assert len(told) == 10
+    result = eh.outcome_test(str(path), score="score", outcome="accepted", group="gender", reference="male")
+    assert told[0].startswith("At equal score, ")
+    assert set(told) <= set(result.sentences())
+    assert rest.startswith(f"{len(set(result.sentences())) - 10} more: ")
