@@ -254,7 +254,7 @@ class _Measure:
         names = [label(name) for name in tally.groups]
         if receivers < self.call.fewest:
             return {None, *names}
-        hide = hidden([tally[g].receivers for g in range(len(tally))], self.call.fewest)
+        hide = hidden([float(tally[g].units) for g in range(len(tally))], self.call.fewest)
         return {name for name, few in zip(names, hide, strict=True) if few}
 
     def _slice(

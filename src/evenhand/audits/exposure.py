@@ -194,6 +194,7 @@ def exposure(
     if both:
         facts["interval_for"] = OTHER_REQUESTS_AND_ITEMS
     kept = tallied.lasting()
+    facts = few.told(facts, small)
     return call.result(
         rows, backend=ready.view.backend, read=ready.view.rows, dropped=ready.dropped, slices=names,
         curves=curves(tallied, asked, names, call, small), words={"unit": request, "amount": "exposure", **_versus(policy)}, facts=facts,

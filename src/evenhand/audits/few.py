@@ -57,11 +57,17 @@ class Few:
         """For provenance: which labels were taken together, by name."""
         return {"taken_together": sorted(map(str, self.called))[:100]} if self.called else {}
 
+    @staticmethod
+    def told(facts: Mapping[str, Any], small: Sequence[bool]) -> dict[str, Any]:
+        """Facts without the totals of requests, from which the size of a slice that is not shown would follow."""
+        totals = ("rankings", "requests", "rankings_with_empty_ranks") if any(small) else ()
+        return {name: fact for name, fact in facts.items() if name not in totals}
+
     def _name(self, label: Any) -> str:
         return self.called.get(label, str(label))
 
     def small(self, within: Requests) -> list[bool]:
-        """Slices that are not shown: too few requests, too few items of a group, or what a subtraction would tell."""
+        """Slices that are not shown: too few requests, too few items of a group, in which case no total of requests is told."""
         sizes = [within.size(s) for s in range(len(within.slices))]
         if self.fewest <= 1:
             return [size < self.fewest for size in sizes]
@@ -70,7 +76,7 @@ class Few:
             min(size, self.fewest - 1) if self.nothing or tuple(where) in short else size
             for size, where in zip(sizes, within.slices, strict=True)
         ]
-        return hidden(counted, self.fewest)
+        return hidden(counted, self.fewest, total_shown=False)
 
     def label(self, column: nw.Expr) -> nw.Expr:
         """Labels as they are called now."""

@@ -107,9 +107,7 @@ def inequality(
         log.info("adding up %s", one.name or "rows")
         slices = prepared.slices(one)
         extra = {"amount": one.name} if several else {}
-        told = (
-            population is None and slices.spectra.units.sum() == view.rows
-        )  # the rows read are the units of all slices
+        told = unit is None and population is None  # then the rows read are the units of all slices
         small = hidden(slices.spectra.receivers.tolist(), call.fewest, total_shown=told)
         rows += _rows(slices, one, prepared, asked, call, small, extra, seen(one))
         _add_curves(curves, slices, view.by, extra, small, len(view.amounts), call.fewest)

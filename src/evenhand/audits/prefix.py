@@ -153,6 +153,7 @@ def prefix(
     facts = _facts(view, placed, found, draws, unknown) | few.facts() | {"interval": interval_words(call.interval)}
     words = {"unit": request, "group": group if isinstance(group, str) and group in opened.schema.names() else "group"}
     curves = curves_of(placed, placement, [(o.ask.text, o.scores) for o in ordered], names, level, call.fewest, small)
+    facts = few.told(facts, small)
     return call.result(
         rows, backend=view.backend, read=view.rows, dropped=view.dropped, slices=names, curves=curves, words=words,
         facts=facts, of=RankingResult, each=per_request(found, within, names, small),

@@ -143,7 +143,9 @@ def _told(result: Any, args: argparse.Namespace) -> str:
         compared: Any = compare(result, rng=result.provenance["seed"])
         return str(compared.systems(args.systems))
     said: str = (
-        printable("".join(s + "\n" for s in in_sentences(result))) if args.sentences else result.to_text(args.format, raw=args.raw)
+        printable("".join(s + "\n" for s in in_sentences(result)))
+        if args.sentences
+        else result.to_text(args.format, raw=args.raw)
     )
     return said
 
