@@ -163,6 +163,11 @@ def _fault(data: Mapping[str, Any]) -> str:
     words, facts = data.get("words", {}), data["provenance"]
     if not isinstance(words, Mapping) or not _are_texts(list(words.values())) or not isinstance(facts, Mapping):
         return "its words or its provenance cannot be read"
+    if not all(isinstance(facts.get(name, {}), Mapping) for name in ("dropped", "versions", "needed_again", "a", "b")):
+        return "its provenance cannot be read"
+    counts = [*facts.get("dropped", {}).values(), *(facts[name] for name in ("rows", "requests") if name in facts)]
+    if not all(v is None or _is_number(v) for v in counts):
+        return "the counts of its provenance are none"
     if not isinstance(facts.get("plan", {}), Mapping) or not _is_level(facts.get("level", 0.95)):
         return "its plan or its level cannot be read"
     texts = [columns[name] for name in ("group", "better", "note") if name in columns]

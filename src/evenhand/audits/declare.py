@@ -150,7 +150,7 @@ class Parameter:
             raise EvenhandError(
                 f"{self.name}={value!r} stands for an object of the call that was recorded. Pass that object again."
             )
-        if is_whole(value) and abs(int(value)) > LARGEST and self.name != "rng":
+        if is_whole(value) and abs(int(value)) > LARGEST and self.name not in ("rng", "population"):
             raise EvenhandError(f"{self.name}={shown(value)} is too large a number. Pass one of at most {LARGEST:,}.")
         if self.takes.metavar == "LABEL" and not _may_be_label(value, many=self.takes.many):
             kinds = "a label, or a list of labels" if self.takes.many else "a label"
