@@ -42,7 +42,7 @@ def test_tau_is_that_of_the_oriented_values():
     fairer = {"awrf": -wide["awrf"], "log_dp": -wide["log_dp"].abs(), "eed": -wide["eed"], "eer": wide["eer"],
               "fair(p=0.3)": wide["fair(p=0.3)"]}  # fmt: skip
     found = eh.agreement(result, rng=1).frame
-    assert found.columns == ["metric", "other", "tau_c", "p", "systems", "note"]
+    assert found.columns == ["metric", "other", "tau_c", "p", "p_adjusted", "systems", "note"]
     assert found.height == 5 * 4
     for row in found.rows(named=True):
         expected = kendalltau(fairer[row["metric"]], fairer[row["other"]], variant="c").statistic
@@ -181,3 +181,29 @@ def test_a_pair_of_metrics_is_listed_once_for_people_and_both_ways_round_in_the_
     _, shown = tables.readable(found)
     assert [row[:2] for row in shown] == [["x", "y"], ["x", "z"], ["y", "z"]]
     assert len(found) == 6
+
+
+def test_results_that_measured_the_same_systems_are_different_experiments():
+    import polars as pl
+
+    import evenhand as eh
+
+    def run(order):
+        rows = [
+            {"system": s, "request": 1, "item": d, "rank": r}
+            for s, items in order.items()
+            for r, d in enumerate(items, 1)
+        ]
+        call = {
+            "groups": {"x": "f", "y": "m", "z": "m"},
+            "protected": "f",
+            "metrics": ["eed", "awrf"],
+            "interval": None,
+        }
+        return eh.exposure(pl.DataFrame(rows), system="system", **call)
+
+    one, other = run({"a": "xyz", "b": "yxz"}), run({"a": "yxz", "b": "xyz"})
+    found = eh.agreement(one, other).frame
+    assert found["experiment"].unique().sort().to_list() == ["result 1", "result 2"]
+    alone = eh.agreement(one).frame
+    assert found.filter(pl.col("experiment") == "result 1")["tau_c"].to_list() == alone["tau_c"].to_list()

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import numpy as np
 
 from evenhand.audits.declare import Call, Seed, Takes, audit
-from evenhand.audits.systems import Standing, opened, standings
+from evenhand.audits.systems import Standing, named, opened, standings
 from evenhand.cards import Between
 from evenhand.errors import EvenhandError
 from evenhand.metrics.agreement import EXACT, both_known, tau_c, tau_c_p
@@ -18,7 +18,7 @@ from evenhand.results import Result
 from evenhand.uncertainty.difference import holm
 from evenhand.uncertainty.intervals import stream
 
-COLUMNS = ("metric", "other", "tau_c", "p", "systems", "note")
+COLUMNS = ("metric", "other", "tau_c", "p", "p_adjusted", "systems", "note")
 """Every pair stands there in both orders; `p_adjusted` counts it once."""
 Several = Annotated[
     Result | str | Path | Sequence[Result | str | Path],
@@ -41,7 +41,8 @@ def agreement(
     Parameters
     ----------
     results : one or more results with systems (of `eh.exposure`, `eh.prefix`, `eh.pairwise`), or paths of saved ones.
-        Several are put side by side by system.
+        Several are put side by side by system; those that measured the same of the same systems are kept apart as
+        experiments, named by their file or their place.
     draws : permutations for p beyond seven systems.
 
     Examples
@@ -52,10 +53,11 @@ def agreement(
     >>> eh.agreement(both).frame["note"][0]
     'constant_input'
     """
-    read = [opened(r) for one in results for r in ([one] if isinstance(one, (Result, str, Path)) else one)]
+    given = [r for one in results for r in ([one] if isinstance(one, (Result, str, Path)) else one)]
+    read = [opened(r) for r in given]
     if not read:
         raise EvenhandError("No result was given. Pass a result with systems.")
-    others, found = standings(read)
+    others, found = standings(read, named(given))
     names = (*others, *COLUMNS)
     columns: dict[str, list[Any]] = {name: [] for name in names}
     for one in found:
@@ -97,8 +99,8 @@ def _pairs(one: Standing, draws: int, seed: int) -> list[tuple[Any, ...]]:
                 rng = stream(seed, "agreement", *one.where, one.metrics[i], one.metrics[j])
                 tau, p = tau_c(a, b), tau_c_p(a, b, draws, rng)
                 note = _note(len(a), tau)
-                rows[i, j] = (one.metrics[i], one.metrics[j], tau, p, len(a), note)
-                rows[j, i] = (one.metrics[j], one.metrics[i], tau, p, len(a), note)
+                rows[i, j] = (one.metrics[i], one.metrics[j], tau, p, p, len(a), note)
+                rows[j, i] = (one.metrics[j], one.metrics[i], tau, p, p, len(a), note)
     return [rows[i, j] for i in metrics for j in metrics if i != j]
 
 

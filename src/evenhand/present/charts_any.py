@@ -15,6 +15,7 @@ from evenhand.findings import number as read_number
 from evenhand.present.drawing import Panel, Picture, chart, distinct, drawable, long_table, row_labels
 from evenhand.present.phrases import card_of, is_share, metric_title, reason_text, value_text
 from evenhand.present.shapes import MOST_ROWS, Axis, axis_format, cloud, decades, ends, in_rows
+from evenhand.present.text import counted
 
 NARROW = 0.2
 """Estimates closer together than this are drawn on an axis that does not start at zero."""
@@ -246,7 +247,7 @@ def scatter(findings: Findings) -> Picture:
         for other in others
     )  # fmt: skip
     table = {"slice": names, **{m: [drawable(v) for v in found.values()] for m, found in values.items()}}
-    says = f"{metric_title(first)} of {len(names):,} slices against {', '.join(map(metric_title, others))}."
+    says = f"{metric_title(first)} of {counted(len(names), 'slice')} against {', '.join(map(metric_title, others))}."
     return Picture(panels, table, says, lead=False)
 
 
