@@ -143,6 +143,7 @@ WORLDS: tuple[Callable[[Rng], Any], ...] = (
 def broken(result: Any) -> Iterator[str]:
     """What is wrong with the intervals of a result."""
     compared = result.findings.audit == "compare"
+    alone = len({g for g in result.findings.columns["group"] if g}) == 1  # what lies between groups is then certain
     for r in result.findings.rows():
         estimate, low, high = (math.nan if r[k] is None else r[k] for k in ("estimate", "low", "high"))
         asked = None if compared else card_of(r["metric"])
@@ -158,7 +159,7 @@ def broken(result: Any) -> Iterator[str]:
             yield f"does not hold its estimate: {where}"
         elif low < span[0] or high > span[1]:
             yield f"leaves the span {span}: {where}"
-        elif low == high and not certain and r["group"] is None:
+        elif low == high and not certain and not alone:
             yield f"has no width: {where}"
 
 

@@ -11,7 +11,9 @@ from scipy.stats import kendalltau
 
 import evenhand as eh
 from evenhand.cli import main
+from evenhand.findings import Findings
 from evenhand.metrics.agreement import oriented, places
+from evenhand.present import tables
 
 GROUPS = {f"d{i}": "f" if i % 3 == 0 else "m" for i in range(30)}
 
@@ -40,7 +42,7 @@ def test_tau_is_that_of_the_oriented_values():
     fairer = {"awrf": -wide["awrf"], "log_dp": -wide["log_dp"].abs(), "eed": -wide["eed"], "eer": wide["eer"],
               "fair(p=0.3)": wide["fair(p=0.3)"]}  # fmt: skip
     found = eh.agreement(result, rng=1).frame
-    assert found.columns == ["metric", "other", "tau_c", "p", "systems", "note"]
+    assert found.columns == ["metric", "other", "tau_c", "p", "p_adjusted", "systems", "note"]
     assert found.height == 5 * 4
     for row in found.rows(named=True):
         expected = kendalltau(fairer[row["metric"]], fairer[row["other"]], variant="c").statistic
@@ -171,6 +173,14 @@ def test_sensitivity_varies_metrics_themselves():
 def test_bad_variations_are_refused(vary, message):
     with pytest.raises(eh.EvenhandError, match=message):
         eh.sensitivity(eh.exposure, runs(2), groups=GROUPS, protected="f", system="run", metrics="awrf", vary=vary)
+
+
+def test_a_pair_of_metrics_is_listed_once_for_people_and_both_ways_round_in_the_frame():
+    rows = [{"metric": a, "other": b, "tau_c": 0.5, "p": 0.1, "systems": 5} for a in "xyz" for b in "xyz" if a != b]
+    found = Findings("agreement", "?", (), {k: [r[k] for r in rows] for k in rows[0]})
+    _, shown = tables.readable(found)
+    assert [row[:2] for row in shown] == [["x", "y"], ["x", "z"], ["y", "z"]]
+    assert len(found) == 6
 
 
 def test_results_that_measured_the_same_systems_are_different_experiments():

@@ -26,8 +26,8 @@ TABLE = pl.DataFrame(
         "side": ["x", "y"] * 9,
     }
 )
-MORE = pl.concat([TABLE.with_columns(pl.col("request") + str(i)) for i in range(3)])
-"""Enough requests for an interval."""
+MORE = pl.concat([TABLE.filter(pl.col("rank") <= 6 - i).with_columns(pl.col("request") + str(i)) for i in range(3)])
+"""Enough requests for an interval, and not all alike."""
 
 TALLIES = {
     "placed": (Placement, "ranking", "prefix"),

@@ -18,7 +18,7 @@ from evenhand.results import Result
 from evenhand.uncertainty.difference import holm
 from evenhand.uncertainty.intervals import stream
 
-COLUMNS = ("metric", "other", "tau_c", "p", "systems", "note")
+COLUMNS = ("metric", "other", "tau_c", "p", "p_adjusted", "systems", "note")
 """Every pair stands there in both orders; `p_adjusted` counts it once."""
 Several = Annotated[
     Result | str | Path | Sequence[Result | str | Path],
@@ -99,8 +99,8 @@ def _pairs(one: Standing, draws: int, seed: int) -> list[tuple[Any, ...]]:
                 rng = stream(seed, "agreement", *one.where, one.metrics[i], one.metrics[j])
                 tau, p = tau_c(a, b), tau_c_p(a, b, draws, rng)
                 note = _note(len(a), tau)
-                rows[i, j] = (one.metrics[i], one.metrics[j], tau, p, len(a), note)
-                rows[j, i] = (one.metrics[j], one.metrics[i], tau, p, len(a), note)
+                rows[i, j] = (one.metrics[i], one.metrics[j], tau, p, p, len(a), note)
+                rows[j, i] = (one.metrics[j], one.metrics[i], tau, p, p, len(a), note)
     return [rows[i, j] for i in metrics for j in metrics if i != j]
 
 

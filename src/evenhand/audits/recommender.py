@@ -296,7 +296,7 @@ def _rows(
         undefined = 0 if again is None else int(np.isnan(drawn).sum())
         own = [int(users.sum())] if question.pair is None else [int(users[g]) for g in question.pair]
         units = sum(own)
-        low, high = ends(question, estimate, drawn, call.interval, min(own))
+        low, high = ends(question, estimate, drawn, call.interval, min(own), chance)
         least, most = question.ask.metric.attainable_on(tally, **question.ask.params)
         made = row(
             {}, question.ask.text, estimate=estimate, low=low, high=high, ideal=question.ask.ideal, better=question.ask.better,

@@ -82,6 +82,38 @@ def dp(t: Exposure, *, per_item: bool = False, epsilon: NotNegative = 0.0, atten
 
 @metric(
     Card(
+        name="exposure_share",
+        symbol="s",
+        title="Share of exposure",
+        asks="What share of the exposure of all groups goes to the protected group?",
+        needs=Exposure,
+        span=(0.0, 1.0),
+        ideal=math.nan,
+        better="",
+        undefined="no group was exposed at all",
+        otherwise="zero_over_zero",
+        says="{who} gets {estimate:percent} of the exposure{interval}.",
+        formula=r"\epsilon_\pi(G^+) / \sum_g \epsilon_\pi(g)",
+        example="exposure 1.5 and 0.5 -> 0.75",
+        variants=("Which share is right depends on the target; awrf compares with one.",),
+        references=("singh2018", "raj2022"),
+        per="request",
+        family="exposure",
+        reads=TWO_SIDES,
+    )
+)
+def exposure_share(t: Exposure, *, attention: Model = LOG) -> Floats:
+    """Exposure of the protected group over that of all labelled groups: what two systems in a test are compared by.
+
+    >>> exposure_share([1.5, 0.5])
+    0.75
+    """
+    ours = t.received[..., list(t.protected or ())].sum(-1)
+    return np.asarray(ours / t.received.sum(-1))
+
+
+@metric(
+    Card(
         name="log_dp",
         symbol="logDP",
         title="Demographic parity of exposure, as a log ratio",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -44,9 +45,11 @@ def intervals(findings: Findings) -> Picture:
     families: dict[_Family, list[Dot]] = {}
     for dot in dots:
         families.setdefault(_family(dot["metric"], alone=dot["metric"] in scalars), []).append(dot)
+    drawn = {family: inside for family, inside in families.items() if any(map(_seen, inside))}
+    families = drawn or families  # an axis with nothing on it says nothing; the note names what was left out
     split = Counter(family.name for family in families)
     binned = any(f"{name}_low" in findings.columns for name in findings.slices)
-    along = distinct(labels) if binned else []
+    along = distinct(labels) if binned else _in_time(findings, labels)
     panels = tuple(
         _panel(
             inside,
@@ -57,6 +60,23 @@ def intervals(findings: Findings) -> Picture:
         for family, inside in families.items()
     )
     return Picture(panels, long_table(findings), _in_words(findings, dots), _note(findings, dots), lead=False)
+
+
+def _seen(dot: Dot) -> bool:
+    """Whether there is anything to draw, or a reason to write where it would stand."""
+    return math.isfinite(dot["x"]) or bool(dot["why"])
+
+
+_DAY = re.compile(r"\d{4}-\d\d(-\d\d([T ][\d:.+Z-]*)?)?")
+
+
+def _in_time(findings: Findings, labels: Sequence[str]) -> list[str]:
+    """Labels in order of time where the slices are days, weeks or months; nothing elsewhere."""
+    dated = [name for name in findings.slices if all(_DAY.fullmatch(str(v)) for v in findings.columns[name])]
+    if not dated or not len(findings):
+        return []
+    keys = zip(*(map(str, findings.columns[name]) for name in dated), strict=True)
+    return [label for _, label in sorted(set(zip(keys, labels, strict=True)))]
 
 
 def _differences(findings: Findings) -> bool:
@@ -189,6 +209,8 @@ def _note(findings: Findings, dots: Sequence[Dot]) -> str:
         "ideal": "The grey tick is the ideal, where it falls on the axis.",
     }
     notes += [line for field, line in said.items() if any(math.isfinite(dot[field]) for dot in dots)]
+    endless = distinct(dot["series"] for dot in dots if math.isinf(dot["x"]))
+    notes += [f"{', '.join(endless)}: infinite values are in the table only."] if endless else []
     rows = len({dot["label"] for dot in dots})
     if rows > MOST_ROWS:
         notes.append(f"{MOST_ROWS} of {rows:,} rows are drawn, the highest and the lowest; the table has all.")

@@ -7,7 +7,7 @@ import re
 import string
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from evenhand.cards import REGISTRY, Ask, ask
@@ -94,9 +94,27 @@ def headlines(findings: Findings, leads: Sequence[str] = (), told: Verdict | Non
     if "estimate" not in findings.columns:  # what was measured and what was published, where they differ
         odd = [r for r in rows if r.get("published") and r.get("measured") not in (None, r["published"])]
         return [plain_sentence(r) for r in (odd or rows[:FEW])]
+    parts = _by_amount(findings) if "amount" in findings.slices else [findings]  # stars and forks do not share a range
+    return [*leads, *(line for part in parts for line in _ranges(part, spoken, worded_only=bool(leads)))]
+
+
+def _ranges(findings: Findings, spoken: str, *, worded_only: bool) -> list[str]:
+    """A sentence per metric, from its lowest to its highest."""
     worded = [m for m in findings.metrics() if (card := card_of(m)) is not None and card.says]
-    metrics = worded if leads else findings.metrics()
-    return [*leads, *(_range(findings, metric, rows) for metric in metrics if metric != spoken)]
+    metrics, rows = worded if worded_only else findings.metrics(), list(findings.rows())
+    return [_range(findings, metric, rows) for metric in metrics if metric != spoken]
+
+
+def _by_amount(findings: Findings) -> list[Findings]:
+    """The findings of each amount apart, in its own words."""
+    amounts = findings.columns["amount"]
+    parts = []
+    for amount in distinct(amounts):
+        kept = [i for i, other in enumerate(amounts) if other == amount]
+        columns = {name: [column[i] for i in kept] for name, column in findings.columns.items() if name != "amount"}
+        slices = tuple(name for name in findings.slices if name != "amount")
+        parts.append(replace(findings, slices=slices, columns=columns, words={**findings.words, "amount": str(amount)}))
+    return parts
 
 
 def _numbers_first(findings: Findings, rows: list[dict[str, Any]], told: Verdict | None) -> list[str]:
@@ -116,6 +134,8 @@ def _numbers_first(findings: Findings, rows: list[dict[str, Any]], told: Verdict
 def terms(findings: Findings) -> list[tuple[str, str]]:
     """What the first metrics are, in a line each, with what their first value means; shares explain themselves."""
     found: dict[str, str] = {}
+    if "estimate" not in findings.columns:
+        return []
     units = plural(findings.words.get("unit", "unit"))
     for metric in findings.metrics():
         card = card_of(metric)

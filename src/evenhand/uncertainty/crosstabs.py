@@ -12,7 +12,7 @@ from evenhand.cards import Ask, Floats
 from evenhand.tallies.crosstab import Crosstab
 from evenhand.tallies.replicates import Replicates
 from evenhand.tallies.shown import Ints
-from evenhand.uncertainty.intervals import Interval, drawn_ends, stream
+from evenhand.uncertainty.intervals import Interval, drawn_ends, stream, without_noise
 
 CELLS = 1 << 25
 """Cells (draws x groups x items) that replicates may hold."""
@@ -132,13 +132,21 @@ def values(replicates: Replicates, total: Crosstab, questions: Sequence[Question
     return [np.concatenate(draws) for draws in found]
 
 
-def ends(question: Question, estimate: float, draws: Floats, how: Interval, users: int) -> tuple[float, float]:
+def ends(
+    question: Question, estimate: float, draws: Floats, how: Interval, users: int, chance: Floats | float = np.nan
+) -> tuple[float, float]:
     """Interval ends; fewer draws than asked for (see `affordable`) give an error, not percentiles.
 
     A distance between two groups reads the noise of both as distance, so its bias is taken off. Other metrics say what
-    so many users are shown, and their interval is for as many others.
+    so many users are shown, and their interval is for as many others. A distance that labels dealt out at random (draws of
+    `chance`) reach often enough is not told apart from none: the interval then starts there.
     """
-    return drawn_ends(estimate, draws, how, question.ask.span, users, biased=question.pair is not None)
+    span, apart = question.ask.span, question.pair is not None
+    low, high = drawn_ends(estimate, draws, how, span, users, biased=apart)
+    if apart and how.kind == "bootstrap" and span[0] == question.ask.ideal == 0:
+        reached = np.ndim(chance) > 0 and np.mean(np.asarray(chance) >= estimate) > (1 - how.level) / 2
+        low = 0.0 if reached else min(low, without_noise(estimate, draws, how.level, users))
+    return low, high
 
 
 def plans(

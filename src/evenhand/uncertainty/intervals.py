@@ -160,6 +160,20 @@ def centred_ends(
     return (low - np.maximum(off, 0.0), high - np.minimum(off, 0.0)) if biased else (low, high)
 
 
+def without_noise(estimate: float, draws: Floats, level: float, units: int) -> float:
+    """The lower end of a distance without what noise adds to it: distance and noise add in squares, so squares are corrected.
+
+    Without any true distance, draws lie by a factor of the root of two above the estimate:
+
+    >>> noise = np.random.default_rng(1).normal(size=(2, 500, 40))
+    >>> draws = np.abs(noise[0] + noise[1, :1]).sum(1)
+    >>> without_noise(float(np.abs(noise[1, 0]).sum()), draws, 0.95, 30)
+    0.0
+    """
+    low, _ = centred_ends(np.array([estimate**2]), draws[None, :] ** 2, level, units, biased=True)
+    return float(np.sqrt(np.maximum(low[0], 0.0)))
+
+
 def normal_ends(
     estimate: Floats, error: Floats, level: float, span: tuple[float, float], units: Any = None
 ) -> tuple[Floats, Floats]:

@@ -1,0 +1,235 @@
+"""Worlds for `benchmarks.coverage` in which whole audits are asked: few requests, boundaries, other users, other viewers.
+
+A design says how one sample is drawn and measured, and what its intervals are for: a value known by arithmetic, or what
+samples of the same size give on average.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+import evenhand as eh
+
+Rng = np.random.Generator
+INTERVAL = "bootstrap(199)"
+
+
+@dataclass(frozen=True)
+class Design:
+    """One sample measured: `ask(rng, interval)`; `known` holds true values by metric, others are means over samples.
+
+    `why` is said beside a cell that falls short on purpose.
+    """
+
+    name: str
+    ask: Callable[[Rng, str | None], Any]
+    known: Mapping[str, float] = field(default_factory=dict)
+    promised: float = 0.92
+
+
+GROUPS = {i: "f" if i < 12 else "m" for i in range(30)}
+
+
+def lists(rng: Rng, requests: int, *, tilt: float, pool: np.ndarray | None = None) -> pl.DataFrame:
+    """Rankings of unequal length; group m is favoured by `tilt`, differently from request to request."""
+    items = np.arange(30) if pool is None else pool
+    long = np.minimum(4 + rng.poisson(rng.lognormal(1, 0.8, requests)), len(items))
+    lean = tilt * (items % 30 >= 12) * rng.gamma(2, 0.5, (requests, 1))
+    order = np.argsort(-(lean + rng.gumbel(size=(requests, len(items)))), axis=1)
+    rank = np.concatenate([np.arange(1, n + 1) for n in long])
+    request = np.repeat(np.arange(requests), long)
+    item = items[order[request, rank - 1]]
+    return pl.DataFrame({"request": request, "item": item, "rank": rank, "relevance": np.ones(len(rank))}).with_columns(
+        group=pl.Series(np.where(item % 30 < 12, "f", "m"))
+    )
+
+
+def exposed(requests: int) -> Design:
+    def ask(rng: Rng, interval: str | None) -> Any:
+        call = {
+            "groups": GROUPS,
+            "protected": "f",
+            "chance": False,
+            "interval": interval,
+            "rng": int(rng.integers(1 << 30)),
+        }
+        return eh.exposure(lists(rng, requests, tilt=1), metrics=["awrf", "log_dp", "eed"], **call)
+
+    return Design(f"exposure, {requests} requests", ask, promised=0.92 if requests >= 20 else 0.0)
+
+
+def fair(requests: int) -> Design:
+    """A policy that is fair by arithmetic: six items in random order, three of each group, all as relevant."""
+    groups, weight = {i: "f" if i < 3 else "m" for i in range(6)}, (0.5 ** np.arange(6)).sum()
+
+    def ask(rng: Rng, interval: str | None) -> Any:
+        order = np.argsort(rng.random((requests, 6)), axis=1).ravel()
+        run = pl.DataFrame(
+            {"request": np.repeat(np.arange(requests), 6), "item": order, "relevance": np.ones(len(order))}
+        )
+        run = run.with_columns(rank=pl.Series(np.tile(np.arange(1, 7), requests)))
+        call = {"groups": groups, "relevance": "relevance", "chance": False, "rng": int(rng.integers(1 << 30))}
+        return eh.exposure(run, metrics=["eel", "eed"], interval=interval, **call)
+
+    return Design(f"fair policy, {requests} requests", ask, {"eel": 0.0, "eed": weight**2 / 2})
+
+
+def crossed(requests: int) -> Design:
+    """Items are drawn too, from a thousand."""
+
+    def ask(rng: Rng, interval: str | None) -> Any:
+        pool = rng.choice(990, 40, replace=False)
+        run = lists(rng, requests, tilt=1, pool=pool)
+        groups = {int(i): "f" if i % 30 < 12 else "m" for i in pool}
+        call = {
+            "groups": groups,
+            "protected": "f",
+            "chance": False,
+            "target": {"f": 0.4, "m": 0.6},
+            "resample": "requests_and_items",
+        }
+        return eh.exposure(run, metrics=["awrf", "log_dp"], interval=interval, rng=int(rng.integers(1 << 30)), **call)
+
+    return Design(f"requests and items, {requests} requests of 40 items", ask)
+
+
+def prefixes(requests: int) -> Design:
+    def ask(rng: Rng, interval: str | None) -> Any:
+        call = {
+            "group": "group",
+            "protected": "f",
+            "chance": None,
+            "interval": interval,
+            "rng": int(rng.integers(1 << 30)),
+        }
+        return eh.prefix(lists(rng, requests, tilt=1), metrics=["ndd", "ndkl"], **call)
+
+    return Design(f"prefix, {requests} requests", ask, promised=0.92 if requests >= 20 else 0.0)
+
+
+def ordered(requests: int) -> Design:
+    def ask(rng: Rng, interval: str | None) -> Any:
+        run = lists(rng, requests, tilt=1)
+        run = run.with_columns(score=-pl.col("rank") * 1.0, relevance=pl.Series(rng.integers(0, 2, len(run))))
+        call = {"groups": "group", "relevance": "relevance", "protected": "f", "rng": int(rng.integers(1 << 30))}
+        return eh.pairwise(run, metrics=["intra_acc", "inter_acc"], interval=interval, **call)
+
+    return Design(f"pairwise, {requests} requests", ask)
+
+
+def shown(users: int) -> Design:
+    """A shared catalogue: what as many other users would be shown."""
+    return Design(f"recommender, {users} users", _shown(users, None))
+
+
+def _shown(users: int, chance: str | None) -> Callable[[Rng, str | None], Any]:
+    pull = np.log(1 / np.arange(1, 201) ** 0.8)
+
+    def ask(rng: Rng, interval: str | None) -> Any:
+        scores = pull + rng.gumbel(size=(users, 200))
+        call = {
+            "user_groups": ["a", "b"] * (users // 2),
+            "top": 10,
+            "chance": chance,
+            "rng": int(rng.integers(1 << 30)),
+        }
+        return eh.recommender(
+            scores, metrics=["exposure_tv", "item_gini", "aggregate_diversity"], interval=interval, **call
+        )
+
+    return ask
+
+
+def no_distance(users: int) -> Design:
+    """Two groups that are served alike: without noise their distance is zero."""
+    return Design(
+        f"recommender, {users} users, no true distance", _shown(users, "permutation(99)"), {"exposure_tv": 0.0}
+    )
+
+
+def parted(units: int) -> Design:
+    """Groups that differ in nothing, whose part between them is zero but for noise."""
+
+    def ask(rng: Rng, interval: str | None) -> Any:
+        table = pl.DataFrame(
+            {"u": np.arange(units), "n": rng.lognormal(0, 1, units), "g": rng.choice(list("abc"), units)}
+        )
+        call = {"unit": "u", "amount": "n", "group": "g", "population": None, "interval": interval}
+        return eh.decompose(
+            table, **call, index="theil", metrics=["total", "within", "between"], rng=int(rng.integers(1 << 30))
+        )
+
+    return Design(f"decompose, {units} units, groups alike", ask, {"total": 0.5, "within": 0.5, "between": 0.0})
+
+
+def split(units: int) -> Design:
+    def ask(rng: Rng, interval: str | None) -> Any:
+        amounts = np.concatenate([rng.lognormal(0, 1, units), rng.poisson(2, units)])
+        table = pl.DataFrame({"u": np.tile(np.arange(units), 2), "s": np.repeat(["x", "y"], units), "n": amounts})
+        call = {"unit": "u", "amount": "n", "source": "s", "population": None, "interval": interval}
+        return eh.sources(table, **call, metrics=["share", "contribution", "marginal"], rng=int(rng.integers(1 << 30)))
+
+    return Design(f"sources, {units} units", ask)
+
+
+RATES = np.random.default_rng(1).lognormal(0, 1, 100)
+
+
+def viewed(viewers: int) -> Design:
+    """These authors, other viewers: tastes differ, some look a lot."""
+
+    def ask(rng: Rng, interval: str | None) -> Any:
+        taste = RATES * rng.lognormal(0, 0.7, (viewers, 100))
+        views = rng.poisson((rng.lognormal(2.5, 0.6, (viewers, 1))) * taste / taste.sum(1, keepdims=True))
+        viewer, author = np.nonzero(views)
+        log = pl.DataFrame({"viewer": viewer, "author": author, "views": views[viewer, author]})
+        call = {"unit": "author", "amount": "views", "population": 100, "within": "viewer", "interval": interval}
+        return eh.inequality(log, metrics=["gini", "top_share(p=0.1)", "equal_share"], rng=1, **call)
+
+    return Design(f"within viewers, {viewers} viewers", ask)
+
+
+def outcomes(rows: int) -> Design:
+    """No gap at equal score."""
+
+    def ask(rng: Rng, interval: str | None) -> Any:
+        score = rng.random(rows)
+        group = np.where(rng.random(rows) < 0.3, "b", "a")
+        table = pl.DataFrame(
+            {"score": score, "group": group, "outcome": (rng.random(rows) < 0.1 + 0.6 * score).astype(int)}
+        )
+        return eh.outcome_test(
+            table, score="score", outcome="outcome", group="group", reference="a", bins=5, metrics="pooled_gap"
+        )
+
+    return Design(f"outcome test, {rows} rows, no gap", ask, {"pooled_gap": 0.0})
+
+
+DESIGNS = (
+    exposed(5), exposed(20), exposed(100), fair(20), fair(100), crossed(40), prefixes(5), prefixes(20), prefixes(100),
+    ordered(20), ordered(100), shown(30), shown(180), no_distance(30), no_distance(180), parted(50), parted(500), split(50),
+    split(500), viewed(30), viewed(60), viewed(120), outcomes(300),
+)  # fmt: skip
+
+
+def hits(design: Design, runs: int, seed: int) -> dict[str, tuple[float, float, float]]:
+    """By metric (and group): the share of intervals that hold the truth, of those made, the share made, and the share cautioned."""
+    rng = np.random.default_rng([seed, *design.name.encode()])
+    found: dict[str, list[tuple[float, float, float, bool]]] = {}
+    for _ in range(runs):
+        for r in design.ask(rng, INTERVAL).findings.rows():
+            key = r["metric"] if r["group"] in (None, "f", "b vs a") else f"{r['metric']} {r['group']}"
+            found.setdefault(key, []).append((r["estimate"], r["low"], r["high"], bool(r["note"])))
+    out = {}
+    for key, rows in found.items():
+        estimate, low, high, noted = np.array(rows, dtype=float).T
+        there = ~np.isnan(low)
+        truth = design.known.get(key, float(np.nanmean(estimate)))
+        held = (low <= truth + 1e-12) & (truth - 1e-12 <= high)
+        out[key] = (float(held[there].mean()) if there.any() else np.nan, float(there.mean()), float(noted.mean()))
+    return out
