@@ -55,7 +55,8 @@ def test_where_all_outcomes_are_one_number_the_mean_has_no_error(clustered):
         table = pl.DataFrame({"s": s, "y": y, "g": g, "q": rng.integers(0, 40, 300)})
         found = eh.outcome_test(table, **ROLES, bins=2, kind="classification", request="q" if clustered else None)
         low, high = ([r for r in rows_of(found, "mean_outcome") if r["bin"] == b] for b in (1, 2))
-        assert [(r["se"], r["low"] - r["high"]) for r in low] == [(0.0, 0.0)] * 2
+        assert [(r["se"], r["note"]) for r in low] == [(0.0, "no_variation")] * 2
+        assert all(np.isnan(r["low"]) for r in low)
         assert all(r["se"] > 0 for r in high)
 
 
@@ -65,7 +66,7 @@ def test_bins_that_tie_for_the_lowest_outcome_are_not_told_apart_by_rounding(per
     y = one * 2 + [1 - v for v in one] * 2
     table = pl.DataFrame({"s": np.arange(164) / per, "y": y, "g": (["a", "b", "c"] * 55)[:164]})
     (lowest,) = rows_of(eh.outcome_test(table, **ROLES, bins=4, kind="classification"), "lowest_bin")
-    assert (lowest["estimate"], lowest["note"]) == (1.0, None)
+    assert (lowest["estimate"], lowest["note"]) == (1.0, "no_interval")
 
 
 def test_more_cells_than_a_short_number_counts_keep_their_lines():
