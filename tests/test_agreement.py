@@ -11,7 +11,9 @@ from scipy.stats import kendalltau
 
 import evenhand as eh
 from evenhand.cli import main
+from evenhand.findings import Findings
 from evenhand.metrics.agreement import oriented, places
+from evenhand.present import tables
 
 GROUPS = {f"d{i}": "f" if i % 3 == 0 else "m" for i in range(30)}
 
@@ -171,3 +173,37 @@ def test_sensitivity_varies_metrics_themselves():
 def test_bad_variations_are_refused(vary, message):
     with pytest.raises(eh.EvenhandError, match=message):
         eh.sensitivity(eh.exposure, runs(2), groups=GROUPS, protected="f", system="run", metrics="awrf", vary=vary)
+
+
+def test_a_pair_of_metrics_is_listed_once_for_people_and_both_ways_round_in_the_frame():
+    rows = [{"metric": a, "other": b, "tau_c": 0.5, "p": 0.1, "systems": 5} for a in "xyz" for b in "xyz" if a != b]
+    found = Findings("agreement", "?", (), {k: [r[k] for r in rows] for k in rows[0]})
+    _, shown = tables.readable(found)
+    assert [row[:2] for row in shown] == [["x", "y"], ["x", "z"], ["y", "z"]]
+    assert len(found) == 6
+
+
+def test_results_that_measured_the_same_systems_are_different_experiments():
+    import polars as pl
+
+    import evenhand as eh
+
+    def run(order):
+        rows = [
+            {"system": s, "request": 1, "item": d, "rank": r}
+            for s, items in order.items()
+            for r, d in enumerate(items, 1)
+        ]
+        call = {
+            "groups": {"x": "f", "y": "m", "z": "m"},
+            "protected": "f",
+            "metrics": ["eed", "awrf"],
+            "interval": None,
+        }
+        return eh.exposure(pl.DataFrame(rows), system="system", **call)
+
+    one, other = run({"a": "xyz", "b": "yxz"}), run({"a": "yxz", "b": "xyz"})
+    found = eh.agreement(one, other).frame
+    assert found["experiment"].unique().sort().to_list() == ["result 1", "result 2"]
+    alone = eh.agreement(one).frame
+    assert found.filter(pl.col("experiment") == "result 1")["tau_c"].to_list() == alone["tau_c"].to_list()

@@ -81,7 +81,14 @@ def test_every_kind_that_fits_draws_valid_json_with_few_points(shape):
 
 def test_the_kinds_are_those_that_the_audit_names_in_its_order():
     found = audited()
-    assert found.kinds == ["lorenz", "lorenz_log", "lorenz_annotated", "intervals", "scatter"]  # no slice holds bins
+    assert found.kinds == [
+        "lorenz",
+        "top",
+        "lorenz_log",
+        "lorenz_annotated",
+        "intervals",
+        "scatter",
+    ]  # no slice holds bins
     turned = replace(found.findings, charts=("intervals", "lorenz"))
     assert [kind.name for kind in kinds_for(turned)] == ["intervals", "lorenz"]
     assert picture(turned)[0].name == "intervals"
@@ -177,9 +184,18 @@ def test_thinning_keeps_where_holding_anything_begins():
 
 
 def test_many_slices_have_fewer_stops():
-    assert len(stops(200)) < len(stops(3))
-    assert 0.01 in stops(200)
-    assert 0.01 in stops(3)
+    assert len(stops(200, 30_000)) < len(stops(3, 30_000))
+    assert 0.01 in stops(200, 30_000)
+    assert 0.01 in stops(3, 30_000)
+
+
+@pytest.mark.parametrize("units", [1, 2, 7, 400, 26_188, 10**8])
+def test_the_smallest_step_is_one_unit(units):
+    found = stops(1, units)
+    assert found
+    assert list(found) == sorted(set(found))
+    assert units == 1 or min(found) * units == pytest.approx(1)
+    assert all(size * units == pytest.approx(round(size * units)) for size in found if size * units < 10) or units == 1
 
 
 def test_the_log_axis_is_linear_below_one_in_a_million():
@@ -366,3 +382,17 @@ def test_findings_read_back_from_json_draw_the_same():
     for kind in kinds_for(found):
         mine, theirs = (draw(f, kind.name).to_dict(validate=False) for f in (found, again))
         assert mine == theirs, kind.name
+
+
+def test_a_family_that_is_infinite_throughout_has_no_empty_frame():
+    rows = [{"metric": "gini", "estimate": 0.5}, {"metric": "generalized_entropy(alpha=0)", "estimate": math.inf}]
+    drawn = KINDS["intervals"].draw(findings_of("inequality", rows))
+    assert [panel.title for panel in drawn.panels] == ["Gini index"]
+    assert "infinite values are in the table only" in drawn.note
+
+
+def test_days_stand_in_the_order_of_time_and_not_of_size():
+    days = ["2026-03-02", "2026-03-10", "2026-02-27"]
+    rows = [{"day": day, "metric": "gini", "estimate": e} for day, e in zip(days, (0.5, 0.9, 0.7), strict=True)]
+    (panel,) = KINDS["intervals"].draw(findings_of("inequality", rows, slices=("day",))).panels
+    assert panel.chart.to_dict()["layer"][-1]["encoding"]["y"]["sort"] == sorted(days)

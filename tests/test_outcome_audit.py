@@ -302,7 +302,7 @@ def test_other_measures_stand_beside_the_test():
     frame = candidates()
     result = eh.outcome_test(frame, **ROLES, reference="m")
     f = frame.filter(pl.col("g") == "f")
-    assert one(result, "precision", group="f")["estimate"] == pytest.approx(f["y"].mean())
+    assert one(result, "base_rate", group="f")["estimate"] == pytest.approx(f["y"].mean())
     assert one(result, "calibration_gap", group="f")["estimate"] == pytest.approx(f["y"].mean() - f["s"].mean())
     assert one(result, "equalized_odds_gap", group="f")["estimate"] > 0
     assert one(result, "equalized_odds_gap", group="m")["estimate"] == 0

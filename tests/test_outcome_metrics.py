@@ -14,6 +14,7 @@ from statsmodels.stats.multitest import multipletests
 from evenhand import EvenhandError, UndefinedWarning, metrics
 from evenhand.metrics import outcome as module
 from evenhand.metrics import outcome_joint as joint
+from evenhand.metrics.outcome_pooled import pooled
 from evenhand.tallies.moments import Moments
 from evenhand.uncertainty.difference import holm
 from golden_cases import CASES, holds, plain
@@ -302,24 +303,61 @@ def test_cells_with_few_rows_events_or_non_events_are_small(rows, events, small)
     assert bool(found.tested[0, 1]) is not small
 
 
-def test_a_small_cell_stays_out_of_the_joint_test_and_the_pooled_gap():
+def test_a_small_cell_stays_out_of_the_joint_test_and_never_out_of_the_pooled_gap():
     rng = np.random.default_rng(2)
     s, y = rng.random(400), rng.random(400)
     b = np.repeat([0, 1], 200)
     g = np.concatenate([rng.integers(0, 2, 200), (np.arange(200) < 10) * 1])
     y[(b == 1) & (g == 1)] += 100
-    found = module.gaps(Moments.of(s, y, b, g, shape=(2, 2)), 0)
+    m = Moments.of(s, y, b, g, shape=(2, 2))
+    found = module.gaps(m, 0)
     assert found.tested[:, 1].tolist() == [True, False]
     assert joint.joint_test(found).gaps == 1
-    assert joint.pooled(found).estimate[1] == pytest.approx(found.estimate[0, 1])
+    rows = m.rows[:, 1]
+    assert pooled(m, found).estimate[1] == pytest.approx(rows @ found.estimate[:, 1] / rows.sum())
 
 
 def test_the_pooled_gap_weighs_bins_by_the_rows_of_the_group():
-    found = module.gaps(tally(*world(12, rows=3_000, groups=2)), 0)
+    m = tally(*world(12, rows=3_000, groups=2))
+    found = module.gaps(m, 0)
     share = found.rows[:, 1] / found.rows[:, 1].sum()
-    pooled = joint.pooled(found)
-    assert pooled.estimate[1] == pytest.approx(share @ found.estimate[:, 1])
-    assert pooled.error[1] == pytest.approx(math.sqrt(share**2 @ found.error[:, 1] ** 2))
+    assert pooled(m, found).estimate[1] == pytest.approx(share @ found.estimate[:, 1])
+
+
+@pytest.mark.parametrize("groups", [2, 3])
+@pytest.mark.parametrize("covariance", COVARIANCES)
+def test_the_error_of_the_pooled_gap_is_that_of_rows_without_a_gap(covariance, groups):
+    """By its definition: residuals of each bin's regression without the group's term, times the rows' pull on the gap."""
+    s, y, b, g, c = world(14, rows=600, groups=groups)
+    m = tally(s, y, b, g, c)
+    for truth in (0.0, 0.3):
+        each, free = np.zeros(len(y)), 0.0
+        residuals = np.zeros(len(y))
+        for k in range(b.max() + 1):
+            at = b == k
+            rest = np.column_stack([np.ones(at.sum()), s[at], *[(g[at] == h) * 1.0 for h in range(2, groups)]])
+            shifted = y[at] - truth * (g[at] == 1)
+            residuals[at] = shifted - rest @ np.linalg.lstsq(rest, shifted, rcond=None)[0]
+            full = np.column_stack([(g[at] == 1) * 1.0, rest])
+            each[at] = np.linalg.pinv(full)[0] * ((b == k) & (g == 1)).sum() / (g == 1).sum()
+            free += at.sum() - rest.shape[1]
+        factor = {k: (b == k).sum() / ((b == k).sum() - groups) for k in range(b.max() + 1)}
+        wanted = {
+            "HC1": sum((each * residuals)[b == k] @ (each * residuals)[b == k] * factor[k] for k in factor),
+            "classical": each @ each * (residuals @ residuals) / free,
+            "cluster": sum((each * residuals)[c == q].sum() ** 2 for q in set(c.tolist())),
+        }[covariance]
+        found = pooled(m, module.gaps(m, 0, covariance), covariance)
+        assert found.square[1] @ [1, truth, truth**2] == pytest.approx(wanted, rel=1e-8)
+
+
+def test_the_interval_of_the_pooled_gap_holds_the_truths_that_its_test_does_not_reject():
+    s, y, b, g, c = world(15, rows=900, groups=2)
+    m = tally(s, y, b, g, c)
+    low, high = (end[1] for end in pooled(m, module.gaps(m, 0)).ends(0.95))
+    for truth in (low, high):
+        moved = tally(s, y - truth * (g == 1), b, g, c)
+        assert pooled(moved, module.gaps(moved, 0)).p[1] == pytest.approx(0.05, rel=1e-6)
 
 
 def test_the_detectable_gap_is_found_with_a_chance_of_80_percent():

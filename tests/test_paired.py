@@ -261,3 +261,13 @@ def test_compare_agreement_and_sensitivity_say_the_same_of_duckdb():
 @pytest.mark.slow
 def test_compare_agreement_and_sensitivity_say_the_same_of_spark(spark):
     same_chain(lambda t: spark.createDataFrame(t.to_arrow()).cache(), ["awrf", "eel"], unknown=["group"])
+
+
+def test_shares_of_exposure_are_rows_that_two_live_results_are_compared_by():
+    rng = np.random.default_rng(6)
+    runs = [run_of("x", 80, rng, effect=e).with_columns(pl.col("request") + 1000 * k) for k, e in enumerate((0.0, 1.5))]
+    one, other = (audit(run, ["exposure_share", "log_dp"]) for run in runs)
+    found = eh.compare(one, other).frame.row(0, named=True)
+    assert found["metric"] == "exposure_share"
+    assert found["estimate"] == pytest.approx(one.frame["estimate"][0] - other.frame["estimate"][0])
+    assert one.frame["estimate"][0] == pytest.approx(1 / (1 + np.exp(-one.frame["estimate"][1])))  # two groups in all

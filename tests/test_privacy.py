@@ -68,7 +68,7 @@ def tested():
 
 def test_no_number_of_a_small_group_survives_an_outcome_test(tested):
     rows = [r for r in tested.findings.rows() if r["group"] == "tiny"]
-    assert {"pooled_gap", "spline_gap", "precision", "equalized_odds_gap"} <= {r["metric"] for r in rows}
+    assert {"pooled_gap", "spline_gap", "base_rate", "equalized_odds_gap"} <= {r["metric"] for r in rows}
     for row in rows:
         numbers = [row[k] for k in ("estimate", "low", "high", "units", "se", "p", "p_adjusted", "detectable")]
         assert row["note"] == "suppressed"

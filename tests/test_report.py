@@ -159,6 +159,16 @@ def test_few_findings_are_all_said_and_many_are_summed_up():
     assert top.endswith("of all impressions.")
 
 
+def test_amounts_do_not_share_a_range():
+    rows = [{"amount": a, "day": d, "metric": "gini", "estimate": e} for a, e0 in (("stars", 0.9), ("forks", 0.2))
+            for d, e in enumerate((e0, e0 + 0.01, e0 + 0.02, e0 + 0.03, e0 + 0.04))]  # fmt: skip
+    first, second = summary.headlines(findings_of("inequality", rows, slices=("amount", "day")))
+    assert "of stars over" in first
+    assert "0.9000 (day 0) to 0.9400 (day 4)" in first
+    assert "of forks over" in second
+    assert "0.2000 (day 0) to 0.2400 (day 4)" in second
+
+
 def test_warnings_say_how_many_numbers_they_concern():
     rows = [{"metric": "gini", "estimate": 0.5, "note": "heavy_tail"}, {"metric": "hoover", "estimate": 0.5}]
     lines = [line for _, line in summary.caution(findings_of("inequality", rows))]

@@ -140,6 +140,8 @@ class Convention:
     function: Callable[..., Any]
     ideal: float | None = None
     better: Better | None = None
+    fixed: Mapping[str, Any] = field(default_factory=dict)
+    """Parameters that the tool does not let choose, and their values."""
 
 
 class Metric:
@@ -152,6 +154,7 @@ class Metric:
         self._influence: Callable[..., Floats] | None = None
         self._chance: Callable[..., Any] | None = None
         self._ideal: Callable[..., Any] | None = None
+        self._attainable: Callable[..., tuple[float, float]] | None = None
         functools.update_wrapper(self, function)
 
     def __repr__(self) -> str:
@@ -189,6 +192,16 @@ class Metric:
         self._ideal = function
         return function
 
+    def attainable(self, function: Callable[..., tuple[float, float]]) -> Callable[..., tuple[float, float]]:
+        """Register the least and the most that the volume of a tally allows: a function of the same tally and parameters."""
+        self._attainable = function
+        return function
+
+    def attainable_on(self, tally: Any, **params: Any) -> tuple[float, float]:
+        """The least and the most that this tally's volume allows; NaN where nothing binds them or nobody knows."""
+        known = self._attainable is not None and "convention" not in params
+        return self._attainable(tally, **params) if known and self._attainable else (math.nan, math.nan)
+
     def by_chance(self, tally: Any, **params: Any) -> Any:
         """What no bias at all would give on this tally; NaN where nobody knows."""
         if self._chance is None or "convention" in params:
@@ -197,12 +210,21 @@ class Metric:
             return self._chance(tally, **params)
 
     def convention(
-        self, name: str, *, tool: str, does: str, ideal: float | None = None, better: Better | None = None
+        self,
+        name: str,
+        *,
+        tool: str,
+        does: str,
+        ideal: float | None = None,
+        better: Better | None = None,
+        fixed: Mapping[str, Any] | None = None,
     ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
         """Register how another tool computes this metric; asked for with `convention=name`, never by default."""
 
         def declare(function: Callable[..., Any]) -> Callable[..., Any]:
-            self.conventions[name] = Convention(tool=tool, does=does, function=function, ideal=ideal, better=better)
+            self.conventions[name] = Convention(
+                tool=tool, does=does, function=function, ideal=ideal, better=better, fixed=fixed or {}
+            )
             return function
 
         return declare
@@ -235,10 +257,11 @@ class Metric:
         if twice := by_place.keys() & keywords.keys():
             raise EvenhandError(f"{self.card.name} was given {listing(twice)} twice. Give each parameter once.")
         keywords.update(by_place)
-        for_tally = {name: keywords[name] for name in others if name in keywords}  # `attention` goes to both
         if keywords.get("convention", "") is None:
             del keywords["convention"]
         params = self.checked({k: v for k, v in keywords.items() if k in names or k not in others})
+        both = keywords | params
+        for_tally = {name: both[name] for name in others if name in both}  # `attention` goes to both
         tally = data if isinstance(data, self.card.needs) else self.card.needs.of(data, **for_tally)  # type: ignore[attr-defined]
         value = float(self.on(tally, **params).item())
         if math.isnan(value):
@@ -258,7 +281,7 @@ class Metric:
                 known = listing(self.parameters) or "none"
                 raise EvenhandError(f"{self.card.name} has no parameter {name!r}. Its parameters: {known}.")
             check_value(f"{self.card.name}({name}=", value, self._hints.get(name, Any))
-        return dict(params)
+        return dict(params) | (dict(self.conventions[convention].fixed) if convention is not None else {})
 
     def _check_convention(self, convention: Any, params: Mapping[str, Any]) -> None:
         name = self.card.name

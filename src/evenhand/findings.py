@@ -102,7 +102,7 @@ class Findings:
 
     def slice_label(self, row: Mapping[str, Any]) -> str:
         """The slice of a row in words: `"source=likes"`, or nothing for an unsliced audit."""
-        return ", ".join(f"{name}={label(row[name])}" for name in self.slices)
+        return slice_words(self.slices, [row[name] for name in self.slices], whole="")
 
     def to_dict(self) -> dict[str, Any]:
         """JSON-ready: NaN is None, infinities are the text "Infinity" and "-Infinity"."""
@@ -174,6 +174,11 @@ def in_bins(findings: Findings) -> bool:
 def label(value: Any) -> str:
     """A slice label as people read it."""
     return "(missing)" if value is None else str(value)
+
+
+def slice_words(names: Sequence[str], where: Sequence[Any], whole: str = "all") -> str:
+    """A slice in words: `"source=likes"`, or what an unsliced audit is called."""
+    return ", ".join(f"{name}={label(value)}" for name, value in zip(names, where, strict=True)) or whole
 
 
 def plain(value: Any) -> Any:

@@ -198,7 +198,7 @@ def advice_for(s: Situation) -> list[tuple[str, str, str]]:
     )
     unstated = "" if s.bias and s.balance else " What is not stated counts as low; nDD is right in six of nine cells."
     return [
-        (first, "recommended", f"{cell}: {WHY[first]}.{unstated}"),
+        (first, "recommended", f"{cell}: {_why(first, s)}.{unstated}"),
         (second, "second opinion", f"{WHY[second]}."),
         (
             "ndjs",
@@ -207,6 +207,13 @@ def advice_for(s: Situation) -> list[tuple[str, str, str]]:
         ),
         ("ndr", "avoid", NDR),
     ]
+
+
+def _why(first: str, s: Situation) -> str:
+    """Why the table names this metric here: the reason must fit the bias that is expected."""
+    if first == "ndd" and s.bias in ("medium", "high"):
+        return "with sides so unequal it keeps telling biases apart, where nDKL hardly moves"
+    return WHY[first]
 
 
 WHY = {

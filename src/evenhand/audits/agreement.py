@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import numpy as np
 
 from evenhand.audits.declare import Call, Seed, Takes, audit
-from evenhand.audits.systems import Standing, opened, standings
+from evenhand.audits.systems import Standing, named, opened, standings
 from evenhand.cards import Between
 from evenhand.errors import EvenhandError
 from evenhand.metrics.agreement import EXACT, both_known, tau_c, tau_c_p
@@ -41,7 +41,8 @@ def agreement(
     Parameters
     ----------
     results : one or more results with systems (of `eh.exposure`, `eh.prefix`, `eh.pairwise`), or paths of saved ones.
-        Several are put side by side by system.
+        Several are put side by side by system; those that measured the same of the same systems are kept apart as
+        experiments, named by their file or their place.
     draws : permutations for p beyond seven systems.
 
     Examples
@@ -52,10 +53,11 @@ def agreement(
     >>> eh.agreement(both).frame["note"][0]
     'constant_input'
     """
-    read = [opened(r) for one in results for r in ([one] if isinstance(one, (Result, str, Path)) else one)]
+    given = [r for one in results for r in ([one] if isinstance(one, (Result, str, Path)) else one)]
+    read = [opened(r) for r in given]
     if not read:
         raise EvenhandError("No result was given. Pass a result with systems.")
-    others, found = standings(read)
+    others, found = standings(read, named(given))
     names = (*others, *COLUMNS)
     columns: dict[str, list[Any]] = {name: [] for name in names}
     for one in found:

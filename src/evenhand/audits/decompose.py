@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, Literal
 
 import numpy as np
 
@@ -15,7 +15,7 @@ from evenhand.audits.units import By, Population, Units, units_of
 from evenhand.cards import Ask, parse_call
 from evenhand.engine.partitions import partitions, refuse_shared_units
 from evenhand.engine.spectra import Label
-from evenhand.errors import EvenhandError, unknown_name
+from evenhand.errors import EvenhandError, all_problems, unknown_name
 from evenhand.findings import Row, label, row
 from evenhand.metrics.decomposition import INDICES, TUNED, Index, Parts, checked_index, parts, parts_influence
 from evenhand.results import Result
@@ -27,8 +27,9 @@ from evenhand.uncertainty.spectra import WIDE as BINNED
 from evenhand.uncertainty.spectra import estimates
 from evenhand.uncertainty.tails import heavy_tails
 from evenhand.views.benefits import NanPolicy
-from evenhand.views.bins import LogBins, QuantileBins
+from evenhand.views.labels import TOGETHER, combined
 from evenhand.views.tables import Table as Opened
+from evenhand.views.tables import missing_columns, open_table
 
 NOTHING_BETWEEN = frozenset({"between", "overlap"})
 """Parts that are certain where there is one group only."""
@@ -54,13 +55,14 @@ def decompose(
     *,
     unit: str | None,
     amount: str | None = None,
-    group: str | LogBins | QuantileBins,
+    group: By,
     population: Population,
     index: str = "gini",
     alpha: float | None = None,
     epsilon: float | None = None,
     weight: str | None = None,
     by: By = None,
+    unknown: Literal["group", "drop", "raise"] = "group",
     metrics: Metrics | None = None,
     interval: str | None = "bootstrap(999)",
     level: Level = 0.95,
@@ -77,10 +79,12 @@ def decompose(
     Parameters
     ----------
     table, unit, amount, weight, by, interval, level, rng, min_units, nan_policy : as in `eh.inequality`.
-    group : column that says which group a unit belongs to, one group per unit; or bins, `eh.log_bins("followers", 5)`.
+    group : column that says which group a unit belongs to, one group per unit; several columns are combined; or bins,
+        `eh.log_bins("followers", 5)`.
     population : everyone who could have received something, and in which group: None for those seen,
         `{group: number}`, or a table of units with the group column.
     index : `"gini"`, `"theil"`, `"ge(alpha=2)"` or `"atkinson(epsilon=0.5)"`.
+    unknown : units without a group label are a group of their own ("group"), are left out of everything ("drop"), or raise.
     alpha, epsilon : the parameter of the index, passed apart.
     metrics : any of `total`, `within`, `between`, `overlap`, `index`, `share`, `population_share`.
 
@@ -94,9 +98,10 @@ def decompose(
     """
     chosen, params = _index(index, alpha, epsilon)
     asked = _checked(metrics, chosen)
+    table, population, split_by = _together(table, population, group)
     prepared = units_of(
         table, unit=unit, amount=amount, population=population, by=by, weight=weight, nan_policy=nan_policy,
-        part=("group", group),
+        part=("group", split_by),
     )  # fmt: skip
     view = prepared.view
     _refuse_unplaced(prepared, view.by[-1], population)
@@ -104,20 +109,55 @@ def decompose(
     log.info("adding up %s per group", amount or "rows")
     slices = prepared.slices(view.amounts[0])
     broken = {where[:-1] for where in slices.broken}
-    measured = _Measure(Ask(index, INDICES[chosen], params), chosen, call, ("inequality", amount))
+    measured = _Measure(Ask(index, INDICES[chosen], params), chosen, call, ("inequality",))
     split = partitions(slices)
+    left_out = _without_group(split)
+    if left_out and unknown == "raise":
+        raise EvenhandError(
+            f"{left_out:,} units have no group. Give them one, or pass unknown='group' or unknown='drop'."
+        )
+    if unknown == "drop":
+        split = {where: one.without(None) for where, one in split.items()}
     if not split and not prepared.whole().by:
         split = {(): Partition.joined((), ())}  # every amount was left out
     rows = measured.rows(split, prepared.whole(), asked, broken)
     facts = {
         "interval": _interval_words(call.interval), "population": prepared.population_words,
         "missing_slice_labels": "shown as a slice or group of their own",
+        "units_without_group": left_out, "unknown": unknown,
     }  # fmt: skip
     words = {"unit": unit or "row", "amount": "rows" if amount is None else amount, "index": NAMES[chosen]}
     return call.result(
         rows, backend=view.backend, read=view.rows, dropped=view.dropped, slices=prepared.whole().by,
         columns=prepared.whole().columns, words=words, facts=facts,
     )  # fmt: skip
+
+
+def _together(table: Any, population: Any, group: By) -> tuple[Any, Any, Any]:
+    """The table, the population and the group; of several columns the labels are combined into one."""
+    if not isinstance(group, (list, tuple)):
+        return table, population, group
+    if len(group) == 1:
+        return table, population, group[0]
+    if len(group) < 1 or not all(isinstance(c, str) for c in group):
+        raise EvenhandError(f"group={group!r} does not name columns. Pass one column, several, or one set of bins.")
+    opened, name = open_table(table), TOGETHER.join(group)
+    if lost := missing_columns(opened, [("group", c) for c in group]):
+        raise all_problems(lost)
+    opened = replace(opened, lazy=opened.lazy.with_columns(combined(list(group), opened, "group").alias(name)))
+    if population is None or isinstance(population, (int, Mapping)):
+        return opened, population, name
+    everyone = open_table(population, role="population")
+    if all(c in everyone.schema.names() for c in group):
+        everyone = replace(
+            everyone, lazy=everyone.lazy.with_columns(combined(list(group), everyone, "group").alias(name))
+        )
+    return opened, everyone, name
+
+
+def _without_group(split: Mapping[Label, Partition]) -> int:
+    """Units whose group label is missing."""
+    return sum(int(one[one.groups.index(None)].units) for one in split.values() if None in one.groups)
 
 
 def _index(text: str, alpha: float | None, epsilon: float | None) -> tuple[Index, dict[str, float]]:

@@ -106,7 +106,7 @@ def experiment(
     before : the same log from before the change: what it explains is taken off, which narrows the interval.
     shares : the intended split, `{arm: share}`: tested against the split found, or the split to plan for (default: halves).
     equal : volume at which arms are compared: `"units"`, as many randomised units in each; `"amount"`, as much amount.
-    draws : re-assignments (or resamples) for the test.
+    draws : re-assignments (or resamples) for the test; more of units where they are cheap.
     interval : `"auto"`; `"jackknife"`, which leaves out buckets of what was randomised; None.
     min_units : arms with fewer randomised units are suppressed.
     nan_policy : as in `eh.inequality`.

@@ -36,7 +36,7 @@ from evenhand.cards import Floats, refuse_lacking
 from evenhand.engine.exposures import group_sizes
 from evenhand.engine.prepared import Prepared, prepare
 from evenhand.errors import EvenhandError, listing
-from evenhand.findings import Row
+from evenhand.findings import Row, slice_words
 from evenhand.labels import match
 from evenhand.tallies.exposure import Amortised, Exposure, side_codes, target_shares
 from evenhand.tallies.ledger import Ledger, Policy, Unknown, policy_for, unlabelled
@@ -173,16 +173,16 @@ def exposure(
     over = "requests, for these items" if resample == "requests" else "requests and items"
     facts = {
         **ready.view.facts(), "interval": interval_words(call.interval, over), "requests": len(ledger.requests),
-        **_group_facts(tallied), **ready.facts(ledger),
+        **_group_facts(tallied, names), **ready.facts(ledger),
     }  # fmt: skip
     if both:
         facts["interval_for"] = OTHER_REQUESTS_AND_ITEMS
     kept = tallied.lasting()
     return call.result(
         rows, backend=ready.view.backend, read=ready.view.rows, dropped=ready.dropped, slices=names,
-        curves=curves(tallied, asked, names, call), words={"unit": request, "amount": "exposure"}, facts=facts,
+        curves=curves(tallied, asked, names, call), words={"unit": request, "amount": "exposure", **_versus(policy)}, facts=facts,
         of=RankingResult, each=per_request(found, within, names, call.fewest),
-        hold=lambda: held_of([measure(a, kept, call.seed, chance=False) for a in asked], within, call.fewest),
+        hold=lambda: held_of([measure(a, kept, chance=False) for a in asked], within, call.fewest),
     )  # fmt: skip
 
 
@@ -212,7 +212,7 @@ def _rows(
     def again(drawn: Ledger, sizes: Floats) -> list[Measured]:
         return [measured_on(a, drawn, t.policy, sizes) for a in asked]
 
-    found = [Reduced.of(measure(a, t, call.seed, chance=chance), ledger.within, blocked) for a in asked]
+    found = [Reduced.of(measure(a, t, chance=chance), ledger.within, blocked) for a in asked]
     drawn = None
     if t.crossed is not None:
         rng = stream(call.seed, "exposure", "items")
@@ -259,7 +259,12 @@ def _refuse_unknown(ledger: Ledger, unknown: Unknown) -> None:
         )
 
 
-def _group_facts(t: Tallied) -> dict[str, Any]:
+def _versus(policy: Policy) -> dict[str, str]:
+    """The other side by name, for sentences."""
+    return {"versus": ", ".join(str(policy.labels[i]) for i in policy.versus)} if policy.versus else {}
+
+
+def _group_facts(t: Tallied, names: Sequence[str]) -> dict[str, Any]:
     """Sizes of the groups, and how much attention went to items without one: nobody should have to ask."""
     ledger, policy = t.ledger, t.policy
     looks = {str(look): look for look in ledger.attended}
@@ -273,4 +278,15 @@ def _group_facts(t: Tallied) -> dict[str, Any]:
         "group_sizes": {str(g): float(n) for g, n in zip(policy.labels, policy.settled(t.sizes), strict=True)},
         "unlabelled_ranked_items": float(ledger.items[:, -1].sum()),
         "unlabelled_exposure": share,
+        **({"unlabelled_share": _unlabelled_shares(ledger, names)} if policy.unknown == "drop" else {}),
     }
+
+
+def _unlabelled_shares(ledger: Ledger, names: Sequence[str]) -> dict[str, float]:
+    """Share of all ranked items in each slice that have no label, by the slice in words."""
+    found = {}
+    for s, where in enumerate(ledger.slices):
+        items = ledger.items[ledger.rankings_of(ledger.part(s))]
+        total = float(items.sum())
+        found[slice_words(names, where)] = float(items[:, -1].sum()) / total if total else 0.0
+    return found

@@ -26,6 +26,9 @@ from evenhand.tallies.requests import Measured, of_rankings, of_sums
 from evenhand.uncertainty.intervals import stream
 from evenhand.uncertainty.items import ItemResampler, chosen_lists, in_random_order
 
+JUDGED = frozenset({"relevance", "gains", "dues"})
+"""What metrics read that need judgments."""
+
 
 @dataclass(frozen=True)
 class Tallied:
@@ -119,17 +122,18 @@ def _merged(placed: Placement, label: Any, into: Any) -> Placement:
     return replace(placed, codes=code[placed.codes], groups=groups)
 
 
-def measure(asked: Asked, t: Tallied, seed: int, *, chance: bool) -> Measured:
+def measure(asked: Asked, t: Tallied, *, chance: bool) -> Measured:
     """The metric over all requests, and per slice what random order would give, where that is known."""
     if asked.placed:
         return _of_placement(asked, t, chance=chance)
     if asked.of_items:
         table = t.items[asked.look, asked.settled("normalize") == "pooled"]
         return _of_items(asked, table)
-    found = measured_on(asked, t.ledger, t.policy, t.sizes, chance=_chances(asked, t, seed) if chance else None)
+    found = measured_on(asked, t.ledger, t.policy, t.sizes, chance=_chances(asked, t) if chance else None)
     if chance and asked.metric.has_chance and asked.needs(Exposure):
         tally, within = exposure(t.ledger, t.policy, asked.look, t.sizes, asked.norms), t.ledger
-        parts = [tally.with_sums(found.sums[within.part(s)]) for s in range(len(within.slices))]
+        kept = np.ones(len(found.sums), dtype=bool) if found.counted is None else found.counted
+        parts = [tally.with_sums(found.sums[within.part(s)][kept[within.part(s)]]) for s in range(len(within.slices))]
         found = replace(found, chance=np.array([float(asked.by_chance(part)) for part in parts]))
     return found
 
@@ -148,7 +152,24 @@ def measured_on(asked: Asked, ledger: Ledger, policy: Policy, sizes: Floats, cha
     if asked.needs(Amortised):
         pooled = asked.settled("normalize") == "pooled"
         return of_sums(asked, amortised(ledger, policy, asked.look, pooled=pooled), group=group)
-    return of_sums(asked, exposure(ledger, policy, asked.look, sizes, asked.norms), group=group)
+    if ledger.judged is None or not asked.reads & JUDGED:
+        return of_sums(asked, exposure(ledger, policy, asked.look, sizes, asked.norms), group=group)
+    return _of_judged(
+        asked, ledger, of_sums(asked, exposure(ledger.of_judged(), policy, asked.look, sizes, asked.norms), group=group)
+    )
+
+
+def _of_judged(asked: Asked, ledger: Ledger, found: Measured) -> Measured:
+    """A metric that knows an ideal only where somebody judged: other requests are left out, and said to be."""
+    known = ledger.judged
+    assert known is not None  # noqa: S101  (asked for by the caller)
+
+    def reason(s: int, total: Floats) -> str:
+        return found.reason(s, total) if known[ledger.part(s)].any() else "no_judged_requests"
+
+    lost = np.where(known, found.reasons, "no_judged_requests")
+    values = np.where(known, found.values, np.nan)
+    return replace(found, values=values, reasons=lost, reason=reason, counted=known, left_out="unjudged_requests")
 
 
 def _of_rankings(asked: Asked, ledger: Ledger, values: Floats, seen: Any, **fields: Any) -> Measured:
@@ -195,7 +216,7 @@ def _of_placement(asked: Asked, t: Tallied, *, chance: bool) -> Measured:
         p = Represented(p.codes, p.starts, p.groups, p.protected, p.rows)
         asked = _with_share(asked, t)
         values = asked.on(p)
-        each = asked.metric.by_chance(p, **asked.params) if chance else np.nan
+        each = asked.metric.by_chance(t.placement, **asked.params, looked=p.known) if chance else np.nan
     else:
         scores = scores_of(asked, p, chance=chance)
         values, each = scores.values, scores.chances
@@ -227,7 +248,7 @@ def _slice_means(ledger: Ledger, found: Measured, each: Floats) -> Floats:
     return np.array([found.value(sums[ledger.part(s)].sum(0)) for s in range(len(ledger.slices))])
 
 
-def _chances(asked: Asked, t: Tallied, seed: int) -> Floats | None:
+def _chances(asked: Asked, t: Tallied) -> Floats | None:
     """(slices,) the mean over lists of what each would score in random order, for metrics of single rankings' exposure."""
     if not asked.needs(Exposed) or t.lists is None:
         return None
@@ -237,7 +258,7 @@ def _chances(asked: Asked, t: Tallied, seed: int) -> Floats | None:
     for s, lists in enumerate(t.lists):
         at = lists.at
         own = aim if aim.ndim == 1 else aim[at if len(aim) == len(ledger.probability) else ledger.request_of[at]]
-        values = in_random_order(lists, asked, asked.look, policy, own, _stream(seed, ledger, s, "orders"))
+        values = in_random_order(lists, asked, asked.look, policy, own)
         rankings = ledger.rankings_of(ledger.part(s))
         everything = len(at) == rankings.stop - rankings.start
         weight = (ledger.weight[ledger.request_of] * ledger.share)[at] if everything else np.ones(len(at))

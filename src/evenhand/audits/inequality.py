@@ -139,7 +139,7 @@ def _rows(
 ) -> list[Row]:
     """Every slice and metric as a row, slices in the order of their labels."""
     log.info("measuring %s slices", f"{len(slices.labels):,}")
-    streams = [("inequality", amount.name, *label) for label in slices.labels]
+    streams = [("inequality", *label) for label in slices.labels]
     found = estimates(slices.spectra, asked, NONE if seen is not None else call.interval, call.seed, streams)
     units = slices.spectra.units
     for i, label in enumerate(slices.labels):

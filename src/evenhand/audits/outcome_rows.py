@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,15 +17,17 @@ from evenhand.metrics.outcome_joint import (
     Wald,
     bin_test,
     joint_test,
-    odds_gap,
-    pooled,
     spline,
 )
+from evenhand.metrics.outcome_pooled import Pooled, pooled
 from evenhand.tallies.moments import Moments
+from evenhand.tallies.rows import Rows
 from evenhand.uncertainty.difference import holm
+from evenhand.uncertainty.odds import odds_gap
+from evenhand.uncertainty.pooled import tested as tested_by_chance
 from evenhand.views.outcomes import Outcomes
 
-EXTRA = ("bin", "bin_low", "bin_high", "se", "p", "p_adjusted", "intercept", "slope", "detectable")
+EXTRA = ("bin", "bin_low", "bin_high", "se", "p", "p_adjusted", "intercept", "slope", "detectable", "share_used")
 NARROW = 0.5
 """Where less than this share of the rows lies in the common support, the joint test says so."""
 
@@ -36,24 +38,55 @@ class Binning:
 
     moments: Moments
     gaps: Gaps
+    pooled: Pooled
     covariance: Covariance
     ends: Floats
 
     @classmethod
-    def of(cls, moments: Moments, reference: int, covariance: Covariance, ends: Floats | None) -> Binning:
-        return cls(moments, gaps(moments, reference, covariance), covariance, np.zeros(0) if ends is None else ends)
+    def of(
+        cls,
+        moments: Moments,
+        reference: int,
+        covariance: Covariance,
+        ends: Floats | None,
+        rows: Callable[[], Rows | None],
+    ) -> Binning:
+        """Test one binning; `rows` are read where few outcomes leave nothing but permuting the labels."""
+        found = gaps(moments, reference, covariance)
+        over_all = tested_by_chance(moments, found, pooled(moments, found, covariance), rows)
+        return cls(moments, found, over_all, covariance, np.zeros(0) if ends is None else ends)
 
 
-def all_rows(tested: Binning, others: Mapping[int, Binning], view: Outcomes, *, kind: str, level: float) -> list[Row]:
+@dataclass(frozen=True)
+class Everybody:
+    """Rows one by one, whatever their score.
+
+    Attributes
+    ----------
+    seen : those whose outcome was observed; None where they are too many to hold.
+    known : those whose outcome the table tells, also below the threshold or untreated, and `treated`, whether each was
+        treated; None where everybody was, or outcomes are not 0 and 1.
+    thresholded : whether the table says who was treated.
+    """
+
+    seen: Rows | None
+    known: Rows | None
+    treated: np.typing.NDArray[np.bool_] | None
+    thresholded: bool
+
+
+def all_rows(
+    tested: Binning, others: Mapping[int, Binning], view: Outcomes, *, kind: str, level: float, everybody: Everybody
+) -> list[Row]:
     """Summaries first, then every bin, then what other measures say."""
     rows = _summary(tested, view, level, kind)
     for count, other in others.items():
-        rows += _effects(pooled(other.gaps), f"pooled_gap(bins={count})", other, view, level)
+        rows += _effects(other.pooled, f"pooled_gap(bins={count})", other, view, level)
         rows.append(_test(joint_test(other.gaps), f"joint_test(bins={count})", other.moments.rows))
     rows += _gap_rows(tested, view, level)
     rows += _mean_rows(tested, view, level)
     rows += [_bin_test_row(tested, b) for b in range(len(tested.ends) - 1)]
-    return rows + _contrast(tested, view)
+    return rows + _contrast(view, everybody)
 
 
 def chosen_rows(rows: Sequence[Row], asked: Sequence[Ask], tested: Binning, view: Outcomes) -> list[Row]:
@@ -101,7 +134,7 @@ def _summary(tested: Binning, view: Outcomes, level: float, kind: str) -> list[R
     rows = [_test(joint_test(tested.gaps), "joint_test", held, narrow)]
     if kind == "classification":
         rows.append({**_bin_test_row(tested, 0), "metric": "marginal_test"})
-    rows += _effects(pooled(tested.gaps), "pooled_gap", tested, view, level)
+    rows += _effects(tested.pooled, "pooled_gap", tested, view, level)
     bent = spline(tested.moments, view.reference, tested.covariance, tested.ends)
     rows += _effects(bent, "spline_gap", tested, view, level)
     rows.append(_lowest(tested))
@@ -116,25 +149,43 @@ def _test(found: Wald, metric: str, held: Floats, also: str = "") -> Row:
     return row({}, metric, estimate=found.statistic, units=int(held.sum()), p=found.p, note=notes(missing, also))
 
 
-def _effects(found: Effect, metric: str, tested: Binning, view: Outcomes, level: float) -> list[Row]:
+def _effects(found: Effect | Pooled, metric: str, tested: Binning, view: Outcomes, level: float) -> list[Row]:
     """One row per group for a gap over all bins; p adjusted over the groups."""
-    wide, seen, p = found.half_width(level), found.detectable(level), found.p
+    (low, high), seen, p = found.ends(level), found.detectable(level), found.p
     others = np.arange(len(view.labels)) != view.reference
-    p = np.where(others, p, np.nan)
+    p = np.where(others & ~found.small, p, np.nan)
     adjusted = holm(p)
     rows, held = [], tested.moments.rows.sum(0)
+    used = np.where(others, found.rows, held) if isinstance(found, Pooled) else held
     for g, name in enumerate(view.names):
-        absent = "group_absent" if not held[g] else "reference_absent" if not held[view.reference] else "collinear"
-        note = (absent if held.astype(bool).sum() > 1 else "one_group_only") if np.isnan(found.estimate[g]) else ""
-        small = "small_cell" if others[g] and found.small[g] and not note else ""
+        shown = others[g] and not found.small[g]
+        ends = (low[g], high[g]) if shown else (np.nan, np.nan) if others[g] else (0.0, 0.0)
         rows.append(
             row(
-                {}, metric, group=name, estimate=found.estimate[g], low=found.estimate[g] - wide[g], high=found.estimate[g] + wide[g],
-                ideal=0.0, better="ideal", units=int(held[g]), se=found.error[g], p=p[g], p_adjusted=adjusted[g],
-                detectable=seen[g] if others[g] else np.nan, note=notes(note, small),
+                {}, metric, group=name, estimate=found.estimate[g], low=ends[0], high=ends[1], ideal=0.0, better="ideal",
+                units=int(used[g]), se=found.error[g], p=p[g], p_adjusted=adjusted[g],
+                detectable=seen[g] if shown else np.nan, share_used=used[g] / view.used[g],
+                note=_effect_note(found, g, tested, view, ends) if others[g] or not held[g] else None,
             )
         )  # fmt: skip
     return [_plain(r) for r in rows]
+
+
+def _effect_note(
+    found: Effect | Pooled, g: int, tested: Binning, view: Outcomes, ends: tuple[float, float]
+) -> str | None:
+    """Why there is no gap over all bins, or no test of it, and whether bins are missing from it."""
+    held = tested.moments.rows
+    if np.isnan(found.estimate[g]):
+        here = held.sum(0)
+        absent = "group_absent" if not here[g] else "reference_absent" if not here[view.reference] else "collinear"
+        return absent if here.astype(bool).sum() > 1 else "one_group_only"
+    bins = np.count_nonzero(held.any(1))
+    missing = "bins_missing" if isinstance(found, Pooled) and found.bins[g] < bins else ""
+    drawn = "permuted_labels" if isinstance(found, Pooled) and g in found.drawn and found.few[g] else ""
+    constant = "constant_input" if not found.error[g] > 0 else ""
+    few = "few_outcomes" if not constant and np.isnan(ends[0]) else ""
+    return notes(missing, constant, few, drawn if not few and not constant else "")
 
 
 def _place(tested: Binning, b: int) -> dict[str, Any]:
@@ -144,8 +195,10 @@ def _place(tested: Binning, b: int) -> dict[str, Any]:
 def _gap_rows(tested: Binning, view: Outcomes, level: float) -> list[Row]:
     found, why = tested.gaps, reasons(tested.moments, tested.gaps)
     adjusted = holm(np.where(found.tested, found.p, np.nan).ravel()).reshape(found.p.shape)
-    wide, seen, p, error = found.half_width(level), found.detectable(level), found.p, found.error
     thin = found.small | found.small[:, [found.reference]]
+    wide, seen, error = found.half_width(level), found.detectable(level), found.error
+    still = np.minimum(tested.moments.above, tested.moments.below) == 0  # all the lowest, or all the highest: no error
+    p = np.where(still | still[:, [found.reference]], np.nan, found.p)
     level_at_zero = found.lines.level[:, found.reference] - found.lines.slope * tested.moments.origin
     rows = []
     for b in range(len(tested.ends) - 1):
@@ -167,18 +220,28 @@ def _gap_rows(tested: Binning, view: Outcomes, level: float) -> list[Row]:
 
 def _mean_rows(tested: Binning, view: Outcomes, level: float) -> list[Row]:
     """Mean outcome per bin and group (figures 4 and 6 of the source)."""
-    mean, (error, freedom) = tested.moments.mean_outcome, mean_errors(tested.moments, tested.covariance)
-    wide = critical(level, freedom) * error
+    mean, (error, _) = tested.moments.mean_outcome, mean_errors(tested.moments, tested.covariance)
+    low, high = mean_ends(tested, view, level)
     rows = []
     for b in range(len(tested.ends) - 1):
         for g, name in enumerate(view.names):
             units = int(tested.moments.rows[b, g])
+            still = "single_member" if units == 1 else "no_variation" if np.isnan(low[b, g]) else ""
             made = row(
-                {}, "mean_outcome", group=name, estimate=mean[b, g], low=mean[b, g] - wide[b, g], high=mean[b, g] + wide[b, g],
-                units=units, se=error[b, g], note=None if units else "group_absent", **_place(tested, b),
+                {}, "mean_outcome", group=name, estimate=mean[b, g], low=low[b, g], high=high[b, g],
+                units=units, se=error[b, g], note=notes(still if units else "group_absent"), **_place(tested, b),
             )  # fmt: skip
             rows.append(_plain(made))
     return rows
+
+
+def mean_ends(tested: Binning, view: Outcomes, level: float) -> tuple[Floats, Floats]:
+    """Ends of the interval of each cell's mean: none where its outcomes are all one number, and none beyond 0 and 1 of a share."""
+    error, freedom = mean_errors(tested.moments, tested.covariance)
+    wide = np.where(error > 0, critical(level, freedom) * error, np.nan)
+    least, most = view.outcome_ends if is_binary(tested.moments) else (-np.inf, np.inf)
+    mean = tested.moments.mean_outcome
+    return np.maximum(mean - wide, least), np.minimum(mean + wide, most)
 
 
 def _bin_test_row(tested: Binning, b: int) -> Row:
@@ -203,34 +266,49 @@ def _lowest(tested: Binning) -> Row:
     )
 
 
-def _contrast(tested: Binning, view: Outcomes) -> list[Row]:
+def _contrast(view: Outcomes, everybody: Everybody) -> list[Row]:
     """What other measures see on the same rows."""
     rows = []
     for g, name in enumerate(view.names):
         units, outcome = int(view.used[g]), view.outcome_sum[g] / view.used[g]
-        rows.append(row({}, "precision", group=name, estimate=float(outcome), units=units))
+        average = "precision" if everybody.thresholded else "base_rate"
+        rows.append(row({}, average, group=name, estimate=float(outcome), units=units))
         if on_outcome_scale(view):
             gap = outcome - view.score_sum[g] / view.used[g]
             rows.append(
                 row({}, "calibration_gap", group=name, estimate=float(gap), ideal=0.0, better="ideal", units=units)
             )
-    if is_binary(tested.moments):
-        odds = odds_gap(tested.moments, view.reference)
-        for g, name in enumerate(view.names):
-            held = int(tested.moments.rows[:, g].sum())
-            note = "zero_denominator" if np.isnan(odds[g]) else None
-            rows.append(
-                row(
-                    {},
-                    "equalized_odds_gap",
-                    group=name,
-                    estimate=float(odds[g]),
-                    ideal=0.0,
-                    better="lower",
-                    units=held,
-                    note=note,
-                )
-            )
+    rows += [_odds_row(view, everybody.seen, g) for g in range(len(view.names))]
+    return rows + [r for kind in (1, 0) for r in _rate_rows(view, everybody, kind)]
+
+
+def _odds_row(view: Outcomes, seen: Rows | None, g: int) -> Row:
+    made = row(
+        {}, "equalized_odds_gap", group=view.names[g], ideal=0.0, better="lower", units=int(view.used[g]),
+        estimate=0.0 if g == view.reference else np.nan, note=None if g == view.reference else "too_many_rows",
+    )  # fmt: skip
+    if g == view.reference or seen is None:
+        return made
+    found = odds_gap(seen, g, view.reference)
+    few = "few_given_outcome" if np.isnan(found.estimate) else "some_outcomes_skipped" if found.skipped else ""
+    return made | {"estimate": found.estimate, "chance": found.chance, "note": notes(few)}
+
+
+def _rate_rows(view: Outcomes, everybody: Everybody, outcome: int) -> list[Row]:
+    """Gaps of the rate at which those with this outcome are treated: true positives, then false ones."""
+    known, treated = everybody.known, everybody.treated
+    if known is None or treated is None:
+        return []
+    metric = "true_positive_rate_gap" if outcome else "false_positive_rate_gap"
+    rows = []
+    for g, name in enumerate(view.names):
+        mine, theirs = ((known.group == at) & (known.outcome == outcome) for at in (g, view.reference))
+        few = min(mine.sum(), theirs.sum()) < 1
+        gap = np.nan if few else float(treated[mine].mean() - treated[theirs].mean())
+        note = "zero_denominator" if few else None
+        rows.append(
+            row({}, metric, group=name, estimate=gap, ideal=0.0, better="ideal", units=int(mine.sum()), note=note)
+        )
     return rows
 
 
@@ -248,8 +326,7 @@ def is_binary(m: Moments) -> bool:
 def calibration_points(tested: Binning, view: Outcomes, level: float, fewest: int) -> dict[str, list[Any]]:
     """Mean score and mean outcome per bin and group, for the pictures."""
     m = tested.moments
-    error, freedom = mean_errors(m, tested.covariance)
-    wide = critical(level, freedom) * error
+    low, high = mean_ends(tested, view, level)
     out: dict[str, list[Any]] = {name: [] for name in ("bin", "group", "score", "outcome", "low", "high", "units")}
     for b in range(m.rows.shape[0]):
         for g, name in enumerate(view.names):
@@ -261,8 +338,8 @@ def calibration_points(tested: Binning, view: Outcomes, level: float, fewest: in
                 name,
                 float(m.mean_score[b, g]),
                 mean,
-                mean - float(wide[b, g]),
-                mean + float(wide[b, g]),
+                float(low[b, g]),
+                float(high[b, g]),
                 int(m.rows[b, g]),
             )
             for column, value in zip(out, values, strict=True):
@@ -277,7 +354,7 @@ def _plain(r: Row) -> Row:
 
 def without_few(rows: Sequence[Row], fewest: int) -> list[Row]:
     """The same rows; where a group has too few members in them, in a bin or over all, no number survives."""
-    nothing = dict.fromkeys(("se", "p", "p_adjusted", "intercept", "slope", "detectable"), np.nan)
+    nothing = dict.fromkeys(("se", "p", "p_adjusted", "intercept", "slope", "detectable", "share_used"), np.nan)
     return [
         {**suppressed(r), **{k: v for k, v in nothing.items() if k in r}}
         if r["group"] is not None and r["units"] < fewest

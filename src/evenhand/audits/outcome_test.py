@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated, Any, Literal
 
 import numpy as np
@@ -15,6 +15,7 @@ from evenhand.audits.declare import Call, Count, Label, Level, Metrics, Table, T
 from evenhand.audits.outcome_rows import (
     EXTRA,
     Binning,
+    Everybody,
     all_rows,
     calibration_points,
     chosen_rows,
@@ -22,19 +23,30 @@ from evenhand.audits.outcome_rows import (
     without_few,
 )
 from evenhand.cards import Ask, Floats, asks, needing
-from evenhand.engine.moments import score_edges, tally_moments
+from evenhand.engine.moments import score_edges, tally_known, tally_moments, tally_rows
 from evenhand.errors import EvenhandError
 from evenhand.metrics.outcome import FEWEST_EXPECTED, Covariance
 from evenhand.tallies.moments import Ints, Moments
+from evenhand.tallies.rows import Rows
 from evenhand.views.outcomes import NARROWEST, Checked, Missing, Outcomes, Roles, view_outcomes
 
 MOST_BINS = 1_000
 MOST_GAPS = 6_000
+MOST_ROWS = 2_000_000
+"""Rows whose labels can be permuted: more of them are not read into memory, and a group with few outcomes gets no p."""
+
 BIN_RULE = "right-closed; equal edges merged"
 SMALL_RULE = (
-    "left out of the joint test and the pooled gap: fewer than 30 rows, or fewer than 5 outcomes above the lowest or below "
-    "the highest, on either side"
+    "left out of the joint test and the family of p-values, never out of the pooled gap: fewer than 30 rows, or fewer than 5 "
+    "outcomes above the lowest or below the highest, on either side"
 )
+_POOLED = "gaps weighted by the group's rows, over every bin that holds it and the reference; errors as if there were no gap, "
+POOLED_RULE = {
+    "cluster": f"{_POOLED}signs of whole clusters flipped, none with fewer than 10 clusters",
+    "classical": f"{_POOLED}one variance for all rows, t; labels permuted within bins where outcomes are few",
+    "HC1": f"{_POOLED}normal; labels permuted within bins where a group has fewer than 10 outcomes of a kind in all or a bin with "
+    "fewer than 5 rows of either side, exact where scores within a bin do not depend on the group",
+}
 CANNOT_SAY = (
     "Whether people treat the groups differently once the algorithm has shown them: the test takes outcomes as given.",
     "Anything about scores outside the range that all groups share, or about candidates whose outcome nobody saw.",
@@ -136,9 +148,16 @@ def outcome_test(
     words["reference"] = view.names[view.reference]
     if clustered:
         _refuse_many_gaps(len(view.names), grid)
-    tested = Binning.of(moments.merged(grid.main), view.reference, how, grid.ends(low, high))
-    others = {count: Binning.of(moments.merged(into), view.reference, how, None) for count, into in grid.others.items()}
-    rows = all_rows(tested, others, view, kind=kind, level=level)
+    rows_of = _RowsOnce(view, grid.edges, int(moments.rows.sum()))
+    tested = Binning.of(
+        moments.merged(grid.main), view.reference, how, grid.ends(low, high), lambda: rows_of(grid.main)
+    )
+    others = {
+        count: Binning.of(moments.merged(into), view.reference, how, None, lambda into=into: rows_of(into))  # type: ignore[misc]
+        for count, into in grid.others.items()
+    }
+    everybody = _everybody(checked, view, treated=treated, threshold=threshold)
+    rows = all_rows(tested, others, view, kind=kind, level=level, everybody=everybody)
     chosen = rows if asked is None else chosen_rows(rows, asked, tested, view)
     return call.result(
         without_few(chosen, call.fewest), backend=view.backend, read=view.rows, dropped=view.dropped,
@@ -225,6 +244,35 @@ class Grid:
         return np.concatenate([[low], inner, [high]])
 
 
+def _everybody(checked: Checked, view: Outcomes, *, treated: str | None, threshold: float | None) -> Everybody:
+    """The rows of all scores, and who of those with a known outcome was treated."""
+    whole = replace(view, scope=checked.scope)
+    seen = tally_rows(whole, np.zeros(0)) if view.used.sum() <= MOST_ROWS else None
+    cut = treated is not None or threshold is not None
+    if not cut or checked.rows > MOST_ROWS or checked.outcome_ends != (0.0, 1.0):
+        return Everybody(seen, None, None, cut)
+    known, used = tally_known(whole)
+    return Everybody(seen, None, None, cut) if used.all() else Everybody(seen, known, used, cut)
+
+
+@dataclass
+class _RowsOnce:
+    """The rows in scope, read when first asked for and not again; nothing where they are too many to hold."""
+
+    view: Outcomes
+    edges: Floats
+    many: int
+    held: Rows | None = None
+
+    def __call__(self, into: Ints) -> Rows | None:
+        if self.many > MOST_ROWS:
+            return None
+        if self.held is None:
+            log.info("reading the rows one by one, since a group has few outcomes")
+            self.held = tally_rows(self.view, self.edges)
+        return self.held.merged(into)
+
+
 def _refuse_many_gaps(groups: int, grid: Grid) -> None:
     """Where clusters reach over bins, the joint test holds the covariance of every gap with every other one."""
     gaps = groups * (1 + max(int(into[-1]) for into in (grid.main, *grid.others.values())))
@@ -297,7 +345,7 @@ def _facts(
         "family": f"Holm over the {int(tested.gaps.tested.sum())} gaps (bins times groups) whose cells are not small",
         "small_cell": SMALL_RULE + (", or fewer than 10 clusters" if how == "cluster" else ""),
         "joint_test": _joint_rule(tested),
-        "pooled_gap": "gaps weighted by the group's rows in each bin",
+        "pooled_gap": POOLED_RULE[how],
         "detectable": "gap that the test would find with a chance of 80%",
         "cannot_say": list(CANNOT_SAY),
     }

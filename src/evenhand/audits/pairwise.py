@@ -137,10 +137,15 @@ def pairwise(
     sampled = ", sampled negatives included" if negatives else ""
     facts = {"average": average, **ledger.facts, "interval": interval_words(call.interval) + sampled}
     return call.result(
-        rows, backend=view.backend, read=view.rows, dropped=view.dropped, slices=names, words={"unit": request}, facts=facts,
+        rows, backend=view.backend, read=view.rows, dropped=view.dropped, slices=names, words=_words(request, ledger), facts=facts,
         of=RankingResult, each=per_request(measures, within, names, call.fewest),
         hold=lambda: held_of(measures, within, call.fewest),
     )  # fmt: skip
+
+
+def _words(request: str, ledger: PairLedger) -> dict[str, str]:
+    versus = ledger.pairs.versus
+    return {"unit": request, **({"versus": str(ledger.pairs.groups[versus])} if versus >= 0 else {})}
 
 
 def measured(a: Ask, ledger: PairLedger, average: Average) -> list[Measured]:

@@ -32,6 +32,7 @@ from evenhand.audits.requests import RankingResult, held_of, interval_words, per
 from evenhand.cards import Ask, Floats, asks, needing, refuse_lacking
 from evenhand.engine.placements import Placed, tally_placements
 from evenhand.errors import DataWarning, EvenhandError
+from evenhand.findings import slice_words
 from evenhand.labels import match, no_label, several
 from evenhand.metrics.prefix import follows, lean_and_spread, reasons_of, scores_of, template_of
 from evenhand.metrics.template import Scores
@@ -123,6 +124,8 @@ def prefix(
     draws = draws_of(chance)
     has = {"labels", *(["sides"] if protected is not None else [])}
     refuse_lacking(asked, has)
+    if unknown == "unprotected" and protected is None:
+        raise EvenhandError("unknown='unprotected' needs two sides. Pass protected= with one of them.")
     log.info("checking the rankings")
     opened = open_rankings(table)
     named = item if item in opened.schema.names() else None
@@ -140,7 +143,7 @@ def prefix(
     found = [o.measured(placed, call.seed) for o in ordered]
     names, within = view.slice_names, placed.within
     rows = rows_of([Reduced.of(m, within) for m in found], within, names, call)
-    facts = _facts(view, placed, found, draws) | {"interval": interval_words(call.interval)}
+    facts = _facts(view, placed, found, draws, unknown) | {"interval": interval_words(call.interval)}
     words = {"unit": request, "group": group if isinstance(group, str) and group in opened.schema.names() else "group"}
     curves = curves_of(placed, placement, [(o.ask.text, o.scores) for o in ordered], names, level, call.fewest)
     return call.result(
@@ -250,14 +253,27 @@ def protected_labels(protected: Any, groups: tuple[Any, ...], group: Any) -> Any
     return found
 
 
-def _facts(view: RankingsView, placed: Placed, found: Sequence[Measured], draws: int) -> dict[str, Any]:
+def _unlabelled_shares(view: RankingsView, placed: Placed) -> dict[str, float]:
+    """Share of all ranked items in each slice that have no label, by the slice in words."""
+    lengths, within = placed.placement.lengths, placed.within
+    return {
+        slice_words(view.slice_names, where): float(
+            placed.unlabelled[within.part(s)].sum() / max(lengths[within.part(s)].sum(), 1)
+        )
+        for s, where in enumerate(within.slices)
+    }
+
+
+def _facts(view: RankingsView, placed: Placed, found: Sequence[Measured], draws: int, unknown: str) -> dict[str, Any]:
     """What a reader of the numbers should know about the data behind them."""
     undefined = {
         m.ask.text: dict(Counter(code for code in m.reasons.tolist() if code)) for m in found if (m.reasons != "").any()
     }
     unlabelled = int(placed.unlabelled.sum())
+    left_out = {} if unknown != "drop" else {"unlabelled_share": _unlabelled_shares(view, placed)}
     return {
         **view.facts(),
+        **left_out,
         "labels": [str(g) for g in placed.placement.groups][:100],
         "unlabelled_items": unlabelled,
         "unlabelled_share_of_attention": _unlabelled_attention(placed),

@@ -13,7 +13,8 @@ import numpy as np
 from evenhand.cards import Floats, is_whole
 from evenhand.errors import EvenhandError, all_problems, listing
 from evenhand.metrics.outcome import gaps, lines
-from evenhand.metrics.outcome_joint import joint_test, pooled
+from evenhand.metrics.outcome_joint import joint_test
+from evenhand.metrics.outcome_pooled import pooled_gap
 from evenhand.present.files import write_whole
 from evenhand.present.text import number
 from evenhand.tallies.moments import Ints, Moments
@@ -114,11 +115,10 @@ class OutcomeRecalibrator:
         home = int(np.bincount(codes).argmax())
         found = []
         for score in (s, new):
-            tested = gaps(_tally(score, y, codes, self.bins, int(codes.max()) + 1), home)
+            tally = _tally(score, y, codes, self.bins, int(codes.max()) + 1)
+            tested, over_all = gaps(tally, home), pooled_gap.on(tally, reference=home)
             top = np.argsort(-score, kind="stable")[: max(1, round(TOP * len(score)))]
-            found.append(
-                (float(np.nanmax(np.abs(pooled(tested).estimate))), joint_test(tested).p, float(y[top].mean()))
-            )
+            found.append((float(np.nanmax(np.abs(over_all))), joint_test(tested).p, float(y[top].mean())))
         (gap, p, best), (new_gap, new_p, new_best) = found
         return Gain(len(s), gap, new_gap, p, new_p, best, new_best)
 

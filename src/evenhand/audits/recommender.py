@@ -28,7 +28,7 @@ from evenhand.cards import Ask, Floats, asks, lacks, needing, parse_call, refuse
 from evenhand.engine.crosstabs import Reading, Tabulation, tabulation, user_blocks
 from evenhand.errors import EvenhandError, listing
 from evenhand.findings import Row, row
-from evenhand.labels import match, one_or_several, several
+from evenhand.labels import matches, one_or_several, several
 from evenhand.metrics.catalogue import lorenz_points
 from evenhand.results import Result
 from evenhand.tallies.crosstab import Crosstab
@@ -69,7 +69,7 @@ OTHER_USERS = (
     question="Does the recommender serve groups of users, and items, even-handedly?",
     charts=("differences", "catalogue", "intervals"),
     default="all that the input allows",
-    extra=("protected", "versus", "p", "p_adjusted"),
+    extra=("protected", "versus", "p", "p_adjusted", "least", "most", "convention"),
     over="units",
     stands_for=OTHER_USERS,
 )
@@ -156,6 +156,7 @@ def recommender(
     view = view_scores(scores, relevant, columns=columns, items=items, user_groups=user_groups)
     reading = _under_convention(convention, reading, view)
     given = {"users": user_groups is not None, "truth": relevant is not None, "shown": reading.shows}
+    given["scores"] = score is not None
     asked = _asked(metrics, convention, {need for need, there in given.items() if there})
     sides, codes = _sides(view, user_groups, protected, versus)
     names = [*sides.names, "(unknown)", "(nobody)"]
@@ -168,6 +169,19 @@ def recommender(
     again = found.replicates[0] if resampled else None
     by_chance = found.replicates[-1] if dealt else None
     rows = _rows(found, asked, sides, call, again, by_chance)
+    if convention == "holisticai" and reading.normalize and relevant is not None:
+        alone = tabulation(
+            view, replace(reading, alone=True), codes, sides.groups, [p for p in (resampled, dealt) if p]
+        )
+        other = _rows(
+            alone,
+            asked,
+            sides,
+            call,
+            *((alone.replicates[i] if plan else None) for i, plan in ((0, resampled), (-1, dealt))),
+        )
+        judging = {a.text for a in asked if "truth" in a.reads}
+        rows = [one if one["metric"] in judging else two for one, two in zip(rows, other, strict=True)]
     facts = {
         "users": view.users, "items": view.items,
         "groups": hidden_sizes(_sizes(found.total, sides), call.fewest, parts=True), "users_with_ties": found.tied,
@@ -248,7 +262,10 @@ def _sides(view: Scores, user_groups: Any, protected: Any, versus: Any) -> tuple
         return Sides((), {}, ()), np.zeros(view.users, dtype=np.int64)
     labels = view.labels(user_groups)
     known = labels.unique().drop_nulls().to_list()
-    protected, versus = ([match(label, known) for label in several(side)] for side in (protected, versus))
+    protected, versus = (
+        matches(role, several(side), known, of="user_groups") if known and side is not None else several(side)
+        for role, side in (("protected", protected), ("versus", versus))
+    )
     sides = Sides.of(known, protected, versus)
     if sides.rows.keys() and set(protected) & set(versus):
         raise EvenhandError("protected and versus share a group. Put each group on one side.")
@@ -280,13 +297,15 @@ def _rows(
         own = [int(users.sum())] if question.pair is None else [int(users[g]) for g in question.pair]
         units = sum(own)
         low, high = ends(question, estimate, drawn, call.interval, min(own), chance)
+        least, most = question.ask.metric.attainable_on(tally, **question.ask.params)
         made = row(
             {}, question.ask.text, estimate=estimate, low=low, high=high, ideal=question.ask.ideal, better=question.ask.better,
             units=units, rests_on=min(own), undefined_draws=undefined, note=_note(question.ask, tally, estimate, found),
-            **_labels(question.pair, sides), **_against(estimate, chance),
+            **_labels(question.pair, sides), **_against(estimate, chance), least=least, most=most,
+            convention=question.ask.params.get("convention"),
         )  # fmt: skip
         small = units < call.fewest if question.pair is None else any(few[g] for g in question.pair)
-        rows.append(suppressed(made) | {"p": None} if small else made)
+        rows.append(suppressed(made) | {"p": None, "least": math.nan, "most": math.nan} if small else made)
     return rows
 
 

@@ -122,10 +122,10 @@ def _row(labels: Mapping[str, Any], f: Reduced, s: int, part: slice, draws: Floa
     counted = units if m.counted is None else int(m.counted[part].sum())
     biased = m.ask.card.per == "request"  # a mean over requests is not; a norm or distance of their sums is
     low, high = drawn_ends(estimate, found, interval, m.ask.span, counted, biased=biased)
-    undefined = int(np.isnan(m.values[part]).sum()) if m.skips else 0
+    undefined = int(np.isnan(m.values[part]).sum()) if m.skips else units - counted if m.left_out else 0
     endless = bool(np.isinf(found).any()) and bool(np.isfinite(estimate))
     said = [f.reason(s, part) if lost else "", "infinite_draws" if endless else ""]
-    said.append("some_undefined" if undefined and not lost else "")
+    said.append((m.left_out or "some_undefined") if undefined and not lost else "")
     chance, ideal = np.nan if m.chance is None else float(m.chance[s]), m.ideal(f.totals[s])
     least, most = m.ask.span
     if m.ask.better == "lower" and least < ideal <= estimate:

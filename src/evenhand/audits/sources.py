@@ -132,7 +132,7 @@ def _rows(
 ) -> list[Row]:
     log.info("measuring %s slices", f"{len(slices.labels):,}")
     gini, totals = ask("gini"), slices.totals
-    streams = [("inequality", amount.name, *where) for where in slices.labels]
+    streams = [("inequality", *where) for where in slices.labels]
     (index,) = estimates(totals.spectra, [gini], how, seed, streams)
     (chance,) = chances(totals, amount, [gini])
     heavy = heavy_tails(totals.spectra) if how.kind != "none" else np.zeros(len(slices.labels), dtype=bool)

@@ -54,8 +54,21 @@ def system_column(findings: Findings) -> str:
     raise EvenhandError("The result has no column of systems. Pass system= with the column that names them.")
 
 
-def standings(results: Sequence[Result]) -> tuple[tuple[str, ...], list[Standing]]:
-    """Names of the other slice columns, and one standing per experiment; several results are put side by side."""
+EXPERIMENT = "experiment"
+
+
+def named(given: Sequence[Result | str | Path]) -> list[str]:
+    """What results are called where they have to be told apart: by their file, or by their place."""
+    names = [f"result {i}" if isinstance(r, Result) else Path(r).name.split(".")[0] for i, r in enumerate(given, 1)]
+    return names if len(set(names)) == len(names) else [f"{name} ({i})" for i, name in enumerate(names, 1)]
+
+
+def standings(results: Sequence[Result], called: Sequence[str] = ()) -> tuple[tuple[str, ...], list[Standing]]:
+    """Names of the other slice columns, and one standing per experiment.
+
+    Several results are put side by side, system by system; those that measured the same metric of the same system are
+    different experiments, and kept apart under what they are `called`.
+    """
     names = {tuple(s for s in r.findings.slices if s != system_column(r.findings)) for r in results}
     if len(names) > 1:
         raise EvenhandError(
@@ -63,13 +76,27 @@ def standings(results: Sequence[Result]) -> tuple[tuple[str, ...], list[Standing
         )
     others = names.pop() if names else ()
     found: dict[tuple[Any, ...], dict[tuple[str, Any], dict[str, Any]]] = {}
-    for r in results:
+    apart = _overlap(results)
+    for r, own in zip(results, called or [f"result {i}" for i in range(1, len(results) + 1)], strict=True):
         column, many = system_column(r.findings), _with_several_groups(r.findings)
         for row in r.findings.rows():
             name = f"{row['metric']} {row['group']}" if row["metric"] in many else row["metric"]
-            cell = found.setdefault(tuple(row[s] for s in others), {})
+            cell = found.setdefault((*([own] if apart else []), *(row[s] for s in others)), {})
             cell[name, row[column]] = row
+    others = (EXPERIMENT, *others) if apart else others
     return others, [_standing(where, cells) for where, cells in found.items()]
+
+
+def _overlap(results: Sequence[Result]) -> bool:
+    """Whether two results measured the same metric of the same system and slice."""
+    seen: set[tuple[Any, ...]] = set()
+    for r in results:
+        f = r.findings
+        mine = {(row["metric"], row["group"], *(row[s] for s in f.slices)) for row in f.rows()}
+        if mine & seen:
+            return True
+        seen |= mine
+    return False
 
 
 def _with_several_groups(findings: Findings) -> set[str]:

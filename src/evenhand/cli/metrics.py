@@ -84,16 +84,16 @@ def _compare(name: str | None, format: str) -> int:
     inputs = list(rows[0].values)
     head = ["convention", "tool", *inputs, "what it does"]
     cells = [[r.convention, r.tool, *(_shown(r.values[i]) for i in inputs), r.does] for r in rows]
-    print(
-        f"{card.title}: one word, {len({tuple(row[2:-1]) for row in cells})} different answers.\n"
-        if inputs
-        else card.title
-    )
+    print(f"{card.title}: {_answers(len({tuple(row[2:-1]) for row in cells}))}\n" if inputs else card.title)
     print("\n".join(aligned(head, cells)))
     print(
         f"\nevenhand gives the first line unless asked: {name}(x, convention={rows[-1].convention!r}) gives the last."
     )
     return 0
+
+
+def _answers(many: int) -> str:
+    return "one word, and one answer on these inputs." if many == 1 else f"one word, {many} different answers."
 
 
 def _shown(value: float) -> str:

@@ -20,13 +20,15 @@ from evenhand.views.scores import BLOCK_CELLS, Rows, Scores
 class Reading:
     """How scores become "shown" and truth becomes "relevant".
 
-    `normalize` brings both to [0, 1] first; `fill` shows missing items too, as if they scored lowest (holisticai does);
+    `normalize` brings both to [0, 1] first, by the range of both or, with `alone`, of the scores; `fill` shows missing items
+    too, as if they scored lowest (holisticai does);
     `listed` means that every row is shown as it stands.
     """
 
     shown: Cut
     true: Cut
     normalize: bool = False
+    alone: bool = False
     fill: bool = False
     listed: bool = False
 
@@ -48,7 +50,7 @@ class Tabulation:
 
 def user_blocks(view: Scores, reading: Reading) -> Iterator[tuple[int, UserBlock]]:
     """What every user is shown, in order; each block comes with the number of its first user."""
-    offset, width = _scale(view) if reading.normalize else (0.0, 1.0)
+    offset, width = _scale(view, alone=reading.alone) if reading.normalize else (0.0, 1.0)
 
     def ready(cells: Floats | Rows) -> Ragged:
         rows = Ragged(*cells).there() if isinstance(cells, Rows) else Ragged.of(cells)
@@ -65,9 +67,9 @@ def user_blocks(view: Scores, reading: Reading) -> Iterator[tuple[int, UserBlock
             yield block.first + start, tabulate(part, true, reading.shown, reading.true, view.items)
 
 
-def _scale(view: Scores) -> tuple[float, float]:
-    """Offset and width of the range of scores and truth together."""
-    both = [f for f in (view.facts, view.truth_facts) if f is not None and f.cells]
+def _scale(view: Scores, *, alone: bool) -> tuple[float, float]:
+    """Offset and width of the range of scores and truth together, or of the scores alone."""
+    both = [f for f in (view.facts, None if alone else view.truth_facts) if f is not None and f.cells]
     return scale_of(min(f.low for f in both), max(f.high for f in both)) if both else (0.0, 1.0)
 
 
@@ -82,6 +84,7 @@ def tabulation(view: Scores, reading: Reading, codes: Ints, groups: int, plans: 
     items = view.items
     counts, shares, marks = np.zeros(groups * items), np.zeros(items), np.zeros((groups, len(MARKS)))
     tied, judged = 0, False
+    lengths: Floats | None = np.zeros(1) if _open(view, reading) else None
     sums = [_Sums(plan, items, float(reading.shown.top or 1)) for plan in plans]
     for first, part in user_blocks(view, reading):
         here = codes[first : first + len(part.marks)]
@@ -89,11 +92,24 @@ def tabulation(view: Scores, reading: Reading, codes: Ints, groups: int, plans: 
         shown = part.shown
         counts += np.bincount(here[shown.rows] * items + shown.items, shown.values, groups * items)
         shares += np.bincount(shown.items, part.shares, items)
+        lengths = None if lengths is None else _longer(lengths, part.lengths())
         marks += np.stack([np.bincount(here, column, groups) for column in part.marks.T], axis=1)
         for one in sums:
             one.add(first, here, part)
-    total = Crosstab(counts.reshape(groups, items), shares, marks, None, judged, reading.shows)
+    total = Crosstab(counts.reshape(groups, items), shares, marks, None, judged, reading.shows, lengths)
     return Tabulation(total, tuple(one.replicates() for one in sums), tied, float(counts.sum()))
+
+
+def _open(view: Scores, reading: Reading) -> bool:
+    """Whether any item could have been shown to any user: no score is missing, or there are none."""
+    return reading.listed or reading.fill or view.facts.cells == view.users * view.items
+
+
+def _longer(held: Floats, more: Floats | None) -> Floats | None:
+    if more is None:
+        return None
+    size = max(len(held), len(more))
+    return np.asarray(np.pad(held, (0, size - len(held))) + np.pad(more, (0, size - len(more))))
 
 
 class _Sums:

@@ -224,6 +224,10 @@ def _with_judged(
     cells = to_polars(added(joined, ["request", "group"], sums))
     at = ledger.requests.to_frame("request").with_row_index("at")
     cells = at.join(cells, on="request", how="inner")
+    known = np.zeros(len(ledger.requests), dtype=bool)
+    known[cells["at"].to_numpy()] = True
+    if not known.any():
+        _refuse_strangers(ledger, judged)
     code = codes(cells["group"], ledger.labels)
 
     def dense(name: str) -> Floats:
@@ -238,7 +242,19 @@ def _with_judged(
         per = at.join(per, on="request", how="left", maintain_order="left").fill_null(0.0)
         norms = {look: per[f"x{i}"].cast(pl.Float64).to_numpy() for i, look in enumerate(looks)}
     due = {look: dense(f"t{i}") for i, look in enumerate(looks)}
-    return replace(ledger, worth=dense("worth"), relevant=dense("relevant"), due=due, due_norms=norms)
+    return replace(
+        ledger, judged=known, worth=dense("worth"), relevant=dense("relevant"), due=due, due_norms=norms
+    )  # fmt: skip
+
+
+def _refuse_strangers(ledger: Ledger, judged: nw.LazyFrame[Any]) -> None:
+    """Judgments of other requests than those ranked are a mistake in the ids, not a finding."""
+    some = to_polars(judged.select("request").head(1))["request"].to_list()
+    if some and len(ledger.requests):
+        raise EvenhandError(
+            f"relevance judges none of the ranked requests: it has {some[0]!r}, the rankings have {ledger.requests[0]!r}. "
+            "Use the same request ids in both."
+        )
 
 
 def _item_norms(

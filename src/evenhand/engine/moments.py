@@ -14,6 +14,7 @@ from evenhand.cards import Floats
 from evenhand.engine.quantiles import quantiles
 from evenhand.labels import in_order
 from evenhand.tallies.moments import POWERS, Clusters, Moments
+from evenhand.tallies.rows import Rows
 from evenhand.views.outcomes import Checked, Outcomes, refuse_many
 from evenhand.views.tables import to_polars
 
@@ -61,6 +62,24 @@ def tally_moments(
         return known, tally
     lined = _from_lines(rows, labels, tally.origin, tally.level, tally.slope)
     return known, replace(tally, clusters=_clusters(lined, labels, len(origin)))
+
+
+def tally_rows(view: Outcomes, edges: Floats) -> Rows:
+    """The rows in scope one by one, ordered by what they hold; bins are right-closed, with these inner edges."""
+    wanted = view.scope.with_columns(_bin(edges).alias("bin")).select("bin", "group", "score", "outcome")
+    held = coded(to_polars(wanted), view.labels).sort("bin", "code", "score", "outcome")
+    score, outcome = (held[name].to_numpy().astype(np.float64) for name in ("score", "outcome"))
+    return Rows(score, outcome, *(held[name].to_numpy().astype(np.int64) for name in ("bin", "code")))
+
+
+def tally_known(view: Outcomes) -> tuple[Rows, np.typing.NDArray[np.bool_]]:
+    """All rows of the view's groups whose outcome the table tells, whatever their score, and whether each was treated."""
+    outcome = nw.col("outcome")
+    told = view.lazy.filter(~outcome.is_null()).filter(~outcome.is_nan()).select("group", "score", "outcome", "used")
+    held = coded(to_polars(told), view.labels).drop_nulls("code").sort("code", "score", "outcome")
+    score, found = (held[name].to_numpy().astype(np.float64) for name in ("score", "outcome"))
+    code = held["code"].to_numpy().astype(np.int64)
+    return Rows(score, found, np.zeros_like(code), code), held["used"].to_numpy().astype(bool)
 
 
 def _centres(edges: Floats, low: float, high: float) -> Floats:

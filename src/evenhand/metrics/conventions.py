@@ -222,9 +222,16 @@ for _metric in (eed, eel):
     )
 
 
-@awrf.convention("trec", tool=TREC, does="returns one minus the divergence: 1 is even", ideal=1.0, better="higher")
-def _(t: Any, **params: Any) -> Floats:
-    return 1 - awrf.on(t, **params)
+@awrf.convention(
+    "trec",
+    tool=TREC,
+    does="returns one minus the Jensen-Shannon divergence with natural logarithms, attention 1/log2(max(rank, 2)): 1 is even",
+    ideal=1.0,
+    better="higher",
+    fixed={"attention": "log"},
+)
+def _(t: Any, *, target: Any = None, attention: Any = None) -> Floats:
+    return 1 - awrf.on(t) * math.log(2)
 
 
 _MATRIX = [[0.9, 0.8, 0.4, 0.2], [0.7, 0.9, 0.1, 0.6], [0.9, 0.2, 0.8, 0.3]]

@@ -57,7 +57,7 @@ def _utility_reason(t: Exposure, **_: Any) -> Any:
         better="ideal",
         undefined="neither group was exposed at all",
         otherwise="zero_over_zero",
-        says="The exposure{per_item:? per item} of {who} is {estimate:number} times that of the other group{interval}.",
+        says="The exposure{per_item:? per item} of {who} is {estimate:number} times that of {other}{interval}.",
         formula=r"\mathrm{DP} = \epsilon_\pi(G^+) / \epsilon_\pi(G^-)",
         example="exposure 1.5 and 0.5 -> 3",
         variants=_DP_VARIANTS,
@@ -82,6 +82,38 @@ def dp(t: Exposure, *, per_item: bool = False, epsilon: NotNegative = 0.0, atten
 
 @metric(
     Card(
+        name="exposure_share",
+        symbol="s",
+        title="Share of exposure",
+        asks="What share of the exposure of all groups goes to the protected group?",
+        needs=Exposure,
+        span=(0.0, 1.0),
+        ideal=math.nan,
+        better="",
+        undefined="no group was exposed at all",
+        otherwise="zero_over_zero",
+        says="{who} gets {estimate:percent} of the exposure{interval}.",
+        formula=r"\epsilon_\pi(G^+) / \sum_g \epsilon_\pi(g)",
+        example="exposure 1.5 and 0.5 -> 0.75",
+        variants=("Which share is right depends on the target; awrf compares with one.",),
+        references=("singh2018", "raj2022"),
+        per="request",
+        family="exposure",
+        reads=TWO_SIDES,
+    )
+)
+def exposure_share(t: Exposure, *, attention: Model = LOG) -> Floats:
+    """Exposure of the protected group over that of all labelled groups: what two systems in a test are compared by.
+
+    >>> exposure_share([1.5, 0.5])
+    0.75
+    """
+    ours = t.received[..., list(t.protected or ())].sum(-1)
+    return np.asarray(ours / t.received.sum(-1))
+
+
+@metric(
+    Card(
         name="log_dp",
         symbol="logDP",
         title="Demographic parity of exposure, as a log ratio",
@@ -92,7 +124,7 @@ def dp(t: Exposure, *, per_item: bool = False, epsilon: NotNegative = 0.0, atten
         better="ideal",
         undefined="neither group was exposed at all",
         otherwise="zero_over_zero",
-        says="The log ratio of the exposure{per_item:? per item} of {who} to that of the other group is {estimate:number}{interval}"
+        says="The log ratio of the exposure{per_item:? per item} of {who} to that of {other} is {estimate:number}{interval}"
         "[: {estimate:times} times as much].",
         formula=r"\ln \epsilon_\pi(G^+) - \ln \epsilon_\pi(G^-)",
         example="exposure 1 and 1 -> 0",
@@ -127,7 +159,7 @@ def log_dp(t: Exposure, *, per_item: bool = False, epsilon: NotNegative = 0.0, a
         better="ideal",
         undefined="one of the groups has no relevant item, or neither was exposed",
         otherwise=_utility_reason,
-        says="For its relevance, {who} gets {estimate:number} times the exposure of the other group{interval}.",
+        says="For its relevance, {who} gets {estimate:number} times the exposure of {other}{interval}.",
         formula=r"\frac{\epsilon_\pi(G^+)/\Upsilon(G^+)}{\epsilon_\pi(G^-)/\Upsilon(G^-)}",
         example="exposure 1 and 1, relevance 2 and 1 -> 0.5",
         variants=_EUR_VARIANTS,
@@ -160,7 +192,7 @@ def eur(t: Exposure, *, as_printed: bool = False, epsilon: NotNegative = 0.0, at
         better="ideal",
         undefined="one of the groups has no relevant item, or neither was exposed",
         otherwise=_utility_reason,
-        says="The log ratio of the exposure of {who} to that of the other group, each for its relevance, is "
+        says="The log ratio of the exposure of {who} to that of {other}, each for its relevance, is "
         "{estimate:number}{interval}[: {estimate:times} times as much].",
         formula=r"\ln \mathrm{EUR}",
         example="exposure 2 and 1, relevance 2 and 1 -> 0",
@@ -193,7 +225,7 @@ def log_eur(t: Exposure, *, as_printed: bool = False, epsilon: NotNegative = 0.0
         better="ideal",
         undefined="one of the groups has no relevant item, or no relevant item of either was exposed",
         otherwise=_utility_reason,
-        says="Of its relevance, {who} realises {estimate:number} times what the other group does{interval}.",
+        says="Of its relevance, {who} realises {estimate:number} times what {other} does{interval}.",
         formula=r"\frac{\Gamma(G^+)/\Upsilon(G^+)}{\Gamma(G^-)/\Upsilon(G^-)}",
         example="discounted relevance 1 and 1 out of 2 and 1 -> 0.5",
         variants=_EUR_VARIANTS,
@@ -226,7 +258,7 @@ def rur(t: Exposure, *, as_printed: bool = False, epsilon: NotNegative = 0.0, at
         better="ideal",
         undefined="one of the groups has no relevant item, or no relevant item of either was exposed",
         otherwise=_utility_reason,
-        says="The log ratio of the share of its relevance that {who} realises to that of the other group is "
+        says="The log ratio of the share of its relevance that {who} realises to that of {other} is "
         "{estimate:number}{interval}[: {estimate:times} times as much].",
         formula=r"\ln \mathrm{RUR}",
         example="discounted relevance 2 and 1 out of 2 and 1 -> 0",

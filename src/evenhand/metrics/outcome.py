@@ -108,9 +108,9 @@ class Gaps:
 
     @property
     def p(self) -> Floats:
-        """Two-sided p-value of each gap; NaN for the reference."""
-        with np.errstate(divide="ignore", invalid="ignore"):
-            ratio = np.abs(self.estimate) / self.error
+        """Two-sided p-value of each gap; NaN for the reference, and where outcomes do not vary around their lines."""
+        error = self.error
+        ratio = np.divide(np.abs(self.estimate), error, out=np.full(error.shape, np.nan), where=error > 0)
         p = two_sided(ratio, self.freedom[..., None])
         p[..., self.reference] = np.nan
         return p
@@ -193,14 +193,14 @@ def gaps(m: Moments, reference: int, covariance: Covariance = "HC1") -> Gaps:
         if covariance == "HC1":
             steady = _welch(residual.sums[..., :3, 2], flat, tilt, rows)
             block = _without_rounding(block, meat(m.sums[..., :3, 2], flat, tilt))
-    dust = _dust(m)
-    estimate = np.where(np.abs(estimate) <= dust[..., None, None], 0.0, estimate)
-    block = np.where(np.abs(block) <= dust[..., None, None, None] ** 2, 0.0, block)
+    speck = dust(m)
+    estimate = np.where(np.abs(estimate) <= speck[..., None, None], 0.0, estimate)
+    block = np.where(np.abs(block) <= speck[..., None, None, None] ** 2, 0.0, block)
     likely = _likely(m)
     return Gaps(estimate, block, across, freedom, total, clusters, fitted, rows, small, likely, steady, reference)
 
 
-def _dust(m: Moments) -> Floats:
+def dust(m: Moments) -> Floats:
     """Differences of outcomes as small as this are rounding: equal outcomes in two cells must give a gap of zero."""
     spread = np.sqrt(np.maximum(m.sums[..., 0, 2], 0.0) / np.maximum(m.rows, 1))
     return np.asarray(ROUNDING * (np.abs(np.nan_to_num(m.mean_outcome)) + spread).max((-1, -2)))
@@ -280,6 +280,12 @@ def _influence(rows: Floats, offset: Floats, fitted: Lines, defined: Bools, refe
     tilt = -lean[..., None, :] + np.zeros_like(flat)
     keep = defined[..., None, :] & (np.arange(groups) != reference)
     return np.where(keep, flat, 0.0), np.where(keep, tilt, 0.0)
+
+
+def influence(m: Moments, found: Gaps) -> tuple[Floats, Floats]:
+    """What a residual e of a row of each cell, at offset u, adds to each gap of its bin: e * (flat + tilt * u) at [cell, gap]."""
+    defined = np.isfinite(found.estimate)
+    return _influence(m.rows, np.nan_to_num(m.mean_offset), found.lines, defined, found.reference)
 
 
 def _sandwich(

@@ -14,7 +14,7 @@ from evenhand.metrics.outcome import (
     Covariance,
     Gaps,
     critical,
-    gaps,
+    dust,
     meat,
     over,
     quantile,
@@ -53,8 +53,8 @@ def wald(parts: Sequence[tuple[Floats, Floats]], freedom: float, clusters: int |
     if not len(estimate) or not all(np.isfinite(covariance).all() for _, covariance in parts):
         return NO_TEST
     scale = np.sqrt(np.concatenate([np.diagonal(covariance) for _, covariance in parts]))
-    if not (scale > 0).all():
-        return Wald(np.inf, 0.0, len(estimate), freedom) if np.any(estimate[scale == 0] != 0) else NO_TEST
+    if not (scale > 0).all():  # outcomes that do not vary leave nothing to test with
+        return NO_TEST
     found = [_statistic(*part) for part in parts]
     statistic, q = sum(one[0] for one in found), sum(one[1] for one in found)
     if not np.isfinite(freedom):
@@ -132,40 +132,17 @@ class Effect:
 
     @property
     def p(self) -> Floats:
-        with np.errstate(divide="ignore", invalid="ignore"):
-            return two_sided(np.abs(self.estimate) / self.error, self.freedom)
+        """Two-sided p-value of each group; NaN where outcomes do not vary."""
+        ratio = np.divide(np.abs(self.estimate), self.error, out=np.full(len(self.error), np.nan), where=self.error > 0)
+        return two_sided(ratio, self.freedom)
 
-    def half_width(self, level: float) -> Floats:
-        return critical(level, self.freedom) * self.error
+    def ends(self, level: float) -> tuple[Floats, Floats]:
+        """Both ends of the interval of each group."""
+        wide = critical(level, self.freedom) * self.error
+        return self.estimate - wide, self.estimate + wide
 
     def detectable(self, level: float) -> Floats:
         return (critical(level, self.freedom) + quantile(POWER, self.freedom)) * self.error
-
-
-def pooled(found: Gaps) -> Effect:
-    """The gap that an average member of the group meets: gaps weighted by the group's rows in each bin.
-
-    Small cells are left out; a group that has nothing but small cells is pooled over those and marked.
-    """
-    usable = np.isfinite(found.error)
-    tested = found.tested
-    small: Bools = np.asarray(~tested.any(-2))
-    chosen = np.where(small, usable, tested)
-    weight = np.where(chosen, found.rows, 0.0)
-    total = weight.sum(-2)
-    share = np.divide(weight, total, out=np.zeros_like(weight), where=total > 0)
-    estimate = (share * np.nan_to_num(found.estimate)).sum(-2)
-    if found.across is None:
-        own = np.diagonal(found.block, axis1=-2, axis2=-1)
-        variance = (share**2 * np.nan_to_num(own)).sum(-2)
-    else:
-        full = np.nan_to_num(found.across).reshape(*share.shape, *share.shape)
-        variance = np.einsum("bg,bgcg,cg->g", share, full, share)
-    error = np.sqrt(np.maximum(variance, 0.0))
-    absent = total == 0
-    estimate, error = np.where(absent, np.nan, estimate), np.where(absent, np.nan, error)
-    estimate[found.reference], error[found.reference] = 0.0, 0.0
-    return Effect(estimate, error, found.total_freedom, small)
 
 
 def spline(m: Moments, reference: int, covariance: Covariance = "HC1", ends: Floats | None = None) -> Effect:
@@ -201,6 +178,7 @@ def spline(m: Moments, reference: int, covariance: Covariance = "HC1", ends: Flo
     else:
         variance = meat(residual.sums[..., :3, 2], flat, tilt).sum(0) * n / left
     error = np.where(np.isnan(estimate), np.nan, np.sqrt(np.maximum(np.diagonal(variance), 0.0)))
+    estimate, error = (np.where(np.abs(x) <= dust(m), 0.0, x) for x in (estimate, error))
     error[reference] = 0.0
     return Effect(estimate, error, float(freedom), thin(m.rows.sum(0), m.above.sum(0), m.below.sum(0)))
 
@@ -237,45 +215,6 @@ def _pseudo_inverse(gram: Floats) -> tuple[Floats, Floats, int]:
     used = axes[:, kept]
     inverse = (used / roots[kept]) @ used.T / scale[:, None] / scale
     return inverse, (used @ used.T) * scale / scale[:, None], int(kept.sum())
-
-
-def odds_gap(m: Moments, reference: int) -> Floats:
-    """Largest difference between a group and the reference in the share of a score bin, given the outcome (binary only)."""
-    found = np.zeros(m.rows.shape[-1])
-    for counts in (m.above, m.rows - m.above):
-        with np.errstate(invalid="ignore"):
-            share = counts / counts.sum(-2, keepdims=True)
-        found = np.maximum(found, np.abs(share - share[:, [reference]]).max(0))
-    return found
-
-
-@metric(
-    Card(
-        name="pooled_gap",
-        symbol="β̄_g",
-        title="Outcome gap over all bins",
-        asks="What gap does an average member of the group meet?",
-        needs=Moments,
-        span=(-np.inf, np.inf),
-        ideal=0.0,
-        better="ideal",
-        undefined="the group or the reference is absent",
-        otherwise="group_absent",
-        formula=r"\sum_b n_{bg} \beta_{bg} / \sum_b n_{bg}",
-        example="gaps of 0.1 and 0.3 in bins with 300 and 100 rows of the group -> 0.15",
-        variants=("Cells too thin to trust are left out of it.",),
-        references=("yu2022",),
-        family="outcome",
-    )
-)
-def pooled_gap(m: Moments, reference: int = 0) -> Floats:
-    """Gaps of every group, weighted by its rows in each bin.
-
-    >>> m = Moments.of([1, 2, 3, 1, 2, 3], [1, 2, 3, 1.5, 2.5, 3.5], [0] * 6, [0, 0, 0, 1, 1, 1], shape=(1, 2))
-    >>> pooled_gap.on(m).round(9).tolist()
-    [0.0, 0.5]
-    """
-    return pooled(gaps(m, reference)).estimate
 
 
 @metric(

@@ -20,7 +20,7 @@ from evenhand.tallies.pairs import Pairs
         better="ideal",
         undefined="one of the groups has no pair of different relevance",
         otherwise="no_pairs",
-        says="The share of pairs in the right order is {estimate:number} higher within the other group than within {who}{interval}.",
+        says="The share of pairs in the right order is {estimate:number} higher within {other} than within {who}{interval}.",
         formula=r"A_{->-} - A_{+>+}",
         example="scores 4 3 2 1, relevance 1 0 1 0, groups U U P P -> 0",
         variants=(
@@ -52,7 +52,7 @@ def intra_acc(t: Pairs) -> Floats:
         better="ideal",
         undefined="there is no pair between the groups in one of the two directions",
         otherwise="no_pairs",
-        says="Between the groups, the share of pairs in the right order is {estimate:number} higher where the other group's item "
+        says="Between the groups, the share of pairs in the right order is {estimate:number} higher where {other}'s item "
         "is the more relevant one than where that of {who} is{interval}.",
         formula=r"A_{->+} - A_{+>-}",
         example="scores 4 3 2 1, relevance 1 0 1 0, groups U U P P -> 1",

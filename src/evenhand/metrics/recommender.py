@@ -17,6 +17,7 @@ from evenhand.tallies.crosstab import Crosstab
 SEED = ("holisticai2024",)
 USERS = frozenset({"users"})
 SHOWN = frozenset({"shown"})
+SCORED = frozenset({"scores"})
 TRUTH = frozenset({"truth"})
 
 
@@ -52,7 +53,7 @@ def _no_scores(t: Crosstab, **_: Any) -> str:
         ),
         references=SEED,
         family="mean scores",
-        reads=USERS,
+        reads=USERS | SCORED,
     )
 )
 def mad(t: Crosstab) -> Floats:
@@ -291,7 +292,7 @@ def _error_card(name: str, symbol: str, title: str, formula: str, mark: str) -> 
         ),
         references=SEED,
         family="ratios between groups",
-        reads=USERS | TRUTH,
+        reads=USERS | TRUTH | SCORED,
     )
 
 

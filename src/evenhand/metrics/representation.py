@@ -119,7 +119,8 @@ def awrf(
         better="higher",
         undefined="the ranking is empty or has no labelled item",
         otherwise="no_labelled_items",
-        says="The mean chance of as few protected items as seen, over all prefixes, is {estimate:number}{interval}.",
+        says="The mean chance of as few protected items as seen, over all prefixes, is {estimate:number}{interval}"
+        "[; random order would give {chance:number}].",
         formula=r"\frac1N\sum_k P(\mathrm{Bin}(k, p) \le c_k)",
         example="one unprotected item, p 0.3 -> 0.7",
         variants=(
@@ -158,21 +159,25 @@ def fair(placed: Placement, *, p: Fraction | None = None) -> Floats:
 
 
 @fair.chance
-def fair_chance(placed: Placement, p: float) -> Floats:
+def fair_chance(placed: Placement, p: float, looked: Floats | None = None) -> Floats:
     """(R,) what `fair` would be on average if the labelled items of each ranking stood in random order: exact.
+
+    `looked` is how many labelled items of each whole ranking are looked at; all where it is left out.
 
     >>> fair_chance(Placement.of([0, 1], protected=1), 0.5).tolist()
     [0.75]
     """
     sides = placed.sides()
     table = _distribution(int(sides.known.max(initial=0)), p)
-    kinds, which = np.unique(np.column_stack([sides.counts[:, 0], sides.known]), axis=0, return_inverse=True)
+    upto = sides.known if looked is None else looked
+    keys: Floats = np.column_stack([sides.counts[:, 0], sides.known, upto]).astype(np.float64)
+    kinds, which = np.unique(keys, axis=0, return_inverse=True)
 
     def term(c: Floats, k: Floats, *_: Floats) -> Floats:
         return np.asarray(table[k, c])
 
     terms = Terms(term, kinds[:, 0], kinds[:, 1], kinds[:, 0], kinds[:, 1])
-    means = [expected_terms(terms, i).mean() if n else np.nan for i, n in enumerate(kinds[:, 1])]
+    means = [expected_terms(terms, i)[: int(n)].mean() if n else np.nan for i, n in enumerate(kinds[:, 2])]
     return np.array(means)[which.reshape(-1)]
 
 

@@ -219,7 +219,7 @@ def _(s: Spectrum, estimate: Floats) -> Floats:
         ideal=0.5,
         better=lambda inverted: "higher" if inverted else "lower",
         undefined="no unit received anything",
-        says="The bottom {estimate:percent} of {units} together get as many {amount} as the rest{interval}.",
+        says="The bottom {estimate:percent} of {units} together get the same {amount} in total as the rest{interval}.",
         formula=r"p : L(p) = 1/2",
         example="[0, 0, 0, 1] -> 0.875",
         variants=("The source's appendix has it reversed: the bottom f holds as much as the top 1 - f.",),

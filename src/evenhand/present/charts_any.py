@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -14,6 +15,7 @@ from evenhand.findings import number as read_number
 from evenhand.present.drawing import Panel, Picture, chart, distinct, drawable, long_table, row_labels
 from evenhand.present.phrases import card_of, is_share, metric_title, reason_text, value_text
 from evenhand.present.shapes import MOST_ROWS, Axis, axis_format, cloud, decades, ends, in_rows
+from evenhand.present.text import counted
 
 NARROW = 0.2
 """Estimates closer together than this are drawn on an axis that does not start at zero."""
@@ -43,9 +45,11 @@ def intervals(findings: Findings) -> Picture:
     families: dict[_Family, list[Dot]] = {}
     for dot in dots:
         families.setdefault(_family(dot["metric"], alone=dot["metric"] in scalars), []).append(dot)
+    drawn = {family: inside for family, inside in families.items() if any(map(_seen, inside))}
+    families = drawn or families  # an axis with nothing on it says nothing; the note names what was left out
     split = Counter(family.name for family in families)
     binned = any(f"{name}_low" in findings.columns for name in findings.slices)
-    along = distinct(labels) if binned else []
+    along = distinct(labels) if binned else _in_time(findings, labels)
     panels = tuple(
         _panel(
             inside,
@@ -56,6 +60,23 @@ def intervals(findings: Findings) -> Picture:
         for family, inside in families.items()
     )
     return Picture(panels, long_table(findings), _in_words(findings, dots), _note(findings, dots), lead=False)
+
+
+def _seen(dot: Dot) -> bool:
+    """Whether there is anything to draw, or a reason to write where it would stand."""
+    return math.isfinite(dot["x"]) or bool(dot["why"])
+
+
+_DAY = re.compile(r"\d{4}-\d\d(-\d\d([T ][\d:.+Z-]*)?)?")
+
+
+def _in_time(findings: Findings, labels: Sequence[str]) -> list[str]:
+    """Labels in order of time where the slices are days, weeks or months; nothing elsewhere."""
+    dated = [name for name in findings.slices if all(_DAY.fullmatch(str(v)) for v in findings.columns[name])]
+    if not dated or not len(findings):
+        return []
+    keys = zip(*(map(str, findings.columns[name]) for name in dated), strict=True)
+    return [label for _, label in sorted(set(zip(keys, labels, strict=True)))]
 
 
 def _differences(findings: Findings) -> bool:
@@ -188,6 +209,8 @@ def _note(findings: Findings, dots: Sequence[Dot]) -> str:
         "ideal": "The grey tick is the ideal, where it falls on the axis.",
     }
     notes += [line for field, line in said.items() if any(math.isfinite(dot[field]) for dot in dots)]
+    endless = distinct(dot["series"] for dot in dots if math.isinf(dot["x"]))
+    notes += [f"{', '.join(endless)}: infinite values are in the table only."] if endless else []
     rows = len({dot["label"] for dot in dots})
     if rows > MOST_ROWS:
         notes.append(f"{MOST_ROWS} of {rows:,} rows are drawn, the highest and the lowest; the table has all.")
@@ -224,7 +247,7 @@ def scatter(findings: Findings) -> Picture:
         for other in others
     )  # fmt: skip
     table = {"slice": names, **{m: [drawable(v) for v in found.values()] for m, found in values.items()}}
-    says = f"{metric_title(first)} of {len(names):,} slices against {', '.join(map(metric_title, others))}."
+    says = f"{metric_title(first)} of {counted(len(names), 'slice')} against {', '.join(map(metric_title, others))}."
     return Picture(panels, table, says, lead=False)
 
 

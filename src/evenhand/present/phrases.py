@@ -30,6 +30,10 @@ PHRASES: dict[tuple[str, str], str] = {
         "Over everybody whose outcome was seen, the mean outcome of {group} is {estimate:number} (precision); this mixes the "
         "bar with how qualified the group is above it."
     ),
+    ("outcome_test", "base_rate"): (
+        "Over everybody, the mean outcome of {group} is {estimate:number} (base rate); nothing was cut off, so this says nothing "
+        "about a bar."
+    ),
     ("counterfactual", "outcome_before"): "The slots as they were are worth an outcome of {estimate:number}.",
     ("counterfactual", "outcome_after"): "The slots given again are worth an outcome of {estimate:number}.",
     ("counterfactual", "slots_before"): "{group} hold {estimate:number} slots.",

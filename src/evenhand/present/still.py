@@ -17,7 +17,7 @@ HALF = 440
 """Pixels of one that shares its row."""
 
 _SAID_ELSEWHERE = re.compile(
-    r' (?:font-family|aria-\w+|role|class|pointer-events|fill-opacity="1"|stroke-miterlimit)="[^"]*"'
+    r' (?:xmlns|xmlns:xlink|version|font-family|aria-\w+|role|class|pointer-events|fill-opacity="1"|stroke-miterlimit)="[^"]*"'
 )
 _UNSEEN = re.compile(r'<path [^>]* opacity="0"[^>]*?(?:/>|></path>)')
 _CLIP = re.compile(r"(?<=[\"#])clip\d+(?=[\")])")

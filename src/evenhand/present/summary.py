@@ -7,7 +7,7 @@ import re
 import string
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from evenhand.cards import REGISTRY, Ask, ask
@@ -17,7 +17,7 @@ from evenhand.findings import number as read_number
 from evenhand.present.drawing import distinct, row_labels, slice_labels, slices_in_words
 from evenhand.present.meaning import means
 from evenhand.present.phrases import card_of, is_share, metric_title, value_text
-from evenhand.present.tellers import plain_sentence, sentence, sentences, teller
+from evenhand.present.tellers import chosen_words, plain_sentence, sentence, sentences, teller
 from evenhand.present.text import (
     DIRECTION,
     REASONS,
@@ -94,9 +94,27 @@ def headlines(findings: Findings, leads: Sequence[str] = (), told: Verdict | Non
     if "estimate" not in findings.columns:  # what was measured and what was published, where they differ
         odd = [r for r in rows if r.get("published") and r.get("measured") not in (None, r["published"])]
         return [plain_sentence(r) for r in (odd or rows[:FEW])]
+    parts = _by_amount(findings) if "amount" in findings.slices else [findings]  # stars and forks do not share a range
+    return [*leads, *(line for part in parts for line in _ranges(part, spoken, worded_only=bool(leads)))]
+
+
+def _ranges(findings: Findings, spoken: str, *, worded_only: bool) -> list[str]:
+    """A sentence per metric, from its lowest to its highest."""
     worded = [m for m in findings.metrics() if (card := card_of(m)) is not None and card.says]
-    metrics = worded if leads else findings.metrics()
-    return [*leads, *(_range(findings, metric, rows) for metric in metrics if metric != spoken)]
+    metrics, rows = worded if worded_only else findings.metrics(), list(findings.rows())
+    return [_range(findings, metric, rows) for metric in metrics if metric != spoken]
+
+
+def _by_amount(findings: Findings) -> list[Findings]:
+    """The findings of each amount apart, in its own words."""
+    amounts = findings.columns["amount"]
+    parts = []
+    for amount in distinct(amounts):
+        kept = [i for i, other in enumerate(amounts) if other == amount]
+        columns = {name: [column[i] for i in kept] for name, column in findings.columns.items() if name != "amount"}
+        slices = tuple(name for name in findings.slices if name != "amount")
+        parts.append(replace(findings, slices=slices, columns=columns, words={**findings.words, "amount": str(amount)}))
+    return parts
 
 
 def _numbers_first(findings: Findings, rows: list[dict[str, Any]], told: Verdict | None) -> list[str]:
@@ -116,6 +134,8 @@ def _numbers_first(findings: Findings, rows: list[dict[str, Any]], told: Verdict
 def terms(findings: Findings) -> list[tuple[str, str]]:
     """What the first metrics are, in a line each, with what their first value means; shares explain themselves."""
     found: dict[str, str] = {}
+    if "estimate" not in findings.columns:
+        return []
     units = plural(findings.words.get("unit", "unit"))
     for metric in findings.metrics():
         card = card_of(metric)
@@ -140,22 +160,40 @@ def _range(findings: Findings, metric: str, rows: list[dict[str, Any]]) -> str:
     mine = [(row, where) for row, where in zip(rows, labels, strict=True) if row["metric"] == metric]
     if len(mine) == 1:
         return sentence(findings, mine[0][0], float(findings.provenance.get("level", 0.95)))
-    known = sorted(
-        (row["estimate"], where)
-        for row, where in mine
-        if row["estimate"] is not None and row["estimate"] == row["estimate"]
-    )
-    if not known:
+    there = [(row, where) for row, where in mine if row["estimate"] is not None and row["estimate"] == row["estimate"]]
+    if not there:
         return f"{metric_title(metric)} is undefined throughout."
+    finite = [(row, where) for row, where in there if math.isfinite(row["estimate"])]
+    if not finite:
+        return f"{metric_title(metric)} is infinite wherever it is defined."
+    told_of, beside = _of_enough(finite)
+    known = sorted((row["estimate"], where) for row, where in told_of)
     (low, first), (high, last) = known[0], known[-1]
-    lost = len(mine) - len(known)
-    missing = f" It is undefined for {lost:,} of {len(mine):,}." if lost else ""
+    lost, endless = len(mine) - len(there), len(there) - len(finite)
+    missing = beside + (f" It is undefined for {lost:,} of {len(mine):,}." if lost else "")
+    missing += f" It is infinite for {endless:,} of {len(mine):,}." if endless else ""
     value = (
         f"{value_text(low, metric)} {aside(first)} to {value_text(high, metric, beside=low)} {aside(last)}"
         if low < high
         else value_text(low, metric)
     )
     return said(findings, metric, value, mine[0][0]["group"] if told else None) + missing
+
+
+FEW_UNITS = 20
+"""A range over slices does not rest on slices smaller than this where there are others."""
+
+
+def _of_enough(rows: list[tuple[dict[str, Any], str]]) -> tuple[list[tuple[dict[str, Any], str]], str]:
+    """The rows that a range may rest on, and what must be said about the small ones."""
+    small = [one for one in rows if one[0].get("units") is not None and one[0]["units"] < FEW_UNITS]
+    large = [one for one in rows if one not in small]
+    if not small:
+        return rows, ""
+    if len(large) < 2:
+        fewest = min(one[0]["units"] for one in small)
+        return rows, f" Some of these rest on few units, down to {fewest:,}."
+    return large, f" Left out of this range: {len(small):,} of {len(rows):,} with fewer than {FEW_UNITS} units."
 
 
 def said(findings: Findings, metric: str, value: str, group: Any = None) -> str:
@@ -165,13 +203,17 @@ def said(findings: Findings, metric: str, value: str, group: Any = None) -> str:
     if card is None or not card.says:
         return plainly
     asked = ask(metric, REGISTRY)
+    if "convention" in asked.params or (findings.provenance.get("convention") or "evenhand") != "evenhand":
+        return plainly
     params = {n: p.default for n, p in asked.metric.parameters.items()} | dict(asked.params)
     template = re.sub(r"\[[^\[\]]*\]", "", re.sub(r"{estimate:\w+}", "{value}", card.says.replace("{interval}", "")))
     words = {"unit": "unit", "amount": "amount", **findings.words}
     words |= {"units": plural(words["unit"]), "amount": words["amount"].replace("_", " "), "value": value}
-    words["who"] = who(group)
+    words |= {"who": who(group), "other": words.get("versus") or "the other group"}
     blanks = {name for _, name, _, _ in string.Formatter().parse(template) if name}
-    return fill(template, params, {**params, **words}) if blanks <= {*params, *words} else plainly
+    if not blanks <= {*params, *words}:
+        return plainly
+    return f"{fill(template, params, {**params, **words}).removesuffix('.')}{chosen_words(asked, template)}."
 
 
 def every_sentence(findings: Findings, most: int) -> list[str]:

@@ -37,7 +37,7 @@ def readable(findings: Findings) -> tuple[list[str], list[list[str]]]:
     """Head and cells for people: interval beside the estimate, columns without any content left out."""
     if "estimate" not in findings.columns:
         head = list(findings.columns)
-        rows = [[_cell(findings, name, row) for name in row] for row in findings.rows()]
+        rows = [[_cell(findings, name, row) for name in row] for row in _each_pair_once(findings)]
         kept = [i for i, name in enumerate(head) if name == "metric" or any(row[i] for row in rows)]
         return [head[i] for i in kept], [[row[i] for i in kept] for row in rows]
     extra = [c for c in findings.columns if c not in findings.slices and c not in COLUMNS]
@@ -50,6 +50,18 @@ def readable(findings: Findings) -> tuple[list[str], list[list[str]]]:
         if name in ("metric", "estimate") or any(row[i] not in idle.get(name, ("",)) for row in rows)
     ]
     return [head[i] for i in kept], [[row[i] for i in kept] for row in rows]
+
+
+def _each_pair_once(findings: Findings) -> list[dict[str, Any]]:
+    """The rows; of two metrics set against each other both ways round, the first."""
+    rows = list(findings.rows())
+    if "other" not in findings.columns:
+        return rows
+    seen: dict[tuple[Any, ...], dict[str, Any]] = {}
+    for row in rows:
+        where = tuple(row[name] for name in findings.slices)
+        seen.setdefault((*where, frozenset((row["metric"], row["other"]))), row)
+    return list(seen.values())
 
 
 def _cell(findings: Findings, name: str, row: Mapping[str, Any]) -> str:

@@ -85,6 +85,11 @@ def _where(row: Row) -> str:
         return f"In bin {_bin(row)} ({number(row['bin_low'])} to {number(row['bin_high'])})"
     if name == "spline_gap":
         return "With the score as a spline over its whole range"
+    if "bins_missing" in (row["note"] or ""):
+        part = read_number(row.get("share_used"))
+        rows = "all" if part == 1 else short_percent(part)
+        which = f"the bins (of {rest[5:-1]})" if rest else "the bins"
+        return f"Over {which} that hold both groups, {rows} of the rows of {row['group']}"
     return f"With {rest[5:-1]} bins" if rest else "Over all bins"
 
 
@@ -109,9 +114,23 @@ def _odds(findings: Findings, row: Row, level: float) -> str:
     reference = findings.words.get("reference", "the reference")
     if row["group"] == reference:
         return f"{reference} is the group whose scores, given the outcome, the others' are compared with."
+    chance = read_number(row.get("chance"))
+    alone = "" if math.isnan(chance) else f", where dealing the labels at random would give {number(chance)}"
     return (
-        f"Given the outcome, the share of {row['group']} in a score bin differs from that of {reference} by up to "
-        f"{number(row['estimate'])} (equalised odds); this mixes scoring with how qualified the groups are."
+        f"Among those with the same outcome, the shares of {row['group']} and of {reference} below a score differ by up to "
+        f"{number(row['estimate'])}{alone} (equalised odds); this mixes scoring with how qualified the groups are."
+    )
+
+
+def _rate(findings: Findings, row: Row, level: float) -> str:
+    reference = findings.words.get("reference", "the reference")
+    if row["group"] == reference:
+        return f"{reference} is the group that the others' rates are compared with."
+    whom = "have the outcome" if str(row["metric"]).startswith("true") else "do not have the outcome"
+    side = "more" if row["estimate"] > 0 else "less"
+    return (
+        f"Of those who {whom}, {row['group']} are treated {side} often than {reference}, by "
+        f"{number(abs(row['estimate']))} ({str(row['metric']).replace('_', ' ')})."
     )
 
 
@@ -125,6 +144,17 @@ _TELL: dict[str, Callable[[Findings, Row, float], str]] = {
     "lowest_bin": _lowest,
     "calibration_gap": _calibration,
     "equalized_odds_gap": _odds,
+    "true_positive_rate_gap": _rate,
+    "false_positive_rate_gap": _rate,
+}
+
+
+_THIN = {
+    "small_cell": " Too few rows or events for the error to be trusted.",
+    "few_outcomes": " There are too few outcomes of one kind for a test or an interval.",
+    "no_variation": " Its outcomes do not vary, so there is no interval.",
+    "constant_input": " Outcomes do not vary, so nothing can be tested.",
+    "permuted_labels": " Rows or outcomes are so few that this was tested by dealing the labels again within bins.",
 }
 
 
@@ -151,8 +181,9 @@ class OutcomeTeller(Teller, audit="outcome_test"):
         if _absent(row["estimate"]) and name not in ("joint_test", "marginal_test", "bin_test"):
             return f"{_lead(row)}{name.replace('_', ' ')} is undefined: {_why(row)}."
         said = _TELL[name](findings, row, level) if name in _TELL else super().sentence(findings, row, level)
-        thin = "small_cell" in (row["note"] or "") and not name.endswith("_test")
-        return said + (" Too few rows or events for the error to be trusted." if thin else "")
+        if name.endswith("_test"):
+            return said
+        return said + "".join(more for code, more in _THIN.items() if code in (row["note"] or "").split("; "))
 
     def asides(self, findings: Findings) -> list[Aside]:
         """What to do about a finding, by its source (section 5.1 of the source), and what the test cannot say."""

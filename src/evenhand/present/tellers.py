@@ -14,11 +14,22 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import evenhand.present
-from evenhand.cards import REGISTRY, ask
+from evenhand.cards import REGISTRY, Ask, ask
 from evenhand.errors import EvenhandError
 from evenhand.findings import Findings, label
 from evenhand.present.phrases import PHRASES
-from evenhand.present.text import REASONS, fill, in_words, interval_words, number, plural, who
+from evenhand.present.text import (
+    DIRECTION,
+    REASONS,
+    counted,
+    fill,
+    in_words,
+    interval_words,
+    number,
+    percent,
+    plural,
+    who,
+)
 
 Row = Mapping[str, Any]
 
@@ -86,11 +97,14 @@ def sentence(findings: Findings, row: Mapping[str, Any], level: float = 0.95) ->
     group = f"{label(row['group'])}: " if row.get("group") else ""
     lead = f"For {where}: " if where else ""
     try:
-        found = ask(row["metric"], REGISTRY)
-        template, title = found.card.says, found.card.title
-        params = {n: p.default for n, p in found.metric.parameters.items()} | dict(found.params)
+        found: Ask | None = ask(row["metric"], REGISTRY)
     except EvenhandError:
+        found = None
+    if found is None:
         template, title, params = PHRASES.get((findings.audit, row["metric"]), ""), row["metric"], {}
+    else:
+        template, title = "" if _convention(found, row) else found.card.says, found.card.title
+        params = {n: p.default for n, p in found.metric.parameters.items()} | dict(found.params)
     group = "" if any(blank in template for blank in ("{group}", "{who}", "{protected}")) else group
     estimate = row["estimate"]
     if estimate is None or math.isnan(estimate):
@@ -98,17 +112,82 @@ def sentence(findings: Findings, row: Mapping[str, Any], level: float = 0.95) ->
         return f"{lead}{group}{title} ({row['metric']}) is undefined: {REASONS.get(code, code)}."
     if math.isinf(estimate):
         return f"{lead}{group}{title} ({row['metric']}) is {number(estimate)}: one side has something where the other has nothing."
+    also = f"{_chance_words(row, template)}{_cautions(findings, row)}"
     if not template:
-        return f"{lead}{group}{title} ({row['metric']}) is {number(estimate)}{interval_words(row, level)}."
+        by = _by_convention(found, row) if found is not None and _convention(found, row) else ""
+        return f"{lead}{group}{title} ({row['metric']}){by} is {number(estimate)}{interval_words(row, level)}{also}"
     words = {"unit": "unit", "amount": "amount", **findings.words}
     words["units"] = plural(words["unit"])
     words["amount"] = str(row["amount"] if "amount" in findings.slices else words["amount"]).replace("_", " ")
     fields = {**row, **params, **words}  # a column `p` must not pass for the parameter p
+    fields |= {"other": words.get("versus") or "the other group"}
     fields |= {"who": who(row.get("group")), "group": row.get("group")}  # not the column that words call group
     fields["interval"] = interval_words(row, level, as_percent="{estimate:percent}" in template)
     said = fill(template, params, fields)
-    overlap = " (The two overlap.)" if "overlap" in (row["note"] or "") else ""
-    return f"{lead}{group}{said}{overlap}"
+    chosen = "" if found is None else chosen_words(found, template)
+    overlap = " (The two overlap.)" if "overlap" in (row["note"] or "").split("; ") else ""
+    return f"{lead}{group}{said.removesuffix('.')}{chosen}{also}{overlap}"
+
+
+def chosen_words(found: Ask, template: str) -> str:
+    """What was chosen and the template does not say, so that two choices never read alike."""
+    unsaid = {n: v for n, v in found.params.items() if "{" + n not in template}
+    names = {name: name.replace("_", " ") for name in unsaid}
+    parts = [
+        names[n] if v is True else f"not {names[n]}" if v is False else f"{names[n]} {v}" for n, v in unsaid.items()
+    ]
+    parts += [f"in the first {found.cutoff} ranks"] if found.cutoff is not None and "{cutoff" not in template else []
+    return f" ({', '.join(parts)})" if parts else ""
+
+
+def _convention(found: Ask, row: Row) -> str:
+    """The convention that a number was computed by, where it is another tool's."""
+    name = str(found.params.get("convention") or row.get("convention") or "")
+    return name if name in found.metric.conventions else ""
+
+
+def _by_convention(found: Ask, row: Row) -> str:
+    """Whose number it is, what that tool does, and which way it points."""
+    kept = found.metric.conventions[_convention(found, row)]
+    does, sides = kept.does.rstrip("."), (row.get("versus"), row.get("protected"))
+    if None not in sides:
+        does = does.replace("a / b", f"{sides[0]} over {sides[1]}").replace("b / a", f"{sides[1]} over {sides[0]}")
+    ideal = row.get("ideal")
+    aim = "" if ideal is None or math.isnan(ideal) else f"; ideal {number(ideal)}"
+    way = f"; {DIRECTION[row['better']]}" if row.get("better") in ("lower", "higher") else ""
+    return f", as {kept.tool} has it ({does}{aim}{way}),"
+
+
+def _chance_words(row: Row, template: str) -> str:
+    """What chance alone would give, where the template does not say it itself."""
+    chance = row.get("chance")
+    if chance is None or math.isnan(chance) or "{chance" in template:
+        return "."
+    show = percent if "{estimate:percent}" in template else number
+    return f", where chance alone would give {show(chance)}."
+
+
+QUIET = frozenset({"overlap", "some_undefined", "unjudged_requests"})
+"""Notes that a sentence says in its own way."""
+
+
+def _cautions(findings: Findings, row: Row) -> str:
+    """What must be known to read the number: requests and items that are left out, and what its notes warn of."""
+    said = []
+    codes = [code for code in (row.get("note") or "").split("; ") if code]
+    lost, units = row.get("undefined"), row.get("units")
+    for code, why in (("unjudged_requests", "nobody judged an item of"), ("some_undefined", "there is no value for")):
+        if code in codes and lost and units:
+            said.append(
+                f" ({why} {int(lost):,} of {counted(int(units), findings.words.get('unit', 'request'))}: left out.)"
+            )
+    said += [
+        f" ({REASONS[code][0].upper()}{REASONS[code][1:]}.)" for code in codes if code in REASONS and code not in QUIET
+    ]
+    part = (findings.provenance.get("unlabelled_share") or {}).get(findings.slice_label(row) or "all")
+    if part:
+        said.append(f" ({percent(part)} of ranked items have no label and are left out.)")
+    return "".join(said)
 
 
 def plain_sentence(row: Mapping[str, Any]) -> str:

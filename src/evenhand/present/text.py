@@ -39,6 +39,8 @@ REASONS = {
     "reference_absent": "the reference group is absent",
     "no_common_support": "the groups' scores do not overlap",
     "collinear": "the group and the score cannot be told apart",
+    "no_judged_requests": "nobody judged an item of these requests, so what is ideal is unknown",
+    "unjudged_requests": "requests that nobody judged are left out",
     "nan_in_data": "the data hold missing amounts and nan_policy is 'propagate'",
     "suppressed": "fewer units than min_units, or the next smallest beside one that has, so nothing is shown",
     "heavy_tail": "the largest amounts are so large that intervals tend to be too short and inequality is understated",
@@ -49,6 +51,13 @@ REASONS = {
     "no_interval": "no interval is made for this figure",
     "part_of_a_unit": "the share is smaller than one unit, so the number is a part of what the largest one has",
     "infinite_draws": "some resamples have nothing on one side, and there the ratio is infinite",
+    "bins_missing": "some score bins lack the group or the reference and are left out",
+    "few_outcomes": "too few outcomes of one kind for a test or an interval",
+    "permuted_labels": "so few rows or outcomes that p comes from labels dealt again within score bins, which is exact where "
+    "scores within a bin do not depend on the group",
+    "too_many_rows": "the rows are too many to be held one by one",
+    "few_given_outcome": "too few rows of a group have the same outcome",
+    "some_outcomes_skipped": "outcomes that few rows of a group have are left out",
     "small_cell": "too few rows for the interval to be trusted",
     "volume_changed": "the change altered volume itself (see volume_ratio), which moves inequality too; equal='amount' compares at "
     "the same amount",
@@ -100,7 +109,7 @@ def number(value: float, digits: int = 4) -> str:
     if value is None or math.isnan(value):
         return "undefined"
     if math.isinf(value):
-        return "infinite" if value > 0 else "minus infinite"
+        return "infinite" if value > 0 else "infinitely negative"
     if value == round(value) and abs(value) < 1e15:
         return f"{int(value):,}"
     if abs(value) >= 1000:
@@ -120,8 +129,9 @@ def percent(value: float, beside: float | None = None) -> str:
     """
     if value is None or math.isnan(value) or math.isinf(value):
         return number(value)
-    value = float(f"{value:.12g}")  # so that 0.5825 reads the same however its last bits came about
+    value = float(f"{value:.12g}") + 0.0  # so that 0.5825 reads the same however its last bits came about
     own = f"{100 * value:.{_percent_digits(value)}f}%"
+    own = own.removeprefix("-") if not own.strip("-0.%") else own
     if beside is None or not math.isfinite(beside) or not _percent_digits(beside):
         return own
     first, last = _percent_digits(beside), _percent_digits(value)
@@ -174,13 +184,25 @@ _SAID: dict[str, Callable[[Any], str]] = {
 def plural(unit: str) -> str:
     """The noun for several units, from a column name.
 
-    >>> plural("author_id"), plural("query"), plural("units")
-    ('authors', 'queries', 'units')
+    >>> plural("author_id"), plural("query"), plural("units"), plural("search")
+    ('authors', 'queries', 'units', 'searches')
     """
     noun = re.sub(r"[_ ]?(id|key|uuid)$", "", unit, flags=re.IGNORECASE).replace("_", " ").strip() or "unit"
-    if noun.endswith("s"):
+    if noun.endswith("s") and not noun.endswith("ss"):
         return noun
+    if noun.endswith(("ch", "sh", "x", "z", "ss")):
+        return noun + "es"
     return noun[:-1] + "ies" if noun.endswith("y") and noun[-2:-1] not in "aeiou" else noun + "s"
+
+
+def counted(many: int, unit: str) -> str:
+    """So many units, in the number that fits.
+
+    >>> counted(1, "author_id"), counted(1200, "search")
+    ('1 author', '1,200 searches')
+    """
+    noun = re.sub(r"[_ ]?(id|key|uuid)$", "", unit, flags=re.IGNORECASE).replace("_", " ").strip() or "unit"
+    return f"{many:,} {noun if many == 1 else plural(unit)}"
 
 
 def slice_names(slices: Sequence[str], columns: Mapping[str, Sequence[Any]]) -> list[str]:
@@ -258,7 +280,11 @@ def _with_what_is_known(template: str, fields: Mapping[str, Any]) -> str:
 
 
 def left_out(findings: Findings) -> str:
-    """How many rows an outcome test set aside because of their score, and why; nothing where it took all."""
+    """What took no part in the numbers and why: rows outside the scores of a test, ranked items without a label."""
+    shares = findings.provenance.get("unlabelled_share") or {}
+    if most := max(shares.values(), default=0.0):
+        where = "" if len(shares) == 1 else "up to "
+        return f"{where}{percent(most)} of ranked items have no label and are left out.".capitalize()
     scope = findings.provenance.get("scope") or {}
     lost = int(scope.get("rows_outside") or 0)
     if not lost:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import os
 from collections.abc import Mapping
@@ -105,11 +106,10 @@ def from_trec(folder: str | Path, seed: int) -> Task:
     place = Path(folder)
     if not os.path.isdir(place):
         raise EvenhandError(f"{str(folder)!r} is not a folder. Pass the folder with the files of the TREC Fair track.")
-    kinds = {path: _keys(path) for path in sorted([*place.glob("*.jsonl"), *place.glob("*.json")])}
+    kinds = {path: _keys(path) for path in _found(place, "*.jsonl", "*.json")}
     queries = [p for p, keys in kinds.items() if "documents" in keys]
-    labels = sorted(place.glob("article*.csv"), key=lambda p: ("level" not in p.name, p.name)) or sorted(
-        place.glob("*group*.csv")
-    )
+    labels = sorted(_found(place, "article*.csv"), key=lambda p: ("level" not in p.name, p.name))
+    labels = labels or _found(place, "*group*.csv")
     if not queries or not labels:
         raise EvenhandError(
             f"{str(folder)!r} lacks queries (JSON lines with documents) or groups of documents (article-*.csv). Add them."
@@ -131,8 +131,13 @@ def from_trec(folder: str | Path, seed: int) -> Task:
     )  # fmt: skip
 
 
+def _found(place: Path, *patterns: str) -> list[Path]:
+    """Files of these kinds in the folder and the folders below it, also gzipped."""
+    return sorted(path for one in patterns for ending in ("", ".gz") for path in place.rglob(one + ending))
+
+
 def _keys(path: Path) -> set[str]:
-    with path.open(encoding="utf-8") as handle:
+    with gzip.open(path, "rt", encoding="utf-8") if path.suffix == ".gz" else path.open(encoding="utf-8") as handle:
         try:
             found = json.loads(handle.readline())
         except ValueError:

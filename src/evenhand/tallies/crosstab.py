@@ -47,6 +47,8 @@ class Crosstab:
     pair : rows of the source's groups a (`versus`) and b (`protected`).
     judged : whether there was a truth to hold the scores against.
     cut : whether it was said what is shown.
+    lengths : (K + 1,) how many users were shown 0, 1, ... K items; None where slots are shared or anybody's list could not
+        hold any item.
     """
 
     counts: Floats
@@ -55,6 +57,7 @@ class Crosstab:
     pair: tuple[int, int] | None = None
     judged: bool = False
     cut: bool = True
+    lengths: Floats | None = None
 
     @classmethod
     def of(
@@ -97,7 +100,8 @@ class Crosstab:
             labels = _user_labels(user_groups, len(matrix))
             sides = _one_pair(labels, protected, versus)
             found = block.summed(sides.codes(labels), sides.groups, sides.pairs[0])
-        return replace(found, cut=shown_by.given)
+        open_ = bool(np.isfinite(matrix).all())
+        return replace(found, cut=shown_by.given, lengths=block.lengths() if open_ else None)
 
     def mark(self, name: str) -> Floats:
         """One of the `MARKS` for every group: (..., G)."""
@@ -166,6 +170,12 @@ class UserBlock:
     def shares(self) -> Floats:
         """Of every shown cell, its share of the slots of its user."""
         return self.shown.values / self.shown.sums(self.shown.values)[self.shown.rows]
+
+    def lengths(self) -> Floats | None:
+        """(K + 1,) users by the length of their list; None where tied items share slots."""
+        slots = self.shown.sums(self.shown.values)
+        whole = np.isin(self.shown.values, (0.0, 1.0)).all()
+        return np.bincount(slots.astype(np.int64)).astype(np.float64) if whole else None
 
     def summed(self, codes: Ints, groups: int, pair: tuple[int, int] | None) -> Crosstab:
         """Add up the users of each group."""

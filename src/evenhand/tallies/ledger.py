@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Literal
 
@@ -46,6 +46,7 @@ class Ledger:
     labels : names of the G groups.
     items : (R, G + 1) number of items. attended, gained : by look, attention and attention times relevance.
     scores : predicted utility.
+    judged : (Q,) whether anybody judged an item of the request; None where judgments were not asked for.
     worth, relevant, due : (Q, G + 1) what is judged; due_norms : (Q,) by look, squared target exposure over items.
     norms : (Q, 3) by look, |e|^2, e.e* and the draws' own squares, over items.
     """
@@ -63,11 +64,16 @@ class Ledger:
     samples: Any = None
     gained: Mapping[Look, Floats] = field(default_factory=dict)
     scores: Floats | None = None
+    judged: npt.NDArray[np.bool_] | None = None
     worth: Floats | None = None
     relevant: Floats | None = None
     due: Mapping[Look, Floats] = field(default_factory=dict)
     due_norms: Mapping[Look, Floats] = field(default_factory=dict)
     norms: Mapping[Look, Floats] = field(default_factory=dict)
+
+    def of_judged(self) -> Ledger:
+        """The same ledger with no weight on requests that nobody judged: what an ideal policy would do there is unknown."""
+        return self if self.judged is None else replace(self, weight=np.where(self.judged, self.weight, 0.0))
 
     @property
     def within(self) -> Requests:

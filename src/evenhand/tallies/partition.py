@@ -114,6 +114,11 @@ class Partition:
         ]
         return Partition.joined(labels, shards)
 
+    def without(self, group: Any) -> Partition:
+        """The same units but those of one group."""
+        kept = [g for g, label in enumerate(self.groups) if label != group]
+        return Partition.joined([self.groups[g] for g in kept], [self[g] for g in kept])
+
     def binned(self) -> Partition:
         """The same units on each group's grid of bins, for draws."""
         return Partition.joined(self.groups, [self[g].binned() for g in range(len(self))])

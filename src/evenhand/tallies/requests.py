@@ -69,6 +69,7 @@ class Measured:
     group : the group that the metric looks at, if it looks at one.
     chance : (slices,) what no bias at all would give.
     counted : (Q,) requests that an interval rests on; None: all of them.
+    left_out : why the other requests are not part of the value, as a note; none where they are.
     resampler : takes the place of the sums, where there is one.
     more : further columns of `.per_request`, (Q,) each, made when somebody looks.
     cells : further cells of the row of a slice, given its number and estimate.
@@ -84,6 +85,7 @@ class Measured:
     group: str | None = None
     chance: Floats | None = None
     counted: npt.NDArray[np.bool_] | None = None
+    left_out: str = ""
     resampler: Resampler | None = None
     more: Callable[[], Mapping[str, Sequence[Any]]] = field(default=dict)
     cells: Callable[[int, float], Mapping[str, Any]] = field(default=lambda *_: {})

@@ -15,13 +15,13 @@ from evenhand.tallies.spectrum import Spectrum
 
 Ints = np.typing.NDArray[np.int64]
 
-WIDE = 4_000
+WIDE = 1_000
 """A tally with more cells is drawn on bins; what is measured on it stays exact."""
 
 BIN_WIDTH = 2.0**-5
 """Relative width of these bins where both occasions have amounts."""
 
-ONE_SIDED_WIDTH = 2.0**-8
+ONE_SIDED_WIDTH = 2.0**-6
 """Relative width of these bins where only one has."""
 
 

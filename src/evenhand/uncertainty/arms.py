@@ -16,13 +16,17 @@ from evenhand.metrics.inequality import spread_of_mean
 from evenhand.tallies.spectrum import Spectrum
 from evenhand.tallies.twice import Twice, joined
 from evenhand.uncertainty.experiments import Contrast, lorenz_on_grid, mean_of_known, past_slope, spread_of_known
-from evenhand.uncertainty.intervals import percentile_ends
+from evenhand.uncertainty.intervals import DEFAULT_DRAWS, percentile_ends
 
 MOST_CELLS = 1 << 20
 """Cells (draws x pairs) handled at a time."""
 
 FEWEST = 5
 """Units below which an arm has no interval."""
+
+CHEAP, MOST_DRAWS = 1 << 22, 9_999
+"""Cells (draws x pairs) up to which more units are re-assigned than were asked for, and how often at most: ends of intervals are
+quantiles of few draws otherwise."""
 
 THINNINGS = 20
 """Draws over which the effect of volume is averaged."""
@@ -59,6 +63,8 @@ def units_contrast(
     """
     pooled, mine = arm.beside(control)
     pooled, order, starts = pooled.binned()
+    if draws >= DEFAULT_DRAWS:
+        draws = max(draws, min(MOST_DRAWS, CHEAP // max(1, len(pooled.first))))
     chosen = np.concatenate([joined(mine, order, starts)[None], pooled.split(round(arm.units), draws, rng)])
     rest = pooled.counts - chosen
     here, there = measured(pooled, chosen, asks), measured(pooled, rest, asks)

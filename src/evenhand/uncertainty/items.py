@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import combinations, permutations
+from math import comb
 
 import numpy as np
 
-from evenhand.attention import Attention
 from evenhand.cards import Ask, Floats
 from evenhand.tallies.exposure import Exposed
 from evenhand.tallies.items import Crossed, ItemAttention, Lists
 from evenhand.tallies.ledger import Ledger, Look, Policy
 from evenhand.tallies.requests import Measured
+from evenhand.uncertainty.intervals import stream
 from evenhand.uncertainty.requests import picks
 
 MOST_WORK = 4_000_000_000
@@ -25,8 +27,10 @@ AT_ONCE = 16
 MOST_LISTS = 1_000
 """Rankings per slice that are put in random order; their mean stands for the slice."""
 
-FEWEST_ORDERS, ORDERS = 10, 10_000
+FEWEST_ORDERS, ORDERS = 40, 40_000
 MOST_ORDERED = 1 << 21
+FULL, MOST_ARRANGED = 7, 50_000
+"""Lists of up to this many labelled ranks, or of two groups with this many arrangements, are put in every order."""
 
 
 @dataclass(frozen=True)
@@ -101,48 +105,85 @@ def chosen_lists(ledger: Ledger, part: slice, rng: np.random.Generator) -> np.ty
     return np.sort(rng.choice(at, MOST_LISTS, replace=True, p=weight / weight.sum()))
 
 
-def in_random_order(
-    lists: Lists, ask: Ask, look: Look, policy: Policy, target: Floats, rng: np.random.Generator
-) -> Floats:
-    """(m,) mean of the metric over many random orders of each list, of those where it exists; `target` is (G,) or (m, G)."""
-    m, n = lists.ranks.shape
-    if not m or not n:
-        return np.full(m, np.nan)
-    orders = max(FEWEST_ORDERS, -(-ORDERS // m))
-    at_once = max(1, MOST_ORDERED // (orders * n * lists.shares.shape[-1]))
-    found = np.empty(m)
-    for start in range(0, m, at_once):
-        here = slice(start, min(start + at_once, m))
-        aim = target[here] if target.ndim == 2 else target
-        tally = _shuffled(lists.part(here), look, policy, aim, orders, rng)
-        values = np.broadcast_to(ask.on(tally), tally.items.shape)
-        there = ~np.isnan(values)
-        with np.errstate(invalid="ignore", divide="ignore"):
-            found[here] = np.where(there, values, 0.0).sum(0) / there.sum(0)
+def in_random_order(lists: Lists, ask: Ask, look: Look, policy: Policy, target: Floats) -> Floats:
+    """(m,) mean of the metric when the labels of each list are dealt again among its labelled ranks; `target` is (G,) or (m, G).
+
+    Only labels move; ranks without one stay as they are. Lists whose labels have few arrangements are done in full, the
+    others by draws that depend on nothing but their number, so that no seed moves a chance level.
+    """
+    found = np.full(len(lists.at), np.nan)
+    weights, shares = _labelled(lists, look, policy)
+    size = (shares.sum(-1) > 0).sum(-1)
+    held = shares.sum(1)
+    hard = np.asarray(np.isin(shares, (0.0, 1.0)).all((1, 2)))
+    keys: Floats = np.column_stack([size, hard, np.where(hard[:, None], held, 0.0)]).astype(np.float64)
+    kinds, which = np.unique(keys, axis=0, return_inverse=True)
+    for kind, counts in enumerate(kinds):
+        at = np.flatnonzero(which.reshape(-1) == kind)
+        n, sides = int(counts[0]), np.flatnonzero(counts[2:])
+        if not n:
+            continue
+        two = bool(counts[1]) and len(sides) <= 2
+        orders = None
+        if two and comb(n, int(counts[2 + sides[0]])) <= MOST_ARRANGED:
+            orders = _arranged(n, int(counts[2 + sides[0]]))
+        elif n <= FULL:
+            orders = np.array(list(permutations(range(n))))
+        of = np.argsort(-shares[at, :n] @ np.arange(shares.shape[-1], 0, -1.0), axis=1, kind="stable") if two else None
+        rows = shares[at, :n] if of is None else np.take_along_axis(shares[at, :n], of[..., None], axis=1)
+        aim = target[at] if target.ndim == 2 else target
+        found[at] = _mean_over(ask, weights[at, :n], rows, orders, aim, policy)
     return found
 
 
-def _shuffled(
-    lists: Lists, look: Look, policy: Policy, target: Floats, orders: int, rng: np.random.Generator
-) -> Exposed:
-    """(orders, m) exposure of each list in each order; items change places among the ranks the list has."""
-    inside = lists.ranks > 0
-    keys = np.where(inside, rng.random((orders, *lists.ranks.shape)), 2.0)
-    order = np.argsort(keys, axis=-1)
-    weights = _weights(look.attention, lists, order)
-    if look.cutoff is not None:
-        weights = np.where(lists.ranks <= look.cutoff, weights, 0.0)
-    weights = np.where(inside, weights, 0.0)
-    by_item = np.empty_like(weights)
-    np.put_along_axis(by_item, order, weights, axis=-1)
-    received = policy.settled(np.einsum("omn,mng->omg", by_item, lists.shares))
-    items = np.broadcast_to(inside.sum(-1).astype(np.float64), received.shape[:2])
-    return Exposed(received, target, items, policy.protected, policy.labels)
+def _labelled(lists: Lists, look: Look, policy: Policy) -> tuple[Floats, Floats]:
+    """Attention and groups of each list's labelled ranks, moved to the front; zeros behind."""
+    inside, shares = lists.ranks > 0, policy.settled(lists.shares)
+    weights = np.asarray(look.attention.at(np.maximum(lists.ranks, 1)), dtype=np.float64)
+    if look.attention.needs_relevance:
+        weights = weights * look.attention.survival(lists.relevance)
+    seen = inside if look.cutoff is None else inside & (lists.ranks <= look.cutoff)
+    labelled = inside & (shares.sum(-1) > 0)
+    order = np.argsort(~labelled, axis=1, kind="stable")
+    weights = np.take_along_axis(np.where(seen & labelled, weights, 0.0), order, axis=1)
+    return weights, np.take_along_axis(np.where(labelled[..., None], shares, 0.0), order[..., None], axis=1)
 
 
-def _weights(attention: Attention, lists: Lists, order: np.typing.NDArray[np.int64]) -> Floats:
-    base = np.asarray(attention.at(np.maximum(lists.ranks, 1)), dtype=np.float64)
-    if not attention.needs_relevance:
-        return np.broadcast_to(base, order.shape)
-    relevance = np.take_along_axis(np.broadcast_to(lists.relevance, order.shape), order, axis=-1)
-    return base * attention.survival(relevance)
+def _arranged(n: int, k: int) -> np.typing.NDArray[np.int64]:
+    """Every choice of k of n ranks, as orders of the ranks: the chosen first."""
+    chosen = np.array(list(combinations(range(n), k)), dtype=np.int64).reshape(-1, k)
+    inside = np.zeros((len(chosen), n), dtype=bool)
+    np.put_along_axis(inside, chosen, values=True, axis=1)
+    return np.argsort(~inside, axis=1, kind="stable")
+
+
+def _mean_over(
+    ask: Ask,
+    weights: Floats,
+    shares: Floats,
+    orders: np.typing.NDArray[np.int64] | None,
+    target: Floats,
+    policy: Policy,
+) -> Floats:
+    """(m,) mean of the metric over the orders, or over random ones, of those where it exists."""
+    m, n, _ = shares.shape
+    many = max(FEWEST_ORDERS, -(-ORDERS // m)) if orders is None else len(orders)
+    rng = stream(0, "orders", m, n)
+    total, there = np.zeros(m), np.zeros(m)
+    at_once = max(1, MOST_ORDERED // (m * n * shares.shape[-1]))
+    for start in range(0, many, at_once):
+        count = min(at_once, many - start)
+        if orders is None:
+            placed = np.take_along_axis(
+                np.broadcast_to(weights, (count, m, n)), np.argsort(rng.random((count, m, n)), axis=-1), axis=-1
+            )
+        else:
+            placed = np.moveaxis(weights[:, orders[start : start + count]], 0, 1)
+        received = np.einsum("omn,mng->omg", placed, shares)
+        seen = Exposed(received, target, np.full((count, m), float(n)), policy.protected, policy.labels)
+        values = np.broadcast_to(ask.on(seen), (count, m))
+        exists = ~np.isnan(values)
+        total += np.where(exists, values, 0.0).sum(0)
+        there += exists.sum(0)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        return total / there

@@ -96,7 +96,9 @@ def _kind(path: str, *, strict: bool = True) -> str:
         suffixes = suffixes[:-1]
     kind = _SUFFIXES.get(suffixes[-1].lower(), "") if suffixes else ""
     if not kind and strict and suffixes and suffixes[-1].lower() in _SHEETS:
-        raise EvenhandError(f"{path!r} is a spreadsheet, which is not read. Save the sheet as CSV and pass that file.")
+        raise EvenhandError(
+            f"{path!r} has an ending that is not known: a spreadsheet's. Save the sheet as CSV and pass that file."
+        )
     if not kind and strict:
         raise EvenhandError(
             f"{path!r} has an ending that is not known. Pass .parquet, .csv, .tsv or .jsonl (also .gz)."

@@ -137,7 +137,7 @@ class Carried:
         """What to take along from the rankings: `group`, unknown where one of its columns is; or `share_0`, `share_1`, ..."""
         if self.soft:
             return {f"share_{i}": nw.col(c).cast(nw.Float64) for i, c in enumerate(self.columns)}
-        return {"group": _combined(list(self.columns), table, self.role)}
+        return {"group": combined(list(self.columns), table, self.role)}
 
     def beside(self, rows: nw.LazyFrame[Any]) -> tuple[Alignment, nw.LazyFrame[Any]]:
         """Rows that carry labels as a table of items; of requests and items where an item has several."""
@@ -245,7 +245,7 @@ def _share_columns(given: Shares, table: Table, role: str) -> Carried:
     return Carried(tuple(in_order(given.columns)), role, soft=True)
 
 
-def _combined(columns: list[str], table: Table, role: str) -> nw.Expr:
+def combined(columns: list[str], table: Table, role: str) -> nw.Expr:
     if problems := [p for c in columns for p in label_problems(role, c, table)]:
         raise all_problems([p.replace("plain labels.", "plain labels, or eh.rollup(...).") for p in problems])
     schema = table.schema
@@ -314,7 +314,7 @@ def _from_table(table: Table, item: str, request: str, role: str) -> Alignment:
             f"{role} mixes labels and numbers: {listing(f'{n} ({schema[n]})' for n in others)}. "
             "Pass labels only (they are combined), or one column of shares per group."
         )
-    chosen = _with_items(table.lazy.select(*keys, _combined(others, table, role).alias("group")))
+    chosen = _with_items(table.lazy.select(*keys, combined(others, table, role).alias("group")))
     labelled = _once(chosen, list(roles), role).with_columns(nw.lit(1.0).alias("share"))
     return Alignment(labelled, False, table.origin)
 

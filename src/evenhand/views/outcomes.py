@@ -154,10 +154,15 @@ def view_outcomes(
     dtype = opened.schema[roles.outcome]
     return Checked(
         lazy, scope, opened.backend, opened.origin, _ends(facts, "low", "high"), _ends(facts, "outcome_low", "outcome_high"),
-        outcome_mean=float(facts["outcome_sum"].sum()) / used if used else 0.0,
+        outcome_mean=_middle(_ends(facts, "outcome_low", "outcome_high"), float(facts["outcome_sum"].sum()), used),
         whole=not dtype.is_float() and not dtype.is_decimal(),
         threshold=threshold, rows=rows, dropped=_dropped(facts, roles), asked=(reference, roles.group), facts=known,
     )  # fmt: skip
+
+
+def _middle(ends: tuple[float, float], total: float, rows: int) -> float:
+    """The mean outcome; outcomes that are all one number have that number as their mean, to the last bit on any engine."""
+    return 0.0 if not rows else ends[0] if ends[0] == ends[1] else total / rows
 
 
 def _is_finite(number: float) -> bool:

@@ -1,7 +1,7 @@
 """Readers of TREC files: runs, judgments, and labels in the form of judgments.
 
-The rules are trec_eval's: the score orders a run, highest first, ties by document id, highest first; the rank column is
-not believed.
+Stated ranks hold where they are an order along which scores never rise. Elsewhere trec_eval's rule does: the score orders,
+highest first, ties by document id, highest first.
 """
 
 from __future__ import annotations
@@ -24,9 +24,11 @@ JUDGED = r"^\s*(?<request>\S+)\s+(?<iteration>\S+)\s+(?<item>\S+)\s+(?<value>\S+
 def trec_run(path: str | Path) -> Any:
     """One TREC run as a Polars frame: request, item, rank, score, system, tied (and sample).
 
-    Lines are `request Q0 item rank score tag`, also gzipped; a tag may hold spaces. Items are ranked by score, highest
-    first, then by item id, highest first, as trec_eval does; `tied` marks rows that shared their score. Where the second
-    field differs within the file (expeval's runs of stochastic rankers), it is the `sample`.
+    Lines are `request Q0 item rank score tag`, also gzipped; a tag may hold spaces. The stated ranks hold where they are
+    unique within a request and scores never rise along them; otherwise items are ranked by score, highest first, then by
+    item id, highest first, as trec_eval does. `tied` marks rows that shared their score. The second field is whatever a
+    system wrote; only where items repeat within a request and it tells the repeats apart (expeval's runs of stochastic
+    rankers) it is the `sample`.
     """
     import polars as pl
 
@@ -35,29 +37,58 @@ def trec_run(path: str | Path) -> Any:
         pl.col("score").cast(pl.Float64, strict=False), pl.col("rank").cast(pl.Float64, strict=False).alias("stated")
     )
     _refuse_lines(path, run, ~pl.col("score").is_finite().fill_null(False), "the score is not a number")
-    keys = ["request"]
-    if run["iteration"].n_unique() > 1:
-        keys, run = ["request", "sample"], run.rename({"iteration": "sample"})
-    twice = run.filter(pl.struct(*keys, "item").is_duplicated())
-    if twice.height:
-        first = twice.row(0, named=True)
+    keys, run = _keyed(path, run)
+    system = pl.when(pl.col("system").str.len_chars() > 0).then(pl.col("system")).otherwise(pl.lit(Path(path).name))
+    run = run.with_columns(system, pl.struct(*keys).rank("dense").alias("order"))
+    ranked = _ranked(path, run).with_columns((pl.len().over("order", "score") > 1).alias("tied"))
+    return ranked.select(*keys, "item", "rank", "score", "system", "tied")
+
+
+def _keyed(path: str | Path, run: Any) -> tuple[list[str], Any]:
+    """What names a ranking: the request, and the second field where items repeat and it tells the repeats apart."""
+    import polars as pl
+
+    twice = run.filter(pl.struct("request", "item").is_duplicated())
+    if not twice.height:
+        return ["request"], run.drop("iteration")
+    again = twice.filter(pl.struct("request", "item", "iteration").is_duplicated())
+    if again.height:
+        first = again.row(0, named=True)
         raise EvenhandError(
-            f"{str(path)!r} lists an item twice in {twice.select(keys).n_unique():,} requests (first: request "
+            f"{str(path)!r} lists an item twice in {again.select('request').n_unique():,} requests (first: request "
             f"{first['request']!r}, item {first['item']!r}). Keep one line per request and item."
         )
-    _warn_of_ranks(path, run, keys)
-    system = pl.when(pl.col("system").str.len_chars() > 0).then(pl.col("system")).otherwise(pl.lit(Path(path).name))
-    ranked = run.with_columns(system, pl.struct(*keys).rank("dense").alias("order")).sort(
-        "order", "score", "item", descending=[False, True, True], maintain_order=True
-    )
-    return ranked.with_columns(
-        pl.int_range(1, pl.len() + 1).over("order").cast(pl.Int64).alias("rank"),
-        (pl.len().over("order", "score") > 1).alias("tied"),
-    ).select(*keys, "item", "rank", "score", "system", "tied")
+    return ["request", "sample"], run.rename({"iteration": "sample"})
+
+
+def _ranked(path: str | Path, run: Any) -> Any:
+    """The rows in order, with their ranks: as stated where that is an order along which scores never rise, else by score."""
+    import polars as pl
+
+    stated = pl.col("stated")
+    whole = (stated.is_not_null() & (stated == stated.round()) & (stated >= 0)).all().over("order")
+    alike = stated.is_duplicated().over("order")
+    by_rank = run.with_columns(whole.alias("whole"), alike.alias("alike")).sort("order", "stated", maintain_order=True)
+    rises = (pl.col("score").diff() > 0).fill_null(value=False).any().over("order")
+    sound = by_rank.with_columns((pl.col("whole") & ~pl.col("alike").any().over("order") & ~rises).alias("sound"))
+    odd = sound.filter(~pl.col("sound"))["order"].n_unique()
+    if odd:
+        warnings.warn(
+            DataWarning(
+                f"{str(path)!r} has ranks that are missing, alike or not in the order of the scores in {odd:,} of "
+                f"{run['order'].n_unique():,} requests. The scores were used there, as trec_eval does."
+            ),
+            stacklevel=4,
+        )
+    from_zero = pl.lit(1 if bool((sound.filter("sound")["stated"] == 0).any()) else 0)
+    held = sound.filter("sound").with_columns((stated + from_zero).cast(pl.Int64).alias("rank"))
+    scored = sound.filter(~pl.col("sound")).sort("order", "score", "item", descending=[False, True, True])
+    scored = scored.with_columns(pl.int_range(1, pl.len() + 1).over("order").cast(pl.Int64).alias("rank"))
+    return pl.concat([held, scored]).sort("order", "rank")
 
 
 def trec_runs(pattern: str | Path | Sequence[str | Path]) -> Any:
-    """Several TREC runs (a glob, or paths) as one frame; `system` is the tag, or the file where tags repeat."""
+    """Several TREC runs (a glob, or paths) as one frame; `system` is the file name without what all of them share."""
     import polars as pl
 
     patterns = [pattern] if isinstance(pattern, (str, Path)) or not isinstance(pattern, Sequence) else list(pattern)
@@ -65,14 +96,28 @@ def trec_runs(pattern: str | Path | Sequence[str | Path]) -> Any:
         raise EvenhandError(f"{pattern!r} is not a path. Pass a glob, or paths of TREC files.")
     paths = sorted({p for one in patterns for p in _matches(str(one))})
     frames = [trec_run(path) for path in paths]
-    tags = [frame["system"].unique(maintain_order=True).to_list() for frame in frames]
-    known = [tag for found in tags for tag in found]
-    if len(set(known)) < len(known) or any(len(found) > 1 for found in tags):
-        frames = [f.with_columns(pl.lit(Path(p).name).alias("system")) for f, p in zip(frames, paths, strict=True)]
+    if len(paths) > 1:
+        named = zip(frames, _short_names(paths), strict=True)
+        frames = [f.with_columns(pl.lit(name).alias("system")) for f, name in named]
     if any("sample" in f.columns for f in frames):
         frames = [f if "sample" in f.columns else f.with_columns(pl.lit("Q0").alias("sample")) for f in frames]
         frames = [f.select(frames[0].columns) for f in frames]
     return pl.concat(frames)
+
+
+def _short_names(paths: Sequence[str]) -> list[str]:
+    """File names less the parts between dots that all share; whole where that leaves nothing or two alike.
+
+    >>> _short_names(["input.run0.gz", "input.run1.gz"]), _short_names(["a.run", "b.run"])
+    (['run0', 'run1'], ['a', 'b'])
+    """
+    whole = [Path(path).name for path in paths]
+    parts = [name.split(".") for name in whole]
+    shared = set(parts[0]).intersection(*parts)
+    short = [".".join(part for part in name if part not in shared) for name in parts]
+    if all(short) and len(set(short)) == len(short):
+        return short
+    return whole if len(set(whole)) == len(whole) else list(paths)
 
 
 def qrels(path: str | Path) -> Any:
@@ -149,23 +194,6 @@ def _refuse_lines(path: str | Path, frame: Any, broken: Any, what: str, instead:
         remedy = f"Correct the file, or read it with {instead}." if instead else "Correct the file."
         raise EvenhandError(
             f"In {bad.height:,} lines of {str(path)!r} {what} (first: line {bad['number'][0]}). {remedy}"
-        )
-
-
-def _warn_of_ranks(path: str | Path, run: Any, keys: list[str]) -> None:
-    """Say so where the rank column tells another order than the scores do."""
-    import polars as pl
-
-    by_rank = run.filter(pl.col("stated").is_not_null()).sort(*keys, "stated", maintain_order=True)
-    climbs = (pl.col("score").diff() > 0) & (pl.struct(*keys) == pl.struct(*keys).shift(1))
-    odd = by_rank.filter(climbs).select(keys).n_unique() if by_rank.height else 0
-    if odd:
-        warnings.warn(
-            DataWarning(
-                f"{str(path)!r} has ranks that are not in the order of the scores in {odd:,} of "
-                f"{run.select(keys).n_unique():,} requests. The scores were used, as trec_eval does."
-            ),
-            stacklevel=4,
         )
 
 

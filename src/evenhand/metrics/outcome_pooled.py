@@ -1,0 +1,242 @@
+"""One gap per group over all bins, tested as if there were none: errors from residuals of lines that all share.
+
+With the full model a lone row has leverage 1 and residual 0, and a group without a single success has no error at all.
+So the errors impose what is tested, and nothing is left out by how outcomes fell.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+import numpy as np
+
+from evenhand.cards import Card, Floats, metric
+from evenhand.metrics.outcome import (
+    POWER,
+    Bools,
+    Covariance,
+    Gaps,
+    critical,
+    dust,
+    gaps,
+    influence,
+    quantile,
+    two_sided,
+)
+from evenhand.tallies.moments import Moments
+
+FEWEST_IN_ALL = 10
+"""With fewer successes or failures of the group in all, the normal is no guide to the tails of its gap."""
+
+FEWEST_IN_CELL = 5
+
+
+@dataclass(frozen=True)
+class Pooled:
+    """The gap that an average member of each group meets.
+
+    Attributes
+    ----------
+    estimate : (G,) gaps weighted by the group's rows, over every bin that holds the group and the reference; 0 for the
+        reference, NaN where there is no such bin.
+    square : (G, 3) variance of the gap if the truth were `d`, as the polynomial [0] + [1] d + [2] d^2.
+    share : (B, G) weight of each bin.
+    rows : (G,) rows of the group in those bins.
+    bins : (G,) how many bins they are.
+    freedom : degrees of freedom of the reference distribution; infinite for the normal.
+    few : (G,) whether the normal cannot be trusted, so that labels have to be permuted.
+    by_cluster : what each cluster adds to the gap of a group if there is none, by group; empty without clusters.
+    drawn : sizes of the studentised gap where there is none, by group: from permuted labels or flipped clusters.
+    """
+
+    estimate: Floats
+    square: Floats
+    share: Floats
+    rows: Floats
+    bins: Floats
+    freedom: float
+    few: Bools
+    by_cluster: Mapping[int, Floats] = field(default_factory=dict)
+    drawn: Mapping[int, Floats] = field(default_factory=dict)
+
+    @property
+    def error(self) -> Floats:
+        """Standard error of each gap if the truth were none."""
+        return np.asarray(np.sqrt(np.maximum(self.square[:, 0], 0.0)))
+
+    @property
+    def ratio(self) -> Floats:
+        """The gap in units of its error; NaN where outcomes do not vary."""
+        nothing = np.full(len(self.estimate), np.nan)
+        return np.asarray(np.divide(self.estimate, self.error, out=nothing, where=self.error > 0))
+
+    @property
+    def small(self) -> Bools:
+        """Groups of whom no test can be made: too few rows or outcomes for the normal, and nothing was drawn."""
+        without = np.array([g not in self.drawn for g in range(len(self.estimate))])
+        return np.asarray(self.few & without)
+
+    @property
+    def p(self) -> Floats:
+        """Two-sided p-value of each gap; NaN where there is nothing to refer it to."""
+        found = np.where(self.small, np.nan, two_sided(self.ratio, self.freedom))
+        for g, sizes in self.drawn.items():
+            beyond = np.count_nonzero(sizes >= abs(self.ratio[g]) * (1 - 1e-9))
+            found[g] = (1 + beyond) / (1 + len(sizes)) if len(sizes) and np.isfinite(self.ratio[g]) else np.nan
+        return found
+
+    def critical(self, level: float) -> Floats:
+        """How many errors a gap must lie away from the truth to be found."""
+        found = np.where(self.small, np.nan, critical(level, self.freedom))
+        for g, sizes in self.drawn.items():
+            beyond = int((1 - level) * (1 + len(sizes)))  # so many may lie beyond, the gap's own included
+            found[g] = np.sort(sizes)[len(sizes) - beyond] if 0 < beyond <= len(sizes) else np.nan
+        return found
+
+    def ends(self, level: float) -> tuple[Floats, Floats]:
+        """The truths that the test does not reject: where (gap - d)^2 is at most the squared critical value times the variance."""
+        reach = self.critical(level) ** 2
+        a, b, c = (part * reach for part in self.square.T)
+        with np.errstate(invalid="ignore", divide="ignore"):
+            lead, half = 1 - c, self.estimate + b / 2
+            root = np.sqrt(half**2 - lead * (self.estimate**2 - a))
+            low, high = (half - root) / lead, (half + root) / lead
+        kept = (lead > 0) & (a > 0)
+        return np.where(kept, low, np.nan), np.where(kept, high, np.nan)
+
+    def detectable(self, level: float) -> Floats:
+        """The gap that the test would find with a chance of 80%."""
+        return (self.critical(level) + quantile(POWER, self.freedom)) * np.where(self.error > 0, self.error, np.nan)
+
+
+def pooled(m: Moments, found: Gaps, covariance: Covariance = "HC1") -> Pooled:
+    """Gaps weighted by the group's rows in each bin, over every bin in which both groups have a row and can be told apart."""
+    groups = m.rows.shape[-1]
+    usable = np.isfinite(found.estimate) & (np.arange(groups) != found.reference)
+    weight = np.where(usable, m.rows, 0.0)
+    rows = weight.sum(0)
+    share = np.divide(weight, rows, out=np.zeros_like(weight), where=rows > 0)
+    estimate = np.where(rows > 0, (share * np.nan_to_num(found.estimate)).sum(0), np.nan)
+    estimate[found.reference] = 0.0
+    square, by_cluster = np.full((groups, 3), np.nan), {}
+    step = (
+        float(max(np.abs(np.nan_to_num(estimate)).max(), 1e-3 * np.nanmax(np.abs(m.mean_outcome), initial=0.0))) or 1.0
+    )
+    few = np.asarray(_few(m, usable, found.reference) & (rows > 0) & (covariance != "cluster"))
+    flat, tilt = influence(m, found)
+    speck = float(dust(m))
+    for g in np.flatnonzero(rows > 0).tolist():
+        null = Null(m, found, g, flat[..., g] * share[:, g, None], tilt[..., g] * share[:, g, None])
+        at = [null.variance(d, "alike" if few[g] else covariance) for d in (0.0, step, -step)]
+        if at[0] <= speck**2:  # outcomes that do not vary around their lines, but for rounding
+            square[g] = 0.0
+            continue
+        square[g] = at[0], (at[1] - at[2]) / (2 * step), (at[1] + at[2] - 2 * at[0]) / (2 * step**2)
+        if covariance == "cluster":
+            by_cluster[g] = null.by_cluster(0.0)
+    square[found.reference] = 0.0
+    freedom = float(np.maximum(m.rows.sum() - found.lines.parameters.sum(), 1)) if covariance == "classical" else np.inf
+    return Pooled(estimate, square, share, rows, usable.sum(0).astype(float), freedom, few, by_cluster)
+
+
+def _few(m: Moments, usable: Bools, reference: int) -> Bools:
+    """Groups that have few successes or failures in all, or the reference beside them, or a bin with few rows of either."""
+    sides = [np.where(usable, side, 0).sum(0) for kind in (m.above, m.below) for side in (kind, kind[:, [reference]])]
+    thin = usable & ((m.rows < FEWEST_IN_CELL) | (m.rows[:, [reference]] < FEWEST_IN_CELL))
+    return np.asarray((np.min(sides, axis=0) < FEWEST_IN_ALL) | thin.any(0))
+
+
+@dataclass(frozen=True)
+class Null:
+    """What the gap of one group would be made of if it were `d` in every bin.
+
+    Attributes
+    ----------
+    flat, tilt : (B, G) a residual e of a row at offset u adds e * (flat + tilt * u) to the gap; not needed for the lines.
+    """
+
+    m: Moments
+    found: Gaps
+    group: int
+    flat: Floats = field(default_factory=lambda: np.zeros(0))
+    tilt: Floats = field(default_factory=lambda: np.zeros(0))
+
+    def lines(self, d: float) -> tuple[Floats, Floats]:
+        """Level of each cell and slope of each bin where the group and the reference share a line, the group's `d` higher."""
+        m, g, ref, lines = self.m, self.group, self.found.reference, self.found.lines
+        u, y = np.nan_to_num(m.mean_offset), np.nan_to_num(m.mean_outcome)
+        y[:, g] -= d
+        n, other = m.rows[:, g], m.rows[:, ref]
+        both = np.maximum(n + other, 1)
+        apart, between = u[:, g] - u[:, ref], n * other / both
+        along = lines.spread + between * apart**2
+        across = lines.slope * lines.spread + between * apart * (y[:, g] - y[:, ref])
+        slope = np.divide(across, along, out=np.zeros_like(along), where=lines.scored & (along > 0))
+        level = y - slope[:, None] * u
+        shared = (n * level[:, g] + other * level[:, ref]) / both
+        level[:, ref], level[:, g] = shared, shared + d
+        return level, slope
+
+    def residuals(self, d: float) -> Moments:
+        """The rows measured from those lines."""
+        level, slope = self.lines(d)
+        return self.m.measured_from(level, slope[:, None])
+
+    def variance(self, d: float, covariance: Covariance | Literal["alike"]) -> float:
+        """Variance of the gap: all rows alike, the rows of a bin alike, or from each row's or cluster's own residual.
+
+        With few outcomes a row's own residual tells little: a group without any would have the smallest error of all.
+        """
+        if covariance == "cluster":
+            return float((self.by_cluster(d) ** 2).sum())
+        residual = self.residuals(d)
+        parts = residual.sums[..., :3, 2] if covariance == "HC1" else self.m.sums[..., :3, 0]
+        own = parts[..., 0] * self.flat**2 + 2 * parts[..., 1] * self.flat * self.tilt + parts[..., 2] * self.tilt**2
+        n, left = self.m.rows.sum(-1), np.maximum(self.m.rows.sum(-1) - self.found.lines.parameters + 1, 1)
+        if covariance == "HC1":
+            return float((own.sum(-1) * n / left).sum())
+        squares = residual.sums[..., 0, 2].sum(-1)
+        each = squares / left if covariance == "alike" else squares.sum() / left.sum()
+        return float((own.sum(-1) * each).sum())
+
+    def by_cluster(self, d: float) -> Floats:
+        """What each cluster's residuals add to the gap less `d`."""
+        parts = self.residuals(d).clusters
+        if parts is None:
+            raise ValueError("clustered errors need sums per cluster")
+        each = self.flat.ravel()[parts.cell] * parts.sums[2] + self.tilt.ravel()[parts.cell] * parts.sums[4]
+        return np.asarray(np.bincount(parts.cluster, each, parts.total), dtype=np.float64)
+
+
+@metric(
+    Card(
+        name="pooled_gap",
+        symbol="β̄_g",
+        title="Outcome gap over all bins",
+        asks="What gap does an average member of the group meet?",
+        needs=Moments,
+        span=(-np.inf, np.inf),
+        ideal=0.0,
+        better="ideal",
+        undefined="the group or the reference is absent",
+        otherwise="group_absent",
+        formula=r"\sum_b n_{bg} \beta_{bg} / \sum_b n_{bg}",
+        example="gaps of 0.1 and 0.3 in bins with 300 and 100 rows of the group -> 0.15",
+        variants=(
+            "Over every bin that holds the group and the reference, however few rows or events: leaving out thin cells "
+            "would select on the outcome.",
+        ),
+        references=("yu2022",),
+        family="outcome",
+    )
+)
+def pooled_gap(m: Moments, reference: int = 0) -> Floats:
+    """Gaps of every group, weighted by its rows in each bin.
+
+    >>> m = Moments.of([1, 2, 3, 1, 2, 3], [1, 2, 3, 1.5, 2.5, 3.5], [0] * 6, [0, 0, 0, 1, 1, 1], shape=(1, 2))
+    >>> pooled_gap.on(m).round(9).tolist()
+    [0.0, 0.5]
+    """
+    return pooled(m, gaps(m, reference)).estimate

@@ -1,0 +1,71 @@
+"""What chance gives a recommender, and what its volume allows at all: against enumeration."""
+
+import itertools
+
+import numpy as np
+import polars as pl
+import pytest
+
+import evenhand as eh
+from evenhand.metrics.catalogue import gini_of_random_lists
+
+
+def slow_gini(counts):
+    total = sum(abs(a - b) for a in counts for b in counts)
+    return total / (2 * len(counts) * sum(counts))
+
+
+def every_showing(lengths, items):
+    """Times shown under every way to fill lists of these lengths."""
+    choices = [list(itertools.combinations(range(items), k)) for k in lengths]
+    for picked in itertools.product(*choices):
+        yield np.bincount([i for one in picked for i in one], minlength=items)
+
+
+@pytest.mark.parametrize(("lengths", "items"), [((1, 1), 3), ((2, 2, 2), 4), ((1, 3), 4), ((0, 2, 1), 5), ((4,), 4)])
+def test_chance_and_range_of_item_gini_are_those_of_every_way_to_fill_the_lists(lengths, items):
+    values = [slow_gini(c) for c in every_showing(lengths, items)]
+    rows = [{"user": u, "item": str(i)} for u, k in enumerate(lengths) for i in range(k)]
+    found = eh.recommender(pl.DataFrame(rows), score=None, items=items, metrics="item_gini", interval=None)
+    row = next(iter(found.findings.rows()))
+    assert row["chance"] == pytest.approx(np.mean(values))
+    assert row["least"] == pytest.approx(min(values), abs=1e-12)
+    assert row["most"] == pytest.approx(max(values))
+
+
+def test_the_formula_books_example():
+    assert gini_of_random_lists(np.array([0, 0, 0, 5.0]), 1_000) == pytest.approx(0.9851, abs=5e-4)
+
+
+def test_no_chance_level_lies_below_what_is_attainable():
+    rng = np.random.default_rng(1)
+    for users, items, top in ((5, 1_000, 3), (40, 30, 2), (300, 20, 5)):
+        row = next(
+            iter(
+                eh.recommender(rng.random((users, items)), top=top, metrics="item_gini", interval=None).findings.rows()
+            )
+        )
+        assert row["least"] <= row["chance"] <= row["most"]
+        assert row["least"] <= row["estimate"] <= row["most"]
+
+
+def test_missing_scores_leave_range_and_chance_unknown():
+    matrix = np.array([[0.1, np.nan, 0.3], [0.2, 0.5, 0.1]])
+    row = next(iter(eh.recommender(matrix, top=1, metrics="item_gini", interval=None).findings.rows()))
+    assert np.isnan([row["least"], row["most"], row["chance"]]).all()
+
+
+def test_without_scores_there_is_no_difference_of_scores():
+    rows = pl.DataFrame({"user": [1, 1, 2, 2], "item": ["a", "b", "a", "c"]})
+    call = {"score": None, "user_groups": {1: "x", 2: "y"}, "interval": None}
+    relevant = pl.DataFrame({"user": [1, 2], "item": ["a", "c"], "relevance": [1.0, 1.0]})
+    told = set(eh.recommender(rows, relevant=relevant, **call).frame["metric"])
+    assert not told & {"mad", "rmse_ratio", "mae_ratio"}
+    with pytest.raises(eh.EvenhandError, match="score"):
+        eh.recommender(rows, metrics="mad", **call)
+
+
+@pytest.mark.parametrize("role", ["protected", "versus"])
+def test_a_side_that_nobody_belongs_to_is_refused(role):
+    with pytest.raises(eh.EvenhandError, match=f"{role}='q'"):
+        eh.recommender([[1.0, 2.0], [2.0, 1.0]], user_groups=["x", "y"], top=1, **{role: "q"})
