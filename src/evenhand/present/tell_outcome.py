@@ -171,7 +171,7 @@ class OutcomeTeller(Teller, audit="outcome_test"):
             for row in findings.rows()
             if row["metric"] == decisive
             or (row["metric"] == "pooled_gap" and row["group"] != reference)
-            or (row["metric"] == "lowest_bin" and row["note"])
+            or (row["metric"] == "lowest_bin" and "not_rising" in (row["note"] or ""))
         ]
         return [self.sentence(findings, row, level) for row in wanted]
 
@@ -296,7 +296,7 @@ def _moved(findings: Findings, row: Row) -> str:
         said = f"The mean rank of {group} would be {number(abs(value))} places {way}, over other candidates than before"
     if band is None or _absent(band["low"]):
         return f"{said}."
-    if row["note"] == "small_cell":
+    if "small_cell" in (row["note"] or ""):
         said += f" ({number(row['units'])} slots before, too few to build on)"
     inside = band["low"] <= value <= band["high"]
     chance = f"chance alone gives {number(band['low'])} to {number(band['high'])}"
