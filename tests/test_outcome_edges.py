@@ -67,7 +67,7 @@ def test_bins_that_tie_for_the_lowest_outcome_are_not_told_apart_by_rounding(per
     y = one * 2 + [1 - v for v in one] * 2
     table = pl.DataFrame({"s": np.arange(164) / per, "y": y, "g": (["a", "b", "c"] * 55)[:164]})
     (lowest,) = rows_of(eh.outcome_test(table, **ROLES, bins=4, kind="classification"), "lowest_bin")
-    assert (lowest["estimate"], lowest["note"]) == (1.0, None)
+    assert (lowest["estimate"], lowest["note"]) == (1.0, "no_interval")
 
 
 def test_more_cells_than_a_short_number_counts_keep_their_lines():

@@ -35,7 +35,6 @@ WEIGHS, RULES = 0.08, 0.6
 """Share of the variance of the Gini index that its heaviest unit makes: below the first no tail counts as heavy, above the
 second every one does."""
 
-FEWEST_FOR_TAIL = 50
 MOST_CELLS = 1 << 17
 
 
@@ -62,7 +61,7 @@ def with_tail(s: Spectrum) -> Spectrum:
     Counts of the tail are fractions: how many units each of its cells is expected to hold.
 
     >>> grown = with_tail(Spectrum.of(np.arange(1.0, 101.0) ** 2))
-    >>> float(grown.units), bool(grown.values.max() > 100**2)
+    >>> round(float(grown.units), 6), bool(grown.values.max() > 100**2)
     (100.0, True)
     """
     units = float(s.units)
@@ -103,7 +102,7 @@ def heavy_tails(spectra: Spectra) -> Any:
     for chosen, batch in spectra.batches(MOST_CELLS):
         weight = heaviest(batch)
         far = ((tail_exponents(batch) < HEAVY_TAIL) & (weight > WEIGHS)) | (weight > RULES)
-        heavy[chosen] = far & (batch.units >= FEWEST_FOR_TAIL)
+        heavy[chosen] = far & (batch.units >= FEW)
     return heavy
 
 
