@@ -47,7 +47,7 @@ def parsed(text):
 
 def audited(**more):
     log = pl.DataFrame(
-        {"author": list("abcdefgh"), "source": ["home", 'say "x\\y"\n'] * 4, "views": [1, 1, 2, 3, 5, 8, 13, 21]}
+        {"author": range(60), "source": ["home", 'say "x\\y"\n'] * 30, "views": [(7 * i) % 31 + 1 for i in range(60)]}
     )
     asked = {
         "unit": "author",

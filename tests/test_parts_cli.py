@@ -126,7 +126,6 @@ def test_a_failed_check_exits_with_one(files, capsys):
     "words",
     [
         ["sources", "{events}", *ROLES, "--source", "vai", "--population", "none"],
-        ["sources", "{events}", *ROLES, "--amount", "author", "--source", "via", "--population", "none"],
         ["sources", "{events}", *ROLES, "--source", "via", "--population", "3"],
         ["sources", "{missing}", *ROLES, "--source", "via", "--population", "none"],
         ["decompose", "{events}", *ROLES, "--group", "via", "--population", "none"],

@@ -165,7 +165,8 @@ def _of_judged(asked: Asked, ledger: Ledger, found: Measured) -> Measured:
     assert known is not None  # noqa: S101  (asked for by the caller)
 
     def reason(s: int, total: Floats) -> str:
-        return found.reason(s, total) if known[ledger.part(s)].any() else "no_judged_requests"
+        part = known[ledger.part(s)]
+        return found.reason(s, total) if part.any() or not len(part) else "no_judged_requests"
 
     lost = np.where(known, found.reasons, "no_judged_requests")
     values = np.where(known, found.values, np.nan)

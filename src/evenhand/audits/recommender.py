@@ -263,7 +263,7 @@ def _sides(view: Scores, user_groups: Any, protected: Any, versus: Any) -> tuple
     labels = view.labels(user_groups)
     known = labels.unique().drop_nulls().to_list()
     protected, versus = (
-        matches(role, several(side), known, of="user_groups") if known and side is not None else several(side)
+        matches(role, several(side), known, of="user_groups") if len(known) > 1 and side is not None else several(side)
         for role, side in (("protected", protected), ("versus", versus))
     )
     sides = Sides.of(known, protected, versus)

@@ -18,7 +18,7 @@ MOST_PANELS = 24
 HEIGHT = 150
 
 
-@chart("trend", title="Over time")
+@chart("trend", title="Over time", unless=lambda findings: "" if "at" in findings.columns else "it holds no days")
 def trend(findings: Findings) -> Picture:
     """A panel per metric, slice and group; plans that ask the same follow one another in it, as lines of their own.
 

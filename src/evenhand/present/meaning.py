@@ -37,7 +37,7 @@ MEANS: dict[str, Means] = {"gini": _gini, "hoover": _moved, "log_dp": _times, "l
 def means(asked: Ask, value: float, units: str, amount: str) -> str:
     """What this value means, as a clause; nothing where the definition allows no plain one.
 
-    >>> from evenhand.cards import ask
+    >>> from evenhand.cards import REGISTRY, ask
     >>> from evenhand import metrics
     >>> means(ask("gini", REGISTRY), 0.95, "authors", "impressions")
     'the impressions of two authors drawn at random differ by 1.90 times the mean, on average'

@@ -9,7 +9,7 @@ from typing import Any
 from evenhand.findings import Findings
 from evenhand.findings import number as read_number
 from evenhand.present.tellers import Aside, Row, Teller
-from evenhand.present.text import REASONS, interval_words, number, percent, short_percent
+from evenhand.present.text import REASONS, counted, interval_words, number, percent, short_percent
 
 UNCERTAIN = "this cannot be told from no gap"
 ALONE = "beyond chance on its own, but not once all the gaps that were tested are counted"
@@ -38,7 +38,7 @@ def _chance(p: Any) -> str:
 
 def _test(findings: Findings, row: Row, level: float) -> str:
     where = {"marginal_test": "right above the threshold", "bin_test": f"in bin {_bin(row)}"}.get(row["metric"], "")
-    other = f", with {row['metric'].partition('=')[2][:-1]} bins" if "(" in row["metric"] else ""
+    other = f", with {counted(int(row['metric'].partition('=')[2][:-1]), 'bin')}" if "(" in row["metric"] else ""
     at = f"At equal score {where}".rstrip() + other
     support = ""
     if "narrow_support" in (row["note"] or ""):
@@ -90,7 +90,7 @@ def _where(row: Row) -> str:
         rows = "all" if part == 1 else short_percent(part)
         which = f"the bins (of {rest[5:-1]})" if rest else "the bins"
         return f"Over {which} that hold both groups, {rows} of the rows of {row['group']}"
-    return f"With {rest[5:-1]} bins" if rest else "Over all bins"
+    return f"With {counted(int(rest[5:-1]), 'bin')}" if rest else "Over all bins"
 
 
 def _lowest(findings: Findings, row: Row, level: float) -> str:
@@ -181,7 +181,7 @@ class OutcomeTeller(Teller, audit="outcome_test"):
         if _absent(row["estimate"]) and name not in ("joint_test", "marginal_test", "bin_test"):
             return f"{_lead(row)}{name.replace('_', ' ')} is undefined: {_why(row)}."
         said = _TELL[name](findings, row, level) if name in _TELL else super().sentence(findings, row, level)
-        if name.endswith("_test"):
+        if name.endswith("_test") or row["group"] == findings.words.get("reference", ""):
             return said
         return said + "".join(more for code, more in _THIN.items() if code in (row["note"] or "").split("; "))
 

@@ -167,7 +167,7 @@ def _chance_words(row: Row, template: str) -> str:
     return f", where chance alone would give {show(chance)}."
 
 
-QUIET = frozenset({"overlap", "some_undefined", "unjudged_requests"})
+QUIET = frozenset({"overlap", "some_undefined", "unjudged_requests", "no_interval"})
 """Notes that a sentence says in its own way."""
 
 

@@ -55,7 +55,7 @@ def settled(
 ) -> tuple[float, float, str]:
     """The ends as they may be shown, and the note of an interval that may not.
 
-    >>> settled(0.4, 0.5, 1.2, (0, 1))
+    >>> settled(0.4, 0.5, 1.2, (0.0, 1.0))
     (0.4, 1.0, '')
     >>> settled(0.0, 0.0, 0.0)
     (nan, nan, 'no_variation')
