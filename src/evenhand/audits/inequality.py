@@ -250,7 +250,7 @@ def _interval_words(how: Interval, wide: int, within: str | None) -> str:
         return f"leaving out one {within} (or bucket of them) at a time, Student's t, logit or log scale"
     words = {
         "bootstrap": f"bootstrap over units, {how.draws:,} draws, studentised with the linearised error, logit or log scale, "
-        "the largest amounts from a fitted tail; Student's t below 20 units",
+        "the largest amounts from a fitted tail; below 20 units the wider of that and Student's t",
         "percentile": f"bootstrap over units, {how.draws:,} draws, percentile",
         "normal": "normal, with the linearised error, logit or log scale",
         "none": "none",

@@ -82,12 +82,13 @@ def _batch_intervals(
         low, high = percentile_ends(draws, interval.level, units)
         if interval.kind == "bootstrap" and a.card.studentised:
             t_low, t_high = studentised_ends(estimate, error, draws, draw_errors, a.on(batch), interval.level, a.span)
-            # Few units make errors of draws too rough to divide by: Student's t.
+            # Few units make errors of draws rough to divide by, and their own error short: the wider of both and Student's t.
             few_low, few_high = normal_ends(estimate, error, interval.level, a.span, units)
             few = units < FEW
+            t_low = np.where(few, np.fmin(t_low, few_low), t_low)
+            t_high = np.where(few, np.fmax(t_high, few_high), t_high)
             rough = ~(error > 0) | np.isin(estimate, a.span)
-            low = np.where(rough, low, np.where(few, few_low, t_low))
-            high = np.where(rough, high, np.where(few, few_high, t_high))
+            low, high = np.where(rough, low, t_low), np.where(rough, high, t_high)
         undefined = np.isnan(estimate)
         out.low[chosen] = np.where(undefined, np.nan, low)
         out.high[chosen] = np.where(undefined, np.nan, high)

@@ -14,7 +14,7 @@ import numpy as np
 from evenhand.cards import Floats, ask
 from evenhand.metrics import inequality as _inequality  # noqa: F401  (declares the Gini index)
 from evenhand.tallies.spectrum import Spectra, Spectrum
-from evenhand.uncertainty.rules import FEW
+from evenhand.uncertainty.rules import FEW, FEWEST
 
 LEAST_EXPONENT = 1.1
 """At an exponent of 1 the mean of a Pareto tail is infinite; no fitted tail is heavier than this."""
@@ -65,7 +65,7 @@ def with_tail(s: Spectrum) -> Spectrum:
     (100.0, True)
     """
     units = float(s.units)
-    if s.weights is not None or units < FEW:
+    if s.weights is not None or units < FEWEST:
         return s
     exponent = max(float(tail_exponents(s)), LEAST_EXPONENT)
     if exponent > LIGHT:
