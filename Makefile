@@ -41,6 +41,17 @@ $(HOSTS:%=.venv-%/.host): .venv-%/.host: pyproject.toml constraints-%.txt
 	.venv-$*/bin/python -m pip install --quiet --disable-pip-version-check --constraint constraints-$*.txt --editable '.[$*]' pytest hypothesis
 	touch $@
 
+# The oldest versions that pyproject.toml allows, and pandas 2: what readers, labels and engines do with them.
+OLDEST := tests/test_text_files.py tests/test_label_types.py tests/test_pandas.py
+.PHONY: oldest
+oldest: .venv-oldest/.stamp
+	.venv-oldest/bin/python -m pytest -q $(OLDEST)
+
+.venv-oldest/.stamp: pyproject.toml constraints-oldest.txt
+	$(PYTHON) -m venv .venv-oldest
+	.venv-oldest/bin/python -m pip install --quiet --disable-pip-version-check --constraint constraints-oldest.txt --editable '.[duckdb]' pandas pytest hypothesis
+	touch $@
+
 # QUICK=1 for smaller sizes.
 bench: $(VENV)/.dev $(PEERS)/.stamp
 	$(BIN)/python -m benchmarks.run $(if $(QUICK),--quick)

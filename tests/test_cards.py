@@ -67,7 +67,7 @@ def test_a_metric_string_is_read(text, name, params, cutoff):
 def test_what_is_no_metric_string_is_refused_as_typed(text):
     with pytest.raises(EvenhandError) as problem:
         ask(text)
-    assert repr(text) in sound(problem)
+    assert repr(text)[:150] in sound(problem), "long ones are cut"
 
 
 @pytest.mark.parametrize("text", [None, 3, b"gini", ["gini"], metrics.gini])

@@ -664,3 +664,19 @@ def test_intervals_over_items_too_are_wider_and_said_so():
             eh.exposure(rankings, resample="requests_and_items", **(call | {"metrics": metric}))
     with pytest.raises(eh.EvenhandError, match="resample='items'"):
         eh.exposure(rankings, resample="items", **call)
+
+
+def test_log_dp_is_the_same_to_the_bit_whatever_the_order_of_rows():
+    draw = np.random.default_rng(11)
+    table = pl.DataFrame(
+        {
+            "request": np.repeat(np.arange(400), 10), "item": draw.integers(0, 10**9, 4_000),
+            "rank": list(range(1, 11)) * 400, "g": draw.choice(["a", "b"], 4_000),
+        }
+    )  # fmt: skip
+    call = {"groups": "g", "protected": "a", "metrics": "log_dp", "interval": None, "rng": 1}
+    found = {
+        eh.exposure(table.sample(fraction=1, shuffle=True, seed=seed), **call).findings.columns["estimate"][0].hex()
+        for seed in range(3)
+    }
+    assert len(found) == 1

@@ -116,7 +116,7 @@ def test_hashes_in_text_are_ids_like_any_others(tmp_path):
     rows = [f"{2**63 + q},{2**64 - item},{item},{'xy'[item % 2]}" for q in range(3) for item in range(1, 5)]
     (tmp_path / "run.csv").write_text("\n".join(["request,item,rank,side", *rows]))
     found = eh.prefix(tmp_path / "run.csv", group="side", protected="x", metrics="ndd", interval=None)
-    assert found.per_request["request"].to_list() == [2**63, 2**63 + 1, 2**63 + 2]
+    assert found.per_request["request"].to_list() == [str(2**63), str(2**63 + 1), str(2**63 + 2)]
 
 
 @pytest.mark.parametrize("engine", ENGINES)

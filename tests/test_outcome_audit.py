@@ -377,7 +377,7 @@ def test_small_cells_are_suppressed_on_request():
         ({"cluster": ""}, "cluster='' is not a column"),
         ({"cluster": "nope", "covariance": "HC1"}, "cluster='nope' is not a column"),
         ({"kind": "classification", "threshold": math.nan}, "threshold=nan does not fit"),
-        ({"kind": "classification", "threshold": 10**400}, "is not a finite number"),
+        ({"kind": "classification", "threshold": 10**400}, "is too large a number"),
         ({"kind": "classification", "threshold": math.inf}, "threshold=inf is not a finite number"),
         ({"group": "id"}, "group='id' has 1,200 different values, too many to compare"),
         ({"group": "id", "kind": "classification"}, "group='id' has 1,200 different values, too many to compare"),

@@ -39,6 +39,30 @@ def test_no_label_breaks_a_chart_or_aborts_the_process(shouted, kind, tmp_path):
     assert charts.save(shouted.plot(kind), tmp_path / "chart.svg").read_text().startswith("<svg")
 
 
+INHERITED = ["constructor", "toString", "__proto__", "hasOwnProperty", "valueOf"]
+
+
+def drawn_by_pairs():
+    table = pl.DataFrame(
+        {
+            "request": np.repeat(range(10), 10), "item": [f"i{i}" for i in range(10)] * 10, "g": INHERITED * 20,
+            "rel": [1, 0] * 50, "score": [float(-i) for i in range(10)] * 10,
+        }
+    )  # fmt: skip
+    return eh.pairwise(table, groups="g", relevance="rel", protected="constructor", versus="__proto__", interval=None)
+
+
+def drawn_by_sources():
+    table = pl.DataFrame({"u": range(100), "v": draw().integers(1, 50, 100), "s": INHERITED * 20})
+    return eh.sources(table, unit="u", amount="v", source="s", population=None, interval=None)
+
+
+@pytest.mark.parametrize(("made", "kind"), [(drawn_by_pairs, "pairs"), (drawn_by_sources, "sources")])
+def test_labels_that_every_object_of_javascript_has_are_drawn_like_others(made, kind, tmp_path):
+    drawing = charts.save(made().plot(kind), tmp_path / "chart.svg").read_text()
+    assert all(label in drawing for label in INHERITED)
+
+
 def test_a_label_cannot_break_the_lines_of_a_table_or_colour_the_terminal(shouted):
     text = shouted.to_text("table")
     assert "\x1b" not in text

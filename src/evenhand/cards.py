@@ -88,6 +88,7 @@ class Card:
     per: Literal["population", "ranking", "request", "pair"] = "population"
     studentised: bool = True
     family: str = ""
+    local: bool = False
     reads: frozenset[str] | Callable[..., frozenset[str]] = frozenset()
     shuffled: Literal["", "labels"] = ""
     at_zero: float | None = None

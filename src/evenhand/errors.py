@@ -3,13 +3,49 @@
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Iterable, Sequence
 
 MOST_NAMES = 10
 
 
+LONGEST = 80
+"""Letters of a name in a list of names."""
+
+QUOTED = 200
+"""Letters of what a message quotes."""
+
+_SEQUENCES = re.compile(
+    r"\x1b\[[0-?]*[ -/]*[@-~]|\x9b[0-?]*[ -/]*[@-~]|(?:\x1b[\]PX^_]|[\x90\x98\x9d-\x9f])[^\x07\x1b\x9c]*(?:\x07|\x1b\\|\x9c)?|\x1b[ -~]?"
+)
+_CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
+
+
+def printable(text: str) -> str:
+    r"""Text that a terminal shows as it is: no escape sequences, control characters or marks that turn its direction.
+
+    >>> printable("a\x1b[31mb\x07\u202ec")
+    'abc'
+    """
+    return _CONTROLS.sub("", _SEQUENCES.sub("", text)) if not text.isascii() or not text.isprintable() else text
+
+
+def unprintable_escaped(text: str) -> str:
+    """JSON in which control characters stand as escapes, so that nothing is lost and no terminal obeys them."""
+    return _CONTROLS.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+
+
+def _in_short(message: str) -> str:
+    """A message whose quoted parts are cut where they are long: a label may be a whole book."""
+    long = re.compile(rf"(['\"])((?:(?!\1).){{{QUOTED}}})(?:(?!\1).)+\1", re.DOTALL)
+    return long.sub(r"\1\2...\1", printable(message))
+
+
 class EvenhandError(ValueError):
     """Bad input or a bad call: one sentence of fact, one of remedy."""
+
+    def __init__(self, message: str = "") -> None:
+        super().__init__(_in_short(str(message)))
 
 
 class MissingExtraError(EvenhandError, ImportError):
@@ -23,12 +59,15 @@ class UndefinedWarning(UserWarning):
     """The input is well formed but the quantity does not exist for it; `reason` is the code of the formula book."""
 
     def __init__(self, message: str, reason: str = "") -> None:
-        super().__init__(message)
+        super().__init__(_in_short(message))
         self.reason = reason
 
 
 class DataWarning(UserWarning):
     """Something was done to the data that the reader of a number should know."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(_in_short(message))
 
 
 def listing(names: Iterable[object], most: int = MOST_NAMES) -> str:
@@ -37,10 +76,14 @@ def listing(names: Iterable[object], most: int = MOST_NAMES) -> str:
     >>> listing(["a", "b", "c"], most=2)
     'a, b and 1 more'
     """
-    all_names = [str(name) for name in names]
+    all_names = [_cut(printable(str(name))) for name in names]
     shown = ", ".join(all_names[:most])
     rest = len(all_names) - most
     return f"{shown} and {rest:,} more" if rest > 0 else shown
+
+
+def _cut(name: str) -> str:
+    return name if len(name) <= LONGEST else name[: LONGEST - 3] + "..."
 
 
 def suggestion(typed: str, known: Iterable[str]) -> str:
@@ -53,7 +96,7 @@ def suggestion(typed: str, known: Iterable[str]) -> str:
     folded = {name.lower(): name for name in reversed(names)}
     close = difflib.get_close_matches(typed, names, n=1, cutoff=0.5)
     close = close or [folded[c] for c in difflib.get_close_matches(typed.lower(), list(folded), n=1, cutoff=0.5)]
-    return f"Did you mean {close[0]!r}? " if close else ""
+    return f"Did you mean {_cut(close[0])!r}? " if close else ""
 
 
 def unknown_name(role: str, typed: str, known: Sequence[str], *, what: str) -> EvenhandError:

@@ -125,6 +125,8 @@ class Findings:
             raise EvenhandError(
                 f"This is not a saved result: it lacks {listing(missing)}. Save one with result.to_json(path)."
             )
+        if fault := _fault(data):
+            raise EvenhandError(f"This is not a saved result: {fault}. Save one with result.to_json(path).")
         columns = {
             name: [number(v) for v in column] if name in NUMBERS else list(column)
             for name, column in data["columns"].items()
@@ -140,6 +142,62 @@ class Findings:
             data["provenance"],
             tuple(data.get("charts", ())),
         )
+
+
+def _fault(data: Mapping[str, Any]) -> str:
+    """What keeps plain data from being findings, in words; nothing where they can be."""
+    columns, curves, slices = data["columns"], data["curves"], data["slices"]
+    if (
+        not _are_texts([data["audit"], data["question"]])
+        or not _are_texts(slices)
+        or not _are_texts(data.get("charts", []))
+    ):
+        return "its audit, question, slices or charts are no text"
+    if not _is_table(columns) or not {"metric", *slices} <= set(columns) or not _are_texts(columns["metric"]):
+        return "its columns cannot be read"
+    measured = set(COLUMNS) - {"metric", "group", "units", "note"}
+    if measured & set(columns) and not set(COLUMNS) <= set(columns):
+        return f"it lacks the column {listing(sorted(set(COLUMNS) - set(columns)))}"
+    if not isinstance(curves, Mapping) or not all(_is_table(points) for points in curves.values()):
+        return "its curves cannot be read"
+    words, facts = data.get("words", {}), data["provenance"]
+    if not isinstance(words, Mapping) or not _are_texts(list(words.values())) or not isinstance(facts, Mapping):
+        return "its words or its provenance cannot be read"
+    if not all(isinstance(facts.get(name, {}), Mapping) for name in ("dropped", "versions", "needed_again", "a", "b")):
+        return "its provenance cannot be read"
+    counts = [*facts.get("dropped", {}).values(), *(facts[name] for name in ("rows", "requests") if name in facts)]
+    if not all(v is None or _is_number(v) for v in counts):
+        return "the counts of its provenance are none"
+    if not isinstance(facts.get("plan", {}), Mapping) or not _is_level(facts.get("level", 0.95)):
+        return "its plan or its level cannot be read"
+    texts = [columns[name] for name in ("group", "better", "note") if name in columns]
+    if not all(v is None or isinstance(v, str) for column in texts for v in column):
+        return "its groups or notes are no text"
+    counts = [v for name in ("units", "undefined_draws") for v in columns.get(name, [])]
+    numbers = [v for name in NUMBERS & set(columns) for v in columns[name]]
+    if not all(v is None or _is_number(v) or v in ("Infinity", "-Infinity") for v in (*counts, *numbers)):
+        return "its numbers are none"
+    return ""
+
+
+def _are_texts(values: Any) -> bool:
+    return isinstance(values, list) and all(isinstance(v, str) for v in values)
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and abs(value) < 1e300
+
+
+def _is_level(value: Any) -> bool:
+    return _is_number(value) and 0 < value < 1
+
+
+def _is_table(columns: Any) -> bool:
+    """Whether these are columns of one length that hold plain values."""
+    if not isinstance(columns, Mapping) or not all(isinstance(column, list) for column in columns.values()):
+        return False
+    plain_values = all(not isinstance(v, (list, dict)) for column in columns.values() for v in column)
+    return plain_values and len({len(column) for column in columns.values()}) <= 1
 
 
 def apart(findings: Findings, within: Sequence[str] = ()) -> list[str]:

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from datetime import date, time, timedelta
 from decimal import Decimal
 from typing import Any
 
 from evenhand.errors import EvenhandError, listing, suggestion
+
+NUMERAL = r"-?[0-9]{1,15}(\.[0-9]{1,15})?"
+"""Text that is a number, for the order of labels alone: 01 and 1 are two labels."""
 
 EXACT = 2**53
 """Whole numbers up to here are themselves as floats."""
@@ -24,16 +28,21 @@ def plain(label: Any) -> Any:
 
 
 def order(label: Any) -> tuple[Any, ...]:
-    """What to sort labels by: numbers by size, then everything else by kind and value; the missing last.
+    """What to sort labels by: numbers by size, also those that came as text, then by kind and value; the missing last.
 
     >>> sorted(["b", 10, None, 9.5, "a", True], key=order)
     [True, 9.5, 10, 'a', 'b', None]
+    >>> sorted(["10", "b", "9", "-1", "09"], key=order)
+    ['-1', '09', '9', '10', 'b']
     """
     if missing(label):
         return 2, "", ""
     if isinstance(label, (int, float, Decimal)):
         return 0, "", label
-    return 1, type(label).__name__, label if isinstance(label, (str, bytes, date, time, timedelta)) else str(label)
+    if isinstance(label, str):
+        number = re.fullmatch(NUMERAL, label)
+        return 1, "str", not number, float(label) if number else 0.0, label
+    return 1, type(label).__name__, label if isinstance(label, (bytes, date, time, timedelta)) else str(label)
 
 
 def in_order(labels: Iterable[Any]) -> list[Any]:

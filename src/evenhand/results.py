@@ -13,7 +13,15 @@ from typing import Any
 
 import numpy as np
 
-from evenhand.errors import DataWarning, EvenhandError, MissingExtraError, listing, suggestion
+from evenhand.errors import (
+    DataWarning,
+    EvenhandError,
+    MissingExtraError,
+    listing,
+    printable,
+    suggestion,
+    unprintable_escaped,
+)
 from evenhand.findings import NUMBERS, Findings, Row, in_bins, row, tidy
 from evenhand.present import tables, tellers
 from evenhand.present.checks import Checks, Inconclusive, check
@@ -52,7 +60,7 @@ class Result:
 
     def sentences(self) -> list[str]:
         """The findings in plain words."""
-        return tellers.sentences(self.findings)
+        return [printable(said).replace("\n", " ") for said in tellers.sentences(self.findings)]
 
     def to_dict(self) -> dict[str, Any]:
         """Everything but the tallies, ready for JSON."""
@@ -60,14 +68,18 @@ class Result:
 
     def to_json(self, path: str | Path | None = None) -> str:
         """The result as JSON text, written to `path` if one is given; `eh.read.result` reads it back."""
-        written = json.dumps(self.to_dict(), ensure_ascii=False, allow_nan=False, indent=1)
+        written = unprintable_escaped(json.dumps(self.to_dict(), ensure_ascii=False, allow_nan=False, indent=1))
         if path is not None:
             write_whole(path, written)
         return written
 
-    def to_text(self, format: str = "table") -> str:
-        """The frame as text: table, csv, tsv, jsonl, json, markdown, latex, openmetrics, or a grafana dashboard that reads those."""
-        return tables.render(self.findings, format)
+    def to_text(self, format: str = "table", *, raw: bool = False) -> str:
+        """The frame as text: table, csv, tsv, jsonl, json, markdown, latex, openmetrics, or a grafana dashboard that reads those.
+
+        Escape sequences in labels are left out. In csv and tsv, text that a spreadsheet would run as a formula (`=...`, `+`,
+        `-`, `@`) has a quote before it; `raw=True` leaves such cells as they are, for other programs.
+        """
+        return tables.render(self.findings, format, raw=raw)
 
     def to_markdown(self) -> str:
         """The frame as a Markdown table."""
@@ -173,7 +185,7 @@ def load(path: str | Path) -> Result:
         raise EvenhandError(
             f"{str(path)!r} cannot be read ({error.strerror}). Pass the path of a saved result."
         ) from error
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise EvenhandError(f"{str(path)!r} is not JSON. Pass a file that result.to_json(path) wrote.") from error
     if not isinstance(data, Mapping):
         raise EvenhandError(f"{str(path)!r} is not a saved result. Pass a file that result.to_json(path) wrote.")

@@ -73,19 +73,22 @@ def adjusted(rows: Sequence[Row], extra: Sequence[str]) -> list[Row]:
 
 
 def hidden(units: Sequence[float], fewest: int, *, total_shown: bool = True) -> list[bool]:
-    """Which parts of a whole are suppressed: those with too few units, and where that is one alone and the size of the
-    whole is shown, the next smallest too, or a subtraction would give the first away.
+    """Which parts of a whole are suppressed: those with too few units; and where the size of the whole is shown, the next
+    smallest until a subtraction gives no single one away, and none of them all that is about too few.
 
     >>> hidden([50, 3, 20], fewest=5)
     [False, True, True]
+    >>> hidden([50, 1, 1, 20], fewest=5)
+    [False, True, True, True]
     >>> hidden([50, 3, 20], fewest=5, total_shown=False)
     [False, True, False]
     """
     small = [n < fewest for n in units]
-    alone = sum(small) == 1 or sum(0 < n < fewest for n in units) == 1  # an empty part hides nothing
-    rest = [i for i, few in enumerate(small) if not few]
-    if total_shown and alone and rest:
-        small[min(rest, key=lambda i: units[i])] = True
+    lost = [n for n in units if 0 < n < fewest]  # an empty part hides nothing
+    for i in sorted((i for i, hide in enumerate(small) if not hide), key=lambda i: units[i]):
+        if total_shown and lost and (len(lost) < 2 or sum(lost) < fewest):
+            small[i] = True
+            lost.append(units[i])
     return small
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -40,6 +40,7 @@ class Evidence:
     scope: tuple[float, float]
     words: Mapping[str, str]
     call: Call
+    left: Sequence[str] = ()
 
     @property
     def level(self) -> float:
@@ -111,7 +112,7 @@ def counterfactual(
     log.info("giving %s slots again", f"{int(c.slots.sum()):,}")
     found = plan.change()
     null = plan.null(draws, stream(seed, "null")) if draws else None
-    rows = without_few(_rows(found, null, e), e.call.fewest)
+    rows = without_few(_rows(found, null, e), e.call.fewest, e.left)
     chosen = {"folds": folds, "window": window, "baseline": baseline, "null_draws": draws, "rng": seed}
     more = _facts(c, e, folds, baseline, lowest, bounded=bounded)
     facts = e.call.provenance(e.view.rows, e.view.dropped, {"seed": seed, "counterfactual": chosen, **more})

@@ -108,7 +108,7 @@ def criteria(
         slices += _spectra(prepared.slices(one), one.name)
     if not slices:
         raise EvenhandError("The table has no units to measure. Pass a table with rows.")
-    kept = [one for one in slices if one[1].units >= call.fewest]
+    kept = [one for one in slices if one[1].receivers >= call.fewest]
     if not kept:
         raise EvenhandError(f"No slice has min_units={min_units} units. Lower it, or slice by fewer columns.")
     columns: dict[str, list[Any]] = {name: [] for name in COLUMNS}

@@ -150,6 +150,11 @@ class Parameter:
             raise EvenhandError(
                 f"{self.name}={value!r} stands for an object of the call that was recorded. Pass that object again."
             )
+        if is_whole(value) and abs(int(value)) > LARGEST and self.name not in ("rng", "population"):
+            raise EvenhandError(f"{self.name}={shown(value)} is too large a number. Pass one of at most {LARGEST:,}.")
+        if self.takes.metavar == "LABEL" and not _may_be_label(value, many=self.takes.many):
+            kinds = "a label, or a list of labels" if self.takes.many else "a label"
+            raise EvenhandError(f"{self.name}={shown(value)} is no label. Pass {kinds}: text, a number or a date.")
         try:
             check_value(f"{self.name}=", value, self.hint, end="")
         except EvenhandError as error:
@@ -163,6 +168,19 @@ class Parameter:
 def bare(hint: Any) -> Any:
     """A hint without what stands beside its type."""
     return typing.get_args(hint)[0] if typing.get_origin(hint) is Annotated else hint
+
+
+LARGEST = 2**62
+"""Whole numbers beyond this fit into no array; sizes and thresholds are far smaller."""
+
+
+def _may_be_label(value: Any, *, many: bool) -> bool:
+    """Whether this can be a label, or several: no mapping, and no list inside a list."""
+    if isinstance(value, Mapping):
+        return False
+    if isinstance(value, (list, tuple, set, frozenset)):
+        return many and all(not isinstance(one, (list, tuple, set, frozenset, Mapping)) for one in value)
+    return True
 
 
 def options(hint: Any) -> tuple[Any, ...]:

@@ -41,6 +41,10 @@ SHARES = (0.0, 1.0)
 NAMES: dict[Index, str] = {"gini": "Gini", "theil": "Theil", "ge": "generalised entropy", "atkinson": "Atkinson"}
 
 
+MOST_GROUPS = 100_000
+"""Every group has rows of its own, and nobody reads more."""
+
+
 @audit(
     "decompose",
     question="Does the inequality lie within groups or between them?",
@@ -108,6 +112,11 @@ def decompose(
     refuse_shared_units(view)
     log.info("adding up %s per group", amount or "rows")
     slices = prepared.slices(view.amounts[0])
+    if len(slices.labels) > MOST_GROUPS:
+        raise EvenhandError(
+            f"group={view.by[-1]!r} splits the units into {len(slices.labels):,} groups, too many to be told apart. Group them "
+            f"into at most {MOST_GROUPS:,}."
+        )
     broken = {where[:-1] for where in slices.broken}
     measured = _Measure(Ask(index, INDICES[chosen], params), chosen, call, ("inequality",))
     split = partitions(slices)
@@ -230,7 +239,7 @@ class _Measure:
         rows: list[Row] = []
         for i, (where, tally) in enumerate(tallies.items()):
             made = self._slice(tally, where, whole.cells(where), asked, totals, i)
-            small = self._small(tally, float(pooled.units[i]))
+            small = self._small(tally, float(pooled.receivers[i]))
             for one in made:
                 one["note"] = notes(
                     one["note"] or "", "heavy_tail" if heavy[i] and not math.isnan(one["estimate"]) else ""
@@ -240,10 +249,10 @@ class _Measure:
                 rows.append(suppressed(one) if one["group"] in small else one)
         return rows
 
-    def _small(self, tally: Partition, units: float) -> set[str | None]:
+    def _small(self, tally: Partition, receivers: float) -> set[str | None]:
         """Groups (None: the whole slice) that are not shown."""
         names = [label(name) for name in tally.groups]
-        if units < self.call.fewest:
+        if receivers < self.call.fewest:
             return {None, *names}
         hide = hidden([float(tally[g].units) for g in range(len(tally))], self.call.fewest)
         return {name for name, few in zip(names, hide, strict=True) if few}
@@ -261,7 +270,7 @@ class _Measure:
         (own,) = estimates(groups, [self.ask], self.how, self.seed, streams)
         ends["index"] = Ends(own.low, own.high, own.undefined_draws)
         even = {"ideal": self.ask.ideal, "better": self.ask.better}
-        reason, made = tally.reason(), []
+        reason, made, units = tally.reason(), [], groups.units.tolist()
         for name in (m for m in WHOLE if m in asked):
             code = reason or ("zero_over_zero" if np.isnan(found[name]) else "")
             more = _numbers(found[name], ends[name], ()) | (even if name == "total" else {})
@@ -281,7 +290,7 @@ class _Measure:
                         cells,
                         figure,
                         group=label(name),
-                        units=int(groups.units[g]),
+                        units=int(units[g]),
                         note=code or None,
                         span=SHARES if "share" in figure else self.ask.span,
                         certain=len(tally) == 1 and "share" in figure,

@@ -31,6 +31,7 @@ from evenhand.audits.declare import (
 from evenhand.audits.exposure_asks import TARGETS, Asked, asked_for
 from evenhand.audits.exposure_curves import curves
 from evenhand.audits.exposure_measures import Tallied, ledger_of, measure, measured_on, tally
+from evenhand.audits.few import few_items
 from evenhand.audits.requests import RankingResult, draws_wanted, held_of, interval_words, per_request, rows_of
 from evenhand.cards import Floats, refuse_lacking
 from evenhand.engine.exposures import group_sizes
@@ -131,7 +132,8 @@ def exposure(
     system : column of the system, where several ranked.
     by : column(s) to slice by.
     ties : what ranks that tie do: `"raise"`, or keep the order of the table (`"input_order"`).
-    min_units : slices with fewer requests are suppressed.
+    min_units : groups with fewer ranked items are taken together; slices with fewer requests, or fewer items of a group,
+        are suppressed.
     nan_policy : a missing score raises, or counts as zero ("omit").
     chance : whether to say what awrf and fair would be if each list stood in random order.
     resample : what intervals are for: requests like these with these items, or requests and items like these.
@@ -159,6 +161,19 @@ def exposure(
     if ready.aligned.soft:
         asked = _allowed(asked, has - {"labels"}, named=metrics is not None)
     ready.refuse_grades(a.look.attention for a in asked)
+    few = few_items(
+        ready.rows.lazy,
+        ready.aligned,
+        ready.view.slices,
+        call.fewest,
+        protected=protected,
+        versus=versus,
+        unknown=unknown,
+    )
+    protected, versus = few.side(protected), few.side(versus)
+    asked = [replace(a, target=few.shares(a.target)) if isinstance(a.target, Mapping) else a for a in asked]
+    lazy, _ = few.rows(ready.rows.lazy, ready.aligned)
+    ready = replace(ready, rows=replace(ready.rows, lazy=lazy), aligned=few.labels(ready.aligned))
     labels, sizes = group_sizes(ready.rows, ready.aligned, unknown=unknown in ("group", "unprotected"))
     labels, sizes, asked = _with_target_groups(labels, sizes, asked)
     policy = _sides(labels, protected, versus, unknown, asked)
@@ -168,21 +183,23 @@ def exposure(
     both = resample == "requests_and_items" and call.interval.kind != "none"
     tallied = tally(ready, ledger, policy, sizes, asked, call.seed, chance=chance, crossed=both)
     log.info("measuring")
-    rows, found = _rows(tallied, asked, ready, call, chance=chance)
+    small = few.small(ledger.within)
+    rows, found = _rows(tallied, asked, ready, call, small, chance=chance)
     within, names = ledger.within, ready.view.slice_names
     over = "requests, for these items" if resample == "requests" else "requests and items"
     facts = {
         **ready.view.facts(), "interval": interval_words(call.interval, over), "requests": len(ledger.requests),
-        **_group_facts(tallied, names), **ready.facts(ledger),
+        **few.facts(), **_group_facts(tallied, names, small), **ready.facts(ledger),
     }  # fmt: skip
     if both:
         facts["interval_for"] = OTHER_REQUESTS_AND_ITEMS
     kept = tallied.lasting()
+    facts = few.told(facts, small)
     return call.result(
         rows, backend=ready.view.backend, read=ready.view.rows, dropped=ready.dropped, slices=names,
-        curves=curves(tallied, asked, names, call), words={"unit": request, "amount": "exposure", **_versus(policy)}, facts=facts,
-        of=RankingResult, each=per_request(found, within, names, call.fewest),
-        hold=lambda: held_of([measure(a, kept, chance=False) for a in asked], within, call.fewest),
+        curves=curves(tallied, asked, names, call, small), words={"unit": request, "amount": "exposure", **_versus(policy)}, facts=facts,
+        of=RankingResult, each=per_request(found, within, names, small),
+        hold=lambda: held_of([measure(a, kept, chance=False) for a in asked], within, small),
     )  # fmt: skip
 
 
@@ -201,7 +218,7 @@ def _allowed(asked: Sequence[Asked], has: AbstractSet[str], *, named: bool) -> l
 
 
 def _rows(
-    t: Tallied, asked: Sequence[Asked], ready: Prepared, call: Call, *, chance: bool
+    t: Tallied, asked: Sequence[Asked], ready: Prepared, call: Call, small: Sequence[bool], *, chance: bool
 ) -> tuple[list[Row], list[Measured]]:
     """The rows of the frame, and the measures behind them, which keep no sums."""
     ledger = t.ledger
@@ -217,7 +234,7 @@ def _rows(
     if t.crossed is not None:
         rng = stream(call.seed, "exposure", "items")
         drawn = crossed_draws(again, t.crossed, ledger, draws_wanted(call.interval), rng)
-    rows = rows_of(found, ledger.within, ready.view.slice_names, call, drawn)
+    rows = rows_of(found, ledger.within, ready.view.slice_names, call, small, drawn)
     return rows, [f.measured for f in found]
 
 
@@ -264,7 +281,7 @@ def _versus(policy: Policy) -> dict[str, str]:
     return {"versus": ", ".join(str(policy.labels[i]) for i in policy.versus)} if policy.versus else {}
 
 
-def _group_facts(t: Tallied, names: Sequence[str]) -> dict[str, Any]:
+def _group_facts(t: Tallied, names: Sequence[str], small: Sequence[bool]) -> dict[str, Any]:
     """Sizes of the groups, and how much attention went to items without one: nobody should have to ask."""
     ledger, policy = t.ledger, t.policy
     looks = {str(look): look for look in ledger.attended}
@@ -273,9 +290,11 @@ def _group_facts(t: Tallied, names: Sequence[str]) -> dict[str, Any]:
             name: unlabelled(ledger, look, ledger.part(s)) for name, look in looks.items()
         }
         for s, label in enumerate(ledger.slices)
+        if not small[s]
     }
+    sizes = {str(g): float(n) for g, n in zip(policy.labels, policy.settled(t.sizes), strict=True)}
     return {
-        "group_sizes": {str(g): float(n) for g, n in zip(policy.labels, policy.settled(t.sizes), strict=True)},
+        "group_sizes": dict.fromkeys(sizes, "suppressed") if all(small) and small else sizes,
         "unlabelled_ranked_items": float(ledger.items[:, -1].sum()),
         "unlabelled_exposure": share,
         **({"unlabelled_share": _unlabelled_shares(ledger, names)} if policy.unknown == "drop" else {}),

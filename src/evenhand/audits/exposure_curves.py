@@ -18,9 +18,9 @@ from evenhand.uncertainty.requests import together
 
 
 def curves(
-    t: Tallied, asked: Sequence[Asked], slice_names: Sequence[str], call: Call
+    t: Tallied, asked: Sequence[Asked], slice_names: Sequence[str], call: Call, small: Sequence[bool]
 ) -> dict[str, dict[str, list[Any]]]:
-    """A point for each group in each slice; slices with too few requests have none."""
+    """A point for each group in each slice; `small` slices have none."""
     ledger, policy = t.ledger, t.policy
     if not policy.labels or not asked:
         return {"exposure": {}}
@@ -35,7 +35,7 @@ def curves(
     sizes = policy.settled(t.sizes)
     for s, where in enumerate(ledger.slices):
         part = ledger.part(s)
-        if part.stop - part.start < call.fewest:
+        if small[s]:
             continue
         received = tally.received[part]
         share = _shares(received.sum(0))

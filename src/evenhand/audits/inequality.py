@@ -20,7 +20,7 @@ from evenhand.metrics.shares import lorenz_curve
 from evenhand.present.lorenz import corners, stops
 from evenhand.results import Result
 from evenhand.tallies.buckets import Buckets
-from evenhand.tallies.spectrum import Spectrum
+from evenhand.tallies.spectrum import Spectra, Spectrum
 from evenhand.uncertainty.intervals import Estimates, Interval, stream
 from evenhand.uncertainty.spectra import WIDE, estimates
 from evenhand.uncertainty.tails import heavy_tails
@@ -79,8 +79,8 @@ def inequality(
     by : column(s) to slice by, or `eh.log_bins(column, 20)` / `eh.quantile_bins(column, 10)` of a number each unit has.
     metrics : metric strings, for example `"top_share(p=0.01)"`.
     interval : `"bootstrap(999)"` (studentised where the metric has a linearised error), `"percentile(999)"`, `"normal"`, None.
-    min_units : slices with fewer units are suppressed; where the number of rows would give a single one of them away, the
-        next smallest too.
+    min_units : slices with fewer units that received anything are suppressed; where the number of rows would give one of
+        them away, the next smallest too. Curves, shares and percentiles are then of so many neighbours at their mean.
     nan_policy : what a missing amount does: `"raise"`, `"omit"` the row, or `"propagate"` to its slice.
 
     Examples
@@ -100,7 +100,6 @@ def inequality(
     if within is not None and unit is None:
         raise EvenhandError(f"within={within!r} needs units that several viewers see. Pass unit= with their column.")
     seen = _viewers(prepared, within, call)
-    every_row = unit is None and population is None  # then the rows read are the units of all slices
     rows: list[Row] = []
     curves: dict[str, list[Any]] = {}
     wide = 0
@@ -108,9 +107,10 @@ def inequality(
         log.info("adding up %s", one.name or "rows")
         slices = prepared.slices(one)
         extra = {"amount": one.name} if several else {}
-        small = hidden(slices.spectra.units.tolist(), call.fewest, total_shown=every_row)
+        told = unit is None and population is None  # then the rows read are the units of all slices
+        small = hidden(slices.spectra.receivers.tolist(), call.fewest, total_shown=told)
         rows += _rows(slices, one, prepared, asked, call, small, extra, seen(one))
-        _add_curves(curves, slices, view.by, extra, small, len(view.amounts))
+        _add_curves(curves, slices, view.by, extra, small, len(view.amounts), call.fewest)
         wide += int((np.diff(slices.spectra.starts) > WIDE).sum()) if slices.spectra.weights is None else 0
     amounts = ("amount",) if several else ()
     names, columns = (*view.by, *amounts), (*prepared.columns, *amounts)
@@ -140,7 +140,7 @@ def _rows(
     """Every slice and metric as a row, slices in the order of their labels."""
     log.info("measuring %s slices", f"{len(slices.labels):,}")
     streams = [("inequality", *label) for label in slices.labels]
-    found = estimates(slices.spectra, asked, NONE if seen is not None else call.interval, call.seed, streams)
+    found = _estimates(slices.spectra, asked, call, NONE if seen is not None else call.interval, streams)
     units = slices.spectra.units
     for i, label in enumerate(slices.labels):
         if seen is not None and label in seen:
@@ -168,6 +168,16 @@ def _rows(
                 made |= dict.fromkeys(("estimate", "low", "high", "chance"), np.nan) | {"note": "nan_in_data"}
             rows.append(suppressed(made) if small[i] else made)
     return rows
+
+
+def _estimates(
+    spectra: Spectra, asked: Sequence[Ask], call: Call, how: Interval, streams: Sequence[tuple[Any, ...]]
+) -> list[Estimates]:
+    """Every metric on every slice; with `min_units`, what reads single places sees nothing finer than so many units."""
+    local = [a for a in asked if a.card.local] if call.fewest > 1 else []
+    near = iter(estimates(spectra.coarse(call.fewest), local, how, call.seed, streams) if local else ())
+    whole = iter(estimates(spectra, [a for a in asked if a not in local], how, call.seed, streams))
+    return [next(near) if a in local else next(whole) for a in asked]
 
 
 def _viewers(prepared: Units, within: str | None, call: Call) -> Callable[[Amount], Mapping[Label, Buckets] | None]:
@@ -210,8 +220,12 @@ def _add_curves(
     extra: Mapping[str, Any],
     small: Sequence[bool],
     amounts: int,
+    fewest: int,
 ) -> None:
-    """Corners of each slice's Lorenz polygon, thinned but exact where a report reads it; none for too many slices."""
+    """Corners of each slice's Lorenz polygon, thinned but exact where a report reads it; none for too many slices.
+
+    No step is of fewer than `fewest` units.
+    """
     many = len(slices.labels) * amounts
     if many > MOST_CURVES:
         return
@@ -223,7 +237,7 @@ def _add_curves(
     ]
     read_at = stops(many, min((float(s.units) for _, s in drawn), default=1.0))
     for label, s in drawn:
-        curve = lorenz_curve(s)
+        curve = lorenz_curve(s.coarse(fewest))
         kept = corners(curve.population, curve.share, most, read_at)
         for name, value in [*zip(by, label, strict=True), *extra.items()]:
             curves.setdefault(name, []).extend([value] * len(kept))

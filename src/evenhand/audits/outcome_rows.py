@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from evenhand.audits.assemble import notes, suppressed
+from evenhand.audits.assemble import hidden, notes, suppressed
 from evenhand.cards import Ask, Floats
 from evenhand.findings import Row, row
 from evenhand.metrics.outcome import ROUNDING, Covariance, Gaps, critical, gaps, mean_errors, reasons
@@ -328,9 +328,11 @@ def calibration_points(tested: Binning, view: Outcomes, level: float, fewest: in
     m = tested.moments
     low, high = mean_ends(tested, view, level)
     out: dict[str, list[Any]] = {name: [] for name in ("bin", "group", "score", "outcome", "low", "high", "units")}
+    cells = [(b, name, m.rows[b, g]) for b in range(m.rows.shape[0]) for g, name in enumerate(view.names)]
+    few = _small_cells(cells, fewest)
     for b in range(m.rows.shape[0]):
         for g, name in enumerate(view.names):
-            if not m.rows[b, g] or m.rows[b, g] < fewest:
+            if not m.rows[b, g] or (b, name) in few:
                 continue
             mean = float(m.mean_outcome[b, g])
             values = (
@@ -352,12 +354,36 @@ def _plain(r: Row) -> Row:
     return {k: v.item() if isinstance(v, np.generic) else v for k, v in r.items()}
 
 
-def without_few(rows: Sequence[Row], fewest: int) -> list[Row]:
-    """The same rows; where a group has too few members in them, in a bin or over all, no number survives."""
+def without_few(rows: Sequence[Row], fewest: int, left: Sequence[str] = ()) -> list[Row]:
+    """The same rows; where a group has too few members in them, in a bin or over all, no number survives.
+
+    Groups that were `left` out have rows without numbers too, as many as the others.
+    """
+    few = _small_cells([(r.get("bin"), r["group"], r["units"]) for r in rows if r["group"] is not None], fewest)
+    made = [_bare(r) if (r.get("bin"), r["group"]) in few or _too_few(r, fewest) else r for r in rows]
+    others = [r for r in rows if r["group"] is not None]
+    like = [r for r in others if r["group"] == others[-1]["group"]]
+    return made + [{**_bare(r), "group": name} for name in left for r in like]
+
+
+def _too_few(r: Row, fewest: int) -> bool:
+    return r["group"] is not None and r["units"] is not None and r["units"] < fewest
+
+
+def _bare(r: Row) -> Row:
     nothing = dict.fromkeys(("se", "p", "p_adjusted", "intercept", "slope", "detectable", "share_used"), np.nan)
-    return [
-        {**suppressed(r), **{k: v for k, v in nothing.items() if k in r}}
-        if r["group"] is not None and r["units"] < fewest
-        else r
-        for r in rows
-    ]
+    return {**suppressed(r), **{k: v for k, v in nothing.items() if k in r}}
+
+
+def _small_cells(cells: Sequence[tuple[Any, str, Any]], fewest: int) -> set[tuple[Any, str]]:
+    """Bins of a group with too few rows, and the next smallest of the same group, or a subtraction would tell."""
+    sizes: dict[str, dict[Any, int]] = {}
+    for bin_, group, units in cells:
+        if bin_ is not None and units is not None:
+            sizes.setdefault(group, {})[bin_] = int(units)
+    return {
+        (bin_, group)
+        for group, bins in sizes.items()
+        for bin_, hide in zip(bins, hidden(list(bins.values()), fewest), strict=True)
+        if hide
+    }

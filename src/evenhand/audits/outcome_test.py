@@ -11,7 +11,7 @@ import numpy as np
 
 from evenhand import metrics as _all_metrics  # noqa: F401  (fills the registry)
 from evenhand.audits.counterfactual import Evidence, OutcomeResult
-from evenhand.audits.declare import Call, Count, Label, Level, Metrics, Table, Takes, audit, hidden_sizes, log
+from evenhand.audits.declare import Call, Count, Label, Level, Metrics, Table, Takes, audit, log
 from evenhand.audits.outcome_rows import (
     EXTRA,
     Binning,
@@ -28,7 +28,7 @@ from evenhand.errors import EvenhandError
 from evenhand.metrics.outcome import FEWEST_EXPECTED, Covariance
 from evenhand.tallies.moments import Ints, Moments
 from evenhand.tallies.rows import Rows
-from evenhand.views.outcomes import NARROWEST, Checked, Missing, Outcomes, Roles, view_outcomes
+from evenhand.views.outcomes import NARROWEST, Checked, Missing, Outcomes, Roles, view_outcomes, without_small_groups
 
 MOST_BINS = 1_000
 MOST_GAPS = 6_000
@@ -117,7 +117,8 @@ def outcome_test(
     covariance : "HC1", "classical" or "cluster"; None clusters where `cluster` or `request` is named, else HC1.
     cluster : column to cluster by, if not `request`.
     metrics : metric strings; left out, all that the test says.
-    min_units : cells with fewer rows are suppressed.
+    min_units : groups with fewer rows are left out before anything is measured; cells with fewer are suppressed, and the
+        next smallest of the group beside one alone.
     nan_policy : what a missing score or outcome does: "raise", or "omit" the row.
 
     Examples
@@ -136,6 +137,14 @@ def outcome_test(
     roles = Roles(score, outcome, group, request, treated, by, clustered)
     log.info("checking the table")
     checked = view_outcomes(table, roles, reference=reference, threshold=threshold, nan_policy=nan_policy)
+    left: list[str] = []
+    if call.fewest > 1:
+        kept, left = without_small_groups(table, roles, checked, call.fewest)
+        checked = (
+            view_outcomes(kept, roles, reference=reference, threshold=threshold, nan_policy=nan_policy)
+            if left
+            else checked
+        )
     words = {"unit": "candidate", "score": score, "outcome": outcome, "group": group}
     scoped, (low, high) = _scope(checked, kind)
     if not low <= high:
@@ -160,10 +169,10 @@ def outcome_test(
     rows = all_rows(tested, others, view, kind=kind, level=level, everybody=everybody)
     chosen = rows if asked is None else chosen_rows(rows, asked, tested, view)
     return call.result(
-        without_few(chosen, call.fewest), backend=view.backend, read=view.rows, dropped=view.dropped,
+        without_few(chosen, call.fewest, left), backend=view.backend, read=view.rows, dropped=view.dropped,
         curves={"calibration": calibration_points(tested, view, level, call.fewest)}, words=words,
-        facts=_facts(view, tested, grid, kind, (low, high), how, roles, call.fewest),
-        of=OutcomeResult, evidence=Evidence(view, kind, tested.ends, (low, high), words, call),
+        facts=_facts(view, tested, grid, kind, (low, high), how, roles, left),
+        of=OutcomeResult, evidence=Evidence(view, kind, tested.ends, (low, high), words, call, left),
     )  # fmt: skip
 
 
@@ -308,7 +317,7 @@ def _facts(
     scope: tuple[float, float],
     how: str,
     roles: Roles,
-    fewest: int,
+    left: Sequence[str],
 ) -> dict[str, Any]:
     errors = {
         "HC1": "heteroscedasticity-robust (HC1), normal",
@@ -317,22 +326,22 @@ def _facts(
     }[how]
     names, inside = view.names, tested.moments.rows.sum(0)
     ranking = kind == "ranking"
-    sizes = hidden_sizes(_counts(names, view.used), fewest)
+    hide = dict.fromkeys(left, "suppressed")
     outside = _counts(names, view.used - inside)
     set_by = [names[int(view.low.argmax())], names[int(view.high.argmin())]] if ranking else None
     scope_facts = {
         "low": scope[0],
         "high": scope[1],
         "rule": "scores that all groups share" if ranking else "at or above the threshold",
-        "set_by": set_by if set_by and "suppressed" not in map(sizes.get, set_by) else None,
+        "set_by": set_by if not left else None,
         "rows": int(inside.sum()),
         "rows_outside": sum(outside.values()),
-        "left_out": {name: many if sizes[name] != "suppressed" else "suppressed" for name, many in outside.items()},
+        "left_out": outside | hide,
     }
     return {
         "kind": kind,
         "reference": names[view.reference],
-        "groups": sizes,
+        "groups": _counts(names, view.used) | hide,
         "scope": scope_facts,
         "bins": {
             "asked": grid.asked,

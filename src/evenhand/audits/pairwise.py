@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Annotated, Any, Literal
 
 import narwhals as nw
@@ -24,6 +25,7 @@ from evenhand.audits.declare import (
     audit,
     log,
 )
+from evenhand.audits.few import few_items
 from evenhand.audits.requests import RankingResult, held_of, interval_words, per_request, rows_of
 from evenhand.cards import Ask, Between, asks, needing, refuse_lacking
 from evenhand.engine.pairs import PairLedger, Sides, tally_pairs
@@ -114,32 +116,42 @@ def pairwise(
     if unknown == "unprotected" and protected is None:
         raise EvenhandError("unknown='unprotected' needs two sides. Pass protected= with one of them.")
     log.info("checking the scores")
-    opened = open_rankings(as_table(scores, request=request, item=item))
+    opened = open_rankings(as_table(scores, request=request, item=item)).numbers(relevance)
     found = view_labels(groups, opened, item=item, request=request)
     judgments = view_judgments(relevance, opened, request=request, item=item)
     if judgments is None:
         raise EvenhandError("relevance is not given. Pass a table request, item, relevance, or a column of the scores.")
     carry = found.carry(opened)
     if judgments.column is not None:
-        carry["relevance"] = nw.col(judgments.column).cast(nw.Float64)
+        carry["relevance"] = opened.col(judgments.column).cast(nw.Float64)
     view = view_scored(
         opened, request=request, item=item, score=score, by=names_of(by), system=system or system_of(scores, opened),
         nan_policy=nan_policy, carry=carry,
     )  # fmt: skip
     log.info("counting pairs")
-    sides = Sides(protected, versus, unknown, any("sides" in a.reads for a in asked))
+    few = few_items(view.lazy, found, view.slices, call.fewest, protected=protected, versus=versus, unknown=unknown)
+    lazy, found = few.rows(view.lazy, found)
+    sides = Sides(few.side(protected), few.side(versus), unknown, any("sides" in a.reads for a in asked))
     ledger = tally_pairs(
-        view, found, judgments, missing_relevance, sides, negatives=negatives, rng=stream(call.seed, "negatives")
+        replace(view, lazy=lazy),
+        found,
+        judgments,
+        missing_relevance,
+        sides,
+        negatives=negatives,
+        rng=stream(call.seed, "negatives"),
     )
     measures = [m for a in asked for m in measured(a, ledger, average)]
     within, names = ledger.within, view.slice_names
-    rows = rows_of([Reduced.of(m, within) for m in measures], within, names, call)
+    small = few.small(within)
+    rows = rows_of([Reduced.of(m, within) for m in measures], within, names, call, small)
     sampled = ", sampled negatives included" if negatives else ""
-    facts = {"average": average, **ledger.facts, "interval": interval_words(call.interval) + sampled}
+    facts = {"average": average, **ledger.facts, **few.facts(), "interval": interval_words(call.interval) + sampled}
+    facts = few.told(facts, small)
     return call.result(
         rows, backend=view.backend, read=view.rows, dropped=view.dropped, slices=names, words=_words(request, ledger), facts=facts,
-        of=RankingResult, each=per_request(measures, within, names, call.fewest),
-        hold=lambda: held_of(measures, within, call.fewest),
+        of=RankingResult, each=per_request(measures, within, names, small),
+        hold=lambda: held_of(measures, within, small),
     )  # fmt: skip
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import NormalDist
 from typing import Any, Literal
 
@@ -27,6 +27,7 @@ from evenhand.audits.declare import (
     audit,
     log,
 )
+from evenhand.audits.few import few_items
 from evenhand.audits.prefix_curves import curves_of
 from evenhand.audits.requests import RankingResult, held_of, interval_words, per_request, rows_of
 from evenhand.cards import Ask, Floats, asks, needing, refuse_lacking
@@ -102,7 +103,8 @@ def prefix(
     metrics : `ndd`, `ndkl` with `protected`, else `ndjs`; also `ndr`, `pref_nd`, `pref_rd`, `pref_kl`, with parameters,
         and `"ndd@10"` for the first ten ranks.
     interval : `"bootstrap(999)"` over requests, or None.
-    min_units : slices with fewer requests are suppressed.
+    min_units : groups with fewer ranked items are taken together; slices with fewer requests, or fewer items of a group,
+        are suppressed.
     nan_policy : rows without a request, rank or score are refused, or left out and counted (`"omit"`).
 
     Returns
@@ -136,20 +138,26 @@ def prefix(
         opened, request=request, item=named, rank=None if score is not None else rank, score=score, by=names_of(by),
         system=system or system_of(table, opened), ties=ties, nan_policy=nan_policy, carry=labels.carry(opened),
     )  # fmt: skip
-    placed = tally_placements(view, labels, unknown)
-    placement = placed.placement.protecting(protected_labels(protected, placed.placement.groups, group))
+    few = few_items(view.lazy, labels, view.slices, call.fewest, protected=protected, unknown=unknown)
+    lazy, labels = few.rows(view.lazy, labels)
+    placed = tally_placements(replace(view, lazy=lazy), labels, unknown)
+    _refuse_many(placed.placement)
+    sided = few.side(protected)
+    placement = placed.placement.protecting(protected_labels(sided, placed.placement.groups, group))
+    small = few.small(placed.within)
     log.info("measuring %s rankings", f"{len(placement):,}")
     ordered = [Ordered.of(a, placement, draws, call.seed) for a in asked]
     found = [o.measured(placed, call.seed) for o in ordered]
     names, within = view.slice_names, placed.within
-    rows = rows_of([Reduced.of(m, within) for m in found], within, names, call)
-    facts = _facts(view, placed, found, draws, unknown) | {"interval": interval_words(call.interval)}
+    rows = rows_of([Reduced.of(m, within) for m in found], within, names, call, small)
+    facts = _facts(view, placed, found, draws, unknown) | few.facts() | {"interval": interval_words(call.interval)}
     words = {"unit": request, "group": group if isinstance(group, str) and group in opened.schema.names() else "group"}
-    curves = curves_of(placed, placement, [(o.ask.text, o.scores) for o in ordered], names, level, call.fewest)
+    curves = curves_of(placed, placement, [(o.ask.text, o.scores) for o in ordered], names, level, call.fewest, small)
+    facts = few.told(facts, small)
     return call.result(
         rows, backend=view.backend, read=view.rows, dropped=view.dropped, slices=names, curves=curves, words=words,
-        facts=facts, of=RankingResult, each=per_request(found, within, names, call.fewest),
-        hold=lambda: held_of(found, within, call.fewest),
+        facts=facts, of=RankingResult, each=per_request(found, within, names, small),
+        hold=lambda: held_of(found, within, small),
     )  # fmt: skip
 
 
@@ -233,6 +241,19 @@ class Ordered:
             "p": p.tolist(),
             "favoured": [self.sides[g] if yes else None for g, yes in zip(best.tolist(), ahead.tolist(), strict=True)],
         }
+
+
+MOST_WORK = 2**29
+"""Ranks times groups that are gone through; every group is held against every rank."""
+
+
+def _refuse_many(p: Placement) -> None:
+    """Stop before a column of ids, taken for groups, keeps everybody waiting or fills the memory."""
+    many, ranks = len(p.groups), len(p.codes)
+    if many * ranks > MOST_WORK or many * len(p) > MOST_WORK // 16:
+        raise EvenhandError(
+            f"group has {many:,} different values on {ranks:,} ranks, too many to compare. Use broader groups, or a sample."
+        )
 
 
 def protected_labels(protected: Any, groups: tuple[Any, ...], group: Any) -> Any:

@@ -31,6 +31,7 @@ def curves_of(
     names: tuple[str, ...],
     level: float,
     fewest: int,
+    small: Sequence[bool],
 ) -> dict[str, Columns]:
     """Everything that pictures of these findings need; slices with too few requests are left out.
 
@@ -41,9 +42,9 @@ def curves_of(
         return {"requests": _requests(placed, found, names)} if single else {}
     seen = p.sides() if p.protected is not None else p
     shares: Columns = {}
-    shown = [s for s in range(len(placed.slices)) if placed.starts[s + 1] - placed.starts[s] >= max(1, fewest)]
+    shown = [s for s in range(len(placed.slices)) if placed.starts[s + 1] > placed.starts[s] and not small[s]]
     for s in shown[:MOST_SLICES]:
-        points = _shares(seen.take(placed.rankings_of(s)), level)
+        points = _shares(seen.take(placed.rankings_of(s)), level, fewest)
         _append(shares, dict(zip(names, placed.slices[s], strict=True)), points)
     if not single:
         return {"prefix": shares}
@@ -62,7 +63,7 @@ def _append(into: Columns, labels: dict[str, Any], points: Columns) -> None:
         into.setdefault(name, []).extend(column)
 
 
-def _shares(p: Placement, level: float) -> Columns:
+def _shares(p: Placement, level: float, fewest: int) -> Columns:
     """Mean share of each group among the first i, its share of the whole lists, and where random orders would keep it."""
     depth = int(p.lengths.max(initial=0))
     largest = np.argsort(-p.counts.sum(0), kind="stable")[:MOST_GROUPS]
@@ -80,7 +81,7 @@ def _shares(p: Placement, level: float) -> Columns:
     ranks = _thinned(depth)
     points: Columns = {"group": [], "rank": [], "share": [], "overall": [], "low": [], "high": [], "rankings": []}
     for g, total in totals.items():
-        at = ranks[total[0, ranks] > 0]
+        at = ranks[total[0, ranks] >= max(1, fewest)]
         many, share, overall, spread = total[:, at]
         share, overall = share / many, overall / many
         low, high = _band(p, g, at, overall, np.sqrt(spread) / many, level)

@@ -91,12 +91,17 @@ def interval_words(interval: Interval, over: str = "requests") -> str:
 
 
 def rows_of(
-    found: Sequence[Reduced], within: Requests, names: Sequence[str], call: Call, drawn: Floats | None = None
+    found: Sequence[Reduced],
+    within: Requests,
+    names: Sequence[str],
+    call: Call,
+    small: Sequence[bool],
+    drawn: Floats | None = None,
 ) -> list[Row]:
     """One row per slice and metric, slices in the order of their labels.
 
-    The requests of each slice are resampled, all metrics on the same draws, unless `drawn` (slices, metrics, draws) holds
-    the metrics on resamples of another kind.
+    Those of `small` slices hold no number. The requests of each slice are resampled, all metrics on the same draws, unless
+    `drawn` (slices, metrics, draws) holds the metrics on resamples of another kind.
     """
     rows, draws = [], draws_wanted(call.interval)
     for s, where in enumerate(within.slices):
@@ -108,8 +113,7 @@ def rows_of(
             again = draws_of(found, s, part, draws, lambda where=where: stream(call.seed, call.audit.name, *where))  # type: ignore[misc]
         for f, values in zip(found, again, strict=True):
             made = _row(dict(zip(names, where, strict=True)), f, s, part, values, call.interval)
-            few = within.size(s) < call.fewest
-            rows.append(_hidden(made, call.audit.extra) if few else made)
+            rows.append(_hidden(made, call.audit.extra) if small[s] else made)
     return rows
 
 
@@ -144,12 +148,12 @@ def _hidden(made: Row, extra: Sequence[str]) -> Row:
 
 
 def per_request(
-    found: Sequence[Measured], within: Requests, names: Sequence[str], fewest: int
+    found: Sequence[Measured], within: Requests, names: Sequence[str], small: Sequence[bool]
 ) -> Callable[[], Mapping[str, Sequence[Any]]]:
     """Columns of every request's value, made when somebody looks; suppressed slices have none."""
     sizes = np.diff(within.starts)
     owner = np.repeat(np.arange(len(sizes)), sizes)
-    shown = np.flatnonzero(sizes[owner] >= fewest).tolist()
+    shown = np.flatnonzero(~np.asarray(small, dtype=bool)[owner]).tolist()
 
     def columns() -> dict[str, list[Any]]:
         ids, many = within.listed(), len(found)
@@ -169,13 +173,13 @@ def per_request(
     return columns
 
 
-def held_of(found: Sequence[Measured], within: Requests, fewest: int) -> list[Held]:
+def held_of(found: Sequence[Measured], within: Requests, small: Sequence[bool]) -> list[Held]:
     """The sums of every request, for comparing systems; what cannot be added up is left out."""
     ids = within.listed()
     return [
         Held(where, m.ask.text, m.group, ids[within.part(s)], m.sums[within.part(s)], m.value)
         for s, where in enumerate(within.slices)
-        if within.size(s) >= fewest
+        if not small[s]
         for m in found
         if m.resampler is None
     ]

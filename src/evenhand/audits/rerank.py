@@ -168,7 +168,7 @@ def _boosts(boosts: Any, found: Candidates) -> Any:
     if isinstance(boosts, Mapping):
         given = dict(boosts)
     else:
-        table = open_table(boosts, role="boosts")
+        table = open_table(boosts, role="boosts").numbers("boost")
         names = table.schema.names()
         if not {"provider", "boost"} <= set(names) or not is_number(table.schema["boost"]):
             raise EvenhandError(

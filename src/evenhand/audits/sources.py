@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from evenhand.audits.assemble import names_of, notes, suppressed
+from evenhand.audits.assemble import hidden, names_of, notes, suppressed
 from evenhand.audits.declare import OTHER_UNITS, Call, Count, Level, Metrics, Seed, Table, audit, log
 from evenhand.audits.inequality import chances
 from evenhand.audits.units import By, Population, Units, units_of
@@ -143,12 +143,15 @@ def _rows(
         if len(tally):
             made += _source_rows(cells, tally, [a for a in asked if a != "gini"], how, seed, streams[i])
         reason = tally.reason()
+        few = totals.spectra.receivers[i] < fewest
+        served = [float(tally.counts[tally.amounts[:, k] > 0].sum()) for k in range(len(tally))]
+        quiet = {label(n) for n, hide in zip(tally.names, hidden(served, fewest), strict=True) if hide}
         for one in made:
             one["units"] = units
             one["note"] = reason or notes(one["note"] or "", "heavy_tail" if heavy[i] else "")
             if where in slices.broken:
                 one |= dict.fromkeys(("estimate", "low", "high", "chance"), math.nan) | {"note": "nan_in_data"}
-            rows.append(suppressed(one) if units < fewest else one)
+            rows.append(suppressed(one) if few or one["group"] in quiet else one)
     return rows
 
 

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 from evenhand.audits.declare import Takes, log, pairs
 from evenhand.engine.bins import Legend, bin_slices
-from evenhand.engine.populations import join_population, open_population, pad
+from evenhand.engine.populations import join_population, meeting, open_population, pad
 from evenhand.engine.spectra import Slices, tally_slices, whole_labels
 from evenhand.errors import EvenhandError
 from evenhand.views.benefits import Amount, Benefits, NanPolicy, view_benefits
@@ -107,8 +107,9 @@ def units_of(
     asked = slicing(by)
     split = slicing([part[1]], part[0]) if part else slicing(None)
     wanted = (*asked.columns, *split.columns)
-    everyone = open_population(population, unit)
-    opened = open_table(table)
+    sizes = [one.column for one in (*asked.bins, *split.bins)]
+    everyone = open_population(population, unit, numbers=sizes)
+    opened = open_table(table).numbers(*sizes)
     elsewhere = _only_in_population(opened, everyone, wanted)
     log.info("checking the table")
     view = view_benefits(
@@ -122,6 +123,7 @@ def units_of(
         part=part[0] if part else "",
         marks=marks,
     )
+    view = meeting(view, everyone)
     view = join_population(view, everyone if isinstance(everyone, Table) else None, elsewhere)
     view, everyone, legend = bin_slices(view, everyone, (*asked.bins, *split.bins))
     twice = [name for name in legend.columns(view.by) if legend.columns(view.by).count(name) > 1]

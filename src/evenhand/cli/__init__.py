@@ -8,13 +8,15 @@ import os
 import re
 import signal
 import sys
+import traceback
 import warnings
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, NoReturn
 
 from evenhand import __version__
-from evenhand.errors import EvenhandError, suggestion
+from evenhand.cli.streams import guarded
+from evenhand.errors import EvenhandError, printable, suggestion
 
 VERBS = (
     "demo", "look", "inequality", "sources", "decompose", "criteria", "prefix", "advise", "exposure", "pairwise",
@@ -39,33 +41,53 @@ def main(argv: Sequence[str] | None = None) -> int:
     shown = warnings.showwarning
     warnings.showwarning = _say
     try:
-        parser = _parser(words)
-        if not words:
-            parser.print_help(sys.stderr)
-            return 2
-        args = parser.parse_args(words)
-        if "output" in args:
-            importlib.import_module("evenhand.cli.options").outputs(args)
-        return _run(args)
-    except EvenhandError as error:
-        print(f"evenhand: {error}", file=sys.stderr)
-        return 2
-    except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
-    except KeyboardInterrupt:
-        print("evenhand: interrupted; nothing was written.", file=sys.stderr)
-        return 130
-    except MemoryError:
-        print("evenhand: out of memory. Slice the input, or use --engine duckdb.", file=sys.stderr)
-        return 2
+        with guarded():
+            return _answered(words)
     finally:
         warnings.showwarning = shown
 
 
-def _say(message: Warning | str, *_: object, **__: object) -> None:
-    """A warning as a sentence, without the line of code it came from."""
-    print(f"evenhand: {message}", file=sys.stderr)
+def _answered(words: Sequence[str]) -> int:
+    """The exit code: 1 is a check's alone, whatever else goes wrong is 2 and a sentence."""
+    try:
+        try:
+            return _asked(words)
+        finally:
+            sys.stdout.flush()
+    except EvenhandError as error:
+        _say(error)
+    except KeyboardInterrupt:
+        _say("interrupted; nothing was written.")
+        return 130
+    except MemoryError:
+        _say("out of memory. Slice the input, or use --engine duckdb.")
+    except (SystemExit, GeneratorExit):
+        raise
+    except BaseException as error:
+        if sys.flags.dev_mode:
+            raise
+        last = traceback.extract_tb(error.__traceback__)[-1]
+        where = f"{type(error).__name__} in line {last.lineno} of {os.path.basename(last.filename)}"  # noqa: PTH119
+        _say(
+            f"this is a fault in evenhand ({where}). Please report it, with the command; python -X dev -m evenhand shows more."
+        )
+    return 2
+
+
+def _asked(words: Sequence[str]) -> int:
+    parser = _parser(words)
+    if not words:
+        parser.print_help(sys.stderr)
+        return 2
+    args = parser.parse_args(words)
+    if "output" in args:
+        importlib.import_module("evenhand.cli.options").outputs(args)
+    return _run(args)
+
+
+def _say(message: object, *_: object, **__: object) -> None:
+    """An error, or a warning without the line of code that it came from, as a sentence."""
+    print(f"evenhand: {printable(str(message))}", file=sys.stderr)
 
 
 def _module(verb: str):  # type: ignore[no-untyped-def]  # noqa: ANN202
@@ -157,7 +179,7 @@ class _Parser(argparse.ArgumentParser):
         elif found := re.search(r"arguments are required: (.*)", message):
             near = near or self._about([one for one in found[1].split(", ") if one != "--population"])
         where = f"{self.prog} {self.typed}".rstrip()
-        print(f"{where}: error: {message}. {near}See: {where} --help", file=sys.stderr)
+        print(printable(f"{where}: error: {message}. {near}See: {where} --help"), file=sys.stderr)
         if "--population" in message and "required" in message:
             print(POPULATION, file=sys.stderr)
         sys.exit(2)

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from evenhand.cli.options import ENDINGS, Asked, chart_file
-from evenhand.errors import EvenhandError
+from evenhand.errors import EvenhandError, printable
 from evenhand.present.checks import Checks, check
 from evenhand.present.files import write_whole
 from evenhand.present.gates import Gate, junit, summary
@@ -142,7 +142,11 @@ def _told(result: Any, args: argparse.Namespace) -> str:
 
         compared: Any = compare(result, rng=result.provenance["seed"])
         return str(compared.systems(args.systems))
-    said: str = "".join(s + "\n" for s in in_sentences(result)) if args.sentences else result.to_text(args.format)
+    said: str = (
+        printable("".join(s + "\n" for s in in_sentences(result)))
+        if args.sentences
+        else result.to_text(args.format, raw=args.raw)
+    )
     return said
 
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from evenhand.errors import EvenhandError
+from evenhand.errors import EvenhandError, printable
 
 FORMATS = ("table", "csv", "tsv", "jsonl", "json", "markdown", "latex", "openmetrics", "grafana")
 ENDINGS = {
@@ -31,6 +31,11 @@ def add_output(parser: argparse.ArgumentParser, charts: Sequence[str] = (), *, g
     """Where the answer goes and in what form; `charts` are the kinds there are, nothing is drawn or checked without any."""
     out = parser.add_argument_group("output")
     out.add_argument("--format", choices=FORMATS, default="table", help="form of the answer (default: table)")
+    out.add_argument(
+        "--raw",
+        action="store_true",
+        help="csv and tsv cells as they are, also text that a spreadsheet runs as a formula",
+    )
     out.add_argument("--output", metavar="FILE", help="write the answer to FILE instead of standard output")
     out.add_argument("--html", metavar="FILE", help="write a report that opens in any browser")
     shown = bool(charts)
@@ -178,7 +183,7 @@ def progress(stage: str, *, quiet: bool) -> Iterator[None]:
 
     class Follow(logging.Handler):
         def emit(self, record: logging.LogRecord) -> None:
-            latest[0] = record.getMessage()
+            latest[0] = printable(record.getMessage())
 
     def show() -> None:
         terminal, said = sys.stderr.isatty(), ""

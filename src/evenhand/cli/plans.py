@@ -84,7 +84,7 @@ def load(path: Path) -> dict[str, Any]:
         return tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise EvenhandError(f"{str(path)!r} cannot be read ({error.strerror}). Pass the path of a plan.") from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except (ValueError, RecursionError) as error:  # also numbers of thousands of digits, and brackets without an end
         raise EvenhandError(f"{str(path)!r} is not TOML: {error}. See evenhand run --help for an example.") from error
 
 

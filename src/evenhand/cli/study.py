@@ -18,7 +18,7 @@ from types import ModuleType
 from typing import Any
 
 from evenhand.cli.options import progress
-from evenhand.errors import EvenhandError, listing
+from evenhand.errors import EvenhandError, listing, printable
 
 STUDIES = {
     "experiment": "experiments whose effect is known: false alarms and power of naive and of right analyses",
@@ -74,7 +74,7 @@ def run(args: argparse.Namespace) -> int:
     with progress(f"study {args.name}", quiet=args.no_progress):
         found = module.study(size=args.size, seed=args.seed, **_data(module, args))
         written = found.write(args.folder) if args.folder else []
-    sys.stdout.write(found.to_text(args.format))
+    sys.stdout.write(printable(found.to_text(args.format)))
     for path in written:
         print(f"wrote {path}", file=sys.stderr)
     return 0

@@ -107,7 +107,8 @@ def bin_slices(view: Benefits, everyone: Any, bins: Sequence[Bins]) -> tuple[Ben
         inner = found[spec.column].inner
         view = view.with_lazy(view.lazy.with_columns(_bin(key, inner).alias(key)))
         if isinstance(everyone, Table) and len(schemas) > 1:
-            everyone = replace(everyone, lazy=everyone.lazy.with_columns(_bin(spec.column, inner).alias(spec.column)))
+            own = everyone.called.get(spec.column, spec.column)
+            everyone = replace(everyone, lazy=everyone.lazy.with_columns(_bin(own, inner).alias(own)))
     return view, everyone, Legend(found)
 
 
@@ -118,7 +119,9 @@ def _units(view: Benefits, everyone: Any, key: str, spec: Bins) -> nw.LazyFrame[
     mine = view.lazy.select("unit", nw.col(key).alias("value")).unique()
     _refuse_changing(mine, f"{spec.column!r} differs between rows of the same unit", spec)
     if isinstance(everyone, Table) and spec.column in everyone.schema.names():
-        theirs = everyone.lazy.select(nw.col(view.unit).alias("unit"), nw.col(spec.column).alias("value")).unique()
+        theirs = everyone.lazy.select(
+            everyone.col(view.unit).alias("unit"), everyone.col(spec.column).alias("value")
+        ).unique()
         _refuse_changing(theirs, f"{spec.column!r} differs between rows of the same unit in population", spec)
         return theirs
     return mine

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import narwhals as nw
@@ -10,6 +10,7 @@ import numpy as np
 
 from evenhand.engine.spectra import Label, Slices, rows_in_order
 from evenhand.errors import EvenhandError, all_problems
+from evenhand.labels import spellings
 from evenhand.tallies.spectrum import Spectra, Spectrum
 from evenhand.views.benefits import Benefits, slice_words
 from evenhand.views.columns import label, label_problems
@@ -62,8 +63,20 @@ def _digits(number: Any) -> str:
     return f"{number}" if isinstance(number, float) or number < 10**40 else "a number of more than 40 digits"
 
 
-def open_population(population: Any, view_unit: str | None) -> Any:
-    """What was passed as `population`, checked: None, a count, a mapping of counts, or an opened table."""
+def meeting(view: Benefits, population: Any) -> Benefits:
+    """The view with ids and labels that are whole numbers as text where the population, from a text file, has text."""
+    if not isinstance(population, Table):
+        return view
+    mine, theirs = view.lazy.collect_schema(), population.schema
+    names = {"unit": view.unit, **dict(zip(view.keys, view.by, strict=True))}
+    words = [
+        k for k, name in names.items() if k in mine and mine[k].is_integer() and name and theirs.get(name) == nw.String
+    ]
+    return view.with_lazy(view.lazy.with_columns(*(nw.col(k).cast(nw.String) for k in words))) if words else view
+
+
+def open_population(population: Any, view_unit: str | None, *, numbers: Sequence[str] = ()) -> Any:
+    """What was passed as `population`, checked: None, a count, a mapping of counts, or an opened table with these `numbers`."""
     if population is None or isinstance(population, Mapping):
         return population
     if isinstance(population, bool) or (isinstance(population, float) and not population.is_integer()):
@@ -78,7 +91,7 @@ def open_population(population: Any, view_unit: str | None) -> Any:
         if population > MOST_UNITS:
             raise EvenhandError(f"population={_digits(population)} is too many. {AT_MOST}")
         return int(population)
-    table = open_table(population, role="population")
+    table = open_table(population, role="population").numbers(*numbers)
     if view_unit is None:
         raise EvenhandError(
             "population is a table of units, but unit=None makes every row a unit. Name the unit column."
@@ -113,15 +126,16 @@ def _mapped(slices: Slices, view: Benefits, population: Mapping[Any, Any]) -> di
 
 
 def _typed(sizes: dict[Label, Any], labels: tuple[Label, ...]) -> dict[Label, Any]:
-    """Sizes by slices as the table has them: a command line knows numbers as text only."""
-    kinds = [{type(v) for v in column if v is not None} for column in zip(*labels, strict=True)]
-    numbers = {i for i, kind in enumerate(kinds) if kind and kind <= {int, float}}
+    """Sizes by slices as the table has them: a command line, and a text file, know numbers as text only."""
+    columns = [set(column) for column in zip(*labels, strict=True)]
+    written = [{word: v for v in column if v is not None for word in spellings(v)} for column in columns]
 
-    def label(at: int, value: Any) -> Any:
-        whole = isinstance(value, str) and value.removeprefix("-").isdecimal()
-        return int(value) if whole and at in numbers else value
+    def meant(at: int, value: Any) -> Any:
+        if at >= len(columns) or value in columns[at]:
+            return value
+        return next((written[at][word] for word in spellings(value) if word in written[at]), value)
 
-    return {tuple(label(i, v) for i, v in enumerate(key)): size for key, size in sizes.items()}
+    return {tuple(meant(i, v) for i, v in enumerate(key)): size for key, size in sizes.items()}
 
 
 def _pad_to(slices: Slices, sizes: Mapping[Label, int]) -> Slices:
@@ -201,11 +215,11 @@ def _refuse_outsiders(view: Benefits, everyone: nw.LazyFrame[Any], keys: list[st
 def _units(population: Table, view: Benefits, places: list[int]) -> nw.LazyFrame[Any]:
     """The units of a population with their slices at some places of `by`, comparable with those of the view."""
     names = {"unit": str(view.unit)} | {f"by_{i}": view.by[i] for i in places}
-    schema, mine = population.schema, view.lazy.collect_schema()
+    mine = view.lazy.collect_schema()
     problems = [p for key, name in names.items() for p in label_problems(key.split("_")[0], name, population)]
     if problems:
         raise all_problems([f"In population, {p}" for p in problems])
-    lazy = population.lazy.select(*(label(name, schema[name]).alias(key) for key, name in names.items()))
+    lazy = population.lazy.select(*(label(name, population).alias(key) for key, name in names.items()))
     theirs = lazy.collect_schema()
     other = [key for key in names if key in mine and not _alike(key, mine[key], theirs[key])]
     if other:
@@ -216,8 +230,10 @@ def _units(population: Table, view: Benefits, places: list[int]) -> nw.LazyFrame
                 for key in other
             ]
         )
-    finer = [nw.col(k).cast(mine[k]) for k in names if k in mine and theirs[k] == nw.Datetime and theirs[k] != mine[k]]
-    return (lazy.with_columns(*finer) if finer else lazy).filter(~nw.col("unit").is_null())
+    moments = [k for k in names if k in mine and theirs[k] == nw.Datetime and theirs[k] != mine[k]]
+    words = [k for k in names if k in mine and mine[k] == nw.String and theirs[k].is_integer()]
+    same = [nw.col(k).cast(mine[k]) for k in (*moments, *words)]
+    return (lazy.with_columns(*same) if same else lazy).filter(~nw.col("unit").is_null())
 
 
 def _alike(key: str, a: nw.dtypes.DType, b: nw.dtypes.DType) -> bool:
@@ -226,6 +242,8 @@ def _alike(key: str, a: nw.dtypes.DType, b: nw.dtypes.DType) -> bool:
         return (b.is_integer() or b.is_float()) and (key != "unit" or a.is_float() == b.is_float())
     if a.is_decimal() or b.is_decimal():  # ids of databases often are, with no digit behind the point
         return a.is_numeric() and b.is_numeric()
+    if a == nw.String and b.is_integer():
+        return True
     zones = {str(dtype.time_zone).removeprefix("Etc/") for dtype in (a, b) if isinstance(dtype, nw.Datetime)}
     return type(a) is type(b) and len(zones) <= 1
 

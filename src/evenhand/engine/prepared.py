@@ -7,11 +7,13 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import narwhals as nw
+import numpy as np
 
 from evenhand.attention import Attention
 from evenhand.engine.exposures import Rows
 from evenhand.errors import EvenhandError
 from evenhand.tallies.ledger import Ledger
+from evenhand.views.columns import label
 from evenhand.views.item_lists import are_item_lists, judged_by, table_of
 from evenhand.views.judgments import (
     Judgments,
@@ -23,7 +25,7 @@ from evenhand.views.judgments import (
 )
 from evenhand.views.labels import Alignment, view_labels
 from evenhand.views.match import how_many, matched_ids, same_engine
-from evenhand.views.rankings import Rankings, open_rankings, system_of, view_rankings
+from evenhand.views.rankings import NUMBERS, Rankings, open_rankings, system_of, view_rankings
 from evenhand.views.tables import Table, to_polars
 from evenhand.views.trec_fair import fair_roles
 
@@ -89,6 +91,7 @@ def prepare(
     """Open and check the three tables; with `unranked`, rows that have a score but no rank are kept for what they predict."""
     roles |= {role: column for role, column in fair_roles(rankings).items() if roles[role] is None}
     opened = open_rankings(as_table(rankings, request=roles["request"], item=roles["item"]))
+    opened = opened.numbers(relevance, *(roles.get(role) for role in NUMBERS))
     if are_item_lists(relevance):
         relevance = judged_by(relevance, request=roles["request"], item=roles["item"])
     roles["system"] = roles["system"] or system_of(rankings, opened)
@@ -96,7 +99,7 @@ def prepare(
     judgments = view_judgments(relevance, opened, request=roles["request"], item=roles["item"])
     carry = found.carry(opened)
     if judgments is not None and judgments.column is not None:
-        carry["relevance"] = nw.col(judgments.column).cast(nw.Float64)
+        carry["relevance"] = opened.col(judgments.column).cast(nw.Float64)
     opened, scored = _split_unranked(opened, roles, wanted=unranked)
     view = view_rankings(opened, by=by, ties=ties, nan_policy=nan_policy, carry=carry, **roles)
     _check_scores(view, roles["score"], wanted=unranked)
@@ -127,6 +130,10 @@ def _from_mapping(rankings: Mapping[Any, Any]) -> Any:
         raise EvenhandError(
             "rankings is a mapping that cannot be read. Pass {request: {item: score}} or {request: [item, ...]}."
         )
+    if scored and not all(
+        isinstance(s, (int, float, np.number)) for found in rankings.values() for s in found.values()
+    ):
+        raise EvenhandError("rankings maps items to what is no score. Pass {request: {item: score}}, with numbers.")
     rows = [(q, d, place, s if scored else None) for q, found in rankings.items() for place, d, s in _placed(found)]
     columns = {"request": [r[0] for r in rows], "item": [r[1] for r in rows], "rank": [r[2] for r in rows]}
     empty = {} if rows else {"request": pl.String, "item": pl.String, "rank": pl.Int64}
@@ -144,30 +151,31 @@ def _placed(found: Any) -> list[tuple[int, Any, float]]:
     return [(place, d, float(s)) for place, (d, s) in enumerate(ordered, 1)]
 
 
-def _split_unranked(opened: Table, roles: Mapping[str, Any], *, wanted: bool) -> tuple[Table, nw.LazyFrame[Any] | None]:
+def _split_unranked(opened: Table, roles: Mapping[str, Any], *, wanted: bool) -> tuple[Table, Table | None]:
     """Rows without a rank apart from the others, where their score is of use."""
     rank, score, names = roles["rank"], roles["score"], opened.schema.names()
     if not wanted or rank not in names or score not in names:
         return opened, None
-    absent = nw.col(rank).is_null()
+    absent = opened.col(rank).is_null()
     if opened.schema[rank].is_float():
-        absent = absent | nw.col(rank).is_nan()
+        absent = absent | opened.col(rank).is_nan()
     if not int(to_polars(opened.lazy.select(how_many(absent).alias("n")))["n"][0] or 0):
         return opened, None
-    return replace(opened, lazy=opened.lazy.filter(~absent)), opened.lazy.filter(absent)
+    ranked, only_scored = (replace(opened, lazy=opened.lazy.filter(rows)) for rows in (~absent, absent))
+    return ranked, only_scored
 
 
 def _with_unranked(
-    view: Rankings, scored: nw.LazyFrame[Any], by: Sequence[str], roles: Mapping[str, Any], carry: Mapping[str, nw.Expr]
+    view: Rankings, scored: Table, by: Sequence[str], roles: Mapping[str, Any], carry: Mapping[str, nw.Expr]
 ) -> nw.LazyFrame[Any]:
     """Ranked rows and those that were only scored, told apart by `shown`."""
     names = {role: roles[role] for role in ("system", "request", "sample", "item", "score", "probability", "weight")}
-    chosen = [nw.col(b).alias(f"by_{i}") for i, b in enumerate(by)]
+    chosen = [label(b, scored).alias(f"by_{i}") for i, b in enumerate(by)]
     for role, column in names.items():
         if column is not None:
-            number = role in ("score", "probability", "weight")
-            chosen.append((nw.col(column).cast(nw.Float64) if number else nw.col(column)).alias(role))
-    more = scored.select(*chosen, *(e.alias(k) for k, e in carry.items()))
+            number = role in NUMBERS
+            chosen.append((scored.col(column).cast(nw.Float64) if number else label(column, scored)).alias(role))
+    more = scored.lazy.select(*chosen, *(e.alias(k) for k, e in carry.items()))
     more = same_engine(more, view.lazy)
     order = view.lazy.collect_schema().names()
     unseen = more.with_columns(nw.lit(1).cast(nw.Int64).alias("rank"), nw.lit(0.0).alias("shown"))

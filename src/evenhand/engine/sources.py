@@ -8,7 +8,7 @@ from typing import Any
 import narwhals as nw
 import numpy as np
 
-from evenhand.engine.spectra import Label, Slices, missing, rounded, rows_in_order
+from evenhand.engine.spectra import Label, Slices, missing, rounded, rows_in_order, sorted_by_label
 from evenhand.errors import EvenhandError
 from evenhand.labels import in_order, whole
 from evenhand.tallies.sources import Sources
@@ -100,7 +100,7 @@ def _split(cells: Any, view: Benefits, names: tuple[Any, ...], broken: frozenset
     if not view.keys:
         labels, members = [()], [np.arange(cells.height)]
     else:
-        slices = cells.select(view.keys).unique().sort(view.keys, nulls_last=True).with_row_index("slice")
+        slices = sorted_by_label(cells.select(view.keys).unique(), view.keys).with_row_index("slice")
         labels = [tuple(row) for row in slices.select(view.keys).iter_rows()]
         places = cells.join(slices, on=view.keys, how="left", nulls_equal=True)["slice"].to_numpy()
         order = np.argsort(places, kind="stable")

@@ -11,7 +11,7 @@ import numpy as np
 
 from evenhand.cards import Floats
 from evenhand.errors import EvenhandError
-from evenhand.labels import order, whole
+from evenhand.labels import NUMERAL, order, whole
 from evenhand.tallies.spectrum import Spectra, Spectrum
 from evenhand.views.benefits import Amount, Benefits
 from evenhand.views.tables import to_polars
@@ -38,6 +38,19 @@ def rows_in_order(labels: Sequence[Label]) -> list[int]:
     [2, 0, 1]
     """
     return sorted(range(len(labels)), key=lambda i: [order(v) for v in labels[i]])
+
+
+def sorted_by_label(frame: Any, keys: Sequence[str]) -> Any:
+    """Rows of a Polars frame in the order of their labels: text that is a number by its size, the missing last."""
+    import polars as pl
+
+    places: list[Any] = []
+    for key in keys:
+        if frame.schema[key] == pl.String:
+            numeral = pl.when(pl.col(key).str.contains(f"^{NUMERAL}$")).then(pl.col(key)).cast(pl.Float64)
+            places += [pl.col(key).is_null(), numeral]
+        places.append(pl.col(key))
+    return frame.sort(places, nulls_last=True)
 
 
 def whole_labels(labels: Sequence[Label]) -> tuple[Label, ...]:
@@ -124,7 +137,7 @@ def _ordered(cells: Any, view: Benefits, broken: frozenset[Label]) -> Slices:
 
     keys = view.keys
     if keys:
-        slices = cells.select(keys).unique().sort(keys, nulls_last=True).with_row_index("slice")
+        slices = sorted_by_label(cells.select(keys).unique(), keys).with_row_index("slice")
         labels = [tuple(row) for row in slices.select(keys).iter_rows()]
         cells = cells.join(slices, on=keys, how="left", nulls_equal=True)
     else:

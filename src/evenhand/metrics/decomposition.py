@@ -20,7 +20,7 @@ from evenhand.errors import EvenhandError, UndefinedWarning, unknown_name
 from evenhand.metrics.inequality import atkinson, generalized_entropy, gini, theil
 from evenhand.tallies.partition import Partition
 from evenhand.tallies.sources import Ladder, Sources
-from evenhand.tallies.spectrum import Spectrum
+from evenhand.tallies.spectrum import Spectra, Spectrum
 
 Index = Literal["gini", "theil", "ge", "atkinson"]
 INDICES: dict[str, Metric] = {"gini": gini, "theil": theil, "ge": generalized_entropy, "atkinson": atkinson}
@@ -133,12 +133,26 @@ def parts(p: Partition, index: Index, **params: float) -> Parts:
 
 def _per_group(p: Partition, of: Metric, params: Mapping[str, float]) -> tuple[Floats, Floats, Floats]:
     """Each group's index, size and total: (..., G)."""
+    if len(p) > MANY and p.counts.ndim == 1:
+        return _many_groups(p, of, params)
     spectra = [p[g] for g in range(len(p))]
     lead = p.counts.shape[:-1]
     if not spectra:
         return np.zeros((*lead, 0)), np.zeros((*lead, 0)), np.zeros((*lead, 0))
     own = np.stack([of.on(s, **params) for s in spectra], axis=-1)
     return own, np.stack([s.size for s in spectra], axis=-1), np.stack([s.total for s in spectra], axis=-1)
+
+
+MANY = 1_000
+"""Groups beyond which one at a time takes too long."""
+
+
+def _many_groups(p: Partition, of: Metric, params: Mapping[str, float]) -> tuple[Floats, Floats, Floats]:
+    """The same, groups of similar width at a time."""
+    own, sizes, totals = np.zeros(len(p)), np.zeros(len(p)), np.zeros(len(p))
+    for chosen, batch in Spectra(p.values, p.counts, p.starts, p.weights).batches(1 << 17):
+        own[chosen], sizes[chosen], totals[chosen] = of.on(batch, **params), batch.size, batch.total
+    return own, sizes, totals
 
 
 def _summed(terms: Floats, counts: Any) -> Floats:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from evenhand.errors import EvenhandError, unknown_name
+from evenhand.errors import EvenhandError, printable, unknown_name
 from evenhand.findings import Findings, apart, label
 from evenhand.present.text import number
 
@@ -78,7 +78,7 @@ class Checks:
         return self.passed
 
     def __str__(self) -> str:
-        return "\n".join(map(str, self.checks))
+        return printable("\n".join(map(str, self.checks)))
 
     def doubt(self, inconclusive: str = "estimate") -> str:
         """What to say where some are open and the estimates decided; nothing elsewhere."""

@@ -127,11 +127,21 @@ def without_metric(name: str) -> Unless:
 _UNSPEAKABLE = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\u2028\u2029\ud800-\udfff\ufffe\uffff]")
 
 
+_INHERITED = frozenset(
+    {
+        "constructor", "hasOwnProperty", "isPrototypeOf", "propertyIsEnumerable", "toLocaleString", "toString", "valueOf",
+        "__proto__", "__defineGetter__", "__defineSetter__", "__lookupGetter__", "__lookupSetter__",
+    }
+)  # fmt: skip
+"""What every object of JavaScript has."""
+
+
 def speakable(findings: Findings) -> Findings:
     """The same findings with labels that a chart can hold.
 
     Inside an expression of Vega a Unicode line separator ends the string, and what XML does not allow (control characters)
-    aborts the process that writes a picture.
+    aborts the process that writes a picture. A label that is called like something that every object of JavaScript has is
+    looked up there: a space of no width makes it another name that reads the same.
     """
 
     def plain(columns: Mapping[str, Sequence[Any]]) -> dict[str, Sequence[Any]]:
@@ -148,7 +158,11 @@ def speakable(findings: Findings) -> Findings:
 
 
 def _spoken(value: Any) -> Any:
-    return _UNSPEAKABLE.sub(" ", value) if isinstance(value, str) else value
+    if not isinstance(value, str):
+        return value
+    parts = value.split(">")  # a pair of groups is taken apart by who draws it
+    told = [f"{part}\u200b" if part in _INHERITED else part for part in parts]
+    return _UNSPEAKABLE.sub(" ", ">".join(told))
 
 
 def drawable(value: Any) -> Any:

@@ -12,7 +12,7 @@ import textwrap
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from evenhand.errors import listing, unknown_name
+from evenhand.errors import listing, printable, unknown_name, unprintable_escaped
 from evenhand.findings import COLUMNS, Findings, label, plain
 from evenhand.present.exporters import dashboard, open_metrics
 from evenhand.present.tellers import sentences
@@ -26,11 +26,22 @@ PROSE = 70
 ARROWS = {"lower": "↓", "higher": "↑", "ideal": "→", "": ""}
 
 
-def render(findings: Findings, format: str) -> str:
-    """The frame in one of the formats of `--format`."""
+def render(findings: Findings, format: str, *, raw: bool = False) -> str:
+    """The frame in one of the formats of `--format`; `raw` leaves cells of csv and tsv as they are.
+
+    Escape sequences are left out, or escaped where JSON can hold them; text that a spreadsheet would run as a formula is
+    marked as text.
+    """
     if format not in FORMATS:
         raise unknown_name("format", format, sorted(FORMATS), what="a known format")
-    return FORMATS[format](findings)
+    if format in ("json", "jsonl"):
+        return unprintable_escaped(FORMATS[format](findings))
+    if raw and format in DELIMITERS:
+        return _separated(findings, DELIMITERS[format])
+    return printable(FORMATS[format](findings))
+
+
+DELIMITERS = {"csv": ",", "tsv": "\t"}
 
 
 def readable(findings: Findings) -> tuple[list[str], list[list[str]]]:
@@ -161,18 +172,31 @@ def _on_one_line(cell: str) -> str:
     return said if len(said) <= WIDEST else said[: WIDEST - 1] + "…"
 
 
-def _separated(findings: Findings, delimiter: str) -> str:
+def _separated(findings: Findings, delimiter: str, text: Callable[[str], str] = str) -> str:
+    """Exact cells; `text` is what becomes of those that are no numbers."""
     out = io.StringIO()
     writer = csv.writer(out, delimiter=delimiter, lineterminator="\n")
-    writer.writerow(findings.columns)
+    writer.writerow(map(text, findings.columns))
     for row in findings.rows():
-        writer.writerow(["" if _absent(v) else _exact(v) for v in row.values()])
+        writer.writerow(["" if _absent(v) else _exact(v, text) for v in row.values()])
     return out.getvalue()
 
 
-def _exact(value: Any) -> str:
+def _exact(value: Any, text: Callable[[str], str]) -> str:
     value = plain(value)
-    return repr(value) if isinstance(value, float) else str(value)
+    return repr(value) if isinstance(value, float) else str(value) if isinstance(value, int) else text(value)
+
+
+def _no_formula(text: str) -> str:
+    """Text that no spreadsheet takes for a formula.
+
+    >>> _no_formula("=1+1"), _no_formula("a"), _no_formula("-5")
+    ("'=1+1", 'a', '-5')
+    """
+    harmless = not re.match(r"[\s\x00-\x1f]*[=+\-@]", text) or re.fullmatch(
+        r"[+-]?[0-9.]+([eE][+-]?[0-9]+)?|-Infinity", text
+    )
+    return text if harmless else f"'{text}"
 
 
 def _json_lines(findings: Findings) -> str:
@@ -192,7 +216,7 @@ def _markdown(findings: Findings) -> str:
     head, rows = readable(findings)
     lines = [head, ["---:" if h in ("estimate", "chance", "units") else "---" for h in head]]
     body = [f"| {' | '.join(map(escape_markdown, row))} |" for row in rows]
-    return "\n".join([f"| {' | '.join(lines[0])} |", f"| {' | '.join(lines[1])} |", *body]) + "\n"
+    return "\n".join([f"| {' | '.join(map(escape_markdown, lines[0]))} |", f"| {' | '.join(lines[1])} |", *body]) + "\n"
 
 
 _LATEX = {
@@ -234,8 +258,8 @@ def _html_cells(tag: str, row: Sequence[str]) -> str:
 
 FORMATS: dict[str, Callable[[Findings], str]] = {
     "table": _text,
-    "csv": lambda f: _separated(f, ","),
-    "tsv": lambda f: _separated(f, "\t"),
+    "csv": lambda f: _separated(f, ",", _no_formula),
+    "tsv": lambda f: _separated(f, "\t", _no_formula),
     "jsonl": _json_lines,
     "json": lambda f: json.dumps(f.to_dict(), ensure_ascii=False, allow_nan=False, indent=1) + "\n",
     "markdown": _markdown,

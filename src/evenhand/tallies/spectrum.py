@@ -214,6 +214,46 @@ class Spectrum:
             return self
         return self.merge(Spectrum(np.zeros(1), np.array([float(zeros)])))
 
+    @property
+    def receivers(self) -> float:
+        """Number of units that received anything."""
+        return float(self.counts[self.values > 0].sum())
+
+    def coarse(self, fewest: int) -> Spectrum:
+        """The same units, `fewest` neighbours at a time at their mean, counted from the top; no place tells of fewer.
+
+        Those that are left over at the lower end join the last that are averaged; units with nothing stay as they are.
+
+        >>> Spectrum.of([0, 1, 2, 3, 5, 5, 6]).coarse(2).values.tolist()
+        [0.0, 2.0, 5.5]
+        """
+        above = self.values > 0
+        values, counts = self.values[above][::-1], self.counts[above][::-1]
+        weights = np.ones_like(values) if self.weights is None else self.weights[above][::-1]
+        ends = np.cumsum(counts)
+        if fewest <= 1 or not len(ends) or ends[-1] < fewest:
+            return self
+        starts, last = ends - counts, np.floor(ends[-1] / fewest) - 1
+        first, behind = np.floor(starts / fewest), np.floor(ends / fewest)
+        # A cell begins inside one run of neighbours, fills whole runs, and ends inside another; all from `last` on are one.
+        head = np.minimum(ends, (first + 1) * fewest) - starts
+        pure = np.maximum(np.minimum(behind, last) - first - 1, 0) * fewest
+        low = np.maximum(behind - np.maximum(first + 1, last), 0) * fewest
+        units = np.concatenate([head, low, counts - head - pure - low])
+        runs = np.concatenate([first, np.full_like(first, last), behind]).clip(max=last).astype(np.int64)
+        mass = units * np.tile(weights, 3)
+        sums = (np.bincount(runs, part) for part in (units, mass, mass * np.tile(values, 3)))
+        number, size, held = (part[: int(last) + 1] for part in sums)
+        there, whole, zeros = number > 0, pure > 0, ~above
+        mean = held[there] / np.where(size[there] > 0, size[there], 1.0)
+        return collapse(
+            np.concatenate([self.values[zeros], mean, values[whole]]),
+            np.concatenate([self.counts[zeros], number[there], pure[whole]]),
+            self.weights
+            if self.weights is None
+            else np.concatenate([self.weights[zeros], size[there] / number[there], weights[whole]]),
+        )
+
     def resample(self, draws: int, rng: np.random.Generator) -> Spectrum:
         """Draw whole populations; the same law as resampling the units one by one."""
         size = round(float(self.units))
@@ -298,6 +338,15 @@ class Spectra:
     @property
     def units(self) -> Floats:
         return _segment_sums(self.counts, self.starts)
+
+    @property
+    def receivers(self) -> Floats:
+        """How many units of each slice received anything."""
+        return _segment_sums(np.where(self.values > 0, self.counts, 0.0), self.starts)
+
+    def coarse(self, fewest: int) -> Spectra:
+        """Every slice with so many neighbours at their mean."""
+        return self if fewest <= 1 else Spectra.of([self[i].coarse(fewest) for i in range(len(self))])
 
     def padded(self, zeros: Floats) -> Spectra:
         """Add to each slice its units that received nothing: one more cell at the front, at amount zero."""

@@ -83,7 +83,8 @@ def _batches(lazy: nw.LazyFrame[Any]) -> Iterator[Any]:
     if lazy.implementation.is_polars() and hasattr(native, "collect_batches"):  # Polars from 1.34 on
         yield from native.collect_batches(chunk_size=ROWS)
     elif lazy.implementation.is_duckdb():
-        read = native.to_arrow_reader if hasattr(native, "to_arrow_reader") else native.fetch_record_batch
+        called = ("to_arrow_reader", "fetch_record_batch", "fetch_arrow_reader")  # by the versions of DuckDB
+        read = next(getattr(native, name) for name in called if hasattr(native, name))
         for batch in read(ROWS):
             yield pl.from_arrow(batch)
 

@@ -85,7 +85,7 @@ def view_benefits(
     """
     marks = dict(marks or {})
     names: list[Any] = [] if amount is None else list(amount) if isinstance(amount, (list, tuple)) else [amount]
-    opened = open_table(table)
+    opened = open_table(table).numbers(*names, weight)
     if nan_policy not in ("raise", "omit", "propagate"):
         raise EvenhandError(f"nan_policy={nan_policy!r} is unknown. Use 'raise', 'omit' or 'propagate'.")
     own_by = [b for b in by if b not in elsewhere]
@@ -198,20 +198,19 @@ def _renamed(
     marks: Mapping[str, str],
 ) -> nw.LazyFrame[Any]:
     """Our own column names, and numbers wide enough to be added up."""
-    schema = opened.schema
-    chosen = [label(unit, schema[unit]).alias("unit")] if unit is not None else []
-    chosen += [label(column, schema[column]).alias(role) for role, column in marks.items()]
-    chosen += [label(b, schema[b]).alias(f"by_{i}") for i, b in enumerate(by) if b not in elsewhere]
-    chosen += [_number(a, schema).alias(f"amount_{i}") for i, a in enumerate(names)]
-    chosen += [nw.col(weight).cast(nw.Float64).alias("weight")] if weight is not None else []
+    chosen = [label(unit, opened).alias("unit")] if unit is not None else []
+    chosen += [label(column, opened).alias(role) for role, column in marks.items()]
+    chosen += [label(b, opened).alias(f"by_{i}") for i, b in enumerate(by) if b not in elsewhere]
+    chosen += [_number(a, opened).alias(f"amount_{i}") for i, a in enumerate(names)]
+    chosen += [opened.col(weight).cast(nw.Float64).alias("weight")] if weight is not None else []
     if not chosen:
         chosen = [nw.lit(1).alias("row")]
         return opened.lazy.with_columns(*chosen).select("row")
     return opened.lazy.select(*chosen)
 
 
-def _number(name: str, schema: nw.Schema) -> nw.Expr:
-    return nw.col(name).cast(nw.Int64 if fits_int64(schema[name]) else nw.Float64)
+def _number(name: str, opened: Table) -> nw.Expr:
+    return opened.col(name).cast(nw.Int64 if fits_int64(opened.schema[name]) else nw.Float64)
 
 
 def _facts(lazy: nw.LazyFrame[Any], names: list[str], needed: Mapping[str, str], weight: str | None) -> dict[str, Any]:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import narwhals as nw
 
 from evenhand.views.tables import Table
@@ -14,13 +12,16 @@ NAMELESS = frozenset({"UUID", "BIT", "BIGNUM", "TIME_NS", "TIME WITH TIME ZONE",
 """Types of labels that narwhals has no name for, though engines compare them; a column of nulls is one missing label."""
 
 
-def label(name: str, dtype: Any) -> nw.Expr:
+def in_words(column: nw.Expr) -> nw.Expr:
+    """Labels as text, the missing ones missing: pandas 2 would write None and nan for them."""
+    return nw.when(~column.is_null()).then(column.cast(nw.String))
+
+
+def label(name: str, table: Table) -> nw.Expr:
     """A column of labels without surprises: categories as text, NaN as missing."""
-    column = nw.col(name)
+    column, dtype = table.col(name), table.schema[name]
     if dtype in (nw.Categorical, nw.Enum):
-        return column.cast(nw.String)
-    if str(dtype) == "Float16":  # pandas cannot group by it; older narwhals have no name for it
-        column = column.cast(nw.Float64)
+        return in_words(column)
     return nw.when(~column.is_nan()).then(column) if dtype.is_float() else column
 
 

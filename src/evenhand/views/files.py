@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import atexit
 import codecs
+import functools
 import glob
 import gzip
 import json
 import os
+import shutil
+import sys
+import tempfile
 import zlib
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
@@ -18,16 +23,19 @@ from evenhand.views.arrays import as_lines
 FIRST_BYTES = 1 << 16
 """How much of a file is looked at before an engine reads it."""
 
+STANDARD_INPUT = "-"
+"""The path of what is piped in."""
 
-def files_of(patterns: Sequence[str], role: str, *, through: bool = False) -> tuple[list[str], str]:
-    """The files that are meant and their kind, each looked into, `through` or at its beginning; headers alone are left out."""
+
+def files_of(patterns: Sequence[str], role: str) -> tuple[list[str], str]:
+    """The files that are meant and their kind, each looked into at its beginning; headers alone are left out."""
     paths = sorted({path for pattern in patterns for path in _matches(pattern, role)})
     paths = [as_lines(path, role) if path.lower().endswith(".json") else path for path in paths]
     kinds = {_kind(path) for path in paths}
     if len(kinds) > 1:
         raise EvenhandError(f"{role} mixes files of the kinds {listing(sorted(kinds))}. Pass files of one kind.")
     kind = kinds.pop()
-    filled = [path for path in paths if _look_inside(path, kind, through=through)]
+    filled = [path for path in paths if _look_inside(path, kind)]
     if not filled and role in ("table", "rankings", "scores"):
         raise EvenhandError(
             f"{role}={listing(paths)!r} has no rows, only a header. Check the path, or the filter before it."
@@ -36,6 +44,8 @@ def files_of(patterns: Sequence[str], role: str, *, through: bool = False) -> tu
 
 
 def _matches(pattern: str, role: str) -> list[str]:
+    if pattern == STANDARD_INPUT:
+        return [_standard_input()]
     if not pattern.strip():
         raise EvenhandError(f"{role}={pattern!r} names no file. Pass the path of a Parquet, CSV or JSON lines file.")
     if os.path.isfile(pattern):
@@ -108,15 +118,42 @@ def _kind(path: str, *, strict: bool = True) -> str:
 
 def may_be_file(text: str) -> bool:
     """Whether a word that may be a column or a file is the second."""
-    return os.path.exists(text) or Path(text).suffix != "" or any(c in text for c in "/*?[")
+    return text == STANDARD_INPUT or os.path.exists(text) or Path(text).suffix != "" or any(c in text for c in "/*?[")
 
 
 def has_known_ending(path: str) -> bool:
-    """Whether a file's ending is that of a table."""
-    return bool(_kind(path, strict=False))
+    """Whether a file's ending is that of a table; what is piped in is one."""
+    return path == STANDARD_INPUT or bool(_kind(path, strict=False))
 
 
-def _look_inside(path: str, kind: str, *, through: bool) -> bool:
+@functools.cache
+def _standard_input() -> str:
+    """The path of a file with what was piped in, which can be read once only; its kind is told from its first bytes."""
+    if sys.stdin is None or sys.stdin.isatty():
+        raise EvenhandError("Nothing is piped into '-'. Pass the path of a file, or pipe one in.")
+    folder = tempfile.TemporaryDirectory(prefix="evenhand-", ignore_cleanup_errors=True)
+    atexit.register(folder.cleanup)
+    start = sys.stdin.buffer.read(FIRST_BYTES)
+    inside = zlib.decompressobj(wbits=31).decompress(start, FIRST_BYTES) if start[:2] == b"\x1f\x8b" else start
+    header = inside.lstrip(codecs.BOM_UTF8).partition(b"\n")[0]
+    ending = ".parquet" if inside[:4] == b"PAR1" else ".jsonl" if header.lstrip()[:1] == b"{" else ".csv"
+    ending = ".tsv" if ending == ".csv" and b"\t" in header and b"," not in header else ending
+    path = Path(folder.name) / f"standard input{ending}{'.gz' if inside is not start else ''}"
+    with path.open("wb") as handle:
+        handle.write(start)
+        shutil.copyfileobj(sys.stdin.buffer, handle)
+    return str(path)
+
+
+def only_carriage_returns(path: str) -> bool:
+    """Whether the lines of a file end as on old Macs, as far as can be seen from its beginning."""
+    opener: Callable[..., Any] = gzip.open if path.endswith(".gz") else open
+    with opener(path, "rb") as handle:
+        start = handle.read(FIRST_BYTES)
+    return b"\r" in start and b"\n" not in start
+
+
+def _look_inside(path: str, kind: str) -> bool:
     """Open each file once up front: the engines would say it only much later, and in their own words.
 
     Returns whether there is more than a header in it, as far as can be seen from its beginning.
@@ -125,8 +162,6 @@ def _look_inside(path: str, kind: str, *, through: bool) -> bool:
         opener: Callable[..., Any] = gzip.open if path.endswith(".gz") else open
         with opener(path, "rb") as handle:
             start = handle.read(FIRST_BYTES)
-            while through and path.endswith(".gz") and handle.read(1 << 20):
-                pass  # to the checksum at its end
         if kind == "parquet":
             with Path(path).open("rb") as handle:
                 handle.seek(0, 2)

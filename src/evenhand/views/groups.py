@@ -31,8 +31,8 @@ def rollup(
     >>> sorted(found.frame.iter_rows())
     [('paper', 'f', 0.5), ('paper', 'm', 0.5)]
     """
-    made = _makers(items, item, provider if providers is not None else group)
-    schema, names = made.schema, made.schema.names()
+    made = _makers(items, item, provider if providers is not None else group).numbers(weight)
+    names = made.schema.names()
     wanted = [("item", item), ("provider", provider) if providers is not None else ("group", group)]
     wanted += [("weight", weight)] if weight is not None else []
     problems = [
@@ -42,10 +42,10 @@ def rollup(
     ]
     if problems:
         raise all_problems(problems, where="eh.rollup")
-    part = nw.lit(1.0) if weight is None else nw.col(weight).cast(nw.Float64)
+    part = nw.lit(1.0) if weight is None else made.col(weight).cast(nw.Float64)
     maker = wanted[1][1]
     lazy = made.lazy.select(
-        nw.col(item).alias("item"), plain_label(str(maker), schema[str(maker)]).alias("maker"), part.alias("part")
+        made.col(item).alias("item"), plain_label(str(maker), made).alias("maker"), part.alias("part")
     )
     lazy = lazy.filter(~nw.col("item").is_null())
     _refuse_bad_parts(lazy)
@@ -97,7 +97,7 @@ def _with_provider_groups(lazy: nw.LazyFrame[Any], providers: Any, provider: str
     ]
     if problems:
         raise all_problems(problems, where="eh.rollup")
-    known = table.lazy.select(nw.col(provider).alias("maker"), plain_label(group, table.schema[group]).alias("group"))
+    known = table.lazy.select(table.col(provider).alias("maker"), plain_label(group, table).alias("group"))
     known = known.filter(~nw.col("maker").is_null())
     twice = known.group_by("maker").agg(nw.len().alias("rows")).filter(nw.col("rows") > 1)
     count = int(to_polars(twice.select(nw.len().alias("n")))["n"][0])

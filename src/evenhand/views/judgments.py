@@ -55,7 +55,7 @@ def _opened(relevance: Any) -> Table:
         from evenhand.views.read import qrels
 
         return Table(open_table(qrels(relevance)).lazy, "polars", str(relevance))
-    return open_table(relevance, role="relevance")
+    return open_table(relevance, role="relevance").numbers("relevance")
 
 
 def _from_mapping(relevance: Mapping[Any, Any]) -> Table:
@@ -91,8 +91,8 @@ def _from_table(table: Table, request: str, item: str) -> Judgments:
             f"relevance holds {table.schema['relevance']} values, not numbers. Convert the column first."
         )
     lazy = table.lazy.select(
-        *(label(name, table.schema[name]).alias(role) for role, name in keys.items()),
-        nw.col("relevance").cast(nw.Float64),
+        *(label(name, table).alias(role) for role, name in keys.items()),
+        table.col("relevance").cast(nw.Float64),
     )
     rows = _check_values(lazy)
     lazy = _judged(lazy)
@@ -102,7 +102,7 @@ def _from_table(table: Table, request: str, item: str) -> Judgments:
 
 def _from_column(table: Table, column: str, request: str, item: str) -> Judgments:
     """Judgments that stand in the rankings: every distinct judged pair, which must have one relevance."""
-    names = table.schema.names()
+    table, names = table.numbers(column), table.schema.names()
     problems = [
         f"{role}={c!r} is not a column of the rankings. {suggestion(c, names)}Columns: {listing(names)}."
         for role, c in (("request", request), ("item", item))
@@ -115,8 +115,8 @@ def _from_column(table: Table, column: str, request: str, item: str) -> Judgment
     if problems:
         raise all_problems(problems)
     lazy = table.lazy.select(
-        *(label(name, table.schema[name]).alias(role) for role, name in (("request", request), ("item", item))),
-        nw.col(column).cast(nw.Float64).alias("relevance"),
+        *(label(name, table).alias(role) for role, name in (("request", request), ("item", item))),
+        table.col(column).cast(nw.Float64).alias("relevance"),
     )
     rows = _check_values(lazy)
     lazy = _judged(lazy).unique()

@@ -21,8 +21,8 @@ import numpy.typing as npt
 
 from evenhand.errors import EvenhandError, all_problems, listing, suggestion
 from evenhand.labels import in_order
+from evenhand.views.columns import in_words, label_problems
 from evenhand.views.columns import label as plain_label
-from evenhand.views.columns import label_problems
 from evenhand.views.files import has_known_ending, may_be_file
 from evenhand.views.match import how_many, matched_ids, same_engine
 from evenhand.views.tables import Table, is_number, open_table, to_polars
@@ -136,7 +136,7 @@ class Carried:
     def carry(self, table: Table) -> dict[str, nw.Expr]:
         """What to take along from the rankings: `group`, unknown where one of its columns is; or `share_0`, `share_1`, ..."""
         if self.soft:
-            return {f"share_{i}": nw.col(c).cast(nw.Float64) for i, c in enumerate(self.columns)}
+            return {f"share_{i}": table.col(c).cast(nw.Float64) for i, c in enumerate(self.columns)}
         return {"group": combined(list(self.columns), table, self.role)}
 
     def beside(self, rows: nw.LazyFrame[Any]) -> tuple[Alignment, nw.LazyFrame[Any]]:
@@ -214,17 +214,18 @@ def _refuse_absent(columns: Sequence[str], table: Table, role: str) -> None:
 
 def _label_columns(columns: list[str], table: Table, role: str) -> Carried:
     _refuse_absent(columns, table, role)
-    if len(columns) > 1 and all(table.schema[c].is_float() for c in columns):
-        _refuse_shares(columns, table, role)
+    if len(columns) > 1 and all((read := table.numbers(*columns)).schema[c].is_float() for c in columns):
+        _refuse_shares(columns, read, role)
     return Carried(tuple(columns), role)
 
 
 def _refuse_shares(columns: list[str], table: Table, role: str) -> None:
     """Numbers that add up to 1 in every row are hardly labels to be combined."""
-    total, broken = nw.sum_horizontal(*columns), [(nw.col(c) > 0) & (nw.col(c) < 1) for c in columns]
+    held = [table.col(c) for c in columns]
+    total, broken = nw.sum_horizontal(*held), [(share > 0) & (share < 1) for share in held]
     asked = table.lazy.select(
         how_many((total - 1).abs() <= NEAR).alias("one"),
-        how_many(~nw.all_horizontal(*map(_is_missing, columns), ignore_nulls=True)).alias("known"),
+        how_many(~nw.all_horizontal(*(s.is_null() | s.is_nan() for s in held), ignore_nulls=True)).alias("known"),
         how_many(nw.any_horizontal(*broken, ignore_nulls=True)).alias("broken"),
     )
     facts = {name: int(count or 0) for name, count in to_polars(asked).row(0, named=True).items()}
@@ -237,7 +238,8 @@ def _refuse_shares(columns: list[str], table: Table, role: str) -> None:
 
 def _share_columns(given: Shares, table: Table, role: str) -> Carried:
     _refuse_absent(given.columns, table, role)
-    words = [c for c in given.columns if not is_number(table.schema[c])]
+    schema = table.numbers(*given.columns).schema
+    words = [c for c in given.columns if not is_number(schema[c])]
     if words:
         raise EvenhandError(
             f"{role}={str(given)!r} names columns that hold no numbers: {listing(words)}. Name columns of shares."
@@ -248,10 +250,9 @@ def _share_columns(given: Shares, table: Table, role: str) -> Carried:
 def combined(columns: list[str], table: Table, role: str) -> nw.Expr:
     if problems := [p for c in columns for p in label_problems(role, c, table)]:
         raise all_problems([p.replace("plain labels.", "plain labels, or eh.rollup(...).") for p in problems])
-    schema = table.schema
     if len(columns) == 1:
-        return plain_label(columns[0], schema[columns[0]])
-    parts = [plain_label(c, schema[c]).cast(nw.String) for c in columns]
+        return plain_label(columns[0], table)
+    parts = [in_words(plain_label(c, table)) for c in columns]
     return nw.concat_str(parts, separator=TOGETHER)
 
 
@@ -285,8 +286,7 @@ def _from_mapping(given: Mapping[Any, Any], role: str) -> Alignment:
 
 def _from_table(table: Table, item: str, request: str, role: str) -> Alignment:
     """A label per item (or per request and item), several label columns together, or one column of shares per group."""
-    schema = table.schema
-    names = list(schema.names())
+    names = list(table.schema.names())
     key = item if item in names else "item" if "item" in names else None
     asker = request if request in names else "request" if "request" in names else None
     judged = ["iteration"] if "relevance" in names else []  # what judgments hold beside their label
@@ -300,13 +300,15 @@ def _from_table(table: Table, item: str, request: str, role: str) -> Alignment:
             f"{role} needs at least one column of labels beside {key!r}. Its columns: {listing(names)}."
         )
     roles = {"item": key} | ({} if asker is None else {"request": asker})
-    keys = [plain_label(name, schema[name]).alias(name_of) for name_of, name in roles.items()]
+    keys = [plain_label(name, table).alias(name_of) for name_of, name in roles.items()]
+    read = table.numbers(*others) if len(others) > 1 else table
+    schema = read.schema
     if len(others) > 1 and all(is_number(schema[n]) for n in others):
-        wide = table.lazy.select(*keys, *(nw.col(c).cast(nw.Float64) for c in others))
+        wide = read.lazy.select(*keys, *(read.col(c).cast(nw.Float64).alias(c) for c in others))
         return _of_shares(_once(_with_items(wide), list(roles), role), list(roles), others, table.origin, role)
     if {"group", "share"} == set(others) and is_number(schema["share"]):
-        chosen = table.lazy.select(
-            *keys, plain_label("group", schema["group"]).alias("group"), nw.col("share").cast(nw.Float64)
+        chosen = table.numbers("share").lazy.select(
+            *keys, plain_label("group", table).alias("group"), table.col("share").cast(nw.Float64).alias("share")
         )
         return _sound(Alignment(_with_items(chosen), True, table.origin), role)
     if len(others) > 1 and any(schema[n].is_float() for n in others):

@@ -8,6 +8,7 @@ from typing import Any
 import narwhals as nw
 
 from evenhand.errors import EvenhandError
+from evenhand.views.columns import in_words
 from evenhand.views.tables import to_polars
 
 
@@ -66,7 +67,7 @@ def matched_ids(
         if a.is_integer() and (b == nw.String or b.is_integer()):
             lazy = lazy.with_columns(nw.col(column).cast(b))
         elif a == nw.String and b.is_integer():
-            rankings = rankings.with_columns(nw.col(column).cast(nw.String))
+            rankings = rankings.with_columns(in_words(nw.col(column)).alias(column))
         else:
             raise EvenhandError(
                 f"{column} holds {a} values in {role} and {b} in the rankings. Make them the same type, so that they can be joined."

@@ -125,7 +125,7 @@ def view_outcomes(
     table: Any, roles: Roles, *, reference: Any = None, threshold: float | None = None, nan_policy: Missing = "raise"
 ) -> Checked:
     """Check the roles and the values, all problems at once; find the range of scores and outcomes."""
-    opened = open_table(table)
+    opened = open_table(table).numbers(roles.score, roles.outcome, roles.treated)
     _refuse_bad_roles(opened, roles)
     if nan_policy not in ("raise", "omit"):
         raise EvenhandError(f"nan_policy={nan_policy!r} does not fit this question. Use 'raise' or 'omit'.")
@@ -158,6 +158,20 @@ def view_outcomes(
         whole=not dtype.is_float() and not dtype.is_decimal(),
         threshold=threshold, rows=rows, dropped=_dropped(facts, roles), asked=(reference, roles.group), facts=known,
     )  # fmt: skip
+
+
+def without_small_groups(table: Any, roles: Roles, checked: Checked, fewest: int) -> tuple[Table, list[str]]:
+    """The table without rows of groups that have fewer rows that count, and what these groups are called."""
+    sizes = to_polars(checked.scope.group_by("group").agg(nw.len().alias("n")))
+    small = [label for label, n in sizes.select("group", "n").iter_rows() if n < fewest]
+    opened = open_table(table)
+    if not small:
+        return opened, []
+    group = label(roles.group, opened)
+    named = opened.schema[roles.group] in (nw.Categorical, nw.Enum, nw.String)
+    lost = (group.fill_null(UNKNOWN) if named else group).is_in([one for one in small if one is not None])
+    kept = ~lost | (group.is_null() if None not in small and UNKNOWN not in small else nw.lit(False))
+    return replace(opened, lazy=opened.lazy.filter(kept)), list(map(_name, small))
 
 
 def _middle(ends: tuple[float, float], total: float, rows: int) -> float:
@@ -197,15 +211,15 @@ def _optional(roles: Roles) -> list[str]:
 def _renamed(opened: Table, roles: Roles) -> nw.LazyFrame[Any]:
     schema = opened.schema
     chosen = [
-        nw.col(roles.score).cast(nw.Float64).alias("score"),
-        nw.col(roles.outcome).cast(nw.Float64).alias("outcome"),
+        opened.col(roles.score).cast(nw.Float64).alias("score"),
+        opened.col(roles.outcome).cast(nw.Float64).alias("outcome"),
     ]
-    group = label(roles.group, schema[roles.group])
+    group = label(roles.group, opened)
     named = schema[roles.group] in (nw.Categorical, nw.Enum, nw.String)
     chosen.append((group.fill_null(UNKNOWN) if named else group).alias("group"))
     optional = {role: getattr(roles, role) for role in _optional(roles)}
-    chosen += [label(column, schema[column]).alias(role) for role, column in optional.items()]
-    chosen += [nw.col(roles.treated).cast(nw.Float64).alias("treated")] if roles.treated is not None else []
+    chosen += [label(column, opened).alias(role) for role, column in optional.items()]
+    chosen += [opened.col(roles.treated).cast(nw.Float64).alias("treated")] if roles.treated is not None else []
     return opened.lazy.select(*chosen)
 
 

@@ -163,7 +163,7 @@ def view_rankings(
     `rank` orders; where the table has no such column, `score` does. `item=None`: items are not looked at. `carry` are
     further columns to keep, by their name in the result. TREC runs of several systems are told apart without being asked.
     """
-    opened = open_rankings(table)
+    opened = open_rankings(table).numbers(rank, score, probability, weight)
     system = system_of(table, opened) if system is None else system
     if ties not in ("raise", "input_order"):
         raise EvenhandError(f"ties={ties!r} is unknown. Use 'raise' or 'input_order'.")
@@ -230,15 +230,15 @@ def _refuse_bad_names(opened: Table, roles: Roles) -> None:
 
 
 def _renamed(opened: Table, roles: Roles, carry: Mapping[str, nw.Expr]) -> nw.LazyFrame[Any]:
-    schema = opened.schema
-    chosen = [label(b, schema[b]).alias(f"by_{i}") for i, b in enumerate(roles.by)]
+    chosen = [label(b, opened).alias(f"by_{i}") for i, b in enumerate(roles.by)]
     for role, column in roles.named():
         if role in ("score", "probability", "weight"):
-            chosen.append(nw.col(column).cast(nw.Float64).alias(role))
+            chosen.append(opened.col(column).cast(nw.Float64).alias(role))
         elif role == "rank":
-            chosen.append(nw.col(column).cast(nw.Int64 if fits_int64(schema[column]) else nw.Float64).alias(role))
+            whole = fits_int64(opened.schema[column])
+            chosen.append(opened.col(column).cast(nw.Int64 if whole else nw.Float64).alias(role))
         elif role != "by":
-            chosen.append(label(column, schema[column]).alias(role))
+            chosen.append(label(column, opened).alias(role))
     return opened.lazy.select(*chosen, *(expression.alias(name) for name, expression in carry.items()))
 
 

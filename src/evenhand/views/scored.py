@@ -60,13 +60,13 @@ def view_scored(
     """Check the roles, then the values, all problems at once. Rows without a score are left out, or refused."""
     if nan_policy not in ("raise", "omit"):
         raise EvenhandError(f"nan_policy={nan_policy!r} does not fit scores. Use 'raise' or 'omit'.")
+    opened = opened.numbers(score)
     roles = [("request", request), ("item", item), ("score", score)]
     roles += [("system", system)] if system is not None else []
     _refuse_bad_names(opened, roles, by)
-    schema = opened.schema
-    chosen = [label(b, schema[b]).alias(f"by_{i}") for i, b in enumerate(by)]
-    chosen += [label(column, schema[column]).alias(role) for role, column in roles if role != "score"]
-    chosen.append(nw.col(score).cast(nw.Float64).alias("score"))
+    chosen = [label(b, opened).alias(f"by_{i}") for i, b in enumerate(by)]
+    chosen += [label(column, opened).alias(role) for role, column in roles if role != "score"]
+    chosen.append(opened.col(score).cast(nw.Float64).alias("score"))
     lazy = opened.lazy.select(*chosen, *(expression.alias(name) for name, expression in (carry or {}).items()))
     lazy = in_memory_as_polars(lazy)
     keys = (*(f"by_{i}" for i in range(len(by))), *(["system"] if system is not None else []), "request")

@@ -6,6 +6,8 @@ caller's own data.
 
 from __future__ import annotations
 
+import zipfile
+import zlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -124,7 +126,7 @@ class Matrix:
         if isinstance(data, (str, Path)):
             data, origin = _load(str(data), role), str(data)
         if is_sparse(data):
-            data = data.tocsr()
+            data = _sound(data, role)
             origin = "a sparse matrix" if origin == "a matrix" else origin
         else:
             data = _dense(data, role)
@@ -282,6 +284,18 @@ def _dense(data: Any, role: str) -> Any:
     return matrix
 
 
+def _sound(matrix: Any, role: str) -> Any:
+    """A sparse matrix by rows whose places lie inside it: scipy believes whatever it is given."""
+    try:
+        found = matrix.tocsr()
+        found.check_format(full_check=True)
+    except (ValueError, TypeError, IndexError) as error:
+        raise EvenhandError(
+            f"{role} is a sparse matrix with places that are not in it. Build it again, with scipy.sparse.csr_array."
+        ) from error
+    return found
+
+
 def _load(path: str, role: str) -> Any:
     """A matrix from .npy, from .npz with one array or one called after its role, or from scipy's save_npz."""
     try:
@@ -295,7 +309,7 @@ def _load(path: str, role: str) -> Any:
                 return load_npz(path)
             if role in names or len(names) == 1:
                 return held[role if role in names else names[0]]
-    except (OSError, ValueError, EOFError) as error:
+    except (OSError, ValueError, EOFError, TypeError, KeyError, zipfile.BadZipFile, zlib.error) as error:
         raise EvenhandError(
             f"{role}={path!r} cannot be read ({error}). Write it with numpy.savez or scipy.sparse.save_npz."
         ) from error

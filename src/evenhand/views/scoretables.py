@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -28,7 +28,7 @@ class Long:
 
     @classmethod
     def of(cls, table: Any, role: str, user: str, item: str, value: str | None) -> Long:
-        opened = open_table(table, role=role)
+        opened = open_table(table, role=role).numbers(value).whole_ids(user, item)
         schema = opened.schema
         named = [("user", user), ("item", item)] + (
             [("score" if role == "scores" else "relevance", value)] if value else []
@@ -43,13 +43,17 @@ class Long:
         problems = problems or [p for role, name in named[:2] for p in label_problems(role, name, opened)]
         if problems:
             raise all_problems(problems, where="The call")
-        worth = nw.col(value).cast(nw.Float64) if value else nw.lit(1.0)
+        worth = opened.col(value).cast(nw.Float64) if value else nw.lit(1.0)
         lazy = opened.lazy.with_columns(worth.alias("evenhand_value")).select(
-            id_of(user, schema).alias("user"),
-            id_of(item, schema).alias("item"),
+            id_of(user, opened).alias("user"),
+            id_of(item, opened).alias("item"),
             nw.col("evenhand_value").alias("value"),
         )
         return cls(lazy, opened, role, _facts(lazy, role, user, item))
+
+    def in_words(self, role: str) -> Long:
+        """The same table with these ids as text."""
+        return replace(self, lazy=self.lazy.with_columns(nw.col(role).cast(nw.String)))
 
     @cached_property
     def per_user(self) -> Any:
@@ -123,9 +127,11 @@ class TableScores:
         if relevant is not None:
             truth = Long.of(relevant, "relevant", user, item, _relevance_column(relevant, columns))
         labelled = _labelled(user_groups, long, columns)
+        listed = _listed(items, item)
+        (long, truth), labelled, listed = _comparable((long, truth), labelled, listed)
         seen = [t.per_user["user"] for t in (long, truth) if t is not None]
         user_ids = _union("user", [*seen, *([labelled["user"]] if labelled is not None else [])])
-        item_ids, unlisted = _catalogue(items, [t.item_ids for t in (long, truth) if t is not None], item)
+        item_ids, unlisted = _catalogue(listed, [t.item_ids for t in (long, truth) if t is not None])
         return cls(long, truth, user_ids, item_ids, unlisted, labelled, columns)
 
     @property
@@ -202,9 +208,9 @@ class TableScores:
         import polars as pl
 
         del user_groups  # read when the view was made: it also says who the users are
-        return pl.DataFrame({"user": self.user_ids}).join(self.labelled, on="user", how="left", maintain_order="left")[
-            "group"
-        ]
+        known = self.labelled  # nobody's ids may have any type
+        known = known if known.height else known.with_columns(pl.col("user").cast(self.user_ids.dtype, strict=False))
+        return pl.DataFrame({"user": self.user_ids}).join(known, on="user", how="left", maintain_order="left")["group"]
 
     def handed_out(self, shown: Iterator[tuple[int, Shown]]) -> Any:
         """A table of users and items with how much of a slot each got."""
@@ -269,31 +275,67 @@ def _union(role: str, ids: list[Any]) -> Any:
     return pl.concat(held).unique().sort()
 
 
-def _catalogue(items: Any, seen: list[Any], column: str) -> tuple[Any, int]:
-    """The items in order and how many more there are: those seen, those listed, or as many as a number says."""
-    if items is None:
-        return _union("item", seen), 0
-    everything = _union("item", seen)
-    if isinstance(items, (int, np.integer)) and not isinstance(items, bool):
-        if items < len(everything):
-            raise EvenhandError(
-                f"items={items:,} is smaller than the {len(everything):,} items in the table. Pass the size of the catalogue."
-            )
-        return everything, int(items) - len(everything)
+def _comparable(
+    tables: tuple[Long, Long | None], labelled: Any, listed: Any
+) -> tuple[tuple[Long, Long | None], Any, Any]:
+    """Ids that compare: whole numbers become text where a text file, which has nothing else, holds the same ids."""
+    import polars as pl
+
+    for role, frame in (("user", labelled), ("item", listed)):
+        held = [t.lazy.collect_schema()[role] for t in tables if t is not None]
+        other = frame[role].dtype if isinstance(frame, pl.DataFrame) and frame.height else None
+        words = other == pl.String or nw.String in held
+        if words and any(dtype.is_integer() for dtype in held):
+            scores, truth = tables
+            tables = (scores.in_words(role), truth.in_words(role) if truth is not None else None)
+        if words and other is not None and other.is_integer():
+            frame = frame.with_columns(pl.col(role).cast(pl.String))
+        labelled, listed = (frame, listed) if role == "user" else (labelled, frame)
+    return tables, labelled, listed
+
+
+def _listed(items: Any, column: str) -> Any:
+    """A catalogue as a frame with a column `item`; a number, and nothing, as they are."""
+    if items is None or (isinstance(items, (int, np.integer)) and not isinstance(items, bool)):
+        return items
     if isinstance(items, (list, tuple, set, frozenset, np.ndarray)):
-        listed = series("items", list(items)).unique(maintain_order=True)
-    else:
-        opened = open_table(items, role="items")
-        if problems := missing_columns(opened, [("item", column)]):
-            raise all_problems([p.replace("column of the table", "column of items") for p in problems])
-        listed = to_polars(opened.lazy.select(id_of(column, opened.schema).alias("item")).unique())["item"].sort()
-    _union("item", [listed, everything])
-    outside = everything.filter(~everything.is_in(listed.implode()))
+        return series("items", list(items)).unique(maintain_order=True).alias("item").to_frame()
+    opened = open_table(items, role="items").whole_ids(column)
+    if problems := missing_columns(opened, [("item", column)]):
+        raise all_problems([p.replace("column of the table", "column of items") for p in problems])
+    return to_polars(opened.lazy.select(id_of(column, opened).alias("item")).unique()).sort("item")
+
+
+def _catalogue(listed: Any, seen: list[Any]) -> tuple[Any, int]:
+    """The items in order and how many more there are: those seen, those listed, or as many as a number says."""
+    everything = _union("item", seen)
+    if listed is None:
+        return everything, 0
+    if isinstance(listed, (int, np.integer)):
+        if listed < len(everything):
+            raise EvenhandError(
+                f"items={listed:,} is smaller than the {len(everything):,} items in the table. Pass the size of the catalogue."
+            )
+        if listed > MOST_ITEMS:
+            raise EvenhandError(f"items={_digits(int(listed))} is too many. Pass at most {MOST_ITEMS:,} items.")
+        return everything, int(listed) - len(everything)
+    ids = listed["item"]
+    _union("item", [ids, everything])
+    outside = everything.filter(~everything.is_in(ids.implode()))
     if len(outside):
         raise EvenhandError(
             f"{len(outside):,} items of the table are not in items: {listing(outside.to_list())}. List the whole catalogue."
         )
-    return listed, 0
+    return ids, 0
+
+
+MOST_ITEMS = 2**31
+"""Items are counted one by one in some figures; more of them than this fit into no memory."""
+
+
+def _digits(number: int) -> str:
+    """A large number as it was typed, or how long it is."""
+    return f"{number:,}" if number < 10**40 else "a number of more than 40 digits"
 
 
 def _coder(ids: Any) -> Callable[[Any], Ints]:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import functools
+import contextlib
+import glob
 import re
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 from uuid import UUID
@@ -13,27 +14,53 @@ from uuid import UUID
 import narwhals as nw
 
 from evenhand.errors import EvenhandError, listing, suggestion
-from evenhand.views.files import files_of, line_without_object, literal
+from evenhand.views.files import STANDARD_INPUT, files_of, literal
+from evenhand.views.text import as_numbers, as_parquet, as_whole, refused, scan
 
 EAGER = frozenset({"polars", "pandas", "pyarrow", "modin"})
 """Libraries that can hold a small frame; the others get theirs as PyArrow."""
 
 
-FIRST_ROWS = 10_000
-"""Lines of a text file from which the types of its columns are guessed; all of them where that guess fails."""
-
-
 @dataclass(frozen=True)
 class Table:
-    """An opened table: lazy, with the library its owner uses and a few words on where it came from."""
+    """An opened table: lazy, with the library its owner uses and a few words on where it came from.
+
+    `called` are columns that have another name in here, since an engine takes theirs for a pattern; `text` is true where
+    every column came as text, so that a role must say which are numbers.
+    """
 
     lazy: nw.LazyFrame[Any]
     backend: str
     origin: str
+    called: Mapping[str, str] = field(default_factory=dict)
+    text: bool = False
 
     @property
     def schema(self) -> nw.Schema:
-        return self.lazy.collect_schema()
+        """Columns by the names that their owner gave them."""
+        theirs = {inner: name for name, inner in self.called.items()}
+        return nw.Schema({theirs.get(name, name): dtype for name, dtype in self.lazy.collect_schema().items()})
+
+    def col(self, name: str) -> nw.Expr:
+        """A column by the name that its owner gave it."""
+        return nw.col(self.called.get(name, name))
+
+    def numbers(self, *columns: Any) -> Table:
+        """The same table, these columns as numbers where they came as text and hold nothing else, or hold nothing at all."""
+        schema = self.schema
+        named = dict.fromkeys(c for c in columns if isinstance(c, str))
+        words = [c for c in named if schema.get(c) in (nw.String, nw.Unknown)]
+        inner = [self.called.get(c, c) for c in words]
+        if self.text:
+            return replace(self, lazy=as_numbers(self.lazy, inner)) if inner else self
+        blank = [name for name in inner if not int(to_polars(self.lazy.select(nw.col(name).count()))[name][0])]
+        nothing = [nw.lit(None, nw.Float64).alias(name) for name in blank]
+        return replace(self, lazy=self.lazy.with_columns(*nothing)) if nothing else self
+
+    def whole_ids(self, *columns: str) -> Table:
+        """The same table, these ids as whole numbers where they came as text and nothing is lost, for those who order by id."""
+        words = [self.called.get(c, c) for c in columns if self.text and self.schema.get(c) == nw.String]
+        return replace(self, lazy=as_whole(self.lazy, words)) if words else self
 
 
 @dataclass(frozen=True)
@@ -46,17 +73,13 @@ class Files:
     def as_word(self) -> Any:
         return list(self.paths) if len(self.paths) > 1 else self.paths[0]
 
-    def opened(self) -> Any:
-        """What a view opens: paths for Polars, a relation for DuckDB."""
-        return open_with_duckdb(self.paths) if self.engine == "duckdb" else self.as_word()
-
 
 def open_table(table: Any, *, role: str = "table") -> Table:
     """A lazy table from a dataframe, a path, a glob, or several paths."""
     if isinstance(table, Table):
         return table
     if isinstance(table, Files):
-        table = table.opened()
+        return _open_files(table.paths, role, table.engine)
     if isinstance(table, (str, Path)):
         return _open_files([str(table)], role)
     if isinstance(table, (list, tuple)) and table and all(isinstance(t, (str, Path)) for t in table):
@@ -64,7 +87,7 @@ def open_table(table: Any, *, role: str = "table") -> Table:
     try:
         with engine_errors(role):
             frame = nw.from_native(table)
-            names = list(frame.columns)
+            names = frame.collect_schema().names()
     except nw.exceptions.DuplicateError:  # some libraries let two columns have one name
         names = list(table.columns)
     except TypeError as error:
@@ -84,11 +107,37 @@ def open_table(table: Any, *, role: str = "table") -> Table:
         frame = nw.from_native(pl.from_arrow(frame.to_native()))
     if name == "pandas":
         frame = _with_object_types(frame)
-    return Table(frame.lazy(), name if name in EAGER else "pyarrow", f"a {name} table")
+    lazy, called = _without_patterns(frame.lazy())
+    return Table(lazy, name if name in EAGER else "pyarrow", f"a {name} table", called)
+
+
+def _without_patterns(lazy: nw.LazyFrame[Any]) -> tuple[nw.LazyFrame[Any], dict[str, str]]:
+    """The table with other names for columns whose own an engine reads as a pattern, a star or a path; which those are."""
+    names, engine = lazy.collect_schema().names(), lazy.implementation
+    odd = r"\*|\^.*\$" if engine.is_polars() else r'.*[*."].*' if engine.is_duckdb() else r".*[`.\[].*"
+    if not (engine.is_polars() or engine.is_duckdb() or engine.is_pyspark()):
+        return lazy, {}
+    called = {name: f"column {i} of {len(names)}" for i, name in enumerate(names) if re.fullmatch(odd, name, re.DOTALL)}
+    if not called:
+        return lazy, called
+    native, new = lazy.to_native(), [called.get(name, name) for name in names]
+    if engine.is_polars():
+        return nw.from_native(native.rename(called)), called
+    if engine.is_pyspark():
+        return nw.from_native(native.toDF(*new)), called
+    pairs = (f"{_quoted(name)} as {_quoted(inner)}" for name, inner in zip(names, new, strict=True))
+    return nw.from_native(native.project(", ".join(pairs))).lazy(), called
+
+
+def _quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'
 
 
 def _with_object_types(frame: Any) -> Any:
     """The frame with pandas columns of plain objects (True and None, whole numbers, dates, decimals) read as what they hold."""
+    native = frame.to_native()
+    if half := [c for c, dtype in native.dtypes.items() if dtype == "float16"]:  # pandas cannot group by it
+        frame = nw.from_native(native.astype(dict.fromkeys(half, "float32")))
     objects = [c for c, dtype in frame.collect_schema().items() if dtype == nw.Object]
     if not objects:
         return frame
@@ -109,28 +158,42 @@ def _with_object_types(frame: Any) -> Any:
     return nw.from_native(native)
 
 
-def _open_files(patterns: Sequence[str], role: str) -> Table:
+def _open_files(patterns: Sequence[str], role: str, engine: str = "polars") -> Table:
     import polars as pl
 
     paths, kind = files_of(patterns, role)
-    try:
-        return Table(_scan(paths, kind, role), "polars", listing(paths))
-    except (pl.exceptions.PolarsError, OSError) as error:
-        raise _unreadable(paths, kind, role, error) from error
+    origin = "standard input" if STANDARD_INPUT in patterns else listing(paths)
+    with panics(lambda error: _unreadable(paths, kind, role, error)):
+        if engine == "duckdb":
+            return _open_with_duckdb(paths, kind, role, origin)
+        scanned = pl.scan_parquet(literal(paths)) if kind == "parquet" else _text(paths, kind, role)
+        lazy, called = _without_patterns(nw.from_native(scanned))
+        return Table(lazy, "polars", origin, called, kind != "parquet")
 
 
-def _unreadable(paths: Sequence[str], kind: str, role: str, error: Exception) -> EvenhandError:
+def _text(paths: Sequence[str], kind: str, role: str) -> Any:
+    scanned = scan(paths, kind)
+    names = scanned.collect_schema().names()
+    if twice := {n for n in names if any(other.startswith(f"{n}_duplicated_") for other in names)}:
+        raise EvenhandError(
+            f"{role} has several columns named {listing(sorted(twice))}. Give every column one name of its own."
+        )
+    return scanned
+
+
+def _unreadable(paths: Sequence[str], kind: str, role: str, error: BaseException) -> EvenhandError:
     """Which of the files cannot be read, and why: the engine names none of them."""
     import polars as pl
 
     first: list[str] = []
-    if kind == "jsonl" and (where := line_without_object(paths)):
-        return EvenhandError(where)
     for path in paths:
         try:
-            names = _scan([path], kind, role).collect_schema().names()
-        except (pl.exceptions.PolarsError, OSError) as alone:
-            return unreadable(repr(path), alone)
+            found = pl.scan_parquet(literal([path])) if kind == "parquet" else scan([path], kind)
+            names = found.collect_schema().names()
+        except BaseException as alone:
+            if not is_panic(alone) and not isinstance(alone, (pl.exceptions.PolarsError, OSError)):
+                raise
+            return refused(path, kind, alone) if kind != "parquet" else unreadable(repr(path), alone)
         first = first or names
         if names != first:
             odd = listing(sorted(set(names) ^ set(first))) or "their order"
@@ -140,49 +203,33 @@ def _unreadable(paths: Sequence[str], kind: str, role: str, error: Exception) ->
     return unreadable(role, error)
 
 
-def _scan(paths: list[str], kind: str, role: str) -> nw.LazyFrame[Any]:
-    """Files as one lazy table; what Polars says of them is left to the caller."""
-    import polars as pl
-
-    places = literal(paths)
-
-    def scan(rows: int | None) -> pl.LazyFrame:
-        if kind == "parquet":
-            return pl.scan_parquet(places)
-        if kind == "jsonl":
-            return pl.scan_ndjson(places, infer_schema_length=rows)
-        return pl.scan_csv(places, separator="," if kind == "csv" else "\t", infer_schema_length=rows)
-
-    scanned = scan(FIRST_ROWS)
-    names = scanned.collect_schema().names()
-    twice = {n for n in names if any(other.startswith(f"{n}_duplicated_") for other in names)}
-    if kind != "parquet" and not twice:
-        # Text has no types: lines with more fields than the header, or with a type that the first lines do not show,
-        # come to light only where every column of every line is read.
-        everything = pl.all().null_count()
-        try:
-            scanned.select(everything).collect(engine="streaming")
-        except pl.exceptions.ComputeError:
-            scanned = scan(None)
-            scanned.select(everything).collect(engine="streaming")
-        scanned = _unsigned(scanned)
-    if twice:
-        raise EvenhandError(
-            f"{role} has several columns named {listing(sorted(twice))}. Give every column one name of its own."
-        )
-    return nw.from_native(scanned)
+ENGINES = {
+    "polars": "Polars", "duckdb": "DuckDB", "pyarrow": "PyArrow", "pyspark": "Spark", "py4j": "Spark", "narwhals": "narwhals",
+    "pandas": "pandas", "ibis": "Ibis", "pyo3_runtime": "Polars",
+}  # fmt: skip
 
 
-def _unsigned(scanned: Any) -> Any:
-    """Ids of 64 bits without a sign as such: the reader of text takes them for numbers of 128 bits, which few things take."""
-    import polars as pl
+def _engine_of(error: BaseException) -> str:
+    """Which library raised an error, by its name; nothing where none of ours did."""
+    return ENGINES.get(type(error).__module__.split(".")[0].lstrip("_"), "")
 
-    wide = [name for name, dtype in scanned.collect_schema().items() if dtype == pl.Int128]
-    if not wide:
-        return scanned
-    fits = ((pl.col(wide) >= 0) & (pl.col(wide) < 2**64)).all()
-    found = scanned.select(fits).collect(engine="streaming").row(0, named=True)
-    return scanned.with_columns(pl.col([name for name in wide if found[name]]).cast(pl.UInt64))
+
+def is_panic(error: BaseException) -> bool:
+    """Whether Rust gave up: such an error is no Exception, so that it passes by those who catch these."""
+    return type(error).__name__ == "PanicException"
+
+
+@contextlib.contextmanager
+def panics(told: Callable[[BaseException], EvenhandError]) -> Iterator[None]:
+    """Turns what an engine raises over files into the error that `told` makes of it."""
+    try:
+        yield
+    except EvenhandError:
+        raise
+    except BaseException as error:
+        if _engine_of(error) or isinstance(error, OSError):
+            raise told(error) from error
+        raise
 
 
 class engine_errors:  # noqa: N801
@@ -198,21 +245,16 @@ class engine_errors:  # noqa: N801
         known = (EvenhandError, KeyboardInterrupt, SystemExit, MemoryError, nw.exceptions.DuplicateError)
         if error is None or isinstance(error, known):
             return
-        module = type(error).__module__.split(".")[0].lstrip("_")
-        if module in {"polars", "duckdb", "pyarrow", "pyspark", "py4j", "narwhals", "pandas", "ibis"} or isinstance(
-            error, (OSError, UnicodeError)
-        ):
+        if _engine_of(error) or isinstance(error, (OSError, UnicodeError)):
             raise unreadable(self.role, error) from error
 
 
 def unreadable(what: str, error: BaseException) -> EvenhandError:
-    """What an engine says, in one line; DuckDB's word on a CSV file is the third, and the file comes much later."""
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()] or [type(error).__name__]
-    said = re.split(r",? (?:hint:|consider passing) ", lines[0])[0]  # advice on the engine's own functions
-    if "CSV Error on Line" in said and len(lines) > 2:
-        file = next((line.removeprefix("file = ") for line in lines if line.startswith("file = ")), "the file")
-        said = f"line {said.rpartition(' ')[2]} of {file!r}: {lines[2]}"
-    return EvenhandError(f"{what} cannot be read: {said[:300].rstrip('.')}. Check the file or table it comes from.")
+    """That an engine gave up, without its own words: they may quote a row of somebody's data, and stand in `__cause__`."""
+    why = f"{_engine_of(error)} gives up on it ({type(error).__name__})" if _engine_of(error) else type(error).__name__
+    if isinstance(error, OSError) and error.strerror:
+        why = error.strerror
+    return EvenhandError(f"{what} cannot be read: {why}. Check that it is whole, or write it again.")
 
 
 def missing_columns(table: Table, roles: Sequence[tuple[str, str]]) -> list[str]:
@@ -259,62 +301,30 @@ def fits_int64(dtype: Any) -> bool:
     return bool(dtype == nw.Boolean or (dtype.is_integer() and dtype not in (nw.UInt64, nw.Int128, nw.UInt128)))
 
 
-def open_with_duckdb(files: Sequence[str]) -> Any:
-    """Files as a DuckDB relation, for who has little memory."""
-    try:
-        import duckdb  # noqa: F401
-    except ModuleNotFoundError as error:
-        raise EvenhandError("duckdb is not installed. Install it with: pip install 'evenhand[duckdb]'.") from error
-    paths, kind = files_of(files, "table", through=True)
-    with engine_errors():
-        return _duckdb_relation(literal(paths), kind)
-
-
 DISABLED = ("statistics_propagation", "filter_pushdown", "type_pushdown")
 """What DuckDB's optimiser must not do. Parquet statistics leave NaN out, and it believes the statistics: `isnan` is then
 always false. And a column of text that is cast to numbers is read as numbers from the start, which `true` is none of."""
 
 
-def _duckdb_relation(paths: list[str], kind: str) -> Any:
-    """Files as they are, without guessing separators."""
-    import duckdb
+_CONNECTIONS: list[Any] = []
+"""Relations of older DuckDB do not keep their connection open."""
 
+
+def _open_with_duckdb(paths: Sequence[str], kind: str, role: str, origin: str) -> Table:
+    """Files as a DuckDB relation, for who has little memory; text arrives as Parquet."""
+    try:
+        import duckdb
+    except ModuleNotFoundError as error:
+        raise EvenhandError("duckdb is not installed. Install it with: pip install 'evenhand[duckdb]'.") from error
     connection = duckdb.connect()
+    _CONNECTIONS.append(connection)
     known = {name for (name,) in connection.execute("SELECT name FROM duckdb_optimizers()").fetchall()}
     connection.execute(f"SET disabled_optimizers = '{','.join(name for name in DISABLED if name in known)}'")
     if kind == "parquet":
-        return connection.read_parquet(paths)
-    if kind == "jsonl":
-        return _unrounded(functools.partial(connection.read_json, paths, format="newline_delimited"), "columns")
-    separator = "," if kind == "csv" else "\t"
-    return _unrounded(
-        functools.partial(
-            connection.read_csv, paths, sep=separator, header=True, quotechar='"', hive_partitioning=False
-        ),
-        "dtype",
-    )
-
-
-def _unrounded(read: Callable[..., Any], types: str) -> Any:
-    """What is read, every line looked at: fractions in a column that begins with whole numbers are rounded by DuckDB.
-
-    `types` is the option that tells the reader the types of columns.
-    """
-    import duckdb
-
-    found = read()
-    kinds = {c: str(kind) for c, kind in zip(found.columns, found.types, strict=True)}
-    whole = [c for c, kind in kinds.items() if kind in ("BIGINT", "HUGEINT")]
-    if not whole:
-        return found
-    names = ['"' + c.replace('"', '""') + '"' for c in whole]
-    try:
-        as_floats = read(**{types: kinds | dict.fromkeys(whole, "DOUBLE")})
-        (broken,) = as_floats.aggregate(", ".join(f"bool_or({c} <> round({c}))" for c in names)).fetchall()
-    except duckdb.Error:  # words after thousands of numbers: told of where somebody asks for that column
-        as_text = read(**{types: kinds | dict.fromkeys(whole, "VARCHAR")})
-        number = "try_cast({0} as double)".format
-        tests = (f"bool_or({number(c)} <> round({number(c)}))" for c in names)
-        (broken,) = as_text.aggregate(", ".join(tests)).fetchall()
-    floats = {c: "DOUBLE" for c, is_broken in zip(whole, broken, strict=True) if is_broken}
-    return read(**{types: kinds | floats}) if floats else found
+        lazy, called = _without_patterns(nw.from_native(connection.read_parquet(literal(paths))))
+        return Table(lazy, "pyarrow", origin, called)
+    lines = _text(paths, kind, role)
+    names = lines.collect_schema().names()
+    called = {name: f"column {i} of {len(names)}" for i, name in enumerate(names)}  # DuckDB minds no capitals in names
+    relation = connection.read_parquet(glob.escape(as_parquet(lines.rename(called))))
+    return Table(nw.from_native(relation), "pyarrow", origin, called, True)

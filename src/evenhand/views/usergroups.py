@@ -28,12 +28,13 @@ def labels_of_rows(user_groups: Any, users: int, *, user: str, group: str) -> An
             raise EvenhandError(f"user_groups has {len(labels):,} labels for {users:,} users. {REMEDY}")
         return labels
     if not isinstance(user_groups, Mapping):
-        names = open_table(user_groups, role="user_groups").schema.names()
+        names = (opened := open_table(user_groups, role="user_groups")).schema.names()
         if user not in names and group in names:
             return labels_of_rows(
-                to_polars(open_table(user_groups).lazy.select(group))[group], users, user=user, group=group
+                to_polars(opened.lazy.select(opened.col(group).alias("group")))["group"], users, user=user, group=group
             )
     table = table_of(user_groups, user=user, group=group)
+    table = table if table.height else table.with_columns(pl.col("user").cast(pl.Int64, strict=False))
     if table.height and not table["user"].dtype.is_integer():
         raise EvenhandError("user_groups names users, but the rows of scores are numbered from 0. " + REMEDY)
     outside = table.filter((pl.col("user") < 0) | (pl.col("user") >= users))["user"].to_list()
@@ -67,8 +68,8 @@ def users_and_groups(opened: Table, user: str, group: str, role: str) -> Any:
     problems = [p for name, c in (("user", user), (role, group)) for p in label_problems(name, c, opened)]
     if problems:
         raise all_problems(problems, where="The call")
-    schema = opened.schema
-    pairs = opened.lazy.select(id_of(user, schema).alias("item"), label(group, schema[group]).alias("group")).unique()
+    opened = opened.whole_ids(user)
+    pairs = opened.lazy.select(id_of(user, opened).alias("item"), label(group, opened).alias("group")).unique()
     return _read(Table(pairs, opened.backend, opened.origin))
 
 
@@ -82,10 +83,10 @@ def _read(given: Any) -> Any:
     return frame.with_columns(clean(frame["group"]))
 
 
-def id_of(name: str, schema: Any) -> nw.Expr:
+def id_of(name: str, table: Table) -> nw.Expr:
     """A column of ids: whole numbers as int64, text as text, NaN as missing, so that ids of different tables compare."""
-    dtype = schema[name]
-    return nw.col(name).cast(nw.Int64) if dtype.is_integer() and fits_int64(dtype) else label(name, dtype)
+    dtype = table.schema[name]
+    return table.col(name).cast(nw.Int64) if dtype.is_integer() and fits_int64(dtype) else label(name, table)
 
 
 def series(role: str, values: Any) -> Any:

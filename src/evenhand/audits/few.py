@@ -1,0 +1,183 @@
+"""Groups of rankings too small to be shown: they are taken together before anything is measured, so that nothing can tell."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import narwhals as nw
+
+from evenhand.audits.assemble import hidden
+from evenhand.labels import match, several
+from evenhand.tallies.requests import Requests
+from evenhand.views.columns import in_words
+from evenhand.views.labels import Alignment, Carried
+from evenhand.views.tables import to_polars
+
+NAMES = ("(small groups)", "(small protected groups)", "(small other groups)")
+"""What labels that are taken together are called: of all, of the protected side, of the side it is compared with."""
+
+
+Found = Alignment | Carried
+
+
+@dataclass(frozen=True)
+class Few:
+    """Which labels are taken together, and what is then still too small.
+
+    Attributes
+    ----------
+    known : the labels there are. called : new names of labels; empty where every label can be shown as it is.
+    nothing : whether nothing can be shown at all: a side as a whole has too few items.
+    held : (slice, label) -> items, labels as they are called now.
+    """
+
+    fewest: int
+    known: Sequence[Any]
+    called: Mapping[Any, str]
+    nothing: bool
+    held: Mapping[tuple[tuple[Any, ...], Any], int]
+
+    def side(self, labels: Any) -> Any:
+        """Labels of a side as they are called now."""
+        if labels is None or not self.called:
+            return labels
+        return list(dict.fromkeys(self._name(label) for label in _meant(labels, self.known)))
+
+    def shares(self, target: Mapping[Any, float]) -> dict[Any, float]:
+        """Shares of groups by what they are called now."""
+        found: dict[Any, float] = {}
+        for label, share in target.items():
+            name = self._name(match(label, self.known)) if self.called else label
+            found[name] = found.get(name, 0.0) + share
+        return found
+
+    def facts(self) -> dict[str, Any]:
+        """For provenance: which labels were taken together, by name."""
+        return {"taken_together": sorted(map(str, self.called))[:100]} if self.called else {}
+
+    @staticmethod
+    def told(facts: Mapping[str, Any], small: Sequence[bool]) -> dict[str, Any]:
+        """Facts without the totals of requests, from which the size of a slice that is not shown would follow."""
+        totals = ("rankings", "requests", "rankings_with_empty_ranks") if any(small) else ()
+        return {name: fact for name, fact in facts.items() if name not in totals}
+
+    def _name(self, label: Any) -> str:
+        return self.called.get(label, str(label))
+
+    def small(self, within: Requests) -> list[bool]:
+        """Slices that are not shown: too few requests, too few items of a group, in which case no total of requests is told."""
+        sizes = [within.size(s) for s in range(len(within.slices))]
+        if self.fewest <= 1:
+            return [size < self.fewest for size in sizes]
+        short = {where for (where, _), items in self.held.items() if 0 < items < self.fewest}
+        counted = [
+            min(size, self.fewest - 1) if self.nothing or tuple(where) in short else size
+            for size, where in zip(sizes, within.slices, strict=True)
+        ]
+        return hidden(counted, self.fewest, total_shown=False)
+
+    def label(self, column: nw.Expr) -> nw.Expr:
+        """Labels as they are called now."""
+        found = in_words(column)
+        for name in dict.fromkeys(self.called.values()):
+            small = [label for label, new in self.called.items() if new == name]
+            found = nw.when(column.is_in(small)).then(nw.lit(name)).otherwise(found)
+        return found
+
+    def labels(self, found: Alignment) -> Alignment:
+        """Groups of items as they are called now."""
+        if not self.called:
+            return found
+        named = found.lazy.with_columns(self.label(nw.col("group")).alias("group"))
+        summed = named.group_by(*found.keys, "group").agg(nw.col("share").sum())
+        return replace(found, lazy=summed, named=tuple(dict.fromkeys(map(self._name, found.named))))
+
+    def rows(
+        self, lazy: nw.LazyFrame[Any], found: Alignment | Carried
+    ) -> tuple[nw.LazyFrame[Any], Alignment | Carried]:
+        """Rows, or the table of labels beside them, with labels as they are called now."""
+        if not self.called:
+            return lazy, found
+        if "group" in lazy.collect_schema().names():
+            lazy = lazy.with_columns(self.label(nw.col("group")).alias("group"))
+        return lazy, self.labels(found) if isinstance(found, Alignment) else found
+
+
+def few_items(
+    lazy: nw.LazyFrame[Any],
+    found: Alignment | Carried,
+    slices: Sequence[str],
+    fewest: int,
+    *,
+    protected: Any = None,
+    versus: Any = None,
+    unknown: str = "drop",
+) -> Few:
+    """Count the ranked items of every label (rows, where items have no names), and take the small ones together.
+
+    Labels join within their side only: protected ones, those they are compared with, the others. Items without a label
+    count where `unknown` makes a group of them; it joins no other.
+    """
+    if fewest <= 1:
+        return Few(fewest, (), {}, False, {})
+    if isinstance(found, Carried) and found.soft:
+        return Few(fewest, (), {}, True, {})  # shares of items in columns: no label to take together
+    cells = [cell for cell in _cells(lazy, found, slices) if unknown == "group" or cell[0][1] is not None]
+    labels = list(dict.fromkeys(label for (_, label), _ in cells if label is not None))
+    total = _distinct(lazy, found)
+    ours, theirs = _meant(protected, labels), _meant(versus, labels)
+    rest = [label for label in labels if label not in ours and label not in theirs]
+    parts = [
+        (rest if protected is not None or versus is not None else labels, NAMES[0]),
+        (ours, NAMES[1]),
+        (theirs, NAMES[2]),
+    ]
+    called: dict[Any, str] = {}
+    nothing = unknown == "group" and 0 < total.get(None, 0) < fewest
+    for part, name in parts:
+        sizes = [total.get(label, 0) for label in part]
+        nothing = nothing or 0 < sum(sizes) < fewest
+        joined = [label for label, hide in zip(part, hidden(sizes, fewest), strict=True) if hide]
+        called |= dict.fromkeys(joined, name) if len(joined) > 1 else {}
+    held: dict[tuple[tuple[Any, ...], Any], int] = {}
+    for (where, label), items in cells:
+        key = (where, called.get(label, label))
+        held[key] = held.get(key, 0) + items
+    return Few(fewest, labels, called, nothing, held)
+
+
+def _meant(labels: Any, known: Sequence[Any]) -> list[Any]:
+    return [match(label, known) for label in several(labels)]
+
+
+def _labelled(lazy: nw.LazyFrame[Any], found: Alignment | Carried) -> nw.LazyFrame[Any]:
+    if isinstance(found, Carried):
+        return lazy
+    aligned, lazy = found.beside(lazy)
+    shown = aligned.lazy.filter(nw.col("share") > 0).select(*aligned.keys, nw.col("group").alias("evenhand_group"))
+    joined = lazy.join(shown, on=aligned.keys, how="left")
+    return joined.with_columns(nw.col("evenhand_group").alias("group"))
+
+
+def _cells(
+    lazy: nw.LazyFrame[Any], found: Alignment | Carried, slices: Sequence[str]
+) -> list[tuple[tuple[tuple[Any, ...], Any], int]]:
+    """Items of each label in each slice."""
+    rows = _labelled(lazy, found)
+    keys = [*slices, "group"]
+    counted = _once(rows, keys).group_by(*keys).agg(nw.len().alias("items"))
+    frame = to_polars(counted.select(*keys, "items"))
+    return [((tuple(row[:-2]), row[-2]), int(row[-1])) for row in frame.iter_rows()]
+
+
+def _distinct(lazy: nw.LazyFrame[Any], found: Alignment | Carried) -> dict[Any, int]:
+    """Items of each label over all slices."""
+    rows = _once(_labelled(lazy, found), ["group"])
+    return {label: int(n) for label, n in to_polars(rows.group_by("group").agg(nw.len().alias("n"))).iter_rows()}
+
+
+def _once(rows: nw.LazyFrame[Any], keys: list[str]) -> nw.LazyFrame[Any]:
+    named = "item" in rows.collect_schema().names()
+    return rows.select(*keys, "item").unique() if named else rows.select(*keys)

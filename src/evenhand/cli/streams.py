@@ -1,0 +1,95 @@
+"""Standard output and standard error: an answer that cannot be written is an error, and engines keep their words to themselves."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import os
+import sys
+from collections.abc import Iterator
+from typing import TextIO
+
+from evenhand.errors import EvenhandError
+
+
+class Answer(io.TextIOBase):
+    """Standard output. A reader that went away has read enough; a full disk or a closed output is told."""
+
+    def __init__(self, out: TextIO | None) -> None:
+        super().__init__()
+        self.out = out
+        self.gone = False
+
+    def writable(self) -> bool:
+        return True
+
+    def isatty(self) -> bool:
+        return self.out is not None and self.out.isatty()
+
+    def write(self, text: str) -> int:
+        if self.out is None:
+            raise EvenhandError("Standard output is closed. Open it, or write to a file with --output.")
+        with self._told():
+            if not self.gone:
+                self.out.write(text)
+        return len(text)
+
+    def flush(self) -> None:
+        with self._told():
+            if self.out is not None and not self.gone:
+                self.out.flush()
+
+    @contextlib.contextmanager
+    def _told(self) -> Iterator[None]:
+        try:
+            yield
+        except BrokenPipeError:
+            self._give_up()
+        except OSError as error:
+            self._give_up()
+            raise EvenhandError(
+                f"Standard output cannot be written ({error.strerror}). Make room, or write to a file with --output."
+            ) from error
+
+    def _give_up(self) -> None:
+        """Nothing more is written; what is left in the buffer must not fail again when the process ends."""
+        self.gone = True
+        with contextlib.suppress(OSError, ValueError, AttributeError):
+            os.dup2(os.open(os.devnull, os.O_WRONLY), self.out.fileno())  # type: ignore[union-attr]
+
+
+@contextlib.contextmanager
+def guarded() -> Iterator[None]:
+    """Standard output as an `Answer`, and standard error for our own words only.
+
+    Engines in other languages write to file descriptor 2 by themselves (a panic of Rust fills a screen): while a command
+    runs, that leads nowhere, and `sys.stderr` to where it led before.
+    """
+    out, err = sys.stdout, sys.stderr
+    answer = Answer(out)
+    ours: TextIO | None = None
+    sys.stdout = answer
+    try:
+        if err is None:
+            sys.stderr = ours = open(os.devnull, "w", encoding="utf-8")  # noqa: PTH123, SIM115
+        elif _is_descriptor_2(err):
+            err.flush()
+            ours = os.fdopen(os.dup(2), "w", buffering=1, encoding=err.encoding, errors="backslashreplace")
+            os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
+            sys.stderr = ours
+        yield
+    finally:
+        sys.stdout, sys.stderr = out, err
+        if ours is not None:
+            with contextlib.suppress(OSError):
+                ours.flush()
+            if err is not None:
+                os.dup2(ours.fileno(), 2)
+            ours.close()
+
+
+def _is_descriptor_2(stream: TextIO) -> bool:
+    try:
+        return stream.fileno() == 2
+    except (OSError, ValueError, AttributeError):
+        return False
