@@ -125,9 +125,10 @@ def test_a_unit_called_nan_is_a_missing_unit_on_every_engine(engine):
 @pytest.mark.parametrize("interval", ["normal", "bootstrap(99)", "percentile(99)"])
 @pytest.mark.parametrize("scale", [1e300, 1e-300])
 def test_intervals_of_a_mean_scale_with_the_amounts(interval, scale):
-    amounts = [1.0, 2.0, 5.0, 9.0]
-    one = audit(log_of(u=[1, 2, 3, 4], x=amounts), interval=interval).frame
-    other = audit(log_of(u=[1, 2, 3, 4], x=[a * scale for a in amounts]), interval=interval).frame
+    amounts = [1.0, 2.0, 5.0, 9.0, 3.0, 4.0]
+    units = list(range(6))
+    one = audit(log_of(u=units, x=amounts), interval=interval).frame
+    other = audit(log_of(u=units, x=[a * scale for a in amounts]), interval=interval).frame
     for column in ("estimate", "low", "high"):
         assert other[column][0] == pytest.approx(one[column][0], rel=1e-9)
         assert other[column][1] == pytest.approx(one[column][1] * scale, rel=1e-9)
@@ -137,7 +138,8 @@ def test_units_that_all_weigh_nothing_are_named_as_such():
     table = log_of(u=[1, 2, 3, 4], x=[1, 2, 3, 4], w=[0.0, 0.0, 1.0, 0.0], g=list("aabb"))
     for interval in (None, "normal", "bootstrap(20)"):
         frame = audit(table, weight="w", by="g", interval=interval).frame
-        assert frame["note"].to_list() == ["zero_weight", "zero_weight", None, None]
+        few = None if interval is None else "few_units"
+        assert frame["note"].to_list() == ["zero_weight", "zero_weight", few, few]
         assert frame["estimate"].to_list()[2:] == [0.0, 3.0]
 
 

@@ -47,7 +47,7 @@ def table_of(rankings):
 
 
 def test_the_audit_gives_the_share_that_passes_and_the_mean_first_violation():
-    rankings = [list("UUUUUP"), list("UPUPUP"), list("UUUUUUUU"), list("PPPP")]
+    rankings = [list("UUUUUP"), list("UPUPUP"), list("UUUUUUUU"), list("PPPP")] * 2
     found = eh.exposure(
         table_of(rankings), groups="group", protected="P", rng=1,
         metrics=["fair_satisfied(p=0.5, alpha=0.1)", "fair_violation(p=0.5, alpha=0.1)"],

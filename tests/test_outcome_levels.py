@@ -13,7 +13,7 @@ from evenhand.metrics.outcome_pooled import pooled
 from evenhand.tallies.moments import Moments
 from evenhand.tallies.rows import Rows
 from evenhand.uncertainty.difference import holm
-from evenhand.uncertainty.pooled import tested
+from evenhand.uncertainty.pooled import tested as held_against_chance
 
 WORLDS = 5_000
 BINS = 10
@@ -111,7 +111,7 @@ def pooled_p(s, y, g):
     b = binned(s)
     m = Moments.of(s, y, b, g, shape=(BINS, 2))
     found = gaps(m, 0)
-    return tested(m, found, pooled(m, found), lambda: Rows(s, y, b, g))
+    return held_against_chance(m, found, pooled(m, found), lambda: Rows(s, y, b, g))
 
 
 @pytest.mark.parametrize("rate", [0.08, 0.92])

@@ -63,7 +63,7 @@ def sparse_of(matrix):
 
 
 def columns(result):
-    return {k: v for k, v in result.findings.columns.items() if k != "p"}
+    return {k: v for k, v in result.findings.columns.items() if k not in ("p", "p_adjusted")}
 
 
 def same(found, expected):

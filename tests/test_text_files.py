@@ -181,7 +181,12 @@ def test_a_column_name_is_a_name_and_no_pattern(name, kind, tmp_path):
 
 @pytest.mark.parametrize(
     ("content", "shown"),
-    [(b"u,v\n01,1\n1,3\n", 2), (b'{"u": 1, "v": 1}\n', 1), (b"u\tv\na\t1\n", 1), (gzip.compress(b"u,v\na,1\n", mtime=0), 1)],
+    [
+        (b"u,v\n01,1\n1,3\n", 2),
+        (b'{"u": 1, "v": 1}\n', 1),
+        (b"u\tv\na\t1\n", 1),
+        (gzip.compress(b"u,v\na,1\n", mtime=0), 1),
+    ],
 )
 def test_what_is_piped_in_is_read(content, shown, monkeypatch, capsys):
     files._standard_input.cache_clear()

@@ -35,9 +35,9 @@ def test_requests_that_nobody_judged_do_not_move_what_judgments_decide():
     for name in AIMED:
         one, other = (next(iter(r.only(name).findings.rows())) for r in (whole, judged))
         assert one["estimate"] == pytest.approx(other["estimate"]), name
-        assert one["note"] == "unjudged_requests"
+        assert one["note"] == "unjudged_requests; few_requests"
         assert one["undefined"] == 3
-        assert other["note"] is None
+        assert other["note"] == "few_requests"
 
 
 def test_the_sentence_counts_the_requests_that_nobody_judged():

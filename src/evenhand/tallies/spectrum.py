@@ -225,7 +225,7 @@ class Spectrum:
         Those that are left over at the lower end join the last that are averaged; units with nothing stay as they are.
 
         >>> Spectrum.of([0, 1, 2, 3, 5, 5, 6]).coarse(2).values.tolist()
-        [0.0, 2.0, 5.5]
+        [0.0, 1.5, 4.0, 5.5]
         """
         above = self.values > 0
         values, counts = self.values[above][::-1], self.counts[above][::-1]

@@ -72,6 +72,7 @@ class Sight:
 def sight(table: Any) -> Sight:
     """Look at the first rows of a table."""
     opened = open_table(table)
+    opened = opened.numbers(*opened.schema.names())  # what could be a number; text files hold text until somebody asks
     frame = to_polars(opened.lazy.head(SAMPLE + 1))
     more, frame = len(frame) > SAMPLE, frame.head(SAMPLE)
     schema = nw.from_native(frame, eager_only=True).schema
