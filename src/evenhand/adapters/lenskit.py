@@ -210,6 +210,8 @@ class EED(GroupMetric):
         self.attention = parse(attention if attention is not None else "rbp(patience=0.5)")
 
     def value(self, items: list[Any], test: Any) -> float:
+        if self.due and not len(test):  # nobody judged anything for this user
+            return math.nan
         received = _attention(self.attention, items, test)
         due = plain.target_exposure(dict.fromkeys(test.ids().tolist(), 1.0), self.attention) if self.due else {}
         if self.level == "group":
