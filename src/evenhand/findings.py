@@ -155,7 +155,8 @@ def _fault(data: Mapping[str, Any]) -> str:
         return "its audit, question, slices or charts are no text"
     if not _is_table(columns) or not {"metric", *slices} <= set(columns) or not _are_texts(columns["metric"]):
         return "its columns cannot be read"
-    if "estimate" in columns and not set(COLUMNS) <= set(columns):
+    measured = set(COLUMNS) - {"metric", "group", "units", "note", "chance"}  # which other answers have as well
+    if measured & set(columns) and not set(COLUMNS) <= set(columns):
         return f"it lacks the column {listing(sorted(set(COLUMNS) - set(columns)))}"
     if not isinstance(curves, Mapping) or not all(_is_table(points) for points in curves.values()):
         return "its curves cannot be read"
