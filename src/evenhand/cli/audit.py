@@ -215,11 +215,15 @@ def in_flags(message: str, audit: Audit) -> str:
     >>> from evenhand.audits.declare import find
     >>> in_flags("unit='autor' is not a column. Pass nan_policy='omit' or population=None.", find("inequality"))
     '--unit autor is not a column. Pass --nan-policy omit or --population none.'
+    >>> in_flags("table='log.csv' has no rows.", find("inequality"))
+    "'log.csv' has no rows."
     """
     names = "|".join(sorted(audit.parameters, key=len, reverse=True))
     argument = re.compile(rf"""(?<![\w.('"])({names})=('(?:[^'\\]|\\.)*'|"[^"]*"|[-\w][-\w.,]*\w|\w|)""")
 
     def option(found: re.Match[str]) -> str:
+        if audit.parameters[found[1]].positional:  # files stand by themselves, no option names them
+            return found[2] or found[1]
         name, value = flag(found[1], audit), found[2]
         if value in ("True", "False"):
             return name if value == "True" else f"--no-{name.removeprefix('--')}"
