@@ -29,7 +29,7 @@ NAMES = {
     "score": r"score|pred|prob|estimate|rating|logit|relevance_score",
     "relevance": r"relevance|^rel$|judg|grade|label_relevance",
     "outcome": r"outcome|accepted|clicked|click|hired|hit|success|convert|label|target|y$|approved|default",
-    "amount": r"impression|view|count|amount|total|star|fork|like|play|sale|download|revenue|income|exposure|display|visit|num_|n_",
+    "amount": r"impression|view(?!er)|count|amount|total|star|fork|like|play|sale|download|revenue|income|exposure|display|visit|num_|n_",
     "group": r"group|gender|sex|race|country|region|age|stance|class|category|kind|type|source|segment|size|side|language",
     "system": r"^system$|engine|model|run_?id|^run$|arm|variant|experiment",
 }
