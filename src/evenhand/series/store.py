@@ -35,7 +35,8 @@ def read(path: Path) -> pa.Table | None:
     import pyarrow.parquet as pq
 
     try:
-        table = pq.read_table(BytesIO(path.read_bytes()))
+        # One thread: a command that ends while Arrow is still starting its pool is aborted by the C++ run time.
+        table = pq.ParquetFile(pa.BufferReader(path.read_bytes())).read(use_threads=False)
     except FileNotFoundError:
         return None
     except OSError as error:
