@@ -16,12 +16,16 @@ from evenhand.cards import ask
 from evenhand.tallies.spectrum import Spectra, Spectrum
 from evenhand.uncertainty.intervals import centred_ends, percentile_ends
 from evenhand.uncertainty.rules import settled, t_quantile, tail_share
-from evenhand.uncertainty.tails import heavy_tails, tail_exponents, with_tail
+from evenhand.uncertainty.tails import grown, heavy_tails, tail_exponents, with_tail
 
 
 def units_of(x, **call):
     table = pl.DataFrame({"unit": np.arange(len(x)), "views": x})
     return eh.inequality(table, unit="unit", amount="views", population=None, rng=1, **call).frame
+
+
+def pareto(units):
+    return np.random.default_rng(5).pareto(2, units) + 1
 
 
 def fair_lists(requests, seed, items=6):
@@ -145,15 +149,31 @@ def test_requests_and_items_resampled_hold_their_own_estimate():
 def test_a_fitted_tail_goes_on_beyond_the_largest_amount_and_keeps_units():
     x = np.random.default_rng(2).pareto(2, 400) + 1
     s = Spectrum.of(x)
-    grown = with_tail(s)
-    assert float(grown.units) == pytest.approx(400)
-    assert grown.values.max() > x.max()
-    assert (np.diff(grown.values) > 0).all()
-    exponent, start = float(tail_exponents(s)), np.sort(x)[-21]
-    beyond = grown.counts[grown.values > 2 * start].sum()
+    exponent, start = tail_exponents(s), np.sort(x)[-21]
+    tailed = with_tail(s, exponent)
+    assert float(tailed.units) == pytest.approx(400)
+    assert tailed.values.max() > x.max()
+    assert (np.diff(tailed.values) >= 0).all()
+    beyond = tailed.counts[tailed.values > 2 * start].sum()
     assert beyond == pytest.approx(20 * 2**-exponent, rel=0.15)
-    assert with_tail(Spectrum.of(np.arange(1.0, 5.0))).values.max() == 4
-    assert with_tail(Spectrum.of(1000 + np.random.default_rng(1).random(400))).values.max() <= 1001
+    for light in (np.arange(1.0, 5.0), 1000 + np.random.default_rng(1).random(400)):
+        assert [one.values.max() for one in grown(Spectrum.of(light))] == [light.max()] * 9
+
+
+def test_tails_are_as_uncertain_as_their_few_units_leave_them():
+    few, many = ([float(one.values.max()) for one in grown(Spectrum.of(pareto(n)))] for n in (30, 30_000))
+    assert sorted(few, reverse=True) == few  # from the heaviest tail to the lightest
+    assert few[0] / few[-1] > 20 * many[0] / many[-1]
+    assert len(few) == len(many) == 9
+
+
+def test_a_slice_is_drawn_from_the_same_tails_whatever_slices_stand_beside_it():
+    slices = [Spectrum.of(pareto(n)) for n in (40, 38)]
+    (_, stacked), *_ = Spectra.of(slices).batches(10_000)
+    for one, both in zip(grown(slices[0]), grown(stacked), strict=True):
+        held = one.counts > 0
+        assert np.array_equal(one.counts[held], both.counts[0][both.counts[0] > 0])
+        assert np.array_equal(one.values[held], both.values[0][both.counts[0] > 0])
 
 
 def test_the_tail_makes_intervals_of_heavy_tailed_amounts_wider_upwards():
