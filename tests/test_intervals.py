@@ -179,7 +179,13 @@ def test_no_error_gives_an_interval_of_no_width():
     for ends in (
         normal_ends(np.array([0.4]), np.array([0.0]), 0.95, UNIT),
         studentised_ends(
-            np.array([0.4]), np.array([0.0]), np.full((1, 99), 0.4), np.zeros((1, 99)), np.full((1, 99), 0.4), 0.95, UNIT
+            np.array([0.4]),
+            np.array([0.0]),
+            np.full((1, 99), 0.4),
+            np.zeros((1, 99)),
+            np.full((1, 99), 0.4),
+            0.95,
+            UNIT,
         ),
     ):
         assert [e[0] for e in ends] == [0.4, 0.4]

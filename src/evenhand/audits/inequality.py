@@ -23,7 +23,7 @@ from evenhand.tallies.buckets import Buckets
 from evenhand.tallies.spectrum import Spectra, Spectrum
 from evenhand.uncertainty.intervals import Estimates, Interval, stream
 from evenhand.uncertainty.spectra import WIDE, estimates
-from evenhand.uncertainty.tails import heavy_tails
+from evenhand.uncertainty.tails import cautions
 from evenhand.uncertainty.viewers import viewer_ends, viewers
 from evenhand.views.benefits import Amount, NanPolicy
 
@@ -147,11 +147,8 @@ def _rows(
             ends = viewer_ends(seen[label], asked, [float(e.estimate[i]) for e in found], call.interval)
             for estimate, (low, high) in zip(found, ends, strict=True):
                 estimate.low[i], estimate.high[i] = low, high
-    heavy = (
-        heavy_tails(slices.spectra)
-        if call.interval.kind != "none" and seen is None
-        else np.zeros(len(units), dtype=bool)
-    )
+    sampled = call.interval.kind != "none" and seen is None
+    warned = cautions(slices.spectra) if sampled else [""] * len(units)
     by_chance = chances(slices, amount, asked)
     rows = []
     for i, label in enumerate(slices.labels):
@@ -160,7 +157,7 @@ def _rows(
             made = row(
                 labels, a.text, estimate=float(estimate.estimate[i]), low=float(estimate.low[i]), high=float(estimate.high[i]),
                 chance=float(chance[i]), ideal=a.ideal, better=a.better, units=int(units[i]),
-                undefined_draws=int(estimate.undefined_draws[i]), note=_note(slices, i, a, estimate, heavy=bool(heavy[i])),
+                undefined_draws=int(estimate.undefined_draws[i]), note=_note(slices, i, a, estimate, warned[i]),
             )  # fmt: skip
             if seen is not None:
                 made |= {"rests_on": viewers(seen[label]) if label in seen else 0, "few": "few_viewers"}
@@ -196,10 +193,10 @@ def _viewers(prepared: Units, within: str | None, call: Call) -> Callable[[Amoun
     return of
 
 
-def _note(slices: Slices, i: int, a: Ask, found: Estimates, *, heavy: bool) -> str | None:
+def _note(slices: Slices, i: int, a: Ask, found: Estimates, warned: str) -> str | None:
     if np.isnan(found.estimate[i]):
         return a.card.reason(slices.spectra[i], **a.params)
-    return notes("heavy_tail" if heavy else "", a.caution(float(found.estimate[i]), float(slices.spectra.units[i])))
+    return notes(warned, a.caution(float(found.estimate[i]), float(slices.spectra.units[i])))
 
 
 def chances(slices: Slices, amount: Amount, asked: Sequence[Ask]) -> list[Any]:
@@ -250,7 +247,7 @@ def _interval_words(how: Interval, wide: int, within: str | None) -> str:
         return f"leaving out one {within} (or bucket of them) at a time, Student's t, logit or log scale"
     words = {
         "bootstrap": f"bootstrap over units, {how.draws:,} draws, studentised with the linearised error, logit or log scale, "
-        "the largest amounts from a fitted tail; below 20 units the wider of that and Student's t",
+        "the largest amounts from fitted tails, never shorter than Student's t",
         "percentile": f"bootstrap over units, {how.draws:,} draws, percentile",
         "normal": "normal, with the linearised error, logit or log scale",
         "none": "none",

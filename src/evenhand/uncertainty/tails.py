@@ -40,6 +40,9 @@ WEIGHS, RULES = 0.08, 0.6
 """Share of the variance of the Gini index that its heaviest unit makes: below the first no tail counts as heavy, above the
 second every one does."""
 
+FEW_RECEIVERS = 50
+"""Receivers among units without any below which a sample may well hold none of the few that receive most."""
+
 MOST_CELLS = 1 << 17
 
 
@@ -124,6 +127,18 @@ def heavy_tails(spectra: Spectra) -> Any:
         far = ((tail_exponents(batch) < HEAVY_TAIL) & (weight > WEIGHS)) | (weight > RULES)
         heavy[chosen] = far & (batch.units >= FEW)
     return heavy
+
+
+def cautions(spectra: Spectra) -> list[str]:
+    """What must be known of the interval of each slice, as note codes: a heavy tail, or few who received anything."""
+    shorter, few = heavy_tails(spectra), few_receivers(spectra)
+    return ["heavy_tail" if h else "few_receivers" if f else "" for h, f in zip(shorter, few, strict=True)]
+
+
+def few_receivers(spectra: Spectra) -> Any:
+    """Which slices have units that received nothing, and so few others that a rare kind among them may not have been drawn."""
+    units, receivers = spectra.units, spectra.receivers
+    return (units >= FEW) & (receivers < units) & (receivers < FEW_RECEIVERS)
 
 
 def heaviest(s: Spectrum) -> Floats:
