@@ -198,6 +198,31 @@ def test_heavy_tail_fires_where_intervals_are_short_and_rarely_elsewhere(draw, l
     assert least <= fired <= most
 
 
+def test_few_receivers_among_many_units_are_a_caution_and_many_are_none():
+    rng = np.random.default_rng(3)
+    few, many = (np.concatenate([rng.gamma(3, 1, n), np.zeros(100)]) for n in (30, 80))
+    assert set(units_of(few, metrics="gini", interval="normal")["note"]) == {"few_receivers"}
+    assert set(units_of(many, metrics="gini", interval="normal")["note"]) == {None}
+    assert set(units_of(rng.gamma(3, 1, 30), metrics="gini", interval="normal")["note"]) == {None}
+
+
+def test_a_point_with_fewer_than_five_units_above_it_is_read_off_single_units():
+    x = np.concatenate([np.ones(96), np.full(4, 30.0)])
+    found = units_of(x, metrics=["equal_share", "equal_share(inverted=True)", "gini"], interval=None)
+    assert found["note"].to_list() == ["few_at_the_top", "few_at_the_top", None]
+    assert units_of(np.arange(1.0, 101.0), metrics="equal_share", interval=None)["note"].to_list() == [None]
+
+
+def test_parts_have_intervals_that_are_no_shorter_in_proportion_than_that_of_the_total():
+    rng = np.random.default_rng(6)
+    table = pl.DataFrame({"u": np.arange(40), "n": rng.lognormal(0, 1.2, 40), "g": ["a", "b"] * 20})
+    call = {"unit": "u", "amount": "n", "group": "g", "population": None, "index": "theil", "rng": 1}
+    rows = {r["metric"]: r for r in eh.decompose(table, **call, metrics=["total", "within"]).frame.rows(named=True)}
+    total, within = rows["total"], rows["within"]
+    for end, sign in (("low", 1), ("high", -1)):
+        assert sign * within[end] / within["estimate"] <= sign * total[end] / total["estimate"] + 1e-9
+
+
 def viewed(viewers, rng, authors=40):
     taste = rng.lognormal(0, 0.7, (viewers, authors)) / np.arange(1, authors + 1)
     views = rng.poisson(20 * taste / taste.sum(1, keepdims=True))
