@@ -50,7 +50,7 @@ class Tabulation:
 
 def user_blocks(view: Scores, reading: Reading) -> Iterator[tuple[int, UserBlock]]:
     """What every user is shown, in order; each block comes with the number of its first user."""
-    offset, width = _scale(view, alone=reading.alone) if reading.normalize else (0.0, 1.0)
+    offset, width = scale(view, reading)
 
     def ready(cells: Floats | Rows) -> Ragged:
         rows = Ragged(*cells).there() if isinstance(cells, Rows) else Ragged.of(cells)
@@ -67,10 +67,10 @@ def user_blocks(view: Scores, reading: Reading) -> Iterator[tuple[int, UserBlock
             yield block.first + start, tabulate(part, true, reading.shown, reading.true, view.items)
 
 
-def _scale(view: Scores, *, alone: bool) -> tuple[float, float]:
-    """Offset and width of the range of scores and truth together, or of the scores alone."""
-    both = [f for f in (view.facts, None if alone else view.truth_facts) if f is not None and f.cells]
-    return scale_of(min(f.low for f in both), max(f.high for f in both)) if both else (0.0, 1.0)
+def scale(view: Scores, reading: Reading) -> tuple[float, float]:
+    """Offset and width that the reading takes scores and truth by: the range of both together, or of the scores alone."""
+    both = [f for f in (view.facts, None if reading.alone else view.truth_facts) if f is not None and f.cells]
+    return scale_of(min(f.low for f in both), max(f.high for f in both)) if reading.normalize and both else (0.0, 1.0)
 
 
 def _runs(users: int, items: int) -> Iterator[tuple[int, int]]:
