@@ -15,6 +15,10 @@ from evenhand.tallies.replicates import Replicates, Weights
 from evenhand.tallies.shown import Cut, Ints, Ragged
 from evenhand.views.scores import BLOCK_CELLS, Rows, Scores
 
+MOST_DEALS = 2_000
+DEALT_CELLS = 2_000_000
+"""How often lists are filled at random where scores are missing, and how many scores that may go over in all."""
+
 
 @dataclass(frozen=True, slots=True)
 class Reading:
@@ -85,6 +89,8 @@ def tabulation(view: Scores, reading: Reading, codes: Ints, groups: int, plans: 
     counts, shares, marks = np.zeros(groups * items), np.zeros(items), np.zeros((groups, len(MARKS)))
     tied, judged = 0, False
     lengths: Floats | None = np.zeros(1) if _open(view, reading) else None
+    deals = 0 if lengths is not None or not reading.shows else min(MOST_DEALS, DEALT_CELLS // max(1, view.facts.cells))
+    dealt: Floats | None = np.zeros((deals, items)) if deals else None
     sums = [_Sums(plan, items, float(reading.shown.top or 1)) for plan in plans]
     for first, part in user_blocks(view, reading):
         here = codes[first : first + len(part.marks)]
@@ -93,10 +99,13 @@ def tabulation(view: Scores, reading: Reading, codes: Ints, groups: int, plans: 
         counts += np.bincount(here[shown.rows] * items + shown.items, shown.values, groups * items)
         shares += np.bincount(shown.items, part.shares, items)
         lengths = None if lengths is None else _longer(lengths, part.lengths())
+        if dealt is not None:
+            # A stream of the block's own: the level by chance has no seed.
+            dealt = dealt + part.dealt(np.random.default_rng(first), deals) if part.whole else None
         marks += np.stack([np.bincount(here, column, groups) for column in part.marks.T], axis=1)
         for one in sums:
             one.add(first, here, part)
-    total = Crosstab(counts.reshape(groups, items), shares, marks, None, judged, reading.shows, lengths)
+    total = Crosstab(counts.reshape(groups, items), shares, marks, None, judged, reading.shows, lengths, dealt)
     return Tabulation(total, tuple(one.replicates() for one in sums), tied, float(counts.sum()))
 
 
