@@ -52,8 +52,9 @@ def _stated(points: Any, metric: str, alpha: float, low: float, high: float, wor
     measured = ", ".join(f"{s} {m:.3f}" for s, m in zip(SETS, means, strict=True))
     where = "4.2.2" if metric == "ndjs" else "4.2.1"
     return Claim(
-        f"Mean {NAMES[metric]} at bias {alpha:+.0f}", where, words, measured, all(low <= m <= high for m in means)
-    )
+        f"Mean {NAMES[metric]} at bias {alpha:+.0f}", where, words, measured, all(low <= m <= high for m in means),
+        counts=f"{low:g} to {high:g} on every set",
+    )  # fmt: skip
 
 
 def _lowest(curve: Any, alphas: list[float]) -> Claim:
