@@ -60,7 +60,8 @@ def of_viewers(rng: Rng) -> Any:
     table = pl.DataFrame(
         {"unit": rng.integers(0, 20, rows), "viewer": rng.integers(0, int(rng.integers(1, 40)), rows), "n": rng.poisson(2, rows)}
     )  # fmt: skip
-    return eh.inequality(table, unit="unit", amount="n", population=25, within="viewer", **how(rng))
+    within = "viewer" if rng.random() < 0.5 else ["viewer", "unit"]
+    return eh.inequality(table, unit="unit", amount="n", population=25, within=within, **how(rng))
 
 
 def of_parts(rng: Rng) -> Any:
