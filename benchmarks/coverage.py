@@ -1,7 +1,8 @@
 """`make coverage`: how often our 95% intervals hold the truth, on designs whose truth is known (formula book F1.8, F12.8).
 
 Inequality of 12 to 2,000 units, and every audit on small and boundary designs; with `--apart` designs that nothing was tuned on.
-A cell that falls short of 92% by more than two Monte Carlo errors is marked; exit 1 where one does and fewer than half of its rows carry a caution.
+A cell that falls short of 92% by more than two Monte Carlo errors is marked; exit 1 where one does and fewer than half of its
+rows carry a caution.
 """
 
 from __future__ import annotations

@@ -230,6 +230,25 @@ def viewed(viewers, rng, authors=40):
     return pl.DataFrame({"viewer": viewer, "author": author, "views": views[viewer, author]})
 
 
+def test_viewers_and_units_both_resampled_add_their_errors_in_squares():
+    log = viewed(40, np.random.default_rng(3))
+    call = {"unit": "author", "amount": "views", "population": 40, "metrics": ["gini", "top_share(p=0.1)"], "rng": 1}
+    seen, drawn = (eh.inequality(log, **call, within=w).frame.rows(named=True) for w in ("viewer", None))
+    both = eh.inequality(log, **call, within=["viewer", "author"])
+    for one, other, r in zip(seen, drawn, both.frame.rows(named=True), strict=True):
+        down = math.hypot(r["estimate"] - one["low"], r["estimate"] - other["low"])
+        assert r["low"] == pytest.approx(max(0.0, r["estimate"] - down), abs=1e-9)
+        assert r["high"] > max(one["high"], other["high"])
+    assert "other units like these, seen by as many other viewer" in both.provenance["interval_for"]
+
+
+@pytest.mark.parametrize("within", [["viewer", "day"], ["author"], ["viewer", "author", "day"]])
+def test_within_is_one_column_of_viewers_alone_or_beside_the_units(within):
+    log = viewed(10, np.random.default_rng(3)).with_columns(day=1)
+    with pytest.raises(eh.EvenhandError, match="is not one column of viewers"):
+        eh.inequality(log, unit="author", amount="views", population=None, within=within)
+
+
 def test_intervals_within_viewers_are_the_jackknife_over_viewers():
     from scipy import stats
 
