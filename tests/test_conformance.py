@@ -123,7 +123,7 @@ def test_a_wrong_denominator_is_found_and_its_reason_proved_by_its_number(adapte
     assert "somebody adds 1" not in out
     assert main(["conformance", "run", "gini", "--tool", tool, "--format", "json"]) == 1
     found = json.loads(capsys.readouterr().out)
-    assert ["replication: the value stays"] == [c["why"] for c in found["laws"] if c["status"] == "differs"]
+    assert [c["why"] for c in found["laws"] if c["status"] == "differs"] == ["replication: the value stays"]
 
 
 def test_a_tool_in_another_environment_gets_the_same_questions(adapter):
