@@ -213,6 +213,14 @@ def test_a_point_with_fewer_than_five_units_above_it_is_read_off_single_units():
     assert units_of(np.arange(1.0, 101.0), metrics="equal_share", interval=None)["note"].to_list() == [None]
 
 
+def test_the_end_of_a_point_within_the_last_unit_is_the_end_of_the_span():
+    x = np.append(np.random.default_rng(1).gamma(2, 1, 49), 1_000.0)  # half of everything is half of the last one
+    r = units_of(x, metrics="equal_share").row(0, named=True)
+    assert r["high"] == 1
+    assert r["low"] < r["estimate"] < 1
+    assert units_of(np.ones(8), metrics="equivalent_to_top")["note"][0].endswith("no_variation")
+
+
 def test_parts_have_intervals_that_are_no_shorter_in_proportion_than_that_of_the_total():
     rng = np.random.default_rng(6)
     table = pl.DataFrame({"u": np.arange(40), "n": rng.lognormal(0, 1.2, 40), "g": ["a", "b"] * 20})

@@ -241,7 +241,8 @@ class _Measure:
             made = self._slice(tally, where, whole.cells(where), asked, totals, i)
             small = self._small(tally, float(pooled.receivers[i]))
             for one in made:
-                one["note"] = notes(one["note"] or "", "" if math.isnan(one["estimate"]) else warned[i])
+                known = not math.isnan(one["estimate"])
+                one["note"] = notes(*dict.fromkeys([one["note"] or "", warned[i] if known else ""]))
                 if where in broken:
                     one |= dict.fromkeys(("estimate", "low", "high"), math.nan) | {"note": "nan_in_data"}
                 rows.append(suppressed(one) if one["group"] in small else one)
@@ -273,6 +274,7 @@ class _Measure:
         ends["index"] = Ends(own.low, own.high, own.undefined_draws)
         even = {"ideal": self.ask.ideal, "better": self.ask.better}
         reason, made, units = tally.reason(), [], groups.units.tolist()
+        warned = cautions(groups) if self.how.kind != "none" else [""] * len(tally)
         for name in (m for m in WHOLE if m in asked):
             code = reason or ("zero_over_zero" if np.isnan(found[name]) else "")
             more = _numbers(found[name], ends[name], ()) | (even if name == "total" else {})
@@ -286,7 +288,8 @@ class _Measure:
         for g, name in enumerate(tally.groups):
             for figure in (m for m in PER_GROUP if m in asked):
                 more = _numbers(found[figure], ends[figure], (g,)) | (even if figure == "index" else {})
-                code = (groups[g].reason() if figure == "index" else reason) if math.isnan(more["estimate"]) else ""
+                why = groups[g].reason() if figure == "index" else reason
+                code = why if math.isnan(more["estimate"]) else warned[g] if figure == "index" else ""
                 made.append(
                     row(
                         cells,

@@ -146,7 +146,7 @@ def _rows(
         quiet = {label(n) for n, hide in zip(tally.names, hidden(served, fewest), strict=True) if hide}
         for one in made:
             one["units"] = units
-            one["note"] = reason or notes(one["note"] or "", warned[i])
+            one["note"] = reason or notes(*dict.fromkeys([one["note"] or "", warned[i]]))
             if where in slices.broken:
                 one |= dict.fromkeys(("estimate", "low", "high", "chance"), math.nan) | {"note": "nan_in_data"}
             rows.append(suppressed(one) if few or one["group"] in quiet else one)
@@ -171,13 +171,14 @@ def _source_rows(
     (own,) = estimates(alone, [gini], how, seed, [(*labels, name) for name in tally.names])
     found["own_gini"] = own.estimate
     ends["own_gini"] = Ends(own.low, own.high, own.undefined_draws)
+    warned = cautions(alone) if how.kind != "none" else [""] * len(tally)
     made = []
     for k, name in enumerate(tally.names):
         silent = not tally.amounts[:, k].any()
         for figure in asked:
             even = {"ideal": gini.ideal, "better": gini.better} if figure == "own_gini" else {}
             estimate, end = float(found[figure][k]), ends[figure]
-            code = ("zero_total" if silent else "constant_input") if math.isnan(estimate) else None
+            code = ("zero_total" if silent else "constant_input") if math.isnan(estimate) else warned[k]
             ends_here = {"low": float(end.low[k]), "high": float(end.high[k])}
             drawn = int(end.undefined_draws[k])
             made.append(
@@ -187,7 +188,7 @@ def _source_rows(
                     group=label(name),
                     estimate=estimate,
                     undefined_draws=drawn,
-                    note=code,
+                    note=code or None,
                     span=SPANS.get(figure),
                     certain=figure in ONE and len(tally) == 1,
                     **ends_here,

@@ -78,6 +78,8 @@ def _batch_intervals(
         estimate = out.estimate[chosen]
         out.undefined_draws[chosen] = np.isnan(draws).sum(-1)
         low, high = percentile_ends(draws, interval.level, units)
+        if not a.card.studentised:
+            low, high = _to_a_unit(low, high, units, a.span)
         if interval.kind == "bootstrap" and a.card.studentised:
             t_low, t_high = studentised_ends(estimate, error, draws, draw_errors, centres, interval.level, a.span)
             # Errors of draws of few units are rough to divide by: never shorter than Student's t.
@@ -88,6 +90,12 @@ def _batch_intervals(
         undefined = np.isnan(estimate)
         out.low[chosen] = np.where(undefined, np.nan, low)
         out.high[chosen] = np.where(undefined, np.nan, high)
+
+
+def _to_a_unit(low: Floats, high: Floats, units: Floats, span: tuple[float, float]) -> tuple[Floats, Floats]:
+    """Ends of a share of the units that is read off the curve: one within the last unit may lie anywhere up to the end."""
+    near = np.where(high > low, 1 / np.maximum(units, 1), 0.0)  # where nothing varies there is nothing to widen
+    return np.where(low - span[0] < near, span[0], low), np.where(span[1] - high < near, span[1], high)
 
 
 def _errors(a: Ask, s: Spectrum, estimate: Floats) -> Floats:
