@@ -68,7 +68,7 @@ def main(words):
         name, _, python = word.partition("=")
         scores[name] = scored(name, python)
         print(f"{scores[name]['tool_version']}: {scores[name]['agrees']} of {scores[name]['asked']} vectors agree")
-    KEPT.write_text(json.dumps(scores, indent=1, sort_keys=True, ensure_ascii=False) + "\n", encoding="utf-8")
+    KEPT.write_text(json.dumps(dict(sorted(scores.items())), indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
     head, tail = MARKS
     inside = re.compile(f"{head}.*?{tail}", re.DOTALL)
     text = PAGE.read_text(encoding="utf-8")
