@@ -247,7 +247,7 @@ def test_viewers_and_units_both_resampled_add_their_errors_in_squares():
         down = math.hypot(r["estimate"] - one["low"], r["estimate"] - other["low"])
         assert r["low"] == pytest.approx(max(0.0, r["estimate"] - down), abs=1e-9)
         assert r["high"] > max(one["high"], other["high"])
-    assert "other units like these, seen by as many other viewer" in both.provenance["interval_for"]
+    assert "other authors like these, seen by as many other viewers like" in both.provenance["interval_for"]
 
 
 @pytest.mark.parametrize("within", [["viewer", "day"], ["author"], ["viewer", "author", "day"]])
@@ -310,9 +310,18 @@ def test_every_audit_that_prints_p_prints_it_adjusted_over_all_its_rows():
 
 
 def test_what_an_interval_is_for_is_said_in_the_report(tmp_path):
-    table = pl.DataFrame({"u": range(30), "n": range(30)})
-    found = eh.inequality(table, unit="u", amount="n", population=None, rng=1)
-    assert found.provenance["interval_for"].startswith("The interval is for other units like these")
+    table = pl.DataFrame({"author_id": range(30), "n": range(30)})
+    call = {"unit": "author_id", "amount": "n", "population": None}
+    found = eh.inequality(table, **call, rng=1)
+    assert found.provenance["interval_for"].startswith("The interval is for other authors like these")
     found.report(tmp_path / "r.html")
-    assert "The interval is for other units like these" in (tmp_path / "r.html").read_text()
-    assert "interval_for" not in eh.inequality(table, unit="u", amount="n", population=None, interval=None).provenance
+    assert "The interval is for other authors like these" in (tmp_path / "r.html").read_text()
+    assert "interval_for" not in eh.inequality(table, **call, interval=None).provenance
+
+
+def test_the_page_of_a_history_says_that_intervals_of_two_days_are_no_test(tmp_path):
+    history = eh.history(tmp_path / "h.parquet")
+    for day, scale in (("2026-11-01", 1), ("2026-11-02", 2)):
+        table = pl.DataFrame({"author": range(30), "n": np.arange(30) ** scale})
+        history.append(eh.inequality(table, unit="author", amount="n", population=None, rng=1, metrics="gini"), at=day)
+    assert "for the alarms to say" in history.report(tmp_path / "h.html").read_text()

@@ -18,6 +18,7 @@ from evenhand.errors import EvenhandError
 from evenhand.findings import Row, row
 from evenhand.metrics.shares import lorenz_curve
 from evenhand.present.lorenz import corners, stops
+from evenhand.present.text import plural
 from evenhand.results import Result
 from evenhand.tallies.buckets import Buckets
 from evenhand.tallies.spectrum import Spectra, Spectrum
@@ -28,11 +29,11 @@ from evenhand.uncertainty.viewers import both_ends, viewer_ends, viewers
 from evenhand.views.benefits import Amount, NanPolicy
 
 OTHER_VIEWERS = (
-    "The interval is for these same units, seen by as many other {within} like these: how far the number would move had "
-    "others looked. It is not for other units."
+    "The interval is for these same {units}, seen by as many other {viewers} like these: how far the number would move had "
+    "others looked. It is not for other {units}."
 )
 OTHER_BOTH = (
-    "The interval is for other units like these, seen by as many other {within} like these: how far the number would move had "
+    "The interval is for other {units} like these, seen by as many other {viewers} like these: how far the number would move had "
     "both been others. It is wide rather than too short."
 )
 NONE = Interval("none")
@@ -124,7 +125,8 @@ def inequality(
         "missing_slice_labels": "shown as a slice of their own",
     }  # fmt: skip
     if viewer is not None and call.interval.kind != "none":
-        facts["interval_for"] = (OTHER_BOTH if both else OTHER_VIEWERS).format(within=viewer)
+        meant = OTHER_BOTH if both else OTHER_VIEWERS
+        facts["interval_for"] = meant.format(units=plural(str(unit)), viewers=plural(viewer))
     words = {"unit": unit or "row", "amount": "rows" if amount is None else "amounts" if several else str(amount)}
     return call.result(
         rows, backend=view.backend, read=view.rows, dropped=view.dropped, slices=names, columns=columns,

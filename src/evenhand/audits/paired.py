@@ -25,6 +25,10 @@ from evenhand.uncertainty.paired import Difference, Draws, paired_difference
 from evenhand.uncertainty.rules import ANYTHING
 
 QUESTION = "Which systems differ, on the same requests?"
+BOTH = (
+    "The interval is for other requests like these, answered by both sides: how far the difference would move had other requests "
+    "come in. Items stay as they are."
+)
 DRAWS = 999
 MOST_SWAPS = 100_000
 
@@ -136,6 +140,7 @@ def _row(labels: Mapping[str, Any], a: Held, b: Held, better: str, plan: Plan, w
 def _facts(plan: Plan, adjusted: str, results: Iterable[Result]) -> dict[str, Any]:
     return {
         "level": plan.level, "p_adjusted": adjusted,
+        "interval_for": BOTH,
         "interval": f"paired bootstrap over shared requests: {plan.draws:,} draws, percentile",
         "p": f"systems swapped within requests at random: {plan.draws:,} times, where p is small "
         f"{max(plan.draws, plan.swaps):,} times; (1 + as large) / (1 + swaps)",
