@@ -35,7 +35,7 @@ from evenhand.engine.placements import Placed, tally_placements
 from evenhand.errors import DataWarning, EvenhandError
 from evenhand.findings import slice_words
 from evenhand.labels import match, no_label, several
-from evenhand.metrics.prefix import follows, lean_and_spread, reasons_of, scores_of, template_of
+from evenhand.metrics.prefix import follows, lean_and_spread, looked_at, reasons_of, scores_of, template_of
 from evenhand.metrics.template import Scores
 from evenhand.tallies.ledger import Unknown
 from evenhand.tallies.placement import Placement
@@ -100,8 +100,9 @@ def prefix(
     unknown : unknown items keep their rank and count in no share (`"drop"`), are a label of their own (`"group"`), count
         as unprotected (`"unprotected"`), or are refused (`"raise"`).
     chance : random orders per composition, for `p`; None leaves chance levels out.
-    metrics : `ndd`, `ndkl` with `protected`, else `ndjs`; also `ndr`, `pref_nd`, `pref_rd`, `pref_kl`, with parameters,
-        and `"ndd@10"` for the first ten ranks.
+    metrics : `ndd`, `ndkl` with `protected`, else `ndjs`; also `ndr`, `pref_nd`, `pref_rd`, `pref_kl`, with parameters;
+        `"ndd(target=0.3)"` holds tops against a share instead of the list's own, `"ndd@10"` takes the first ten ranks for
+        the whole list, `"ndd(reference='list')@10"` holds the tops of those ten against the whole list.
     interval : `"bootstrap(999)"` over requests, or None.
     min_units : groups with fewer ranked items are taken together; slices with fewer requests, or fewer items of a group,
         are suppressed.
@@ -146,9 +147,10 @@ def prefix(
     placement = placed.placement.protecting(protected_labels(sided, placed.placement.groups, group))
     small = few.small(placed.within)
     log.info("measuring %s rankings", f"{len(placement):,}")
-    cut = {a.cutoff: placement if a.cutoff is None else placement.cut(a.cutoff) for a in asked}
-    leans = {depth: Leaning.of(p) for depth, p in cut.items()}
-    ordered = [Ordered.of(a, cut[a.cutoff], leans[a.cutoff], draws, call.seed) for a in asked]
+    called = [few.asked(a) for a in asked]
+    looks = {_look(a): looked_at(a, placement) for a in called}
+    leans = {look: Leaning.of(p) for look, p in looks.items()}
+    ordered = [Ordered.of(a, looks[_look(a)], leans[_look(a)], draws, call.seed) for a in called]
     found = [o.measured(placed, call.seed) for o in ordered]
     names, within = view.slice_names, placed.within
     rows = rows_of([Reduced.of(m, within) for m in found], within, names, call, small)
@@ -161,6 +163,11 @@ def prefix(
         facts=facts, of=RankingResult, each=per_request(found, within, names, small),
         hold=lambda: held_of(found, within, small),
     )  # fmt: skip
+
+
+def _look(a: Ask) -> tuple[Any, ...]:
+    """What decides how much of a ranking a metric sees: metrics alike in it share the placement."""
+    return a.cutoff, None if a.cutoff is None else a.settled("reference")
 
 
 @dataclass(frozen=True)
