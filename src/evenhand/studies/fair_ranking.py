@@ -243,9 +243,9 @@ def _truth(runs: list[Run]) -> Table:
 def _figures(runs: list[Run], stable: Result) -> tuple[Figure, ...]:
     maps = [
         Figure(
-            f"agreement-{i}",
-            f"{run.task.name}: which metrics order the systems alike.",
-            partial(run.agreed.plot, "agreement"),
+            f"figure-1-{i}",
+            f"Figure 1, {run.task.name}: metric results, and Kendall's tau-c between the metrics.",
+            partial(run.agreed.plot, "comparison"),
         )
         for i, run in enumerate(runs, 1)
     ]
