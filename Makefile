@@ -67,7 +67,7 @@ package: .venv-package/.stamp
 
 .venv-package/.stamp:
 	$(PYTHON) -m venv .venv-package
-	.venv-package/bin/python -m pip install --quiet --disable-pip-version-check build==1.5.1
+	.venv-package/bin/python -m pip install --quiet --disable-pip-version-check build==1.6.1
 	touch $@
 
 # The conformance kit on other tools: an environment for each, pinned, removed once it is scored (KEEP=1 keeps it). Not part of CI:
