@@ -97,9 +97,9 @@ def works(python: Path) -> None:
         run("-m", "evenhand", *asked, "--check", "gini <= 0", code=1)
         run("-m", "evenhand", "inequality", "nowhere.csv", "--unit", "unit", "--population", "none", code=2)
         score = json.loads(run("-m", "evenhand", "conformance", "run", "--tool", "evenhand", "--format", "json"))
+        names = "numpy", "polars", "pyarrow", "altair"
         versions = run(
-            "-c",
-            "import numpy, polars, pyarrow; print('numpy', numpy.__version__, 'polars', polars.__version__, 'pyarrow', pyarrow.__version__)",
+            "-c", f"import importlib.metadata as m; print(', '.join(n + ' ' + m.version(n) for n in {names}))"
         )
         print(
             f"{versions.strip()}: an audit of {len(first):,} letters and its report; {score['agrees']} of {score['asked']} vectors agree"
