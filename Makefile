@@ -52,6 +52,18 @@ oldest: .venv-oldest/.stamp
 	.venv-oldest/bin/python -m pip install --quiet --disable-pip-version-check --constraint constraints-oldest.txt --editable '.[duckdb]' pandas pytest hypothesis
 	touch $@
 
+# The site, from docs/: examples are run and pictures drawn by the build; a link that leads nowhere fails it.
+DOCS := .venv-docs
+.PHONY: docs
+docs: $(DOCS)/.stamp
+	NO_MKDOCS_2_WARNING=1 $(DOCS)/bin/mkdocs build --quiet
+	@echo 'open site/index.html'
+
+$(DOCS)/.stamp: pyproject.toml constraints.txt constraints-docs.txt
+	$(PYTHON) -m venv $(DOCS)
+	$(DOCS)/bin/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --constraint constraints-docs.txt --editable '.[docs]'
+	touch $@
+
 # QUICK=1 for smaller sizes.
 bench: $(VENV)/.dev $(PEERS)/.stamp
 	$(BIN)/python -m benchmarks.run $(if $(QUICK),--quick)
@@ -84,4 +96,4 @@ $(PEERS)/.stamp: constraints-peers.txt
 	touch $@
 
 clean:
-	rm -rf $(VENV) .venv-* .mypy_cache .ruff_cache .pytest_cache .hypothesis evenhand-demo benchmarks/out
+	rm -rf $(VENV) .venv-* .mypy_cache .ruff_cache .pytest_cache .hypothesis evenhand-demo benchmarks/out site
