@@ -110,6 +110,7 @@ CALLS = {
         {"table": "ranked.csv", "group": "era", "request": "query", "rank": "position", "system": "system", "chance": None, "metrics": ["ndjs@5"]},
         {"table": "gaps.csv", "group": "side", "protected": "f", "rank": None, "score": "score", "nan_policy": "omit", "interval": None},
         {"table": "ranked.csv", "group": "sides.csv", "protected": ["f"], "unknown": "group", "interval": "normal"},
+        {"table": "ranked.csv", "group": "side", "protected": "f", "metrics": ["ndd(target=0.5)", "ndd(reference='list')@3", "ndjs(target={'f': 0.5, 'm': 0.5})@3"], "interval": None},
     ],
     "exposure": [
         {"rankings": "ranked.csv", "groups": "side", "protected": "f", "interval": "percentile(49)"},
@@ -117,10 +118,12 @@ CALLS = {
         {"rankings": "ranked.csv", "groups": "sides.csv", "relevance": "judged.csv", "protected": "f", "versus": "m", "system": "system", "attention": "rbp(patience=0.8)"},
         {"rankings": "ranked.csv", "groups": "side", "relevance": "grade", "protected": "f", "target": {"f": 0.6, "m": 0.4}, "interval": None},
         {"rankings": "gaps.csv", "groups": "side", "score": "worth", "metrics": "iaa", "nan_policy": "omit"},
+        {"rankings": "ranked.csv", "groups": "side", "attention": [1, 0.5, 0.25], "metrics": ["awrf", "eel(target='equal')", "eer(target={'f': 0.5, 'm': 0.5})"], "interval": None},
         {"rankings": "ranked.csv", "groups": "side", "metrics": ["awrf"], "resample": "requests_and_items", "interval": "percentile(29)"},
     ],
     "pairwise": [
         {"scores": "ranked.csv", "groups": "side", "relevance": "grade", "protected": "f", "interval": "percentile(49)"},
+        {"scores": "ranked.csv", "groups": "side", "relevance": "grade", "protected": "f", "rank": "position", "interval": None},
         {"scores": "gaps.csv", "nan_policy": "omit", "groups": "sides.csv", "relevance": "judged.csv", "protected": "f", "average": "macro", "negatives": 3, "system": "system"},
     ],
     "outcome_test": [

@@ -19,6 +19,7 @@ from evenhand.audits.outcome_rows import (
     all_rows,
     calibration_points,
     chosen_rows,
+    is_binary,
     nothing_rows,
     without_few,
 )
@@ -338,8 +339,10 @@ def _facts(
         "rows_outside": sum(outside.values()),
         "left_out": outside | hide,
     }
+    rates = {"outcomes": "0 or 1"} if is_binary(tested.moments) and tuple(view.outcome_ends) == (0.0, 1.0) else {}
     return {
         "kind": kind,
+        **rates,
         "reference": names[view.reference],
         "groups": _counts(names, view.used) | hide,
         "scope": scope_facts,

@@ -6,7 +6,7 @@ import math
 from collections.abc import Hashable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -35,13 +35,17 @@ class Placement:
     protected : indices of the labels that together are the protected group, or None when no side is singled out.
     rows : (T, g) share of each group in each item where items may belong to several; `codes` then only says which
         items are unknown.
+    depth : how many ranks are looked at where later ones only tell what the whole list holds; None looks at all.
     """
+
+    unlabelled: ClassVar[str] = "keep their rank, count in no share"
 
     codes: npt.NDArray[Any]
     starts: Ints
     groups: tuple[Any, ...]
     protected: tuple[int, ...] | None = None
     rows: Floats | None = None
+    depth: int | None = None
 
     @classmethod
     def of(cls, labels: Any, protected: Any = None, groups: Any = None) -> Placement:
@@ -104,6 +108,10 @@ class Placement:
 
     def sides(self) -> Placement:
         """The same rankings with two groups: 0 protected, 1 not."""
+        return self._sides
+
+    @cached_property
+    def _sides(self) -> Placement:
         if self.protected is None:
             raise EvenhandError("No side is protected. Pass protected= with one label, or several taken together.")
         if self.rows is not None:
@@ -113,7 +121,7 @@ class Placement:
         side = np.full(len(self.groups) + 1, 1, dtype=np.int8)
         side[list(self.protected)] = 0
         side[-1] = UNKNOWN  # where code -1 looks
-        return Placement(side[self.codes], self.starts, side_names(self), (0,))
+        return Placement(side[self.codes], self.starts, side_names(self), (0,), depth=self.depth)
 
     def reason(self) -> str:
         """Why no prefix metric can speak about a single ranking, or nothing."""
@@ -132,11 +140,19 @@ class Placement:
 
     def take(self, chosen: Ints) -> Placement:
         """Some of the rankings, in the order given."""
+        if len(chosen) and chosen[-1] - chosen[0] == len(chosen) - 1 and (np.diff(chosen) == 1).all():
+            return self._run(int(chosen[0]), int(chosen[-1]) + 1)
         lengths = self.lengths[chosen]
         starts = np.concatenate([[0], np.cumsum(lengths)])
         at = np.arange(int(starts[-1])) + np.repeat(self.starts[:-1][chosen] - starts[:-1], lengths)
         rows = None if self.rows is None else self.rows.take(at, axis=0)  # several times faster than indexing
         return replace(self, codes=self.codes[at], starts=starts, rows=rows)
+
+    def _run(self, first: int, last: int) -> Placement:
+        """Rankings that follow each other: nothing is copied."""
+        here = slice(int(self.starts[first]), int(self.starts[last]))
+        rows = None if self.rows is None else self.rows[here]
+        return replace(self, codes=self.codes[here], starts=self.starts[first : last + 1] - here.start, rows=rows)
 
     def cut(self, depth: int) -> Placement:
         """The first `depth` ranks of every ranking."""
