@@ -243,9 +243,9 @@ def _outcome(findings: Findings) -> Verdict | None:
         side, judged = ("higher", "under-rates") if row["estimate"] > 0 else ("lower", "over-rates")
         outcome, size = word(findings, "outcome").replace("_", " "), number(abs(row["estimate"]))
         gap = f"{outcome} is {size} {side} for {row['group']} than for {reference}"
-        return Verdict(
-            f"At equal score, {gap}: the score {judged} {row['group']}.", _interval(row, level, number), "pooled_gap"
-        )
+        where = findings.slice_label(row)
+        at = f"At equal score in {where}" if where else "At equal score"
+        return Verdict(f"{at}, {gap}: the score {judged} {row['group']}.", _interval(row, level, number), "pooled_gap")
     seen = [read_number(r.get("detectable")) for r in told if _known(r.get("detectable"))]
     if len(told) < len(gaps) or not seen or len(seen) < len(told):
         return None
