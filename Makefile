@@ -52,6 +52,19 @@ oldest: .venv-oldest/.stamp
 	.venv-oldest/bin/python -m pip install --quiet --disable-pip-version-check --constraint constraints-oldest.txt --editable '.[duckdb]' pandas pytest hypothesis
 	touch $@
 
+# The conformance kit on other tools: an environment for each, pinned, removed once it is scored (KEEP=1 keeps it). Not part of CI:
+# torch alone is a gigabyte.
+TOOLS := aequitas fairlearn fairranktune holisticai inequalipy ir-measures lenskit pysal ranx recbole statspai
+.PHONY: conformance $(TOOLS:%=conformance-%)
+conformance: $(TOOLS:%=conformance-%)
+
+.NOTPARALLEL: conformance
+$(TOOLS:%=conformance-%): conformance-%: $(VENV)/.dev conformance/requirements/%.txt
+	$(PYTHON) -m venv .venv-conformance-$*
+	.venv-conformance-$*/bin/python -m pip install --quiet --disable-pip-version-check --requirement conformance/requirements/$*.txt
+	$(BIN)/python -m conformance.score $*=.venv-conformance-$*/bin/python
+	$(if $(KEEP),,rm -rf .venv-conformance-$*)
+
 # QUICK=1 for smaller sizes.
 bench: $(VENV)/.dev $(PEERS)/.stamp
 	$(BIN)/python -m benchmarks.run $(if $(QUICK),--quick)
