@@ -114,9 +114,7 @@ def _quiet(findings: Findings) -> str:
     found = f"{_many(many, 'alarm')}" if many else "No alarm"
     early = "" if ready == drawn else f"; {drawn - ready:,} of {drawn:,} have too few days yet, 28 are needed"
     watched = "quantity was" if ready == 1 else "quantities were"
-    return (
-        f"{found}: {ready:,} {watched} watched, each with at most a {rate} chance of ever giving a false alarm{early}."
-    )
+    return f"{found}: {ready:,} {watched} watched, each with at most a {rate} chance of a false alarm in a year of daily looks{early}."
 
 
 def _plans(findings: Findings) -> list[str]:
