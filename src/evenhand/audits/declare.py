@@ -103,6 +103,20 @@ class Audit:
             for name, p in self.signature.parameters.items()
         }
 
+    @functools.cached_property
+    def repeats(self) -> str:
+        """The name of what it hands on to the audit that it repeats, its parameter `of`; empty for other audits."""
+        kinds = self.signature.parameters.items()
+        return next((n for n, p in kinds if p.kind is inspect.Parameter.VAR_KEYWORD), "")
+
+    def taken(self, arguments: Mapping[str, Any]) -> dict[str, Parameter]:
+        """Its parameters; of an audit that repeats another, those of the other as well."""
+        if not self.repeats:
+            return self.parameters
+        own = {name: p for name, p in self.parameters.items() if name != self.repeats}
+        other = find(in_words(arguments["of"])).parameters if "of" in arguments else {}
+        return {**own, **{name: p for name, p in other.items() if name not in own and not p.positional}}
+
     @property
     def about(self) -> str:
         """What the audit measures: the first line of its docstring."""
@@ -110,8 +124,12 @@ class Audit:
 
     def __call__(self, *args: Any, **keywords: Any) -> Any:
         made = self.call(*args, **keywords)
-        by_place, by_name = [], {}
+        by_place: list[Any] = []
+        by_name: dict[str, Any] = {}
+        by_name |= {name: value for name, value in made.arguments.items() if name not in self.parameters}  # handed on
         for name, p in self.signature.parameters.items():
+            if name == self.repeats:
+                continue
             value = made.arguments[name]
             if p.kind is inspect.Parameter.VAR_POSITIONAL:
                 by_place += value
@@ -151,7 +169,7 @@ class Audit:
             given[name] = as_python(value)
         return Call(
             self,
-            given,
+            given | given.pop(self.repeats, {}),
             Interval.parse(given["interval"] if self._resamples else "normal", given.get("level", 0.95)),
             seed_of(given["rng"]) if "rng" in given else None,
             int(given.get("min_units") or 0),
@@ -193,13 +211,17 @@ class Call:
     seed: Any
     fewest: int
 
+    @functools.cached_property
+    def parameters(self) -> dict[str, Parameter]:
+        return self.audit.taken(self.arguments)
+
     @property
     def recorded(self) -> tuple[dict[str, Any], dict[str, str]]:
         """The plan, and which of its arguments were objects that it cannot hold."""
         plan: dict[str, Any] = {"audit": self.audit.name}
         objects: dict[str, str] = {}
         for name, value in self.arguments.items():
-            parameter = self.audit.parameters[name]
+            parameter = self.parameters[name]
             if name == "rng":
                 plan[name] = self.seed
             elif parameter.required or not same(value, parameter.default):
@@ -216,7 +238,7 @@ class Call:
         """Tells this plan from others whatever data it is asked of: sizes, objects, the seed and dates are left out."""
         plan: dict[str, Any] = {"audit": self.audit.name}
         for name, value in self.arguments.items():
-            parameter = self.audit.parameters[name]
+            parameter = self.parameters[name]
             if parameter.required or not same(value, parameter.default):
                 told = in_words(value, table=parameter.takes.table)
                 data = parameter.takes.table and not (told is None or isinstance(told, (str, list)))
@@ -236,10 +258,10 @@ class Call:
             told["population"] = hidden_sizes(told["population"], self.fewest, parts="group" in plan)
         if objects:
             told["needed_again"] = objects
-        placed = [name for name in plan if name != "audit" and self.audit.parameters[name].positional]
+        parameters = self.parameters
+        placed = [name for name in plan if name != "audit" and parameters[name].positional]
         if placed != list(plan)[1:2]:  # not simply the first of them, as of most audits
             told["by_place"] = placed
-        parameters = self.audit.parameters
         if named := {n: parameters[n].takes.option for n in plan if n in parameters and parameters[n].takes.option}:
             told["options"] = named
         return {**told, "versions": versions(), "plan": plan, "plan_hash": self.hash}
@@ -342,6 +364,7 @@ def _declare(
             return declared(*args, **keywords)  # type: ignore[no-any-return]
 
         asked.__signature__ = declared.signature  # type: ignore[attr-defined]
+        asked.as_word = lambda: name  # type: ignore[attr-defined]  # an audit that is passed to another stands in its plan
         return asked
 
     return declare

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from evenhand.audits.outcome_bins import Grid
-from evenhand.audits.outcome_rows import Binning
+from evenhand.audits.outcome_rows import Binning, is_binary
 from evenhand.cards import Floats
 from evenhand.findings import slice_words
 from evenhand.metrics.outcome import FEWEST_EXPECTED
@@ -59,8 +59,10 @@ def facts_of(
         "rows_outside": sum(outside.values()),
         "left_out": outside | hide,
     }
+    rates = {"outcomes": "0 or 1"} if is_binary(tested.moments) and tuple(view.outcome_ends) == (0.0, 1.0) else {}
     return {
         "kind": kind,
+        **rates,
         "reference": names[view.reference],
         "groups": _counts(names, view.used) | hide,
         "scope": scope_facts,

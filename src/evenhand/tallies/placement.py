@@ -6,7 +6,7 @@ import math
 from collections.abc import Hashable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -37,6 +37,8 @@ class Placement:
         items are unknown.
     depth : how many ranks are looked at where later ones only tell what the whole list holds; None looks at all.
     """
+
+    unlabelled: ClassVar[str] = "keep their rank, count in no share"
 
     codes: npt.NDArray[Any]
     starts: Ints
