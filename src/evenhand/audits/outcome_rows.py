@@ -234,7 +234,7 @@ def _gap_rows(tested: Binning, view: Outcomes, level: float) -> list[Row]:
 
 def _mean_rows(tested: Binning, view: Outcomes, level: float) -> list[Row]:
     """Mean outcome per bin and group (figures 4 and 6 of the source)."""
-    mean, (error, _) = tested.moments.mean_outcome, mean_errors(tested.moments, tested.covariance)
+    mean, (error, _) = means(tested, view), mean_errors(tested.moments, tested.covariance)
     low, high = mean_ends(tested, view, level)
     rows = []
     for b in range(len(tested.ends) - 1):
@@ -249,12 +249,17 @@ def _mean_rows(tested: Binning, view: Outcomes, level: float) -> list[Row]:
     return rows
 
 
+def means(tested: Binning, view: Outcomes) -> Floats:
+    """Mean outcome of every cell; the last digit of a sum must not carry it beyond the outcomes there are."""
+    return np.clip(tested.moments.mean_outcome, *view.outcome_ends)
+
+
 def mean_ends(tested: Binning, view: Outcomes, level: float) -> tuple[Floats, Floats]:
     """Ends of the interval of each cell's mean: none where its outcomes are all one number, and none beyond 0 and 1 of a share."""
     error, freedom = mean_errors(tested.moments, tested.covariance)
     wide = np.where(error > 0, critical(level, freedom) * error, np.nan)
     least, most = view.outcome_ends if is_binary(tested.moments) else (-np.inf, np.inf)
-    mean = tested.moments.mean_outcome
+    mean = means(tested, view)
     return np.maximum(mean - wide, least), np.minimum(mean + wide, most)
 
 
@@ -294,7 +299,7 @@ def calibration_points(tested: Binning, view: Outcomes, level: float, fewest: in
         for g, name in enumerate(view.names):
             if not m.rows[b, g] or (b, name) in few:
                 continue
-            mean = float(m.mean_outcome[b, g])
+            mean = float(means(tested, view)[b, g])
             values = (
                 b + 1,
                 name,
