@@ -92,6 +92,8 @@ CALLS = {
         {**UNITS, "population": {"x, y": 70, "b=1": 60}, "by": "band", "metrics": "gini", "level": 0.9},
         {**UNITS, "amount": ["views", "likes"], "by": ["source", "band"], "metrics": "hoover", "interval": "normal"},
         {**UNITS, "by": "log_bins('followers', 3)", "metrics": "gini", "min_units": 4, "weight": "w"},
+        {**UNITS, "within": "viewer", "metrics": "gini"},
+        {**UNITS, "within": ["viewer", "who"], "metrics": "gini", "interval": "bootstrap(29)"},
     ],
     "sources": [{**UNITS, "source": "source", "population": 60, "interval": "percentile(29)", "metrics": ["gini", "marginal"]}],
     "decompose": [

@@ -27,6 +27,10 @@ from evenhand.views.outcomes import Outcomes
 
 QUESTION = "What would change without the bias?"
 EXTRA = ("p", "p_adjusted")
+BAND = (
+    "The band is what chance alone would change if no group were under- or over-rated: a change outside it is more than chance. "
+    "It does not say how far the change itself would move."
+)
 CHARTS = ("slots", "intervals")
 MOST_DRAWS = 100_000
 
@@ -177,6 +181,7 @@ def _facts(
 ) -> dict[str, Any]:
     predicted = "by the lines of the outcome test: bin and group; scores outside the bins by the nearest bin"
     return {
+        "interval_for": BAND,
         "kind": e.kind,
         "reference": e.words.get("reference"),
         "requests": c.requests if e.requests else None,

@@ -13,9 +13,10 @@ import narwhals as nw
 import numpy as np
 
 from evenhand.cards import Floats
+from evenhand.engine.clusters import group_code, tally_clusters
 from evenhand.engine.quantiles import quantiles
 from evenhand.labels import in_order
-from evenhand.tallies.moments import POWERS, Clusters, Ints, Moments
+from evenhand.tallies.moments import POWERS, Ints, Moments
 from evenhand.tallies.rows import Rows
 from evenhand.views.outcomes import Checked, Outcomes, refuse_many
 from evenhand.views.tables import to_polars
@@ -63,7 +64,7 @@ def tally_moments(
     if not clustered:
         return known, tally
     lined = _from_lines(rows, labels, tally.origin, tally.level, tally.slope)
-    return known, replace(tally, clusters=_clusters(lined, labels, len(origin), weighted=view.weighted))
+    return known, replace(tally, clusters=tally_clusters(lined, known, tally.rows, float(tally.mass.sum())))
 
 
 def tally_rows(view: Outcomes, edges: Floats) -> Rows:
@@ -127,15 +128,6 @@ def lookup(code: nw.Expr, values: Sequence[float]) -> nw.Expr:
         return nw.when(code < starts[middle]).then(between(first, middle - 1)).otherwise(between(middle, last))
 
     return between(0, len(starts) - 1)
-
-
-def group_code(labels: Sequence[Any]) -> nw.Expr:
-    """Position of a row's group among the labels."""
-    found: nw.Expr = nw.lit(len(labels) - 1)
-    for i, label in reversed(list(enumerate(labels[:-1]))):
-        same = nw.col("group").is_null() if label is None else nw.col("group") == label
-        found = nw.when(same).then(nw.lit(i)).otherwise(found)
-    return found.cast(nw.Int64)
 
 
 def _from_origin(rows: nw.LazyFrame[Any], origin: Floats) -> nw.LazyFrame[Any]:
@@ -273,34 +265,3 @@ def _loses_digits(tally: Moments) -> bool:
     spread, around = better.sums[..., 2, 0].sum(-1), tally.sums[..., 2, 0].sum(-1)
     left, before = residual.sums[..., 0, 2].sum(-1), tally.sums[..., 0, 2].sum(-1)
     return bool(np.any(varies & (spread < LOSS * around)) or np.any((before > 0) & (left < LOSS * before)))
-
-
-def _clusters(rows: nw.LazyFrame[Any], labels: Sequence[Any], bins: int, *, weighted: bool) -> Clusters:
-    """Sums per cluster and cell of rows that have u and v, with the clusters numbered."""
-    u, v, w = nw.col("u"), nw.col("v"), nw.col("weight")
-    named = {"su": u, "sv": v, "suu": u * u, "suv": u * v}
-    squares = {"w2": w * w, "w2u": w * w * u, "w2uu": w * w * u * u} if weighted else {}
-    if weighted:
-        named = {"sw": w, **{name: w * term for name, term in named.items()}}
-    summed = rows.with_columns(**named, **squares).group_by("cluster", "bin", "group")
-    cells = to_polars(summed.agg(nw.len().alias("rows"), *(nw.col(name).sum() for name in (*named, *squares))))
-    cells = coded(cells, labels)
-    within = len(labels) * bins
-    key = (_numbered(cells["cluster"], within) * within + cells["code"] * bins + cells["bin"]).alias("key")
-    cells = cells.select(key, "code", "bin", "rows", *named, *squares).sort("key")
-
-    def column(name: str) -> Floats:
-        return np.asarray(cells[name].to_numpy().astype(np.float64))
-
-    numbers = (cells["key"] // within).rle_id().to_numpy().astype(np.int64)
-    sums = tuple(map(column, named if weighted else ("rows", *named)))
-    return Clusters(numbers, _cell(cells, labels), sums, len(labels), tuple(map(column, squares)) if weighted else None)
-
-
-def _numbered(labels: Any, within: int) -> Any:
-    """Clusters as whole numbers: their own where they are such and small enough, otherwise their rank."""
-    if labels.dtype.is_integer() and labels.len():
-        least, most = labels.min(), labels.max()
-        if least >= -(2**63) and most < 2**63 and (most - least) * within < 2**62:
-            return labels.cast(int) - least
-    return labels.rank("dense").cast(int) - 1

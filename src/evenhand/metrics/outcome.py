@@ -217,7 +217,7 @@ def _clustered(residual: Moments, flat: Floats, tilt: Floats, n: Floats, k: Floa
     if residual.clusters is None:
         raise ValueError("clustered errors need sums per cluster")
     bins, groups = residual.rows.shape
-    held = residual.clusters.per_bin(bins)
+    held = residual.clusters.per_bin()
     across = residual.clusters.products(flat.reshape(-1, groups), tilt.reshape(-1, groups), bins)
     root = np.repeat(np.sqrt(over(held, held - 1) * over(n - 1, n - k)), groups)
     return held, across * root[:, None] * root
@@ -229,7 +229,7 @@ def _effective(m: Moments, flat: Floats, tilt: Floats) -> float:
 
 
 def _clusters_per_cell(m: Moments) -> Ints:
-    return m.clusters.per_cell(m.rows.size).reshape(m.rows.shape) if m.clusters is not None else np.zeros(0, np.int64)
+    return m.clusters.per_cell().reshape(m.rows.shape) if m.clusters is not None else np.zeros(0, np.int64)
 
 
 def thin(rows: Floats, above: Floats, below: Floats) -> Bools:
@@ -339,9 +339,7 @@ def mean_errors(m: Moments, covariance: Covariance = "HC1") -> tuple[Floats, Flo
     noise = ROUNDING * before + (ROUNDING * mean) ** 2 * around[..., 0, 0]
     squares = np.where(squares > noise, squares, 0.0)  # zero: all outcomes of the cell are one number
     if covariance == "cluster" and centred.clusters is not None:
-        parts, cells = centred.clusters, m.rows.size
-        held = parts.per_cell(cells).reshape(m.rows.shape)
-        square = np.bincount(parts.cell, parts.sums[2] ** 2, cells).reshape(m.rows.shape)
+        held, square = (x.reshape(m.rows.shape) for x in (centred.clusters.per_cell(), centred.clusters.squares()))
         left = np.where(held > 1, held - 1.0, np.nan)
         with np.errstate(invalid="ignore", divide="ignore"):
             return np.where(squares > 0, np.sqrt(square * held / left), 0.0 * left) / m.mass, left

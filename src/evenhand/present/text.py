@@ -43,7 +43,11 @@ REASONS = {
     "unjudged_requests": "requests that nobody judged are left out",
     "nan_in_data": "the data hold missing amounts and nan_policy is 'propagate'",
     "suppressed": "fewer units than min_units, or the next smallest beside one that has, so nothing is shown",
-    "heavy_tail": "the largest amounts are so large that intervals tend to be too short and inequality is understated",
+    "heavy_tail": "the largest amounts are so large that intervals may be too short and inequality is understated",
+    "few_receivers": "so few units received anything that those who receive most may be missing from the data, and the interval "
+    "does not know of them",
+    "few_at_the_top": "fewer than five units make up the upper part, so the number is read off single units and its interval is "
+    "rough",
     "few_units": "so few units that the interval is rough (a caution below 20, for the top p below 5/p) or cannot be made",
     "few_requests": "so few requests that the interval is rough: a caution below 20, none below 5",
     "few_viewers": "so few viewers that the interval is rough: a caution below 20, none below 5",

@@ -29,7 +29,8 @@ def _outcome(findings: Findings) -> Verdict | None:
         where = findings.slice_label(row)
         says = (
             f"At equal score{f' in {where}' if where else ''}, {what} is "
-            f"{gap_text(findings, abs(row['estimate']), few=True)} {side} for {row['group']} than for {reference}: the score {judged} {row['group']}."
+            f"{gap_text(findings, abs(row['estimate']), few=True)} {side} for {row['group']} than for {reference}: "
+            f"the score {judged} {row['group']}."
         )
         return Verdict(says, interval(row, level, lambda v: gap_size(findings, v, few=True)), row=row)
     seen = [read_number(r.get("detectable")) for r in told if is_known(r.get("detectable"))]

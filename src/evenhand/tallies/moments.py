@@ -7,7 +7,6 @@ is lost to cancellation; they can be changed afterwards, so bins can be merged a
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from math import comb
 from typing import Any
@@ -15,13 +14,12 @@ from typing import Any
 import numpy as np
 
 from evenhand.cards import Floats
+from evenhand.tallies.clusters import Clusters, ClusterSquares
 
 Ints = np.typing.NDArray[np.int64]
 
 POWERS = tuple((i, j) for j in range(3) for i in range(5 - j))
 """The twelve sums: u^i v^j for j up to 2 and i + j up to 4. They give coefficients and robust errors of any line per cell."""
-
-MOST_CELLS = 1 << 22
 
 
 @dataclass(frozen=True)
@@ -35,7 +33,7 @@ class Moments:
     level, slope : (..., B, G) the line that v is measured from.
     low, high : (..., B, G) smallest and largest score in the cell; inf and -inf where it is empty.
     above, below : (..., B, G) rows whose outcome lies above the smallest, below the largest outcome of all.
-    clusters : the same rows summed per cluster, or None.
+    clusters : the same rows summed per cluster, or the products of such sums where clusters are many; or None.
     squares : the same sums with squared weights, which robust errors need; None where every weight is one.
     held : (..., B, G) rows per cell; None where every weight is one, and `sums` count them.
     """
@@ -48,7 +46,7 @@ class Moments:
     high: Floats
     above: Floats
     below: Floats
-    clusters: Clusters | None = None
+    clusters: Clusters | ClusterSquares | None = None
     squares: Floats | None = None
     held: Floats | None = None
 
@@ -158,7 +156,7 @@ class Moments:
         ends = (y.min(), y.max()) if len(y) else (0.0, 0.0)
         sides = ((y > ends[0]).astype(np.float64), (y < ends[1]).astype(np.float64))
         above, below = (np.asarray(np.bincount(cell, one, size), dtype=np.float64).reshape(shape) for one in sides)
-        clusters = None if cluster is None else Clusters.of(np.asarray(cluster), cell, u, v, groups, weight)
+        clusters = None if cluster is None else Clusters.of(np.asarray(cluster), cell, u, v, shape, weight)
         range_ = (low.reshape(shape), high.reshape(shape))
         more = {}
         if weight is not None:
@@ -205,130 +203,3 @@ def _tilted(sums: Floats, by: Floats, turn: Floats) -> Floats:
         square = by**2 * sums[..., i, 0] + 2 * by * turn * sums[..., i + 1, 0] + turn**2 * sums[..., i + 2, 0]
         out[..., i, 2] = sums[..., i, 2] + 2 * cross + square
     return out
-
-
-@dataclass(frozen=True)
-class Clusters:
-    """The rows of each cluster and cell added up: all that clustered errors need.
-
-    Attributes
-    ----------
-    cluster : (L,) cluster codes from 0; rows are sorted by cluster, then group, then bin, and no cell comes twice.
-    cell : (L,) bin times number of groups plus group.
-    sums : five columns (L,), the sums of 1, u, v, u^2 and uv, each times the weight of its row.
-    groups : number of groups.
-    squares : three columns, the sums of 1, u and u^2 with squared weights; None where every weight is one.
-    """
-
-    cluster: Ints
-    cell: Ints
-    sums: tuple[Floats, ...]
-    groups: int
-    squares: tuple[Floats, ...] | None = None
-
-    @classmethod
-    def of(cls, cluster: Any, cell: Ints, u: Floats, v: Floats, groups: int, weight: Any = None) -> Clusters:
-        codes = np.unique(cluster, return_inverse=True)[1].reshape(-1)
-        bins = int(cell.max()) // groups + 1 if len(cell) else 1
-        keys, where = np.unique((codes * groups + cell % groups) * bins + cell // groups, return_inverse=True)
-        one = np.ones_like(u)
-        w = one if weight is None else np.asarray(weight, dtype=np.float64)
-
-        def added(*columns: Floats) -> tuple[Floats, ...]:
-            return tuple(np.asarray(np.bincount(where, c, len(keys)), dtype=np.float64) for c in columns)
-
-        sums = added(*(w * part for part in (one, u, v, u * u, u * v)))
-        squares = None if weight is None else added(*(w * w * part for part in (one, u, u * u)))
-        group = keys // bins % groups
-        return cls(keys // (bins * groups), keys % bins * groups + group, sums, groups, squares)
-
-    @property
-    def bin(self) -> Ints:
-        return self.cell // self.groups
-
-    @property
-    def total(self) -> int:
-        """Number of clusters."""
-        return int(self.cluster[-1]) + 1 if len(self.cluster) else 0
-
-    def per_bin(self, bins: int) -> Ints:
-        """Clusters with a row in each bin."""
-        found = np.zeros(bins, dtype=np.int64)
-        for rows, start, size in self._batches(bins):
-            place = (self.cluster[rows] - start) * bins + self.bin[rows]
-            found += (np.bincount(place, minlength=size * bins).reshape(size, bins) > 0).sum(0)
-        return found
-
-    def _batches(self, columns: int) -> Iterator[tuple[slice, int, int]]:
-        """Runs of clusters few enough for a table with this many columns: their rows, the first, and how many."""
-        at_once = max(1, MOST_CELLS // columns)
-        for start in range(0, self.total, at_once):
-            first, last = np.searchsorted(self.cluster, [start, start + at_once])
-            yield slice(int(first), int(last)), start, min(at_once, self.total - start)
-
-    def per_cell(self, cells: int) -> Ints:
-        """Clusters with a row in each cell."""
-        return np.bincount(self.cell, minlength=cells)
-
-    def tilted(self, by: Floats, turn: Floats) -> Clusters:
-        """The same sums with v replaced by v + by + turn * u."""
-        d, t = by.ravel()[self.cell], turn.ravel()[self.cell]
-        n, u, v, uu, uv = self.sums
-        return replace(self, sums=(n, u, v + d * n + t * u, uu, uv + d * u + t * uu))
-
-    def shifted(self, by: Floats) -> Clusters:
-        """The same sums with u replaced by u + by."""
-        d = by[self.bin]
-        n, u, v, uu, uv = self.sums
-        squares = self.squares
-        if squares is not None:
-            m, x, xx = squares
-            squares = (m, x + d * m, xx + 2 * d * x + d * d * m)
-        return replace(self, sums=(n, u + d * n, v, uu + 2 * d * u + d * d * n, uv + d * v), squares=squares)
-
-    def merged(self, into: Ints) -> Clusters:
-        """Bins joined; u and v of the joined bins must already agree."""
-        cell = into[self.bin] * self.groups + self.cell % self.groups
-        new = np.ones(len(cell), dtype=bool)
-        new[1:] = (self.cluster[1:] != self.cluster[:-1]) | (cell[1:] != cell[:-1])  # joining bins keeps the order
-        first = np.flatnonzero(new)
-        if not len(first):
-            return self
-        sums = tuple(np.add.reduceat(column, first) for column in self.sums)
-        squares = None if self.squares is None else tuple(np.add.reduceat(column, first) for column in self.squares)
-        return Clusters(self.cluster[first], cell[first], sums, self.groups, squares)
-
-    def products(self, flat: Floats, tilt: Floats, bins: int | None = None) -> Floats:
-        """Sum over clusters of z z', where z adds v * (flat + tilt * u) over the rows of a cluster.
-
-        `flat` and `tilt` are (cells, H). With `bins` a cluster's sums are kept apart per bin, and the result is
-        (bins * H, bins * H).
-        """
-        wide, slots = flat.shape[1], bins or 1
-        out = np.zeros((slots, wide, slots, wide))
-        for rows, start, size in self._batches(slots * wide):
-            cell, v, uv = self.cell[rows], self.sums[2][rows], self.sums[4][rows]
-            place = (self.cluster[rows] - start) * slots + (0 if bins is None else cell // self.groups)
-            z = [
-                np.bincount(place, flat[cell, h] * v + tilt[cell, h] * uv, size * slots).reshape(size, slots)
-                for h in range(wide)
-            ]
-            for h, i in np.ndindex(wide, wide):
-                out[:, h, :, i] += z[h].T @ z[i]
-        return out.reshape(slots * wide, slots * wide)
-
-    def effective(self, flat: Floats, tilt: Floats) -> float:
-        """How many clusters of one size are worth as much: fewer than there are, where some weigh far more than others.
-
-        A cluster's weight is the variance that its rows would give the gaps if all rows were equally uncertain.
-        """
-        n, u, uu = (self.sums[0], self.sums[1], self.sums[3]) if self.squares is None else self.squares
-        weight = np.zeros(self.total)
-        for h in range(flat.shape[1]):
-            f, t = flat[self.cell, h], tilt[self.cell, h]
-            own = f * f * n + 2 * f * t * u + t * t * uu
-            part = np.bincount(self.bin, own)[self.bin]
-            share = np.divide(own, part, out=np.zeros_like(own), where=part > 0)
-            weight += np.bincount(self.cluster, share, self.total)
-        square = float((weight**2).sum())
-        return float(weight.sum() ** 2 / square) if square > 0 else float(self.total)

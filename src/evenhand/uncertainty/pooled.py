@@ -10,6 +10,7 @@ import numpy as np
 from evenhand.cards import Floats
 from evenhand.metrics.outcome import Gaps
 from evenhand.metrics.outcome_pooled import Null, Pooled
+from evenhand.tallies.clusters import FLIPPED
 from evenhand.tallies.moments import Moments
 from evenhand.tallies.rows import Rows
 from evenhand.uncertainty.intervals import stream
@@ -21,8 +22,6 @@ SEED = 20_220
 MOST_NUMBERS = 1 << 22
 FLAT = 1e-12
 FEWEST_CLUSTERS = 10
-MOST_CLUSTERS = 2_000
-"""From here on the flipped sum is as good as normal."""
 
 
 def tested(m: Moments, found: Gaps, pooled: Pooled, rows: Callable[[], Rows | None]) -> Pooled:
@@ -40,10 +39,12 @@ def _flipped(pooled: Pooled) -> Pooled:
     """Signs of whole clusters' contributions flipped at random; few contributing clusters allow no test."""
     drawn, few = {}, pooled.few.copy()
     for g, parts in pooled.by_cluster.items():
+        if parts is None:
+            continue
         parts = parts[parts != 0]
         if len(parts) < FEWEST_CLUSTERS:
             few[g] = True
-        elif len(parts) <= MOST_CLUSTERS:
+        elif len(parts) <= FLIPPED:
             signs = stream(SEED, "flips", len(parts)).integers(0, 2, (DRAWS, len(parts)), dtype=np.int8)
             drawn[g] = np.abs((2.0 * signs - 1) @ parts) / np.sqrt((parts**2).sum())
     return replace(pooled, drawn=drawn, few=few)
