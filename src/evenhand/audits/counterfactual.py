@@ -115,7 +115,11 @@ def counterfactual(
     rows = without_few(_rows(found, null, e), e.call.fewest, e.left)
     chosen = {"folds": folds, "window": window, "baseline": baseline, "null_draws": draws, "rng": seed}
     more = _facts(c, e, folds, baseline, lowest, bounded=bounded)
-    facts = e.call.provenance(e.view.rows, e.view.dropped, {"seed": seed, "counterfactual": chosen, **more})
+    counts = {
+        "requests": c.requests if e.requests else None, "slots": int(c.slots.sum()), "candidates": len(c.request),
+    }  # fmt: skip
+    told = {"seed": seed, "counterfactual": chosen, **more}
+    facts = e.call.provenance(e.view.rows, e.view.dropped, told, counts, rows)
     findings = Findings(
         "counterfactual", QUESTION, (), tidy(adjusted(rows, EXTRA), (), EXTRA), {}, e.words, facts, CHARTS
     )
@@ -145,9 +149,6 @@ def _facts(
     return {
         "kind": e.kind,
         "reference": e.words.get("reference"),
-        "requests": c.requests if e.requests else None,
-        "slots": int(c.slots.sum()),
-        "candidates": len(c.request),
         "predicted": predicted,
         "folds": f"{c.clusters:,} {'requests' if e.requests else 'rows, no requests: one pool per part'} in "
         f"{folds} parts; slots of one given by the outcomes of the others, valued by its own"

@@ -85,7 +85,7 @@ def _asked(ask: Ask, attention: Attention | None, target: Any) -> Asked:
         raise EvenhandError(
             f"metrics={ask.text!r} names an unknown target. Use 'population', 'equal', 'ranking' or 'relevant'."
         )
-    found = Asked(ask.text, ask.metric, ask.params, ask.cutoff, Look(chosen, ask.cutoff), aim)
+    found = Asked(ask.text, ask.metric, ask.params, ask.cutoff, look=Look(chosen, ask.cutoff), target=aim)
     if found.norms == "item" and ask.params.get("aggregate") == "before":
         raise EvenhandError(
             f"metrics={ask.text!r} cannot be taken before requests are joined. Leave aggregate out, or 'per_request'."

@@ -10,6 +10,7 @@ from typing import Annotated, Any, Literal
 import numpy as np
 
 from evenhand import metrics as _all_metrics  # noqa: F401  (fills the registry)
+from evenhand.audits.assemble import untold
 from evenhand.audits.counterfactual import Evidence, OutcomeResult
 from evenhand.audits.declare import Call, Count, Label, Level, Metrics, Table, Takes, audit, log
 from evenhand.audits.outcome_rows import (
@@ -19,11 +20,12 @@ from evenhand.audits.outcome_rows import (
     all_rows,
     calibration_points,
     chosen_rows,
+    few_cells,
     nothing_rows,
     without_few,
 )
 from evenhand.cards import Ask, Floats, asks, needing
-from evenhand.engine.moments import score_edges, tally_known, tally_moments, tally_rows
+from evenhand.engine.moments import score_edges, shared_ends, tally_known, tally_moments, tally_rows
 from evenhand.errors import EvenhandError
 from evenhand.metrics.outcome import FEWEST_EXPECTED, Covariance
 from evenhand.tallies.moments import Ints, Moments
@@ -149,8 +151,10 @@ def outcome_test(
     scoped, (low, high) = _scope(checked, kind)
     if not low <= high:
         return _undefined(call, checked.by_group(), asked, words)
+    if call.fewest > 1:
+        scoped, (low, high) = _shared_scope(scoped, (low, high), call.fewest)
     log.info("finding the edges of the score bins")
-    grid = Grid.of(scoped, bins, low, high)
+    grid = Grid.of(scoped, bins, low, high, call.fewest)
     _refuse_crowded(score, np.diff([low, *grid.edges, high]))
     log.info("adding up per bin and group")
     view, moments = tally_moments(scoped, grid.edges, low, high, clustered=clustered)
@@ -168,10 +172,11 @@ def outcome_test(
     everybody = _everybody(checked, view, treated=treated, threshold=threshold)
     rows = all_rows(tested, others, view, kind=kind, level=level, everybody=everybody)
     chosen = rows if asked is None else chosen_rows(rows, asked, tested, view)
+    few = few_cells(tested, view, call.fewest)
     return call.result(
-        without_few(chosen, call.fewest, left), backend=view.backend, read=view.rows, dropped=view.dropped,
-        curves={"calibration": calibration_points(tested, view, level, call.fewest)}, words=words,
-        facts=_facts(view, tested, grid, kind, (low, high), how, roles, left),
+        without_few(chosen, call.fewest, left, few), backend=view.backend, read=view.rows, dropped=view.dropped,
+        curves={"calibration": calibration_points(tested, view, level, few)}, words=words,
+        facts=_facts(view, tested, grid, kind, (low, high), how, roles, left, call.fewest),
         of=OutcomeResult, evidence=Evidence(view, kind, tested.ends, (low, high), words, call, left),
     )  # fmt: skip
 
@@ -207,6 +212,14 @@ def _scope(view: Checked, kind: str) -> tuple[Checked, tuple[float, float]]:
     return groups.within(*ends), ends
 
 
+def _shared_scope(view: Checked, ends: tuple[float, float], fewest: int) -> tuple[Checked, tuple[float, float]]:
+    """The same without the outermost rows: an end is the mean of `fewest` scores, or the threshold, not somebody's own."""
+    low, high = shared_ends(view, *ends, fewest)
+    low = low if view.threshold is None else min(view.threshold, low)
+    grouped = view if isinstance(view, Outcomes) else view.by_group()
+    return grouped.within(low, high), (low, high)
+
+
 def _refuse_crowded(score: str, widths: Floats) -> None:
     """Scores that differ, but by so little that their powers are lost, would give wrong errors and no sign of it."""
     if np.any((widths > 0) & (widths < NARROWEST)):
@@ -234,10 +247,10 @@ class Grid:
     asked: int
 
     @classmethod
-    def of(cls, view: Checked, bins: int | Sequence[float], low: float, high: float) -> Grid:
+    def of(cls, view: Checked, bins: int | Sequence[float], low: float, high: float, fewest: int = 0) -> Grid:
         if isinstance(bins, int):
             counts = sorted({bins, max(1, bins // 2), min(MOST_BINS, 2 * bins)})
-            sets = dict(zip(counts, score_edges(view, counts, low, high), strict=True))
+            sets = dict(zip(counts, score_edges(view, counts, low, high, fewest), strict=True))
             wanted, asked = sets.pop(bins), bins
         else:
             given = _edges_given(bins)
@@ -318,6 +331,7 @@ def _facts(
     how: str,
     roles: Roles,
     left: Sequence[str],
+    fewest: int,
 ) -> dict[str, Any]:
     errors = {
         "HC1": "heteroscedasticity-robust (HC1), normal",
@@ -329,15 +343,16 @@ def _facts(
     hide = dict.fromkeys(left, "suppressed")
     outside = _counts(names, view.used - inside)
     set_by = [names[int(view.low.argmax())], names[int(view.high.argmin())]] if ranking else None
-    scope_facts = {
+    scope_facts: dict[str, Any] = {
         "low": scope[0],
         "high": scope[1],
         "rule": "scores that all groups share" if ranking else "at or above the threshold",
-        "set_by": set_by if not left else None,
-        "rows": int(inside.sum()),
-        "rows_outside": sum(outside.values()),
-        "left_out": outside | hide,
+        "set_by": set_by if fewest <= 1 else None,
     }
+    if not untold(outside, fewest, ()):
+        scope_facts |= {
+            "rows": int(inside.sum()), "rows_outside": sum(outside.values()), "left_out": outside | hide,
+        }  # fmt: skip
     return {
         "kind": kind,
         "reference": names[view.reference],

@@ -146,11 +146,10 @@ def pairwise(
     small = few.small(within)
     rows = rows_of([Reduced.of(m, within) for m in measures], within, names, call, small)
     sampled = ", sampled negatives included" if negatives else ""
-    facts = {"average": average, **ledger.facts, **few.facts(), "interval": interval_words(call.interval) + sampled}
-    facts = few.told(facts, small)
+    facts = {"average": average, **few.facts(), "interval": interval_words(call.interval) + sampled}
     return call.result(
         rows, backend=view.backend, read=view.rows, dropped=view.dropped, slices=names, words=_words(request, ledger), facts=facts,
-        of=RankingResult, each=per_request(measures, within, names, small),
+        counts=ledger.counts, of=RankingResult, each=per_request(measures, within, names, small),
         hold=lambda: held_of(measures, within, small),
     )  # fmt: skip
 

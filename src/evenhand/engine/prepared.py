@@ -57,7 +57,7 @@ class Prepared:
             for model in named:
                 model.check_grades(grades)
 
-    def facts(self, ledger: Ledger) -> dict[str, Any]:
+    def counts(self, ledger: Ledger) -> dict[str, Any]:
         """What a reader should know about judgments, for provenance."""
         if self.judged is None:
             return {}

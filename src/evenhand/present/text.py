@@ -42,7 +42,7 @@ REASONS = {
     "no_judged_requests": "nobody judged an item of these requests, so what is ideal is unknown",
     "unjudged_requests": "requests that nobody judged are left out",
     "nan_in_data": "the data hold missing amounts and nan_policy is 'propagate'",
-    "suppressed": "fewer units than min_units, or the next smallest beside one that has, so nothing is shown",
+    "suppressed": "fewer units than min_units, or beside one that has, so nothing is shown",
     "heavy_tail": "the largest amounts are so large that intervals tend to be too short and inequality is understated",
     "few_units": "so few units that the interval is rough (a caution below 20, for the top p below 5/p) or cannot be made",
     "few_requests": "so few requests that the interval is rough: a caution below 20, none below 5",

@@ -73,7 +73,10 @@ def units_contrast(
     if slope.any():
         here, there = (measured(pooled, counts, asks, slope) for counts in (chosen, rest))
         moved = here.combined(slope) - there.combined(slope)
-    ratios = moved / _scale(np.hypot(here.error, there.error), asks)
+    with np.errstate(
+        invalid="ignore", divide="ignore"
+    ):  # a difference, or none, over no error, where amounts are all the same
+        ratios = moved / _scale(np.hypot(here.error, there.error), asks)
     sides = [measured(side, side.counts[None], asks, slope) for side in (arm, control)]
     bias = [_bias(side, asks, slope) for side in (arm, control)]
     gap = (sides[0].combined(slope) - sides[1].combined(slope))[0]
