@@ -23,6 +23,9 @@ INPUTS, RECORDS = HELD["inputs"], HELD["records"]
 AMOUNTS = [r for r in RECORDS if "x" in r]
 LISTS = [r for r in RECORDS if "lists" in r]
 MATRICES = [r for r in RECORDS if "scores" in r]
+NORMALIZED = json.loads((Path(__file__).parent / "golden" / "holisticai_normalized.json").read_text(encoding="utf-8"))[
+    "worlds"
+]
 
 
 def named(record):
@@ -67,6 +70,17 @@ def test_the_holisticai_convention_gives_its_numbers(record):
         **record["params"],
     )
     assert found.frame["estimate"][0] == pytest.approx(expected(record), abs=1e-9, nan_ok=True)
+
+
+@pytest.mark.parametrize("world", NORMALIZED, ids=range(len(NORMALIZED)))
+def test_holisticai_scales_scores_alone_or_with_the_truth_and_so_do_we_under_its_convention(world):
+    given = {k: world[k] for k in ("top", "threshold")}
+    matrix, truth = np.array(world["scores"]), np.array(world["truth"])
+    found = eh.recommender(
+        matrix, user_groups=world["b"], protected=1, versus=0, relevant=truth, normalize=True, convention="holisticai",
+        metrics=list(world["values"]), interval=None, chance=None, **given,
+    )  # fmt: skip
+    assert dict(zip(found.frame["metric"], found.frame["estimate"], strict=True)) == pytest.approx(world["values"])
 
 
 def test_every_convention_was_held_against_its_tool_or_says_why_not():

@@ -1,5 +1,6 @@
 """The inequality audit: same numbers on every engine, population and slices as the contract says."""
 
+import itertools
 import json
 import math
 from datetime import UTC, datetime
@@ -472,3 +473,19 @@ def test_where_every_amount_is_left_out_nothing_is_defined(engine):
     call = {"unit": "author", "amount": "views", "metrics": ["gini", "mean"], "nan_policy": "omit", "rng": 1}
     found = eh.inequality(nobody, population=None, **call).to_dict()["columns"]
     assert (found["estimate"], found["units"], found["note"]) == ([None] * 2, [0, 0], ["empty"] * 2)
+
+
+@pytest.mark.parametrize(("rows", "units"), [(3, 5), (7, 3), (6, 3), (1, 1)])
+def test_counts_of_rows_carry_the_least_and_the_most_that_their_number_allows(rows, units):
+    spreads = {tuple(sorted(np.bincount(p, minlength=units))) for p in itertools.product(range(units), repeat=rows)}
+    values = [float(eh.metrics.gini(np.array(s, dtype=float))) for s in spreads]
+    log = pl.DataFrame({"author": [i % units for i in range(rows)]})
+    found = eh.inequality(log, unit="author", population=units, metrics="gini", interval=None).frame
+    assert found["least"][0] == pytest.approx(min(values), abs=1e-12)
+    assert found["most"][0] == pytest.approx(max(values), abs=1e-12)
+
+
+def test_sums_of_amounts_have_no_least_and_no_most():
+    log = pl.DataFrame({"author": ["a", "b"], "views": [1, 4]})
+    found = eh.inequality(log, unit="author", amount="views", population=None, metrics="gini", interval=None).frame
+    assert not {"least", "most"} & set(found.columns)

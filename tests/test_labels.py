@@ -9,7 +9,7 @@ import polars as pl
 import pytest
 
 import evenhand as eh
-from evenhand.audits.declare import in_words
+from evenhand.audits.parameters import in_words
 from evenhand.errors import EvenhandError
 from evenhand.labels import in_order, match, matches, order, whole
 from evenhand.views.labels import read_shares

@@ -110,6 +110,7 @@ CALLS = {
         {"table": "ranked.csv", "group": "era", "request": "query", "rank": "position", "system": "system", "chance": None, "metrics": ["ndjs@5"]},
         {"table": "gaps.csv", "group": "side", "protected": "f", "rank": None, "score": "score", "nan_policy": "omit", "interval": None},
         {"table": "ranked.csv", "group": "sides.csv", "protected": ["f"], "unknown": "group", "interval": "normal"},
+        {"table": "ranked.csv", "group": "side", "protected": "f", "metrics": ["ndd(target=0.5)", "ndd(reference='list')@3", "ndjs(target={'f': 0.5, 'm': 0.5})@3"], "interval": None},
     ],
     "exposure": [
         {"rankings": "ranked.csv", "groups": "side", "protected": "f", "interval": "percentile(49)"},

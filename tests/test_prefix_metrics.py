@@ -12,8 +12,23 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from evenhand import DataWarning, EvenhandError, UndefinedWarning
+from evenhand.cards import ask
 from evenhand.metrics import prefix as metrics
-from evenhand.metrics.prefix import TEMPLATES, geyik_ndkl, lean, ndd, ndjs, ndkl, ndr, pref, pref_kl, pref_nd, pref_rd
+from evenhand.metrics.prefix import (
+    TEMPLATES,
+    geyik_ndkl,
+    lean,
+    looked_at,
+    ndd,
+    ndjs,
+    ndkl,
+    ndr,
+    pref,
+    pref_kl,
+    pref_nd,
+    pref_rd,
+    scores_of,
+)  # fmt: skip
 from evenhand.tallies.placement import Placement
 from golden_cases import cases, holds
 from oracles import prefix as oracle
@@ -462,3 +477,75 @@ def test_every_member_of_pref_takes_the_same_words(distance):
 def test_only_the_ratio_has_a_one_sided_form():
     with pytest.raises(EvenhandError, match="one_sided"):
         pref([1, 0] * 10, distance="nd", protected=1, one_sided=True)
+
+
+AIMED = {"ndd": oracle.share_difference, "ndkl": oracle.smoothed_divergence}
+AIMS = {0.25: [1, 0, 0, 0], 0.5: [1, 0], 0.6: [1, 1, 1, 0, 0]}
+
+
+def looked(metric, labels, *, depth=None, **params):
+    """One list as an audit hands it to a metric with a cutoff."""
+    written = ", ".join(f"{k}={v!r}" for k, v in params.items())
+    asked = ask(f"{metric}({written})" + (f"@{depth}" if depth else ""))
+    p = looked_at(asked, Placement.of(labels, protected=None if metric == "ndjs" else 1))
+    return scores_of(asked, p, chance=True)
+
+
+@pytest.mark.parametrize("metric", AIMED)
+@pytest.mark.parametrize("depth", [None, 3])
+@pytest.mark.parametrize("aim", [None, *AIMS])
+def test_targets_and_the_whole_list_have_exact_maxima_and_chance_levels(metric, depth, aim):
+    for labels in ([1, 0, 0, 1, 0, 0, 1], [0, None, 1, 1, 0, None, 1], [1, 1, 1, 0, 1]):
+        found = looked(metric, labels, depth=depth, target=aim, reference="list")
+        how = {"depth": depth, "target": AIMS.get(aim)}
+        worst = oracle.largest(labels, AIMED[metric], **how)
+        assert found.values[0] == pytest.approx(oracle.prefix_sum(labels, AIMED[metric], **how) / worst, abs=1e-12)
+        assert found.normalizers[0] == pytest.approx(worst, abs=1e-12)
+        assert found.chances[0] == pytest.approx(oracle.expected(labels, AIMED[metric], **how) / worst, abs=1e-12)
+
+
+@pytest.mark.parametrize("normalizer", ["bound", "max"])
+@pytest.mark.parametrize("depth", [None, 2, 4])
+@pytest.mark.parametrize(
+    "aim", [None, {"a": 0.5, "b": 0.25, "c": 0.25}, {"a": 0.5, "b": 0.25, "d": 0.25}, {"a": 0.25, "b": 0.75}]
+)
+def test_ndjs_against_a_target_counts_groups_that_the_list_lacks(normalizer, depth, aim):
+    whole = None if aim is None else [g for g, share in aim.items() for _ in range(round(4 * share))]
+    for labels in (list("aabbc"), ["c", None, "a", "b", "b"], list("aab")):
+        how = {"depth": depth, "target": whole}
+        found = looked("ndjs", labels, depth=depth, target=aim, reference="list", normalizer=normalizer)
+        z = oracle.largest(labels, oracle.mix_jensen_shannon, **how)
+        if normalizer == "bound":
+            z = sum(1 / math.log2(i + 1) for i in range(1, min(len(labels), depth or 9) + 1))
+            z -= 0 if labels[0] is not None else 1
+        assert found.normalizers[0] == pytest.approx(z, abs=1e-12)
+        assert found.values[0] == pytest.approx(
+            oracle.prefix_sum(labels, oracle.mix_jensen_shannon, **how) / z, abs=1e-12
+        )
+        assert found.chances[0] == pytest.approx(
+            oracle.expected(labels, oracle.mix_jensen_shannon, **how) / z, abs=1e-12
+        )
+
+
+def test_a_cutoff_alone_takes_the_first_ranks_for_the_whole():
+    labels = [1, 1, 0, 0, 0, 0]
+    assert looked("ndd", labels, depth=3).values[0] == pytest.approx(ndd(labels[:3], protected=1))
+    assert looked("ndd", labels, depth=3, reference="list").values[0] == 1.0
+
+
+def test_against_a_target_a_list_of_one_group_is_as_far_as_its_items_allow():
+    assert ndd([0, 0, 0], protected=1, target=0.3) == 1.0
+    with pytest.warns(UndefinedWarning):
+        assert math.isnan(ndd([0, 0, 0], protected=1, target=0.0))
+
+
+@pytest.mark.parametrize(
+    ("target", "words"), [(1.3, "target=1.3 is no share"), ({"x": 1.0}, "names no label"), ("even", "cannot be read")]
+)
+def test_targets_that_are_none_are_refused(target, words):
+    with pytest.raises(EvenhandError, match=words):
+        ndd([1, 0], protected=1, target=target)
+
+
+def test_text_stands_for_the_label_that_reads_the_same():
+    assert ndd([1, 0, 0], protected=1, target={"1": 0.5, "0": 0.5}) == ndd([1, 0, 0], protected=1, target=0.5)

@@ -153,7 +153,7 @@ def test_labels_cannot_break_the_page():
 
 
 def test_the_command_prints_the_findings_and_says_what_it_wrote(capsys, tmp_path):
-    assert main(["study", "inequality", "--size", "300", "--seed", "1", "--format", "csv", "--no-progress"]) == 0
+    assert main(["study", "inequality", "--size", "300", "--seeds", "1", "--format", "csv", "--no-progress"]) == 0
     out = capsys.readouterr().out
     assert out.splitlines()[0] == ",".join(HEAD)
     assert len(out.splitlines()) == 1 + len(FINDINGS)

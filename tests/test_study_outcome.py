@@ -18,9 +18,7 @@ def test_the_study_says_what_comes_out_and_what_does_not(tmp_path, monkeypatch):
         "Precision can be equal",
         "Men, under-scored, realise higher",
         "The gap found is the gap",
-        "Without the bias men and unknown gain",
         "Women, under-scored, realise higher",
-        "The under-scored groups gain slots",
         "A scoring bias is found",
         "Equalised odds can hold although",
     ):

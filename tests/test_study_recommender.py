@@ -67,9 +67,9 @@ def test_figures_draw(found):
 
 
 def test_the_command_prints_it(capsys):
-    assert main(["study", "recommender", "--size", "100", "--format", "csv", "--no-progress"]) == 0
+    assert main(["study", "recommender", "--size", "100", "--format", "csv", "--seeds", "1", "--no-progress"]) == 0
     out = capsys.readouterr().out
-    assert out.splitlines()[0] == "finding,where,stated,measured,comes out"
+    assert out.splitlines()[0] == "finding,where,stated,measured,comes out,counts if,in seeds,whose"
     assert len(out.splitlines()) >= 15
 
 

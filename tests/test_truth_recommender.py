@@ -49,10 +49,16 @@ def test_no_chance_level_lies_below_what_is_attainable():
         assert row["least"] <= row["estimate"] <= row["most"]
 
 
-def test_missing_scores_leave_range_and_chance_unknown():
-    matrix = np.array([[0.1, np.nan, 0.3], [0.2, 0.5, 0.1]])
-    row = next(iter(eh.recommender(matrix, top=1, metrics="item_gini", interval=None).findings.rows()))
-    assert np.isnan([row["least"], row["most"], row["chance"]]).all()
+def test_with_missing_scores_chance_fills_lists_with_what_each_user_has_a_score_for_and_no_range_is_given():
+    matrix = np.array([[0.1, 0.2, np.nan, 0.4], [np.nan, 0.3, 0.5, 0.6], [0.2, np.nan, 0.1, np.nan]])
+    choices = [list(itertools.combinations(np.flatnonzero(~np.isnan(row)), 2)) for row in matrix]
+    every = [slow_gini(np.bincount(np.concatenate(picked), minlength=4)) for picked in itertools.product(*choices)]
+    rows = [
+        next(iter(eh.recommender(matrix, top=2, metrics="item_gini", interval=None, rng=seed).findings.rows()))
+        for seed in (1, 2)
+    ]
+    assert rows[0]["chance"] == rows[1]["chance"] == pytest.approx(np.mean(every), abs=0.003)
+    assert np.isnan([rows[0]["least"], rows[0]["most"]]).all()
 
 
 def test_without_scores_there_is_no_difference_of_scores():

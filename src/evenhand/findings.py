@@ -27,6 +27,8 @@ COLUMNS = (
 )
 """Every frame has these, in this order, after its slice columns; an audit may add more behind them."""
 
+RANGE = ("least", "most")
+"""What the volume of the data allows, where it binds a metric (so many rows over so many units)."""
 NUMBERS = frozenset({"estimate", "low", "high", "chance", "ideal"})
 
 
@@ -43,8 +45,9 @@ def row(labels: Mapping[str, Any], metric: str, **values: Any) -> Row:
 
 
 def tidy(rows: Sequence[Row], slices: Sequence[str], extra: Sequence[str] = ()) -> dict[str, list[Any]]:
-    """Rows as columns in the public order: slices, the standard ones, then what this audit adds."""
-    names = [*slices, *COLUMNS, *extra]
+    """Rows as columns in the public order: slices, the standard ones, the range where volume binds it, what this audit adds."""
+    bound = [name for name in RANGE if name not in extra and any(name in r for r in rows)]
+    names = [*slices, *COLUMNS, *bound, *extra]
     return {name: [r.get(name) for r in rows] for name in names}
 
 

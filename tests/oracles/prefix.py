@@ -34,7 +34,7 @@ def mix_divergence(prefix, whole):
 
 def mix_jensen_shannon(prefix, whole):
     p, q = mix(prefix), mix(whole)
-    middle = {g: (p.get(g, 0) + q.get(g, 0)) / 2 for g in q}
+    middle = {g: (p.get(g, 0) + q.get(g, 0)) / 2 for g in {**p, **q}}
     return (divergence(p, middle) + divergence(q, middle)) / 2
 
 
@@ -55,11 +55,14 @@ def divergence(p, q):
     return sum(x * math.log2(x / q[g]) for g, x in p.items() if x > 0)
 
 
-def prefix_sum(labels, difference, *, step=1, plus_one=True):
-    """The sum over prefixes; an unknown item (None) keeps its rank and counts in no share."""
-    whole = [label for label in labels if label is not None]
+def prefix_sum(labels, difference, *, step=1, plus_one=True, depth=None, target=None):
+    """The sum over prefixes; an unknown item (None) keeps its rank and counts in no share.
+
+    Prefixes of at most `depth` ranks, held against the whole list, or against a list of the mix aimed at.
+    """
+    whole = target or [label for label in labels if label is not None]
     total = 0.0
-    for i in range(step, len(labels) + 1, step):
+    for i in range(step, min(len(labels), depth or len(labels)) + 1, step):
         prefix = [label for label in labels[:i] if label is not None]
         if prefix:
             total += difference(prefix, whole) / math.log2(i + 1 if plus_one else i)

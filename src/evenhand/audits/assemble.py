@@ -144,7 +144,7 @@ def enough(fewest: int, asked: Sequence[Ask], *, arms: int = 1) -> int:
 
 def suppressed(r: Row) -> Row:
     """A row with too few units to be shown: no number survives, not even how few."""
-    hidden = dict.fromkeys(("estimate", "low", "high", "chance"), math.nan)
+    hidden = dict.fromkeys({"estimate", "low", "high", "chance", *({"least", "most"} & set(r))}, math.nan)
     return {**r, **hidden, "units": None, "undefined_draws": 0, "note": "suppressed"}
 
 

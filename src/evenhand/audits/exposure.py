@@ -171,7 +171,7 @@ def exposure(
         unknown=unknown,
     )
     protected, versus = few.side(protected), few.side(versus)
-    asked = [replace(a, target=few.shares(a.target)) if isinstance(a.target, Mapping) else a for a in asked]
+    asked = [few.asked(replace(a, target=few.shares(a.target)) if isinstance(a.target, Mapping) else a) for a in asked]
     lazy, _ = few.rows(ready.rows.lazy, ready.aligned)
     ready = replace(ready, rows=replace(ready.rows, lazy=lazy), aligned=few.labels(ready.aligned))
     labels, sizes = group_sizes(ready.rows, ready.aligned, unknown=unknown in ("group", "unprotected"))

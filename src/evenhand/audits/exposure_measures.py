@@ -16,7 +16,7 @@ from evenhand.engine.lists import some_lists
 from evenhand.engine.placements import tally_placements
 from evenhand.engine.prepared import Prepared
 from evenhand.errors import EvenhandError
-from evenhand.metrics.prefix import reasons_of, scores_of
+from evenhand.metrics.prefix import looked_at, reasons_of, scores_of
 from evenhand.metrics.representation import Represented
 from evenhand.tallies.exposure import Amortised, Exposed, Exposure
 from evenhand.tallies.items import Crossed, ItemAttention, Lists
@@ -212,7 +212,7 @@ def _of_items(asked: Asked, table: ItemAttention) -> Measured:
 def _of_placement(asked: Asked, t: Tallied, *, chance: bool) -> Measured:
     """A metric of labels in rank order, and what a random order would give on average."""
     assert t.placement is not None  # noqa: S101  (tallied because this metric was asked for)
-    p = t.placement if asked.look.cutoff is None else t.placement.cut(asked.look.cutoff)
+    p = looked_at(asked, t.placement)
     if asked.needs(Represented):
         p = Represented(p.codes, p.starts, p.groups, p.protected, p.rows)
         asked = _with_share(asked, t)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypeVar
 
 import narwhals as nw
 
 from evenhand.audits.assemble import hidden
+from evenhand.cards import Ask
 from evenhand.labels import match, several
 from evenhand.tallies.requests import Requests
 from evenhand.views.columns import in_words
@@ -20,6 +21,7 @@ NAMES = ("(small groups)", "(small protected groups)", "(small other groups)")
 
 
 Found = Alignment | Carried
+A = TypeVar("A", bound=Ask)
 
 
 @dataclass(frozen=True)
@@ -52,6 +54,11 @@ class Few:
             name = self._name(match(label, self.known)) if self.called else label
             found[name] = found.get(name, 0.0) + share
         return found
+
+    def asked(self, ask: A) -> A:
+        """A metric whose own target names groups, by what they are called now."""
+        own = ask.params.get("target")
+        return replace(ask, params={**ask.params, "target": self.shares(own)}) if isinstance(own, Mapping) else ask
 
     def facts(self) -> dict[str, Any]:
         """For provenance: which labels were taken together, by name."""

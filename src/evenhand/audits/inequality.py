@@ -153,6 +153,7 @@ def _rows(
         else np.zeros(len(units), dtype=bool)
     )
     by_chance = chances(slices, amount, asked)
+    counted = amount.name is None and slices.spectra.weights is None  # whole rows, which no rule can divide
     rows = []
     for i, label in enumerate(slices.labels):
         labels = {**prepared.cells(label), **extra}
@@ -162,6 +163,9 @@ def _rows(
                 chance=float(chance[i]), ideal=a.ideal, better=a.better, units=int(units[i]),
                 undefined_draws=int(estimate.undefined_draws[i]), note=_note(slices, i, a, estimate, heavy=bool(heavy[i])),
             )  # fmt: skip
+            if counted:
+                least, most = a.metric.attainable_on(slices.spectra[i], **a.params)
+                made |= {"least": float(least), "most": float(most)}
             if seen is not None:
                 made |= {"rests_on": viewers(seen[label]) if label in seen else 0, "few": "few_viewers"}
             if label in slices.broken:

@@ -35,7 +35,7 @@ from evenhand.engine.placements import Placed, tally_placements
 from evenhand.errors import DataWarning, EvenhandError
 from evenhand.findings import slice_words
 from evenhand.labels import match, no_label, several
-from evenhand.metrics.prefix import follows, lean_and_spread, reasons_of, scores_of, template_of
+from evenhand.metrics.prefix import follows, lean_and_spread, looked_at, reasons_of, scores_of, template_of
 from evenhand.metrics.template import Scores
 from evenhand.tallies.ledger import Unknown
 from evenhand.tallies.placement import Placement
@@ -100,8 +100,9 @@ def prefix(
     unknown : unknown items keep their rank and count in no share (`"drop"`), are a label of their own (`"group"`), count
         as unprotected (`"unprotected"`), or are refused (`"raise"`).
     chance : random orders per composition, for `p`; None leaves chance levels out.
-    metrics : `ndd`, `ndkl` with `protected`, else `ndjs`; also `ndr`, `pref_nd`, `pref_rd`, `pref_kl`, with parameters,
-        and `"ndd@10"` for the first ten ranks.
+    metrics : `ndd`, `ndkl` with `protected`, else `ndjs`; also `ndr`, `pref_nd`, `pref_rd`, `pref_kl`, with parameters;
+        `"ndd(target=0.3)"` holds tops against a share instead of the list's own, `"ndd@10"` takes the first ten ranks for
+        the whole list, `"ndd(reference='list')@10"` holds the tops of those ten against the whole list.
     interval : `"bootstrap(999)"` over requests, or None.
     min_units : groups with fewer ranked items are taken together; slices with fewer requests, or fewer items of a group,
         are suppressed.
@@ -146,7 +147,7 @@ def prefix(
     placement = placed.placement.protecting(protected_labels(sided, placed.placement.groups, group))
     small = few.small(placed.within)
     log.info("measuring %s rankings", f"{len(placement):,}")
-    ordered = [Ordered.of(a, placement, draws, call.seed) for a in asked]
+    ordered = [Ordered.of(few.asked(a), placement, draws, call.seed) for a in asked]
     found = [o.measured(placed, call.seed) for o in ordered]
     names, within = view.slice_names, placed.within
     rows = rows_of([Reduced.of(m, within) for m in found], within, names, call, small)
@@ -184,7 +185,7 @@ class Ordered:
 
     @classmethod
     def of(cls, a: Ask, p: Placement, draws: int, seed: int) -> Ordered:
-        p = p if a.cutoff is None else p.cut(a.cutoff)
+        p = looked_at(a, p)
         scores = scores_of(a, p, chance=draws > 0)
         known = draws and follows(a)
         orders = random_orders(template_of(a.metric, p, a.params), p, scores, draws, seed) if known else None

@@ -25,7 +25,7 @@ from evenhand.audits.declare import (
     log,
 )
 from evenhand.cards import Ask, Floats, asks, lacks, needing, parse_call, refuse_lacking
-from evenhand.engine.crosstabs import Reading, Tabulation, tabulation, user_blocks
+from evenhand.engine.crosstabs import Reading, Tabulation, scale, tabulation, user_blocks
 from evenhand.errors import EvenhandError, listing
 from evenhand.findings import Row, row
 from evenhand.labels import matches, one_or_several, several
@@ -140,13 +140,13 @@ def recommender(
     [1.0, 0.2833]
     """
     deals = _permutations(chance)
-    reading = Reading(
+    plain = Reading(
         Cut.checked(top, threshold, ties),
         Cut.checked(true_top, true_threshold, ties, prefix="true_"),
         normalize,
         listed=score is None,
     )
-    if score is None and reading.shown.given:
+    if score is None and plain.shown.given:
         raise EvenhandError(
             "score=None says that every row is shown, so top and threshold have nothing to cut. Leave them out."
         )
@@ -154,7 +154,7 @@ def recommender(
     log.info("checking the scores")
     protected, versus = one_or_several(protected), one_or_several(versus)
     view = view_scores(scores, relevant, columns=columns, items=items, user_groups=user_groups)
-    reading = _under_convention(convention, reading, view)
+    reading = _under_convention(convention, plain, view)
     given = {"users": user_groups is not None, "truth": relevant is not None, "shown": reading.shows}
     given["scores"] = score is not None
     asked = _asked(metrics, convention, {need for need, there in given.items() if there})
@@ -164,22 +164,17 @@ def recommender(
     slots = float(min(view.facts.cells, view.users * (top or view.items)))
     resampled, dealt = plans(codes, names, len(sides.names), call.interval, deals, call.seed, view.items, slots)
     log.info("finding what %s users are shown", f"{view.users:,}")
-    found = tabulation(view, reading, codes, sides.groups, [p for p in (resampled, dealt) if p])
-    log.info("measuring")
-    again = found.replicates[0] if resampled else None
-    by_chance = found.replicates[-1] if dealt else None
-    rows = _rows(found, asked, sides, call, again, by_chance)
-    if convention == "holisticai" and reading.normalize and relevant is not None:
-        alone = tabulation(
-            view, replace(reading, alone=True), codes, sides.groups, [p for p in (resampled, dealt) if p]
-        )
-        other = _rows(
-            alone,
-            asked,
-            sides,
-            call,
-            *((alone.replicates[i] if plan else None) for i, plan in ((0, resampled), (-1, dealt))),
-        )
+    drawn = [p for p in (resampled, dealt) if p]
+
+    def measured(reading: Reading) -> tuple[Tabulation, list[dict[str, Any]]]:
+        found = tabulation(view, reading, codes, sides.groups, drawn)
+        again, by_chance = found.replicates[0] if resampled else None, found.replicates[-1] if dealt else None
+        return found, _rows(found, asked, sides, call, again, by_chance)
+
+    found, rows = measured(reading)
+    if convention == "holisticai" and normalize and relevant is not None:
+        # It scales scores and truth together where it judges, and the scores alone elsewhere.
+        _, other = measured(_under_convention(convention, replace(plain, alone=True), view))
         judging = {a.text for a in asked if "truth" in a.reads}
         rows = [one if one["metric"] in judging else two for one, two in zip(rows, other, strict=True)]
     facts = {
@@ -224,14 +219,15 @@ def _asked(metrics: Any, convention: str | None, has: set[str]) -> tuple[Ask, ..
 
 def _under_convention(convention: str | None, reading: Reading, view: Scores) -> Reading:
     """As holisticai reads scores: it shows tied items from the last column, missing ones too, cuts the truth like the scores, and takes a
-    matrix of nothing but 0 and 1 as it stands.
+    matrix of nothing but 0 and 1, once normalised, as it stands.
     """
     if convention != "holisticai":
         return reading
     last = replace(reading.shown, ties="last")
     stands = Cut(threshold=1.0)
-    shown = stands if view.facts.binary else last
-    true = stands if view.truth_facts is not None and view.truth_facts.binary else last
+    as_given = scale(view, reading) == (0.0, 1.0)
+    shown = stands if as_given and view.facts.binary else last
+    true = stands if as_given and view.truth_facts is not None and view.truth_facts.binary else last
     return replace(reading, shown=shown, true=true, fill=last.top is not None)
 
 

@@ -9,7 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from evenhand.audits.declare import in_words, log, versions
+from evenhand.audits.declare import log, versions
+from evenhand.audits.parameters import in_words
 from evenhand.audits.systems import Standing, standings
 from evenhand.errors import EvenhandError, listing, suggestion
 from evenhand.findings import COLUMNS, Findings, Row, tidy

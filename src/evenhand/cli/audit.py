@@ -9,7 +9,8 @@ import typing
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Literal
 
-from evenhand.audits.declare import Audit, Parameter, bare, options
+from evenhand.audits.declare import Audit
+from evenhand.audits.parameters import Parameter, bare, options
 from evenhand.errors import EvenhandError
 
 ENGINES = ("polars", "duckdb")

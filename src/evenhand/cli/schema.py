@@ -9,7 +9,8 @@ from collections.abc import Mapping, Sequence
 from importlib import resources
 from typing import Annotated, Any, Literal
 
-from evenhand.audits.declare import Audit, Parameter, find, names, options
+from evenhand.audits.declare import Audit, find, names
+from evenhand.audits.parameters import Parameter, options
 from evenhand.cards import Between
 from evenhand.cli.plans import ENDINGS, WHOLE
 

@@ -2,6 +2,7 @@
 
 example:
   evenhand study inequality --folder study-inequality
+  evenhand study viewpoints --seeds 10 --html viewpoints.html
   evenhand study fair-ranking --data trec-fair-2019       on files of the TREC Fair Ranking track
   evenhand study fair-ranking --ratings ml-100k/u.data    four recommenders of LensKit learn from ratings (extra: lenskit)
   evenhand study fair-ranking --ratings goodreads_interactions.json.gz --groups book-gender.csv --protected female
@@ -19,6 +20,7 @@ from typing import Any
 
 from evenhand.cli.options import progress
 from evenhand.errors import EvenhandError, listing, printable
+from evenhand.present.files import refuse_unwritable, write_whole
 
 STUDIES = {
     "experiment": "experiments whose effect is known: false alarms and power of naive and of right analyses",
@@ -61,23 +63,44 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     asked.add_argument("--group", metavar="COLUMN", help="column of labels (default: group, gender, or the only one)")
     asked.add_argument("--protected", metavar="LABEL", help="the protected group (default: the smallest)")
     asked.add_argument("--versus", metavar="LABEL", help="the group it is compared with (default: the largest)")
-    parser.add_argument("--seed", type=int, default=7, help="seed of the generated data and the draws (default: 7)")
+    parser.add_argument(
+        "--seed", type=int, default=1, help="first seed of the generated data and the draws (default: 1)"
+    )
+    parser.add_argument(
+        "--seeds", type=int, metavar="N",
+        help="run with N seeds in a row and count in how many each finding comes out (default: 3; on files: 1)",
+    )  # fmt: skip
     parser.add_argument("--format", choices=FORMATS, default="table", help="form of the answer (default: table)")
+    parser.add_argument("--html", metavar="FILE", help="write one page with findings, tables and figures")
     parser.add_argument("--folder", metavar="FOLDER", help="write the figures, the findings and a page with all of it")
     parser.add_argument("--no-progress", action="store_true", help="no progress on standard error")
 
 
 def run(args: argparse.Namespace) -> int:
+    from evenhand.studies.seeds import SEEDS, over_seeds
+
     if args.folder and os.path.isfile(args.folder):
         raise EvenhandError(f"{args.folder!r} is a file. Pass the name of a folder, which need not exist.")
+    if args.html:
+        refuse_unwritable([args.html])
     module = importlib.import_module(f"evenhand.studies.{args.name.replace('-', '_')}")
+    data = _data(module, args)
+    many = args.seeds if args.seeds is not None else 1 if FILES & data.keys() else SEEDS
+    if many < 1:
+        raise EvenhandError(f"--seeds {many} is no number of seeds. Pass 1 or more.")
     with progress(f"study {args.name}", quiet=args.no_progress):
-        found = module.study(size=args.size, seed=args.seed, **_data(module, args))
+        seeds = range(args.seed, args.seed + many)
+        found = over_seeds(lambda seed: module.study(size=args.size, seed=seed, **data), seeds)
         written = found.write(args.folder) if args.folder else []
+        written += [write_whole(args.html, found.to_html())] if args.html else []
     sys.stdout.write(printable(found.to_text(args.format)))
     for path in written:
         print(f"wrote {path}", file=sys.stderr)
     return 0
+
+
+FILES = {"data", "ratings"}
+"""What a study reads instead of drawing: another seed hardly changes it."""
 
 
 def _data(module: ModuleType, args: argparse.Namespace) -> dict[str, Any]:

@@ -15,6 +15,10 @@ from evenhand.tallies.replicates import Replicates, Weights
 from evenhand.tallies.shown import Cut, Ints, Ragged
 from evenhand.views.scores import BLOCK_CELLS, Rows, Scores
 
+MOST_DEALS = 2_000
+DEALT_CELLS = 2_000_000
+"""How often lists are filled at random where scores are missing, and how many scores that may go over in all."""
+
 
 @dataclass(frozen=True, slots=True)
 class Reading:
@@ -50,7 +54,7 @@ class Tabulation:
 
 def user_blocks(view: Scores, reading: Reading) -> Iterator[tuple[int, UserBlock]]:
     """What every user is shown, in order; each block comes with the number of its first user."""
-    offset, width = _scale(view, alone=reading.alone) if reading.normalize else (0.0, 1.0)
+    offset, width = scale(view, reading)
 
     def ready(cells: Floats | Rows) -> Ragged:
         rows = Ragged(*cells).there() if isinstance(cells, Rows) else Ragged.of(cells)
@@ -67,10 +71,10 @@ def user_blocks(view: Scores, reading: Reading) -> Iterator[tuple[int, UserBlock
             yield block.first + start, tabulate(part, true, reading.shown, reading.true, view.items)
 
 
-def _scale(view: Scores, *, alone: bool) -> tuple[float, float]:
-    """Offset and width of the range of scores and truth together, or of the scores alone."""
-    both = [f for f in (view.facts, None if alone else view.truth_facts) if f is not None and f.cells]
-    return scale_of(min(f.low for f in both), max(f.high for f in both)) if both else (0.0, 1.0)
+def scale(view: Scores, reading: Reading) -> tuple[float, float]:
+    """Offset and width that the reading takes scores and truth by: the range of both together, or of the scores alone."""
+    both = [f for f in (view.facts, None if reading.alone else view.truth_facts) if f is not None and f.cells]
+    return scale_of(min(f.low for f in both), max(f.high for f in both)) if reading.normalize and both else (0.0, 1.0)
 
 
 def _runs(users: int, items: int) -> Iterator[tuple[int, int]]:
@@ -85,6 +89,8 @@ def tabulation(view: Scores, reading: Reading, codes: Ints, groups: int, plans: 
     counts, shares, marks = np.zeros(groups * items), np.zeros(items), np.zeros((groups, len(MARKS)))
     tied, judged = 0, False
     lengths: Floats | None = np.zeros(1) if _open(view, reading) else None
+    deals = 0 if lengths is not None or not reading.shows else min(MOST_DEALS, DEALT_CELLS // max(1, view.facts.cells))
+    dealt: Floats | None = np.zeros((deals, items)) if deals else None
     sums = [_Sums(plan, items, float(reading.shown.top or 1)) for plan in plans]
     for first, part in user_blocks(view, reading):
         here = codes[first : first + len(part.marks)]
@@ -93,10 +99,13 @@ def tabulation(view: Scores, reading: Reading, codes: Ints, groups: int, plans: 
         counts += np.bincount(here[shown.rows] * items + shown.items, shown.values, groups * items)
         shares += np.bincount(shown.items, part.shares, items)
         lengths = None if lengths is None else _longer(lengths, part.lengths())
+        if dealt is not None:
+            # A stream of the block's own: the level by chance has no seed.
+            dealt = dealt + part.dealt(np.random.default_rng(first), deals) if part.whole else None
         marks += np.stack([np.bincount(here, column, groups) for column in part.marks.T], axis=1)
         for one in sums:
             one.add(first, here, part)
-    total = Crosstab(counts.reshape(groups, items), shares, marks, None, judged, reading.shows, lengths)
+    total = Crosstab(counts.reshape(groups, items), shares, marks, None, judged, reading.shows, lengths, dealt)
     return Tabulation(total, tuple(one.replicates() for one in sums), tied, float(counts.sum()))
 
 

@@ -8,7 +8,7 @@ from typing import Annotated
 import numpy as np
 
 from evenhand.cards import Between, Card, Floats, metric
-from evenhand.metrics.inequality import gini
+from evenhand.metrics.inequality import gini, least_gini
 from evenhand.metrics.recommender import SEED, SHOWN, shares
 from evenhand.metrics.shares import lorenz_curve
 from evenhand.tallies.crosstab import Crosstab
@@ -86,10 +86,14 @@ def item_gini(t: Crosstab, *, corrected: bool = False) -> Floats:
 
 @item_gini.chance
 def _(t: Crosstab, *, corrected: bool = False) -> float:
-    """What lists of the same lengths, filled with items at random, would give."""
-    if t.lengths is None or not float(t.counts.sum()) or (corrected and t.items < 2):
+    """What lists of the same lengths, filled at random with items that the user has a score for, would give."""
+    if not float(t.counts.sum()) or (corrected and t.items < 2) or (t.lengths is None and t.dealt is None):
         return math.nan
-    return gini_of_random_lists(t.lengths, t.items) * (t.items / (t.items - 1) if corrected else 1.0)
+    scale = t.items / (t.items - 1) if corrected else 1.0
+    if t.lengths is not None:
+        return gini_of_random_lists(t.lengths, t.items) * scale
+    drawn = np.asarray(t.dealt)
+    return float(np.mean(gini.on(Spectrum(np.sort(drawn, axis=-1), np.ones(drawn.shape))))) * scale
 
 
 @item_gini.attainable
@@ -142,16 +146,6 @@ def gini_of_random_lists(lengths: Floats, items: int) -> float:
 
 MOST_POINTS = 1 << 20
 """Users up to which the chance level is exact; beyond, the integrand is smooth between so many points."""
-
-
-def least_gini(slots: float, items: int) -> float:
-    """The Gini index of counts as equal as a whole number of slots allows.
-
-    >>> least_gini(3, 4), least_gini(8, 4)
-    (0.25, 0.0)
-    """
-    over = slots % items
-    return over * (items - over) / (items * slots)
 
 
 @metric(

@@ -114,6 +114,26 @@ def _(s: Spectrum, *, corrected: bool = False) -> Floats:
     return np.where(known, gini_chance(s.total / s.size), np.nan)
 
 
+@gini.attainable
+def _(s: Spectrum, *, corrected: bool = False) -> tuple[float, float]:
+    """For counts of rows: as equal as their number allows, and all with one unit."""
+    total, size = float(s.total), float(s.size)
+    if not total or (corrected and size < 2):
+        return np.nan, np.nan
+    scale = size / (size - 1) if corrected else 1.0
+    return least_gini(total, size) * scale, (1 - 1 / size) * scale
+
+
+def least_gini(slots: float, units: float) -> float:
+    """The Gini index of counts as equal as a whole number of slots allows.
+
+    >>> least_gini(3, 4), least_gini(8, 4)
+    (0.25, 0.0)
+    """
+    over = slots % units
+    return over * (units - over) / (units * slots)
+
+
 @metric(
     Card(
         name="atkinson",

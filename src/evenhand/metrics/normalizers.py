@@ -47,7 +47,7 @@ def largest_of_sides(difference: Difference, terms: Terms, weights: Floats, kind
     if difference.falling:
         return arranged(terms, weights, kinds, first=False)
     counts = terms.counts[kinds]
-    if weights.shape[1] * (counts.max(initial=0) + 1) > MOST_STATES:
+    if _looked_at(weights) * (counts.max(initial=0) + 1) > MOST_STATES:
         return _larger_extreme(difference, terms, weights, kinds)
     found = np.zeros(len(kinds))
     order = np.argsort(-counts, kind="stable")
@@ -65,15 +65,22 @@ def _longest_paths(terms: Terms, weights: Floats, kinds: Ints) -> Floats:
     best = np.full(held.shape, -np.inf)
     best[:, 0] = 0.0
     found = np.zeros(len(kinds))
-    for k in range(1, int(sizes.max(initial=0)) + 1):
+    inside = np.arange(held.shape[1]) <= counts[:, None]
+    last = np.minimum(sizes, _looked_at(weights))  # what comes later adds nothing
+    for k in range(1, int(last.max(initial=0)) + 1):
         best[:, 1:] = np.maximum(best[:, 1:], best[:, :-1])
         best[held < k - (sizes - counts)[:, None]] = -np.inf  # more unprotected items than there are
         weight = weights[:, k - 1 : k]
         if weight.any():
             best += weight * terms.at(held, np.minimum(k, sizes)[:, None], kinds[:, None])
-        ended = np.flatnonzero(sizes == k)
-        found[ended] = best[ended, counts[ended]]
+        ended = np.flatnonzero(last == k)
+        found[ended] = np.where(inside[ended], best[ended], -np.inf).max(1)
     return found
+
+
+def _looked_at(weights: Floats) -> int:
+    """Labelled items down to the last prefix that counts."""
+    return int(np.flatnonzero(weights.any(0)).max(initial=-1)) + 1
 
 
 def _larger_extreme(difference: Difference, terms: Terms, weights: Floats, kinds: Ints) -> Floats:
@@ -92,10 +99,11 @@ def largest_of_groups(terms: Terms, weights: Floats, kinds: Ints) -> float:
     Exact, over count vectors, up to `MOST_LATTICE` of them. Beyond that the largest order of whole blocks: the maximum of
     900 small compositions at every rank, and of 899 (the other 0.3% short) at every few ranks.
     """
+    missed = _missed(terms, weights, kinds[terms.counts[kinds] == 0])
     kinds = kinds[terms.counts[kinds] > 0]
     counts = terms.counts[kinds].astype(np.int64)
     if float(np.prod(counts + 1.0)) <= MOST_LATTICE:
-        return _lattice(terms, weights, kinds, counts)
+        return missed + _lattice(terms, weights, kinds, counts)
     warnings.warn(
         DataWarning(
             f"The exact maximum over all orders of {counts.sum():,} items in {len(counts)} groups is out of reach; the worst "
@@ -103,7 +111,14 @@ def largest_of_groups(terms: Terms, weights: Floats, kinds: Ints) -> float:
         ),
         stacklevel=2,
     )
-    return max(_blocks(terms, weights, kinds[order], counts[order]) for order in _orders(counts))
+    return missed + max(_blocks(terms, weights, kinds[order], counts[order]) for order in _orders(counts))
+
+
+def _missed(terms: Terms, weights: Floats, kinds: Ints) -> float:
+    """What groups that a list lacks add to the sum over prefixes, whatever the order: a target may ask for them."""
+    k = [np.arange(1, int(terms.sizes[kind]) + 1) for kind in kinds]
+    parts = [terms.at(np.zeros_like(seen), seen, kind) for seen, kind in zip(k, kinds, strict=True)]
+    return float(sum((part * weights[: len(part)]).sum() for part in parts))
 
 
 def _orders(counts: Ints) -> Iterable[Ints]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Annotated, Any, Literal
 
 import numpy as np
@@ -22,6 +23,8 @@ from evenhand.tallies.placement import Placement
 
 Step = Annotated[int, Between(1, math.inf)]
 Smoothing = Annotated[float, Between(0, 0.5, open_low=True)]
+Reference = Literal["prefix", "list"]
+"""With a cutoff, what the tops are held against: the first k ranks alone, or the whole list."""
 
 ND = Difference(f.nd, sided=True, symmetric=True)
 RD = Difference(f.rd, sided=True)
@@ -70,6 +73,13 @@ def follows(of: Ask) -> bool:
     return of.card.name in TEMPLATES and "convention" not in of.params
 
 
+def looked_at(of: Ask, p: Placement) -> Placement:
+    """The rankings as a metric with a cutoff sees them: the first k ranks alone, or those as a part of the whole list."""
+    if of.cutoff is None:
+        return p
+    return replace(p, depth=of.cutoff) if of.settled("reference") == "list" else p.cut(of.cutoff)
+
+
 def _fills(name: str) -> Callable[[Callable[..., Template]], Callable[..., Template]]:
     """Register how a metric fills the template in."""
 
@@ -91,8 +101,8 @@ def _because(name: str) -> Callable[..., str]:
 
 
 @_fills("ndd")
-def _(_p: Placement, *, normalizer: str | None = "max") -> Template:
-    return Template(ND, normalizer)
+def _(_p: Placement, *, normalizer: str | None = "max", target: Any = None, reference: str = "prefix") -> Template:
+    return Template(ND, normalizer, target=target)
 
 
 @metric(
@@ -115,6 +125,7 @@ def _(_p: Placement, *, normalizer: str | None = "max") -> Template:
             RANDOM,
             "normalizer='published' divides by the value of \"all protected first\"; above 1 for a protected majority.",
             "rND of Yang and Stoyanovich is pref_nd with step=10 and discount='log2(i+1)'.",
+            "ndd@10 takes the first ten ranks for the whole; ndd(reference='list')@10 the list that they are cut from.",
         ),
         references=("draws2020", "yang2017"),
         per="ranking",
@@ -122,23 +133,33 @@ def _(_p: Placement, *, normalizer: str | None = "max") -> Template:
         reads=TWO_SIDES,
     )
 )
-def ndd(p: Placement, *, normalizer: Literal["max", "published"] | None = "max") -> Floats:
+def ndd(
+    p: Placement, *, normalizer: Literal["max", "published"] | None = "max", target: Any = None,
+    reference: Reference = "prefix",
+) -> Floats:  # fmt: skip
     r"""Distance between the protected share of each prefix and of the whole list, near ranks counting most.
 
     .. math:: \frac1Z\sum_{i=1}^{N}\frac{1}{\log_2(i+1)}\left|\frac{c_i}{i}-\frac{S_p}{N}\right|
 
     Z is the largest sum that any order of the same items has. Unknown items keep their rank and count in no share.
+    `target`, a share or `{label: share}`, takes the place of the whole list's. With a cutoff (`ndd@10`) the whole is the
+    first ten ranks; `reference="list"` holds the tops of those ten against the list they are cut from, and Z and chance
+    are those of orders of the whole list.
 
+    >>> round(ndd(["p", "u", "p", "u"], protected="p", target=0.25), 4)
+    0.795
     >>> round(ndd(["p", "u", "p", "u"], protected="p"), 4)
     0.649
     >>> ndd(["u", "u", "p", "p"], protected="p")
     1.0
     """
-    return TEMPLATES["ndd"](p, normalizer=normalizer).values(p)
+    return TEMPLATES["ndd"](p, normalizer=normalizer, target=target).values(p)
 
 
 @_fills("ndr")
-def _(_p: Placement, *, normalizer: str | None = "published", one_sided: bool = False) -> Template:
+def _(
+    _p: Placement, *, normalizer: str | None = "published", one_sided: bool = False, reference: str = "prefix"
+) -> Template:
     return Template(RD_ONE_SIDED if one_sided else RD, normalizer)
 
 
@@ -173,8 +194,9 @@ def _(_p: Placement, *, normalizer: str | None = "published", one_sided: bool = 
     )
 )
 def ndr(
-    p: Placement, *, normalizer: Literal["published", "max"] | None = "published", one_sided: bool = False
-) -> Floats:
+    p: Placement, *, normalizer: Literal["published", "max"] | None = "published", one_sided: bool = False,
+    reference: Reference = "prefix",
+) -> Floats:  # fmt: skip
     r"""Distance between the protected-to-other ratio of each prefix and of the whole list; may exceed 1.
 
     .. math:: \frac1Z\sum_{i=1}^{N}\frac{1}{\log_2(i+1)}\left|\frac{c_i}{i-c_i}-\frac{S_p}{S_u}\right|
@@ -191,8 +213,11 @@ def ndr(
 
 
 @_fills("ndkl")
-def _(_p: Placement, *, normalizer: str | None = "max", smoothing: float | None = 0.001) -> Template:
-    return Template(Difference(f.kl_of_sides(smoothing), sided=True, symmetric=True), normalizer)
+def _(
+    _p: Placement, *, normalizer: str | None = "max", smoothing: float | None = 0.001, target: Any = None,
+    reference: str = "prefix",
+) -> Template:  # fmt: skip
+    return Template(Difference(f.kl_of_sides(smoothing), sided=True, symmetric=True), normalizer, target=target)
 
 
 @metric(
@@ -222,21 +247,24 @@ def _(_p: Placement, *, normalizer: str | None = "max", smoothing: float | None 
     )
 )
 def ndkl(
-    p: Placement, *, normalizer: Literal["max", "published"] | None = "max", smoothing: Smoothing | None = 0.001
-) -> Floats:
+    p: Placement, *, normalizer: Literal["max", "published"] | None = "max", smoothing: Smoothing | None = 0.001,
+    target: Any = None, reference: Reference = "prefix",
+) -> Floats:  # fmt: skip
     r"""Divergence of the two sides in each prefix from the whole list, near ranks counting most.
 
     .. math:: \frac1Z\sum_{i=1}^{N}\frac{D_{KL}(P_i\,\|\,Q)}{\log_2(i+1)}
 
+    `target` and `reference` are those of `ndd`.
+
     >>> round(ndkl(["u", "p", "u", "u", "p", "u"], protected="p"), 4)
     0.2321
     """
-    return TEMPLATES["ndkl"](p, normalizer=normalizer, smoothing=smoothing).values(p)
+    return TEMPLATES["ndkl"](p, normalizer=normalizer, smoothing=smoothing, target=target).values(p)
 
 
 @_fills("ndjs")
-def _(_p: Placement, *, normalizer: str | None = "bound") -> Template:
-    return Template(JS, normalizer)
+def _(_p: Placement, *, normalizer: str | None = "bound", target: Any = None, reference: str = "prefix") -> Template:
+    return Template(JS, normalizer, target=target)
 
 
 @metric(
@@ -266,17 +294,21 @@ def _(_p: Placement, *, normalizer: str | None = "bound") -> Template:
         family="prefix",
     )
 )
-def ndjs(p: Placement, *, normalizer: Literal["bound", "max"] | None = "bound") -> Floats:
+def ndjs(
+    p: Placement, *, normalizer: Literal["bound", "max"] | None = "bound", target: Any = None,
+    reference: Reference = "prefix",
+) -> Floats:  # fmt: skip
     r"""Divergence of the mix of all labels in each prefix from the whole list, near ranks counting most.
 
     .. math:: \frac1Z\sum_{i=1}^{N}\frac{JSD(P_i\,\|\,Q)}{\log_2(i+1)}
 
-    Items may belong to several groups by shares; the mix of a prefix is then the mean of its rows.
+    Items may belong to several groups by shares; the mix of a prefix is then the mean of its rows. `target`
+    (`{label: share}` or "equal") and `reference` are those of `ndd`.
 
     >>> round(ndjs(["a", "a", "b", "b", "c", "c"]), 4)
     0.2848
     """
-    return TEMPLATES["ndjs"](p, normalizer=normalizer).values(p)
+    return TEMPLATES["ndjs"](p, normalizer=normalizer, target=target).values(p)
 
 
 def _pref_card(name: str, symbol: str, what: str, **fields: Any) -> Card:
@@ -509,7 +541,7 @@ def lean_and_spread(p: Placement) -> tuple[Floats, Floats]:
     """
     found, spread = np.zeros((len(p), len(p.groups))), np.zeros((len(p), len(p.groups)))
     for batch in p.batches():
-        inside = np.arange(batch.width) < batch.lengths[:, None]
+        inside = np.arange(batch.width) < np.minimum(batch.lengths, p.depth or batch.width)[:, None]
         seen = np.broadcast_to(batch.seen, inside.shape)
         weight = np.where(inside & (seen > 0), 1 / np.log2(np.arange(2.0, batch.width + 2)) / np.maximum(seen, 1), 0.0)
         counts = np.cumsum(weight[:, ::-1], axis=1)[:, ::-1] * batch.known

@@ -7,7 +7,7 @@ normaliser Z and the chance level, is computed once per distinct composition.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Literal
 
@@ -16,10 +16,12 @@ import numpy.typing as npt
 
 from evenhand.cards import Floats
 from evenhand.errors import EvenhandError, listing
+from evenhand.labels import match
 from evenhand.metrics.chance import expected_terms
 from evenhand.metrics.differences import Difference
 from evenhand.metrics.normalizers import arranged, largest_of_groups, largest_of_sides
 from evenhand.metrics.terms import Terms
+from evenhand.tallies.exposure import placed_among
 from evenhand.tallies.placement import Batch, Ints, Mix, Placement, distinct_rows
 
 Discount = Literal["log2(i)", "log2(i+1)"]
@@ -75,7 +77,10 @@ class Template:
         """(R,) reason codes where the value does not exist, else nothing."""
         reading = Reading.of(self, p)
         missing = np.isnan(values)
-        basic = np.where(missing, reading.placement.reasons(), "")
+        own = reading.placement.reasons()
+        if reading.shares is not None:
+            own = np.where(own == "one_group_only", "", own)  # that alone leaves a distance to a target
+        basic = np.where(missing, own, "")
         lacking = reading.shares is not None and bool((reading.shares <= 0).any())
         short = reading.placement.lengths < self.step
         later = np.where(short, "too_short", "no_common_support" if lacking else "zero_normalizer")
@@ -112,8 +117,11 @@ class Reading:
             raise EvenhandError(
                 "normalizer='max' needs one label per item, not shares. Pass normalizer='bound' or None."
             )
-        seen = Placement(p.codes, p.starts, p.groups, None, p.rows)
-        return cls(template, seen, None if target is None else _shares(target, p.groups))
+        seen = replace(p, protected=None)
+        if isinstance(target, Mapping):  # groups that only the target names are missed in every list
+            named = [match(g, p.groups) for g in target]
+            seen = placed_among(seen, tuple(dict.fromkeys([*p.groups, *named])))
+        return cls(template, seen, None if target is None else _shares(target, p.groups, seen.groups))
 
     @cached_property
     def _kinds(self) -> tuple[Ints, Terms]:
@@ -158,7 +166,12 @@ class Reading:
         if not b.complete and self.shares is not None:  # against itself, a list is at 0 from its end on
             found = np.where(np.arange(1, b.width + 1)[ends] <= b.lengths[:, None], found, 0.0)
         # Not a matrix product: its last bits would depend on the block and on the threads.
-        return np.asarray((found * self.template.weights(b.width)[ends]).sum(1))
+        return np.asarray((found * self.weights(b.width)[ends]).sum(1))
+
+    def weights(self, width: int) -> Floats:
+        """(width,) the template's weights; none past the ranks that are looked at."""
+        found = self.template.weights(width)
+        return found if self.placement.depth is None else np.where(np.arange(width) < self.placement.depth, found, 0.0)
 
     def settled(self, *, chance: bool) -> tuple[Floats, Floats]:
         """(R,) normalisers, NaN where the metric does not exist, and (R,) the sum that a random order has on average."""
@@ -166,7 +179,7 @@ class Reading:
         means: dict[int, Floats] = {}
         for mix in self.placement.mixes():
             there = np.flatnonzero(self._exists(mix))
-            weights = mix.weights(self.template.weights(mix.known.shape[1]))[there]
+            weights = mix.weights(self.weights(mix.known.shape[1]))[there]
             kinds = self.kinds[mix.first[there]]
             found = np.full((len(mix.first), 2), np.nan)
             z = self._normalizers(weights, kinds)
@@ -180,7 +193,7 @@ class Reading:
         """(U,) whether there is anything to compare: two groups, and a prefix to look at."""
         counts = self.placement.counts[mix.first]
         enough = (counts > NOTHING).sum(1) >= 2
-        if self.shares is not None and self.template.normalizer is None:
+        if self.shares is not None:
             enough = counts.sum(1) > 0  # against a target, one group alone still has a distance
         return np.asarray(enough & (mix.lengths >= self.template.step))
 
@@ -210,13 +223,15 @@ class Reading:
 def _sides(target: Any, p: Placement) -> Floats:
     """(2,) the target's shares of the protected side and of the other; a bare number is the protected share."""
     if isinstance(target, (int, float)) and not isinstance(target, bool):
-        return _shares({"protected": target, "others": 1 - target}, ("protected", "others"))
-    ours = float(_shares(target, p.groups)[list(p.protected or ())].sum())
+        if not 0 <= target <= 1:
+            raise EvenhandError(f"target={target!r} is no share. Pass a number from 0 to 1, or {{group: share}}.")
+        return np.array([float(target), 1 - float(target)])
+    ours = float(_shares(target, p.groups, p.groups)[list(p.protected or ())].sum())
     return np.array([ours, 1 - ours])
 
 
-def _shares(target: Any, groups: tuple[Any, ...]) -> Floats:
-    """(g,) the target's shares in the order of the groups."""
+def _shares(target: Any, groups: tuple[Any, ...], among: tuple[Any, ...]) -> Floats:
+    """(g,) the target's shares in the order of `among`: the groups of the lists, perhaps with others that it names."""
     if isinstance(target, str) and target == "equal":
         return np.full(len(groups), 1 / max(1, len(groups)))
     if not isinstance(target, Mapping):
@@ -229,6 +244,7 @@ def _shares(target: Any, groups: tuple[Any, ...]) -> Floats:
         raise EvenhandError(f"target={target!r} holds what is no number. Pass {{group: share}}.") from error
     if not (shares >= 0).all() or abs(shares.sum() - 1) > 1e-6:
         raise EvenhandError(f"target={target!r} does not sum to 1. Pass shares of zero or more that sum to 1.")
-    if groups and not any(g in groups for g in target):
+    named = {match(g, groups): float(share) for g, share in target.items()}
+    if groups and not any(g in groups for g in named):
         raise EvenhandError(f"target={target!r} names no label of the list. Its labels: {listing(map(repr, groups))}.")
-    return np.array([float(target.get(g, 0.0)) for g in groups])
+    return np.array([named.get(g, 0.0) for g in among])

@@ -77,6 +77,15 @@ def save(chart: Any, path: str | Path) -> Path:
         raise EvenhandError(f"{str(path)!r} is no picture file. End its name in {', '.join(FORMATS)}.")
     if kind == ".html":
         return write_whole(target, chart_page(chart.to_dict()))
-    with io.BytesIO() if kind == ".png" else io.StringIO() as out:
-        chart.save(out, format=kind[1:], **({"scale_factor": 2} if kind == ".png" else {}))
+    if kind == ".svg":
+        return write_whole(target, as_svg(chart))
+    with io.BytesIO() as out:
+        chart.save(out, format="png", scale_factor=2)
         return write_whole(target, out.getvalue())
+
+
+def as_svg(chart: Any) -> str:
+    """A chart as the text of an SVG picture."""
+    with io.StringIO() as out:
+        chart.save(out, format="svg")
+        return out.getvalue()

@@ -101,7 +101,7 @@ DESIGNS = (
 )
 
 
-def study(*, size: int | None = None, seed: int = 7) -> Study:
+def study(*, size: int | None = None, seed: int = 1) -> Study:
     """Run `size` experiments without an effect and as many with one, in every design."""
     runs = SIZE if size is None else size
     found = {}
@@ -141,8 +141,9 @@ def claims(found: Mapping[str, Rates], runs: int) -> list[Claim]:
     def rightly(name: str) -> Claim:
         rate = found[name].false[RIGHT]
         return Claim(
-            "Alarms without an effect are as rare as promised", name, "5%", f"{rate:.0%}", rate <= SURE + slack
-        )
+            "Alarms without an effect are as rare as promised", name, "5%", f"{rate:.0%}", rate <= SURE + slack,
+            counts=f"at most {SURE + slack:.1%}: three standard errors", ours=True,
+        )  # fmt: skip
 
     half, tenth, months = (found[n] for n in ("viewers 50/50", "viewers 10/90", "300 authors, two months"))
     return [
@@ -150,16 +151,16 @@ def claims(found: Mapping[str, Rates], runs: int) -> list[Claim]:
         Claim(
             "Taken as independent, equal arms of viewers hide real effects", "viewers 50/50", "found in 15 to 19%",
             f"found in {half.found[NAIVE]:.0%}; by re-assigning viewers in {half.found[RIGHT]:.0%}",
-            half.found[NAIVE] < half.found[RIGHT] / 2,
+            half.found[NAIVE] < half.found[RIGHT] / 2, counts="less than half as often", ours=True,
         ),
         Claim(
             "Taken as independent, a small arm raises false alarms", "viewers 10/90", "85 to 100%",
-            f"{tenth.false[NAIVE]:.0%}", tenth.false[NAIVE] > 0.5,
+            f"{tenth.false[NAIVE]:.0%}", tenth.false[NAIVE] > 0.5, counts="more than half", ours=True,
         ),
         Claim(
             "Pairing finds what two samples miss", "two months", "paired far narrower",
             f"found in {months.found[RIGHT]:.0%} against {months.found[NAIVE]:.0%}",
-            months.found[RIGHT] > months.found[NAIVE],
+            months.found[RIGHT] > months.found[NAIVE], ours=True,
         ),
     ]  # fmt: skip
 

@@ -33,6 +33,10 @@ from evenhand.studies.study import Figure, Study, Table
 
 log = logging.getLogger("evenhand")
 TITLE = "Do fair ranking metrics agree on which system is fairer?"
+CAVEAT = (
+    "The tasks are made up in the shape of the paper's four (sizes, gaps, soft groups), and the bias of every system is drawn: a "
+    "yes or no says what these metrics do on such data, not what they did on the paper's."
+)
 DROPPED = (AWRF, AWRF_EQUAL, "log_dp")
 HARD = ("fair", "log_eur", "log_rur")
 GROUPED = ("eed", "eel", "eer")
@@ -48,7 +52,7 @@ class Run:
 
 
 def study(
-    *, size: int | None = None, seed: int = 7, data: str | None = None, ratings: str | Path | None = None,
+    *, size: int | None = None, seed: int = 1, data: str | None = None, ratings: str | Path | None = None,
     groups: str | Path | Sequence[str | Path] | None = None, group: str | None = None, protected: str | None = None,
     versus: str | None = None,
 ) -> Study:  # fmt: skip
@@ -81,6 +85,7 @@ def study(
         tables=(*(table for task in tasks for table in task.tables), *tables),
         figures=_figures(runs, stable),
         sentences=_sentences(runs, stable),
+        caveats=() if data is not None or ratings is not None else (CAVEAT,),
     )
 
 

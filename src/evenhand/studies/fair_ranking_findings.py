@@ -56,7 +56,10 @@ def _no_consensus(found: Sequence[Measured], shared: Mapping[Pair, Sequence[floa
     high = sum(min(taus) >= HIGH for taus in shared.values())
     said = f"{high} of {len(shared)} pairs of metrics have a tau-c of {HIGH} or more in every task"
     holds = high < len(shared) / 2 if shared else None
-    return Claim("The metrics do not show clear consensus across data sets", "section 3.3", "no consensus", said, holds)
+    return Claim(
+        "The metrics do not show clear consensus across data sets", "section 3.3", "no consensus", said, holds,
+        counts=f"fewer than half of the pairs reach {HIGH} in every task",
+    )  # fmt: skip
 
 
 def _not_consistent(found: Sequence[Measured], shared: Mapping[Pair, Sequence[float]]) -> Claim:
@@ -65,8 +68,9 @@ def _not_consistent(found: Sequence[Measured], shared: Mapping[Pair, Sequence[fl
     said = f"{broken} of {len(once)} pairs that agree in one task do not in another"
     holds = broken > len(once) / 2 if once and len(found) > 1 else None
     return Claim(
-        "Metrics that agree in one experiment often do not agree on others", "section 3.3", "often", said, holds
-    )
+        "Metrics that agree in one experiment often do not agree on others", "section 3.3", "often", said, holds,
+        counts="more than half of them",
+    )  # fmt: skip
 
 
 def _closest(found: Sequence[Measured], shared: Mapping[Pair, Sequence[float]]) -> list[Claim]:
@@ -96,7 +100,7 @@ def _prefix_breaks(found: Sequence[Measured]) -> Claim:
     said = ", ".join(f"{m.task} {m.lost['pref']:.0%}" for m in found)
     return Claim(
         f"Prefix metrics ({pref_nd.card.symbol}) break down on missing data and short lists", "sections 2.6 and 3.2",
-        "excluded", f"lists without a value: {said}", max(m.lost["pref"] for m in found) > 0.1,
+        "excluded", f"lists without a value: {said}", max(m.lost["pref"] for m in found) > 0.1, counts="more than 10% in some task",
     )  # fmt: skip
 
 
@@ -118,5 +122,6 @@ def _pairs_need_scores(found: Sequence[Measured]) -> Claim:
     listed = "undefined" if math.isnan(cut) else f"{cut:.2f}"
     differs = math.isnan(cut) or abs(whole - cut) > 0.05
     return Claim(
-        says, "section 3.2", "scores needed", f"InterAcc {whole:.2f} from all scores, {listed} from the lists", differs
-    )
+        says, "section 3.2", "scores needed", f"InterAcc {whole:.2f} from all scores, {listed} from the lists", differs,
+        counts="they differ by more than 0.05",
+    )  # fmt: skip

@@ -149,6 +149,7 @@ def metrics_agree(m: Measures) -> Claim:
         "agree",
         measured,
         others[worst] >= ALIKE,
+        counts=f"{ALIKE:.0%} of pairs or more in the order of the Gini index, by every family",
     )
 
 
@@ -184,8 +185,9 @@ def _with_followers(m: Measures, metric: str, says: str, digits: int) -> Claim:
         return Claim(says, "figure 4", "rises", f"the same for all: {_listed(found, digits)}", False)
     same = alike(skew, found)
     return Claim(
-        says, "figure 4", "rises", f"{same:.0%} of pairs rise together; {_listed(found, digits)}", same >= ALIKE
-    )
+        says, "figure 4", "rises", f"{same:.0%} of pairs rise together; {_listed(found, digits)}", same >= ALIKE,
+        counts=f"{ALIKE:.0%} of pairs or more",
+    )  # fmt: skip
 
 
 def _by_bin(m: Measures, metric: str) -> list[tuple[float, float, float, int]]:
@@ -213,7 +215,7 @@ def reach_grows_alike(m: Measures) -> Claim:
     x = np.log([r[0] for r in rows])
     inside, outside = (float(np.polyfit(x, np.log([r[k] for r in rows]), 1)[0]) for k in (1, 2))
     measured = f"powers of followers: in network {inside:.2f}, out of network {outside:.2f}"
-    return Claim(says, "figure 5a", "similar", measured, abs(inside - outside) < 0.25 * inside)
+    return Claim(says, "figure 5a", "similar", measured, abs(inside - outside) < 0.25 * inside, "within a quarter")
 
 
 def in_network_shows_more(m: Measures) -> Claim:
@@ -222,7 +224,8 @@ def in_network_shows_more(m: Measures) -> Claim:
     more = sum(inside > outside for _, inside, outside, _ in rows)
     inside, outside = total["in_network"], total.get("out_of_network", 0.0)
     measured = f"mean {inside:,.0f} against {outside:,.0f}; more in {more} of {len(rows)} bins of followers"
-    return Claim(says, "figure 5a", "more", measured, inside > outside and 2 * more > len(rows))
+    rule = "a larger mean, and in most bins"
+    return Claim(says, "figure 5a", "more", measured, inside > outside and 2 * more > len(rows), rule)
 
 
 _ONE_BIN = f"fewer than {FEWEST_BINS} bins with {FEWEST} authors"
@@ -239,7 +242,8 @@ def small_accounts_are_skewed_out_of_network(m: Measures) -> Claim:
         return Claim(says, "figure 5b", "much more", _ONE_BIN, None)
     gaps = _gaps(rows[: len(rows) // 2])
     measured = f"Gini index higher by {min(gaps):.2f} to {max(gaps):.2f} in the {len(gaps)} lower bins"
-    return Claim(says, "figure 5b", "much more", measured, min(gaps) > 0 and float(np.mean(gaps)) > CLEAR)
+    rule = f"higher in every lower bin, by {CLEAR} on average"
+    return Claim(says, "figure 5b", "much more", measured, min(gaps) > 0 and float(np.mean(gaps)) > CLEAR, rule)
 
 
 def large_accounts_are_alike(m: Measures) -> Claim:
@@ -253,7 +257,8 @@ def large_accounts_are_alike(m: Measures) -> Claim:
         f"gap {large:+.2f} in the three largest bins, {small:+.2f} in the three smallest; in the last bin "
         f"({units} authors around {x:,.0f} followers) {outside:.2f} against {inside:.2f}"
     )
-    return Claim(says, "figure 5b", "close", measured, abs(large) < abs(small) / 2)
+    rule = "less than half the gap of the three smallest bins"
+    return Claim(says, "figure 5b", "close", measured, abs(large) < abs(small) / 2, rule)
 
 
 def top_share_spreads_types(m: Measures) -> Claim:
@@ -285,7 +290,7 @@ def errors_are_small(m: Measures) -> Claim:
     widest = max(halves, key=lambda k: halves[k])
     gini = max(half for name, half in halves.items() if name.startswith(GINI))
     measured = f"widest half interval {halves[widest]:.3f} ({widest.replace('_', ' ')}); of a Gini index {gini:.3f}"
-    return Claim(says, "figures 2, 3", "invisible", measured, halves[widest] <= VISIBLE)
+    return Claim(says, "figures 2, 3", "invisible", measured, halves[widest] <= VISIBLE, f"at most {VISIBLE}")
 
 
 FINDINGS: tuple[Callable[[Measures], Claim], ...] = (

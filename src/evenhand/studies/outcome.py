@@ -62,7 +62,7 @@ class Audit:
     honest: Result
 
 
-def study(*, size: int | None = None, seed: int = 7) -> Study:
+def study(*, size: int | None = None, seed: int = 1) -> Study:
     """Rerun both audits on marketplaces of `size` requests, and the comparison of measures on 200 small worlds each."""
     requests = REQUESTS if size is None else size
     jobs = _jobs(requests, {"male": 0.3, "unknown": 0.3}, seed)
@@ -78,10 +78,15 @@ def study(*, size: int | None = None, seed: int = 7) -> Study:
     )
     found = claims(jobs, fair, people, rates)
     return Study(
-        "outcome", TITLE, setting_words, found, _tables(jobs, fair, people, rates), _figures(jobs, people), SENTENCES
-    )
+        "outcome", TITLE, setting_words, found, _tables(jobs, fair, people, rates), _figures(jobs, people), SENTENCES,
+        (CAVEAT,),
+    )  # fmt: skip
 
 
+CAVEAT = (
+    "The paper's data are private and its figures carry no numbers: these marketplaces are made up with the bias that it "
+    "reports. A yes means that the procedure shows such a bias, not that LinkedIn had it."
+)
 SENTENCES = (
     "The outcome test finds the scoring bias and stays silent on different qualifications and on human bias; precision and "
     "equalised odds answer to all three.",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -48,6 +48,31 @@ def _one(result: Any, metric: str, **where: Any) -> dict[str, Any]:
     return _rows(result, metric, **where)[0]
 
 
+def _moves(result: Any, groups: Sequence[str], metric: str = "slots_gained") -> dict[str, tuple[float, float, float]]:
+    """Each group's change, and the band in which it lies by chance alone."""
+    found = {}
+    for g in groups:
+        band = _one(result, f"{metric}_null", group=g)
+        found[g] = (_one(result, metric, group=g)["estimate"], band["low"], band["high"])
+    return found
+
+
+def _way(move: tuple[float, float, float]) -> int:
+    """+1 or -1 where the change is beyond chance, in that direction; 0 where its sign may be chance."""
+    change, low, high = move
+    return int(change > max(high, 0)) - int(change < min(low, 0))
+
+
+def _said(moves: Mapping[str, tuple[float, float, float]], digits: int = 0) -> str:
+    return ", ".join(
+        f"{g} {v:+,.{digits}f} (by chance {low:+,.{digits}f} to {high:+,.{digits}f})"
+        for g, (v, low, high) in moves.items()
+    )
+
+
+BEYOND = "each beyond its band of chance"
+
+
 def _toys() -> tuple[Claim, ...]:
     o, x = {0.6: 2, 0.8: 1, 1.0: 1}, {0.6: 4, 0.8: 5, 1.0: 3}
     averages = average_outcome(o, 0.6), average_outcome(x, 0.6), average_outcome({0.6: 3, 0.8: 4, 1.0: 5}, 0.6)
@@ -71,7 +96,7 @@ def _notifications(jobs: Any, fair: Any) -> tuple[Claim, ...]:
     means = {g: [r["estimate"] for r in _rows(jobs.test, "mean_outcome", group=g)] for g in ("male", "female")}
     higher = sum(m > f for m, f in zip(means["male"], means["female"], strict=True))
     first = gaps[0]
-    slots = {g: _one(jobs.honest, "slots_gained", group=g)["estimate"] for g in ("male", "unknown", "female")}
+    slots = _moves(jobs.honest, ("male", "unknown", "female"))
     printed, bounded = (_one(r, "outcome_relative_change")["estimate"] for r in (jobs.printed, jobs.bounded))
     largest, near = (
         max(abs(_one(r, "slots_relative_change", group=g)["estimate"]) for g in slots)
@@ -89,11 +114,11 @@ def _notifications(jobs: Any, fair: Any) -> tuple[Claim, ...]:
         _size(jobs, "male", "4.1"),
         Claim(
             "Without the bias men and unknown gain notifications, women lose them", "4.1", "up, up, down",
-            ", ".join(f"{g} {v:+,.0f}" for g, v in slots.items()), slots["male"] > 0 and slots["unknown"] > 0 > slots["female"],
+            _said(slots), [_way(m) for m in slots.values()] == [1, 1, -1], counts=BEYOND,
         ),
         Claim(
             "The outcome rises with the slots given again, predicted and valued with the same rows", "4.1", "by almost 1%",
-            f"{printed:+.2%}: the line of the marginal bin reaches far below the bar", 0 < printed < 0.02,
+            f"{printed:+.2%}: the line of the marginal bin reaches far below the bar", 0 < printed < 0.02, counts="0 to 2%",
         ),
         Claim(
             "The outcome changes less than the notifications", "4.1", "small compared to them",
@@ -101,7 +126,7 @@ def _notifications(jobs: Any, fair: Any) -> tuple[Claim, ...]:
         ),
         Claim(
             "Both, with candidates from one bin below the bar only (our window)", "4.1", "(not done there)",
-            f"{bounded:+.2%}, against {near:.2%} of notifications", 0 < bounded < min(0.02, near),
+            f"{bounded:+.2%}, against {near:.2%} of notifications", 0 < bounded < min(0.02, near), ours=True,
         ),
         _honest_rise(jobs, fair),
         _mechanical(fair),
@@ -116,6 +141,8 @@ def _size(audit: Any, group: str, where: str) -> Claim:
         "(not stated: the truth is unknown there)",
         f"{found['estimate']:.4f} ({found['low']:.4f} to {found['high']:.4f}), true {true:.4f}",
         bool(found["low"] <= true <= found["high"]),
+        counts="the interval holds the truth",
+        ours=True,
     )
 
 
@@ -125,13 +152,15 @@ def _honest_rise(jobs: Any, fair: Any) -> Claim:
     for name, audit in (("biased", jobs), ("fair", fair)):
         change, band = _one(audit.honest, "outcome_relative_change"), _one(audit.honest, "outcome_relative_change_null")
         said.append(f"{name} {change['estimate']:+.2%}, by chance {band['low']:+.2%} to {band['high']:+.2%}")
-        verdicts.append(change["estimate"] > band["high"])
+        verdicts.append(change["estimate"] > max(band["high"], 0))  # a fall that chance would make larger is no rise
     return Claim(
         "The rise is beyond chance with bias and not without (two folds)",
         "4.1",
         "(not tested there)",
         "; ".join(said),
         verdicts[0] and not verdicts[1],
+        counts="above zero and above the band with bias only",
+        ours=True,
     )
 
 
@@ -143,6 +172,7 @@ def _mechanical(fair: Any) -> Claim:
         "(implied)",
         f"{printed:+.2%} although nothing is wrong",
         bool(printed <= 0),
+        ours=True,
     )
 
 
@@ -150,9 +180,8 @@ def _ranking(people: Any) -> tuple[Claim, ...]:
     means = {g: [r["estimate"] for r in _rows(people.test, "mean_outcome", group=g)] for g in ("male", "female")}
     higher = sum(f > m for m, f in zip(means["male"], means["female"], strict=True))
     joint = _one(people.test, "joint_test")
-    slots = {g: _one(people.honest, "slots_gained", group=g)["estimate"] for g in ("female", "unknown", "male")}
-    ranks = {g: _one(people.honest, "mean_rank_change", group=g)["estimate"] for g in ("female", "unknown", "male")}
-    said = ", ".join(f"{g} {v:+.2f}" for g, v in ranks.items())
+    slots = _moves(people.honest, ("female", "unknown", "male"))
+    ranks = _moves(people.honest, ("female", "unknown", "male"), "mean_rank_change")
     return (
         Claim(
             "Women, under-scored, realise higher outcomes in every decile", "4.2, fig. 6", "systematically higher",
@@ -165,12 +194,12 @@ def _ranking(people: Any) -> tuple[Claim, ...]:
         _size(people, "female", "4.2"),
         Claim(
             "Re-ranked without the bias, men move up, women and unknown down, in line with women being under-scored", "4.2",
-            "men up, women and unknown down", f"change of the mean rank: {said} (below zero is up)",
-            ranks["male"] < 0 < min(ranks["female"], ranks["unknown"]),
+            "men up, women and unknown down", f"change of the mean rank: {_said(ranks, 2)}; below zero is up",
+            [_way(m) for m in ranks.values()] == [1, 1, -1], counts=BEYOND,
         ),
         Claim(
             "The under-scored groups gain slots", "4.2", "(not stated)",
-            ", ".join(f"{g} {v:+,.0f}" for g, v in slots.items()), slots["female"] > 0 and slots["unknown"] > 0 > slots["male"],
+            _said(slots), [_way(m) for m in slots.values()] == [1, 1, -1], counts=BEYOND, ours=True,
         ),
     )  # fmt: skip
 
@@ -187,28 +216,29 @@ def _measures(rates: Mapping[str, Rates]) -> tuple[Claim, ...]:
         Claim(
             "Fair scores are not called unfair", "3.5", "no violation",
             f"joint test {none.joint:.1%}, marginal bin {none.marginal:.1%} of {none.worlds} worlds (5% is chance)",
-            low <= none.joint <= high and low <= none.marginal <= high,
+            low <= none.joint <= high and low <= none.marginal <= high, counts=f"{low:.0%} to {high:.0%} of worlds",
         ),
         Claim(
             "Different qualifications alone (0.6 and 1 standard deviation) are not taken for bias", "3.4, 5.4",
             "not by the outcome test", f"joint test {both('joint')}, marginal bin {both('marginal')}",
-            all(r.joint <= high and r.marginal <= high for r in qualified),
+            all(r.joint <= high and r.marginal <= high for r in qualified), counts=f"at most {high:.0%} of worlds",
         ),
         Claim(
             "Precision takes them for bias", "5.4.2", "false positive", f"{both('precision')} of worlds",
-            all(r.precision > high for r in qualified),
+            all(r.precision > high for r in qualified), counts=f"more than {high:.0%} of worlds",
         ),
         Claim(
             "Equalised odds takes them for bias", "5.4.1", "false positive", f"{both('odds')} of worlds",
-            all(r.odds > high for r in qualified),
+            all(r.odds > high for r in qualified), counts=f"more than {high:.0%} of worlds",
         ),
         Claim(
             "Human bias is not sent to the algorithm", "5.1", "separate",
             f"joint test {human.joint:.1%}; precision {human.precision:.1%} of worlds", human.joint <= high < human.precision,
+            counts=f"joint test at most {high:.0%}, precision more",
         ),
         Claim(
             "A scoring bias is found", "3.6", "found", f"joint test {biased.joint:.1%}, marginal bin {biased.marginal:.1%}",
-            biased.joint > 0.5,
+            biased.joint > 0.5, counts="joint test in more than half",
         ),
     )  # fmt: skip
 
@@ -228,5 +258,5 @@ def _equalised_odds_repaired() -> Claim:
     gap = equalized_odds_gap(groups)
     return Claim(
         "Equalised odds can hold although a group is under-scored (another example)", "5.4.1", "false negative",
-        f"gap {gap:.1g} with 16/17 scored 0.8 and 1/2 scored 0.2", gap < 1e-9,
+        f"gap {gap:.1g} with 16/17 scored 0.8 and 1/2 scored 0.2", gap < 1e-9, ours=True,
     )  # fmt: skip

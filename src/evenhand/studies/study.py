@@ -16,8 +16,9 @@ from evenhand.errors import EvenhandError, unknown_name
 from evenhand.present.files import write_whole
 from evenhand.present.tables import aligned
 
-HEAD = ("finding", "where", "stated", "measured", "comes out")
-WIDTHS = (44, 12, 26, 50, 9)
+HEAD = ("finding", "where", "stated", "measured", "comes out", "counts if", "in seeds", "whose")
+"""Columns of the findings for other programs; people read the first ones, with the rule beside what is stated."""
+WIDTHS = (44, 12, 30, 46, 10)
 FORMATS = ("table", "csv", "tsv", "jsonl", "json", "markdown")
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
 STYLE = """\
@@ -34,7 +35,12 @@ SHORT = 16
 class Claim:
     """One finding: what the paper states, and what was measured.
 
-    `holds` is None where the question cannot be put: there is nothing to measure it on.
+    Attributes
+    ----------
+    holds : whether it comes out; None where the question cannot be put: there is nothing to measure it on.
+    counts : what is taken for coming out, where the words leave it open ("0.07 to 0.095").
+    ours : whether it is a check of ours, which the paper does not state: it never counts among the paper's findings.
+    runs : `holds` of every seed, the first being the one that `measured` speaks of; empty for a single run.
     """
 
     says: str
@@ -42,13 +48,36 @@ class Claim:
     stated: str
     measured: str
     holds: bool | None
+    counts: str = ""
+    ours: bool = False
+    runs: tuple[bool | None, ...] = ()
+
+    @property
+    def known(self) -> list[bool]:
+        """The verdicts of the seeds in which the question can be put."""
+        return [held for held in self.runs or (self.holds,) if held is not None]
 
     @property
     def verdict(self) -> str:
-        return "cannot be measured" if self.holds is None else "yes" if self.holds else "no"
+        if not self.known:
+            return "cannot be measured"
+        return "yes" if all(self.known) else "in some" if any(self.known) else "no"
+
+    @property
+    def in_seeds(self) -> str:
+        """In how many of the seeds it comes out; nothing for a single run."""
+        return f"{sum(self.known)} of {len(self.known)}" if self.runs and self.known else ""
 
     def cells(self) -> tuple[str, ...]:
-        return (self.says, self.where, self.stated, self.measured, self.verdict)
+        """What other programs read."""
+        whose = "ours" if self.ours else "paper"
+        return self.says, self.where, self.stated, self.measured, self.verdict, self.counts, self.in_seeds, whose
+
+    def shown(self) -> tuple[str, ...]:
+        """What people read."""
+        stated = f"{self.stated} (counts if {self.counts})" if self.counts else self.stated
+        verdict = {"in some": "in "}.get(self.verdict, f"{self.verdict}, ") + f"{self.in_seeds} seeds"
+        return self.says, self.where, stated, self.measured, verdict if self.in_seeds else self.verdict
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +100,15 @@ class Figure:
 
 @dataclass(frozen=True, slots=True)
 class Study:
-    """A rerun study. `sentences` say what the tables show; `setting` says what it was run on."""
+    """A rerun study.
+
+    Attributes
+    ----------
+    setting : what it was run on.
+    sentences : what the tables show.
+    caveats : what its verdicts can and cannot show; said wherever they are.
+    seeds : the seeds it was run with, where there are several.
+    """
 
     name: str
     title: str
@@ -80,6 +117,8 @@ class Study:
     tables: tuple[Table, ...] = ()
     figures: tuple[Figure, ...] = ()
     sentences: tuple[str, ...] = ()
+    caveats: tuple[str, ...] = ()
+    seeds: tuple[int, ...] = ()
 
     @property
     def frame(self) -> Any:
@@ -106,16 +145,25 @@ class Study:
             "study": self.name,
             "title": self.title,
             "setting": self.setting,
+            "seeds": list(self.seeds),
+            "caveats": list(self.caveats),
             "findings": [_record(c) for c in self.claims],
             "tables": {t.title: [dict(zip(t.head, row, strict=True)) for row in t.rows] for t in self.tables},
             "sentences": list(self.sentences),
         }
 
     def _page(self, table: Callable[[Sequence[str], Sequence[Sequence[str]]], str], said: Callable[[str], str]) -> str:
-        parts = [self.title, said(self.setting), table(HEAD, [c.cells() for c in self.claims]), _count(self.claims)]
-        for one in self.tables:
+        parts = [self.title, said(self.setting), *map(said, self.caveats)]
+        for one in (*self._findings(), *self.tables):
             parts += [one.title, table(one.head, one.rows)]
         return "\n\n".join([*(p.rstrip() for p in parts), *map(said, self.sentences)]) + "\n"
+
+    def _findings(self) -> list[Table]:
+        """The paper's findings, and apart from them the checks of ours, each under its count."""
+        measured = f"measured (seed {self.seeds[0]})" if self.seeds else "measured"
+        head = ("finding", "where", "stated", measured, "comes out")
+        parts = [tuple(c for c in self.claims if c.ours is ours) for ours in (False, True)]
+        return [Table(count(part), head, tuple(c.shown() for c in part)) for part in parts if part]
 
     def write(self, folder: str | Path) -> list[Path]:
         """The findings, every figure as .svg, and `index.html` with all of it; each file whole or not at all."""
@@ -134,12 +182,17 @@ class Study:
         page = self._html({name: path.read_text(encoding="utf-8") for name, path in pictures.items()})
         return [*pictures.values(), *written, write_whole(target / "index.html", page)]
 
+    def to_html(self) -> str:
+        """All of it on one page, figures included, which needs no other file."""
+        from evenhand.present import charts
+
+        return self._html({f.name: charts.as_svg(f.draw()) for f in self.figures})
+
     def _html(self, pictures: Mapping[str, str]) -> str:
-        body = [
-            f"<h1>{escape(self.title)}</h1><p>{escape(self.setting)}</p>",
-            _html_table(HEAD, [c.cells() for c in self.claims]),
-        ]
-        body += [f"<p>{escape(line)}</p>" for line in (_count(self.claims), *self.sentences)]
+        body = [f"<h1>{escape(self.title)}</h1>"]
+        body += [f"<p>{escape(line)}</p>" for line in (self.setting, *self.caveats)]
+        body += [f"<h2>{escape(t.title)}</h2>{_html_table(t.head, t.rows)}" for t in self._findings()]
+        body += [f"<p>{escape(line)}</p>" for line in self.sentences]
         body += [
             f"<figure>{pictures[f.name]}<figcaption>{escape(f.caption)}</figcaption></figure>" for f in self.figures
         ]
@@ -155,10 +208,24 @@ class Study:
         )
 
 
-def _count(claims: Sequence[Claim]) -> str:
-    counted = {verdict: sum(c.verdict == verdict for c in claims) for verdict in ("yes", "no", "cannot be measured")}
-    unclear = f", {counted['cannot be measured']} cannot be measured" if counted["cannot be measured"] else ""
-    return f"{counted['yes']} of {len(claims)} findings come out, {counted['no']} do not{unclear}."
+def count(claims: Sequence[Claim]) -> str:
+    """How many of these findings come out, in how many of the seeds.
+
+    >>> count([Claim("a", "", "", "", True, runs=(True, True)), Claim("b", "", "", "", False, runs=(False, True))])
+    'Of 2 findings that the source states, 1 comes out in all 2 seeds, 1 in some, 0 in none.'
+    """
+    found = {word: sum(c.verdict == word for c in claims) for word in ("yes", "in some", "no", "cannot be measured")}
+    noun, whose = ("check", "of our own") if claims and claims[0].ours else ("finding", "that the source states")
+    what = f"{noun}{'s' * (len(claims) != 1)} {whose}"
+    seeds = max((len(c.runs) for c in claims), default=0)
+    come = "comes" if found["yes"] == 1 else "come"
+    said = f"Of {len(claims)} {what}, {found['yes']} {come} out"
+    if seeds:
+        said += f" in all {seeds} seeds, {found['in some']} in some, {found['no']} in none"
+    else:
+        said += f", {found['no']} {'does' if found['no'] == 1 else 'do'} not"
+    unclear = found["cannot be measured"]
+    return f"{said}, {unclear} cannot be measured." if unclear else f"{said}."
 
 
 def _record(claim: Claim) -> dict[str, str]:
@@ -178,7 +245,7 @@ def _wrapped(said: str) -> str:
 
 def _text_table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     """Columns side by side, long cells wrapped."""
-    return "\n".join(aligned(head, rows, widest=WIDTHS if head == HEAD else [28] * len(head)))
+    return "\n".join(aligned(head, rows, widest=WIDTHS if head[-1] == "comes out" else [28] * len(head)))
 
 
 def _markdown_table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
@@ -187,13 +254,12 @@ def _markdown_table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 
 def _width(cell: str) -> str:
+    if cell == "no" or cell.startswith("no, "):
+        return "no"
     return "short" if len(cell) <= SHORT else ""
 
 
 def _html_table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     top = "".join(f"<th>{escape(name)}</th>" for name in head)
-    body = "".join(
-        "<tr>" + "".join(f'<td class="{"no" if c == "no" else _width(c)}">{escape(c)}</td>' for c in row) + "</tr>"
-        for row in rows
-    )
+    body = "".join("<tr>" + "".join(f'<td class="{_width(c)}">{escape(c)}</td>' for c in row) + "</tr>" for row in rows)
     return f"<table><thead><tr>{top}</tr></thead><tbody>{body}</tbody></table>"

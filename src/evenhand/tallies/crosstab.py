@@ -49,6 +49,8 @@ class Crosstab:
     cut : whether it was said what is shown.
     lengths : (K + 1,) how many users were shown 0, 1, ... K items; None where slots are shared or anybody's list could not
         hold any item.
+    dealt : (D, J) times shown had every list been filled at random with items that its user has a score for; None where any
+        item could be shown to anybody (`lengths` says it exactly), where slots are shared, and where there are too many.
     """
 
     counts: Floats
@@ -58,6 +60,7 @@ class Crosstab:
     judged: bool = False
     cut: bool = True
     lengths: Floats | None = None
+    dealt: Floats | None = None
 
     @classmethod
     def of(
@@ -165,6 +168,7 @@ class UserBlock:
     tied: npt.NDArray[np.bool_]
     items: int
     judged: bool
+    offered: Ragged
 
     @property
     def shares(self) -> Floats:
@@ -174,8 +178,23 @@ class UserBlock:
     def lengths(self) -> Floats | None:
         """(K + 1,) users by the length of their list; None where tied items share slots."""
         slots = self.shown.sums(self.shown.values)
-        whole = np.isin(self.shown.values, (0.0, 1.0)).all()
-        return np.bincount(slots.astype(np.int64)).astype(np.float64) if whole else None
+        return np.bincount(slots.astype(np.int64)).astype(np.float64) if self.whole else None
+
+    @property
+    def whole(self) -> bool:
+        """Whether no tied items share a slot."""
+        return bool(np.isin(self.shown.values, (0.0, 1.0)).all())
+
+    def dealt(self, rng: np.random.Generator, deals: int) -> Floats:
+        """(D, J) times shown had each list been filled at random with items that its user has a score for."""
+        offered, slots = self.offered, self.shown.sums(self.shown.values)
+        users, cells = len(slots), len(offered.items)
+        row = np.add.outer(np.arange(deals) * users, offered.rows).ravel()
+        order = np.argsort(row + rng.random(deals * cells))  # by deal and user, then at random
+        place = np.tile(np.arange(cells) - offered.starts[offered.rows], deals)
+        taken = order[place < np.tile(slots[offered.rows], deals)]
+        at = taken // max(1, cells) * self.items + offered.items[taken % max(1, cells)]
+        return np.bincount(at, minlength=deals * self.items).astype(np.float64).reshape(deals, self.items)
 
     def summed(self, codes: Ints, groups: int, pair: tuple[int, int] | None) -> Crosstab:
         """Add up the users of each group."""
@@ -202,7 +221,7 @@ def tabulate(scores: Ragged, truth: Ragged | None, shown_by: Cut, true_by: Cut, 
     marks[:, _AT["score"]] = scores.sums(np.where(real, scores.values, 0.0))
     if truth is not None:
         _judge(marks, scores, shown, slots, truth, true_by, items)
-    return UserBlock(shown, marks, tied, items, truth is not None)
+    return UserBlock(shown, marks, tied, items, truth is not None, scores)
 
 
 def _judge(

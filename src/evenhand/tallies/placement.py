@@ -35,6 +35,7 @@ class Placement:
     protected : indices of the labels that together are the protected group, or None when no side is singled out.
     rows : (T, g) share of each group in each item where items may belong to several; `codes` then only says which
         items are unknown.
+    depth : how many ranks are looked at where later ones only tell what the whole list holds; None looks at all.
     """
 
     codes: npt.NDArray[Any]
@@ -42,6 +43,7 @@ class Placement:
     groups: tuple[Any, ...]
     protected: tuple[int, ...] | None = None
     rows: Floats | None = None
+    depth: int | None = None
 
     @classmethod
     def of(cls, labels: Any, protected: Any = None, groups: Any = None) -> Placement:
@@ -113,7 +115,7 @@ class Placement:
         side = np.full(len(self.groups) + 1, 1, dtype=np.int8)
         side[list(self.protected)] = 0
         side[-1] = UNKNOWN  # where code -1 looks
-        return Placement(side[self.codes], self.starts, side_names(self), (0,))
+        return Placement(side[self.codes], self.starts, side_names(self), (0,), depth=self.depth)
 
     def reason(self) -> str:
         """Why no prefix metric can speak about a single ranking, or nothing."""

@@ -124,7 +124,7 @@ class _Compositions:
         for mix in reading.placement.mixes():
             which[mix.at] = mix.which + len(weights)
             first.append(mix.first)
-            weights += list(mix.weights(reading.template.weights(mix.known.shape[1])))
+            weights += list(mix.weights(reading.weights(mix.known.shape[1])))
         order = np.argsort(which, kind="stable")
         edges = np.searchsorted(which[order], np.arange(len(weights) + 1))
         return cls(np.concatenate(first or [np.zeros(0, dtype=np.int64)]), weights, which, order, edges)

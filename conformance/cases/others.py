@@ -1,0 +1,130 @@
+"""Recommenders, outcomes, and lists before and after."""
+
+from conformance.cases import case, law
+
+MATRIX = {
+    "scores": [[0.9, 0.8, 0.1, 0.2], [0.9, 0.1, 0.8, 0.2], [0.3, 0.7, 0.6, 0.5], [0.4, 0.9, None, 0.1]],
+    "user_groups": ["a", "a", "b", "b"],
+    "protected": "b",
+    "versus": "a",
+    "top": 2,
+    "relevant": [[1, 1, 0, 0], [1, 0, 0, 1], [0, 1, 1, 0], [0, 0, 1, 1]],
+}
+SAME_ITEM = {**MATRIX, "scores": [[1, 0, 0, 0]] * 4, "top": 1}
+DISJOINT = {**MATRIX, "scores": [[1, 1, 0, 0], [1, 1, 0, 0], [0, 0, 1, 1], [0, 0, 1, 1]], "top": None, "threshold": 0.5}
+TIED = {**MATRIX, "scores": [[0.5, 0.5, 0.5, 0.1]] * 4}
+FEW = {
+    **MATRIX,
+    "scores": [[0.9, None, None, 0.2], [None, 0.4, None, None], [0.3, 0.7, 0.6, 0.5], [0.4, 0.9, 0.2, 0.1]],
+}
+EVEN = {**MATRIX, "scores": [[1, 1, 0, 0], [0, 0, 1, 1], [1, 0, 1, 0], [0, 1, 0, 1]], "top": None, "threshold": 0.5}
+NOTHING = {**MATRIX, "top": None, "threshold": 5}
+EMPTY = {**MATRIX, "scores": [], "user_groups": [], "relevant": []}
+WHY = (
+    (MATRIX, "two items each; one user misses a score"),
+    (SAME_ITEM, "everybody is shown the same one item of four"),
+    (DISJOINT, "the groups are shown different halves of the catalogue"),
+    (TIED, "three items tie for two slots: the lower columns are shown"),
+    (FEW, "missing scores are never shown, though slots stay empty"),
+    (EVEN, "every item is shown equally often"),
+)
+CATALOGUE = ("aggregate_diversity", "item_gini", "exposure_entropy", "recommendation_popularity")
+SIDES = ("exposure_tv", "exposure_kl", "mad", "precision_ratio", "recall_ratio", "f1_ratio", "mae_ratio", "rmse_ratio")
+for name in (*CATALOGUE, *SIDES):
+    for given, why in WHY:
+        case(name, why, given)
+for name in (*CATALOGUE[1:], "exposure_tv", "exposure_kl"):
+    case(name, "nothing is shown to anybody", NOTHING)
+case("aggregate_diversity", "nothing is shown to anybody: that is none of it", NOTHING)
+case("item_gini", "over pairs of different items", SAME_ITEM, corrected=True)
+case("exposure_entropy", "in bits", EVEN, base=2)
+case("exposure_entropy", "over its largest value", MATRIX, normalized=True)
+case("exposure_kl", "one count more for every item", DISJOINT, smoothing=1)
+for name in CATALOGUE:
+    law(name, "order", "equal", MATRIX, {**MATRIX, "scores": MATRIX["scores"][::-1]})
+SWAPPED = {**MATRIX, "protected": "a", "versus": "b"}
+law("exposure_tv", "symmetric", "equal", MATRIX, SWAPPED)
+law("mad", "antisymmetric", "negates", MATRIX, SWAPPED)
+for name in SIDES[3:]:
+    law(name, "two-sided", "inverts", MATRIX, SWAPPED)
+
+# --- outcomes ---------------------------------------------------------------------------------------------------------
+
+TEST = {
+    "score": [1, 2, 3, 1, 2, 3, 4, 5, 6, 4, 5, 6, 5],
+    "outcome": [1, 2, 3, 1.5, 2.5, 3.5, 4, 4, 6, 5, 6, 6, 4],
+    "bin": [0] * 6 + [1] * 7,
+    "group": ["F"] * 3 + ["M"] * 3 + ["F"] * 3 + ["M"] * 3 + ["X"],
+    "reference": "F",
+}
+for group in ("M", "X"):
+    for name in ("pooled_gap", "spline_gap"):
+        case(name, f"the gap of {group} to F over both bins", {**TEST, "of": group})
+case("outcome_gap", "parallel lines, half a point apart", {**TEST, "of": "M", "at": 0})
+case("outcome_gap", "three groups share one slope", {**TEST, "of": "M", "at": 1})
+case("outcome_gap", "a group of one row", {**TEST, "of": "X", "at": 1})
+case("outcome_gap", "the group is not in the bin", {**TEST, "of": "X", "at": 0})
+FLAT = {
+    "score": [2, 2, 2, 2],
+    "outcome": [0, 1, 1, 1],
+    "bin": [0] * 4,
+    "group": ["F", "F", "M", "M"],
+    "reference": "F",
+    "of": "M",
+}
+case("outcome_gap", "one score only: the difference of the means", {**FLAT, "at": 0})
+case("pooled_gap", "one score only", FLAT)
+case("spline_gap", "one score only", FLAT)
+CONFOUNDED = {**FLAT, "score": [1, 1, 2, 2]}
+case("outcome_gap", "score and group cannot be told apart", {**CONFOUNDED, "at": 0})
+case("spline_gap", "score and group cannot be told apart", CONFOUNDED)
+TWO = {
+    "score": [1, 2, 1, 2, 3, 4, 3, 4, 4],
+    "outcome": [0, 1, 1, 1, 0, 1, 1, 0, 1],
+    "bin": [0] * 4 + [1] * 5,
+    "group": ["F", "F", "M", "M", "F", "F", "M", "M", "M"],
+    "reference": "F",
+    "of": "M",
+}
+case("outcome_gap", "a yes-or-no outcome", {**TWO, "at": 1})
+case("pooled_gap", "weighted by the rows of the group, not of the bin", TWO)
+case("spline_gap", "bends at the end of the first bin", TWO)
+law("pooled_gap", "antisymmetric", "negates", {**FLAT}, {**FLAT, "reference": "M", "of": "F"})
+law("spline_gap", "antisymmetric", "negates", TWO, {**TWO, "reference": "M", "of": "F"})
+
+LESS = {"masses": [[0.6, 2], [0.8, 1], [1, 1]]}
+MORE = {"masses": [[0.6, 4], [0.8, 5], [1, 3]]}
+for name in ("average_outcome", "marginal_outcome"):
+    case(name, "figure 1 of Yu and Saint-Jacques, group X", LESS, bar=0.6)
+    case(name, "the same bar for the other group: averages differ, margins do not", MORE, bar=0.6)
+    case(name, "a higher bar", MORE, bar=0.7)
+    case(name, "nobody is above the bar", LESS, bar=2)
+case("equalized_odds_gap", "no gap, and yet X is under-scored at every score",
+     {"groups": {"O": [[25, 0.8, 0.8], [25, 0.2, 0.2]], "X": [[32, 0.8, 1], [2, 0.8, 0], [16, 0.2, 0.5]]}})  # fmt: skip
+case("equalized_odds_gap", "perfect scores, different qualifications: a gap",
+     {"groups": {"O": [[4, 0.6, 0.6], [5, 0.8, 0.8], [3, 1, 1]], "X": [[2, 0.6, 0.6], [1, 0.8, 0.8], [1, 1, 1]]}})  # fmt: skip
+case("equalized_odds_gap", "a group without failures", {"groups": {"O": [[1, 0.5, 1]], "X": [[1, 0.5, 0.5]]}})
+
+# --- lists ------------------------------------------------------------------------------------------------------------
+
+for gains, why in (
+    ([1, 3], "the better item second"),
+    ([3, 2, 1, 0], "the best order"),
+    ([0, 0, 1], "one relevant item, last"),
+    ([0, 0], "no gain at all"),
+):
+    case("ndcg", why, {"gains": gains})
+case("ndcg", "a better candidate was left out", {"gains": [1, 0], "candidates": [3, 1, 0]})
+case("ndcg", "another attention", {"gains": [1, 3, 2]}, attention="rbp(patience=0.8)")
+SAME, TURNED = (
+    {"after": ["a", "b", "c"], "before": ["a", "b", "c", "d"]},
+    {"after": ["a", "b", "c"], "before": ["b", "a", "c"]},
+)
+NEW, NO_LIST = {"after": ["a", "d", "b"], "before": ["a", "b", "c", "d", "e"]}, {"after": [], "before": ["a"]}
+for name in ("rank_biased_overlap", "least_promoted"):
+    case(name, "nothing changed", SAME)
+    case(name, "the first two trade places", TURNED)
+    case(name, "one item comes from below", NEW)
+    case(name, "there is no list", NO_LIST)
+case("rank_biased_overlap", "a less patient reader", TURNED, patience=0.5)
+law("rank_biased_overlap", "identity is most", "falls_or_stays", SAME, TURNED)

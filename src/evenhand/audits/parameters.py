@@ -1,0 +1,234 @@
+"""What a parameter of an audit takes, how it is checked, and how a plan records it.
+
+Type hints say it: `Table`, `Columns`, `Labels`, `Metrics`, a `Literal`, a number `Between` two others. The command line, plan
+files and "Make it again" read the same hints.
+"""
+
+from __future__ import annotations
+
+import inspect
+import json
+import re
+import typing
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+
+from evenhand.cards import Between, check_value, is_whole, shown
+from evenhand.errors import EvenhandError, listing
+from evenhand.findings import plain
+
+
+@dataclass(frozen=True)
+class Takes:
+    """How a parameter is given where its type alone does not say.
+
+    Attributes
+    ----------
+    metavar : what help calls a word of it.
+    many : several words make a list; one makes a single value.
+    table : a table, a file or column names. Anything else is too much for a plan: it says that the object is needed again.
+    files : which files it may be, for help.
+    sizes : a mapping says how many there are of each, which a plan can hold.
+    number : a word of digits is a whole number.
+    option : what the option is called where it is not called like the parameter.
+    read : reads the words of the command line, where none of this is enough.
+    """
+
+    metavar: str = ""
+    many: bool = False
+    table: bool = False
+    files: str = ""
+    sizes: bool = False
+    number: bool = False
+    option: str = ""
+    read: Callable[[list[str]], Any] | None = None
+
+
+def pairs(name: str, text: str, kind: type) -> dict[str, Any]:
+    """`label=number,label=number` of the command line, or the same as JSON where labels hold commas or equal signs.
+
+    >>> pairs("target", "f=0.5, m=0.5", float)
+    {'f': 0.5, 'm': 0.5}
+    """
+    option = f"--{name.replace('_', '-')} {text!r}"
+    try:
+        if text.lstrip().startswith("{"):
+            return {str(label): kind(value) for label, value in json.loads(text).items()}
+        found = [part.rpartition("=") for part in text.split(",")]
+        labels = [label.strip() for label, _, _ in found]
+        if twice := sorted({label for label in labels if labels.count(label) > 1}):
+            raise EvenhandError(f"{option} gives {listing(twice)} two numbers. Give each label one.")
+        if not all(labels):
+            raise ValueError(text)
+        return {label: kind(value) for label, (_, _, value) in zip(labels, found, strict=True)}
+    except (ValueError, TypeError, AttributeError) as error:
+        if isinstance(error, EvenhandError):
+            raise
+        raise EvenhandError(f"{option} cannot be read. Write label=number,label=number.") from error
+
+
+FILES = "Parquet, CSV or JSON lines (also .gz), or a glob in quotes"
+RUNS = "Parquet, CSV or JSON lines (also .gz), or TREC runs; a glob in quotes"
+Table = Annotated[Any, Takes("FILE", table=True, files=FILES)]
+Rankings = Annotated[Any, Takes("FILE", table=True, files=RUNS)]
+TableOrColumn = Annotated[Any, Takes("COLUMN|FILE", table=True)]
+TableOrColumns = Annotated[Any, Takes("COLUMN|FILE", table=True, many=True)]
+Label = Annotated[Any, Takes("LABEL")]
+Labels = Annotated[Any, Takes("LABEL", many=True)]
+Columns = str | Sequence[str] | None
+Metrics = str | Sequence[str]
+Seed = int | np.random.Generator | np.random.SeedSequence | None
+Level = Annotated[float, Between(0, 1, open_low=True, open_high=True)]
+Count = Annotated[int, Between(0, float("inf"))]
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """One parameter of an audit, as its signature, its hints and its docstring have it."""
+
+    name: str
+    hint: Any
+    default: Any
+    about: str
+    positional: bool
+
+    @property
+    def required(self) -> bool:
+        return self.default is inspect.Parameter.empty
+
+    @cached_property
+    def takes(self) -> Takes:
+        if typing.get_origin(self.hint) is Annotated:
+            return next((m for m in typing.get_args(self.hint)[1:] if isinstance(m, Takes)), Takes())
+        return Takes(many=any(typing.get_origin(o) is Sequence for o in options(self.hint)))
+
+    @property
+    def names_column(self) -> bool:
+        """Whether the parameter takes the name of a column."""
+        return "column" in self.about and any(str in (o, *typing.get_args(o)) for o in options(bare(self.hint)))
+
+    @property
+    def says_none(self) -> bool:
+        """Whether the word "none" stands for None: not where None is the default, which nobody needs to write."""
+        return self.default is not None and (bool(self.takes.metavar) or type(None) in options(self.hint))
+
+    def in_words(self, value: Any) -> Any:
+        """An argument as a plan holds it: plain data that Python takes again, or an `Object`."""
+        takes = self.takes
+        listed = isinstance(value, (list, tuple, set, frozenset, np.ndarray))
+        if takes.table and listed and not ((self.positional or takes.many) and _are_words(value)):
+            return Object(_kind(value))  # labels of rows, ids: files and columns are named one by one
+        if takes.table and isinstance(value, Mapping) and not (takes.sizes and _are_sizes(value)):
+            return Object(f"a mapping of {len(value):,} entries")
+        return in_words(value, table=takes.table)
+
+    def check(self, value: Any) -> None:
+        """Refuse a value that its type hint does not allow."""
+        if isinstance(value, str) and re.fullmatch(r"<.*>", value) and self.takes.table:
+            raise EvenhandError(
+                f"{self.name}={value!r} stands for an object of the call that was recorded. Pass that object again."
+            )
+        if is_whole(value) and abs(int(value)) > LARGEST and self.name not in ("rng", "population"):
+            raise EvenhandError(f"{self.name}={shown(value)} is too large a number. Pass one of at most {LARGEST:,}.")
+        if self.takes.metavar == "LABEL" and not _may_be_label(value, many=self.takes.many):
+            kinds = "a label, or a list of labels" if self.takes.many else "a label"
+            raise EvenhandError(f"{self.name}={shown(value)} is no label. Pass {kinds}: text, a number or a date.")
+        try:
+            check_value(f"{self.name}=", value, self.hint, end="")
+        except EvenhandError as error:
+            if not self.names_column or isinstance(value, str):
+                raise
+            raise EvenhandError(
+                f"{self.name}={shown(value)} is not a column name. Pass the name of a column as text."
+            ) from error
+
+
+def bare(hint: Any) -> Any:
+    """A hint without what stands beside its type."""
+    return typing.get_args(hint)[0] if typing.get_origin(hint) is Annotated else hint
+
+
+LARGEST = 2**62
+"""Whole numbers beyond this fit into no array; sizes and thresholds are far smaller."""
+
+
+def _may_be_label(value: Any, *, many: bool) -> bool:
+    """Whether this can be a label, or several: no mapping, and no list inside a list."""
+    if isinstance(value, Mapping):
+        return False
+    if isinstance(value, (list, tuple, set, frozenset)):
+        return many and all(not isinstance(one, (list, tuple, set, frozenset, Mapping)) for one in value)
+    return True
+
+
+def options(hint: Any) -> tuple[Any, ...]:
+    """The alternatives of a union, or the hint alone."""
+    return typing.get_args(hint) if typing.get_origin(hint) in (typing.Union, _UNION) else (hint,)
+
+
+_UNION = type(int | str)
+
+
+@dataclass(frozen=True)
+class Object:
+    """What stands in a plan for something that it cannot hold."""
+
+    what: str
+
+
+def in_words(value: Any, *, table: bool = False) -> Any:
+    """Plain data that Python takes again, or an `Object`; a table is one unless it is named."""
+    value = as_python(value)
+    if value is None or isinstance(value, (bool, int, float, str)):
+        return value
+    if hasattr(value, "as_word"):
+        return value.as_word()
+    if isinstance(value, Path):
+        return str(value)
+    if isinstance(value, (list, tuple, set, frozenset)):
+        each = [in_words(v) for v in value]
+        return Object(_kind(value)) if any(isinstance(e, Object) for e in each) else each
+    if isinstance(value, Mapping):
+        pairs = {str(k): in_words(v) for k, v in value.items()}
+        return Object("a mapping") if any(isinstance(e, Object) for e in pairs.values()) else pairs
+    if isinstance(value, np.ndarray) and not table:
+        return value.tolist()
+    return plain(value) if not table and _is_moment(value) else Object(_kind(value))
+
+
+def as_python(value: Any) -> Any:
+    """A number of numpy as Python has it, also where it is an array without axes."""
+    single = isinstance(value, (np.number, np.bool_)) or (isinstance(value, np.ndarray) and not value.ndim)
+    return value.item() if single else value
+
+
+def _are_words(values: Any) -> bool:
+    return all(isinstance(v, (str, Path)) or hasattr(v, "as_word") for v in values)
+
+
+def _are_sizes(values: Mapping[Any, Any]) -> bool:
+    """Whether this says how many there are of each: small, and nothing about single units."""
+    return bool(values) and all(is_whole(v) for v in values.values()) and len(values) <= 1_000
+
+
+def _is_moment(value: Any) -> bool:
+    return hasattr(value, "isoformat")
+
+
+def _kind(value: Any) -> str:
+    """What a caller would call this object."""
+    library = type(value).__module__.split(".")[0].strip("_")
+    kind = type(value).__name__ if library == "builtins" else f"{library} {type(value).__name__}"
+    return f"an {kind}" if kind[0] in "aeiou" else f"a {kind}"
+
+
+def same(value: Any, default: Any) -> bool:
+    """Whether an argument is what it would have been anyway."""
+    if type(value) is not type(default) and not (isinstance(value, (list, tuple)) and isinstance(default, tuple)):
+        return False
+    return list(value) == list(default) if isinstance(default, tuple) else bool(value == default)

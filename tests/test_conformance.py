@@ -1,0 +1,202 @@
+"""The conformance kit: vectors that owe nothing to the package, evenhand's own score, and how any other tool is scored."""
+
+import ast
+import json
+import math
+import re
+import subprocess
+import sys
+import warnings
+from fractions import Fraction
+from pathlib import Path
+
+import pytest
+
+from evenhand import UndefinedWarning, metrics
+from evenhand.cards import REGISTRY
+from evenhand.cli import main
+from evenhand.conformance import kit, own
+
+ROOT = Path(__file__).parents[1]
+VECTORS = kit.kit()["vectors"]
+
+RIGHT = """
+def adapter(question):
+    if question["metric"] != "gini" or question["parameters"] or "weights" in question["input"]:
+        raise NotImplementedError
+    x = question["input"]["amounts"]
+    return sum(abs(a - b) for a in x for b in x) / (2 * len(x) * sum(x))
+"""
+WRONG = (
+    RIGHT.replace("(2 * len(x) * sum(x))", "(2 * (len(x) - 1) * sum(x))")
+    + """
+def corrected(question):
+    x = question["input"]["amounts"]
+    return "raises" if len(x) < 2 else sum(abs(a - b) for a in x for b in x) / (2 * (len(x) - 1) * sum(x))
+
+REASONS = {"gini": [("somebody adds 1", lambda question: 1 + corrected(question)), ("it divides by n - 1", corrected)]}
+"""
+)
+
+
+@pytest.fixture(scope="module")
+def evenhand_score():
+    return kit.run("evenhand")
+
+
+@pytest.fixture
+def adapter(tmp_path):
+    def write(text):
+        path = tmp_path / "mine.py"
+        path.write_text(text, encoding="utf-8")
+        return f"{path}:adapter"
+
+    return write
+
+
+# --- the vectors ------------------------------------------------------------------------------------------------------
+
+
+def test_the_vectors_are_what_the_definitions_give_where_evenhand_cannot_be_imported():
+    code = (
+        "import sys; sys.modules['evenhand'] = None; from conformance.generate import main; sys.exit(main(['--check']))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("card", list(metrics.cards()), ids=lambda card: card.name)
+def test_every_card_has_vectors_and_a_vector_of_each_law_it_claims(card):
+    assert sum(v["metric"] == card.name for v in VECTORS) >= 3
+    assert card.laws <= {law["law"] for law in kit.kit()["laws"] if law["metric"] == card.name}
+
+
+def test_a_vector_says_its_exact_value_and_why_it_is_asked():
+    assert len({v["id"] for v in VECTORS}) == len(VECTORS)
+    for v in VECTORS:
+        assert v["why"]
+        if v["value"] is None:
+            assert v["undefined"]
+        elif isinstance(v["value"], float) and "/" in v["exact"]:
+            assert float(Fraction(v["exact"])) == v["value"]
+
+
+def test_the_file_says_its_version_and_a_permissive_licence():
+    assert kit.kit()["version"].count(".") == 2
+    assert kit.kit()["license"] == "CC0-1.0"
+
+
+# --- evenhand itself --------------------------------------------------------------------------------------------------
+
+
+def test_evenhand_agrees_with_every_vector_and_keeps_every_law(evenhand_score):
+    assert [c for c in (*evenhand_score.vectors, *evenhand_score.laws) if c.status != "agrees" or c.raised] == []
+    assert evenhand_score.offered() == sorted(REGISTRY)
+
+
+def test_evenhand_gives_the_reason_on_the_vector_where_there_is_no_number():
+    audited = {name for name, m in REGISTRY.items() if m.card.needs.__name__ in ("Exposure", "Amortised", "Moments")}
+    for v in VECTORS:
+        if v["value"] is None and v["metric"] not in audited:
+            metric = REGISTRY[v["metric"]]
+            with pytest.warns(UndefinedWarning) as caught:
+                assert math.isnan(metric(*own._data(v["input"]), **own._named(v["input"]), **v["parameters"]))
+            assert caught[0].message.reason == v["undefined"], v["id"]
+
+
+# --- any tool ---------------------------------------------------------------------------------------------------------
+
+
+def test_a_right_adapter_conforms_and_is_not_asked_for_what_it_does_not_offer(adapter, capsys):
+    assert main(["conformance", "run", "--tool", adapter(RIGHT)]) == 0
+    out = capsys.readouterr().out
+    assert "10 of 10 vectors agree (100.0%), 1 of" in out
+    assert "atkinson" not in out
+
+
+def test_a_wrong_denominator_is_found_and_its_reason_proved_by_its_number(adapter, capsys):
+    tool = adapter(WRONG)
+    assert main(["conformance", "run", "gini", "--tool", tool, "--differences"]) == 1
+    out = capsys.readouterr().out
+    assert re.search(r"\n(\d+) of the other \1 are what a stated reason leads to", out)
+    assert "it divides by n - 1" in out
+    assert "somebody adds 1" not in out
+    assert main(["conformance", "run", "gini", "--tool", tool, "--format", "json"]) == 1
+    found = json.loads(capsys.readouterr().out)
+    assert [c["why"] for c in found["laws"] if c["status"] == "differs"] == ["replication: the value stays"]
+
+
+def test_a_tool_in_another_environment_gets_the_same_questions(adapter):
+    tool = adapter(WRONG)
+    here, there = kit.run(tool), kit.run(tool, python=sys.executable)
+    assert here == there
+
+
+def test_what_a_tool_prints_or_raises_never_breaks_the_run(adapter):
+    text = "def adapter(question):\n    print('noise')\n    raise RuntimeError('no such luck')\n"
+    found = kit.run(adapter(text), python=sys.executable, only=["gini", "mean"])
+    undefined = {v["id"] for v in VECTORS if v["value"] is None}
+    assert {c.status for c in found.vectors if c.id not in undefined} == {"fails"}
+    assert all(c.status == "agrees" for c in found.vectors if c.id in undefined), "a refusal is no wrong number"
+    assert not found.conforms
+
+
+def test_a_made_up_number_where_there_is_none_differs(adapter):
+    zero = "def adapter(question):\n    return 0.0\n"
+    found = kit.run(adapter(zero), only=["gini"])
+    assert {c.status for c in found.vectors if c.expected is None} == {"differs"}
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["run"], "run needs a tool"),
+        (["run", "--tool", "no.such.module:adapter"], "cannot be asked"),
+        (["run", "--tool", "no.such.module:adapter", "--python", sys.executable], "cannot be asked"),
+        (["run", "--tool", "math:nothing"], "cannot be asked"),
+        (["run", "--tool", "evenhnd"], "Did you mean"),
+        (["run", "--tool", "evenhand", "--python", "no-such-python"], "is no program"),
+        (["run", "ginni", "--tool", "evenhand"], "Did you mean 'gini'"),
+        (["run", "--tool", "evenhand", "--tolerance", "2"], "not between 0 and 1"),
+        (["list", "--tool", "evenhand"], "list asks no tool"),
+        (["list", "ginni"], "Did you mean 'gini'"),
+    ],
+    ids=lambda x: "-".join(x[:2]) if isinstance(x, list) else "",
+)
+def test_what_cannot_be_asked_is_a_sentence_and_exit_code_2(words, says, capsys):
+    assert main(["conformance", *words]) == 2
+    err = capsys.readouterr().err
+    assert says in err
+    assert "Traceback" not in err
+
+
+def test_a_tool_that_offers_nothing_is_no_success(adapter, capsys):
+    assert main(["conformance", "run", "--tool", adapter("def adapter(q):\n    raise NotImplementedError\n")]) == 2
+    assert "offers none" in capsys.readouterr().err
+
+
+def test_the_list_shows_the_kit(capsys):
+    assert main(["conformance", "list"]) == 0
+    assert "gini" in capsys.readouterr().out
+    assert main(["conformance", "list", "gini"]) == 0
+    assert "3/4" in capsys.readouterr().out
+    assert main(["conformance", "list", "gini", "--format", "json"]) == 0
+    assert {v["metric"] for v in json.loads(capsys.readouterr().out)["vectors"]} == {"gini"}
+
+
+def test_adapters_of_other_tools_need_nothing_of_evenhand():
+    """They run in environments that do not have it."""
+    for file in (ROOT / "src/evenhand/conformance").glob("tools/*.py"):
+        names = set()
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Import):
+                names |= {a.name.split(".")[0] for a in node.names}
+            elif isinstance(node, ast.ImportFrom):
+                names.add((node.module or "").split(".")[0])
+        assert "evenhand" not in names, file.name
+
+
+def test_asking_leaves_warnings_as_they_were(adapter):
+    before = list(warnings.filters)
+    kit.run(adapter(RIGHT), only=["gini"])
+    assert list(warnings.filters) == before

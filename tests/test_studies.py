@@ -1,0 +1,103 @@
+"""What all studies share: verdicts over several seeds, tallies that count only what the source states, pages."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from evenhand.cli import main
+from evenhand.errors import EvenhandError
+from evenhand.studies.outcome_findings import _way
+from evenhand.studies.seeds import over_seeds
+from evenhand.studies.study import Claim, Study, Table, count
+
+
+def made(seed, holds=True):
+    return Study(
+        "made", "Made up", f"Seed {seed}.",
+        (
+            Claim("always", "1", "so", f"{seed}", True),
+            Claim("by seed", "2", "about 2", f"{seed}", seed != 2, counts="1 or 3"),
+            Claim("sometimes there", "3", "so", "", None if seed == 1 else False),
+            Claim("never there", "4", "so", "", None),
+            Claim("ours", "5", "(not stated)", "x", holds, ours=True),
+        ),
+        tables=(Table("T", ("a",), (("1",),)),), caveats=("All of it is made up.",),
+    )  # fmt: skip
+
+
+def test_verdicts_are_counted_over_the_seeds_in_which_the_question_can_be_put():
+    found = over_seeds(made, [1, 2, 3])
+    assert [c.verdict for c in found.claims] == ["yes", "in some", "no", "cannot be measured", "yes"]
+    assert [c.in_seeds for c in found.claims] == ["3 of 3", "2 of 3", "0 of 2", "", "3 of 3"]
+    assert found.seeds == (1, 2, 3)
+    assert "seeds 1 to 3" in found.setting
+    moved = found.tables[-1]
+    assert moved.rows == (
+        ("by seed", "yes: 1", "no: 2", "yes: 3"),
+        ("sometimes there", "cannot be measured: ", "no: ", "no: "),
+    )
+
+
+def test_one_seed_is_the_study_itself():
+    assert over_seeds(made, [2]) == made(2)
+
+
+@pytest.mark.parametrize("seeds", [[], [1, 1]])
+def test_no_seed_or_one_twice_is_refused(seeds):
+    with pytest.raises(EvenhandError, match="Pass different seeds"):
+        over_seeds(made, seeds)
+
+
+def test_checks_of_ours_never_count_among_the_findings_of_the_source():
+    text = made(2, holds=False).to_text()
+    assert "Of 4 findings that the source states, 1 comes out, 2 do not, 1 cannot be measured." in text
+    assert "Of 1 check of our own, 0 come out, 1 does not." in text
+    assert text.index("by seed") < text.index("Of 1 check") < text.rindex("(not")
+
+
+def test_the_tally_of_several_seeds_says_all_some_and_none():
+    found = over_seeds(made, [1, 2])
+    stated = [c for c in found.claims if not c.ours]
+    assert count(stated) == (
+        "Of 4 findings that the source states, 1 comes out in all 2 seeds, 1 in some, 1 in none, 1 cannot be measured."
+    )
+
+
+def test_what_counts_as_about_and_the_caveats_stand_in_every_form():
+    found = over_seeds(made, [1, 2])
+    for form in ("table", "markdown"):
+        text = found.to_text(form)
+        assert "All of it is made up." in text
+        assert "1 of 2" in text
+    assert "about 2 (counts if 1 or 3)" in found.to_text("markdown")
+    page = found.to_html()
+    assert "All of it is made up." in page
+    assert "in 1 of 2 seeds" in page
+    whole = json.loads(found.to_text("json"))
+    assert whole["caveats"] == ["All of it is made up."]
+    assert whole["seeds"] == [1, 2]
+    assert whole["findings"][1]["counts if"] == "1 or 3"
+    assert whole["findings"][1]["in seeds"] == "1 of 2"
+    assert [f["whose"] for f in whole["findings"]] == ["paper"] * 4 + ["ours"]
+
+
+@pytest.mark.parametrize(
+    ("change", "low", "high", "way"),
+    [(-0.17, -0.81, -0.26, 0), (0.5, -0.2, 0.3, 1), (0.2, -0.2, 0.3, 0), (-0.5, -0.2, 0.3, -1), (-0.5, 0.1, 0.3, -1)],
+)
+def test_a_gain_is_above_zero_and_beyond_chance(change, low, high, way):
+    assert _way((change, low, high)) == way
+
+
+def test_the_command_counts_seeds_and_writes_one_page(capsys, tmp_path):
+    page = tmp_path / "page.html"
+    call = ["study", "recommender", "--size", "60", "--seed", "4", "--seeds", "2", "--format", "json", "--no-progress"]
+    assert main([*call, "--html", str(page)]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["seeds"] == [4, 5]
+    assert page.read_text().count("<figure>") == page.read_text().count("<svg")
+    assert main([*call, "--html", str(tmp_path / "none" / "page.html")]) == 2
+    assert main(["study", "recommender", "--seeds", "0"]) == 2
+    assert "--seeds 0" in capsys.readouterr().err
