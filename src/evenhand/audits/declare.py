@@ -369,7 +369,7 @@ def _declare(
 
 def find(name: str) -> Audit:
     """The audit of this name, loaded from the module that has its name."""
-    if name not in AUDITS and importlib.util.find_spec(f"evenhand.audits.{name}"):
+    if name not in AUDITS and name.isidentifier() and importlib.util.find_spec(f"evenhand.audits.{name}"):
         importlib.import_module(f"evenhand.audits.{name}")
     if name not in AUDITS:
         raise unknown_name("audit", name, names(), what="an audit")
