@@ -161,7 +161,7 @@ def _rows(
             made = row(
                 labels, a.text, estimate=float(estimate.estimate[i]), low=float(estimate.low[i]), high=float(estimate.high[i]),
                 chance=float(chance[i]), ideal=a.ideal, better=a.better, units=int(units[i]),
-                undefined_draws=int(estimate.undefined_draws[i]), note=_note(slices, i, a, estimate, heavy=bool(heavy[i])),
+                undefined_draws=int(estimate.undefined_draws[i]), note=_note(slices, i, a, estimate, float(units[i]), heavy=bool(heavy[i])),
             )  # fmt: skip
             if counted:
                 least, most = a.metric.attainable_on(slices.spectra[i], **a.params)
@@ -200,10 +200,10 @@ def _viewers(prepared: Units, within: str | None, call: Call) -> Callable[[Amoun
     return of
 
 
-def _note(slices: Slices, i: int, a: Ask, found: Estimates, *, heavy: bool) -> str | None:
+def _note(slices: Slices, i: int, a: Ask, found: Estimates, units: float, *, heavy: bool) -> str | None:
     if np.isnan(found.estimate[i]):
         return a.card.reason(slices.spectra[i], **a.params)
-    return notes("heavy_tail" if heavy else "", a.caution(float(found.estimate[i]), float(slices.spectra.units[i])))
+    return notes("heavy_tail" if heavy else "", a.caution(float(found.estimate[i]), units))
 
 
 def chances(slices: Slices, amount: Amount, asked: Sequence[Ask]) -> list[Any]:
