@@ -52,6 +52,37 @@ oldest: .venv-oldest/.stamp
 	.venv-oldest/bin/python -m pip install --quiet --disable-pip-version-check --constraint constraints-oldest.txt --editable '.[duckdb]' pandas pytest hypothesis
 	touch $@
 
+# The sdist, the wheel made from it, what is in them, and the wheel in clean environments with the oldest and newest dependencies.
+.PHONY: package
+package: .venv-package/.stamp
+	rm -rf dist .venv-wheel-oldest .venv-wheel-newest
+	.venv-package/bin/python -m build --outdir dist . > /dev/null
+	.venv-package/bin/python .ci/check_package.py contents dist
+	$(PYTHON) -m venv .venv-wheel-oldest
+	.venv-wheel-oldest/bin/python -m pip install --quiet --disable-pip-version-check --constraint constraints-oldest.txt dist/*.whl
+	.venv-package/bin/python .ci/check_package.py works .venv-wheel-oldest/bin/python
+	$(PYTHON) -m venv .venv-wheel-newest
+	.venv-wheel-newest/bin/python -m pip install --quiet --disable-pip-version-check dist/*.whl
+	.venv-package/bin/python .ci/check_package.py works .venv-wheel-newest/bin/python
+
+.venv-package/.stamp:
+	$(PYTHON) -m venv .venv-package
+	.venv-package/bin/python -m pip install --quiet --disable-pip-version-check build==1.6.1
+	touch $@
+
+# The conformance kit on other tools: an environment for each, pinned, removed once it is scored (KEEP=1 keeps it). Not part of CI:
+# torch alone is a gigabyte.
+TOOLS := aequitas fairlearn fairranktune holisticai inequalipy ir-measures lenskit pysal ranx recbole statspai
+.PHONY: conformance $(TOOLS:%=conformance-%)
+conformance: $(TOOLS:%=conformance-%)
+
+.NOTPARALLEL: conformance
+$(TOOLS:%=conformance-%): conformance-%: $(VENV)/.dev conformance/requirements/%.txt
+	$(PYTHON) -m venv .venv-conformance-$*
+	.venv-conformance-$*/bin/python -m pip install --quiet --disable-pip-version-check --requirement conformance/requirements/$*.txt
+	$(BIN)/python -m conformance.score $*=.venv-conformance-$*/bin/python
+	$(if $(KEEP),,rm -rf .venv-conformance-$*)
+
 # QUICK=1 for smaller sizes.
 bench: $(VENV)/.dev $(PEERS)/.stamp
 	$(BIN)/python -m benchmarks.run $(if $(QUICK),--quick)

@@ -129,3 +129,37 @@ def test_relevance_that_is_no_amount_is_refused(bad):
 def test_a_grade_without_a_stopping_probability_is_named():
     with pytest.raises(EvenhandError, match="relevance 2, 3"):
         attention.cascade(stop={1: 0.5}).weights(4, [0, 1, 2, 3])
+
+
+@pytest.mark.parametrize("own", [[1, 0.5, 0.3], (1, 0.5, 0.3), np.array([1, 0.5, 0.3]), "curve([1, 0.5, 0.3])"])
+def test_a_curve_of_one_s_own_weighs_its_ranks_and_no_other(own):
+    model = attention.parse(own)
+    assert model.weights(5).tolist() == [1.0, 0.5, 0.3, 0.0, 0.0]
+    assert attention.parse(str(model)) == model
+    assert model.as_word() == [1.0, 0.5, 0.3]
+
+
+def test_a_function_of_the_rank_is_its_values():
+    own = attention.parse(lambda rank: 1 / rank**2)
+    assert own.weights(3).tolist() == [1.0, 0.25, 1 / 9]
+    assert own.in_numbers(3, np.zeros(0)) == attention.curve([1, 1 / 4, 1 / 9])
+
+
+def test_a_cascade_may_stop_by_a_function_of_the_grade():
+    own, named = attention.cascade(0.8, lambda grade: grade / 4), attention.cascade(0.8, {1: 0.25, 2: 0.5, 3: 0.75})
+    seen = [1, 0, 3, 2, 0, 1]
+    assert own.weights(6, seen).tolist() == named.weights(6, seen).tolist()
+    assert own.in_numbers(6, np.array([0, 1, 2, 3])) == named
+
+
+@pytest.mark.parametrize(
+    "own", [[], [1, -1], [1, float("nan")], ["a"], [[1]], [1.0] * 2_001, lambda _: -1.0, lambda _: "x"]
+)
+def test_curves_that_are_none_are_refused(own):
+    with pytest.raises(EvenhandError, match="attention"):
+        attention.parse(own).weights(3)
+
+
+def test_a_function_that_gives_no_probability_is_refused():
+    with pytest.raises(EvenhandError, match="from 0 to 1"):
+        attention.cascade(0.8, lambda grade: grade).weights(2, [2, 1])

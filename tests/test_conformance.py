@@ -11,6 +11,7 @@ from fractions import Fraction
 from pathlib import Path
 
 import pytest
+from conformance import score
 
 from evenhand import UndefinedWarning, metrics
 from evenhand.cards import REGISTRY
@@ -200,3 +201,36 @@ def test_asking_leaves_warnings_as_they_were(adapter):
     before = list(warnings.filters)
     kit.run(adapter(RIGHT), only=["gini"])
     assert list(warnings.filters) == before
+
+
+# --- the page ---------------------------------------------------------------------------------------------------------
+
+PAGE = (ROOT / "docs" / "conformance.md").read_text(encoding="utf-8")
+
+
+def test_the_page_tells_the_size_of_the_kit_and_the_scores_that_were_kept():
+    sizes = f"{len(VECTORS)} vectors and {len(kit.kit()['laws'])} laws for all {len(kit.metrics())} metrics"
+    assert sizes in PAGE
+    scores = json.loads(score.KEPT.read_text(encoding="utf-8"))
+    assert score.page(scores) in PAGE, "run: make conformance"
+    assert set(scores) == set(kit.tools()) - {"evenhand"}
+    assert {file.stem for file in (ROOT / "conformance" / "requirements").glob("*.txt")} == set(scores)
+
+
+def test_every_difference_on_the_page_has_a_reason_that_leads_to_the_tools_number():
+    scores = json.loads(score.KEPT.read_text(encoding="utf-8"))
+    for name, s in scores.items():
+        assert s["unexplained"] == [], name
+        assert sum(s["reasons"].values()) == s["differs"] + s["fails"], name
+
+
+def test_the_adapter_on_the_page_works(adapter):
+    (code,) = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
+    found = kit.run(adapter(code))
+    assert found.conforms
+    assert found.offered() == ["gini"]
+
+
+def test_the_vector_on_the_page_is_the_one_that_is_shipped():
+    (shown,) = re.findall(r"```json\n(.*?)```", PAGE, re.DOTALL)
+    assert json.loads(shown) in VECTORS

@@ -680,3 +680,67 @@ def test_log_dp_is_the_same_to_the_bit_whatever_the_order_of_rows():
         for seed in range(3)
     }
     assert len(found) == 1
+
+
+def own_target_data():
+    rng = np.random.default_rng(5)
+    rows = [(q, f"d{d}", r) for q in range(15) for r, d in enumerate(rng.permutation(12)[:6].tolist(), 1)]
+    run = pl.DataFrame(rows, schema=["request", "item", "rank"], orient="row")
+    return run, {f"d{i}": "fmx"[i % 3] for i in range(11)}  # d11 has no label
+
+
+@pytest.mark.parametrize("shares", [{"f": 0.5, "m": 0.3, "x": 0.2}, {"f": 0.5, "m": 0.1, "z": 0.4}, "equal"])
+@pytest.mark.parametrize("aggregate", ["before", "per_request"])
+def test_eel_and_eer_aim_at_shares_of_all_labelled_exposure(shares, aggregate):
+    run, groups = own_target_data()
+    asked = [f"{m}(target={shares!r}, aggregate={aggregate!r})" for m in ("eel", "eer", "target_norm")]
+    found = eh.exposure(run, groups=groups, metrics=asked, attention="rbp(patience=0.7)", interval=None, rng=1).frame
+    wanted = dict.fromkeys("fmx", 1 / 3) if shares == "equal" else shares
+    each = []
+    for _, one in run.group_by("request"):
+        got = {
+            g: sum(0.7 ** (r - 1) for d, r in one.select("item", "rank").iter_rows() if groups.get(d) == g)
+            for g in "fmxz"
+        }
+        total = sum(got.values())
+        each.append([(got[g], wanted.get(g, 0.0) * total) for g in "fmxz"])
+    if aggregate == "before":
+        each = [[tuple(np.mean([q[g] for q in each], axis=0)) for g in range(4)]]
+    slow = [
+        np.mean([sum((e - t) ** 2 for e, t in q) for q in each]),
+        np.mean([sum(2 * e * t for e, t in q) for q in each]),
+        np.mean([sum(t * t for _, t in q) for q in each]),
+    ]
+    assert found["estimate"].to_list() == pytest.approx(slow, abs=1e-12)
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        "eel(target='equal', level='item')",
+        "eel(target='equal', unbiased=True)",
+        "eel(target='ranking')",
+        "eel(target={'f': 0.4})",
+    ],
+)
+def test_targets_of_expected_exposure_that_cannot_be_are_refused(asked):
+    run, groups = own_target_data()
+    with pytest.raises(eh.EvenhandError, match="target"):
+        eh.exposure(run, groups=groups, metrics=asked, interval=None)
+
+
+def test_a_curve_of_one_s_own_is_the_same_as_a_function_on_every_engine_and_in_the_plan():
+    run, groups = own_target_data()
+    relevance = run.with_columns(relevance=pl.col("rank") % 3).select("request", "item", "relevance")
+    call = {"groups": groups, "relevance": relevance, "metrics": ["awrf", "eel", "eer@3"], "interval": None, "rng": 1}
+    listed = eh.exposure(run, attention=[1, 0.5, 0.3], **call)
+    function = eh.exposure(run, attention=lambda rank: [1, 0.5, 0.3, 0, 0, 0][rank - 1], **call)
+    engine = eh.exposure(duckdb.from_arrow(run.to_arrow()), attention=[1, 0.5, 0.3], **call)
+    assert function.frame.equals(listed.frame)
+    assert engine.frame["estimate"].to_pylist() == pytest.approx(listed.frame["estimate"].to_list(), abs=1e-12)
+    assert function.provenance["plan"]["attention"] == [1.0, 0.5, 0.3, 0.0, 0.0, 0.0]
+    stopping = eh.exposure(run, attention=eh.attention.cascade(0.8, lambda grade: grade / 4), **call)
+    assert stopping.provenance["plan"]["attention"] == "cascade(patience=0.8, stop={1: 0.25, 2: 0.5})"
+    assert eh.exposure(run, **{**call, "attention": stopping.provenance["plan"]["attention"]}).frame.equals(
+        stopping.frame
+    )

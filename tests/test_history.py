@@ -288,7 +288,7 @@ def test_a_history_without_alarms_says_so(kept):
     assert kept.alarms().frame.height == len(kept.alarms()) == 0
     assert not kept.alarms()
     assert kept.alarms().sentences() == [
-        "No alarm: 4 quantities were watched, each with at most a 5% chance of ever giving a false alarm."
+        "No alarm: 4 quantities were watched, each with at most a 5% chance of a false alarm in a year of daily looks."
     ]
     assert "No alarm" in repr(kept.alarms())
 

@@ -75,3 +75,26 @@ def test_no_file_names_this_machine_or_a_registry():
         ):
             found += [f"{name}: {m[0]}" for m in private.finditer(path.read_text(errors="ignore"))]
     assert not found
+
+
+def test_the_citation_has_the_version_of_the_package():
+    cited = re.search(r"^version: (.+)$", (ROOT / "CITATION.cff").read_text(encoding="utf-8"), re.MULTILINE)
+    assert cited[1] == eh.__version__
+
+
+def test_every_release_begins_with_the_numbers_that_changed():
+    releases = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8").split("\n## ")[1:]
+    assert releases[0].startswith(eh.__version__)
+    for release in releases:
+        assert re.search(r"^### (.+)$", release, re.MULTILINE)[1] == "Numbers that changed"
+
+
+def test_the_oldest_versions_that_are_tested_are_those_that_are_allowed():
+    allowed = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["dependencies"]
+    tested = dict(
+        line.split("==")
+        for line in (ROOT / "constraints-oldest.txt").read_text(encoding="utf-8").splitlines()
+        if "==" in line
+    )
+    for name, least in (one.split(">=") for one in allowed):
+        assert tested[name].startswith(least), name

@@ -308,3 +308,42 @@ def test_the_command_line_leaves_out_items_without_a_score_as_the_function_does(
     assert (told["columns"]["estimate"], told["columns"]["pairs"]) == ([1.0], [2.0])
     assert main([*words, "--nan-policy", "raise"]) == 2
     assert "missing in 1 of 5 rows" in capsys.readouterr().err
+
+
+def test_ranks_order_where_there_are_no_scores():
+    rng = np.random.default_rng(3)
+    rows = [
+        (q, f"d{d}", r, int(rng.integers(0, 3)))
+        for q in range(9)
+        for r, d in enumerate(rng.permutation(14)[:8].tolist(), 1)
+    ]
+    ranked = pl.DataFrame(rows, schema=["request", "item", "rank", "relevance"], orient="row")
+    call = {
+        "groups": {f"d{i}": "PU"[i % 2] for i in range(14)},
+        "relevance": "relevance",
+        "protected": "P",
+        "interval": None,
+    }
+    found = eh.pairwise(ranked, **call)
+    scored = ranked.with_columns(score=20.0 - pl.col("rank")).drop("rank")
+    assert found.frame.equals(eh.pairwise(scored, **call).frame)
+    assert found.provenance["ordered_by"] == "rank"
+    named = ranked.rename({"rank": "place"}).with_columns(score=0.5)
+    assert eh.pairwise(named, rank="place", **call).frame.equals(found.frame)
+    wins, pairs = 0, 0  # equation 11, pair by pair
+    for q in ranked.partition_by("request"):
+        for a in q.iter_rows(named=True):
+            for b in q.iter_rows(named=True):
+                if (
+                    call["groups"][a["item"]] == "P"
+                    and call["groups"][b["item"]] == "U"
+                    and a["relevance"] > b["relevance"]
+                ):
+                    wins, pairs = wins + (a["rank"] < b["rank"]), pairs + 1
+    assert found.frame.filter(group="P>U")["estimate"][0] == pytest.approx(wins / pairs)
+
+
+def test_a_rank_that_is_no_number_is_called_a_rank():
+    table = pl.DataFrame({"request": [1], "item": ["a"], "rank": ["first"], "relevance": [1]})
+    with pytest.raises(eh.EvenhandError, match="rank='rank'"):
+        eh.pairwise(table, groups={"a": "P"}, relevance="relevance", protected="P")

@@ -33,6 +33,9 @@ SIDES = ("exposure_tv", "exposure_kl", "mad", "precision_ratio", "recall_ratio",
 for name in (*CATALOGUE, *SIDES):
     for given, why in WHY:
         case(name, why, given)
+SHORT = {**FEW, "relevant": [[1, 1, 0, 0], [1, 1, 0, 0], [0, 1, 1, 0], [0, 0, 1, 1]]}
+for name in ("precision_ratio", "recall_ratio", "f1_ratio"):
+    case(name, "a list shorter than its slots: precision is of what was shown", SHORT)
 for name in (*CATALOGUE[1:], "exposure_tv", "exposure_kl"):
     case(name, "nothing is shown to anybody", NOTHING)
 case("aggregate_diversity", "nothing is shown to anybody: that is none of it", NOTHING)

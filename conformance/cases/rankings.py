@@ -140,6 +140,12 @@ for name in RATIOS:
     case(name, "attention rbp", WORLDS[4][0], attention="rbp(patience=0.8)")
 case("dp", "per item of the group", WORLDS[4][0], per_item=True)
 case("log_dp", "per item of the group", WORLDS[4][0], per_item=True)
+for given, why in WORLDS[:2]:
+    case("dp", f"{why}; per item, discount log2(rank + 1)", given, per_item=True, attention="log(offset=1)")
+    case("eur", f"{why}; discount log2(rank + 1)", given, attention="log(offset=1)")
+TWICE = requests(one("a1 b1 b2 a2", SOME), one("b1 b2 a1 a2", ALL))
+case("dp", "two rankings, discount log2(rank + 1)", TWICE, per_item=True, attention="log(offset=1)")
+case("eur", "two rankings, discount log2(rank + 1)", TWICE, attention="log(offset=1)")
 HIDDEN = requests(one("b1 b2", SOME))
 for name in RATIOS:
     case(name, "the protected group is never shown: a limit, not an error", HIDDEN)
@@ -174,6 +180,8 @@ for given, why in SCORED:
     case("iaa", why, given)
     case("iaa", f"{why}; added up before shares are taken", given, normalize="pooled")
     case("iaa", f"{why}; item by item", given, level="item")
+for given, why in SCORED:
+    case("iaa", f"{why}; item by item, discount log2(rank + 1)", given, level="item", attention="log(offset=1)")
 case("iaa", "every predicted score is zero", requests(one("a1 b1", scores={"a1": 0, "b1": 0})))
 
 SWAPPED = {**WORLDS[4][0], "protected": "B", "versus": "A"}

@@ -6,8 +6,9 @@ multiplicative and never negative; ranks count from 1. Nothing is normalised her
 
 from __future__ import annotations
 
+import inspect
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from types import MappingProxyType, SimpleNamespace
 from typing import Any, ClassVar
@@ -17,11 +18,21 @@ import numpy as np
 from evenhand.cards import Floats, parse_call
 from evenhand.errors import EvenhandError, listing, suggestion
 
-Stop = float | Mapping[float, float]
-"""Chance that a reader stops at a relevant item: one number, or a number for each grade of relevance."""
+Stop = float | Mapping[float, float] | Callable[[float], float]
+"""Chance that a reader stops at a relevant item: one number, a number for each grade of relevance, or a function of it."""
 
-ARRAYS = SimpleNamespace(log2=np.log2, at_least=lambda x, low: np.maximum(x, low))
-"""The two operations that are not operators; an engine passes its own and the same formula runs on columns."""
+LONGEST = 2_000
+"""Numbers of a curve; nobody looks further down, and an engine that looks a rank up in so many is slow enough."""
+
+
+def _looked_up(rank: Floats, values: Sequence[float]) -> Floats:
+    at = np.asarray(rank, dtype=np.int64) - 1
+    inside = (at >= 0) & (at < len(values))
+    return np.where(inside, np.asarray(values)[np.where(inside, at, 0)], 0.0)
+
+
+ARRAYS = SimpleNamespace(log2=np.log2, at_least=lambda x, low: np.maximum(x, low), looked_up=_looked_up)
+"""The operations that are not operators; an engine passes its own and the same formula runs on columns."""
 
 
 @dataclass(frozen=True)
@@ -42,6 +53,15 @@ class Attention:
     def needs_relevance(self) -> bool:
         """Whether the weight of a rank depends on the relevance of the items above it."""
         return False
+
+    @property
+    def is_function(self) -> bool:
+        """Whether a part of it is a function of one's own, which neither an engine nor a plan can read."""
+        return False
+
+    def in_numbers(self, depth: int, grades: Floats) -> Attention:  # noqa: ARG002
+        """The same model without functions, by their values at the ranks down to `depth` and at these grades."""
+        return self
 
     def weights(self, n: int, relevance: Any = None) -> Floats:
         """The weights of ranks 1 to n; `relevance` is that of the ranked items, best rank first (last axis).
@@ -90,7 +110,9 @@ class Attention:
         inside = ", ".join(f"{f.name}={_plain(getattr(self, f.name))!r}" for f in fields(self))
         return f"{self.name}({inside})"
 
-    as_word = __str__
+    def as_word(self) -> Any:
+        """What a plan holds."""
+        return str(self)
 
 
 @dataclass(frozen=True)
@@ -129,7 +151,25 @@ class Cascade(Attention):
     def at(self, rank: Any, ops: Any = ARRAYS) -> Any:  # noqa: ARG002
         return float(self.patience) ** (rank - 1)
 
+    @property
+    def is_function(self) -> bool:
+        return callable(self.stop)
+
+    def in_numbers(self, depth: int, grades: Floats) -> Attention:  # noqa: ARG002
+        if not callable(self.stop):
+            return self
+        known = np.unique(np.asarray(grades, dtype=np.float64))
+        found = {float(g): self.stop(float(g)) for g in known[known > 0]} or {
+            1.0: 0.0
+        }  # nobody stops where nothing is relevant
+        return cascade(self.patience, found)
+
+    def survival(self, grades: Floats) -> Floats:
+        return super().survival(grades) if not callable(self.stop) else self.in_numbers(0, grades).survival(grades)
+
     def keeps(self) -> Mapping[float | None, float]:
+        if callable(self.stop):
+            raise EvenhandError("cascade(stop=...) has a function here. Pass numbers: {grade: probability}.")
         if isinstance(self.stop, Mapping):
             return {float(grade): 1.0 - chance for grade, chance in self.stop.items()}
         return {None: 1.0 - self.stop}
@@ -148,6 +188,71 @@ class Uniform(Attention):
 
     def at(self, rank: Any, ops: Any = ARRAYS) -> Any:  # noqa: ARG002
         return rank * 0 + 1.0
+
+
+@dataclass(frozen=True)
+class Curve(Attention):
+    """Weights of one's own, rank by rank; none behind the last of them."""
+
+    name: ClassVar[str] = "curve"
+    values: tuple[float, ...] = ()
+
+    def at(self, rank: Any, ops: Any = ARRAYS) -> Any:
+        return ops.looked_up(rank, self.values)
+
+    def __str__(self) -> str:
+        return f"curve({list(self.values)!r})"
+
+    def as_word(self) -> Any:
+        return list(self.values)
+
+
+@dataclass(frozen=True)
+class Function(Attention):
+    """A function of the rank of one's own."""
+
+    name: ClassVar[str] = "function"
+    of: Callable[[int], float] = float
+
+    @property
+    def is_function(self) -> bool:
+        return True
+
+    def in_numbers(self, depth: int, grades: Floats) -> Attention:  # noqa: ARG002
+        return curve([self.of(rank) for rank in range(1, depth + 1)] or [0.0])
+
+    def at(self, rank: Any, ops: Any = ARRAYS) -> Any:
+        return self.in_numbers(int(np.max(rank, initial=0)), np.zeros(0)).at(rank, ops)
+
+    def __str__(self) -> str:
+        return f"function({getattr(self.of, '__name__', 'of the rank')})"
+
+
+def curve(values: Sequence[float] | Callable[[int], float]) -> Attention:
+    """Attention of one's own: a weight for every rank from 1, none behind the last, or a function of the rank.
+
+    Wherever a model is taken, the list or the function itself will do.
+
+    >>> curve([1, 0.5, 0.3]).weights(4).tolist()
+    [1.0, 0.5, 0.3, 0.0]
+    >>> curve(lambda rank: 1 / rank).weights(3).round(4).tolist()
+    [1.0, 0.5, 0.3333]
+    """
+    if callable(values):
+        return Function(values)
+    try:
+        found = [float(v) for v in values]
+    except (TypeError, ValueError) as error:
+        raise EvenhandError(f"attention={values!r} holds what is no number. Pass a weight for every rank.") from error
+    if not all(0 <= v < math.inf for v in found) or not found:
+        raise EvenhandError(
+            "attention holds negative, infinite or missing weights, or none. Pass numbers of zero or more."
+        )
+    if len(found) > LONGEST:
+        raise EvenhandError(
+            f"attention has {len(found):,} weights. Pass at most {LONGEST:,}: ranks behind the last have none."
+        )
+    return Curve(tuple(found))
 
 
 def geometric(stop: float = 0.5) -> Attention:
@@ -185,12 +290,14 @@ def cascade(patience: float = 0.5, stop: Stop = 0.5) -> Attention:
     """As rbp, and a reader who meets a relevant item stops there with probability `stop`.
 
     Only items above a rank take readers away from it. `stop` may be a number, for any relevance above zero, or
-    `{grade: number}`; a grade of zero that is not listed stops nobody.
+    `{grade: number}`, or a function of the grade; a grade of zero stops nobody unless a mapping lists it.
 
     >>> cascade(patience=1, stop={1: 0.25, 2: 1}).weights(4, [1, 0, 2, 1]).tolist()
     [1.0, 0.75, 0.75, 0.0]
     """
     patience = _share("cascade(patience=", patience)
+    if callable(stop):
+        return Cascade(patience, stop)
     if not isinstance(stop, Mapping):
         return Cascade(patience, _share("cascade(stop=", stop))
     if not stop:
@@ -203,20 +310,30 @@ def uniform() -> Attention:
     return Uniform()
 
 
-MODELS = {"geometric": geometric, "log": log, "rbp": rbp, "cascade": cascade, "uniform": uniform}
+MODELS: dict[str, Callable[..., Attention]] = {
+    "geometric": geometric,
+    "log": log,
+    "rbp": rbp,
+    "cascade": cascade,
+    "uniform": uniform,
+    "curve": curve,
+}
 
 
-def parse(attention: Attention | str) -> Attention:
-    """A model from its text form, or as it is.
+def parse(attention: Any) -> Attention:
+    """A model from its text form, from weights or a function of one's own, or as it is.
 
     >>> str(parse("rbp(patience=0.8)"))
     'rbp(patience=0.8)'
     """
     if isinstance(attention, Attention):
         return attention
+    if isinstance(attention, (list, tuple, np.ndarray)) or callable(attention):
+        return curve(attention)
     if not isinstance(attention, str):
         raise EvenhandError(
-            f"attention={attention!r} is not a model. Pass text such as 'geometric(stop=0.5)' or eh.attention.log()."
+            f"attention={attention!r} is not a model. Pass text such as 'geometric(stop=0.5)', a weight for every rank, or "
+            "eh.attention.log()."
         )
     name, args, keywords = parse_call(attention, role="attention")
     if name not in MODELS:
@@ -225,7 +342,7 @@ def parse(attention: Attention | str) -> Attention:
     try:
         return MODELS[name](*args, **keywords)
     except TypeError as error:
-        asked = ", ".join(f.name for f in fields(MODELS[name]())) or "none"
+        asked = ", ".join(inspect.signature(MODELS[name]).parameters) or "none"
         raise EvenhandError(f"attention={attention!r} does not fit. Parameters of {name}: {asked}.") from error
 
 

@@ -64,7 +64,8 @@ class Card:
     decide as a function of them; an audit that has it not refuses. `shuffled` says what chance would deal out at
     random, where no formula gives the value of no bias (`@metric.chance`). `at_zero` is the value where nobody received
     anything; None where there is none. `caution` gives a note code for an estimate (and the parameters) that must be
-    read with care, or nothing; it may also look at the number of `units`. `fewest` is the number of units (of parameters)
+    read with care, or nothing; it may also look at the number of `units`. `headline` is a clause that can be repeated in a
+    meeting, with `{value}` for the number; metrics that have one lead a report. `fewest` is the number of units (of parameters)
     below which an interval needs a caution, where that is more than for others. `certain` says whether the parameters alone
     decide the value, so that no sample could change it. `local` says whether the value reads single places of the order of
     units (a percentile), or hardly anything but its ends (a large power), so that it tells of single units.
@@ -81,6 +82,7 @@ class Card:
     undefined: str = ""
     otherwise: str | Callable[..., Any] = ""
     says: str = ""
+    headline: str = ""
     formula: str = ""
     example: str = ""
     variants: tuple[str, ...] = ()

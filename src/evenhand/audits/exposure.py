@@ -60,6 +60,22 @@ def read_target(words: list[str]) -> Any:
 Target = Annotated[Any, Takes("WORD|SHARES", read=read_target)]
 
 
+def read_attention(words: list[str]) -> Any:
+    """A model's text form, or the weights of ranks 1, 2, ...: one word each, or all in one."""
+    parts = [p for word in words for p in word.strip().strip("[]").split(",")] if "(" not in words[0] else words
+    try:
+        return [float(part) for part in parts]
+    except ValueError:
+        if len(words) > 1:
+            raise EvenhandError(
+                f"--attention {' '.join(words)} cannot be read. Write a model, or a weight for each rank."
+            ) from None
+        return words[0]
+
+
+Curve = Annotated[Any, Takes("MODEL|WEIGHTS", many=True, read=read_attention)]
+
+
 OTHER_REQUESTS_AND_ITEMS = (
     "The interval is for other requests and other items like these: how far the number would move had both been drawn anew. "
     "It is wide rather than too short."
@@ -83,7 +99,7 @@ def exposure(
     relevance: TableOrColumn = None,
     protected: Labels = None,
     versus: Labels = None,
-    attention: Any = None,
+    attention: Curve = None,
     target: Target = "population",
     unknown: Unknown = "drop",
     missing_relevance: MissingRelevance = "zero",
@@ -119,7 +135,8 @@ def exposure(
     relevance : a table request, item, relevance, `{request: {item: relevance}}`, or a column of `rankings`.
     protected, versus : the two sides of two-group metrics, a label or several taken together; `versus` may be left out
         where one other group exists.
-    attention : a browsing model for all metrics (default: each metric's own, table 1 of Raj et al.).
+    attention : a browsing model for all metrics (default: each metric's own, table 1 of Raj et al.), such as
+        `"rbp(patience=0.8)"`; or one's own: a weight for each rank, `[1, 0.5, 0.3]`, or a function of the rank.
     target : what awrf aims at: the groups' shares of all items, equality, of the ranked list, of the relevant items, or
         `{group: share}`.
     unknown : unlabelled items keep their rank and are left out of sums ("drop"), form a group, count as unprotected, or raise.
@@ -160,6 +177,8 @@ def exposure(
     )  # fmt: skip
     if ready.aligned.soft:
         asked = _allowed(asked, has - {"labels"}, named=metrics is not None)
+    if any(a.look.attention.is_function for a in asked):
+        asked, call = _in_numbers(asked, ready, call)
     ready.refuse_grades(a.look.attention for a in asked)
     few = few_items(
         ready.rows.lazy,
@@ -205,6 +224,14 @@ def exposure(
     )  # fmt: skip
 
 
+def _in_numbers(asked: Sequence[Asked], ready: Prepared, call: Call) -> tuple[list[Asked], Call]:
+    """Functions by their values at the ranks and grades that there are: so engines can read them, and the plan hold them."""
+    depth, grades = ready.reach()
+    told = parse(call.arguments["attention"]).in_numbers(depth, grades)
+    seen = [replace(a, look=replace(a.look, attention=a.look.attention.in_numbers(depth, grades))) for a in asked]
+    return seen, replace(call, arguments={**call.arguments, "attention": told.as_word()})
+
+
 def _check_target(target: Any) -> None:
     if isinstance(target, Mapping):
         target_shares(target, ())
@@ -248,9 +275,20 @@ def _with_target_groups(
         replace(a, target={match(g, labels): s for g, s in a.target.items()}) if isinstance(a.target, Mapping) else a
         for a in asked
     ]
+    found = [_own_matched(a, labels) for a in found]
     named = [g for a in found if isinstance(a.target, Mapping) for g in a.target]
+    named += [
+        g for a in found if a.needs(Exposure) and isinstance(a.settled("target"), Mapping) for g in a.settled("target")
+    ]
     more = [g for g in dict.fromkeys(named) if g not in labels]
     return (*labels, *more), np.concatenate([sizes[:-1], np.zeros(len(more)), sizes[-1:]]), found
+
+
+def _own_matched(a: Asked, labels: tuple[Any, ...]) -> Asked:
+    own = a.params.get("target")
+    if not a.needs(Exposure) or not isinstance(own, Mapping):
+        return a
+    return replace(a, params={**a.params, "target": {match(g, labels): s for g, s in own.items()}})
 
 
 def _sides(labels: tuple[Any, ...], protected: Any, versus: Any, unknown: Unknown, asked: Sequence[Asked]) -> Policy:

@@ -86,11 +86,29 @@ def _asked(ask: Ask, attention: Attention | None, target: Any) -> Asked:
             f"metrics={ask.text!r} names an unknown target. Use 'population', 'equal', 'ranking' or 'relevant'."
         )
     found = Asked(ask.text, ask.metric, ask.params, ask.cutoff, look=Look(chosen, ask.cutoff), target=aim)
+    if found.needs(Exposure) and ask.settled("target") is not None:
+        _check_own_target(found)
     if found.norms == "item" and ask.params.get("aggregate") == "before":
         raise EvenhandError(
             f"metrics={ask.text!r} cannot be taken before requests are joined. Leave aggregate out, or 'per_request'."
         )
     return found
+
+
+def _check_own_target(asked: Asked) -> None:
+    """A target of expected exposure is one of groups, known beforehand."""
+    own = asked.settled("target")
+    if isinstance(own, Mapping):
+        target_shares(own, ())
+    elif own not in ("equal", "population"):
+        raise EvenhandError(
+            f"metrics={asked.text!r} names an unknown target. Write {{group: share}}, 'equal' or 'population'; without, "
+            "relevance decides."
+        )
+    if asked.item_level or asked.settled("unbiased"):
+        raise EvenhandError(
+            f"metrics={asked.text!r} aims at shares of groups. Leave level='item' and unbiased=True out, or the target."
+        )
 
 
 def wanted_by(asked: Sequence[Asked]) -> Wanted:

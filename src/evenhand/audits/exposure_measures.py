@@ -131,7 +131,7 @@ def measure(asked: Asked, t: Tallied, *, chance: bool) -> Measured:
         return _of_items(asked, table)
     found = measured_on(asked, t.ledger, t.policy, t.sizes, chance=_chances(asked, t) if chance else None)
     if chance and asked.metric.has_chance and asked.needs(Exposure):
-        tally, within = exposure(t.ledger, t.policy, asked.look, t.sizes, asked.norms), t.ledger
+        tally, within = _sums(asked, t.ledger, t.policy, t.sizes), t.ledger
         kept = np.ones(len(found.sums), dtype=bool) if found.counted is None else found.counted
         parts = [tally.with_sums(found.sums[within.part(s)][kept[within.part(s)]]) for s in range(len(within.slices))]
         found = replace(found, chance=np.array([float(asked.by_chance(part)) for part in parts]))
@@ -153,10 +153,15 @@ def measured_on(asked: Asked, ledger: Ledger, policy: Policy, sizes: Floats, cha
         pooled = asked.settled("normalize") == "pooled"
         return of_sums(asked, amortised(ledger, policy, asked.look, pooled=pooled), group=group)
     if ledger.judged is None or not asked.reads & JUDGED:
-        return of_sums(asked, exposure(ledger, policy, asked.look, sizes, asked.norms), group=group)
-    return _of_judged(
-        asked, ledger, of_sums(asked, exposure(ledger.of_judged(), policy, asked.look, sizes, asked.norms), group=group)
-    )
+        return of_sums(asked, _sums(asked, ledger, policy, sizes), group=group)
+    return _of_judged(asked, ledger, of_sums(asked, _sums(asked, ledger.of_judged(), policy, sizes), group=group))
+
+
+def _sums(asked: Asked, ledger: Ledger, policy: Policy, sizes: Floats) -> Exposure:
+    """Exposure, with what was due by relevance or by the metric's own target."""
+    own = asked.settled("target")
+    shares = None if own is None else targets(ledger, policy, own, sizes)
+    return exposure(ledger, policy, asked.look, sizes, asked.norms, shares)
 
 
 def _of_judged(asked: Asked, ledger: Ledger, found: Measured) -> Measured:

@@ -21,6 +21,7 @@ from evenhand.audits.outcome_rows import (
     calibration_points,
     chosen_rows,
     few_cells,
+    is_binary,
     nothing_rows,
     without_few,
 )
@@ -353,8 +354,10 @@ def _facts(
         scope_facts |= {
             "rows": int(inside.sum()), "rows_outside": sum(outside.values()), "left_out": outside | hide,
         }  # fmt: skip
+    rates = {"outcomes": "0 or 1"} if is_binary(tested.moments) and tuple(view.outcome_ends) == (0.0, 1.0) else {}
     return {
         "kind": kind,
+        **rates,
         "reference": names[view.reference],
         "groups": _counts(names, view.used) | hide,
         "scope": scope_facts,

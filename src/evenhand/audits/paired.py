@@ -143,11 +143,18 @@ def _facts(plan: Plan, adjusted: str, results: Iterable[Result]) -> dict[str, An
 
 
 def compare_results(
-    call: Call, a: RankingResult, b: Result, draws: int | None, *, independent: bool, paired: bool | None
+    call: Call,
+    a: RankingResult,
+    b: Result,
+    draws: int | None,
+    called: Mapping[str, str],
+    *,
+    independent: bool,
+    paired: bool | None,
 ) -> Result:
     """Two results of the same question: paired where they share requests, else as independent samples."""
     apart = difference_of(a.findings, b.findings, independent=independent or isinstance(b, RankingResult))
-    slices, words = apart.slices, apart.words
+    slices, words = apart.slices, {**apart.words, **called}
     mine = {(h.where, h.metric, h.group): h for h in a.held()}
     theirs = {(h.where, h.metric, h.group): h for h in b.held()} if isinstance(b, RankingResult) else {}
     shared = [k for k in mine if k in theirs and set(mine[k].requests) & set(theirs[k].requests)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Annotated, Any, Literal
 
@@ -43,6 +44,7 @@ from evenhand.views.scored import view_scored
 
 METRICS = ("intra_acc", "inter_acc", "accuracy")
 ANYONE = "*"
+SCORE, RANK = "score", "rank"
 
 Average = Literal["pooled", "macro"]
 
@@ -66,6 +68,7 @@ def pairwise(
     request: str = "request",
     item: str = "item",
     score: str = "score",
+    rank: str | None = None,
     system: str | None = None,
     by: Columns = None,
     average: Average = "pooled",
@@ -92,6 +95,7 @@ def pairwise(
     protected, versus : the two sides of intra_acc and inter_acc, a label or several taken together.
     request, item, system, by, min_units : as in `eh.exposure`.
     score : column of the score, highest first.
+    rank : column of ranks, 1 is best, to order by instead of the score; `"rank"` where there is no column of scores.
     average : all pairs count alike (`"pooled"`), or all requests do (`"macro"`).
     metrics : `intra_acc`, `inter_acc`, and `accuracy`: one row per ordered pair of groups, `group` `"P>U"`, and `"P>*"`
         against all.
@@ -124,9 +128,10 @@ def pairwise(
     carry = found.carry(opened)
     if judgments.column is not None:
         carry["relevance"] = opened.col(judgments.column).cast(nw.Float64)
+    ordered = _rank(rank, score, opened.schema.names())
     view = view_scored(
-        opened, request=request, item=item, score=score, by=names_of(by), system=system or system_of(scores, opened),
-        nan_policy=nan_policy, carry=carry,
+        opened, request=request, item=item, score=ordered or score, by=names_of(by), nan_policy=nan_policy, carry=carry,
+        system=system or system_of(scores, opened), ranked=ordered is not None,
     )  # fmt: skip
     log.info("counting pairs")
     few = few_items(view.lazy, found, view.slices, call.fewest, protected=protected, versus=versus, unknown=unknown)
@@ -146,12 +151,22 @@ def pairwise(
     small = few.small(within)
     rows = rows_of([Reduced.of(m, within) for m in measures], within, names, call, small)
     sampled = ", sampled negatives included" if negatives else ""
-    facts = {"average": average, **few.facts(), "interval": interval_words(call.interval) + sampled}
+    facts = {
+        "average": average, "ordered_by": ordered or score, **few.facts(),
+        "interval": interval_words(call.interval) + sampled,
+    }  # fmt: skip
     return call.result(
         rows, backend=view.backend, read=view.rows, dropped=view.dropped, slices=names, words=_words(request, ledger), facts=facts,
         counts=ledger.counts, of=RankingResult, each=per_request(measures, within, names, small),
         hold=lambda: held_of(measures, within, small),
     )  # fmt: skip
+
+
+def _rank(rank: str | None, score: str, columns: Sequence[str]) -> str | None:
+    """The column of ranks that orders, if one does: equation 11 of Raj et al. is on ranks, and lists need not have scores."""
+    if rank is not None:
+        return rank
+    return RANK if score == SCORE and SCORE not in columns and RANK in columns else None
 
 
 def _words(request: str, ledger: PairLedger) -> dict[str, str]:

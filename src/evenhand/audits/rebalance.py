@@ -203,7 +203,6 @@ def _frontier(
         if chosen.any():
             which = np.flatnonzero(chosen)
             parts[name] = Part(which, Stage(found.slates.only(which), buckets(len(which), stream(seed, name), most)))
-    log.info("searching %s strengths", len(strengths))
     search = Search(parts["learned"].stage.server, aim, iterations)
     policies: list[Found] = [search.at(0.0), *search.frontier(strengths)]
     return Frontier(found, parts, policies, aim)

@@ -87,7 +87,9 @@ def _asked(words: Sequence[str]) -> int:
 
 def _say(message: object, *_: object, **__: object) -> None:
     """An error, or a warning without the line of code that it came from, as a sentence."""
-    print(f"evenhand: {printable(str(message))}", file=sys.stderr)
+    from evenhand.cli.colour import BOLD, RED, painted
+
+    print(f"{painted('evenhand:', f'{BOLD};{RED}', sys.stderr)} {printable(str(message))}", file=sys.stderr)
 
 
 def _module(verb: str):  # type: ignore[no-untyped-def]  # noqa: ANN202

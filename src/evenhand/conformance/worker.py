@@ -28,6 +28,7 @@ def load(tool: str) -> tuple[Callable[[Mapping[str, Any]], Any], Mapping[str, Se
         spec = importlib.util.spec_from_file_location("conformance_adapter", place)
         if spec is None or spec.loader is None or not Path(place).exists():
             raise ImportError(f"no file {place!r}")
+        sys.path.append(str(Path(place).parent / "parts"))  # what our own adapters share
         module = importlib.util.module_from_spec(spec)
         spec.loader.exec_module(module)
     else:

@@ -10,7 +10,16 @@ import narwhals as nw
 
 from evenhand.tallies.ledger import Look
 
-COLUMNS = SimpleNamespace(log2=lambda x: x.log(2), at_least=lambda x, low: x.clip(lower_bound=low))
+
+def _looked_up(rank: nw.Expr, values: Sequence[float]) -> nw.Expr:
+    """The value of a rank: one of them and zeros besides, so that the sum is exact on every engine."""
+    parts = [(rank == i).cast(nw.Float64) * value for i, value in enumerate(values, 1) if value]
+    return nw.sum_horizontal(*parts) if parts else rank * 0.0
+
+
+COLUMNS = SimpleNamespace(
+    log2=lambda x: x.log(2), at_least=lambda x, low: x.clip(lower_bound=low), looked_up=_looked_up
+)  # fmt: skip
 
 
 def attended(

@@ -57,6 +57,16 @@ class Prepared:
             for model in named:
                 model.check_grades(grades)
 
+    def reach(self) -> tuple[int, Any]:
+        """The deepest rank that anything has or would have in an ideal ranking, and the grades of relevance."""
+        depth = to_polars(self.rows.lazy.select(nw.col("rank").max()))["rank"][0] or 0
+        if self.judged is None:
+            return int(depth), np.zeros(0)
+        many = (
+            to_polars(self.judged.group_by("request").agg(nw.len().alias("n")).select(nw.col("n").max()))["n"][0] or 0
+        )
+        return max(int(depth), int(many)), to_polars(self.judged.select("relevance").unique())["relevance"].to_numpy()
+
     def counts(self, ledger: Ledger) -> dict[str, Any]:
         """What a reader should know about judgments, for provenance."""
         if self.judged is None:

@@ -28,8 +28,22 @@ _EE_VARIANTS = (
 )
 
 
+_OWN_TARGET = (
+    "eel(target={'f': 0.5, 'm': 0.5}) or target='equal' aims at shares of all labelled exposure instead of relevance, as Raj et "
+    "al. recommend it for a target distribution."
+)
+
 AIMED = frozenset({"relevance", "dues"})
 """What metrics read that know what an ideal policy would give."""
+
+
+Target = Any
+"""None where relevance decides what is due; `{group: share}`, "equal" or "population" of all labelled exposure otherwise."""
+
+
+def _aimed(target: Any) -> frozenset[str]:
+    """Relevance is read where nothing else says what is due."""
+    return AIMED if target is None else frozenset()
 
 
 def _reason(t: Exposure, *, level: str = "group", **_: Any) -> Any:
@@ -100,14 +114,25 @@ def eed(
         says="Expected exposure relevance is {estimate:number}{interval}; higher is better aligned.",
         formula=r"2\, \epsilon_\pi^{\top} \epsilon^*",
         example="exposure 1.5 and 0.5, due 1 and 1 -> 4",
-        variants=(*_EE_VARIANTS, "Diaz et al.'s program reports the product without the factor 2 of eq. 10."),
+        variants=(
+            *_EE_VARIANTS,
+            _OWN_TARGET,
+            "Diaz et al.'s program reports the product without the factor 2 of eq. 10.",
+        ),
         references=("diaz2020", "raj2022"),
         per="request",
         family="exposure",
-        reads=AIMED,
+        reads=_aimed,
     )
 )
-def eer(t: Exposure, *, level: Level = "group", aggregate: Aggregate = "before", attention: Model = RBP) -> Floats:
+def eer(
+    t: Exposure,
+    *,
+    level: Level = "group",
+    aggregate: Aggregate = "before",
+    attention: Model = RBP,
+    target: Target = None,
+) -> Floats:
     """Twice the product of exposure and target exposure (eq. 10).
 
     >>> eer([1.5, 0.5], due=[1, 1])
@@ -115,7 +140,7 @@ def eer(t: Exposure, *, level: Level = "group", aggregate: Aggregate = "before",
     """
     if level == "item" or aggregate == "per_request":
         return np.asarray(2 * _norms(t)[..., 1] / t.weight)
-    return _over_requests(t, 2 * (t.received * _due(t)).sum(-1))
+    return _over_requests(t, 2 * (t.received * _due(t, target)).sum(-1))
 
 
 @metric(
@@ -136,11 +161,16 @@ def eer(t: Exposure, *, level: Level = "group", aggregate: Aggregate = "before",
         references=("diaz2020",),
         per="request",
         family="exposure",
-        reads=AIMED,
+        reads=_aimed,
     )
 )
 def target_norm(
-    t: Exposure, *, level: Level = "group", aggregate: Aggregate = "before", attention: Model = RBP
+    t: Exposure,
+    *,
+    level: Level = "group",
+    aggregate: Aggregate = "before",
+    attention: Model = RBP,
+    target: Target = None,
 ) -> Floats:
     """The part of `eel` that no system can change: EEL = EED - EER + target_norm.
 
@@ -149,7 +179,7 @@ def target_norm(
     """
     if level == "item" or aggregate == "per_request":
         return np.asarray(_norms(t)[..., 2] / t.weight)
-    return _over_requests(t, (_due(t) ** 2).sum(-1))
+    return _over_requests(t, (_due(t, target) ** 2).sum(-1))
 
 
 @metric(
@@ -167,11 +197,11 @@ def target_norm(
         says="Expected exposure loss is {estimate:number}{interval}; 0 is the ideal policy.",
         formula=r"\lVert \epsilon_\pi - \epsilon^* \rVert_2^2",
         example="exposure 1.5 and 0.5, due 1 and 1 -> 0.5",
-        variants=_EE_VARIANTS,
+        variants=(*_EE_VARIANTS, _OWN_TARGET),
         references=("diaz2020", "raj2022"),
         per="request",
         family="exposure",
-        reads=AIMED,
+        reads=_aimed,
     )
 )
 def eel(
@@ -181,10 +211,16 @@ def eel(
     aggregate: Aggregate = "before",
     unbiased: bool = False,
     attention: Model = RBP,
+    target: Target = None,
 ) -> Floats:
     """Squared distance between exposure and target exposure (eq. 9).
 
+    What is due comes from relevance; with `target`, `{group: share}` or "equal", a group is due its share of all labelled
+    exposure, and no relevance is needed.
+
     >>> eel([1.5, 0.5], due=[1, 1])
+    0.5
+    >>> eel([1.5, 0.5], target="equal")
     0.5
     """
     if level == "item" or aggregate == "per_request":
@@ -193,7 +229,7 @@ def eel(
         # The three parts cancel where exposure meets its target; rounding may leave a trace below zero.
         value = value - norms[..., 3] if unbiased else np.maximum(value, 0.0)
         return np.asarray(value / t.weight)
-    value = ((t.received - _due(t)) ** 2).sum(-1)
+    value = ((t.received - _due(t, target)) ** 2).sum(-1)
     if unbiased:
         value = value - _norms(t)[..., 4]
     return _over_requests(t, value)
@@ -247,10 +283,15 @@ def _over_requests(t: Exposure, square: Floats) -> Floats:
     return np.asarray(square / t.weight**2)
 
 
-def _due(t: Exposure) -> Floats:
-    if t.due is None:
-        raise EvenhandError("This metric needs target exposure, made from relevance. Pass relevance= (or due=).")
-    return t.due
+def _due(t: Exposure, target: Any) -> Floats:
+    """What each group was due: an audit has put it into the tally, arrays may say it by `due` or by a target."""
+    if t.due is not None:
+        return t.due
+    if isinstance(target, str) and target == "equal":
+        return np.asarray(t.received.sum(-1, keepdims=True) / max(1, t.received.shape[-1]) + 0 * t.received)
+    if target is not None:
+        raise EvenhandError(f"target={target!r} needs to know the groups. Pass due= here, or use eh.exposure.")
+    raise EvenhandError("This metric needs target exposure, made from relevance. Pass relevance=, due= or target=.")
 
 
 def _norms(t: Exposure) -> Floats:

@@ -76,6 +76,7 @@ TOP_UNITS = 5
         better="lower",
         undefined="no unit received anything",
         says="The top {p:percent} of {units} get {estimate:percent} of all {amount}{interval}.",
+        headline="the top {p:percent} of {units} get {value} of all {amount}",
         formula=r"1 - L(1-p)",
         example="[1, 2, 3, 4, 10], p 0.1 -> 0.25 (half of the richest unit)",
         variants=("Summing whole members (as the source's Table 1 does) is not invariant to replication.",),

@@ -9,7 +9,7 @@ from typing import Any
 from evenhand.findings import Findings
 from evenhand.findings import number as read_number
 from evenhand.present.tellers import Aside, Row, Teller
-from evenhand.present.text import REASONS, counted, interval_words, number, percent, short_percent
+from evenhand.present.text import REASONS, counted, number, percent, short_percent
 
 UNCERTAIN = "this cannot be told from no gap"
 ALONE = "beyond chance on its own, but not once all the gaps that were tested are counted"
@@ -57,6 +57,29 @@ def _bin(row: Row) -> str:
     return "" if _absent(row["bin"]) else str(int(row["bin"]))
 
 
+def gap_size(findings: Findings, value: float, *, few: bool = False) -> str:
+    """A gap without its unit: of outcomes that are 0 or 1 in percentage points; `few` digits where people repeat it."""
+    if findings.provenance.get("outcomes"):
+        return f"{100 * value:.{1 if few else 2}f}" if abs(value) >= 5e-5 or not value else f"{100 * value:.1g}"
+    return f"{value:.2f}" if few and 0.01 <= abs(value) < 100 else number(value)
+
+
+def gap_text(findings: Findings, value: float, *, few: bool = False) -> str:
+    """A gap with its unit.
+
+    >>> gap_text(Findings("", "", (), {}, provenance={"outcomes": "0 or 1"}), 0.0673), gap_text(Findings("", "", (), {}), 0.0673)
+    ('6.73 percentage points', '0.0673')
+    """
+    return gap_size(findings, value, few=few) + (" percentage points" if findings.provenance.get("outcomes") else "")
+
+
+def _interval(findings: Findings, row: Row, level: float) -> str:
+    if _absent(row["low"]) or _absent(row["high"]):
+        return ""
+    ends = (gap_size(findings, row[end]) for end in ("low", "high"))
+    return f" ({short_percent(level)} interval {' to '.join(ends)})"
+
+
 def _gap(findings: Findings, row: Row, level: float) -> str:
     """A gap, its direction in words, and what a gap that cannot be told from zero might still hide."""
     reference = findings.words.get("reference", "the reference")
@@ -64,14 +87,15 @@ def _gap(findings: Findings, row: Row, level: float) -> str:
         return f"{reference} is the group that the others are compared with."
     side = "higher" if row["estimate"] > 0 else "lower"
     found = (
-        f"{_where(row)}, outcomes of {row['group']} are {number(abs(row['estimate']))} {side} than those of {reference} "
-        f"at equal score{interval_words(row, level)}"
+        f"{_where(row)}, outcomes of {row['group']} are {gap_text(findings, abs(row['estimate']))} {side} than those of {reference} "
+        f"at equal score{_interval(findings, row, level)}"
     )
     if _absent(row["low"]) or _absent(row["high"]) or "small_cell" in (row["note"] or ""):
         return f"{found}."
     if row["low"] <= 0 <= row["high"]:
         seen = row.get("detectable")
-        hidden = "" if _absent(seen) else f"; only a gap of {number(read_number(seen))} or more was likely to be found"
+        least = "" if _absent(seen) else gap_text(findings, read_number(seen))
+        hidden = f"; only a gap of {least} or more was likely to be found" if least else ""
         return f"{found}: {UNCERTAIN}{hidden}."
     if not read_number(row["p_adjusted"]) < 1 - level:
         return f"{found}: {ALONE}."
@@ -270,6 +294,12 @@ def _band(findings: Findings, row: Row) -> Row | None:
     return next((r for r in findings.rows() if r["metric"] == wanted and r["group"] == row["group"]), None)
 
 
+def beyond_chance(findings: Findings, row: Row) -> bool:
+    """Whether a change lies outside the band that chance alone gives."""
+    band = _band(findings, row)
+    return band is not None and not _absent(band["low"]) and not band["low"] <= row["estimate"] <= band["high"]
+
+
 def _outcome(findings: Findings, row: Row) -> str:
     value, band = read_number(row["estimate"]), _band(findings, row)
     change = f"With the slots given again the outcome would change by {percent(value)}"
@@ -298,6 +328,6 @@ def _moved(findings: Findings, row: Row) -> str:
         return f"{said}."
     if "small_cell" in (row["note"] or ""):
         said += f" ({number(row['units'])} slots before, too few to build on)"
-    inside = band["low"] <= value <= band["high"]
+    inside = not beyond_chance(findings, row)
     chance = f"chance alone gives {number(band['low'])} to {number(band['high'])}"
     return f"{said}; {chance}, so this {'can be chance' if inside else 'is more than chance'}."

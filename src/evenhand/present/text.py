@@ -144,6 +144,17 @@ def _percent_digits(value: float) -> int:
     return 0 if room < 1e-9 else min(6, max(0, 2 - math.floor(math.log10(room))))
 
 
+def signed(value: float, show: Callable[[float], str]) -> str:
+    """A difference with its sign; of shares in percentage points.
+
+    >>> signed(0.02, percent), signed(-0.5, number)
+    ('+2.00 points', '-0.5000')
+    """
+    sign = "+" if value > 0 else "-"
+    said = str(show(abs(value)))
+    return f"{sign}{said.removesuffix('%')} points" if said.endswith("%") else f"{sign}{said}"
+
+
 def p_text(p: float) -> str:
     """A p-value as people quote it.
 

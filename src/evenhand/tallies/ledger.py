@@ -157,12 +157,19 @@ def exposed(ledger: Ledger, policy: Policy, look: Look, target: Floats) -> Expos
 
 
 def exposure(
-    ledger: Ledger, policy: Policy, look: Look, sizes: Floats, norms: Literal["group", "item"] | None = None
-) -> Exposure:
-    """One row per request, weights applied: what a resample of requests adds up. `norms` are those of each request."""
+    ledger: Ledger, policy: Policy, look: Look, sizes: Floats, norms: Literal["group", "item"] | None = None,
+    shares: Floats | None = None,
+) -> Exposure:  # fmt: skip
+    """One row per request, weights applied: what a resample of requests adds up.
+
+    `norms` are those of each request. With `shares` (G,) a group is due its share of all labelled exposure of the request,
+    not what relevance says.
+    """
     w = ledger.weight[:, None]
     received = ledger.expected(policy.settled(ledger.attended[look]))
     due = policy.settled(ledger.due[look]) if look in ledger.due else None
+    if shares is not None:
+        due = received.sum(-1, keepdims=True) * shares
     found = None
     if norms is not None:
         each = _item_norms(ledger, look) if norms == "item" else _group_norms(ledger, policy, look, received, due)

@@ -81,13 +81,13 @@ class Watch:
 
 
 def watch(levels: npt.ArrayLike, weekdays: npt.ArrayLike, *, rate: float = 0.05) -> Watch:
-    """Alarms that at most a share `rate` of stable series ever gives, however many looks.
+    """Alarms of which at most a share `rate` of stable series gives any in a year of daily looks (docs/history.md has more).
 
     Parameters
     ----------
     levels : (series, looks) in order of time; what is not finite counts as not looked at.
     weekdays : (looks,) 0 to 6.
-    rate : the chance that a stable series gives any false alarm; after an alarm its watching starts afresh.
+    rate : the chance that a stable series gives any false alarm in a year; after an alarm its watching starts afresh.
 
     >>> rng = np.random.default_rng(0)
     >>> levels = rng.normal(0.8, 0.01, 70)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -14,6 +15,8 @@ from evenhand.tallies.spectrum import Spectra, Spectrum
 from evenhand.uncertainty.intervals import Estimates, Interval, normal_ends, percentile_ends, stream, studentised_ends
 from evenhand.uncertainty.rules import FEW
 from evenhand.uncertainty.tails import with_tails
+
+log = logging.getLogger("evenhand")
 
 MOST_CELLS = 1 << 17
 """Cells (slices x draws x amounts) handled at a time: few enough to stay in cache."""
@@ -47,7 +50,11 @@ def estimates(
             out.low[:], out.high[:] = normal_ends(out.estimate, error, interval.level, a.span, units)
         return found
     drawable = with_tails(reduced) if interval.kind == "bootstrap" else reduced
+    done = 0
     for chosen, batch in drawable.batches(max(1, MOST_CELLS // interval.draws)):
+        if len(spectra) > 1:
+            log.info("drawing %s times: slice %s of %s", f"{interval.draws:,}", f"{done + 1:,}", f"{len(spectra):,}")
+        done += len(chosen)
         here = [(a, out, error[chosen]) for a, out, error in zip(asks, found, errors, strict=True)]
         _batch_intervals(chosen, batch, here, interval, [stream(seed, *labels[i]) for i in chosen], units[chosen])
     return found

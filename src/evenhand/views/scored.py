@@ -15,6 +15,9 @@ from evenhand.views.match import how_many
 from evenhand.views.rankings import in_memory_as_polars
 from evenhand.views.tables import Table, is_number, missing_columns, to_polars
 
+ORDERING = ("score", "rank")
+"""What items can be ordered by."""
+
 
 @dataclass(frozen=True)
 class Scored:
@@ -56,17 +59,22 @@ def view_scored(
     system: str | None = None,
     nan_policy: Literal["raise", "omit"] = "raise",
     carry: Mapping[str, nw.Expr] | None = None,
+    ranked: bool = False,
 ) -> Scored:
-    """Check the roles, then the values, all problems at once. Rows without a score are left out, or refused."""
+    """Check the roles, then the values, all problems at once. Rows without a score are left out, or refused.
+
+    With `ranked`, the column that stands for the score holds ranks: the lowest is best.
+    """
     if nan_policy not in ("raise", "omit"):
         raise EvenhandError(f"nan_policy={nan_policy!r} does not fit scores. Use 'raise' or 'omit'.")
     opened = opened.numbers(score)
-    roles = [("request", request), ("item", item), ("score", score)]
+    ordering = "rank" if ranked else "score"
+    roles = [("request", request), ("item", item), (ordering, score)]
     roles += [("system", system)] if system is not None else []
     _refuse_bad_names(opened, roles, by)
     chosen = [label(b, opened).alias(f"by_{i}") for i, b in enumerate(by)]
-    chosen += [label(column, opened).alias(role) for role, column in roles if role != "score"]
-    chosen.append(opened.col(score).cast(nw.Float64).alias("score"))
+    chosen += [label(column, opened).alias(role) for role, column in roles if role != ordering]
+    chosen.append((opened.col(score).cast(nw.Float64) * (-1.0 if ranked else 1.0)).alias("score"))
     lazy = opened.lazy.select(*chosen, *(expression.alias(name) for name, expression in (carry or {}).items()))
     lazy = in_memory_as_polars(lazy)
     keys = (*(f"by_{i}" for i in range(len(by))), *(["system"] if system is not None else []), "request")
@@ -91,9 +99,9 @@ def _refuse_bad_names(opened: Table, roles: list[tuple[str, str]], by: tuple[str
     for role, column in [*roles, *(("by", b) for b in by)]:
         if not isinstance(column, str) or column not in schema:
             continue
-        if role == "score" and not is_number(schema[column]):
-            problems.append(f"score={column!r} holds {schema[column]} values, not numbers. Convert the column first.")
-        if role != "score":
+        if role in ORDERING and not is_number(schema[column]):
+            problems.append(f"{role}={column!r} holds {schema[column]} values, not numbers. Convert the column first.")
+        if role not in ORDERING:
             problems += label_problems(role, column, opened)
     if problems:
         raise all_problems(problems, where="The call")
@@ -103,7 +111,8 @@ def _sound_values(lazy: nw.LazyFrame[Any], roles: Mapping[str, str], nan_policy:
     """The number of rows and of missing scores; missing ids and infinite scores are refused."""
     value = nw.col("score")
     absent = value.is_null() | value.is_nan()
-    ids = [role for role in roles if role != "score"]
+    ids = [role for role in roles if role not in ORDERING]
+    told = next(f"{role}={roles[role]!r}" for role in roles if role in ORDERING)
     facts = to_polars(
         lazy.select(
             nw.len().alias("rows"),
@@ -119,10 +128,10 @@ def _sound_values(lazy: nw.LazyFrame[Any], roles: Mapping[str, str], nan_policy:
         if facts[f"missing_{role}"]
     ]
     if facts["infinite"]:
-        problems.append(f"score={roles['score']!r} is infinite in some rows. Pass finite numbers.")
+        problems.append(f"{told} is infinite in some rows. Pass finite numbers.")
     if missing and nan_policy == "raise":
         problems.append(
-            f"score={roles['score']!r} is missing in {missing:,} of {rows:,} rows. Remove those rows, or pass nan_policy='omit'."
+            f"{told} is missing in {missing:,} of {rows:,} rows. Remove those rows, or pass nan_policy='omit'."
         )
     if problems:
         raise all_problems(problems, where="The table of scores")

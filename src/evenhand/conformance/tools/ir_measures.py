@@ -1,0 +1,41 @@
+"""ir_measures: `pip install ir-measures`. Users are queries, items are documents."""
+
+from __future__ import annotations
+
+import importlib.metadata
+from collections.abc import Mapping
+from typing import Any
+
+from conformance_parts import graded, over_all_slots, ratio_of_sides, shown, zero_without_gain
+
+
+def version() -> str:
+    return f"ir_measures {importlib.metadata.version('ir-measures')}"
+
+
+def adapter(question: Mapping[str, Any]) -> float:
+    metric, given = question["metric"], question["input"]
+    if question["parameters"] or metric not in ("ndcg", "precision_ratio", "recall_ratio"):
+        raise NotImplementedError
+    import ir_measures
+    from ir_measures import Qrel, ScoredDoc
+
+    if metric == "ndcg":
+        grades, listed = graded(given)
+        measure = ir_measures.nDCG @ listed
+        qrels = [Qrel("q", f"d{i}", int(g)) for i, g in enumerate(grades)]
+        run = [ScoredDoc("q", f"d{i}", float(-i)) for i in range(listed)]
+        return float(ir_measures.calc_aggregate([measure], qrels, run)[measure])
+    if given.get("top") is None:
+        raise NotImplementedError
+    measure = (ir_measures.P if metric == "precision_ratio" else ir_measures.R) @ given["top"]
+    run = [ScoredDoc(f"q{u}", f"d{j}", float(-r)) for u, row in enumerate(shown(given)) for r, j in enumerate(row)]
+    qrels = [Qrel(f"q{u}", f"d{j}", int(y > 0)) for u, row in enumerate(given["relevant"]) for j, y in enumerate(row)]
+    values = {found.query_id: found.value for found in ir_measures.iter_calc([measure], qrels, run)}
+    return float(ratio_of_sides(given, [values[f"q{u}"] for u in range(len(given["scores"]))]))
+
+
+REASONS = {
+    "ndcg": [("trec_eval's nDCG is 0 where nothing is relevant", zero_without_gain)],
+    "precision_ratio": [("P@k divides by k also where a list is shorter than k", over_all_slots)],
+}
