@@ -27,6 +27,9 @@ AT_ONCE = 16
 MOST_LISTS = 1_000
 """Rankings per slice that are put in random order; their mean stands for the slice."""
 
+MANY_GROUPS = 200
+"""Where there are more groups, fewer rankings and orders stand for a slice, since each takes as long as it has groups."""
+
 FEWEST_ORDERS, ORDERS = 40, 40_000
 MOST_ORDERED = 1 << 21
 FULL, MOST_ARRANGED = 7, 50_000
@@ -97,12 +100,17 @@ def _total(times: Floats, sums: Floats) -> Floats:
 def chosen_lists(ledger: Ledger, part: slice, rng: np.random.Generator) -> np.typing.NDArray[np.int64]:
     """Rankings of a slice that stand for all of it: all, or a sample by their weight."""
     at = np.arange(*ledger.rankings_of(part).indices(len(ledger.probability)))
-    if len(at) <= MOST_LISTS:
+    most = _affordable(MOST_LISTS, ledger.items.shape[1])
+    if len(at) <= most:
         return at
     weight = (ledger.weight[ledger.request_of] * ledger.share)[at]
     if not weight.sum() > 0:
         return at[:0]
-    return np.sort(rng.choice(at, MOST_LISTS, replace=True, p=weight / weight.sum()))
+    return np.sort(rng.choice(at, most, replace=True, p=weight / weight.sum()))
+
+
+def _affordable(most: int, groups: int) -> int:
+    return max(10, most * MANY_GROUPS // max(MANY_GROUPS, groups))
 
 
 def in_random_order(lists: Lists, ask: Ask, look: Look, policy: Policy, target: Floats) -> Floats:
@@ -167,7 +175,8 @@ def _mean_over(
 ) -> Floats:
     """(m,) mean of the metric over the orders, or over random ones, of those where it exists."""
     m, n, _ = shares.shape
-    many = max(FEWEST_ORDERS, -(-ORDERS // m)) if orders is None else len(orders)
+    wanted = _affordable(ORDERS, shares.shape[-1])
+    many = max(FEWEST_ORDERS, -(-wanted // m)) if orders is None else len(orders)
     rng = stream(0, "orders", m, n)
     total, there = np.zeros(m), np.zeros(m)
     at_once = max(1, MOST_ORDERED // (m * n * shares.shape[-1]))
