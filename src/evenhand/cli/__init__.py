@@ -20,7 +20,7 @@ from evenhand.errors import EvenhandError, printable, suggestion
 
 VERBS = (
     "demo", "look", "inequality", "sources", "decompose", "criteria", "prefix", "advise", "exposure", "pairwise",
-    "agreement", "outcome-test", "recommender", "experiment", "rebalance", "rerank", "compare", "run", "plan", "history",
+    "agreement", "sensitivity", "outcome-test", "recommender", "experiment", "rebalance", "rerank", "compare", "run", "plan", "history",
     "metrics", "conformance", "study", "completion",
 )  # fmt: skip
 """Each verb is a module of this package: its docstring is the help, the first line in the list of verbs and the rest with
