@@ -407,3 +407,35 @@ def test_rows_of_every_metric_have_a_card():
     assert {"joint_test", "lowest_bin", "precision", "calibration_gap", "slots_gained", "bin_test"} <= names
     chosen = eh.outcome_test(frame, **ROLES, metrics=["joint_test", "equalized_odds_gap", "true_positive_rate_gap"])
     assert {r["note"] for r in rows_of(chosen, "true_positive_rate_gap")} == {"nobody_left_out"}
+
+
+@pytest.mark.parametrize("by", [None, "land"])
+def test_who_can_fix_what_is_a_table_of_findings(by, tmp_path):
+    result = eh.outcome_test(with_weights(4_000), **ROLES, reference="m", by=by)
+    table = result.remedies.to_dicts()
+    assert len(table) == 2 * 2 * (3 if by else 1)
+    gaps = {tuple(r[k] for k in ("group", *([by] if by else []))): r for r in rows_of(result, "pooled_gap")}
+    for r in table:
+        assert {r["change_scores"], r["change_product"]} == {"works", "does not work"}
+        if r["source"] == "people":
+            assert (r["found"], r["change_product"]) == ("not tested", "works")
+            continue
+        gap = gaps[tuple(r[k] for k in ("group", *([by] if by else [])))]
+        assert r["change_scores"] == "works"
+        assert r["estimate"] == gap["estimate"]
+        assert r["found"] == ("found" if gap["p_adjusted"] < 0.05 else "not found")
+    if not by:
+        assert {(r["group"], r["found"]) for r in table if r["source"] == "algorithm"} == {
+            ("f", "found"),
+            ("u", "not found"),
+        }
+        again = eh.read.result(_saved(result, tmp_path))
+        assert again.findings.curves["remedies"]["found"] == result.findings.curves["remedies"]["found"]
+        assert (
+            "bias of the algorithm was found for f; not found for u" in result.report(tmp_path / "p.html").read_text()
+        )
+
+
+def _saved(result, folder):
+    result.to_json(folder / "r.json")
+    return folder / "r.json"

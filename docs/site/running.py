@@ -8,6 +8,7 @@ import io
 import os
 import re
 import tempfile
+import textwrap
 import warnings
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ import altair as alt
 
 FENCE = re.compile(r"^```(python[^\n]*)\n(.*?)^```\n", re.DOTALL | re.MULTILINE)
 MOST_LINES = 40
+WIDTH = 100
 CHART = (
     alt.Chart, alt.LayerChart, alt.FacetChart, alt.HConcatChart, alt.VConcatChart, alt.ConcatChart, alt.RepeatChart,
 )  # fmt: skip
@@ -77,13 +79,18 @@ def _value(value: Any, page: str, files: dict[str, bytes]) -> list[tuple[str, st
 
 
 def _output(told: list[tuple[str, str]]) -> str:
-    made = "\n".join(text for kind, text in told if kind == "text").split("\n")
+    made = [line for kind, text in told if kind == "text" for whole in text.split("\n") for line in _lines(whole)]
     lines = [*made[:MOST_LINES], *([f"... {len(made) - MOST_LINES} more lines"] if len(made) > MOST_LINES else [])]
     parts = ["\n```{.text .output}\n" + "\n".join(lines) + "\n```\n"] if any(made) else []
-    parts += [
-        f"\n![The chart that the code above draws]({name}){{ .figure }}\n" for kind, name in told if kind == "picture"
-    ]
-    parts += [
-        f"\n[Open the report that this wrote]({name}){{ .md-button }}\n" for kind, name in told if kind == "report"
-    ]
+    for kind, name in told:
+        if kind == "picture":
+            parts.append(f"\n[![The chart that the code above draws]({name}){{ .figure }}]({name})\n")
+        elif kind == "report":
+            parts.append(f"\n[Open the report that this wrote]({name}){{ .md-button }}\n")
     return "".join(parts)
+
+
+def _lines(line: str) -> list[str]:
+    """A sentence over as many lines as it takes; a row of a table as it is."""
+    sentence = len(line) > WIDTH and "  " not in line and "│" not in line
+    return textwrap.wrap(line, WIDTH, subsequent_indent="  ") if sentence else [line]

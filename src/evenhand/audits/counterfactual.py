@@ -18,7 +18,7 @@ from evenhand.errors import EvenhandError
 from evenhand.findings import Findings, Row, row, slice_words, tidy
 from evenhand.metrics.counterfactual import Reallocation, folded
 from evenhand.metrics.outcome import FEWEST_ROWS
-from evenhand.results import Result
+from evenhand.results import Result, as_frame
 from evenhand.tallies.candidates import Candidates
 from evenhand.tallies.moments import Ints
 from evenhand.tallies.reallocated import Change
@@ -63,6 +63,11 @@ class OutcomeResult(Result):
     """The outcome test's answer; it keeps the checked table to ask what would change without the bias."""
 
     evidence: tuple[Evidence, ...] = ()
+
+    @property
+    def remedies(self) -> Any:
+        """Which team can fix which bias, and what was found of it: a row per group and source of the bias."""
+        return as_frame(self.findings.curves["remedies"], self.backend, self.findings.slices)
 
     def counterfactual(
         self,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -9,7 +10,7 @@ from evenhand.audits.assemble import untold
 from evenhand.audits.outcome_bins import Grid
 from evenhand.audits.outcome_rows import Binning, is_binary
 from evenhand.cards import Floats
-from evenhand.findings import slice_words
+from evenhand.findings import Row, slice_words
 from evenhand.metrics.outcome import FEWEST_EXPECTED
 from evenhand.views.outcomes import Outcomes
 
@@ -102,6 +103,30 @@ def _joint_rule(tested: Binning) -> str:
 
 def _counts(names: Sequence[str], counts: Floats) -> dict[str, int]:
     return dict(zip(names, counts.astype(int).tolist(), strict=True))
+
+
+def remedies(rows: Sequence[Row], by: Sequence[str], reference: str, level: float) -> dict[str, list[Any]]:
+    """Which team can fix which bias (section 5.1 of the source), and what this test found of each: a row per group and source.
+
+    The algorithm's bias is what the pooled gap tells of; of people's bias the test is silent. "found" is beyond chance once all
+    groups and slices are counted; "cannot tell" where there is no test.
+    """
+    names = ("group", "source", "found", "estimate", "low", "high", "p_adjusted", "change_scores", "change_product")
+    columns: dict[str, list[Any]] = {name: [] for name in (*by, *names)}
+    for r in rows:
+        if r["metric"] != "pooled_gap" or r["group"] in (None, reference):
+            continue
+        p = float(r.get("p_adjusted", math.nan))
+        told = "cannot tell" if math.isnan(p) else "found" if p < 1 - level else "not found"
+        gap = [r["estimate"], r["low"], r["high"], p]
+        nothing = [math.nan] * len(gap)
+        for made in (
+            [r["group"], "algorithm", told, *gap, "works", "does not work"],
+            [r["group"], "people", "not tested", *nothing, "does not work", "works"],
+        ):
+            for name, value in zip((*by, *names), [*(r[b] for b in by), *made], strict=True):
+                columns[name].append(value)
+    return columns
 
 
 OWN = ("scope", "groups", "bins", "clusters", "joint_test")

@@ -15,7 +15,7 @@ from evenhand.audits.counterfactual import Evidence, OutcomeResult
 from evenhand.audits.declare import Call, Columns, Count, Label, Level, Metrics, Table, audit, log
 from evenhand.audits.outcome_bins import MOST_BINS, Bins, Grid, refuse_crowded, refuse_many_gaps
 from evenhand.audits.outcome_contrast import Everybody
-from evenhand.audits.outcome_facts import CANNOT_SAY, facts_of, of_slices
+from evenhand.audits.outcome_facts import CANNOT_SAY, facts_of, of_slices, remedies
 from evenhand.audits.outcome_rows import (
     EXTRA,
     Binning,
@@ -126,9 +126,12 @@ def outcome_test(
     labels = whole_labels_of([part.label for part in parts])
     cells = [dict(zip(roles.by, label, strict=True)) for label in labels]
     rows = [{**cell, **r} for cell, part in zip(cells, parts, strict=True) for r in part.rows]
+    rows = over_slices(rows) if roles.by else rows
+    told = parts[0].words if len(parts) == 1 else words
+    fixes = {"remedies": remedies(rows, roles.by, told.get("reference", ""), level)}
     return call.result(
-        over_slices(rows) if roles.by else rows, backend=checked.backend, read=checked.rows, dropped=checked.dropped,
-        slices=roles.by, curves=_curves(cells, parts), words=parts[0].words if len(parts) == 1 else words,
+        rows, backend=checked.backend, read=checked.rows, dropped=checked.dropped,
+        slices=roles.by, curves=_curves(cells, parts) | fixes, words=told,
         facts=of_slices(roles.by, labels, [part.facts for part in parts]), of=OutcomeResult,
         evidence=tuple(replace(p.evidence, cells=cell) for cell, p in zip(cells, parts, strict=True) if p.evidence),
     )  # fmt: skip

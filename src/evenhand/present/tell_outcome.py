@@ -252,7 +252,7 @@ class OutcomeTeller(Teller, audit="outcome_test"):
                     "Works: give more relevant information, such as where a candidate stands among the applicants",
                 ),
             ),
-            ("A gap found here belongs to the team that owns the scores; a bias of people does not.",),
+            (_found(findings), "A gap found here belongs to the team that owns the scores; a bias of people does not."),
         )
         cannot = tuple((line,) for line in findings.provenance.get("cannot_say", ()))
         limits = Aside(
@@ -262,6 +262,19 @@ class OutcomeTeller(Teller, audit="outcome_test"):
             (f"Intervals and tests hold their {level} only if rows, or clusters, are independent.",),
         )
         return [remedy, limits]
+
+
+def _found(findings: Findings) -> str:
+    """What the test says of the first source of bias, group by group; the second it cannot see."""
+    table = findings.curves.get("remedies", {})
+    columns = [table.get(name, ()) for name in (*findings.slices, "group", "source", "found")]
+    told: dict[str, list[str]] = {}
+    for *where, group, source, found in zip(*columns, strict=True):
+        if source == "algorithm":
+            at = slice_words(findings.slices, where, whole="")
+            told.setdefault(found, []).append(f"{group} ({at})" if at else str(group))
+    said = "; ".join(f"{found} for {', '.join(groups)}" for found, groups in told.items())
+    return f"Here, bias of the algorithm was {said}." if said else "Here nothing could be tested."
 
 
 class CounterfactualTeller(Teller, audit="counterfactual"):
