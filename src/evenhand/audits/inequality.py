@@ -175,6 +175,8 @@ def _rows(
                 made |= {"least": float(least), "most": float(most)}
             if seen is not None:
                 made |= _rests_on(viewers(seen[label]) if label in seen else 0, int(units[i]) if both else None)
+                if both and units[i] < a.fewest and not np.isnan(made["estimate"]):
+                    made["note"] = notes(made["note"] or "", "few_units")
             if label in slices.broken:
                 made |= dict.fromkeys(("estimate", "low", "high", "chance"), np.nan) | {"note": "nan_in_data"}
             rows.append(suppressed(made) if small[i] else made)
@@ -201,7 +203,7 @@ def _sides(within: Columns, unit: str | None) -> tuple[str | None, bool]:
     apart = [name for name in names if name != unit]
     if len(apart) != 1 or len(names) > 2:
         raise EvenhandError(
-            f"within={within!r} is not one column of viewers. Pass it alone, or with unit={unit!r} beside it to resample both."
+            f"within={', '.join(names)!r} is not one column of viewers. Pass it alone, or with unit={unit!r} beside it to resample both."
         )
     return apart[0], len(names) == 2
 
