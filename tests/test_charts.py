@@ -409,10 +409,9 @@ def ratios(**columns):
 def test_ratios_far_apart_stand_on_a_log_axis_and_words_are_not_struck_through():
     found = ratios(views=[1] * 9 + [10] * 29 + [10_000] * 2, likes=[0] * 35 + [1, 2, 3, 4, 5])
     assert max(found.frame["estimate"].drop_nans()) / min(found.frame["estimate"].drop_nans()) > 30
-    chosen = picture(found.findings, "intervals")[1]
-    spec = chosen.panels[0].chart.to_dict()
-    assert any(s.get("type") == "log" for s in _all(spec, "scale"))
-    rows = [row for data in spec["datasets"].values() for row in data]
+    drawn = picture(found.findings, "intervals")[1].panels[0].chart
+    assert any(s.get("type") == "log" for s in _all(drawn.to_dict(), "scale"))
+    rows = data_of(drawn)
     assert any(row["why"] for row in rows)
     assert all(row.get("ideal") is None for row in rows if row["why"])
 
