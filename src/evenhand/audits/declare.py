@@ -45,6 +45,7 @@ from evenhand.audits.parameters import (
 )
 from evenhand.errors import unknown_name
 from evenhand.findings import Findings, Row, plan_hash, tidy
+from evenhand.present.text import plural
 from evenhand.results import Result
 from evenhand.uncertainty.intervals import Interval, seed_of
 
@@ -74,7 +75,7 @@ class Audit:
     extra : columns behind the standard ones.
     over : whom intervals are over (`"units"`, `"requests"`, `"rows"`), so that a note can say that they are few; rows of an
         outcome test have rules of their own for that. Empty where the audit has no intervals.
-    stands_for : what the interval is for: a sentence for whoever reads the number.
+    stands_for : what the interval is for: a sentence for whoever reads the number; `{units}` are the units by name.
     """
 
     name: str
@@ -252,7 +253,7 @@ class Call:
         if "level" in self.arguments:
             told["level"] = self.arguments["level"]
         if self.audit.stands_for and self.interval.kind != "none":
-            told["interval_for"] = self.audit.stands_for
+            told["interval_for"] = self.audit.stands_for.format(units=plural(self.arguments.get("unit") or "unit"))
         told |= dict(facts)
         if isinstance(told.get("population"), Mapping):
             told["population"] = hidden_sizes(told["population"], self.fewest, parts="group" in plan)
@@ -318,8 +319,8 @@ def hidden_sizes(sizes: Mapping[str, Any], fewest: int, *, parts: bool = False) 
 
 
 OTHER_UNITS = (
-    "The interval is for other units like these: how far the number would move had others been drawn from where these come "
-    "from. It is not for what these same units will get another time."
+    "The interval is for other {units} like these: how far the number would move had others been drawn from where these come "
+    "from. It is not for what these same {units} will get another time."
 )
 OTHER_REQUESTS = (
     "The interval is for other requests like these, answered with these same items: how far the number would move had other "
