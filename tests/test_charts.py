@@ -395,4 +395,6 @@ def test_days_stand_in_the_order_of_time_and_not_of_size():
     days = ["2026-03-02", "2026-03-10", "2026-02-27"]
     rows = [{"day": day, "metric": "gini", "estimate": e} for day, e in zip(days, (0.5, 0.9, 0.7), strict=True)]
     (panel,) = KINDS["intervals"].draw(findings_of("inequality", rows, slices=("day",))).panels
-    assert panel.chart.to_dict()["layer"][-1]["encoding"]["y"]["sort"] == sorted(days)
+    spec = panel.chart.to_dict()
+    assert [point["x"] for point in spec["data"]["values"]] == sorted(days)
+    assert {layer["encoding"]["x"]["type"] for layer in spec["layer"] if "x" in layer["encoding"]} <= {"temporal"}

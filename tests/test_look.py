@@ -84,3 +84,13 @@ def test_population_is_explained_where_it_is_asked_for(tmp_path, capsys):
     out = capsys.readouterr().out
     assert "--population is how many could have received something" in out
     assert "none counts only those in the file" in out
+
+
+def test_what_is_proposed_can_be_typed_although_a_unit_is_missing(tmp_path, capsys):
+    path = tmp_path / "log.csv"
+    pl.DataFrame({"author": ["a", "b", None, "a"], "views": [3, 4, 5, 1]}).write_csv(path)
+    assert main(["look", str(path)]) == 0
+    shown = capsys.readouterr().out
+    assert "--population none --nan-policy omit" in shown
+    assert "Rows without author are left out." in shown
+    assert main(["look", str(path), "--run"]) == 0

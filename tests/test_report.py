@@ -137,8 +137,10 @@ def test_the_verdict_counts_the_units_of_the_top_and_names_both_ends():
     held = {r["source"]: r["estimate"] for r in found.rows() if r["metric"] == "top_share(p=0.01)"}
     most, least = max(held, key=held.get), min(held, key=held.get)
     says = verdict(found).says
-    assert says.startswith(f"In {most}, the top 1% of authors (4 of 400) get {held[most]:.0%} of all impressions")
-    assert says.endswith(f"in {least}, the most even, {held[least]:.0%}.")
+    assert says.startswith(
+        f"For source {most}, the top 1% of authors (4 of 400) get {held[most]:.0%} of all impressions"
+    )
+    assert says.endswith(f"for {least}, the most even, {held[least]:.0%}.")
 
 
 def test_without_a_share_of_the_top_the_verdict_reads_it_off_the_curve():
@@ -182,7 +184,7 @@ def test_two_results_are_compared_in_words():
     said = dict(zip(result.findings.columns["metric"], result.sentences(), strict=True))
     first, second = (f.findings.columns["estimate"][2] for f in (few, many))
     top = said["top_share(p=0.01)"]
-    assert top.startswith(f"Share of the top 1% is {percent(first)} in the first, {percent(second)} in the second")
+    assert top.startswith(f"Share of the top 1% is {percent(first)} in a and {percent(second)} in b")
     assert "points (95% interval" in top
     assert summary.headlines(result.findings) == result.sentences()
 
@@ -193,7 +195,7 @@ def test_many_compared_numbers_are_summed_up_with_the_surest_first():
     found = findings_of("compare", rows, slices=("by",), extra=("a", "b", "p", "p_adjusted"))
     first, second, *_ = summary.headlines(found)
     assert first == "1 of 20 numbers differ by more than chance (p below 5% after Holm's adjustment)."
-    assert second.startswith("For by 0: Gini index is 0.5000 in the first")
+    assert second.startswith("For by 0: Gini index is 0.5000 in a and 0.4000 in b")
 
 
 def test_the_command_in_the_report_makes_the_same_numbers_again(tmp_path, capsys):

@@ -1,6 +1,8 @@
 """Typical slips at the terminal: what is said, and what the shell completes."""
 
+import io
 import json
+import re
 import shutil
 import subprocess
 
@@ -8,7 +10,7 @@ import polars as pl
 import pytest
 
 import evenhand as eh
-from evenhand.cli import VERBS, main
+from evenhand.cli import VERBS, colour, main
 from evenhand.cli.completion import SCRIPTS, candidates
 from evenhand.synthetic.tour import invitations
 
@@ -135,3 +137,47 @@ def test_the_outcome_test_says_the_ten_sentences_that_matter(tmp_path, capsys):
     assert told[0].startswith("At equal score, ")
     assert set(told) <= set(result.sentences())
     assert rest.startswith(f"{len(set(result.sentences())) - 10} more: ")
+
+
+class Screen(io.StringIO):
+    """A terminal."""
+
+    def isatty(self):
+        return True
+
+
+TABLE = "Is it even?\n\nmetric  estimate\n------  --------\ngini      0.5000\n\nleft out: 1 row.\n"
+
+
+@pytest.fixture
+def coloured(monkeypatch):
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    monkeypatch.setenv("TERM", "xterm")
+    return monkeypatch
+
+
+def test_a_terminal_sees_the_heads_of_a_table_and_a_pipe_sees_text(coloured):
+    shown = colour.table(TABLE, Screen())
+    assert "\033[1mmetric  estimate\033[0m" in shown
+    assert "\n" + "gini      0.5000\n" in shown
+    assert "\033[2mleft out: 1 row.\033[0m" in shown
+    assert re.sub(r"\033\[[\d;]*m", "", shown) == TABLE
+    assert colour.table(TABLE, io.StringIO()) == TABLE
+
+
+@pytest.mark.parametrize(("name", "value"), [("NO_COLOR", "1"), ("TERM", "dumb")])
+def test_nobody_gets_colour_who_said_no(coloured, name, value):
+    coloured.setenv(name, value)
+    assert colour.table(TABLE, Screen()) == TABLE
+    assert colour.checks("FAIL: gini <= 0.4", Screen()) == "FAIL: gini <= 0.4"
+
+
+def test_a_check_that_failed_is_red(coloured):
+    assert colour.checks("pass: a\nFAIL: b", Screen()) == "\033[32mpass\033[0m: a\n\033[1;31mFAIL\033[0m: b"
+
+
+def test_work_on_many_slices_says_how_many_there_are(caplog):
+    table = pl.DataFrame({"u": range(40), "v": range(40), "s": list(range(4)) * 10})
+    with caplog.at_level("INFO", logger="evenhand"):
+        eh.inequality(table, unit="u", amount="v", by="s", population=None, metrics="gini", rng=1)
+    assert "drawing 999 times: slice 1 of 4" in caplog.messages

@@ -9,6 +9,7 @@ method, so that the smoothing vanishes without having to get narrow.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -18,6 +19,8 @@ from evenhand.allocation.objectives import Objective
 from evenhand.allocation.policies import Draw, Mixture
 from evenhand.allocation.serving import Server
 from evenhand.cards import Floats
+
+log = logging.getLogger("evenhand")
 
 TOLERANCE = 0.001
 """A policy counts as found when none of the same relevance can be more even by more than this."""
@@ -84,7 +87,9 @@ class Search:
         asked = list(strengths)
         found: dict[float, Found] = {}
         before = None
-        for strength in sorted(set(asked)):
+        steps = sorted(set(asked))
+        for n, strength in enumerate(steps, 1):
+            log.info("searching: strength %s of %s", n, len(steps))
             before = found[strength] = self.at(strength, before)
         return [found[s] for s in asked]
 

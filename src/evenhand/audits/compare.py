@@ -9,7 +9,7 @@ from typing import Annotated, Any
 from evenhand.audits.declare import Call, Seed, Takes, audit
 from evenhand.audits.paired import compare_results, compare_systems
 from evenhand.audits.requests import RankingResult
-from evenhand.audits.systems import Saved, opened
+from evenhand.audits.systems import Saved, opened, sides
 from evenhand.cards import Between
 from evenhand.errors import EvenhandError
 from evenhand.results import COMPARED, Result, difference_of
@@ -40,7 +40,7 @@ def compare(
     so whether two share any is not known: interval and p need `independent=True`. `eh.experiment` compares arms and periods
     from the log itself.
 
-    With one ranking result: its systems, two by two, on the same requests; p is adjusted over pairs for each metric, and
+    With one ranking result: its systems, two by two, on the same requests; p is adjusted over all rows, and
     `.systems("markdown")` is the table of a paper.
 
     Parameters
@@ -72,9 +72,9 @@ def compare(
             "paired says how requests are compared, and a saved or other result holds none. Leave it out, or pass two results of "
             "a ranking audit made in this session."
         )
+    called = sides([a, b or ""], [dict(r.findings.provenance.get("plan") or {}) for r in (one, other)])
     if isinstance(one, RankingResult):
-        return compare_results(call, one, other, draws, independent=independent, paired=paired)
+        return compare_results(call, one, other, draws, called, independent=independent, paired=paired)
     apart = difference_of(one.findings, other.findings, independent=independent)
-    return call.result(
-        apart.columns, backend=one.backend, slices=apart.slices, words=apart.words, facts=apart.provenance
-    )
+    words = {**apart.words, **called}
+    return call.result(apart.columns, backend=one.backend, slices=apart.slices, words=words, facts=apart.provenance)

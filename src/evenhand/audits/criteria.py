@@ -112,8 +112,8 @@ def criteria(
     if not kept:
         raise EvenhandError(f"No slice has min_units={min_units} units. Lower it, or slice by fewer columns.")
     columns: dict[str, list[Any]] = {name: [] for name in COLUMNS}
-    for a in asked:
-        log.info("checking %s", a.text)
+    for n, a in enumerate(asked, 1):
+        log.info("checking %s: metric %s of %s", a.text, n, len(asked))
         _add(columns, a, _facts(a, kept, limits, draws, seed))
     view = prepared.view
     facts = {
@@ -122,7 +122,10 @@ def criteria(
         "published": "Lazovich et al. (2022), Table 2", "cutoffs": limits,
     }  # fmt: skip
     words = {"unit": unit or "row", "amount": "rows" if amount is None else str(amount)}
-    return call.result(columns, backend=view.backend, read=view.rows, dropped=view.dropped, words=words, facts=facts)
+    return call.result(
+        columns, backend=view.backend, read=view.rows, dropped=view.dropped, words=words, facts=facts,
+        hides=len(kept) < len(slices),
+    )  # fmt: skip
 
 
 def _limits(cutoffs: Mapping[str, Sequence[float]] | None) -> dict[str, tuple[float, float]]:

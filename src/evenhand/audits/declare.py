@@ -21,7 +21,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
-from evenhand.audits.assemble import adjusted, bounded
+from evenhand.audits.assemble import adjusted, bounded, untold
 from evenhand.audits.parameters import (
     Columns,
     Count,
@@ -45,6 +45,7 @@ from evenhand.audits.parameters import (
 )
 from evenhand.errors import unknown_name
 from evenhand.findings import Findings, Row, plan_hash, tidy
+from evenhand.present.text import plural
 from evenhand.results import Result
 from evenhand.uncertainty.intervals import Interval, seed_of
 
@@ -74,7 +75,7 @@ class Audit:
     extra : columns behind the standard ones.
     over : whom intervals are over (`"units"`, `"requests"`, `"rows"`), so that a note can say that they are few; rows of an
         outcome test have rules of their own for that. Empty where the audit has no intervals.
-    stands_for : what the interval is for: a sentence for whoever reads the number.
+    stands_for : what the interval is for: a sentence for whoever reads the number; `{units}` are the units by name.
     """
 
     name: str
@@ -103,6 +104,20 @@ class Audit:
             for name, p in self.signature.parameters.items()
         }
 
+    @functools.cached_property
+    def repeats(self) -> str:
+        """The name of what it hands on to the audit that it repeats, its parameter `of`; empty for other audits."""
+        kinds = self.signature.parameters.items()
+        return next((n for n, p in kinds if p.kind is inspect.Parameter.VAR_KEYWORD), "")
+
+    def taken(self, arguments: Mapping[str, Any]) -> dict[str, Parameter]:
+        """Its parameters; of an audit that repeats another, those of the other as well."""
+        if not self.repeats:
+            return self.parameters
+        own = {name: p for name, p in self.parameters.items() if name != self.repeats}
+        other = find(in_words(arguments["of"])).parameters if "of" in arguments else {}
+        return {**own, **{name: p for name, p in other.items() if name not in own and not p.positional}}
+
     @property
     def about(self) -> str:
         """What the audit measures: the first line of its docstring."""
@@ -110,8 +125,12 @@ class Audit:
 
     def __call__(self, *args: Any, **keywords: Any) -> Any:
         made = self.call(*args, **keywords)
-        by_place, by_name = [], {}
+        by_place: list[Any] = []
+        by_name: dict[str, Any] = {}
+        by_name |= {name: value for name, value in made.arguments.items() if name not in self.parameters}  # handed on
         for name, p in self.signature.parameters.items():
+            if name == self.repeats:
+                continue
             value = made.arguments[name]
             if p.kind is inspect.Parameter.VAR_POSITIONAL:
                 by_place += value
@@ -151,7 +170,7 @@ class Audit:
             given[name] = as_python(value)
         return Call(
             self,
-            given,
+            given | given.pop(self.repeats, {}),
             Interval.parse(given["interval"] if self._resamples else "normal", given.get("level", 0.95)),
             seed_of(given["rng"]) if "rng" in given else None,
             int(given.get("min_units") or 0),
@@ -193,13 +212,17 @@ class Call:
     seed: Any
     fewest: int
 
+    @functools.cached_property
+    def parameters(self) -> dict[str, Parameter]:
+        return self.audit.taken(self.arguments)
+
     @property
     def recorded(self) -> tuple[dict[str, Any], dict[str, str]]:
         """The plan, and which of its arguments were objects that it cannot hold."""
         plan: dict[str, Any] = {"audit": self.audit.name}
         objects: dict[str, str] = {}
         for name, value in self.arguments.items():
-            parameter = self.audit.parameters[name]
+            parameter = self.parameters[name]
             if name == "rng":
                 plan[name] = self.seed
             elif parameter.required or not same(value, parameter.default):
@@ -216,30 +239,45 @@ class Call:
         """Tells this plan from others whatever data it is asked of: sizes, objects, the seed and dates are left out."""
         plan: dict[str, Any] = {"audit": self.audit.name}
         for name, value in self.arguments.items():
-            parameter = self.audit.parameters[name]
+            parameter = self.parameters[name]
             if parameter.required or not same(value, parameter.default):
                 told = in_words(value, table=parameter.takes.table)
                 data = parameter.takes.table and not (told is None or isinstance(told, (str, list)))
                 plan[name] = "data" if data or isinstance(told, Object) else told
         return plan_hash(plan)
 
-    def provenance(self, read: int, dropped: Mapping[str, int], facts: Mapping[str, Any]) -> dict[str, Any]:
-        """Where the numbers come from: what was read and left out, what the audit has to say of it, versions and plan."""
+    def provenance(
+        self,
+        read: int,
+        dropped: Mapping[str, int],
+        facts: Mapping[str, Any],
+        counts: Mapping[str, Any],
+        rows: Sequence[Row] | Mapping[str, Sequence[Any]],
+        *,
+        hides: bool = False,
+    ) -> dict[str, Any]:
+        """Where the numbers come from: what was read and left out, what the audit has to say of it, versions and plan.
+
+        `counts` of what the audit met are told with the rows read, or not at all where `min_units` hides something.
+        """
         plan, objects = self.recorded
-        told = {"rows": read, "dropped": dict(dropped), "seed": self.seed}
+        counted = {"rows": read, "dropped": dict(dropped), **counts}
+        if hides or untold(counted, self.fewest, rows):
+            counted = {"rows": None, "withheld": WITHHELD}
+        told = {**counted, "seed": self.seed}
         if "level" in self.arguments:
             told["level"] = self.arguments["level"]
         if self.audit.stands_for and self.interval.kind != "none":
-            told["interval_for"] = self.audit.stands_for
+            told["interval_for"] = self.audit.stands_for.format(units=plural(self.arguments.get("unit") or "unit"))
         told |= dict(facts)
         if isinstance(told.get("population"), Mapping):
             told["population"] = hidden_sizes(told["population"], self.fewest, parts="group" in plan)
         if objects:
             told["needed_again"] = objects
-        placed = [name for name in plan if name != "audit" and self.audit.parameters[name].positional]
+        parameters = self.parameters
+        placed = [name for name in plan if name != "audit" and parameters[name].positional]
         if placed != list(plan)[1:2]:  # not simply the first of them, as of most audits
             told["by_place"] = placed
-        parameters = self.audit.parameters
         if named := {n: parameters[n].takes.option for n in plan if n in parameters and parameters[n].takes.option}:
             told["options"] = named
         return {**told, "versions": versions(), "plan": plan, "plan_hash": self.hash}
@@ -256,6 +294,8 @@ class Call:
         curves: Mapping[str, Any] | None = None,
         words: Mapping[str, str] | None = None,
         facts: Mapping[str, Any] | None = None,
+        counts: Mapping[str, Any] | None = None,
+        hides: bool = False,
         question: str = "",
         of: Callable[..., Held] = Result,  # type: ignore[assignment]
         **more: Any,
@@ -263,8 +303,9 @@ class Call:
         """The answer: rows in the public order (or ready columns), with where they come from.
 
         `read` rows of the table were read and `dropped` left out, by reason; `columns` are the slice columns of the frame
-        where they are more than `slices` (edges of bins); `question` is asked in place of the audit's; `of` is the kind of
-        result, made with `more`.
+        where they are more than `slices` (edges of bins). `counts` say how many of something there are; they and the rows stay
+        here where `min_units` hides something whose size would follow: a suppressed row, or what only the audit knows of
+        (`hides`). `question` is asked in place of the audit's; `of` is the kind of result, made with `more`.
         """
         if not isinstance(rows, Mapping):
             sure = bool(self.audit.over) and self.interval.kind != "none"
@@ -272,7 +313,7 @@ class Call:
             rows = tidy(rows, slices if columns is None else columns, self.audit.extra)
         findings = Findings(
             self.audit.name, question or self.audit.question, tuple(slices), rows, dict(curves or {}), dict(words or {}),
-            self.provenance(read, dropped or {}, facts or {}), self.audit.charts,
+            self.provenance(read, dropped or {}, facts or {}, counts or {}, rows, hides=hides), self.audit.charts,
         )  # fmt: skip
         return of(findings, backend, **more)
 
@@ -295,9 +336,11 @@ def hidden_sizes(sizes: Mapping[str, Any], fewest: int, *, parts: bool = False) 
     return {label: "suppressed" if hide or size < fewest else size for label, size in sizes.items()}
 
 
+WITHHELD = "how many rows, units, items or requests there were: min_units hides something whose size would follow"
+
 OTHER_UNITS = (
-    "The interval is for other units like these: how far the number would move had others been drawn from where these come "
-    "from. It is not for what these same units will get another time."
+    "The interval is for other {units} like these: how far the number would move had others been drawn from where these come "
+    "from. It is not for what these same {units} will get another time."
 )
 OTHER_REQUESTS = (
     "The interval is for other requests like these, answered with these same items: how far the number would move had other "
@@ -342,6 +385,7 @@ def _declare(
             return declared(*args, **keywords)  # type: ignore[no-any-return]
 
         asked.__signature__ = declared.signature  # type: ignore[attr-defined]
+        asked.as_word = lambda: name  # type: ignore[attr-defined]  # an audit that is passed to another stands in its plan
         return asked
 
     return declare
@@ -349,7 +393,7 @@ def _declare(
 
 def find(name: str) -> Audit:
     """The audit of this name, loaded from the module that has its name."""
-    if name not in AUDITS and importlib.util.find_spec(f"evenhand.audits.{name}"):
+    if name not in AUDITS and name.isidentifier() and importlib.util.find_spec(f"evenhand.audits.{name}"):
         importlib.import_module(f"evenhand.audits.{name}")
     if name not in AUDITS:
         raise unknown_name("audit", name, names(), what="an audit")

@@ -63,6 +63,22 @@ def named(given: Sequence[Result | str | Path]) -> list[str]:
     return names if len(set(names)) == len(names) else [f"{name} ({i})" for i, name in enumerate(names, 1)]
 
 
+def sides(given: Sequence[Result | str | Path], plans: Sequence[Mapping[str, Any]]) -> dict[str, str]:
+    """What the two of a comparison are called: by their files, by the one argument in which they differ, else not at all."""
+    if not any(isinstance(one, Result) for one in given):
+        return dict(zip("ab", named(given), strict=True))
+    names = dict.fromkeys(name for plan in plans for name in plan if name != "rng")
+    differing = [name for name in names if plans[0].get(name) != plans[1].get(name)]
+    values = [plan.get(name) for name in differing for plan in plans]
+    if len(differing) != 1 or not all(isinstance(v, (str, int, float)) for v in values):
+        return {}
+    if differing == ["table"]:
+        called = [Path(str(v)).name.split(".")[0] for v in values]
+    else:
+        called = [f"{differing[0]} {v}" for v in values]
+    return dict(zip("ab", called, strict=True)) if len(set(called)) == 2 else {}
+
+
 def standings(results: Sequence[Result], called: Sequence[str] = ()) -> tuple[tuple[str, ...], list[Standing]]:
     """Names of the other slice columns, and one standing per experiment.
 

@@ -11,6 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from evenhand.cli import colour
 from evenhand.cli.options import ENDINGS, Asked, chart_file
 from evenhand.errors import EvenhandError, printable
 from evenhand.present.checks import Checks, check
@@ -104,7 +105,7 @@ class Ending:
         """Say how the checks went; 1 where one failed."""
         told = [str(checks) for checks in self.checks if checks.checks]
         if told:
-            print("\n".join(told), file=sys.stderr)
+            print(colour.checks("\n".join(told), sys.stderr), file=sys.stderr)
         for one, checks in zip(self.asked, self.checks, strict=True):
             if doubt := checks.doubt(one.inconclusive):
                 print(f"evenhand: {doubt.replace(WORDS, '--inconclusive pass or fail')}", file=sys.stderr)

@@ -14,7 +14,7 @@ import argparse
 import shlex
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from evenhand.errors import EvenhandError
@@ -101,7 +101,25 @@ def proposed(asked: list[Question]) -> list[str]:
 def questions(seen: Sight, files: list[str]) -> list[Question]:
     """All that the columns allow, the most telling first."""
     made = (ask(seen, files) for ask in ASKED)
-    return [question for question in made if question is not None]
+    return [_leaving_out(seen, question) for question in made if question is not None]
+
+
+NEEDED = ("--unit", "--amount", "--score", "--outcome", "--request", "--rank")
+"""Options whose column may not lack a value, unless somebody says that such rows are left out."""
+
+
+def _leaving_out(seen: Sight, question: Question) -> Question:
+    """The question as it can be run: rows that lack what it needs are left out, and that is said."""
+    from evenhand.cli import options_of
+
+    lost = {c.name for c in seen.columns if c.missing}
+    pairs = zip(question.words, question.words[1:], strict=False)
+    named = [column for option, column in pairs if option in NEEDED and column in lost]
+    if not named or "--nan-policy" not in options_of(question.words[0]):
+        return question
+    note = f"Rows without {' or '.join(named)} are left out."
+    words = [*question.words, "--nan-policy", "omit"]
+    return replace(question, words=words, note="\n".join(filter(None, [question.note, note])))
 
 
 def _outcome(seen: Sight, files: list[str]) -> Question | None:

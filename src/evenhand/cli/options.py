@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from evenhand.cli import colour
 from evenhand.errors import EvenhandError, printable
 
 FORMATS = ("table", "csv", "tsv", "jsonl", "json", "markdown", "latex", "openmetrics", "grafana")
@@ -127,7 +128,8 @@ def conclude(asked: Sequence[Asked], args: argparse.Namespace) -> int:
         if args.output:
             write_whole(args.output, answer)
     if not args.output:
-        sys.stdout.write(answer)
+        plain = args.format != "table" or args.sentences
+        sys.stdout.write(answer if plain else colour.table(answer, sys.stdout))
     for path in files:
         print(f"wrote {path}", file=sys.stderr)
     return ending.verdict()

@@ -31,6 +31,7 @@ from evenhand.metrics.inequality import (
     herfindahl,
     hoover,
     mean,
+    reach,
     theil,
 )
 from evenhand.metrics.item_fairness import (
@@ -138,6 +139,7 @@ __all__ = [
     "pref_rd",
     "rank_biased_overlap",
     "ranked_gini",
+    "reach",
     "recall_ratio",
     "recommendation_popularity",
     "rmse_ratio",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -12,10 +11,21 @@ from typing import Any
 from evenhand.cards import REGISTRY, ask
 from evenhand.findings import Findings, in_bins
 from evenhand.findings import number as read_number
-from evenhand.present.drawing import Panel, Picture, chart, distinct, drawable, long_table, row_labels
+from evenhand.present.drawing import (
+    Panel,
+    Picture,
+    are_differences,
+    chart,
+    dated,
+    distinct,
+    drawable,
+    long_table,
+    row_labels,
+    word,
+)
 from evenhand.present.phrases import card_of, is_share, metric_title, reason_text, value_text
-from evenhand.present.shapes import MOST_ROWS, Axis, axis_format, cloud, decades, ends, in_rows
-from evenhand.present.text import counted
+from evenhand.present.shapes import MOST_ROWS, Axis, axis_format, cloud, decades, ends, in_rows, lines
+from evenhand.present.text import counted, number, percent, signed, slice_names
 
 NARROW = 0.2
 """Estimates closer together than this are drawn on an axis that does not start at zero."""
@@ -40,7 +50,10 @@ def intervals(findings: Findings) -> Picture:
     are turned round (100% minus the value) and drawn on a log axis.
     """
     labels = row_labels(findings)
-    dots = [_dot(row, where) for row, where in zip(findings.rows(), labels, strict=True)]
+    apart = are_differences(findings)
+    if dated(findings):
+        return _over_time(findings)
+    dots = [_dot(row, where, apart=apart) for row, where in zip(findings.rows(), labels, strict=True)]
     scalars = {m for m, rows in Counter(findings.columns["metric"]).items() if rows == 1}
     families: dict[_Family, list[Dot]] = {}
     for dot in dots:
@@ -49,39 +62,62 @@ def intervals(findings: Findings) -> Picture:
     families = drawn or families  # an axis with nothing on it says nothing; the note names what was left out
     split = Counter(family.name for family in families)
     binned = any(f"{name}_low" in findings.columns for name in findings.slices)
-    along = distinct(labels) if binned else _in_time(findings, labels)
+    along = distinct(labels) if binned else []
     panels = tuple(
         _panel(
             inside,
             along,
             title=family.title(inside, split=split[family.name] > 1),
-            turned=family.name == TURNED and not _differences(findings),
+            turned=family.name == TURNED and not apart,
+            apart=apart,
         )
         for family, inside in families.items()
     )
     return Picture(panels, long_table(findings), _in_words(findings, dots), _note(findings, dots), lead=False)
 
 
+def _over_time(findings: Findings) -> Picture:
+    """A line per slice and group along the days, a panel per metric; the band is the interval."""
+    day, *others = sorted(findings.slices, key=lambda name: name not in dated(findings))
+    groups = findings.columns["group"]
+    names = slice_names([*others, *(["group"] if any(g is not None for g in groups) else [])], findings.columns)
+    dots = [{**_dot(row, name), "day": str(row[day])} for row, name in zip(findings.rows(), names, strict=True)]
+    series = distinct(names)
+    panels = []
+    for metric in findings.metrics():
+        mine = sorted((d for d in dots if d["metric"] == metric), key=lambda d: d["day"])
+        values = [v for d in mine for v in (d["x"], d["low"], d["high"]) if math.isfinite(v)]
+        rows = [
+            {
+                "series": d["label"], "x": d["day"], "y": d["x"], "low": d["low"], "high": d["high"], "level": d["chance"],
+                "day_text": d["day"], "value_text": d["text"],
+            }
+            for d in mine
+        ]  # fmt: skip
+        tips = {"day_text": day, "value_text": "estimate", **({"series": " "} if len(series) > 1 else {})}
+        y = Axis(format=axis_format(values, metric), ticks=4, scale={"zero": False})
+        x = Axis(format="%-d %b %y", ticks=4, days=True)
+        panels.append(
+            lines(
+                rows,
+                x=x,
+                y=y,
+                tips=tips,
+                series=series,
+                shaded=True,
+                small=True,
+                title=metric_title(metric),
+                height=150,
+            )
+        )
+    chance = any(math.isfinite(dot["chance"]) for dot in dots)
+    note = "The band is the interval of each day." + (" Dashed: what chance alone would give." if chance else "")
+    return Picture(tuple(panels), long_table(findings), _in_words(findings, dots), note, lead=False)
+
+
 def _seen(dot: Dot) -> bool:
     """Whether there is anything to draw, or a reason to write where it would stand."""
     return math.isfinite(dot["x"]) or bool(dot["why"])
-
-
-_DAY = re.compile(r"\d{4}-\d\d(-\d\d([T ][\d:.+Z-]*)?)?")
-
-
-def _in_time(findings: Findings, labels: Sequence[str]) -> list[str]:
-    """Labels in order of time where the slices are days, weeks or months; nothing elsewhere."""
-    dated = [name for name in findings.slices if all(_DAY.fullmatch(str(v)) for v in findings.columns[name])]
-    if not dated or not len(findings):
-        return []
-    keys = zip(*(map(str, findings.columns[name]) for name in dated), strict=True)
-    return [label for _, label in sorted(set(zip(keys, labels, strict=True)))]
-
-
-def _differences(findings: Findings) -> bool:
-    """Whether estimates are differences of two others, which stand beside them."""
-    return {"a", "b"} <= {*findings.columns} - {*findings.slices}
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,19 +147,24 @@ def _family(metric: str, *, alone: bool) -> _Family:
     return _Family(card.family, is_share(metric), ask(metric, REGISTRY).span)
 
 
-def _dot(row: Mapping[str, Any], where: str) -> Dot:
+def _dot(row: Mapping[str, Any], where: str, *, apart: bool = False) -> Dot:
     metric = row["metric"]
     named = {"x": "estimate", "low": "low", "high": "high", "chance": "chance", "ideal": "ideal"}
     numbers = {field: read_number(row[column]) for field, column in named.items()}
     undefined = math.isnan(numbers["x"])
     said = {
-        "text": "–" if undefined else value_text(numbers["x"], metric),
+        "text": "–" if undefined else _text(numbers["x"], metric, apart=apart),
         "why": reason_text(row["note"]) if undefined else "",
     }
     return {"label": where, "series": metric_title(metric), "metric": metric, **numbers, **said}
 
 
-def _panel(dots: list[Dot], along: Sequence[str], *, title: str, turned: bool) -> Panel:
+def _text(value: float, metric: str, *, apart: bool) -> str:
+    """An estimate, or a difference with its sign, of shares in points."""
+    return signed(value, percent if is_share(metric) else number) if apart and value else value_text(value, metric)
+
+
+def _panel(dots: list[Dot], along: Sequence[str], *, title: str, turned: bool, apart: bool) -> Panel:
     """Rows are slices and groups, told apart by colour where a family has several metrics; or the metrics themselves.
 
     They stand in the order `along` where the slices have one of their own (bins), else the largest first.
@@ -148,7 +189,7 @@ def _panel(dots: list[Dot], along: Sequence[str], *, title: str, turned: bool) -
         "chance": "chance alone",
     }
     return in_rows(
-        rows, "dot", x=_axis(values, rows[0]["metric"], alone=len(rows) == 1, turned=turned), tips=tips, order=shown,
+        rows, "dot", x=_axis(values, rows[0]["metric"], alone=len(rows) == 1 and not apart, turned=turned), tips=tips, order=shown,
         series=series if several else [], lanes=several, title=title, least=56,
     )  # fmt: skip
 
@@ -202,7 +243,7 @@ def _in_words(findings: Findings, dots: Sequence[Dot]) -> str:
 
 
 def _note(findings: Findings, dots: Sequence[Dot]) -> str:
-    notes = ["Differences: the first result minus the second."] if _differences(findings) else []
+    notes = [f"Differences: {_minus(findings)}."] if are_differences(findings) else []
     said = {
         "low": "Bars are intervals.",
         "chance": "The diamond is what chance alone would give.",
@@ -215,6 +256,15 @@ def _note(findings: Findings, dots: Sequence[Dot]) -> str:
     if rows > MOST_ROWS:
         notes.append(f"{MOST_ROWS} of {rows:,} rows are drawn, the highest and the lowest; the table has all.")
     return " ".join(notes)
+
+
+def _minus(findings: Findings) -> str:
+    """What is taken from what."""
+    if "treatment" in findings.columns:
+        return f"each arm minus {word(findings, 'control')}"
+    if "versus" in findings.slices:
+        return "the first system minus the second"
+    return f"{word(findings, 'a')} minus {word(findings, 'b')}"
 
 
 def _too_few(findings: Findings) -> str:

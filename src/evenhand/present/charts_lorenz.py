@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import altair as alt
@@ -20,7 +20,7 @@ from evenhand.present.drawing import (
     word,
 )
 from evenhand.present.lorenz import Curve, curves
-from evenhand.present.shapes import SHARE, Axis, series_colour, shares
+from evenhand.present.shapes import SHARE, Axis, series_colour, series_shape, shares
 from evenhand.present.text import number, percent, short_percent
 from evenhand.present.theme import MOST_SERIES
 
@@ -32,6 +32,9 @@ MOST_CORNERS = 500
 
 MOST_HITS = 240
 """Invisible points that answer to the pointer."""
+
+SIGNS = 5
+"""Points on a curve that show the shape of its series."""
 
 SIDE = 420
 READ_AT = (0.5, 0.8, 0.9, 0.99, 0.999)
@@ -86,6 +89,8 @@ def from_the_top(findings: Findings) -> Picture:
         .mark_line(style="reference")
         .encode(**place, order="x:Q"),
     ]
+    if len(shown) > 1:
+        layers.append(_signs(findings, [_on_tail(curve, least, k, len(shown)) for k, curve in enumerate(shown)], place))
     if crowded:
         crowd = alt.Chart(_tails(found[1:-1], least, max(12, MOST_POINTS // len(found))))
         layers.insert(
@@ -103,6 +108,30 @@ def _tails(found: Sequence[Curve], least: float, most: int) -> Any:
     ]
     series, ks, xs, ys = zip(*rows, strict=True)
     return records(series=series, k=ks, x=xs, y=ys)
+
+
+Marked = tuple[str, Sequence[float], Sequence[float]]
+"""The name of a curve, and where points of its shape stand on it."""
+
+
+def _on_tail(curve: Curve, least: float, k: int, many: int) -> Marked:
+    """Places along a log axis, other ones for each of several curves."""
+    xs = [least ** (1 - (j + (k + 0.5) / many) / SIGNS) for j in range(SIGNS)]
+    return curve.name, xs, [1 - curve.at(1 - x) for x in xs]
+
+
+def _on_curve(curve: Curve, k: int, many: int) -> Marked:
+    xs = [(j + (k + 0.5) / many) / SIGNS for j in range(SIGNS)]
+    return curve.name, xs, [curve.at(x) for x in xs]
+
+
+def _signs(findings: Findings, marked: Sequence[Marked], place: Mapping[str, Any]) -> Any:
+    """A few points on every curve, in the shape of its series: curves can be told apart in grey."""
+    names, title = [name for name, _, _ in marked], slices_in_words(findings)
+    rows = [(name, x, y) for name, xs, ys in marked for x, y in zip(xs, ys, strict=True)]
+    series, across, up = zip(*rows, strict=True)
+    signs = {"color": series_colour(names, title), "shape": series_shape(names, title)}
+    return alt.Chart(records(series=series, x=across, y=up)).mark_point(size=45).encode(**place, **signs)
 
 
 def _tips(findings: Findings, side: str) -> list[Any]:
@@ -147,6 +176,8 @@ def _lines(findings: Findings, found: Sequence[Curve], y: Axis, across: str = ""
         lines.encode(**place, detail="k:N", order="x:Q", **coloured),
         hits.encode(**place, tooltip=_tips(findings, "bottom")),
     ]
+    if len(shown) > 1:
+        layers.append(_signs(findings, [_on_curve(curve, k, len(shown)) for k, curve in enumerate(shown)], place))
     if not crowded:
         return layers
     crowd = alt.Chart(_points(found[1:-1], most)).mark_line(style="crowd", opacity=max(0.06, 8 / len(found)))

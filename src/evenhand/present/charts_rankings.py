@@ -125,7 +125,8 @@ def requests(findings: Findings) -> Picture:
     note = "The diamond is what a random order of the same items gives on average."
     if any(len(mine) > MOST_ROWS for mine in by_metric.values()):
         note += f" Where there are more than {MOST_ROWS} requests, the highest and the lowest are drawn."
-    return Picture(tuple(panels), table, _requests_in_words(findings, by_metric), note)
+    says = _requests_in_words(findings, by_metric)
+    return Picture(tuple(panels), table, says, f"{says} {note}", lead=False)
 
 
 def _request_name(point: Point) -> str:

@@ -21,7 +21,7 @@ from evenhand.present.drawing import (
     without_curve,
     without_metric,
 )
-from evenhand.present.shapes import SHARE, Axis, series_colour, shares, tooltips
+from evenhand.present.shapes import SHARE, Axis, series_colour, series_shape, shares, tooltips
 from evenhand.present.tell_rebalance import UNEVEN, aimed_at
 from evenhand.present.text import number, percent
 from evenhand.present.theme import MOST_SERIES
@@ -65,7 +65,10 @@ def frontier(findings: Findings) -> Picture:
     }
     base = alt.Chart(records(**fields))
     tips = tooltips({"series": "lists", "strength": "strength", "x": "relevance kept", "y": UNEVEN[aimed_at(findings)]})
-    layers = [base.mark_line().encode(**place, order="strength:Q"), base.mark_point().encode(**place, tooltip=tips)]
+    layers = [
+        base.mark_line().encode(**place, order="strength:Q"),
+        base.mark_point().encode(**place, shape=series_shape(names), tooltip=tips),
+    ]
     on = "held_out" if any("held-out" in p["series"] for p in points) else "learned"
     judged = [p for p in points if p["series"] == NAMES[on, "policy"]]
     first, last = judged[0], judged[-1]
@@ -173,7 +176,10 @@ def movers(findings: Findings) -> Picture:
     }
     base = alt.Chart(data)
     tips = tooltips({"series": "lists", "x": "part", "y": "share of exposure"})
-    layers = [base.mark_line().encode(**place), base.mark_point().encode(**place, tooltip=tips)]
+    layers = [
+        base.mark_line().encode(**place),
+        base.mark_point().encode(**place, shape=series_shape(names), tooltip=tips),
+    ]
     last = [r for r in rows if r["strength"] == strengths[-1]]
     says = (
         f"At strength {strengths[-1]:g} the part with most goes from {percent(last[-1]['before'])} to {percent(last[-1]['after'])} of all "

@@ -210,6 +210,30 @@ def row_labels(findings: Findings) -> list[str]:
     return [", ".join(part for part in (where, "" if group is None else str(group)) if part) for where, group in pairs]
 
 
+_DAY = re.compile(r"\d{4}-\d\d(-\d\d([T ][\d:.+Z-]*)?)?")
+
+
+def dated(findings: Findings) -> list[str]:
+    """Slices whose labels are days or months."""
+    return [
+        name
+        for name in findings.slices
+        if len(findings) and all(_DAY.fullmatch(str(v)) for v in findings.columns[name])
+    ]
+
+
+def in_time(findings: Findings, labels: Sequence[str]) -> list[str]:
+    """Labels in order of time where the slices are days or months; nothing elsewhere."""
+    keys = zip(*(map(str, findings.columns[name]) for name in dated(findings)), strict=True)
+    return [label for _, label in sorted(set(zip(keys, labels, strict=False)))]
+
+
+def are_differences(findings: Findings) -> bool:
+    """Whether estimates are differences of two others, which stand beside them."""
+    columns = {*findings.columns} - {*findings.slices}
+    return any(pair <= columns for pair in ({"a", "b"}, {"treatment", "control_value"}))
+
+
 def long_table(findings: Findings, *metrics: str) -> dict[str, list[Any]]:
     """The rows behind a chart (of these metrics, or all): columns without any content are left out."""
     rows = [row for row in findings.rows() if not metrics or row["metric"] in metrics]

@@ -1,4 +1,4 @@
-"""What a value of a metric means, for those who meet the metric for the first time: "0.95 means that ...".
+"""What a value of a metric means, for those who meet the metric for the first time: "0.95 means: ...".
 
 Only what follows from the definition is said, in the units of the data; a metric that has no entry is explained by its card.
 """
@@ -16,7 +16,7 @@ Means = Callable[[float, str, str], str]
 
 
 def _gini(value: float, units: str, amount: str) -> str:
-    return f"the {amount} of two {units} drawn at random differ by {2 * value:.2f} times the mean, on average"
+    return f"that the {amount} of two {units} drawn at random differ by {2 * value:.2f} times the mean, on average"
 
 
 def _times(value: float, units: str, amount: str) -> str:
@@ -25,7 +25,7 @@ def _times(value: float, units: str, amount: str) -> str:
 
 def _moved(value: float, units: str, amount: str) -> str:
     return (
-        f"{value:.0%} of all {amount} would have to change hands for all {units} to have the same"
+        f"that {value:.0%} of all {amount} would have to change hands for all {units} to have the same"
         if value >= 0.01
         else ""
     )
@@ -40,7 +40,7 @@ def means(asked: Ask, value: float, units: str, amount: str) -> str:
     >>> from evenhand.cards import REGISTRY, ask
     >>> from evenhand import metrics
     >>> means(ask("gini", REGISTRY), 0.95, "authors", "impressions")
-    'the impressions of two authors drawn at random differ by 1.90 times the mean, on average'
+    'that the impressions of two authors drawn at random differ by 1.90 times the mean, on average'
     """
     found = MEANS.get(asked.card.name)
     odd = asked.params.get("corrected") or asked.params.get("convention", "evenhand") != "evenhand"

@@ -17,13 +17,13 @@ from evenhand import __version__
 from evenhand.findings import Findings, label
 from evenhand.present import again, explorer, still, summary, tables
 from evenhand.present.charts import kinds_for
-from evenhand.present.drawing import Kind, Panel, Picture, speakable
+from evenhand.present.drawing import Kind, Panel, Picture, dated, speakable
 from evenhand.present.lorenz import curves
 from evenhand.present.pages import asset, document, packed, packed_vega, script
 from evenhand.present.phrases import card_of, is_share, metric_title
 from evenhand.present.tellers import teller
 from evenhand.present.text import left_out, number, percent
-from evenhand.present.theme import MOST_SERIES, PAGE, theme
+from evenhand.present.theme import FAINTEST, MOST_SERIES, PAGE, theme
 from evenhand.present.verdict import Verdict, verdict
 
 MOST_TABLE_ROWS = 500
@@ -98,11 +98,13 @@ def thumbnail(findings: Findings, name: str) -> tuple[str, str]:
     if first is None:
         return says, ""
     panel = first.panels[-1] if told and told.where and told.where in first.panels[-1].title else first.panels[0]
-    return says, still.svg(_spec(replace(panel, height=min(panel.height, THUMB)))[0], LEAD_WIDTH, name)
+    spec, legend = _spec(replace(panel, height=min(panel.height, THUMB)))
+    return says, f"{legend}{still.svg(spec, LEAD_WIDTH, name)}"
 
 
 def _led_by_lorenz(findings: Findings) -> bool:
-    return bool(curves(findings)) and (not findings.charts or findings.charts[0] == "lorenz")
+    first = not findings.charts or findings.charts[0] == "lorenz"
+    return bool(curves(findings)) and first and not dated(findings)
 
 
 def _section(name: str, title: str, inside: str) -> str:
@@ -124,7 +126,7 @@ def _answer(findings: Findings, told: Verdict | None, leads: Sequence[str], lead
     more = [line for line in every if line != found.says]
     facts = " · ".join(escape(fact) for fact in summary.facts(findings))
     sure = f'<p class="interval">{escape(found.sure)}.</p>' if found.sure else ""
-    lines = "".join(f"<li>{escape(line)}</li>" for line in more[:SHORT])
+    lines = "".join(f"<li>{escape(line)}</li>" for line in summary.said_once(more[:SHORT]))
     short = f'<h2>In short</h2><ul class="answer">{lines}</ul>' if lines else ""
     terms = "".join(f"<p><dfn>{escape(title)}</dfn> {escape(said)}</p>" for title, said in summary.terms(findings))
     rest = list(dict.fromkeys([*more[SHORT:], *summary.every_sentence(findings, MOST_SENTENCES)]))
@@ -147,7 +149,9 @@ def _lead(findings: Findings, pictures: Mapping[Kind, Picture], specs: dict[str,
     explored = _explorer(findings, specs) if curves(findings) else ""
     if _led_by_lorenz(findings):
         return explored, [_figure(kind, picture, specs) for kind, picture in pictures.items()]
-    first = next((kind for kind, picture in pictures.items() if len(picture.panels) <= MOST_LEADING), None)
+    fitting = [kind for kind, picture in pictures.items() if len(picture.panels) <= MOST_LEADING]
+    over_time = [kind for kind in pictures if kind.name == "intervals" and dated(findings)]
+    first = next(iter([*over_time, *fitting]), None)
     lead = _figure(first, _lower(pictures[first]), specs, leading=True) if first else ""
     rest = [_figure(kind, picture, specs) for kind, picture in pictures.items() if kind is not first]
     return lead, [*([explored] if explored else []), *rest]
@@ -212,24 +216,35 @@ def _spec(panel: Panel) -> tuple[dict[str, Any], str]:
     spec: dict[str, Any] = panel.chart.properties(width="container", height=panel.height).to_dict(validate=False)
     spec.pop("config", None)
     names: dict[str, None] = {}
-    _take_legends(spec, names)
-    keys = "".join(f'<li class="key-{i % MOST_SERIES + 1}">{escape(name)}</li>' for i, name in enumerate(names))
-    return spec, f'<ul class="legend">{keys}</ul>' if keys else ""
+    signs: set[str] = set()
+    _take_legends(spec, names, signs)
+    fade = (1 - FAINTEST) / max(1, len(names) - 1) if "opacity" in signs else 0.0
+    keys = "".join(
+        f'<li class="key-{i % MOST_SERIES + 1}" style="--fade:{1 - i * fade:.3g}">{escape(name)}</li>'
+        for i, name in enumerate(names)
+    )
+    how = " shaped" if "shape" in signs else " filled" if "opacity" in signs else ""
+    return spec, f'<ul class="legend{how}">{keys}</ul>' if keys else ""
 
 
-def _take_legends(part: Any, names: dict[str, None]) -> None:
-    """Turn off every colour legend and collect what it would have said."""
+def _take_legends(part: Any, names: dict[str, None], signs: set[str]) -> None:
+    """Turn off every legend and collect what it would have said, and what tells series apart beside their colour."""
     if isinstance(part, list):
         for inner in part:
-            _take_legends(inner, names)
+            _take_legends(inner, names, signs)
     elif isinstance(part, dict):
-        colour = part.get("encoding", {}).get("color", {}) if "encoding" in part else {}
+        encoding = part.get("encoding", {})
+        colour = encoding.get("color", {})
         if colour.get("legend") is not None and "domain" in colour.get("scale", {}):
             names.update(dict.fromkeys(colour["scale"]["domain"]))
             colour["legend"] = None
+        for sign in ("shape", "opacity"):
+            if encoding.get(sign, {}).get("field") == "series":
+                encoding[sign]["legend"] = None
+                signs.add(sign)
         for key, inner in part.items():
             if key not in ("data", "encoding", "datasets"):
-                _take_legends(inner, names)
+                _take_legends(inner, names, signs)
 
 
 def _behind(picture: Picture, title: str) -> str:

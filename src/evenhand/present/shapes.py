@@ -24,7 +24,7 @@ import altair as alt
 
 from evenhand.present.drawing import Panel, distinct, records
 from evenhand.present.phrases import is_share
-from evenhand.present.theme import MOST_SERIES
+from evenhand.present.theme import FAINTEST, MOST_SERIES, SHAPES
 
 Rows = Sequence[Mapping[str, Any]]
 Tips = Mapping[str, str]
@@ -54,7 +54,8 @@ SHARE = ".3~p"
 class Axis:
     """An axis of numbers: its title, where it begins and ends, its ticks (how many, or which), the d3 format of its numbers.
 
-    `cut` : marks beyond the ends are left out. `scale` and `more` are what Vega-Lite calls properties of scale and axis.
+    `cut` : marks beyond the ends are left out; `days` : values are days, as text. `scale` and `more` are what Vega-Lite calls
+    properties of scale and axis.
     """
 
     title: str | None = None
@@ -62,6 +63,7 @@ class Axis:
     domain: tuple[float, float] | None = None
     ticks: int | Sequence[float] = 5
     cut: bool = False
+    days: bool = False
     scale: Mapping[str, Any] = field(default_factory=dict)
     more: Mapping[str, Any] = field(default_factory=dict)
 
@@ -70,7 +72,8 @@ class Axis:
         ticks = {"tickCount": self.ticks} if isinstance(self.ticks, int) else {"values": list(self.ticks)}
         ends = {} if self.domain is None else {"domain": list(self.domain)}
         axis = alt.Axis(format=self.format, **ticks, **self.more)
-        return channel(f"{name}:Q", title=self.title, scale=alt.Scale(**ends, **self.scale), axis=axis)
+        told, scale = ("T", {"type": "utc", **self.scale}) if self.days else ("Q", self.scale)
+        return channel(f"{name}:{told}", title=self.title, scale=alt.Scale(**ends, **scale), axis=axis)
 
 
 def shares(title: str | None) -> Axis:
@@ -128,16 +131,38 @@ def ends(ordered: Sequence[str], most: int = MOST_ROWS) -> list[str]:
 
 def series_colour(names: Sequence[str], title: str | None = None, *, legend: bool = True) -> Any:
     """One colour of the palette per series, in this order, by the field `series`."""
+    shown = _legend(names, title) if legend else None
+    return alt.Color("series:N", scale=alt.Scale(domain=list(names)), sort=list(names), legend=shown)
+
+
+def series_shape(names: Sequence[str], title: str | None = None, *, legend: bool = True) -> Any:
+    """One shape per series, beside its colour: what tells points apart in grey."""
+    scale = alt.Scale(domain=list(names), range=list(SHAPES[: len(names)]))
+    shown = _legend(names, title) if legend else None
+    return alt.Shape("series:N", scale=scale, sort=list(names), legend=shown)
+
+
+def _legend(names: Sequence[str], title: str | None) -> Any:
     widest = 34 + 7 * min(30, max(map(len, names), default=1))
     across = max(1, LEGEND // widest)  # else a long legend widens the chart
-    shown = alt.Legend(title=title, orient="top", symbolLimit=MOST_SERIES, labelLimit=220, columns=across)
-    scale = alt.Scale(domain=list(names))
-    return alt.Color("series:N", scale=scale, sort=list(names), legend=shown if legend else None)
+    return alt.Legend(title=title, orient="top", symbolLimit=MOST_SERIES, labelLimit=220, columns=across)
+
+
+def _fading(names: Sequence[str]) -> Any:
+    """Filled marks of several series, each fainter than the one before."""
+    step = (1 - FAINTEST) / max(1, len(names) - 1)
+    scale = alt.Scale(domain=list(names), range=[round(1 - i * step, 3) for i in range(len(names))])
+    return alt.Opacity("series:N", scale=scale, sort=list(names), legend=None)
 
 
 def _coloured(series: Sequence[str], *, legend: bool | str) -> dict[str, Any]:
     title = legend if isinstance(legend, str) else None
     return {"color": series_colour(series, title, legend=legend is not False)}
+
+
+def _shaped(series: Sequence[str], *, legend: bool | str) -> dict[str, Any]:
+    title = legend if isinstance(legend, str) else None
+    return {"shape": series_shape(series, title, legend=legend is not False)}
 
 
 _WORDS = ("label", "series", "column", "text", "why")
@@ -195,11 +220,19 @@ def in_rows(
     colour = _coloured(series, legend=legend) if series else {}
     layers = [alt.Chart(records(zero=[0.0])).mark_rule(style="zero").encode(x="zero:Q")] if zero else []
     layers += _behind(base, rows, mark, colour)
-    layers.append(_mark(base, mark, lanes=lanes).encode(**_place(mark, x), tooltip=tooltips(tips), **colour))
+    apart = {**colour, **_second_sign(rows, mark, series, legend=legend)} if series else {}
+    layers.append(_mark(base, mark, lanes=lanes).encode(**_place(mark, x), tooltip=tooltips(tips), **apart))
     layers += _upon(base, rows, mark, tips)
     lines = TALL if any("\n" in label for label in shown) else each
     tall = max(lines, LANE * len(series) + 8 if lanes else 0)
     return Panel(alt.layer(*layers), title, height=max(least, tall * len(shown)))
+
+
+def _second_sign(rows: Rows, mark: str, series: Sequence[str], *, legend: bool | str) -> dict[str, Any]:
+    """What tells series apart beside their colour: points by shape, stretches without a word on them by how faint they are."""
+    if mark == "dot" and len(series) <= MOST_SERIES:
+        return _shaped(series, legend=legend)
+    return {"opacity": _fading(series)} if mark == "span" and not _has(rows, "inside") else {}
 
 
 def _place(mark: str, x: Axis) -> dict[str, Any]:
@@ -293,6 +326,7 @@ def lines(
     """
     crowd = len(series) > MOST_SERIES
     colour = _coloured(series, legend=legend) if len(series) > 1 and not crowd else {}
+    shape = _shaped(series, legend=legend) if colour else {}
     detail = {"detail": "series:N"} if crowd else {}
     across, up = x.on(alt.X, "x"), y.on(alt.Y, "y")
     layers = [alt.Chart(records(y=[0.0])).mark_rule(style="zero").encode(y=up)] if zero else []
@@ -303,10 +337,10 @@ def lines(
         layers += _around(base, sure, shaded=shaded)
         if line:
             layers.append(base.mark_line(clip=y.cut, **({"style": "crowd"} if crowd else {})).encode(y=up))
-        layers.append(base.mark_point(clip=y.cut, **size).encode(y=up, tooltip=tooltips(tips)))
+        layers.append(base.mark_point(clip=y.cut, **size).encode(y=up, tooltip=tooltips(tips), **shape))
     if thin:
         points = alt.Chart(_data(thin)).mark_point(filled=False, opacity=0.6, size=40, clip=y.cut)
-        layers.append(points.encode(x=across, y=up, tooltip=tooltips(tips), **colour))
+        layers.append(points.encode(x=across, y=up, tooltip=tooltips(tips), **colour, **shape))
     return Panel(alt.layer(*layers), title, height=height)
 
 

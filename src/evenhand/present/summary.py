@@ -14,7 +14,7 @@ from evenhand.cards import REGISTRY, Ask, ask
 from evenhand.errors import EvenhandError, listing
 from evenhand.findings import Findings
 from evenhand.findings import number as read_number
-from evenhand.present.drawing import distinct, row_labels, slice_labels, slices_in_words
+from evenhand.present.drawing import are_differences, distinct, row_labels, slice_labels, slices_in_words
 from evenhand.present.meaning import means
 from evenhand.present.phrases import card_of, is_share, metric_title, value_text
 from evenhand.present.tellers import chosen_words, plain_sentence, sentence, sentences, teller
@@ -39,6 +39,8 @@ MOST_TERMS = 2
 
 WARNINGS = (
     "heavy_tail",
+    "few_receivers",
+    "few_at_the_top",
     "few_units",
     "few_requests",
     "few_viewers",
@@ -87,7 +89,8 @@ def headlines(findings: Findings, leads: Sequence[str] = (), told: Verdict | Non
     """
     spoken = told.tells if told else ""
     if own := teller(findings).headlines(findings):
-        return own
+        level, row = float(findings.provenance.get("level", 0.95)), told.row if told else None
+        return [line for line in own if row is None or line != teller(findings).sentence(findings, row, level)]
     rows = list(findings.rows())
     if len(findings) <= FEW:
         return [*leads, *_numbers_first(findings, rows, told)]
@@ -131,6 +134,23 @@ def _numbers_first(findings: Findings, rows: list[dict[str, Any]], told: Verdict
     return [spoken[i] for *_, i in sorted(order)]
 
 
+_REMARK = re.compile(r" \([A-Z](?:[^()]|\([^()]*\))*\.\)")
+
+
+def said_once(lines: Sequence[str]) -> list[str]:
+    """Sentences that stand together: a remark in brackets that one of them has made is not made again.
+
+    >>> said_once(["a is 1. (Few rows.)", "b is 2. (Few rows.)"])
+    ['a is 1. (Few rows.)', 'b is 2.']
+    """
+    made: set[str] = set()
+    told = []
+    for line in lines:
+        told.append(_REMARK.sub(lambda remark: "" if remark[0] in made else remark[0], line))
+        made.update(_REMARK.findall(line))
+    return told
+
+
 def terms(findings: Findings) -> list[tuple[str, str]]:
     """What the first metrics are, in a line each, with what their first value means; shares explain themselves."""
     found: dict[str, str] = {}
@@ -144,13 +164,25 @@ def terms(findings: Findings) -> list[tuple[str, str]]:
         asked = ask(metric, REGISTRY)
         low, high = asked.span
         runs = f"{_short(low)} to {_short(high)}; " if math.isfinite(low) and math.isfinite(high) else ""
-        rule = f"{runs}{DIRECTION.get(asked.better, '')}."
+        rule = f"{runs}{_direction(asked)}."
         value = next((r["estimate"] for r in findings.rows() if r["metric"] == metric), math.nan)
         amount = str(findings.words.get("amount", "amounts")).replace("_", " ")
-        clause = "" if "amount" in findings.slices else means(asked, read_number(value), units, amount)
-        example = f" {number(value, 2)} means that {clause}." if clause else ""
-        found[card.title] = f"{card.asks} {rule[0].upper()}{rule[1:]}{example}"
+        levels = "amount" not in findings.slices and not are_differences(findings)
+        clause = means(asked, read_number(value), units, amount) if levels else ""
+        example = f" {number(value, 2)} means {clause}." if clause else ""
+        found[card.title] = f"{_of(units, card.asks)} {rule[0].upper()}{rule[1:]}{example}"
     return list(found.items())[:MOST_TERMS]
+
+
+def _direction(asked: Ask) -> str:
+    """Which way is more even; where it is towards the ideal, what that is."""
+    ideal = "" if math.isnan(asked.ideal) else _short(asked.ideal)
+    return f"{ideal} is even" if asked.better == "ideal" and ideal else DIRECTION.get(asked.better, "")
+
+
+def _of(units: str, text: str) -> str:
+    """A card's words with the reader's own word for units."""
+    return re.sub(r"\bunits\b", units, text)
 
 
 def _range(findings: Findings, metric: str, rows: list[dict[str, Any]]) -> str:
@@ -250,7 +282,8 @@ def caution(findings: Findings) -> list[tuple[str, str]]:
         lines.append(("care", outside))
     if lost := known.count(False) - counts.get("suppressed", 0):
         lines.append(("care", f"{lost:,} of {len(findings):,} numbers are undefined; the table says why."))
-    return lines
+    units = plural(findings.words.get("unit", "unit"))
+    return [(kind, _of(units, line)) for kind, line in lines]
 
 
 def _codes(findings: Findings) -> Counter[str]:
@@ -299,7 +332,7 @@ def _card(asked: list[Ask]) -> CardFacts:
     ideals = distinct(_short(a.ideal) for a in asked if not math.isnan(a.ideal))
     terms = {
         "asked as": listing(a.text for a in asked),
-        "range": f"{' or '.join(spans)}; {DIRECTION.get(asked[0].better, '')}",
+        "range": f"{' or '.join(spans)}; {_direction(asked[0])}",
         "ideal": " or ".join(ideals),
         "example": card.example.replace("->", "→"),
         "undefined": f"when {card.undefined}" if card.undefined else "",

@@ -7,10 +7,10 @@ from typing import Any
 
 from evenhand.findings import Findings
 from evenhand.findings import number as read_number
-from evenhand.present.phrases import is_share, metric_title
-from evenhand.present.tell_pairs import doubt, signed
+from evenhand.present.phrases import metric_title
+from evenhand.present.tell_pairs import doubt, shown
 from evenhand.present.tellers import Aside, Row, Teller
-from evenhand.present.text import REASONS, in_words, number, percent, plural, short_percent
+from evenhand.present.text import REASONS, in_words, number, plural, short_percent, signed, slice_names
 
 FEW = 8
 MOST = 5
@@ -46,7 +46,7 @@ class ExperimentTeller(Teller, audit="experiment"):
     def headlines(self, findings: Findings) -> list[str]:
         """All sentences where there are few; elsewhere how many differ by more than chance, and the surest of them."""
         told, rows = self.sentences(findings), list(findings.rows())
-        if len(rows) <= FEW or _design(findings) == PLANNED:
+        if len(rows) <= FEW or design(findings) == PLANNED:
             return told
         bound = round(1 - float(findings.provenance.get("level", 0.95)), 12)
         sure = sorted((p, i) for i, row in enumerate(rows) if (p := read_number(row["p_adjusted"])) < bound)
@@ -56,7 +56,7 @@ class ExperimentTeller(Teller, audit="experiment"):
 
     def asides(self, findings: Findings) -> list[Aside]:
         """What experts warn of."""
-        if _design(findings) == NOTHING:
+        if design(findings) == NOTHING:
             return []
         words = _words(findings)
         rows = tuple((name, text.format(**words)) for name, text in CAUTIONS)
@@ -64,27 +64,27 @@ class ExperimentTeller(Teller, audit="experiment"):
 
     def sentence(self, findings: Findings, row: Row, level: float) -> str:
         """Both arms at equal volume, how far apart they are, and whether chance alone would do it."""
-        if _design(findings) == PLANNED:
+        if design(findings) == PLANNED:
             return _planned(findings, row)
-        name, show = metric_title(row["metric"]), _show(row)
+        name, show = metric_title(row["metric"]), shown(row["metric"])
         estimate, p = read_number(row["estimate"]), read_number(row["p_adjusted"])
         code = (row["note"] or "").split(";")[0].strip()
         if math.isnan(estimate):
             return f"{_where(findings, row)}{name} cannot be compared: {REASONS.get(code, code or 'undefined')}."
         mine, theirs = (show(read_number(row[k])) for k in ("treatment", "control_value"))
-        at = "" if _design(findings) in (NOTHING, UNITS) else " at equal volume"
+        at = "" if design(findings) in (NOTHING, UNITS) else " at equal volume"
         past = " after taking off what the time before explains" if findings.provenance.get("before") else ""
         verdict = ""
         if not math.isnan(p):
             sure = p < round(1 - level, 12)
             verdict = (
-                f": {_way(row['better'], estimate)}, by more than chance gives"
+                f": {way(row['better'], estimate)}, by more than chance gives"
                 if sure
                 else ", which chance may give too"
             )
         return (
-            f"{_where(findings, row)}{name} is {mine} in {in_words(row['arm'])} and {theirs} in "
-            f"{findings.words.get('control', 'control')}{at}: a difference of {signed(estimate, show)}{past}"
+            f"{_where(findings, row)}{name} is {mine} in {in_arm(findings, row)} and {theirs} in "
+            f"{in_control(findings)}{at}: a difference of {signed(estimate, show)}{past}"
             f"{doubt(row, level, show)}{verdict}.{_volume(findings, row, show)}"
         )
 
@@ -95,7 +95,7 @@ def _volume(findings: Findings, row: Row, show: Any) -> str:
     said = ""
     if not math.isnan(chance) and abs(chance) > abs(raw) / 20:
         few = f"unequal numbers of {_words(findings)['units']} alone give"
-        what = few if _design(findings) == UNITS else "unequal volume alone gives"
+        what = few if design(findings) == UNITS else "unequal volume alone gives"
         said = f" As found the difference is {signed(raw, show)}; {what} {signed(chance, show)}."
     if "volume_changed" in (row["note"] or "") and abs(ratio - 1) > NEAR:
         one = _words(findings)["randomized"].removesuffix("s")
@@ -104,7 +104,7 @@ def _volume(findings: Findings, row: Row, show: Any) -> str:
 
 
 def _planned(findings: Findings, row: Row) -> str:
-    show, name = _show(row), metric_title(row["metric"])
+    show, name = shown(row["metric"]), metric_title(row["metric"])
     smallest, value = read_number(row["detectable"]), read_number(row["control_value"])
     if math.isnan(smallest):
         return f"{_where(findings, row)}{name} has no value on this log."
@@ -112,7 +112,7 @@ def _planned(findings: Findings, row: Row) -> str:
     power = short_percent(float(findings.provenance["power"]))
     return (
         f"{_where(findings, row)}{name} (now {show(value)}): with {share} of {_words(findings)['randomized']} in "
-        f"{in_words(row['arm'])} and a log as long as this one, a difference of {signed(smallest, show).lstrip('+')} is found "
+        f"{in_arm(findings, row)} and a log as long as this one, a difference of {signed(smallest, show).lstrip('+')} is found "
         f"in {power} of tests; smaller ones are mostly missed."
     )
 
@@ -127,10 +127,11 @@ def _for_all(findings: Findings) -> list[str]:
             ("fits", "") if p >= MISMATCH else ("does not fit", ": find out why before reading any of the numbers")
         )
         said.append(f"The split found ({found}) {fits} the one intended (p {number(p)}){what}.")
-    return [*said, NO_CAUSE.format(**_words(findings))] if _design(findings) == NOTHING else said
+    return [*said, NO_CAUSE.format(**_words(findings))] if design(findings) == NOTHING else said
 
 
-def _design(findings: Findings) -> str:
+def design(findings: Findings) -> str:
+    """What was randomised."""
     return str(findings.provenance.get("design", ""))
 
 
@@ -139,8 +140,19 @@ def _words(findings: Findings) -> dict[str, str]:
     return {"units": plural(words.get("unit", "unit")), "randomized": plural(words.get("randomized") or "unit")}
 
 
-def _show(row: Row) -> Any:
-    return percent if is_share(row["metric"]) else number
+def in_arm(findings: Findings, row: Row) -> str:
+    """What an arm is called; a bare number with its column."""
+    return _called(findings, row["arm"])
+
+
+def in_control(findings: Findings) -> str:
+    """What the arm is called that the others are compared with."""
+    return _called(findings, findings.words.get("control", "control"))
+
+
+def _called(findings: Findings, arm: Any) -> str:
+    column = str((findings.provenance.get("plan") or {}).get("arm") or "arm")
+    return slice_names((column,), {column: [arm]})[0]
 
 
 def _where(findings: Findings, row: Row) -> str:
@@ -148,10 +160,10 @@ def _where(findings: Findings, row: Row) -> str:
     return f"For {', '.join(named)}: " if named else ""
 
 
-def _way(better: str, estimate: float) -> str:
+def way(better: str, estimate: float) -> str:
     """Which way a difference points.
 
-    >>> _way("lower", -0.1), _way("higher", -0.1), _way("", 0.1)
+    >>> way("lower", -0.1), way("higher", -0.1), way("", 0.1)
     ('more even', 'less even', 'higher')
     """
     if better not in ("lower", "higher"):

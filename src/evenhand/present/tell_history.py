@@ -69,7 +69,7 @@ class _History(Teller, audit="history"):
                 _name(r["metric"], r["label"]),
                 *map(_show(r["metric"]), (r["before"], r["after"])),
             )
-            for r in _rows(findings)
+            for r in raised(findings)
         )
         head = ("told on", "began about", "quantity", "before", "after")
         return [
@@ -90,13 +90,14 @@ def _asked(findings: Findings) -> Iterator[tuple[str, ...]]:
         yield plan, audit, str(min(days[plan])), str(max(days[plan])), words
 
 
-def _rows(findings: Findings) -> list[dict[str, Any]]:
+def raised(findings: Findings) -> list[dict[str, Any]]:
+    """The alarms, the newest first."""
     held = findings.curves.get("alarms") or {}
     return [dict(zip(held, values, strict=True)) for values in zip(*held.values(), strict=True)]
 
 
 def _alarms(findings: Findings) -> Iterator[str]:
-    for r in _rows(findings):
+    for r in raised(findings):
         show = _show(r["metric"])
         way = "rose" if r["after"] > r["before"] else "fell"
         size = f"{abs(r['deviations']):.1f} standard deviations of its usual days"
@@ -109,7 +110,7 @@ def _alarms(findings: Findings) -> Iterator[str]:
 
 def _quiet(findings: Findings) -> str:
     held = findings.provenance
-    many, ready, drawn = len(_rows(findings)), int(held.get("watched", 0)), int(held.get("quantities", 0))
+    many, ready, drawn = len(raised(findings)), int(held.get("watched", 0)), int(held.get("quantities", 0))
     rate = short_percent(float(held.get("rate", 0.05)))
     found = f"{_many(many, 'alarm')}" if many else "No alarm"
     early = "" if ready == drawn else f"; {drawn - ready:,} of {drawn:,} have too few days yet, 28 are needed"

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from evenhand.findings import Findings, label
 from evenhand.findings import number as read_number
 from evenhand.present.phrases import is_share, metric_title
 from evenhand.present.tellers import Row, Teller
-from evenhand.present.text import REASONS, in_words, number, percent, short_percent
+from evenhand.present.text import REASONS, in_words, number, percent, short_percent, signed
 
 FEW = 8
 MOST = 5
@@ -51,10 +51,12 @@ class CompareTeller(Teller, audit="compare"):
     def sentence(self, findings: Findings, row: Row, level: float) -> str:
         """What both say, how far apart they are, and whether chance alone would do it."""
         metric = row["metric"]
-        show = percent if is_share(metric) else number
+        show = shown(metric)
+        one, other = sides_of(findings, row)
+        paired = ("system", "versus") if "versus" in findings.slices else ()
         where = ", ".join(
             [
-                *(f"{name} {in_words(row[name])}" for name in findings.slices),
+                *(f"{name} {in_words(row[name])}" for name in findings.slices if name not in paired),
                 *([label(row["group"])] if row["group"] is not None else []),
             ]
         )
@@ -65,9 +67,9 @@ class CompareTeller(Teller, audit="compare"):
             code = (row["note"] or "").split(";")[0].strip()
             why = f": {REASONS.get(code, code)}" if code else ""
             return f"{lead}{name} cannot be compared{why}."
-        sides = f"{show(a)} in the first, {show(b)} in the second"
+        sides = f"{show(a)} in {one} and {show(b)} in {other}"
         if difference == 0:
-            return f"{lead}{name} is the same in both, {show(a)}."
+            return f"{lead}{name} is the same in {one} and in {other}, {show(a)}."
         verdict = ""
         if (p := row.get("p_adjusted")) is not None and not math.isnan(p):
             verdict = ", more than chance gives" if p < round(1 - level, 12) else ", which chance may give too"
@@ -86,22 +88,27 @@ def _p(row: Row) -> float:
     return 1.0 if found is None or math.isnan(found) else float(found)
 
 
-def signed(value: float, show: Any) -> str:
-    """A difference with its sign; of shares in percentage points.
-
-    >>> signed(0.02, percent), signed(-0.5, number)
-    ('+2.00 points', '-0.5000')
-    """
-    sign = "+" if value > 0 else "-"
-    said = str(show(abs(value)))
-    return f"{sign}{said.removesuffix('%')} points" if said.endswith("%") else f"{sign}{said}"
+def shown(metric: str) -> Callable[..., str]:
+    """How values of a metric read: in percent where people say percent."""
+    return percent if is_share(metric) else number
 
 
-def doubt(row: Row, level: float, show: Any) -> str:
+def sides_of(findings: Findings, row: Row) -> tuple[str, str]:
+    """What the two that are compared are called: two systems, two files, or the arguments a and b."""
+    if "versus" in findings.slices:
+        return in_words(row["system"]), in_words(row["versus"])
+    return str(findings.words.get("a", "a")), str(findings.words.get("b", "b"))
+
+
+def doubt(row: Row, level: float, show: Callable[..., str]) -> str:
+    """The interval of a difference and its p, in brackets."""
     low, high, p = (read_number(row[k]) for k in ("low", "high", "p_adjusted"))
     parts = []
     if not (math.isnan(low) or math.isnan(high)):
-        parts.append(f"{short_percent(level)} interval {signed(low, show)} to {signed(high, show)}")
+        digits = abs(read_number(row["estimate"]))
+        alike = (lambda v: percent(v, digits)) if show is percent else show
+        first = signed(low, alike).removesuffix(" points")
+        parts.append(f"{short_percent(level)} interval {first} to {signed(high, alike)}")
     if not math.isnan(p):
         parts.append("adjusted p below 0.0001" if p < 1e-4 else f"adjusted p {number(p)}")
     return f" ({'; '.join(parts)})" if parts else ""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 
 from evenhand.findings import Findings
 from evenhand.findings import number as read_number
@@ -73,26 +74,38 @@ class RebalanceTeller(Teller, audit="rebalance"):
 
     def headlines(self, findings: Findings) -> list[str]:
         """For each strength, what is kept and what is gained."""
-        rows = {(r["strength"], r["on"], r["by_means"], r["metric"]): r for r in findings.rows()}
-        on = "held_out" if any(key[1] == "held_out" for key in rows) else "learned"
         lines = []
-        served = rows.get((None, on, "served", "attainable_gini"))
-        if served is not None:
-            said = _room(read_number(served["estimate"]), _served_gini(findings))
-            lines.append(f"As served: {said}")
-        uneven = aimed_at(findings)
-        as_ranked = rows.get((0.0, on, "policy", uneven))
-        if as_ranked is None:
-            return lines
-        before = number(read_number(as_ranked["estimate"]))
-        for strength in sorted({k[0] for k in rows if k[0]}):
-            kept, gini = rows.get((strength, on, "policy", "ndcg")), rows.get((strength, on, "policy", uneven))
-            if kept is not None and gini is not None:
-                lines.append(
-                    f"Strength {strength:g} keeps {percent(read_number(kept['estimate']))} of the relevance and moves the "
-                    f"{UNEVEN[uneven]} from {before} to {number(read_number(gini['estimate']))}, on {ON[on]}."
-                )
-        return lines
+        served = [r for r in findings.rows() if r["by_means"] == "served" and r["metric"] == "attainable_gini"]
+        if served:
+            lines.append(f"As served: {_room(read_number(served[-1]['estimate']), _served_gini(findings))}")
+        found, uneven = frontier(findings), UNEVEN[aimed_at(findings)]
+        return lines + [
+            f"Strength {step.strength:g} keeps {percent(step.kept)} of the relevance and moves the {uneven} from "
+            f"{number(found[0].uneven)} to {number(step.uneven)}, on {step.on}."
+            for step in found[1:]
+        ]
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One policy: the relevance it keeps, how uneven it leaves exposure, and the requests that say so."""
+
+    strength: float
+    kept: float
+    uneven: float
+    on: str
+
+
+def frontier(findings: Findings) -> list[Step]:
+    """The policies from "as ranked" to the strongest, on requests that nothing was learned from where there are some."""
+    rows = {(r["strength"], r["on"], r["by_means"], r["metric"]): r for r in findings.rows()}
+    on, uneven = "held_out" if any(key[1] == "held_out" for key in rows) else "learned", aimed_at(findings)
+    found = []
+    for strength in sorted({key[0] for key in rows if key[0] is not None}):
+        kept, left = rows.get((strength, on, "policy", "ndcg")), rows.get((strength, on, "policy", uneven))
+        if kept is not None and left is not None:
+            found.append(Step(strength, read_number(kept["estimate"]), read_number(left["estimate"]), ON[on]))
+    return found if found and found[0].strength == 0 else []
 
 
 def _served_gini(findings: Findings) -> float:

@@ -16,6 +16,12 @@ from typing import Any
 MOST_SERIES = 8
 """Colours that can be told apart."""
 
+SHAPES = ("circle", "square", "triangle-up", "cross", "triangle-down", "triangle-right", "triangle-left", "wedge")
+"""The points of a series, in the order of the colours: so that series can be told apart in grey. A diamond is chance."""
+
+FAINTEST = 0.3
+"""How opaque the last of several filled series is, the first being 1: a second sign beside its colour."""
+
 
 @dataclass(frozen=True, slots=True)
 class Colours:

@@ -27,7 +27,12 @@ AT_ONCE = 16
 MOST_LISTS = 1_000
 """Rankings per slice that are put in random order; their mean stands for the slice."""
 
+MANY_GROUPS = 200
+"""Where there are more groups, fewer rankings and orders stand for a slice, since each takes as long as it has groups."""
+
 FEWEST_ORDERS, ORDERS = 40, 40_000
+"""Orders of each list, and of all lists of a slice together: their mean is what is told."""
+
 MOST_ORDERED = 1 << 21
 FULL, MOST_ARRANGED = 7, 50_000
 """Lists of up to this many labelled ranks, or of two groups with this many arrangements, are put in every order."""
@@ -97,12 +102,17 @@ def _total(times: Floats, sums: Floats) -> Floats:
 def chosen_lists(ledger: Ledger, part: slice, rng: np.random.Generator) -> np.typing.NDArray[np.int64]:
     """Rankings of a slice that stand for all of it: all, or a sample by their weight."""
     at = np.arange(*ledger.rankings_of(part).indices(len(ledger.probability)))
-    if len(at) <= MOST_LISTS:
+    most = _affordable(MOST_LISTS, ledger.items.shape[1])
+    if len(at) <= most:
         return at
     weight = (ledger.weight[ledger.request_of] * ledger.share)[at]
     if not weight.sum() > 0:
         return at[:0]
-    return np.sort(rng.choice(at, MOST_LISTS, replace=True, p=weight / weight.sum()))
+    return np.sort(rng.choice(at, most, replace=True, p=weight / weight.sum()))
+
+
+def _affordable(most: int, groups: int) -> int:
+    return max(10, most * MANY_GROUPS // max(MANY_GROUPS, groups))
 
 
 def in_random_order(lists: Lists, ask: Ask, look: Look, policy: Policy, target: Floats) -> Floats:
@@ -124,7 +134,7 @@ def in_random_order(lists: Lists, ask: Ask, look: Look, policy: Policy, target: 
         if not n:
             continue
         two = bool(counts[1]) and len(sides) <= 2
-        orders = None
+        orders: np.typing.NDArray[np.int64] | _Drawn | None = None
         if two and comb(n, int(counts[2 + sides[0]])) <= MOST_ARRANGED:
             orders = _arranged(n, int(counts[2 + sides[0]]))
         elif n <= FULL:
@@ -132,6 +142,9 @@ def in_random_order(lists: Lists, ask: Ask, look: Look, policy: Policy, target: 
         of = np.argsort(-shares[at, :n] @ np.arange(shares.shape[-1], 0, -1.0), axis=1, kind="stable") if two else None
         rows = shares[at, :n] if of is None else np.take_along_axis(shares[at, :n], of[..., None], axis=1)
         aim = target[at] if target.ndim == 2 else target
+        if orders is None:
+            drawn = max(FEWEST_ORDERS, -(-_affordable(ORDERS, shares.shape[-1]) // len(found)))
+            orders = _Drawn(drawn, stream(0, "orders", len(at), n, *([kind] if kind else [])))
         found[at] = _mean_over(ask, weights[at, :n], rows, orders, aim, policy)
     return found
 
@@ -157,26 +170,32 @@ def _arranged(n: int, k: int) -> np.typing.NDArray[np.int64]:
     return np.argsort(~inside, axis=1, kind="stable")
 
 
+@dataclass(frozen=True)
+class _Drawn:
+    """So many random orders of each list."""
+
+    many: int
+    rng: np.random.Generator
+
+
 def _mean_over(
     ask: Ask,
     weights: Floats,
     shares: Floats,
-    orders: np.typing.NDArray[np.int64] | None,
+    orders: np.typing.NDArray[np.int64] | _Drawn,
     target: Floats,
     policy: Policy,
 ) -> Floats:
     """(m,) mean of the metric over the orders, or over random ones, of those where it exists."""
     m, n, _ = shares.shape
-    many = max(FEWEST_ORDERS, -(-ORDERS // m)) if orders is None else len(orders)
-    rng = stream(0, "orders", m, n)
+    many = orders.many if isinstance(orders, _Drawn) else len(orders)
     total, there = np.zeros(m), np.zeros(m)
     at_once = max(1, MOST_ORDERED // (m * n * shares.shape[-1]))
     for start in range(0, many, at_once):
         count = min(at_once, many - start)
-        if orders is None:
-            placed = np.take_along_axis(
-                np.broadcast_to(weights, (count, m, n)), np.argsort(rng.random((count, m, n)), axis=-1), axis=-1
-            )
+        if isinstance(orders, _Drawn):
+            lots = orders.rng.random((count, m, n))
+            placed = np.take_along_axis(np.broadcast_to(weights, lots.shape), np.argsort(lots, axis=-1), axis=-1)
         else:
             placed = np.moveaxis(weights[:, orders[start : start + count]], 0, 1)
         received = np.einsum("omn,mng->omg", placed, shares)

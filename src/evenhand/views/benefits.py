@@ -257,10 +257,10 @@ def _value_problems(
         if missing and nan_policy == "raise":
             problems.append(
                 f"amount={name!r} is missing (null or NaN) in {missing:,} of {int(facts['rows']):,} rows. "
-                "Fill them, or pass nan_policy='omit' or 'propagate'."
+                "Fill them, or pass nan_policy='omit' or nan_policy='propagate'."
             )
         if negative:
-            problems.append(f"amount={name!r} is negative in {negative:,} rows. Pass amounts of zero or more.")
+            problems.append(f"amount={name!r} is negative in {counted_rows(negative)}. Pass amounts of zero or more.")
         if top == math.inf:
             problems.append(f"amount={name!r} is infinite in some rows. Pass finite amounts.")
         elif facts.get(f"sum_{i}", 0.0) == math.inf:
@@ -271,13 +271,18 @@ def _value_problems(
                 "Pass the path of the file, or turn NaN into NULL in the query."
             )
     problems += [
-        f"{role}={column!r} is missing in {int(facts[f'{role}_null']):,} rows. Remove them, or pass nan_policy='omit'."
+        f"{role}={column!r} is missing in {counted_rows(facts[f'{role}_null'])}. Remove them, or pass nan_policy='omit'."
         for role, column in needed.items()
         if facts[f"{role}_null"] and nan_policy != "omit"
     ]
     if weight is not None and (facts["missing_weight"] or facts["min_weight"] < 0 or facts["max_weight"] == math.inf):
         problems.append(f"weight={weight!r} holds missing, negative or infinite values. Pass weights of zero or more.")
     return problems
+
+
+def counted_rows(many: Any) -> str:
+    """So many rows, in the number that fits."""
+    return f"{int(many):,} row{'s' * (many != 1)}"
 
 
 def _stays_integer(dtype: Any, facts: dict[str, Any], i: int) -> bool:

@@ -15,7 +15,7 @@ import narwhals as nw
 
 from evenhand.errors import EvenhandError, listing, suggestion
 from evenhand.views.files import STANDARD_INPUT, files_of, literal
-from evenhand.views.text import as_numbers, as_parquet, as_whole, refused, scan
+from evenhand.views.text import as_numbers, as_parquet, as_whole, header, refused, scan
 
 EAGER = frozenset({"polars", "pandas", "pyarrow", "modin"})
 """Libraries that can hold a small frame; the others get theirs as PyArrow."""
@@ -26,7 +26,8 @@ class Table:
     """An opened table: lazy, with the library its owner uses and a few words on where it came from.
 
     `called` are columns that have another name in here, since an engine takes theirs for a pattern; `text` is true where
-    every column came as text, so that a role must say which are numbers.
+    every column came as text, so that a role must say which are numbers. `lacking` are columns of some files only, each with
+    a file that lacks it.
     """
 
     lazy: nw.LazyFrame[Any]
@@ -34,6 +35,7 @@ class Table:
     origin: str
     called: Mapping[str, str] = field(default_factory=dict)
     text: bool = False
+    lacking: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def schema(self) -> nw.Schema:
@@ -159,16 +161,59 @@ def _with_object_types(frame: Any) -> Any:
 
 
 def _open_files(patterns: Sequence[str], role: str, engine: str = "polars") -> Table:
-    import polars as pl
 
     paths, kind = files_of(patterns, role)
     origin = "standard input" if STANDARD_INPUT in patterns else listing(paths)
     with panics(lambda error: _unreadable(paths, kind, role, error)):
+        shared = _shared(paths, kind)
         if engine == "duckdb":
-            return _open_with_duckdb(paths, kind, role, origin)
-        scanned = pl.scan_parquet(literal(paths)) if kind == "parquet" else _text(paths, kind, role)
-        lazy, called = _without_patterns(nw.from_native(scanned))
-        return Table(lazy, "polars", origin, called, kind != "parquet")
+            return _open_with_duckdb(paths, kind, role, origin, shared)
+        lazy, called = _without_patterns(nw.from_native(_scanned(shared, kind, role)))
+        return Table(lazy, "polars", origin, called, kind != "parquet", shared.lacking)
+
+
+@dataclass(frozen=True, slots=True)
+class Shared:
+    """Files in lots that have the same columns in the same order, and what all of them have.
+
+    `columns` is None where there is one lot only.
+    """
+
+    lots: Sequence[Sequence[str]]
+    columns: Sequence[str] | None = None
+    lacking: Mapping[str, str] = field(default_factory=dict)
+
+
+def _shared(paths: Sequence[str], kind: str) -> Shared:
+    """Which columns all files have: the others were asked for by nobody, or the role that names one is told where it lacks."""
+    if len(paths) == 1 or kind == "jsonl":  # lines of JSON name their columns one by one
+        return Shared([paths])
+    import polars as pl
+
+    lots: dict[tuple[str, ...], list[str]] = {}
+    for path in paths:
+        names = pl.scan_parquet(literal([path])).collect_schema().names() if kind == "parquet" else header(path, kind)
+        lots.setdefault(tuple(names), []).append(path)
+    if len(lots) == 1:
+        return Shared([paths])
+    columns = [name for name in next(iter(lots)) if all(name in names for names in lots)]
+    if not columns:
+        (first, *_), (other, *_) = list(lots.values())[:2]
+        odd = listing(sorted({name for names in lots for name in names}))
+        raise EvenhandError(f"{other!r} and {first!r} share no column ({odd}). Pass files of one table.")
+    every = dict.fromkeys(name for names in lots for name in names if name not in columns)
+    lacking = {name: next(some[0] for names, some in lots.items() if name not in names) for name in every}
+    return Shared(list(lots.values()), columns, lacking)
+
+
+def _scanned(shared: Shared, kind: str, role: str) -> Any:
+    """The files as one lazy Polars table."""
+    import polars as pl
+
+    parts = [pl.scan_parquet(literal(some)) if kind == "parquet" else _text(some, kind, role) for some in shared.lots]
+    if shared.columns is None:
+        return parts[0]
+    return pl.concat([part.select(shared.columns) for part in parts], how="vertical_relaxed")
 
 
 def _text(paths: Sequence[str], kind: str, role: str) -> Any:
@@ -185,21 +230,14 @@ def _unreadable(paths: Sequence[str], kind: str, role: str, error: BaseException
     """Which of the files cannot be read, and why: the engine names none of them."""
     import polars as pl
 
-    first: list[str] = []
     for path in paths:
         try:
             found = pl.scan_parquet(literal([path])) if kind == "parquet" else scan([path], kind)
-            names = found.collect_schema().names()
+            found.collect_schema()
         except BaseException as alone:
             if not is_panic(alone) and not isinstance(alone, (pl.exceptions.PolarsError, OSError)):
                 raise
             return refused(path, kind, alone) if kind != "parquet" else unreadable(repr(path), alone)
-        first = first or names
-        if names != first:
-            odd = listing(sorted(set(names) ^ set(first))) or "their order"
-            return EvenhandError(
-                f"{path!r} and {paths[0]!r} have different columns ({odd}). Pass files with the same columns."
-            )
     return unreadable(role, error)
 
 
@@ -264,6 +302,10 @@ def missing_columns(table: Table, roles: Sequence[tuple[str, str]]) -> list[str]
     for role, column in roles:
         if not isinstance(column, str):
             problems.append(f"{role}={column!r} is not a column name. Pass the name of a column as text.")
+        elif column in table.lacking:
+            problems.append(
+                f"{role}={column!r} is not a column of {table.lacking[column]!r}. Pass files that all have it."
+            )
         elif column not in names:
             problems.append(
                 f"{role}={column!r} is not a column of the table. {suggestion(column, names)}Columns: {listing(names) or 'none'}."
@@ -310,7 +352,7 @@ _CONNECTIONS: list[Any] = []
 """Relations of older DuckDB do not keep their connection open."""
 
 
-def _open_with_duckdb(paths: Sequence[str], kind: str, role: str, origin: str) -> Table:
+def _open_with_duckdb(paths: Sequence[str], kind: str, role: str, origin: str, shared: Shared) -> Table:
     """Files as a DuckDB relation, for who has little memory; text arrives as Parquet."""
     try:
         import duckdb
@@ -321,10 +363,12 @@ def _open_with_duckdb(paths: Sequence[str], kind: str, role: str, origin: str) -
     known = {name for (name,) in connection.execute("SELECT name FROM duckdb_optimizers()").fetchall()}
     connection.execute(f"SET disabled_optimizers = '{','.join(name for name in DISABLED if name in known)}'")
     if kind == "parquet":
-        lazy, called = _without_patterns(nw.from_native(connection.read_parquet(literal(paths))))
-        return Table(lazy, "pyarrow", origin, called)
-    lines = _text(paths, kind, role)
+        found = connection.read_parquet(literal(paths), union_by_name=shared.columns is not None)
+        found = found if shared.columns is None else found.project(", ".join(map(_quoted, shared.columns)))
+        lazy, called = _without_patterns(nw.from_native(found))
+        return Table(lazy, "pyarrow", origin, called, lacking=shared.lacking)
+    lines = _scanned(shared, kind, role)
     names = lines.collect_schema().names()
     called = {name: f"column {i} of {len(names)}" for i, name in enumerate(names)}  # DuckDB minds no capitals in names
     relation = connection.read_parquet(glob.escape(as_parquet(lines.rename(called))))
-    return Table(nw.from_native(relation), "pyarrow", origin, called, True)
+    return Table(nw.from_native(relation), "pyarrow", origin, called, True, shared.lacking)

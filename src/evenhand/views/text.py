@@ -46,6 +46,15 @@ def scan(paths: Sequence[str], kind: str) -> Any:
     return scanned.filter(~pl.all_horizontal(pl.all().is_null())) if blank.item() else scanned
 
 
+def header(path: str, kind: str) -> list[str]:
+    """The names of a file's columns, in their order."""
+    import polars as pl
+
+    separator, end = "," if kind == "csv" else "\t", "\r" if only_carriage_returns(path) else "\n"
+    lines = pl.scan_csv(literal([path]), separator=separator, infer_schema=False, eol_char=end)
+    return lines.collect_schema().names()
+
+
 def _json(places: list[str]) -> Any:
     """Objects, one per line: numbers and truth values as they are written, what is nested as it is."""
     import polars as pl
