@@ -63,7 +63,7 @@ class ExperimentResult(Result):
 @audit(
     "experiment",
     question="Did the change make it more even?",
-    charts=("reassigned", "arms", "detectable", "intervals"),
+    charts=("arms", "reassigned", "detectable", "intervals"),
     extra=EXTRA,
 )
 def experiment(

@@ -25,7 +25,7 @@ from evenhand.present.drawing import (
     without_metric,
     word,
 )
-from evenhand.present.shapes import Axis, axis_format, in_rows, lines
+from evenhand.present.shapes import SHARE, Axis, axis_format, in_rows, lines
 from evenhand.present.text import number
 from evenhand.present.theme import MOST_SERIES
 
@@ -72,7 +72,9 @@ def calibration(findings: Findings) -> Picture:
 
 
 def _means(findings: Findings, found: Sequence[Row], x: Axis, *, height: int) -> Panel:
-    title = f"mean {word(findings, 'outcome')}"
+    rates = bool(findings.provenance.get("outcomes"))
+    outcome = word(findings, "outcome").replace("_", " ")
+    title = f"{outcome} rate" if rates else f"mean {outcome}"
     rows = [
         {
             "series": p["group"], "x": p["x"], "y": p["outcome"], "low": p["low"], "high": p["high"], "bin": p["bin"],
@@ -80,7 +82,8 @@ def _means(findings: Findings, found: Sequence[Row], x: Axis, *, height: int) ->
         }
         for p in found
     ]  # fmt: skip
-    y = Axis(title, axis_format([row["y"] for row in rows]), ticks=6, scale={"zero": False})
+    form = SHARE if rates else axis_format([row["y"] for row in rows])
+    y = Axis(title, form, ticks=6, scale={"zero": False})
     tips = {"series": "group", "bin": "bin", "y": title, "low": "low", "high": "high", "units": "rows"}
     return lines(rows, x=x, y=y, tips=tips, series=distinct(row["series"] for row in rows), height=height)
 
@@ -127,7 +130,8 @@ def gaps(findings: Findings) -> Picture:
     groups = distinct(row["group"] for row in rows)
     x = _bin_axis(findings, rows)
     reference = word(findings, "reference")
-    panels = tuple(_gap_panel([r for r in rows if r["group"] == g], g, reference, x) for g in groups[:MOST_SERIES])
+    y = _gap_axis(findings, rows, reference)
+    panels = tuple(_gap_panel([r for r in rows if r["group"] == g], g, x, y) for g in groups[:MOST_SERIES])
     table = columns_of(
         rows, "bin", "group", "estimate", "low", "high", "p", "p_adjusted", "detectable", "units", "note"
     )
@@ -137,26 +141,34 @@ def gaps(findings: Findings) -> Picture:
     left = f" {len(groups) - MOST_SERIES} more groups are in the table." if len(groups) > MOST_SERIES else ""
     note = (
         "Above zero: the group does better than the reference at equal score, so it is under-rated. Bars are intervals; "
-        "hollow points are cells with too few rows or events for an interval to be trusted. Each group has a scale of its own."
-        + left
+        "hollow points are cells with too few rows or events for an interval to be trusted." + left
     )
     return Picture(panels, table, says, note)
 
 
-def _gap_panel(found: Sequence[Row], group: str, reference: str, x: Axis) -> Panel:
+def _is_sure(row: Row) -> bool:
+    return "small_cell" not in (row["note"] or "")
+
+
+def _gap_axis(findings: Findings, rows: Sequence[Row], reference: str) -> Axis:
+    """One scale for all groups, which are there to be compared; thin cells must not set it."""
+    trusted = [read_number(row[end]) for row in rows if _is_sure(row) for end in ("low", "high")]
+    trusted = [v for v in trusted if not math.isnan(v)]
+    domain = (min(0.0, *trusted), max(0.0, *trusted)) if trusted else None
+    form = SHARE if findings.provenance.get("outcomes") else axis_format(trusted)
+    return Axis(f"gap to {reference}", form, domain, cut=True, scale={"nice": True})
+
+
+def _gap_panel(found: Sequence[Row], group: str, x: Axis, y: Axis) -> Panel:
     rows = [
         {
             "x": float(r["bin"]), "y": r["estimate"], "low": r["low"], "high": r["high"], "units": r["units"],
-            "score_text": f"{number(r['bin_low'])} to {number(r['bin_high'])}", "sure": "small_cell" not in (r["note"] or ""),
+            "score_text": f"{number(r['bin_low'])} to {number(r['bin_high'])}", "sure": _is_sure(r),
             "p_text": "" if math.isnan(read_number(r["p_adjusted"])) else number(r["p_adjusted"]),
         }
         for r in found
         if not math.isnan(read_number(r["estimate"]))
     ]  # fmt: skip
-    trusted = [read_number(row[end]) for row in rows if row["sure"] for end in ("low", "high")]
-    trusted = [v for v in trusted if not math.isnan(v)]
-    domain = (min(0.0, *trusted), max(0.0, *trusted)) if trusted else None  # thin cells must not set the axis
-    y = Axis(f"gap to {reference}", axis_format(trusted), domain, cut=True, scale={"nice": True})
     tips = {"score_text": "score", "y": "gap", "low": "low", "high": "high", "p_text": "adjusted p", "units": "rows"}
     return lines(rows, x=x, y=y, tips=tips, line=False, zero=True, title=str(group), height=240)
 
