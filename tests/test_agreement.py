@@ -3,6 +3,7 @@
 import itertools
 import json
 import math
+import shlex
 
 import numpy as np
 import polars as pl
@@ -14,6 +15,7 @@ from evenhand.cli import main
 from evenhand.findings import Findings
 from evenhand.metrics.agreement import oriented, places
 from evenhand.present import tables
+from evenhand.present.again import ways
 
 GROUPS = {f"d{i}": "f" if i % 3 == 0 else "m" for i in range(30)}
 
@@ -207,3 +209,53 @@ def test_results_that_measured_the_same_systems_are_different_experiments():
     assert found["experiment"].unique().sort().to_list() == ["result 1", "result 2"]
     alone = eh.agreement(one).frame
     assert found.filter(pl.col("experiment") == "result 1")["tau_c"].to_list() == alone["tau_c"].to_list()
+
+
+VARY = {"attention": ["log", [1, 0.5, 0.25]], "target": ["equal", {"f": 0.3, "m": 0.7}]}
+
+
+def test_sensitivity_is_made_again_by_its_plan_command_python_and_plan_file(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    runs(3).with_columns(side=pl.col("item").replace_strict(GROUPS, default=None)).write_csv("runs.csv")
+    call = {"groups": "side", "protected": "f", "system": "run", "metrics": ["awrf", "eed"], "rng": 4}
+    found = eh.sensitivity(eh.exposure, "runs.csv", vary=VARY, **call)
+    plan = dict(json.loads(found.to_json())["provenance"]["plan"])
+    assert plan == {"audit": "sensitivity", "of": "exposure", "table": "runs.csv", "vary": VARY, **call}
+    expected = found.to_dict()["columns"]
+    assert getattr(eh, plan.pop("audit"))(**plan).to_dict()["columns"] == expected
+    shell, python, file = (text for _, text in ways(found.findings))
+    assert main([*shlex.split(shell)[1:], "--format", "json", "--no-progress"]) == 0
+    assert json.loads(capsys.readouterr().out)["columns"] == expected
+    scope = {}
+    exec(python.replace("eh.sensitivity(", "made = eh.sensitivity("), scope)
+    assert scope["made"].to_dict()["columns"] == expected
+    (tmp_path / "plan.toml").write_text(file)
+    assert main(["run", "plan.toml", "--format", "json", "--no-progress"]) == 0
+    assert json.loads(capsys.readouterr().out)["columns"] == expected
+
+
+def test_the_verb_sensitivity_takes_a_choice_at_a_time(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    runs(3).with_columns(side=pl.col("item").replace_strict(GROUPS, default=None)).write_csv("runs.csv")
+    words = ["sensitivity", "exposure", "runs.csv", "--groups", "side", "--system", "run", "-m", "awrf", "--seed", "1"]
+    vary = [
+        "--vary",
+        "attention=log",
+        "--vary",
+        "attention=1,0.5",
+        "--vary",
+        "target=equal",
+        "--vary",
+        "target=f=0.3,m=0.7",
+    ]
+    assert main([*words, *vary, "--format", "json", "--no-progress"]) == 0
+    found = json.loads(capsys.readouterr().out)["columns"]
+    assert set(found["attention"]) == {"log", "1.0, 0.5"}
+    assert set(found["target"]) == {"equal", "{'f': 0.3, 'm': 0.7}"}
+    assert main([*words, "--vary", "atention=log"]) == 2
+    assert "Did you mean 'attention'" in capsys.readouterr().err
+    assert main([*words, "--vary", "attention"]) == 2
+    assert main([*words, "--group", "side", "--vary", "attention=log"]) == 2
+    assert "--group is no option of exposure" in capsys.readouterr().err
+    assert main(["sensitivity", "prefix", "runs.csv", "--vary", "metrics=ndd"]) == 2
+    assert "prefix needs --group" in capsys.readouterr().err

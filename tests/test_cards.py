@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from typing import Annotated, Literal
 
@@ -12,6 +13,7 @@ from hypothesis import strategies as st
 
 from evenhand import EvenhandError, UndefinedWarning, metrics
 from evenhand.cards import REGISTRY, Between, Card, Metric, ask, asks, check_value, metric, needing, parse_call
+from evenhand.cli import main
 from evenhand.tallies.spectrum import Spectrum
 
 INEQUALITY = needing(Spectrum)
@@ -288,3 +290,21 @@ def test_a_tally_may_be_passed_in_place_of_amounts():
     assert metrics.gini(Spectrum.of([0, 0, 0, 10])) == 0.75
     with pytest.raises(EvenhandError):
         metrics.gini("gini")
+
+
+def test_the_look_up_says_what_the_cards_of_ranking_metrics_say(capsys):
+    assert main(["metrics", "--table", "--format", "json"]) == 0
+    rows = {row["metric"]: row for row in json.loads(capsys.readouterr().out)}
+    assert set(rows) == {n for n, m in REGISTRY.items() if hasattr(m.card.needs, "unlabelled")}
+    needing = {n for n, row in rows.items() if row["relevance"].startswith("needed")}  # section 2.6 of Raj et al.
+    assert {"eel", "eer", "eur", "rur", "log_eur", "log_rur", "intra_acc", "inter_acc", "accuracy"} <= needing
+    assert not needing & {"awrf", "eed", "dp", "fair", "pref_nd", "ndd"}
+    assert rows["iaa"]["relevance"] == "predicted scores"
+    soft = {n for n, row in rows.items() if row["soft groups"] == "yes"}
+    assert {"awrf", "iaa", "eed", "eel", "eer", "dp", "ndjs", "pref_kl"} <= soft
+    assert not soft & {"ndd", "ndr", "ndkl", "pref_nd", "pref_rd", "fair", "intra_acc", "inter_acc", "eur", "rur"}
+    assert rows["awrf"]["looks at"] == "each ranking"
+    assert rows["eed"]["looks at"] == "all rankings together"
+    assert rows["inter_acc"]["looks at"] == "pairs of items"
+    assert all(row["breaks when"] for row in rows.values())
+    assert main(["metrics", "gini", "--table"]) == 2

@@ -89,3 +89,16 @@ def test_pairs_need_the_table_of_groups(made):
     )  # fmt: skip
     with pytest.raises(eh.EvenhandError, match="no accuracy by groups"):
         found.plot("pairs")
+
+
+def test_figure_1_shows_values_with_arrows_beside_the_agreement():
+    rows = [(f"s{s}", q, f"d{(s * q + r) % 7}", r) for s in range(4) for q in range(1, 6) for r in range(1, 5)]
+    run = pl.DataFrame(rows, schema=["system", "request", "item", "rank"], orient="row")
+    found = eh.exposure(
+        run, groups={f"d{i}": "fm"[i % 2] for i in range(7)}, protected="f", system="system", interval=None, chance=False,
+        metrics=["awrf", "log_dp", "eer(target='equal')"],
+    )  # fmt: skip
+    agreed = eh.agreement(found, rng=1)
+    assert agreed.kinds == ["agreement", "comparison"]
+    drawn = json.dumps(agreed.plot("comparison").to_dict(), ensure_ascii=False)
+    assert all(heading in drawn for heading in ("awrf ↓", "log_dp →", "eer(target='equal') ↑"))

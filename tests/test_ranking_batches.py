@@ -7,7 +7,9 @@ import narwhals as nw
 import numpy as np
 import polars as pl
 import pytest
+from polars.testing import assert_frame_equal
 
+import evenhand as eh
 from evenhand.errors import EvenhandError
 from evenhand.views import batches
 from evenhand.views.batches import ranking_facts
@@ -66,3 +68,58 @@ def test_an_item_listed_again_in_another_batch_is_refused(monkeypatch, rows):
 def test_a_table_without_rows_has_no_rankings():
     empty = pl.DataFrame(schema={"request": pl.Int64, "item": pl.String, "rank": pl.Int64})
     assert view_rankings(empty.lazy()).rankings == 0
+
+
+def labelled_rankings(order):
+    """Rankings with gaps, labels of some items, scores and relevance; a ranking's rows together, mixed, or systems after another."""
+    rng = np.random.default_rng(11)
+    lengths = rng.integers(1, 12, 60)
+    request = np.repeat(rng.permutation(60), lengths)
+    rank = np.concatenate([np.sort(np.append(rng.choice(np.arange(2, 15), n - 1, replace=False), 1)) for n in lengths])
+    size = len(request)
+    frame = pl.DataFrame({"request": request, "rank": rank, "item": rng.permutation(size), "score": rng.random(size)})
+    label = pl.Series("group", ["a", "b", "c", None], dtype=pl.String).gather(rng.integers(0, 4, size))
+    frame = frame.with_columns(label, relevance=pl.Series(rng.integers(0, 3, size)), site=pl.col("request") % 3)
+    return frame if order == "together" else frame.sample(fraction=1, shuffle=True, seed=5)
+
+
+@pytest.mark.parametrize("labels", ["column", "table"])
+@pytest.mark.parametrize("order", ["together", "mixed"])
+@pytest.mark.parametrize("block", [1, 7, 100])
+def test_prefix_and_pairwise_say_the_same_whatever_the_blocks(monkeypatch, order, block, labels):
+    frame = labelled_rankings(order)
+    group = "group" if labels == "column" else frame.select("item", "group").drop_nulls()
+    rows = frame if labels == "column" else frame.drop("group")
+    calls = [
+        lambda: eh.prefix(
+            rows, group=group, protected="b", by="site", unknown="group", metrics=["ndd", "ndkl@5"], rng=1
+        ),
+        lambda: eh.prefix(rows, group=group, rng=1, chance=None),
+        lambda: eh.pairwise(
+            rows, groups=group, protected="a", versus="b", relevance="relevance", by="site", unknown="group", rng=1
+        ),
+    ]
+    expected = [call() for call in calls]
+    monkeypatch.setattr(batches, "BLOCK", block)
+    for call, before in zip(calls, expected, strict=True):
+        found = call()
+        assert_frame_equal(found.frame, before.frame, rel_tol=1e-12, abs_tol=0)
+        assert found.per_request.equals(before.per_request)
+        assert found.provenance == before.provenance
+
+
+@pytest.mark.parametrize("block", [1, 4, 100])
+def test_an_item_scored_twice_is_found_whatever_the_blocks(monkeypatch, block):
+    monkeypatch.setattr(batches, "BLOCK", block)
+    run = pl.DataFrame(
+        {"request": [1, 1, 2, 2, 2], "item": list("abcdc"), "score": [2, 1, 3, 2, 1], "y": [1, 0, 1, 0, 0]}
+    )
+    with pytest.raises(EvenhandError, match="1 items are scored twice"):
+        eh.pairwise(
+            run,
+            groups={"a": "x", "b": "z", "c": "x", "d": "z"},
+            relevance=run.rename({"y": "relevance"})[:4],
+            protected="x",
+        )
+    with pytest.raises(EvenhandError, match="1 pairs of request and item more than one relevance"):
+        eh.pairwise(run, groups={"a": "x", "b": "z", "c": "x", "d": "z"}, relevance="y", protected="x")

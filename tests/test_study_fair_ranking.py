@@ -3,6 +3,7 @@
 import json
 
 import numpy as np
+import polars as pl
 import pytest
 
 import evenhand as eh
@@ -79,3 +80,44 @@ def test_bad_input_is_refused(tmp_path, capsys):
     assert "generates its own" in capsys.readouterr().err
     with pytest.raises(eh.EvenhandError, match="too small"):
         study(size=3)
+
+
+def experiment(path, seed):
+    rng = np.random.default_rng(seed)
+    rows = [
+        (f"run{s}", f"q{q}", f"d{d}", r, "fmm"[d % 3], d % 2)
+        for s in range(3)
+        for q in range(5)
+        for r, d in enumerate(np.argsort(rng.random(9) + 0.2 * s * (np.arange(9) % 3 == 0)).tolist()[:6], 1)
+    ]
+    pl.DataFrame(rows, schema=["system", "request", "item", "rank", "group", "relevance"], orient="row").write_csv(path)
+    return str(path)
+
+
+def test_agreement_is_compared_across_several_experiments_and_not_claimed_from_one(tmp_path, capsys):
+    one, two = experiment(tmp_path / "one.csv", 1), experiment(tmp_path / "two.csv", 2)
+    words = ["study", "fair-ranking", "--format", "json", "--no-progress"]
+    assert main([*words, "--data", one, "--data", two]) == 0
+    found = json.loads(capsys.readouterr().out)
+    across = [f for f in found["findings"] if f["where"] == "section 3.3"]
+    assert [f["comes out"] for f in across[:2]] != ["cannot be measured"] * 2
+    taus = found["tables"]["Kendall's tau-c between metrics, over systems"]
+    assert {"one", "two"} <= set(taus[0])
+    assert main([*words, "--data", one]) == 0
+    alone = json.loads(capsys.readouterr().out)["findings"]
+    assert {f["comes out"] for f in alone if f["where"] == "section 3.3"} == {"cannot be measured"}
+
+
+def test_tables_of_experiments_that_cannot_be_compared_are_refused(tmp_path, capsys):
+    path = experiment(tmp_path / "one.csv", 1)
+    table = pl.read_csv(path)
+    table.drop("group").write_csv(tmp_path / "lacks.csv")
+    table.filter(system="run0").write_csv(tmp_path / "single.csv")
+    table.with_columns(group=pl.lit("f")).write_csv(tmp_path / "same.csv")
+    for name, said in (("lacks", "lacks group"), ("single", "one system"), ("same", "fewer than two groups")):
+        assert main(["study", "fair-ranking", "--data", str(tmp_path / f"{name}.csv")]) == 2
+        assert said in capsys.readouterr().err
+    assert main(["study", "fair-ranking", "--data", path, "--protected", "x"]) == 2
+    assert "'x'" in capsys.readouterr().err
+    assert main(["study", "rebalance", "--data", path, "--data", path]) == 2
+    assert "takes one" in capsys.readouterr().err

@@ -60,14 +60,15 @@ class Card:
     the tally itself is fine (`tally.reason()` gives the code when it is not), or a function of the tally and the
     metric's parameters that gives it, one code or one for each ranking of the tally. `studentised` is False where the
     linearised error is too rough to divide a draw by (a point read off the steep end of a curve): the bootstrap then
-    takes percentiles. `reads` names what the metric reads beside its tally's counts (see NEEDS), where parameters
-    decide as a function of them; an audit that has it not refuses. `shuffled` says what chance would deal out at
-    random, where no formula gives the value of no bias (`@metric.chance`). `at_zero` is the value where nobody received
-    anything; None where there is none. `caution` gives a note code for an estimate (and the parameters) that must be
-    read with care, or nothing; it may also look at the number of `units`. `headline` is a clause that can be repeated in a
-    meeting, with `{value}` for the number; metrics that have one lead a report. `fewest` is the number of units (of parameters)
-    below which an interval needs a caution, where that is more than for others. `certain` says whether the parameters alone
-    decide the value, so that no sample could change it.
+    takes percentiles, and an end within one unit of the end of the span is that end. `reads` names what the metric
+    reads beside its tally's counts (see NEEDS), where parameters decide as a function of them; an audit that has it not
+    refuses. `shuffled` says what chance would deal out at random, where no formula gives the value of no bias
+    (`@metric.chance`). `at_zero` is the value where nobody received anything; None where there is none.
+    `caution` gives a note code for an estimate (and the parameters) that must be read with care, or nothing; it may
+    also look at the number of `units`. `headline` is a clause that can be repeated in a meeting, with `{value}` for the
+    number; metrics that have one lead a report. `fewest` is the number of units (of parameters) below which an interval
+    needs a caution, where that is more than for others. `certain` says whether the parameters alone decide the value, so
+    that no sample could change it.
     """
 
     name: str

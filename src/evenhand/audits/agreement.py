@@ -27,7 +27,7 @@ Several = Annotated[
 SURE = 0.05
 
 
-@audit("agreement", question="Do the metrics agree on which system is fairer?", charts=("agreement",))
+@audit("agreement", question="Do the metrics agree on which system is fairer?", charts=("agreement", "comparison"))
 def agreement(
     call: Call, *results: Several, draws: Annotated[int, Between(99, 1_000_000)] = 9_999, rng: Seed = None
 ) -> Result:

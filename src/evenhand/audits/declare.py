@@ -45,6 +45,7 @@ from evenhand.audits.parameters import (
 )
 from evenhand.errors import unknown_name
 from evenhand.findings import Findings, Row, plan_hash, tidy
+from evenhand.present.text import plural
 from evenhand.results import Result
 from evenhand.uncertainty.intervals import Interval, seed_of
 
@@ -74,7 +75,7 @@ class Audit:
     extra : columns behind the standard ones.
     over : whom intervals are over (`"units"`, `"requests"`, `"rows"`), so that a note can say that they are few; rows of an
         outcome test have rules of their own for that. Empty where the audit has no intervals.
-    stands_for : what the interval is for: a sentence for whoever reads the number.
+    stands_for : what the interval is for: a sentence for whoever reads the number; `{units}` are the units by name.
     """
 
     name: str
@@ -103,6 +104,20 @@ class Audit:
             for name, p in self.signature.parameters.items()
         }
 
+    @functools.cached_property
+    def repeats(self) -> str:
+        """The name of what it hands on to the audit that it repeats, its parameter `of`; empty for other audits."""
+        kinds = self.signature.parameters.items()
+        return next((n for n, p in kinds if p.kind is inspect.Parameter.VAR_KEYWORD), "")
+
+    def taken(self, arguments: Mapping[str, Any]) -> dict[str, Parameter]:
+        """Its parameters; of an audit that repeats another, those of the other as well."""
+        if not self.repeats:
+            return self.parameters
+        own = {name: p for name, p in self.parameters.items() if name != self.repeats}
+        other = find(in_words(arguments["of"])).parameters if "of" in arguments else {}
+        return {**own, **{name: p for name, p in other.items() if name not in own and not p.positional}}
+
     @property
     def about(self) -> str:
         """What the audit measures: the first line of its docstring."""
@@ -110,8 +125,12 @@ class Audit:
 
     def __call__(self, *args: Any, **keywords: Any) -> Any:
         made = self.call(*args, **keywords)
-        by_place, by_name = [], {}
+        by_place: list[Any] = []
+        by_name: dict[str, Any] = {}
+        by_name |= {name: value for name, value in made.arguments.items() if name not in self.parameters}  # handed on
         for name, p in self.signature.parameters.items():
+            if name == self.repeats:
+                continue
             value = made.arguments[name]
             if p.kind is inspect.Parameter.VAR_POSITIONAL:
                 by_place += value
@@ -151,7 +170,7 @@ class Audit:
             given[name] = as_python(value)
         return Call(
             self,
-            given,
+            given | given.pop(self.repeats, {}),
             Interval.parse(given["interval"] if self._resamples else "normal", given.get("level", 0.95)),
             seed_of(given["rng"]) if "rng" in given else None,
             int(given.get("min_units") or 0),
@@ -193,13 +212,17 @@ class Call:
     seed: Any
     fewest: int
 
+    @functools.cached_property
+    def parameters(self) -> dict[str, Parameter]:
+        return self.audit.taken(self.arguments)
+
     @property
     def recorded(self) -> tuple[dict[str, Any], dict[str, str]]:
         """The plan, and which of its arguments were objects that it cannot hold."""
         plan: dict[str, Any] = {"audit": self.audit.name}
         objects: dict[str, str] = {}
         for name, value in self.arguments.items():
-            parameter = self.audit.parameters[name]
+            parameter = self.parameters[name]
             if name == "rng":
                 plan[name] = self.seed
             elif parameter.required or not same(value, parameter.default):
@@ -216,7 +239,7 @@ class Call:
         """Tells this plan from others whatever data it is asked of: sizes, objects, the seed and dates are left out."""
         plan: dict[str, Any] = {"audit": self.audit.name}
         for name, value in self.arguments.items():
-            parameter = self.audit.parameters[name]
+            parameter = self.parameters[name]
             if parameter.required or not same(value, parameter.default):
                 told = in_words(value, table=parameter.takes.table)
                 data = parameter.takes.table and not (told is None or isinstance(told, (str, list)))
@@ -230,16 +253,16 @@ class Call:
         if "level" in self.arguments:
             told["level"] = self.arguments["level"]
         if self.audit.stands_for and self.interval.kind != "none":
-            told["interval_for"] = self.audit.stands_for
+            told["interval_for"] = self.audit.stands_for.format(units=plural(self.arguments.get("unit") or "unit"))
         told |= dict(facts)
         if isinstance(told.get("population"), Mapping):
             told["population"] = hidden_sizes(told["population"], self.fewest, parts="group" in plan)
         if objects:
             told["needed_again"] = objects
-        placed = [name for name in plan if name != "audit" and self.audit.parameters[name].positional]
+        parameters = self.parameters
+        placed = [name for name in plan if name != "audit" and parameters[name].positional]
         if placed != list(plan)[1:2]:  # not simply the first of them, as of most audits
             told["by_place"] = placed
-        parameters = self.audit.parameters
         if named := {n: parameters[n].takes.option for n in plan if n in parameters and parameters[n].takes.option}:
             told["options"] = named
         return {**told, "versions": versions(), "plan": plan, "plan_hash": self.hash}
@@ -296,8 +319,8 @@ def hidden_sizes(sizes: Mapping[str, Any], fewest: int, *, parts: bool = False) 
 
 
 OTHER_UNITS = (
-    "The interval is for other units like these: how far the number would move had others been drawn from where these come "
-    "from. It is not for what these same units will get another time."
+    "The interval is for other {units} like these: how far the number would move had others been drawn from where these come "
+    "from. It is not for what these same {units} will get another time."
 )
 OTHER_REQUESTS = (
     "The interval is for other requests like these, answered with these same items: how far the number would move had other "
@@ -342,6 +365,7 @@ def _declare(
             return declared(*args, **keywords)  # type: ignore[no-any-return]
 
         asked.__signature__ = declared.signature  # type: ignore[attr-defined]
+        asked.as_word = lambda: name  # type: ignore[attr-defined]  # an audit that is passed to another stands in its plan
         return asked
 
     return declare

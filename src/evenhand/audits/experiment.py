@@ -28,6 +28,7 @@ from evenhand.audits.inequality import METRICS
 from evenhand.audits.units import By, Population
 from evenhand.cards import Between, asks, needing
 from evenhand.errors import EvenhandError
+from evenhand.present.text import plural
 from evenhand.results import Result, as_frame
 from evenhand.tallies.spectrum import Spectrum
 from evenhand.views.benefits import NanPolicy
@@ -58,6 +59,16 @@ class ExperimentResult(Result):
                 "This result compares arms, and plans none. Call eh.experiment(..., arm=None) on a log without a change."
             )
         return as_frame(self.planned, self.backend, self.findings.slices)
+
+
+STANDS_FOR = {
+    viewers_randomized: "The interval is for other {randomized} like these, put into arms in the same way and shown these same "
+    "{units}: how far the effect would move had others come. It is not for other {units}.",
+    units_randomized: "The interval is for other {units} like these, put into arms in the same way: how far the effect would move "
+    "had others been drawn.",
+    paired: "The interval is for other {units} like these, seen both times: how far the change would move had others been drawn. "
+    "It does not say what caused the change.",
+}
 
 
 @audit(
@@ -133,10 +144,12 @@ def experiment(
     compared: list[Compared] = trial.compared
     rows = rows_of(compared, asked, trial.ratio_p, call.fewest)
     names = (*trial.units.by, *trial.amounts)
+    meant = STANDS_FOR[design].format(units=plural(unit), randomized=plural(randomized or "")) if interval else None
     facts = {
         "design": trial.design, "randomized": randomized, "control": trial.control,
         "arms": hidden_sizes(trial.sizes, call.fewest),
-        "interval": trial.interval if interval else "none", "population": trial.units.population_words,
+        "interval": trial.interval if interval else "none",
+        "interval_for": meant, "population": trial.units.population_words,
         "p_adjusted": "Holm over all rows", "sample_ratio": _shown(trial, call.fewest), "before": trial.past,
         "power": POWER,
     }  # fmt: skip

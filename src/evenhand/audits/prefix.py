@@ -147,7 +147,10 @@ def prefix(
     placement = placed.placement.protecting(protected_labels(sided, placed.placement.groups, group))
     small = few.small(placed.within)
     log.info("measuring %s rankings", f"{len(placement):,}")
-    ordered = [Ordered.of(few.asked(a), placement, draws, call.seed) for a in asked]
+    called = [few.asked(a) for a in asked]
+    looks = {_look(a): looked_at(a, placement) for a in called}
+    leans = {look: Leaning.of(p) for look, p in looks.items()}
+    ordered = [Ordered.of(a, looks[_look(a)], leans[_look(a)], draws, call.seed) for a in called]
     found = [o.measured(placed, call.seed) for o in ordered]
     names, within = view.slice_names, placed.within
     rows = rows_of([Reduced.of(m, within) for m in found], within, names, call, small)
@@ -162,13 +165,32 @@ def prefix(
     )  # fmt: skip
 
 
+def _look(a: Ask) -> tuple[Any, ...]:
+    """What decides how much of a ranking a metric sees: metrics alike in it share the placement."""
+    return a.cutoff, None if a.cutoff is None else a.settled("reference")
+
+
+@dataclass(frozen=True)
+class Leaning:
+    """(R, groups) how far each of `sides` stands above its share, and the standard deviation of that by chance."""
+
+    lean: Floats
+    spread: Floats
+    sides: tuple[str, ...]
+
+    @classmethod
+    def of(cls, p: Placement) -> Leaning:
+        seen = p.sides() if p.protected is not None and p.rows is None else p
+        return cls(*lean_and_spread(seen), tuple(str(g) for g in seen.groups))
+
+
 @dataclass(frozen=True)
 class Ordered:
     """One metric on every ranking, against random orders of it.
 
     Attributes
     ----------
-    lean, spread : (R, groups) how far each of `sides` stands above its share, and its standard deviation by chance.
+    leaning : who stands above their share.
     orders : what random orders give; None where nobody asked, or where the metric cannot be taken on orders quickly.
     """
 
@@ -176,19 +198,14 @@ class Ordered:
     scores: Scores
     reasons: Any
     orders: Orders | None
-    lean: Floats
-    spread: Floats
-    sides: tuple[str, ...]
+    leaning: Leaning
 
     @classmethod
-    def of(cls, a: Ask, p: Placement, draws: int, seed: int) -> Ordered:
-        p = looked_at(a, p)
+    def of(cls, a: Ask, p: Placement, leaning: Leaning, draws: int, seed: int) -> Ordered:
         scores = scores_of(a, p, chance=draws > 0)
         known = draws and follows(a)
         orders = random_orders(template_of(a.metric, p, a.params), p, scores, draws, seed) if known else None
-        seen = p.sides() if p.protected is not None and p.rows is None else p
-        sides = tuple(str(g) for g in seen.groups)
-        return cls(a, scores, reasons_of(a, p, scores.values), orders, *lean_and_spread(seen), sides)
+        return cls(a, scores, reasons_of(a, p, scores.values), orders, leaning)
 
     @property
     def chances(self) -> Floats:
@@ -221,26 +238,29 @@ class Ordered:
         """Who stands higher than its share, on average over these rankings."""
         if not len(defined):
             return None
-        mean = self.lean[defined].mean(0)
-        return self.sides[int(mean.argmax())] if mean.max() > NOBODY else None
+        mean = self.leaning.lean[defined].mean(0)
+        return self.leaning.sides[int(mean.argmax())] if mean.max() > NOBODY else None
 
     def p_favoured(self, defined: Any) -> float:
         """How likely random orders are to favour somebody this much: normal, exact variance, times the number of groups."""
-        total = self.lean[defined].sum(0)
+        total = self.leaning.lean[defined].sum(0)
         if not len(defined) or total.max() <= NOBODY:
             return float("nan")
-        error = float(np.sqrt((self.spread[defined, int(total.argmax())] ** 2).sum()))
+        error = float(np.sqrt((self.leaning.spread[defined, int(total.argmax())] ** 2).sum()))
         return min(1.0, len(total) * (1 - NormalDist().cdf(float(total.max()) / error)))
 
     def columns(self) -> dict[str, list[Any]]:
         """Chance, p and who is favoured, ranking by ranking."""
-        best = self.lean.argmax(1) if self.lean.shape[1] else np.zeros(len(self.lean), dtype=np.int64)
-        ahead = (self.lean.max(1, initial=0.0) > NOBODY) & ~np.isnan(self.scores.values)
-        p = np.full(len(self.lean), np.nan) if self.orders is None else self.orders.p
+        lean = self.leaning.lean
+        best = lean.argmax(1) if lean.shape[1] else np.zeros(len(lean), dtype=np.int64)
+        ahead = (lean.max(1, initial=0.0) > NOBODY) & ~np.isnan(self.scores.values)
+        p = np.full(len(lean), np.nan) if self.orders is None else self.orders.p
         return {
             "chance": self.chances.tolist(),
             "p": p.tolist(),
-            "favoured": [self.sides[g] if yes else None for g, yes in zip(best.tolist(), ahead.tolist(), strict=True)],
+            "favoured": [
+                self.leaning.sides[g] if yes else None for g, yes in zip(best.tolist(), ahead.tolist(), strict=True)
+            ],
         }
 
 
@@ -307,6 +327,12 @@ def _facts(view: RankingsView, placed: Placed, found: Sequence[Measured], draws:
 def _unlabelled_attention(placed: Placed) -> float:
     """Share of attention, 1 / log2(rank + 1), on items without a label and on empty ranks."""
     p = placed.placement
-    ranks = np.arange(len(p.codes)) - np.repeat(p.starts[:-1], p.lengths)
-    weight = 1 / np.log2(ranks + 2)
-    return float(weight[p.codes < 0].sum() / weight.sum()) if len(weight) else 0.0
+    if not (p.codes < 0).any():
+        return 0.0
+    lost = whole = 0.0
+    for batch in p.batches():
+        weight = 1 / np.log2(np.arange(batch.width) + 2)
+        inside = np.arange(batch.width) < batch.lengths[:, None]
+        lost += float(((inside & ~batch.known) @ weight).sum())
+        whole += float((inside @ weight).sum())
+    return lost / whole

@@ -28,7 +28,7 @@ from evenhand.cards import Ask, Floats, asks, lacks, needing, parse_call, refuse
 from evenhand.engine.crosstabs import Reading, Tabulation, scale, tabulation, user_blocks
 from evenhand.errors import EvenhandError, listing
 from evenhand.findings import Row, row
-from evenhand.labels import matches, one_or_several, several
+from evenhand.labels import all_but, matches, one_or_several, several
 from evenhand.metrics.catalogue import lorenz_points
 from evenhand.results import Result
 from evenhand.tallies.crosstab import Crosstab
@@ -111,7 +111,7 @@ def recommender(
         users count even where they have no score.
     protected : group of users that may be served worse, or several taken together (the source's group b); left out, every
         pair of groups is compared.
-    versus : group that it is compared with, or several taken together (the source's group a).
+    versus : group that it is compared with, several taken together, or "*" for all others (the source's group a).
     relevant : the truth, in the same form as the scores. Relevant is what `true_top` or `true_threshold` leave, or else
         everything above 0.
     top : the best so many scores of a user are shown. A missing score is never shown.
@@ -258,6 +258,7 @@ def _sides(view: Scores, user_groups: Any, protected: Any, versus: Any) -> tuple
         return Sides((), {}, ()), np.zeros(view.users, dtype=np.int64)
     labels = view.labels(user_groups)
     known = labels.unique().drop_nulls().to_list()
+    versus = all_but(versus, protected, known)
     protected, versus = (
         matches(role, several(side), known, of="user_groups") if len(known) > 1 and side is not None else several(side)
         for role, side in (("protected", protected), ("versus", versus))

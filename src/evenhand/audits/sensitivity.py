@@ -2,27 +2,53 @@
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import json
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import product
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 
-from evenhand.audits.declare import log, versions
-from evenhand.audits.parameters import in_words
+from evenhand.audits.declare import Audit, Call, Rankings, Seed, Takes, audit, find, log
 from evenhand.audits.systems import Standing, standings
 from evenhand.errors import EvenhandError, listing, suggestion
-from evenhand.findings import COLUMNS, Findings, Row, tidy
+from evenhand.findings import COLUMNS, Row, tidy
 from evenhand.metrics.agreement import both_known, places, tau_c
 from evenhand.results import Result
 
-QUESTION = "Does the order of the systems survive other choices?"
-CHARTS = ("stability", "intervals")
+REPEATED = ("exposure", "prefix", "pairwise")
+"""Audits that say of several systems which is fairer."""
 MOST_SETTINGS = 500
 
 
-def sensitivity(audit: Callable[..., Result], table: Any, *, vary: Mapping[str, Sequence[Any]], **roles: Any) -> Result:
+def choices_of(words: list[str]) -> dict[str, list[Any]]:
+    """`NAME=CHOICE` of the command line, once for each choice, or all of them as JSON."""
+    found: dict[str, list[Any]] = {}
+    for word in words:
+        if word.lstrip().startswith("{"):
+            try:
+                found |= dict(json.loads(word))
+            except ValueError as error:
+                raise EvenhandError(f"--vary {word!r} is no JSON. Write --vary NAME=CHOICE for each choice.") from error
+            continue
+        name, equals, choice = word.partition("=")
+        if not equals or not name.strip():
+            raise EvenhandError(f"--vary {word!r} names no choice. Write --vary attention=log --vary 'attention=rbp'.")
+        found.setdefault(name.strip().replace("-", "_"), []).append(choice)
+    return found
+
+
+Vary = Annotated[Mapping[str, Sequence[Any]], Takes("NAME=CHOICE", many=True, read=choices_of)]
+Of = Annotated[Any, Takes("VERB")]
+
+
+@audit(
+    "sensitivity",
+    question="Does the order of the systems survive other choices?",
+    charts=("stability", "intervals"),
+    extra=("rank", "tau_c"),
+)
+def sensitivity(call: Call, /, of: Of, table: Rankings, *, vary: Vary, rng: Seed = None, **roles: Any) -> Result:
     """The same audit under every combination of choices: the varied arguments are slices, and every system has its `rank`.
 
     `rank` is the place of the system, 1 the fairest; `tau_c` says how far the order agrees with that of the first
@@ -30,7 +56,8 @@ def sensitivity(audit: Callable[..., Result], table: Any, *, vary: Mapping[str, 
 
     Parameters
     ----------
-    audit : `eh.exposure`, `eh.prefix` or `eh.pairwise`; table, roles : what it takes, `system` among them.
+    of : the audit to repeat, `eh.exposure`, `eh.prefix` or `eh.pairwise`, or its name.
+    table : what that audit reads; roles : what else it takes, `system` among them.
     vary : by argument, the choices to try: `{"attention": ["log", "rbp(patience=0.8)"], "unknown": ["drop", "group"]}`.
         Distances and cutoffs are choices of `metrics`: `{"metrics": ["awrf(distance='js')", "awrf@10"]}`.
 
@@ -43,37 +70,42 @@ def sensitivity(audit: Callable[..., Result], table: Any, *, vary: Mapping[str, 
     >>> found.frame["rank"].to_list()
     [1.0, 2.0, 1.0, 1.0]
     """
-    settings = _settings(audit, vary, roles)
-    fixed = _quick(audit, vary, roles)
+    repeated = _repeated(of)
+    settings = _settings(repeated, vary, roles)
+    fixed = _quick(repeated, vary, {**roles, **({"rng": call.seed} if "rng" in repeated.parameters else {})})
     names = tuple(vary)
     found: list[tuple[tuple[Any, ...], Standing]] = []
     backend: Any = "polars"
+    read = 0
     others: tuple[str, ...] = ()
     for n, setting in enumerate(settings, 1):
         log.info("setting %s of %s", n, len(settings))
-        result = audit(table, **fixed, **setting)
-        backend = result.backend
+        result = repeated(table, **fixed, **setting)
+        backend, read = result.backend, int(result.provenance.get("rows", 0))
         others, several = standings([result])
         found += [(tuple(_words(setting[name]) for name in names), one) for one in several]
-    columns = tidy(_rows(names, others, found), (*names, *others, "system"), ("rank", "tau_c"))
-    facts = {
-        "rows": 0, "dropped": {}, "seed": fixed.get("rng"), "settings": len(settings), "versions": versions(),
-        "plan": {"of": audit.__name__, "vary": in_words(vary)},
-    }  # fmt: skip
-    slices, curves = (*names, *others, "system"), {"stability": _stability(columns, others)}
-    return Result(Findings("sensitivity", QUESTION, slices, columns, curves, {}, facts, CHARTS), backend)
+    slices = (*names, *others, "system")
+    columns = tidy(_rows(names, others, found), slices, call.audit.extra)
+    curves, facts = {"stability": _stability(columns, others)}, {"settings": len(settings)}
+    return call.result(columns, backend=backend, read=read, slices=slices, curves=curves, facts=facts)
 
 
-def _settings(audit: Any, vary: Any, roles: Mapping[str, Any]) -> list[dict[str, Any]]:
-    if not callable(audit) or not hasattr(audit, "__name__"):
-        raise EvenhandError(f"audit={audit!r} is not an audit. Pass eh.exposure, eh.prefix or eh.pairwise.")
-    known = list(inspect.signature(audit).parameters)
-    if not isinstance(vary, Mapping) or not vary:
+def _repeated(of: Any) -> Audit:
+    """The audit that is repeated, by its function or its name."""
+    name = of.as_word() if hasattr(of, "as_word") else of
+    if not isinstance(name, str) or name not in REPEATED:
+        raise EvenhandError(f"of={of!r} is no audit of several systems. Pass eh.exposure, eh.prefix or eh.pairwise.")
+    return find(name)
+
+
+def _settings(audit: Audit, vary: Mapping[str, Any], roles: Mapping[str, Any]) -> list[dict[str, Any]]:
+    known = list(audit.parameters)
+    if not vary:
         raise EvenhandError("vary names nothing to vary. Pass {argument: [choice, choice, ...]}.")
     for name, choices in vary.items():
         if name not in known:
             raise EvenhandError(
-                f"vary={name!r} is no argument of {audit.__name__}. {suggestion(str(name), known)}It takes: {listing(known, 40)}."
+                f"vary={name!r} is no argument of {audit.name}. {suggestion(str(name), known)}It takes: {listing(known, 40)}."
             )
         if name in roles:
             raise EvenhandError(f"{name} is both fixed and varied. Leave it out of one of them.")
@@ -85,9 +117,9 @@ def _settings(audit: Any, vary: Any, roles: Mapping[str, Any]) -> list[dict[str,
     return settings
 
 
-def _quick(audit: Any, vary: Mapping[str, Any], roles: Mapping[str, Any]) -> dict[str, Any]:
+def _quick(audit: Audit, vary: Mapping[str, Any], roles: Mapping[str, Any]) -> dict[str, Any]:
     """The fixed arguments; intervals and chance levels are left out unless asked for, since only the order is read."""
-    parameters = inspect.signature(audit).parameters
+    parameters = audit.parameters
     quick: dict[str, Any] = {}
     if "interval" in parameters:
         quick["interval"] = None

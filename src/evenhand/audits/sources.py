@@ -7,8 +7,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
-
 from evenhand.audits.assemble import hidden, names_of, notes, suppressed
 from evenhand.audits.declare import OTHER_UNITS, Call, Count, Level, Metrics, Seed, Table, audit, log
 from evenhand.audits.inequality import chances
@@ -26,7 +24,7 @@ from evenhand.uncertainty.intervals import Estimates, Interval, stream
 from evenhand.uncertainty.parts import WIDE, Ends, blank, drawn_ends, linearised_ends
 from evenhand.uncertainty.rules import ANYTHING
 from evenhand.uncertainty.spectra import estimates
-from evenhand.uncertainty.tails import heavy_tails
+from evenhand.uncertainty.tails import cautions
 from evenhand.views.benefits import Amount, NanPolicy
 from evenhand.views.bins import LogBins, QuantileBins
 
@@ -135,7 +133,7 @@ def _rows(
     streams = [("inequality", *where) for where in slices.labels]
     (index,) = estimates(totals.spectra, [gini], how, seed, streams)
     (chance,) = chances(totals, amount, [gini])
-    heavy = heavy_tails(totals.spectra) if how.kind != "none" else np.zeros(len(slices.labels), dtype=bool)
+    warned = cautions(totals.spectra) if how.kind != "none" else [""] * len(slices.labels)
     rows: list[Row] = []
     for i, (where, tally) in enumerate(zip(slices.labels, slices.tallies, strict=True)):
         cells, units = whole.cells(where), int(tally.units)
@@ -148,7 +146,7 @@ def _rows(
         quiet = {label(n) for n, hide in zip(tally.names, hidden(served, fewest), strict=True) if hide}
         for one in made:
             one["units"] = units
-            one["note"] = reason or notes(one["note"] or "", "heavy_tail" if heavy[i] else "")
+            one["note"] = reason or notes(*dict.fromkeys([one["note"] or "", warned[i]]))
             if where in slices.broken:
                 one |= dict.fromkeys(("estimate", "low", "high", "chance"), math.nan) | {"note": "nan_in_data"}
             rows.append(suppressed(one) if few or one["group"] in quiet else one)
@@ -173,13 +171,14 @@ def _source_rows(
     (own,) = estimates(alone, [gini], how, seed, [(*labels, name) for name in tally.names])
     found["own_gini"] = own.estimate
     ends["own_gini"] = Ends(own.low, own.high, own.undefined_draws)
+    warned = cautions(alone) if how.kind != "none" else [""] * len(tally)
     made = []
     for k, name in enumerate(tally.names):
         silent = not tally.amounts[:, k].any()
         for figure in asked:
             even = {"ideal": gini.ideal, "better": gini.better} if figure == "own_gini" else {}
             estimate, end = float(found[figure][k]), ends[figure]
-            code = ("zero_total" if silent else "constant_input") if math.isnan(estimate) else None
+            code = ("zero_total" if silent else "constant_input") if math.isnan(estimate) else warned[k]
             ends_here = {"low": float(end.low[k]), "high": float(end.high[k])}
             drawn = int(end.undefined_draws[k])
             made.append(
@@ -189,7 +188,7 @@ def _source_rows(
                     group=label(name),
                     estimate=estimate,
                     undefined_draws=drawn,
-                    note=code,
+                    note=code or None,
                     span=SPANS.get(figure),
                     certain=figure in ONE and len(tally) == 1,
                     **ends_here,
@@ -200,15 +199,21 @@ def _source_rows(
 
 
 def _ends(tally: Sources, found: dict[str, Any], how: Interval, seed: int, labels: tuple[Any, ...]) -> dict[str, Ends]:
-    """Percentile bootstrap over units; normal with the linearised error where asked for, or too wide to draw."""
+    """Percentile bootstrap over units, never shorter than Student's t unless percentiles were asked for; normal with the
+    linearised error where asked for, or too wide to draw.
+    """
     if how.kind == "none" or tally.reason():
         return blank(found)
+    influence = source_influence(tally, source_parts(tally))
+    units = Spectrum(tally.totals, tally.counts)
+    least = linearised_ends(units, {n: influence[n].T for n in DRAWN}, found, SPANS, how.level)
     if how.kind == "normal" or len(tally.counts) > WIDE:
-        influence = source_influence(tally, source_parts(tally))
-        units = Spectrum(tally.totals, tally.counts)
-        return linearised_ends(units, {n: influence[n].T for n in DRAWN}, found, SPANS, how.level)
+        return least
     rng = stream(seed, "sources", *labels)
-    return drawn_ends(tally, lambda t: {n: getattr(source_parts(t), n) for n in DRAWN}, found, how, rng)
+    drawn = drawn_ends(tally, lambda t: {n: getattr(source_parts(t), n) for n in DRAWN}, found, how, rng)
+    if how.kind == "percentile":
+        return drawn
+    return {n: ends.reaching(least[n].low, least[n].high) for n, ends in drawn.items()}
 
 
 def _interval_words(how: Interval, wide: int) -> str:
@@ -217,6 +222,7 @@ def _interval_words(how: Interval, wide: int) -> str:
     if how.kind == "normal":
         return "normal, with the linearised error"
     kind = "studentised" if how.kind == "bootstrap" else "percentile"
-    words = f"bootstrap over units, {how.draws:,} draws: {kind} for the Gini indices, percentile for the figures of a source"
+    words = f"bootstrap over units, {how.draws:,} draws: {kind} for the Gini indices, percentile for the figures of a "
+    words += "source, never shorter than Student's t" if how.kind == "bootstrap" else "source"
     many = f"; {wide:,} slices with over {WIDE:,} different vectors of amounts have normal intervals with the linearised error"
     return words + (many if wide else "")

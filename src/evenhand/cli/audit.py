@@ -60,9 +60,9 @@ def add_audit(parser: argparse.ArgumentParser, audit: Audit) -> None:
         if parameter.positional:
             _add_place(parser, parameter)
         elif parameter.name in HOW:
-            _add_option(how, parameter, audit)
+            add_option(how, parameter, audit)
         else:
-            _add_option(rules if _is_rule(parameter) else roles, parameter, audit)
+            add_option(rules if _is_rule(parameter) else roles, parameter, audit)
     if next(iter(audit.parameters.values())).takes.table:
         how.add_argument("--engine", choices=ENGINES, default=ENGINES[0], help="what reads the files (default: polars)")
 
@@ -79,9 +79,14 @@ def _add_place(parser: argparse.ArgumentParser, parameter: Parameter) -> None:
     parser.add_argument(dest(parameter.name), metavar=parameter.takes.metavar or "FILE", help=text, **said)
 
 
-def _add_option(group: Any, parameter: Parameter, audit: Audit) -> None:
+def add_option(group: Any, parameter: Parameter, audit: Audit, *, required: bool | None = None) -> None:
+    """One parameter as an option."""
     names = NAMES.get(parameter.name, (flag(parameter.name, audit),))
-    common = {"dest": dest(parameter.name), "default": argparse.SUPPRESS, "required": parameter.required}
+    common = {
+        "dest": dest(parameter.name),
+        "default": argparse.SUPPRESS,
+        "required": parameter.required if required is None else required,
+    }
     if {*options(bare(parameter.hint))} - {type(None)} == {bool}:
         group.add_argument(*names, action=argparse.BooleanOptionalAction, help=_help(parameter), **common)
         return
@@ -236,7 +241,8 @@ def in_flags(message: str, audit: Audit) -> str:
 
 def from_plan(audit: Audit, plan: Mapping[str, Any]) -> dict[str, Any]:
     """The values of a plan file as the audit takes them: TOML has no None, so the word stands for it."""
+    known = audit.taken(plan)
     return {
-        name: None if isinstance(value, str) and value == "none" and audit.parameters[name].says_none else value
+        name: None if isinstance(value, str) and value == "none" and known[name].says_none else value
         for name, value in plan.items()
     }

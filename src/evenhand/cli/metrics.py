@@ -4,6 +4,7 @@ examples:
   evenhand metrics                   every metric, a line each, by the verb that measures it
   evenhand metrics gini              one card, with what other tools compute under the same name
   evenhand metrics gini --compare    every tool's number on the same tiny inputs
+  evenhand metrics --table           which metrics of rankings need relevance, take soft or several groups, and where they break
 """
 
 from __future__ import annotations
@@ -21,6 +22,11 @@ from evenhand.errors import EvenhandError, unknown_name
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("name", nargs="?", metavar="NAME", help="metric, e.g. gini")
     parser.add_argument("--compare", action="store_true", help="the numbers of other tools beside ours")
+    parser.add_argument(
+        "--table",
+        action="store_true",
+        help="what each metric of rankings needs, takes and does not stand, side by side",
+    )
     parser.add_argument("--format", choices=("table", "json"), default="table")
 
 
@@ -32,6 +38,8 @@ def run(args: argparse.Namespace) -> int:
         raise unknown_name("metric", args.name, sorted(REGISTRY), what="a known metric")
     if args.compare:
         return _compare(args.name, args.format)
+    if args.table:
+        return _table(args.name, args.format)
     chosen = [args.name] if args.name else sorted(REGISTRY)
     if args.format == "json":
         print(json.dumps([_plain(REGISTRY[name]) for name in chosen], ensure_ascii=False, indent=1))
@@ -89,6 +97,23 @@ def _compare(name: str | None, format: str) -> int:
     print(
         f"\nevenhand gives the first line unless asked: {name}(x, convention={rows[-1].convention!r}) gives the last."
     )
+    return 0
+
+
+def _table(name: str | None, format: str) -> int:
+    """Metrics of rankings by what they need and where they break."""
+    from evenhand.cards import REGISTRY
+    from evenhand.metrics.lookup import lookup
+    from evenhand.present.tables import aligned
+
+    rows = lookup({name: REGISTRY[name]} if name else None)
+    if not rows:
+        raise EvenhandError(f"--table is of metrics of rankings, and {name} is none. See: evenhand metrics {name}")
+    if format == "json":
+        print(json.dumps(rows, ensure_ascii=False, indent=1))
+    else:
+        widest = [18, 18, 10, 11, 22, 14, 8, 9, 46]
+        print("\n".join(aligned(list(rows[0]), [list(row.values()) for row in rows], widest=widest)))
     return 0
 
 

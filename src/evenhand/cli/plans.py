@@ -155,7 +155,7 @@ def _named(path: Path, asked: Mapping[str, Any]) -> Audit:
 
 def _step(path: Path, asked: Mapping[str, Any]) -> Step:
     audit = _named(path, asked)
-    known = audit.parameters
+    known = audit.taken(asked)
     for key in asked:
         if key not in known and key not in ENDINGS and key != "audit":
             several = [*known, *ENDINGS, *WHOLE]
@@ -163,7 +163,7 @@ def _step(path: Path, asked: Mapping[str, Any]) -> Step:
                 f"{str(path)!r} has {key!r}, which {audit.name} does not take. {suggestion(key, several)}It takes: {listing(known, 40)}; "
                 f"a plan also: {listing([*ENDINGS, *WHOLE], 40)}."
             )
-    lacking = [name for name, p in known.items() if p.required and name not in asked]
+    lacking = [name for name, p in known.items() if p.required and name not in {**asked, **asked.get("vary", {})}]
     if lacking:
         raise EvenhandError(f"{str(path)!r} lacks {listing(lacking)}, which {audit.name} needs. Add a line for each.")
     endings = {key: _placed(key, asked[key], path.parent) for key in ENDINGS if key in asked and key not in known}

@@ -4,6 +4,7 @@ example:
   evenhand study inequality --folder study-inequality
   evenhand study viewpoints --seeds 10 --html viewpoints.html
   evenhand study fair-ranking --data trec-fair-2019       on files of the TREC Fair Ranking track
+  evenhand study fair-ranking --data 2019 --data 2020.parquet --ratings u.data     agreement across experiments
   evenhand study fair-ranking --ratings ml-100k/u.data    four recommenders of LensKit learn from ratings (extra: lenskit)
   evenhand study fair-ranking --ratings goodreads_interactions.json.gz --groups book-gender.csv --protected female
 """
@@ -48,8 +49,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="how much data is generated, or with --ratings how many users are tested (default: the study's own)",
     )
     parser.add_argument(
-        "--data", metavar="FOLDER", help="files to run on instead of generated data (fair-ranking; rebalance: a file)"
-    )
+        "--data", metavar="PATH", action="append",
+        help="run on this instead of generated data (fair-ranking: a folder of the TREC Fair track or a table with columns system, "
+        "request, item, rank, group and relevance, repeated for several experiments; rebalance: a file)",
+    )  # fmt: skip
     asked = parser.add_argument_group("fair-ranking on ratings (needs the extra lenskit)")
     asked.add_argument(
         "--ratings",
@@ -109,4 +112,10 @@ def _data(module: ModuleType, args: argparse.Namespace) -> dict[str, Any]:
     lost = [f"--{word}" for word in given if word not in inspect.signature(module.study).parameters]
     if lost:
         raise EvenhandError(f"{listing(lost)} does not fit the study {args.name}: it generates its own. Leave it out.")
+    if "data" in given and "Sequence" not in str(inspect.signature(module.study).parameters["data"].annotation):
+        if len(given["data"]) > 1:
+            raise EvenhandError(
+                f"--data is given {len(given['data'])} times, and the study {args.name} takes one. Give it once."
+            )
+        given["data"] = given["data"][0]
     return given

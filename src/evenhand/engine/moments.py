@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import operator
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from fractions import Fraction
@@ -11,9 +13,10 @@ import narwhals as nw
 import numpy as np
 
 from evenhand.cards import Floats
+from evenhand.engine.clusters import group_code, tally_clusters
 from evenhand.engine.quantiles import quantiles
 from evenhand.labels import in_order
-from evenhand.tallies.moments import POWERS, Clusters, Moments
+from evenhand.tallies.moments import POWERS, Ints, Moments
 from evenhand.tallies.rows import Rows
 from evenhand.views.outcomes import Checked, Outcomes, refuse_many
 from evenhand.views.tables import to_polars
@@ -61,25 +64,35 @@ def tally_moments(
     if not clustered:
         return known, tally
     lined = _from_lines(rows, labels, tally.origin, tally.level, tally.slope)
-    return known, replace(tally, clusters=_clusters(lined, labels, len(origin)))
+    return known, replace(tally, clusters=tally_clusters(lined, known, tally.rows, float(tally.mass.sum())))
 
 
 def tally_rows(view: Outcomes, edges: Floats) -> Rows:
     """The rows in scope one by one, ordered by what they hold; bins are right-closed, with these inner edges."""
-    wanted = view.scope.with_columns(_bin(edges).alias("bin")).select("bin", "group", "score", "outcome")
-    held = coded(to_polars(wanted), view.labels).sort("bin", "code", "score", "outcome")
-    score, outcome = (held[name].to_numpy().astype(np.float64) for name in ("score", "outcome"))
-    return Rows(score, outcome, *(held[name].to_numpy().astype(np.int64) for name in ("bin", "code")))
+    names = view.scope.collect_schema().names()
+    more = [name for name in ("weight", "cluster") if name in names]
+    wanted = view.scope.with_columns(_bin(edges).alias("bin")).select("bin", "group", "score", "outcome", *more)
+    held = coded(to_polars(wanted), view.labels).sort("bin", "code", "score", "outcome", *more)
+    return _one_by_one(held, held["bin"].to_numpy().astype(np.int64))
 
 
-def tally_known(view: Outcomes) -> tuple[Rows, np.typing.NDArray[np.bool_]]:
+def tally_known(view: Outcomes) -> Rows:
     """All rows of the view's groups whose outcome the table tells, whatever their score, and whether each was treated."""
-    outcome = nw.col("outcome")
-    told = view.lazy.filter(~outcome.is_null()).filter(~outcome.is_nan()).select("group", "score", "outcome", "used")
-    held = coded(to_polars(told), view.labels).drop_nulls("code").sort("code", "score", "outcome")
-    score, found = (held[name].to_numpy().astype(np.float64) for name in ("score", "outcome"))
-    code = held["code"].to_numpy().astype(np.int64)
-    return Rows(score, found, np.zeros_like(code), code), held["used"].to_numpy().astype(bool)
+    outcome, names = nw.col("outcome"), view.lazy.collect_schema().names()
+    more = [name for name in ("weight", "cluster") if name in names]
+    told = view.lazy.filter(~outcome.is_null()).filter(~outcome.is_nan())
+    told = told.select("group", "score", "outcome", "used", *more)
+    held = coded(to_polars(told), view.labels).drop_nulls("code").sort("code", "score", "outcome", *more)
+    rows = _one_by_one(held, np.zeros(held.height, dtype=np.int64))
+    return replace(rows, treated=held["used"].to_numpy().astype(bool))
+
+
+def _one_by_one(held: Any, bins: Ints) -> Rows:
+    """Collected rows as arrays."""
+    score, outcome = (held[name].to_numpy().astype(np.float64) for name in ("score", "outcome"))
+    weight = held["weight"].to_numpy().astype(np.float64) if "weight" in held.columns else None
+    cluster = held["cluster"].rank("dense").to_numpy().astype(np.int64) - 1 if "cluster" in held.columns else None
+    return Rows(score, outcome, bins, held["code"].to_numpy().astype(np.int64), weight, cluster)
 
 
 def _centres(edges: Floats, low: float, high: float) -> Floats:
@@ -117,15 +130,6 @@ def lookup(code: nw.Expr, values: Sequence[float]) -> nw.Expr:
     return between(0, len(starts) - 1)
 
 
-def group_code(labels: Sequence[Any]) -> nw.Expr:
-    """Position of a row's group among the labels."""
-    found: nw.Expr = nw.lit(len(labels) - 1)
-    for i, label in reversed(list(enumerate(labels[:-1]))):
-        same = nw.col("group").is_null() if label is None else nw.col("group") == label
-        found = nw.when(same).then(nw.lit(i)).otherwise(found)
-    return found.cast(nw.Int64)
-
-
 def _from_origin(rows: nw.LazyFrame[Any], origin: Floats) -> nw.LazyFrame[Any]:
     """Rows with u, the score from its bin's origin."""
     return rows.with_columns((nw.col("score") - lookup(nw.col("bin"), origin.tolist())).alias("u"))
@@ -150,29 +154,37 @@ def _cells_from_mean(rows: nw.LazyFrame[Any], view: Checked) -> Any:
         return _summed(rows.with_columns((nw.col("outcome") - view.outcome_mean).alias("v")), view)
     import polars as pl
 
-    columns = {_sum(i, 0): _power(nw.col("u"), nw.col("u"), i, 0) for i in range(1, 5)}
-    cells = to_polars(rows.with_columns(**columns).group_by("bin", "group", "outcome").agg(*_asked(columns)))
+    kinds = _kinds(view)
+    columns = {f"{k}_{i}0": _product([*w, *[nw.col("u")] * i]) for k, w in kinds.items() for i in range(5) if w or i}
+    cells = _collected(rows.with_columns(**columns).group_by("bin", "group", "outcome"), columns)
     y, v = pl.col("outcome"), pl.col("outcome") - view.outcome_mean
-    powers = [(pl.col(_sum(i, 0)) * v**j).sum().alias(_sum(i, j)) for i, j in POWERS]
-    sides = {name: pl.col(_sum(0, 0)).filter(side).sum() for name, side in (("above", y > least), ("below", y < most))}
-    return cells.group_by("bin", "group").agg(*powers, pl.col("low").min(), pl.col("high").max(), **sides)
+    powers = [(pl.col(f"{k}_{i}0") * v**j).sum().alias(f"{k}_{i}{j}") for k in kinds for i, j in POWERS]
+    sides = {name: pl.col("rows").filter(side).sum() for name, side in (("above", y > least), ("below", y < most))}
+    ends = pl.col("low").min(), pl.col("high").max()
+    return cells.group_by("bin", "group").agg(pl.col("rows").sum(), *powers, *ends, **sides)
 
 
 def _summed(rows: nw.LazyFrame[Any], view: Checked) -> Any:
     """Collected sums per bin and group of rows that have u and v."""
     least, most = view.outcome_ends
-    columns = {_sum(i, j): _power(nw.col("u"), nw.col("v"), i, j) for i, j in POWERS if i + j}
+    u, v = nw.col("u"), nw.col("v")
+    terms = [(f"{k}_{i}{j}", [*w, *[u] * i, *[v] * j]) for k, w in _kinds(view).items() for i, j in POWERS]
+    columns = {name: _product(factors) for name, factors in terms if factors}
     columns |= {"above": _one(nw.col("outcome") > least), "below": _one(nw.col("outcome") < most)}
-    return to_polars(rows.with_columns(**columns).group_by("bin", "group").agg(*_asked(columns)))
+    return _collected(rows.with_columns(**columns).group_by("bin", "group"), columns)
 
 
-def _sum(i: int, j: int) -> str:
-    return f"sum_{i}{j}"
+def _kinds(view: Checked) -> dict[str, list[nw.Expr]]:
+    """The sums that are kept, by the factors that every term of them has: the weight once, and for robust errors twice."""
+    weight = nw.col("weight")
+    return {"sum": [weight], "square": [weight, weight]} if view.weighted else {"sum": []}
 
 
-def _asked(columns: Iterable[str]) -> list[nw.Expr]:
+def _collected(grouped: Any, columns: Iterable[str]) -> Any:
+    """Rows, sums of these columns and the range of scores; rows without weights weigh one each."""
     ends = (nw.col("score").min().alias("low"), nw.col("score").max().alias("high"))
-    return [nw.len().alias(_sum(0, 0)), *(nw.col(name).sum() for name in columns), *ends]
+    cells = to_polars(grouped.agg(nw.len().alias("rows"), *(nw.col(name).sum() for name in columns), *ends))
+    return cells if "sum_00" in cells.columns else cells.with_columns(sum_00=cells["rows"])
 
 
 def _moments(cells: Any, labels: Sequence[Any], origin: Floats, level: Floats, slope: Floats) -> Moments:
@@ -184,27 +196,30 @@ def _moments(cells: Any, labels: Sequence[Any], origin: Floats, level: Floats, s
         out[at] = cells[name].to_numpy()
         return out.reshape(level.shape)
 
-    sums = np.zeros((*level.shape, 5, 3))
-    for i, j in POWERS:
-        sums[..., i, j] = place(_sum(i, j))
-    sides = place("above"), place("below")
-    return Moments(sums, origin, level, slope, place("low", np.inf), place("high", -np.inf), *sides)
+    def powers(kind: str) -> Floats:
+        sums = np.zeros((*level.shape, 5, 3))
+        for i, j in POWERS:
+            sums[..., i, j] = place(f"{kind}_{i}{j}")
+        return sums
+
+    weighted = "square_00" in cells.columns
+    return Moments(
+        powers("sum"), origin, level, slope, place("low", np.inf), place("high", -np.inf), place("above"), place("below"),
+        squares=powers("square") if weighted else None, held=place("rows") if weighted else None,
+    )  # fmt: skip
 
 
 def _per_group(tally: Moments) -> dict[str, Floats]:
     """What a view knows of its groups, from sums over all of its rows."""
-    rows, u, v = tally.rows, tally.sums[..., 1, 0], tally.sums[..., 0, 1]
-    sums = {"score_sum": tally.origin[:, None] * rows + u, "outcome_sum": tally.level * rows + v}
-    ends = {"used": rows.sum(0), "low": tally.low.min(0), "high": tally.high.max(0)}
+    mass, u, v = tally.mass, tally.sums[..., 1, 0], tally.sums[..., 0, 1]
+    sums = {"score_sum": tally.origin[:, None] * mass + u, "outcome_sum": tally.level * mass + v}
+    sums |= {"used": tally.rows, "mass": mass}
+    ends = {"low": tally.low.min(0), "high": tally.high.max(0)}
     return ends | {name: found.sum(0) for name, found in sums.items()}
 
 
-def _power(u: nw.Expr, v: nw.Expr, i: int, j: int) -> nw.Expr:
-    factors = [u] * i + [v] * j
-    found = factors[0]
-    for factor in factors[1:]:
-        found = found * factor
-    return found
+def _product(factors: Sequence[nw.Expr]) -> nw.Expr:
+    return functools.reduce(operator.mul, factors)
 
 
 def _one(condition: nw.Expr) -> nw.Expr:
@@ -226,19 +241,19 @@ def _cell(coded: Any, labels: Sequence[Any]) -> Any:
 
 
 def _mean_scores(tally: Moments) -> Floats:
-    rows = tally.rows.sum(-1)
-    offset = np.divide(tally.sums[..., 1, 0].sum(-1), rows, out=np.zeros_like(rows), where=rows > 0)
+    mass = tally.mass.sum(-1)
+    offset = np.divide(tally.sums[..., 1, 0].sum(-1), mass, out=np.zeros_like(mass), where=mass > 0)
     return np.asarray(tally.origin + offset)
 
 
 def _fitted(tally: Moments) -> tuple[Floats, Floats]:
     """Lines to measure from: the mean of each cell and the common slope of its bin."""
-    rows = np.maximum(tally.rows, 1)
-    offset = tally.sums[..., 1, 0] / rows
+    mass = np.where(tally.mass > 0, tally.mass, 1.0)
+    offset = tally.sums[..., 1, 0] / mass
     within = (tally.sums[..., 2, 0] - offset * tally.sums[..., 1, 0]).sum(-1)
     across = (tally.sums[..., 1, 1] - offset * tally.sums[..., 0, 1]).sum(-1)
     slope = np.divide(across, within, out=np.zeros_like(within), where=within > 0)
-    level = tally.level + tally.sums[..., 0, 1] / rows - slope[:, None] * offset
+    level = tally.level + tally.sums[..., 0, 1] / mass - slope[:, None] * offset
     return level, np.repeat(slope[:, None], tally.rows.shape[1], axis=1)
 
 
@@ -250,27 +265,3 @@ def _loses_digits(tally: Moments) -> bool:
     spread, around = better.sums[..., 2, 0].sum(-1), tally.sums[..., 2, 0].sum(-1)
     left, before = residual.sums[..., 0, 2].sum(-1), tally.sums[..., 0, 2].sum(-1)
     return bool(np.any(varies & (spread < LOSS * around)) or np.any((before > 0) & (left < LOSS * before)))
-
-
-def _clusters(rows: nw.LazyFrame[Any], labels: Sequence[Any], bins: int) -> Clusters:
-    """Sums per cluster and cell of rows that have u and v, with the clusters numbered."""
-    u, v = nw.col("u"), nw.col("v")
-    named = {"su": u, "sv": v, "suu": u * u, "suv": u * v}
-    summed = rows.with_columns(**named).group_by("cluster", "bin", "group")
-    cells = to_polars(summed.agg(nw.len().alias("rows"), *(nw.col(name).sum() for name in named)))
-    cells = coded(cells, labels)
-    within = len(labels) * bins
-    key = (_numbered(cells["cluster"], within) * within + cells["code"] * bins + cells["bin"]).alias("key")
-    cells = cells.select(key, "code", "bin", "rows", *named).sort("key")
-    sums = tuple(cells[name].to_numpy().astype(np.float64) for name in ("rows", *named))
-    numbers = (cells["key"] // within).rle_id().to_numpy().astype(np.int64)
-    return Clusters(numbers, _cell(cells, labels), sums, len(labels))
-
-
-def _numbered(labels: Any, within: int) -> Any:
-    """Clusters as whole numbers: their own where they are such and small enough, otherwise their rank."""
-    if labels.dtype.is_integer() and labels.len():
-        least, most = labels.min(), labels.max()
-        if least >= -(2**63) and most < 2**63 and (most - least) * within < 2**62:
-            return labels.cast(int) - least
-    return labels.rank("dense").cast(int) - 1

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,11 +12,12 @@ import numpy as np
 
 from evenhand.cards import Floats
 from evenhand.errors import EvenhandError
-from evenhand.labels import in_order, whole
+from evenhand.labels import all_but, in_order, whole
 from evenhand.tallies.exposure import side_codes
 from evenhand.tallies.ledger import UNKNOWN_LABEL, Unknown
 from evenhand.tallies.pairs import Ints, Pairs, counted_pairs, sampled_pairs
 from evenhand.tallies.requests import Requests
+from evenhand.views.batches import Scattered, whole_rankings
 from evenhand.views.judgments import Judgments, MissingRelevance, count_unjudged, unjudged, unjudged_as_zero
 from evenhand.views.labels import Alignment, Carried, codes
 from evenhand.views.match import matched_ids, same_engine
@@ -58,7 +60,8 @@ class Sides:
         """Labels after labels taken together became one; (labels + 1,) their codes, the unlabelled last; the two sides."""
         named = (*labels, UNKNOWN_LABEL) if self.unknown == "group" and UNKNOWN_LABEL not in labels else labels
         ours = () if self.protected is None else side_codes("protected", self.protected, named)
-        theirs = () if self.versus is None else side_codes("versus", self.versus, named)
+        versus = all_but(self.versus, self.protected, named)
+        theirs = () if versus is None else side_codes("versus", versus, named)
         if set(ours) & set(theirs):
             raise EvenhandError(
                 f"protected={self.protected!r} and versus={self.versus!r} overlap. Pass two different groups."
@@ -81,7 +84,7 @@ class Sides:
         if len(others) > 1 and (self.needed or self.unknown == "unprotected"):
             left = ", ".join(repr(labels[i]) for i in others)
             raise EvenhandError(
-                f"protected={self.protected!r} leaves several groups: {left}. Pass versus= with one of them."
+                f"protected={self.protected!r} leaves several groups: {left}. Pass versus= with one of them, or '*' for all."
             )
         return others if len(others) == 1 else ()
 
@@ -106,39 +109,96 @@ def tally_pairs(
     """Join, collect, and count the pairs of all requests; with `negatives`, that many opponents are drawn for each item."""
     if found.soft:
         raise EvenhandError("groups gives shares, and pairs need one label per item. Pass one group for each item.")
-    lazy, everyone = _with_groups(view.lazy, found)
-    lazy, facts = _with_relevance(lazy, judgments, missing)
-    wanted = [*view.keys, "score", "relevance", "group", *(["item"] if negatives else [])]
-    order = [*view.keys, *(["relevance", "item"] if negatives else [])]
-    frame = to_polars(lazy.select(wanted)).sort(order, nulls_last=True)
+    everyone, beside = _labels(view.lazy, found)
     labels = tuple(whole(in_order(g for g in everyone if g is not None)))
     names, merged, ours, theirs = sides.codes(labels)
-    group = merged[codes(frame["group"], labels)]
-    unlabelled = int(frame["group"].null_count())
-    if sides.unknown == "raise" and unlabelled:
+    lazy, facts = _with_relevance(view.lazy, judgments, missing)
+    keys = list(view.keys)
+
+    def block(rows: Any) -> _Block:
+        rows = rows if beside is None else _labelled(rows, *beside)
+        rows = rows.sort(*keys, *(["relevance", "item"] if negatives else []), nulls_last=True)
+        request, heads = _runs(rows, keys)
+        _refuse_many(len(heads), len(names))
+        group = merged[codes(rows["group"], labels)]
+        numbers = (request, rows["score"].to_numpy(), rows["relevance"].to_numpy(), group)
+        counted = _counted(numbers, heads, len(names), negatives, rng)
+        return _Block(rows.select(keys)[heads], *counted, int(rows["group"].null_count()))
+
+    wanted = [
+        *keys,
+        "score",
+        "relevance",
+        *(["group"] if beside is None else ["item"]),
+        *(["item"] if negatives else []),
+    ]
+    lazy = lazy.select(*dict.fromkeys(wanted))
+    whole_table = _Block.joined(_blocks(lazy, keys, block, at_once=negatives is not None), keys)
+    if sides.unknown == "raise" and whole_table.unlabelled:
         raise EvenhandError(
-            f"{unlabelled:,} scored items have no group. Add them to groups, or pass unknown='drop' or 'group'."
+            f"{whole_table.unlabelled:,} scored items have no group. Add them to groups, or pass unknown='drop' or 'group'."
         )
-    request, heads = _runs(frame, list(view.keys))
-    if len(heads) * max(1, len(names)) ** 2 > MOST_CELLS:
-        raise EvenhandError(
-            f"{len(heads):,} requests times {len(names):,} groups squared are too many to hold. Use broader groups."
-        )
-    slices, starts = _slices(frame[heads], list(view.slices))
-    numbers = (request, frame["score"].to_numpy(), frame["relevance"].to_numpy(), group)
-    wins, pairs = _counted(numbers, heads, len(names), negatives, rng)
-    tally = Pairs(wins, pairs, names, ours, theirs)
-    facts = facts | {"unlabelled_scored_items": unlabelled, "requests": len(heads)}
-    return PairLedger(Requests(slices, starts, frame["request"][heads].to_list()), tally, facts)
+    heads = whole_table.heads
+    _refuse_many(heads.height, len(names))
+    slices, starts = _slices(heads, list(view.slices))
+    tally = Pairs(whole_table.wins, whole_table.pairs, names, ours, theirs)
+    facts = facts | {"unlabelled_scored_items": whole_table.unlabelled, "requests": heads.height}
+    return PairLedger(Requests(slices, starts, heads["request"].to_list()), tally, facts)
 
 
-def _with_groups(lazy: nw.LazyFrame[Any], found: Alignment | Carried) -> tuple[nw.LazyFrame[Any], list[Any]]:
-    """The rows with their label, and every label there is, of scored items or others."""
+@dataclass(frozen=True)
+class _Block:
+    """Some whole requests: what they are called, (Q, g, g) wins and pairs, and how many items have no label."""
+
+    heads: Any
+    wins: Floats
+    pairs: Floats
+    unlabelled: int
+
+    @classmethod
+    def joined(cls, blocks: list[_Block], keys: list[str]) -> _Block:
+        """All requests, in order of what they are called."""
+        import polars as pl
+
+        if len(blocks) == 1:
+            return blocks[0]
+        heads = pl.concat([one.heads for one in blocks]).with_row_index("evenhand place")
+        heads = heads.sort(*keys, nulls_last=True)
+        order = heads["evenhand place"].to_numpy()
+        wins, pairs = (np.concatenate([getattr(one, name) for one in blocks])[order] for name in ("wins", "pairs"))
+        return cls(heads.drop("evenhand place"), wins, pairs, sum(one.unlabelled for one in blocks))
+
+
+def _blocks(lazy: nw.LazyFrame[Any], keys: list[str], block: Callable[[Any], _Block], *, at_once: bool) -> list[_Block]:
+    """Some requests after the other, or `at_once` where draws go on from one to the next, or their rows stand apart."""
+    if not at_once:
+        with suppress(Scattered):
+            return [block(rows) for rows in whole_rankings(lazy, keys)]
+    return [block(to_polars(lazy))]
+
+
+def _refuse_many(requests: int, groups: int) -> None:
+    if requests * max(1, groups) ** 2 > MOST_CELLS:
+        raise EvenhandError(
+            f"{requests:,} requests times {groups:,} groups squared are too many to hold. Use broader groups."
+        )
+
+
+def _labels(lazy: nw.LazyFrame[Any], found: Alignment | Carried) -> tuple[list[Any], tuple[Any, list[str]] | None]:
+    """Every label there is, of scored items or others; the table of labels and its keys, where rows do not carry them."""
     if isinstance(found, Carried):
-        return lazy, to_polars(lazy.select("group").unique())["group"].to_list()
-    aligned, lazy = found.beside(lazy)
-    everyone = to_polars(aligned.lazy.select("group").unique())["group"].to_list()
-    return lazy.join(aligned.lazy.select(*aligned.keys, "group"), on=aligned.keys, how="left"), everyone
+        return to_polars(lazy.select("group").unique())["group"].to_list(), None
+    known = found.frame.select(*found.keys, "group")
+    return known["group"].unique().to_list(), (known, found.keys)
+
+
+def _labelled(rows: Any, known: Any, on: list[str]) -> Any:
+    """Rows with their label beside them."""
+    beside, asked = (
+        lazy.collect("polars").to_native()
+        for lazy in matched_ids(nw.from_native(known).lazy(), nw.from_native(rows.select(on)).lazy(), on, role="groups")
+    )
+    return rows.hstack(asked.join(beside, on=on, how="left", maintain_order="left").select("group"))
 
 
 def _with_relevance(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import narwhals as nw
@@ -14,10 +14,14 @@ from evenhand.tallies.ledger import UNKNOWN_LABEL
 from evenhand.tallies.ledger import Unknown as Unknown
 from evenhand.tallies.placement import UNKNOWN, Ints, Placement
 from evenhand.tallies.requests import Requests
+from evenhand.views.batches import Scattered, first_of_runs, whole_rankings
 from evenhand.views.labels import Alignment, Carried, codes
 from evenhand.views.match import matched_ids
 from evenhand.views.rankings import Rankings
 from evenhand.views.tables import to_polars
+
+UNLABELLED = -2
+"""An item without a label, until it is settled what becomes of it."""
 
 
 @dataclass(frozen=True)
@@ -62,32 +66,98 @@ def tally_placements(
     items are shared among them. Where `some_labelled`, labels that no item has are taken for ids that do not match.
     """
     keys = list(view.keys)
-    rows = to_polars(view.lazy)
-    shared = found.soft
     soft: tuple[Any, ...] = found.columns if isinstance(found, Carried) else ()
-    if isinstance(found, Alignment) and "group" not in rows.columns:
+    table, on = None, found.keys if isinstance(found, Alignment) else []
+    if isinstance(found, Alignment) and "group" not in view.lazy.collect_schema().names():
         table, soft = _beside_rows(found, groups)
-        rows = _labelled(rows, table, found.keys, some_labelled=some_labelled)
-    rows = rows.sort(*keys, "rank", nulls_last=True)
-    first = _first_of_runs(rows, keys)
-    heads = rows[first]
-    depths = _last_of_runs(rows["rank"].to_numpy(), first)
-    starts = np.concatenate([[0], np.cumsum(depths)]).astype(np.int64)
-    owner = np.repeat(np.arange(len(first)), np.diff(first, append=rows.height))
-    at = starts[owner] + rows["rank"].to_numpy() - 1
-    held, labels, shares = _shares(rows, soft) if shared else (*_codes(rows["group"]), None)
-    missing = np.bincount(owner, held < 0, minlength=len(first)).astype(np.int64)
-    if missing.any():
-        held, labels = _settled(held, labels, unknown, int(missing.sum()), rows.height, soft=shared)
-    placed = np.full(int(starts[-1]), UNKNOWN, dtype=held.dtype)
-    placed[at] = held
-    spread = None
-    if shares is not None:
-        spread = np.full((int(starts[-1]), len(labels)), np.nan)
-        spread[at] = shares
-    slices, edges = _slices(heads, list(view.slices))
-    tally = Placement(placed, starts, labels, rows=spread)
-    return Placed(tally, slices, edges, tuple(heads["request"].to_list()), missing)
+
+    def block(rows: Any) -> _Block:
+        labelled = rows if table is None else _labelled(rows, table, on)
+        return _Block.of(labelled.sort(*keys, "rank", nulls_last=True), keys, soft if found.soft else None)
+
+    try:
+        blocks = [block(rows) for rows in whole_rankings(view.lazy, keys)]
+    except Scattered:
+        blocks = [block(to_polars(view.lazy))]
+    whole = _Block.joined(blocks, keys)
+    if some_labelled and table is not None and table.height:
+        _refuse_strangers(whole, view, table)
+    codes, labels = _settled(whole, unknown)
+    slices, edges = _slices(whole.heads, list(view.slices))
+    tally = Placement(codes, whole.starts, labels, rows=whole.shares)
+    return Placed(tally, slices, edges, tuple(whole.heads["request"].to_list()), whole.missing)
+
+
+@dataclass(frozen=True)
+class _Block:
+    """Some whole rankings.
+
+    Attributes
+    ----------
+    heads : a Polars frame of what each ranking is called.
+    depths : (R,) the last rank of each; missing : (R,) items without a label.
+    codes : (T,) places in `labels`; -1 where a rank is empty, -2 where its item has no label.
+    shares : (T, g), or None.
+    """
+
+    heads: Any
+    depths: Ints
+    missing: Ints
+    codes: Any
+    labels: tuple[Any, ...]
+    shares: Any
+
+    @classmethod
+    def of(cls, rows: Any, keys: list[str], soft: tuple[Any, ...] | None) -> _Block:
+        """From rows sorted by ranking and rank."""
+        first = first_of_runs(rows, keys)
+        ranks = rows["rank"].to_numpy()
+        depths = _last_of_runs(ranks, first)
+        starts = np.cumsum(depths) - depths
+        owner = np.repeat(np.arange(len(first)), np.diff(first, append=rows.height))
+        at = starts[owner] + ranks - 1
+        held, labels, shares = (*_codes(rows["group"]), None) if soft is None else _shares(rows, soft)
+        missing = np.bincount(owner, held < 0, minlength=len(first)).astype(np.int64)
+        size = int(depths.sum())
+        codes = np.full(size, UNKNOWN, dtype=held.dtype)
+        codes[at] = held
+        spread = None
+        if shares is not None:
+            spread = np.full((size, len(labels)), np.nan)
+            spread[at] = shares
+        return cls(rows.select(keys)[first], depths, missing, codes, labels, spread)
+
+    @classmethod
+    def joined(cls, blocks: list[_Block], keys: list[str]) -> _Block:
+        """All rankings, in order of what they are called."""
+        import polars as pl
+
+        named = {label for one in blocks for label in one.labels}
+        labels = blocks[0].labels if blocks[0].shares is not None else tuple(whole(in_order(named)))
+        if len(blocks) == 1:
+            return replace(blocks[0], labels=labels)
+        shares = None if blocks[0].shares is None else np.concatenate([one.shares for one in blocks])
+        codes = np.concatenate([one.codes if shares is not None else _renumbered(one, labels) for one in blocks])
+        depths, missing = (np.concatenate([getattr(one, name) for one in blocks]) for name in ("depths", "missing"))
+        heads = pl.concat([one.heads for one in blocks]).with_row_index("evenhand place")
+        heads = heads.sort(*keys, nulls_last=True)
+        order = heads["evenhand place"].to_numpy().astype(np.int64)
+        if (np.diff(order) < 0).any():
+            starts = np.concatenate([[0], np.cumsum(depths)]).astype(np.int64)
+            moved = Placement(codes, starts, labels, rows=shares).take(order)
+            codes, shares, depths, missing = moved.codes, moved.rows, depths[order], missing[order]
+        return cls(heads.drop("evenhand place"), depths, missing, codes, labels, shares)
+
+    @property
+    def starts(self) -> Ints:
+        return np.concatenate([[0], np.cumsum(self.depths)]).astype(np.int64)
+
+
+def _renumbered(one: _Block, labels: tuple[Any, ...]) -> Any:
+    """Codes of a block as places in the labels of all."""
+    place = {label: i for i, label in enumerate(labels)}
+    table = np.array([*(place[label] for label in one.labels), UNLABELLED, UNKNOWN], dtype=_kind(labels))
+    return table[one.codes]  # -2 and -1 look at the end
 
 
 def _beside_rows(found: Alignment, groups: tuple[Any, ...] | None) -> tuple[Any, tuple[Any, ...]]:
@@ -108,7 +178,7 @@ def _beside_rows(found: Alignment, groups: tuple[Any, ...] | None) -> tuple[Any,
     return known.with_columns(pl.col("share") / whole_item).group_by(found.keys).agg(columns), groups
 
 
-def _labelled(rows: Any, labels: Any, on: list[str], *, some_labelled: bool) -> Any:
+def _labelled(rows: Any, labels: Any, on: list[str]) -> Any:
     """Join the labels by item, or by request and item."""
     if lacking := [key for key in on if key not in rows.columns]:
         raise EvenhandError(
@@ -118,23 +188,17 @@ def _labelled(rows: Any, labels: Any, on: list[str], *, some_labelled: bool) -> 
         nw.from_native(labels).lazy(), nw.from_native(rows.select(on)).lazy(), on, role="the labels"
     )
     known, asked = (lazy.collect("polars").to_native() for lazy in (beside, ranked))
-    if some_labelled and known.height and rows.height and not asked.join(known, on=on, how="semi").height:
-        raise EvenhandError(
-            f"None of the items in the rankings has a label (for example {rows['item'][0]!r}; the labels have "
-            f"{known['item'][0]!r}). Check that both name items the same way."
-        )
     return rows.hstack(asked.join(known, on=on, how="left", maintain_order="left").drop(on))
 
 
-def _first_of_runs(rows: Any, keys: list[str]) -> Ints:
-    """Where a new ranking begins in sorted rows."""
-    new = np.zeros(rows.height, dtype=bool)
-    new[:1] = True
-    for key in keys:
-        column = rows[key]
-        changed = column.ne_missing(column.shift(1)).to_numpy()
-        new |= changed
-    return np.flatnonzero(new)
+def _refuse_strangers(placed: _Block, view: Rankings, labels: Any) -> None:
+    """Labels that no ranked item has are taken for ids that do not match."""
+    if placed.missing.sum() and placed.missing.sum() == (placed.codes != UNKNOWN).sum():
+        ranked = to_polars(view.lazy.select("item").head(1))
+        raise EvenhandError(
+            f"None of the items in the rankings has a label (for example {ranked['item'][0]!r}; the labels have "
+            f"{labels['item'][0]!r}). Check that both name items the same way."
+        )
 
 
 def _last_of_runs(ranks: Ints, first: Ints) -> Ints:
@@ -145,10 +209,13 @@ def _last_of_runs(ranks: Ints, first: Ints) -> Ints:
 
 def _codes(column: Any) -> tuple[Any, tuple[Any, ...]]:
     """Codes and labels, in order."""
-    labels = tuple(whole(in_order(column.drop_nulls().unique().to_list())))
-    kind = np.int8 if len(labels) < 120 else np.int32
+    labels = tuple(in_order(column.drop_nulls().unique().to_list()))
     found = codes(column, labels)
-    return np.where(found == len(labels), UNKNOWN, found).astype(kind), labels
+    return np.where(found == len(labels), UNLABELLED, found).astype(_kind(labels)), labels
+
+
+def _kind(labels: tuple[Any, ...]) -> Any:
+    return np.int8 if len(labels) < 120 else np.int32
 
 
 def _shares(rows: Any, soft: tuple[Any, ...]) -> tuple[Any, tuple[Any, ...], Any]:
@@ -164,28 +231,30 @@ def _shares(rows: Any, soft: tuple[Any, ...]) -> tuple[Any, tuple[Any, ...], Any
             f"{int(wrong.sum()):,} rows have shares that are negative, partly missing or do not sum to 1. "
             "Pass shares of zero or more that sum to 1, or leave all of a row's missing where nothing is known."
         )
-    return np.where(known, 0, UNKNOWN).astype(np.int8), soft, shares
+    return np.where(known, 0, UNLABELLED).astype(np.int8), soft, shares
 
 
-def _settled(
-    codes: Any, groups: tuple[Any, ...], unknown: Unknown, missing: int, rows: int, *, soft: bool
-) -> tuple[Any, tuple[Any, ...]]:
-    """What becomes of items without a label."""
+def _settled(placed: _Block, unknown: Unknown) -> tuple[Any, tuple[Any, ...]]:
+    """Codes and labels after what becomes of items without a label."""
+    groups, missing = placed.labels, int(placed.missing.sum())
+    if not missing:
+        return placed.codes, groups
     if unknown == "raise":
+        rows = int((placed.codes != UNKNOWN).sum())
         raise EvenhandError(
             f"{missing:,} of {rows:,} items have no label. Label them, or pass unknown='drop', 'group' or 'unprotected'."
         )
     if unknown == "drop":
-        return codes, groups
-    if soft:
+        return np.maximum(placed.codes, UNKNOWN), groups
+    if placed.shares is not None:
         raise EvenhandError(f"unknown={unknown!r} needs one label per item. With shares, pass unknown='drop'.")
     if UNKNOWN_LABEL not in groups:
         groups = (*groups, UNKNOWN_LABEL)
-    return np.where(codes < 0, groups.index(UNKNOWN_LABEL), codes).astype(np.int32), groups
+    return np.where(placed.codes == UNLABELLED, groups.index(UNKNOWN_LABEL), placed.codes).astype(np.int32), groups
 
 
 def _slices(heads: Any, keys: list[str]) -> tuple[tuple[tuple[Any, ...], ...], Ints]:
     if not keys:
         return ((),), np.array([0, heads.height])
-    first = _first_of_runs(heads, keys)
+    first = first_of_runs(heads, keys)
     return tuple(tuple(row) for row in heads.select(keys)[first].iter_rows()), np.append(first, heads.height)

@@ -25,6 +25,7 @@ from evenhand.metrics.outcome import (
     quantile,
     two_sided,
 )
+from evenhand.tallies.clusters import Clusters, ClusterSquares
 from evenhand.tallies.moments import Moments
 
 FEWEST_IN_ALL = 10
@@ -39,15 +40,16 @@ class Pooled:
 
     Attributes
     ----------
-    estimate : (G,) gaps weighted by the group's rows, over every bin that holds the group and the reference; 0 for the
-        reference, NaN where there is no such bin.
+    estimate : (G,) gaps weighted by the group's rows (their weights, where they have any), over every bin that holds the
+        group and the reference; 0 for the reference, NaN where there is no such bin.
     square : (G, 3) variance of the gap if the truth were `d`, as the polynomial [0] + [1] d + [2] d^2.
     share : (B, G) weight of each bin.
     rows : (G,) rows of the group in those bins.
     bins : (G,) how many bins they are.
     freedom : degrees of freedom of the reference distribution; infinite for the normal.
     few : (G,) whether the normal cannot be trusted, so that labels have to be permuted.
-    by_cluster : what each cluster adds to the gap of a group if there is none, by group; empty without clusters.
+    by_cluster : what each cluster adds to the gap of a group if there is none, by group, or None where clusters are too many to
+        be listed; empty without clusters.
     drawn : sizes of the studentised gap where there is none, by group: from permuted labels or flipped clusters.
     """
 
@@ -58,7 +60,7 @@ class Pooled:
     bins: Floats
     freedom: float
     few: Bools
-    by_cluster: Mapping[int, Floats] = field(default_factory=dict)
+    by_cluster: Mapping[int, Floats | None] = field(default_factory=dict)
     drawn: Mapping[int, Floats] = field(default_factory=dict)
 
     @property
@@ -115,9 +117,8 @@ def pooled(m: Moments, found: Gaps, covariance: Covariance = "HC1") -> Pooled:
     """Gaps weighted by the group's rows in each bin, over every bin in which both groups have a row and can be told apart."""
     groups = m.rows.shape[-1]
     usable = np.isfinite(found.estimate) & (np.arange(groups) != found.reference)
-    weight = np.where(usable, m.rows, 0.0)
-    rows = weight.sum(0)
-    share = np.divide(weight, rows, out=np.zeros_like(weight), where=rows > 0)
+    weight, rows = np.where(usable, m.mass, 0.0), np.where(usable, m.rows, 0.0).sum(0)
+    share = np.divide(weight, weight.sum(0), out=np.zeros_like(weight), where=rows > 0)
     estimate = np.where(rows > 0, (share * np.nan_to_num(found.estimate)).sum(0), np.nan)
     estimate[found.reference] = 0.0
     square, by_cluster = np.full((groups, 3), np.nan), {}
@@ -135,7 +136,7 @@ def pooled(m: Moments, found: Gaps, covariance: Covariance = "HC1") -> Pooled:
             continue
         square[g] = at[0], (at[1] - at[2]) / (2 * step), (at[1] + at[2] - 2 * at[0]) / (2 * step**2)
         if covariance == "cluster":
-            by_cluster[g] = null.by_cluster(0.0)
+            by_cluster[g] = null.by_cluster()
     square[found.reference] = 0.0
     freedom = float(np.maximum(m.rows.sum() - found.lines.parameters.sum(), 1)) if covariance == "classical" else np.inf
     return Pooled(estimate, square, share, rows, usable.sum(0).astype(float), freedom, few, by_cluster)
@@ -168,8 +169,8 @@ class Null:
         m, g, ref, lines = self.m, self.group, self.found.reference, self.found.lines
         u, y = np.nan_to_num(m.mean_offset), np.nan_to_num(m.mean_outcome)
         y[:, g] -= d
-        n, other = m.rows[:, g], m.rows[:, ref]
-        both = np.maximum(n + other, 1)
+        n, other = m.mass[:, g], m.mass[:, ref]
+        both = np.where(n + other > 0, n + other, 1.0)
         apart, between = u[:, g] - u[:, ref], n * other / both
         along = lines.spread + between * apart**2
         across = lines.slope * lines.spread + between * apart * (y[:, g] - y[:, ref])
@@ -190,9 +191,9 @@ class Null:
         With few outcomes a row's own residual tells little: a group without any would have the smallest error of all.
         """
         if covariance == "cluster":
-            return float((self.by_cluster(d) ** 2).sum())
+            return float(self.clusters(d).products(self.flat.reshape(-1, 1), self.tilt.reshape(-1, 1))[0, 0])
         residual = self.residuals(d)
-        parts = residual.sums[..., :3, 2] if covariance == "HC1" else self.m.sums[..., :3, 0]
+        parts = residual.squared[..., :3, 2] if covariance == "HC1" else self.m.sums[..., :3, 0]
         own = parts[..., 0] * self.flat**2 + 2 * parts[..., 1] * self.flat * self.tilt + parts[..., 2] * self.tilt**2
         n, left = self.m.rows.sum(-1), np.maximum(self.m.rows.sum(-1) - self.found.lines.parameters + 1, 1)
         if covariance == "HC1":
@@ -201,13 +202,17 @@ class Null:
         each = squares / left if covariance == "alike" else squares.sum() / left.sum()
         return float((own.sum(-1) * each).sum())
 
-    def by_cluster(self, d: float) -> Floats:
-        """What each cluster's residuals add to the gap less `d`."""
+    def by_cluster(self) -> Floats | None:
+        """What each cluster's residuals add to the gap if there is none; nothing where clusters are not listed."""
+        listed = self.clusters(0.0)
+        return listed.parts(self.flat.ravel(), self.tilt.ravel()) if isinstance(listed, Clusters) else None
+
+    def clusters(self, d: float) -> Clusters | ClusterSquares:
+        """The sums of clusters, with the outcome measured from those lines."""
         parts = self.residuals(d).clusters
         if parts is None:
             raise ValueError("clustered errors need sums per cluster")
-        each = self.flat.ravel()[parts.cell] * parts.sums[2] + self.tilt.ravel()[parts.cell] * parts.sums[4]
-        return np.asarray(np.bincount(parts.cluster, each, parts.total), dtype=np.float64)
+        return parts
 
 
 @metric(

@@ -541,13 +541,14 @@ def lean_and_spread(p: Placement) -> tuple[Floats, Floats]:
     """
     found, spread = np.zeros((len(p), len(p.groups))), np.zeros((len(p), len(p.groups)))
     for batch in p.batches():
-        inside = np.arange(batch.width) < np.minimum(batch.lengths, p.depth or batch.width)[:, None]
+        lengths, known = (batch.lengths[:1], batch.known[:1]) if batch.complete else (batch.lengths, batch.known)
+        inside = np.arange(batch.width) < np.minimum(lengths, p.depth or batch.width)[:, None]  # complete: one for all
         seen = np.broadcast_to(batch.seen, inside.shape)
         weight = np.where(inside & (seen > 0), 1 / np.log2(np.arange(2.0, batch.width + 2)) / np.maximum(seen, 1), 0.0)
-        counts = np.cumsum(weight[:, ::-1], axis=1)[:, ::-1] * batch.known
-        size = np.maximum(batch.known.sum(1), 1)[:, None]
+        counts = np.cumsum(weight[:, ::-1], axis=1)[:, ::-1] * known
+        size = np.maximum(known.sum(1), 1)[:, None]
         mean = counts.sum(1, keepdims=True) / size
-        varied = np.where(batch.known, (counts - mean) ** 2, 0.0).sum(1, keepdims=True)
+        varied = np.where(known, (counts - mean) ** 2, 0.0).sum(1, keepdims=True)
         share = batch.counts / size
         for g in range(batch.groups):
             found[batch.at, g] = ((batch.held(g) - seen * share[:, g : g + 1]) * weight).sum(1)

@@ -6,9 +6,10 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from evenhand.cards import REGISTRY, ask
 from evenhand.findings import Findings, label
 from evenhand.findings import number as read_number
-from evenhand.present.drawing import Picture, chart, columns_of, distinct, drawable, slice_labels
+from evenhand.present.drawing import Panel, Picture, chart, columns_of, distinct, drawable, slice_labels
 from evenhand.present.phrases import metric_title, value_text
 from evenhand.present.shapes import MOST_ROWS, squares
 from evenhand.present.tables import ARROWS
@@ -106,26 +107,75 @@ def agreement(findings: Findings) -> Picture:
     """Kendall's tau-c of every two metrics over the systems: the same order (1), no relation (0), the other way round (-1)."""
     rows = list(findings.rows())
     experiments = distinct(findings.slice_label(r) for r in rows)
-    panels = []
-    for where in experiments[:MOST_PANELS]:
-        cells = [
-            {
-                "label": r["metric"], "column": r["other"], "strength": 0.0 if math.isnan(tau) else abs(tau),
-                "series": "opposed" if tau < 0 else "alike", "text": "" if math.isnan(tau) else f"{tau:.2f}",
-            }
-            for r in rows
-            if findings.slice_label(r) == where
-            for tau in [read_number(r["tau_c"])]
-        ]  # fmt: skip
-        down = distinct(c["label"] for c in cells)
-        panels.append(
-            squares(
-                cells, down=down, across=_diagonal(down, [c["column"] for c in cells]), titles=("metric", "other metric"),
-                tips={"column": "other metric", "label": "metric", "text": "tau-c"}, series=["alike", "opposed"], title=where,
-            )
-        )  # fmt: skip
+    panels = [_taus(findings, rows, where) for where in experiments[:MOST_PANELS]]
     table = columns_of(rows, *(name for name in findings.columns if name != "note"))
     return Picture(tuple(panels), table, _agreement_in_words(rows), _few(rows, len(experiments)))
+
+
+def _taus(findings: Findings, rows: Sequence[Row], where: str) -> Panel:
+    """The agreement of metrics in one experiment."""
+    cells = [
+        {
+            "label": r["metric"], "column": r["other"], "strength": 0.0 if math.isnan(tau) else abs(tau),
+            "series": "opposed" if tau < 0 else "alike", "text": "" if math.isnan(tau) else f"{tau:.2f}",
+        }
+        for r in rows
+        if findings.slice_label(r) == where
+        for tau in [read_number(r["tau_c"])]
+    ]  # fmt: skip
+    down = distinct(c["label"] for c in cells)
+    return squares(
+        cells, down=down, across=_diagonal(down, [c["column"] for c in cells]), titles=("metric", "other metric"),
+        tips={"column": "other metric", "label": "metric", "text": "tau-c"}, series=["alike", "opposed"], title=where,
+    )  # fmt: skip
+
+
+def _no_values(findings: Findings) -> str:
+    return _no_tau(findings) or ("" if findings.curves.get("systems") else "it holds no values of the systems")
+
+
+@chart("comparison", title="Metric results, and which metrics order the systems alike", unless=_no_values)
+def comparison(findings: Findings) -> Picture:
+    """Figure 1 of the fair ranking paper: for every experiment the systems' values, and tau-c between the metrics."""
+    rows = list(findings.rows())
+    points = findings.curves["systems"]
+    each = [dict(zip(points, values, strict=True)) for values in zip(*points.values(), strict=True)]
+    experiments = distinct(findings.slice_label(r) for r in rows)
+    panels = []
+    for where in experiments[: MOST_PANELS // 2]:
+        own = [p for p in each if findings.slice_label(p) == where]
+        panels += [_values(own, where), _taus(findings, rows, where)]
+    note = f"↓ lower is fairer, ↑ higher is fairer, → nearer the ideal is fairer. {_few(rows, len(experiments))}"
+    return Picture(tuple(panels), points, _agreement_in_words(rows), note)
+
+
+def _values(points: Sequence[Row], where: str) -> Panel:
+    """Systems by metrics, shaded by their place on each."""
+    cells = []
+    for metric in distinct(p["metric"] for p in points):
+        own = [p for p in points if p["metric"] == metric]
+        known = sorted({p["fairness"] for p in own if not math.isnan(p["fairness"])})
+        for p in own:
+            place = known.index(p["fairness"]) / max(1, len(known) - 1) if p["fairness"] in known else 0.0
+            text = "–" if math.isnan(p["value"]) else value_text(p["value"], metric)
+            cells.append(
+                {
+                    "label": p["system"],
+                    "column": f"{metric} {_arrow(metric)}",
+                    "text": text,
+                    "strength": place,
+                    "series": metric,
+                }
+            )
+    return squares(
+        cells, down=distinct(c["label"] for c in cells), across=distinct(c["column"] for c in cells), titles=(None, None),
+        strongest=0.45, each=26, least=90, tips={"label": " ", "column": " ", "text": "value"}, title=where,
+    )  # fmt: skip
+
+
+def _arrow(metric: str) -> str:
+    """Which way is fairer, as the card says."""
+    return ARROWS.get(ask(metric).better, "") if metric.partition("(")[0].partition("@")[0] in REGISTRY else ""
 
 
 def _agreement_in_words(rows: Sequence[Row]) -> str:

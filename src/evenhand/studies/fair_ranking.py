@@ -8,7 +8,7 @@ from __future__ import annotations
 import logging
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -28,7 +28,7 @@ from evenhand.present import systems as system_tables
 from evenhand.results import Result
 from evenhand.studies.fair_ranking_findings import AWRF, AWRF_EQUAL, Measured, claims
 from evenhand.studies.fair_ranking_ratings import from_ratings
-from evenhand.studies.fair_ranking_tasks import REQUESTS, Task, from_trec, generated
+from evenhand.studies.fair_ranking_tasks import REQUESTS, Task, from_data, generated
 from evenhand.studies.study import Figure, Study, Table
 
 log = logging.getLogger("evenhand")
@@ -52,14 +52,15 @@ class Run:
 
 
 def study(
-    *, size: int | None = None, seed: int = 1, data: str | None = None, ratings: str | Path | None = None,
+    *, size: int | None = None, seed: int = 1, data: str | Path | Sequence[str | Path] | None = None, ratings: str | Path | None = None,
     groups: str | Path | Sequence[str | Path] | None = None, group: str | None = None, protected: str | None = None,
     versus: str | None = None,
 ) -> Study:  # fmt: skip
     """Rerun the comparison.
 
-    On generated tasks of about `size` requests each; on TREC Fair files in the folder `data`; or on a file of `ratings`
-    (MovieLens or GoodReads layout), from which four recommenders of LensKit learn and are asked for up to `size` users.
+    On generated tasks of about `size` requests each; or on experiments of one's own: `data`, one or more, each a folder of
+    TREC Fair files or a table with columns system, request, item, rank, group and relevance; and a file of `ratings` (MovieLens
+    or GoodReads layout), from which four recommenders of LensKit learn and are asked for up to `size` users.
     `groups` then names the file or files with the group of every item and `group` its column of labels; without, items are
     grouped by popularity.
     """
@@ -90,21 +91,43 @@ def study(
 
 
 def _tasks(
-    size: int | None, seed: int, data: str | None, ratings: str | Path | None, chosen: Mapping[str, Any]
+    size: int | None,
+    seed: int,
+    data: str | Path | Sequence[str | Path] | None,
+    ratings: str | Path | None,
+    chosen: Mapping[str, Any],
 ) -> tuple[str, list[Task]]:
     """What is compared, and where it comes from in a few words."""
     requests = REQUESTS if size is None else size
     if isinstance(requests, bool) or not isinstance(requests, int) or requests < 20:
         raise EvenhandError(f"size={size!r} is too small for four tasks. Pass 20 requests or more.")
-    if data is not None and ratings is not None:
-        raise EvenhandError("data and ratings are two different tasks. Pass one of them.")
-    if ratings is not None:
-        return f"Ratings in {ratings}", [from_ratings(ratings, seed, users=size, **chosen)]
-    lost = [name for name, value in chosen.items() if value is not None]
-    if lost:
+    if ratings is None and (lost := [name for name in ("groups", "group") if chosen[name] is not None]):
         raise EvenhandError(f"{listing(lost)} belongs to a file of ratings. Pass ratings= too.")
-    if data is not None:
-        return f"Files in {data}", [from_trec(data, seed)]
+    if data is None and ratings is None:
+        if lost := [name for name, value in chosen.items() if value is not None]:
+            raise EvenhandError(f"{listing(lost)} belongs to data of one's own. Pass data= or ratings= too.")
+        return _generated(requests, seed)
+    given = [] if data is None else [data] if isinstance(data, (str, Path)) else list(data)
+    sides = {name: chosen[name] for name in ("protected", "versus")} if ratings is None else {}
+    tasks = [from_data(path, seed, **sides) for path in given]
+    tasks += [] if ratings is None else [from_ratings(ratings, seed, users=size, **chosen)]
+    where = [
+        *(["Files in " + listing(given)] if given else []),
+        *([f"ratings in {ratings}"] if ratings is not None else []),
+    ]
+    return " and ".join(where).capitalize() if not given else " and ".join(where), _apart(tasks)
+
+
+def _apart(tasks: Sequence[Task]) -> list[Task]:
+    """Experiments with names of their own."""
+    names = [task.name for task in tasks]
+    return [
+        replace(task, name=task.name if names.count(task.name) == 1 else f"{task.name} ({i})")
+        for i, task in enumerate(tasks, 1)
+    ]
+
+
+def _generated(requests: int, seed: int) -> tuple[str, list[Task]]:
     return f"Generated tasks of about {requests:,} requests", generated(requests, seed)
 
 
@@ -243,9 +266,9 @@ def _truth(runs: list[Run]) -> Table:
 def _figures(runs: list[Run], stable: Result) -> tuple[Figure, ...]:
     maps = [
         Figure(
-            f"agreement-{i}",
-            f"{run.task.name}: which metrics order the systems alike.",
-            partial(run.agreed.plot, "agreement"),
+            f"figure-1-{i}",
+            f"Figure 1, {run.task.name}: metric results, and Kendall's tau-c between the metrics.",
+            partial(run.agreed.plot, "comparison"),
         )
         for i, run in enumerate(runs, 1)
     ]

@@ -55,7 +55,8 @@ def _shared(found: Sequence[Measured]) -> dict[Pair, list[float]]:
 def _no_consensus(found: Sequence[Measured], shared: Mapping[Pair, Sequence[float]]) -> Claim:
     high = sum(min(taus) >= HIGH for taus in shared.values())
     said = f"{high} of {len(shared)} pairs of metrics have a tau-c of {HIGH} or more in every task"
-    holds = high < len(shared) / 2 if shared else None
+    holds = high < len(shared) / 2 if shared and len(found) > 1 else None
+    said += "" if len(found) > 1 else ", of which there is one"
     return Claim(
         "The metrics do not show clear consensus across data sets", "section 3.3", "no consensus", said, holds,
         counts=f"fewer than half of the pairs reach {HIGH} in every task",
@@ -74,24 +75,27 @@ def _not_consistent(found: Sequence[Measured], shared: Mapping[Pair, Sequence[fl
 
 
 def _closest(found: Sequence[Measured], shared: Mapping[Pair, Sequence[float]]) -> list[Claim]:
+    """Whether EEL and AWRF with an equal target agree most consistently: a question about several experiments."""
     pair = frozenset(("eel", AWRF_EQUAL))
-    if pair not in shared:
-        nothing = "the pair is undefined in some task"
-        return [Claim("EEL and AWRF with an equal target agree most consistently", "section 3.3", "yes", nothing, None)]
-    taus = shared[pair]
-    best = max(shared, key=lambda p: (min(shared[p]), sum(shared[p])))
-    listed = ", ".join(f"{m.task} {t:.2f}" for m, t in zip(found, taus, strict=True))
-    winner = " and ".join(sorted(best))
+    taus, several = shared.get(pair, []), len(found) > 1
+    nothing = "the pair is undefined in some task"
+    best = max(shared, key=lambda p: (min(shared[p]), sum(shared[p])), default=pair)
+    winner = f"{' and '.join(sorted(best))}, least tau-c {min(shared[best]):.2f}" if best in shared else nothing
+    listed = ", ".join(f"{m.task} {t:.2f}" for m, t in zip(found, taus, strict=False)) or nothing
     high = sum(t >= HIGH for t in taus)
+    known = bool(taus) and several
     return [
         Claim(
             "The most consistently agreeing pair is EEL and AWRF with an equal target", "section 3.3", "this pair",
-            f"{winner}, least tau-c {min(shared[best]):.2f}", best == pair,
+            winner if several else f"{winner}, of one experiment", best == pair if known else None,
         ),
-        Claim("EEL and AWRF with an equal target agree in all experiments", "section 3.3", "tau-c > 0", listed, min(taus) > 0),
+        Claim(
+            "EEL and AWRF with an equal target agree in all experiments", "section 3.3", "tau-c > 0", listed,
+            min(taus) > 0 if known else None,
+        ),
         Claim(
             "Their agreement is comparatively high in three of the four", "section 3.3", "3 of 4",
-            f"{high} of {len(taus)} at {HIGH} or more", high >= 3 if len(taus) == 4 else None,
+            f"{high} of {len(taus)} at {HIGH} or more", high >= 3 if len(taus) == 4 else None, counts=f"tau-c {HIGH} or more",
         ),
     ]  # fmt: skip
 

@@ -12,9 +12,11 @@ from typing import Any
 
 import numpy as np
 
-from evenhand.errors import EvenhandError
+from evenhand.errors import EvenhandError, listing
+from evenhand.labels import match, no_label
 from evenhand.studies.study import Table
 from evenhand.synthetic.corpus import Corpus, Maker, corpus
+from evenhand.views.tables import open_table, to_polars
 from evenhand.views.trec_fair import trec_fair_groups, trec_fair_queries, trec_fair_run
 
 REQUESTS = 150
@@ -99,13 +101,72 @@ def _task(name: str, made: Corpus) -> Task:
     )  # fmt: skip
 
 
-def from_trec(folder: str | Path, seed: int) -> Task:
+COLUMNS = ("system", "request", "item", "rank", "group", "relevance")
+"""What a table of an experiment holds; `score`, the predicted utility, if it is there."""
+
+
+def from_data(path: str | Path, seed: int, *, protected: str | None = None, versus: str | None = None) -> Task:
+    """One experiment: a folder of the TREC Fair track, or a table with a row for every system, request and item ranked."""
+    if os.path.isdir(path):
+        return from_trec(path, seed, protected=protected, versus=versus)
+    if not os.path.isfile(path):
+        raise EvenhandError(
+            f"{str(path)!r} is not there. Pass a folder of the TREC Fair track, or a table of rankings."
+        )
+    return from_table(path, protected=protected, versus=versus)
+
+
+def from_table(path: str | Path, *, protected: str | None = None, versus: str | None = None) -> Task:
+    """Rankings of several systems with the group and the relevance of every item, in columns called by their roles."""
+    import polars as pl
+
+    opened = open_table(str(path))
+    for name in ("rank", "relevance", "score"):
+        opened = opened.numbers(name)
+    table = to_polars(opened.lazy)
+    lost = [name for name in COLUMNS if name not in table.columns]
+    if lost:
+        raise EvenhandError(
+            f"{str(path)!r} lacks {listing(lost)}. A table of rankings has the columns {listing(COLUMNS)}."
+        )
+    if table["system"].n_unique() < 2:
+        raise EvenhandError(f"{str(path)!r} holds one system, and metrics agree over systems. Pass two or more.")
+    table = table.with_columns(pl.col("system").cast(pl.String), pl.col("relevance").cast(pl.Float64))
+    sizes = (
+        table.drop_nulls("group").group_by("group").agg(pl.col("item").n_unique().alias("share")).sort("share", "group")
+    )
+    ours, theirs = _two_sides(sizes, str(path), protected, versus)
+    scored = "score" in table.columns and bool((table["score"].fill_null(-1.0) >= 0).all())
+    kept = table.select("system", "request", "item", "rank", "group", *(["score"] if scored else []))
+    judged = table.select("request", "item", "relevance").unique()
+    if judged.select("request", "item").is_duplicated().any():
+        raise EvenhandError(f"{str(path)!r} gives an item of a request two grades of relevance. Give each item one.")
+    about = f"{Path(path).name}: {judged['request'].n_unique():,} requests. Protected: {ours}, against {theirs}."
+    return Task(Path(path).stem, kept, "group", judged, ours, theirs, hard=True, scored=scored, about=about)
+
+
+def _two_sides(sizes: Any, where: str, protected: str | None, versus: str | None) -> tuple[Any, Any]:
+    """The smallest and the largest group, unless others are named."""
+    labels = sizes["group"].to_list()
+    if len(labels) < 2:
+        raise EvenhandError(f"{where!r} names fewer than two groups. Pass a table with two groups or more.")
+    named = [match(label, labels) for label in (protected, versus) if label is not None]
+    if lost := [label for label in named if label not in labels]:
+        raise EvenhandError(
+            no_label("protected" if lost[0] != versus else "versus", lost, labels, of=f"the groups of {where!r}")
+        )
+    ours = labels[0] if protected is None else match(protected, labels)
+    theirs = next(g for g in reversed(labels) if g != ours) if versus is None else match(versus, labels)
+    if ours == theirs:
+        raise EvenhandError(f"protected={ours!r} is also versus. Name two different groups.")
+    return ours, theirs
+
+
+def from_trec(folder: str | Path, seed: int, *, protected: str | None = None, versus: str | None = None) -> Task:
     """The track's queries and groups; its runs if there are any, else re-rankers of our own over the judged pools."""
     import polars as pl
 
     place = Path(folder)
-    if not os.path.isdir(place):
-        raise EvenhandError(f"{str(folder)!r} is not a folder. Pass the folder with the files of the TREC Fair track.")
     kinds = {path: _keys(path) for path in _found(place, "*.jsonl", "*.json")}
     queries = [p for p, keys in kinds.items() if "documents" in keys]
     labels = sorted(_found(place, "article*.csv"), key=lambda p: ("level" not in p.name, p.name))
@@ -118,13 +179,11 @@ def from_trec(folder: str | Path, seed: int) -> Task:
     groups = trec_fair_groups(labels[0])
     runs = [p for p, keys in kinds.items() if "ranking" in keys]
     shares = groups.frame.drop_nulls("group").group_by("group").agg(pl.col("share").sum()).sort("share")
-    if shares.height < 2:
-        raise EvenhandError(f"{labels[0].name!r} names fewer than two groups. Pass another file of groups.")
+    ours, theirs = _two_sides(shares, labels[0].name, protected, versus)
     roles: dict[str, Any] = {"weight": "weight", "sample": "sample"} if runs else {}
-    ours, theirs = shares["group"][0], shares["group"][-1]
     lacking = "" if runs else "The folder holds no runs, so six re-rankers of the judged pools take their place. "
     return Task(
-        "TREC Fair", trec_fair_run(runs) if runs else _rerankers(judged, seed), groups,
+        place.resolve().name, trec_fair_run(runs) if runs else _rerankers(judged, seed), groups,
         judged.select("request", "item", "relevance"), ours, theirs, False, not runs, None, None, **roles,
         about=f"{judged['request'].n_unique():,} queries with {judged.height:,} judged documents, groups from {labels[0].name}. "
         f"{lacking}Protected: {ours}, against {theirs}.",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -32,6 +32,8 @@ class Exposed:
     protected : indices of the labels that together are the protected group, or None.
     groups : the labels.
     """
+
+    unlabelled: ClassVar[str] = "take attention, count in no share"
 
     received: Floats
     target: Floats
@@ -162,6 +164,8 @@ class Exposure:
     protected, versus : indices of the labels on the two sides; None where nobody named them.
     """
 
+    unlabelled: ClassVar[str] = "take attention, are left out or a group"
+
     weight: Floats
     received: Floats
     utility: Floats | None = None
@@ -248,6 +252,8 @@ class Amortised:
     attention, utility : (..., G). Where shares are compared ranking by ranking each ranking's add up to its weight.
     shown : whether anything was ranked at all.
     """
+
+    unlabelled: ClassVar[str] = "take attention, are left out or a group"
 
     attention: Floats
     utility: Floats

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -29,6 +29,10 @@ class Pairs:
     groups : the labels; first axis the more relevant item, second the less relevant one.
     protected, versus : indices of the two sides.
     """
+
+    unlabelled: ClassVar[str] = "are in no pair, or are a group"
+    looks_at: ClassVar[str] = "pairs of items"
+    always: ClassVar[frozenset[str]] = frozenset({"relevance", "labels"})
 
     wins: Floats
     pairs: Floats

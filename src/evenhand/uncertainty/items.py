@@ -28,6 +28,8 @@ MOST_LISTS = 1_000
 """Rankings per slice that are put in random order; their mean stands for the slice."""
 
 FEWEST_ORDERS, ORDERS = 40, 40_000
+"""Orders of each list, and of all lists of a slice together: their mean is what is told."""
+
 MOST_ORDERED = 1 << 21
 FULL, MOST_ARRANGED = 7, 50_000
 """Lists of up to this many labelled ranks, or of two groups with this many arrangements, are put in every order."""
@@ -124,7 +126,7 @@ def in_random_order(lists: Lists, ask: Ask, look: Look, policy: Policy, target: 
         if not n:
             continue
         two = bool(counts[1]) and len(sides) <= 2
-        orders = None
+        orders: np.typing.NDArray[np.int64] | _Drawn | None = None
         if two and comb(n, int(counts[2 + sides[0]])) <= MOST_ARRANGED:
             orders = _arranged(n, int(counts[2 + sides[0]]))
         elif n <= FULL:
@@ -132,6 +134,9 @@ def in_random_order(lists: Lists, ask: Ask, look: Look, policy: Policy, target: 
         of = np.argsort(-shares[at, :n] @ np.arange(shares.shape[-1], 0, -1.0), axis=1, kind="stable") if two else None
         rows = shares[at, :n] if of is None else np.take_along_axis(shares[at, :n], of[..., None], axis=1)
         aim = target[at] if target.ndim == 2 else target
+        if orders is None:
+            drawn = max(FEWEST_ORDERS, -(-ORDERS // len(found)))
+            orders = _Drawn(drawn, stream(0, "orders", len(at), n, *([kind] if kind else [])))
         found[at] = _mean_over(ask, weights[at, :n], rows, orders, aim, policy)
     return found
 
@@ -157,26 +162,32 @@ def _arranged(n: int, k: int) -> np.typing.NDArray[np.int64]:
     return np.argsort(~inside, axis=1, kind="stable")
 
 
+@dataclass(frozen=True)
+class _Drawn:
+    """So many random orders of each list."""
+
+    many: int
+    rng: np.random.Generator
+
+
 def _mean_over(
     ask: Ask,
     weights: Floats,
     shares: Floats,
-    orders: np.typing.NDArray[np.int64] | None,
+    orders: np.typing.NDArray[np.int64] | _Drawn,
     target: Floats,
     policy: Policy,
 ) -> Floats:
     """(m,) mean of the metric over the orders, or over random ones, of those where it exists."""
     m, n, _ = shares.shape
-    many = max(FEWEST_ORDERS, -(-ORDERS // m)) if orders is None else len(orders)
-    rng = stream(0, "orders", m, n)
+    many = orders.many if isinstance(orders, _Drawn) else len(orders)
     total, there = np.zeros(m), np.zeros(m)
     at_once = max(1, MOST_ORDERED // (m * n * shares.shape[-1]))
     for start in range(0, many, at_once):
         count = min(at_once, many - start)
-        if orders is None:
-            placed = np.take_along_axis(
-                np.broadcast_to(weights, (count, m, n)), np.argsort(rng.random((count, m, n)), axis=-1), axis=-1
-            )
+        if isinstance(orders, _Drawn):
+            lots = orders.rng.random((count, m, n))
+            placed = np.take_along_axis(np.broadcast_to(weights, lots.shape), np.argsort(lots, axis=-1), axis=-1)
         else:
             placed = np.moveaxis(weights[:, orders[start : start + count]], 0, 1)
         received = np.einsum("omn,mng->omg", placed, shares)

@@ -14,6 +14,9 @@ from evenhand.views.tables import engine_errors, to_polars
 ROWS = 200_000
 """Rows looked at together."""
 
+BLOCK = 500_000
+"""Rows added up together."""
+
 
 def ranking_facts(lazy: nw.LazyFrame[Any], keys: Sequence[str], order: str, item: str | None) -> nw.LazyFrame[Any]:
     """One row per ranking: rows `n`, `distinct` values, `last` and `best` of what orders it, and distinct `items`.
@@ -40,6 +43,61 @@ def ranking_facts(lazy: nw.LazyFrame[Any], keys: Sequence[str], order: str, item
     return facts
 
 
+def whole_rankings(lazy: nw.LazyFrame[Any], keys: Sequence[str]) -> Iterator[Any]:
+    """All rows as Polars frames of whole rankings, where the rows of a ranking stand together; else `Scattered` is raised.
+
+    That may be only after the last frame, so what was made of the frames counts once they came to an end.
+    """
+    import polars as pl
+
+    keys = list(keys)
+    heads: list[Any] = []
+    held: Any = None
+    with engine_errors():
+        for batch in _batches(lazy, BLOCK):
+            rows = batch if held is None else pl.concat([held, batch])
+            first = first_of_runs(rows, keys)
+            if not len(first):
+                continue
+            held = rows[int(first[-1]) :]
+            if len(first) > 1:
+                heads.append(rows.select(keys)[first[:-1]])
+                if heads[-1].is_duplicated().any():
+                    raise Scattered
+                yield rows[: int(first[-1])]
+    if held is None:
+        raise Scattered
+    yield held
+    heads.append(held.select(keys).head(1))
+    if pl.concat(heads).is_duplicated().any():
+        raise Scattered
+
+
+def may_repeat(lazy: nw.LazyFrame[Any], keys: Sequence[str], item: str = "item") -> bool:
+    """Whether a ranking may list an item twice: no is certain, and takes little memory; yes must be looked into."""
+    try:
+        for rows in whole_rankings(lazy.select(*keys, item), keys):
+            lengths = np.diff(first_of_runs(rows, list(keys)), append=rows.height)
+            if _twice(rows[item].hash().to_numpy(), lengths):
+                return True
+    except Scattered:
+        return True
+    return False
+
+
+class Scattered(Exception):  # noqa: N818
+    """Rows of a ranking stand apart, or the engine hands no batches over: read all of them at once."""
+
+
+def first_of_runs(rows: Any, keys: list[str]) -> Any:
+    """Where a new ranking begins in rows of whole rankings."""
+    new = np.zeros(rows.height, dtype=bool)
+    new[:1] = True
+    for key in keys:
+        new[1:] |= _changes(rows[key])
+    return np.flatnonzero(new)
+
+
 def _settled(rows: nw.LazyFrame[Any], keys: Sequence[str], order: str, item: str | None) -> nw.LazyFrame[Any]:
     """The facts as any engine counts them."""
     by = nw.col(order)
@@ -64,7 +122,7 @@ def _rows_of(lazy: nw.LazyFrame[Any], again: Any, keys: list[str]) -> nw.LazyFra
 def _by_batch(lazy: nw.LazyFrame[Any], keys: list[str], order: str, item: str | None) -> list[Any]:
     """Facts of the rankings in each batch; nothing where most rankings of a batch go on in the next."""
     parts: list[Any] = []
-    for batch in _batches(lazy):
+    for batch in _batches(lazy, ROWS):
         found = _of_runs(batch, keys, order, item)
         if found is None:
             found = to_polars(_settled(nw.from_native(batch).lazy(), keys, order, item))
@@ -75,17 +133,17 @@ def _by_batch(lazy: nw.LazyFrame[Any], keys: list[str], order: str, item: str | 
     return parts
 
 
-def _batches(lazy: nw.LazyFrame[Any]) -> Iterator[Any]:
+def _batches(lazy: nw.LazyFrame[Any], rows: int) -> Iterator[Any]:
     """The rows as Polars frames, for engines that hand them over in the order in which they read them."""
     import polars as pl
 
     native = lazy.to_native()
     if lazy.implementation.is_polars() and hasattr(native, "collect_batches"):  # Polars from 1.34 on
-        yield from native.collect_batches(chunk_size=ROWS)
+        yield from native.collect_batches(chunk_size=rows)
     elif lazy.implementation.is_duckdb():
         called = ("to_arrow_reader", "fetch_record_batch", "fetch_arrow_reader")  # by the versions of DuckDB
         read = next(getattr(native, name) for name in called if hasattr(native, name))
-        for batch in read(ROWS):
+        for batch in read(rows):
             yield pl.from_arrow(batch)
 
 
@@ -99,16 +157,14 @@ def _of_runs(batch: Any, keys: list[str], order: str, item: str | None) -> Any:
 
     if not batch.height:
         return None
-    new = np.zeros(batch.height, dtype=bool)
-    new[0] = True
-    for key in keys:
-        new[1:] |= _changes(batch[key])
+    first = first_of_runs(batch, keys)
     place = batch[order].to_numpy()
-    inside = ~new[1:]
+    inside = np.ones(batch.height, dtype=bool)
+    inside[first] = False
+    inside = inside[1:]
     rising, falling = place[1:] > place[:-1], place[1:] < place[:-1]
     if not (rising | ~inside).all() and not (falling | ~inside).all():
         return None
-    first = np.flatnonzero(new)
     n = np.diff(first, append=batch.height)
     if item is not None and _twice(batch[item].hash().to_numpy(), n):
         return None

@@ -11,6 +11,7 @@ from typing import Any, Literal
 import narwhals as nw
 
 from evenhand.errors import EvenhandError, all_problems, listing, suggestion
+from evenhand.views.batches import may_repeat
 from evenhand.views.columns import label
 from evenhand.views.files import has_known_ending
 from evenhand.views.match import how_many
@@ -119,7 +120,10 @@ def _from_column(table: Table, column: str, request: str, item: str) -> Judgment
         table.col(column).cast(nw.Float64).alias("relevance"),
     )
     rows = _check_values(lazy)
-    lazy = _judged(lazy).unique()
+    lazy = _judged(lazy)
+    if not may_repeat(lazy, ["request"]):
+        return Judgments(lazy, f"column {column!r} of the rankings", rows, column)
+    lazy = lazy.unique()
     _refuse_twice(lazy, "gives {count:,} pairs of request and item more than one relevance. Give each pair one.")
     return Judgments(lazy, f"column {column!r} of the rankings", rows, column)
 
@@ -152,6 +156,8 @@ def _refuse_twice(
     lazy: nw.LazyFrame[Any],
     words: str = "judges {count:,} pairs of request and item more than once. Keep one judgment for each.",
 ) -> None:
+    if not may_repeat(lazy, ["request"]):
+        return
     twice = lazy.group_by("request", "item").agg(nw.len().alias("rows")).filter(nw.col("rows") > 1)
     count = int(to_polars(twice.select(nw.len().alias("n")))["n"][0])
     if count:

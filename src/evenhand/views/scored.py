@@ -9,6 +9,7 @@ from typing import Any, Literal
 import narwhals as nw
 
 from evenhand.errors import EvenhandError, all_problems
+from evenhand.views.batches import may_repeat
 from evenhand.views.benefits import RESERVED
 from evenhand.views.columns import label, label_problems
 from evenhand.views.match import how_many
@@ -139,6 +140,8 @@ def _sound_values(lazy: nw.LazyFrame[Any], roles: Mapping[str, str], nan_policy:
 
 
 def _refuse_twice(lazy: nw.LazyFrame[Any], keys: tuple[str, ...]) -> None:
+    if not may_repeat(lazy, keys):
+        return
     twice = lazy.group_by(*keys, "item").agg(nw.len().alias("n")).filter(nw.col("n") > 1)
     count = int(to_polars(twice.select(nw.len().alias("n")))["n"][0])
     if count:
