@@ -17,7 +17,7 @@ from typing import Any
 
 from benchmarks.harness import OUT, ROUNDS, Outcome, disagreements, run
 
-SUITES = ("inequality", "prefix", "exposure", "outcome", "recommender", "experiment", "rebalance")
+SUITES = ("inequality", "prefix", "exposure", "outcome", "recommender", "experiment", "rebalance", "end_to_end")
 """Each is a module here with `races(folder, quick=...)` and, if it wishes, `summary(outcomes)`."""
 
 
