@@ -290,3 +290,24 @@ def summary(outcomes: Sequence[Outcome]) -> dict[str, float]:
         if bare is not None:
             found |= {f"{race}: {o.contestant}, times bare": o.cpu / bare.cpu for o in here if o is not bare}
     return found
+
+
+def charts(outcomes: Sequence[Outcome]) -> dict[str, Any]:
+    """Growth: CPU seconds over rows, both on log axes, with a line of exponent 1 through the largest size."""
+    import altair as alt
+
+    grown = [o for o in outcomes if o.race.startswith("growth") and o.ran and o.cpu > 0]
+    points = [
+        {"rows": o.size, "cpu": o.cpu, "call": o.race.removeprefix("growth: "), "line": "measured"} for o in grown
+    ]
+    for race in dict.fromkeys(o.race for o in grown):
+        here = [o for o in grown if o.race == race]
+        last = max(here, key=lambda o: o.size)
+        linear = [{"rows": o.size, "cpu": last.cpu * o.size / last.size, "line": "exponent 1"} for o in here]
+        points += [{**point, "call": race.removeprefix("growth: ")} for point in linear]
+    log = alt.Scale(type="log")
+    chart = alt.Chart(alt.Data(values=points)).mark_line(point=True)
+    x, y = alt.X("rows:Q", scale=log, title="rows"), alt.Y("cpu:Q", scale=log, title="CPU seconds")
+    return (
+        {"growth": chart.encode(x=x, y=y, color="call:N", strokeDash="line:N").properties(width=420)} if points else {}
+    )
