@@ -52,6 +52,18 @@ oldest: .venv-oldest/.stamp
 	.venv-oldest/bin/python -m pip install --quiet --disable-pip-version-check --constraint constraints-oldest.txt --editable '.[duckdb]' pandas pytest hypothesis
 	touch $@
 
+# The site, from docs/: examples are run and pictures drawn by the build; a link that leads nowhere fails it.
+DOCS := .venv-docs
+.PHONY: docs
+docs: $(DOCS)/.stamp
+	NO_MKDOCS_2_WARNING=1 $(DOCS)/bin/mkdocs build --quiet
+	@echo 'open site/index.html'
+
+$(DOCS)/.stamp: pyproject.toml constraints.txt constraints-docs.txt
+	$(PYTHON) -m venv $(DOCS)
+	$(DOCS)/bin/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --constraint constraints-docs.txt --editable '.[docs]'
+	touch $@
+
 # The sdist, the wheel made from it, what is in them, and the wheel in clean environments with the oldest and newest dependencies.
 .PHONY: package
 package: .venv-package/.stamp
@@ -115,4 +127,4 @@ $(PEERS)/.stamp: constraints-peers.txt
 	touch $@
 
 clean:
-	rm -rf $(VENV) .venv-* .mypy_cache .ruff_cache .pytest_cache .hypothesis evenhand-demo benchmarks/out
+	rm -rf $(VENV) .venv-* .mypy_cache .ruff_cache .pytest_cache .hypothesis evenhand-demo benchmarks/out site

@@ -194,6 +194,26 @@ def viewed(viewers: int) -> Design:
     return Design(f"within viewers, {viewers} viewers", ask)
 
 
+def both_drawn(viewers: int, authors: int) -> Design:
+    """Other authors, and other viewers."""
+
+    def ask(rng: Rng, interval: str | None) -> Any:
+        taste = rng.lognormal(0, 1, authors) * rng.lognormal(0, 0.7, (viewers, authors))
+        views = rng.poisson((rng.lognormal(3, 0.6, (viewers, 1))) * taste / taste.sum(1, keepdims=True))
+        viewer, author = np.nonzero(views)
+        log = pl.DataFrame({"viewer": viewer, "author": author, "views": views[viewer, author]})
+        call = {
+            "unit": "author",
+            "amount": "views",
+            "population": authors,
+            "within": ["viewer", "author"],
+            "interval": interval,
+        }
+        return eh.inequality(log, metrics=["gini", "top_share(p=0.1)", "equal_share"], rng=1, **call)
+
+    return Design(f"both drawn, {viewers} viewers of {authors} authors", ask)
+
+
 def outcomes(rows: int) -> Design:
     """No gap at equal score."""
 
@@ -213,8 +233,93 @@ def outcomes(rows: int) -> Design:
 DESIGNS = (
     exposed(5), exposed(20), exposed(100), fair(20), fair(100), crossed(40), prefixes(5), prefixes(20), prefixes(100),
     ordered(20), ordered(100), shown(30), shown(180), no_distance(30), no_distance(180), parted(50), parted(500), split(50),
-    split(500), viewed(30), viewed(60), viewed(120), outcomes(300),
+    split(500), viewed(30), viewed(60), viewed(120), both_drawn(30, 60), both_drawn(60, 200), outcomes(300),
 )  # fmt: skip
+
+
+def skewed(requests: int) -> Design:
+    """Some requests show hundreds of items and most a handful; who is favoured depends on how many."""
+    groups = {i: "f" if i % 5 < 2 else "m" for i in range(300)}
+
+    def ask(rng: Rng, interval: str | None) -> Any:
+        long = np.minimum(2 + (rng.pareto(1.1, requests) * 4).astype(int), 300)
+        request = np.repeat(np.arange(requests), long)
+        lean = 0.4 * np.log(long) * (np.arange(300) % 5 >= 2)[:, None]
+        order = np.argsort(-(lean.T + rng.gumbel(size=(requests, 300))), axis=1)
+        rank = np.concatenate([np.arange(1, n + 1) for n in long])
+        run = pl.DataFrame({"request": request, "item": order[request, rank - 1], "rank": rank})
+        call = {"groups": groups, "protected": "f", "chance": False, "interval": interval}
+        return eh.exposure(run, metrics=["awrf", "log_dp", "eed"], rng=int(rng.integers(1 << 30)), **call)
+
+    return Design(f"requests of skewed sizes, {requests} requests", ask)
+
+
+def catalogue(users: int) -> Design:
+    """A catalogue of 60 items that everybody shares, tastes of two kinds, and two of five users in one group."""
+
+    def ask(rng: Rng, interval: str | None) -> Any:
+        kind = rng.integers(0, 2, users)
+        pull = np.where(kind[:, None] == (np.arange(60) % 2), 1.0, 0.0) - 1.2 * np.log(np.arange(1, 61))
+        group = np.where(rng.random(users) < 0.3 + 0.2 * kind, "b", "a")
+        group[:2] = ["a", "b"]
+        call = {"user_groups": list(group), "top": 5, "chance": None, "rng": int(rng.integers(1 << 30))}
+        metrics = ["exposure_tv", "item_gini", "aggregate_diversity"]
+        return eh.recommender(pull + rng.gumbel(size=(users, 60)), metrics=metrics, interval=interval, **call)
+
+    return Design(f"shared catalogue of 60, {users} users", ask)
+
+
+def lookers(viewers: int) -> Design:
+    """Viewers of whom a few look at most of everything, and authors many of whom nobody sees."""
+    rates = np.random.default_rng(8).pareto(1.5, 150)
+
+    def ask(rng: Rng, interval: str | None) -> Any:
+        volume = rng.lognormal(2, 1.2, (viewers, 1))
+        taste = rates * rng.gamma(0.5, 2, (viewers, 150))
+        views = rng.poisson(volume * taste / taste.sum(1, keepdims=True))
+        viewer, author = np.nonzero(views)
+        log = pl.DataFrame({"viewer": viewer, "author": author, "views": views[viewer, author]})
+        call = {"unit": "author", "amount": "views", "population": 150, "within": "viewer", "interval": interval}
+        return eh.inequality(log, metrics=["gini", "top_share(p=0.1)", "equal_share"], rng=1, **call)
+
+    return Design(f"within viewers of skewed volume, {viewers} viewers", ask)
+
+
+def unlike(units: int) -> Design:
+    """Three groups of unequal size, level and spread."""
+
+    def ask(rng: Rng, interval: str | None) -> Any:
+        g = rng.choice(3, units, p=[0.6, 0.3, 0.1])
+        g[:3] = [0, 1, 2]
+        table = pl.DataFrame({"u": np.arange(units), "g": g, "n": rng.lognormal(0.7 * g, 0.6 + 0.4 * g)})
+        call = {"unit": "u", "amount": "n", "group": "g", "population": None, "interval": interval}
+        return eh.decompose(table, **call, metrics=["total", "within", "between"], rng=int(rng.integers(1 << 30)))
+
+    return Design(f"decompose, {units} units, groups unlike", ask)
+
+
+def streams(units: int) -> Design:
+    """Two sources that go to different units: many zeros, one of them heavy."""
+
+    def ask(rng: Rng, interval: str | None) -> Any:
+        x = np.where(rng.random(units) < 0.5, 0.0, rng.lognormal(0, 1.3, units))
+        table = pl.DataFrame(
+            {
+                "u": np.tile(np.arange(units), 2),
+                "s": np.repeat(["x", "y"], units),
+                "n": np.append(x, rng.gamma(1, 2, units)),
+            }
+        )
+        call = {"unit": "u", "amount": "n", "source": "s", "population": None, "interval": interval}
+        return eh.sources(table, **call, metrics=["share", "contribution", "marginal"], rng=int(rng.integers(1 << 30)))
+
+    return Design(f"sources, {units} units, one of them heavy", ask)
+
+
+DESIGNS_APART = (
+    skewed(25), skewed(80), catalogue(50), catalogue(150), lookers(40), lookers(80), unlike(80), streams(80),
+)  # fmt: skip
+"""Designs that were first looked at after the rules were set."""
 
 
 def hits(design: Design, runs: int, seed: int) -> dict[str, tuple[float, float, float]]:

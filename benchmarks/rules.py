@@ -1,7 +1,7 @@
 """`python -m benchmarks.rules`: the rules of every interval, in random worlds over all audits.
 
-No interval may exclude its own estimate, leave the span of its metric, have no width, or be missing without a note. Exit 1
-where one does. The tests run a few hundred of these worlds.
+No interval may exclude its own estimate, leave the span of its metric, have no width, or be missing without a note, and every
+answer says what its intervals are for. Exit 1 where one does not. The tests run a few hundred of these worlds.
 """
 
 from __future__ import annotations
@@ -60,7 +60,8 @@ def of_viewers(rng: Rng) -> Any:
     table = pl.DataFrame(
         {"unit": rng.integers(0, 20, rows), "viewer": rng.integers(0, int(rng.integers(1, 40)), rows), "n": rng.poisson(2, rows)}
     )  # fmt: skip
-    return eh.inequality(table, unit="unit", amount="n", population=25, within="viewer", **how(rng))
+    within = "viewer" if rng.random() < 0.5 else ["viewer", "unit"]
+    return eh.inequality(table, unit="unit", amount="n", population=25, within=within, **how(rng))
 
 
 def of_parts(rng: Rng) -> Any:
@@ -135,15 +136,45 @@ def of_outcomes(rng: Rng) -> Any:
     return eh.outcome_test(table, score="score", outcome="outcome", group="group", bins=3)
 
 
+def of_arms(rng: Rng) -> Any:
+    """An experiment: viewers or units in arms, or the same units seen twice."""
+    rows = int(rng.integers(40, 400))
+    viewer, unit = rng.integers(0, int(rng.integers(2, 60)), rows), rng.integers(0, int(rng.integers(2, 40)), rows)
+    design = (("viewer", viewer), ("unit", unit), (None, rng.integers(0, 2, rows)))[rng.integers(3)]
+    table = pl.DataFrame({"viewer": viewer, "unit": unit, "n": rng.poisson(2, rows), "arm": design[1] % 2})
+    call = {"unit": "unit", "amount": "n", "arm": "arm", "randomized": design[0], "control": 0, "population": None}
+    metrics = ["gini", "top_share(p=0.1)", "atkinson(epsilon=0.5)"]
+    return eh.experiment(table, **call, metrics=metrics, draws=99, rng=int(rng.integers(1 << 30)))
+
+
+def of_policies(rng: Rng) -> Any:
+    requests, items = int(rng.integers(2, 40)), int(rng.integers(2, 12))
+    request, item = np.repeat(np.arange(requests), items), np.tile(np.arange(items), requests)
+    table = pl.DataFrame({"request": request, "item": item, "score": rng.random(requests * items)})
+    return eh.rebalance(table, top=2, strength=(0.1, 0.9), iterations=5, rng=int(rng.integers(1 << 30)))
+
+
+def of_two_results(rng: Rng) -> Any:
+    asked = how(rng)
+    one, other = (
+        eh.inequality(pl.DataFrame({"n": amounts(rng, int(rng.integers(1, 80)))}), unit=None, amount="n", population=None, **asked)
+        for _ in range(2)
+    )  # fmt: skip
+    return eh.compare(one, other, independent=bool(rng.random() < 0.7))
+
+
 WORLDS: tuple[Callable[[Rng], Any], ...] = (
     of_units, of_units, of_viewers, of_parts, of_exposure, of_prefixes, of_pairs, of_systems, of_recommendations, of_outcomes,
+    of_arms, of_policies, of_two_results,
 )  # fmt: skip
 
 
 def broken(result: Any) -> Iterator[str]:
     """What is wrong with the intervals of a result."""
-    compared = result.findings.audit == "compare"
+    compared = result.findings.audit in ("compare", "experiment")  # differences: no card has their span
     alone = len({g for g in result.findings.columns["group"] if g}) == 1  # what lies between groups is then certain
+    if not result.provenance.get("interval_for") and any(x == x for x in result.findings.columns["low"]):
+        yield f"{result.findings.audit}: nothing says what its intervals are for"
     for r in result.findings.rows():
         estimate, low, high = (math.nan if r[k] is None else r[k] for k in ("estimate", "low", "high"))
         asked = None if compared else card_of(r["metric"])

@@ -23,7 +23,7 @@ for _package in (definitions, cases):  # each module fills DEFINITIONS, or CASES
     for _module in sorted(module.name for module in pkgutil.iter_modules(_package.__path__)):
         importlib.import_module(f"{_package.__name__}.{_module}")
 
-VERSION = "1.0.0"
+VERSION = "1.1.0"
 WHERE = Path(__file__).parents[1] / "src" / "evenhand" / "conformance" / "vectors.json"
 HEAD = {
     "name": "evenhand conformance vectors",

@@ -7,10 +7,12 @@ import warnings
 from fractions import Fraction
 
 import numpy as np
+import polars as pl
 import pytest
 from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
+import evenhand as eh
 from evenhand import EvenhandError, UndefinedWarning, metrics
 from evenhand.cards import REGISTRY, ask
 from evenhand.metrics.inequality import standard_error
@@ -237,7 +239,7 @@ def test_nobody_at_all_is_undefined_as_empty(name):
     assert reason_of(name, []) == "empty"
 
 
-@pytest.mark.parametrize("name", sorted(set(EVERY) - {"mean", "percentile"}))
+@pytest.mark.parametrize("name", sorted(set(EVERY) - {"mean", "percentile", "reach"}))
 def test_nothing_received_is_undefined_as_zero_total(name):
     assert reason_of(name, [0, 0, 0]) == "zero_total"
 
@@ -245,6 +247,22 @@ def test_nothing_received_is_undefined_as_zero_total(name):
 def test_the_level_of_nothing_is_zero():
     assert metrics.mean([0, 0]) == 0
     assert metrics.percentile([0, 0], 0.5) == 0
+    assert metrics.reach([0, 0]) == 0
+
+
+@given(st.lists(st.integers(0, 3), min_size=1, max_size=30))
+def test_reach_counts_those_who_get_anything(x):
+    assert metrics.reach(x) == pytest.approx(sum(v > 0 for v in x) / len(x))
+
+
+def test_reach_has_an_interval_that_knows_the_population():
+    log = pl.DataFrame({"who": range(300), "views": [1] * 200 + [5] * 100})
+    found = eh.inequality(log, unit="who", amount="views", population=1_000, metrics="reach", rng=1)
+    (row,) = found.findings.rows()
+    assert row["estimate"] == 0.3
+    assert 0.26 < row["low"] < 0.285
+    assert 0.315 < row["high"] < 0.34
+    assert "30.0% of whos get any views at all" in found.sentences()[0]
 
 
 @pytest.mark.parametrize("name", EVERY)
@@ -468,6 +486,7 @@ LINEARISED = [
     "bottom_share(p=0.3)",
     "share_ratio",
     "palma",
+    "reach",
     "equal_share",
     "equal_share(inverted=True)",
     "equivalent_to_top(p=0.1)",

@@ -16,12 +16,16 @@ from evenhand.cards import ask
 from evenhand.tallies.spectrum import Spectra, Spectrum
 from evenhand.uncertainty.intervals import centred_ends, percentile_ends
 from evenhand.uncertainty.rules import settled, t_quantile, tail_share
-from evenhand.uncertainty.tails import heavy_tails, tail_exponents, with_tail
+from evenhand.uncertainty.tails import grown, heavy_tails, tail_exponents, with_tail
 
 
 def units_of(x, **call):
     table = pl.DataFrame({"unit": np.arange(len(x)), "views": x})
     return eh.inequality(table, unit="unit", amount="views", population=None, rng=1, **call).frame
+
+
+def pareto(units):
+    return np.random.default_rng(5).pareto(2, units) + 1
 
 
 def fair_lists(requests, seed, items=6):
@@ -145,15 +149,31 @@ def test_requests_and_items_resampled_hold_their_own_estimate():
 def test_a_fitted_tail_goes_on_beyond_the_largest_amount_and_keeps_units():
     x = np.random.default_rng(2).pareto(2, 400) + 1
     s = Spectrum.of(x)
-    grown = with_tail(s)
-    assert float(grown.units) == pytest.approx(400)
-    assert grown.values.max() > x.max()
-    assert (np.diff(grown.values) > 0).all()
-    exponent, start = float(tail_exponents(s)), np.sort(x)[-21]
-    beyond = grown.counts[grown.values > 2 * start].sum()
+    exponent, start = tail_exponents(s), np.sort(x)[-21]
+    tailed = with_tail(s, exponent)
+    assert float(tailed.units) == pytest.approx(400)
+    assert tailed.values.max() > x.max()
+    assert (np.diff(tailed.values) >= 0).all()
+    beyond = tailed.counts[tailed.values > 2 * start].sum()
     assert beyond == pytest.approx(20 * 2**-exponent, rel=0.15)
-    assert with_tail(Spectrum.of(np.arange(1.0, 5.0))).values.max() == 4
-    assert with_tail(Spectrum.of(1000 + np.random.default_rng(1).random(400))).values.max() <= 1001
+    for light in (np.arange(1.0, 5.0), 1000 + np.random.default_rng(1).random(400)):
+        assert [one.values.max() for one in grown(Spectrum.of(light))] == [light.max()] * 9
+
+
+def test_tails_are_as_uncertain_as_their_few_units_leave_them():
+    few, many = ([float(one.values.max()) for one in grown(Spectrum.of(pareto(n)))] for n in (30, 30_000))
+    assert sorted(few, reverse=True) == few  # from the heaviest tail to the lightest
+    assert few[0] / few[-1] > 20 * many[0] / many[-1]
+    assert len(few) == len(many) == 9
+
+
+def test_a_slice_is_drawn_from_the_same_tails_whatever_slices_stand_beside_it():
+    slices = [Spectrum.of(pareto(n)) for n in (40, 38)]
+    (_, stacked), *_ = Spectra.of(slices).batches(10_000)
+    for one, both in zip(grown(slices[0]), grown(stacked), strict=True):
+        held = one.counts > 0
+        assert np.array_equal(one.counts[held], both.counts[0][both.counts[0] > 0])
+        assert np.array_equal(one.values[held], both.values[0][both.counts[0] > 0])
 
 
 def test_the_tail_makes_intervals_of_heavy_tailed_amounts_wider_upwards():
@@ -178,11 +198,66 @@ def test_heavy_tail_fires_where_intervals_are_short_and_rarely_elsewhere(draw, l
     assert least <= fired <= most
 
 
+def test_few_receivers_among_many_units_are_a_caution_and_many_are_none():
+    rng = np.random.default_rng(3)
+    few, many = (np.concatenate([rng.gamma(3, 1, n), np.zeros(100)]) for n in (30, 80))
+    assert set(units_of(few, metrics="gini", interval="normal")["note"]) == {"few_receivers"}
+    assert set(units_of(many, metrics="gini", interval="normal")["note"]) == {None}
+    assert set(units_of(rng.gamma(3, 1, 30), metrics="gini", interval="normal")["note"]) == {None}
+
+
+def test_a_point_with_fewer_than_five_units_above_it_is_read_off_single_units():
+    x = np.concatenate([np.ones(96), np.full(4, 30.0)])
+    found = units_of(x, metrics=["equal_share", "equal_share(inverted=True)", "gini"], interval=None)
+    assert found["note"].to_list() == ["few_at_the_top", "few_at_the_top", None]
+    assert units_of(np.arange(1.0, 101.0), metrics="equal_share", interval=None)["note"].to_list() == [None]
+
+
+def test_the_end_of_a_point_within_the_last_unit_is_the_end_of_the_span():
+    x = np.append(np.random.default_rng(1).gamma(2, 1, 49), 1_000.0)  # half of everything is half of the last one
+    r = units_of(x, metrics="equal_share").row(0, named=True)
+    assert r["high"] == 1
+    assert r["low"] < r["estimate"] < 1
+    assert units_of(np.ones(8), metrics="equivalent_to_top")["note"][0].endswith("no_variation")
+
+
+def test_parts_have_intervals_that_are_no_shorter_in_proportion_than_that_of_the_total():
+    rng = np.random.default_rng(6)
+    table = pl.DataFrame({"u": np.arange(40), "n": rng.lognormal(0, 1.2, 40), "g": ["a", "b"] * 20})
+    call = {"unit": "u", "amount": "n", "group": "g", "population": None, "index": "theil", "rng": 1}
+    rows = {r["metric"]: r for r in eh.decompose(table, **call, metrics=["total", "within"]).frame.rows(named=True)}
+    total, within = rows["total"], rows["within"]
+    for end, sign in (("low", 1), ("high", -1)):
+        assert sign * within[end] / within["estimate"] <= sign * total[end] / total["estimate"] + 1e-9
+
+
 def viewed(viewers, rng, authors=40):
     taste = rng.lognormal(0, 0.7, (viewers, authors)) / np.arange(1, authors + 1)
     views = rng.poisson(20 * taste / taste.sum(1, keepdims=True))
     viewer, author = np.nonzero(views)
     return pl.DataFrame({"viewer": viewer, "author": author, "views": views[viewer, author]})
+
+
+def test_viewers_and_units_both_resampled_add_their_errors_in_squares():
+    log = viewed(40, np.random.default_rng(3))
+    call = {"unit": "author", "amount": "views", "population": 40, "metrics": ["gini", "top_share(p=0.1)"], "rng": 1}
+    seen, drawn = (eh.inequality(log, **call, within=w).frame.rows(named=True) for w in ("viewer", None))
+    both = eh.inequality(log, **call, within=["viewer", "author"])
+    for one, other, r in zip(seen, drawn, both.frame.rows(named=True), strict=True):
+        down = math.hypot(r["estimate"] - one["low"], r["estimate"] - other["low"])
+        assert r["low"] == pytest.approx(max(0.0, r["estimate"] - down), abs=1e-9)
+        assert r["high"] > max(one["high"], other["high"])
+    assert [r["note"] for r in both.frame.rows(named=True)] == [
+        r["note"] for r in drawn
+    ]  # the top 10% of 40 are few units
+    assert "other authors like these, seen by as many other viewers like" in both.provenance["interval_for"]
+
+
+@pytest.mark.parametrize("within", [["viewer", "day"], ["author"], ["viewer", "author", "day"]])
+def test_within_is_one_column_of_viewers_alone_or_beside_the_units(within):
+    log = viewed(10, np.random.default_rng(3)).with_columns(day=1)
+    with pytest.raises(eh.EvenhandError, match="is not one column of viewers"):
+        eh.inequality(log, unit="author", amount="views", population=None, within=within)
 
 
 def test_intervals_within_viewers_are_the_jackknife_over_viewers():
@@ -238,9 +313,18 @@ def test_every_audit_that_prints_p_prints_it_adjusted_over_all_its_rows():
 
 
 def test_what_an_interval_is_for_is_said_in_the_report(tmp_path):
-    table = pl.DataFrame({"u": range(30), "n": range(30)})
-    found = eh.inequality(table, unit="u", amount="n", population=None, rng=1)
-    assert found.provenance["interval_for"].startswith("The interval is for other units like these")
+    table = pl.DataFrame({"author_id": range(30), "n": range(30)})
+    call = {"unit": "author_id", "amount": "n", "population": None}
+    found = eh.inequality(table, **call, rng=1)
+    assert found.provenance["interval_for"].startswith("The interval is for other authors like these")
     found.report(tmp_path / "r.html")
-    assert "The interval is for other units like these" in (tmp_path / "r.html").read_text()
-    assert "interval_for" not in eh.inequality(table, unit="u", amount="n", population=None, interval=None).provenance
+    assert "The interval is for other authors like these" in (tmp_path / "r.html").read_text()
+    assert "interval_for" not in eh.inequality(table, **call, interval=None).provenance
+
+
+def test_the_page_of_a_history_says_that_intervals_of_two_days_are_no_test(tmp_path):
+    history = eh.history(tmp_path / "h.parquet")
+    for day, scale in (("2026-11-01", 1), ("2026-11-02", 2)):
+        table = pl.DataFrame({"author": range(30), "n": np.arange(30) ** scale})
+        history.append(eh.inequality(table, unit="author", amount="n", population=None, rng=1, metrics="gini"), at=day)
+    assert "for the alarms to say" in history.report(tmp_path / "h.html").read_text()

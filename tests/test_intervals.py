@@ -179,7 +179,13 @@ def test_no_error_gives_an_interval_of_no_width():
     for ends in (
         normal_ends(np.array([0.4]), np.array([0.0]), 0.95, UNIT),
         studentised_ends(
-            np.array([0.4]), np.array([0.0]), np.full((1, 99), 0.4), np.zeros((1, 99)), np.array([0.4]), 0.95, UNIT
+            np.array([0.4]),
+            np.array([0.0]),
+            np.full((1, 99), 0.4),
+            np.zeros((1, 99)),
+            np.full((1, 99), 0.4),
+            0.95,
+            UNIT,
         ),
     ):
         assert [e[0] for e in ends] == [0.4, 0.4]
@@ -196,7 +202,7 @@ def test_studentised_ends_are_the_textbook_ones_where_no_scale_is_needed():
     draws, errors = rng.normal(5, 1, (1, 999)), rng.uniform(0.5, 1.5, (1, 999))
     ratios = np.sort((draws - 5.1) / errors)[0]
     low, high = studentised_ends(
-        np.array([5.0]), np.array([0.7]), draws, errors, np.array([5.1]), 0.95, (-math.inf, math.inf)
+        np.array([5.0]), np.array([0.7]), draws, errors, np.full((1, 999), 5.1), 0.95, (-math.inf, math.inf)
     )
     assert low[0] == pytest.approx(5 - 0.7 * ratios[974])
     assert high[0] == pytest.approx(5 - 0.7 * ratios[24])

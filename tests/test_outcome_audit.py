@@ -352,7 +352,7 @@ def test_small_cells_are_suppressed_on_request():
     result = eh.outcome_test(candidates(), **ROLES, min_units=50)
     hidden = rows_of(result, "outcome_gap", note="suppressed")
     assert hidden
-    assert {r["group"] for r in hidden} == {"u"}
+    assert {r["group"] for r in hidden if r["bin"] == hidden[-1]["bin"]} > {"u"}, "bins hold about as many rows each"
     assert all(math.isnan(r[k]) for r in hidden for k in ("estimate", "se", "p", "detectable"))
     assert all(n >= 50 for n in result.findings.curves["calibration"]["units"])
 
@@ -403,7 +403,7 @@ def test_bad_calls_say_what_is_wrong(change, said):
 
 
 def test_more_gaps_than_can_be_tested_together_are_refused(monkeypatch):
-    monkeypatch.setattr("evenhand.audits.outcome_test.MOST_GAPS", 50)
+    monkeypatch.setattr("evenhand.audits.outcome_bins.MOST_GAPS", 50)
     with pytest.raises(eh.EvenhandError, match="bins=10 makes up to 60 gaps of 3 groups, more than the 50"):
         eh.outcome_test(candidates(300), **ROLES, request="q")
 

@@ -264,6 +264,22 @@ def test_the_command_line_gives_slots_again(tmp_path, capsys):
     assert "What this cannot promise" in (tmp_path / "r.html").read_text()
 
 
+def test_the_verb_gives_the_slots_that_python_gives(tmp_path, capsys):
+    path = tmp_path / "jobs.parquet"
+    frame = jobs()
+    frame.write_parquet(path)
+    how = {**ROLES, "kind": "classification", "threshold": 0.5}
+    words = [w for name, value in how.items() for w in (f"--{name}", str(value))]
+    verb = ["counterfactual", str(path), *words, "--null-draws", "20", "--seed", "1", "--format", "json"]
+    assert main(verb) == 0
+    out = json.loads(capsys.readouterr().out)
+    there = eh.outcome_test(str(path), **how).counterfactual(null_draws=20, rng=1)
+    assert out["columns"] == there.to_dict()["columns"]
+    assert out["audit"] == "counterfactual"
+    assert main([*verb, "--folds", "0"]) == 2
+    assert "folds" in capsys.readouterr().err
+
+
 def fair_jobs(world):
     """One of four kinds of worlds with fair scores; scores need not be on the scale of the outcome, nor outcomes be 0 or 1."""
     rng = np.random.default_rng([4, world])

@@ -9,6 +9,7 @@ import polars as pl
 import pytest
 
 import evenhand as eh
+from evenhand.cli import main
 
 
 def world(rows, seed, bias=0.12):
@@ -115,3 +116,52 @@ def test_a_missing_group_is_a_group_of_its_own():
 def test_bad_calls_are_refused(call):
     with pytest.raises(eh.EvenhandError):
         call()
+
+
+@pytest.fixture
+def files(tmp_path):
+    """Rows to learn from, and others to correct."""
+    rng = np.random.default_rng(3)
+    g = rng.choice(["f", "m"], 3_000)
+    s = rng.random(3_000).round(6)
+    y = (rng.random(3_000) < np.clip(s + 0.2 * (g == "f"), 0, 1)) * 1
+    frame = pl.DataFrame({"id": range(3_000), "s": s, "g": g, "y": y})
+    frame[:2_000].write_csv(tmp_path / "seen.csv")
+    frame[2_000:].drop("y").write_parquet(tmp_path / "new.parquet")
+    return tmp_path
+
+
+def test_the_verb_learns_writes_and_applies_as_python_does(files, capsys):
+    roles = ["--score", "s", "--group", "g"]
+    model, out = str(files / "fair.json"), files / "out.parquet"
+    assert main(["recalibrate", str(files / "seen.csv"), *roles, "--outcome", "y", "--model", model]) == 0
+    assert main(["recalibrate", str(files / "new.parquet"), *roles, "--model", model, "--output", str(out)]) == 0
+    old, new, got = pl.read_csv(files / "seen.csv"), pl.read_parquet(files / "new.parquet"), pl.read_parquet(out)
+    fair = eh.OutcomeRecalibrator().fit(old["s"], old["g"], old["y"])
+    assert got["recalibrated"].to_list() == pytest.approx(fair.transform(new["s"], new["g"]).tolist(), rel=1e-12)
+    assert got.drop("recalibrated").equals(new)
+    capsys.readouterr()
+    assert main(["recalibrate", str(files / "new.parquet"), *roles, "--model", model]) == 0
+    assert capsys.readouterr().out.startswith("id,s,g,recalibrated\n")
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["new.parquet", "--score", "x", "--group", "g", "--model", "fair.json"], "--score 'x' is not a column"),
+        (["new.parquet", "--score", "g", "--group", "g", "--model", "fair.json"], "not numbers"),
+        (["new.parquet", "--score", "s", "--group", "g", "--model", "nowhere.json"], "no saved recalibrator"),
+        (["seen.csv", "--score", "s", "--group", "g", "--outcome", "y", "--model", "seen.csv"], "seen.csv"),
+        (["seen.csv", "--score", "s", "--group", "g", "--outcome", "y", "--model", "m.json", "--output", "x.csv"], "second command"),
+        (["seen.csv", "--score", "s", "--group", "g", "--outcome", "y", "--model", "m.json", "--bins", "0"], "bins=0"),
+    ],
+)  # fmt: skip
+def test_the_verb_says_what_is_wrong_and_writes_nothing(files, monkeypatch, capsys, words, said):
+    monkeypatch.chdir(files)
+    if "nowhere.json" not in words and "--outcome" not in words:
+        main(["recalibrate", "seen.csv", "--score", "s", "--group", "g", "--outcome", "y", "--model", "fair.json"])
+    before = sorted(p.name for p in files.iterdir())
+    capsys.readouterr()
+    assert main(["recalibrate", *words]) == 2
+    assert said in capsys.readouterr().err
+    assert sorted(p.name for p in files.iterdir()) == before

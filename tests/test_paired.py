@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 import evenhand as eh
 from evenhand.audits.paired import letters_of
 from evenhand.cli import main
+from evenhand.uncertainty.difference import holm
 from evenhand.uncertainty.paired import MANY, Draws, paired_difference
 
 GROUPS = {i: "f" if i < 8 else "m" for i in range(20)}
@@ -61,6 +62,13 @@ def test_a_handicap_is_found_and_like_systems_are_not_told_apart():
     keys = zip(held["system"], held["metric"], strict=True)
     standing = dict(zip(keys, held["letters"], strict=True))
     assert not set(standing["a", "log_dp"]) & set(standing["c", "log_dp"])
+
+
+def test_p_of_systems_is_adjusted_over_every_row_of_the_answer():
+    found = eh.compare(audit(three(1), ["awrf", "log_dp", "eed"]), rng=1).frame
+    np.testing.assert_allclose(found["p_adjusted"], holm(found["p"].to_list()), rtol=1e-12)
+    least = found.sort("p").row(0, named=True)
+    assert least["p_adjusted"] == pytest.approx(min(1.0, 9 * least["p"]))
 
 
 def test_a_copy_of_a_system_never_differs():

@@ -70,6 +70,7 @@ def data(tmp_path_factory):
         {"s": RNG.random(400).round(3), "g": RNG.choice(["F", "M"], 400), "job": RNG.integers(0, 40, 400)}
     )
     people = people.with_columns(y=(pl.Series(RNG.random(400)) < people["s"]).cast(int), t=pl.lit(1))
+    people = people.with_columns(w=1.0 + people["job"] % 3, land=pl.when(people["job"] < 20).then(pl.lit("at")))
     people.write_parquet(folder / "people.parquet")
     scores = RNG.random((12, 9)).round(3)
     np.save(folder / "scores.npy", scores)
@@ -91,6 +92,8 @@ CALLS = {
         {**UNITS, "population": {"x, y": 70, "b=1": 60}, "by": "band", "metrics": "gini", "level": 0.9},
         {**UNITS, "amount": ["views", "likes"], "by": ["source", "band"], "metrics": "hoover", "interval": "normal"},
         {**UNITS, "by": "log_bins('followers', 3)", "metrics": "gini", "min_units": 4, "weight": "w"},
+        {**UNITS, "within": "viewer", "metrics": "gini"},
+        {**UNITS, "within": ["viewer", "who"], "metrics": "gini", "interval": "bootstrap(29)"},
     ],
     "sources": [{**UNITS, "source": "source", "population": 60, "interval": "percentile(29)", "metrics": ["gini", "marginal"]}],
     "decompose": [
@@ -115,6 +118,7 @@ CALLS = {
     "exposure": [
         {"rankings": "ranked.csv", "groups": "side", "protected": "f", "interval": "percentile(49)"},
         {"rankings": "ranked.csv", "groups": ["side", "era"], "metrics": ["awrf", "eed"], "target": "equal", "chance": False},
+        {"rankings": "ranked.csv", "groups": "side", "protected": "f", "versus": "*", "metrics": ["log_dp"], "interval": None},
         {"rankings": "ranked.csv", "groups": "sides.csv", "relevance": "judged.csv", "protected": "f", "versus": "m", "system": "system", "attention": "rbp(patience=0.8)"},
         {"rankings": "ranked.csv", "groups": "side", "relevance": "grade", "protected": "f", "target": {"f": 0.6, "m": 0.4}, "interval": None},
         {"rankings": "gaps.csv", "groups": "side", "score": "worth", "metrics": "iaa", "nan_policy": "omit"},
@@ -130,6 +134,7 @@ CALLS = {
         {"table": "people.parquet", "score": "s", "outcome": "y", "group": "g", "bins": 4},
         {"table": "people.parquet", "score": "s", "outcome": "y", "group": "g", "bins": [0.3, 0.6], "request": "job", "reference": "F", "covariance": "HC1"},
         {"table": "people.parquet", "score": "s", "outcome": "y", "group": "g", "kind": "classification", "threshold": 0.4, "treated": "t", "min_units": 3},
+        {"table": "people.parquet", "score": "s", "outcome": "y", "group": "g", "bins": 2, "weight": "w", "by": "land", "metrics": ["pooled_gap", "joint_test", "equal_opportunity_gap"]},
     ],
     "recommender": [
         {"scores": "scores.npy", "items": None, "top": 2, "metrics": "item_gini"},

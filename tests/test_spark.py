@@ -1,5 +1,8 @@
 """PySpark through the same engine code: the same numbers as the local engines, and nothing collected but the tally."""
 
+import re
+from pathlib import Path
+
 import numpy as np
 import polars as pl
 import pytest
@@ -137,3 +140,10 @@ def test_bad_input_is_one_sentence_not_pages_of_java(tables):
     with pytest.raises(eh.EvenhandError) as caught:
         eh.inequality(failing.selectExpr("author", "cast(views as int) as views"), **CALL, population=None)
     assert len(str(caught.value)) < 500
+
+
+def test_the_example_of_the_page_of_engines_gives_the_numbers_of_the_other_engines(spark, tmp_path, monkeypatch):
+    page = (Path(__file__).parents[1] / "docs" / "engines.md").read_text(encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    code = "".join(re.findall(r"^```python(?: spark)?\n(.*?)^```", page, re.DOTALL | re.MULTILINE))
+    exec(compile(code, "docs/engines.md", "exec"), {})  # the last block holds Spark's numbers against Arrow's

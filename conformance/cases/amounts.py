@@ -26,6 +26,7 @@ WHY = (
 )
 ALWAYS = (
     "mean",
+    "reach",
     "gini",
     "hoover",
     "theil",
@@ -46,12 +47,12 @@ for name in ("percentile_ratio", "share_ratio", "palma"):
     case(name, "the bottom holds nothing: no number, and no epsilon to make one", ONE_HOLDER)
 for name in (*ALWAYS, "percentile_ratio", "share_ratio", "palma", "atkinson", "generalized_entropy"):
     case(name, "there are no units", NONE)
-    if name not in ("mean", "percentile"):
+    if name not in ("mean", "percentile", "reach"):
         case(name, "nobody received anything: inequality is undefined, not 0", NOBODY)
-for name in ("mean", "percentile"):
+for name in ("mean", "percentile", "reach"):
     case(name, "nobody received anything: the number is 0 and it exists", NOBODY)
 
-for name in ("gini", "hoover", "theil", "atkinson", "mean", "top_share", "percentile"):
+for name in ("gini", "hoover", "theil", "atkinson", "mean", "reach", "top_share", "percentile"):
     case(name, "a weight of 3 is three units", WEIGHTED)
     case(name, "a weight of 0 is nobody, however much they hold", ABSENT)
 
@@ -130,7 +131,7 @@ case("equal_share", "read from the top", PLAIN, inverted=True)
 
 FREE_OF_SCALE = (
     "atkinson", "bottom_share", "equal_share", "equivalent_to_top", "generalized_entropy", "gini", "herfindahl", "hoover", "palma",
-    "percentile_ratio", "share_ratio", "theil", "top_share",
+    "percentile_ratio", "reach", "share_ratio", "theil", "top_share",
 )  # fmt: skip
 REPLICATES = (*(n for n in FREE_OF_SCALE if n != "herfindahl"), "mean", "percentile")
 BEFORE = {"amounts": [1, 2, 2, 5, 8, 9, 12, 20, 31, 60]}

@@ -108,6 +108,75 @@ case("equalized_odds_gap", "perfect scores, different qualifications: a gap",
      {"groups": {"O": [[4, 0.6, 0.6], [5, 0.8, 0.8], [3, 1, 1]], "X": [[2, 0.6, 0.6], [1, 0.8, 0.8], [1, 1, 1]]}})  # fmt: skip
 case("equalized_odds_gap", "a group without failures", {"groups": {"O": [[1, 0.5, 1]], "X": [[1, 0.5, 0.5]]}})
 
+for name in ("base_rate", "precision", "calibration_gap"):
+    for group in ("F", "M", "X"):
+        case(name, f"group {group} over both bins", {**TEST, "of": group})
+for at, group in ((0, "F"), (1, "M"), (1, "X")):
+    case("mean_outcome", f"group {group} in bin {at}", {**TEST, "of": group, "at": at})
+case("mean_outcome", "the group is not in the bin", {**TEST, "of": "X", "at": 0})
+case("lowest_bin", "outcomes rise with the score", {**TEST, "of": "F"})
+case("lowest_bin", "the second bin has the lowest outcomes", {**TWO, "outcome": [1, 1, 1, 1, 0, 1, 1, 0, 1]})
+case("lowest_bin", "bins that tie: the first of them", {**TWO, "outcome": [1] * 9})
+MANY = {
+    "score": [1] * 80 + [2, 3] * 40,
+    "outcome": ([0, 1] * 20 + [0, 1, 1, 1] * 10) * 2,
+    "bin": [0] * 80 + [1] * 80,
+    "group": (["F"] * 40 + ["M"] * 40) * 2,
+    "reference": "F",
+    "of": "M",
+}
+ALIKE = {**MANY, "outcome": [0, 1] * 80}
+THIN = {name: column[20:60] if isinstance(column, list) else column for name, column in MANY.items()}
+for name in ("bin_test", "joint_test", "marginal_test"):
+    case(name, "half against three quarters", MANY)
+    case(name, "no difference at all in the first bin", {**ALIKE, "score": [1] * 160})
+    case(name, "20 rows on a side are too few to be tested", THIN)
+case("bin_test", "the score varies in the bin", {**MANY, "at": 1})
+SCORED = {
+    "score": [1, 2, 3, 4, 5],
+    "outcome": [1, 1, 1, 1, 0],
+    "group": ["F", "F", "M", "M", "M"],
+    "reference": "F",
+    "of": "M",
+}
+case("equal_opportunity_gap", "all good ones of M are scored above all of F", SCORED)
+case("equal_opportunity_gap", "scored alike", {**SCORED, "score": [1, 2, 1, 2, 5]})
+case(
+    "equal_opportunity_gap", "grades: those who reach 1, and those who reach 2", {**SCORED, "outcome": [1, 2, 2, 1, 0]}
+)
+RATES = {
+    "score": [1, 2, 3, 4] * 3, "outcome": [1, 1, 1, 1, 0, 0, 0, 0, 1, 0, 1, 0], "treated": [0, 1, 1, 1, 0, 1, 0, 0, 1, 1, 0, 0],
+    "group": ["M", "M", "F", "F"] * 3, "reference": "F", "of": "M",
+}  # fmt: skip
+for name in ("true_positive_rate_gap", "false_positive_rate_gap"):
+    case(name, "the group is treated less or more often", RATES)
+    case(name, "everybody is treated", {**RATES, "treated": [1] * 12})
+    case(name, "the other side", {**RATES, "reference": "M", "of": "F"})
+    case(name, "nobody of the group has this outcome", {**RATES, "outcome": [int(name[0] == "f")] * 12})
+HELD, GIVEN = {"slots": 10, "rank": 2, "outcome": 6}, {"slots": 12, "rank": 2.5, "outcome": 6.6}
+NONE_HELD = {"slots": 0, "rank": 1, "outcome": 0}
+for name in ("slots", "mean_rank", "outcome"):
+    for when in ("before", "after"):
+        case(f"{name}_{when}", "two slots more, half a place lower", {"before": HELD, "after": GIVEN})
+        case(f"{name}_{when}", "nothing changes", {"before": HELD, "after": HELD})
+        case(f"{name}_{when}", "the other way round", {"before": GIVEN, "after": HELD})
+for name in ("slots_gained", "slots_relative_change", "mean_rank_change", "outcome_relative_change"):
+    case(name, "two slots more, half a place lower", {"before": HELD, "after": GIVEN})
+    case(name, "nothing changes", {"before": HELD, "after": HELD})
+    case(name, "the other way round", {"before": GIVEN, "after": HELD})
+for name in ("slots_relative_change", "outcome_relative_change"):
+    case(name, "there was nothing before", {"before": NONE_HELD, "after": GIVEN})
+DRAWS = {"slots": [10, 10, 10], "rank": [2, 2, 2], "outcome": [4, 4, 4]}
+for name in ("slots_gained_null", "mean_rank_change_null", "outcome_relative_change_null"):
+    case(
+        name,
+        "the middle of three draws",
+        {"before": DRAWS, "after": {"slots": [9, 11, 12], "rank": [3, 2, 1.5], "outcome": [4, 5, 6]}},
+    )
+    case(name, "draws that change nothing", {"before": DRAWS, "after": DRAWS})
+    case(name, "between two draws", {when: {k: v[:2] for k, v in {**DRAWS, **more}.items()} for when, more in
+         (("before", {}), ("after", {"slots": [11, 14, 0], "rank": [1, 2, 0], "outcome": [5, 6, 0]}))})  # fmt: skip
+
 # --- lists ------------------------------------------------------------------------------------------------------------
 
 for gains, why in (

@@ -39,6 +39,13 @@ def mean(of):
     return sum(a * b for a, b in zip(x, w, strict=True)) / sum(w)
 
 
+@defines("reach")
+def reach(of):
+    """Weight of those who received something over the weight of all."""
+    x, w = read(of)
+    return sum(b for a, b in zip(x, w, strict=True) if a) / sum(w)
+
+
 @defines("gini")
 def gini(of, corrected=False):
     """Mean absolute difference of two units over twice the mean: all ordered pairs, or pairs of two different units."""

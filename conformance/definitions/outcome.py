@@ -134,3 +134,155 @@ def equalized_odds_gap(of):
             values = [held.get(s, 0) / total for held, total in shares]
             worst = max(worst, max(values) - min(values))
     return worst
+
+
+def rows_in(of):
+    """Rows of one cell: those of the group, in the bin where one is named."""
+    return [r for r in rows_of(of) if r[3] == of["of"] and ("at" not in of or r[2] == of["at"])]
+
+
+def mean(values):
+    if not values:
+        raise Undefined("group_absent")
+    return sum(values) / len(values)
+
+
+@defines("mean_outcome")
+@defines("base_rate")
+@defines("precision")
+def mean_outcome(of):
+    return mean([y for _, y, _, _ in rows_in(of)])
+
+
+@defines("calibration_gap")
+def calibration_gap(of):
+    return mean([y - s for s, y, _, _ in rows_in(of)])
+
+
+@defines("lowest_bin")
+def lowest_bin(of):
+    rows = rows_of(of)
+    if not rows:
+        raise Undefined("empty")
+    means = {b: mean([y for _, y, at, _ in rows if at == b]) for b in {r[2] for r in rows}}
+    return Fraction(1 + min(means, key=lambda b: (means[b], b)))
+
+
+def wald(rows, reference):
+    """The squared gap of two groups over its robust variance (HC1); None where a side has too few rows or outcomes of a kind."""
+    (other,) = {g for *_, g in rows} - {reference}
+    for group in (other, reference):
+        own = [y for _, y, _, g in rows if g == group]
+        if len(own) < 30 or min(sum(y > 0 for y in own), sum(y < 1 for y in own)) < 5:
+            return None
+    varies = len({s for s, *_ in rows}) > 1
+    design = [[Fraction(1), Fraction(g == other), *([s] if varies else [])] for s, _, _, g in rows]
+    beta = least_squares(design, [y for _, y, _, _ in rows])
+    left = [y - sum(a * b for a, b in zip(x, beta, strict=True)) for x, (_, y, _, _) in zip(design, rows, strict=True)]
+    columns = list(zip(*design, strict=True))
+    normal = [[sum(a * b for a, b in zip(c, d, strict=True)) for d in columns] for c in columns]
+    pull = solve(normal, [Fraction(k == 1) for k in range(len(columns))])  # the second row of the inverse
+    each = [sum(a * b for a, b in zip(pull, x, strict=True)) * e for x, e in zip(design, left, strict=True)]
+    return beta[1] ** 2 / (sum(z * z for z in each) * Fraction(len(rows), len(rows) - len(columns)))
+
+
+@defines("bin_test")
+@defines("marginal_test")
+def bin_test(of):
+    found = wald([r for r in rows_of(of) if r[2] == of.get("at", 0)], of["reference"])
+    if found is None:
+        raise Undefined("small_cell")
+    return found
+
+
+@defines("joint_test")
+def joint_test(of):
+    rows = rows_of(of)
+    found = [wald([r for r in rows if r[2] == b], of["reference"]) for b in sorted({r[2] for r in rows})]
+    if all(one is None for one in found):
+        raise Undefined("small_cell")
+    return sum(one for one in found if one is not None)
+
+
+@defines("equal_opportunity_gap")
+def equal_opportunity_gap(of):
+    """Largest difference, over scores and grades, in the share of those who reach the grade with at most that score."""
+    rows = list(zip(map(frac, of["score"]), map(frac, of["outcome"]), of["group"], strict=True))
+    worst = Fraction(0)
+    for grade in sorted({y for _, y, _ in rows})[1:]:
+        sides = [[s for s, y, g in rows if g == group and y >= grade] for group in (of["of"], of["reference"])]
+        for s, _, _ in rows if all(sides) else ():
+            mine, theirs = (Fraction(sum(x <= s for x in side), len(side)) for side in sides)
+            worst = max(worst, abs(mine - theirs))
+    return worst
+
+
+def rate(of, outcome):
+    shares = []
+    for group in (of["of"], of["reference"]):
+        given = zip(of["treated"], of["outcome"], of["group"], strict=True)
+        held = [frac(t) for t, y, g in given if g == group and y == outcome]
+        if not held:
+            raise Undefined("zero_denominator")
+        shares.append(sum(held) / len(held))
+    return shares[0] - shares[1]
+
+
+@defines("true_positive_rate_gap")
+def true_positive_rate_gap(of):
+    return rate(of, 1)
+
+
+@defines("false_positive_rate_gap")
+def false_positive_rate_gap(of):
+    return rate(of, 0)
+
+
+# Slots given again: `slots` and `rank` of one group and `outcome` of all, `before` and `after`; a list holds draws.
+
+
+def part(name, when):
+    return lambda of: frac(of[when][name])
+
+
+for _figure, _name in (("slots", "slots"), ("mean_rank", "rank"), ("outcome", "outcome")):
+    for _when in ("before", "after"):
+        defines(f"{_figure}_{_when}")(part(_name, _when))
+
+
+def difference(before, after):
+    return after - before
+
+
+def relative(before, after):
+    if not before:
+        raise Undefined("zero_denominator")
+    return (after - before) / before
+
+
+def median(values):
+    ordered = sorted(values)
+    half = len(ordered) // 2
+    return ordered[half] if len(ordered) % 2 else (ordered[half - 1] + ordered[half]) / 2
+
+
+def change(name, how):
+    return lambda of: how(frac(of["before"][name]), frac(of["after"][name]))
+
+
+def change_by_chance(name, how):
+    def middle(of):
+        pairs = zip(of["before"][name], of["after"][name], strict=True)
+        return median([how(frac(a), frac(b)) for a, b in pairs])
+
+    return middle
+
+
+for _figure, _name, _how in (
+    ("slots_gained", "slots", difference),
+    ("mean_rank_change", "rank", difference),
+    ("outcome_relative_change", "outcome", relative),
+):
+    defines(_figure)(change(_name, _how))
+    defines(f"{_figure}_null")(change_by_chance(_name, _how))
+defines("slots_relative_change")(change("slots", relative))

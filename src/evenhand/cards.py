@@ -16,7 +16,7 @@ import typing
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Annotated, Any, Literal
 
 import numpy as np
@@ -60,14 +60,16 @@ class Card:
     the tally itself is fine (`tally.reason()` gives the code when it is not), or a function of the tally and the
     metric's parameters that gives it, one code or one for each ranking of the tally. `studentised` is False where the
     linearised error is too rough to divide a draw by (a point read off the steep end of a curve): the bootstrap then
-    takes percentiles. `reads` names what the metric reads beside its tally's counts (see NEEDS), where parameters
-    decide as a function of them; an audit that has it not refuses. `shuffled` says what chance would deal out at
-    random, where no formula gives the value of no bias (`@metric.chance`). `at_zero` is the value where nobody received
-    anything; None where there is none. `caution` gives a note code for an estimate (and the parameters) that must be
-    read with care, or nothing; it may also look at the number of `units`. `headline` is a clause that can be repeated in a
-    meeting, with `{value}` for the number; metrics that have one lead a report. `fewest` is the number of units (of parameters)
-    below which an interval needs a caution, where that is more than for others. `certain` says whether the parameters alone
-    decide the value, so that no sample could change it.
+    takes percentiles, and an end within one unit of the end of the span is that end. `reads` names what the metric
+    reads beside its tally's counts (see NEEDS), where parameters decide as a function of them; an audit that has it not
+    refuses. `shuffled` says what chance would deal out at random, where no formula gives the value of no bias
+    (`@metric.chance`). `at_zero` is the value where nobody received anything; None where there is none.
+    `caution` gives a note code for an estimate (and the parameters) that must be read with care, or nothing; it may
+    also look at the number of `units`. `headline` is a clause that can be repeated in a meeting, with `{value}` for the
+    number; metrics that have one lead a report. `fewest` is the number of units (of parameters) below which an interval
+    needs a caution, where that is more than for others. `certain` says whether the parameters alone decide the value, so
+    that no sample could change it. `local` says whether the value reads single places of the order of units (a
+    percentile), or hardly anything but its ends (a large power), so that it tells of single units.
     """
 
     name: str
@@ -90,7 +92,7 @@ class Card:
     per: Literal["population", "ranking", "request", "pair"] = "population"
     studentised: bool = True
     family: str = ""
-    local: bool = False
+    local: bool | Callable[..., bool] = False
     reads: frozenset[str] | Callable[..., frozenset[str]] = frozenset()
     shuffled: Literal["", "labels"] = ""
     at_zero: float | None = None
@@ -337,6 +339,9 @@ class Metric:
     def fewest(self, **params: Any) -> float:
         return float(self._resolved(self.card.fewest, params))
 
+    def local(self, **params: Any) -> bool:
+        return bool(self._resolved(self.card.local, params))
+
     def certain(self, **params: Any) -> bool:
         return "convention" not in params and bool(self._resolved(self.card.certain, params))
 
@@ -370,12 +375,16 @@ REGISTRY: dict[str, Metric] = {}
 
 @dataclass(frozen=True, slots=True)
 class Ask:
-    """A metric as somebody asked for it: the text as typed, the metric, its parameters, a cutoff."""
+    """A metric as somebody asked for it: the text as typed, the metric, its parameters, a cutoff.
+
+    `neighbours` above 1: amounts are read so many at a time at their mean.
+    """
 
     text: str
     metric: Metric
     params: Mapping[str, Any]
     cutoff: int | None = None
+    neighbours: int = 1
 
     @property
     def card(self) -> Card:
@@ -407,12 +416,21 @@ class Ask:
         return self.metric.fewest(**self.params)
 
     @property
+    def local(self) -> bool:
+        """Whether the value reads single places of the order, or nearly nothing but its ends."""
+        return self.metric.local(**self.params)
+
+    @property
     def certain(self) -> bool:
         """Whether the parameters alone decide the value."""
         return self.metric.certain(**self.params)
 
+    def coarse(self, fewest: int) -> Ask:
+        """The same metric, on so many neighbours at their mean where it would tell of single units."""
+        return replace(self, neighbours=fewest) if self.local and fewest > 1 else self
+
     def on(self, tally: Any) -> Floats:
-        return self.metric.on(tally, **self.params)
+        return self.metric.on(tally.coarse(self.neighbours) if self.neighbours > 1 else tally, **self.params)
 
     def settled(self, name: str) -> Any:
         """A parameter as given, or by default; None where the metric has none of that name."""

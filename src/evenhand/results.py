@@ -198,6 +198,10 @@ def load(path: str | Path) -> Result:
         ) from error
 
 
+APART = (
+    "The interval is for two other samples, each drawn like one of these two and apart from the other: how far the difference "
+    "would move had others been drawn."
+)
 COMPARED = ("a", "b", "p", "p_adjusted")
 """Columns that a comparison adds."""
 
@@ -232,6 +236,8 @@ def difference_of(a: Findings, b: Findings, *, independent: bool) -> Findings:
     adjusted = holm([r["p"] for r in rows])
     rows = [{**r, "p_adjusted": float(p)} for r, p in zip(rows, adjusted, strict=True)]
     facts = {"level": level, "p_adjusted": "Holm over all rows", "a": dict(a.provenance), "b": dict(b.provenance)}
+    if not why:
+        facts["interval_for"] = APART
     columns = tidy(rows, slices, COMPARED)
     return Findings("compare", "Did it change, and by more than chance?", slices, columns, {}, a.words, facts)
 

@@ -40,7 +40,7 @@ def compare(
     so whether two share any is not known: interval and p need `independent=True`. `eh.experiment` compares arms and periods
     from the log itself.
 
-    With one ranking result: its systems, two by two, on the same requests; p is adjusted over pairs for each metric, and
+    With one ranking result: its systems, two by two, on the same requests; p is adjusted over all rows, and
     `.systems("markdown")` is the table of a paper.
 
     Parameters

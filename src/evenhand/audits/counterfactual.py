@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import numpy as np
@@ -15,17 +15,22 @@ from evenhand.audits.outcome_rows import without_few
 from evenhand.cards import Floats, is_whole
 from evenhand.engine.candidates import tally_candidates
 from evenhand.errors import EvenhandError
-from evenhand.findings import Findings, Row, row, tidy
-from evenhand.metrics.counterfactual import Change, Reallocation, folded
+from evenhand.findings import Findings, Row, row, slice_words, tidy
+from evenhand.metrics.counterfactual import Reallocation, folded
 from evenhand.metrics.outcome import FEWEST_ROWS
-from evenhand.results import Result
+from evenhand.results import Result, as_frame
 from evenhand.tallies.candidates import Candidates
 from evenhand.tallies.moments import Ints
+from evenhand.tallies.reallocated import Change
 from evenhand.uncertainty.intervals import seed_of, stream
 from evenhand.views.outcomes import Outcomes
 
 QUESTION = "What would change without the bias?"
 EXTRA = ("p", "p_adjusted")
+BAND = (
+    "The band is what chance alone would change if no group were under- or over-rated: a change outside it is more than chance. "
+    "It does not say how far the change itself would move."
+)
 CHARTS = ("slots", "intervals")
 MOST_DRAWS = 100_000
 
@@ -41,6 +46,7 @@ class Evidence:
     words: Mapping[str, str]
     call: Call
     left: Sequence[str] = ()
+    cells: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def level(self) -> float:
@@ -56,7 +62,12 @@ class Evidence:
 class OutcomeResult(Result):
     """The outcome test's answer; it keeps the checked table to ask what would change without the bias."""
 
-    evidence: Evidence | None = None
+    evidence: tuple[Evidence, ...] = ()
+
+    @property
+    def remedies(self) -> Any:
+        """Which team can fix which bias, and what was found of it: a row per group and source of the bias."""
+        return as_frame(self.findings.curves["remedies"], self.backend, self.findings.slices)
 
     def counterfactual(
         self,
@@ -79,9 +90,13 @@ class OutcomeResult(Result):
             that what is left is the effect of the group.
         null_draws : how often outcomes without any group difference are drawn, for the band of changes by chance alone.
         """
-        if self.evidence is None:
+        if not self.evidence:
             raise EvenhandError(
                 "This result holds nothing to compare. Run outcome_test on a table with two groups first."
+            )
+        if self.evidence[0].view.weighted:
+            raise EvenhandError(
+                "A slot goes to one row, and weight= makes a row stand for several. Run outcome_test without weight= first."
             )
         _check(folds, window, baseline, null_draws)
         return counterfactual(self.evidence, folds, window, baseline, null_draws, seed_of(rng), self.backend)
@@ -99,9 +114,47 @@ def _check(folds: Any, window: Any, baseline: Any, draws: Any) -> None:
 
 
 def counterfactual(
-    e: Evidence, folds: int, window: str | None, baseline: str | None, draws: int, seed: int, backend: Any
+    evidence: Sequence[Evidence],
+    folds: int,
+    window: str | None,
+    baseline: str | None,
+    draws: int,
+    seed: int,
+    backend: Any,
 ) -> Result:
-    """Allocate again, value both allocations, and draw what chance alone would give."""
+    """Allocate again, value both allocations, and draw what chance alone would give, slice by slice."""
+    call, slices = evidence[0].call, tuple(evidence[0].cells)
+    chosen = {"folds": folds, "window": window, "baseline": baseline, "null_draws": draws, "rng": seed}
+    rows: list[Row] = []
+    each: dict[str, Any] = {}
+    for e in evidence:
+        found, facts = _given_again(e, folds, window, baseline, draws, seed)
+        rows += [{**e.cells, **r} for r in without_few(found, call.fewest, e.left)]
+        each[slice_words(slices, list(e.cells.values()))] = facts
+    more = next(iter(each.values()))
+    if slices:
+        more = {k: v for k, v in more.items() if k not in OWN} | {"slices": {k: _own(v) for k, v in each.items()}}
+    read = sum(e.view.rows for e in evidence)
+    dropped = {k: sum(e.view.dropped.get(k, 0) for e in evidence) for e in evidence for k in e.view.dropped}
+    counts = {k: more[k] for k in COUNTED if k in more} if not slices else {"slices": more["slices"]}
+    more = {k: v for k, v in more.items() if k not in counts}
+    told = call.provenance(read, dropped, {"seed": seed, "counterfactual": chosen, **more}, counts, rows)
+    columns = tidy(adjusted(rows, EXTRA), slices, EXTRA)
+    return Result(Findings("counterfactual", QUESTION, slices, columns, {}, evidence[0].words, told, CHARTS), backend)
+
+
+COUNTED = ("requests", "slots", "candidates")
+OWN = (*COUNTED, "folds", "window")
+
+
+def _own(facts: Mapping[str, Any]) -> dict[str, Any]:
+    return {k: facts[k] for k in OWN}
+
+
+def _given_again(
+    e: Evidence, folds: int, window: str | None, baseline: str | None, draws: int, seed: int
+) -> tuple[list[Row], dict[str, Any]]:
+    """The rows of one slice, and how they were made."""
     log.info("collecting the candidates of every request")
     bar = e.view.threshold if e.view.threshold is not None else e.scope[0]
     bounded = window == "bin" and e.kind == "classification"
@@ -112,14 +165,7 @@ def counterfactual(
     log.info("giving %s slots again", f"{int(c.slots.sum()):,}")
     found = plan.change()
     null = plan.null(draws, stream(seed, "null")) if draws else None
-    rows = without_few(_rows(found, null, e), e.call.fewest, e.left)
-    chosen = {"folds": folds, "window": window, "baseline": baseline, "null_draws": draws, "rng": seed}
-    more = _facts(c, e, folds, baseline, lowest, bounded=bounded)
-    facts = e.call.provenance(e.view.rows, e.view.dropped, {"seed": seed, "counterfactual": chosen, **more})
-    findings = Findings(
-        "counterfactual", QUESTION, (), tidy(adjusted(rows, EXTRA), (), EXTRA), {}, e.words, facts, CHARTS
-    )
-    return Result(findings, backend)
+    return _rows(found, null, e), _facts(c, e, folds, baseline, lowest, bounded=bounded)
 
 
 def _lowest_width(bar: float, ends: Floats) -> float:
@@ -143,6 +189,7 @@ def _facts(
 ) -> dict[str, Any]:
     predicted = "by the lines of the outcome test: bin and group; scores outside the bins by the nearest bin"
     return {
+        "interval_for": BAND,
         "kind": e.kind,
         "reference": e.words.get("reference"),
         "requests": c.requests if e.requests else None,

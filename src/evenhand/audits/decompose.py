@@ -25,7 +25,7 @@ from evenhand.uncertainty.intervals import Estimates, Interval, stream
 from evenhand.uncertainty.parts import WIDE, Ends, blank, drawn_ends, linearised_ends
 from evenhand.uncertainty.spectra import WIDE as BINNED
 from evenhand.uncertainty.spectra import estimates
-from evenhand.uncertainty.tails import heavy_tails
+from evenhand.uncertainty.tails import cautions
 from evenhand.views.benefits import NanPolicy
 from evenhand.views.labels import TOGETHER, combined
 from evenhand.views.tables import Table as Opened
@@ -37,6 +37,9 @@ NOTHING_BETWEEN = frozenset({"between", "overlap"})
 WHOLE = ("total", "within", "between", "overlap")
 PER_GROUP = ("index", "share", "population_share")
 METRICS = (*WHOLE, *PER_GROUP)
+SMALL = "(small groups)"
+"""What groups with too few receivers are called, taken together before anything is measured."""
+
 SHARES = (0.0, 1.0)
 NAMES: dict[Index, str] = {"gini": "Gini", "theil": "Theil", "ge": "generalised entropy", "atkinson": "Atkinson"}
 
@@ -82,7 +85,7 @@ def decompose(
 
     Parameters
     ----------
-    table, unit, amount, weight, by, interval, level, rng, min_units, nan_policy : as in `eh.inequality`.
+    table, unit, amount, weight, by, interval, level, rng, nan_policy : as in `eh.inequality`.
     group : column that says which group a unit belongs to, one group per unit; several columns are combined; or bins,
         `eh.log_bins("followers", 5)`.
     population : everyone who could have received something, and in which group: None for those seen,
@@ -90,6 +93,7 @@ def decompose(
     index : `"gini"`, `"theil"`, `"ge(alpha=2)"` or `"atkinson(epsilon=0.5)"`.
     unknown : units without a group label are a group of their own ("group"), are left out of everything ("drop"), or raise.
     alpha, epsilon : the parameter of the index, passed apart.
+    min_units : slices with fewer units that received anything are suppressed; groups with fewer are taken together.
     metrics : any of `total`, `within`, `between`, `overlap`, `index`, `share`, `population_share`.
 
     Examples
@@ -132,13 +136,12 @@ def decompose(
     rows = measured.rows(split, prepared.whole(), asked, broken)
     facts = {
         "interval": _interval_words(call.interval), "population": prepared.population_words,
-        "missing_slice_labels": "shown as a slice or group of their own",
-        "units_without_group": left_out, "unknown": unknown,
+        "missing_slice_labels": "shown as a slice or group of their own", "unknown": unknown,
     }  # fmt: skip
     words = {"unit": unit or "row", "amount": "rows" if amount is None else amount, "index": NAMES[chosen]}
     return call.result(
         rows, backend=view.backend, read=view.rows, dropped=view.dropped, slices=prepared.whole().by,
-        columns=prepared.whole().columns, words=words, facts=facts,
+        columns=prepared.whole().columns, words=words, facts=facts, counts={"units_without_group": left_out},
     )  # fmt: skip
 
 
@@ -233,29 +236,37 @@ class _Measure:
         self, tallies: Mapping[Label, Partition], whole: Units, asked: Sequence[str], broken: set[Label]
     ) -> list[Row]:
         log.info("measuring %s slices", f"{len(tallies):,}")
+        small = {where: self._small(tally) for where, tally in tallies.items()}
+        found, tallies = tallies, {where: self._shown(tally, small[where]) for where, tally in tallies.items()}
         pooled = Spectra.of([collapse(p.pooled.values, p.pooled.counts, p.pooled.weights) for p in tallies.values()])
         (totals,) = estimates(pooled, [self.ask], self.how, self.seed, [(*self.labels, *where) for where in tallies])
-        heavy = heavy_tails(pooled) if self.how.kind != "none" else np.zeros(len(pooled), dtype=bool)
+        warned = cautions(pooled) if self.how.kind != "none" else [""] * len(pooled)
         rows: list[Row] = []
         for i, (where, tally) in enumerate(tallies.items()):
             made = self._slice(tally, where, whole.cells(where), asked, totals, i)
-            small = self._small(tally, float(pooled.receivers[i]))
+            names = [label(found[where].groups[g]) for g in small[where]]
+            figures = [(name, figure) for name in names for figure in PER_GROUP if figure in asked]
+            few = pooled.receivers[i] < self.call.fewest
             for one in made:
-                one["note"] = notes(
-                    one["note"] or "", "heavy_tail" if heavy[i] and not math.isnan(one["estimate"]) else ""
-                )
+                known = not math.isnan(one["estimate"])
+                one["note"] = notes(*dict.fromkeys([one["note"] or "", warned[i] if known else ""]))
                 if where in broken:
                     one |= dict.fromkeys(("estimate", "low", "high"), math.nan) | {"note": "nan_in_data"}
-                rows.append(suppressed(one) if one["group"] in small else one)
+                rows.append(suppressed(one) if few else one)
+            rows += [suppressed(row(whole.cells(where), figure, group=name)) for name, figure in figures]
         return rows
 
-    def _small(self, tally: Partition, receivers: float) -> set[str | None]:
-        """Groups (None: the whole slice) that are not shown."""
-        names = [label(name) for name in tally.groups]
-        if receivers < self.call.fewest:
-            return {None, *names}
-        hide = hidden([float(tally[g].units) for g in range(len(tally))], self.call.fewest)
-        return {name for name, few in zip(names, hide, strict=True) if few}
+    def _small(self, tally: Partition) -> list[int]:
+        """Groups, by number, that are taken together before anything is measured; none where the whole slice is too small."""
+        receivers = [tally[g].receivers for g in range(len(tally))]
+        if self.call.fewest <= 1 or sum(receivers) < self.call.fewest:
+            return []
+        return [g for g, hide in enumerate(hidden(receivers, self.call.fewest)) if hide]
+
+    def _shown(self, tally: Partition, small: Sequence[int]) -> Partition:
+        """What is measured: small groups taken together, and where the index reads the ends, nothing finer than `min_units`."""
+        joined = tally.together(small, SMALL)
+        return joined.coarse(self.call.fewest) if self.ask.local and self.call.fewest > 1 else joined
 
     def _slice(
         self, tally: Partition, where: Label, cells: dict[str, Any], asked: Sequence[str], totals: Estimates, i: int
@@ -264,13 +275,18 @@ class _Measure:
         split = parts(tally, self.index, **self.ask.params)
         found = {name: getattr(split, name) for name in METRICS}
         ends = self._ends(tally, split, found, where)
+        low, high = float(totals.low[i]), float(totals.high[i])
         ends["total"] = Ends(totals.low[i], totals.high[i], totals.undefined_draws[i])
+        if self.how.kind == "bootstrap":  # only the total is drawn from tails that go on beyond what was seen
+            for part in ends.keys() & set(WHOLE[1:]):
+                ends[part] = ends[part].in_proportion(found[part], float(found["total"]), low, high)
         groups = Spectra.of([tally[g] for g in range(len(tally))])
         streams = [(*self.labels, *where, name) for name in tally.groups]
         (own,) = estimates(groups, [self.ask], self.how, self.seed, streams)
         ends["index"] = Ends(own.low, own.high, own.undefined_draws)
         even = {"ideal": self.ask.ideal, "better": self.ask.better}
         reason, made, units = tally.reason(), [], groups.units.tolist()
+        warned = cautions(groups) if self.how.kind != "none" else [""] * len(tally)
         for name in (m for m in WHOLE if m in asked):
             code = reason or ("zero_over_zero" if np.isnan(found[name]) else "")
             more = _numbers(found[name], ends[name], ()) | (even if name == "total" else {})
@@ -284,7 +300,8 @@ class _Measure:
         for g, name in enumerate(tally.groups):
             for figure in (m for m in PER_GROUP if m in asked):
                 more = _numbers(found[figure], ends[figure], (g,)) | (even if figure == "index" else {})
-                code = (groups[g].reason() if figure == "index" else reason) if math.isnan(more["estimate"]) else ""
+                why = groups[g].reason() if figure == "index" else reason
+                code = why if math.isnan(more["estimate"]) else warned[g] if figure == "index" else ""
                 made.append(
                     row(
                         cells,
@@ -300,7 +317,9 @@ class _Measure:
         return made
 
     def _ends(self, tally: Partition, split: Parts, found: Mapping[str, Any], where: Label) -> dict[str, Ends]:
-        """Percentile bootstrap over units (wide tallies on bins); normal with the linearised error on request."""
+        """Percentile bootstrap over units (wide tallies on bins), never shorter than Student's t unless percentiles were asked
+        for; normal with the linearised error on request.
+        """
         names = [n for n in METRICS if n not in ("total", "index") and (self.index == "gini" or n != "overlap")]
         chosen = {n: found[n] for n in names}
         if self.how.kind == "none" or tally.reason():
@@ -309,7 +328,11 @@ class _Measure:
         if self.how.kind == "normal" or len(drawable.values) > WIDE:
             return self._linearised(tally, split, chosen)
         draw = lambda p: {n: getattr(parts(p, self.index, **self.ask.params), n) for n in names}  # noqa: E731
-        return drawn_ends(drawable, draw, chosen, self.how, stream(self.seed, "decompose", *self.labels, *where))
+        drawn = drawn_ends(drawable, draw, chosen, self.how, stream(self.seed, "decompose", *self.labels, *where))
+        if self.how.kind == "percentile":
+            return drawn
+        least = self._linearised(tally, split, chosen)
+        return {n: ends.reaching(least[n].low, least[n].high) for n, ends in drawn.items()}
 
     def _linearised(self, tally: Partition, split: Parts, chosen: Mapping[str, Any]) -> dict[str, Ends]:
         moves: dict[str, Any] = parts_influence(tally, split, self.index, **self.ask.params)
@@ -333,8 +356,9 @@ def _interval_words(how: Interval) -> str:
     if how.kind in ("none", "normal"):
         return {"none": "none", "normal": "normal, with the linearised error"}[how.kind]
     kind = "studentised" if how.kind == "bootstrap" else "percentile"
+    least = ", never shorter than Student's t and, in proportion, than the total's" if how.kind == "bootstrap" else ""
     return (
         f"bootstrap over units, {how.draws:,} draws: {kind} for the total and each group's index, percentile for the parts "
-        f"and shares; slices with over {BINNED:,} cells are drawn on amounts binned at a relative width of 2^-12, "
+        f"and shares{least}; slices with over {BINNED:,} cells are drawn on amounts binned at a relative width of 2^-12, "
         f"those with over {WIDE:,} bins have normal intervals with the linearised error"
     )

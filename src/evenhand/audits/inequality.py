@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from evenhand import metrics as _all_metrics  # noqa: F401  (fills the registry)
-from evenhand.audits.assemble import hidden, notes, suppressed
+from evenhand.audits.assemble import enough, hidden, names_of, notes, suppressed
 from evenhand.audits.declare import OTHER_UNITS, Call, Columns, Count, Level, Metrics, Seed, Table, audit, log
 from evenhand.audits.units import By, Population, Units, units_of
 from evenhand.cards import Ask, asks, needing
@@ -18,18 +18,23 @@ from evenhand.errors import EvenhandError
 from evenhand.findings import Row, row
 from evenhand.metrics.shares import lorenz_curve
 from evenhand.present.lorenz import corners, stops
+from evenhand.present.text import plural
 from evenhand.results import Result
 from evenhand.tallies.buckets import Buckets
 from evenhand.tallies.spectrum import Spectra, Spectrum
 from evenhand.uncertainty.intervals import Estimates, Interval, stream
 from evenhand.uncertainty.spectra import WIDE, estimates
-from evenhand.uncertainty.tails import heavy_tails
-from evenhand.uncertainty.viewers import viewer_ends, viewers
+from evenhand.uncertainty.tails import cautions
+from evenhand.uncertainty.viewers import both_ends, viewer_ends, viewers
 from evenhand.views.benefits import Amount, NanPolicy
 
 OTHER_VIEWERS = (
-    "The interval is for these same units, seen by as many other {within} like these: how far the number would move had "
-    "others looked. It is not for other units."
+    "The interval is for these same {units}, seen by as many other {viewers} like these: how far the number would move had "
+    "others looked. It is not for other {units}."
+)
+OTHER_BOTH = (
+    "The interval is for other {units} like these, seen by as many other {viewers} like these: how far the number would move had "
+    "both been others. It is wide rather than too short."
 )
 NONE = Interval("none")
 METRICS = ("gini", "atkinson(epsilon=0.5)", "top_share(p=0.01)", "top_share(p=0.1)", "equal_share")
@@ -53,7 +58,7 @@ def inequality(
     amount: Columns = None,
     population: Population,
     weight: str | None = None,
-    within: str | None = None,
+    within: Columns = None,
     by: By = None,
     metrics: Metrics = METRICS,
     interval: str | None = "bootstrap(999)",
@@ -75,12 +80,15 @@ def inequality(
         gives each slice its own units if it holds the `by` columns.
     weight : column with the weight of each unit.
     within : column of the viewer (account, session, day) that a row comes from. Intervals are then for these same units,
-        seen by as many other viewers, and not for other units; `interval` only switches them off.
+        seen by as many other viewers, and not for other units; `interval` only switches them off. With the column of the
+        unit beside it, `within=["viewer_id", "author_id"]`, they are for other units and other viewers, wide rather than
+        too short.
     by : column(s) to slice by, or `eh.log_bins(column, 20)` / `eh.quantile_bins(column, 10)` of a number each unit has.
     metrics : metric strings, for example `"top_share(p=0.01)"`.
     interval : `"bootstrap(999)"` (studentised where the metric has a linearised error), `"percentile(999)"`, `"normal"`, None.
-    min_units : slices with fewer units that received anything are suppressed; where the number of rows would give one of
-        them away, the next smallest too. Curves, shares and percentiles are then of so many neighbours at their mean.
+    min_units : slices with fewer units that received anything are suppressed, and so are those of which as many figures are
+        asked as they have units. Curves, shares, percentiles and whatever reads the ends are of so many neighbours at their
+        mean. The number of rows is told only where nothing is hidden.
     nan_policy : what a missing amount does: `"raise"`, `"omit"` the row, or `"propagate"` to its slice.
 
     Examples
@@ -91,15 +99,14 @@ def inequality(
     0.5961538461538461
     """
     asked = asks(metrics, needing(Spectrum))
+    viewer, both = _sides(within, unit)
     prepared = units_of(
         table, unit=unit, amount=amount, population=population, by=by, weight=weight, nan_policy=nan_policy,
-        marks={"randomized": within} if within is not None else None,
+        marks={"randomized": viewer} if viewer is not None else None,
     )  # fmt: skip
     view = prepared.view
     several = amount is not None and not isinstance(amount, str)
-    if within is not None and unit is None:
-        raise EvenhandError(f"within={within!r} needs units that several viewers see. Pass unit= with their column.")
-    seen = _viewers(prepared, within, call)
+    seen = _viewers(prepared, viewer, call)
     rows: list[Row] = []
     curves: dict[str, list[Any]] = {}
     wide = 0
@@ -107,19 +114,19 @@ def inequality(
         log.info("adding up %s", one.name or "rows")
         slices = prepared.slices(one)
         extra = {"amount": one.name} if several else {}
-        told = unit is None and population is None  # then the rows read are the units of all slices
-        small = hidden(slices.spectra.receivers.tolist(), call.fewest, total_shown=told)
-        rows += _rows(slices, one, prepared, asked, call, small, extra, seen(one))
+        small = hidden(slices.spectra.receivers.tolist(), enough(call.fewest, asked), total_shown=False)
+        rows += _rows(slices, one, prepared, asked, call, small, extra, seen(one), both=both)
         _add_curves(curves, slices, view.by, extra, small, len(view.amounts), call.fewest)
         wide += int((np.diff(slices.spectra.starts) > WIDE).sum()) if slices.spectra.weights is None else 0
     amounts = ("amount",) if several else ()
     names, columns = (*view.by, *amounts), (*prepared.columns, *amounts)
     facts = {
-        "interval": _interval_words(call.interval, wide, within), "population": prepared.population_words,
+        "interval": _interval_words(call.interval, wide, viewer, both=both), "population": prepared.population_words,
         "missing_slice_labels": "shown as a slice of their own",
     }  # fmt: skip
-    if within is not None and call.interval.kind != "none":
-        facts["interval_for"] = OTHER_VIEWERS.format(within=within)
+    if viewer is not None and call.interval.kind != "none":
+        meant = OTHER_BOTH if both else OTHER_VIEWERS
+        facts["interval_for"] = meant.format(units=plural(str(unit)), viewers=plural(viewer))
     words = {"unit": unit or "row", "amount": "rows" if amount is None else "amounts" if several else str(amount)}
     return call.result(
         rows, backend=view.backend, read=view.rows, dropped=view.dropped, slices=names, columns=columns,
@@ -136,22 +143,22 @@ def _rows(
     small: Sequence[bool],
     extra: Mapping[str, Any],
     seen: Mapping[Label, Buckets] | None,
+    *,
+    both: bool,
 ) -> list[Row]:
     """Every slice and metric as a row, slices in the order of their labels."""
     log.info("measuring %s slices", f"{len(slices.labels):,}")
     streams = [("inequality", *label) for label in slices.labels]
-    found = _estimates(slices.spectra, asked, call, NONE if seen is not None else call.interval, streams)
+    sampled = call.interval.kind != "none" and (seen is None or both)  # units stand for others like them
+    found = _estimates(slices.spectra, asked, call, call.interval if sampled else NONE, streams)
     units = slices.spectra.units
     for i, label in enumerate(slices.labels):
         if seen is not None and label in seen:
             ends = viewer_ends(seen[label], asked, [float(e.estimate[i]) for e in found], call.interval)
-            for estimate, (low, high) in zip(found, ends, strict=True):
-                estimate.low[i], estimate.high[i] = low, high
-    heavy = (
-        heavy_tails(slices.spectra)
-        if call.interval.kind != "none" and seen is None
-        else np.zeros(len(units), dtype=bool)
-    )
+            for estimate, own in zip(found, ends, strict=True):
+                other = (float(estimate.low[i]), float(estimate.high[i]))
+                estimate.low[i], estimate.high[i] = both_ends(float(estimate.estimate[i]), own, other) if both else own
+    warned = cautions(slices.spectra) if sampled else [""] * len(units)
     by_chance = chances(slices, amount, asked)
     counted = amount.name is None and slices.spectra.weights is None  # whole rows, which no rule can divide
     rows = []
@@ -161,13 +168,15 @@ def _rows(
             made = row(
                 labels, a.text, estimate=float(estimate.estimate[i]), low=float(estimate.low[i]), high=float(estimate.high[i]),
                 chance=float(chance[i]), ideal=a.ideal, better=a.better, units=int(units[i]),
-                undefined_draws=int(estimate.undefined_draws[i]), note=_note(slices, i, a, estimate, heavy=bool(heavy[i])),
+                undefined_draws=int(estimate.undefined_draws[i]), note=_note(slices, i, a, estimate, float(units[i]), warned[i]),
             )  # fmt: skip
             if counted:
                 least, most = a.metric.attainable_on(slices.spectra[i], **a.params)
                 made |= {"least": float(least), "most": float(most)}
             if seen is not None:
-                made |= {"rests_on": viewers(seen[label]) if label in seen else 0, "few": "few_viewers"}
+                made |= _rests_on(viewers(seen[label]) if label in seen else 0, int(units[i]) if both else None)
+                if both and units[i] < a.fewest and not np.isnan(made["estimate"]):
+                    made["note"] = notes(made["note"] or "", "few_units")
             if label in slices.broken:
                 made |= dict.fromkeys(("estimate", "low", "high", "chance"), np.nan) | {"note": "nan_in_data"}
             rows.append(suppressed(made) if small[i] else made)
@@ -178,10 +187,32 @@ def _estimates(
     spectra: Spectra, asked: Sequence[Ask], call: Call, how: Interval, streams: Sequence[tuple[Any, ...]]
 ) -> list[Estimates]:
     """Every metric on every slice; with `min_units`, what reads single places sees nothing finer than so many units."""
-    local = [a for a in asked if a.card.local] if call.fewest > 1 else []
+    local = [a for a in asked if a.local] if call.fewest > 1 else []
     near = iter(estimates(spectra.coarse(call.fewest), local, how, call.seed, streams) if local else ())
     whole = iter(estimates(spectra, [a for a in asked if a not in local], how, call.seed, streams))
     return [next(near) if a in local else next(whole) for a in asked]
+
+
+def _sides(within: Columns, unit: str | None) -> tuple[str | None, bool]:
+    """The column of viewers, and whether units are resampled as well."""
+    names = names_of(within)
+    if not names:
+        return None, False
+    if unit is None:
+        raise EvenhandError(f"within={within!r} needs units that several viewers see. Pass unit= with their column.")
+    apart = [name for name in names if name != unit]
+    if len(apart) != 1 or len(names) > 2:
+        raise EvenhandError(
+            f"within={', '.join(names)!r} is not one column of viewers. Pass it alone, or with unit={unit!r} beside it to resample both."
+        )
+    return apart[0], len(names) == 2
+
+
+def _rests_on(seen_by: int, units: int | None) -> dict[str, Any]:
+    """What an interval over viewers rests on: them, or the units where these are resampled too and are fewer."""
+    if units is not None and units < seen_by:
+        return {"rests_on": units, "few": "few_units"}
+    return {"rests_on": seen_by, "few": "few_viewers"}
 
 
 def _viewers(prepared: Units, within: str | None, call: Call) -> Callable[[Amount], Mapping[Label, Buckets] | None]:
@@ -200,10 +231,10 @@ def _viewers(prepared: Units, within: str | None, call: Call) -> Callable[[Amoun
     return of
 
 
-def _note(slices: Slices, i: int, a: Ask, found: Estimates, *, heavy: bool) -> str | None:
+def _note(slices: Slices, i: int, a: Ask, found: Estimates, units: float, warned: str) -> str | None:
     if np.isnan(found.estimate[i]):
         return a.card.reason(slices.spectra[i], **a.params)
-    return notes("heavy_tail" if heavy else "", a.caution(float(found.estimate[i]), float(slices.spectra.units[i])))
+    return notes(warned, a.caution(float(found.estimate[i]), units))
 
 
 def chances(slices: Slices, amount: Amount, asked: Sequence[Ask]) -> list[Any]:
@@ -249,12 +280,13 @@ def _add_curves(
         curves.setdefault("share", []).extend(curve.share[kept].tolist())
 
 
-def _interval_words(how: Interval, wide: int, within: str | None) -> str:
+def _interval_words(how: Interval, wide: int, within: str | None, *, both: bool) -> str:
     if within is not None and how.kind != "none":
-        return f"leaving out one {within} (or bucket of them) at a time, Student's t, logit or log scale"
+        words = f"leaving out one {within} (or bucket of them) at a time, Student's t, logit or log scale"
+        return f"{words}; added in squares to {_interval_words(how, wide, None, both=False)}" if both else words
     words = {
         "bootstrap": f"bootstrap over units, {how.draws:,} draws, studentised with the linearised error, logit or log scale, "
-        "the largest amounts from a fitted tail; below 20 units the wider of that and Student's t",
+        "the largest amounts from fitted tails, never shorter than Student's t",
         "percentile": f"bootstrap over units, {how.draws:,} draws, percentile",
         "normal": "normal, with the linearised error, logit or log scale",
         "none": "none",

@@ -8,10 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from evenhand.audits.assemble import hidden, notes, suppressed
-from evenhand.cards import Ask, Floats
+from evenhand.audits.assemble import hidden_cells, notes, suppressed
+from evenhand.audits.outcome_contrast import Everybody, contrast_rows
+from evenhand.cards import REGISTRY, Ask, Floats, Metric, needing
 from evenhand.findings import Row, row
-from evenhand.metrics.outcome import ROUNDING, Covariance, Gaps, critical, gaps, mean_errors, reasons
+from evenhand.metrics.outcome import Covariance, Gaps, critical, gaps, mean_errors, reasons
 from evenhand.metrics.outcome_joint import (
     Effect,
     Wald,
@@ -19,15 +20,21 @@ from evenhand.metrics.outcome_joint import (
     joint_test,
     spline,
 )
+from evenhand.metrics.outcome_means import lowest_bin
 from evenhand.metrics.outcome_pooled import Pooled, pooled
 from evenhand.tallies.moments import Moments
 from evenhand.tallies.rows import Rows
-from evenhand.uncertainty.difference import holm
-from evenhand.uncertainty.odds import odds_gap
+from evenhand.uncertainty.difference import holm, holm_by_family
 from evenhand.uncertainty.pooled import tested as tested_by_chance
 from evenhand.views.outcomes import Outcomes
 
 EXTRA = ("bin", "bin_low", "bin_high", "se", "p", "p_adjusted", "intercept", "slope", "detectable", "share_used")
+Cells = frozenset[tuple[int | None, str | None]]
+"""Bins, counted from 1, and groups."""
+
+WHOLE = "pooled_gap(support='all')"
+"""The pooled gap over all scores, also those that not every group reaches."""
+
 NARROW = 0.5
 """Where less than this share of the rows lies in the common support, the joint test says so."""
 
@@ -57,36 +64,40 @@ class Binning:
         return cls(moments, found, over_all, covariance, np.zeros(0) if ends is None else ends)
 
 
-@dataclass(frozen=True)
-class Everybody:
-    """Rows one by one, whatever their score.
-
-    Attributes
-    ----------
-    seen : those whose outcome was observed; None where they are too many to hold.
-    known : those whose outcome the table tells, also below the threshold or untreated, and `treated`, whether each was
-        treated; None where everybody was, or outcomes are not 0 and 1.
-    thresholded : whether the table says who was treated.
-    """
-
-    seen: Rows | None
-    known: Rows | None
-    treated: np.typing.NDArray[np.bool_] | None
-    thresholded: bool
-
-
 def all_rows(
-    tested: Binning, others: Mapping[int, Binning], view: Outcomes, *, kind: str, level: float, everybody: Everybody
+    tested: Binning,
+    others: Mapping[int, Binning],
+    view: Outcomes,
+    *,
+    kind: str,
+    level: float,
+    everybody: Everybody,
+    whole: Binning | None = None,
 ) -> list[Row]:
-    """Summaries first, then every bin, then what other measures say."""
+    """Summaries first, then every bin, then what other measures say; `whole` has bins of all scores, shared or not."""
     rows = _summary(tested, view, level, kind)
+    if whole is not None:
+        rows += _effects(whole.pooled, WHOLE, whole, view, level)
     for count, other in others.items():
         rows += _effects(other.pooled, f"pooled_gap(bins={count})", other, view, level)
         rows.append(_test(joint_test(other.gaps), f"joint_test(bins={count})", other.moments.rows))
     rows += _gap_rows(tested, view, level)
     rows += _mean_rows(tested, view, level)
     rows += [_bin_test_row(tested, b) for b in range(len(tested.ends) - 1)]
-    return rows + _contrast(view, everybody)
+    return rows + contrast_rows(view, everybody, level)
+
+
+def askable() -> dict[str, Metric]:
+    """Metrics that may be asked for: those of the sums of bins, and what other measures see row by row."""
+    return {**needing(Moments), **needing(Rows), "equalized_odds_gap": REGISTRY["equalized_odds_gap"]}
+
+
+def over_slices(rows: Sequence[Row]) -> list[Row]:
+    """Rows of all slices: p that were adjusted within a slice are adjusted over all of them, metric by metric."""
+    tested = [i for i, r in enumerate(rows) if np.isfinite(r.get("p_adjusted", np.nan))]
+    p = [rows[i]["p"] for i in tested]
+    found = dict(zip(tested, holm_by_family(p, [rows[i]["metric"] for i in tested]).tolist(), strict=True))
+    return [{**r, "p_adjusted": found[i]} if i in found else r for i, r in enumerate(rows)]
 
 
 def chosen_rows(rows: Sequence[Row], asked: Sequence[Ask], tested: Binning, view: Outcomes) -> list[Row]:
@@ -94,7 +105,13 @@ def chosen_rows(rows: Sequence[Row], asked: Sequence[Ask], tested: Binning, view
     said: dict[str, list[Row]] = {}
     for r in rows:
         said.setdefault(r["metric"], []).append(r)
-    return [r for a in asked for r in said.get(a.text) or _measured(a, tested, view)]
+    return [r for a in asked for r in said.get(a.text) or _otherwise(a, tested, view)]
+
+
+def _otherwise(a: Ask, tested: Binning, view: Outcomes) -> list[Row]:
+    if a.card.needs is Moments:
+        return _measured(a, tested, view)
+    return [row({}, a.text, group=name, ideal=a.ideal, better=a.better, note="nobody_left_out") for name in view.names]
 
 
 def _measured(a: Ask, tested: Binning, view: Outcomes) -> list[Row]:
@@ -116,11 +133,11 @@ def _measured(a: Ask, tested: Binning, view: Outcomes) -> list[Row]:
     return rows
 
 
-def nothing_rows(view: Outcomes, why: str, asked: Sequence[Ask] | None = None) -> list[Row]:
+def nothing_rows(names: Sequence[str], why: str, asked: Sequence[Ask] | None = None) -> list[Row]:
     """What is left to say where nothing can be compared."""
     if asked is not None:
         return [row({}, a.text, ideal=a.ideal, better=a.better, note=why) for a in asked]
-    groups: list[str | None] = list(view.names) or [None]
+    groups: list[str | None] = list(names) or [None]
     rows = [
         row({}, "joint_test", note=why),
         *(row({}, "pooled_gap", group=g, ideal=0.0, better="ideal", note=why) for g in groups),
@@ -220,7 +237,7 @@ def _gap_rows(tested: Binning, view: Outcomes, level: float) -> list[Row]:
 
 def _mean_rows(tested: Binning, view: Outcomes, level: float) -> list[Row]:
     """Mean outcome per bin and group (figures 4 and 6 of the source)."""
-    mean, (error, _) = tested.moments.mean_outcome, mean_errors(tested.moments, tested.covariance)
+    mean, (error, _) = means(tested, view), mean_errors(tested.moments, tested.covariance)
     low, high = mean_ends(tested, view, level)
     rows = []
     for b in range(len(tested.ends) - 1):
@@ -235,12 +252,17 @@ def _mean_rows(tested: Binning, view: Outcomes, level: float) -> list[Row]:
     return rows
 
 
+def means(tested: Binning, view: Outcomes) -> Floats:
+    """Mean outcome of every cell; the last digit of a sum must not carry it beyond the outcomes there are."""
+    return np.clip(tested.moments.mean_outcome, *view.outcome_ends)
+
+
 def mean_ends(tested: Binning, view: Outcomes, level: float) -> tuple[Floats, Floats]:
     """Ends of the interval of each cell's mean: none where its outcomes are all one number, and none beyond 0 and 1 of a share."""
     error, freedom = mean_errors(tested.moments, tested.covariance)
     wide = np.where(error > 0, critical(level, freedom) * error, np.nan)
     least, most = view.outcome_ends if is_binary(tested.moments) else (-np.inf, np.inf)
-    mean = tested.moments.mean_outcome
+    mean = means(tested, view)
     return np.maximum(mean - wide, least), np.minimum(mean + wide, most)
 
 
@@ -251,71 +273,17 @@ def _bin_test_row(tested: Binning, b: int) -> Row:
 
 def _lowest(tested: Binning) -> Row:
     """Which bin has the lowest outcomes: if not the first, outcomes do not rise with the score (note 13 of the source)."""
-    m = tested.moments
-    rows = m.rows.sum(-1)
-    mean = np.nansum(m.rows * np.nan_to_num(m.mean_outcome), axis=-1) / np.where(rows > 0, rows, np.nan)
-    least = np.nanmin(mean) + ROUNDING * np.nanmax(np.abs(mean))  # bins that tie must not be told apart by a last digit
-    lowest = int(np.flatnonzero(mean <= least)[0])
+    lowest = float(lowest_bin.on(tested.moments))
+    units = int(tested.moments.rows.sum())
     return row(
         {},
         "lowest_bin",
-        estimate=float(lowest + 1),
+        estimate=lowest,
         ideal=1.0,
-        units=int(rows.sum()),
-        note="not_rising" if lowest else None,
+        better="ideal",
+        units=units,
+        note="not_rising" if lowest > 1 else None,
     )
-
-
-def _contrast(view: Outcomes, everybody: Everybody) -> list[Row]:
-    """What other measures see on the same rows."""
-    rows = []
-    for g, name in enumerate(view.names):
-        units, outcome = int(view.used[g]), view.outcome_sum[g] / view.used[g]
-        average = "precision" if everybody.thresholded else "base_rate"
-        rows.append(row({}, average, group=name, estimate=float(outcome), units=units))
-        if on_outcome_scale(view):
-            gap = outcome - view.score_sum[g] / view.used[g]
-            rows.append(
-                row({}, "calibration_gap", group=name, estimate=float(gap), ideal=0.0, better="ideal", units=units)
-            )
-    rows += [_odds_row(view, everybody.seen, g) for g in range(len(view.names))]
-    return rows + [r for kind in (1, 0) for r in _rate_rows(view, everybody, kind)]
-
-
-def _odds_row(view: Outcomes, seen: Rows | None, g: int) -> Row:
-    made = row(
-        {}, "equalized_odds_gap", group=view.names[g], ideal=0.0, better="lower", units=int(view.used[g]),
-        estimate=0.0 if g == view.reference else np.nan, note=None if g == view.reference else "too_many_rows",
-    )  # fmt: skip
-    if g == view.reference or seen is None:
-        return made
-    found = odds_gap(seen, g, view.reference)
-    few = "few_given_outcome" if np.isnan(found.estimate) else "some_outcomes_skipped" if found.skipped else ""
-    return made | {"estimate": found.estimate, "chance": found.chance, "note": notes(few)}
-
-
-def _rate_rows(view: Outcomes, everybody: Everybody, outcome: int) -> list[Row]:
-    """Gaps of the rate at which those with this outcome are treated: true positives, then false ones."""
-    known, treated = everybody.known, everybody.treated
-    if known is None or treated is None:
-        return []
-    metric = "true_positive_rate_gap" if outcome else "false_positive_rate_gap"
-    rows = []
-    for g, name in enumerate(view.names):
-        mine, theirs = ((known.group == at) & (known.outcome == outcome) for at in (g, view.reference))
-        few = min(mine.sum(), theirs.sum()) < 1
-        gap = np.nan if few else float(treated[mine].mean() - treated[theirs].mean())
-        note = "zero_denominator" if few else None
-        rows.append(
-            row({}, metric, group=name, estimate=gap, ideal=0.0, better="ideal", units=int(mine.sum()), note=note)
-        )
-    return rows
-
-
-def on_outcome_scale(view: Outcomes) -> bool:
-    """Whether scores can be read as predicted outcomes: they stay inside the range of the outcomes."""
-    low, high = view.outcome_ends
-    return bool(low <= view.low.min() and view.high.max() <= high and low < high)
 
 
 def is_binary(m: Moments) -> bool:
@@ -323,18 +291,16 @@ def is_binary(m: Moments) -> bool:
     return bool(np.all(m.above + m.below == m.rows))
 
 
-def calibration_points(tested: Binning, view: Outcomes, level: float, fewest: int) -> dict[str, list[Any]]:
-    """Mean score and mean outcome per bin and group, for the pictures."""
+def calibration_points(tested: Binning, view: Outcomes, level: float, few: Cells) -> dict[str, list[Any]]:
+    """Mean score and mean outcome per bin and group, for the pictures; none of `few` cells."""
     m = tested.moments
     low, high = mean_ends(tested, view, level)
     out: dict[str, list[Any]] = {name: [] for name in ("bin", "group", "score", "outcome", "low", "high", "units")}
-    cells = [(b, name, m.rows[b, g]) for b in range(m.rows.shape[0]) for g, name in enumerate(view.names)]
-    few = _small_cells(cells, fewest)
     for b in range(m.rows.shape[0]):
         for g, name in enumerate(view.names):
-            if not m.rows[b, g] or (b, name) in few:
+            if not m.rows[b, g] or (b + 1, name) in few:
                 continue
-            mean = float(m.mean_outcome[b, g])
+            mean = float(means(tested, view)[b, g])
             values = (
                 b + 1,
                 name,
@@ -354,13 +320,14 @@ def _plain(r: Row) -> Row:
     return {k: v.item() if isinstance(v, np.generic) else v for k, v in r.items()}
 
 
-def without_few(rows: Sequence[Row], fewest: int, left: Sequence[str] = ()) -> list[Row]:
+def without_few(rows: Sequence[Row], fewest: int, left: Sequence[str] = (), few: Cells = frozenset()) -> list[Row]:
     """The same rows; where a group has too few members in them, in a bin or over all, no number survives.
 
-    Groups that were `left` out have rows without numbers too, as many as the others.
+    Tests of a bin with one of the `few` cells go with it. Groups that were `left` out have rows without numbers too, as
+    many as the others.
     """
-    few = _small_cells([(r.get("bin"), r["group"], r["units"]) for r in rows if r["group"] is not None], fewest)
-    made = [_bare(r) if (r.get("bin"), r["group"]) in few or _too_few(r, fewest) else r for r in rows]
+    bins = {(b, None) for b, _ in few}
+    made = [_bare(r) if (r.get("bin"), r["group"]) in few | bins or _too_few(r, fewest) else r for r in rows]
     others = [r for r in rows if r["group"] is not None]
     like = [r for r in others if r["group"] == others[-1]["group"]]
     return made + [{**_bare(r), "group": name} for name in left for r in like]
@@ -375,15 +342,16 @@ def _bare(r: Row) -> Row:
     return {**suppressed(r), **{k: v for k, v in nothing.items() if k in r}}
 
 
-def _small_cells(cells: Sequence[tuple[Any, str, Any]], fewest: int) -> set[tuple[Any, str]]:
-    """Bins of a group with too few rows, and the next smallest of the same group, or a subtraction would tell."""
-    sizes: dict[str, dict[Any, int]] = {}
-    for bin_, group, units in cells:
-        if bin_ is not None and units is not None:
-            sizes.setdefault(group, {})[bin_] = int(units)
-    return {
-        (bin_, group)
-        for group, bins in sizes.items()
-        for bin_, hide in zip(bins, hidden(list(bins.values()), fewest), strict=True)
-        if hide
-    }
+def few_cells(tested: Binning, view: Outcomes, fewest: int) -> Cells:
+    """Bins (counted from 1) of a group with too few rows, and others beside them, or a subtraction would tell.
+
+    All bins hold about as many rows, and of a group all its rows are known: those outside the bins are a cell too.
+    """
+    if fewest <= 1:
+        return frozenset()
+    inside = tested.moments.rows
+    outside = view.used - inside.sum(0)
+    hide = hidden_cells([*inside.tolist(), *([*np.diag(outside)] if outside.any() else [])], fewest)
+    return frozenset(
+        (b + 1, name) for b in range(len(inside)) for name, few in zip(view.names, hide[b], strict=True) if few
+    )

@@ -25,7 +25,12 @@ from evenhand.uncertainty.paired import Difference, Draws, paired_difference
 from evenhand.uncertainty.rules import ANYTHING
 
 QUESTION = "Which systems differ, on the same requests?"
+BOTH = (
+    "The interval is for other requests like these, answered by both sides: how far the difference would move had other requests "
+    "come in. Items stay as they are."
+)
 DRAWS = 999
+MOST_SWAPS = 100_000
 
 
 @dataclass(frozen=True, repr=False)
@@ -48,11 +53,11 @@ class Plan:
     made: dict[tuple[Any, ...], Draws] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, call: Call, draws: int | None, level: float, pairs: int) -> Plan:
-        """With so many draws; left out, also enough swaps for the smallest p to survive Holm over so many pairs."""
+    def of(cls, call: Call, draws: int | None, level: float, rows: int) -> Plan:
+        """With so many draws; left out, also enough swaps for the smallest p to survive Holm over so many rows."""
         if draws is not None:
             return cls(level, draws, call.seed)
-        return cls(level, DRAWS, call.seed, max(DRAWS, math.ceil(pairs / (1 - level))))
+        return cls(level, DRAWS, call.seed, max(DRAWS, min(MOST_SWAPS, math.ceil(rows / (1 - level)))))
 
     def draws_for(self, requests: int, where: tuple[Any, ...]) -> Draws:
         if (requests, *where) not in self.made:
@@ -85,25 +90,25 @@ def compare_systems(call: Call, result: Result, systems: Sequence[Any] | None, d
     others = tuple(s for s in result.findings.slices if s != column)
     held = {(h.where[at], h.where[:at] + h.where[at + 1 :], h.metric, h.group): h for h in result.held()}
     chosen = _chosen(list(dict.fromkeys(key[0] for key in held)), systems)
-    plan = Plan.of(call, draws, float(result.provenance.get("level", 0.95)), math.comb(len(chosen), 2))
     experiments = list(dict.fromkeys(key[1:] for key in held))
+    level = float(result.provenance.get("level", 0.95))
+    plan = Plan.of(call, draws, level, math.comb(len(chosen), 2) * len(experiments))
     known = {_key(result.findings, r, column): r for r in result.findings.rows()}
     rows: list[Row] = []
     for where, metric, group in experiments:
-        own = []
         for one, other in combinations(chosen, 2):
             a, b = held.get((one, where, metric, group)), held.get((other, where, metric, group))
             if a is not None and b is not None:
                 labels = dict(zip(others, where, strict=True)) | {"system": one, "versus": other}
-                own.append(_row(labels, a, b, known[one, where, metric, group]["better"], plan, where))
-        adjusted = holm([r["p"] for r in own])
-        rows += [{**r, "p_adjusted": float(p)} for r, p in zip(own, adjusted, strict=True)]
+                rows.append(_row(labels, a, b, known[one, where, metric, group]["better"], plan, where))
     if not rows:
         raise EvenhandError("No two systems can be compared. Pass a result with two systems or more.")
+    adjusted = holm([r["p"] for r in rows])
+    rows = [{**r, "p_adjusted": float(p)} for r, p in zip(rows, adjusted, strict=True)]
     return call.result(
         rows, backend=result.backend, slices=(*others, "system", "versus"), question=QUESTION, of=SystemsResult,
         curves={"systems": _standing(result, rows, others, chosen, column, plan.level)},
-        facts=_facts(plan, "Holm over pairs of systems, for each metric", [result]),
+        facts=_facts(plan, "Holm over all rows", [result]),
     )  # fmt: skip
 
 
@@ -135,6 +140,7 @@ def _row(labels: Mapping[str, Any], a: Held, b: Held, better: str, plan: Plan, w
 def _facts(plan: Plan, adjusted: str, results: Iterable[Result]) -> dict[str, Any]:
     return {
         "level": plan.level, "p_adjusted": adjusted,
+        "interval_for": BOTH,
         "interval": f"paired bootstrap over shared requests: {plan.draws:,} draws, percentile",
         "p": f"systems swapped within requests at random: {plan.draws:,} times, where p is small "
         f"{max(plan.draws, plan.swaps):,} times; (1 + as large) / (1 + swaps)",

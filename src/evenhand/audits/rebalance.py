@@ -13,6 +13,7 @@ from evenhand.allocation.frankwolfe import Found, Search
 from evenhand.allocation.objectives import Atkinson, Evenness, Objective, Shares, Welfare
 from evenhand.allocation.replay import Stage
 from evenhand.attention import parse
+from evenhand.audits.assemble import notes
 from evenhand.audits.declare import Call, Level, Seed, Table, TableOrColumn, Takes, audit, log, pairs
 from evenhand.audits.rebalance_result import Frontier, Headroom, Part, RebalanceResult, headroom
 from evenhand.audits.rebalance_rows import Meter, spread_of
@@ -50,6 +51,8 @@ Aim = Annotated[Any, Takes("NAME|LABEL=SHARE,..", read=_read_objective)]
     question="What would a more even exposure cost in relevance?",
     charts=("frontier", "before_after", "movers"),
     extra=("least", "most"),
+    stands_for="The interval is for other requests like those held out, served by the same policy: how far the number would move "
+    "had other requests come in. It is not for a policy learned anew.",
 )
 def rebalance(
     call: Call,
@@ -232,7 +235,7 @@ def _rows(frontier: Frontier, meters: Mapping[str, Meter]) -> list[Row]:
                     labels, frontier.replayed(p.strength, on, means), "learned_from" if on == "learned" else ""
                 )
                 if on == "learned" and means == "policy":
-                    note = None if p.converged else "not_converged"
+                    note = notes("" if meter.level is None else "no_interval", "" if p.converged else "not_converged")
                     rows.append(row(labels, "duality_gap", estimate=p.gap, ideal=0.0, better="lower", note=note))
     return rows
 

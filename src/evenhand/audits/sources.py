@@ -7,9 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
-
-from evenhand.audits.assemble import hidden, names_of, notes, suppressed
+from evenhand.audits.assemble import names_of, notes, suppressed
 from evenhand.audits.declare import OTHER_UNITS, Call, Count, Level, Metrics, Seed, Table, audit, log
 from evenhand.audits.inequality import chances
 from evenhand.audits.units import By, Population, Units, units_of
@@ -26,7 +24,7 @@ from evenhand.uncertainty.intervals import Estimates, Interval, stream
 from evenhand.uncertainty.parts import WIDE, Ends, blank, drawn_ends, linearised_ends
 from evenhand.uncertainty.rules import ANYTHING
 from evenhand.uncertainty.spectra import estimates
-from evenhand.uncertainty.tails import heavy_tails
+from evenhand.uncertainty.tails import cautions
 from evenhand.views.benefits import Amount, NanPolicy
 from evenhand.views.bins import LogBins, QuantileBins
 
@@ -36,6 +34,9 @@ DRAWN = ("share", "correlation", "contribution", "marginal")
 """Figures that need the units' whole vectors; the other two are Gini indices, measured as the inequality audit does."""
 
 SPANS = {"share": (0.0, 1.0), "correlation": (-1.0, 1.0), "contribution": (-1.0, 1.0), "marginal": ANYTHING}
+SMALL = "(small sources)"
+"""What sources with too few receivers are called, taken together before anything is measured."""
+
 ONE = frozenset({"share", "marginal"})
 """Figures that are certain where there is one source only: all of it comes from there."""
 
@@ -71,8 +72,9 @@ def sources(
 
     Parameters
     ----------
-    table, unit, amount, population, by, interval, level, rng, min_units, nan_policy : as in `eh.inequality`.
+    table, unit, amount, population, by, interval, level, rng, nan_policy : as in `eh.inequality`.
     source : column that says where an amount came from; or bins of one, `eh.log_bins("followers", 5)`.
+    min_units : slices with fewer units that received anything are suppressed; sources with fewer are taken together.
     metrics : any of `gini`, `share`, `own_gini`, `correlation`, `contribution`, `marginal`.
 
     Examples
@@ -135,23 +137,25 @@ def _rows(
     streams = [("inequality", *where) for where in slices.labels]
     (index,) = estimates(totals.spectra, [gini], how, seed, streams)
     (chance,) = chances(totals, amount, [gini])
-    heavy = heavy_tails(totals.spectra) if how.kind != "none" else np.zeros(len(slices.labels), dtype=bool)
+    warned = cautions(totals.spectra) if how.kind != "none" else [""] * len(slices.labels)
     rows: list[Row] = []
-    for i, (where, tally) in enumerate(zip(slices.labels, slices.tallies, strict=True)):
-        cells, units = whole.cells(where), int(tally.units)
+    for i, (where, found) in enumerate(zip(slices.labels, slices.tallies, strict=True)):
+        cells, units = whole.cells(where), int(found.units)
+        few = totals.spectra.receivers[i] < fewest
+        small = [] if few or fewest <= 1 else found.few(fewest)
+        tally = found.together(small, SMALL)
         made = _gini_row(cells, gini, index, i, chance=float(chance[i])) if "gini" in asked else []
         if len(tally):
             made += _source_rows(cells, tally, [a for a in asked if a != "gini"], how, seed, streams[i])
         reason = tally.reason()
-        few = totals.spectra.receivers[i] < fewest
-        served = [float(tally.counts[tally.amounts[:, k] > 0].sum()) for k in range(len(tally))]
-        quiet = {label(n) for n, hide in zip(tally.names, hidden(served, fewest), strict=True) if hide}
         for one in made:
             one["units"] = units
-            one["note"] = reason or notes(one["note"] or "", "heavy_tail" if heavy[i] else "")
+            one["note"] = reason or notes(*dict.fromkeys([one["note"] or "", warned[i]]))
             if where in slices.broken:
                 one |= dict.fromkeys(("estimate", "low", "high", "chance"), math.nan) | {"note": "nan_in_data"}
-            rows.append(suppressed(one) if few or one["group"] in quiet else one)
+            rows.append(suppressed(one) if few else one)
+        names = [label(found.names[k]) for k in small]
+        rows += [suppressed(row(cells, figure, group=name)) for name in names for figure in asked if figure != "gini"]
     return rows
 
 
@@ -173,13 +177,14 @@ def _source_rows(
     (own,) = estimates(alone, [gini], how, seed, [(*labels, name) for name in tally.names])
     found["own_gini"] = own.estimate
     ends["own_gini"] = Ends(own.low, own.high, own.undefined_draws)
+    warned = cautions(alone) if how.kind != "none" else [""] * len(tally)
     made = []
     for k, name in enumerate(tally.names):
         silent = not tally.amounts[:, k].any()
         for figure in asked:
             even = {"ideal": gini.ideal, "better": gini.better} if figure == "own_gini" else {}
             estimate, end = float(found[figure][k]), ends[figure]
-            code = ("zero_total" if silent else "constant_input") if math.isnan(estimate) else None
+            code = ("zero_total" if silent else "constant_input") if math.isnan(estimate) else warned[k]
             ends_here = {"low": float(end.low[k]), "high": float(end.high[k])}
             drawn = int(end.undefined_draws[k])
             made.append(
@@ -189,7 +194,7 @@ def _source_rows(
                     group=label(name),
                     estimate=estimate,
                     undefined_draws=drawn,
-                    note=code,
+                    note=code or None,
                     span=SPANS.get(figure),
                     certain=figure in ONE and len(tally) == 1,
                     **ends_here,
@@ -200,15 +205,21 @@ def _source_rows(
 
 
 def _ends(tally: Sources, found: dict[str, Any], how: Interval, seed: int, labels: tuple[Any, ...]) -> dict[str, Ends]:
-    """Percentile bootstrap over units; normal with the linearised error where asked for, or too wide to draw."""
+    """Percentile bootstrap over units, never shorter than Student's t unless percentiles were asked for; normal with the
+    linearised error where asked for, or too wide to draw.
+    """
     if how.kind == "none" or tally.reason():
         return blank(found)
+    influence = source_influence(tally, source_parts(tally))
+    units = Spectrum(tally.totals, tally.counts)
+    least = linearised_ends(units, {n: influence[n].T for n in DRAWN}, found, SPANS, how.level)
     if how.kind == "normal" or len(tally.counts) > WIDE:
-        influence = source_influence(tally, source_parts(tally))
-        units = Spectrum(tally.totals, tally.counts)
-        return linearised_ends(units, {n: influence[n].T for n in DRAWN}, found, SPANS, how.level)
+        return least
     rng = stream(seed, "sources", *labels)
-    return drawn_ends(tally, lambda t: {n: getattr(source_parts(t), n) for n in DRAWN}, found, how, rng)
+    drawn = drawn_ends(tally, lambda t: {n: getattr(source_parts(t), n) for n in DRAWN}, found, how, rng)
+    if how.kind == "percentile":
+        return drawn
+    return {n: ends.reaching(least[n].low, least[n].high) for n, ends in drawn.items()}
 
 
 def _interval_words(how: Interval, wide: int) -> str:
@@ -217,6 +228,7 @@ def _interval_words(how: Interval, wide: int) -> str:
     if how.kind == "normal":
         return "normal, with the linearised error"
     kind = "studentised" if how.kind == "bootstrap" else "percentile"
-    words = f"bootstrap over units, {how.draws:,} draws: {kind} for the Gini indices, percentile for the figures of a source"
+    words = f"bootstrap over units, {how.draws:,} draws: {kind} for the Gini indices, percentile for the figures of a "
+    words += "source, never shorter than Student's t" if how.kind == "bootstrap" else "source"
     many = f"; {wide:,} slices with over {WIDE:,} different vectors of amounts have normal intervals with the linearised error"
     return words + (many if wide else "")

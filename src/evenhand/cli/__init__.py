@@ -20,8 +20,8 @@ from evenhand.errors import EvenhandError, printable, suggestion
 
 VERBS = (
     "demo", "look", "inequality", "sources", "decompose", "criteria", "prefix", "advise", "exposure", "pairwise",
-    "agreement", "sensitivity", "outcome-test", "recommender", "experiment", "rebalance", "rerank", "compare", "run", "plan", "history",
-    "metrics", "conformance", "study", "completion",
+    "agreement", "sensitivity", "outcome-test", "counterfactual", "recalibrate", "recommender", "experiment", "rebalance", "rerank",
+    "compare", "run", "plan", "history", "metrics", "conformance", "study", "completion",
 )  # fmt: skip
 """Each verb is a module of this package: its docstring is the help, the first line in the list of verbs and the rest with
 examples below the options. A verb of an audit needs nothing else: options and call come from the audit's declaration; it
@@ -61,6 +61,10 @@ def _answered(words: Sequence[str]) -> int:
         return 130
     except MemoryError:
         _say("out of memory. Slice the input, or use --engine duckdb.")
+    except OSError as error:
+        _say(
+            f"{str(error.filename or 'A file')!r} cannot be used ({error.strerror or type(error).__name__}). Pass another path."
+        )
     except (SystemExit, GeneratorExit):
         raise
     except BaseException as error:

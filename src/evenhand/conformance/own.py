@@ -13,6 +13,8 @@ from evenhand import metrics  # noqa: F401  (fills the registry)
 from evenhand.cards import REGISTRY
 from evenhand.tallies.exposure import Amortised, Exposure
 from evenhand.tallies.moments import Moments
+from evenhand.tallies.reallocated import Allocation, Change
+from evenhand.tallies.rows import Rows
 
 
 def version() -> str:
@@ -28,6 +30,11 @@ def adapter(question: Mapping[str, Any]) -> float:
             return _asked(question["metric"], given, parameters)
         if metric.card.needs is Moments:
             return _gap(metric, given)
+        if metric.card.needs is Rows:
+            return _among_rows(metric, given)
+        if metric.card.needs is Change:
+            sides = [[given[when][name] for name in ("slots", "rank", "outcome")] for when in ("before", "after")]
+            return float(metric.on(Change(*(Allocation.of(*side) for side in sides))))
         return float(metric(*_data(given), **_named(given), **parameters))
 
 
@@ -56,9 +63,22 @@ def _gap(metric: Any, given: Mapping[str, Any]) -> float:
     tally = Moments.of(
         given["score"], given["outcome"], given["bin"], codes, shape=(max(given["bin"]) + 1, len(groups))
     )
-    found = metric.on(tally, reference=groups.index(given["reference"]))
-    of = groups.index(given["of"])
-    return float(found[given["at"], of] if found.ndim == 2 else found[of])
+    found = metric.on(
+        tally, **({"reference": groups.index(given["reference"])} if "reference" in metric.parameters else {})
+    )
+    if found.ndim == 0:
+        return float(found)
+    of = groups.index(given["of"]) if found.shape[-1] == len(groups) else 0
+    return float(found[given.get("at", 0), of] if found.ndim == 2 else found[of])
+
+
+def _among_rows(metric: Any, given: Mapping[str, Any]) -> float:
+    """One group against the reference, row by row."""
+    groups = sorted(set(given["group"]))
+    rows = Rows.of(
+        given["score"], outcome=given["outcome"], groups=[groups.index(g) for g in given["group"]], treated=given.get("treated")
+    )  # fmt: skip
+    return float(metric.on(rows, which=groups.index(given["of"]), reference=groups.index(given["reference"])))
 
 
 def _asked(name: str, given: Mapping[str, Any], parameters: Mapping[str, Any]) -> float:

@@ -41,13 +41,13 @@ def group_code(labels: Sequence[Any]) -> nw.Expr:
     return found.cast(nw.Int64)
 
 
-def tally_clusters(rows: nw.LazyFrame[Any], view: Outcomes, held: Floats) -> Clusters | ClusterSquares:
-    """Sums per cluster and cell of rows that have u and v; `held` are the rows of each bin and group.
+def tally_clusters(rows: nw.LazyFrame[Any], view: Outcomes, held: Floats, mass: float) -> Clusters | ClusterSquares:
+    """Sums per cluster and cell of rows that have u and v; `held` are the rows of each bin and group, `mass` all their weight.
 
     Products are handed on only where every bin that holds the reference has so many clusters of it that nobody will ask
     what each of them adds.
     """
-    cells = _Cells(rows, view.labels, len(held))
+    cells = _Cells(rows, view, len(held))
     parts = list(_ranges(cells, int(held.sum())))
     if len(parts) == 1:
         return _settled(cells.of(rows), view.reference)
@@ -64,7 +64,9 @@ def tally_clusters(rows: nw.LazyFrame[Any], view: Outcomes, held: Floats) -> Clu
         listed = []
     if added is None:
         return Clusters.joined(listed)
-    whole = added.sums[:, 0].sum() == held.sum()  # ranges in an order that is not the engine's would lose rows
+    whole = np.isclose(
+        added.sums[:, 0].sum(), mass, rtol=1e-12
+    )  # ranges in an order that is not the engine's would lose rows
     return added if whole and _countless(added, view.reference) else cells.of(rows)
 
 
@@ -124,11 +126,11 @@ class _Cells:
     ends : the smallest and the largest cluster, where they are whole numbers small enough to be multiplied.
     """
 
-    def __init__(self, rows: nw.LazyFrame[Any], labels: Sequence[Any], bins: int) -> None:
-        self.rows, self.groups, self.bins = rows, len(labels), bins
+    def __init__(self, rows: nw.LazyFrame[Any], view: Outcomes, bins: int) -> None:
+        self.rows, self.groups, self.bins, self.weighted = rows, len(view.labels), bins, view.weighted
         self.within = self.groups * bins
         self.ends = self._ends()
-        cell = group_code(labels) * bins + nw.col("bin").cast(nw.Int64)
+        cell = group_code(view.labels) * bins + nw.col("bin").cast(nw.Int64)
         if self.ends is None:
             self.key = {"cluster": nw.col("cluster"), "cell": cell}
         else:
@@ -147,6 +149,9 @@ class _Cells:
         """Clusters with their sums, one by one, in order of cluster, group and bin."""
         u, v = nw.col("u"), nw.col("v")
         named = {"su": u, "sv": v, "suu": u * u, "suv": u * v}
+        if self.weighted:
+            weight = nw.col("weight")
+            named = {"mass": weight, **{name: weight * term for name, term in named.items()}}
         summed = rows.select(**self.key, **named).group_by(*self.key)
         cells = to_polars(summed.agg(nw.len().alias("rows"), *(nw.col(name).sum() for name in named))).sort(*self.key)
         cell, cluster = (
@@ -156,5 +161,7 @@ class _Cells:
         )
         place = cell.to_numpy().astype(np.int64)
         place = place % self.bins * self.groups + place // self.bins
-        sums = tuple(cells[name].to_numpy().astype(np.float64) for name in ("rows", *named))
+        sums = tuple(
+            cells[name].to_numpy().astype(np.float64) for name in (named if self.weighted else ("rows", *named))
+        )
         return Clusters(cluster.rle_id().to_numpy().astype(np.int64), place, sums, self.bins, self.groups)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import operator
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from fractions import Fraction
@@ -12,9 +14,9 @@ import numpy as np
 
 from evenhand.cards import Floats
 from evenhand.engine.clusters import group_code, tally_clusters
-from evenhand.engine.quantiles import quantiles
+from evenhand.engine.quantiles import quantile_means, quantiles
 from evenhand.labels import in_order
-from evenhand.tallies.moments import POWERS, Moments
+from evenhand.tallies.moments import POWERS, Ints, Moments
 from evenhand.tallies.rows import Rows
 from evenhand.views.outcomes import Checked, Outcomes, refuse_many
 from evenhand.views.tables import to_polars
@@ -30,11 +32,25 @@ GRADES = 8
 """Outcomes of so few different values are grouped by, not multiplied: their powers need no sums of their own."""
 
 
-def score_edges(view: Checked, bins: Sequence[int], low: float, high: float) -> list[Floats]:
-    """For each number of bins the distinct inner edges, exact inverted-CDF quantiles of the scores in scope."""
+def score_edges(view: Checked, bins: Sequence[int], low: float, high: float, fewest: int = 0) -> list[Floats]:
+    """For each number of bins the distinct inner edges, exact inverted-CDF quantiles of the scores in scope.
+
+    With `fewest` above 1, an edge is the mean of so many scores around it, since it leaves and is else somebody's own score.
+    """
     shares = sorted({Fraction(d, b) for b in bins for d in range(1, b)})
-    found = dict(zip(shares, quantiles(view.scope, "score", shares, (low, high)) if shares else (), strict=True))
+    edges: Any = ()
+    if shares and fewest > 1:
+        edges = quantile_means(view.scope, "score", shares, (low, high), fewest)
+    elif shares:
+        edges = quantiles(view.scope, "score", shares, (low, high))
+    found = dict(zip(shares, edges, strict=True))
     return [np.unique([e for d in range(1, b) if (e := found[Fraction(d, b)]) < high]).astype(np.float64) for b in bins]
+
+
+def shared_ends(view: Checked, low: float, high: float, fewest: int) -> tuple[float, float]:
+    """The ends of a scope as they may leave: the mean of its `fewest` lowest scores, and of its highest."""
+    least, most = quantile_means(view.scope, "score", [Fraction(0), Fraction(1)], (low, high), fewest).tolist()
+    return float(least), float(most)
 
 
 def tally_moments(
@@ -62,25 +78,35 @@ def tally_moments(
     if not clustered:
         return known, tally
     lined = _from_lines(rows, labels, tally.origin, tally.level, tally.slope)
-    return known, replace(tally, clusters=tally_clusters(lined, known, tally.rows))
+    return known, replace(tally, clusters=tally_clusters(lined, known, tally.rows, float(tally.mass.sum())))
 
 
 def tally_rows(view: Outcomes, edges: Floats) -> Rows:
     """The rows in scope one by one, ordered by what they hold; bins are right-closed, with these inner edges."""
-    wanted = view.scope.with_columns(_bin(edges).alias("bin")).select("bin", "group", "score", "outcome")
-    held = coded(to_polars(wanted), view.labels).sort("bin", "code", "score", "outcome")
-    score, outcome = (held[name].to_numpy().astype(np.float64) for name in ("score", "outcome"))
-    return Rows(score, outcome, *(held[name].to_numpy().astype(np.int64) for name in ("bin", "code")))
+    names = view.scope.collect_schema().names()
+    more = [name for name in ("weight", "cluster") if name in names]
+    wanted = view.scope.with_columns(_bin(edges).alias("bin")).select("bin", "group", "score", "outcome", *more)
+    held = coded(to_polars(wanted), view.labels).sort("bin", "code", "score", "outcome", *more)
+    return _one_by_one(held, held["bin"].to_numpy().astype(np.int64))
 
 
-def tally_known(view: Outcomes) -> tuple[Rows, np.typing.NDArray[np.bool_]]:
+def tally_known(view: Outcomes) -> Rows:
     """All rows of the view's groups whose outcome the table tells, whatever their score, and whether each was treated."""
-    outcome = nw.col("outcome")
-    told = view.lazy.filter(~outcome.is_null()).filter(~outcome.is_nan()).select("group", "score", "outcome", "used")
-    held = coded(to_polars(told), view.labels).drop_nulls("code").sort("code", "score", "outcome")
-    score, found = (held[name].to_numpy().astype(np.float64) for name in ("score", "outcome"))
-    code = held["code"].to_numpy().astype(np.int64)
-    return Rows(score, found, np.zeros_like(code), code), held["used"].to_numpy().astype(bool)
+    outcome, names = nw.col("outcome"), view.lazy.collect_schema().names()
+    more = [name for name in ("weight", "cluster") if name in names]
+    told = view.lazy.filter(~outcome.is_null()).filter(~outcome.is_nan())
+    told = told.select("group", "score", "outcome", "used", *more)
+    held = coded(to_polars(told), view.labels).drop_nulls("code").sort("code", "score", "outcome", *more)
+    rows = _one_by_one(held, np.zeros(held.height, dtype=np.int64))
+    return replace(rows, treated=held["used"].to_numpy().astype(bool))
+
+
+def _one_by_one(held: Any, bins: Ints) -> Rows:
+    """Collected rows as arrays."""
+    score, outcome = (held[name].to_numpy().astype(np.float64) for name in ("score", "outcome"))
+    weight = held["weight"].to_numpy().astype(np.float64) if "weight" in held.columns else None
+    cluster = held["cluster"].rank("dense").to_numpy().astype(np.int64) - 1 if "cluster" in held.columns else None
+    return Rows(score, outcome, bins, held["code"].to_numpy().astype(np.int64), weight, cluster)
 
 
 def _centres(edges: Floats, low: float, high: float) -> Floats:
@@ -142,29 +168,37 @@ def _cells_from_mean(rows: nw.LazyFrame[Any], view: Checked) -> Any:
         return _summed(rows.with_columns((nw.col("outcome") - view.outcome_mean).alias("v")), view)
     import polars as pl
 
-    columns = {_sum(i, 0): _power(nw.col("u"), nw.col("u"), i, 0) for i in range(1, 5)}
-    cells = to_polars(rows.with_columns(**columns).group_by("bin", "group", "outcome").agg(*_asked(columns)))
+    kinds = _kinds(view)
+    columns = {f"{k}_{i}0": _product([*w, *[nw.col("u")] * i]) for k, w in kinds.items() for i in range(5) if w or i}
+    cells = _collected(rows.with_columns(**columns).group_by("bin", "group", "outcome"), columns)
     y, v = pl.col("outcome"), pl.col("outcome") - view.outcome_mean
-    powers = [(pl.col(_sum(i, 0)) * v**j).sum().alias(_sum(i, j)) for i, j in POWERS]
-    sides = {name: pl.col(_sum(0, 0)).filter(side).sum() for name, side in (("above", y > least), ("below", y < most))}
-    return cells.group_by("bin", "group").agg(*powers, pl.col("low").min(), pl.col("high").max(), **sides)
+    powers = [(pl.col(f"{k}_{i}0") * v**j).sum().alias(f"{k}_{i}{j}") for k in kinds for i, j in POWERS]
+    sides = {name: pl.col("rows").filter(side).sum() for name, side in (("above", y > least), ("below", y < most))}
+    ends = pl.col("low").min(), pl.col("high").max()
+    return cells.group_by("bin", "group").agg(pl.col("rows").sum(), *powers, *ends, **sides)
 
 
 def _summed(rows: nw.LazyFrame[Any], view: Checked) -> Any:
     """Collected sums per bin and group of rows that have u and v."""
     least, most = view.outcome_ends
-    columns = {_sum(i, j): _power(nw.col("u"), nw.col("v"), i, j) for i, j in POWERS if i + j}
+    u, v = nw.col("u"), nw.col("v")
+    terms = [(f"{k}_{i}{j}", [*w, *[u] * i, *[v] * j]) for k, w in _kinds(view).items() for i, j in POWERS]
+    columns = {name: _product(factors) for name, factors in terms if factors}
     columns |= {"above": _one(nw.col("outcome") > least), "below": _one(nw.col("outcome") < most)}
-    return to_polars(rows.with_columns(**columns).group_by("bin", "group").agg(*_asked(columns)))
+    return _collected(rows.with_columns(**columns).group_by("bin", "group"), columns)
 
 
-def _sum(i: int, j: int) -> str:
-    return f"sum_{i}{j}"
+def _kinds(view: Checked) -> dict[str, list[nw.Expr]]:
+    """The sums that are kept, by the factors that every term of them has: the weight once, and for robust errors twice."""
+    weight = nw.col("weight")
+    return {"sum": [weight], "square": [weight, weight]} if view.weighted else {"sum": []}
 
 
-def _asked(columns: Iterable[str]) -> list[nw.Expr]:
+def _collected(grouped: Any, columns: Iterable[str]) -> Any:
+    """Rows, sums of these columns and the range of scores; rows without weights weigh one each."""
     ends = (nw.col("score").min().alias("low"), nw.col("score").max().alias("high"))
-    return [nw.len().alias(_sum(0, 0)), *(nw.col(name).sum() for name in columns), *ends]
+    cells = to_polars(grouped.agg(nw.len().alias("rows"), *(nw.col(name).sum() for name in columns), *ends))
+    return cells if "sum_00" in cells.columns else cells.with_columns(sum_00=cells["rows"])
 
 
 def _moments(cells: Any, labels: Sequence[Any], origin: Floats, level: Floats, slope: Floats) -> Moments:
@@ -176,27 +210,30 @@ def _moments(cells: Any, labels: Sequence[Any], origin: Floats, level: Floats, s
         out[at] = cells[name].to_numpy()
         return out.reshape(level.shape)
 
-    sums = np.zeros((*level.shape, 5, 3))
-    for i, j in POWERS:
-        sums[..., i, j] = place(_sum(i, j))
-    sides = place("above"), place("below")
-    return Moments(sums, origin, level, slope, place("low", np.inf), place("high", -np.inf), *sides)
+    def powers(kind: str) -> Floats:
+        sums = np.zeros((*level.shape, 5, 3))
+        for i, j in POWERS:
+            sums[..., i, j] = place(f"{kind}_{i}{j}")
+        return sums
+
+    weighted = "square_00" in cells.columns
+    return Moments(
+        powers("sum"), origin, level, slope, place("low", np.inf), place("high", -np.inf), place("above"), place("below"),
+        squares=powers("square") if weighted else None, held=place("rows") if weighted else None,
+    )  # fmt: skip
 
 
 def _per_group(tally: Moments) -> dict[str, Floats]:
     """What a view knows of its groups, from sums over all of its rows."""
-    rows, u, v = tally.rows, tally.sums[..., 1, 0], tally.sums[..., 0, 1]
-    sums = {"score_sum": tally.origin[:, None] * rows + u, "outcome_sum": tally.level * rows + v}
-    ends = {"used": rows.sum(0), "low": tally.low.min(0), "high": tally.high.max(0)}
+    mass, u, v = tally.mass, tally.sums[..., 1, 0], tally.sums[..., 0, 1]
+    sums = {"score_sum": tally.origin[:, None] * mass + u, "outcome_sum": tally.level * mass + v}
+    sums |= {"used": tally.rows, "mass": mass}
+    ends = {"low": tally.low.min(0), "high": tally.high.max(0)}
     return ends | {name: found.sum(0) for name, found in sums.items()}
 
 
-def _power(u: nw.Expr, v: nw.Expr, i: int, j: int) -> nw.Expr:
-    factors = [u] * i + [v] * j
-    found = factors[0]
-    for factor in factors[1:]:
-        found = found * factor
-    return found
+def _product(factors: Sequence[nw.Expr]) -> nw.Expr:
+    return functools.reduce(operator.mul, factors)
 
 
 def _one(condition: nw.Expr) -> nw.Expr:
@@ -218,19 +255,19 @@ def _cell(coded: Any, labels: Sequence[Any]) -> Any:
 
 
 def _mean_scores(tally: Moments) -> Floats:
-    rows = tally.rows.sum(-1)
-    offset = np.divide(tally.sums[..., 1, 0].sum(-1), rows, out=np.zeros_like(rows), where=rows > 0)
+    mass = tally.mass.sum(-1)
+    offset = np.divide(tally.sums[..., 1, 0].sum(-1), mass, out=np.zeros_like(mass), where=mass > 0)
     return np.asarray(tally.origin + offset)
 
 
 def _fitted(tally: Moments) -> tuple[Floats, Floats]:
     """Lines to measure from: the mean of each cell and the common slope of its bin."""
-    rows = np.maximum(tally.rows, 1)
-    offset = tally.sums[..., 1, 0] / rows
+    mass = np.where(tally.mass > 0, tally.mass, 1.0)
+    offset = tally.sums[..., 1, 0] / mass
     within = (tally.sums[..., 2, 0] - offset * tally.sums[..., 1, 0]).sum(-1)
     across = (tally.sums[..., 1, 1] - offset * tally.sums[..., 0, 1]).sum(-1)
     slope = np.divide(across, within, out=np.zeros_like(within), where=within > 0)
-    level = tally.level + tally.sums[..., 0, 1] / rows - slope[:, None] * offset
+    level = tally.level + tally.sums[..., 0, 1] / mass - slope[:, None] * offset
     return level, np.repeat(slope[:, None], tally.rows.shape[1], axis=1)
 
 

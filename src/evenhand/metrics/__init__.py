@@ -31,6 +31,7 @@ from evenhand.metrics.inequality import (
     herfindahl,
     hoover,
     mean,
+    reach,
     theil,
 )
 from evenhand.metrics.pairwise import accuracy, inter_acc, intra_acc
@@ -125,6 +126,7 @@ __all__ = [
     "pref_nd",
     "pref_rd",
     "rank_biased_overlap",
+    "reach",
     "recall_ratio",
     "recommendation_popularity",
     "rmse_ratio",

@@ -16,6 +16,7 @@ import numpy as np
 from evenhand.cards import Floats
 from evenhand.tallies.candidates import Bools, Candidates
 from evenhand.tallies.moments import Ints
+from evenhand.tallies.reallocated import Allocation, Change
 
 DIGITS = 12
 """Predictions that agree to this many digits tie; the better score then goes first."""
@@ -103,38 +104,6 @@ def _varies(rows: Floats, u: Floats, uu: Floats) -> Bools:
 def _varies_within(s: Sums) -> Bools:
     within = (s.uu - s.u * s.u / np.maximum(s.rows, 1)).sum(-1)
     return np.asarray(within > FLAT * s.uu.sum(-1))
-
-
-@dataclass(frozen=True)
-class Allocation:
-    """Who holds the slots, and what that is worth; leading axes are draws.
-
-    Attributes
-    ----------
-    slots : (..., G) slots of each group.
-    rank : (..., G) mean place of its slots; NaN where it has none.
-    outcome : (...) sum of the outcomes that are expected of those who hold them.
-    """
-
-    slots: Floats
-    rank: Floats
-    outcome: Floats
-
-
-@dataclass(frozen=True)
-class Change:
-    """Slots before and after."""
-
-    before: Allocation
-    after: Allocation
-
-    @property
-    def outcome_change(self) -> Floats:
-        """Relative change of the outcome; NaN where there was none."""
-        with np.errstate(divide="ignore", invalid="ignore"):
-            return np.asarray(
-                (self.after.outcome - self.before.outcome) / np.where(self.before.outcome, self.before.outcome, np.nan)
-            )
 
 
 @dataclass(frozen=True)

@@ -155,6 +155,7 @@ def least_gini(slots: float, units: float) -> float:
         references=("atkinson1970", "lazovich2022"),
         laws=frozenset({"scale-free", "replication", "transfer"}),
         family="inequality",
+        local=lambda epsilon: epsilon > 2,
     )
 )
 def atkinson(s: Spectrum, *, epsilon: Aversion = 0.5) -> Floats:
@@ -231,6 +232,7 @@ Alpha = Annotated[float, Between(-math.inf, math.inf, open_low=True, open_high=T
         references=("shorrocks1980",),
         laws=frozenset({"scale-free", "replication", "transfer"}),
         family="inequality",
+        local=lambda alpha: not -1 <= alpha <= 2,
     )
 )
 def generalized_entropy(s: Spectrum, *, alpha: Alpha = 1.0) -> Floats:
@@ -421,6 +423,47 @@ def mean(s: Spectrum) -> Floats:
 @mean.influence
 def _(s: Spectrum, estimate: Floats) -> Floats:
     return s.values - estimate[..., None]
+
+
+@metric(
+    Card(
+        name="reach",
+        symbol="R",
+        title="Share that gets anything",
+        asks="What share of units received anything at all?",
+        needs=Spectrum,
+        span=(0.0, 1.0),
+        ideal=1.0,
+        better="higher",
+        undefined="there are no units",
+        says="{estimate:percent} of {units} get any {amount} at all{interval}.",
+        formula=r"\#\{i : x_i > 0\} / n",
+        example="[0, 0, 0, 10] -> 0.25",
+        variants=(
+            "Only as true as the population: a log holds nobody who received nothing, and with population=None it is 1.",
+        ),
+        references=("lazovich2022",),
+        laws=frozenset({"scale-free", "replication"}),
+        family="level",
+        at_zero=0.0,
+    )
+)
+def reach(s: Spectrum) -> Floats:
+    """Share of units whose amount is above zero: the opportunity, before how much of it.
+
+    >>> reach([0, 0, 0, 10])
+    0.25
+    """
+    return s.sum_of(_any(s)) / s.size
+
+
+@reach.influence
+def _(s: Spectrum, estimate: Floats) -> Floats:
+    return _any(s) - estimate[..., None]
+
+
+def _any(s: Spectrum) -> Floats:
+    return np.where(s.values > 0, 1.0, 0 * s.values)  # what is missing stays missing
 
 
 def gini_se(x: object, *, weights: object = None) -> float:

@@ -178,7 +178,7 @@ def gaps(m: Moments, reference: int, covariance: Covariance = "HC1") -> Gaps:
     defined = (rows > 0) & _comparable(rows, fitted, reference)[..., None]
     estimate = np.where(defined, fitted.level - fitted.level[..., reference, None], np.nan)
     residual = m.measured_from(np.nan_to_num(fitted.level), fitted.slope[..., None])
-    flat, tilt = _influence(rows, offset, fitted, defined, reference)
+    flat, tilt = _influence(m.mass, offset, fitted, defined, reference)
     across, clusters, small = None, None, thin(rows, m.above, m.below)
     steady = np.full(rows.shape, np.inf)
     if covariance == "cluster":
@@ -191,8 +191,8 @@ def gaps(m: Moments, reference: int, covariance: Covariance = "HC1") -> Gaps:
         block, freedom = _sandwich(residual, flat, tilt, n, k, covariance)
         total = np.inf if covariance == "HC1" else float(np.sum(np.maximum(n - k, 0)))
         if covariance == "HC1":
-            steady = _welch(residual.sums[..., :3, 2], flat, tilt, rows)
-            block = _without_rounding(block, meat(m.sums[..., :3, 2], flat, tilt))
+            steady = _welch(residual.squared[..., :3, 2], flat, tilt, rows)
+            block = _without_rounding(block, meat(m.squared[..., :3, 2], flat, tilt))
     speck = dust(m)
     estimate = np.where(np.abs(estimate) <= speck[..., None, None], 0.0, estimate)
     block = np.where(np.abs(block) <= speck[..., None, None, None] ** 2, 0.0, block)
@@ -202,7 +202,7 @@ def gaps(m: Moments, reference: int, covariance: Covariance = "HC1") -> Gaps:
 
 def dust(m: Moments) -> Floats:
     """Differences of outcomes as small as this are rounding: equal outcomes in two cells must give a gap of zero."""
-    spread = np.sqrt(np.maximum(m.sums[..., 0, 2], 0.0) / np.maximum(m.rows, 1))
+    spread = np.sqrt(np.maximum(m.sums[..., 0, 2], 0.0) / np.where(m.mass > 0, m.mass, 1))
     return np.asarray(ROUNDING * (np.abs(np.nan_to_num(m.mean_outcome)) + spread).max((-1, -2)))
 
 
@@ -269,10 +269,10 @@ def over(top: Any, bottom: Any) -> Floats:
     return np.asarray(np.divide(top, bottom, out=np.full(top.shape, np.nan), where=bottom > 0))
 
 
-def _influence(rows: Floats, offset: Floats, fitted: Lines, defined: Bools, reference: int) -> tuple[Floats, Floats]:
+def _influence(mass: Floats, offset: Floats, fitted: Lines, defined: Bools, reference: int) -> tuple[Floats, Floats]:
     """What a residual e of a row of group g, at offset u, adds to the gap of group h: e * (flat + tilt * u) at [g, h]."""
-    groups = rows.shape[-1]
-    share = np.divide(1.0, rows, out=np.zeros_like(rows), where=rows > 0)
+    groups = mass.shape[-1]
+    share = np.divide(1.0, mass, out=np.zeros_like(mass), where=mass > 0)
     apart = offset - offset[..., reference, None]
     lean = np.divide(apart, fitted.spread[..., None], out=np.zeros_like(apart), where=fitted.spread[..., None] > 0)
     flat = np.eye(groups) * share[..., None, :] + offset[..., :, None] * lean[..., None, :]
@@ -285,7 +285,7 @@ def _influence(rows: Floats, offset: Floats, fitted: Lines, defined: Bools, refe
 def influence(m: Moments, found: Gaps) -> tuple[Floats, Floats]:
     """What a residual e of a row of each cell, at offset u, adds to each gap of its bin: e * (flat + tilt * u) at [cell, gap]."""
     defined = np.isfinite(found.estimate)
-    return _influence(m.rows, np.nan_to_num(m.mean_offset), found.lines, defined, found.reference)
+    return _influence(m.mass, np.nan_to_num(m.mean_offset), found.lines, defined, found.reference)
 
 
 def _sandwich(
@@ -296,7 +296,7 @@ def _sandwich(
     if covariance == "classical":
         variance = residual.sums[..., 0, 2].sum(-1) / left
         return meat(residual.sums[..., :3, 0], flat, tilt) * variance[..., None, None], left
-    robust = meat(residual.sums[..., :3, 2], flat, tilt) * (n / left)[..., None, None]
+    robust = meat(residual.squared[..., :3, 2], flat, tilt) * (n / left)[..., None, None]
     return robust, np.full(n.shape, np.inf)
 
 
@@ -334,18 +334,18 @@ def mean_errors(m: Moments, covariance: Covariance = "HC1") -> tuple[Floats, Flo
     """Standard error of the mean outcome of every cell, and the degrees of freedom that go with it."""
     mean = np.nan_to_num(m.mean_outcome)
     centred = m.measured_from(mean, np.zeros_like(m.slope))
-    squares = centred.sums[..., 0, 2]
-    before = m.sums[..., 0, 2] + (m.level - mean) ** 2 * m.rows + m.slope**2 * m.sums[..., 2, 0]
-    noise = ROUNDING * before + (ROUNDING * mean) ** 2 * m.rows
+    squares, around = centred.squared[..., 0, 2], m.squared
+    before = around[..., 0, 2] + (m.level - mean) ** 2 * around[..., 0, 0] + m.slope**2 * around[..., 2, 0]
+    noise = ROUNDING * before + (ROUNDING * mean) ** 2 * around[..., 0, 0]
     squares = np.where(squares > noise, squares, 0.0)  # zero: all outcomes of the cell are one number
     if covariance == "cluster" and centred.clusters is not None:
         held, square = (x.reshape(m.rows.shape) for x in (centred.clusters.per_cell(), centred.clusters.squares()))
         left = np.where(held > 1, held - 1.0, np.nan)
         with np.errstate(invalid="ignore", divide="ignore"):
-            return np.where(squares > 0, np.sqrt(square * held / left), 0.0 * left) / m.rows, left
+            return np.where(squares > 0, np.sqrt(square * held / left), 0.0 * left) / m.mass, left
     left = np.where(m.rows > 1, m.rows - 1, np.nan)
     with np.errstate(invalid="ignore", divide="ignore"):
-        return np.sqrt(squares / left / m.rows), left
+        return np.sqrt(squares / left * m.rows) / m.mass, left
 
 
 @metric(

@@ -176,7 +176,7 @@ def spline(m: Moments, reference: int, covariance: Covariance = "HC1", ends: Flo
     elif covariance == "classical":
         variance, freedom = inverse[:groups, :groups] * residual.sums[..., 0, 2].sum() / left, left
     else:
-        variance = meat(residual.sums[..., :3, 2], flat, tilt).sum(0) * n / left
+        variance = meat(residual.squared[..., :3, 2], flat, tilt).sum(0) * n / left
     error = np.where(np.isnan(estimate), np.nan, np.sqrt(np.maximum(np.diagonal(variance), 0.0)))
     estimate, error = (np.where(np.abs(x) <= dust(m), 0.0, x) for x in (estimate, error))
     error[reference] = 0.0

@@ -40,8 +40,8 @@ class Pooled:
 
     Attributes
     ----------
-    estimate : (G,) gaps weighted by the group's rows, over every bin that holds the group and the reference; 0 for the
-        reference, NaN where there is no such bin.
+    estimate : (G,) gaps weighted by the group's rows (their weights, where they have any), over every bin that holds the
+        group and the reference; 0 for the reference, NaN where there is no such bin.
     square : (G, 3) variance of the gap if the truth were `d`, as the polynomial [0] + [1] d + [2] d^2.
     share : (B, G) weight of each bin.
     rows : (G,) rows of the group in those bins.
@@ -117,9 +117,8 @@ def pooled(m: Moments, found: Gaps, covariance: Covariance = "HC1") -> Pooled:
     """Gaps weighted by the group's rows in each bin, over every bin in which both groups have a row and can be told apart."""
     groups = m.rows.shape[-1]
     usable = np.isfinite(found.estimate) & (np.arange(groups) != found.reference)
-    weight = np.where(usable, m.rows, 0.0)
-    rows = weight.sum(0)
-    share = np.divide(weight, rows, out=np.zeros_like(weight), where=rows > 0)
+    weight, rows = np.where(usable, m.mass, 0.0), np.where(usable, m.rows, 0.0).sum(0)
+    share = np.divide(weight, weight.sum(0), out=np.zeros_like(weight), where=rows > 0)
     estimate = np.where(rows > 0, (share * np.nan_to_num(found.estimate)).sum(0), np.nan)
     estimate[found.reference] = 0.0
     square, by_cluster = np.full((groups, 3), np.nan), {}
@@ -170,8 +169,8 @@ class Null:
         m, g, ref, lines = self.m, self.group, self.found.reference, self.found.lines
         u, y = np.nan_to_num(m.mean_offset), np.nan_to_num(m.mean_outcome)
         y[:, g] -= d
-        n, other = m.rows[:, g], m.rows[:, ref]
-        both = np.maximum(n + other, 1)
+        n, other = m.mass[:, g], m.mass[:, ref]
+        both = np.where(n + other > 0, n + other, 1.0)
         apart, between = u[:, g] - u[:, ref], n * other / both
         along = lines.spread + between * apart**2
         across = lines.slope * lines.spread + between * apart * (y[:, g] - y[:, ref])
@@ -194,7 +193,7 @@ class Null:
         if covariance == "cluster":
             return float(self.clusters(d).products(self.flat.reshape(-1, 1), self.tilt.reshape(-1, 1))[0, 0])
         residual = self.residuals(d)
-        parts = residual.sums[..., :3, 2] if covariance == "HC1" else self.m.sums[..., :3, 0]
+        parts = residual.squared[..., :3, 2] if covariance == "HC1" else self.m.sums[..., :3, 0]
         own = parts[..., 0] * self.flat**2 + 2 * parts[..., 1] * self.flat * self.tilt + parts[..., 2] * self.tilt**2
         n, left = self.m.rows.sum(-1), np.maximum(self.m.rows.sum(-1) - self.found.lines.parameters + 1, 1)
         if covariance == "HC1":

@@ -63,6 +63,11 @@ TOP_UNITS = 5
 """Units in the top below which the share of the top needs a caution."""
 
 
+def _few_above(share: float, units: float) -> str:
+    """The caution of a point that only so large a share of the units lies above."""
+    return "few_at_the_top" if share * units < TOP_UNITS else ""
+
+
 @metric(
     Card(
         name="top_share",
@@ -233,6 +238,7 @@ def _(s: Spectrum, estimate: Floats) -> Floats:
         laws=frozenset({"scale-free", "replication"}),
         family="equivalences",
         studentised=False,
+        caution=lambda estimate, units, inverted: _few_above(estimate if inverted else 1 - estimate, units),
     )
 )
 def equal_share(s: Spectrum, *, inverted: bool = False) -> Floats:
@@ -268,7 +274,14 @@ def _(s: Spectrum, estimate: Floats, inverted: bool = False) -> Floats:  # noqa:
         formula=r"q : L(q) = 1 - L(1-p)",
         example="[1, 2, 3, 4, 10], p 0.1 -> 0.5333",
         variants=("Once the top holds more than half, the bottom q overlaps the top p: q > 1 - p.",),
-        caution=lambda estimate, p, inverted: "overlap" if not inverted and estimate > 1 - p else "",
+        caution=lambda estimate, units, p, inverted: "; ".join(
+            code
+            for code in (
+                "overlap" if not inverted and estimate > 1 - p else "",
+                _few_above(estimate if inverted else 1 - estimate, units),
+            )
+            if code
+        ),
         references=("lazovich2022",),
         laws=frozenset({"scale-free", "replication"}),
         family="equivalences",

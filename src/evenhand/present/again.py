@@ -33,10 +33,10 @@ def ways(findings: Findings) -> list[tuple[str, str]]:
         lead = f"In Python, where {' and '.join(parts)}:"
         return [(lead, python(audit, plan, {*objects, *lost}, placed) + after)]
     given = findings.provenance.get("command")
-    typed = {**plan, "counterfactual": True, **then} if then else plan
+    typed = {**plan, **then} if then else plan
     typed = {findings.provenance.get("options", {}).get(name, name): value for name, value in typed.items()}
     found = [
-        ("On the command line:", str(given or command(audit, typed, placed))),
+        ("On the command line:", str(given or command("counterfactual" if then else audit, typed, placed))),
         ("In Python:", python(audit, plan, placed=placed) + after),
     ]
     return found if then else [*found, ("As a plan for `evenhand run plan.toml`:", plan_file({"audit": audit, **plan}))]

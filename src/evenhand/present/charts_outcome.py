@@ -46,12 +46,17 @@ def outcomes(findings: Findings) -> Picture:
     groups = distinct(p["group"] for p in found)
     lane = min(LANE, 0.6 / max(1, len(groups)))
     shift = {group: lane * (i - (len(groups) - 1) / 2) for i, group in enumerate(groups)}
-    panel = _means(
-        findings, [{**p, "x": p["bin"] + shift[p["group"]]} for p in found], _bin_axis(findings, found), height=340
-    )
     title = f"mean {word(findings, 'outcome')}".capitalize()
-    says = f"{title} in {len({p['bin'] for p in found})} score bins for {len(groups)} groups: {_ends(found)}."
-    return Picture((panel,), _table(found), says, f"{BARS} Lines that lie apart mean different standards.")
+    says = f"{title} in {len({p['bin'] for p in found})} score bins for {len(groups)} groups"
+    parts = _in_slices(findings, found)
+    shifted = [(where, [{**p, "x": p["bin"] + shift[p["group"]]} for p in mine]) for where, mine in parts]
+    panels = tuple(
+        _means(findings, mine, _bin_axis(findings, mine), height=340 if len(parts) == 1 else 240, title=where)
+        for where, mine in shifted[:MOST_PANELS]
+    )
+    told = says + (f": {_ends(found)}." if len(parts) == 1 else f", slice by slice ({len(parts)}).")
+    note = f"{BARS} Lines that lie apart mean different standards.{_left(parts)}"
+    return Picture(panels, _table(findings, found), told, note)
 
 
 @chart("calibration", title="Outcome against score", unless=without_curve("calibration"), reported=False)
@@ -60,19 +65,40 @@ def calibration(findings: Findings) -> Picture:
     found = points(findings, "calibration")
     scores = [p["score"] for p in found]
     axis = Axis(f"mean {word(findings, 'score')}", axis_format(scores), scale={"zero": False})
-    panel = _means(findings, [{**p, "x": p["score"]} for p in found], axis, height=420)
+    parts = _in_slices(findings, found)
+    panels = [
+        _means(findings, [{**p, "x": p["score"]} for p in mine], axis, height=420, title=where)
+        for where, mine in parts[:MOST_PANELS]
+    ]
     note = BARS
     if "calibration_gap" in findings.metrics():
         line = [min(scores), max(scores)]
         equal = alt.Chart(records(x=line, y=line)).mark_line(style="reference").encode(x=axis.on(alt.X, "x"), y="y:Q")
-        panel = replace(panel, chart=alt.layer(equal, panel.chart))
+        panels = [replace(panel, chart=alt.layer(equal, panel.chart)) for panel in panels]
         note += " On the dashed line the score is the outcome it promises."
     title = f"mean {word(findings, 'outcome')}".capitalize()
-    return Picture((panel,), _table(found), f"{title} against mean score: {_ends(found)}.", note)
+    told = f"{title} against mean score" + (f": {_ends(found)}." if len(parts) == 1 else f", {len(parts)} slices.")
+    return Picture(tuple(panels), _table(findings, found), told, note + _left(parts))
 
 
-def _means(findings: Findings, found: Sequence[Row], x: Axis, *, height: int) -> Panel:
-    title = f"mean {word(findings, 'outcome')}"
+MOST_PANELS = 12
+"""Slices that are drawn; all are in the table."""
+
+
+def _in_slices(findings: Findings, rows: Sequence[Row]) -> list[tuple[str, list[Row]]]:
+    """Rows slice by slice, with what each is called; one without a name where there are none."""
+    parts: dict[str, list[Row]] = {}
+    for r in rows:
+        parts.setdefault(findings.slice_label(r), []).append(r)
+    return list(parts.items())
+
+
+def _left(parts: Sequence[Any]) -> str:
+    return f" {len(parts) - MOST_PANELS} more panels are in the table." if len(parts) > MOST_PANELS else ""
+
+
+def _means(findings: Findings, found: Sequence[Row], x: Axis, *, height: int, title: str = "") -> Panel:
+    named = f"mean {word(findings, 'outcome')}"
     rows = [
         {
             "series": p["group"], "x": p["x"], "y": p["outcome"], "low": p["low"], "high": p["high"], "bin": p["bin"],
@@ -80,15 +106,17 @@ def _means(findings: Findings, found: Sequence[Row], x: Axis, *, height: int) ->
         }
         for p in found
     ]  # fmt: skip
-    y = Axis(title, axis_format([row["y"] for row in rows]), ticks=6, scale={"zero": False})
-    tips = {"series": "group", "bin": "bin", "y": title, "low": "low", "high": "high", "units": "rows"}
-    return lines(rows, x=x, y=y, tips=tips, series=distinct(row["series"] for row in rows), height=height)
+    y = Axis(named, axis_format([row["y"] for row in rows]), ticks=6, scale={"zero": False})
+    tips = {"series": "group", "bin": "bin", "y": named, "low": "low", "high": "high", "units": "rows"}
+    return lines(rows, x=x, y=y, tips=tips, series=distinct(row["series"] for row in rows), height=height, title=title)
 
 
 def _bin_axis(findings: Findings, rows: Sequence[Row]) -> Axis:
     """An axis of bins that names the score at which each ends: bins are counted, but readers think in scores."""
     last = int(max((row["bin"] for row in rows), default=1))
-    tops = {int(r["bin"]): r["bin_high"] for r in findings.rows() if not math.isnan(read_number(r.get("bin")))}
+    where = {findings.slice_label(r) for r in rows}  # edges are those of the slice that is drawn
+    told = [r for r in findings.rows() if findings.slice_label(r) in where]
+    tops = {int(r["bin"]): r["bin_high"] for r in told if not math.isnan(read_number(r.get("bin")))}
     names = [number(tops[b]) if b in tops else str(b) for b in range(1, last + 1)]
     ticks = list(range(1, last + 1, max(1, math.ceil(last / 20))))
     named = {"labelExpr": f"{json.dumps(names)}[datum.value - 1]", "grid": False}
@@ -96,8 +124,8 @@ def _bin_axis(findings: Findings, rows: Sequence[Row]) -> Axis:
     return Axis(title, "d", (0.5, last + 0.5), ticks, scale={"nice": False}, more=named)
 
 
-def _table(found: Sequence[Row]) -> dict[str, list[Any]]:
-    return columns_of(found, "bin", "group", "score", "outcome", "low", "high", "units")
+def _table(findings: Findings, found: Sequence[Row]) -> dict[str, list[Any]]:
+    return columns_of(found, *findings.slices, "bin", "group", "score", "outcome", "low", "high", "units")
 
 
 def _ends(found: Sequence[Row]) -> str:
@@ -127,9 +155,28 @@ def gaps(findings: Findings) -> Picture:
     groups = distinct(row["group"] for row in rows)
     x = _bin_axis(findings, rows)
     reference = word(findings, "reference")
-    panels = tuple(_gap_panel([r for r in rows if r["group"] == g], g, reference, x) for g in groups[:MOST_SERIES])
+    parts = [
+        (f"{g}, {where}" if where else str(g), [r for r in mine if r["group"] == g])
+        for where, mine in _in_slices(findings, rows)
+        for g in groups[:MOST_SERIES]
+    ]
+    shown = parts[: MOST_PANELS if findings.slices else None]
+    panels = tuple(
+        _gap_panel(mine, title, reference, _bin_axis(findings, mine) if findings.slices else x) for title, mine in shown
+    )
     table = columns_of(
-        rows, "bin", "group", "estimate", "low", "high", "p", "p_adjusted", "detectable", "units", "note"
+        rows,
+        *findings.slices,
+        "bin",
+        "group",
+        "estimate",
+        "low",
+        "high",
+        "p",
+        "p_adjusted",
+        "detectable",
+        "units",
+        "note",
     )
     beyond = sum(read_number(r["p_adjusted"]) < 0.05 for r in rows if not math.isnan(read_number(r["estimate"])))
     where = f"{len({r['bin'] for r in rows})} bins for {len(groups)} groups"
@@ -139,6 +186,7 @@ def gaps(findings: Findings) -> Picture:
         "Above zero: the group does better than the reference at equal score, so it is under-rated. Bars are intervals; "
         "hollow points are cells with too few rows or events for an interval to be trusted. Each group has a scale of its own."
         + left
+        + (_left(parts) if findings.slices else "")
     )
     return Picture(panels, table, says, note)
 
@@ -164,11 +212,11 @@ def _gap_panel(found: Sequence[Row], group: str, reference: str, x: Axis) -> Pan
 @chart("slots", title="Who would gain and who would lose slots?", unless=without_metric("slots_gained"))
 def slots(findings: Findings) -> Picture:
     """Slots that each group would gain, over the band that chance alone would give."""
-    band = {r["group"]: r for r in findings.rows() if r["metric"] == "slots_gained_null"}
+    band = {_whose(findings, r): r for r in findings.rows() if r["metric"] == "slots_gained_null"}
     rows = [
         {
-            "label": str(r["group"]), "x": r["estimate"], "units": r["units"],
-            "band_low": band.get(r["group"], {}).get("low"), "band_high": band.get(r["group"], {}).get("high"),
+            "label": _whose(findings, r), "x": r["estimate"], "units": r["units"],
+            "band_low": band.get(_whose(findings, r), {}).get("low"), "band_high": band.get(_whose(findings, r), {}).get("high"),
         }
         for r in findings.rows()
         if r["metric"] == "slots_gained"
@@ -179,3 +227,8 @@ def slots(findings: Findings) -> Picture:
     table = {title: [drawable(row[name]) for row in rows] for name, title in named.items()}
     moves = [f"{row['label']} {'gain' if row['x'] >= 0 else 'lose'} {number(abs(row['x']))}" for row in rows]
     return Picture((panel,), table, f"Slots: {'; '.join(moves)}.", "The shaded band is what chance alone would give.")
+
+
+def _whose(findings: Findings, row: Row) -> str:
+    where = findings.slice_label(row)
+    return f"{row['group']}, {where}" if where else str(row["group"])

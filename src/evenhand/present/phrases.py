@@ -22,24 +22,6 @@ PHRASES: dict[tuple[str, str], str] = {
         "If {group} grew by a small part, the Gini index would move by {estimate:number} times that part{interval}; "
         "below zero is towards equality."
     ),
-    (
-        "outcome_test",
-        "mean_outcome",
-    ): "In bin {bin:number}, the mean outcome of {group} is {estimate:number}{interval}.",
-    ("outcome_test", "precision"): (
-        "Over everybody whose outcome was seen, the mean outcome of {group} is {estimate:number} (precision); this mixes the "
-        "bar with how qualified the group is above it."
-    ),
-    ("outcome_test", "base_rate"): (
-        "Over everybody, the mean outcome of {group} is {estimate:number} (base rate); nothing was cut off, so this says nothing "
-        "about a bar."
-    ),
-    ("counterfactual", "outcome_before"): "The slots as they were are worth an outcome of {estimate:number}.",
-    ("counterfactual", "outcome_after"): "The slots given again are worth an outcome of {estimate:number}.",
-    ("counterfactual", "slots_before"): "{group} hold {estimate:number} slots.",
-    ("counterfactual", "slots_after"): "{group} would hold {estimate:number} slots.",
-    ("counterfactual", "mean_rank_before"): "The mean rank of {group} is {estimate:number}.",
-    ("counterfactual", "mean_rank_after"): "The mean rank of {group} would be {estimate:number}.",
     ("decompose", "total"): "The {index} index of {amount} over {units} is {estimate:number}{interval}.",
     ("decompose", "within"): "Within groups the {index} index is {estimate:number}{interval}.",
     ("decompose", "between"): "Between the groups' means it is {estimate:number}{interval}.",

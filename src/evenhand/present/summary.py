@@ -39,6 +39,8 @@ MOST_TERMS = 2
 
 WARNINGS = (
     "heavy_tail",
+    "few_receivers",
+    "few_at_the_top",
     "few_units",
     "few_requests",
     "few_viewers",

@@ -6,13 +6,19 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from evenhand.findings import Findings
+from evenhand.findings import Findings, slice_words
 from evenhand.findings import number as read_number
 from evenhand.present.tellers import Aside, Row, Teller
-from evenhand.present.text import REASONS, counted, number, percent, short_percent
+from evenhand.present.text import REASONS, counted, in_words, interval_words, number, percent, short_percent
 
 UNCERTAIN = "this cannot be told from no gap"
 ALONE = "beyond chance on its own, but not once all the gaps that were tested are counted"
+
+
+def _slice(findings: Findings, row: Row, said: str) -> str:
+    """A sentence about one slice names it first."""
+    where = ", ".join(f"{name} {in_words(row[name])}" for name in findings.slices)
+    return f"For {where}: {said}" if where else said
 
 
 def _absent(value: Any) -> bool:
@@ -107,6 +113,8 @@ def _where(row: Row) -> str:
     name, _, rest = str(row["metric"]).partition("(")
     if name == "outcome_gap":
         return f"In bin {_bin(row)} ({number(row['bin_low'])} to {number(row['bin_high'])})"
+    if rest == "support='all')":
+        return "Over all scores, also those that not every group reaches"
     if name == "spline_gap":
         return "With the score as a spline over its whole range"
     if "bins_missing" in (row["note"] or ""):
@@ -140,10 +148,18 @@ def _odds(findings: Findings, row: Row, level: float) -> str:
         return f"{reference} is the group whose scores, given the outcome, the others' are compared with."
     chance = read_number(row.get("chance"))
     alone = "" if math.isnan(chance) else f", where dealing the labels at random would give {number(chance)}"
+    among, name = _AMONG[str(row["metric"])]
     return (
-        f"Among those with the same outcome, the shares of {row['group']} and of {reference} below a score differ by up to "
-        f"{number(row['estimate'])}{alone} (equalised odds); this mixes scoring with how qualified the groups are."
+        f"Among those {among}, the shares of {row['group']} and of {reference} below a score differ by up to "
+        f"{number(row['estimate'])}{interval_words(row, level)}{alone} ({name}); this mixes scoring with how qualified the "
+        "groups are."
     )
+
+
+_AMONG = {
+    "equalized_odds_gap": ("with the same outcome", "equalised odds"),
+    "equal_opportunity_gap": ("with a good outcome", "equal opportunity"),
+}
 
 
 def _rate(findings: Findings, row: Row, level: float) -> str:
@@ -154,8 +170,14 @@ def _rate(findings: Findings, row: Row, level: float) -> str:
     side = "more" if row["estimate"] > 0 else "less"
     return (
         f"Of those who {whom}, {row['group']} are treated {side} often than {reference}, by "
-        f"{number(abs(row['estimate']))} ({str(row['metric']).replace('_', ' ')})."
+        f"{number(abs(row['estimate']))}{_turned(row, level)} ({str(row['metric']).replace('_', ' ')})."
     )
+
+
+def _turned(row: Row, level: float) -> str:
+    """The interval of a difference that is told without its sign."""
+    low, high = (row["low"], row["high"]) if row["estimate"] > 0 else (-row["high"], -row["low"])
+    return interval_words({**row, "low": low, "high": high}, level)
 
 
 _TELL: dict[str, Callable[[Findings, Row, float], str]] = {
@@ -168,6 +190,7 @@ _TELL: dict[str, Callable[[Findings, Row, float], str]] = {
     "lowest_bin": _lowest,
     "calibration_gap": _calibration,
     "equalized_odds_gap": _odds,
+    "equal_opportunity_gap": _odds,
     "true_positive_rate_gap": _rate,
     "false_positive_rate_gap": _rate,
 }
@@ -203,8 +226,10 @@ class OutcomeTeller(Teller, audit="outcome_test"):
         """What one row says; by its card or phrase where there is no more to say."""
         name = str(row["metric"]).partition("(")[0]
         if _absent(row["estimate"]) and name not in ("joint_test", "marginal_test", "bin_test"):
-            return f"{_lead(row)}{name.replace('_', ' ')} is undefined: {_why(row)}."
-        said = _TELL[name](findings, row, level) if name in _TELL else super().sentence(findings, row, level)
+            return _slice(findings, row, f"{_lead(row)}{name.replace('_', ' ')} is undefined: {_why(row)}.")
+        if name not in _TELL:
+            return super().sentence(findings, row, level)
+        said = _slice(findings, row, _TELL[name](findings, row, level))
         if name.endswith("_test") or row["group"] == findings.words.get("reference", ""):
             return said
         return said + "".join(more for code, more in _THIN.items() if code in (row["note"] or "").split("; "))
@@ -227,7 +252,7 @@ class OutcomeTeller(Teller, audit="outcome_test"):
                     "Works: give more relevant information, such as where a candidate stands among the applicants",
                 ),
             ),
-            ("A gap found here belongs to the team that owns the scores; a bias of people does not.",),
+            (_found(findings), "A gap found here belongs to the team that owns the scores; a bias of people does not."),
         )
         cannot = tuple((line,) for line in findings.provenance.get("cannot_say", ()))
         limits = Aside(
@@ -237,6 +262,19 @@ class OutcomeTeller(Teller, audit="outcome_test"):
             (f"Intervals and tests hold their {level} only if rows, or clusters, are independent.",),
         )
         return [remedy, limits]
+
+
+def _found(findings: Findings) -> str:
+    """What the test says of the first source of bias, group by group; the second it cannot see."""
+    table = findings.curves.get("remedies", {})
+    columns = [table.get(name, ()) for name in (*findings.slices, "group", "source", "found")]
+    told: dict[str, list[str]] = {}
+    for *where, group, source, found in zip(*columns, strict=True):
+        if source == "algorithm":
+            at = slice_words(findings.slices, where, whole="")
+            told.setdefault(found, []).append(f"{group} ({at})" if at else str(group))
+    said = "; ".join(f"{found} for {', '.join(groups)}" for found, groups in told.items())
+    return f"Here, bias of the algorithm was {said}." if said else "Here nothing could be tested."
 
 
 class CounterfactualTeller(Teller, audit="counterfactual"):
@@ -254,20 +292,19 @@ class CounterfactualTeller(Teller, audit="counterfactual"):
         group = row["group"] or ""
         whose = f" of {group}" if group else ""
         if math.isnan(value):
-            return f"{name.replace('_', ' ')}{whose} is undefined: {_why(row)}."
+            return _slice(findings, row, f"{name.replace('_', ' ')}{whose} is undefined: {_why(row)}.")
         if name.endswith("_null"):
             show = percent if name.startswith("outcome") else number
             what = name.removesuffix("_null").replace("_", " ")
-            return f"By chance alone the {what}{whose} would lie between {show(row['low'])} and {show(row['high'])}."
+            band = f"between {show(row['low'])} and {show(row['high'])}"
+            return _slice(findings, row, f"By chance alone the {what}{whose} would lie {band}.")
         if name == "outcome_relative_change":
-            return _outcome(findings, row)
+            return _slice(findings, row, _outcome(findings, row))
         if name == "slots_relative_change":
-            return f"The slots of {group} would change by {percent(value)}."
-        return (
-            _moved(findings, row)
-            if name in ("slots_gained", "mean_rank_change")
-            else super().sentence(findings, row, level)
-        )
+            return _slice(findings, row, f"The slots of {group} would change by {percent(value)}.")
+        if name in ("slots_gained", "mean_rank_change"):
+            return _slice(findings, row, _moved(findings, row))
+        return super().sentence(findings, row, level)
 
     def asides(self, findings: Findings) -> list[Aside]:
         """How the thought experiment was made, and what it cannot promise."""
@@ -290,8 +327,8 @@ class CounterfactualTeller(Teller, audit="counterfactual"):
 
 
 def _band(findings: Findings, row: Row) -> Row | None:
-    wanted = f"{row['metric']}_null"
-    return next((r for r in findings.rows() if r["metric"] == wanted and r["group"] == row["group"]), None)
+    wanted, same = f"{row['metric']}_null", ("group", *findings.slices)
+    return next((r for r in findings.rows() if r["metric"] == wanted and all(r[k] == row[k] for k in same)), None)
 
 
 def beyond_chance(findings: Findings, row: Row) -> bool:
@@ -305,7 +342,9 @@ def _outcome(findings: Findings, row: Row) -> str:
     change = f"With the slots given again the outcome would change by {percent(value)}"
     if findings.provenance.get("counterfactual", {}).get("folds") == 1:
         change += " (predicted and valued with the same rows, so it cannot be below zero)"
-    if findings.provenance.get("candidates") == findings.provenance.get("slots"):
+    facts = findings.provenance
+    own = facts.get("slices", {}).get(slice_words(findings.slices, [row[n] for n in findings.slices]), facts)
+    if own.get("candidates") == own.get("slots"):
         return f"{change}, for there is nobody without a slot whom it could go to (only the order can change)."
     if band is None or _absent(band["low"]):
         return f"{change}; without a band of changes by chance this says little."

@@ -42,8 +42,12 @@ REASONS = {
     "no_judged_requests": "nobody judged an item of these requests, so what is ideal is unknown",
     "unjudged_requests": "requests that nobody judged are left out",
     "nan_in_data": "the data hold missing amounts and nan_policy is 'propagate'",
-    "suppressed": "fewer units than min_units, or the next smallest beside one that has, so nothing is shown",
-    "heavy_tail": "the largest amounts are so large that intervals tend to be too short and inequality is understated",
+    "suppressed": "fewer units than min_units, or beside one that has, so nothing is shown",
+    "heavy_tail": "the largest amounts are so large that intervals may be too short and inequality is understated",
+    "few_receivers": "so few units received anything that those who receive most may be missing from the data, and the interval "
+    "does not know of them",
+    "few_at_the_top": "fewer than five units make up the upper part, so the number is read off single units and its interval is "
+    "rough",
     "few_units": "so few units that the interval is rough (a caution below 20, for the top p below 5/p) or cannot be made",
     "few_requests": "so few requests that the interval is rough: a caution below 20, none below 5",
     "few_viewers": "so few viewers that the interval is rough: a caution below 20, none below 5",
@@ -56,6 +60,7 @@ REASONS = {
     "permuted_labels": "so few rows or outcomes that p comes from labels dealt again within score bins, which is exact where "
     "scores within a bin do not depend on the group",
     "too_many_rows": "the rows are too many to be held one by one",
+    "nobody_left_out": "the table does not say who was left out; name treated= or threshold=",
     "few_given_outcome": "too few rows of a group have the same outcome",
     "some_outcomes_skipped": "outcomes that few rows of a group have are left out",
     "small_cell": "too few rows for the interval to be trusted",

@@ -26,9 +26,11 @@ def _outcome(findings: Findings) -> Verdict | None:
         side, judged = ("higher", "under-rates") if row["estimate"] > 0 else ("lower", "over-rates")
         outcome = word(findings, "outcome").replace("_", " ")
         what = f"the {outcome} rate" if findings.provenance.get("outcomes") else outcome
+        where = findings.slice_label(row)
         says = (
-            f"At equal score, {what} is {gap_text(findings, abs(row['estimate']), few=True)} {side} for {row['group']} than for "
-            f"{reference}: the score {judged} {row['group']}."
+            f"At equal score{f' in {where}' if where else ''}, {what} is "
+            f"{gap_text(findings, abs(row['estimate']), few=True)} {side} for {row['group']} than for {reference}: "
+            f"the score {judged} {row['group']}."
         )
         return Verdict(says, interval(row, level, lambda v: gap_size(findings, v, few=True)), row=row)
     seen = [read_number(r.get("detectable")) for r in told if is_known(r.get("detectable"))]

@@ -173,6 +173,11 @@ class Alarms(Result):
         return self.trend.report(path)
 
 
+EACH_DAY = (
+    "Each interval is for its own day, as the audit of that day has it: how far that day's number would move had others been "
+    "drawn. Whether a line has moved is for the alarms to say, not for intervals of two days that do not meet."
+)
+
 ALARM = ("metric", "group", "at", "since", "before", "after", "deviations", "plan", "line", "label")
 """Columns of an alarm beside those of its slice."""
 
@@ -208,7 +213,8 @@ def _findings(table: pa.Table) -> Findings:
     ]
     columns = {name: table[name].to_pylist() for name in ["at", *slices, *COLUMNS, *extra, "plan", "audit"]}
     levels = {float(told.get("level") or 0.95) for told in known.values()}
-    facts = {"level": levels.pop()} if len(levels) == 1 else {}
+    facts: dict[str, Any] = {"level": levels.pop()} if len(levels) == 1 else {}
+    facts["interval_for"] = EACH_DAY
     asked = [told.get("plan") or {} for told in known.values()]
     plans = {"plan": list(known), "audit": [told["audit"] for told in known.values()], "asked": asked}
     return Findings(

@@ -34,7 +34,7 @@ class Clusters:
     ----------
     cluster : (L,) cluster codes from 0; rows are sorted by cluster, then group, then bin, and no cell comes twice.
     cell : (L,) bin times number of groups plus group.
-    sums : five columns (L,), the sums of 1, u, v, u^2 and uv.
+    sums : five columns (L,), the sums of 1, u, v, u^2 and uv, each times the weight of its row.
     bins, groups : how many there are.
     """
 
@@ -45,13 +45,14 @@ class Clusters:
     groups: int
 
     @classmethod
-    def of(cls, cluster: Any, cell: Ints, u: Floats, v: Floats, shape: tuple[int, int]) -> Clusters:
+    def of(cls, cluster: Any, cell: Ints, u: Floats, v: Floats, shape: tuple[int, int], weight: Any = None) -> Clusters:
         """Tally rows with their cluster and cell, of so many bins and groups."""
         bins, groups = shape
         codes = np.unique(cluster, return_inverse=True)[1].reshape(-1)
         keys, where = np.unique((codes * groups + cell % groups) * bins + cell // groups, return_inverse=True)
-        parts = (np.ones_like(u), u, v, u * u, u * v)
-        sums = (np.asarray(np.bincount(where, w, len(keys)), dtype=np.float64) for w in parts)
+        w = np.ones_like(u) if weight is None else np.asarray(weight, dtype=np.float64)
+        parts = (w, w * u, w * v, w * u * u, w * u * v)
+        sums = (np.asarray(np.bincount(where, part, len(keys)), dtype=np.float64) for part in parts)
         group = keys // bins % groups
         return cls(keys // (bins * groups), keys % bins * groups + group, tuple(sums), *shape)
 
@@ -144,7 +145,8 @@ class Clusters:
     def effective(self, flat: Floats, tilt: Floats) -> float:
         """How many clusters of one size are worth as much: fewer than there are, where some weigh far more than others.
 
-        A cluster's weight is the variance that its rows would give the gaps if all rows were equally uncertain.
+        A cluster's weight is the variance that its rows would give the gaps if all rows were equally uncertain (those of
+        a larger weight less so, as weighted least squares takes them to be).
         """
         n, u, _, uu, _ = self.sums
         weight = np.zeros(self.total)

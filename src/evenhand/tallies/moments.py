@@ -28,12 +28,14 @@ class Moments:
 
     Attributes
     ----------
-    sums : (..., B, G, 5, 3) sums of u^i v^j over the rows of a cell, at [i, j]; zero where not kept.
+    sums : (..., B, G, 5, 3) sums of u^i v^j over the rows of a cell, each times its weight, at [i, j]; zero where not kept.
     origin : (..., B) score at which u is zero.
     level, slope : (..., B, G) the line that v is measured from.
     low, high : (..., B, G) smallest and largest score in the cell; inf and -inf where it is empty.
     above, below : (..., B, G) rows whose outcome lies above the smallest, below the largest outcome of all.
     clusters : the same rows summed per cluster, or the products of such sums where clusters are many; or None.
+    squares : the same sums with squared weights, which robust errors need; None where every weight is one.
+    held : (..., B, G) rows per cell; None where every weight is one, and `sums` count them.
     """
 
     sums: Floats
@@ -45,17 +47,29 @@ class Moments:
     above: Floats
     below: Floats
     clusters: Clusters | ClusterSquares | None = None
+    squares: Floats | None = None
+    held: Floats | None = None
 
     @property
     def rows(self) -> Floats:
         """Rows per cell."""
+        return self.mass if self.held is None else self.held
+
+    @property
+    def mass(self) -> Floats:
+        """Weight per cell: its rows, where they have none."""
         return self.sums[..., 0, 0]
+
+    @property
+    def squared(self) -> Floats:
+        """Sums with squared weights."""
+        return self.sums if self.squares is None else self.squares
 
     @property
     def mean_offset(self) -> Floats:
         """Mean of u per cell; NaN where the cell is empty."""
         with np.errstate(invalid="ignore"):
-            return self.sums[..., 1, 0] / self.rows
+            return self.sums[..., 1, 0] / self.mass
 
     @property
     def mean_score(self) -> Floats:
@@ -65,7 +79,7 @@ class Moments:
     def mean_outcome(self) -> Floats:
         """Mean outcome per cell; NaN where the cell is empty."""
         with np.errstate(invalid="ignore"):
-            return self.level + self.slope * self.mean_offset + self.sums[..., 0, 1] / self.rows
+            return self.level + self.slope * self.mean_offset + self.sums[..., 0, 1] / self.mass
 
     def reason(self) -> str:
         """Why the whole tally can say nothing, or nothing."""
@@ -74,26 +88,26 @@ class Moments:
 
     def measured_from(self, level: Floats, slope: Floats) -> Moments:
         """The same rows with v measured from another line per cell."""
-        sums = _tilted(self.sums, self.level - level, self.slope - slope)
+        by, turn = self.level - level, self.slope - slope
         lines = {"level": level + 0 * self.level, "slope": slope + 0 * self.slope}
-        clusters = None if self.clusters is None else self.clusters.tilted(self.level - level, self.slope - slope)
-        return replace(self, sums=sums, clusters=clusters, **lines)
+        clusters = None if self.clusters is None else self.clusters.tilted(by, turn)
+        squares = None if self.squares is None else _tilted(self.squares, by, turn)
+        return replace(self, sums=_tilted(self.sums, by, turn), squares=squares, clusters=clusters, **lines)
 
     def shifted(self, origin: Floats) -> Moments:
         """The same rows with u measured from other scores; the lines stay where they are."""
         by = self.origin - origin
-        old = self.sums
-        sums = np.zeros_like(old)
-        for i, j in POWERS:
-            sums[..., i, j] = sum(comb(i, k) * by[..., None] ** (i - k) * old[..., k, j] for k in range(i + 1))
         level = self.level - self.slope * by[..., None]
-        clusters = None if self.clusters is None else self.clusters.shifted(by)
-        return replace(self, sums=sums, origin=origin + 0 * self.origin, level=level, clusters=clusters)
+        return replace(
+            self, sums=_moved(self.sums, by), origin=origin + 0 * self.origin, level=level,
+            squares=None if self.squares is None else _moved(self.squares, by),
+            clusters=None if self.clusters is None else self.clusters.shifted(by),
+        )  # fmt: skip
 
     def merged(self, into: Ints) -> Moments:
         """Bins joined: bin b goes to bin `into[b]`, where `into` counts up from 0 without a gap."""
         bins = int(into[-1]) + 1
-        rows = self.rows.sum(-1)
+        rows = self.mass.sum(-1)
         first = np.searchsorted(into, np.arange(bins))
 
         def join(x: Floats, axis: int) -> Floats:
@@ -110,46 +124,73 @@ class Moments:
             np.minimum.reduceat(flat.low, first, axis=-2), np.maximum.reduceat(flat.high, first, axis=-2),
             join(flat.above, -2), join(flat.below, -2),
             None if flat.clusters is None else flat.clusters.merged(into),
+            None if flat.squares is None else join(flat.squares, -4), None if flat.held is None else join(flat.held, -2),
         )  # fmt: skip
 
     @classmethod
     def of(
-        cls, score: Any, outcome: Any, bin: Any, group: Any, *, shape: tuple[int, int], cluster: Any = None
+        cls,
+        score: Any,
+        outcome: Any,
+        bin: Any,
+        group: Any,
+        *,
+        shape: tuple[int, int],
+        cluster: Any = None,
+        weight: Any = None,
     ) -> Moments:
         """Tally arrays of rows that carry bin and group codes; `shape` says how many bins and groups there are."""
         bins, groups = shape
         s, y = np.asarray(score, dtype=np.float64), np.asarray(outcome, dtype=np.float64)
+        w = np.ones_like(s) if weight is None else np.asarray(weight, dtype=np.float64)
         b = np.asarray(bin, dtype=np.int64)
         cell = b * groups + np.asarray(group, dtype=np.int64)
-        held = np.bincount(b, minlength=bins)
-        origin = np.bincount(b, s, bins) / np.maximum(held, 1)
-        at, size = _lines(s - origin[b], y, b, cell, shape), bins * groups
+        held = np.bincount(b, w, bins)
+        origin = np.divide(np.bincount(b, w * s, bins), held, out=np.zeros(bins), where=held > 0)
+        at, size = _lines(s - origin[b], y, w, b, cell, shape), bins * groups
         u = s - origin[b]
         v = y - at[0].ravel()[cell] - at[1].ravel()[cell] * u
-        sums = np.zeros((size, 5, 3))
-        for i, j in POWERS:
-            sums[:, i, j] = np.bincount(cell, u**i * v**j, size)
         low, high = np.full(size, np.inf), np.full(size, -np.inf)
         np.minimum.at(low, cell, s)
         np.maximum.at(high, cell, s)
         ends = (y.min(), y.max()) if len(y) else (0.0, 0.0)
         sides = ((y > ends[0]).astype(np.float64), (y < ends[1]).astype(np.float64))
-        above, below = (np.asarray(np.bincount(cell, w, size), dtype=np.float64).reshape(shape) for w in sides)
-        clusters = None if cluster is None else Clusters.of(np.asarray(cluster), cell, u, v, shape)
+        above, below = (np.asarray(np.bincount(cell, one, size), dtype=np.float64).reshape(shape) for one in sides)
+        clusters = None if cluster is None else Clusters.of(np.asarray(cluster), cell, u, v, shape, weight)
         range_ = (low.reshape(shape), high.reshape(shape))
-        return cls(sums.reshape(bins, groups, 5, 3), origin, at[0], at[1], *range_, above, below, clusters)
+        more = {}
+        if weight is not None:
+            rows = np.asarray(np.bincount(cell, minlength=size), dtype=np.float64).reshape(shape)
+            more = {"squares": _powers(w * w, u, v, cell, shape), "held": rows}
+        return cls(_powers(w, u, v, cell, shape), origin, *at, *range_, above, below, clusters, **more)
 
 
-def _lines(u: Floats, y: Floats, b: Ints, cell: Ints, shape: tuple[int, int]) -> tuple[Floats, Floats]:
+def _powers(w: Floats, u: Floats, v: Floats, cell: Ints, shape: tuple[int, int]) -> Floats:
+    sums = np.zeros((shape[0] * shape[1], 5, 3))
+    for i, j in POWERS:
+        sums[:, i, j] = np.bincount(cell, w * u**i * v**j, len(sums))
+    return sums.reshape(*shape, 5, 3)
+
+
+def _lines(u: Floats, y: Floats, w: Floats, b: Ints, cell: Ints, shape: tuple[int, int]) -> tuple[Floats, Floats]:
     """Least-squares lines, one slope per bin and one level per cell: what v is best measured from."""
     size = shape[0] * shape[1]
-    rows = np.maximum(np.bincount(cell, minlength=size), 1)
-    mean_u, mean_y = np.bincount(cell, u, size) / rows, np.bincount(cell, y, size) / rows
+    mass = np.bincount(cell, w, size)
+    mass = np.where(mass > 0, mass, 1.0)
+    mean_u, mean_y = np.bincount(cell, w * u, size) / mass, np.bincount(cell, w * y, size) / mass
     du, dy = u - mean_u[cell], y - mean_y[cell]
-    across, along = np.bincount(b, du * dy, shape[0]), np.bincount(b, du * du, shape[0])
+    across, along = np.bincount(b, w * du * dy, shape[0]), np.bincount(b, w * du * du, shape[0])
     slope = np.divide(across, along, out=np.zeros(shape[0]), where=along > 0)
     slopes = np.broadcast_to(slope[:, None], shape)
     return mean_y.reshape(shape) - slopes * mean_u.reshape(shape), slopes + np.zeros(shape)
+
+
+def _moved(sums: Floats, by: Floats) -> Floats:
+    """Sums after u is replaced by u + by."""
+    out = np.zeros_like(sums)
+    for i, j in POWERS:
+        out[..., i, j] = sum(comb(i, k) * by[..., None] ** (i - k) * sums[..., k, j] for k in range(i + 1))
+    return out
 
 
 def _tilted(sums: Floats, by: Floats, turn: Floats) -> Floats:

@@ -3,19 +3,50 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
 
 from evenhand.cards import Floats
+from evenhand.errors import EvenhandError
 from evenhand.tallies.moments import Ints
 
 
 @dataclass(frozen=True)
 class Rows:
-    """Rows in scope: score, outcome, bin and group code, in an order that does not depend on the engine's."""
+    """Rows in scope: score, outcome, bin and group code, in an order that does not depend on the engine's.
+
+    `weight` is None where every row counts once, `cluster` (codes from 0) where no rows share shocks, `treated` where nobody
+    was left out.
+    """
 
     score: Floats
     outcome: Floats
     bin: Ints
     group: Ints
+    weight: Floats | None = None
+    cluster: Ints | None = None
+    treated: np.typing.NDArray[np.bool_] | None = None
+
+    @classmethod
+    def of(cls, score: Any, *, outcome: Any, groups: Any, treated: Any = None, weight: Any = None) -> Rows:
+        """Rows from arrays; groups are codes from 0."""
+        s, y = np.asarray(score, dtype=np.float64), np.asarray(outcome, dtype=np.float64)
+        g = np.asarray(groups, dtype=np.int64)
+        if not s.shape == y.shape == g.shape or s.ndim != 1:
+            raise EvenhandError("Scores, outcomes and groups differ in length. Pass one entry of each per row.")
+        w = None if weight is None else np.asarray(weight, dtype=np.float64)
+        return cls(
+            s, y, np.zeros(len(s), dtype=np.int64), g, w, None, None if treated is None else np.asarray(treated) > 0
+        )
+
+    def reason(self) -> str:
+        return "" if len(self.score) else "empty"
+
+    @property
+    def mass(self) -> Floats:
+        """The weight of each row."""
+        return np.ones_like(self.score) if self.weight is None else self.weight
 
     def merged(self, into: Ints) -> Rows:
         """The same rows in coarser bins."""

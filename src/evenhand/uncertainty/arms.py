@@ -73,7 +73,8 @@ def units_contrast(
     if slope.any():
         here, there = (measured(pooled, counts, asks, slope) for counts in (chosen, rest))
         moved = here.combined(slope) - there.combined(slope)
-    ratios = moved / _scale(np.hypot(here.error, there.error), asks)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        ratios = moved / _scale(np.hypot(here.error, there.error), asks)
     sides = [measured(side, side.counts[None], asks, slope) for side in (arm, control)]
     bias = [_bias(side, asks, slope) for side in (arm, control)]
     gap = (sides[0].combined(slope) - sides[1].combined(slope))[0]
@@ -84,7 +85,7 @@ def units_contrast(
         explained = 1 - spread_of_known(moved) / spread_of_known(plain)
     return Contrast(
         sides[0].first[0] - bias[0][0], sides[1].first[0] - bias[1][0], estimate,
-        np.fmin(low, estimate), np.fmax(high, estimate), error, (sides[0].first - sides[1].first)[0],
+        np.minimum(low, estimate), np.maximum(high, estimate), error, (sides[0].first - sides[1].first)[0],
         mean_of_known(plain), tail_p(ratios) if enough(arm, control) else np.full(len(asks), np.nan),
         moved[1:], moved[0], np.isnan(moved[1:]).sum(0), explained,
         (_curve(arm, 0), _curve(control, 0)),
@@ -102,13 +103,14 @@ def paired_contrast(
     centre = measured(narrow, narrow.counts[None], asks, one)
     drawn = measured(narrow, narrow.resample(draws, rng), asks, one)
     spread = drawn.combined(one) - centre.combined(one)
-    ratios, scale = spread / _scale(drawn.error, asks), _scale(exact.error, asks)[0]
-    low, high = _inverted(gap, scale, ratios, level if enough(pairs) else None, asks)
-    # The draws stand around what was found; from no change, what was found stands as far out as this.
-    p = tail_p(np.concatenate([gap[None] / scale, ratios]))
+    with np.errstate(invalid="ignore", divide="ignore"):  # draws in which nothing varies have no error
+        ratios, scale = spread / _scale(drawn.error, asks), _scale(exact.error, asks)[0]
+        low, high = _inverted(gap, scale, ratios, level if enough(pairs) else None, asks)
+        # The draws stand around what was found; from no change, what was found stands as far out as this.
+        p = tail_p(np.concatenate([gap[None] / scale, ratios]))
     nothing = np.full(len(asks), np.nan)
     return Contrast(
-        exact.first[0], exact.second[0], gap, np.fmin(low, gap), np.fmax(high, gap),
+        exact.first[0], exact.second[0], gap, np.minimum(low, gap), np.maximum(high, gap),
         np.where(np.isnan(exact.error[0]), np.sqrt(spread_of_known(spread)), exact.error[0]), gap, nothing,
         p if enough(pairs) else nothing, spread, gap, np.isnan(spread).sum(0), np.zeros(len(asks)),
         (_curve(pairs, 0), _curve(pairs, 1)),

@@ -217,13 +217,13 @@ def studentised_ends(
     level: float,
     span: tuple[float, float],
 ) -> tuple[Floats, Floats]:
-    """Bootstrap-t: each draw's distance from `centre` in units of its own error (last axis: draws)."""
+    """Bootstrap-t: each draw's distance from the `centre` of what it was drawn from, in units of its own error (last axis: draws)."""
     scale = Scale.fitting(span)
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-        distance = scale.forward(draws) - scale.forward(centre)[..., None]
+        distance = scale.forward(draws) - scale.forward(centre)
         ratios = distance / (draw_errors * scale.slope(draws))
         # No spread within a draw: it says nothing about scale, only on which side it fell.
-        side = np.where(draws > centre[..., None], np.inf, np.where(draws < centre[..., None], -np.inf, 0.0))
+        side = np.where(draws > centre, np.inf, np.where(draws < centre, -np.inf, 0.0))
         ratios = np.where(np.isnan(ratios) & ~np.isnan(draws), side, ratios)
     t_low, t_high = percentile_ends(ratios, level)
     return _on_scale(estimate, error, -t_high, -t_low, span)

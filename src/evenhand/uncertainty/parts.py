@@ -41,6 +41,20 @@ class Ends:
     high: Floats
     undefined_draws: np.typing.NDArray[np.int64]
 
+    def reaching(self, low: Floats, high: Floats) -> Ends:
+        """Widened to these, where they are known."""
+        return Ends(np.fmin(self.low, low), np.fmax(self.high, high), self.undefined_draws)
+
+    def in_proportion(self, found: Floats, whole: float, low: float, high: float) -> Ends:
+        """No shorter, in proportion, than the interval `low` to `high` of the `whole` that the figure is a part of.
+
+        >>> Ends(np.array(0.9), np.array(1.1), np.array(0)).in_proportion(np.array(1.0), 2.0, 1.0, 2.1)
+        Ends(low=array(0.5), high=array(1.1), undefined_draws=array(0))
+        """
+        if not (np.isfinite(whole) and whole > 0):
+            return self
+        return self.reaching(np.asarray(found * (low / whole)), np.asarray(found * (high / whole)))
+
 
 def drawn_ends(
     tally: T, figures: Callable[[T], Figures], found: Figures, interval: Interval, rng: np.random.Generator

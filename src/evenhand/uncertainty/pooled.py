@@ -59,12 +59,12 @@ def _permuted(m: Moments, found: Gaps, pooled: Pooled, g: int, rows: Rows) -> Fl
     rng = stream(SEED, "permuted", int(pooled.rows[g]))
     for b in np.flatnonzero(pooled.share[:, g] > 0).tolist():
         at = (rows.bin == b) & ((rows.group == g) | (rows.group == found.reference))
-        u, y, mine = rows.score[at] - m.origin[b], rows.outcome[at], rows.group[at] == g
+        u, y, w, mine = rows.score[at] - m.origin[b], rows.outcome[at], rows.mass[at], rows.group[at] == g
         others = [h for h in range(m.rows.shape[1]) if h not in (g, found.reference) and m.rows[b, h] > 0]
         along, across = _rest(m, b, others)
-        total = np.array([u.sum(), y.sum(), (u * u).sum() + along, (u * y).sum() + across])
-        picked = _picked(np.stack([u, y], axis=1), int(mine.sum()), draws, rng)
-        one, pull = _gap(picked, total, (int(mine.sum()), len(mine)), scored=bool(found.lines.scored[b]))
+        total = np.array([w.sum(), (w * u).sum(), (w * y).sum(), (w * u * u).sum() + along, (w * u * y).sum() + across])
+        picked = _picked(np.stack([w, w * u, w * y], axis=1), int(mine.sum()), draws, rng)
+        one, pull = _gap(picked, total, scored=bool(found.lines.scored[b]))
         gap += pooled.share[b, g] * one
         square += pooled.share[b, g] ** 2 * spread[b] * pull
     sizes = np.divide(np.abs(gap), np.sqrt(square), out=np.zeros(draws), where=square > 0)
@@ -79,17 +79,18 @@ def _rest(m: Moments, b: int, others: list[int]) -> tuple[float, float]:
     return float(along.sum()), float(across.sum())
 
 
-def _gap(picked: Floats, total: Floats, sizes: tuple[int, int], *, scored: bool) -> tuple[Floats, Floats]:
+def _gap(picked: Floats, total: Floats, *, scored: bool) -> tuple[Floats, Floats]:
     """The bin's gap, and its variance in units of the residuals', for every deal of the labels.
 
-    `total` are the sums of score and outcome over both groups, and of squares and products over all.
+    `picked` are the weight, score and outcome of the group in each deal, `total` those of both groups, then squares and
+    products of score and outcome over all.
     """
-    n, m = sizes[0], sizes[1] - sizes[0]
-    u, y = picked.T
-    ug, yg, ur, yr = u / n, y / n, (total[0] - u) / m, (total[1] - y) / m
-    apart, along = ug - ur, total[2] - n * ug**2 - m * ur**2
-    across = total[3] - n * ug * yg - m * ur * yr
-    steep = scored & (along > FLAT * total[2])
+    n, u, y = picked.T
+    m = total[0] - n
+    ug, yg, ur, yr = u / n, y / n, (total[1] - u) / m, (total[2] - y) / m
+    apart, along = ug - ur, total[3] - n * ug**2 - m * ur**2
+    across = total[4] - n * ug * yg - m * ur * yr
+    steep = scored & (along > FLAT * total[3])
     slope = np.divide(across, along, out=np.zeros_like(along), where=steep)
     lean = np.divide(apart, along, out=np.zeros_like(along), where=steep)
     return yg - yr - slope * apart, 1 / n + 1 / m + lean * apart

@@ -13,8 +13,7 @@ from evenhand.cards import Ask, Floats
 from evenhand.metrics.inequality import spread_of_mean
 from evenhand.tallies.spectrum import Spectra, Spectrum
 from evenhand.uncertainty.intervals import Estimates, Interval, normal_ends, percentile_ends, stream, studentised_ends
-from evenhand.uncertainty.rules import FEW
-from evenhand.uncertainty.tails import with_tails
+from evenhand.uncertainty.tails import grown
 
 log = logging.getLogger("evenhand")
 
@@ -49,9 +48,8 @@ def estimates(
         for a, out, error in zip(asks, found, errors, strict=True):
             out.low[:], out.high[:] = normal_ends(out.estimate, error, interval.level, a.span, units)
         return found
-    drawable = with_tails(reduced) if interval.kind == "bootstrap" else reduced
     done = 0
-    for chosen, batch in drawable.batches(max(1, MOST_CELLS // interval.draws)):
+    for chosen, batch in reduced.batches(max(1, MOST_CELLS // interval.draws)):
         if len(spectra) > 1:
             log.info("drawing %s times: slice %s of %s", f"{interval.draws:,}", f"{done + 1:,}", f"{len(spectra):,}")
         done += len(chosen)
@@ -81,24 +79,30 @@ def _batch_intervals(
     streams: list[np.random.Generator],
     units: Floats,
 ) -> None:
-    """Ends for the slices of a batch, which holds what is drawn from."""
-    drawn = _draw(batch, [a for a, _, _ in asked], interval, streams)
-    for (a, out, error), draws, draw_errors in zip(asked, *drawn, strict=True):
+    """Ends for the slices of a batch."""
+    drawn = _draws(batch, [a for a, _, _ in asked], interval, streams)
+    for (a, out, error), draws, draw_errors, centres in zip(asked, *drawn, strict=True):
         estimate = out.estimate[chosen]
         out.undefined_draws[chosen] = np.isnan(draws).sum(-1)
         low, high = percentile_ends(draws, interval.level, units)
+        if not a.card.studentised:
+            low, high = _to_a_unit(low, high, units, a.span)
         if interval.kind == "bootstrap" and a.card.studentised:
-            t_low, t_high = studentised_ends(estimate, error, draws, draw_errors, a.on(batch), interval.level, a.span)
-            # Few units make errors of draws rough to divide by, and their own error short: the wider of both and Student's t.
-            few_low, few_high = normal_ends(estimate, error, interval.level, a.span, units)
-            few = units < FEW
-            t_low = np.where(few, np.fmin(t_low, few_low), t_low)
-            t_high = np.where(few, np.fmax(t_high, few_high), t_high)
+            t_low, t_high = studentised_ends(estimate, error, draws, draw_errors, centres, interval.level, a.span)
+            # Errors of draws of few units are rough to divide by: never shorter than Student's t.
+            least_low, least_high = normal_ends(estimate, error, interval.level, a.span, units)
+            t_low, t_high = np.fmin(t_low, least_low), np.fmax(t_high, least_high)
             rough = ~(error > 0) | np.isin(estimate, a.span)
             low, high = np.where(rough, low, t_low), np.where(rough, high, t_high)
         undefined = np.isnan(estimate)
         out.low[chosen] = np.where(undefined, np.nan, low)
         out.high[chosen] = np.where(undefined, np.nan, high)
+
+
+def _to_a_unit(low: Floats, high: Floats, units: Floats, span: tuple[float, float]) -> tuple[Floats, Floats]:
+    """Ends of a share of the units that is read off the curve: one within the last unit may lie anywhere up to the end."""
+    near = np.where(high > low, 1 / np.maximum(units, 1), 0.0)  # where nothing varies there is nothing to widen
+    return np.where(low - span[0] < near, span[0], low), np.where(span[1] - high < near, span[1], high)
 
 
 def _errors(a: Ask, s: Spectrum, estimate: Floats) -> Floats:
@@ -109,16 +113,33 @@ def _errors(a: Ask, s: Spectrum, estimate: Floats) -> Floats:
         return spread_of_mean(s, per_unit)
 
 
-def _draw(
+def _draws(
     batch: Spectrum, asks: Sequence[Ask], interval: Interval, streams: list[np.random.Generator]
+) -> tuple[list[Floats], list[Floats], list[Floats]]:
+    """Every metric on draws of what the slices may be samples of: values, errors, and what the population drawn from has."""
+    populations = list(grown(batch)) if interval.kind == "bootstrap" else [batch]
+    many = [len(part) for part in np.array_split(np.arange(interval.draws), len(populations))]
+    found: list[list[list[Floats]]] = [[[] for _ in asks] for _ in range(3)]
+    for population, draws in zip(populations, many, strict=True):
+        values, errors = _draw(population, asks, draws, streams, errors_too=interval.kind == "bootstrap")
+        centres = [np.repeat(a.on(population)[:, None], draws, axis=1) for a in asks]
+        for kind, parts in zip(found, (values, errors, centres), strict=True):
+            for of_metric, part in zip(kind, parts, strict=True):
+                of_metric.append(part)
+    values, errors, centres = ([np.concatenate(parts, axis=1) for parts in kind] for kind in found)
+    return values, errors, centres
+
+
+def _draw(
+    batch: Spectrum, asks: Sequence[Ask], draws: int, streams: list[np.random.Generator], *, errors_too: bool
 ) -> tuple[list[Floats], list[Floats]]:
     """Values and errors of every metric on every draw, a bounded number of cells at a time.
 
     One thread draws the next populations while the other measures the last ones.
     """
     slices, cells = batch.counts.shape
-    values = [np.full((slices, interval.draws), np.nan) for _ in asks]
-    errors = [np.full((slices, interval.draws), np.nan) for _ in asks]
+    values = [np.full((slices, draws), np.nan) for _ in asks]
+    errors = [np.full((slices, draws), np.nan) for _ in asks]
     at_once = max(1, MOST_CELLS // max(1, slices * cells))
     weights = None if batch.weights is None else batch.weights[:, None, :]
 
@@ -127,15 +148,15 @@ def _draw(
         here = slice(start, start + counts.shape[1])
         for i, a in enumerate(asks):
             values[i][:, here] = a.on(drawn)
-            if interval.kind == "bootstrap" and a.card.studentised:
+            if errors_too and a.card.studentised:
                 errors[i][:, here] = _errors(a, drawn, values[i][:, here])
 
     sizes = batch.counts.sum(-1)
     shares = batch.counts / np.maximum(sizes, 1)[:, None]
     with ThreadPoolExecutor(1) as pool:
         pending = None
-        for start in range(0, interval.draws, at_once):
-            count = min(at_once, interval.draws - start)
+        for start in range(0, draws, at_once):
+            count = min(at_once, draws - start)
             drawn = np.empty((slices, count, cells))
             for i, rng in enumerate(streams):
                 drawn[i] = _populations(rng, round(sizes[i]), shares[i], count)

@@ -2,11 +2,13 @@
 
 A bootstrap that only draws units that were seen never draws one larger than the largest, and under heavy tails that is
 where inequality lies: its intervals are too short. So the top sqrt(n) units are drawn from a Pareto tail fitted to them
-(Hill), all others as they are (Davidson and Flachaire 2007; Cowell and Flachaire 2007).
+(Hill), all others as they are (Davidson and Flachaire 2007; Cowell and Flachaire 2007); and as so few units hardly say how
+heavy their tail is, from several tails that they may have come from.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -22,8 +24,11 @@ LEAST_EXPONENT = 1.1
 LIGHT = 10.0
 """A tail with a larger exponent is as good as ended by the largest amount: units are drawn as they are."""
 
-STEP = 0.2
-"""Width of the cells of a fitted tail, in logarithms of the share of the tail beyond."""
+TAIL_CELLS = 49
+"""Cells of a fitted tail: the same for every slice, so that sums group the same way whatever other slices there are."""
+
+EXPONENTS = 9
+"""Tails that are drawn from, as their exponent is not known better."""
 
 BEYOND = 100.0
 """The fitted tail is told apart up to what one unit in so many tails exceeds; what lies beyond is one cell, at its mean."""
@@ -34,6 +39,9 @@ HEAVY_TAIL = 2.0
 WEIGHS, RULES = 0.08, 0.6
 """Share of the variance of the Gini index that its heaviest unit makes: below the first no tail counts as heavy, above the
 second every one does."""
+
+FEW_RECEIVERS = 50
+"""Receivers among units without any below which a sample may well hold none of the few that receive most."""
 
 MOST_CELLS = 1 << 17
 
@@ -55,41 +63,56 @@ def tail_exponents(s: Spectrum) -> Floats:
     return np.where(np.isnan(exponent) | (threshold <= 0), np.inf, exponent)
 
 
-def with_tail(s: Spectrum) -> Spectrum:
-    """The population to draw from: the top sqrt(n) units as a fitted Pareto tail, the others as they are.
+def grown(s: Spectrum) -> Iterator[Spectrum]:
+    """Populations to draw from, `EXPONENTS` of them: the top sqrt(n) units as a fitted Pareto tail, the others as they are.
 
-    Counts of the tail are fractions: how many units each of its cells is expected to hold.
+    So few units say little about the exponent of their tail. Given the data it is Hill's estimate times a gamma variable of
+    mean 1 with as many degrees as the tail has units; each population has the exponent of one quantile of that. Counts of a
+    tail are fractions: how many units each of its cells is expected to hold. Leading axes are slices.
 
-    >>> grown = with_tail(Spectrum.of(np.arange(1.0, 101.0) ** 2))
-    >>> round(float(grown.units), 6), bool(grown.values.max() > 100**2)
+    >>> first, *_, last = grown(Spectrum.of(np.arange(1.0, 101.0) ** 2))
+    >>> round(float(first.units), 6), bool(first.values.max() > last.values.max() > 100**2)
     (100.0, True)
     """
-    units = float(s.units)
-    if s.weights is not None or units < FEWEST:
-        return s
-    exponent = max(float(tail_exponents(s)), LEAST_EXPONENT)
-    if exponent > LIGHT:
-        return s
-    top = float(np.floor(np.sqrt(units)))
-    reach = np.cumsum(s.counts)
-    edge = int(np.searchsorted(reach, units - top))
-    below = s.counts[: edge + 1].copy()
-    below[-1] -= reach[edge] - (units - top)
-    values, counts = _pareto(float(s.values[edge]), exponent, top)
-    return Spectrum(np.concatenate([s.values[: edge + 1], values]), np.concatenate([below, counts]))
+    if s.weights is not None:
+        yield s
+        return
+    from scipy.special import gammaincinv
+
+    hill, top = tail_exponents(s), np.floor(np.sqrt(s.units))
+    for share in (np.arange(EXPONENTS) + 0.5) / EXPONENTS:
+        likely = gammaincinv(np.maximum(top, 1), share) / np.maximum(top, 1)
+        yield with_tail(s, np.where(np.isfinite(hill), hill, LIGHT + 1) * np.where(np.isfinite(hill), likely, 1.0))
 
 
-def _pareto(start: float, exponent: float, units: float) -> tuple[Floats, Floats]:
+def with_tail(s: Spectrum, exponent: Floats) -> Spectrum:
+    """The population with its top sqrt(n) units as a Pareto tail of this exponent; as it is where that is a light one."""
+    units = s.units[..., None]
+    top = np.floor(np.sqrt(units))
+    as_is = (units < FEWEST) | (exponent[..., None] > LIGHT)
+    reach, bound = np.cumsum(s.counts, axis=-1), units - top
+    last = s.values.shape[-1] - 1
+    start = np.take_along_axis(s.values, np.minimum((reach < bound).sum(-1, keepdims=True), last), -1)
+    below = np.clip(bound - (reach - s.counts), 0.0, s.counts)
+    values, counts = _pareto(start, np.clip(exponent[..., None], LEAST_EXPONENT, LIGHT), np.maximum(top, 1.0))
+    return Spectrum(
+        np.concatenate(
+            [
+                np.where(as_is, s.values, np.minimum(s.values, start)),
+                np.where(as_is, s.values[..., -1:], values),
+            ],
+            axis=-1,
+        ),
+        np.concatenate([np.where(as_is, s.counts, below), np.where(as_is, 0.0, counts)], axis=-1),
+    )
+
+
+def _pareto(start: Floats, exponent: Floats, units: Floats) -> tuple[Floats, Floats]:
     """Cells of a Pareto tail from `start`, that hold so many units in all: their means, and how many each holds."""
-    steps = int(np.ceil(np.log(units * BEYOND) / STEP))
-    beyond = np.append(np.exp(-STEP * np.arange(steps + 1)), 0.0)
-    share, rest = -np.diff(beyond), 1 - 1 / exponent
-    return start / rest * -np.diff(beyond**rest) / share, units * share
-
-
-def with_tails(spectra: Spectra) -> Spectra:
-    """The same for every slice."""
-    return Spectra.of([with_tail(spectra[i]) for i in range(len(spectra))])
+    beyond = np.exp(-np.log(units * BEYOND) * (np.arange(TAIL_CELLS) / (TAIL_CELLS - 1)))
+    beyond = np.concatenate([beyond, np.zeros_like(units)], axis=-1)
+    share, rest = -np.diff(beyond, axis=-1), 1 - 1 / exponent
+    return start / rest * -np.diff(beyond**rest, axis=-1) / share, units * share
 
 
 def heavy_tails(spectra: Spectra) -> Any:
@@ -104,6 +127,18 @@ def heavy_tails(spectra: Spectra) -> Any:
         far = ((tail_exponents(batch) < HEAVY_TAIL) & (weight > WEIGHS)) | (weight > RULES)
         heavy[chosen] = far & (batch.units >= FEW)
     return heavy
+
+
+def cautions(spectra: Spectra) -> list[str]:
+    """What must be known of the interval of each slice, as note codes: a heavy tail, or few who received anything."""
+    shorter, few = heavy_tails(spectra), few_receivers(spectra)
+    return ["heavy_tail" if h else "few_receivers" if f else "" for h, f in zip(shorter, few, strict=True)]
+
+
+def few_receivers(spectra: Spectra) -> Any:
+    """Which slices have units that received nothing, and so few others that a rare kind among them may not have been drawn."""
+    units, receivers = spectra.units, spectra.receivers
+    return (units >= FEW) & (receivers < units) & (receivers < FEW_RECEIVERS)
 
 
 def heaviest(s: Spectrum) -> Floats:

@@ -38,6 +38,19 @@ def _ends(estimate: float, values: Floats, a: Ask, interval: Interval) -> tuple[
     return float(low[0]), float(high[0])
 
 
+def both_ends(estimate: float, seen: tuple[float, float], drawn: tuple[float, float]) -> tuple[float, float]:
+    """Interval ends for other viewers and other units, from those for each: distances from the estimate add in squares.
+
+    What single views add by chance is in both, so that the sum is wide rather than too short.
+
+    >>> both_ends(0.5, (0.47, 0.53), (0.46, 0.54))
+    (0.45, 0.55)
+    """
+    (low, high), (other_low, other_high) = seen, drawn
+    down, up = np.hypot(estimate - low, estimate - other_low), np.hypot(high - estimate, other_high - estimate)
+    return float(estimate - down), float(estimate + up)
+
+
 def viewers(tally: Buckets) -> int:
     """How many viewers gave somebody something, or how many buckets of them where they are many."""
     return int((tally.volumes > 0).sum())

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import math
+import operator
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from numbers import Real
@@ -15,8 +17,12 @@ import numpy as np
 from evenhand.cards import Floats
 from evenhand.errors import EvenhandError, all_problems
 from evenhand.labels import matches, order
+from evenhand.views.benefits import RESERVED
 from evenhand.views.columns import label, label_problems
 from evenhand.views.tables import Table, is_number, missing_columns, open_table, to_polars
+
+OWN = frozenset({"bin_low", "bin_high", "se", "p", "p_adjusted", "intercept", "slope", "detectable", "share_used"})
+"""Columns of the answer that no slice may be called like."""
 
 UNKNOWN = "unknown"
 """What candidates without a group label are called; they are a group of their own."""
@@ -26,12 +32,13 @@ Missing = Literal["raise", "omit"]
 
 @dataclass(frozen=True)
 class Checked:
-    """A checked table with columns `score`, `outcome`, `group`, `used` and, where named, `request` and `cluster`.
+    """A checked table with columns `score`, `outcome`, `group`, `used` and, where named, `request`, `cluster`, `weight`, `by_0`...
 
     `used` is 1 in rows whose outcome was observed and counts: treated, at or above the threshold, nothing missing.
     `scope` holds those rows only; the ends and the mean are theirs. `whole` is true where the type of the outcomes lets
     them be nothing but whole numbers. `asked` is the reference group that was named and the column of the groups.
-    `facts` are the sums and ranges per group, where the check had to look at the groups anyway.
+    `facts` are the sums and ranges per slice and group, where the check had to look at the groups anyway. `roles` are the
+    columns by role.
     """
 
     lazy: nw.LazyFrame[Any]
@@ -47,17 +54,70 @@ class Checked:
     dropped: Mapping[str, int]
     asked: tuple[Any, str]
     facts: Any
+    roles: Roles
+
+    @property
+    def weighted(self) -> bool:
+        return self.roles.weight is not None
+
+    def slices(self) -> list[tuple[tuple[Any, ...], Checked]]:
+        """The same view slice by slice; one slice without a label where none were asked for."""
+        keys = self.roles.keys
+        if not keys:
+            return [((), self)]
+        many = self.facts.select(keys).unique().height
+        if many > MOST_SLICES:
+            raise EvenhandError(
+                f"by={list(self.roles.by)} makes {many:,} slices, more than the {MOST_SLICES:,} that can be tested. "
+                "Name columns with fewer values."
+            )
+        return [(label, self._part(label)) for label in slice_labels(self.facts, keys)]
+
+    def _part(self, label: Sequence[Any]) -> Checked:
+        where = zip(self.roles.keys, label, strict=True)
+        here = [nw.col(key).is_null() if value is None else nw.col(key) == value for key, value in where]
+        return self._restricted(functools.reduce(operator.and_, here))
+
+    def without_small_groups(self, fewest: int) -> tuple[Checked, list[str]]:
+        """The view without rows of groups that have fewer rows that count, and what these groups are called."""
+        sizes = _over_slices(self.facts)
+        small = [label for label, n in sizes.select("group", "used").iter_rows() if n < fewest]
+        if not small:
+            return self, []
+        group = nw.col("group")
+        kept = ~group.is_in([one for one in small if one is not None])
+        kept = kept & ~group.is_null() if None in small else kept | group.is_null()
+        return self._restricted(kept), list(map(_name, small))
+
+    def _restricted(self, condition: nw.Expr) -> Checked:
+        """The same view where a condition on slices or groups holds."""
+        facts = nw.from_native(self.facts).filter(condition).to_native()
+        return replace(
+            self, lazy=self.lazy.filter(condition), scope=self.scope.filter(condition), facts=facts,
+            rows=int(facts["rows"].sum()), dropped=_dropped(facts, self.roles), **_ranges_of(facts),
+        )  # fmt: skip
+
+    def group_names(self) -> tuple[str, ...]:
+        """What the groups with rows that count are called; a view of slices knows its groups."""
+        found = self.facts.filter(self.facts["used"] > 0)["group"].unique()
+        return tuple(map(_name, sorted(found, key=order)))
+
+    def holds_reference(self) -> bool:
+        """Whether the group that was named as the reference has rows that count."""
+        return _name(self.asked[0]) in self.group_names()
 
     def by_group(self) -> Outcomes:
         """The same view, its groups known; one more pass where the check did not look at them."""
         facts = self.facts
         if facts is None:
-            asked = [nw.len().alias("used"), *_range("score", "low", "high"), *_totals("score", "outcome")]
-            facts = to_polars(self.scope.group_by("group").agg(*asked))
+            asked = [nw.len().alias("used"), nw.len().alias("mass"), *_range("score", "low", "high")]
+            facts = to_polars(self.scope.group_by("group").agg(*asked, *_totals("score", "outcome")))
         facts = facts.filter(facts["used"] > 0)
+        if self.roles.by:
+            facts = _over_slices(facts)
         refuse_many(facts.height, f"group={self.asked[1]!r}")
         rows = sorted(facts.iter_rows(named=True), key=lambda row: order(row["group"]))
-        held = {name: [row[name] for row in rows] for name in ("group", "used", "low", "high", *_SUMS)}
+        held = {name: [row[name] for row in rows] for name in ("group", "used", "mass", "low", "high", *_SUMS)}
         return self.grouped(held.pop("group"), **held)
 
     def grouped(self, labels: Sequence[Any], **per_group: Any) -> Outcomes:
@@ -69,11 +129,15 @@ class Checked:
 
 @dataclass(frozen=True)
 class Outcomes(Checked):
-    """Checked rows whose groups are known: `labels` as the table has them, and arrays with one entry per group."""
+    """Checked rows whose groups are known: `labels` as the table has them, and arrays with one entry per group.
+
+    `used` are rows, `mass` their weights; the sums of scores and outcomes are weighted.
+    """
 
     labels: tuple[Any, ...]
     reference: int
     used: Floats
+    mass: Floats
     low: Floats
     high: Floats
     score_sum: Floats
@@ -89,6 +153,7 @@ class Outcomes(Checked):
         return replace(self, scope=self.scope.filter((nw.col("score") >= low) & (nw.col("score") <= high)))
 
 
+MOST_SLICES = 500
 MOST_GROUPS = 1_000
 """Every gap has a covariance with every other one: the work grows with the cube of the groups."""
 
@@ -114,18 +179,33 @@ class Roles:
     clustered: bool = True
     """Whether the errors are clustered; a cluster that is named for nothing is checked all the same."""
 
+    weight: str | None = None
+    by: tuple[str, ...] = ()
+
+    @property
+    def keys(self) -> list[str]:
+        """The columns of a checked table that say which slice a row belongs to."""
+        return [f"by_{i}" for i in range(len(self.by))]
+
     def named(self) -> list[tuple[str, str]]:
-        more = {"request": self.request, "treated": self.treated}
+        more = {"request": self.request, "treated": self.treated, "weight": self.weight}
         more |= {"cluster": self.cluster} if self.cluster != self.request else {}
         given = [(role, column) for role, column in more.items() if column is not None]
+        given += [("by", column) for column in self.by]
         return [("score", self.score), ("outcome", self.outcome), ("group", self.group), *given]
 
 
 def view_outcomes(
-    table: Any, roles: Roles, *, reference: Any = None, threshold: float | None = None, nan_policy: Missing = "raise"
+    table: Any,
+    roles: Roles,
+    *,
+    reference: Any = None,
+    threshold: float | None = None,
+    nan_policy: Missing = "raise",
+    by_group: bool = False,
 ) -> Checked:
-    """Check the roles and the values, all problems at once; find the range of scores and outcomes."""
-    opened = open_table(table).numbers(roles.score, roles.outcome, roles.treated)
+    """Check the roles and the values, all problems at once; find the range of scores and outcomes, per group if asked to."""
+    opened = open_table(table).numbers(roles.score, roles.outcome, roles.treated, roles.weight)
     _refuse_bad_roles(opened, roles)
     if nan_policy not in ("raise", "omit"):
         raise EvenhandError(f"nan_policy={nan_policy!r} does not fit this question. Use 'raise' or 'omit'.")
@@ -138,13 +218,14 @@ def view_outcomes(
     threshold = None if threshold is None else float(threshold)
     plain = _renamed(opened, roles)
     lazy = _flagged(plain, roles, threshold)
-    facts, known = _plain_facts(plain, roles) if roles.treated is None and threshold is None else None, None
+    simple = not (roles.treated or roles.weight or roles.by or by_group) and threshold is None
+    facts, known = _plain_facts(plain, roles) if simple else None, None
     if facts is None:
-        facts = known = to_polars(_facts(lazy))
+        facts = known = to_polars(_facts(lazy, roles))
     problems = _value_problems(facts, roles, nan_policy)
     if problems:
         raise all_problems(problems, where="The table")
-    columns = ("score", "outcome", "group", *_optional(roles))
+    columns = ("score", "outcome", "group", *_optional(roles), *(["weight"] if roles.weight else []), *roles.keys)
     rows, used = int(facts["rows"].sum()), int(facts["used"].sum())
     if used == rows:  # nothing to leave out, so no pass needs to look again
         lazy, scope = plain.select(*columns, nw.lit(1).alias("used")), plain.select(*columns)
@@ -153,28 +234,38 @@ def view_outcomes(
         scope = lazy.filter(nw.col("used") == 1)
     dtype = opened.schema[roles.outcome]
     return Checked(
-        lazy, scope, opened.backend, opened.origin, _ends(facts, "low", "high"), _ends(facts, "outcome_low", "outcome_high"),
-        outcome_mean=_middle(_ends(facts, "outcome_low", "outcome_high"), float(facts["outcome_sum"].sum()), used),
+        lazy, scope, opened.backend, opened.origin, **_ranges_of(facts),
         whole=not dtype.is_float() and not dtype.is_decimal(),
         threshold=threshold, rows=rows, dropped=_dropped(facts, roles), asked=(reference, roles.group), facts=known,
+        roles=roles,
     )  # fmt: skip
 
 
-def without_small_groups(table: Any, roles: Roles, checked: Checked, fewest: int) -> tuple[Table, list[str]]:
-    """The table without rows of groups that have fewer rows that count, and what these groups are called."""
-    sizes = to_polars(checked.scope.group_by("group").agg(nw.len().alias("n")))
-    small = [label for label, n in sizes.select("group", "n").iter_rows() if n < fewest]
-    opened = open_table(table)
-    if not small:
-        return opened, []
-    group = label(roles.group, opened)
-    named = opened.schema[roles.group] in (nw.Categorical, nw.Enum, nw.String)
-    lost = (group.fill_null(UNKNOWN) if named else group).is_in([one for one in small if one is not None])
-    kept = ~lost | (group.is_null() if None not in small and UNKNOWN not in small else nw.lit(False))
-    return replace(opened, lazy=opened.lazy.filter(kept)), list(map(_name, small))
+def _ranges_of(facts: Any) -> dict[str, Any]:
+    """The ends of scores and outcomes over all that was counted, and the middle of the outcomes."""
+    ends = _ends(facts, "outcome_low", "outcome_high")
+    return {
+        "score_ends": _ends(facts, "low", "high"),
+        "outcome_ends": ends,
+        "outcome_mean": _middle(ends, float(facts["outcome_sum"].sum()), float(facts["mass"].sum())),
+    }
 
 
-def _middle(ends: tuple[float, float], total: float, rows: int) -> float:
+def _over_slices(facts: Any) -> Any:
+    """Facts per group, whatever the slice."""
+    import polars as pl
+
+    sums = [pl.col(name).sum() for name in ("used", "mass", *_SUMS)]
+    return facts.group_by("group").agg(*sums, pl.col("low").min(), pl.col("high").max())
+
+
+def slice_labels(facts: Any, keys: Sequence[str]) -> list[tuple[Any, ...]]:
+    """Labels of the slices, in order."""
+    found = list(facts.select(keys).unique().iter_rows())
+    return sorted(found, key=lambda label: tuple(map(order, label)))
+
+
+def _middle(ends: tuple[float, float], total: float, rows: float) -> float:
     """The mean outcome; outcomes that are all one number have that number as their mean, to the last bit on any engine."""
     return 0.0 if not rows else ends[0] if ends[0] == ends[1] else total / rows
 
@@ -192,13 +283,22 @@ def _refuse_bad_roles(opened: Table, roles: Roles) -> None:
     for role, column in roles.named():
         if not isinstance(column, str) or column not in schema:
             continue
-        if role in ("score", "outcome", "treated") and not is_number(schema[column]):
+        if role in ("score", "outcome", "treated", "weight") and not is_number(schema[column]):
             problems.append(f"{role}={column!r} holds {schema[column]} values, not numbers. Convert the column first.")
-        if role in ("group", "request", "cluster"):
+        if role in ("group", "request", "cluster", "by"):
             problems += label_problems(role, column, opened)
     for one, other in itertools.combinations(("score", "outcome", "group"), 2):
         if (column := getattr(roles, one)) == getattr(roles, other) and column is not None:
             problems.append(f"{one} and {other} are both {column!r}. Pass the score, what became of it, and the group.")
+    problems += [
+        f"by={b!r} is also a column of every result. Rename that column of the table first."
+        for b in roles.by
+        if b in RESERVED | OWN | {"bin"}
+    ]
+    problems += [
+        f"by names {b!r} twice. Name each column once." for b in dict.fromkeys(roles.by) if roles.by.count(b) > 1
+    ]
+    problems += [f"by={b!r} is also the group. Name another column." for b in roles.by if b == roles.group]
     if problems:
         raise all_problems(problems, where="The call")
 
@@ -219,7 +319,11 @@ def _renamed(opened: Table, roles: Roles) -> nw.LazyFrame[Any]:
     chosen.append((group.fill_null(UNKNOWN) if named else group).alias("group"))
     optional = {role: getattr(roles, role) for role in _optional(roles)}
     chosen += [label(column, opened).alias(role) for role, column in optional.items()]
-    chosen += [opened.col(roles.treated).cast(nw.Float64).alias("treated")] if roles.treated is not None else []
+    numbers = {"treated": roles.treated, "weight": roles.weight}
+    chosen += [
+        opened.col(column).cast(nw.Float64).alias(role) for role, column in numbers.items() if column is not None
+    ]
+    chosen += [label(b, opened).alias(key) for key, b in zip(roles.keys, roles.by, strict=True)]
     return opened.lazy.select(*chosen)
 
 
@@ -243,28 +347,38 @@ def _flagged(lazy: nw.LazyFrame[Any], roles: Roles, threshold: float | None) -> 
         flags["odd"] = _flag(~((treated == 0) | (treated == 1)) & ~treated.is_null() & ~treated.is_nan())
         flags["untold"] = _flag(treated.is_null() | treated.is_nan())
     flags |= {f"no_{role}": _flag(nw.col(role).is_null()) for role in _optional(roles)}
+    if roles.weight is not None:
+        weight = nw.col("weight")
+        flags["no_weight"] = _flag(weight.is_null() | weight.is_nan())
+        flags["negative_weight"] = _flag(~weight.is_nan() & ((weight < 0) | (weight == math.inf)))
+        flags["zero_weight"] = _flag(weight == 0)
     lazy = lazy.with_columns(**flags, wanted=wanted)
-    wrong = [nw.col(name) for name in flags if name != "odd"]
+    wrong = [nw.col(name) for name in flags if name not in ("odd", "negative_weight")]
     lazy = lazy.with_columns(_flag(sum(wrong[1:], wrong[0]) == 0).alias("kept"))
     lazy = lazy.with_columns((nw.col("kept") * nw.col("wanted")).alias("used"))
     counted = nw.col("used") == 1
-    return lazy.with_columns(nw.when(counted).then(score).alias("s"), nw.when(counted).then(outcome).alias("y"))
+    weight = nw.col("weight") if roles.weight is not None else nw.lit(1.0)
+    seen = {"s": score, "y": outcome, "w": weight, "ws": weight * score, "wy": weight * outcome}
+    return lazy.with_columns(**{name: nw.when(counted).then(value) for name, value in seen.items()})
 
 
 _SUMS = ("score_sum", "outcome_sum")
-_FLAGS = ("no_score", "no_outcome", "odd", "untold", "no_request", "no_cluster", "used")
+_FLAGS = (
+    "no_score", "no_outcome", "odd", "untold", "no_request", "no_cluster", "no_weight", "negative_weight", "zero_weight", "used",
+)  # fmt: skip
 
 
-def _facts(lazy: nw.LazyFrame[Any]) -> nw.LazyFrame[Any]:
-    """One pass, a row per group: what is missing, and the range and sums of scores and outcomes that count."""
+def _facts(lazy: nw.LazyFrame[Any], roles: Roles) -> nw.LazyFrame[Any]:
+    """One pass, a row per slice and group: what is missing, and the range and sums of scores and outcomes that count."""
     held = lazy.collect_schema().names()
     asked = [nw.len().alias("rows"), *(nw.col(name).sum() for name in _FLAGS if name in held)]
-    return lazy.group_by("group").agg(*asked, *_ranges("s", "y"))
+    return lazy.group_by(*roles.keys, "group").agg(
+        *asked, nw.col("w").sum().alias("mass"), *_ranges("s", "y"), *_totals("ws", "wy")
+    )
 
 
 def _ranges(score: str, outcome: str) -> list[nw.Expr]:
-    ends = [*_range(score, "low", "high"), *_range(outcome, "outcome_low", "outcome_high")]
-    return [*ends, *_totals(score, outcome)]
+    return [*_range(score, "low", "high"), *_range(outcome, "outcome_low", "outcome_high")]
 
 
 def _range(column: str, low: str, high: str) -> list[nw.Expr]:
@@ -279,12 +393,13 @@ def _plain_facts(lazy: nw.LazyFrame[Any], roles: Roles) -> Any:
     """The same for all groups at once, a quarter of the work, if nothing is missing; None where something is."""
     columns = ("score", "outcome", *_optional(roles))
     held = [nw.col(name).count().alias(f"held_{name}") for name in columns]
-    facts = to_polars(lazy.select(nw.len().alias("used"), *held, *_ranges("score", "outcome")))
+    sums = _totals("score", "outcome")
+    facts = to_polars(lazy.select(nw.len().alias("used"), *held, *_ranges("score", "outcome"), *sums))
     rows = facts["used"][0]
     full = all(facts[f"held_{name}"][0] == rows for name in columns)
-    sums = [facts[name][0] for name in _SUMS]
-    finite = rows and all(v is not None and math.isfinite(v) for v in sums)  # a NaN makes its sum one, or none at all
-    return facts.with_columns(rows=facts["used"]) if full and finite else None
+    found = [facts[name][0] for name in _SUMS]
+    finite = rows and all(v is not None and math.isfinite(v) for v in found)  # a NaN makes its sum one, or none at all
+    return facts.with_columns(rows=facts["used"], mass=facts["used"]) if full and finite else None
 
 
 def _count(facts: Any, name: str) -> int:
@@ -301,6 +416,10 @@ def _value_problems(facts: Any, roles: Roles, nan_policy: Missing) -> list[str]:
     problems += _scale_problems(facts, roles)
     if odd := _count(facts, "odd"):
         problems.append(f"treated={roles.treated!r} is neither 0 nor 1 in {odd:,} rows. Pass 0, 1 or booleans.")
+    if odd := _count(facts, "negative_weight"):
+        problems.append(
+            f"weight={roles.weight!r} is negative or infinite in {odd:,} rows. Pass weights of zero or more."
+        )
     for name, where, remedy in _missing_words(roles):
         if (many := _count(facts, name)) and nan_policy == "raise":
             problems.append(f"{where} in {many:,} rows. {remedy}")
@@ -337,12 +456,14 @@ def _missing_words(roles: Roles) -> list[tuple[str, str, str]]:
         ("no_outcome", f"outcome={roles.outcome!r} is missing (null or NaN)", hint),
         ("untold", f"treated={roles.treated!r} is missing", drop),
         ("no_request", f"request={roles.request!r} is missing", drop),
+        ("no_weight", f"weight={roles.weight!r} is missing (null or NaN)", drop),
         *([("no_cluster", f"cluster={roles.cluster!r} is missing", drop)] if roles.cluster != roles.request else []),
     ]
 
 
 def _dropped(facts: Any, roles: Roles) -> dict[str, int]:
     counts = {fact: _count(facts, name) for name, fact, _ in _missing_words(roles)}
+    counts[f"weight={roles.weight!r} is zero"] = _count(facts, "zero_weight")
     return {fact: rows for fact, rows in counts.items() if rows}
 
 

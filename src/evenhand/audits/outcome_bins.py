@@ -1,0 +1,114 @@
+"""Bins of a score: exact quantiles or given edges, and every other number of bins that the same pass can tell of."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Annotated
+
+import numpy as np
+
+from evenhand.audits.declare import Takes
+from evenhand.cards import Floats
+from evenhand.engine.moments import score_edges
+from evenhand.errors import EvenhandError
+from evenhand.tallies.moments import Ints
+from evenhand.views.outcomes import NARROWEST, Checked
+
+MOST_BINS = 1_000
+MOST_GAPS = 6_000
+
+
+def _read_bins(words: list[str]) -> int | list[float]:
+    """A number of bins, or edges with commas between."""
+    text = ",".join(words)
+    try:
+        return int(text) if "," not in text and "." not in text else [float(part) for part in text.split(",")]
+    except ValueError as error:
+        raise EvenhandError(f"--bins {text!r} cannot be read. Write a number, or edges such as 0.2,0.5,0.8.") from error
+
+
+Bins = Annotated[int | Sequence[float], Takes("N|EDGES", many=True, read=_read_bins)]
+
+
+@dataclass(frozen=True)
+class Grid:
+    """Fine bins of which every wanted number of bins is a merger.
+
+    Attributes
+    ----------
+    edges : inner edges of the fine bins.
+    main : which bin of the test each fine bin belongs to.
+    others : the same for other numbers of bins, to see whether the answer hangs on that choice.
+    asked : how many bins were asked for.
+    """
+
+    edges: Floats
+    main: Ints
+    others: dict[int, Ints]
+    asked: int
+
+    @classmethod
+    def of(
+        cls,
+        view: Checked,
+        bins: int | Sequence[float],
+        low: float,
+        high: float,
+        *,
+        alone: bool = False,
+        fewest: int = 0,
+    ) -> Grid:
+        """`alone` : these bins and no others beside them. `fewest` : scores that an edge is the mean of."""
+        if isinstance(bins, int):
+            counts = sorted({bins} if alone else {bins, max(1, bins // 2), min(MOST_BINS, 2 * bins)})
+            sets = dict(zip(counts, score_edges(view, counts, low, high, fewest), strict=True))
+            wanted, asked = sets.pop(bins), bins
+        else:
+            given = _edges_given(bins)
+            wanted, asked = given[(given >= low) & (given < high)], len(given) + 1
+            sets = {(len(wanted) + 2) // 2: wanted[1::2]} if len(wanted) > 1 and not alone else {}
+        every = np.unique(np.concatenate([wanted, *sets.values()]))
+        into = {count: _into(every, edges) for count, edges in sets.items() if len(edges) != len(wanted)}
+        return cls(every, _into(every, wanted), into, asked)
+
+    def ends(self, low: float, high: float) -> Floats:
+        """The edges of the test's bins, with both ends of the scope."""
+        inner = self.edges[np.flatnonzero(np.diff(self.main))]
+        return np.concatenate([[low], inner, [high]])
+
+
+def refuse_many_gaps(groups: int, grid: Grid) -> None:
+    """Where clusters reach over bins, the joint test holds the covariance of every gap with every other one."""
+    gaps = groups * (1 + max(int(into[-1]) for into in (grid.main, *grid.others.values())))
+    if gaps > MOST_GAPS:
+        raise EvenhandError(
+            f"bins={grid.asked} makes up to {gaps:,} gaps of {groups} groups, more than the {MOST_GAPS:,} that can be tested "
+            "together. Pass fewer bins, or fewer groups."
+        )
+
+
+def refuse_crowded(score: str, widths: Floats) -> None:
+    """Scores that differ, but by so little that their powers are lost, would give wrong errors and no sign of it."""
+    if np.any((widths > 0) & (widths < NARROWEST)):
+        raise EvenhandError(
+            f"score={score!r} has bins of a width below {NARROWEST:g}, too little for a line along them. "
+            "Take logarithms of the scores, or pass fewer bins."
+        )
+
+
+def _edges_given(bins: Sequence[float]) -> Floats:
+    try:
+        given = np.asarray(bins, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise EvenhandError(
+            f"bins={bins!r} holds edges that are not numbers. Pass scores such as [0.2, 0.5]."
+        ) from error
+    if given.ndim != 1 or not len(given) or not np.isfinite(given).all() or np.any(np.diff(given) <= 0):
+        raise EvenhandError(f"bins={bins!r} is not a rising list of scores. Pass edges such as [0.2, 0.5].")
+    return given
+
+
+def _into(every: Floats, edges: Floats) -> Ints:
+    """Which bin each fine bin belongs to: a fine bin ends at `every`, a bin at `edges`."""
+    return np.concatenate([np.searchsorted(edges, every), [len(edges)]]).astype(np.int64)

@@ -1,0 +1,90 @@
+"""What other measures see on the rows of an outcome test: averages, calibration, equalised odds, rates above a threshold."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from evenhand.audits.assemble import notes
+from evenhand.findings import Row, row
+from evenhand.tallies.rows import Rows
+from evenhand.uncertainty.odds import odds_gap, rate_gap
+from evenhand.views.outcomes import Outcomes
+
+
+@dataclass(frozen=True)
+class Everybody:
+    """Rows one by one, whatever their score.
+
+    Attributes
+    ----------
+    seen : those whose outcome was observed; None where they are too many to hold.
+    known : those whose outcome the table tells, also below the threshold or untreated, with who was treated; None where
+        everybody was, or outcomes are not 0 and 1.
+    thresholded : whether the table says who was treated.
+    """
+
+    seen: Rows | None
+    known: Rows | None
+    thresholded: bool
+
+
+def contrast_rows(view: Outcomes, everybody: Everybody, level: float) -> list[Row]:
+    """What other measures see on the same rows."""
+    rows = []
+    for g, name in enumerate(view.names):
+        units, outcome = int(view.used[g]), view.outcome_sum[g] / view.mass[g]
+        average = "precision" if everybody.thresholded else "base_rate"
+        rows.append(row({}, average, group=name, estimate=float(outcome), units=units))
+        if on_outcome_scale(view):
+            gap = outcome - view.score_sum[g] / view.mass[g]
+            rows.append(
+                row({}, "calibration_gap", group=name, estimate=float(gap), ideal=0.0, better="ideal", units=units)
+            )
+    for metric in ("equalized_odds_gap", "equal_opportunity_gap"):
+        rows += [_odds_row(metric, view, everybody.seen, g, level) for g in range(len(view.names))]
+    return rows + [r for kind in (1, 0) for r in _rate_rows(view, everybody, kind, level)]
+
+
+def _odds_row(metric: str, view: Outcomes, seen: Rows | None, g: int, level: float) -> Row:
+    home = g == view.reference
+    made = row(
+        {}, metric, group=view.names[g], ideal=0.0, better="lower", units=int(view.used[g]),
+        estimate=0.0 if home else np.nan, low=0.0 if home else np.nan, high=0.0 if home else np.nan,
+        note=None if home else "too_many_rows",
+    )  # fmt: skip
+    if home or seen is None:
+        return made
+    found = odds_gap(seen, g, view.reference, level, opportunity=metric == "equal_opportunity_gap")
+    few = "few_given_outcome" if np.isnan(found.estimate) else "some_outcomes_skipped" if found.skipped else ""
+    ends = {"low": found.low, "high": found.high}
+    clusters = "too_few_clusters" if found.few_clusters else ""
+    return made | ends | {"estimate": found.estimate, "chance": found.chance, "note": notes(few, clusters)}
+
+
+def _rate_rows(view: Outcomes, everybody: Everybody, outcome: int, level: float) -> list[Row]:
+    """Gaps of the rate at which those with this outcome are treated: true positives, then false ones."""
+    known = everybody.known
+    if known is None:
+        return []
+    metric = "true_positive_rate_gap" if outcome else "false_positive_rate_gap"
+    rows, at = [], known.outcome == outcome
+    for g, name in enumerate(view.names):
+        found = rate_gap(known, at, g, view.reference, level)
+        home = g == view.reference and not np.isnan(found.estimate)
+        note = "zero_denominator" if np.isnan(found.estimate) else "few_given_outcome" if np.isnan(found.low) else None
+        rows.append(
+            row(
+                {}, metric, group=name, estimate=found.estimate, low=0.0 if home else found.low,
+                high=0.0 if home else found.high, ideal=0.0, better="ideal",
+                units=int(np.count_nonzero(at & (known.group == g))), note=None if home else note,
+            )
+        )  # fmt: skip
+    return rows
+
+
+def on_outcome_scale(view: Outcomes) -> bool:
+    """Whether scores can be read as predicted outcomes: they stay inside the range of the outcomes."""
+    low, high = view.outcome_ends
+    return bool(low <= view.low.min() and view.high.max() <= high and low < high)

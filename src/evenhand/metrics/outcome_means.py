@@ -1,0 +1,176 @@
+"""Averages beside the outcome test: per bin, over everybody, against the score, and where outcomes are lowest."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from evenhand.cards import Card, Floats, metric
+from evenhand.metrics.outcome import ROUNDING, gaps
+from evenhand.metrics.outcome_joint import bin_test as test_of_bin
+from evenhand.metrics.outcome_joint import joint_test as test_of_all
+from evenhand.tallies.moments import Moments
+
+
+def _card(name: str, title: str, asks: str, formula: str, **more: Any) -> Card:
+    """What figures about bins of a score share."""
+    usual: dict[str, Any] = {
+        "symbol": name, "span": (-math.inf, math.inf), "ideal": math.nan, "better": "", "needs": Moments,
+        "undefined": "the group has no rows", "otherwise": "group_absent", "references": ("yu2022",), "family": "outcome",
+    }  # fmt: skip
+    return Card(name=name, title=title, asks=asks, formula=formula, **usual | more)
+
+
+@metric(
+    _card(
+        "mean_outcome", "Mean outcome in a bin", "How do the members of a group do who are scored alike?",
+        r"\sum_{i \in b, g} w_i Y_i / \sum_{i \in b, g} w_i",
+        says="In bin {bin:number}, the mean outcome of {group} is {estimate:number}{interval}.",
+        example="outcomes 0, 1, 1 of the group in the bin -> 0.667",
+    )
+)  # fmt: skip
+def mean_outcome(m: Moments) -> Floats:
+    """Mean outcome of every group in every bin (figures 4 and 6 of the source).
+
+    >>> m = Moments.of([1, 2, 3, 1], [0, 1, 1, 0], [0] * 4, [0, 0, 0, 1], shape=(1, 2))
+    >>> mean_outcome.on(m).round(3).tolist()
+    [[0.667, 0.0]]
+    """
+    return m.mean_outcome
+
+
+@metric(
+    _card(
+        "base_rate", "Mean outcome of everybody", "How does the group do on average?", r"E[Y \mid g]",
+        says="Over everybody, the mean outcome of {group} is {estimate:number} (base rate); nothing was cut off, so this says "
+        "nothing about a bar.",
+        example="outcomes 0, 1, 1 of the group -> 0.667",
+    )
+)  # fmt: skip
+def base_rate(m: Moments) -> Floats:
+    """Mean outcome of each group over all scores.
+
+    >>> base_rate.on(Moments.of([1, 2, 3, 1], [0, 1, 1, 0], [0] * 4, [0, 0, 0, 1], shape=(1, 2))).round(3).tolist()
+    [0.667, 0.0]
+    """
+    return _over_bins(m, m.mean_outcome)
+
+
+@metric(
+    _card(
+        "precision", "Mean outcome of those treated", "How do those of the group do who got the opportunity?",
+        r"E[Y \mid T = 1, g]",
+        says="Over everybody whose outcome was seen, the mean outcome of {group} is {estimate:number} (precision); this mixes the "
+        "bar with how qualified the group is above it.",
+        example="outcomes 0, 1, 1 of those treated -> 0.667",
+        variants=("Infra-marginality: one bar for all gives unequal precisions, and unequal bars can give equal ones.",),
+    )
+)  # fmt: skip
+def precision(m: Moments) -> Floats:
+    """Mean outcome of each group among those treated: a base rate of rows that somebody chose.
+
+    >>> precision.on(Moments.of([1, 2, 3, 1], [0, 1, 1, 0], [0] * 4, [0, 0, 0, 1], shape=(1, 2))).round(3).tolist()
+    [0.667, 0.0]
+    """
+    return _over_bins(m, m.mean_outcome)
+
+
+@metric(
+    _card(
+        "calibration_gap", "Calibration gap", "Do the outcomes of the group lie above its scores on average?",
+        r"E[Y - s \mid g]", ideal=0.0, better="ideal", example="mean outcome 0.5, mean score 0.4 -> 0.1",
+        variants=("Given where scores are on the scale of the outcome. Errors at low and high scores can cancel in it.",),
+    )
+)  # fmt: skip
+def calibration_gap(m: Moments) -> Floats:
+    """Mean outcome less mean score of each group.
+
+    >>> calibration_gap.on(Moments.of([0.3, 0.5, 0.2], [0, 1, 0], [0] * 3, [0, 0, 1], shape=(1, 2))).round(9).tolist()
+    [0.1, -0.2]
+    """
+    return _over_bins(m, m.mean_outcome - m.mean_score)
+
+
+@metric(
+    _card(
+        "lowest_bin", "Bin of the lowest outcomes", "Are outcomes lowest where scores are?", r"\arg\min_b E[Y \mid b]",
+        ideal=1.0, better="ideal", span=(1.0, math.inf), undefined="there are no rows", otherwise="empty",
+        example="mean outcomes 0.2, 0.1, 0.5 -> 2", variants=("Not 1: outcomes do not rise with the score (note 13 of the source).",),
+    )
+)  # fmt: skip
+def lowest_bin(m: Moments) -> Floats:
+    """Number of the bin, from 1, whose outcomes are the lowest; the first of those that tie.
+
+    >>> float(lowest_bin.on(Moments.of([1, 2, 3, 4], [1, 1, 0, 0], [0, 0, 1, 1], [0, 1, 0, 1], shape=(2, 2))))
+    2.0
+    """
+    mass = m.mass.sum(-1)
+    mean = np.nansum(m.mass * np.nan_to_num(m.mean_outcome), axis=-1) / np.where(mass > 0, mass, np.nan)
+    least = np.nanmin(mean) + ROUNDING * np.nanmax(np.abs(mean))  # bins that tie must not be told apart by a last digit
+    return np.asarray(1.0 + np.flatnonzero(mean <= least)[0])
+
+
+_WALD = {
+    "span": (0.0, math.inf), "undefined": "no cell is large enough, or clusters are too few", "otherwise": "small_cell",
+    "variants": ("The value is the Wald statistic; its p-value is in column p, after Welch or Hotelling where cells are thin.",),
+    "example": "gaps of one and of two standard errors in independent bins -> 5",
+}  # fmt: skip
+
+
+@metric(
+    _card(
+        "joint_test", "Joint test of all gaps", "Are the gaps of all groups in all bins zero?",
+        r"\hat\beta' V^{-1} \hat\beta", **_WALD,
+    )
+)  # fmt: skip
+def joint(m: Moments, reference: int = 0) -> Floats:
+    """Wald statistic of all gaps whose cells are not small.
+
+    >>> rows = np.arange(80.0)
+    >>> m = Moments.of(0 * rows, rows % 4 < 2, 0 * rows, rows % 2, shape=(1, 2))
+    >>> round(float(joint.on(m)), 9)
+    0.0
+    """
+    return np.asarray(test_of_all(gaps(m, reference)).statistic)
+
+
+@metric(
+    _card(
+        "bin_test", "Test of one bin", "Are the gaps of all groups in this bin zero?",
+        r"\hat\beta_b' V_b^{-1} \hat\beta_b", **_WALD,
+    )
+)  # fmt: skip
+def in_bin(m: Moments, reference: int = 0) -> Floats:
+    """Wald statistic of the gaps of every bin.
+
+    >>> rows = np.arange(80.0)
+    >>> m = Moments.of(0 * rows, rows % 4 < 2, 0 * rows, rows % 2, shape=(1, 2))
+    >>> in_bin.on(m).round(9).tolist()
+    [[0.0]]
+    """
+    found = gaps(m, reference)
+    return np.array([[test_of_bin(found, b).statistic] for b in range(m.rows.shape[0])])
+
+
+@metric(
+    _card(
+        "marginal_test", "Test right above the threshold", "Are the gaps right above the threshold zero?",
+        r"\hat\beta_1' V_1^{-1} \hat\beta_1", **_WALD,
+    )
+)  # fmt: skip
+def at_margin(m: Moments, reference: int = 0) -> Floats:
+    """Wald statistic of the gaps of the lowest bin: the test that decides for a threshold.
+
+    >>> rows = np.arange(80.0)
+    >>> m = Moments.of(0 * rows, rows % 4 < 2, 0 * rows, rows % 2, shape=(1, 2))
+    >>> round(float(at_margin.on(m)), 9)
+    0.0
+    """
+    return np.asarray(test_of_bin(gaps(m, reference), 0).statistic)
+
+
+def _over_bins(m: Moments, each: Floats) -> Floats:
+    mass = m.mass.sum(-2)
+    return np.asarray((m.mass * np.nan_to_num(each)).sum(-2) / np.where(mass > 0, mass, np.nan))
