@@ -247,6 +247,9 @@ def test_viewers_and_units_both_resampled_add_their_errors_in_squares():
         down = math.hypot(r["estimate"] - one["low"], r["estimate"] - other["low"])
         assert r["low"] == pytest.approx(max(0.0, r["estimate"] - down), abs=1e-9)
         assert r["high"] > max(one["high"], other["high"])
+    assert [r["note"] for r in both.frame.rows(named=True)] == [
+        r["note"] for r in drawn
+    ]  # the top 10% of 40 are few units
     assert "other authors like these, seen by as many other viewers like" in both.provenance["interval_for"]
 
 
