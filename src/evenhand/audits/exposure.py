@@ -208,17 +208,19 @@ def exposure(
     within, names = ledger.within, ready.view.slice_names
     over = "requests, for these items" if resample == "requests" else "requests and items"
     facts = {
-        **ready.view.facts(), "interval": interval_words(call.interval, over), "requests": len(ledger.requests),
-        **few.facts(), **_group_facts(tallied, names, small), **ready.facts(ledger),
+        "ordered_by": ready.view.ordered_by, "interval": interval_words(call.interval, over), **few.facts(),
+    }  # fmt: skip
+    counts = {
+        **ready.view.counts(), "requests": len(ledger.requests), **_group_counts(tallied, names, small),
+        **ready.counts(ledger),
     }  # fmt: skip
     if both:
         facts["interval_for"] = OTHER_REQUESTS_AND_ITEMS
     kept = tallied.lasting()
-    facts = few.told(facts, small)
     return call.result(
         rows, backend=ready.view.backend, read=ready.view.rows, dropped=ready.dropped, slices=names,
         curves=curves(tallied, asked, names, call, small), words={"unit": request, "amount": "exposure", **_versus(policy)}, facts=facts,
-        of=RankingResult, each=per_request(found, within, names, small),
+        counts=counts, of=RankingResult, each=per_request(found, within, names, small),
         hold=lambda: held_of([measure(a, kept, chance=False) for a in asked], within, small),
     )  # fmt: skip
 
@@ -321,7 +323,7 @@ def _versus(policy: Policy) -> dict[str, str]:
     return {"versus": ", ".join(str(policy.labels[i]) for i in policy.versus)} if policy.versus else {}
 
 
-def _group_facts(t: Tallied, names: Sequence[str], small: Sequence[bool]) -> dict[str, Any]:
+def _group_counts(t: Tallied, names: Sequence[str], small: Sequence[bool]) -> dict[str, Any]:
     """Sizes of the groups, and how much attention went to items without one: nobody should have to ask."""
     ledger, policy = t.ledger, t.policy
     looks = {str(look): look for look in ledger.attended}

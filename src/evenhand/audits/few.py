@@ -66,12 +66,6 @@ class Few:
         """For provenance: which labels were taken together, by name."""
         return {"taken_together": sorted(map(str, self.called))[:100]} if self.called else {}
 
-    @staticmethod
-    def told(facts: Mapping[str, Any], small: Sequence[bool]) -> dict[str, Any]:
-        """Facts without the totals of requests, from which the size of a slice that is not shown would follow."""
-        totals = ("rankings", "requests", "rankings_with_empty_ranks") if any(small) else ()
-        return {name: fact for name, fact in facts.items() if name not in totals}
-
     def _name(self, label: Any) -> str:
         return self.called.get(label, str(label))
 

@@ -152,16 +152,12 @@ def pairwise(
     rows = rows_of([Reduced.of(m, within) for m in measures], within, names, call, small)
     sampled = ", sampled negatives included" if negatives else ""
     facts = {
-        "average": average,
-        "ordered_by": ordered or score,
-        **ledger.facts,
-        **few.facts(),
+        "average": average, "ordered_by": ordered or score, **few.facts(),
         "interval": interval_words(call.interval) + sampled,
-    }
-    facts = few.told(facts, small)
+    }  # fmt: skip
     return call.result(
         rows, backend=view.backend, read=view.rows, dropped=view.dropped, slices=names, words=_words(request, ledger), facts=facts,
-        of=RankingResult, each=per_request(measures, within, names, small),
+        counts=ledger.counts, of=RankingResult, each=per_request(measures, within, names, small),
         hold=lambda: held_of(measures, within, small),
     )  # fmt: skip
 

@@ -178,15 +178,16 @@ def recommender(
         judging = {a.text for a in asked if "truth" in a.reads}
         rows = [one if one["metric"] in judging else two for one, two in zip(rows, other, strict=True)]
     facts = {
-        "users": view.users, "items": view.items,
-        "groups": hidden_sizes(_sizes(found.total, sides), call.fewest, parts=True), "users_with_ties": found.tied,
-        "users_shown_nothing": _blank(found.total), "slots": found.slots,
+        "items": view.items, "groups": hidden_sizes(_sizes(found.total, sides), call.fewest, parts=True),
         "interval": _interval_words(call.interval, resampled), "convention": convention or "evenhand",
+    }  # fmt: skip
+    counts = {
+        "users": view.users, "users_with_ties": found.tied, "users_shown_nothing": _blank(found.total), "slots": found.slots,
     }  # fmt: skip
     return call.result(
         rows, backend=view.backend, read=view.facts.rows, dropped=_dropped(view),
         curves=_curves(found.total, sides, view, call.fewest), words={"unit": "user", "holder": "item", "amount": "slots"},
-        facts=facts, of=RecommenderResult, show=lambda: _show(view, reading),
+        facts=facts, counts=counts, of=RecommenderResult, show=lambda: _show(view, reading),
     )  # fmt: skip
 
 
@@ -347,12 +348,15 @@ def _curves(total: Crosstab, sides: Sides, view: Scores, fewest: int) -> dict[st
     if not total.cut:
         return curves
     if total.popularity.any() and users.sum() >= fewest:
-        curves["lorenz"] = lorenz_points(total)
+        curves["lorenz"] = lorenz_points(total, fewest=fewest)
     if not sides.pairs or min(users[list(sides.pairs[0])]) < max(1, fewest):
         return curves
-    a, b = (counts / counts.sum() if counts.sum() else counts for counts in total.between(*sides.pairs[0]).exposure())
-    widest = np.argsort(-np.abs(a - b), kind="stable")[:MOST_DIFFERENCES]
-    widest = widest[np.abs(a - b)[widest] > 0]
+    shown = total.between(*sides.pairs[0]).exposure()
+    a, b = (counts / counts.sum() if counts.sum() else counts for counts in shown)
+    told = np.all([(counts == 0) | (counts >= fewest) for counts in shown], axis=0)  # others tell of few users
+    apart = np.where(told, np.abs(a - b), 0.0)
+    widest = np.argsort(-apart, kind="stable")[:MOST_DIFFERENCES]
+    widest = widest[apart[widest] > 0]
     ids = getattr(view, "item_ids", None)
     versus, protected = (sides.name(side) for side in sides.pairs[0])
     curves["differences"] = {

@@ -39,12 +39,12 @@ class PairLedger:
     ----------
     within : the requests within their slices.
     pairs : the tally, with the Q requests as its first axis.
-    facts : what a reader of the numbers should know about the rows.
+    counts : what a reader of the numbers should know about the rows.
     """
 
     within: Requests
     pairs: Pairs
-    facts: Mapping[str, Any]
+    counts: Mapping[str, Any]
 
 
 @dataclass(frozen=True)

@@ -229,9 +229,12 @@ def recommendation_popularity(t: Crosstab) -> Floats:
     return np.asarray((t.popularity * t.spread).sum(-1) / t.mark("viewers").sum(-1))
 
 
-def lorenz_points(t: Crosstab, most: int = 400) -> dict[str, list[float]]:
-    """Corners of the Lorenz curve of times shown, thinned towards the items shown most."""
-    curve = lorenz_curve(spectrum(t))
+def lorenz_points(t: Crosstab, most: int = 400, *, fewest: int = 0) -> dict[str, list[float]]:
+    """Corners of the Lorenz curve of times shown, thinned towards the items shown most; no step of fewer than `fewest` items."""
+    shown = spectrum(t)
+    if shown.receivers < fewest:
+        return {}
+    curve = lorenz_curve(shown.coarse(fewest))
     corners = len(curve.population)
     if corners > most:
         even, top = np.linspace(0, 1, most // 2), 1 - np.geomspace(1 / corners, 1, most // 2)
