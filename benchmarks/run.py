@@ -17,8 +17,8 @@ from typing import Any
 
 from benchmarks.harness import OUT, ROUNDS, Outcome, disagreements, run
 
-SUITES = ("inequality", "prefix", "exposure", "outcome", "recommender", "experiment", "rebalance")
-"""Each is a module here with `races(folder, quick=...)` and, if it wishes, `summary(outcomes)`."""
+SUITES = ("inequality", "prefix", "exposure", "outcome", "recommender", "experiment", "rebalance", "end_to_end")
+"""Each is a module here with `races(folder, quick=...)` and, if it wishes, `summary(outcomes)` and `charts(outcomes)`."""
 
 
 def main(words: Sequence[str] | None = None) -> int:
@@ -53,6 +53,9 @@ def _suite(name: str, *, quick: bool, only: str) -> list[str]:
     for label, value in facts.items():
         print(f"\n{label}: {value:.2f}")
     _write(name, outcomes, facts, quick=quick)
+    for kind, chart in (suite.charts(outcomes) if hasattr(suite, "charts") else {}).items():
+        chart.save(str(OUT / f"{name}-{kind}.html"))
+        chart.save(str(OUT / f"{name}-{kind}.svg"))
     return wrong
 
 

@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 import pytest
-from benchmarks import coverage, exposure, inequality
+from benchmarks import coverage, end_to_end, exposure, inequality
 from benchmarks.harness import Contestant, Outcome, Race, disagreements, growth, run
 
 from evenhand.cards import asks, needing
@@ -116,3 +116,22 @@ def test_the_truth_that_intervals_must_hold_is_that_of_a_huge_sample(world):
     heavy = world.name.startswith(("Pareto", "lognormal 2"))
     assert world.truth() == pytest.approx(found, rel=0.1 if heavy else 0.02)
     assert not any(math.isnan(v) for v in world.truth())
+
+
+def test_growth_is_drawn_beside_a_line_of_exponent_one():
+    outcomes = [Outcome("growth: a call", 10**k, "evenhand", cpu=10.0 ** (k - 6)) for k in (4, 5, 6)]
+    outcomes.append(Outcome("another race", 10, "evenhand", cpu=1.0))
+    values = end_to_end.charts(outcomes)["growth"].to_dict()["data"]["values"]
+    lines = {line: [v["cpu"] for v in values if v["line"] == line] for line in ("measured", "exponent 1")}
+    assert lines["measured"] == pytest.approx(lines["exponent 1"])
+    assert end_to_end.summary(outcomes) == {"growth: a call, exponent": pytest.approx(1.0)}
+
+
+def test_the_audits_end_to_end_read_what_is_written_for_them(tmp_path):
+    files = end_to_end.rankings(tmp_path, 20)
+    for name, asked in (("prefix", {"protected": "c"}), ("exposure", {"relevance": "relevance"})):
+        end_to_end.audit(name, **files, **asked, rng=1)()
+    path = end_to_end.candidates(tmp_path, 2_000)
+    end_to_end.audit("outcome_test", path, score="score", outcome="outcome", group="group", cluster="cluster")()
+    for by in (["group"], ["cluster", "group"]):
+        end_to_end.bare_candidates(path, by)()

@@ -166,7 +166,7 @@ def test_a_source_with_few_receivers_is_hidden_with_the_next_smallest(few):
         pl.DataFrame(rows, schema=["u", "via", "v"], orient="row"), source="via", population=500, **CALL
     ).findings
     shown = {r["group"] for r in found.rows() if r["note"] != "suppressed"}
-    assert shown == {None, "home"}
+    assert shown == {None, "home", "(small sources)"}
 
 
 def test_padded_units_are_no_receivers():

@@ -284,3 +284,50 @@ def test_an_equal_label_is_meant_before_one_that_is_written_the_same():
     assert match(np.int64(1), ["1", 1]) == 1
     assert match("none", [None, "a"]) == "none"
     assert whole([1.0, 2**60 * 1.0]) == [1.0, 2**60 * 1.0]
+
+
+@pytest.mark.parametrize("versus", ["*", ["m", "x"]])
+def test_a_star_is_all_others_taken_together(versus):
+    lists = pl.DataFrame(
+        {"request": ["q"] * 6 + ["r"] * 6, "item": list("abcdef") * 2, "rank": [1, 2, 3, 4, 5, 6, 6, 5, 4, 3, 2, 1]}
+    ).with_columns(g=pl.Series(["f", "m", "x"] * 4), y=pl.col("rank") % 2, score=-pl.col("rank"))
+    call = {"protected": "f", "interval": None, "rng": 1}
+    exposed, named = (eh.exposure(lists, groups="g", versus=v, metrics="log_dp", **call) for v in (versus, ["x", "m"]))
+    assert exposed.to_dict()["columns"] == named.to_dict()["columns"]
+    assert "that of m, x" in exposed.sentences()[0]
+    paired, named = (
+        eh.pairwise(lists, groups="g", relevance="y", versus=v, metrics="intra_acc", **call)
+        for v in (versus, ["m", "x"])
+    )
+    assert paired.to_dict()["columns"] == named.to_dict()["columns"]
+    scores = np.random.default_rng(1).random((9, 5))
+    shown, named = (
+        eh.recommender(scores, user_groups=list("fmx") * 3, versus=v, top=2, chance=None, **call)
+        for v in (versus, ["m", "x"])
+    )
+    assert shown.to_dict()["columns"] == named.to_dict()["columns"]
+
+
+def test_a_star_needs_somebody_to_be_other_than():
+    lists = pl.DataFrame({"request": ["q"] * 3, "item": list("abc"), "rank": [1, 2, 3], "g": ["f", "m", "x"]})
+    with pytest.raises(eh.EvenhandError, match="all but the protected"):
+        eh.exposure(lists, groups="g", versus="*", metrics="awrf")
+
+
+def test_several_labels_in_one_text_share_the_item():
+    films = pl.DataFrame({"item": ["a", "b", "c", "d"], "genres": ["X|Y", "Y | Y|", "", None]})
+    found = {(i, g): s for i, g, s in eh.rollup(films, group="genres", split="|").frame.iter_rows()}
+    assert found == {("a", "X"): 0.5, ("a", "Y"): 0.5, ("b", "Y"): 1.0, ("c", None): 1.0, ("d", None): 1.0}
+    lists = pl.DataFrame({"request": ["q"] * 4, "item": list("abcd"), "rank": [1, 2, 3, 4]})
+    by_split = eh.exposure(lists, groups=eh.rollup(films, group="genres", split="|"), metrics="awrf", interval=None)
+    by_hand = eh.exposure(lists, groups=eh.rollup({"a": ["X", "Y"], "b": ["Y"]}), metrics="awrf", interval=None)
+    assert by_split.frame["estimate"].to_list() == by_hand.frame["estimate"].to_list()
+
+
+@pytest.mark.parametrize(
+    ("how", "said"), [({"split": ""}, "no separator"), ({"split": "|", "weight": "w"}, "one of the two")]
+)
+def test_a_split_that_makes_no_sense_is_refused(how, said):
+    films = pl.DataFrame({"item": ["a"], "group": ["X|Y"], "w": [1.0]})
+    with pytest.raises(eh.EvenhandError, match=said):
+        eh.rollup(films, **how)

@@ -352,7 +352,7 @@ def test_small_cells_are_suppressed_on_request():
     result = eh.outcome_test(candidates(), **ROLES, min_units=50)
     hidden = rows_of(result, "outcome_gap", note="suppressed")
     assert hidden
-    assert {r["group"] for r in hidden} == {"u"}
+    assert {r["group"] for r in hidden if r["bin"] == hidden[-1]["bin"]} > {"u"}, "bins hold about as many rows each"
     assert all(math.isnan(r[k]) for r in hidden for k in ("estimate", "se", "p", "detectable"))
     assert all(n >= 50 for n in result.findings.curves["calibration"]["units"])
 

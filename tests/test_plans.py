@@ -118,6 +118,7 @@ CALLS = {
     "exposure": [
         {"rankings": "ranked.csv", "groups": "side", "protected": "f", "interval": "percentile(49)"},
         {"rankings": "ranked.csv", "groups": ["side", "era"], "metrics": ["awrf", "eed"], "target": "equal", "chance": False},
+        {"rankings": "ranked.csv", "groups": "side", "protected": "f", "versus": "*", "metrics": ["log_dp"], "interval": None},
         {"rankings": "ranked.csv", "groups": "sides.csv", "relevance": "judged.csv", "protected": "f", "versus": "m", "system": "system", "attention": "rbp(patience=0.8)"},
         {"rankings": "ranked.csv", "groups": "side", "relevance": "grade", "protected": "f", "target": {"f": 0.6, "m": 0.4}, "interval": None},
         {"rankings": "gaps.csv", "groups": "side", "score": "worth", "metrics": "iaa", "nan_policy": "omit"},

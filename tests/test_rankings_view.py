@@ -75,7 +75,7 @@ def test_breaking_ties_leaves_the_empty_ranks_of_other_rankings():
 def test_empty_ranks_stay_empty_and_are_counted():
     view = view_rankings(SERP.with_columns(rank=pl.Series([1, 2, 5, 1, 2])))
     assert rows(view)[-1] == ("zoo", 5)
-    assert view.facts()["rankings_with_empty_ranks"] == 1
+    assert view.counts()["rankings_with_empty_ranks"] == 1
 
 
 @engines

@@ -16,7 +16,7 @@ import typing
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Annotated, Any, Literal
 
 import numpy as np
@@ -68,7 +68,8 @@ class Card:
     also look at the number of `units`. `headline` is a clause that can be repeated in a meeting, with `{value}` for the
     number; metrics that have one lead a report. `fewest` is the number of units (of parameters) below which an interval
     needs a caution, where that is more than for others. `certain` says whether the parameters alone decide the value, so
-    that no sample could change it.
+    that no sample could change it. `local` says whether the value reads single places of the order of units (a
+    percentile), or hardly anything but its ends (a large power), so that it tells of single units.
     """
 
     name: str
@@ -91,7 +92,7 @@ class Card:
     per: Literal["population", "ranking", "request", "pair"] = "population"
     studentised: bool = True
     family: str = ""
-    local: bool = False
+    local: bool | Callable[..., bool] = False
     reads: frozenset[str] | Callable[..., frozenset[str]] = frozenset()
     shuffled: Literal["", "labels"] = ""
     at_zero: float | None = None
@@ -338,6 +339,9 @@ class Metric:
     def fewest(self, **params: Any) -> float:
         return float(self._resolved(self.card.fewest, params))
 
+    def local(self, **params: Any) -> bool:
+        return bool(self._resolved(self.card.local, params))
+
     def certain(self, **params: Any) -> bool:
         return "convention" not in params and bool(self._resolved(self.card.certain, params))
 
@@ -371,12 +375,16 @@ REGISTRY: dict[str, Metric] = {}
 
 @dataclass(frozen=True, slots=True)
 class Ask:
-    """A metric as somebody asked for it: the text as typed, the metric, its parameters, a cutoff."""
+    """A metric as somebody asked for it: the text as typed, the metric, its parameters, a cutoff.
+
+    `neighbours` above 1: amounts are read so many at a time at their mean.
+    """
 
     text: str
     metric: Metric
     params: Mapping[str, Any]
     cutoff: int | None = None
+    neighbours: int = 1
 
     @property
     def card(self) -> Card:
@@ -408,12 +416,21 @@ class Ask:
         return self.metric.fewest(**self.params)
 
     @property
+    def local(self) -> bool:
+        """Whether the value reads single places of the order, or nearly nothing but its ends."""
+        return self.metric.local(**self.params)
+
+    @property
     def certain(self) -> bool:
         """Whether the parameters alone decide the value."""
         return self.metric.certain(**self.params)
 
+    def coarse(self, fewest: int) -> Ask:
+        """The same metric, on so many neighbours at their mean where it would tell of single units."""
+        return replace(self, neighbours=fewest) if self.local and fewest > 1 else self
+
     def on(self, tally: Any) -> Floats:
-        return self.metric.on(tally, **self.params)
+        return self.metric.on(tally.coarse(self.neighbours) if self.neighbours > 1 else tally, **self.params)
 
     def settled(self, name: str) -> Any:
         """A parameter as given, or by default; None where the metric has none of that name."""

@@ -139,3 +139,22 @@ def matches(role: str, typed: Any, labels: Iterable[Any], *, of: str = "the grou
     if not found or lost:
         raise EvenhandError(no_label(role, lost, known, of=of))
     return found
+
+
+OTHERS = "*"
+"""Stands for all labels that are not protected, taken together."""
+
+
+def all_but(versus: Any, protected: Any, labels: Iterable[Any]) -> Any:
+    """The other side as it was typed; `"*"` becomes all labels that are not protected, unless a label is called so.
+
+    >>> all_but("*", "f", ["f", "m", "x"]), all_but("m", "f", ["f", "m", "x"]), all_but("*", "f", ["f", "*"])
+    (['m', 'x'], 'm', '*')
+    """
+    known = [label for label in labels if not missing(label)]
+    if not (isinstance(versus, str) and versus == OTHERS) or OTHERS in known:
+        return versus
+    if protected is None:
+        raise EvenhandError("versus='*' is all but the protected, and none was named. Pass protected= with a label.")
+    ours = matches("protected", protected, known) if known else []
+    return [label for label in known if label not in ours] or None

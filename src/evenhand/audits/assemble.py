@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from evenhand.cards import Ask, ask
@@ -72,9 +72,13 @@ def adjusted(rows: Sequence[Row], extra: Sequence[str]) -> list[Row]:
     return [{**r, "p_adjusted": found[i]} if i in found else r for i, r in enumerate(rows)]
 
 
-def hidden(units: Sequence[float], fewest: int, *, total_shown: bool = True) -> list[bool]:
+def hidden(
+    units: Sequence[float], fewest: int, *, total_shown: bool = True, already: Sequence[bool] = ()
+) -> list[bool]:
     """Which parts of a whole are suppressed: those with too few units; and where the size of the whole is shown, the next
     smallest until a subtraction gives no single one away, and none of them all that is about too few.
+
+    Parts that are hidden `already`, for another reason, stay so.
 
     >>> hidden([50, 3, 20], fewest=5)
     [False, True, True]
@@ -83,13 +87,59 @@ def hidden(units: Sequence[float], fewest: int, *, total_shown: bool = True) -> 
     >>> hidden([50, 3, 20], fewest=5, total_shown=False)
     [False, True, False]
     """
-    small = [n < fewest for n in units]
-    lost = [n for n in units if 0 < n < fewest]  # an empty part hides nothing
+    before = already or [False] * len(units)
+    small = [n < fewest or hide for n, hide in zip(units, before, strict=True)]
+    lost = [n for n, hide in zip(units, small, strict=True) if hide and n > 0]  # an empty part hides nothing
     for i in sorted((i for i, hide in enumerate(small) if not hide), key=lambda i: units[i]):
         if total_shown and lost and (len(lost) < 2 or sum(lost) < fewest):
             small[i] = True
             lost.append(units[i])
     return small
+
+
+def hidden_cells(units: Sequence[Sequence[float]], fewest: int) -> list[list[bool]]:
+    """Which cells of a table are suppressed whose rows and columns have known totals: no subtraction along either may tell.
+
+    >>> hidden_cells([[50, 3], [40, 60], [70, 80]], fewest=5)
+    [[True, True], [True, True], [False, False]]
+    """
+    found = [[False] * len(row) for row in units]
+    while True:
+        along = [hidden(row, fewest, already=hide) for row, hide in zip(units, found, strict=True)]
+        columns = [
+            hidden(column, fewest, already=hide)
+            for column, hide in zip(zip(*units, strict=True), zip(*along, strict=True), strict=True)
+        ]
+        made = [list(row) for row in zip(*columns, strict=True)]
+        if made == found:
+            return found
+        found = made
+
+
+def untold(counts: Any, fewest: int, rows: Any) -> bool:
+    """Whether counts stay here: one of them is of fewer than `fewest`, or a row is not shown, whose size they would tell.
+
+    >>> untold({"rows": 500, "dropped": {"amount is missing": 3}}, 10, [])
+    True
+    """
+    hides = any(
+        note == "suppressed"
+        for note in (rows.get("note", ()) if isinstance(rows, Mapping) else (r["note"] for r in rows))
+    )
+    return fewest > 1 and (hides or _counts_few(counts, fewest))
+
+
+def _counts_few(counts: Any, fewest: int) -> bool:
+    if isinstance(counts, Mapping):
+        return any(_counts_few(one, fewest) for one in counts.values())
+    whole = isinstance(counts, int) or (isinstance(counts, float) and counts > 1)  # shares are none
+    return whole and 0 < counts < fewest
+
+
+def enough(fewest: int, asked: Sequence[Ask], *, arms: int = 1) -> int:
+    """`min_units`, and more where more figures of all units are asked: so many equations would give single units away."""
+    exact = arms * sum(not a.local for a in asked)
+    return fewest if fewest <= 1 else max(fewest, exact + 2)
 
 
 def suppressed(r: Row) -> Row:

@@ -136,12 +136,15 @@ def counterfactual(
         more = {k: v for k, v in more.items() if k not in OWN} | {"slices": {k: _own(v) for k, v in each.items()}}
     read = sum(e.view.rows for e in evidence)
     dropped = {k: sum(e.view.dropped.get(k, 0) for e in evidence) for e in evidence for k in e.view.dropped}
-    told = call.provenance(read, dropped, {"seed": seed, "counterfactual": chosen, **more})
+    counts = {k: more[k] for k in COUNTED if k in more} if not slices else {"slices": more["slices"]}
+    more = {k: v for k, v in more.items() if k not in counts}
+    told = call.provenance(read, dropped, {"seed": seed, "counterfactual": chosen, **more}, counts, rows)
     columns = tidy(adjusted(rows, EXTRA), slices, EXTRA)
     return Result(Findings("counterfactual", QUESTION, slices, columns, {}, evidence[0].words, told, CHARTS), backend)
 
 
-OWN = ("requests", "slots", "candidates", "folds", "window")
+COUNTED = ("requests", "slots", "candidates")
+OWN = (*COUNTED, "folds", "window")
 
 
 def _own(facts: Mapping[str, Any]) -> dict[str, Any]:

@@ -122,7 +122,10 @@ def criteria(
         "published": "Lazovich et al. (2022), Table 2", "cutoffs": limits,
     }  # fmt: skip
     words = {"unit": unit or "row", "amount": "rows" if amount is None else str(amount)}
-    return call.result(columns, backend=view.backend, read=view.rows, dropped=view.dropped, words=words, facts=facts)
+    return call.result(
+        columns, backend=view.backend, read=view.rows, dropped=view.dropped, words=words, facts=facts,
+        hides=len(kept) < len(slices),
+    )  # fmt: skip
 
 
 def _limits(cutoffs: Mapping[str, Sequence[float]] | None) -> dict[str, tuple[float, float]]:

@@ -21,7 +21,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
-from evenhand.audits.assemble import adjusted, bounded
+from evenhand.audits.assemble import adjusted, bounded, untold
 from evenhand.audits.parameters import (
     Columns,
     Count,
@@ -246,10 +246,25 @@ class Call:
                 plan[name] = "data" if data or isinstance(told, Object) else told
         return plan_hash(plan)
 
-    def provenance(self, read: int, dropped: Mapping[str, int], facts: Mapping[str, Any]) -> dict[str, Any]:
-        """Where the numbers come from: what was read and left out, what the audit has to say of it, versions and plan."""
+    def provenance(
+        self,
+        read: int,
+        dropped: Mapping[str, int],
+        facts: Mapping[str, Any],
+        counts: Mapping[str, Any],
+        rows: Sequence[Row] | Mapping[str, Sequence[Any]],
+        *,
+        hides: bool = False,
+    ) -> dict[str, Any]:
+        """Where the numbers come from: what was read and left out, what the audit has to say of it, versions and plan.
+
+        `counts` of what the audit met are told with the rows read, or not at all where `min_units` hides something.
+        """
         plan, objects = self.recorded
-        told = {"rows": read, "dropped": dict(dropped), "seed": self.seed}
+        counted = {"rows": read, "dropped": dict(dropped), **counts}
+        if hides or untold(counted, self.fewest, rows):
+            counted = {"rows": None, "withheld": WITHHELD}
+        told = {**counted, "seed": self.seed}
         if "level" in self.arguments:
             told["level"] = self.arguments["level"]
         if self.audit.stands_for and self.interval.kind != "none":
@@ -279,6 +294,8 @@ class Call:
         curves: Mapping[str, Any] | None = None,
         words: Mapping[str, str] | None = None,
         facts: Mapping[str, Any] | None = None,
+        counts: Mapping[str, Any] | None = None,
+        hides: bool = False,
         question: str = "",
         of: Callable[..., Held] = Result,  # type: ignore[assignment]
         **more: Any,
@@ -286,8 +303,9 @@ class Call:
         """The answer: rows in the public order (or ready columns), with where they come from.
 
         `read` rows of the table were read and `dropped` left out, by reason; `columns` are the slice columns of the frame
-        where they are more than `slices` (edges of bins); `question` is asked in place of the audit's; `of` is the kind of
-        result, made with `more`.
+        where they are more than `slices` (edges of bins). `counts` say how many of something there are; they and the rows stay
+        here where `min_units` hides something whose size would follow: a suppressed row, or what only the audit knows of
+        (`hides`). `question` is asked in place of the audit's; `of` is the kind of result, made with `more`.
         """
         if not isinstance(rows, Mapping):
             sure = bool(self.audit.over) and self.interval.kind != "none"
@@ -295,7 +313,7 @@ class Call:
             rows = tidy(rows, slices if columns is None else columns, self.audit.extra)
         findings = Findings(
             self.audit.name, question or self.audit.question, tuple(slices), rows, dict(curves or {}), dict(words or {}),
-            self.provenance(read, dropped or {}, facts or {}), self.audit.charts,
+            self.provenance(read, dropped or {}, facts or {}, counts or {}, rows, hides=hides), self.audit.charts,
         )  # fmt: skip
         return of(findings, backend, **more)
 
@@ -317,6 +335,8 @@ def hidden_sizes(sizes: Mapping[str, Any], fewest: int, *, parts: bool = False) 
     hide = parts and any(size < fewest for size in sizes.values())
     return {label: "suppressed" if hide or size < fewest else size for label, size in sizes.items()}
 
+
+WITHHELD = "how many rows, units, items or requests there were: min_units hides something whose size would follow"
 
 OTHER_UNITS = (
     "The interval is for other {units} like these: how far the number would move had others been drawn from where these come "
@@ -373,7 +393,7 @@ def _declare(
 
 def find(name: str) -> Audit:
     """The audit of this name, loaded from the module that has its name."""
-    if name not in AUDITS and importlib.util.find_spec(f"evenhand.audits.{name}"):
+    if name not in AUDITS and name.isidentifier() and importlib.util.find_spec(f"evenhand.audits.{name}"):
         importlib.import_module(f"evenhand.audits.{name}")
     if name not in AUDITS:
         raise unknown_name("audit", name, names(), what="an audit")

@@ -37,6 +37,9 @@ NOTHING_BETWEEN = frozenset({"between", "overlap"})
 WHOLE = ("total", "within", "between", "overlap")
 PER_GROUP = ("index", "share", "population_share")
 METRICS = (*WHOLE, *PER_GROUP)
+SMALL = "(small groups)"
+"""What groups with too few receivers are called, taken together before anything is measured."""
+
 SHARES = (0.0, 1.0)
 NAMES: dict[Index, str] = {"gini": "Gini", "theil": "Theil", "ge": "generalised entropy", "atkinson": "Atkinson"}
 
@@ -82,7 +85,7 @@ def decompose(
 
     Parameters
     ----------
-    table, unit, amount, weight, by, interval, level, rng, min_units, nan_policy : as in `eh.inequality`.
+    table, unit, amount, weight, by, interval, level, rng, nan_policy : as in `eh.inequality`.
     group : column that says which group a unit belongs to, one group per unit; several columns are combined; or bins,
         `eh.log_bins("followers", 5)`.
     population : everyone who could have received something, and in which group: None for those seen,
@@ -90,6 +93,7 @@ def decompose(
     index : `"gini"`, `"theil"`, `"ge(alpha=2)"` or `"atkinson(epsilon=0.5)"`.
     unknown : units without a group label are a group of their own ("group"), are left out of everything ("drop"), or raise.
     alpha, epsilon : the parameter of the index, passed apart.
+    min_units : slices with fewer units that received anything are suppressed; groups with fewer are taken together.
     metrics : any of `total`, `within`, `between`, `overlap`, `index`, `share`, `population_share`.
 
     Examples
@@ -132,13 +136,12 @@ def decompose(
     rows = measured.rows(split, prepared.whole(), asked, broken)
     facts = {
         "interval": _interval_words(call.interval), "population": prepared.population_words,
-        "missing_slice_labels": "shown as a slice or group of their own",
-        "units_without_group": left_out, "unknown": unknown,
+        "missing_slice_labels": "shown as a slice or group of their own", "unknown": unknown,
     }  # fmt: skip
     words = {"unit": unit or "row", "amount": "rows" if amount is None else amount, "index": NAMES[chosen]}
     return call.result(
         rows, backend=view.backend, read=view.rows, dropped=view.dropped, slices=prepared.whole().by,
-        columns=prepared.whole().columns, words=words, facts=facts,
+        columns=prepared.whole().columns, words=words, facts=facts, counts={"units_without_group": left_out},
     )  # fmt: skip
 
 
@@ -233,28 +236,37 @@ class _Measure:
         self, tallies: Mapping[Label, Partition], whole: Units, asked: Sequence[str], broken: set[Label]
     ) -> list[Row]:
         log.info("measuring %s slices", f"{len(tallies):,}")
+        small = {where: self._small(tally) for where, tally in tallies.items()}
+        found, tallies = tallies, {where: self._shown(tally, small[where]) for where, tally in tallies.items()}
         pooled = Spectra.of([collapse(p.pooled.values, p.pooled.counts, p.pooled.weights) for p in tallies.values()])
         (totals,) = estimates(pooled, [self.ask], self.how, self.seed, [(*self.labels, *where) for where in tallies])
         warned = cautions(pooled) if self.how.kind != "none" else [""] * len(pooled)
         rows: list[Row] = []
         for i, (where, tally) in enumerate(tallies.items()):
             made = self._slice(tally, where, whole.cells(where), asked, totals, i)
-            small = self._small(tally, float(pooled.receivers[i]))
+            names = [label(found[where].groups[g]) for g in small[where]]
+            figures = [(name, figure) for name in names for figure in PER_GROUP if figure in asked]
+            few = pooled.receivers[i] < self.call.fewest
             for one in made:
                 known = not math.isnan(one["estimate"])
                 one["note"] = notes(*dict.fromkeys([one["note"] or "", warned[i] if known else ""]))
                 if where in broken:
                     one |= dict.fromkeys(("estimate", "low", "high"), math.nan) | {"note": "nan_in_data"}
-                rows.append(suppressed(one) if one["group"] in small else one)
+                rows.append(suppressed(one) if few else one)
+            rows += [suppressed(row(whole.cells(where), figure, group=name)) for name, figure in figures]
         return rows
 
-    def _small(self, tally: Partition, receivers: float) -> set[str | None]:
-        """Groups (None: the whole slice) that are not shown."""
-        names = [label(name) for name in tally.groups]
-        if receivers < self.call.fewest:
-            return {None, *names}
-        hide = hidden([float(tally[g].units) for g in range(len(tally))], self.call.fewest)
-        return {name for name, few in zip(names, hide, strict=True) if few}
+    def _small(self, tally: Partition) -> list[int]:
+        """Groups, by number, that are taken together before anything is measured; none where the whole slice is too small."""
+        receivers = [tally[g].receivers for g in range(len(tally))]
+        if self.call.fewest <= 1 or sum(receivers) < self.call.fewest:
+            return []
+        return [g for g, hide in enumerate(hidden(receivers, self.call.fewest)) if hide]
+
+    def _shown(self, tally: Partition, small: Sequence[int]) -> Partition:
+        """What is measured: small groups taken together, and where the index reads the ends, nothing finer than `min_units`."""
+        joined = tally.together(small, SMALL)
+        return joined.coarse(self.call.fewest) if self.ask.local and self.call.fewest > 1 else joined
 
     def _slice(
         self, tally: Partition, where: Label, cells: dict[str, Any], asked: Sequence[str], totals: Estimates, i: int

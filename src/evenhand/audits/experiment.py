@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal
 
 from evenhand import metrics as _all_metrics  # noqa: F401  (fills the registry)
+from evenhand.audits.assemble import enough
 from evenhand.audits.declare import (
     Call,
     Columns,
@@ -18,10 +19,9 @@ from evenhand.audits.declare import (
     Table,
     Takes,
     audit,
-    hidden_sizes,
     pairs,
 )  # fmt: skip
-from evenhand.audits.experiment_designs import Asked, Compared, Trial, paired, units_randomized, viewers_randomized
+from evenhand.audits.experiment_designs import Asked, Compared, paired, units_randomized, viewers_randomized
 from evenhand.audits.experiment_power import POWER, plan_ahead
 from evenhand.audits.experiment_rows import EXTRA, curves_of, rows_of
 from evenhand.audits.inequality import METRICS
@@ -74,7 +74,7 @@ STANDS_FOR = {
 @audit(
     "experiment",
     question="Did the change make it more even?",
-    charts=("reassigned", "arms", "detectable", "intervals"),
+    charts=("arms", "reassigned", "detectable", "intervals"),
     extra=EXTRA,
 )
 def experiment(
@@ -119,7 +119,7 @@ def experiment(
     equal : volume at which arms are compared: `"units"`, as many randomised units in each; `"amount"`, as much amount.
     draws : re-assignments (or resamples) for the test; more of units where they are cheap.
     interval : `"auto"`; `"jackknife"`, which leaves out buckets of what was randomised; None.
-    min_units : arms with fewer randomised units are suppressed.
+    min_units : arms with fewer randomised units, or fewer units that received anything, are suppressed.
     nan_policy : as in `eh.inequality`.
 
     Examples
@@ -131,9 +131,10 @@ def experiment(
     >>> found.frame.select("arm", "estimate", "treatment", "control_value", "p").row(0)
     ('new', -0.25, 0.0, 0.25, 0.001)
     """
+    measured = [a.coarse(call.fewest) for a in asks(metrics, needing(Spectrum))]
     asked = Asked(
         table=table, unit=unit, amount=amount, arm=arm, randomized=randomized, population=population, control=control,
-        by=by, weight=weight, before=before, shares=shares, equal=equal, metrics=asks(metrics, needing(Spectrum)),
+        by=by, weight=weight, before=before, shares=shares, equal=equal, metrics=measured,
         draws=draws, level=None if interval is None else level, seed=call.seed, nan_policy=nan_policy,
     )  # fmt: skip
     _refuse(asked, interval)
@@ -142,17 +143,18 @@ def experiment(
     design = paired if randomized is None else units_randomized if randomized == unit else viewers_randomized
     trial = design(asked)
     compared: list[Compared] = trial.compared
-    rows = rows_of(compared, asked, trial.ratio_p, call.fewest)
+    fewest = enough(call.fewest, measured, arms=2)
+    rows = rows_of(compared, asked, trial.ratio_p, fewest)
     names = (*trial.units.by, *trial.amounts)
     meant = STANDS_FOR[design].format(units=plural(unit), randomized=plural(randomized or "")) if interval else None
     facts = {
         "design": trial.design, "randomized": randomized, "control": trial.control,
-        "arms": hidden_sizes(trial.sizes, call.fewest),
         "interval": trial.interval if interval else "none",
         "interval_for": meant, "population": trial.units.population_words,
-        "p_adjusted": "Holm over all rows", "sample_ratio": _shown(trial, call.fewest), "before": trial.past,
+        "p_adjusted": "Holm over all rows", "before": trial.past,
         "power": POWER,
     }  # fmt: skip
+    counts = {"arms": dict(trial.sizes)} | ({"sample_ratio": dict(trial.ratio)} if trial.ratio else {})
     words = {
         "unit": unit, "amount": amount if isinstance(amount, str) else "rows" if amount is None else "amounts",
         "randomized": randomized or "", "counted": randomized or unit, "control": str(trial.control),
@@ -161,15 +163,9 @@ def experiment(
     return call.result(
         rows, backend=trial.units.view.backend, read=trial.units.view.rows, dropped=trial.units.view.dropped,
         slices=(*names, "arm"), columns=(*trial.units.columns, *trial.amounts, "arm"),
-        curves=curves_of(compared, asked, call.fewest), words=words,
-        facts={k: v for k, v in facts.items() if v is not None}, of=ExperimentResult,
+        curves=curves_of(compared, asked, fewest), words=words,
+        facts={k: v for k, v in facts.items() if v is not None}, counts=counts, of=ExperimentResult,
     )  # fmt: skip
-
-
-def _shown(trial: Trial, fewest: int) -> dict[str, Any] | None:
-    """The split beside its design, unless an arm is too small to be shown."""
-    small = any(n < fewest for n in trial.sizes.values())
-    return None if trial.ratio is None or small else dict(trial.ratio)
 
 
 def _refuse(asked: Asked, interval: str | None) -> None:

@@ -91,6 +91,10 @@ class Compared:
     reassigned: bool
     broken: bool = False
 
+    def few(self, fewest: int) -> bool:
+        """Whether an arm has fewer randomised units, or fewer units that received anything."""
+        return fewest > 1 and min(self.fewest, *(side.receivers for side in self.sides())) < fewest
+
 
 @dataclass(frozen=True)
 class Trial:

@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from evenhand.audits.assemble import suppressed
 from evenhand.audits.declare import Call, log
 from evenhand.audits.experiment_designs import Asked, refuse_shares
 from evenhand.audits.units import Units
@@ -47,8 +48,15 @@ def plan_ahead(call: Call, asked: Asked, level: float, kind: Callable[..., Held]
             label, tally = slices.labels[i], slices.tallies[i]
             cells = units.cells(whole_labels([units.legend.name(units.by, label)])[0])
             cells |= {"amount": amount.name} if several else {}
+            few = min(tally.whole().receivers, deal.units(label).sum() * min(shares.values())) < call.fewest
             for arm in (name for name in shares if name != control):
                 where = cells | {"arm": arm}
+                if few:
+                    rows += [
+                        suppressed(row(where, a.text, control_value=math.nan, detectable=math.nan))
+                        for a in asked.metrics
+                    ]
+                    continue
                 rng = stream(asked.seed, "power", amount.name, arm, *label)
                 found = _planned(tally, asked, (shares[arm], shares[control]), level, rng)
                 rows += _rows(where, asked, found, deal, label, shares[arm] + shares[control])

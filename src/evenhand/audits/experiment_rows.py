@@ -43,7 +43,7 @@ def _row(c: Compared, a: Ask, i: int, ratio_p: float, fewest: int, *, wanted: bo
     numbers = ("estimate", "low", "high", "chance", "treatment", "control_value", "raw", "volume_ratio", "p")
     if c.broken:
         made |= dict.fromkeys(numbers, math.nan) | {"note": "nan_in_data"}
-    return suppressed(made) | dict.fromkeys(numbers[4:], math.nan) if c.fewest < fewest else made
+    return suppressed(made) | dict.fromkeys(numbers[4:], math.nan) if c.few(fewest) else made
 
 
 def _note(c: Compared, a: Ask, i: int, ratio_p: float, *, wanted: bool) -> str | None:
@@ -62,14 +62,15 @@ def _note(c: Compared, a: Ask, i: int, ratio_p: float, *, wanted: bool) -> str |
 
 def curves_of(compared: Sequence[Compared], asked: Asked, fewest: int) -> dict[str, Any]:
     """Lorenz curves of the arms at equal volume, and how often re-assignment gave each difference."""
-    shown = [c for c in compared if c.fewest >= fewest and not c.broken][:MOST_CURVES]
+    shown = [c for c in compared if not c.few(fewest) and not c.broken][:MOST_CURVES]
     lorenz: dict[str, list[Any]] = {}
     moved: dict[str, list[Any]] = {}
     for c in shown:
         here = {**c.labels, "arm": c.arm}
         for side, curve in zip(("arm", "control"), c.found.curves or (), strict=False):
             if not np.isnan(curve).any():
-                _add(lorenz, here | {"side": side}, population=GRID.tolist(), share=curve.tolist())
+                at = _apart(c, fewest)
+                _add(lorenz, here | {"side": side}, population=GRID[at].tolist(), share=curve[at].tolist())
         if not c.reassigned:
             continue
         for i, a in enumerate(asked.metrics):
@@ -80,6 +81,19 @@ def curves_of(compared: Sequence[Compared], asked: Asked, fewest: int) -> dict[s
                 _add(moved, here | {"metric": a.text, "found": float(c.found.found[i]), "chance": float(draws.mean())},
                      low=edges[:-1].tolist(), high=edges[1:].tolist(), draws=counts.tolist())  # fmt: skip
     return {name: curve for name, curve in (("arms", lorenz), ("reassigned", moved)) if curve}
+
+
+def _apart(c: Compared, fewest: int) -> list[int]:
+    """Points of the grid with at least `fewest` receivers between any two, in either arm."""
+    if fewest <= 1:
+        return list(range(len(GRID)))
+    sides = c.sides()
+    reached = np.min([np.maximum(0.0, GRID * s.units - (s.units - s.receivers)) for s in sides], axis=0)
+    kept, last = [0], 0.0
+    for i in range(1, len(GRID) - 1):
+        if reached[i] == 0 or (reached[i] - last >= fewest and reached[-1] - reached[i] >= fewest):
+            kept, last = [*kept, i], float(reached[i])
+    return [*kept, len(GRID) - 1]
 
 
 def _add(curve: dict[str, list[Any]], labels: dict[str, Any], **points: list[Any]) -> None:

@@ -38,7 +38,7 @@ from evenhand.engine.exposures import group_sizes
 from evenhand.engine.prepared import Prepared, prepare
 from evenhand.errors import EvenhandError, listing
 from evenhand.findings import Row, slice_words
-from evenhand.labels import match
+from evenhand.labels import all_but, match
 from evenhand.tallies.exposure import Amortised, Exposure, side_codes, target_shares
 from evenhand.tallies.ledger import Ledger, Policy, Unknown, policy_for, unlabelled
 from evenhand.tallies.requests import Measured
@@ -133,7 +133,8 @@ def exposure(
         table item -> group (or request, item -> group, as judgments), a table item x group with shares that add up to 1, or
         `eh.rollup(...)`. Items without a group are unknown.
     relevance : a table request, item, relevance, `{request: {item: relevance}}`, or a column of `rankings`.
-    protected, versus : the two sides of two-group metrics, a label or several taken together; `versus` may be left out
+    protected, versus : the two sides of two-group metrics, a label or several taken together; `versus` may be
+        "*", all others, or be left out
         where one other group exists.
     attention : a browsing model for all metrics (default: each metric's own, table 1 of Raj et al.), such as
         `"rbp(patience=0.8)"`; or one's own: a weight for each rank, `[1, 0.5, 0.3]`, or a function of the rank.
@@ -207,17 +208,19 @@ def exposure(
     within, names = ledger.within, ready.view.slice_names
     over = "requests, for these items" if resample == "requests" else "requests and items"
     facts = {
-        **ready.view.facts(), "interval": interval_words(call.interval, over), "requests": len(ledger.requests),
-        **few.facts(), **_group_facts(tallied, names, small), **ready.facts(ledger),
+        "ordered_by": ready.view.ordered_by, "interval": interval_words(call.interval, over), **few.facts(),
+    }  # fmt: skip
+    counts = {
+        **ready.view.counts(), "requests": len(ledger.requests), **_group_counts(tallied, names, small),
+        **ready.counts(ledger),
     }  # fmt: skip
     if both:
         facts["interval_for"] = OTHER_REQUESTS_AND_ITEMS
     kept = tallied.lasting()
-    facts = few.told(facts, small)
     return call.result(
         rows, backend=ready.view.backend, read=ready.view.rows, dropped=ready.dropped, slices=names,
         curves=curves(tallied, asked, names, call, small), words={"unit": request, "amount": "exposure", **_versus(policy)}, facts=facts,
-        of=RankingResult, each=per_request(found, within, names, small),
+        counts=counts, of=RankingResult, each=per_request(found, within, names, small),
         hold=lambda: held_of([measure(a, kept, chance=False) for a in asked], within, small),
     )  # fmt: skip
 
@@ -290,6 +293,7 @@ def _own_matched(a: Asked, labels: tuple[Any, ...]) -> Asked:
 
 
 def _sides(labels: tuple[Any, ...], protected: Any, versus: Any, unknown: Unknown, asked: Sequence[Asked]) -> Policy:
+    versus = all_but(versus, protected, labels)
     ours = None if protected is None else side_codes("protected", protected, labels)
     theirs = None if versus is None else side_codes("versus", versus, labels)
     if ours is not None and theirs is None:
@@ -299,7 +303,7 @@ def _sides(labels: tuple[Any, ...], protected: Any, versus: Any, unknown: Unknow
         if theirs is None and (two_sided or unknown == "unprotected"):
             left = listing(repr(labels[i]) for i in others)
             raise EvenhandError(
-                f"protected={protected!r} leaves several groups: {left}. Pass versus= with one of them."
+                f"protected={protected!r} leaves several groups: {left}. Pass versus= with one of them, or '*' for all."
             )
     if ours and theirs and set(ours) & set(theirs):
         raise EvenhandError(f"protected={protected!r} and versus={versus!r} overlap. Pass two different groups.")
@@ -319,7 +323,7 @@ def _versus(policy: Policy) -> dict[str, str]:
     return {"versus": ", ".join(str(policy.labels[i]) for i in policy.versus)} if policy.versus else {}
 
 
-def _group_facts(t: Tallied, names: Sequence[str], small: Sequence[bool]) -> dict[str, Any]:
+def _group_counts(t: Tallied, names: Sequence[str], small: Sequence[bool]) -> dict[str, Any]:
     """Sizes of the groups, and how much attention went to items without one: nobody should have to ask."""
     ledger, policy = t.ledger, t.policy
     looks = {str(look): look for look in ledger.attended}

@@ -85,7 +85,7 @@ def _asked(ask: Ask, attention: Attention | None, target: Any) -> Asked:
         raise EvenhandError(
             f"metrics={ask.text!r} names an unknown target. Use 'population', 'equal', 'ranking' or 'relevant'."
         )
-    found = Asked(ask.text, ask.metric, ask.params, ask.cutoff, Look(chosen, ask.cutoff), aim)
+    found = Asked(ask.text, ask.metric, ask.params, ask.cutoff, look=Look(chosen, ask.cutoff), target=aim)
     if found.needs(Exposure) and ask.settled("target") is not None:
         _check_own_target(found)
     if found.norms == "item" and ask.params.get("aggregate") == "before":

@@ -10,7 +10,7 @@ import narwhals as nw
 
 from evenhand.audits.assemble import hidden
 from evenhand.cards import Ask
-from evenhand.labels import match, several
+from evenhand.labels import OTHERS, all_but, match, several
 from evenhand.tallies.requests import Requests
 from evenhand.views.columns import in_words
 from evenhand.views.labels import Alignment, Carried
@@ -45,6 +45,8 @@ class Few:
         """Labels of a side as they are called now."""
         if labels is None or not self.called:
             return labels
+        if labels == OTHERS and OTHERS not in self.known:
+            return labels
         return list(dict.fromkeys(self._name(label) for label in _meant(labels, self.known)))
 
     def shares(self, target: Mapping[Any, float]) -> dict[Any, float]:
@@ -63,12 +65,6 @@ class Few:
     def facts(self) -> dict[str, Any]:
         """For provenance: which labels were taken together, by name."""
         return {"taken_together": sorted(map(str, self.called))[:100]} if self.called else {}
-
-    @staticmethod
-    def told(facts: Mapping[str, Any], small: Sequence[bool]) -> dict[str, Any]:
-        """Facts without the totals of requests, from which the size of a slice that is not shown would follow."""
-        totals = ("rankings", "requests", "rankings_with_empty_ranks") if any(small) else ()
-        return {name: fact for name, fact in facts.items() if name not in totals}
 
     def _name(self, label: Any) -> str:
         return self.called.get(label, str(label))
@@ -134,7 +130,7 @@ def few_items(
     cells = [cell for cell in _cells(lazy, found, slices) if unknown == "group" or cell[0][1] is not None]
     labels = list(dict.fromkeys(label for (_, label), _ in cells if label is not None))
     total = _distinct(lazy, found)
-    ours, theirs = _meant(protected, labels), _meant(versus, labels)
+    ours, theirs = _meant(protected, labels), _meant(all_but(versus, protected, labels), labels)
     rest = [label for label in labels if label not in ours and label not in theirs]
     parts = [
         (rest if protected is not None or versus is not None else labels, NAMES[0]),

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from evenhand import metrics as _all_metrics  # noqa: F401  (fills the registry)
-from evenhand.audits.assemble import hidden, names_of, notes, suppressed
+from evenhand.audits.assemble import enough, hidden, names_of, notes, suppressed
 from evenhand.audits.declare import OTHER_UNITS, Call, Columns, Count, Level, Metrics, Seed, Table, audit, log
 from evenhand.audits.units import By, Population, Units, units_of
 from evenhand.cards import Ask, asks, needing
@@ -86,8 +86,9 @@ def inequality(
     by : column(s) to slice by, or `eh.log_bins(column, 20)` / `eh.quantile_bins(column, 10)` of a number each unit has.
     metrics : metric strings, for example `"top_share(p=0.01)"`.
     interval : `"bootstrap(999)"` (studentised where the metric has a linearised error), `"percentile(999)"`, `"normal"`, None.
-    min_units : slices with fewer units that received anything are suppressed; where the number of rows would give one of
-        them away, the next smallest too. Curves, shares and percentiles are then of so many neighbours at their mean.
+    min_units : slices with fewer units that received anything are suppressed, and so are those of which as many figures are
+        asked as they have units. Curves, shares, percentiles and whatever reads the ends are of so many neighbours at their
+        mean. The number of rows is told only where nothing is hidden.
     nan_policy : what a missing amount does: `"raise"`, `"omit"` the row, or `"propagate"` to its slice.
 
     Examples
@@ -113,8 +114,7 @@ def inequality(
         log.info("adding up %s", one.name or "rows")
         slices = prepared.slices(one)
         extra = {"amount": one.name} if several else {}
-        told = unit is None and population is None  # then the rows read are the units of all slices
-        small = hidden(slices.spectra.receivers.tolist(), call.fewest, total_shown=told)
+        small = hidden(slices.spectra.receivers.tolist(), enough(call.fewest, asked), total_shown=False)
         rows += _rows(slices, one, prepared, asked, call, small, extra, seen(one), both=both)
         _add_curves(curves, slices, view.by, extra, small, len(view.amounts), call.fewest)
         wide += int((np.diff(slices.spectra.starts) > WIDE).sum()) if slices.spectra.weights is None else 0
@@ -168,7 +168,7 @@ def _rows(
             made = row(
                 labels, a.text, estimate=float(estimate.estimate[i]), low=float(estimate.low[i]), high=float(estimate.high[i]),
                 chance=float(chance[i]), ideal=a.ideal, better=a.better, units=int(units[i]),
-                undefined_draws=int(estimate.undefined_draws[i]), note=_note(slices, i, a, estimate, warned[i]),
+                undefined_draws=int(estimate.undefined_draws[i]), note=_note(slices, i, a, estimate, float(units[i]), warned[i]),
             )  # fmt: skip
             if counted:
                 least, most = a.metric.attainable_on(slices.spectra[i], **a.params)
@@ -187,7 +187,7 @@ def _estimates(
     spectra: Spectra, asked: Sequence[Ask], call: Call, how: Interval, streams: Sequence[tuple[Any, ...]]
 ) -> list[Estimates]:
     """Every metric on every slice; with `min_units`, what reads single places sees nothing finer than so many units."""
-    local = [a for a in asked if a.card.local] if call.fewest > 1 else []
+    local = [a for a in asked if a.local] if call.fewest > 1 else []
     near = iter(estimates(spectra.coarse(call.fewest), local, how, call.seed, streams) if local else ())
     whole = iter(estimates(spectra, [a for a in asked if a not in local], how, call.seed, streams))
     return [next(near) if a in local else next(whole) for a in asked]
@@ -231,10 +231,10 @@ def _viewers(prepared: Units, within: str | None, call: Call) -> Callable[[Amoun
     return of
 
 
-def _note(slices: Slices, i: int, a: Ask, found: Estimates, warned: str) -> str | None:
+def _note(slices: Slices, i: int, a: Ask, found: Estimates, units: float, warned: str) -> str | None:
     if np.isnan(found.estimate[i]):
         return a.card.reason(slices.spectra[i], **a.params)
-    return notes(warned, a.caution(float(found.estimate[i]), float(slices.spectra.units[i])))
+    return notes(warned, a.caution(float(found.estimate[i]), units))
 
 
 def chances(slices: Slices, amount: Amount, asked: Sequence[Ask]) -> list[Any]:

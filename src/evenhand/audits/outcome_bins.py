@@ -49,11 +49,20 @@ class Grid:
     asked: int
 
     @classmethod
-    def of(cls, view: Checked, bins: int | Sequence[float], low: float, high: float, *, alone: bool = False) -> Grid:
-        """`alone` : these bins and no others beside them."""
+    def of(
+        cls,
+        view: Checked,
+        bins: int | Sequence[float],
+        low: float,
+        high: float,
+        *,
+        alone: bool = False,
+        fewest: int = 0,
+    ) -> Grid:
+        """`alone` : these bins and no others beside them. `fewest` : scores that an edge is the mean of."""
         if isinstance(bins, int):
             counts = sorted({bins} if alone else {bins, max(1, bins // 2), min(MOST_BINS, 2 * bins)})
-            sets = dict(zip(counts, score_edges(view, counts, low, high), strict=True))
+            sets = dict(zip(counts, score_edges(view, counts, low, high, fewest), strict=True))
             wanted, asked = sets.pop(bins), bins
         else:
             given = _edges_given(bins)

@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from evenhand.audits.assemble import untold
 from evenhand.audits.outcome_bins import Grid
 from evenhand.audits.outcome_rows import Binning, is_binary
 from evenhand.cards import Floats
@@ -37,7 +38,7 @@ CANNOT_SAY = (
 
 
 def facts_of(
-    view: Outcomes, tested: Binning, grid: Grid, kind: str, scope: tuple[float, float], left: Sequence[str]
+    view: Outcomes, tested: Binning, grid: Grid, kind: str, scope: tuple[float, float], left: Sequence[str], fewest: int
 ) -> dict[str, Any]:
     """What the test of one slice has to say of itself."""
     how = tested.covariance
@@ -51,15 +52,16 @@ def facts_of(
     hide = dict.fromkeys(left, "suppressed")
     outside = _counts(names, view.used - inside)
     set_by = [names[int(view.low.argmax())], names[int(view.high.argmin())]] if ranking else None
-    scope_facts = {
+    scope_facts: dict[str, Any] = {
         "low": scope[0],
         "high": scope[1],
         "rule": "scores that all groups share" if ranking else "at or above the threshold",
-        "set_by": set_by if not left else None,
-        "rows": int(inside.sum()),
-        "rows_outside": sum(outside.values()),
-        "left_out": outside | hide,
+        "set_by": set_by if fewest <= 1 else None,
     }
+    if not untold(outside, fewest, ()):
+        scope_facts |= {
+            "rows": int(inside.sum()), "rows_outside": sum(outside.values()), "left_out": outside | hide,
+        }  # fmt: skip
     rates = {"outcomes": "0 or 1"} if is_binary(tested.moments) and tuple(view.outcome_ends) == (0.0, 1.0) else {}
     return {
         "kind": kind,

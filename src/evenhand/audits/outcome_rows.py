@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from evenhand.audits.assemble import hidden, notes, suppressed
+from evenhand.audits.assemble import hidden_cells, notes, suppressed
 from evenhand.audits.outcome_contrast import Everybody, contrast_rows
 from evenhand.cards import REGISTRY, Ask, Floats, Metric, needing
 from evenhand.findings import Row, row
@@ -29,6 +29,9 @@ from evenhand.uncertainty.pooled import tested as tested_by_chance
 from evenhand.views.outcomes import Outcomes
 
 EXTRA = ("bin", "bin_low", "bin_high", "se", "p", "p_adjusted", "intercept", "slope", "detectable", "share_used")
+Cells = frozenset[tuple[int | None, str | None]]
+"""Bins, counted from 1, and groups."""
+
 WHOLE = "pooled_gap(support='all')"
 """The pooled gap over all scores, also those that not every group reaches."""
 
@@ -288,16 +291,14 @@ def is_binary(m: Moments) -> bool:
     return bool(np.all(m.above + m.below == m.rows))
 
 
-def calibration_points(tested: Binning, view: Outcomes, level: float, fewest: int) -> dict[str, list[Any]]:
-    """Mean score and mean outcome per bin and group, for the pictures."""
+def calibration_points(tested: Binning, view: Outcomes, level: float, few: Cells) -> dict[str, list[Any]]:
+    """Mean score and mean outcome per bin and group, for the pictures; none of `few` cells."""
     m = tested.moments
     low, high = mean_ends(tested, view, level)
     out: dict[str, list[Any]] = {name: [] for name in ("bin", "group", "score", "outcome", "low", "high", "units")}
-    cells = [(b, name, m.rows[b, g]) for b in range(m.rows.shape[0]) for g, name in enumerate(view.names)]
-    few = _small_cells(cells, fewest)
     for b in range(m.rows.shape[0]):
         for g, name in enumerate(view.names):
-            if not m.rows[b, g] or (b, name) in few:
+            if not m.rows[b, g] or (b + 1, name) in few:
                 continue
             mean = float(means(tested, view)[b, g])
             values = (
@@ -319,13 +320,14 @@ def _plain(r: Row) -> Row:
     return {k: v.item() if isinstance(v, np.generic) else v for k, v in r.items()}
 
 
-def without_few(rows: Sequence[Row], fewest: int, left: Sequence[str] = ()) -> list[Row]:
+def without_few(rows: Sequence[Row], fewest: int, left: Sequence[str] = (), few: Cells = frozenset()) -> list[Row]:
     """The same rows; where a group has too few members in them, in a bin or over all, no number survives.
 
-    Groups that were `left` out have rows without numbers too, as many as the others.
+    Tests of a bin with one of the `few` cells go with it. Groups that were `left` out have rows without numbers too, as
+    many as the others.
     """
-    few = _small_cells([(r.get("bin"), r["group"], r["units"]) for r in rows if r["group"] is not None], fewest)
-    made = [_bare(r) if (r.get("bin"), r["group"]) in few or _too_few(r, fewest) else r for r in rows]
+    bins = {(b, None) for b, _ in few}
+    made = [_bare(r) if (r.get("bin"), r["group"]) in few | bins or _too_few(r, fewest) else r for r in rows]
     others = [r for r in rows if r["group"] is not None]
     like = [r for r in others if r["group"] == others[-1]["group"]]
     return made + [{**_bare(r), "group": name} for name in left for r in like]
@@ -340,15 +342,16 @@ def _bare(r: Row) -> Row:
     return {**suppressed(r), **{k: v for k, v in nothing.items() if k in r}}
 
 
-def _small_cells(cells: Sequence[tuple[Any, str, Any]], fewest: int) -> set[tuple[Any, str]]:
-    """Bins of a group with too few rows, and the next smallest of the same group, or a subtraction would tell."""
-    sizes: dict[str, dict[Any, int]] = {}
-    for bin_, group, units in cells:
-        if bin_ is not None and units is not None:
-            sizes.setdefault(group, {})[bin_] = int(units)
-    return {
-        (bin_, group)
-        for group, bins in sizes.items()
-        for bin_, hide in zip(bins, hidden(list(bins.values()), fewest), strict=True)
-        if hide
-    }
+def few_cells(tested: Binning, view: Outcomes, fewest: int) -> Cells:
+    """Bins (counted from 1) of a group with too few rows, and others beside them, or a subtraction would tell.
+
+    All bins hold about as many rows, and of a group all its rows are known: those outside the bins are a cell too.
+    """
+    if fewest <= 1:
+        return frozenset()
+    inside = tested.moments.rows
+    outside = view.used - inside.sum(0)
+    hide = hidden_cells([*inside.tolist(), *([*np.diag(outside)] if outside.any() else [])], fewest)
+    return frozenset(
+        (b + 1, name) for b in range(len(inside)) for name, few in zip(view.names, hide[b], strict=True) if few
+    )

@@ -23,12 +23,13 @@ from evenhand.audits.outcome_rows import (
     askable,
     calibration_points,
     chosen_rows,
+    few_cells,
     nothing_rows,
     over_slices,
     without_few,
 )
 from evenhand.cards import Ask, Floats, asks
-from evenhand.engine.moments import tally_known, tally_moments, tally_rows
+from evenhand.engine.moments import shared_ends, tally_known, tally_moments, tally_rows
 from evenhand.errors import EvenhandError
 from evenhand.findings import Row
 from evenhand.labels import whole as whole_labels
@@ -186,8 +187,10 @@ def _tested(label: tuple[Any, ...], checked: Checked, plan: _Plan) -> _Part:
             "no_common_support" if view.labels else "suppressed" if left else "nobody_treated" if view.rows else "empty"
         )
         return _undefined(label, view.names, why, plan, view.names[view.reference] if view.labels else "")
+    if call.fewest > 1:
+        scoped, (low, high) = _shared_scope(scoped, (low, high), call.fewest)
     log.info("finding the edges of the score bins")
-    grid = Grid.of(scoped, plan.bins, low, high)
+    grid = Grid.of(scoped, plan.bins, low, high, fewest=call.fewest)
     refuse_crowded(plan.words["score"], np.diff([low, *grid.edges, high]))
     log.info("adding up per bin and group")
     view, moments = tally_moments(scoped, grid.edges, low, high, clustered=plan.how == "cluster")
@@ -200,9 +203,10 @@ def _tested(label: tuple[Any, ...], checked: Checked, plan: _Plan) -> _Part:
         tested, others, view, kind=plan.kind, level=plan.level, everybody=_everybody(checked, view), whole=whole
     )
     chosen = rows if plan.asked is None else chosen_rows(rows, plan.asked, tested, view)
+    few = few_cells(tested, view, call.fewest)
     return _Part(
-        label, without_few(chosen, call.fewest, left), calibration_points(tested, view, plan.level, call.fewest),
-        facts_of(view, tested, grid, plan.kind, (low, high), left), words,
+        label, without_few(chosen, call.fewest, left, few), calibration_points(tested, view, plan.level, few),
+        facts_of(view, tested, grid, plan.kind, (low, high), left, call.fewest), words,
         Evidence(view, plan.kind, tested.ends, (low, high), words, call, left),
     )  # fmt: skip
 
@@ -284,6 +288,14 @@ def _scope(view: Checked, kind: str) -> tuple[Checked, tuple[float, float]]:
     groups = view.by_group()
     ends = (float(groups.low.max()), float(groups.high.min())) if len(groups.labels) else (math.nan, math.nan)
     return groups.within(*ends), ends
+
+
+def _shared_scope(view: Checked, ends: tuple[float, float], fewest: int) -> tuple[Checked, tuple[float, float]]:
+    """The same without the outermost rows: an end is the mean of `fewest` scores, or the threshold, not somebody's own."""
+    low, high = shared_ends(view, *ends, fewest)
+    low = low if view.threshold is None else min(view.threshold, low)
+    grouped = view if isinstance(view, Outcomes) else view.by_group()
+    return grouped.within(low, high), (low, high)
 
 
 def _everybody(checked: Checked, view: Outcomes) -> Everybody:

@@ -92,7 +92,7 @@ def pairwise(
         `{request: {item: score}}`. Pass all that was scored: a list cut at rank 10 has few pairs left.
     groups : as in `eh.exposure`; one label per item, or per request and item.
     relevance : a table request, item, relevance, `{request: {item: relevance}}`, or a column of `scores`.
-    protected, versus : the two sides of intra_acc and inter_acc, a label or several taken together.
+    protected, versus : the two sides of intra_acc and inter_acc, a label or several taken together; versus "*" is all others.
     request, item, system, by, min_units : as in `eh.exposure`.
     score : column of the score, highest first.
     rank : column of ranks, 1 is best, to order by instead of the score; `"rank"` where there is no column of scores.
@@ -152,16 +152,12 @@ def pairwise(
     rows = rows_of([Reduced.of(m, within) for m in measures], within, names, call, small)
     sampled = ", sampled negatives included" if negatives else ""
     facts = {
-        "average": average,
-        "ordered_by": ordered or score,
-        **ledger.facts,
-        **few.facts(),
+        "average": average, "ordered_by": ordered or score, **few.facts(),
         "interval": interval_words(call.interval) + sampled,
-    }
-    facts = few.told(facts, small)
+    }  # fmt: skip
     return call.result(
         rows, backend=view.backend, read=view.rows, dropped=view.dropped, slices=names, words=_words(request, ledger), facts=facts,
-        of=RankingResult, each=per_request(measures, within, names, small),
+        counts=ledger.counts, of=RankingResult, each=per_request(measures, within, names, small),
         hold=lambda: held_of(measures, within, small),
     )  # fmt: skip
 

@@ -154,13 +154,16 @@ def prefix(
     found = [o.measured(placed, call.seed) for o in ordered]
     names, within = view.slice_names, placed.within
     rows = rows_of([Reduced.of(m, within) for m in found], within, names, call, small)
-    facts = _facts(view, placed, found, draws, unknown) | few.facts() | {"interval": interval_words(call.interval)}
+    facts = {
+        "ordered_by": view.ordered_by, "labels": [str(g) for g in placed.placement.groups][:100], "random_orders": draws,
+        **few.facts(), "interval": interval_words(call.interval),
+    }  # fmt: skip
     words = {"unit": request, "group": group if isinstance(group, str) and group in opened.schema.names() else "group"}
     curves = curves_of(placed, placement, [(o.ask.text, o.scores) for o in ordered], names, level, call.fewest, small)
-    facts = few.told(facts, small)
     return call.result(
         rows, backend=view.backend, read=view.rows, dropped=view.dropped, slices=names, curves=curves, words=words,
-        facts=facts, of=RankingResult, each=per_request(found, within, names, small),
+        facts=facts, counts=_counts(view, placed, found, unknown), of=RankingResult,
+        each=per_request(found, within, names, small),
         hold=lambda: held_of(found, within, small),
     )  # fmt: skip
 
@@ -306,7 +309,7 @@ def _unlabelled_shares(view: RankingsView, placed: Placed) -> dict[str, float]:
     }
 
 
-def _facts(view: RankingsView, placed: Placed, found: Sequence[Measured], draws: int, unknown: str) -> dict[str, Any]:
+def _counts(view: RankingsView, placed: Placed, found: Sequence[Measured], unknown: str) -> dict[str, Any]:
     """What a reader of the numbers should know about the data behind them."""
     undefined = {
         m.ask.text: dict(Counter(code for code in m.reasons.tolist() if code)) for m in found if (m.reasons != "").any()
@@ -314,13 +317,11 @@ def _facts(view: RankingsView, placed: Placed, found: Sequence[Measured], draws:
     unlabelled = int(placed.unlabelled.sum())
     left_out = {} if unknown != "drop" else {"unlabelled_share": _unlabelled_shares(view, placed)}
     return {
-        **view.facts(),
+        **view.counts(),
         **left_out,
-        "labels": [str(g) for g in placed.placement.groups][:100],
         "unlabelled_items": unlabelled,
         "unlabelled_share_of_attention": _unlabelled_attention(placed),
         "undefined_requests": undefined,
-        "random_orders": draws,
     }
 
 

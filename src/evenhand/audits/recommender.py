@@ -28,7 +28,7 @@ from evenhand.cards import Ask, Floats, asks, lacks, needing, parse_call, refuse
 from evenhand.engine.crosstabs import Reading, Tabulation, scale, tabulation, user_blocks
 from evenhand.errors import EvenhandError, listing
 from evenhand.findings import Row, row
-from evenhand.labels import matches, one_or_several, several
+from evenhand.labels import all_but, matches, one_or_several, several
 from evenhand.metrics.catalogue import lorenz_points
 from evenhand.results import Result
 from evenhand.tallies.crosstab import Crosstab
@@ -111,7 +111,7 @@ def recommender(
         users count even where they have no score.
     protected : group of users that may be served worse, or several taken together (the source's group b); left out, every
         pair of groups is compared.
-    versus : group that it is compared with, or several taken together (the source's group a).
+    versus : group that it is compared with, several taken together, or "*" for all others (the source's group a).
     relevant : the truth, in the same form as the scores. Relevant is what `true_top` or `true_threshold` leave, or else
         everything above 0.
     top : the best so many scores of a user are shown. A missing score is never shown.
@@ -178,15 +178,16 @@ def recommender(
         judging = {a.text for a in asked if "truth" in a.reads}
         rows = [one if one["metric"] in judging else two for one, two in zip(rows, other, strict=True)]
     facts = {
-        "users": view.users, "items": view.items,
-        "groups": hidden_sizes(_sizes(found.total, sides), call.fewest, parts=True), "users_with_ties": found.tied,
-        "users_shown_nothing": _blank(found.total), "slots": found.slots,
+        "items": view.items, "groups": hidden_sizes(_sizes(found.total, sides), call.fewest, parts=True),
         "interval": _interval_words(call.interval, resampled), "convention": convention or "evenhand",
+    }  # fmt: skip
+    counts = {
+        "users": view.users, "users_with_ties": found.tied, "users_shown_nothing": _blank(found.total), "slots": found.slots,
     }  # fmt: skip
     return call.result(
         rows, backend=view.backend, read=view.facts.rows, dropped=_dropped(view),
         curves=_curves(found.total, sides, view, call.fewest), words={"unit": "user", "holder": "item", "amount": "slots"},
-        facts=facts, of=RecommenderResult, show=lambda: _show(view, reading),
+        facts=facts, counts=counts, of=RecommenderResult, show=lambda: _show(view, reading),
     )  # fmt: skip
 
 
@@ -258,6 +259,7 @@ def _sides(view: Scores, user_groups: Any, protected: Any, versus: Any) -> tuple
         return Sides((), {}, ()), np.zeros(view.users, dtype=np.int64)
     labels = view.labels(user_groups)
     known = labels.unique().drop_nulls().to_list()
+    versus = all_but(versus, protected, known)
     protected, versus = (
         matches(role, several(side), known, of="user_groups") if len(known) > 1 and side is not None else several(side)
         for role, side in (("protected", protected), ("versus", versus))
@@ -346,12 +348,15 @@ def _curves(total: Crosstab, sides: Sides, view: Scores, fewest: int) -> dict[st
     if not total.cut:
         return curves
     if total.popularity.any() and users.sum() >= fewest:
-        curves["lorenz"] = lorenz_points(total)
+        curves["lorenz"] = lorenz_points(total, fewest=fewest)
     if not sides.pairs or min(users[list(sides.pairs[0])]) < max(1, fewest):
         return curves
-    a, b = (counts / counts.sum() if counts.sum() else counts for counts in total.between(*sides.pairs[0]).exposure())
-    widest = np.argsort(-np.abs(a - b), kind="stable")[:MOST_DIFFERENCES]
-    widest = widest[np.abs(a - b)[widest] > 0]
+    shown = total.between(*sides.pairs[0]).exposure()
+    a, b = (counts / counts.sum() if counts.sum() else counts for counts in shown)
+    told = np.all([(counts == 0) | (counts >= fewest) for counts in shown], axis=0)  # others tell of few users
+    apart = np.where(told, np.abs(a - b), 0.0)
+    widest = np.argsort(-apart, kind="stable")[:MOST_DIFFERENCES]
+    widest = widest[apart[widest] > 0]
     ids = getattr(view, "item_ids", None)
     versus, protected = (sides.name(side) for side in sides.pairs[0])
     curves["differences"] = {

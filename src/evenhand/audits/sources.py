@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from evenhand.audits.assemble import hidden, names_of, notes, suppressed
+from evenhand.audits.assemble import names_of, notes, suppressed
 from evenhand.audits.declare import OTHER_UNITS, Call, Count, Level, Metrics, Seed, Table, audit, log
 from evenhand.audits.inequality import chances
 from evenhand.audits.units import By, Population, Units, units_of
@@ -34,6 +34,9 @@ DRAWN = ("share", "correlation", "contribution", "marginal")
 """Figures that need the units' whole vectors; the other two are Gini indices, measured as the inequality audit does."""
 
 SPANS = {"share": (0.0, 1.0), "correlation": (-1.0, 1.0), "contribution": (-1.0, 1.0), "marginal": ANYTHING}
+SMALL = "(small sources)"
+"""What sources with too few receivers are called, taken together before anything is measured."""
+
 ONE = frozenset({"share", "marginal"})
 """Figures that are certain where there is one source only: all of it comes from there."""
 
@@ -69,8 +72,9 @@ def sources(
 
     Parameters
     ----------
-    table, unit, amount, population, by, interval, level, rng, min_units, nan_policy : as in `eh.inequality`.
+    table, unit, amount, population, by, interval, level, rng, nan_policy : as in `eh.inequality`.
     source : column that says where an amount came from; or bins of one, `eh.log_bins("followers", 5)`.
+    min_units : slices with fewer units that received anything are suppressed; sources with fewer are taken together.
     metrics : any of `gini`, `share`, `own_gini`, `correlation`, `contribution`, `marginal`.
 
     Examples
@@ -135,21 +139,23 @@ def _rows(
     (chance,) = chances(totals, amount, [gini])
     warned = cautions(totals.spectra) if how.kind != "none" else [""] * len(slices.labels)
     rows: list[Row] = []
-    for i, (where, tally) in enumerate(zip(slices.labels, slices.tallies, strict=True)):
-        cells, units = whole.cells(where), int(tally.units)
+    for i, (where, found) in enumerate(zip(slices.labels, slices.tallies, strict=True)):
+        cells, units = whole.cells(where), int(found.units)
+        few = totals.spectra.receivers[i] < fewest
+        small = [] if few or fewest <= 1 else found.few(fewest)
+        tally = found.together(small, SMALL)
         made = _gini_row(cells, gini, index, i, chance=float(chance[i])) if "gini" in asked else []
         if len(tally):
             made += _source_rows(cells, tally, [a for a in asked if a != "gini"], how, seed, streams[i])
         reason = tally.reason()
-        few = totals.spectra.receivers[i] < fewest
-        served = [float(tally.counts[tally.amounts[:, k] > 0].sum()) for k in range(len(tally))]
-        quiet = {label(n) for n, hide in zip(tally.names, hidden(served, fewest), strict=True) if hide}
         for one in made:
             one["units"] = units
             one["note"] = reason or notes(*dict.fromkeys([one["note"] or "", warned[i]]))
             if where in slices.broken:
                 one |= dict.fromkeys(("estimate", "low", "high", "chance"), math.nan) | {"note": "nan_in_data"}
-            rows.append(suppressed(one) if few or one["group"] in quiet else one)
+            rows.append(suppressed(one) if few else one)
+        names = [label(found.names[k]) for k in small]
+        rows += [suppressed(row(cells, figure, group=name)) for name in names for figure in asked if figure != "gini"]
     return rows
 
 

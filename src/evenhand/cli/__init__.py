@@ -61,6 +61,10 @@ def _answered(words: Sequence[str]) -> int:
         return 130
     except MemoryError:
         _say("out of memory. Slice the input, or use --engine duckdb.")
+    except OSError as error:
+        _say(
+            f"{str(error.filename or 'A file')!r} cannot be used ({error.strerror or type(error).__name__}). Pass another path."
+        )
     except (SystemExit, GeneratorExit):
         raise
     except BaseException as error:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -14,6 +13,9 @@ from evenhand.tallies.crosstab import MARKS, Crosstab, UserBlock, scale_of, tabu
 from evenhand.tallies.replicates import Replicates, Weights
 from evenhand.tallies.shown import Cut, Ints, Ragged
 from evenhand.views.scores import BLOCK_CELLS, Rows, Scores
+
+DRAWS_AT_ONCE = 32
+"""Draws whose sums over users are made together, before they are added to those of other users."""
 
 MOST_DEALS = 2_000
 DEALT_CELLS = 2_000_000
@@ -135,12 +137,10 @@ class _Sums:
         for place, weights in self.plan.of_users(first, codes):
             if isinstance(place, int):
                 at = slice(place * self.items, (place + 1) * self.items)
-                self.counts[at] += _product(shown, shown.items, self.items, shown.values, weights)
+                _add_product(self.counts[at], shown, shown.items, shown.values, weights)
                 self.marks[place] += weights.T.astype(np.float64) @ part.marks
                 continue
-            self.counts += _product(
-                shown, place[shown.rows] * self.items + shown.items, len(self.counts), shown.values, weights
-            )
+            _add_product(self.counts, shown, place[shown.rows] * self.items + shown.items, shown.values, weights)
             for i in range(len(self.marks)):
                 own = place == i
                 self.marks[i] += weights[own].T.astype(np.float64) @ part.marks[own]
@@ -151,16 +151,22 @@ class _Sums:
         off = part.shares - part.shown.values / self.usual
         odd = part.shown.where(np.abs(off) > 1e-12, off)
         if len(odd.values):
-            more = _product(odd, odd.items, self.items, odd.values, weights)
-            self.odd = more if self.odd is None else self.odd + more
+            if self.odd is None:
+                self.odd = np.zeros((self.items, weights.shape[1]), dtype=np.float32)
+            _add_product(self.odd, odd, odd.items, odd.values, weights)
 
     def replicates(self) -> Replicates:
         counts = self.counts.reshape(len(self.plan.rows), self.items, self.plan.draws)
         return Replicates(self.plan.rows, counts, self.odd, self.marks, self.usual)
 
 
-def _product(shown: Ragged, at: Ints, size: int, cells: Floats, weights: npt.NDArray[np.float32]) -> Any:
-    """Sum over users of what they were shown times their weights: (size, D)."""
+def _add_product(
+    into: npt.NDArray[np.float32], shown: Ragged, at: Ints, cells: Floats, weights: npt.NDArray[np.float32]
+) -> None:
+    """Add the sum over users of what they were shown times their weights, (size, D), a few draws at a time."""
     from scipy.sparse import csc_array
 
-    return csc_array((cells.astype(np.float32), at, shown.starts), shape=(size, len(weights))) @ weights
+    matrix = csc_array((cells.astype(np.float32), at, shown.starts), shape=(len(into), len(weights)))
+    for start in range(0, weights.shape[1], DRAWS_AT_ONCE):
+        some = slice(start, start + DRAWS_AT_ONCE)
+        into[:, some] += matrix @ np.ascontiguousarray(weights[:, some])

@@ -14,7 +14,7 @@ import numpy as np
 
 from evenhand.cards import Floats
 from evenhand.engine.clusters import group_code, tally_clusters
-from evenhand.engine.quantiles import quantiles
+from evenhand.engine.quantiles import quantile_means, quantiles
 from evenhand.labels import in_order
 from evenhand.tallies.moments import POWERS, Ints, Moments
 from evenhand.tallies.rows import Rows
@@ -32,11 +32,25 @@ GRADES = 8
 """Outcomes of so few different values are grouped by, not multiplied: their powers need no sums of their own."""
 
 
-def score_edges(view: Checked, bins: Sequence[int], low: float, high: float) -> list[Floats]:
-    """For each number of bins the distinct inner edges, exact inverted-CDF quantiles of the scores in scope."""
+def score_edges(view: Checked, bins: Sequence[int], low: float, high: float, fewest: int = 0) -> list[Floats]:
+    """For each number of bins the distinct inner edges, exact inverted-CDF quantiles of the scores in scope.
+
+    With `fewest` above 1, an edge is the mean of so many scores around it, since it leaves and is else somebody's own score.
+    """
     shares = sorted({Fraction(d, b) for b in bins for d in range(1, b)})
-    found = dict(zip(shares, quantiles(view.scope, "score", shares, (low, high)) if shares else (), strict=True))
+    edges: Any = ()
+    if shares and fewest > 1:
+        edges = quantile_means(view.scope, "score", shares, (low, high), fewest)
+    elif shares:
+        edges = quantiles(view.scope, "score", shares, (low, high))
+    found = dict(zip(shares, edges, strict=True))
     return [np.unique([e for d in range(1, b) if (e := found[Fraction(d, b)]) < high]).astype(np.float64) for b in bins]
+
+
+def shared_ends(view: Checked, low: float, high: float, fewest: int) -> tuple[float, float]:
+    """The ends of a scope as they may leave: the mean of its `fewest` lowest scores, and of its highest."""
+    least, most = quantile_means(view.scope, "score", [Fraction(0), Fraction(1)], (low, high), fewest).tolist()
+    return float(least), float(most)
 
 
 def tally_moments(

@@ -12,7 +12,7 @@ import numpy as np
 
 from evenhand.cards import Floats
 from evenhand.errors import EvenhandError
-from evenhand.labels import in_order, whole
+from evenhand.labels import all_but, in_order, whole
 from evenhand.tallies.exposure import side_codes
 from evenhand.tallies.ledger import UNKNOWN_LABEL, Unknown
 from evenhand.tallies.pairs import Ints, Pairs, counted_pairs, sampled_pairs
@@ -39,12 +39,12 @@ class PairLedger:
     ----------
     within : the requests within their slices.
     pairs : the tally, with the Q requests as its first axis.
-    facts : what a reader of the numbers should know about the rows.
+    counts : what a reader of the numbers should know about the rows.
     """
 
     within: Requests
     pairs: Pairs
-    facts: Mapping[str, Any]
+    counts: Mapping[str, Any]
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,8 @@ class Sides:
         """Labels after labels taken together became one; (labels + 1,) their codes, the unlabelled last; the two sides."""
         named = (*labels, UNKNOWN_LABEL) if self.unknown == "group" and UNKNOWN_LABEL not in labels else labels
         ours = () if self.protected is None else side_codes("protected", self.protected, named)
-        theirs = () if self.versus is None else side_codes("versus", self.versus, named)
+        versus = all_but(self.versus, self.protected, named)
+        theirs = () if versus is None else side_codes("versus", versus, named)
         if set(ours) & set(theirs):
             raise EvenhandError(
                 f"protected={self.protected!r} and versus={self.versus!r} overlap. Pass two different groups."
@@ -83,7 +84,7 @@ class Sides:
         if len(others) > 1 and (self.needed or self.unknown == "unprotected"):
             left = ", ".join(repr(labels[i]) for i in others)
             raise EvenhandError(
-                f"protected={self.protected!r} leaves several groups: {left}. Pass versus= with one of them."
+                f"protected={self.protected!r} leaves several groups: {left}. Pass versus= with one of them, or '*' for all."
             )
         return others if len(others) == 1 else ()
 

@@ -67,7 +67,7 @@ class Prepared:
         )
         return max(int(depth), int(many)), to_polars(self.judged.select("relevance").unique())["relevance"].to_numpy()
 
-    def facts(self, ledger: Ledger) -> dict[str, Any]:
+    def counts(self, ledger: Ledger) -> dict[str, Any]:
         """What a reader should know about judgments, for provenance."""
         if self.judged is None:
             return {}

@@ -23,6 +23,9 @@ BUCKETS = 1 << 12
 CROWDED = 1 << 17
 """Rows in a bucket above which it is cut again instead of having its values collected."""
 
+AT_ONCE = 200
+"""Means that are asked for in one pass."""
+
 ROUNDING = 1e-12
 """0.55 * 100 is 55.00000000000001 in floating point; a rank this close to a whole number is that number."""
 
@@ -48,9 +51,30 @@ def quantiles(
     if low == high:
         return np.full(len(shares), low)
     cut = Buckets.of(values, low, high, len(shares))
-    ranks = np.array([rank_of(share, int(cut.reach[-1])) for share in shares], dtype=np.int64)
-    wanted, back = np.unique(ranks, return_inverse=True)
-    return cut.ranked(wanted)[back]
+    return cut.at(np.array([rank_of(share, int(cut.reach[-1])) for share in shares], dtype=np.int64))
+
+
+def quantile_means(
+    lazy: nw.LazyFrame[Any], column: str, shares: Sequence[float | Fraction], ends: tuple[float, float], many: int
+) -> Floats:
+    """The mean of the `many` rows that lie around each quantile (of all rows where they are fewer), which is no row's own."""
+    low, high = map(float, ends)
+    if low == high or not shares:
+        return np.full(len(shares), low)
+    values = lazy.select(nw.col(column).cast(nw.Float64).alias("value"))
+    cut = Buckets.of(values, low, high, 2 * len(shares))
+    rows = int(cut.reach[-1])
+    first = np.array([rank_of(share, rows) for share in shares], dtype=np.int64) - many // 2
+    first = np.clip(first, 1, max(1, rows - many + 1))
+    low_ends, high_ends = cut.at(first), cut.at(np.minimum(first + many - 1, rows))
+    value, means = nw.col("value"), low_ends.copy()
+    for at in np.array_split(np.flatnonzero(low_ends < high_ends), 1 + len(shares) // AT_ONCE):
+        inside = [(value >= float(low_ends[i])) & (value <= float(high_ends[i])) for i in at]
+        asked = [nw.when(here).then(value).mean().alias(str(i)) for i, here in zip(at.tolist(), inside, strict=True)]
+        if asked:
+            found = to_polars(values.select(*asked))
+            means[at] = [found[str(i)][0] for i in at.tolist()]
+    return means
 
 
 def quantile_edges(lazy: nw.LazyFrame[Any], column: str, bins: int) -> Floats:
@@ -97,6 +121,11 @@ class Buckets:
         found = to_polars(counted).sort("bucket")
         rows = found["rows"].to_numpy().astype(np.int64)
         return cls(values, code, found["bucket"].to_numpy(), rows, np.cumsum(rows))
+
+    def at(self, ranks: Any) -> Floats:
+        """The values at `ranks`, counted from 1."""
+        wanted, back = np.unique(ranks, return_inverse=True)
+        return self.ranked(wanted)[back]
 
     def ranked(self, ranks: Any) -> Floats:
         """The values at sorted distinct `ranks`, counted from 1 among the rows of the buckets."""

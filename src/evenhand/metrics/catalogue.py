@@ -102,10 +102,7 @@ def _(t: Crosstab, *, corrected: bool = False) -> tuple[float, float]:
     if t.lengths is None or not float(t.counts.sum()) or (corrected and t.items < 2):
         return math.nan, math.nan
     scale = t.items / (t.items - 1) if corrected else 1.0
-    holders = np.zeros(t.items)
-    longest = t.lengths[::-1].cumsum()[::-1][1:]  # users with a list of at least 1, 2, ... items
-    holders[: len(longest)] = longest
-    most = gini.on(Spectrum(np.sort(holders), np.ones(t.items)))
+    most = gini.on(Spectrum(np.sort(t.nested()), np.ones(t.items)))
     return least_gini(float(t.counts.sum()), t.items) * scale, float(most) * scale
 
 
@@ -229,9 +226,12 @@ def recommendation_popularity(t: Crosstab) -> Floats:
     return np.asarray((t.popularity * t.spread).sum(-1) / t.mark("viewers").sum(-1))
 
 
-def lorenz_points(t: Crosstab, most: int = 400) -> dict[str, list[float]]:
-    """Corners of the Lorenz curve of times shown, thinned towards the items shown most."""
-    curve = lorenz_curve(spectrum(t))
+def lorenz_points(t: Crosstab, most: int = 400, *, fewest: int = 0) -> dict[str, list[float]]:
+    """Corners of the Lorenz curve of times shown, thinned towards the items shown most; no step of fewer than `fewest` items."""
+    shown = spectrum(t)
+    if shown.receivers < fewest:
+        return {}
+    curve = lorenz_curve(shown.coarse(fewest))
     corners = len(curve.population)
     if corners > most:
         even, top = np.linspace(0, 1, most // 2), 1 - np.geomspace(1 / corners, 1, most // 2)

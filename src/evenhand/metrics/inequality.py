@@ -155,6 +155,7 @@ def least_gini(slots: float, units: float) -> float:
         references=("atkinson1970", "lazovich2022"),
         laws=frozenset({"scale-free", "replication", "transfer"}),
         family="inequality",
+        local=lambda epsilon: epsilon > 2,
     )
 )
 def atkinson(s: Spectrum, *, epsilon: Aversion = 0.5) -> Floats:
@@ -231,6 +232,7 @@ Alpha = Annotated[float, Between(-math.inf, math.inf, open_low=True, open_high=T
         references=("shorrocks1980",),
         laws=frozenset({"scale-free", "replication", "transfer"}),
         family="inequality",
+        local=lambda alpha: not -1 <= alpha <= 2,
     )
 )
 def generalized_entropy(s: Spectrum, *, alpha: Alpha = 1.0) -> Floats:

@@ -42,7 +42,7 @@ REASONS = {
     "no_judged_requests": "nobody judged an item of these requests, so what is ideal is unknown",
     "unjudged_requests": "requests that nobody judged are left out",
     "nan_in_data": "the data hold missing amounts and nan_policy is 'propagate'",
-    "suppressed": "fewer units than min_units, or the next smallest beside one that has, so nothing is shown",
+    "suppressed": "fewer units than min_units, or beside one that has, so nothing is shown",
     "heavy_tail": "the largest amounts are so large that intervals may be too short and inequality is understated",
     "few_receivers": "so few units received anything that those who receive most may be missing from the data, and the interval "
     "does not know of them",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Collection, Hashable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
@@ -118,6 +118,20 @@ class Partition:
         """The same units but those of one group."""
         kept = [g for g, label in enumerate(self.groups) if label != group]
         return Partition.joined([self.groups[g] for g in kept], [self[g] for g in kept])
+
+    def together(self, groups: Collection[int], name: str) -> Partition:
+        """The same units with some groups, by number, as one of this name, which stands last."""
+        if not groups:
+            return self
+        one = Spectrum(np.zeros(0), np.zeros(0))
+        for g in groups:
+            one = one.merge(self[g])
+        kept = [g for g in range(len(self)) if g not in groups]
+        return Partition.joined([*(self.groups[g] for g in kept), name], [*(self[g] for g in kept), one])
+
+    def coarse(self, fewest: int) -> Partition:
+        """Every group with so many neighbours at their mean."""
+        return Partition.joined(self.groups, [self[g].coarse(fewest) for g in range(len(self))])
 
     def binned(self) -> Partition:
         """The same units on each group's grid of bins, for draws."""

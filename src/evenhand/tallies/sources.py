@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -71,6 +71,27 @@ class Sources:
 
     def __len__(self) -> int:
         return len(self.names)
+
+    def few(self, fewest: int) -> list[int]:
+        """Sources with fewer receivers, and the next smallest until more than one, and so many receivers, are among them."""
+        given = self.amounts > 0
+        served = self.counts @ given
+        order = np.argsort(served, kind="stable").tolist()
+        few = [k for k in order if served[k] < fewest]
+        for k in order[len(few) :]:
+            some = [j for j in few if served[j]]
+            if some and (len(some) < 2 or self.counts @ given[:, few].any(1) < fewest):
+                few.append(k)
+        return sorted(few)
+
+    def together(self, sources: Collection[int], name: str) -> Sources:
+        """The same units with some sources, by number, as one of this name, which stands last."""
+        if not sources:
+            return self
+        kept = [k for k in range(len(self)) if k not in sources]
+        joined = significant(self.amounts[:, list(sources)].sum(1))
+        amounts = np.column_stack([self.amounts[:, kept], joined])
+        return Sources.collapsed((*(self.names[k] for k in kept), name), amounts, self.counts)
 
     @cached_property
     def totals(self) -> Floats:

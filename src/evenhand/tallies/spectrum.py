@@ -224,9 +224,15 @@ class Spectrum:
 
         Those that are left over at the lower end join the last that are averaged; units with nothing stay as they are.
 
+        Replicates are each taken by themselves.
+
         >>> Spectrum.of([0, 1, 2, 3, 5, 5, 6]).coarse(2).values.tolist()
         [0.0, 1.5, 4.0, 5.5]
         """
+        if lead := self._lead():
+            made = Spectra.of([one.coarse(fewest) for one in self._each(lead)]).stacked()
+            weights = None if made.weights is None else made.weights.reshape(*lead, -1)
+            return Spectrum(made.values.reshape(*lead, -1), made.counts.reshape(*lead, -1), weights)
         above = self.values > 0
         values, counts = self.values[above][::-1], self.counts[above][::-1]
         weights = np.ones_like(values) if self.weights is None else self.weights[above][::-1]
@@ -253,6 +259,14 @@ class Spectrum:
             if self.weights is None
             else np.concatenate([self.weights[zeros], size[there] / number[there], weights[whole]]),
         )
+
+    def _each(self, lead: tuple[int, ...]) -> Iterator[Spectrum]:
+        """Every replicate by itself, without its empty cells."""
+        shape = (*lead, self.values.shape[-1])
+        held = (self.values, self.counts, np.ones(1) if self.weights is None else self.weights)
+        for v, c, w in zip(*(np.broadcast_to(part, shape).reshape(-1, shape[-1]) for part in held), strict=True):
+            at = c > 0
+            yield Spectrum(v[at], c[at], None if self.weights is None else w[at])
 
     def resample(self, draws: int, rng: np.random.Generator) -> Spectrum:
         """Draw whole populations; the same law as resampling the units one by one."""
@@ -389,6 +403,10 @@ class Spectra:
             chosen = order[start:stop]
             yield chosen, self._stacked(chosen, width)
             start = stop
+
+    def stacked(self) -> Spectrum:
+        """All slices as one padded Spectrum (slices, cells)."""
+        return self._stacked(np.arange(len(self)), int(np.diff(self.starts).max(initial=1)))
 
     def _stacked(self, chosen: np.typing.NDArray[np.int64], width: int) -> Spectrum:
         lengths = np.diff(self.starts)[chosen]

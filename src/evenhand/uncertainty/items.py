@@ -27,6 +27,9 @@ AT_ONCE = 16
 MOST_LISTS = 1_000
 """Rankings per slice that are put in random order; their mean stands for the slice."""
 
+MANY_GROUPS = 200
+"""Where there are more groups, fewer rankings and orders stand for a slice, since each takes as long as it has groups."""
+
 FEWEST_ORDERS, ORDERS = 40, 40_000
 """Orders of each list, and of all lists of a slice together: their mean is what is told."""
 
@@ -99,12 +102,17 @@ def _total(times: Floats, sums: Floats) -> Floats:
 def chosen_lists(ledger: Ledger, part: slice, rng: np.random.Generator) -> np.typing.NDArray[np.int64]:
     """Rankings of a slice that stand for all of it: all, or a sample by their weight."""
     at = np.arange(*ledger.rankings_of(part).indices(len(ledger.probability)))
-    if len(at) <= MOST_LISTS:
+    most = _affordable(MOST_LISTS, ledger.items.shape[1])
+    if len(at) <= most:
         return at
     weight = (ledger.weight[ledger.request_of] * ledger.share)[at]
     if not weight.sum() > 0:
         return at[:0]
-    return np.sort(rng.choice(at, MOST_LISTS, replace=True, p=weight / weight.sum()))
+    return np.sort(rng.choice(at, most, replace=True, p=weight / weight.sum()))
+
+
+def _affordable(most: int, groups: int) -> int:
+    return max(10, most * MANY_GROUPS // max(MANY_GROUPS, groups))
 
 
 def in_random_order(lists: Lists, ask: Ask, look: Look, policy: Policy, target: Floats) -> Floats:
@@ -135,7 +143,7 @@ def in_random_order(lists: Lists, ask: Ask, look: Look, policy: Policy, target: 
         rows = shares[at, :n] if of is None else np.take_along_axis(shares[at, :n], of[..., None], axis=1)
         aim = target[at] if target.ndim == 2 else target
         if orders is None:
-            drawn = max(FEWEST_ORDERS, -(-ORDERS // len(found)))
+            drawn = max(FEWEST_ORDERS, -(-_affordable(ORDERS, shares.shape[-1]) // len(found)))
             orders = _Drawn(drawn, stream(0, "orders", len(at), n, *([kind] if kind else [])))
         found[at] = _mean_over(ask, weights[at, :n], rows, orders, aim, policy)
     return found

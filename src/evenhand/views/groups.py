@@ -16,7 +16,7 @@ from evenhand.views.tables import Table, open_table, to_polars
 
 def rollup(
     items: Any, providers: Any = None, *, item: str = "item", provider: str = "provider", group: str = "group",
-    weight: str | None = None,
+    weight: str | None = None, split: str | None = None,
 ) -> Alignment:  # fmt: skip
     """Groups of items through their providers: each item is shared among the groups of those who made it.
 
@@ -26,10 +26,13 @@ def rollup(
     providers : table provider -> group, or `{provider: group}`. A provider that is absent or has no group is unknown, and
         its part of the item goes to the unknown.
     weight : column of `items` with the weight of each provider in the item (default: equal parts).
+    split : what stands between several labels in one text, as in "Comedy|Drama": the item is then shared among them.
 
     >>> found = rollup({"paper": ["ann", "bob"]}, {"ann": "f", "bob": "m"})
     >>> sorted(found.frame.iter_rows())
     [('paper', 'f', 0.5), ('paper', 'm', 0.5)]
+    >>> sorted(rollup({"film": "Comedy|Drama"}, split="|").frame.iter_rows())
+    [('film', 'Comedy', 0.5), ('film', 'Drama', 0.5)]
     """
     made = _makers(items, item, provider if providers is not None else group).numbers(weight)
     names = made.schema.names()
@@ -42,6 +45,8 @@ def rollup(
     ]
     if problems:
         raise all_problems(problems, where="eh.rollup")
+    if split is not None:
+        made = _split(made, item, str(wanted[1][1]), split, weight)
     part = nw.lit(1.0) if weight is None else made.col(weight).cast(nw.Float64)
     maker = wanted[1][1]
     lazy = made.lazy.select(
@@ -71,6 +76,23 @@ def _makers(items: Any, item: str, maker: str) -> Table:
     ]
     frame = pl.DataFrame({item: [i for i, _ in pairs], maker: [p for _, p in pairs]}, strict=False)
     return open_table(frame, role="items")
+
+
+def _split(made: Table, item: str, maker: str, between: str, weight: str | None) -> Table:
+    """A row for every label that one text holds; labels that are named twice in a text count once, empty ones not at all."""
+    import polars as pl
+
+    if not isinstance(between, str) or not between:
+        raise EvenhandError(f"split={between!r} is no separator. Pass what stands between labels, such as '|'.")
+    if weight is not None:
+        raise EvenhandError("split= shares an item equally, and weight= says otherwise. Pass one of the two.")
+    frame = to_polars(made.lazy.select(made.col(item), made.col(maker)))
+    if frame[maker].dtype != pl.String:
+        raise EvenhandError(f"{maker!r} holds {frame[maker].dtype} values, which split= cannot take apart. Pass text.")
+    parts = pl.col(maker).str.split(between).list.eval(pl.element().str.strip_chars()).list.unique(maintain_order=True)
+    rows = frame.with_columns(parts).explode(maker).with_columns(pl.col(maker).replace("", None))
+    named = rows.filter(pl.col(maker).is_not_null() | ~pl.col(item).is_in(rows.drop_nulls(maker)[item].implode()))
+    return open_table(named.unique(maintain_order=True), role="items")
 
 
 def _refuse_bad_parts(lazy: nw.LazyFrame[Any]) -> None:

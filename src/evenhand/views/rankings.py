@@ -69,14 +69,9 @@ class Rankings:
         """The user's names of the slice columns; the system is always called system."""
         return (*self.by, *(k for k in self.keys if k == "system"))
 
-    def facts(self) -> dict[str, Any]:
+    def counts(self) -> dict[str, Any]:
         """What a reader of the numbers should know about the rankings, for provenance."""
-        return {
-            "rankings": self.rankings,
-            "ordered_by": self.ordered_by,
-            "rankings_with_empty_ranks": self.gaps,
-            "tied_rows": self.ties,
-        }
+        return {"rankings": self.rankings, "rankings_with_empty_ranks": self.gaps, "tied_rows": self.ties}
 
 
 @dataclass(frozen=True)
