@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 import contextlib
 import io
-import os
 import re
 import tempfile
 import textwrap
@@ -15,7 +14,9 @@ from typing import Any
 
 import altair as alt
 
-FENCE = re.compile(r"^```(python[^\n]*)\n(.*?)^```\n", re.DOTALL | re.MULTILINE)
+FENCE = re.compile(r"^```(python|python \w+)\n(.*?)^```\n", re.DOTALL | re.MULTILINE)
+HOST = re.compile(r"^```(\w+) \w+$", re.MULTILINE)
+"""A block that belongs to a host or an engine which this environment lacks: shown, never run."""
 MOST_LINES = 40
 WIDTH = 100
 CHART = (
@@ -25,25 +26,18 @@ CHART = (
 
 def shown(markdown: str, page: str) -> tuple[str, dict[str, bytes]]:
     """The page with output below every block that has any, and the pictures and reports it made, by their path in the site."""
-    if "```python\n" not in markdown:
-        return FENCE.sub(_plain, markdown), {}
     files: dict[str, bytes] = {}
     names: dict[str, Any] = {"__name__": page}
 
     def run(found: re.Match[str]) -> str:
-        if found[1] != "python":  # belongs to a host or an engine that this environment lacks
-            return _plain(found)
+        if found[1] != "python":
+            return found[0]
         told = markdown[found.end() :].lstrip("\n").startswith("```text")  # the page itself says what it prints
         return found[0] + ("" if told else _output(_run(found[2], names, page, files)))
 
     with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder), warnings.catch_warnings():
         warnings.simplefilter("error")
-        os.environ["COLUMNS"] = "110"
-        return FENCE.sub(run, markdown), files
-
-
-def _plain(found: re.Match[str]) -> str:
-    return f"```python\n{found[2]}```\n"
+        return HOST.sub(r"```\1", FENCE.sub(run, markdown)), files
 
 
 def _run(code: str, names: dict[str, Any], page: str, files: dict[str, bytes]) -> list[tuple[str, str]]:

@@ -10,6 +10,7 @@ from evenhand import metrics  # noqa: F401  (fills the registry)
 from evenhand.audits.advise import DEGREES, Degree
 from evenhand.audits.advise_goal import Goal
 from evenhand.cards import REGISTRY, Metric
+from evenhand.metrics.lookup import lookup
 from evenhand.present.text import DIRECTION, REASONS, number
 
 ASKED = re.compile(r"^<!-- table: (\w+)(?: ([\w, ]+))? -->$", re.MULTILINE)
@@ -17,7 +18,7 @@ ASKED = re.compile(r"^<!-- table: (\w+)(?: ([\w, ]+))? -->$", re.MULTILINE)
 
 def filled(markdown: str) -> str:
     """The page with `<!-- table: cards Spectrum -->` and `<!-- table: notes -->` replaced."""
-    made = {"cards": cards, "notes": notes, "viewpoints": viewpoints, "goals": goals}
+    made = {"cards": cards, "notes": notes, "viewpoints": viewpoints, "goals": goals, "rankings": rankings}
     return ASKED.sub(lambda found: made[found[1]](*(w.strip() for w in (found[2] or "").split(",") if w)), markdown)
 
 
@@ -47,6 +48,13 @@ def goals() -> str:
     said = [(goal, row) for goal in get_args(Goal) for row in eh.advise(goal=goal).findings.rows()]
     lines = [f"| `{goal}` | `{row['metric']}` | {row['advice']} | {row['reason']} |" for goal, row in said]
     return "\n".join(["| goal | metric | advice | reason |", "|---|---|---|---|", *lines])
+
+
+def rankings() -> str:
+    """Metrics of rankings by what they need and where they break, as `evenhand metrics --table` prints them."""
+    rows = lookup()
+    lines = [f"| {' | '.join([f'`{name}`', *rest])} |" for name, *rest in (row.values() for row in rows)]
+    return "\n".join([f"| {' | '.join(rows[0])} |", "|---" * len(rows[0]) + "|", *lines])
 
 
 def notes() -> str:
