@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from evenhand.metrics.representation import Represented
 from evenhand.tallies.crosstab import Crosstab
 from evenhand.tallies.exposure import Amortised, Exposed, Exposure
+from evenhand.tallies.lists import Lists
 from evenhand.tallies.pairs import Pairs
 from evenhand.tallies.placement import Placement
 from evenhand.tallies.qualifications import Qualifications, ScoredGroups
@@ -111,6 +112,12 @@ FAMILIES |= {
     Crosstab: Family(
         tallies=matrices().map(crosstab),
         changes={"symmetric": matrices().map(lambda m: (crosstab(m, "a"), crosstab(m, "b")))},
+    ),
+    Lists: Family(
+        tallies=st.lists(st.permutations(range(5)).map(lambda row: row[:3]), min_size=1, max_size=6).map(
+            lambda rows: Lists.of(rows, items=5)
+        ),
+        undefined={"empty": Lists.of([], items=3)},
     ),
     Pairs: Family(tallies=judged_pairs()),
     Qualifications: Family(tallies=masses.map(Qualifications.of)),

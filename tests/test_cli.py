@@ -193,14 +193,14 @@ def test_long_work_shows_progress_on_stderr(capsys):
 def test_the_demo_asks_every_question_and_leaves_a_report_for_each(tmp_path, capsys):
     assert main(["demo", "--folder", str(tmp_path / "tour")]) == 0
     out = capsys.readouterr().out
-    for name in ("inequality", "sources", "prefix", "exposure", "outcome", "recommender"):
+    for name in ("inequality", "sources", "prefix", "exposure", "outcome", "recommender", "experiment", "rebalance"):
         page = tmp_path / "tour" / f"{name}.html"
         assert page.stat().st_size > 100_000
         assert str(page) in out
     assert "$ evenhand inequality" in out
     index = (tmp_path / "tour" / "index.html").read_text(encoding="utf-8")
     links = re.findall(r'<h2><a href="([^"]+)"', index)
-    assert len(links) == len(set(links)) == index.count("<svg") == 6
+    assert len(links) == len(set(links)) == index.count("<svg") == 8
     assert all((tmp_path / "tour" / link).is_file() for link in links)
     assert "evenhand look FILE" in index
     assert str(tmp_path / "tour" / "index.html") in out

@@ -226,6 +226,12 @@ def test_nothing_the_caller_passed_is_changed():
     np.testing.assert_array_equal(unsorted.indices, kept[2])
 
 
+CATALOGUE = [
+    "aggregate_diversity", "item_gini", "exposure_entropy", "recommendation_popularity", "jain_index", "satisfied_items",
+    "count_disparity",
+]  # fmt: skip
+
+
 def test_the_default_is_all_that_the_input_allows():
     matrix, truth, groups = generated()
 
@@ -234,9 +240,9 @@ def test_the_default_is_all_that_the_input_allows():
 
     assert asked(top=3, user_groups=groups, relevant=truth) == [
         "mad", "exposure_tv", "exposure_kl", "precision_ratio", "recall_ratio", "f1_ratio", "rmse_ratio", "mae_ratio",
-        "aggregate_diversity", "item_gini", "exposure_entropy", "recommendation_popularity",
+        *CATALOGUE,
     ]  # fmt: skip
-    assert asked(top=3) == ["aggregate_diversity", "item_gini", "exposure_entropy", "recommendation_popularity"]
+    assert asked(top=3) == CATALOGUE
     assert asked(user_groups=groups) == ["mad"]
     assert asked(user_groups=groups, relevant=truth) == ["mad", "rmse_ratio", "mae_ratio"]
 

@@ -7,7 +7,7 @@ import polars as pl
 import pytest
 
 import evenhand as eh
-from evenhand.present import summary
+from evenhand.present import report, summary
 from evenhand.present.charts import KINDS
 from evenhand.present.theme import SHAPES
 from evenhand.present.verdict import verdict
@@ -146,3 +146,25 @@ def test_series_have_a_shape_beside_their_colour(days, two, kind):
 def test_a_remark_that_stands_above_is_not_made_again():
     lines = ["a is 1. (So few (3) rows.)", "b is 2. (So few (3) rows.)", "c is 3. (Ties.)"]
     assert summary.said_once(lines) == ["a is 1. (So few (3) rows.)", "b is 2.", "c is 3. (Ties.)"]
+
+
+def test_stretches_of_several_series_differ_in_more_than_colour():
+    table = pl.DataFrame({"request": [1] * 6, "rank": range(1, 7), "side": ["a", "b", "c"] * 2})
+    found = eh.prefix(table, group="side", metrics="ndjs", interval=None, chance=None).findings
+    (spec,) = drawn(found, "strip")
+    scale = next(layer["encoding"]["opacity"]["scale"] for layer in spec["layer"] if "opacity" in layer["encoding"])
+    assert scale["type"] == "ordinal"
+    assert scale["range"] == [1.0, 0.65, 0.3]
+
+
+def test_what_a_hand_can_move_stands_outside_of_the_picture():
+    found = eh.rebalance(
+        eh.synthetic.market(20, 8, providers=5, items=40, rng=1),
+        top=3,
+        providers="provider",
+        strength=0.2,
+        iterations=5,
+        rng=1,
+    )
+    page = report.html(found.findings)
+    assert '<div id="spec-before_after-0-bound"></div>' in page

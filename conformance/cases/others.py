@@ -51,6 +51,26 @@ law("mad", "antisymmetric", "negates", MATRIX, SWAPPED)
 for name in SIDES[3:]:
     law(name, "two-sided", "inverts", MATRIX, SWAPPED)
 
+SINGLE_ITEMS = ("jain_index", "satisfied_items", "count_disparity")
+PILED = {"scores": [[int(j < 4 or j == 4 + u) for j in range(10)] for u in range(4)], "threshold": 0.5}
+for name in SINGLE_ITEMS:
+    for given, why in WHY:
+        case(name, why, given)
+    case(name, "four items on every list of five, ten items: fewer than five reach the equal deal of two", PILED)
+    case(name, "nothing is shown to anybody", NOTHING)
+    law(name, "order", "equal", MATRIX, {**MATRIX, "scores": MATRIX["scores"][::-1]})
+ALIKE, TURNS = {"lists": [[0, 1], [0, 1], [0, 1]], "items": 3}, {"lists": [[0, 1], [1, 2], [2, 0]], "items": 3}
+for name in ("ai_disparity", "ii_disparity", "ranked_gini"):
+    case(name, "everybody is shown the same list", ALIKE)
+    case(name, "every item stands at every rank once", TURNS)
+    case(name, "lists of different lengths", {"lists": [[3], [1, 0, 2], []], "items": 5})
+    case(name, "discount log2(rank + 1)", {"lists": [[0, 1, 2], [0, 2, 1]], "items": 4}, attention="log(offset=1)")
+    case(name, "patience 0.85", {"lists": [[0, 1, 2], [0, 2, 1]], "items": 4}, attention="rbp(patience=0.85)")
+    case(name, "there are no users", {"lists": [], "items": 3})
+case("ranked_gini", "nothing is shown to anybody", {"lists": [[], []], "items": 3})
+law("ii_disparity", "blind to who is shown what", "equal", ALIKE, TURNS)
+law("ai_disparity", "the same list for all is most", "falls", ALIKE, TURNS)
+
 # --- outcomes ---------------------------------------------------------------------------------------------------------
 
 TEST = {

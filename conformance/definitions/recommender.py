@@ -7,12 +7,14 @@ first, and `items`: how many the catalogue holds (they are numbered from 0).
 
 from __future__ import annotations
 
+import itertools
 import math
 from fractions import Fraction
 
 from conformance.definitions import defines
 from conformance.definitions.amounts import gini
-from conformance.exact import Undefined, add, frac, ln, over, root, times
+from conformance.definitions.exposure import weights
+from conformance.exact import Undefined, add, frac, ln, minus, over, root, times
 
 
 def shown(of):
@@ -157,3 +159,65 @@ def mae_ratio(of):
 @defines("rmse_ratio")
 def rmse_ratio(of):
     return error_ratio(of, lambda e: root(sum(x * x for x in e) / len(e)))
+
+
+# --- single items -----------------------------------------------------------------------------------------------------
+
+
+@defines("jain_index")
+def jain_index(of):
+    found = slots(of)
+    return Fraction(sum(found) ** 2, len(found) * sum(c * c for c in found))
+
+
+@defines("satisfied_items")
+def satisfied_items(of):
+    """Items shown at least as often as an equal deal of all slots would show each of them at least."""
+    found = slots(of)
+    return Fraction(sum(c >= sum(found) // len(found) for c in found), len(found))
+
+
+@defines("count_disparity")
+def count_disparity(of):
+    found = [c for c in slots(of) if c]
+    if len(found) < 2:
+        raise Undefined("single_member")
+    pairs = list(itertools.combinations(found, 2))
+    return sum(Fraction(abs(a - b), max(a, b)) for a, b in pairs) / len(pairs)
+
+
+def attention_by_user(of, attention):
+    """Users by items: the attention that each item gets."""
+    if not of["lists"] or not of["items"]:
+        raise Undefined("empty")
+    rows = []
+    for shown_items in of["lists"]:
+        row = [Fraction(0)] * of["items"]
+        for item, w in zip(shown_items, weights(attention, len(shown_items)), strict=True):
+            row[item] = w
+        rows.append(row)
+    return rows
+
+
+def variance(values):
+    mean = over(add(values), len(values))
+    return over(add(times(minus(v, mean), minus(v, mean)) for v in values), len(values))
+
+
+@defines("ai_disparity")
+def ai_disparity(of, attention="rbp(patience=0.8)"):
+    rows = attention_by_user(of, attention)
+    return variance([over(add(column), len(rows)) for column in zip(*rows, strict=True)])
+
+
+@defines("ii_disparity")
+def ii_disparity(of, attention="rbp(patience=0.8)"):
+    return variance([e for row in attention_by_user(of, attention) for e in row])
+
+
+@defines("ranked_gini")
+def ranked_gini(of, attention="rbp(patience=0.8)"):
+    x = [add(column) for column in zip(*attention_by_user(of, attention), strict=True)]
+    if not add(x):
+        raise Undefined("zero_total")
+    return over(add(abs(minus(a, b)) for a in x for b in x), times(2, len(x), add(x)))

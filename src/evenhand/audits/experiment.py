@@ -74,7 +74,7 @@ STANDS_FOR = {
 @audit(
     "experiment",
     question="Did the change make it more even?",
-    charts=("reassigned", "arms", "detectable", "intervals"),
+    charts=("arms", "reassigned", "detectable", "intervals"),
     extra=EXTRA,
 )
 def experiment(

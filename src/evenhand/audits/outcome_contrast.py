@@ -52,7 +52,7 @@ def _odds_row(metric: str, view: Outcomes, seen: Rows | None, g: int, level: flo
     made = row(
         {}, metric, group=view.names[g], ideal=0.0, better="lower", units=int(view.used[g]),
         estimate=0.0 if home else np.nan, low=0.0 if home else np.nan, high=0.0 if home else np.nan,
-        note=None if home else "too_many_rows",
+        note=None if home else "too_many_rows", certain=home,
     )  # fmt: skip
     if home or seen is None:
         return made
@@ -78,7 +78,7 @@ def _rate_rows(view: Outcomes, everybody: Everybody, outcome: int, level: float)
             row(
                 {}, metric, group=name, estimate=found.estimate, low=0.0 if home else found.low,
                 high=0.0 if home else found.high, ideal=0.0, better="ideal",
-                units=int(np.count_nonzero(at & (known.group == g))), note=None if home else note,
+                units=int(np.count_nonzero(at & (known.group == g))), note=None if home else note, certain=home,
             )
         )  # fmt: skip
     return rows

@@ -19,6 +19,8 @@ from typing import Any
 from evenhand.cli.options import progress
 
 AUTHORS = 30_000
+MIX = {"in_network": 0.7, "misc": 0.15, "topics": 0.15}
+"""Sources of the feed: three whose curves can be told apart by eye."""
 MOST_LINES = 20
 
 
@@ -108,16 +110,28 @@ def stops(folder: str, seed: str) -> list[tuple[str, list[str], str]]:
             ["recommender", f"{folder}/scores.parquet", "--user-groups", f"{folder}/users.parquet", "--top", "10", "--seed", seed],
             f"{folder}/recommender.html",
         ),
+        (
+            "Did a change make it more even? An experiment on viewers.",
+            ["experiment", f"{folder}/trial.parquet", "--unit", "author", "--amount", "views", "--arm", "arm", "--randomized",
+             "viewer", "--population", "none", "-m", "gini", "-m", "top_share(p=0.01)", "--seed", seed],
+            f"{folder}/experiment.html",
+        ),
+        (
+            "What would a more even exposure cost in relevance?",
+            ["rebalance", f"{folder}/candidates.parquet", "--providers", "provider", "--top", "10", "--strength", "0.05",
+             "--strength", "0.1", "--strength", "0.3", "--seed", seed],
+            f"{folder}/rebalance.html",
+        ),
     ]  # fmt: skip
 
 
 def _generate(folder: Path, seed: int) -> None:
     import polars as pl
 
-    from evenhand.synthetic import platform
+    from evenhand.synthetic import market, platform, trial
     from evenhand.synthetic.tour import invitations, listeners, searches, shop
 
-    made = platform(AUTHORS, rng=seed)
+    made = platform(AUTHORS, rng=seed, mix=MIX)
     made.engagements.write_parquet(folder / "engagements.parquet")
     made.authors.filter(pl.col("displays") > 0).write_parquet(folder / "authors.parquet")
     searches(rng=seed).write_parquet(folder / "searches.parquet")
@@ -129,3 +143,5 @@ def _generate(folder: Path, seed: int) -> None:
     served, users = listeners(rng=seed)
     served.write_parquet(folder / "scores.parquet")
     users.write_parquet(folder / "users.parquet")
+    trial(viewers=1_200, effect=0.3, rng=seed).write_parquet(folder / "trial.parquet")
+    market(150, 30, providers=30, items=300, rng=seed).write_parquet(folder / "candidates.parquet")

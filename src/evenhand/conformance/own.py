@@ -40,7 +40,7 @@ def adapter(question: Mapping[str, Any]) -> float:
 
 def _data(given: Mapping[str, Any]) -> tuple[Any]:
     """The first argument of a plain function, as the vectors name it."""
-    for name in ("amounts", "labels", "scores", "gains", "after", "groups"):
+    for name in ("amounts", "labels", "scores", "gains", "after", "lists", "groups"):
         if name in given:
             return (given[name],)
     return (dict(map(tuple, given["masses"])),)
@@ -48,7 +48,7 @@ def _data(given: Mapping[str, Any]) -> tuple[Any]:
 
 def _named(given: Mapping[str, Any]) -> dict[str, Any]:
     """Everything else of the input, by name."""
-    first = {"amounts", "labels", "gains", "after", "masses"}
+    first = {"amounts", "labels", "gains", "after", "lists", "masses"}
     if "scores" in given:
         first = {"scores"}
     elif isinstance(given.get("groups"), Mapping):

@@ -102,10 +102,7 @@ def _(t: Crosstab, *, corrected: bool = False) -> tuple[float, float]:
     if t.lengths is None or not float(t.counts.sum()) or (corrected and t.items < 2):
         return math.nan, math.nan
     scale = t.items / (t.items - 1) if corrected else 1.0
-    holders = np.zeros(t.items)
-    longest = t.lengths[::-1].cumsum()[::-1][1:]  # users with a list of at least 1, 2, ... items
-    holders[: len(longest)] = longest
-    most = gini.on(Spectrum(np.sort(holders), np.ones(t.items)))
+    most = gini.on(Spectrum(np.sort(t.nested()), np.ones(t.items)))
     return least_gini(float(t.counts.sum()), t.items) * scale, float(most) * scale
 
 

@@ -41,8 +41,8 @@ TWO_SIDES = frozenset({"sides", "labels"})
 
 WHEN = "the list is empty, has no labelled item, or holds one group only"
 BESIDE = (
-    "[; random order would give {chance:number}][ (p {p:p})]."
-    "[ {favoured} stands higher than its share (p {p_favoured:p}{p_favoured:beyond}).]"
+    "[; random order would give {chance:number}][ (p {p:p})]"
+    "[; {favoured} stands higher than its share (p {p_favoured:p}{p_favoured:beyond})]."
 )
 RANDOM = "A random order does not score 0: nDD of 10 items, 5 of them protected, is 0.56 by chance alone."
 

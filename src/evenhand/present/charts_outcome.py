@@ -25,7 +25,7 @@ from evenhand.present.drawing import (
     without_metric,
     word,
 )
-from evenhand.present.shapes import Axis, axis_format, in_rows, lines
+from evenhand.present.shapes import SHARE, Axis, axis_format, in_rows, lines
 from evenhand.present.text import number
 from evenhand.present.theme import MOST_SERIES
 
@@ -98,7 +98,9 @@ def _left(parts: Sequence[Any]) -> str:
 
 
 def _means(findings: Findings, found: Sequence[Row], x: Axis, *, height: int, title: str = "") -> Panel:
-    named = f"mean {word(findings, 'outcome')}"
+    rates = bool(findings.provenance.get("outcomes"))
+    outcome = word(findings, "outcome").replace("_", " ")
+    named = f"{outcome} rate" if rates else f"mean {outcome}"
     rows = [
         {
             "series": p["group"], "x": p["x"], "y": p["outcome"], "low": p["low"], "high": p["high"], "bin": p["bin"],
@@ -106,7 +108,8 @@ def _means(findings: Findings, found: Sequence[Row], x: Axis, *, height: int, ti
         }
         for p in found
     ]  # fmt: skip
-    y = Axis(named, axis_format([row["y"] for row in rows]), ticks=6, scale={"zero": False})
+    form = SHARE if rates else axis_format([row["y"] for row in rows])
+    y = Axis(named, form, ticks=6, scale={"zero": False})
     tips = {"series": "group", "bin": "bin", "y": named, "low": "low", "high": "high", "units": "rows"}
     return lines(rows, x=x, y=y, tips=tips, series=distinct(row["series"] for row in rows), height=height, title=title)
 
@@ -161,8 +164,9 @@ def gaps(findings: Findings) -> Picture:
         for g in groups[:MOST_SERIES]
     ]
     shown = parts[: MOST_PANELS if findings.slices else None]
+    y = _gap_axis(findings, rows, reference)
     panels = tuple(
-        _gap_panel(mine, title, reference, _bin_axis(findings, mine) if findings.slices else x) for title, mine in shown
+        _gap_panel(mine, title, _bin_axis(findings, mine) if findings.slices else x, y) for title, mine in shown
     )
     table = columns_of(
         rows,
@@ -184,27 +188,36 @@ def gaps(findings: Findings) -> Picture:
     left = f" {len(groups) - MOST_SERIES} more groups are in the table." if len(groups) > MOST_SERIES else ""
     note = (
         "Above zero: the group does better than the reference at equal score, so it is under-rated. Bars are intervals; "
-        "hollow points are cells with too few rows or events for an interval to be trusted. Each group has a scale of its own."
+        "hollow points are cells with too few rows or events for an interval to be trusted."
         + left
         + (_left(parts) if findings.slices else "")
     )
     return Picture(panels, table, says, note)
 
 
-def _gap_panel(found: Sequence[Row], group: str, reference: str, x: Axis) -> Panel:
+def _is_sure(row: Row) -> bool:
+    return "small_cell" not in (row["note"] or "")
+
+
+def _gap_axis(findings: Findings, rows: Sequence[Row], reference: str) -> Axis:
+    """One scale for all groups, which are there to be compared; thin cells must not set it."""
+    trusted = [read_number(row[end]) for row in rows if _is_sure(row) for end in ("low", "high")]
+    trusted = [v for v in trusted if not math.isnan(v)]
+    domain = (min(0.0, *trusted), max(0.0, *trusted)) if trusted else None
+    form = SHARE if findings.provenance.get("outcomes") else axis_format(trusted)
+    return Axis(f"gap to {reference}", form, domain, cut=True, scale={"nice": True})
+
+
+def _gap_panel(found: Sequence[Row], group: str, x: Axis, y: Axis) -> Panel:
     rows = [
         {
             "x": float(r["bin"]), "y": r["estimate"], "low": r["low"], "high": r["high"], "units": r["units"],
-            "score_text": f"{number(r['bin_low'])} to {number(r['bin_high'])}", "sure": "small_cell" not in (r["note"] or ""),
+            "score_text": f"{number(r['bin_low'])} to {number(r['bin_high'])}", "sure": _is_sure(r),
             "p_text": "" if math.isnan(read_number(r["p_adjusted"])) else number(r["p_adjusted"]),
         }
         for r in found
         if not math.isnan(read_number(r["estimate"]))
     ]  # fmt: skip
-    trusted = [read_number(row[end]) for row in rows if row["sure"] for end in ("low", "high")]
-    trusted = [v for v in trusted if not math.isnan(v)]
-    domain = (min(0.0, *trusted), max(0.0, *trusted)) if trusted else None  # thin cells must not set the axis
-    y = Axis(f"gap to {reference}", axis_format(trusted), domain, cut=True, scale={"nice": True})
     tips = {"score_text": "score", "y": "gap", "low": "low", "high": "high", "p_text": "adjusted p", "units": "rows"}
     return lines(rows, x=x, y=y, tips=tips, line=False, zero=True, title=str(group), height=240)
 

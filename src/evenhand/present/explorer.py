@@ -58,7 +58,7 @@ class Reading:
 
     def sentence(self, name: str, many: float, units: str, amount: str) -> str:
         """The reading in words; report.js says the same."""
-        lead = f"In {name}, the" if name else "The"
+        lead = f"For {name}, the" if name else "The"
         others = (
             "more than all others together"
             if self.overlaps

@@ -204,10 +204,14 @@ def _panel(panel: Panel, picture: Picture, name: str, specs: dict[str, Any], wid
 
 
 def _place(name: str, described: str, spec: Mapping[str, Any], width: int) -> str:
-    """A chart that stands still, until scripts draw it again where it stands; the description is on what is around it."""
+    """A chart that stands still, until scripts draw it again where it stands; the description is on what is around it.
+
+    What a hand can move stands below: a picture holds nothing to be moved.
+    """
+    bound = f'<div id="{name}-bound"></div>' if any("bind" in p for p in spec.get("params", [])) else ""
     return (
         f'<div role="img" aria-label="{described}"><div class="draw" aria-hidden="true" id="{name}-chart" data-spec="{name}">'
-        f"{still.svg(spec, width, name)}</div></div>"
+        f"{still.svg(spec, width, name)}</div></div>{bound}"
     )
 
 

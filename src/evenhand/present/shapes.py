@@ -151,7 +151,10 @@ def _legend(names: Sequence[str], title: str | None) -> Any:
 def _fading(names: Sequence[str]) -> Any:
     """Filled marks of several series, each fainter than the one before."""
     step = (1 - FAINTEST) / max(1, len(names) - 1)
-    scale = alt.Scale(domain=list(names), range=[round(1 - i * step, 3) for i in range(len(names))])
+    faint = [round(1 - i * step, 3) for i in range(len(names))]
+    scale = alt.Scale(
+        type="ordinal", domain=list(names), range=faint
+    )  # else the ends of the range are taken for all of it
     return alt.Opacity("series:N", scale=scale, sort=list(names), legend=None)
 
 

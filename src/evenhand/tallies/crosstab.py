@@ -120,6 +120,20 @@ class Crosstab:
         self._need_cut()
         return np.asarray(self.counts.sum(-2))
 
+    def balanced(self) -> Floats:
+        """(J,) times shown as equal as the number of slots allows."""
+        each, over = divmod(float(self.counts.sum()), self.items)
+        return np.asarray(each + (np.arange(self.items) < over), dtype=np.float64)
+
+    def nested(self) -> Floats:
+        """(J,) times shown if all users were shown the same items, as far as their lists go; needs `lengths`."""
+        found = np.zeros(self.items)
+        longer = (
+            () if self.lengths is None else self.lengths[::-1].cumsum()[::-1][1:]
+        )  # lists of at least 1, 2, ... items
+        found[: len(longer)] = longer
+        return found
+
     def sides(self, name: str) -> tuple[Floats, Floats]:
         """One of the `MARKS` for `versus` and for `protected`."""
         a, b = self._pair()

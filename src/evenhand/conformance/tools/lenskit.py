@@ -20,6 +20,8 @@ def adapter(question: Mapping[str, Any]) -> float:
     from lenskit.stats import gini
 
     metric, given = question["metric"], question["input"]
+    if metric == "ranked_gini":
+        return _exposure_gini(given, question["parameters"].get("attention", "rbp(patience=0.8)"))
     if (
         question["parameters"]
         or metric not in ("gini", "item_gini", "ndcg")
@@ -41,6 +43,21 @@ def adapter(question: Mapping[str, Any]) -> float:
     )
 
 
+def _exposure_gini(given: Mapping[str, Any], attention: str) -> float:
+    import lenskit.data
+    from lenskit.metrics import ExposureGini, GeometricRankWeight
+
+    if not attention.startswith("rbp("):
+        raise NotImplementedError
+    patience = float(attention.removeprefix("rbp(patience=").rstrip(")"))
+    measure = ExposureGini(items=given["items"], weight=GeometricRankWeight(patience))
+    lists = lenskit.data.ItemList
+    made = [lists(item_ids=np.array(row, dtype=np.int64), ordered=True) for row in given["lists"]]
+    return float(
+        measure.global_aggregate([measure.compute_list_data(one, lists(item_ids=np.array([0]))) for one in made])
+    )
+
+
 def _other_discount(question: Mapping[str, Any]) -> Any:
     """Its weight at rank r is 1 / log2(max(r, 2)): ranks 1 and 2 count alike."""
     gains = question["input"]["gains"]
@@ -49,7 +66,31 @@ def _other_discount(question: Mapping[str, Any]) -> Any:
     return sum(w * g for w, g in zip(weight, gains, strict=True)) / best if best else None
 
 
+def _empty_list(question: Mapping[str, Any]) -> Any:
+    lists = question["input"]["lists"]
+    return "raises" if any(lists) and not all(lists) else None
+
+
+def _single_precision(question: Mapping[str, Any]) -> Any:
+    """Weights and what items add up to are kept in 32 bits."""
+    given = question["input"]
+    patience = float(
+        question["parameters"].get("attention", "rbp(patience=0.8)").removeprefix("rbp(patience=").rstrip(")")
+    )
+    received = np.zeros(given["items"])
+    for row in given["lists"]:
+        for rank, item in enumerate(row):
+            received[item] += np.float32(patience**rank)
+    x = np.sort(received.astype(np.float32)).astype(np.float64)
+    n = len(x)
+    return float((2 * np.arange(1, n + 1) - n - 1) @ x / (n * x.sum()))
+
+
 REASONS = {
+    "ranked_gini": [
+        ("LensKit's ExposureGini cannot join a list without items to others", _empty_list),
+        ("LensKit's ExposureGini keeps exposures in 32 bits, so that nine digits do not hold", _single_precision),
+    ],
     "ndcg": [
         (
             "LensKit discounts by log2 max(rank, 2), as the paper of 2002 does, where trec_eval takes log2(rank + 1)",

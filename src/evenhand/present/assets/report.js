@@ -42,7 +42,7 @@ function explore(view, data) {
     const top = chosen(found.top), overlap = found.equal > 1 - found.top;
     const others = overlap ? "more than all others together" : `as much as the bottom ${percent(found.equal)} together`;
     const many = `${counted(found.top * curve.many)} of ${Math.round(curve.many).toLocaleString("en-US")}`;
-    output.textContent = `${curve.name ? `In ${curve.name}, the` : "The"} top ${top} of ${data.units} (${many}) hold ` +
+    output.textContent = `${curve.name ? `For ${curve.name}, the` : "The"} top ${top} of ${data.units} (${many}) hold ` +
       `${percent(found.held)} of all ${data.amount}, ${others}.`;
     if (data.crowded) view.data("chosen", curve.population.map((x, i) => line(x, curve.share[i])).filter(({ x }) => x > 0));
     slider.setAttribute("aria-valuetext", `top ${top}`);
@@ -85,7 +85,8 @@ async function draw() {
     document.head.append(code);
     const held = JSON.parse(await unpacked("data"));
     const options = { actions: false, renderer: "svg", ast: true, config: held.theme };
-    await Promise.all(places.map((place) => vegaEmbed(place, held[place.dataset.spec], options)
+    await Promise.all(places.map((place) => vegaEmbed(place, held[place.dataset.spec],
+      { ...options, bind: document.getElementById(`${place.dataset.spec}-bound`) || undefined })
       .then(({ view }) => { if (place.id === "spec-explorer-chart") explore(view, held["lorenz-data"]); })));
   }
   for (const part of document.querySelectorAll(".scripted")) part.hidden = false;
