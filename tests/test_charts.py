@@ -5,8 +5,10 @@ import math
 from dataclasses import replace
 
 import numpy as np
+import polars as pl
 import pytest
 
+import evenhand as eh
 from evenhand import metrics
 from evenhand.errors import EvenhandError
 from evenhand.findings import Findings
@@ -398,3 +400,40 @@ def test_days_stand_in_the_order_of_time_and_not_of_size():
     spec = panel.chart.to_dict()
     assert [point["x"] for point in spec["data"]["values"]] == sorted(days)
     assert {layer["encoding"]["x"]["type"] for layer in spec["layer"] if "x" in layer["encoding"]} <= {"temporal"}
+
+
+def ratios(**columns):
+    table = pl.DataFrame({"who": range(40), **columns})
+    asked = ["percentile_ratio", "share_ratio"]
+    return eh.inequality(table, unit="who", amount=list(columns), population=None, metrics=asked, interval=None)
+
+
+def test_ratios_far_apart_stand_on_a_log_axis_and_words_are_not_struck_through():
+    found = ratios(views=[1] * 9 + [10] * 29 + [10_000] * 2, likes=[0] * 35 + [1, 2, 3, 4, 5])
+    assert max(found.frame["estimate"].drop_nans()) / min(found.frame["estimate"].drop_nans()) > 30
+    drawn = picture(found.findings, "intervals")[1].panels[0].chart
+    assert any(s.get("type") == "log" for s in _all(drawn.to_dict(), "scale"))
+    rows = data_of(drawn)
+    assert any(row["why"] for row in rows)
+    assert all(row.get("ideal") is None for row in rows if row["why"])
+
+
+def test_chance_levels_far_off_do_not_crowd_the_estimates():
+    rng = np.random.default_rng(2)
+    table = pl.DataFrame({"who": range(500), **{n: rng.pareto(0.6, 500).astype(int) for n in ("a", "b", "c")}})
+    found = eh.inequality(table, unit="who", amount=["a", "b", "c"], population=5_000, metrics="gini", rng=1)
+    assert (found.frame["estimate"] > 0.95).all()
+    assert (found.frame["chance"] < 0.6).all()
+    spec = picture(found.findings, "intervals")[1].panels[0].chart.to_dict()
+    low, high = next(s["domain"] for s in _all(spec, "scale") if isinstance(s.get("domain", [""])[0], float))
+    assert low > 0.8
+    assert high <= 1
+
+
+def test_what_leaves_nothing_is_said_in_words_on_a_log_axis():
+    table = pl.DataFrame({"who": range(20), "a": [0] * 19 + [5], "b": range(1, 21)})
+    asked = ["equivalent_to_top(p=0.1)", "equal_share"]
+    found = eh.inequality(table, unit="who", amount=["a", "b"], population=None, metrics=asked, interval=None)
+    spec = picture(found.findings, "intervals")[1].panels[0].chart.to_dict()
+    assert any(s.get("type") == "log" for s in _all(spec, "scale"))
+    assert "which a log axis does not have" in json.dumps(spec)

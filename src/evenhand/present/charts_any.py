@@ -27,6 +27,12 @@ from evenhand.present.phrases import card_of, is_share, metric_title, reason_tex
 from evenhand.present.shapes import MOST_ROWS, Axis, axis_format, cloud, decades, ends, in_rows, lines
 from evenhand.present.text import counted, number, percent, signed, slice_names
 
+CROWDED = 0.25
+"""Estimates on less than this part of the axis that their chance levels need are drawn on an axis of their own."""
+
+WIDE = 30.0
+"""A ratio of the largest to the smallest estimate beyond which an axis without a bound is a log axis."""
+
 NARROW = 0.2
 """Estimates closer together than this are drawn on an axis that does not start at zero."""
 
@@ -178,8 +184,10 @@ def _panel(dots: list[Dot], along: Sequence[str], *, title: str, turned: bool, a
         order = list(along) or _by_size(dots, series[0])
     several = len(series) > 1 and not single
     shown = ends(order)
-    rows = [_turned(dot) if turned else dot for dot in dots if dot["label"] in shown]
-    values = [v for d in rows for v in (d["x"], d["low"], d["high"], d["chance"]) if math.isfinite(v)]
+    rows = [_plainly(_turned(dot) if turned else dot) for dot in dots if dot["label"] in shown]
+    rows = [_on_log(dot) for dot in rows] if turned else rows
+    values = _range(rows)
+    rows = [{**d, "chance": d["chance"] if _within(d["chance"], values) else math.nan} for d in rows]
     tips = {
         "label": " ",
         "series": "metric",
@@ -192,6 +200,43 @@ def _panel(dots: list[Dot], along: Sequence[str], *, title: str, turned: bool, a
         rows, "dot", x=_axis(values, rows[0]["metric"], alone=len(rows) == 1 and not apart, turned=turned), tips=tips, order=shown,
         series=series if several else [], lanes=several, title=title, least=56,
     )  # fmt: skip
+
+
+def _plainly(dot: Dot) -> Dot:
+    """A row without a number has words in its place, and no mark of an ideal that would strike them through."""
+    return {**dot, "ideal": math.nan} if math.isnan(dot["x"]) else dot
+
+
+def _on_log(dot: Dot) -> Dot:
+    """What is left where nothing is left has no place on a log axis: words say so."""
+    if dot["x"] > 0 or math.isnan(dot["x"]):
+        return {
+            **dot,
+            "low": dot["low"] if dot["low"] > 0 else math.nan,
+            "high": dot["high"] if dot["low"] > 0 else math.nan,
+        }
+    return {
+        **dot,
+        "x": math.nan,
+        "low": math.nan,
+        "high": math.nan,
+        "ideal": math.nan,
+        "why": "0, which a log axis does not have",
+    }
+
+
+def _range(rows: Sequence[Dot]) -> list[float]:
+    """What the axis must hold: estimates and their ends, and the chance levels unless they would crowd those at one end."""
+    sure = [v for d in rows for v in (d["x"], d["low"], d["high"]) if math.isfinite(v)]
+    lucky = [d["chance"] for d in rows if math.isfinite(d["chance"])]
+    if not sure or not lucky or len(rows) == 1:
+        return [*sure, *lucky]
+    alone, together = max(sure) - min(sure), max(sure + lucky) - min(sure + lucky)
+    return sure if 0 < alone < CROWDED * together else [*sure, *lucky]
+
+
+def _within(value: float, values: Sequence[float]) -> bool:
+    return bool(values) and min(values) <= value <= max(values)
 
 
 def _named_by_metric(dots: Sequence[Dot]) -> list[Dot]:
@@ -226,8 +271,14 @@ def _axis(values: Sequence[float], metric: str, *, alone: bool, turned: bool) ->
         return Axis(title, form, (0, 1), ticks)
     if low >= 0 and high <= 1 and (high - low > NARROW or alone):
         return Axis(format=form, domain=(0, 1))
+    if low > 0 and high / low >= WIDE and math.isinf(ask(metric, REGISTRY).span[1] if card_of(metric) else 0.0):
+        return Axis("log scale", form, (low / 1.5, high * 1.5), decades(values), scale={"type": "log"})
     room = (high - low or abs(high) or 1.0) * 0.08
-    return Axis(format=form, domain=(low - room, high + room), scale={"nice": True})
+    first, last = (
+        (low - room if low < 0 else max(low - room, 0.0)),
+        (high + room if high > 1 else min(high + room, 1.0)),
+    )
+    return Axis(format=form, domain=(first, last), scale={"nice": True, "zero": False})
 
 
 def _in_words(findings: Findings, dots: Sequence[Dot]) -> str:
@@ -246,7 +297,7 @@ def _note(findings: Findings, dots: Sequence[Dot]) -> str:
     notes = [f"Differences: {_minus(findings)}."] if are_differences(findings) else []
     said = {
         "low": "Bars are intervals.",
-        "chance": "The diamond is what chance alone would give.",
+        "chance": "The diamond is what chance alone would give, where it falls on the axis.",
         "ideal": "The grey tick is the ideal, where it falls on the axis.",
     }
     notes += [line for field, line in said.items() if any(math.isfinite(dot[field]) for dot in dots)]
