@@ -93,6 +93,7 @@ def tabulation(view: Scores, reading: Reading, codes: Ints, groups: int, plans: 
     lengths: Floats | None = np.zeros(1) if _open(view, reading) else None
     deals = 0 if lengths is not None or not reading.shows else min(MOST_DEALS, DEALT_CELLS // max(1, view.facts.cells))
     dealt: Floats | None = np.zeros((deals, items)) if deals else None
+    lots = np.random.default_rng(0)  # the level by chance has no seed of its own to ask for
     sums = [_Sums(plan, items, float(reading.shown.top or 1)) for plan in plans]
     for first, part in user_blocks(view, reading):
         here = codes[first : first + len(part.marks)]
@@ -102,8 +103,7 @@ def tabulation(view: Scores, reading: Reading, codes: Ints, groups: int, plans: 
         shares += np.bincount(shown.items, part.shares, items)
         lengths = None if lengths is None else _longer(lengths, part.lengths())
         if dealt is not None:
-            # A stream of the block's own: the level by chance has no seed.
-            dealt = dealt + part.dealt(np.random.default_rng(first), deals) if part.whole else None
+            dealt = dealt + part.dealt(lots, deals) if part.whole else None
         marks += np.stack([np.bincount(here, column, groups) for column in part.marks.T], axis=1)
         for one in sums:
             one.add(first, here, part)

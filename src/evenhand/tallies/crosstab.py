@@ -204,7 +204,8 @@ class UserBlock:
         offered, slots = self.offered, self.shown.sums(self.shown.values)
         users, cells = len(slots), len(offered.items)
         row = np.add.outer(np.arange(deals) * users, offered.rows).ravel()
-        order = np.argsort(row + rng.random(deals * cells))  # by deal and user, then at random
+        lots = rng.random((cells, deals)).T.ravel()  # user by user, so that blocks of users change nothing
+        order = np.argsort(row + lots)  # by deal and user, then at random
         place = np.tile(np.arange(cells) - offered.starts[offered.rows], deals)
         taken = order[place < np.tile(slots[offered.rows], deals)]
         at = taken // max(1, cells) * self.items + offered.items[taken % max(1, cells)]
