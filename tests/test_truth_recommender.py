@@ -57,8 +57,17 @@ def test_with_missing_scores_chance_fills_lists_with_what_each_user_has_a_score_
         next(iter(eh.recommender(matrix, top=2, metrics="item_gini", interval=None, rng=seed).findings.rows()))
         for seed in (1, 2)
     ]
-    assert rows[0]["chance"] == rows[1]["chance"] == pytest.approx(np.mean(every), abs=0.003)
+    assert rows[0]["chance"] == rows[1]["chance"] == pytest.approx(np.mean(every), abs=1e-12)
     assert np.isnan([rows[0]["least"], rows[0]["most"]]).all()
+
+
+def test_deals_among_missing_scores_agree_with_the_exact_chance(monkeypatch):
+    rng = np.random.default_rng(3)
+    matrix = np.where(rng.random((12, 9)) < 0.4, np.nan, rng.random((12, 9)))
+    call = {"top": 3, "metrics": "item_gini", "interval": None}
+    exact = next(iter(eh.recommender(matrix, **call).findings.rows()))["chance"]
+    monkeypatch.setattr("evenhand.engine.crosstabs.EXACT_STEPS", 0)
+    assert next(iter(eh.recommender(matrix, **call).findings.rows()))["chance"] == pytest.approx(exact, abs=0.005)
 
 
 def test_without_scores_there_is_no_difference_of_scores():

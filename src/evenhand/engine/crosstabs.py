@@ -17,6 +17,8 @@ from evenhand.views.scores import BLOCK_CELLS, Rows, Scores
 DRAWS_AT_ONCE = 32
 """Draws whose sums over users are made together, before they are added to those of other users."""
 
+EXACT_STEPS = 4_000_000
+"""Users and items, each squared, up to which the chance of lists among missing scores is exact."""
 MOST_DEALS = 2_000
 DEALT_CELLS = 2_000_000
 """How often lists are filled at random where scores are missing, and how many scores that may go over in all."""
@@ -91,7 +93,9 @@ def tabulation(view: Scores, reading: Reading, codes: Ints, groups: int, plans: 
     counts, shares, marks = np.zeros(groups * items), np.zeros(items), np.zeros((groups, len(MARKS)))
     tied, judged = 0, False
     lengths: Floats | None = np.zeros(1) if _open(view, reading) else None
-    deals = 0 if lengths is not None or not reading.shows else min(MOST_DEALS, DEALT_CELLS // max(1, view.facts.cells))
+    gaps = lengths is None and reading.shows
+    odds: list[Floats] | None = [] if gaps and view.users**2 * items**2 <= EXACT_STEPS else None
+    deals = min(MOST_DEALS, DEALT_CELLS // max(1, view.facts.cells)) if gaps and odds is None else 0
     dealt: Floats | None = np.zeros((deals, items)) if deals else None
     lots = np.random.default_rng(0)  # the level by chance has no seed of its own to ask for
     sums = [_Sums(plan, items, float(reading.shown.top or 1)) for plan in plans]
@@ -102,12 +106,15 @@ def tabulation(view: Scores, reading: Reading, codes: Ints, groups: int, plans: 
         counts += np.bincount(here[shown.rows] * items + shown.items, shown.values, groups * items)
         shares += np.bincount(shown.items, part.shares, items)
         lengths = None if lengths is None else _longer(lengths, part.lengths())
+        if odds is not None:
+            odds = [*odds, part.odds()] if part.whole else None
         if dealt is not None:
             dealt = dealt + part.dealt(lots, deals) if part.whole else None
         marks += np.stack([np.bincount(here, column, groups) for column in part.marks.T], axis=1)
         for one in sums:
             one.add(first, here, part)
-    total = Crosstab(counts.reshape(groups, items), shares, marks, None, judged, reading.shows, lengths, dealt)
+    exact = np.concatenate(odds) if odds else None
+    total = Crosstab(counts.reshape(groups, items), shares, marks, None, judged, reading.shows, lengths, dealt, exact)
     return Tabulation(total, tuple(one.replicates() for one in sums), tied, float(counts.sum()))
 
 

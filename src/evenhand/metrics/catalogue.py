@@ -87,11 +87,17 @@ def item_gini(t: Crosstab, *, corrected: bool = False) -> Floats:
 @item_gini.chance
 def _(t: Crosstab, *, corrected: bool = False) -> float:
     """What lists of the same lengths, filled at random with items that the user has a score for, would give."""
-    if not float(t.counts.sum()) or (corrected and t.items < 2) or (t.lengths is None and t.dealt is None):
+    if (
+        not float(t.counts.sum())
+        or (corrected and t.items < 2)
+        or all(known is None for known in (t.lengths, t.odds, t.dealt))
+    ):
         return math.nan
     scale = t.items / (t.items - 1) if corrected else 1.0
     if t.lengths is not None:
         return gini_of_random_lists(t.lengths, t.items) * scale
+    if t.odds is not None:
+        return gini_of_lists_among(t.odds) * scale
     drawn = np.asarray(t.dealt)
     return float(np.mean(gini.on(Spectrum(np.sort(drawn, axis=-1), np.ones(drawn.shape))))) * scale
 
@@ -109,6 +115,34 @@ def _(t: Crosstab, *, corrected: bool = False) -> tuple[float, float]:
 def spectrum(t: Crosstab) -> Spectrum:
     """Times shown as an inequality metric sees them: one unit per item."""
     return Spectrum(np.sort(t.popularity, axis=-1), np.broadcast_to(1.0, t.popularity.shape))
+
+
+def gini_of_lists_among(odds: Floats) -> float:
+    r"""The Gini index that lists filled at random among what each user was offered would give on average: exact.
+
+    `odds` (users, items) is the length of the user's list over what was offered, 0 for what was not. As in
+    `gini_of_random_lists`, but two items differ by one step, and one way, where only one of them was offered.
+
+    >>> round(gini_of_lists_among(np.array([[0.5, 0.5, 0.0], [0.0, 1.0, 1.0]])), 4)
+    0.2222
+    """
+    users, items = odds.shape
+    length = odds.max(1)
+    many = np.maximum((odds > 0).sum(1), 2)
+    both = length * (1 - length) * many / (many - 1.0)
+    one, other = (odds > 0)[:, :, None], (odds > 0)[:, None, :]
+    apart = 0.0
+    for angle in (np.arange(users + 1) + 0.5) * math.pi / (users + 1):
+        turned = (1 - length + length * np.exp(1j * angle))[:, None, None]
+        away = 1 - math.cos(angle)
+        steps = np.where(
+            one & other,
+            (1 - 2 * both * away)[:, None, None],
+            np.where(one, turned, np.where(other, turned.conj(), 1.0)),
+        )
+        differ = 1 - steps.prod(0).real
+        apart += float(differ.sum() - differ.trace()) / away / (users + 1)  # an item does not differ from itself
+    return apart / (2 * items * float(odds.sum()))
 
 
 def gini_of_random_lists(lengths: Floats, items: int) -> float:

@@ -49,6 +49,8 @@ class Crosstab:
     cut : whether it was said what is shown.
     lengths : (K + 1,) how many users were shown 0, 1, ... K items; None where slots are shared or anybody's list could not
         hold any item.
+    odds : (U, J) of few users and items, the chance of each to be shown to each by a list filled at random with what the user
+        has a score for; elsewhere `dealt` stands in.
     dealt : (D, J) times shown had every list been filled at random with items that its user has a score for; None where any
         item could be shown to anybody (`lengths` says it exactly), where slots are shared, and where there are too many.
     """
@@ -61,6 +63,7 @@ class Crosstab:
     cut: bool = True
     lengths: Floats | None = None
     dealt: Floats | None = None
+    odds: Floats | None = None
 
     @classmethod
     def of(
@@ -198,6 +201,13 @@ class UserBlock:
     def whole(self) -> bool:
         """Whether no tied items share a slot."""
         return bool(np.isin(self.shown.values, (0.0, 1.0)).all())
+
+    def odds(self) -> Floats:
+        """(U, J) chance of each item to be in each user's list, were it filled at random with what the user has a score for."""
+        offered, slots = self.offered, self.shown.sums(self.shown.values)
+        odds = np.zeros((len(slots), self.items))
+        odds[offered.rows, offered.items] = (slots / np.maximum(np.diff(offered.starts), 1))[offered.rows]
+        return odds
 
     def dealt(self, rng: np.random.Generator, deals: int) -> Floats:
         """(D, J) times shown had each list been filled at random with items that its user has a score for."""
