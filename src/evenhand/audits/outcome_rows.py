@@ -183,6 +183,7 @@ def _effects(found: Effect | Pooled, metric: str, tested: Binning, view: Outcome
                 units=int(used[g]), se=found.error[g], p=p[g], p_adjusted=adjusted[g],
                 detectable=seen[g] if shown else np.nan, share_used=used[g] / view.used[g],
                 note=_effect_note(found, g, tested, view, ends) if others[g] or not held[g] else None,
+                certain=not others[g],
             )
         )  # fmt: skip
     return [_plain(r) for r in rows]

@@ -119,7 +119,7 @@ def _where(row: Row) -> str:
         return "With the score as a spline over its whole range"
     if "bins_missing" in (row["note"] or ""):
         part = read_number(row.get("share_used"))
-        rows = "all" if part == 1 else short_percent(part)
+        rows = "all" if part == 1 else percent(part)
         which = f"the bins (of {rest[5:-1]})" if rest else "the bins"
         return f"Over {which} that hold both groups, {rows} of the rows of {row['group']}"
     return f"With {counted(int(rest[5:-1]), 'bin')}" if rest else "Over all bins"
