@@ -51,8 +51,7 @@ def _odds_row(metric: str, view: Outcomes, seen: Rows | None, g: int, level: flo
     home = g == view.reference
     made = row(
         {}, metric, group=view.names[g], ideal=0.0, better="lower", units=int(view.used[g]),
-        estimate=0.0 if home else np.nan, low=0.0 if home else np.nan, high=0.0 if home else np.nan,
-        note=None if home else "too_many_rows", certain=home,
+        estimate=0.0 if home else np.nan, note="reference" if home else "too_many_rows",
     )  # fmt: skip
     if home or seen is None:
         return made
@@ -76,9 +75,9 @@ def _rate_rows(view: Outcomes, everybody: Everybody, outcome: int, level: float)
         note = "zero_denominator" if np.isnan(found.estimate) else "few_given_outcome" if np.isnan(found.low) else None
         rows.append(
             row(
-                {}, metric, group=name, estimate=found.estimate, low=0.0 if home else found.low,
-                high=0.0 if home else found.high, ideal=0.0, better="ideal",
-                units=int(np.count_nonzero(at & (known.group == g))), note=None if home else note, certain=home,
+                {}, metric, group=name, estimate=found.estimate, low=np.nan if home else found.low,
+                high=np.nan if home else found.high, ideal=0.0, better="ideal",
+                units=int(np.count_nonzero(at & (known.group == g))), note="reference" if home else note,
             )
         )  # fmt: skip
     return rows

@@ -176,14 +176,13 @@ def _effects(found: Effect | Pooled, metric: str, tested: Binning, view: Outcome
     used = np.where(others, found.rows, held) if isinstance(found, Pooled) else held
     for g, name in enumerate(view.names):
         shown = others[g] and not found.small[g]
-        ends = (low[g], high[g]) if shown else (np.nan, np.nan) if others[g] else (0.0, 0.0)
+        ends = (low[g], high[g]) if shown else (np.nan, np.nan)
         rows.append(
             row(
                 {}, metric, group=name, estimate=found.estimate[g], low=ends[0], high=ends[1], ideal=0.0, better="ideal",
                 units=int(used[g]), se=found.error[g], p=p[g], p_adjusted=adjusted[g],
                 detectable=seen[g] if shown else np.nan, share_used=used[g] / view.used[g],
-                note=_effect_note(found, g, tested, view, ends) if others[g] or not held[g] else None,
-                certain=not others[g],
+                note=_effect_note(found, g, tested, view, ends) if others[g] or not held[g] else "reference",
             )
         )  # fmt: skip
     return [_plain(r) for r in rows]
@@ -224,10 +223,12 @@ def _gap_rows(tested: Binning, view: Outcomes, level: float) -> list[Row]:
         for g, name in enumerate(view.names):
             gap, units = found.estimate[b, g], int(found.rows[b, g])
             alone = g == found.reference and why[b][g] == "one_group_only"
+            home = "reference" if g == found.reference and not why[b][g] and not np.isnan(gap) else ""
             small = "small_cell" if thin[b, g] and g != found.reference and not np.isnan(gap) else ""
+            reach = np.nan if home else wide[b, g]
             made = row(
-                {}, "outcome_gap", group=name, estimate=np.nan if alone else gap, low=gap - wide[b, g], high=gap + wide[b, g],
-                ideal=0.0, better="ideal", units=units, note=notes(why[b][g], small, flat if not np.isnan(gap) else ""),
+                {}, "outcome_gap", group=name, estimate=np.nan if alone else gap, low=gap - reach, high=gap + reach,
+                ideal=0.0, better="ideal", units=units, note=notes(home, why[b][g], small, flat if not np.isnan(gap) else ""),
                 se=error[b, g], p=p[b, g], p_adjusted=adjusted[b, g], detectable=seen[b, g],
                 intercept=level_at_zero[b] if not np.isnan(gap) else np.nan,
                 slope=found.lines.slope[b] if found.lines.scored[b] and not np.isnan(gap) else np.nan, **_place(tested, b),

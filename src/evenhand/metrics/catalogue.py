@@ -142,7 +142,7 @@ def gini_of_lists_among(odds: Floats) -> float:
         )
         differ = 1 - steps.prod(0).real
         apart += float(differ.sum() - differ.trace()) / away / (users + 1)  # an item does not differ from itself
-    return apart / (2 * items * float(odds.sum()))
+    return float(apart / (2 * items * odds.sum()))
 
 
 def gini_of_random_lists(lengths: Floats, items: int) -> float:

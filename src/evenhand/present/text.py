@@ -36,6 +36,7 @@ REASONS = {
     "constant_input": "one of the inputs never varies",
     "nothing_shown": "nothing was shown",
     "nobody_treated": "nobody was treated",
+    "reference": "the group that the others are compared with: no gap to itself",
     "reference_absent": "the reference group is absent",
     "no_common_support": "the groups' scores do not overlap",
     "collinear": "the group and the score cannot be told apart",

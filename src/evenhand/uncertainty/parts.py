@@ -48,8 +48,9 @@ class Ends:
     def in_proportion(self, found: Floats, whole: float, low: float, high: float) -> Ends:
         """No shorter, in proportion, than the interval `low` to `high` of the `whole` that the figure is a part of.
 
-        >>> Ends(np.array(0.9), np.array(1.1), np.array(0)).in_proportion(np.array(1.0), 2.0, 1.0, 2.1)
-        Ends(low=array(0.5), high=array(1.1), undefined_draws=array(0))
+        >>> found = Ends(np.array(0.9), np.array(1.1), np.array(0)).in_proportion(np.array(1.0), 2.0, 1.0, 2.1)
+        >>> float(found.low), float(found.high)
+        (0.5, 1.1)
         """
         if not (np.isfinite(whole) and whole > 0):
             return self

@@ -122,7 +122,7 @@ def _draws(
     found: list[list[list[Floats]]] = [[[] for _ in asks] for _ in range(3)]
     for population, draws in zip(populations, many, strict=True):
         values, errors = _draw(population, asks, draws, streams, errors_too=interval.kind == "bootstrap")
-        centres = [np.repeat(a.on(population)[:, None], draws, axis=1) for a in asks]
+        centres = [np.repeat(np.broadcast_to(a.on(population), len(streams))[:, None], draws, axis=1) for a in asks]
         for kind, parts in zip(found, (values, errors, centres), strict=True):
             for of_metric, part in zip(kind, parts, strict=True):
                 of_metric.append(part)

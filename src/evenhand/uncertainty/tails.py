@@ -71,7 +71,7 @@ def grown(s: Spectrum) -> Iterator[Spectrum]:
     tail are fractions: how many units each of its cells is expected to hold. Leading axes are slices.
 
     >>> first, *_, last = grown(Spectrum.of(np.arange(1.0, 101.0) ** 2))
-    >>> round(float(first.units), 6), bool(first.values.max() > last.values.max() > 100**2)
+    >>> round(float(first.units), 6), bool(first.values.max() > last.values.max() >= 100**2)
     (100.0, True)
     """
     if s.weights is not None:
