@@ -169,7 +169,7 @@ def test_bin_edges_of_the_formula_book():
         "rule": "right-closed; equal edges merged",
     }
     assert [r["units"] for r in rows_of(result, "outcome_gap", group="a")] == [4, 2]
-    assert one(result, "outcome_gap", group="a", bin=1)["note"] == "constant_score; no_variation"
+    assert one(result, "outcome_gap", group="a", bin=1)["note"] == "reference; constant_score"
 
 
 def test_a_reference_absent_from_a_bin_is_noted_there():

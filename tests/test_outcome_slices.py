@@ -397,11 +397,13 @@ def test_gaps_of_rates_have_the_interval_of_a_regression_of_the_treatment(more):
     assert (found["high"] - found["low"]) / 2 / fit.bse.iloc[1] == pytest.approx(1.97, abs=0.03)
 
 
-def test_the_reference_lies_no_distance_from_itself_for_certain():
+def test_the_reference_has_no_gap_to_itself_and_says_so_instead_of_an_interval():
     result = eh.outcome_test(with_weights(), **ROLES, reference="m", bins=2)
-    for metric in ("equalized_odds_gap", "equal_opportunity_gap"):
+    for metric in ("equalized_odds_gap", "equal_opportunity_gap", "pooled_gap", "spline_gap"):
         row = one(result, metric, group="m")
-        assert (row["estimate"], row["low"], row["high"], row["note"]) == (0, 0, 0, None)
+        assert (row["estimate"], row["note"]) == (0, "reference")
+        assert math.isnan(row["low"])
+        assert math.isnan(row["high"])
 
 
 def test_rows_of_every_metric_have_a_card():
