@@ -149,6 +149,7 @@ def _run(task: Task, seed: int) -> Run:
             pairwise(
                 task.scores, groups=task.groups, relevance=task.relevance, protected=task.protected, versus=task.versus,
                 system="system", metrics=("intra_acc", "inter_acc"), negatives=task.negatives, interval=None, rng=seed,
+                nan_policy="omit",
             ),
         )  # fmt: skip
     return Run(task, parts, agreement(*parts, rng=seed))
@@ -192,7 +193,9 @@ def _cut(task: Task) -> tuple[float, float] | None:
     for table in (task.scores, task.rankings):
         own = table.filter(table["system"] == worst).select("request", "item", "score")
         roles = {"groups": task.groups, "relevance": task.relevance, "protected": task.protected, "versus": task.versus}
-        found.append(pairwise(own, **roles, metrics="inter_acc", interval=None).findings.columns["estimate"][0])
+        # What a model was never trained on it has no score for.
+        told = pairwise(own, **roles, metrics="inter_acc", interval=None, nan_policy="omit").findings
+        found.append(told.columns["estimate"][0])
     return float(found[0]), float(found[1])
 
 
