@@ -8,7 +8,7 @@ from typing import Any
 
 from evenhand.cards import Ask, ask
 from evenhand.errors import EvenhandError
-from evenhand.findings import Row
+from evenhand.findings import RANGE, Row
 from evenhand.uncertainty.difference import holm_by_family
 from evenhand.uncertainty.rules import ANYTHING, FEW, few, settled
 
@@ -144,7 +144,7 @@ def enough(fewest: int, asked: Sequence[Ask], *, arms: int = 1) -> int:
 
 def suppressed(r: Row) -> Row:
     """A row with too few units to be shown: no number survives, not even how few."""
-    hidden = dict.fromkeys({"estimate", "low", "high", "chance", *({"least", "most"} & set(r))}, math.nan)
+    hidden = dict.fromkeys({"estimate", "low", "high", "chance", *(set(RANGE) & set(r))}, math.nan)
     return {**r, **hidden, "units": None, "undefined_draws": 0, "note": "suppressed"}
 
 
