@@ -10,17 +10,15 @@ import narwhals as nw
 
 from evenhand.audits.assemble import hidden
 from evenhand.cards import Ask
+from evenhand.engine.labelled import Found, items_by_label, renamed_labels, renamed_rows
 from evenhand.labels import OTHERS, all_but, match, several
 from evenhand.tallies.requests import Requests
-from evenhand.views.columns import in_words
 from evenhand.views.labels import Alignment, Carried
-from evenhand.views.tables import to_polars
 
 NAMES = ("(small groups)", "(small protected groups)", "(small other groups)")
 """What labels that are taken together are called: of all, of the protected side, of the side it is compared with."""
 
 
-Found = Alignment | Carried
 A = TypeVar("A", bound=Ask)
 
 
@@ -81,36 +79,20 @@ class Few:
         ]
         return hidden(counted, self.fewest, total_shown=False)
 
-    def label(self, column: nw.Expr) -> nw.Expr:
-        """Labels as they are called now."""
-        found = in_words(column)
-        for name in dict.fromkeys(self.called.values()):
-            small = [label for label, new in self.called.items() if new == name]
-            found = nw.when(column.is_in(small)).then(nw.lit(name)).otherwise(found)
-        return found
-
-    def labels(self, found: Alignment) -> Alignment:
-        """Groups of items as they are called now."""
-        if not self.called:
-            return found
-        named = found.lazy.with_columns(self.label(nw.col("group")).alias("group"))
-        summed = named.group_by(*found.keys, "group").agg(nw.col("share").sum())
-        return replace(found, lazy=summed, named=tuple(dict.fromkeys(map(self._name, found.named))))
-
-    def rows(
-        self, lazy: nw.LazyFrame[Any], found: Alignment | Carried
-    ) -> tuple[nw.LazyFrame[Any], Alignment | Carried]:
+    def rows(self, lazy: nw.LazyFrame[Any], found: Found) -> tuple[nw.LazyFrame[Any], Found]:
         """Rows, or the table of labels beside them, with labels as they are called now."""
         if not self.called:
             return lazy, found
-        if "group" in lazy.collect_schema().names():
-            lazy = lazy.with_columns(self.label(nw.col("group")).alias("group"))
-        return lazy, self.labels(found) if isinstance(found, Alignment) else found
+        return renamed_rows(lazy, self.called), self.labels(found) if isinstance(found, Alignment) else found
+
+    def labels(self, found: Alignment) -> Alignment:
+        """Groups of items as they are called now."""
+        return renamed_labels(found, self.called) if self.called else found
 
 
 def few_items(
     lazy: nw.LazyFrame[Any],
-    found: Alignment | Carried,
+    found: Found,
     slices: Sequence[str],
     fewest: int,
     *,
@@ -127,9 +109,9 @@ def few_items(
         return Few(fewest, (), {}, False, {})
     if isinstance(found, Carried) and found.soft:
         return Few(fewest, (), {}, True, {})  # shares of items in columns: no label to take together
-    cells = [cell for cell in _cells(lazy, found, slices) if unknown == "group" or cell[0][1] is not None]
+    cells = [cell for cell in items_by_label(lazy, found, slices) if unknown == "group" or cell[0][1] is not None]
     labels = list(dict.fromkeys(label for (_, label), _ in cells if label is not None))
-    total = _distinct(lazy, found)
+    total = {label: items for (_, label), items in items_by_label(lazy, found, ())}
     ours, theirs = _meant(protected, labels), _meant(all_but(versus, protected, labels), labels)
     rest = [label for label in labels if label not in ours and label not in theirs]
     parts = [
@@ -153,34 +135,3 @@ def few_items(
 
 def _meant(labels: Any, known: Sequence[Any]) -> list[Any]:
     return [match(label, known) for label in several(labels)]
-
-
-def _labelled(lazy: nw.LazyFrame[Any], found: Alignment | Carried) -> nw.LazyFrame[Any]:
-    if isinstance(found, Carried):
-        return lazy
-    aligned, lazy = found.beside(lazy)
-    shown = aligned.lazy.filter(nw.col("share") > 0).select(*aligned.keys, nw.col("group").alias("evenhand_group"))
-    joined = lazy.join(shown, on=aligned.keys, how="left")
-    return joined.with_columns(nw.col("evenhand_group").alias("group"))
-
-
-def _cells(
-    lazy: nw.LazyFrame[Any], found: Alignment | Carried, slices: Sequence[str]
-) -> list[tuple[tuple[tuple[Any, ...], Any], int]]:
-    """Items of each label in each slice."""
-    rows = _labelled(lazy, found)
-    keys = [*slices, "group"]
-    counted = _once(rows, keys).group_by(*keys).agg(nw.len().alias("items"))
-    frame = to_polars(counted.select(*keys, "items"))
-    return [((tuple(row[:-2]), row[-2]), int(row[-1])) for row in frame.iter_rows()]
-
-
-def _distinct(lazy: nw.LazyFrame[Any], found: Alignment | Carried) -> dict[Any, int]:
-    """Items of each label over all slices."""
-    rows = _once(_labelled(lazy, found), ["group"])
-    return {label: int(n) for label, n in to_polars(rows.group_by("group").agg(nw.len().alias("n"))).iter_rows()}
-
-
-def _once(rows: nw.LazyFrame[Any], keys: list[str]) -> nw.LazyFrame[Any]:
-    named = "item" in rows.collect_schema().names()
-    return rows.select(*keys, "item").unique() if named else rows.select(*keys)
