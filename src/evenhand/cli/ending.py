@@ -15,7 +15,7 @@ from evenhand.cli import colour
 from evenhand.cli.options import ENDINGS, Asked, chart_file
 from evenhand.errors import EvenhandError, printable
 from evenhand.present.checks import Checks, check
-from evenhand.present.files import write_whole
+from evenhand.present.files import table_bytes, write_table, write_whole
 from evenhand.present.gates import Gate, junit, summary
 from evenhand.results import load
 from evenhand.series.history import day, history
@@ -164,3 +164,12 @@ def _before(path: str) -> str:
     ) or not os.path.isfile(path):
         return ""
     return Path(path).read_text(encoding="utf-8")
+
+
+def hand_over(frame: Any, path: str | None) -> None:
+    """A table that is the answer itself: written to the file, or CSV on standard output."""
+    if path:
+        write_table(path, frame)
+        print(f"wrote {path}", file=sys.stderr)
+    else:
+        sys.stdout.write(table_bytes(frame, ".csv").decode())

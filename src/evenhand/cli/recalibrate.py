@@ -91,8 +91,8 @@ def _applied(args: argparse.Namespace) -> int:
     import polars as pl
 
     from evenhand.audits.recalibrator import OutcomeRecalibrator
+    from evenhand.cli.ending import hand_over
     from evenhand.errors import EvenhandError
-    from evenhand.present.files import table_bytes, write_table
 
     model, frame = OutcomeRecalibrator.from_json(args.model), _columns(args, "score", "group")
     if ADDED in frame.columns:
@@ -102,9 +102,5 @@ def _applied(args: argparse.Namespace) -> int:
     if new := sorted({str(g) for g in groups if g is not None} - set(model.groups_)):
         said = ", ".join(new[:10])
         print(f"evenhand: the model has not seen {said}; these got the curve of all groups.", file=sys.stderr)
-    if args.table:
-        write_table(args.table, corrected)
-        print(f"wrote {args.table}", file=sys.stderr)
-    else:
-        sys.stdout.write(table_bytes(corrected, ".csv").decode())
+    hand_over(corrected, args.table)
     return 0

@@ -11,7 +11,6 @@ The answer is a table of request, item and rank: CSV on standard output, or a fi
 from __future__ import annotations
 
 import argparse
-import sys
 from typing import Any
 
 
@@ -36,9 +35,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     from evenhand.cli.audit import call, in_flags
+    from evenhand.cli.ending import hand_over
     from evenhand.cli.options import inputs, progress
     from evenhand.errors import EvenhandError
-    from evenhand.present.files import refuse_unwritable, table_bytes, write_table
+    from evenhand.present.files import refuse_unwritable
 
     declared = _declared()
     refuse_unwritable(filter(None, [args.lists]), inputs(args))
@@ -47,9 +47,5 @@ def run(args: argparse.Namespace) -> int:
             lists = call(declared, args)
     except EvenhandError as error:
         raise EvenhandError(in_flags(str(error), declared)) from error
-    if args.lists:
-        write_table(args.lists, lists)
-        print(f"wrote {args.lists}", file=sys.stderr)
-    else:
-        sys.stdout.write(table_bytes(lists, ".csv").decode())
+    hand_over(lists, args.lists)
     return 0
