@@ -183,6 +183,12 @@ def test_what_is_no_history_is_not_touched(tmp_path):
         _ = eh.history(tmp_path / "new.parquet").frame
 
 
+@pytest.mark.parametrize("name", ["x" * 400, "a\0b", "\ud800x", "x/" * 3000], ids=["long", "NUL", "no text", "deep"])
+def test_a_name_that_no_file_can_have_is_refused_in_words(name: str) -> None:
+    with pytest.raises(eh.EvenhandError, match=r"is no path here \(.+\)\. Pass the path of a Parquet file"):
+        eh.history(name)
+
+
 def test_what_has_no_estimates_is_not_kept(kept):
     with pytest.raises(eh.EvenhandError, match="no estimates"):
         kept.append(eh.advise(balance="low", bias="high"), at="2026-11-16")

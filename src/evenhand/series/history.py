@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import stat
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date, datetime, time
@@ -40,7 +41,14 @@ def history(path: str | Path) -> History:
     """
     if not isinstance(path, (str, Path)):
         raise EvenhandError(f"path={path!r} is not a path. Pass the path of a Parquet file, which need not exist yet.")
-    if Path(path).is_dir():
+    try:
+        folder = stat.S_ISDIR(Path(path).stat().st_mode)
+    except FileNotFoundError:
+        folder = False
+    except (OSError, ValueError) as error:  # a name that is too long, no text, or holds a NUL
+        why = getattr(error, "strerror", None) or error
+        raise EvenhandError(f"{str(path)[:80]!r} is no path here ({why}). Pass the path of a Parquet file.") from error
+    if folder:
         raise EvenhandError(f"{str(path)!r} is a folder. Pass the path of a Parquet file, which need not exist yet.")
     return History(Path(path))
 
