@@ -11,18 +11,13 @@ import narwhals as nw
 import numpy as np
 
 from evenhand.errors import EvenhandError, all_problems, listing
-from evenhand.views.columns import label, label_problems
-from evenhand.views.tables import Table, fits_int64, is_number, missing_columns, open_table, to_polars
+from evenhand.views.columns import label, role_problems, slice_problems
+from evenhand.views.tables import Table, fits_int64, missing_columns, open_table, to_polars
 
 LARGEST_SUM = 9e18
 """Above this an int64 sum could wrap; amounts are then added as float64, good to 16 digits."""
 
 NO_ROWS = "The table has no rows. Pass a table of who received what; check the path or the filter before it."
-
-RESERVED = frozenset(
-    {"metric", "group", "estimate", "low", "high", "chance", "ideal", "better", "units", "undefined_draws", "note"}
-)
-"""Columns of every result; a slice column of that name would hide them."""
 
 NanPolicy = Literal["raise", "omit", "propagate"]
 
@@ -149,18 +144,10 @@ def _refuse_bad_names(
         + ([("weight", weight)] if weight is not None else [])
         + list(marks.items())
     )
-    problems = missing_columns(opened, roles)
+    problems = role_problems(opened, roles, ("amount", "weight"))
     if any(not isinstance(column, str) for _, column in roles):
         raise all_problems(problems, where="The call")
-    reserved = RESERVED | ({"amount"} if multiple else set())
-    problems += [
-        f"by={b!r} is also a column of every result. Rename that column of the table first."
-        for b in slices
-        if b in reserved
-    ]
-    problems += [
-        f"by names {b!r} twice. Name each column once." for b in sorted({b for b in slices if slices.count(b) > 1})
-    ]
+    problems += slice_problems(slices, {"amount"} if multiple else ())
     problems += [
         f"amount names {a!r} twice. Name each column once." for a in sorted({a for a in names if names.count(a) > 1})
     ]
@@ -171,12 +158,6 @@ def _refuse_bad_names(
         )
     if multiple and not names:
         problems.append("amount is an empty list. Name at least one column, or pass None to count rows.")
-    schema = opened.schema
-    for role, column in roles:
-        if role in ("amount", "weight") and column in schema and not is_number(schema[column]):
-            problems.append(f"{role}={column!r} holds {schema[column]} values, not numbers. Convert the column first.")
-        if role in ("unit", "by", part, *marks) and column in schema:
-            problems += label_problems(role, column, opened)
     if problems:
         if not missing_columns(opened, roles) and not _has_rows(opened):
             raise EvenhandError(NO_ROWS)  # a file of a header alone has no types to speak of

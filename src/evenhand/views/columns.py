@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Sequence
+
 import narwhals as nw
 
-from evenhand.views.tables import Table
+from evenhand.views.tables import Table, is_number, missing_columns
 
 NESTED = (nw.List, nw.Struct, nw.Array)
 
 NAMELESS = frozenset({"UUID", "BIT", "BIGNUM", "TIME_NS", "TIME WITH TIME ZONE", '"NULL"', "Null", "null[pyarrow]"})
 """Types of labels that narwhals has no name for, though engines compare them; a column of nulls is one missing label."""
+
+RESERVED = frozenset(
+    {"metric", "group", "estimate", "low", "high", "chance", "ideal", "better", "units", "undefined_draws", "note"}
+)
+"""Columns of every result; a slice column of that name would hide them."""
 
 
 def in_words(column: nw.Expr) -> nw.Expr:
@@ -23,6 +30,28 @@ def label(name: str, table: Table) -> nw.Expr:
     if dtype in (nw.Categorical, nw.Enum):
         return in_words(column)
     return nw.when(~column.is_nan()).then(column) if dtype.is_float() else column
+
+
+def role_problems(table: Table, roles: Sequence[tuple[str, str]], numbers: Collection[str]) -> list[str]:
+    """What keeps columns from their roles: they are not there, or hold no numbers where numbers are meant, or no labels."""
+    problems, schema = missing_columns(table, roles), table.schema
+    for role, column in roles:
+        if not isinstance(column, str) or column not in schema:
+            continue
+        if role not in numbers:
+            problems += label_problems(role, column, table)
+        elif not is_number(schema[column]):
+            problems.append(f"{role}={column!r} holds {schema[column]} values, not numbers. Convert the column first.")
+    return problems
+
+
+def slice_problems(by: Sequence[str], own: Collection[str] = ()) -> list[str]:
+    """Why a result cannot be sliced so: a column is named twice, or like one of every result or of this audit's `own`."""
+    taken = RESERVED.union(own)
+    problems = [
+        f"by={b!r} is also a column of every result. Rename that column of the table first." for b in by if b in taken
+    ]
+    return problems + [f"by names {b!r} twice. Name each column once." for b in dict.fromkeys(by) if by.count(b) > 1]
 
 
 def label_problems(role: str, column: str, table: Table) -> list[str]:

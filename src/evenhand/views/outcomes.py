@@ -17,9 +17,8 @@ import numpy as np
 from evenhand.cards import Floats
 from evenhand.errors import EvenhandError, all_problems
 from evenhand.labels import matches, order
-from evenhand.views.benefits import RESERVED
-from evenhand.views.columns import label, label_problems
-from evenhand.views.tables import Table, is_number, missing_columns, open_table, to_polars
+from evenhand.views.columns import label, role_problems, slice_problems
+from evenhand.views.tables import Table, open_table, to_polars
 
 OWN = frozenset({"bin_low", "bin_high", "se", "p", "p_adjusted", "intercept", "slope", "detectable", "share_used"})
 """Columns of the answer that no slice may be called like."""
@@ -278,26 +277,11 @@ def _is_finite(number: float) -> bool:
 
 
 def _refuse_bad_roles(opened: Table, roles: Roles) -> None:
-    problems = missing_columns(opened, roles.named())
-    schema = opened.schema
-    for role, column in roles.named():
-        if not isinstance(column, str) or column not in schema:
-            continue
-        if role in ("score", "outcome", "treated", "weight") and not is_number(schema[column]):
-            problems.append(f"{role}={column!r} holds {schema[column]} values, not numbers. Convert the column first.")
-        if role in ("group", "request", "cluster", "by"):
-            problems += label_problems(role, column, opened)
+    problems = role_problems(opened, roles.named(), ("score", "outcome", "treated", "weight"))
     for one, other in itertools.combinations(("score", "outcome", "group"), 2):
         if (column := getattr(roles, one)) == getattr(roles, other) and column is not None:
             problems.append(f"{one} and {other} are both {column!r}. Pass the score, what became of it, and the group.")
-    problems += [
-        f"by={b!r} is also a column of every result. Rename that column of the table first."
-        for b in roles.by
-        if b in RESERVED | OWN | {"bin"}
-    ]
-    problems += [
-        f"by names {b!r} twice. Name each column once." for b in dict.fromkeys(roles.by) if roles.by.count(b) > 1
-    ]
+    problems += slice_problems(roles.by, OWN | {"bin"})
     problems += [f"by={b!r} is also the group. Name another column." for b in roles.by if b == roles.group]
     if problems:
         raise all_problems(problems, where="The call")

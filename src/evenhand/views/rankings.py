@@ -17,10 +17,9 @@ import narwhals as nw
 
 from evenhand.errors import EvenhandError, all_problems, listing
 from evenhand.views.batches import ranking_facts
-from evenhand.views.benefits import RESERVED
-from evenhand.views.columns import label, label_problems
+from evenhand.views.columns import label, role_problems, slice_problems
 from evenhand.views.files import has_known_ending
-from evenhand.views.tables import Table, fits_int64, is_number, missing_columns, open_table, to_polars
+from evenhand.views.tables import Table, fits_int64, open_table, to_polars
 
 NUMBERS = ("rank", "score", "probability", "weight")
 """Roles that are played by numbers; the others are labels and ids."""
@@ -200,26 +199,12 @@ def in_memory_as_polars(lazy: nw.LazyFrame[Any]) -> nw.LazyFrame[Any]:
 
 
 def _refuse_bad_names(opened: Table, roles: Roles) -> None:
-    schema = opened.schema
-    problems = missing_columns(opened, roles.named())
+    problems = role_problems(opened, roles.named(), NUMBERS)
     if roles.rank is None and roles.score is None:
         problems.append("Neither rank nor score orders the rankings. Name the column of one of them.")
-    elif roles.rank is not None and roles.rank not in schema.names():
+    elif roles.rank is not None and roles.rank not in opened.schema.names():
         problems.append("To order by score instead, pass score= with its column.")
-    problems += [
-        f"by={b!r} is also a column of every result. Rename that column of the table first."
-        for b in roles.by
-        if b in RESERVED | {"system"}
-    ]
-    twice = sorted({b for b in roles.by if roles.by.count(b) > 1})
-    problems += [f"by names {b!r} twice. Name each column once." for b in twice]
-    for role, column in roles.named():
-        if column not in schema:
-            continue
-        if role in NUMBERS and not is_number(schema[column]):
-            problems.append(f"{role}={column!r} holds {schema[column]} values, not numbers. Convert the column first.")
-        if role not in NUMBERS:
-            problems += label_problems(role, column, opened)
+    problems += slice_problems(roles.by, {"system"})
     if problems:
         raise all_problems(problems, where="The call")
 

@@ -10,11 +10,10 @@ import narwhals as nw
 
 from evenhand.errors import EvenhandError, all_problems
 from evenhand.views.batches import may_repeat
-from evenhand.views.benefits import RESERVED
-from evenhand.views.columns import label, label_problems
+from evenhand.views.columns import label, role_problems, slice_problems
 from evenhand.views.match import how_many
 from evenhand.views.rankings import in_memory_as_polars
-from evenhand.views.tables import Table, is_number, missing_columns, to_polars
+from evenhand.views.tables import Table, to_polars
 
 ORDERING = ("score", "rank")
 """What items can be ordered by."""
@@ -89,21 +88,7 @@ def view_scored(
 
 
 def _refuse_bad_names(opened: Table, roles: list[tuple[str, str]], by: tuple[str, ...]) -> None:
-    schema = opened.schema
-    problems = missing_columns(opened, [*roles, *(("by", b) for b in by)])
-    problems += [
-        f"by={b!r} is also a column of every result. Rename that column of the table first."
-        for b in by
-        if b in RESERVED | {"system"}
-    ]
-    problems += [f"by names {b!r} twice. Name each column once." for b in sorted({b for b in by if by.count(b) > 1})]
-    for role, column in [*roles, *(("by", b) for b in by)]:
-        if not isinstance(column, str) or column not in schema:
-            continue
-        if role in ORDERING and not is_number(schema[column]):
-            problems.append(f"{role}={column!r} holds {schema[column]} values, not numbers. Convert the column first.")
-        if role not in ORDERING:
-            problems += label_problems(role, column, opened)
+    problems = role_problems(opened, [*roles, *(("by", b) for b in by)], ORDERING) + slice_problems(by, {"system"})
     if problems:
         raise all_problems(problems, where="The call")
 
