@@ -55,6 +55,15 @@ def events(folder: Path, rows: int) -> str:
     return written(folder, "events", rows, part)
 
 
+def payments(folder: Path, rows: int) -> str:
+    """Amounts without two alike: three events for every unit that there is, anywhere in the file."""
+
+    def part(rng: np.random.Generator, _: int, size: int) -> dict[str, Any]:
+        return {"unit": rng.integers(0, max(1, rows // 3), size), "amount": rng.standard_gamma(0.5, size)}
+
+    return written(folder, "payments", rows, part)
+
+
 def candidates(folder: Path, rows: int) -> str:
     """Scores and outcomes of three groups; a cluster has twenty rows, anywhere in the file."""
     many = max(1, rows // 20)

@@ -105,6 +105,14 @@ class Clusters:
         n, u, v, uu, uv = self.sums
         return replace(self, sums=(n, u + d * n, v, uu + 2 * d * u + d * d * n, uv + d * v))
 
+    def part(self, first: int, last: int) -> Clusters:
+        """The bins from `first` up to, not including, `last`, and the clusters that have rows there."""
+        here = (self.bin >= first) & (self.bin < last)
+        cluster = self.cluster[here]
+        codes = np.asarray(np.cumsum(np.diff(cluster, prepend=cluster[:1]) > 0), dtype=np.int64)
+        sums = tuple(column[here] for column in self.sums)
+        return Clusters(codes, self.cell[here] - first * self.groups, sums, last - first, self.groups)
+
     def merged(self, into: Ints) -> Clusters:
         """Bins joined; u and v of the joined bins must already agree."""
         cell = into[self.bin] * self.groups + self.cell % self.groups
@@ -229,6 +237,13 @@ class ClusterSquares:
         cross = np.einsum("kij,kjlm->kilm", change, self.cross)
         cross = np.einsum("lnm,kilm->kiln", change, cross)
         return replace(self, cross=cross, sums=np.einsum("kij,kj->ki", change, self.sums))
+
+    def part(self, first: int, last: int) -> ClusterSquares:
+        """The bins from `first` up to, not including, `last`, and the clusters that have rows there."""
+        cells = slice(first * self.groups, last * self.groups)
+        steps = self.steps[:, first : last + 1, first:last].copy()
+        steps[:, 0] = self.steps[:, : first + 1, first:last].sum(1)  # whatever came before, the first here
+        return ClusterSquares(self.cross[cells, :, cells], self.sums[cells], steps, int(steps[-1, 0].sum()))
 
     def merged(self, into: Ints) -> ClusterSquares:
         """Bins joined; u and v of the joined bins must already agree."""
