@@ -23,6 +23,20 @@ from evenhand.views.arrays import as_lines
 FIRST_BYTES = 1 << 16
 """How much of a file is looked at before an engine reads it."""
 
+KINDS = ("trec-fair:", "tally:")
+"""What may stand before a path and says what the file is."""
+
+
+def split_kind(word: str) -> tuple[str, str]:
+    """What stands before a path, if anything, and the path.
+
+    >>> split_kind("tally:rows.csv"), split_kind("log.csv")
+    (('tally:', 'rows.csv'), ('', 'log.csv'))
+    """
+    kind = next((kind for kind in KINDS if word.startswith(kind)), "")
+    return kind, word.removeprefix(kind)
+
+
 STANDARD_INPUT = "-"
 """The path of what is piped in."""
 
