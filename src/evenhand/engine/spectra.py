@@ -94,14 +94,16 @@ def tally_slices(view: Benefits, amount: Amount, *, bins: bool = False) -> Slice
 
     Units that are too many to be added up at once are taken a part at a time: where amounts are whole, or `bins` of others will do.
     """
-    lazy, broken = sound_rows(view, amount)
-    count = -(-view.rows // AT_ONCE)
-    large = count > 1 and view.unit is not None and view.weight is None and (amount.integer or bins)
-    if large and (parts := unit_parts(lazy, count)):
-        found = _in_parts(parts, view, amount, broken)
-        if found is not None:
+    if view.counted is None:
+        lazy, broken = sound_rows(view, amount)
+        count = -(-view.rows // AT_ONCE)
+        large = count > 1 and view.unit is not None and view.weight is None and (amount.integer or bins)
+        if large and (parts := unit_parts(lazy, count)) and (found := _in_parts(parts, view, amount, broken)):
             return found
-    cells = to_polars(_collapsed(_per_unit(lazy, view, amount), view))
+        cells = to_polars(_collapsed(_per_unit(lazy, view, amount), view))
+    else:
+        cells = view.counted.cells[amount.column]
+        broken = view.counted.broken[amount.column] if view.nan_policy == "propagate" else frozenset()
     if view.weight is not None and view.unit is not None:
         refuse_changing_weights(cells, view)
     return _ordered(cells, view, broken)
