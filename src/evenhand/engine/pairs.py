@@ -11,6 +11,7 @@ import narwhals as nw
 import numpy as np
 
 from evenhand.cards import Floats
+from evenhand.engine.gathered import gathered, is_apart, labelled
 from evenhand.errors import EvenhandError
 from evenhand.labels import all_but, in_order, whole
 from evenhand.tallies.exposure import side_codes
@@ -113,6 +114,8 @@ def tally_pairs(
     labels = tuple(whole(in_order(g for g in everyone if g is not None)))
     names, merged, ours, theirs = sides.codes(labels)
     lazy, facts = _with_relevance(view.lazy, judgments, missing)
+    if beside is not None and is_apart(lazy) and isinstance(found, Alignment):
+        lazy, beside = labelled(lazy, found), None
     keys = list(view.keys)
 
     def block(rows: Any) -> _Block:
@@ -171,9 +174,15 @@ class _Block:
 
 def _blocks(lazy: nw.LazyFrame[Any], keys: list[str], block: Callable[[Any], _Block], *, at_once: bool) -> list[_Block]:
     """Some requests after the other, or `at_once` where draws go on from one to the next, or their rows stand apart."""
+    import polars as pl
+
     if not at_once:
         with suppress(Scattered):
             return [block(rows) for rows in whole_rankings(lazy, keys)]
+    if is_apart(lazy):
+        values = [name for name in lazy.collect_schema().names() if name not in keys]
+        rows = list(gathered(lazy, keys, values))
+        return [block(pl.concat(rows))] if at_once else [block(some) for some in rows]
     return [block(to_polars(lazy))]
 
 
@@ -188,6 +197,8 @@ def _labels(lazy: nw.LazyFrame[Any], found: Alignment | Carried) -> tuple[list[A
     """Every label there is, of scored items or others; the table of labels and its keys, where rows do not carry them."""
     if isinstance(found, Carried):
         return to_polars(lazy.select("group").unique())["group"].to_list(), None
+    if is_apart(lazy):
+        return to_polars(found.lazy.select("group").unique())["group"].to_list(), (None, found.keys)
     known = found.frame.select(*found.keys, "group")
     return known["group"].unique().to_list(), (known, found.keys)
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
 import narwhals as nw
 import numpy as np
 
+from evenhand.engine.gathered import gathered, is_apart, labelled
 from evenhand.errors import EvenhandError
 from evenhand.labels import in_order, whole
 from evenhand.tallies.ledger import UNKNOWN_LABEL
@@ -68,17 +70,21 @@ def tally_placements(
     keys = list(view.keys)
     soft: tuple[Any, ...] = found.columns if isinstance(found, Carried) else ()
     table, on = None, found.keys if isinstance(found, Alignment) else []
-    if isinstance(found, Alignment) and "group" not in view.lazy.collect_schema().names():
-        table, soft = _beside_rows(found, groups)
+    apart, lazy = is_apart(view.lazy), view.lazy
+    if isinstance(found, Alignment) and "group" not in lazy.collect_schema().names():
+        if apart and not found.soft:
+            lazy, table = labelled(lazy, found), to_polars(found.lazy.select("item").head(1))
+        else:
+            table, soft = _beside_rows(found, groups)
 
     def block(rows: Any) -> _Block:
-        labelled = rows if table is None else _labelled(rows, table, on)
-        return _Block.of(labelled.sort(*keys, "rank", nulls_last=True), keys, soft if found.soft else None)
+        known = rows if table is None or "group" in rows.columns else _labelled(rows, table, on)
+        return _Block.of(known.sort(*keys, "rank", nulls_last=True), keys, soft if found.soft else None)
 
     try:
-        blocks = [block(rows) for rows in whole_rankings(view.lazy, keys)]
+        blocks = [block(rows) for rows in _whole(lazy, keys)]
     except Scattered:
-        blocks = [block(to_polars(view.lazy))]
+        blocks = [block(to_polars(lazy))]
     whole = _Block.joined(blocks, keys)
     if some_labelled and table is not None and table.height:
         _refuse_strangers(whole, view, table)
@@ -86,6 +92,15 @@ def tally_placements(
     slices, edges = _slices(whole.heads, list(view.slices))
     tally = Placement(codes, whole.starts, labels, rows=whole.shares)
     return Placed(tally, slices, edges, tuple(whole.heads["request"].to_list()), whole.missing)
+
+
+def _whole(lazy: nw.LazyFrame[Any], keys: list[str]) -> Iterator[Any]:
+    """Whole rankings, as the engine that holds them hands them over with the least to carry."""
+    if not is_apart(lazy):
+        return whole_rankings(lazy, keys)
+    names = lazy.collect_schema().names()
+    held = ["group"] if "group" in names else [n for n in names if n.startswith("share_")] or ["item"]
+    return gathered(lazy, keys, ["rank", *held])
 
 
 @dataclass(frozen=True)
