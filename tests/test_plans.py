@@ -141,6 +141,7 @@ CALLS = {
         {"scores": "scores.npy", "user_groups": "users.csv", "protected": "b", "versus": "a", "relevant": "truth.npy", "top": 3, "chance": "permutation(29)"},
         {"scores": "scores.parquet", "items": 9, "top": 2, "user": "who", "item": "what", "score": "s", "user_groups": "kind", "interval": "percentile(49)"},
         {"scores": "scores.npy", "user_groups": "users.csv", "threshold": 0.5, "normalize": True, "convention": "holisticai", "interval": None},
+        {"scores": "ranked.csv", "user": "request", "top": 2, "by": "side", "system": "query", "metrics": "item_gini", "interval": "percentile(29)"},
     ],
     "rebalance": [
         {"scores": "ranked.csv", "top": 3, "providers": "side", "rng": 4},
