@@ -116,7 +116,7 @@ def rankings(requests=300, depth=25):
             "system": np.repeat(["new", "old"], requests // 2 * depth),
             "item": [f"item {i}" for i in item],
             "rank": np.tile(np.arange(1, depth + 1), requests),
-            "score": -np.tile(np.arange(1, depth + 1), requests) / 7,
+            "score": 1 / np.tile(np.arange(1, depth + 1), requests),
             "side": np.where(item % 3 == 0, "f", "m"),
             "grade": (rng.random(requests * depth) < 0.3).astype(np.int64),
         }
@@ -171,10 +171,14 @@ ASKS = {
 """A table and a question for every audit."""
 
 TRAVELS = {
-    "outcome_test": 0.02, "recommender": 0.05, "prefix": 0.05, "advise": 0.05, "compare": 0.05, "agreement": 0.05,
-    "exposure": 0.2, "sensitivity": 0.1, "pairwise": 0.4, "rebalance": 1.0,
+    "outcome_test": 0.1, "experiment": 0.15, "prefix": 0.05, "advise": 0.05, "compare": 0.05, "agreement": 0.05,
+    "sensitivity": 0.1, "exposure": 0.3, "pairwise": 0.4, "recommender": 0.7, "rebalance": 1.0,
 }  # fmt: skip
-"""The part of the table's bytes that may reach the driver; of other audits, 0.02. A new allocation needs its candidates."""
+"""The part of the table's bytes that may reach the driver; of other audits, 0.02.
+
+Lists of 25 items are short, and these tables small: a request keeps its sums, and those of `exposure` a sample of lists as well.
+The recommender reads scores in runs of users, and a new allocation needs its candidates.
+"""
 
 WINDOW_IN_ONE_PLACE = re.compile(r"Window \[.*\n[^\n]*(?:Sort[^\n]*\n[^\n]*)?Exchange SinglePartition")
 
@@ -209,8 +213,12 @@ def asked(spark, watched, tmp_path_factory):
         if not path.exists():
             here.write_parquet(path)
         before = len(watched)
-        found = question(spark.read.parquet(str(path)))
-        return question(here), found, watched[before:], here.to_arrow().nbytes
+        with (
+            pytest.MonkeyPatch.context() as patch
+        ):  # a table of a few thousand rows would be taken along, for its intervals
+            patch.setattr("evenhand.audits.outcome_test.MOST_ROWS", 1_000)
+            found = question(spark.read.parquet(str(path)))
+            return question(here), found, watched[before:], here.to_arrow().nbytes
 
     return ask
 
