@@ -6,11 +6,12 @@ import json
 
 import pytest
 
-from evenhand.cli import main
+from evenhand.cli import main, options_of
+from evenhand.cli.study import STUDIES, declared, roles
 from evenhand.errors import EvenhandError
 from evenhand.studies.outcome_findings import _way
 from evenhand.studies.seeds import over_seeds
-from evenhand.studies.study import Claim, Study, Table, count
+from evenhand.studies.study import Claim, Study, Table, count, on_own_data
 
 
 def made(seed, holds=True):
@@ -101,3 +102,26 @@ def test_the_command_counts_seeds_and_writes_one_page(capsys, tmp_path):
     assert main([*call, "--html", str(tmp_path / "none" / "page.html")]) == 2
     assert main(["study", "recommender", "--seeds", "0"]) == 2
     assert "--seeds 0" in capsys.readouterr().err
+
+
+def test_options_of_the_command_are_what_any_study_takes_and_others_are_refused(capsys):
+    for name in STUDIES:
+        study = declared(name)
+        assert all(parameter.about for parameter in roles(study).values()), f"{name}: help comes from the docstring"
+        assert {f"--{role.replace('_', '-')}" for role in roles(study)} <= options_of("study").keys()
+    assert main(["study", "viewpoints", "--data", "log.csv", "--group", "g"]) == 2
+    assert "--data, --group does not fit the study viewpoints: it generates its own data." in capsys.readouterr().err
+    assert main(["study", "rebalance", "--data", "log.csv", "--versus", "f"]) == 2
+    assert "--versus does not fit the study rebalance: it takes --data." in capsys.readouterr().err
+    assert main(["study", "rebalance", "--data", "log.csv", "--engine", "duckdb"]) == 2
+    assert "--engine" in capsys.readouterr().err
+
+
+def test_a_table_of_ones_own_needs_its_columns_named_and_columns_need_a_table():
+    needed, more = {"unit": "u", "amount": None}, {"by": "day"}
+    with pytest.raises(EvenhandError, match=r"^data= needs amount= as well"):
+        on_own_data("log.csv", needed, more)
+    with pytest.raises(EvenhandError, match=r"^unit=, by= says how to read a table"):
+        on_own_data(None, needed, more)
+    with pytest.raises(EvenhandError, match="size= is how much is generated"):
+        on_own_data("log.csv", {"unit": "u"}, {}, 10)

@@ -118,6 +118,6 @@ def test_tables_of_experiments_that_cannot_be_compared_are_refused(tmp_path, cap
         assert main(["study", "fair-ranking", "--data", str(tmp_path / f"{name}.csv")]) == 2
         assert said in capsys.readouterr().err
     assert main(["study", "fair-ranking", "--data", path, "--protected", "x"]) == 2
-    assert "'x'" in capsys.readouterr().err
+    assert "--protected x is no label" in capsys.readouterr().err
     assert main(["study", "rebalance", "--data", path, "--data", path]) == 2
     assert "takes one" in capsys.readouterr().err

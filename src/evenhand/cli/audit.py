@@ -12,6 +12,7 @@ from typing import Annotated, Any, Literal
 from evenhand.audits.declare import Audit
 from evenhand.audits.parameters import Parameter, bare, options
 from evenhand.errors import EvenhandError
+from evenhand.views.tally import TALLY
 
 ENGINES = ("polars", "duckdb")
 NAMES = {"metrics": ("-m", "--metric"), "rng": ("--seed",), "cutoffs": ("--cutoff", "--cutoffs")}
@@ -34,7 +35,7 @@ class _Once(argparse.Action):
         held = getattr(namespace, self.dest, [])
         if held and not self.metavar_many:
             parser.error(f"argument {option_string}: given twice, as {held[0]} and {values}. Give it once")
-        setattr(namespace, self.dest, [*held, values])
+        setattr(namespace, self.dest, [*held, *(values if isinstance(values, list) else [values])])
 
     def __init__(self, *args: Any, many: bool = False, **keywords: Any) -> None:
         super().__init__(*args, **keywords)
@@ -63,7 +64,11 @@ def add_audit(parser: argparse.ArgumentParser, audit: Audit) -> None:
             add_option(how, parameter, audit)
         else:
             add_option(rules if _is_rule(parameter) else roles, parameter, audit)
-    if next(iter(audit.parameters.values())).takes.table:
+    first = next(iter(audit.parameters.values()))
+    if first.takes.tally:
+        rows = "in place of files: the rows of the query that evenhand sql prints"
+        parser.add_argument("--tally", metavar="FILE", help=rows)
+    if first.takes.table:
         how.add_argument("--engine", choices=ENGINES, default=ENGINES[0], help="what reads the files (default: polars)")
 
 
@@ -73,14 +78,17 @@ def _is_rule(parameter: Parameter) -> bool:
 
 def _add_place(parser: argparse.ArgumentParser, parameter: Parameter) -> None:
     many = parameter.takes.table or parameter.takes.many
-    count = ("+" if parameter.required else "*") if many else None if parameter.required else "?"
+    must = parameter.required and not parameter.takes.tally
+    count = ("+" if must else "*") if many else None if parameter.required else "?"
     said: dict[str, Any] = {"nargs": count} if count else {}
-    text = parameter.takes.files or _help(parameter)
+    text = parameter.takes.files or about(parameter)
     parser.add_argument(dest(parameter.name), metavar=parameter.takes.metavar or "FILE", help=text, **said)
 
 
-def add_option(group: Any, parameter: Parameter, audit: Audit, *, required: bool | None = None) -> None:
-    """One parameter as an option."""
+def add_option(
+    group: Any, parameter: Parameter, audit: Audit, *, required: bool | None = None, help: str = "", **more: Any
+) -> None:
+    """One parameter as an option; `help` and `more` go before what the parameter says of itself."""
     names = NAMES.get(parameter.name, (flag(parameter.name, audit),))
     common = {
         "dest": dest(parameter.name),
@@ -88,16 +96,14 @@ def add_option(group: Any, parameter: Parameter, audit: Audit, *, required: bool
         "required": parameter.required if required is None else required,
     }
     if {*options(bare(parameter.hint))} - {type(None)} == {bool}:
-        group.add_argument(*names, action=argparse.BooleanOptionalAction, help=_help(parameter), **common)
+        group.add_argument(*names, action=argparse.BooleanOptionalAction, help=help or about(parameter), **common)
         return
-    said = _help(parameter)
+    said = help or about(parameter)
     if parameter.name == "metrics":
         usual = audit.default or ", ".join(parameter.default or ())
         said = f"what to measure; evenhand metrics lists them all; may be repeated (default: {usual})"
-    group.add_argument(
-        *names, action=_Once, many=parameter.takes.many, choices=_choices(parameter), metavar=_metavar(parameter),
-        help=said, **common,
-    )  # fmt: skip
+    word = {"many": parameter.takes.many, "choices": _choices(parameter), "metavar": _metavar(parameter)}
+    group.add_argument(*names, action=_Once, help=said, **common, **{**word, **more})
 
 
 def _metavar(parameter: Parameter) -> str | None:
@@ -120,7 +126,7 @@ def _choices(parameter: Parameter) -> list[str] | None:
     return [str(c) for o in closed for c in typing.get_args(o)] + (["none"] if parameter.says_none else [])
 
 
-def _help(parameter: Parameter) -> str:
+def about(parameter: Parameter) -> str:
     """The docstring's line, with the default, as somebody at a terminal reads it."""
     text = ABOUT.get(parameter.name, parameter.about).rstrip(".")
     often = "; may be repeated" if parameter.takes.many and "repeated" not in text else ""
@@ -156,6 +162,12 @@ def bind(audit: Audit, args: argparse.Namespace) -> tuple[list[Any], dict[str, A
 
 
 def _placed(parameter: Parameter, typed: Any, args: argparse.Namespace) -> list[Any]:
+    if parameter.takes.tally:
+        counted = getattr(args, "tally", None)
+        if bool(typed) == bool(counted):
+            found = "Both files and --tally were given" if typed else "No file was given"
+            raise EvenhandError(f"{found}. Pass the files of the table, or --tally with the rows of a query.")
+        typed = typed or [f"{TALLY}{counted}"]
     if not typed:
         return []
     words = typed if isinstance(typed, list) else [typed]

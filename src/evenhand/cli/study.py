@@ -2,6 +2,7 @@
 
 example:
   evenhand study inequality --folder study-inequality
+  evenhand study inequality --data log.parquet --unit author --amount views --amount likes --source via --followers followers
   evenhand study viewpoints --seeds 10 --html viewpoints.html
   evenhand study fair-ranking --data trec-fair-2019       on files of the TREC Fair Ranking track
   evenhand study fair-ranking --data 2019 --data 2020.parquet --ratings u.data     agreement across experiments
@@ -12,16 +13,22 @@ example:
 from __future__ import annotations
 
 import argparse
+import functools
 import importlib
 import inspect
 import os
 import sys
-from types import ModuleType
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
 
 from evenhand.cli.options import progress
 from evenhand.errors import EvenhandError, listing, printable
 from evenhand.present.files import refuse_unwritable, write_whole
+
+if TYPE_CHECKING:
+    from evenhand.audits.declare import Audit
+    from evenhand.audits.parameters import Parameter
+    from evenhand.studies.study import Study
 
 STUDIES = {
     "experiment": "experiments whose effect is known: false alarms and power of naive and of right analyses",
@@ -32,8 +39,9 @@ STUDIES = {
     "recommender": "four recommenders whose bias is known: what each measure says of them, and what it misses",
     "viewpoints": "viewpoint diversity in search results: four metrics against a known bias",
 }
-"""Each study is a module of evenhand.studies (dashes become underscores) with `study(*, size, seed) -> Study`; with size
-None it chooses its own."""
+"""Each study is a module of evenhand.studies (dashes become underscores) with `study(*, size, seed, ...) -> Study`; with size
+None it chooses its own. What else its signature takes, the files and columns that it reads instead of drawing, are its options
+here, in the words of its docstring."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -48,24 +56,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default=None,
         help="how much data is generated, or with --ratings how many users are tested (default: the study's own)",
     )
-    parser.add_argument(
-        "--data", metavar="PATH", action="append",
-        help="run on this instead of generated data (fair-ranking: a folder of the TREC Fair track or a table with columns system, "
-        "request, item, rank, group and relevance, repeated for several experiments; rebalance: a file)",
-    )  # fmt: skip
-    asked = parser.add_argument_group("fair-ranking on ratings (needs the extra lenskit)")
-    asked.add_argument(
-        "--ratings",
-        metavar="FILE",
-        help="MovieLens (u.data, ratings.dat, ratings.csv) or GoodReads interactions (JSON lines, .gz)",
-    )
-    asked.add_argument(
-        "--groups", metavar="FILE", nargs="+",
-        help="group of every item; or two files, items to authors and authors to groups (default: thirds by popularity)",
-    )  # fmt: skip
-    asked.add_argument("--group", metavar="COLUMN", help="column of labels (default: group, gender, or the only one)")
-    asked.add_argument("--protected", metavar="LABEL", help="the protected group (default: the smallest)")
-    asked.add_argument("--versus", metavar="LABEL", help="the group it is compared with (default: the largest)")
+    _add_roles(parser)
     parser.add_argument(
         "--seed", type=int, default=1, help="first seed of the generated data and the draws (default: 1)"
     )
@@ -80,20 +71,20 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from evenhand.studies.seeds import SEEDS, over_seeds
+    from evenhand.studies.seeds import SEEDS
 
     if args.folder and os.path.isfile(args.folder):
         raise EvenhandError(f"{args.folder!r} is a file. Pass the name of a folder, which need not exist.")
     if args.html:
         refuse_unwritable([args.html])
-    module = importlib.import_module(f"evenhand.studies.{args.name.replace('-', '_')}")
-    data = _data(module, args)
-    many = args.seeds if args.seeds is not None else 1 if FILES & data.keys() else SEEDS
+    study = declared(args.name)
+    given = _given(study, args)
+    many = args.seeds if args.seeds is not None else 1 if FILES & given.keys() else SEEDS
     if many < 1:
         raise EvenhandError(f"--seeds {many} is no number of seeds. Pass 1 or more.")
     with progress(f"study {args.name}", quiet=args.no_progress):
         seeds = range(args.seed, args.seed + many)
-        found = over_seeds(lambda seed: module.study(size=args.size, seed=seed, **data), seeds)
+        found = _asked(study, lambda seed: study.function(size=args.size, seed=seed, **given), seeds)
         written = found.write(args.folder) if args.folder else []
         written += [write_whole(args.html, found.to_html())] if args.html else []
     sys.stdout.write(printable(found.to_text(args.format)))
@@ -106,16 +97,78 @@ FILES = {"data", "ratings"}
 """What a study reads instead of drawing: another seed hardly changes it."""
 
 
-def _data(module: ModuleType, args: argparse.Namespace) -> dict[str, Any]:
-    words = ("data", "ratings", "groups", "group", "protected", "versus")
-    given = {word: getattr(args, word) for word in words if getattr(args, word) is not None}
-    lost = [f"--{word}" for word in given if word not in inspect.signature(module.study).parameters]
-    if lost:
-        raise EvenhandError(f"{listing(lost)} does not fit the study {args.name}: it generates its own. Leave it out.")
-    if "data" in given and "Sequence" not in str(inspect.signature(module.study).parameters["data"].annotation):
-        if len(given["data"]) > 1:
+GENERATED = {"size", "seed"}
+"""What every study takes: it is for data that are generated."""
+
+
+@functools.cache
+def declared(name: str) -> Audit:
+    """A study as audits are declared: its signature lists what it takes, its docstring explains it."""
+    from evenhand.audits.declare import Audit
+
+    class Declared(Audit):
+        @functools.cached_property
+        def signature(self) -> inspect.Signature:
+            return inspect.signature(self.function)
+
+    module = importlib.import_module(f"evenhand.studies.{name.replace('-', '_')}")
+    return Declared(name, module.study, STUDIES[name], (), "", ())
+
+
+def roles(study: Audit) -> dict[str, Parameter]:
+    """What a study reads instead of drawing."""
+    return {name: parameter for name, parameter in study.parameters.items() if name not in GENERATED}
+
+
+def _add_roles(parser: argparse.ArgumentParser) -> None:
+    """What any of the studies reads, an option each."""
+    from evenhand.cli.audit import ENGINES, about, add_option
+
+    takers: dict[str, dict[str, Parameter]] = {}
+    for name in STUDIES:
+        for role, parameter in roles(declared(name)).items():
+            takers.setdefault(role, {})[name] = parameter
+    own = parser.add_argument_group("on data of one's own, by study")
+    for by_study in takers.values():
+        one = max(by_study.values(), key=lambda parameter: parameter.takes.many)
+        told: dict[str, list[str]] = {}
+        for name, parameter in by_study.items():
+            told.setdefault(about(parameter), []).append(name)
+        said = "; ".join(f"{', '.join(names)}: {text}" for text, names in told.items())
+        words: dict[str, Any] = {"nargs": "+"} if one.takes.many else {}
+        add_option(own, one, declared(next(iter(by_study))), required=False, help=said, **words)
+    own.add_argument("--engine", choices=ENGINES, help="what reads a table of --data (default: polars)")
+
+
+def _given(study: Audit, args: argparse.Namespace) -> dict[str, Any]:
+    """The words of the command line as the study takes them; what it does not take is refused."""
+    from evenhand.cli.audit import flag, read, source
+
+    taken = roles(study)
+    typed = {key.removeprefix("of_"): words for key, words in vars(args).items() if key.startswith("of_")}
+    if lost := [flag(role) for role in typed if role not in taken]:
+        takes = f"it takes {listing(map(flag, taken))}" if taken else "it generates its own data"
+        raise EvenhandError(f"{listing(lost)} does not fit the study {study.name}: {takes}. Leave it out.")
+    for role, words in typed.items():
+        if isinstance(words, list) and len(words) > 1 and not taken[role].takes.many:
             raise EvenhandError(
-                f"--data is given {len(given['data'])} times, and the study {args.name} takes one. Give it once."
+                f"{flag(role)} is given {len(words)} times, and the study {study.name} takes one. Give it once."
             )
-        given["data"] = given["data"][0]
+    given = {role: words if isinstance(words, bool) else read(taken[role], words) for role, words in typed.items()}
+    if args.engine:
+        tables = [role for role in given if taken[role].takes.table]
+        if not tables:
+            raise EvenhandError(f"--engine reads a table by roles, and the study {study.name} has none. Leave it out.")
+        given |= {role: source(typed[role], args.engine) for role in tables}
     return given
+
+
+def _asked(study: Audit, run: Callable[[int], Study], seeds: Sequence[int]) -> Study:
+    """The study, and where it refuses something, that in words of the command line."""
+    from evenhand.cli.audit import in_flags
+    from evenhand.studies.seeds import over_seeds
+
+    try:
+        return over_seeds(run, seeds)
+    except EvenhandError as error:
+        raise EvenhandError(in_flags(str(error), study)) from error

@@ -19,6 +19,7 @@ from evenhand.audits.agreement import agreement
 from evenhand.audits.compare import compare
 from evenhand.audits.exposure import exposure
 from evenhand.audits.pairwise import pairwise
+from evenhand.audits.parameters import Label
 from evenhand.audits.requests import RankingResult
 from evenhand.audits.sensitivity import sensitivity
 from evenhand.audits.systems import standings
@@ -29,7 +30,7 @@ from evenhand.results import Result
 from evenhand.studies.fair_ranking_findings import AWRF, AWRF_EQUAL, Measured, claims
 from evenhand.studies.fair_ranking_ratings import from_ratings
 from evenhand.studies.fair_ranking_tasks import REQUESTS, Task, from_data, generated
-from evenhand.studies.study import Figure, Study, Table
+from evenhand.studies.study import Figure, File, Paths, Study, Table
 
 log = logging.getLogger("evenhand")
 TITLE = "Do fair ranking metrics agree on which system is fairer?"
@@ -52,17 +53,24 @@ class Run:
 
 
 def study(
-    *, size: int | None = None, seed: int = 1, data: str | Path | Sequence[str | Path] | None = None, ratings: str | Path | None = None,
-    groups: str | Path | Sequence[str | Path] | None = None, group: str | None = None, protected: str | None = None,
-    versus: str | None = None,
+    *, size: int | None = None, seed: int = 1, data: Paths = None, ratings: File = None, groups: Paths = None,
+    group: str | None = None, protected: Label = None, versus: Label = None,
 ) -> Study:  # fmt: skip
     """Rerun the comparison.
 
-    On generated tasks of about `size` requests each; or on experiments of one's own: `data`, one or more, each a folder of
-    TREC Fair files or a table with columns system, request, item, rank, group and relevance; and a file of `ratings` (MovieLens
-    or GoodReads layout), from which four recommenders of LensKit learn and are asked for up to `size` users.
-    `groups` then names the file or files with the group of every item and `group` its column of labels; without, items are
-    grouped by popularity.
+    On generated tasks of about `size` requests each; or on experiments of one's own: tables or folders of `data`, and a file
+    of `ratings`, from which four recommenders of LensKit learn and are asked for up to `size` users.
+
+    Parameters
+    ----------
+    data : folder of the TREC Fair track, or table with the fields system, request, item, rank, group and relevance; may be
+        repeated, for several experiments.
+    ratings : MovieLens (u.data, ratings.dat, ratings.csv) or GoodReads interactions (JSON lines, .gz); needs the extra lenskit.
+    groups : with ratings, file of the group of every item; or two files, items to authors and authors to groups (default:
+        thirds by popularity).
+    group : with ratings, column of labels (default: group, gender, or the only one).
+    protected : the protected group (default: the smallest).
+    versus : the group it is compared with (default: the largest).
     """
     chosen = {"groups": groups, "group": group, "protected": protected, "versus": versus}
     where, tasks = _tasks(size, seed, data, ratings, chosen)

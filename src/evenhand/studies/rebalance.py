@@ -19,7 +19,7 @@ from evenhand.audits.rebalance import rebalance
 from evenhand.audits.rebalance_result import RebalanceResult, least_gini
 from evenhand.cards import Floats
 from evenhand.metrics.inequality import gini
-from evenhand.studies.study import Claim, Study, Table
+from evenhand.studies.study import Claim, File, Study, Table
 from evenhand.synthetic.market import market
 from evenhand.tallies.slates import Ints, Slates
 
@@ -52,13 +52,15 @@ class Setting:
     excess: float
 
 
-def study(*, size: int | None = None, seed: int = 1, data: str | None = None) -> Study:
+def study(*, size: int | None = None, seed: int = 1, data: File = None) -> Study:
     """Put re-rankers beside the frontier on generated markets of `size` requests, or on a file of candidates.
 
-    `data` is a table with the columns request, item, provider and score.
+    Parameters
+    ----------
+    data : table with the fields request, item, provider and score.
     """
     requests = SIZE if size is None else size
-    tables: dict[str, Any] = {data: data} if data else {
+    tables: dict[str, Any] = {str(data): data} if data else {
         name: market(requests, rng=seed, **kind) for name, kind in MARKETS.items()  # type: ignore[arg-type]
     }  # fmt: skip
     claims: list[Claim] = []

@@ -10,9 +10,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
-from evenhand.errors import EvenhandError, unknown_name
+from evenhand.audits.parameters import Takes
+from evenhand.errors import EvenhandError, listing, unknown_name
 from evenhand.present.files import write_whole
 from evenhand.present.tables import aligned
 
@@ -27,8 +28,30 @@ table { border-collapse: collapse; margin: 1rem 0; display: block; overflow-x: a
 th, td { text-align: left; vertical-align: top; padding: .35rem .7rem; border-bottom: 1px solid #e3e8ee }
 figure { margin: 2rem 0 } figure svg { max-width: 100%; height: auto } figcaption { color: #5d6b7a }
 .no { font-weight: 600 } .short { white-space: nowrap }"""
+File = Annotated[str | Path | None, Takes("FILE")]
+Paths = Annotated[str | Path | Sequence[str | Path] | None, Takes("PATH", many=True)]
+"""Files that a study reads instead of drawing; the command line takes its options from a study's signature."""
 SHORT = 16
 """Letters of a cell of a page that is never broken over two lines: a number with its letters, a name."""
+
+
+def on_own_data(data: Any, needed: Mapping[str, Any], more: Mapping[str, Any], size: int | None = None) -> bool:
+    """Whether a study reads a table of one's own: then what it needs has to be named, else nothing of it may be.
+
+    >>> on_own_data("log.csv", {"unit": "author"}, {"by": None}), on_own_data(None, {"unit": None}, {"by": None})
+    (True, False)
+    """
+    if data is None:
+        if named := [f"{name}=" for name, value in {**needed, **more}.items() if value is not None]:
+            raise EvenhandError(
+                f"{listing(named)} says how to read a table, and there is none. Pass data= as well, or leave it out."
+            )
+        return False
+    if lacking := [f"{name}=" for name, value in needed.items() if value is None]:
+        raise EvenhandError(f"data= needs {listing(lacking)} as well: which columns to read. Name them.")
+    if size is not None:
+        raise EvenhandError("size= is how much is generated, and data= is read whole. Leave one of them out.")
+    return True
 
 
 @dataclass(frozen=True, slots=True)
