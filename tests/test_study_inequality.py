@@ -215,7 +215,7 @@ def test_what_the_log_cannot_be_asked_is_left_out_and_said(month):
     }  # fmt: skip
     left = table(own, "Left out").rows
     assert len(left) == len(FINDINGS) - 3 + 5 + ("figure-2b" not in {f.name for f in own.figures})
-    assert "16 of the paper's 19 findings; " in own.caveats[1]
+    assert f"{len(FINDINGS) - 3} of the paper's {len(FINDINGS)} findings; " in own.caveats[1]
     assert "5,000 different 'who' count" in own.setting
     assert table(own, "Columns").rows == (("unit", "who"), ("amount", "views"))
 
