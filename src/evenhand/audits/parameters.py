@@ -189,8 +189,8 @@ def in_words(value: Any, *, table: bool = False) -> Any:
     value = as_python(value)
     if value is None or isinstance(value, (bool, int, float, str)):
         return value
-    if hasattr(value, "as_word"):
-        return value.as_word()
+    if hasattr(value, "as_word") and (word := value.as_word()) is not None:
+        return word
     if isinstance(value, Path):
         return str(value)
     if isinstance(value, (list, tuple, set, frozenset)):
