@@ -9,7 +9,7 @@ import numpy as np
 
 from evenhand import metrics as _all_metrics  # noqa: F401  (fills the registry)
 from evenhand.audits.assemble import enough, hidden, names_of, notes, suppressed
-from evenhand.audits.declare import OTHER_UNITS, Call, Columns, Count, Level, Metrics, Seed, Table, audit, log
+from evenhand.audits.declare import OTHER_UNITS, Call, Columns, Count, Countable, Level, Metrics, Seed, audit, log
 from evenhand.audits.units import By, Population, Units, units_of
 from evenhand.cards import Ask, asks, needing
 from evenhand.engine.buckets import assign, tally_buckets
@@ -52,7 +52,7 @@ ALL_POINTS = 6_000
 )
 def inequality(
     call: Call,
-    table: Table,
+    table: Countable,
     *,
     unit: str | None,
     amount: Columns = None,
@@ -72,7 +72,8 @@ def inequality(
     Parameters
     ----------
     table : a dataframe (pandas, Polars eager or lazy, PyArrow, DuckDB, PySpark, Ibis), or a path or glob of Parquet, CSV or JSON
-        lines. Rows of the same unit (and slice) are added up.
+        lines. Rows of the same unit (and slice) are added up. `eh.read.tally("rows.csv")`, or `"tally:rows.csv"`, are the rows
+        of the query that `evenhand sql inequality` prints.
     unit : column that says who receives; None if every row is a unit.
     amount : column that says how much; several columns give a slice each; None counts rows.
     population : everyone who could have received something. A log holds only those who did, so this has no default:
@@ -109,11 +110,12 @@ def inequality(
     seen = _viewers(prepared, viewer, call)
     rows: list[Row] = []
     curves: dict[str, list[Any]] = {}
-    wide = 0
+    wide, kept = 0, ""
     for one in view.amounts:
         log.info("adding up %s", one.name or "rows")
-        slices = prepared.slices(one)
+        slices = prepared.slices(one, bins=True)
         extra = {"amount": one.name} if several else {}
+        kept = _kept_words(slices) or kept
         small = hidden(slices.spectra.receivers.tolist(), enough(call.fewest, asked), total_shown=False)
         rows += _rows(slices, one, prepared, asked, call, small, extra, seen(one), both=both)
         _add_curves(curves, slices, view.by, extra, small, len(view.amounts), call.fewest)
@@ -124,6 +126,8 @@ def inequality(
         "interval": _interval_words(call.interval, wide, viewer, both=both), "population": prepared.population_words,
         "missing_slice_labels": "shown as a slice of their own",
     }  # fmt: skip
+    if kept:
+        facts["amounts"] = kept
     if viewer is not None and call.interval.kind != "none":
         meant = OTHER_BOTH if both else OTHER_VIEWERS
         facts["interval_for"] = meant.format(units=plural(str(unit)), viewers=plural(viewer))
@@ -278,6 +282,17 @@ def _add_curves(
             curves.setdefault(name, []).extend([value] * len(kept))
         curves.setdefault("population", []).extend(curve.population[kept].tolist())
         curves.setdefault("share", []).extend(curve.share[kept].tolist())
+
+
+def _kept_words(slices: Slices) -> str:
+    """How far amounts that were too many to keep each can be off."""
+    if not slices.width:
+        return ""
+    width = f"2^{round(np.log2(slices.width))}"
+    return (
+        f"kept in bins of a relative width of {width}, each at its mean, since units are too many to hold every amount: the Gini "
+        f"index is at most {slices.short():.0e} too low, a percentile is off by at most that width, and totals are exact"
+    )
 
 
 def _interval_words(how: Interval, wide: int, within: str | None, *, both: bool) -> str:
