@@ -212,6 +212,13 @@ class TableScores:
         item_ids, unlisted = _catalogue(self.listed, [t.item_ids for t in tables])
         return TableScores(long, truth, user_ids, item_ids, unlisted, labelled, self.columns)
 
+    def among(self, users: Any, items: Any, unlisted: int) -> TableScores:
+        """The scores of some of its users, items numbered as in a catalogue of more."""
+        scores, truth = self.scores, self.truth
+        if len(users) < len(self.user_ids):
+            scores, truth = scores.of_users(users), None if truth is None else truth.of_users(users)
+        return TableScores(scores, truth, users, items, unlisted, self.labelled, self.columns)
+
     @property
     def users(self) -> int:
         return len(self.user_ids)
@@ -315,6 +322,14 @@ class TableScores:
             else pl.DataFrame({user: self.user_ids.head(0), item: self.item_ids.head(0), "shown": []})
         )
         return {"pandas": frame.to_pandas, "pyarrow": frame.to_arrow}.get(self.backend, lambda: frame)()
+
+
+def side_by_side(a: TableScores, b: TableScores) -> tuple[TableScores, TableScores]:
+    """Two slices on the users that both have, and on the items that either has."""
+    users = a.user_ids.filter(a.user_ids.is_in(b.user_ids.implode()))
+    items = _union("item", [a.item_ids, b.item_ids])
+    unlisted = max(0, max(a.items, b.items) - len(items))
+    return a.among(users, items, unlisted), b.among(users, items, unlisted)
 
 
 def _relevance_column(relevant: Table, columns: Mapping[str, str | None], by: set[str]) -> str | None:
