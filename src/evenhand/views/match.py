@@ -44,15 +44,10 @@ def _same_connection(lazy: nw.LazyFrame[Any], like: nw.LazyFrame[Any]) -> bool:
     return True
 
 
-def _in_connection_of(relation: Any, arriving: Any) -> Any:
-    # DuckDB finds `arriving` among the variables of its caller.
-    _ = arriving
-    return relation.query("_anchor", "select * from arriving")
-
-
-def how_many(condition: nw.Expr) -> nw.Expr:
-    """Rows for which a condition holds; not every engine adds up truth values."""
-    return condition.cast(nw.Int64).sum()
+def _in_connection_of(relation: Any, evenhand_brings_this_along: Any) -> Any:
+    # DuckDB finds it among the variables of its caller, unless the owner has a table of that name: hence the name.
+    _ = evenhand_brings_this_along
+    return relation.query("evenhand_anchor", "select * from evenhand_brings_this_along")
 
 
 def matched_ids(

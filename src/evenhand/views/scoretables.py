@@ -11,7 +11,7 @@ import narwhals as nw
 import numpy as np
 
 from evenhand.errors import EvenhandError, all_problems, listing
-from evenhand.views.columns import label_problems
+from evenhand.views.columns import how_many, label_problems, number
 from evenhand.views.scores import Block, Facts, Ints, Rows, Shown, spans
 from evenhand.views.tables import Table, is_number, missing_columns, open_table, to_polars
 from evenhand.views.usergroups import group_column, id_of, series, table_of, users_and_groups
@@ -43,7 +43,7 @@ class Long:
         problems = problems or [p for role, name in named[:2] for p in label_problems(role, name, opened)]
         if problems:
             raise all_problems(problems, where="The call")
-        worth = opened.col(value).cast(nw.Float64) if value else nw.lit(1.0)
+        worth = number(value, opened) if value else nw.lit(1.0)
         lazy = opened.lazy.with_columns(worth.alias("evenhand_value")).select(
             id_of(user, opened).alias("user"),
             id_of(item, opened).alias("item"),
@@ -102,7 +102,7 @@ def _facts(lazy: nw.LazyFrame[Any], role: str, user: str, item: str) -> Facts:
 
 
 def _count(which: nw.Expr, name: str) -> nw.Expr:
-    return which.cast(nw.Int64).sum().alias(name)  # Spark does not add booleans
+    return how_many(which).alias(name)
 
 
 @dataclass(frozen=True)
