@@ -1,6 +1,6 @@
 """Tables that stay in a warehouse: every audit gives the numbers of Polars there, and only the tally travels."""
 
-import math
+import json
 import subprocess
 import sys
 
@@ -11,6 +11,7 @@ import pytest
 
 import evenhand as eh
 from evenhand.audits.declare import AUDITS, names
+from evenhand.cli import main
 
 RNG = np.random.default_rng(11)
 WHO = ["a", "B", "b", "É", "_z", "10", "9", "Z", "é", "c d"]
@@ -73,6 +74,7 @@ HERE = {
 HERE["sides"] = HERE["ranked"].select("item", group="side").unique().sort("item")
 HERE["judged"] = HERE["ranked"].select("request", "item", relevance="good")
 
+PASSWORD = "s3cret-of-the-warehouse"
 UNITS = {"unit": "who", "amount": "views", "rng": 1}
 CALLS = {
     "inequality": [
@@ -108,7 +110,7 @@ EVERY = [pytest.param(call, id=f"{name}-{i}") for name, calls in CALLS.items() f
 @pytest.fixture(scope="module")
 def server(postgres):
     """The tables in PostgreSQL, as Ibis hands them out."""
-    connection = ibis.postgres.connect(host=postgres, user="evenhand", database="postgres")
+    connection = ibis.postgres.connect(host=postgres, user="evenhand", database="postgres", password=PASSWORD)
     found = {name: connection.create_table(name, frame.to_arrow()) for name, frame in HERE.items()}
     yield found
     connection.disconnect()
@@ -185,9 +187,162 @@ def test_sqlframe_gives_the_numbers_of_polars(call, session):
 
 
 @pytest.mark.filterwarnings("ignore:fetch_:DeprecationWarning")  # Ibis on the DuckDB of today
-@pytest.mark.parametrize("call", EVERY)
+@pytest.mark.parametrize("call", [calls[0] for calls in CALLS.values()], ids=CALLS)
 def test_ibis_on_duckdb_gives_the_numbers_of_polars(call, file):
     connection = ibis.duckdb.connect(file, read_only=True)
     there = {name: connection.table(name, database="logs" if name == "log" else None) for name in HERE}
     same(cells(call(there)), wanted(call))
     connection.disconnect()
+
+
+BIG = """CREATE TABLE big AS SELECT i % 600 AS who, i % 7 % 4 AS views, chr(97 + i % 3) AS via, chr(65 + i % 600 % 2) AS half,
+    i / 20 AS request, i % 20 + 1 AS rank, 'd' || i * 7 % 900 AS item, chr(65 + i * 7 % 900 % 2) AS side,
+    i % 997 / 997.0 AS s, (i * 31 % 100) < (i % 100) AS y, i % 50 AS viewer FROM generate_series(0, 19999) AS i"""
+ROWS = 20_000
+SUMMED = {
+    "inequality": lambda t: eh.inequality(t, unit="who", amount="views", population=None, by="via", interval=None),
+    "sources": lambda t: eh.sources(t, unit="who", amount="views", population=900, source="via", interval=None),
+    "decompose": lambda t: eh.decompose(t, unit="who", amount="views", population=None, group="half", interval=None),
+    "exposure": lambda t: eh.exposure(t, groups="side", protected="A", metrics="awrf", interval=None, chance=False),
+    "outcome_test": lambda t: eh.outcome_test(t, score="s", outcome="y", group="half", bins=10, by="via"),
+}
+
+
+@pytest.fixture(scope="module")
+def big(server):
+    connection = server["log"].get_backend()
+    connection.raw_sql(BIG)
+    return connection.table("big")
+
+
+@pytest.mark.parametrize("name", SUMMED)
+def test_only_the_tally_leaves_postgresql(name, big, monkeypatch):
+    travelled, fetch = [], ibis.expr.types.Table.to_pyarrow
+
+    def counted(table, **how):
+        found = fetch(table, **how)
+        travelled.append(found.num_rows)
+        return found
+
+    monkeypatch.setattr(ibis.expr.types.Table, "to_pyarrow", counted)
+    for way in ("to_pandas", "to_polars", "execute", "to_pyarrow_batches"):
+        monkeypatch.setattr(ibis.expr.types.Table, way, lambda *_, **__: pytest.fail("rows were fetched"))
+    monkeypatch.setattr("evenhand.audits.outcome_test.MOST_ROWS", 1_000)  # up to so many are looked at one by one
+    SUMMED[name](big)
+    assert travelled
+    assert sum(travelled) < ROWS / 5
+
+
+def test_a_table_from_elsewhere_is_brought_along_and_who_may_not_is_told_what_to_grant(server, postgres):
+    call = {**UNITS, "metrics": "gini", "interval": None}
+    expected = cells(eh.inequality(HERE["log"], **call, population=HERE["authors"]))
+    same(cells(eh.inequality(server["log"], **call, population=HERE["authors"])), expected)
+    same(cells(eh.inequality(server["log"], **call, population=ibis.memtable(HERE["authors"]))), expected)
+    admin = server["log"].get_backend()
+    admin.raw_sql(
+        "CREATE ROLE reader LOGIN; REVOKE TEMPORARY ON DATABASE postgres FROM PUBLIC; GRANT SELECT ON log TO reader"
+    )
+    reader = ibis.postgres.connect(host=postgres, user="reader", database="postgres", password=PASSWORD)
+    table = reader.table("log")
+    same(cells(eh.inequality(table, **call, population=12)), cells(eh.inequality(HERE["log"], **call, population=12)))
+    with pytest.raises(eh.EvenhandError, match=r"does not let this user do it .InsufficientPrivilege.*TEMPORARY"):
+        eh.inequality(table, **call, population=HERE["authors"])
+    reader.raw_sql("SET default_transaction_read_only = on")
+    same(cells(eh.inequality(table, **call, population=12)), cells(eh.inequality(HERE["log"], **call, population=12)))
+    admin.raw_sql("REVOKE SELECT ON log FROM reader")
+    with pytest.raises(eh.EvenhandError, match="Grant SELECT on the table"):
+        eh.inequality(table, **call, population=12)
+    reader.disconnect()
+
+
+def test_no_credential_and_no_row_is_told(server, postgres):
+    connection = ibis.postgres.connect(host=postgres, user="evenhand", database="postgres", password=PASSWORD)
+    found = eh.inequality(connection.table("log"), **UNITS, population=None, metrics="gini", interval=None)
+    assert PASSWORD not in found.to_json() + found.to_text("markdown") + repr(found)
+    connection.raw_sql("CREATE VIEW words AS SELECT who, who::int AS views FROM log")
+    words = connection.table("words")
+    with pytest.raises(eh.EvenhandError, match=r"PostgreSQL gives up on it .InvalidTextRepresentation.") as caught:
+        eh.inequality(words, **UNITS, population=None)
+    assert not any(secret in str(caught.value) for secret in (PASSWORD, postgres, "_z", "evenhand@"))
+    table = connection.table("log")
+    connection.disconnect()
+    with pytest.raises(eh.EvenhandError, match=r"gives up on it .OperationalError.") as caught:
+        eh.inequality(table, **UNITS, population=None)
+    assert not any(secret in str(caught.value) for secret in (PASSWORD, postgres))
+
+
+def test_ids_that_drivers_hand_out_as_objects_are_labels(server):
+    connection = server["log"].get_backend()
+    connection.raw_sql("CREATE VIEW keyed AS SELECT who, views, md5(half)::uuid AS half FROM log")
+    table = connection.table("keyed")
+    found = cells(eh.inequality(table, **UNITS, population=None, by="half", metrics="gini", interval=None))
+    plain = table.mutate(half=table.half.cast("string")).to_polars()
+    assert found == cells(eh.inequality(plain, **UNITS, population=None, by="half", metrics="gini", interval=None))
+
+
+@pytest.mark.parametrize(
+    ("table", "said"),
+    [
+        ("", "is a database, not a table. Name one of its tables (logs.log, authors, judged, people, ranked, rated, sides), as in "),
+        ("::", "is a database, not a table."),
+        ("::log", "names a table that the database does not have. Did you mean 'logs.log'? Tables: logs.log, authors, "),
+    ],
+)  # fmt: skip
+def test_a_table_that_a_database_does_not_have_is_told_with_those_it_has(table, said, file, capsys):
+    assert main(["inequality", f"{file}{table}", "--unit", "who", "--population", "none"]) == 2
+    assert said in capsys.readouterr().err
+
+
+def test_a_database_is_read_from_the_command_line_and_from_plans_and_left_as_it_is(file, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(file.parent)
+    before = file.read_bytes()
+    words = ["inequality", "warehouse.duckdb::LOGS.log", "--unit", "who", "--amount", "views", "--seed", "1"]
+    assert main([*words, "--population", "warehouse.duckdb::main.authors", "--format", "json", "--no-progress"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    same(
+        found["columns"],
+        json.loads(eh.inequality(HERE["log"], **UNITS, population=HERE["authors"]).to_json())["columns"],
+    )
+    (tmp_path / "plan.json").write_text(json.dumps(found["provenance"]["plan"]))
+    plan = {name: value for name, value in found["provenance"]["plan"].items() if name != "audit"}
+    assert plan["table"] == "warehouse.duckdb::LOGS.log"
+    same(cells(eh.inequality(**plan)), found["columns"])
+    assert file.read_bytes() == before
+    assert [path.name for path in file.parent.iterdir()] == ["warehouse.duckdb"]
+
+
+def test_a_database_that_cannot_be_opened_is_one_sentence(file, tmp_path):
+    duckdb = pytest.importorskip("duckdb")
+    ask = {**UNITS, "population": None}
+    (tmp_path / "words.duckdb").write_text("no database")
+    with pytest.raises(eh.EvenhandError, match=r"is not a DuckDB database. Check the path"):
+        eh.inequality(tmp_path / "words.duckdb::log", **ask)
+    with pytest.raises(eh.EvenhandError, match=r"is not a file. Did you mean 'words.duckdb'?"):
+        eh.inequality(tmp_path / "wrods.duckdb::log", **ask)
+    with pytest.raises(eh.EvenhandError, match="names several tables"):
+        eh.inequality([f"{file}::authors", f"{file}::sides"], **ask)
+    with (
+        duckdb.connect(str(tmp_path / "own.duckdb")),
+        pytest.raises(eh.EvenhandError, match="open for writing in this program"),
+    ):
+        eh.inequality(tmp_path / "own.duckdb::log", **ask)
+    code = f"import duckdb; held = duckdb.connect({str(tmp_path / 'own.duckdb')!r}); print('open', flush=True); input()"
+    with subprocess.Popen(
+        [sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as other:
+        assert other.stdout.readline() == "open\n"
+        with pytest.raises(eh.EvenhandError, match="is locked: another process writes to it"):
+            eh.inequality(tmp_path / "own.duckdb::log", **ask)
+        other.communicate("\n")
+
+
+def test_a_database_is_free_again_once_the_numbers_are_there(file):
+    duckdb = pytest.importorskip("duckdb")
+    eh.inequality(f"{file}::logs.log", **UNITS, population=f"{file}::authors", interval=None)
+    with duckdb.connect(str(file)) as connection:  # for writing
+        assert connection.execute("SELECT count(*) FROM logs.log").fetchone() == (400,)
+
+
+def test_a_table_of_the_owner_is_not_taken_for_one_that_is_brought_along(session):
+    call = {**UNITS, "metrics": "gini", "interval": None, "population": HERE["authors"]}
+    same(cells(eh.inequality(session.table("log"), **call)), cells(eh.inequality(HERE["log"], **call)))

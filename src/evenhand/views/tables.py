@@ -299,9 +299,19 @@ class engine_errors:  # noqa: N801
             raise unreadable(self.role, error) from error
 
 
+WITHOUT_RIGHTS = ("InsufficientPrivilege", "ReadOnlySqlTransaction")
+"""Errors of PostgreSQL about what a user may do."""
+
+
 def unreadable(what: str, error: BaseException) -> EvenhandError:
     """That an engine gave up, without its own words: they may quote a row of somebody's data, and stand in `__cause__`."""
-    why = f"{_engine_of(error)} gives up on it ({type(error).__name__})" if _engine_of(error) else type(error).__name__
+    engine, kind = _engine_of(error), type(error).__name__
+    if kind in WITHOUT_RIGHTS:
+        return EvenhandError(
+            f"{what} cannot be read: {engine} does not let this user do it ({kind}). Grant SELECT on the table; where another "
+            "table is brought along (a population, labels, buckets) also TEMPORARY on the database, outside read-only transactions."
+        )
+    why = f"{engine} gives up on it ({kind})" if engine else kind
     if isinstance(error, OSError) and error.strerror:
         why = error.strerror
     return EvenhandError(f"{what} cannot be read: {why}. Check that it is whole, or write it again.")

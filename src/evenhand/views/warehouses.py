@@ -42,12 +42,8 @@ def relation_of(word: str, role: str) -> Any:
     there = _tables(connection)
     names = listing(there) or "none"
     if not name:
-        first = next(iter(there), "table")
-        raise EvenhandError(
-            f"{role}={word!r} is a database of several tables ({names}). Name one of them: {path}{WITHIN}{first}."
-            if there
-            else f"{role}={word!r} is a database without tables. Pass the one that holds them."
-        )
+        remedy = f"Name one of its tables ({names}), as in {path}{WITHIN}{next(iter(there), 'table')}."
+        raise EvenhandError(f"{role}={word!r} is a database, not a table. {remedy}")
     found = _spelled(name, there)
     if found is None:
         raise EvenhandError(
