@@ -7,6 +7,7 @@ import io
 import json
 from dataclasses import replace
 
+import polars as pl
 import pytest
 
 from evenhand.cli import main
@@ -19,6 +20,7 @@ from evenhand.studies.inequality_findings import (
     every_gini_is_high,
     out_of_network_is_more_skewed,
 )
+from evenhand.studies.inequality_log import of_platform
 from evenhand.studies.study import HEAD, Claim, Study, Table
 from evenhand.synthetic.platform import platform
 
@@ -31,7 +33,10 @@ def found():
 
 
 def verdicts(seed, **off):
-    return {c.says: c.holds for c in claims(measure(platform(20_000, rng=seed, **off), interval=None, seed=seed))}
+    return {
+        c.says: c.holds
+        for c in claims(measure(of_platform(platform(20_000, rng=seed, **off)), interval=None, seed=seed))
+    }
 
 
 def table(found, start):
@@ -101,7 +106,7 @@ def test_table_2_stands_beside_the_paper_s_judgement(found):
 
 
 def test_a_claim_is_read_off_the_numbers(found):
-    month = measure(platform(500, rng=1), interval=None, seed=1)
+    month = measure(of_platform(platform(500, rng=1)), interval=None, seed=1)
     columns = dict(month.types.findings.columns)
     columns["estimate"] = [0.5] * len(columns["estimate"])
     flat = replace(month, types=replace(month.types, findings=replace(month.types.findings, columns=columns)))
@@ -110,7 +115,7 @@ def test_a_claim_is_read_off_the_numbers(found):
 
 
 def test_a_finding_about_sources_that_are_off_cannot_be_measured():
-    month = measure(platform(500, rng=1, mix={"in_network": 1}), interval=None, seed=1)
+    month = measure(of_platform(platform(500, rng=1, mix={"in_network": 1})), interval=None, seed=1)
     assert out_of_network_is_more_skewed(month).verdict == "cannot be measured"
 
 
@@ -157,6 +162,122 @@ def test_the_command_prints_the_findings_and_says_what_it_wrote(capsys, tmp_path
     out = capsys.readouterr().out
     assert out.splitlines()[0] == ",".join(HEAD)
     assert len(out.splitlines()) == 1 + len(FINDINGS)
+
+
+ROLES = {"unit": "who", "amount": ["views", "likes", "quotes"], "source": "via", "followers": "fans"}
+SIDES = {"in_network": "in_network", "out_of_network": ["likes", "graph", "misc"]}
+
+
+@pytest.fixture(scope="module")
+def month():
+    """The month of `found` as a log of one's own: other names, every row in two halves, followers in the log."""
+    made = platform(SMALL, rng=3)
+    names = {"author_id": "who", "source": "via", "followers": "fans", "impressions": "views"}
+    everyone = made.authors.filter((pl.col("displays") > 0) & (pl.col("followers") > 0)).select(
+        "author_id", "followers"
+    )
+    rows = made.engagements.join(everyone, on="author_id")
+    amounts = [c for c in rows.columns if c not in ("author_id", "source", "followers")]
+    part = rows.with_columns(pl.col(amounts) // 2)
+    rest = rows.with_columns(*(pl.col(c) - pl.col(c) // 2 for c in amounts))
+    return pl.concat([part, rest]).rename(names), everyone.rename({"author_id": "who", "followers": "fans"})
+
+
+def told(study):
+    return {c.says: (c.measured.replace("views", "impressions"), c.holds) for c in study.claims}
+
+
+def test_a_log_of_one_s_own_is_asked_the_same_and_answers_the_same(found, month):
+    log, everyone = month
+    amounts = ["views", "profile_clicks", "likes", "retweets", "replies", "quotes"]
+    own = study(data=log, seed=3, population=everyone, **{**ROLES, "amount": amounts}, **SIDES)
+    assert told(own) == told(found)
+    assert [f.name for f in own.figures] == [f.name for f in found.figures]
+    assert "misc" in json.dumps(next(f for f in own.figures if f.name == "figure-5-7").draw().to_dict())
+    assert table(own, "Which source").rows == table(found, "Which source").rows
+
+
+@pytest.fixture(scope="module")
+def own(month):
+    return study(data=month[0], **ROLES, **SIDES)
+
+
+def test_nothing_is_said_of_a_generated_platform_on_one_s_own_log(own):
+    text = own.to_text()
+    assert not any(word in text for word in ("made up", "generated", "switched", "mechani"))
+
+
+def test_what_the_log_cannot_be_asked_is_left_out_and_said(month):
+    own = study(data=month[0], unit="who", amount="views", population=5_000)
+    assert {c.says for c in own.claims} == {
+        "All engagement types have a Gini index above 0.95", "The top 1% hold more than 70% of every type",
+        "Bootstrap errors are too small to be seen",
+    }  # fmt: skip
+    left = table(own, "Left out").rows
+    assert len(left) == len(FINDINGS) - 3 + 5 + ("figure-2b" not in {f.name for f in own.figures})
+    assert "16 of the paper's 19 findings; " in own.caveats[1]
+    assert "5,000 different 'who' count" in own.setting
+    assert table(own, "Columns").rows == (("unit", "who"), ("amount", "views"))
+
+
+def test_a_number_of_units_says_nothing_of_their_followers(month):
+    own = study(data=month[0], population=5_000, **ROLES, **SIDES)
+    names = {f.name for f in own.figures}
+    assert "figure-4" in names
+    assert "figure-5-7" not in names
+
+
+def test_figure_5_shows_one_source_as_the_paper_does_or_all_of_them(own, month):
+    log, _ = month
+    pooled = study(data=log, **ROLES, **SIDES, figure_5="pooled")
+    says = "Authors in general get more impressions from in-network ranking than from suggestions"
+    means = log.group_by("via").agg(pl.col("views").sum()).with_columns(pl.col("views") / log["who"].n_unique())
+    by = dict(means.iter_rows())
+    outside = sum(by[s] for s in SIDES["out_of_network"])
+    assert f"mean {by['in_network']:,.0f} against {by['misc']:,.0f} (misc)" in told(own)[says][0]
+    assert f"mean {by['in_network']:,.0f} against {outside:,.0f} (out of network)" in told(pooled)[says][0]
+
+
+def test_rows_are_counted_where_no_amount_is_named_and_a_sign_inside_the_interval_raises_nothing():
+    log = pl.DataFrame({"who": ["a", "b", "b", "c", "c", "c"], "via": ["x", "x", "y", "x", "y", "z"]})
+    own = study(data=log, unit="who", source="via")
+    assert dict(table(own, "Columns").rows)["amount"] == "rows"
+    assert "raises" not in own.sentences[0]
+    assert "cannot be told from nothing" in own.sentences[0]
+
+
+def test_the_command_reads_a_log_and_answers_as_json(month, tmp_path, capsys):
+    log = tmp_path / "log.csv"
+    month[0].gather_every(9).write_csv(log)
+    asked = ["--unit", "who", "--amount", "views", "--amount", "likes", "--source", "via", "--followers", "fans"]
+    call = ["study", "inequality", "--data", str(log), *asked, "--in-network", "in_network", "--no-progress"]
+    assert main([*call, "--format", "json"]) == 0
+    answer = json.loads(capsys.readouterr().out)
+    assert {"role": "followers", "in the log": "fans"} in answer["tables"]["Columns and labels by role"]
+
+
+@pytest.mark.parametrize(
+    ("asked", "said"),
+    [
+        (["--unit", "whom"], "--unit whom is not a column"),
+        ([], "--data needs --unit as well"),
+        (["--unit", "who", "--followers", "fan"], "--followers fan is not a column"),
+        (["--unit", "who", "--in-network", "x"], "Pass --source"),
+        (["--unit", "who", "--source", "via", "--in-network", "in-network"], "is no label of the labels"),
+        (["--unit", "who", "--source", "via", "--in-network", "misc", "--figure-5", "grph"], "Labels:"),
+        (["--unit", "who", "--size", "500"], "Leave one of them out"),
+        (["--unit", "who", "--population", "a=3"], "Pass one number"),
+    ],
+)
+def test_what_a_log_lacks_is_bad_input_in_words_of_the_command_line(month, tmp_path, capsys, asked, said):
+    month[0].head(400).write_parquet(tmp_path / "log.parquet")
+    assert main(["study", "inequality", "--data", str(tmp_path / "log.parquet"), *asked, "--no-progress"]) == 2
+    assert said in capsys.readouterr().err
+
+
+def test_roles_without_a_log_are_refused(capsys):
+    assert main(["study", "inequality", "--unit", "who", "--no-progress"]) == 2
+    assert "Pass --data" in capsys.readouterr().err
 
 
 def test_an_unknown_study_is_bad_usage(capsys):

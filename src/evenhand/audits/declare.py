@@ -25,6 +25,7 @@ from evenhand.audits.assemble import adjusted, bounded, untold
 from evenhand.audits.parameters import (
     Columns,
     Count,
+    Countable,
     Label,
     Labels,
     Level,
@@ -50,8 +51,8 @@ from evenhand.results import Result
 from evenhand.uncertainty.intervals import Interval, seed_of
 
 __all__ = [
-    "AUDITS", "OTHER_REQUESTS", "OTHER_UNITS", "TOOLS", "Audit", "Call", "Columns", "Count", "Label", "Labels", "Level", "Metrics",
-    "Rankings", "Seed", "Table", "TableOrColumn", "TableOrColumns", "Takes", "audit", "find", "log", "names", "pairs", "tool",
+    "AUDITS", "OTHER_REQUESTS", "OTHER_UNITS", "TOOLS", "Audit", "Call", "Columns", "Count", "Countable", "Label", "Labels", "Level",
+    "Metrics", "Rankings", "Seed", "Table", "TableOrColumn", "TableOrColumns", "Takes", "audit", "find", "log", "names", "pairs", "tool",
     "versions",
 ]  # fmt: skip
 """What the author of an audit needs, the hints of its parameters included."""

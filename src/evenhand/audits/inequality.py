@@ -9,7 +9,7 @@ import numpy as np
 
 from evenhand import metrics as _all_metrics  # noqa: F401  (fills the registry)
 from evenhand.audits.assemble import enough, hidden, names_of, notes, suppressed
-from evenhand.audits.declare import OTHER_UNITS, Call, Columns, Count, Level, Metrics, Seed, Table, audit, log
+from evenhand.audits.declare import OTHER_UNITS, Call, Columns, Count, Countable, Level, Metrics, Seed, audit, log
 from evenhand.audits.units import By, Population, Units, units_of
 from evenhand.cards import Ask, asks, needing
 from evenhand.engine.buckets import assign, tally_buckets
@@ -52,7 +52,7 @@ ALL_POINTS = 6_000
 )
 def inequality(
     call: Call,
-    table: Table,
+    table: Countable,
     *,
     unit: str | None,
     amount: Columns = None,
@@ -72,7 +72,8 @@ def inequality(
     Parameters
     ----------
     table : a dataframe (pandas, Polars eager or lazy, PyArrow, DuckDB, PySpark, Ibis), or a path or glob of Parquet, CSV or JSON
-        lines. Rows of the same unit (and slice) are added up.
+        lines. Rows of the same unit (and slice) are added up. `eh.read.tally("rows.csv")`, or `"tally:rows.csv"`, are the rows
+        of the query that `evenhand sql inequality` prints.
     unit : column that says who receives; None if every row is a unit.
     amount : column that says how much; several columns give a slice each; None counts rows.
     population : everyone who could have received something. A log holds only those who did, so this has no default:

@@ -33,6 +33,7 @@ class Takes:
     many : several words make a list; one makes a single value.
     table : a table, a file or column names. Anything else is too much for a plan: it says that the object is needed again.
     files : which files it may be, for help.
+    tally : the rows of a query may take its place (`evenhand sql`).
     sizes : a mapping says how many there are of each, which a plan can hold.
     number : a word of digits is a whole number.
     option : what the option is called where it is not called like the parameter.
@@ -43,6 +44,7 @@ class Takes:
     many: bool = False
     table: bool = False
     files: str = ""
+    tally: bool = False
     sizes: bool = False
     number: bool = False
     option: str = ""
@@ -75,6 +77,7 @@ def pairs(name: str, text: str, kind: type) -> dict[str, Any]:
 FILES = "Parquet, CSV or JSON lines (also .gz), or a glob in quotes"
 RUNS = "Parquet, CSV or JSON lines (also .gz), or TREC runs; a glob in quotes"
 Table = Annotated[Any, Takes("FILE", table=True, files=FILES)]
+Countable = Annotated[Any, Takes("FILE", table=True, files=FILES, tally=True)]
 Rankings = Annotated[Any, Takes("FILE", table=True, files=RUNS)]
 TableOrColumn = Annotated[Any, Takes("COLUMN|FILE", table=True)]
 TableOrColumns = Annotated[Any, Takes("COLUMN|FILE", table=True, many=True)]
@@ -186,8 +189,8 @@ def in_words(value: Any, *, table: bool = False) -> Any:
     value = as_python(value)
     if value is None or isinstance(value, (bool, int, float, str)):
         return value
-    if hasattr(type(value), "as_word"):  # an SQLFrame table has a column of any name
-        return value.as_word()
+    if hasattr(type(value), "as_word") and (word := value.as_word()) is not None:  # SQLFrame has a column of any name
+        return word
     if isinstance(value, Path):
         return str(value)
     if isinstance(value, (list, tuple, set, frozenset)):

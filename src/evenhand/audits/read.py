@@ -2,6 +2,7 @@
 
 from evenhand.results import load as result
 from evenhand.views.read import labels, qrels, trec_run, trec_runs
+from evenhand.views.tally import tally
 from evenhand.views.trec_fair import (
     qrels_groups,
     trec_fair_groups,
@@ -15,6 +16,7 @@ __all__ = [
     "qrels",
     "qrels_groups",
     "result",
+    "tally",
     "trec_fair_groups",
     "trec_fair_queries",
     "trec_fair_run",

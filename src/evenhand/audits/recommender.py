@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Annotated, Any, Literal
 
 import numpy as np
 
 from evenhand import metrics as _all_metrics  # noqa: F401  (fills the registry)
-from evenhand.audits.assemble import hidden, notes, suppressed
+from evenhand.audits.assemble import hidden, names_of, notes, suppressed
 from evenhand.audits.declare import (
     Call,
+    Columns,
     Count,
     Labels,
     Level,
@@ -27,17 +28,17 @@ from evenhand.audits.declare import (
 from evenhand.cards import Ask, Floats, asks, lacks, needing, parse_call, refuse_lacking
 from evenhand.engine.crosstabs import Reading, Tabulation, scale, tabulation, user_blocks
 from evenhand.errors import EvenhandError, listing
-from evenhand.findings import Row, row
+from evenhand.findings import Row, row, slice_words
 from evenhand.labels import all_but, matches, one_or_several, several
 from evenhand.metrics.catalogue import lorenz_points
 from evenhand.results import Result
 from evenhand.tallies.crosstab import Crosstab
 from evenhand.tallies.replicates import Replicates
-from evenhand.tallies.shown import Cut
+from evenhand.tallies.shown import Cut, Ints
 from evenhand.tallies.sides import Sides
 from evenhand.uncertainty.crosstabs import Question, Resampled, ends, plans, values
 from evenhand.uncertainty.intervals import Interval
-from evenhand.views.scores import Scores, view_scores
+from evenhand.views.scores import Apart, Scores, Shown, view_scores
 
 MOST_DIFFERENCES = 30
 SCORES = "a matrix (.npz, .npy), or a table: Parquet, CSV or JSON lines (also .gz)"
@@ -53,7 +54,7 @@ class RecommenderResult(Result):
     def shown(self) -> Any:
         """What was shown to whom, in the form the scores came in: 1, or a fraction of a slot under `ties="fractional"`.
 
-        A matrix of the shape of a matrix; for a long table, its users and items with a column `shown`.
+        A matrix of the shape of a matrix; for a long table, its slices, users and items with a column `shown`.
         """
         return self.show()
 
@@ -94,6 +95,8 @@ def recommender(
     score: str | None = "score",
     group: str = "group",
     relevance: str | None = None,
+    system: str | None = None,
+    by: Columns = None,
     metrics: Metrics | None = None,
     chance: str | None = "permutation(199)",
     interval: str | None = "bootstrap(999)",
@@ -127,10 +130,13 @@ def recommender(
     score : column of the score; None if every row is shown.
     group : column of the group in a table of users and groups.
     relevance : column of the relevance in the truth; left out, `relevance`, or the column of the score.
+    system : column of a long table that names the recommender, where several scored; each is measured apart.
+    by : column(s) of a long table to slice by, such as a country or a week. A slice has the users and items that have a row in it;
+        groups and truth are shared (where the truth has these columns, a slice has its own).
     metrics : metric strings; left out, all that the input allows.
     chance : what metrics of exposure are when user labels are dealt out at random: `"permutation(199)"`, or None.
     interval : bootstrap over users within their groups; `"bootstrap(999)"`, `"percentile(999)"`, `"normal"` or None.
-    min_units : groups with fewer users are suppressed.
+    min_units : groups and slices with fewer users are suppressed.
 
     Examples
     --------
@@ -153,48 +159,112 @@ def recommender(
     columns = {"user": user, "item": item, "score": score, "group": group, "relevance": relevance}
     log.info("checking the scores")
     protected, versus = one_or_several(protected), one_or_several(versus)
-    view = view_scores(scores, relevant, columns=columns, items=items, user_groups=user_groups)
-    reading = _under_convention(convention, plain, view)
-    given = {"users": user_groups is not None, "truth": relevant is not None, "shown": reading.shows}
+    apart = Apart(names_of(by), system)
+    apart.check((*call.audit.extra, user, item, "shown"))
+    view = view_scores(scores, relevant, columns=columns, items=items, user_groups=user_groups, apart=apart)
+    shows = _under_convention(convention, plain, view).shows
+    given = {"users": user_groups is not None, "truth": relevant is not None, "shown": shows}
     given["scores"] = score is not None
     asked = _asked(metrics, convention, {need for need, there in given.items() if there})
-    sides, codes = _sides(view, user_groups, protected, versus)
-    names = [*sides.names, "(unknown)", "(nobody)"]
+    sides = _sides(view, user_groups, protected, versus)
     deals = deals if any(a.card.shuffled for a in asked) else 0
-    slots = float(min(view.facts.cells, view.users * (top or view.items)))
-    resampled, dealt = plans(codes, names, len(sides.names), call.interval, deals, call.seed, view.items, slots)
-    log.info("finding what %s users are shown", f"{view.users:,}")
+    parts = []
+    for where, part in view.parts():
+        log.info("finding what %s users are shown", f"{part.users:,}")
+        codes = _codes(part, user_groups, sides)
+        parts.append(_measured(part, codes, where, plain, convention, asked, sides, deals, call, apart.names))
+    told = {slice_words(apart.names, p.where): p for p in parts}
+    return call.result(
+        [r for p in parts for r in p.rows], backend=view.backend, read=view.facts.rows, dropped=_dropped(view),
+        slices=apart.names, curves=_joined([p.curves for p in parts], [p.where for p in parts], apart.names),
+        words={"unit": "user", "holder": "item", "amount": "slots"},
+        facts={**_of_each(told, lambda p: p.facts), "convention": convention or "evenhand"}, counts=_of_each(told, lambda p: p.counts),
+        of=RecommenderResult, show=lambda: _show(view, parts if shows else []),
+    )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Part:
+    """One slice, measured."""
+
+    where: tuple[Any, ...]
+    view: Scores
+    reading: Reading
+    rows: list[Row]
+    curves: dict[str, dict[str, list[Any]]]
+    facts: dict[str, Any]
+    counts: dict[str, Any]
+
+
+def _measured(
+    view: Scores, codes: Any, where: tuple[Any, ...], plain: Reading, convention: str | None, asked: Sequence[Ask], sides: Sides,
+    deals: int, call: Call, slices: Sequence[str],
+) -> Part:  # fmt: skip
+    """The rows of a slice, with draws of its own."""
+    reading = _under_convention(convention, plain, view)
+    names = [*sides.names, "(unknown)", "(nobody)"]
+    slots = float(min(view.facts.cells, view.users * (plain.shown.top or view.items)))
+    resampled, dealt = plans(codes, names, len(sides.names), call.interval, deals, call.seed, view.items, slots, where)
     drawn = [p for p in (resampled, dealt) if p]
+    cells = dict(zip(slices, where, strict=True))
 
     def measured(reading: Reading) -> tuple[Tabulation, list[dict[str, Any]]]:
         found = tabulation(view, reading, codes, sides.groups, drawn)
         again, by_chance = found.replicates[0] if resampled else None, found.replicates[-1] if dealt else None
-        return found, _rows(found, asked, sides, call, again, by_chance)
+        return found, _rows(found, asked, sides, call, again, by_chance, cells)
 
     found, rows = measured(reading)
-    if convention == "holisticai" and normalize and relevant is not None:
+    if convention == "holisticai" and plain.normalize and view.truth_facts is not None:
         # It scales scores and truth together where it judges, and the scores alone elsewhere.
         _, other = measured(_under_convention(convention, replace(plain, alone=True), view))
         judging = {a.text for a in asked if "truth" in a.reads}
         rows = [one if one["metric"] in judging else two for one, two in zip(rows, other, strict=True)]
+    few = bool(where) and view.users < call.fewest
     facts = {
-        "items": view.items, "groups": hidden_sizes(_sizes(found.total, sides), call.fewest, parts=True),
-        "interval": _interval_words(call.interval, resampled), "convention": convention or "evenhand",
-    }  # fmt: skip
+        "items": None if few else view.items,
+        "groups": hidden_sizes(_sizes(found.total, sides), call.fewest, parts=True),
+        "interval": _interval_words(call.interval, resampled),
+    }
     counts = {
         "users": view.users, "users_with_ties": found.tied, "users_shown_nothing": _blank(found.total), "slots": found.slots,
     }  # fmt: skip
-    return call.result(
-        rows, backend=view.backend, read=view.facts.rows, dropped=_dropped(view),
-        curves=_curves(found.total, sides, view, call.fewest), words={"unit": "user", "holder": "item", "amount": "slots"},
-        facts=facts, counts=counts, of=RecommenderResult, show=lambda: _show(view, reading),
-    )  # fmt: skip
+    return Part(where, view, reading, rows, _curves(found.total, sides, view, call.fewest), facts, counts)
 
 
-def _show(view: Scores, reading: Reading) -> Any:
-    if not reading.shows:
+def _of_each(told: Mapping[str, Part], of: Callable[[Part], dict[str, Any]]) -> dict[str, Any]:
+    """What is said of a slice, by slice where that differs or there are several; as it stands where nothing is sliced."""
+    if list(told) == ["all"]:
+        return of(told["all"])
+    names = dict.fromkeys(name for p in told.values() for name in of(p))
+    found: dict[str, Any] = {name: {words: of(p)[name] for words, p in told.items()} for name in names}
+    if len(words := {*found.get("interval", {}).values()}) == 1:
+        found["interval"] = words.pop()
+    return found
+
+
+def _joined(
+    curves: Sequence[dict[str, dict[str, list[Any]]]], places: Sequence[tuple[Any, ...]], slices: Sequence[str]
+) -> dict[str, dict[str, list[Any]]]:
+    """The curves of all slices, each point with the labels of its slice."""
+    joined: dict[str, dict[str, list[Any]]] = {}
+    for own, where in zip(curves, places, strict=True):
+        for kind, held in own.items():
+            size = len(next(iter(held.values()), []))
+            labels = {name: [one] * size for name, one in zip(slices, where, strict=True)}
+            into = joined.setdefault(kind, {})
+            for name, points in {**labels, **held}.items():
+                into.setdefault(name, []).extend(points)
+    return joined
+
+
+def _show(view: Scores, parts: Sequence[Part]) -> Any:
+    if not parts:
         raise EvenhandError("Nothing says what was shown. Pass top or threshold to recommender.")
-    return view.handed_out((first, part.shown) for first, part in user_blocks(view, reading))
+
+    def blocks(p: Part) -> Iterator[tuple[int, Shown]]:
+        return ((first, users.shown) for first, users in user_blocks(p.view, p.reading))
+
+    return view.handed_out((p.where, p.view, blocks(p)) for p in parts)
 
 
 def _asked(metrics: Any, convention: str | None, has: set[str]) -> tuple[Ask, ...]:
@@ -249,16 +319,13 @@ def _permutations(chance: str | None) -> int:
     return draws
 
 
-def _sides(view: Scores, user_groups: Any, protected: Any, versus: Any) -> tuple[Sides, Any]:
-    """The groups and the row of every user."""
-    import polars as pl
-
+def _sides(view: Scores, user_groups: Any, protected: Any, versus: Any) -> Sides:
+    """The groups of all users, whatever slice they are in."""
     if user_groups is None:
         if protected is not None or versus is not None:
             raise EvenhandError("protected and versus are groups of users. Pass user_groups, or leave them out.")
-        return Sides((), {}, ()), np.zeros(view.users, dtype=np.int64)
-    labels = view.labels(user_groups)
-    known = labels.unique().drop_nulls().to_list()
+        return Sides((), {}, ())
+    known = _known(view.labels(user_groups))
     versus = all_but(versus, protected, known)
     protected, versus = (
         matches(role, several(side), known, of="user_groups") if len(known) > 1 and side is not None else several(side)
@@ -267,18 +334,33 @@ def _sides(view: Scores, user_groups: Any, protected: Any, versus: Any) -> tuple
     sides = Sides.of(known, protected, versus)
     if sides.rows.keys() and set(protected) & set(versus):
         raise EvenhandError("protected and versus share a group. Put each group on one side.")
-    old, new = list(sides.rows), list(sides.rows.values())
+    return sides
+
+
+def _known(labels: Any) -> list[Any]:
+    return labels.unique().drop_nulls().to_list()  # type: ignore[no-any-return]
+
+
+def _codes(view: Scores, user_groups: Any, sides: Sides) -> Ints:
+    """The row of every user."""
+    import polars as pl
+
+    if user_groups is None:
+        return np.zeros(view.users, dtype=np.int64)
+    labels = view.labels(user_groups)
+    known, old, new = _known(labels), list(sides.rows), list(sides.rows.values())
     same = [i for i, label in enumerate(old) if label in known]
     if not same:
-        return sides, np.full(view.users, sides.unknown, dtype=np.int64)
+        return np.full(view.users, sides.unknown, dtype=np.int64)
     found = labels.replace_strict(
         [old[i] for i in same], [new[i] for i in same], default=sides.unknown, return_dtype=pl.Int64
     )
-    return sides, found.fill_null(sides.unknown).to_numpy()
+    return np.asarray(found.fill_null(sides.unknown).to_numpy(), dtype=np.int64)
 
 
 def _rows(
-    found: Tabulation, asked: Sequence[Ask], sides: Sides, call: Call, again: Replicates | None, by_chance: Replicates | None
+    found: Tabulation, asked: Sequence[Ask], sides: Sides, call: Call, again: Replicates | None, by_chance: Replicates | None,
+    cells: Mapping[str, Any],
 ) -> list[Row]:  # fmt: skip
     """A row per metric, and per pair of groups where the metric compares two."""
     questions = [Question(a, pair) for a in asked for pair in (sides.pairs if "users" in a.reads else (None,))]
@@ -297,7 +379,7 @@ def _rows(
         low, high = ends(question, estimate, drawn, call.interval, min(own), chance)
         least, most = question.ask.metric.attainable_on(tally, **question.ask.params)
         made = row(
-            {}, question.ask.text, estimate=estimate, low=low, high=high, ideal=question.ask.ideal, better=question.ask.better,
+            cells, question.ask.text, estimate=estimate, low=low, high=high, ideal=question.ask.ideal, better=question.ask.better,
             units=units, rests_on=min(own), undefined_draws=undefined, note=_note(question.ask, tally, estimate, found),
             **_labels(question.pair, sides), **_against(estimate, chance), least=least, most=most,
             convention=question.ask.params.get("convention"),

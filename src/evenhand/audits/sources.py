@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from evenhand.audits.assemble import names_of, notes, suppressed
-from evenhand.audits.declare import OTHER_UNITS, Call, Count, Level, Metrics, Seed, Table, audit, log
+from evenhand.audits.declare import OTHER_UNITS, Call, Count, Countable, Level, Metrics, Seed, audit, log
 from evenhand.audits.inequality import chances
 from evenhand.audits.units import By, Population, Units, units_of
 from evenhand.cards import Ask, ask
@@ -50,7 +50,7 @@ ONE = frozenset({"share", "marginal"})
 )
 def sources(
     call: Call,
-    table: Table,
+    table: Countable,
     *,
     unit: str,
     amount: str | None = None,

@@ -9,12 +9,14 @@ from typing import Annotated, Any
 
 from evenhand.audits.declare import Takes, log, pairs
 from evenhand.engine.bins import Legend, bin_slices
+from evenhand.engine.counted import view_counted
 from evenhand.engine.populations import join_population, meeting, open_population, pad
 from evenhand.engine.spectra import Slices, tally_slices, whole_labels
 from evenhand.errors import EvenhandError
 from evenhand.views.benefits import Amount, Benefits, NanPolicy, view_benefits
 from evenhand.views.bins import Bins, LogBins, QuantileBins, Slicing, slicing
 from evenhand.views.tables import Table, open_table
+from evenhand.views.tally import Tally, tally_of
 
 ONLY_SEEN = "only units seen"
 
@@ -105,6 +107,8 @@ def units_of(
     becomes the last of `by`. `marks` are other columns by role (`{"arm": "variant"}`).
     """
     asked = slicing(by)
+    if (held := tally_of(table)) is not None:
+        return _counted(held, asked, unit, amount, population, weight, nan_policy, part, marks)
     split = slicing([part[1]], part[0]) if part else slicing(None)
     wanted = (*asked.columns, *split.columns)
     sizes = [one.column for one in (*asked.bins, *split.bins)]
@@ -130,6 +134,38 @@ def units_of(
     if twice:
         raise EvenhandError(f"by={twice[0]!r} is also the name of a bin's edge. Rename that column of the table first.")
     return Units(view, everyone, legend, asked)
+
+
+def _counted(
+    held: Tally, asked: Slicing, unit: str | None, amount: Any, population: Any, weight: str | None, nan_policy: NanPolicy,
+    part: tuple[str, str | Bins] | None, marks: Mapping[str, str] | None,
+) -> Units:  # fmt: skip
+    """The same from the rows of a query: whatever would need single units is refused."""
+    split = slicing([part[1]], part[0]) if part else slicing(None)
+    if asked.bins or split.bins:
+        (spec, *_) = (*asked.bins, *split.bins)
+        raise EvenhandError(
+            f"{spec} needs the table, and a tally holds no single units. Make the bins a column of the table."
+        )
+    if marks:
+        raise EvenhandError(
+            f"{next(iter(marks.values()))!r} needs the table: a tally holds no single viewers. Leave within= out."
+        )
+    if part and part[0] != "source":
+        raise EvenhandError(f"{part[0]}={part[1]!r} needs the table: no query counts it. Pass the table itself.")
+    everyone = open_population(population, unit)
+    if isinstance(everyone, Table):
+        raise EvenhandError(
+            "population is a table of units, and a tally names none to look up there. Pass how many there are, or {slice: number}."
+        )
+    several = amount is not None and not isinstance(amount, str)
+    view = view_counted(
+        held, unit=unit, amounts=list(amount) if several else [amount], by=asked.columns, weight=weight, nan_policy=nan_policy,
+        source=split.columns[0] if part else None,
+    )  # fmt: skip
+    if part:  # told apart again by `whole`
+        view = replace(view, by=(*asked.columns, *split.columns))
+    return Units(view, everyone, Legend(), asked)
 
 
 def _only_in_population(opened: Table, everyone: Any, by: Sequence[str]) -> list[str]:

@@ -21,7 +21,7 @@ from evenhand.errors import EvenhandError, printable, suggestion
 VERBS = (
     "demo", "look", "inequality", "sources", "decompose", "criteria", "prefix", "advise", "exposure", "pairwise",
     "agreement", "sensitivity", "outcome-test", "counterfactual", "recalibrate", "recommender", "experiment", "rebalance", "rerank",
-    "compare", "run", "plan", "history", "metrics", "conformance", "study", "completion",
+    "compare", "run", "plan", "sql", "history", "metrics", "conformance", "study", "completion",
 )  # fmt: skip
 """Each verb is a module of this package: its docstring is the help, the first line in the list of verbs and the rest with
 examples below the options. A verb of an audit needs nothing else: options and call come from the audit's declaration; it

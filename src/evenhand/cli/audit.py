@@ -12,6 +12,7 @@ from typing import Annotated, Any, Literal
 from evenhand.audits.declare import Audit
 from evenhand.audits.parameters import Parameter, bare, options
 from evenhand.errors import EvenhandError
+from evenhand.views.tally import TALLY
 
 ENGINES = ("polars", "duckdb")
 NAMES = {"metrics": ("-m", "--metric"), "rng": ("--seed",), "cutoffs": ("--cutoff", "--cutoffs")}
@@ -63,7 +64,11 @@ def add_audit(parser: argparse.ArgumentParser, audit: Audit) -> None:
             add_option(how, parameter, audit)
         else:
             add_option(rules if _is_rule(parameter) else roles, parameter, audit)
-    if next(iter(audit.parameters.values())).takes.table:
+    first = next(iter(audit.parameters.values()))
+    if first.takes.tally:
+        rows = "in place of files: the rows of the query that evenhand sql prints"
+        parser.add_argument("--tally", metavar="FILE", help=rows)
+    if first.takes.table:
         how.add_argument("--engine", choices=ENGINES, default=ENGINES[0], help="what reads the files (default: polars)")
 
 
@@ -73,7 +78,8 @@ def _is_rule(parameter: Parameter) -> bool:
 
 def _add_place(parser: argparse.ArgumentParser, parameter: Parameter) -> None:
     many = parameter.takes.table or parameter.takes.many
-    count = ("+" if parameter.required else "*") if many else None if parameter.required else "?"
+    must = parameter.required and not parameter.takes.tally
+    count = ("+" if must else "*") if many else None if parameter.required else "?"
     said: dict[str, Any] = {"nargs": count} if count else {}
     text = parameter.takes.files or about(parameter)
     parser.add_argument(dest(parameter.name), metavar=parameter.takes.metavar or "FILE", help=text, **said)
@@ -156,6 +162,12 @@ def bind(audit: Audit, args: argparse.Namespace) -> tuple[list[Any], dict[str, A
 
 
 def _placed(parameter: Parameter, typed: Any, args: argparse.Namespace) -> list[Any]:
+    if parameter.takes.tally:
+        counted = getattr(args, "tally", None)
+        if bool(typed) == bool(counted):
+            found = "Both files and --tally were given" if typed else "No file was given"
+            raise EvenhandError(f"{found}. Pass the files of the table, or --tally with the rows of a query.")
+        typed = typed or [f"{TALLY}{counted}"]
     if not typed:
         return []
     words = typed if isinstance(typed, list) else [typed]

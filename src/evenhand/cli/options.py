@@ -17,6 +17,7 @@ from typing import Any
 
 from evenhand.cli import colour
 from evenhand.errors import EvenhandError, printable
+from evenhand.views.files import split_kind
 
 FORMATS = ("table", "csv", "tsv", "jsonl", "json", "markdown", "latex", "openmetrics", "grafana")
 ENDINGS = {
@@ -160,7 +161,7 @@ def inputs(args: argparse.Namespace) -> list[str]:
         written = ("html", "output", "plot", "junit", "summary", *getattr(args, "written", ()))
         if name not in ("check", "of_metrics", "written", *written):
             words += [v for v in (value if isinstance(value, list) else [value]) if isinstance(v, str)]
-    words = [word.removeprefix("trec-fair:") for word in words]
+    words = [split_kind(word)[1] for word in words]
     found = [path for word in words for path in (glob.glob(word, recursive=True) or [word])]
     return [path for path in found if os.path.isfile(path)]
 

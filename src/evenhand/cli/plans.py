@@ -20,6 +20,7 @@ from evenhand.audits.declare import Audit, Call, find
 from evenhand.cli.audit import from_plan
 from evenhand.errors import EvenhandError, listing, suggestion, unknown_name
 from evenhand.present.checks import INCONCLUSIVE
+from evenhand.views.files import split_kind
 
 ENDINGS = {
     "name": "what to call this audit in a build",
@@ -195,8 +196,9 @@ _ENDS = (".parquet", ".pq", ".csv", ".tsv", ".jsonl", ".ndjson", ".gz", ".npz", 
 
 def beside(value: Any, folder: Path) -> Any:
     """Paths in a plan are relative to the plan."""
-    if isinstance(value, str) and value.endswith(_ENDS) and not Path(value).is_absolute():
-        return str(folder / value)
+    if isinstance(value, str) and value.endswith(_ENDS):
+        kind, path = split_kind(value)
+        return value if Path(path).is_absolute() else f"{kind}{folder / path}"
     if isinstance(value, list) and value and all(isinstance(v, str) and v.endswith(_ENDS) for v in value):
         return [beside(v, folder) for v in value]
     return value
@@ -207,7 +209,9 @@ def days(path: Path, raw: Mapping[str, Any], given: Mapping[str, str]) -> list[d
     values = {**_variables(path, raw), **given, **{name: f"${{{name}}}" for name in DATED}}
     read = [_read(one) for one in (raw, *(raw.get("audits") or [])) if isinstance(one, Mapping)]
     texts = [text for text in _texts(_fill(path, read, values)) if text.endswith(_ENDS)]
-    found = [_days_of(str(beside(text, path.parent))) for text in texts if any(f"${{{n}}}" in text for n in DATED)]
+    found = [
+        _days_of(split_kind(beside(text, path.parent))[1]) for text in texts if any(f"${{{n}}}" in text for n in DATED)
+    ]
     if not found:
         raise EvenhandError(f"{str(path)!r} reads no file of a day. Write ${{DATE}} where the day stands in its path.")
     return sorted(set.intersection(*found))

@@ -2,6 +2,7 @@
 
 example:
   evenhand study inequality --folder study-inequality
+  evenhand study inequality --data log.parquet --unit author --amount views --amount likes --source via --followers followers
   evenhand study viewpoints --seeds 10 --html viewpoints.html
   evenhand study fair-ranking --data trec-fair-2019       on files of the TREC Fair Ranking track
   evenhand study fair-ranking --data 2019 --data 2020.parquet --ratings u.data     agreement across experiments

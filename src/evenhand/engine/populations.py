@@ -263,6 +263,8 @@ def _never_varies(view: Benefits, key: str) -> bool:
     """Whether every unit has one label only. The first rows usually settle it."""
     if view.unit is None:
         return True
+    if view.counted is not None:
+        return bool(view.counted.most[key] <= 1)
     pairs = view.lazy.select("unit", key)
     return not (_several_labels(pairs.head(SAMPLE)) or _several_labels(pairs))
 

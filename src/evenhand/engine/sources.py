@@ -47,6 +47,9 @@ class SourceSlices:
 def tally_sources(view: Benefits, amount: Amount, key: str) -> SourceSlices:
     """How many units of each slice hold each vector of amounts; `key` is the column that says where an amount came from."""
     lazy, broken = view.lazy, frozenset[Label]()
+    if view.counted is not None:
+        broken = view.counted.broken[amount.column] if view.nan_policy == "propagate" else broken
+        return _split(view.counted.spread(amount), view, tuple(view.counted.names), broken)
     if amount.missing:
         gone = missing(lazy, amount)
         if view.nan_policy == "propagate":
@@ -63,6 +66,8 @@ def tally_sources(view: Benefits, amount: Amount, key: str) -> SourceSlices:
 
 def source_names(view: Benefits, key: str) -> tuple[Any, ...]:
     """The sources of the table, in an order that does not depend on its rows; a missing one is a source of its own."""
+    if view.counted is not None:
+        return tuple(view.counted.names)
     found = to_polars(view.lazy.select(key).unique().head(MOST_SOURCES + 1))[key].to_list()
     if len(found) > MOST_SOURCES:
         raise EvenhandError(

@@ -65,8 +65,12 @@ def whole_labels(labels: Sequence[Label]) -> tuple[Label, ...]:
 
 def tally_slices(view: Benefits, amount: Amount) -> Slices:
     """How many units of each slice received each amount. One row per cell leaves the engine, no unit and no event."""
-    lazy, broken = sound_rows(view, amount)
-    cells = to_polars(_collapsed(_per_unit(lazy, view, amount), view))
+    if view.counted is None:
+        lazy, broken = sound_rows(view, amount)
+        cells = to_polars(_collapsed(_per_unit(lazy, view, amount), view))
+    else:
+        cells = view.counted.cells[amount.column]
+        broken = view.counted.broken[amount.column] if view.nan_policy == "propagate" else frozenset()
     if view.weight is not None and view.unit is not None:
         refuse_changing_weights(cells, view)
     return _ordered(cells, view, broken)

@@ -276,6 +276,7 @@ def catalogue(findings: Findings) -> Picture:
     across = "items, from those shown least to those shown most"
     layers = [*_gap(found), *_lines(findings, found, shares("share of all slots"), across), *_equality()]
     items = findings.provenance.get("items")
-    many = "the" if items is None else number(float(items))
-    says = f"The half of {many} items that is shown least holds {percent(found[-1].at(0.5))} of all slots."
+    many = number(float(items)) if isinstance(items, (int, float)) else "the"
+    held = f"half of {many} items that is shown least holds {percent(found[-1].at(0.5))} of all slots."
+    says = f"{found[-1].name}: the {held}" if found[-1].name else f"The {held}"
     return Picture((Panel(alt.layer(*layers), height=360, square=True),), _read_out(found), says, lead=False)

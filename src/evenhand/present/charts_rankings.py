@@ -333,23 +333,34 @@ def _no_differences(findings: Findings) -> str:
 @chart("differences", title="Which items the two groups are shown differently", unless=_no_differences)
 def differences(findings: Findings) -> Picture:
     """The items whose share of slots differs most between two groups of users, widest gap first."""
-    found = points(findings, "differences")[:MOST_ITEMS]
-    versus, protected = str(found[0]["versus"]), str(found[0]["protected"])
-    items = [str(p["item"]) for p in found]
-    a, b = [p["versus_share"] for p in found], [p["protected_share"] for p in found]
-    texts = [percent(v) for v in (*a, *b)]
-    panel = joined(
-        items, a, b, (versus, protected), texts, x=Axis("share of the group's slots", SHARE), heading="item",
-        tips={"label": "item", "series": "group", "value_text": "share"},
-    )  # fmt: skip
+    by_slice: dict[str, list[Point]] = {}
+    for p in points(findings, "differences"):
+        by_slice.setdefault(p["where"], []).append(p)
+    kept = [(where, found[:MOST_ITEMS]) for where, found in list(by_slice.items())[:MOST_SLICES]]
+    rows = [p for _, found in kept for p in found]
+    versus, protected = str(rows[0]["versus"]), str(rows[0]["protected"])
     table = {
-        "item": items,
-        f"share shown to {versus}": texts[: len(items)],
-        f"share shown to {protected}": texts[len(items) :],
+        **columns_of(rows, *findings.slices),
+        "item": [str(p["item"]) for p in rows],
+        f"share shown to {versus}": [percent(p["versus_share"]) for p in rows],
+        f"share shown to {protected}": [percent(p["protected_share"]) for p in rows],
     }
-    says = f"Item {items[0]} differs most: {percent(a[0])} of the slots of {versus} and {percent(b[0])} of those of {protected}."
+    most = max(rows, key=lambda p: abs(p["versus_share"] - p["protected_share"]))
+    shares = f"{percent(most['versus_share'])} of the slots of {versus} and {percent(most['protected_share'])} of those of {protected}"
+    says = f"{most['where']}: item" if most["where"] else "Item"
     note = "Only the widest gaps are drawn; some gap is expected by chance, see the chance column."
-    return Picture((panel,), table, says, note, lead=False)
+    note += f" {MOST_SLICES} of {len(by_slice)} slices are drawn." if len(by_slice) > MOST_SLICES else ""
+    panels = tuple(_differences_panel(found, (versus, protected), where) for where, found in kept)
+    return Picture(panels, table, f"{says} {most['item']} differs most: {shares}.", note, lead=False)
+
+
+def _differences_panel(found: Sequence[Point], sides: tuple[str, str], where: str) -> Panel:
+    a, b = [p["versus_share"] for p in found], [p["protected_share"] for p in found]
+    return joined(
+        [str(p["item"]) for p in found], a, b, sides, [percent(v) for v in (*a, *b)],
+        x=Axis("share of the group's slots", SHARE), heading="item", tips={"label": "item", "series": "group", "value_text": "share"},
+        title=where,
+    )  # fmt: skip
 
 
 @chart("stability", title="Where each system stands under other choices", unless=without_curve("stability"))

@@ -6,7 +6,7 @@ how much do the top 0.1%, 1%, 10% hold? The page is complete without scripts: th
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from html import escape
@@ -15,7 +15,7 @@ from typing import Any
 import altair as alt
 import numpy as np
 
-from evenhand.findings import Findings
+from evenhand.findings import Findings, slice_words
 from evenhand.findings import number as read_number
 from evenhand.present.charts_lorenz import from_the_top, lorenz
 from evenhand.present.drawing import Picture, drawable, holders, records, slice_labels, slices_in_words, word
@@ -203,12 +203,22 @@ def _units(findings: Findings, found: Sequence[Curve]) -> list[float]:
     """How many units each curve runs over; those of a curve that no row counts have its finest step."""
     sizes = dict(zip(slice_labels(findings), findings.columns.get("units", ()), strict=False))
     if "items" in findings.provenance and "holder" in findings.words:  # a recommender's curve runs over its items
-        sizes = dict.fromkeys(sizes, findings.provenance["items"])
+        sizes = _items(findings, list(sizes))
     known = [read_number(sizes.get(c.name)) for c in found]
     return [
         float(n) if n == n else float(round(1 / (c.population[1] - c.population[0])))
         for n, c in zip(known, found, strict=True)
     ]
+
+
+def _items(findings: Findings, names: Sequence[str]) -> dict[str, Any]:
+    """How many items each slice has, under the names of the slices."""
+    items = findings.provenance["items"]
+    if not isinstance(items, Mapping):
+        return dict.fromkeys(names, items)
+    where = zip(*(findings.columns[s] for s in findings.slices), strict=True)
+    words = [slice_words(findings.slices, one) for one in where]
+    return {name: items.get(one) for name, one in zip(slice_labels(findings), words, strict=True)}
 
 
 def _stops(findings: Findings, found: Sequence[Curve]) -> list[float]:

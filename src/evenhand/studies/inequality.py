@@ -1,7 +1,7 @@
-"""The inequality paper's two use cases, on a generated platform: who gets seen, and which source makes the skew.
+"""The inequality paper's two use cases: who gets seen, and which source makes the skew.
 
-The platform is run as it is, with mechanisms switched off, and on a rewired graph, so that a finding can be seen to come
-from what the paper says it comes from.
+On a log of one's own, or on a generated platform. The platform is run as it is, with mechanisms switched off, and on a
+rewired graph, so that a finding can be seen to come from what the paper says it comes from.
 """
 
 from __future__ import annotations
@@ -10,34 +10,36 @@ import itertools
 import logging
 import math
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
-
-import numpy as np
+from typing import Annotated, Any
 
 from evenhand.audits.criteria import criteria
+from evenhand.audits.declare import Columns, Labels, Takes
+from evenhand.audits.declare import Table as Data
 from evenhand.audits.inequality import inequality
 from evenhand.audits.sources import sources
-from evenhand.metrics.shares import lorenz
+from evenhand.audits.units import sizes, units_of
+from evenhand.errors import listing
+from evenhand.metrics.shares import lorenz_curve
 from evenhand.results import Result
 from evenhand.studies.inequality_figures import figures
 from evenhand.studies.inequality_findings import (
     ATKINSON,
     FAMILIES,
+    FINDINGS,
     GINI,
-    OUT_OF_NETWORK,
+    NEEDS,
     RATIOS,
+    REACH,
     TOP_1,
     TOP_10,
     Measures,
     claims,
     values,
 )
-from evenhand.studies.study import Claim, Study, Table
-from evenhand.synthetic.platform import ENGAGEMENTS, Platform, platform
+from evenhand.studies.inequality_log import NETWORK, USUAL, Log, of_data, of_platform
+from evenhand.studies.study import Claim, Study, Table, on_own_data
+from evenhand.synthetic.platform import Platform, platform
 from evenhand.views.bins import log_bins
-
-if TYPE_CHECKING:
-    import polars as pl
 
 SIZE = 50_000
 BINS = 20
@@ -59,114 +61,154 @@ CAVEATS = (
     "The platform is made up, and its default values were chosen with the paper in view: a yes means that these mechanics are "
     "enough to produce the finding. It does not confirm the paper, whose data nobody outside has.",
 )
+OWN = (
+    "A yes or a no says whether the finding comes out of this log by the rule beside it. The paper speaks of another platform: "
+    "neither confirms nor refutes it, and nothing here says what causes it."
+)
+Everyone = Annotated[Any, Takes("N|FILE|none", table=True, sizes=True, read=sizes)]
+Beside = Annotated[str | None, Takes("SOURCE|pooled")]
 TITLE = "Who gets seen on a social platform, and which source makes the skew"
+OWN_TITLE = "Who gets how much, and which source makes the skew"
 
 
-def study(*, size: int | None = None, seed: int = 1) -> Study:
-    """Rerun use cases 1 and 2 of the inequality paper on a platform of `size` authors."""
-    authors = SIZE if size is None else size
+def study(
+    *, size: int | None = None, seed: int = 1, data: Data | None = None, unit: str | None = None, amount: Columns = None,
+    source: str | None = None, followers: str | None = None, population: Everyone = None, in_network: Labels = None,
+    out_of_network: Labels = None, figure_5: Beside = None,
+) -> Study:  # fmt: skip
+    """Rerun use cases 1 and 2 of the inequality paper, on a platform of `size` authors or on a log of one's own.
+
+    What a finding or a figure needs and the log lacks is left out, and that is said.
+
+    Parameters
+    ----------
+    data : log of who received what: Parquet, CSV or JSON lines, or a dataframe.
+    unit : column that says who receives.
+    amount : column that says how much; several give a kind of engagement each, the first being the paper's impressions; without
+        one, rows are counted.
+    source : column that says where an amount came from.
+    followers : column with the followers of a unit, in the log or in the table of the population.
+    population : everyone who could have received something: a number, or a table of units; without one, those in the log.
+    in_network : labels of the sources in network; without, all that are not out of network.
+    out_of_network : labels of the sources out of network; without, all that are not in network.
+    figure_5 : the out-of-network source that figure 5 sets beside in-network ranking (default: misc, as in the paper), or
+        `pooled` for all of them.
+    """
+    roles = {
+        "amount": amount, "source": source, "followers": followers, "population": population, "in_network": in_network,
+        "out_of_network": out_of_network,
+    }  # fmt: skip
+    if on_own_data(data, {"unit": unit}, roles, size):
+        return _on_data(of_data(data, unit=str(unit), beside=figure_5, **roles), seed)
+    return _on_platform(SIZE if size is None else size, seed, USUAL if figure_5 is None else figure_5)
+
+
+def _on_data(given: Log, seed: int) -> Study:
+    measured = measure(given, interval=DRAWS, seed=seed)
+    drawn, lost = figures(measured, seed)
+    left = _left_out(measured, lost)
+    return Study(
+        name="inequality",
+        title=OWN_TITLE,
+        setting=f"{measured.types.provenance['rows']:,} rows of {given.table.origin}. {_counted(measured):,} different "
+        f"{given.unit!r} count: {given.counted}. {given.first!r} is taken for what the paper calls impressions (seed {seed}).",
+        claims=claims(measured, all=False),
+        tables=(
+            given.roles(),
+            *([_source_table(measured)] if "split" in measured.parts else []),
+            _criteria_table(given, seed),
+            *([left] if left.rows else []),
+        ),
+        figures=drawn,
+        sentences=tuple(_skew(measured)) if "split" in measured.parts else (),
+        caveats=(OWN, *([_told_of(left)] if left.rows else [])),
+    )
+
+
+def _left_out(m: Measures, lost: Mapping[str, str]) -> Table:
+    """What is not asked of a log and not drawn, and what it would need."""
+    every = [(one.says, one.where, one.lacks(m)) for one in FINDINGS] + [
+        (name, "", need) for name, need in lost.items()
+    ]
+    rows = tuple((what, where, NEEDS[need]) for what, where, need in every if need)
+    return Table("Left out, and what it needs", ("finding or figure", "where", "needs"), rows)
+
+
+def _told_of(left: Table) -> str:
+    figures = [what for what, where, _ in left.rows if not where]
+    findings = len(left.rows) - len(figures)
+    told = [*([f"{findings} of the paper's {len(FINDINGS)} findings"] if findings else []), *figures]
+    return f"Left out, for the log does not hold what they need: {'; '.join(told)}. See the table of what is left out."
+
+
+def _on_platform(authors: int, seed: int, beside: str) -> Study:
     log.info("a month with %s authors", f"{authors:,}")
     month = platform(authors, rng=seed)
-    measured = measure(month, interval=DRAWS, seed=seed)
+    given = of_platform(month, beside)
+    measured = measure(given, interval=DRAWS, seed=seed)
     found = claims(measured)
-    split = sources(
-        _log(month),
-        unit="author_id",
-        amount="impressions",
-        source="source",
-        population=_eligible(month),
-        interval=DRAWS,
-        rng=seed,
-    )
-    switched = {}
+    everyone, switched = {"as it is": _gini_of_all(month)}, {}
     for name, off in SWITCHES.items():
         log.info("the same month with %s", name)
-        switched[name] = measure(platform(authors, rng=seed, **off), interval=None, seed=seed)
-    runs = {"as it is": measured, **switched}
-    skew = _split_skew(authors, seed, runs)
+        other = platform(authors, rng=seed, **off)
+        everyone[name] = _gini_of_all(other)
+        switched[name] = measure(of_platform(other, beside), interval=None, seed=seed)
+    skew = _split_skew(authors, seed, everyone)
     tables = (
         _switch_table(found, switched),
-        _source_table(split),
-        _network_table(runs),
+        _source_table(measured),
+        _network_table({"as it is": measured, **switched}),
         skew,
-        _criteria_table(month, seed),
+        _criteria_table(given, seed),
     )
     return Study(
         name="inequality",
         title=TITLE,
-        setting=f"A generated platform of {authors:,} authors (seed {seed}), of whom {_eligible(month).height:,} had a post displayed.",
+        setting=f"A generated platform of {authors:,} authors (seed {seed}), of whom {_counted(measured):,} had a post displayed.",
         claims=found,
         tables=tables,
-        figures=figures(measured, split, seed),
-        sentences=(*_flips(found, switched), *_answer(split, skew)),
+        figures=figures(measured, seed)[0],
+        sentences=(*_flips(found, switched), *_skew(measured), _structure(skew)),
         caveats=CAVEATS,
     )
 
 
-def _eligible(month: Platform) -> pl.DataFrame:
-    """The paper's authors: at least one follower, and at least one post selected for display."""
-    import polars as pl
-
-    return month.authors.filter((pl.col("displays") > 0) & (pl.col("followers") > 0)).select("author_id", "followers")
+def _counted(m: Measures) -> int:
+    """How many units there are."""
+    return int(m.types.findings.columns["units"][0])
 
 
-def _log(month: Platform) -> pl.DataFrame:
-    """The log with out-of-network sources also under one name."""
-    import polars as pl
-
-    together = (
-        pl.when(pl.col("source").is_in(OUT_OF_NETWORK)).then(pl.lit("out_of_network")).otherwise(pl.col("source"))
-    )
-    return month.engagements.with_columns(network=together)
-
-
-def measure(month: Platform, *, interval: str | None, seed: int) -> Measures:
-    """Everything the findings are read from."""
-    table, people = _log(month), _eligible(month)
-    everyone = people.select("author_id")
-    common: dict[str, Any] = {"unit": "author_id", "population": everyone, "interval": interval, "rng": seed}
-    impressions = {**common, "amount": "impressions"}
-    reached = table.join(people, on="author_id").select("author_id", "source", "followers")
-    return Measures(
-        everyone=_gini_of_all(month),
-        types=inequality(table, amount=list(ENGAGEMENTS), metrics=[*FAMILIES, *RATIOS], **common),
-        reach=_reach(table, everyone.height),
-        crossings=_crossings(table, everyone.height),
-        sources=inequality(table, by="source", metrics=[GINI, ATKINSON, TOP_1, TOP_10], **impressions),
-        networks=inequality(table, by="network", metrics=[GINI, "mean"], **impressions),
-        followers=inequality(
-            reached,
-            unit="author_id",
-            amount="followers",
-            by="source",
-            population=None,
-            metrics=["mean", GINI],
-            interval=interval,
-            rng=seed,
-        ),
-        bins=inequality(
-            table,
-            by=["network", log_bins("followers", BINS)],
-            metrics=["mean", GINI],
-            **{**impressions, "population": people},
-        ),
-    )
+def measure(given: Log, *, interval: str | None, seed: int) -> Measures:
+    """Everything the findings are read from, as far as the log allows."""
+    log.info("measuring %s", listing(given.amounts))
+    common: dict[str, Any] = {"unit": given.unit, "population": given.everyone, "interval": interval, "rng": seed}
+    first = {**common, "amount": given.first}
+    types = inequality(given.table, amount=list(given.amounts), metrics=[*FAMILIES, *RATIOS, REACH], **common)
+    parts: dict[str, Result] = {}
+    if len(given.sources) > 1:
+        log.info("measuring %s", given.source)
+        metrics = [GINI, ATKINSON, TOP_1, TOP_10]
+        parts["sources"] = inequality(given.table, by=given.source, metrics=metrics, **first)
+        if interval is not None:
+            parts["split"] = sources(given.table, source=str(given.source), **first)
+        if given.followers is not None:
+            parts["followers"] = inequality(
+                given.reached(), unit=given.unit, amount=given.followers, by=given.source, population=None, metrics=["mean", GINI],
+                interval=interval, rng=seed,
+            )  # fmt: skip
+    if given.networks:
+        parts["networks"] = inequality(given.by_network(), by=NETWORK, metrics=[GINI], **first)
+        if given.followed:
+            bins = log_bins(str(given.followers), BINS)
+            parts["bins"] = inequality(given.in_figure_5(), by=[NETWORK, bins], metrics=["mean", GINI], **first)
+    return Measures(given, types, _crossings(given), parts)
 
 
-def _amounts(table: pl.DataFrame) -> dict[str, Any]:
-    import polars as pl
-
-    summed = table.group_by("author_id").agg(pl.col(ENGAGEMENTS).sum())
-    return {name: summed[name].to_numpy() for name in ENGAGEMENTS}
-
-
-def _reach(table: pl.DataFrame, authors: int) -> dict[str, float]:
-    return {name: float(np.count_nonzero(x)) / authors for name, x in _amounts(table).items()}
-
-
-def _crossings(table: pl.DataFrame, authors: int) -> list[tuple[str, str]]:
+def _crossings(given: Log) -> list[tuple[str, str]]:
     """Pairs of engagement types of which neither is more equal throughout."""
-    curves = {name: lorenz(np.pad(x, (0, authors - len(x)))) for name, x in _amounts(table).items()}
+    prepared = units_of(given.table, unit=given.unit, amount=list(given.amounts), population=given.everyone)
+    spectra = {one.name: prepared.slices(one).spectra[0] for one in prepared.view.amounts}
+    curves = {str(name): lorenz_curve(s) for name, s in spectra.items() if not s.reason()}
     pairs = itertools.combinations(curves, 2)
     return [(a, b) for a, b in pairs if not curves[a].dominates(curves[b]) and not curves[b].dominates(curves[a])]
 
@@ -187,22 +229,24 @@ def _flips(found: tuple[Claim, ...], switched: Mapping[str, Measures]) -> list[s
     return lines
 
 
-def _source_table(split: Result) -> Table:
+def _source_table(m: Measures) -> Table:
     names = ("share", "own_gini", "correlation", "contribution", "marginal")
     found: dict[str, dict[str, str]] = {}
-    for r in split.findings.rows():
+    for r in m.parts["split"].findings.rows():
         if r["group"] is not None:
             ends = f" ({r['low']:.4f} to {r['high']:.4f})" if r["metric"] == "marginal" else ""
             found.setdefault(r["group"], {})[r["metric"]] = f"{r['estimate']:.4f}{ends}"
     rows = tuple((source, *(cells[name] for name in names)) for source, cells in sorted(found.items()))
-    return Table("Which source makes the skew: the Gini index of all impressions by source", ("source", *names), rows)
+    return Table(
+        f"Which source makes the skew: the Gini index of all {_words(m.log.first)} by source", ("source", *names), rows
+    )
 
 
 def _network_table(runs: Mapping[str, Measures]) -> Table:
     """Sources and structure apart: the same ranking where the graph, or what suggestions know of it, is another."""
     rows = []
     for name, m in runs.items():
-        found = values(m.networks, GINI, "network") | {"all": values(m.types, GINI, "amount")["impressions"]}
+        found = values(m.parts["networks"], GINI, NETWORK) | {"all": values(m.types, GINI, "amount")["impressions"]}
         rows.append(
             (name, *(f"{found.get(k, math.nan):.3f}" for k in ("all", "in_network", "out_of_network", "topics")))
         )
@@ -210,7 +254,7 @@ def _network_table(runs: Mapping[str, Measures]) -> Table:
     return Table("The Gini index of impressions where something is switched off", head, tuple(rows))
 
 
-def _split_skew(authors: int, seed: int, runs: Mapping[str, Measures]) -> Table:
+def _split_skew(authors: int, seed: int, everyone: Mapping[str, float]) -> Table:
     """The Gini index of all impressions as a sum of what its causes add.
 
     From a platform of equal followers and random suggestions, both are switched on in either order and their effects
@@ -219,10 +263,10 @@ def _split_skew(authors: int, seed: int, runs: Mapping[str, Measures]) -> Table:
     log.info("splitting sources from structure")
     base, wired = ({**EQUAL_FOLLOWERS, **RANDOM}, {"rewired": True, **RANDOM})
     neither, followers_only = (_gini_of_all(platform(authors, rng=seed, **off)) for off in (base, wired))
-    suggestions_only, both = runs["equal followers"].everyone, runs["rewired graph"].everyone
+    suggestions_only, both = everyone["equal followers"], everyone["rewired graph"]
     by_followers = ((followers_only - neither) + (both - suggestions_only)) / 2
     by_suggestions = ((suggestions_only - neither) + (both - followers_only)) / 2
-    total = runs["as it is"].everyone
+    total = everyone["as it is"]
     rows = (
         ("posts, appeal and attention alone (equal followers, random suggestions)", f"{neither:.4f}"),
         ("unequal followers", f"{by_followers:+.4f}"),
@@ -245,46 +289,61 @@ def _gini_of_all(month: Platform) -> float:
     return float(found.findings.columns["estimate"][0])
 
 
-def _criteria_table(month: Platform, seed: int) -> Table:
+def _criteria_table(given: Log, seed: int) -> Table:
     """The paper's Table 2: what was measured on the engagement types, and the authors' judgement where it differs."""
     log.info("the criteria of Table 2")
-    found = criteria(
-        month.engagements,
-        unit="author_id",
-        amount=list(ENGAGEMENTS),
-        population=_eligible(month).select("author_id"),
-        rng=seed,
-    )
+    found = criteria(given.table, unit=given.unit, amount=list(given.amounts), population=given.everyone, rng=seed)
     cells: dict[str, dict[str, str]] = {}
     for r in found.findings.rows():
         if r["published"]:
-            cells.setdefault(r["metric"], {})[r["criterion"]] = _beside(r["measured"], r["published"])
+            cells.setdefault(r["metric"], {})[r["criterion"]] = _beside(r)
     head = list(dict.fromkeys(name for by_criterion in cells.values() for name in by_criterion))
     rows = tuple((metric, *(by.get(name, "") for name in head)) for metric, by in cells.items())
     return Table("Table 2: the criteria, measured", ("metric", *head), rows)
 
 
-def _beside(measured: str | None, published: str) -> str:
-    if not measured:
-        return f"{published} (judged)"
-    return measured if measured == published else f"{measured} (paper: {published})"
+def _beside(r: Mapping[str, Any]) -> str:
+    if not r["measured"]:
+        told = r["note"] == "judgement"
+        return f"{r['published']} (judged)" if told else f"not measured (paper: {r['published']})"
+    return str(r["measured"]) if r["measured"] == r["published"] else f"{r['measured']} (paper: {r['published']})"
 
 
-def _answer(split: Result, skew: Table) -> list[str]:
-    found = [r for r in split.findings.rows() if r["metric"] == "marginal"]
-    marginal = {r["group"]: r["estimate"] for r in found}
-    contribution = {r["group"]: r["estimate"] for r in split.findings.rows() if r["metric"] == "contribution"}
-    largest, worst = max(contribution, key=lambda k: contribution[k]), max(marginal, key=lambda k: marginal[k])
-    evens = sorted(r["group"] for r in found if r["high"] < 0)  # a sign inside the interval says nothing
-    lines = [
-        f"Which source makes the skew? {largest.replace('_', ' ').capitalize()} contributes most ({contribution[largest]:.3f}), "
-        f"because it shows most; but 1% more of {worst} raises the Gini index fastest "
-        f"(by {marginal[worst] / 100:+.6f}), and more of {' or '.join(evens).replace('_', ' ') or 'none'} lowers it.",
-    ]
+def _skew(m: Measures) -> list[str]:
+    """Which source makes the skew, as far as the intervals tell."""
+    rows = list(m.parts["split"].findings.rows())
+    share, contribution = (
+        {r["group"]: r["estimate"] for r in rows if r["metric"] == name} for name in ("share", "contribution")
+    )
+    marginal = {r["group"]: r for r in rows if r["metric"] == "marginal" and not math.isnan(r["estimate"])}
+    if not marginal:
+        return []
+    largest = max(contribution, key=lambda k: contribution[k])
+    why = ", because it shows most" if largest == max(share, key=lambda k: share[k]) else ""
+    said = [f"{_words(largest).capitalize()} contributes most ({contribution[largest]:.3f}){why}"]
+    raises = [r for r in marginal.values() if r["low"] > 0]  # a sign inside the interval says nothing
+    evens = sorted(_words(r["group"]) for r in marginal.values() if r["high"] < 0)
+    if raises:
+        most = max(raises, key=lambda r: r["estimate"])
+        said.append(
+            f"1% more of {_words(most['group'])} raises the Gini index fastest (by {most['estimate'] / 100:+.6f})"
+        )
+    if evens:
+        said.append(f"more of {' or '.join(evens)} lowers it")
+    unclear = sorted(_words(r["group"]) for r in marginal.values() if not (r["low"] > 0 or r["high"] < 0))
+    if unclear:
+        said.append(f"what more of {' or '.join(unclear)} would do cannot be told from nothing")
+    return [f"Which source makes the skew? {'; '.join(said)}."]
+
+
+def _words(label: Any) -> str:
+    return str(label).replace("_", " ")
+
+
+def _structure(skew: Table) -> str:
     parts = {row[0]: row[1] for row in skew.rows}
-    lines.append(
+    return (
         f"Source or structure? Unequal followers add {parts['unequal followers']}, suggestions that follow the graph "
         f"{parts['suggestions that follow the graph']}, and the wiring beyond how many follow whom "
         f"{parts['who follows whom, beyond how many (graph against rewired graph)']}."
     )
-    return lines

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
-from dataclasses import replace
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -24,40 +24,62 @@ from evenhand.studies.inequality_findings import (
     Measures,
     values,
 )
+from evenhand.studies.inequality_log import POOLED
 from evenhand.studies.study import Figure
 
 FAMILIES = {
-    "figure-2a": ("entropy metrics", (GINI, ATKINSON)),
-    "figure-2b": ("ratio metrics", RATIOS),
-    "figure-2c": ("tail shares", (TOP_1, TOP_10)),
-    "figure-2d": ("equivalences", (EQUAL, EQUIVALENT)),
+    "figure-2a": ((), "entropy metrics", (GINI, ATKINSON)),
+    "figure-2b": (("ratios",), "ratio metrics", RATIOS),
+    "figure-2c": ((), "tail shares", (TOP_1, TOP_10)),
+    "figure-2d": ((), "equivalences", (EQUAL, EQUIVALENT)),
 }
 
 
-def figures(m: Measures, split: Result, seed: int) -> tuple[Figure, ...]:
-    """Figures 1 to 7, and the sources of the skew."""
-    types, by_source = _sorted(m.types, "amount"), _sorted(m.sources, "source")
-    drawn = {
-        "figure-1a": ("Lorenz curves of the engagement types", lambda: m.types.plot("lorenz")),
-        "figure-1b": ("the same on a log axis, linear below one in a million", lambda: m.types.plot("lorenz_log")),
-        **{name: (f"{what} by engagement type", _intervals(types, kept)) for name, (what, kept) in FAMILIES.items()},
-        "figure-3a": ("entropy metrics of impressions by source", _intervals(by_source, (GINI, ATKINSON))),
-        "figure-3b": ("tail shares of impressions by source", _intervals(by_source, (TOP_1, TOP_10))),
-        "figure-4": (
+@dataclass(frozen=True, slots=True)
+class Drawn:
+    """A figure and what a log must hold for it to be drawn."""
+
+    needs: tuple[str, ...]
+    caption: str
+    draw: Callable[[], Any]
+
+
+def figures(m: Measures, seed: int) -> tuple[tuple[Figure, ...], dict[str, str]]:
+    """Figures 1 to 7 and the sources of the skew, as far as the log allows; and what the others lack, by name."""
+    types, first, by = _sorted(m.types, "amount"), m.log.first.replace("_", " "), "of the engagement types"
+    other = "all suggestions together" if m.log.beside == POOLED else m.log.beside
+    every = {
+        "figure-1a": Drawn((), f"Lorenz curves {by}", lambda: m.types.plot("lorenz")),
+        "figure-1b": Drawn((), "the same on a log axis, linear below one in a million", lambda: m.types.plot("lorenz_log")),
+        **{name: Drawn(needs, f"{what} {by}", _intervals(types, kept)) for name, (needs, what, kept) in FAMILIES.items()},
+        "figure-3a": Drawn(("sources",), f"entropy metrics of {first} by source", _by_source(m, (GINI, ATKINSON))),
+        "figure-3b": Drawn(("sources",), f"tail shares of {first} by source", _by_source(m, (TOP_1, TOP_10))),
+        "figure-4": Drawn(
+            ("sources", "followers"),
             "followers of the authors whom a source reached, against its Gini index",
             lambda: _against(m).plot("scatter"),
         ),
-        "figure-5-7": (
-            "impressions by followers: mean, Gini index within bins, authors per bin",
-            lambda: _two_networks(m.bins).plot("bins"),
+        "figure-5-7": Drawn(
+            ("bins",),
+            f"{first} by followers, in network and {other}: mean, Gini index within bins, authors per bin",
+            lambda: _large(m.parts["bins"]).plot("bins"),
         ),
-        "figure-6": (
-            "how to read a Lorenz curve (a sum of Poisson counts)",
+        "figure-6": Drawn(
+            (),
+            "how to read a Lorenz curve (an example: a sum of Poisson counts)",
             lambda: _example(seed).plot("lorenz_annotated"),
         ),
-        "sources": ("which source makes the skew: contribution and marginal effect", lambda: split.plot("sources")),
-    }
-    return tuple(Figure(name, f"{_title(name)}: {caption}.", draw) for name, (caption, draw) in drawn.items())
+        "sources": Drawn(
+            ("sources",), "which source makes the skew: contribution and marginal effect", lambda: m.parts["split"].plot("sources")
+        ),
+    }  # fmt: skip
+    lost = {name: next((need for need in one.needs if need not in m.has), "") for name, one in every.items()}
+    kept = (Figure(name, f"{_title(name)}: {one.caption}.", one.draw) for name, one in every.items() if not lost[name])
+    return tuple(kept), {_title(name): need for name, need in lost.items() if need}
+
+
+def _by_source(m: Measures, metrics: Iterable[str]) -> Any:
+    return lambda: _sorted(m.sources, str(m.log.source)).only(*metrics).plot("intervals")
 
 
 def _title(name: str) -> str:
@@ -82,25 +104,27 @@ def _rows_of(result: Result, keep: Any) -> Result:
 
 def _sorted(result: Result, key: str) -> Result:
     """The slices in the order of their Gini index, as the paper's figures have them."""
-    order = values(result, GINI, key)
+    order = {name: (math.isnan(x), x) for name, x in values(result, GINI, key).items()}
     labels = result.findings.columns[key]
     return _rows_of(result, sorted(range(len(labels)), key=lambda i: order[str(labels[i])]))
 
 
-def _two_networks(bins: Result) -> Result:
-    """In and out of network, in bins that hold enough authors for an interval."""
-    rows = list(bins.findings.rows())
-    return _rows_of(bins, [i for i, r in enumerate(rows) if r["network"] != "topics" and r["units"] >= FEWEST])
+def _large(bins: Result) -> Result:
+    """Bins that hold enough authors for an interval."""
+    return _rows_of(bins, [i for i, r in enumerate(bins.findings.rows()) if r["units"] >= FEWEST])
 
 
 def _against(m: Measures) -> Result:
     """Figure 4's points: one row per source and quantity."""
+    followers, source = m.parts["followers"], str(m.log.source)
     found = {
-        "gini_of_impressions": values(m.sources, GINI, "source"),
-        "mean_followers": values(m.followers, "mean", "source"),
-        "gini_of_followers": values(m.followers, GINI, "source"),
+        f"gini_of_{m.log.first}": m.by_source(GINI),
+        f"mean_{m.log.followers}": values(followers, "mean", source),
+        f"gini_of_{m.log.followers}": values(followers, GINI, source),
     }
-    rows = [(source, name, x) for name, by_source in found.items() for source, x in by_source.items()]
+    rows = [
+        (via, name, by_source[via]) for name, by_source in found.items() for via in found[f"mean_{m.log.followers}"]
+    ]
     columns: dict[str, list[Any]] = {"source": [r[0] for r in rows]} | {name: [None] * len(rows) for name in COLUMNS}
     columns |= {
         "metric": [r[1] for r in rows],

@@ -1,4 +1,4 @@
-"""What the inequality paper states, held against one month on a platform.
+"""What the inequality paper states, held against a log: a month on a generated platform, or one's own.
 
 Every finding is a function of `Measures`, so that it can be asked again of a platform with a mechanism switched off.
 """
@@ -14,13 +14,14 @@ import numpy as np
 
 from evenhand.present.charts_parts import middle
 from evenhand.results import Result
+from evenhand.studies.inequality_log import INSIDE, NETWORK, USUAL, Log
 from evenhand.studies.study import Claim
 
 GINI, ATKINSON, TOP_1, TOP_10 = "gini", "atkinson(epsilon=0.5)", "top_share(p=0.01)", "top_share(p=0.1)"
 EQUAL, EQUIVALENT = "equal_share", "equivalent_to_top(p=0.1)"
 RATIOS = ("percentile_ratio", "share_ratio")
 FAMILIES = (GINI, ATKINSON, TOP_1, TOP_10, EQUAL, EQUIVALENT)
-OUT_OF_NETWORK = ("likes", "graph", "misc")
+REACH = "reach"
 
 FEWEST = 30
 """Authors in a bin that is read on its own."""
@@ -38,34 +39,106 @@ ALIKE = 0.8
 """Share of pairs in the same order that counts as agreement: of ten pairs two may differ."""
 
 
+NEEDS = {
+    "types": "two kinds of amounts or more (amount)",
+    "ratios": "an amount of which the bottom 20% have some",
+    "quotes": "an amount called quotes (amount)",
+    "profile_clicks": "an amount called profile_clicks (amount)",
+    "sources": "two sources or more (source)",
+    "networks": "which sources are in network and which are not (in_network, out_of_network)",
+    "misc": "a source called misc (source)",
+    "followers": "the followers of those whom a source reached (source, followers)",
+    "bins": "sources in and out of network, and the followers of everyone who counts: in the log, or with a population in its "
+    "table (in_network, followers, population)",
+}
+"""What a finding or a figure may need beside one kind of amount, and how a log is given it."""
+
+
 @dataclass(frozen=True, slots=True)
 class Measures:
-    """What was measured on one platform.
+    """What was measured on one log.
 
     Attributes
     ----------
-    everyone : Gini index of impressions over all authors, also those of whom nothing was displayed.
+    log : the columns by role, and which sources are in network.
     types : inequality of each engagement type, every metric.
-    reach : share of authors with any engagement of a type.
     crossings : pairs of engagement types whose Lorenz curves cross.
-    sources : inequality of impressions by source; `networks` the same with out-of-network sources taken together.
-    followers : Gini index and mean of followers among the authors whom a source reached.
-    bins : mean and Gini index of impressions by network and bin of followers.
+    parts : the rest, as far as the log allows. `sources`: inequality of the first amount by source; `networks`: the same with
+        out-of-network sources taken together; `followers`: Gini index and mean of followers among the units whom a source
+        reached; `bins`: mean and Gini index in and out of network by bin of followers; `split`: what each source adds to the
+        Gini index.
     """
 
-    everyone: float
+    log: Log
     types: Result
-    reach: Mapping[str, float]
     crossings: Sequence[tuple[str, str]]
-    sources: Result
-    networks: Result
-    followers: Result
-    bins: Result
+    parts: Mapping[str, Result]
+
+    @property
+    def has(self) -> set[str]:
+        """The needs that are met."""
+        amounts, sources = self.log.amounts, self.log.sources
+        return {
+            *self.parts, *({"types"} if len(amounts) > 1 else ()), *({"quotes", "profile_clicks"} & set(amounts)),
+            *({"ratios"} if _ratios(self.types) else ()), *({"misc"} if "sources" in self.parts and USUAL in sources else ()),
+        }  # fmt: skip
+
+    @property
+    def sources(self) -> Result:
+        return self.parts["sources"]
+
+    def by_source(self, metric: str) -> dict[str, float]:
+        """A metric of the first amount by source."""
+        return values(self.sources, metric, str(self.log.source))
+
+    @property
+    def reach(self) -> dict[str, float]:
+        """Share of units with any engagement of a type."""
+        return values(self.types, REACH, "amount")
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """What the paper states, and how it is read off the measures: in words, and whether it comes out."""
+
+    says: str
+    where: str
+    stated: str
+    needs: tuple[str, ...]
+    counts: str
+    read: Callable[[Measures], tuple[str, bool | None]]
+
+    def lacks(self, m: Measures) -> str | None:
+        """What the log would have to hold for it to be asked."""
+        return next((need for need in self.needs if need not in m.has), None)
+
+    def __call__(self, m: Measures) -> Claim:
+        lost = self.lacks(m)
+        measured, holds = self.read(m) if lost is None else (f"needs {NEEDS[lost]}", None)
+        return Claim(self.says, self.where, self.stated, measured, holds, self.counts)
+
+
+FINDINGS: list[Finding] = []
+
+
+def finding(says: str, where: str, stated: str, *needs: str, counts: str = "") -> Callable[..., Finding]:
+    """Declare a finding of the paper with what it needs and what is taken for coming out."""
+
+    def declared(read: Callable[[Measures], tuple[str, bool | None]]) -> Finding:
+        made = Finding(says, where, stated, needs, counts, read)
+        FINDINGS.append(made)
+        return made
+
+    return declared
 
 
 def values(result: Result, metric: str, key: str) -> dict[str, float]:
     """The estimates of one metric by the labels of one slice column."""
     return {str(r[key]): float(r["estimate"]) for r in result.findings.rows() if r["metric"] == metric}
+
+
+def _known(found: Mapping[str, float]) -> dict[str, float]:
+    return {name: x for name, x in found.items() if not math.isnan(x)}
 
 
 def alike(one: Mapping[str, float], other: Mapping[str, float]) -> float:
@@ -75,157 +148,175 @@ def alike(one: Mapping[str, float], other: Mapping[str, float]) -> float:
     return sum(same) / len(pairs) if pairs else math.nan
 
 
+def _ratios(types: Result) -> set[str]:
+    """The types of which a ratio is defined."""
+    return {r["amount"] for r in types.findings.rows() if r["metric"] in RATIOS and not math.isnan(r["estimate"])}
+
+
+def _plain(name: str) -> str:
+    return name.replace("_", " ")
+
+
 def _listed(found: Mapping[str, float], digits: int = 3) -> str:
-    return ", ".join(
-        f"{name.replace('_', ' ')} {x:,.{digits}f}" for name, x in sorted(found.items(), key=lambda p: p[1])
-    )
+    return ", ".join(f"{_plain(name)} {x:,.{digits}f}" for name, x in sorted(found.items(), key=lambda p: p[1]))
 
 
-def every_gini_is_high(m: Measures) -> Claim:
-    found = values(m.types, GINI, "amount")
+def _digits(shares: Mapping[str, float]) -> int:
+    """Digits of a percentage that tell shares apart, up to two."""
+    return next((d for d in (0, 1) if len({round(x, d + 2) for x in shares.values()}) == len(shares)), 2)
+
+
+@finding("All engagement types have a Gini index above 0.95", "figure 2a", "> 0.95")
+def every_gini_is_high(m: Measures) -> tuple[str, bool | None]:
+    return _ends(values(m.types, GINI, "amount"), 0.95, ".3f")
+
+
+@finding("The top 1% hold more than 70% of every type", "figure 2c", "> 70%")
+def every_top_share_is_high(m: Measures) -> tuple[str, bool | None]:
+    return _ends(values(m.types, TOP_1, "amount"), 0.7, ".1%")
+
+
+def _ends(found: Mapping[str, float], bound: float, form: str) -> tuple[str, bool | None]:
+    known = _known(found)
+    if not known:
+        return "nobody received anything", None
+    least = min(known, key=lambda k: known[k])
+    measured = f"smallest {known[least]:{form}} ({_plain(least)}), largest {max(known.values()):{form}}"
+    return measured if len(found) > 1 else f"{known[least]:{form}} ({_plain(least)})", known[least] > bound
+
+
+@finding("Impressions reach furthest: their curve leaves zero first", "figure 1b", "impressions", "types")
+def impressions_reach_furthest(m: Measures) -> tuple[str, bool | None]:
+    reach = m.reach
+    measured = "with any: " + ", ".join(f"{_plain(n)} {x:.{_digits(reach)}%}" for n, x in reach.items())
+    return measured, all(reach[m.log.first] > x for name, x in reach.items() if name != m.log.first)
+
+
+@finding("Some of the Lorenz curves cross", "figure 1", "some", "types")
+def curves_cross(m: Measures) -> tuple[str, bool | None]:
+    named = ", ".join(_plain(f"{a} and {b}") for a, b in m.crossings[:3])
+    pairs = math.comb(len(m.log.amounts), 2)
+    return f"{len(m.crossings)} of {pairs} pairs cross" + (f" ({named})" if named else ""), bool(m.crossings)
+
+
+@finding("Quotes are the most skewed type", "figure 2", "quotes", "types", "quotes")
+def quotes_are_most_skewed(m: Measures) -> tuple[str, bool | None]:
+    found = _known(values(m.types, GINI, "amount"))
+    return _listed(found), max(found, key=lambda k: found[k]) == "quotes" if "quotes" in found else None
+
+
+@finding("Profile clicks are the least skewed type", "figure 2", "profile clicks", "types", "profile_clicks")
+def profile_clicks_are_least_skewed(m: Measures) -> tuple[str, bool | None]:
+    found = _known(values(m.types, GINI, "amount"))
+    if "profile_clicks" not in found:
+        return "nobody received any", None
     least = min(found, key=lambda k: found[k])
-    measured = f"smallest {found[least]:.3f} ({least.replace('_', ' ')}), largest {max(found.values()):.3f}"
-    return Claim(
-        "All engagement types have a Gini index above 0.95", "figure 2a", "> 0.95", measured, found[least] > 0.95
-    )
+    measured = f"least: {_plain(least)} {found[least]:.3f}; profile clicks {found['profile_clicks']:.3f}"
+    return measured, least == "profile_clicks"
 
 
-def every_top_share_is_high(m: Measures) -> Claim:
-    found = values(m.types, TOP_1, "amount")
-    least = min(found, key=lambda k: found[k])
-    measured = f"smallest {found[least]:.1%} ({least.replace('_', ' ')}), largest {max(found.values()):.1%}"
-    return Claim("The top 1% hold more than 70% of every type", "figure 2c", "> 70%", measured, found[least] > 0.7)
+@finding("80/20 ratios are defined for impressions only", "figure 2b", "impressions", "types")
+def ratios_need_impressions(m: Measures) -> tuple[str, bool | None]:
+    defined = _ratios(m.types)
+    return "defined for " + (", ".join(sorted(map(_plain, defined))) or "none"), defined == {m.log.first}
 
 
-def impressions_reach_furthest(m: Measures) -> Claim:
-    measured = "authors with any: " + ", ".join(f"{n.replace('_', ' ')} {x:.0%}" for n, x in m.reach.items())
-    first = max(m.reach, key=lambda k: m.reach[k]) == "impressions"
-    return Claim(
-        "Impressions reach furthest: their curve leaves zero first", "figure 1b", "impressions", measured, first
-    )
-
-
-def curves_cross(m: Measures) -> Claim:
-    named = ", ".join(f"{a} and {b}".replace("_", " ") for a, b in m.crossings[:3])
-    measured = f"{len(m.crossings)} of 15 pairs cross" + (f" ({named})" if named else "")
-    return Claim("Some of the Lorenz curves cross", "figure 1", "some", measured, bool(m.crossings))
-
-
-def quotes_are_most_skewed(m: Measures) -> Claim:
-    found = values(m.types, GINI, "amount")
-    most = max(found, key=lambda k: found[k])
-    return Claim("Quotes are the most skewed type", "figure 2", "quotes", _listed(found), most == "quotes")
-
-
-def profile_clicks_are_least_skewed(m: Measures) -> Claim:
-    found = values(m.types, GINI, "amount")
-    least = min(found, key=lambda k: found[k])
-    measured = f"least: {least.replace('_', ' ')} {found[least]:.3f}; profile clicks {found['profile_clicks']:.3f}"
-    return Claim(
-        "Profile clicks are the least skewed type", "figure 2", "profile clicks", measured, least == "profile_clicks"
-    )
-
-
-def ratios_need_impressions(m: Measures) -> Claim:
-    defined = {r["amount"] for r in m.types.findings.rows() if r["metric"] in RATIOS and not math.isnan(r["estimate"])}
-    measured = "defined for " + (", ".join(sorted(x.replace("_", " ") for x in defined)) or "none")
-    return Claim(
-        "80/20 ratios are defined for impressions only",
-        "figure 2b",
-        "impressions",
-        measured,
-        defined == {"impressions"},
-    )
-
-
-def metrics_agree(m: Measures) -> Claim:
-    order = values(m.types, GINI, "amount")
+@finding(
+    "All metric families generally agree on the order of the types", "figure 2", "agree", "types",
+    counts=f"{ALIKE:.0%} of pairs or more in the order of the Gini index, by every family",
+)  # fmt: skip
+def metrics_agree(m: Measures) -> tuple[str, bool | None]:
+    order = _known(values(m.types, GINI, "amount"))
+    if len(order) < 2:
+        return "fewer than two types that anybody received", None
     others = {metric: alike(order, values(m.types, metric, "amount")) for metric in FAMILIES[1:]}
     worst = min(others, key=lambda k: others[k])
-    measured = f"pairs of types ordered as by the Gini index: {min(others.values()):.0%} ({worst}) to {max(others.values()):.0%}"
-    return Claim(
-        "All metric families generally agree on the order of the types",
-        "figure 2",
-        "agree",
-        measured,
-        others[worst] >= ALIKE,
-        counts=f"{ALIKE:.0%} of pairs or more in the order of the Gini index, by every family",
+    measured = (
+        f"pairs of types ordered as by the Gini index: {others[worst]:.0%} ({worst}) to {max(others.values()):.0%}"
     )
+    return measured, others[worst] >= ALIKE
 
 
-def out_of_network_is_more_skewed(m: Measures) -> Claim:
-    found = values(m.sources, GINI, "source")
-    if not set(OUT_OF_NETWORK) <= set(found):
-        return Claim(_MORE_SKEWED, "figure 3", "in network lowest", "no out-of-network source", None)
-    lower = all(found["in_network"] < found[s] for s in OUT_OF_NETWORK)
-    return Claim(_MORE_SKEWED, "figure 3", "in network lowest", _listed(found), lower)
+@finding(
+    "Out-of-network suggestions are more skewed than in-network ranking", "figure 3", "in network lowest", "sources", "networks"
+)  # fmt: skip
+def out_of_network_is_more_skewed(m: Measures) -> tuple[str, bool | None]:
+    found = _known(m.by_source(GINI))
+    inside, outside = ([found[str(s)] for s in side if str(s) in found] for side in (m.log.inside, m.log.outside))
+    return _listed(found), max(inside) < min(outside) if inside and outside else None
 
 
-_MORE_SKEWED = "Out-of-network suggestions are more skewed than in-network ranking"
-
-
-def misc_is_most_skewed(m: Measures) -> Claim:
-    found = values(m.sources, GINI, "source")
+@finding("Miscellaneous suggestions are the most skewed source", "figure 3", "misc", "sources", "misc")
+def misc_is_most_skewed(m: Measures) -> tuple[str, bool | None]:
+    found = _known(m.by_source(GINI))
+    if USUAL not in found:
+        return "nobody received any from misc", None
     most = max(found, key=lambda k: found[k])
-    measured = f"most: {most} {found[most]:.3f}; misc {found.get('misc', math.nan):.3f}"
-    return Claim("Miscellaneous suggestions are the most skewed source", "figure 3", "misc", measured, most == "misc")
+    return f"most: {_plain(most)} {found[most]:.3f}; misc {found[USUAL]:.3f}", most == USUAL
 
 
-def skewed_sources_reach_the_followed(m: Measures) -> Claim:
-    return _with_followers(m, "mean", "Sources with a larger Gini index reach authors with more followers", 0)
+@finding(
+    "Sources with a larger Gini index reach authors with more followers", "figure 4", "rises", "sources", "followers",
+    counts=f"{ALIKE:.0%} of pairs or more",
+)  # fmt: skip
+def skewed_sources_reach_the_followed(m: Measures) -> tuple[str, bool | None]:
+    return _with_followers(m, "mean", 0)
 
 
-def skewed_sources_reach_unequal_followers(m: Measures) -> Claim:
-    return _with_followers(m, GINI, "Sources with a larger Gini index reach authors with more unequal followers", 3)
+@finding(
+    "Sources with a larger Gini index reach authors with more unequal followers", "figure 4", "rises", "sources", "followers",
+    counts=f"{ALIKE:.0%} of pairs or more",
+)  # fmt: skip
+def skewed_sources_reach_unequal_followers(m: Measures) -> tuple[str, bool | None]:
+    return _with_followers(m, GINI, 3)
 
 
-def _with_followers(m: Measures, metric: str, says: str, digits: int) -> Claim:
-    skew, found = values(m.sources, GINI, "source"), values(m.followers, metric, "source")
+def _with_followers(m: Measures, metric: str, digits: int) -> tuple[str, bool | None]:
+    skew, found = m.by_source(GINI), _known(values(m.parts["followers"], metric, str(m.log.source)))
+    if len(found) < 2:
+        return f"fewer than two sources: {_listed(found, digits)}", None
     if max(found.values()) - min(found.values()) <= 0.01 * max(found.values()):
-        return Claim(says, "figure 4", "rises", f"the same for all: {_listed(found, digits)}", False)
-    same = alike(skew, found)
-    return Claim(
-        says, "figure 4", "rises", f"{same:.0%} of pairs rise together; {_listed(found, digits)}", same >= ALIKE,
-        counts=f"{ALIKE:.0%} of pairs or more",
-    )  # fmt: skip
+        return f"the same for all: {_listed(found, digits)}", False
+    same = alike({name: skew[name] for name in found}, found)
+    return f"{same:.0%} of pairs rise together; {_listed(found, digits)}", same >= ALIKE
 
 
-def _by_bin(m: Measures, metric: str) -> list[tuple[float, float, float, int]]:
+def _by_bin(m: Measures, metric: str, fewest: int = FEWEST) -> list[tuple[float, float, float, int]]:
     """Middle of each bin of followers, in-network and out-of-network value, and authors in it; large enough bins only."""
-    found: dict[str, dict[float, tuple[float, int]]] = {"in_network": {}, "out_of_network": {}}
-    for r in m.bins.findings.rows():
-        if r["metric"] == metric and r["network"] in found and r["units"] >= FEWEST:
-            found[r["network"]][middle(r["followers_low"], r["followers_high"])] = (
-                float(r["estimate"]),
-                int(r["units"]),
-            )
+    low, high = (f"{m.log.followers}_{end}" for end in ("low", "high"))
+    found: dict[str, dict[float, tuple[float, int]]] = {INSIDE: {}, m.log.other: {}}
+    for r in m.parts["bins"].findings.rows():
+        if r["metric"] == metric and r[low] is not None and r["units"] >= fewest and not math.isnan(r["estimate"]):
+            found[r[NETWORK]][middle(r[low], r[high])] = (float(r["estimate"]), int(r["units"]))
     inside, outside = found.values()
-    return [(x, *_pair(inside[x], outside[x])) for x in sorted(set(inside) & set(outside))]
+    return [(x, inside[x][0], outside[x][0], inside[x][1]) for x in sorted(set(inside) & set(outside))]
 
 
-def _pair(inside: tuple[float, int], outside: tuple[float, int]) -> tuple[float, float, int]:
-    return inside[0], outside[0], inside[1]
-
-
-def reach_grows_alike(m: Measures) -> Claim:
-    says = "Impressions grow with followers at a similar rate in and out of network"
-    rows = [r for r in _by_bin(m, "mean") if r[1] > 0 and r[2] > 0]
+@finding(
+    "Impressions grow with followers at a similar rate in and out of network", "figure 5a", "similar", "bins",
+    counts="within a quarter",
+)  # fmt: skip
+def reach_grows_alike(m: Measures) -> tuple[str, bool | None]:
+    rows = [r for r in _by_bin(m, "mean") if min(r[:3]) > 0]
     if len(rows) < FEWEST_BINS:
-        return Claim(says, "figure 5a", "similar", _ONE_BIN, None)
+        return _ONE_BIN, None
     x = np.log([r[0] for r in rows])
     inside, outside = (float(np.polyfit(x, np.log([r[k] for r in rows]), 1)[0]) for k in (1, 2))
-    measured = f"powers of followers: in network {inside:.2f}, out of network {outside:.2f}"
-    return Claim(says, "figure 5a", "similar", measured, abs(inside - outside) < 0.25 * inside, "within a quarter")
+    measured = f"powers of followers: in network {inside:.2f}, {_plain(m.log.other)} {outside:.2f}"
+    return measured, min(inside, outside) > 0 and abs(inside - outside) < 0.25 * inside
 
 
-def in_network_shows_more(m: Measures) -> Claim:
-    says = "Authors in general get more impressions from in-network ranking than from suggestions"
-    rows, total = _by_bin(m, "mean"), values(m.networks, "mean", "network")
-    more = sum(inside > outside for _, inside, outside, _ in rows)
-    inside, outside = total["in_network"], total.get("out_of_network", 0.0)
-    measured = f"mean {inside:,.0f} against {outside:,.0f}; more in {more} of {len(rows)} bins of followers"
-    rule = "a larger mean, and in most bins"
-    return Claim(says, "figure 5a", "more", measured, inside > outside and 2 * more > len(rows), rule)
+@finding(
+    "Authors in general get more impressions from in-network ranking than from suggestions", "figure 5a", "more", "bins",
+    counts="a larger mean, and in most bins",
+)  # fmt: skip
+def in_network_shows_more(m: Measures) -> tuple[str, bool | None]:
+    rows, whole = _by_bin(m, "mean"), _by_bin(m, "mean", fewest=1)
+    more, units = sum(inside > outside for _, inside, outside, _ in rows), sum(r[3] for r in whole)
+    inside, outside = (sum(r[k] * r[3] for r in whole) / units for k in (1, 2))
+    form = ",.0f" if min(inside, outside) >= 10 else ",.2f"
+    measured = f"mean {inside:{form}} against {outside:{form}} ({_plain(m.log.other)}); more in {more} of {len(rows)} bins of followers"
+    return measured, inside > outside and 2 * more > len(rows)
 
 
 _ONE_BIN = f"fewer than {FEWEST_BINS} bins with {FEWEST} authors"
@@ -235,87 +326,78 @@ def _gaps(rows: Sequence[tuple[float, float, float, int]]) -> list[float]:
     return [outside - inside for _, inside, outside, _ in rows]
 
 
-def small_accounts_are_skewed_out_of_network(m: Measures) -> Claim:
-    says = "Within bins, out-of-network is much more skewed for authors with few followers"
+@finding(
+    "Within bins, out-of-network is much more skewed for authors with few followers", "figure 5b", "much more", "bins",
+    counts=f"higher in every lower bin, by {CLEAR} on average",
+)  # fmt: skip
+def small_accounts_are_skewed_out_of_network(m: Measures) -> tuple[str, bool | None]:
     rows = _by_bin(m, GINI)
     if len(rows) < FEWEST_BINS:
-        return Claim(says, "figure 5b", "much more", _ONE_BIN, None)
+        return _ONE_BIN, None
     gaps = _gaps(rows[: len(rows) // 2])
-    measured = f"Gini index higher by {min(gaps):.2f} to {max(gaps):.2f} in the {len(gaps)} lower bins"
-    rule = f"higher in every lower bin, by {CLEAR} on average"
-    return Claim(says, "figure 5b", "much more", measured, min(gaps) > 0 and float(np.mean(gaps)) > CLEAR, rule)
+    told = (
+        f"{_plain(m.log.other)}: Gini index higher by {min(gaps):.2f} to {max(gaps):.2f} in the {len(gaps)} lower bins"
+    )
+    return told, min(gaps) > 0 and float(np.mean(gaps)) > CLEAR
 
 
-def large_accounts_are_alike(m: Measures) -> Claim:
-    says = "Within bins, both are close for the authors with most followers"
+@finding(
+    "Within bins, both are close for the authors with most followers", "figure 5b", "close", "bins",
+    counts="less than half the gap of the three smallest bins",
+)  # fmt: skip
+def large_accounts_are_alike(m: Measures) -> tuple[str, bool | None]:
     rows = _by_bin(m, GINI)
     if len(rows) < FEWEST_BINS:
-        return Claim(says, "figure 5b", "close", _ONE_BIN, None)
+        return _ONE_BIN, None
     small, large = (float(np.mean(_gaps(part))) for part in (rows[:3], rows[-3:]))
     x, inside, outside, units = rows[-1]
     measured = (
         f"gap {large:+.2f} in the three largest bins, {small:+.2f} in the three smallest; in the last bin "
-        f"({units} authors around {x:,.0f} followers) {outside:.2f} against {inside:.2f}"
+        f"({units:,} authors around {x:,.0f} followers) {outside:.2f} against {inside:.2f}"
     )
-    rule = "less than half the gap of the three smallest bins"
-    return Claim(says, "figure 5b", "close", measured, abs(large) < abs(small) / 2, rule)
+    return measured, abs(large) < abs(small) / 2
 
 
-def top_share_spreads_types(m: Measures) -> Claim:
-    return _spread(m.types, "amount", FAMILIES, "engagement types", "figure 2, Table 2")
+@finding("The top share has the widest range over engagement types", "figure 2, Table 2", "top share", "types")
+def top_share_spreads_types(m: Measures) -> tuple[str, bool | None]:
+    return _spread(m.types, "amount", FAMILIES)
 
 
-def top_share_spreads_sources(m: Measures) -> Claim:
-    return _spread(m.sources, "source", (GINI, ATKINSON, TOP_1, TOP_10), "sources", "figure 3, Table 2")
+@finding("The top share has the widest range over sources", "figure 3, Table 2", "top share", "sources")
+def top_share_spreads_sources(m: Measures) -> tuple[str, bool | None]:
+    return _spread(m.sources, str(m.log.source), (GINI, ATKINSON, TOP_1, TOP_10))
 
 
-def _spread(result: Result, key: str, metrics: Sequence[str], what: str, where: str) -> Claim:
+def _spread(result: Result, key: str, metrics: Sequence[str]) -> tuple[str, bool | None]:
     """Effect size as the paper reads it off its figures: how far the largest and smallest value lie apart."""
     ranges = {}
     for metric in metrics:
-        found = [v for v in values(result, metric, key).values() if not math.isnan(v)]
-        ranges[metric] = max(found) - min(found)
+        found = _known(values(result, metric, key)).values()
+        ranges[metric] = max(found, default=math.nan) - min(found, default=math.nan)
+    if any(map(math.isnan, ranges.values())):
+        return "nobody received anything", None
     widest = max(ranges, key=lambda k: ranges[k])
-    says = f"The top share has the widest range over {what}"
-    return Claim(says, where, "top share", _listed(ranges), widest.startswith("top_share"))
+    return _listed(ranges), widest.startswith("top_share")
 
 
-def errors_are_small(m: Measures) -> Claim:
-    says = "Bootstrap errors are too small to be seen"
-    rows = [r for part in (m.types, m.sources) for r in part.findings.rows() if r["metric"] in FAMILIES]
-    halves = {f"{r['metric']} of {r.get('amount') or r.get('source')}": (r["high"] - r["low"]) / 2 for r in rows}
-    halves = {name: half for name, half in halves.items() if not math.isnan(half)}
+@finding("Bootstrap errors are too small to be seen", "figures 2, 3", "invisible", counts=f"at most {VISIBLE}")
+def errors_are_small(m: Measures) -> tuple[str, bool | None]:
+    parts = {"amount": m.types} | ({str(m.log.source): m.sources} if "sources" in m.parts else {})
+    halves = {
+        f"{r['metric']} of {r[key]}": (r["high"] - r["low"]) / 2
+        for key, part in parts.items()
+        for r in part.findings.rows()
+        if r["metric"] in FAMILIES and not math.isnan(r["high"] - r["low"])
+    }
     if not halves:
-        return Claim(says, "figures 2, 3", "invisible", "no intervals were drawn", None)
+        return "no intervals were drawn", None
     widest = max(halves, key=lambda k: halves[k])
-    gini = max(half for name, half in halves.items() if name.startswith(GINI))
-    measured = f"widest half interval {halves[widest]:.3f} ({widest.replace('_', ' ')}); of a Gini index {gini:.3f}"
-    return Claim(says, "figures 2, 3", "invisible", measured, halves[widest] <= VISIBLE, f"at most {VISIBLE}")
+    gini = max((half for name, half in halves.items() if name.startswith(GINI)), default=math.nan)
+    wide, own = (f"{half:.3f}" if not half < 0.001 else "below 0.001" for half in (halves[widest], gini))
+    measured = f"widest half interval {wide} ({_plain(widest)}); of a Gini index {own}"
+    return measured, halves[widest] <= VISIBLE
 
 
-FINDINGS: tuple[Callable[[Measures], Claim], ...] = (
-    every_gini_is_high,
-    every_top_share_is_high,
-    impressions_reach_furthest,
-    curves_cross,
-    quotes_are_most_skewed,
-    profile_clicks_are_least_skewed,
-    ratios_need_impressions,
-    metrics_agree,
-    out_of_network_is_more_skewed,
-    misc_is_most_skewed,
-    skewed_sources_reach_the_followed,
-    skewed_sources_reach_unequal_followers,
-    reach_grows_alike,
-    in_network_shows_more,
-    small_accounts_are_skewed_out_of_network,
-    large_accounts_are_alike,
-    top_share_spreads_types,
-    top_share_spreads_sources,
-    errors_are_small,
-)
-
-
-def claims(m: Measures) -> tuple[Claim, ...]:
-    """Every stated finding beside what was measured."""
-    return tuple(finding(m) for finding in FINDINGS)
+def claims(m: Measures, *, all: bool = True) -> tuple[Claim, ...]:
+    """Every stated finding beside what was measured; or those alone that the log can be asked."""
+    return tuple(one(m) for one in FINDINGS if all or one.lacks(m) is None)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -41,7 +42,7 @@ def affordable(draws: int, groups: int, items: int, slots: float) -> int:
 class Resampled:
     """Users drawn with replacement within their group; past `EXACT`, every user a Poisson number of times."""
 
-    def __init__(self, codes: Ints, names: Sequence[str], draws: int, seed: int) -> None:
+    def __init__(self, codes: Ints, names: Sequence[str], draws: int, seed: int, where: Sequence[Any] = ()) -> None:
         self.draws, self.rows = draws, np.unique(codes)
         self._weights: npt.NDArray[np.uint8] | None = None
         if len(codes) * draws <= EXACT:
@@ -49,11 +50,11 @@ class Resampled:
             for row, name in enumerate(names):
                 members = np.flatnonzero(codes == row)
                 if len(members):
-                    rng = stream(seed, "users", name)
+                    rng = stream(seed, "users", *where, name)
                     self._weights[members] = rng.multinomial(
                         len(members), np.full(len(members), 1 / len(members)), draws
                     ).T
-        self._rng = stream(seed, "users")
+        self._rng = stream(seed, "users", *where)
 
     @property
     def exact(self) -> bool:
@@ -72,12 +73,12 @@ class Resampled:
 class Dealt:
     """Group labels dealt out at random to the users whose group is known; past `EXACT`, each by itself."""
 
-    def __init__(self, codes: Ints, known: int, draws: int, seed: int) -> None:
+    def __init__(self, codes: Ints, known: int, draws: int, seed: int, where: Sequence[Any] = ()) -> None:
         self.draws = draws
         labelled = codes < known
         self.sizes = np.bincount(codes[labelled], minlength=known)
         self._labels: npt.NDArray[np.int32] | None = None
-        rng = stream(seed, "labels")
+        rng = stream(seed, "labels", *where)
         if len(codes) * draws <= EXACT:
             self._labels = np.full((len(codes), draws), -1, dtype=np.int32)
             self._labels[labelled] = rng.permuted(np.tile(codes[labelled], (draws, 1)), axis=1).T
@@ -150,13 +151,14 @@ def ends(
 
 
 def plans(
-    codes: Ints, names: Sequence[str], known: int, how: Interval, deals: int, seed: int, items: int, slots: float
-) -> tuple[Resampled | None, Dealt | None]:
-    """The draws that an audit needs: users resampled, and labels dealt out."""
+    codes: Ints, names: Sequence[str], known: int, how: Interval, deals: int, seed: int, items: int, slots: float,
+    where: Sequence[Any] = (),
+) -> tuple[Resampled | None, Dealt | None]:  # fmt: skip
+    """The draws that a slice needs, in streams of its own: users resampled, and labels dealt out."""
     present = len(np.unique(codes))
     resampled = dealt = None
     if how.kind != "none" and len(codes):
-        resampled = Resampled(codes, names, affordable(how.draws or NORMAL_DRAWS, present, items, slots), seed)
+        resampled = Resampled(codes, names, affordable(how.draws or NORMAL_DRAWS, present, items, slots), seed, where)
     if deals and known and len(codes):
-        dealt = Dealt(codes, known, affordable(deals, known, items, slots * known), seed)
+        dealt = Dealt(codes, known, affordable(deals, known, items, slots * known), seed, where)
     return resampled, dealt

@@ -46,6 +46,8 @@ class Benefits:
     rows: int
     nan_policy: NanPolicy
     dropped: dict[str, int]
+    counted: Any = None
+    """What a database counted already (`engine/counted.py`); the lazy table is then empty."""
 
     @property
     def keys(self) -> list[str]:
@@ -98,7 +100,7 @@ def view_benefits(
     lazy = _renamed(opened, unit, names, list(by), elsewhere, weight, marks)
     needed = ({"unit": unit} if unit is not None else {}) | marks
     facts = _facts(lazy, names, needed, weight)
-    problems = _value_problems(facts, names, needed, weight, nan_policy)
+    problems = value_problems(facts, names, needed, weight, nan_policy)
     if problems:
         raise all_problems(problems, where="The table")
     dropped = {}
@@ -222,7 +224,7 @@ def _facts(lazy: nw.LazyFrame[Any], names: list[str], needed: Mapping[str, str],
     return facts
 
 
-def _value_problems(
+def value_problems(
     facts: dict[str, Any], names: list[str], needed: Mapping[str, str], weight: str | None, nan_policy: NanPolicy
 ) -> list[str]:
     if not facts["rows"]:

@@ -19,9 +19,24 @@ from typing import Any
 
 from evenhand.errors import EvenhandError, listing, suggestion
 from evenhand.views.arrays import as_lines
+from evenhand.views.stores import SPECIAL, refuse_place, scheme, special
 
 FIRST_BYTES = 1 << 16
 """How much of a file is looked at before an engine reads it."""
+
+KINDS = ("trec-fair:", "tally:")
+"""What may stand before a path and says what the file is."""
+
+
+def split_kind(word: str) -> tuple[str, str]:
+    """What stands before a path, if anything, and the path.
+
+    >>> split_kind("tally:rows.csv"), split_kind("log.csv")
+    (('tally:', 'rows.csv'), ('', 'log.csv'))
+    """
+    kind = next((kind for kind in KINDS if word.startswith(kind)), "")
+    return kind, word.removeprefix(kind)
+
 
 STANDARD_INPUT = "-"
 """The path of what is piped in."""
@@ -29,8 +44,10 @@ STANDARD_INPUT = "-"
 
 def files_of(patterns: Sequence[str], role: str) -> tuple[list[str], str]:
     """The files that are meant and their kind, each looked into at its beginning; headers alone are left out."""
+    for pattern in patterns:
+        refuse_place(pattern, role)
     paths = sorted({path for pattern in patterns for path in _matches(pattern, role)})
-    paths = [as_lines(path, role) if path.lower().endswith(".json") else path for path in paths]
+    paths = [as_lines(path, role) if path.lower().endswith(".json") and not special(path) else path for path in paths]
     kinds = {_kind(path) for path in paths}
     if len(kinds) > 1:
         raise EvenhandError(f"{role} mixes files of the kinds {listing(sorted(kinds))}. Pass files of one kind.")
@@ -48,7 +65,7 @@ def _matches(pattern: str, role: str) -> list[str]:
         return [_standard_input()]
     if not pattern.strip():
         raise EvenhandError(f"{role}={pattern!r} names no file. Pass the path of a Parquet, CSV or JSON lines file.")
-    if os.path.isfile(pattern):
+    if os.path.isfile(pattern) or scheme(pattern) or special(pattern):
         return [pattern]
     if os.path.isdir(pattern):
         found = sorted(glob.glob(str(Path(glob.escape(pattern)) / "*")))
@@ -83,8 +100,11 @@ def nearby(path: str | Path) -> str:
 
 
 def literal(paths: Iterable[str]) -> list[str]:
-    """Paths as engines must be told them: they would take a bracket or a star in a name for a pattern."""
-    return [glob.escape(path) for path in paths]
+    """Paths as engines must be told them: they would take a bracket or a star in a name for a pattern.
+
+    In an object store they are patterns, which the engine looks up there.
+    """
+    return [path if scheme(path) else glob.escape(path) for path in paths]
 
 
 _SUFFIXES = {
@@ -117,6 +137,8 @@ _SHEETS = (".xlsx", ".xls", ".xlsm", ".ods", ".numbers")
 
 
 def _kind(path: str, *, strict: bool = True) -> str:
+    if found := special(path):
+        return found
     suffixes = Path(path).suffixes
     if suffixes and suffixes[-1] == ".gz":
         suffixes = suffixes[:-1]
@@ -163,6 +185,8 @@ def _standard_input() -> str:
 
 def only_carriage_returns(path: str) -> bool:
     """Whether the lines of a file end as on old Macs, as far as can be seen from its beginning."""
+    if scheme(path):
+        return False
     opener: Callable[..., Any] = gzip.open if path.endswith(".gz") else open
     with opener(path, "rb") as handle:
         start = handle.read(FIRST_BYTES)
@@ -174,6 +198,8 @@ def _look_inside(path: str, kind: str) -> bool:
 
     Returns whether there is more than a header in it, as far as can be seen from its beginning.
     """
+    if scheme(path) or kind in SPECIAL:
+        return True
     try:
         opener: Callable[..., Any] = gzip.open if path.endswith(".gz") else open
         with opener(path, "rb") as handle:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import zipfile
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
@@ -16,7 +16,8 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from evenhand.errors import EvenhandError, listing
+from evenhand.errors import EvenhandError, all_problems, listing
+from evenhand.views.columns import slice_problems
 
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
@@ -56,6 +57,37 @@ class Block:
     truth: Floats | Rows | None
 
 
+@dataclass(frozen=True, slots=True)
+class Apart:
+    """What the scores of a long table are kept apart by: slice columns, and the column of the recommender."""
+
+    by: tuple[str, ...] = ()
+    system: str | None = None
+
+    def __bool__(self) -> bool:
+        return bool(self.by or self.system)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The slice columns of the result; the system is always called system."""
+        return (*self.by, *(["system"] if self.system is not None else []))
+
+    @property
+    def named(self) -> dict[str, tuple[str, str]]:
+        """Our names of the slice columns, each with its role and the user's name."""
+        found = {f"by_{i}": ("by", b) for i, b in enumerate(self.by)}
+        return found | ({"system": ("system", self.system)} if self.system is not None else {})
+
+    def check(self, own: Collection[str]) -> None:
+        """Refuse slice columns that are named twice, or like a column of the result."""
+        if problems := slice_problems(self.names, own):
+            raise all_problems(problems, where="The call")
+
+
+TOGETHER = Apart()
+"""Nothing is kept apart."""
+
+
 class Shown(Protocol):
     """What some users were shown: a row per user."""
 
@@ -93,8 +125,12 @@ class Scores(Protocol):
         """The group of every user, in order, as a Polars series; null is unknown."""
         ...
 
-    def handed_out(self, shown: Iterator[tuple[int, Shown]]) -> Any:
-        """What was shown to whom, in the form the scores came in."""
+    def parts(self) -> list[tuple[tuple[Any, ...], Scores]]:
+        """The scores of every slice under its labels; all of them under none where nothing is kept apart."""
+        ...
+
+    def handed_out(self, shown: Iterator[tuple[tuple[Any, ...], Scores, Iterator[tuple[int, Shown]]]]) -> Any:
+        """What was shown to whom, slice by slice, in the form the scores came in."""
         ...
 
 
@@ -232,15 +268,19 @@ class MatrixScores:
 
         return labels_of_rows(user_groups, self.users, user=str(self.columns["user"]), group=str(self.columns["group"]))
 
-    def handed_out(self, shown: Iterator[tuple[int, Shown]]) -> Any:
+    def parts(self) -> list[tuple[tuple[Any, ...], Scores]]:
+        return [((), self)]
+
+    def handed_out(self, shown: Iterator[tuple[tuple[Any, ...], Scores, Iterator[tuple[int, Shown]]]]) -> Any:
+        ((_, _, blocks),) = shown
         if not self.scores.sparse:
             out = np.zeros(self.scores.shape)
-            for first, rows in shown:
+            for first, rows in blocks:
                 out[first + rows.rows, rows.items] = rows.values
             return out
         from scipy.sparse import csr_array
 
-        parts = [rows for _, rows in shown]
+        parts = [rows for _, rows in blocks]
         indptr = np.concatenate(
             [[0], np.cumsum(np.concatenate([p.lengths for p in parts] or [np.zeros(0, dtype=np.int64)]))]
         )
@@ -317,10 +357,21 @@ def _load(path: str, role: str) -> Any:
 
 
 def view_scores(
-    scores: Any, relevant: Any, *, columns: Mapping[str, str | None], items: Any, user_groups: Any
+    scores: Any,
+    relevant: Any,
+    *,
+    columns: Mapping[str, str | None],
+    items: Any,
+    user_groups: Any,
+    apart: Apart = TOGETHER,
 ) -> Scores:
-    """The scores and the truth, checked; `columns` names the roles of a long table."""
+    """The scores and the truth, checked; `columns` names the roles of a long table, `apart` what it is sliced by."""
     if is_matrix(scores):
+        if apart:
+            raise EvenhandError(
+                "by and system name columns, and scores is a matrix, which has none. Pass a table of user, item and score, "
+                "or call recommender once for each matrix."
+            )
         if relevant is not None and not is_matrix(relevant):
             raise EvenhandError("scores is a matrix and relevant a table. Pass both in the same form.")
         if items is not None:
@@ -330,4 +381,4 @@ def view_scores(
         raise EvenhandError("scores is a table and relevant a matrix. Pass both in the same form.")
     from evenhand.views.scoretables import TableScores
 
-    return TableScores.of(scores, relevant, columns=columns, items=items, user_groups=user_groups)
+    return TableScores.of(scores, relevant, columns=columns, items=items, user_groups=user_groups, apart=apart)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -11,36 +11,44 @@ import narwhals as nw
 import numpy as np
 
 from evenhand.errors import EvenhandError, all_problems, listing
-from evenhand.views.columns import how_many, label_problems, number
-from evenhand.views.scores import Block, Facts, Ints, Rows, Shown, spans
+from evenhand.labels import whole
+from evenhand.views.columns import how_many, label, label_problems, number
+from evenhand.views.scores import TOGETHER, Apart, Block, Facts, Ints, Rows, Scores, Shown, spans
 from evenhand.views.tables import Table, is_number, missing_columns, open_table, to_polars
 from evenhand.views.usergroups import group_column, id_of, series, table_of, users_and_groups
 
 
 @dataclass(frozen=True)
 class Long:
-    """A checked long table with columns `user`, `item` and `value`; without scores every row is worth 1."""
+    """A checked long table with columns `user`, `item`, `value` and `slices`; without scores every row is worth 1."""
 
     lazy: nw.LazyFrame[Any]
     opened: Table
     role: str
     facts: Facts
+    slices: tuple[str, ...] = ()
 
     @classmethod
-    def of(cls, table: Any, role: str, user: str, item: str, value: str | None) -> Long:
+    def of(
+        cls, table: Any, role: str, user: str, item: str, value: str | None, slices: Mapping[str, tuple[str, str]]
+    ) -> Long:
         opened = open_table(table, role=role).numbers(value).whole_ids(user, item)
         schema = opened.schema
         named = [("user", user), ("item", item)] + (
             [("score" if role == "scores" else "relevance", value)] if value else []
         )
-        problems = [p.replace("column of the table", f"column of {role}") for p in missing_columns(opened, named)]
+        labels = [*named[:2], *slices.values()]
+        problems = [
+            p.replace("column of the table", f"column of {role}")
+            for p in missing_columns(opened, [*named, *slices.values()])
+        ]
         if len(problems) > 1 and user not in schema and item not in schema:
             problems.append(f"{role} may be a matrix with a row per user. Then pass its values: {role}.to_numpy().")
         if not problems and value and not is_number(schema[value]):
             problems.append(
                 f"{named[2][0]}={value!r} holds {schema[value]} values, not numbers. Convert the column first."
             )
-        problems = problems or [p for role, name in named[:2] for p in label_problems(role, name, opened)]
+        problems = problems or [p for role, name in labels for p in label_problems(role, name, opened)]
         if problems:
             raise all_problems(problems, where="The call")
         worth = number(value, opened) if value else nw.lit(1.0)
@@ -48,8 +56,35 @@ class Long:
             id_of(user, opened).alias("user"),
             id_of(item, opened).alias("item"),
             nw.col("evenhand_value").alias("value"),
+            *(label(column, opened).alias(name) for name, (_, column) in slices.items()),
         )
-        return cls(lazy, opened, role, _facts(lazy, role, user, item))
+        return cls(lazy, opened, role, _facts(lazy, role, user, item), tuple(slices))
+
+    def within(self, label: Sequence[Any]) -> Long:
+        """The rows of one slice."""
+        held = self.lazy
+        for name, value in zip(self.slices, label, strict=False):
+            held = held.filter(nw.col(name).is_null() if value is None else nw.col(name) == value)
+        return self._only(held)
+
+    def of_users(self, users: Any) -> Long:
+        """The rows of these users."""
+        return self._only(nw.from_native(self._held.join(users.alias("user").to_frame(), on="user", how="semi")).lazy())
+
+    def _only(self, lazy: nw.LazyFrame[Any]) -> Long:
+        lazy = lazy.select("user", "item", "value")
+        return Long(lazy, self.opened, self.role, _facts(lazy, self.role, "user", "item"))
+
+    @cached_property
+    def _held(self) -> Any:
+        """The whole table in memory, for who needs it again and again beside a table of another engine."""
+        return to_polars(self.lazy)
+
+    @cached_property
+    def labels(self) -> list[tuple[Any, ...]]:
+        """The labels of all slices, in order, the missing ones last."""
+        found = to_polars(self.lazy.select(*self.slices).unique())
+        return [tuple(row) for row in found.sort(*self.slices, nulls_last=True).iter_rows()]
 
     def in_words(self, role: str) -> Long:
         """The same table with these ids as text."""
@@ -107,7 +142,10 @@ def _count(which: nw.Expr, name: str) -> nw.Expr:
 
 @dataclass(frozen=True)
 class TableScores:
-    """Scores and truth as long tables. Users and items are numbered in the order of their ids."""
+    """Scores and truth as long tables. Users and items are numbered in the order of their ids.
+
+    `listed` is the catalogue as far as it was given, `apart` what keeps the scores of one table apart.
+    """
 
     scores: Long
     truth: Long | None
@@ -116,23 +154,63 @@ class TableScores:
     unlisted: int
     labelled: Any
     columns: Mapping[str, str | None]
+    listed: Any = None
+    apart: Apart = TOGETHER
 
     @classmethod
     def of(
-        cls, scores: Any, relevant: Any, *, columns: Mapping[str, str | None], items: Any, user_groups: Any
+        cls,
+        scores: Any,
+        relevant: Any,
+        *,
+        columns: Mapping[str, str | None],
+        items: Any,
+        user_groups: Any,
+        apart: Apart = TOGETHER,
     ) -> TableScores:
         user, item = str(columns["user"]), str(columns["item"])
-        long = Long.of(scores, "scores", user, item, columns["score"])
+        long = Long.of(scores, "scores", user, item, columns["score"], apart.named)
         truth = None
         if relevant is not None:
-            truth = Long.of(relevant, "relevant", user, item, _relevance_column(relevant, columns))
+            found = open_table(relevant, role="relevant")
+            own = {name: role for name, role in apart.named.items() if role[0] == "by"}
+            own = own if all(column in found.schema for _, column in own.values()) else {}
+            given = {*apart.by} if own else set()
+            truth = Long.of(found, "relevant", user, item, _relevance_column(found, columns, given), own)
         labelled = _labelled(user_groups, long, columns)
         listed = _listed(items, item)
         (long, truth), labelled, listed = _comparable((long, truth), labelled, listed)
         seen = [t.per_user["user"] for t in (long, truth) if t is not None]
         user_ids = _union("user", [*seen, *([labelled["user"]] if labelled is not None else [])])
         item_ids, unlisted = _catalogue(listed, [t.item_ids for t in (long, truth) if t is not None])
-        return cls(long, truth, user_ids, item_ids, unlisted, labelled, columns)
+        return cls(long, truth, user_ids, item_ids, unlisted, labelled, columns, listed, apart)
+
+    def parts(self) -> list[tuple[tuple[Any, ...], Scores]]:
+        """Every slice under its labels."""
+        if not self.apart:
+            return [((), self)]
+        labels = self.scores.labels
+        told = zip(*(whole(column) for column in zip(*labels, strict=True)), strict=True)
+        return [(where, self._part(label)) for where, label in zip(told, labels, strict=True)]
+
+    def _part(self, label: tuple[Any, ...]) -> TableScores:
+        """One slice, with its own users and items.
+
+        Users are those with a row in it. Beside slice columns nothing else says who else belongs to one, unless the truth
+        has these columns too. Between systems alone all who are listed count, as they do where there is but one.
+        """
+        long, truth, labelled = self.scores.within(label), self.truth, self.labelled
+        own = long.per_user["user"]
+        if self.apart.by:
+            if truth is not None:
+                truth = truth.within(label) if truth.slices else truth.of_users(own)
+                own = _union("user", [own, truth.per_user["user"]])
+            labelled = None if labelled is None else labelled.join(own.alias("user").to_frame(), on="user", how="semi")
+        tables = [t for t in (long, truth) if t is not None]
+        listed = [labelled["user"]] if labelled is not None else []
+        user_ids = _union("user", [*(t.per_user["user"] for t in tables), *listed])
+        item_ids, unlisted = _catalogue(self.listed, [t.item_ids for t in tables])
+        return TableScores(long, truth, user_ids, item_ids, unlisted, labelled, self.columns)
 
     @property
     def users(self) -> int:
@@ -198,7 +276,8 @@ class TableScores:
             user, item = divmod(int(key[1:][key[1:] == key[:-1]][0]), self.items)
             raise EvenhandError(
                 f"{table.role} has {twice:,} rows for a user and item that already had one "
-                f"(first: user {self.user_ids[start + user]!r}, item {self.item_ids[item]!r}). Keep one row for each."
+                f"(first: user {self.user_ids[start + user]!r}, item {self.item_ids[item]!r}). Keep one row for each, "
+                "or name the column that tells them apart: by or system."
             )
         starts = np.searchsorted(key, np.arange(stop - start + 1, dtype=np.int64) * self.items)
         return Rows(starts, key % self.items if self.items else key, values)
@@ -212,38 +291,41 @@ class TableScores:
         known = known if known.height else known.with_columns(pl.col("user").cast(self.user_ids.dtype, strict=False))
         return pl.DataFrame({"user": self.user_ids}).join(known, on="user", how="left", maintain_order="left")["group"]
 
-    def handed_out(self, shown: Iterator[tuple[int, Shown]]) -> Any:
-        """A table of users and items with how much of a slot each got."""
+    def handed_out(self, shown: Iterator[tuple[tuple[Any, ...], Scores, Iterator[tuple[int, Shown]]]]) -> Any:
+        """A table of slices, users and items with how much of a slot each got."""
         import polars as pl
 
         user, item = str(self.columns["user"]), str(self.columns["item"])
         parts = [
             pl.DataFrame(
                 {
-                    user: self.user_ids.gather(first + rows.rows),
-                    item: self.item_ids.gather(rows.items),
+                    **{name: [one] * len(rows.items) for name, one in zip(self.apart.names, where, strict=True)},
+                    user: part.user_ids.gather(first + rows.rows),
+                    item: part.item_ids.gather(rows.items),
                     "shown": rows.values,
                 }
             )
-            for first, rows in shown
+            for where, part, blocks in shown
+            if isinstance(part, TableScores)
+            for first, rows in blocks
         ]
         frame = (
-            pl.concat(parts)
+            pl.concat(parts, how="vertical_relaxed")
             if parts
             else pl.DataFrame({user: self.user_ids.head(0), item: self.item_ids.head(0), "shown": []})
         )
         return {"pandas": frame.to_pandas, "pyarrow": frame.to_arrow}.get(self.backend, lambda: frame)()
 
 
-def _relevance_column(relevant: Any, columns: Mapping[str, str | None]) -> str | None:
+def _relevance_column(relevant: Table, columns: Mapping[str, str | None], by: set[str]) -> str | None:
     """The column that says how relevant: as named, or called `relevance` or like the scores; none if there is no other column."""
-    names = list(open_table(relevant, role="relevant").schema.names())
+    names = list(relevant.schema.names())
     if columns["relevance"] is not None:
         return columns["relevance"]
     for name in ("relevance", columns["score"]):
         if name in names:
             return name
-    rest = [n for n in names if n not in (columns["user"], columns["item"])]
+    rest = [n for n in names if n not in (columns["user"], columns["item"], *by)]
     if rest:
         raise EvenhandError(
             f"relevant has columns {listing(names)}, and none is called 'relevance'. Name it: relevance={rest[0]!r}."

@@ -15,6 +15,7 @@ import narwhals as nw
 
 from evenhand.errors import EvenhandError, listing, suggestion
 from evenhand.views.files import STANDARD_INPUT, database_of, files_of, literal
+from evenhand.views.stores import SPECIAL, scan_special, scheme, unreadable_place
 from evenhand.views.text import as_numbers, as_parquet, as_whole, header, refused, scan
 from evenhand.views.warehouses import connect, of_sqlframe, quoted, relation_of
 
@@ -163,8 +164,14 @@ def _open_files(patterns: Sequence[str], role: str, engine: str = "polars") -> T
     if any(map(database_of, patterns)):
         return _open_database(patterns, role)
     paths, kind = files_of(patterns, role)
+    if engine != "polars" and (kind in SPECIAL or any(map(scheme, paths))):
+        raise EvenhandError(f"{paths[0]!r} is read by Polars only. Leave engine={engine!r} out.")
     origin = "standard input" if STANDARD_INPUT in patterns else listing(paths)
     with panics(lambda error: _unreadable(paths, kind, role, error)):
+        if kind in SPECIAL:
+            found, origin = scan_special(paths, kind, role)
+            lazy, called = _without_patterns(nw.from_native(found))
+            return Table(lazy, "polars", origin, called)
         shared = _shared(paths, kind)
         if engine == "duckdb":
             return _open_with_duckdb(paths, kind, role, origin, shared)
@@ -240,6 +247,8 @@ def _unreadable(paths: Sequence[str], kind: str, role: str, error: BaseException
     """Which of the files cannot be read, and why: the engine names none of them."""
     import polars as pl
 
+    if kind in SPECIAL or (len(paths) == 1 and scheme(paths[0])):  # a store that does not answer is not asked twice
+        return unreadable_place(paths[0], error)
     for path in paths:
         try:
             found = pl.scan_parquet(literal([path])) if kind == "parquet" else scan([path], kind)
@@ -247,15 +256,18 @@ def _unreadable(paths: Sequence[str], kind: str, role: str, error: BaseException
         except BaseException as alone:
             if not is_panic(alone) and not isinstance(alone, (pl.exceptions.PolarsError, OSError)):
                 raise
+            if scheme(path):
+                return unreadable_place(path, alone)
             return refused(path, kind, alone) if kind != "parquet" else unreadable(repr(path), alone)
     return unreadable(role, error)
 
 
 ENGINES = {
     "polars": "Polars", "duckdb": "DuckDB", "pyarrow": "PyArrow", "pyspark": "Spark", "py4j": "Spark", "narwhals": "narwhals",
-    "pandas": "pandas", "ibis": "Ibis", "pyo3_runtime": "Polars", "psycopg": "PostgreSQL", "psycopg2": "PostgreSQL",
-    "sqlframe": "SQLFrame", "sqlglot": "sqlglot", "snowflake": "Snowflake", "google": "BigQuery", "databricks": "Databricks",
-    "clickhouse_connect": "ClickHouse", "trino": "Trino", "MySQLdb": "MySQL", "pyodbc": "ODBC", "oracledb": "Oracle",
+    "pandas": "pandas", "ibis": "Ibis", "pyo3_runtime": "Polars", "deltalake": "deltalake", "internal": "deltalake",
+    "pyiceberg": "PyIceberg", "psycopg": "PostgreSQL", "psycopg2": "PostgreSQL", "sqlframe": "SQLFrame", "sqlglot": "sqlglot",
+    "snowflake": "Snowflake", "google": "BigQuery", "databricks": "Databricks", "clickhouse_connect": "ClickHouse",
+    "trino": "Trino", "MySQLdb": "MySQL", "pyodbc": "ODBC", "oracledb": "Oracle",
 }  # fmt: skip
 
 

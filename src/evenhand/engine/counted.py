@@ -1,0 +1,130 @@
+"""Tallies of units that a database counted: the rows of `units_query`, checked as the table itself would have been."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from evenhand.engine.queries import FAULTS, slice_keys, units_columns, units_part
+from evenhand.errors import EvenhandError, all_problems
+from evenhand.labels import in_order
+from evenhand.views.benefits import LARGEST_SUM, Amount, Benefits, NanPolicy, value_problems
+from evenhand.views.tally import Tally, open_tally, told
+
+
+@dataclass(frozen=True)
+class Counted:
+    """What a database counted.
+
+    Attributes
+    ----------
+    cells : by amount, a row per slice and amount (`amount`, `units`, `weight`, `least_weight`, `from_0`...) of sound units.
+    broken : by amount, the slices in which one is missing.
+    most : by slice column, the most labels that one unit has.
+    names : the sources there are, in order, each with its number among the columns `from_0`, `from_1`...
+    """
+
+    cells: Mapping[str, Any]
+    broken: Mapping[str, frozenset[tuple[Any, ...]]]
+    most: Mapping[str, int]
+    names: Mapping[Any, int] = field(default_factory=dict)
+
+    def spread(self, amount: Amount) -> Any:
+        """The cells with a column for each source there is, in order."""
+        cells = self.cells[amount.column]
+        return cells.with_columns(cells[f"from_{k}"].alias(f"from_{i}") for i, k in enumerate(self.names.values()))
+
+
+def view_counted(
+    held: Tally,
+    *,
+    unit: str | None,
+    amounts: Sequence[str | None],
+    by: Sequence[str],
+    weight: str | None,
+    nan_policy: NanPolicy,
+    source: str | None = None,
+) -> Benefits:
+    """The rows of a query as the view that the table would have given, with the same complaints."""
+    import polars as pl
+
+    names = told(held, "name") if source is not None else []
+    keys, varying = slice_keys(by), unit is not None and bool(by)
+    sources = len(names) + 1 if source is not None else 0
+    wanted = [units_part(unit, amount, by, weight, source, names) for amount in amounts]
+    numbers = units_columns(by, weight=weight is not None, sources=sources, varying=varying)
+    frame, opened = open_tally(held, wanted, numbers, keys)
+    parts = [frame.filter(pl.col("part") == part) for part in wanted]
+    facts = _facts(parts, weight)
+    needed = {} if unit is None else {"unit": unit}
+    named = [a for a in amounts if a is not None]
+    if problems := value_problems(facts, named, needed, weight, nan_policy):
+        raise all_problems(problems, where="The table")
+    dropped = {f"{unit} is missing": int(facts["unit_null"])} if facts["unit_null"] else {}
+    read = []
+    for i, (name, part) in enumerate(zip(amounts, parts, strict=True)):
+        whole = not part["fractions"].sum() and facts[f"sum_{i}"] <= LARGEST_SUM
+        read.append(Amount(name, "" if name is None else f"amount_{i}", whole, int(facts[f"missing_{i}"])))
+        if read[-1].missing and nan_policy == "omit":
+            dropped[f"{name} is missing"] = read[-1].missing
+    counted = Counted(
+        {a.column: _sound(part, a) for a, part in zip(read, parts, strict=True)},
+        {a.column: _broken(part, keys) for a, part in zip(read, parts, strict=True)},
+        {key: int(parts[0][f"labels_{i}"].max() or 0) for i, key in enumerate(keys) if varying},
+        _sources(parts[0], names) if source is not None else {},
+    )
+    nothing = opened.lazy.head(0)
+    return Benefits(
+        nothing, opened.backend, opened.origin, unit, tuple(by), tuple(read), weight, int(facts["rows"]), nan_policy, dropped,
+        counted,
+    )  # fmt: skip
+
+
+def _facts(parts: Sequence[Any], weight: str | None) -> dict[str, Any]:
+    """What `views/benefits.py` asks of a table."""
+    import polars as pl
+
+    first = parts[0]
+    facts: dict[str, Any] = {"rows": float(first["rows_read"].sum())}
+    facts["unit_null"] = float(first.filter(pl.col("nameless") > 0)["rows_read"].sum())
+    for i, part in enumerate(parts):
+        facts |= {f"{name}_{i}": float(part[name].sum()) for name in FAULTS}
+        facts |= {
+            f"max_{i}": part["amount"].max() or 0.0,
+            f"sum_{i}": float((part["amount"] * part["units_held"]).sum()),
+        }
+    if weight is not None:
+        facts |= {"missing_weight": first["no_weight"].sum()}
+        facts |= {"min_weight": first["least_weight"].min() or 0.0, "max_weight": first["weight"].max() or 0.0}
+    return facts
+
+
+def _sound(part: Any, amount: Amount) -> Any:
+    """Cells of units that have a name and an amount, in the types in which an engine would have counted them."""
+    import polars as pl
+
+    kept = part.filter((pl.col("nameless") == 0) & pl.col("amount").is_not_null())
+    values = [c for c in kept.columns if c == "amount" or (c.startswith("from_") and not c.startswith("from_rows"))]
+    kind = pl.Int64 if amount.integer else pl.Float64
+    return kept.with_columns(pl.col(*values).cast(kind), pl.col("units_held").cast(pl.Int64).alias("units"))
+
+
+def _broken(part: Any, keys: Sequence[str]) -> frozenset[tuple[Any, ...]]:
+    """Slices in which an amount is missing; units without a name are no part of it."""
+    import polars as pl
+
+    hurt = part.filter((pl.col("missing") > 0) & (pl.col("nameless") == 0))
+    return frozenset(hurt.select(*keys).iter_rows()) if keys else frozenset({()} if hurt.height else set())
+
+
+def _sources(part: Any, names: Sequence[str]) -> dict[Any, int]:
+    """The sources that have rows, in the order in which results list them."""
+    many = {name: float(part[f"from_rows_{k}"].sum()) for k, name in enumerate([*names, None])}
+    others = int(part["rows_read"].sum() - sum(many.values()))
+    if others:
+        raise EvenhandError(
+            f"{others:,} rows come from sources that the query does not name. Print it again with all of them after --name."
+        )
+    places = {name: k for k, name in enumerate([*names, None])}
+    return {name: places[name] for name in in_order(name for name, rows in many.items() if rows)}

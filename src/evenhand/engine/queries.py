@@ -1,0 +1,156 @@
+"""Queries whose few rows are a tally: what `engine/` counts, for a database that only its owner can reach.
+
+Written in the SQL that databases share. An alias is never called like a column that its own query reads (ClickHouse would
+take the alias), and every column of the table is named after `t`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+
+from evenhand.engine.dialects import Dialect
+from evenhand.views.tally import part_of
+
+
+def flag(condition: str) -> str:
+    """1 where it holds, 0 where it does not or cannot be told."""
+    return f"CASE WHEN {condition} THEN 1 ELSE 0 END"
+
+
+def selected(
+    columns: Sequence[str], source: str, *, by: Sequence[str] = (), where: str = "", indent: str = "  "
+) -> str:
+    """One SELECT, a line for each column."""
+    lines = [f"{indent}SELECT", ",\n".join(f"{indent}  {c}" for c in columns), f"{indent}FROM {source}"]
+    lines += [f"{indent}WHERE {where}"] if where else []
+    lines += [f"{indent}GROUP BY {', '.join(by)}"] if by else []
+    return "\n".join(lines)
+
+
+def with_parts(parts: Sequence[tuple[str, str]], last: str) -> str:
+    """Named queries, one after the other, and the one that answers."""
+    return "WITH " + ",\n".join(f"{name} AS (\n{query}\n)" for name, query in parts) + f"\n{last}\n"
+
+
+FAULTS = ("missing", "negative", "fractions")
+"""What is counted beside the amounts: rows without one, rows below zero, rows that are no whole number."""
+
+
+def units_query(
+    d: Dialect,
+    table: str,
+    *,
+    unit: str | None,
+    amounts: Sequence[str | None],
+    by: Sequence[str] = (),
+    weight: str | None = None,
+    source: str | None = None,
+    names: Sequence[str] = (),
+    truth: Collection[str] = (),
+) -> str:
+    """How many units of each slice received each amount; with `source`, each vector of amounts from the sources of `names`."""
+    keys = slice_keys(by)
+    chosen = [f"{d.column(column)} AS {key}" for key, column in zip(keys, by, strict=True)]
+    chosen += [f"{d.column(unit)} AS unit"] if unit is not None else []
+    chosen += [f"{d.number(a, truth=a in truth)} AS amount_{i}" for i, a in enumerate(amounts) if a is not None]
+    chosen += [f"{d.number(weight)} AS weight_read"] if weight is not None else []
+    chosen += [f"{d.as_text(d.column(source))} AS source"] if source is not None else []
+    parts = [("tally_rows", selected(chosen or ["1 AS one"], f"{d.table(table)} AS t"))]
+    sent = [*(f"source = {d.word(name)}" for name in names), "source IS NULL"] if source is not None else []
+    parts.append(("tally_units", _units(d, keys, unit, amounts, weight, sent)))
+    varying = unit is not None and bool(keys)
+    if varying:
+        parts.append(("tally_labels", _labels_of_units(keys)))
+    answers = []
+    for i, amount in enumerate(amounts):
+        about = d.word(units_part(unit, amount, by, weight, source, names))
+        answers.append(_cells(about, i, keys, weight, len(sent), varying=varying))
+    return with_parts(parts, "\nUNION ALL\n".join(answers))
+
+
+def slice_keys(by: Sequence[str]) -> list[str]:
+    return [f"by_{i}" for i in range(len(by))]
+
+
+def units_part(
+    unit: str | None,
+    amount: str | None,
+    by: Sequence[str],
+    weight: str | None,
+    source: str | None,
+    names: Sequence[str],
+) -> str:
+    """What a row of `units_query` is about."""
+    roles = {"unit": unit, "amount": amount, "weight": weight, "by": by, "source": source, "name": names}
+    return part_of("inequality" if source is None else "sources", roles)
+
+
+def units_columns(by: Sequence[str], *, weight: bool, sources: int, varying: bool) -> list[str]:
+    """The columns of numbers that a row of `units_query` has."""
+    found = ["amount", *(f"{kind}_{k}" for k in range(sources) for kind in ("from", "from_rows"))]
+    found += ["weight", "least_weight", "no_weight"] if weight else []
+    found += ["nameless", "units_held", "rows_read", *FAULTS]
+    return found + [f"labels_{i}" for i in range(len(by)) if varying]
+
+
+def _units(
+    d: Dialect,
+    keys: Sequence[str],
+    unit: str | None,
+    amounts: Sequence[str | None],
+    weight: str | None,
+    sent: Sequence[str],
+) -> str:
+    """A row per slice and unit: what it received, and what is wrong with its rows. Where no column names units, a row is one."""
+    grouped = unit is not None
+
+    def total(expression: str) -> str:
+        return f"SUM({expression})" if grouped else expression
+
+    one = "COUNT(*)" if grouped else "1"
+    nameless = f"MAX({flag('unit IS NULL')})" if grouped else "0"
+    chosen = [*keys, *(["unit"] if grouped else []), f"{nameless} AS nameless", f"{one} AS held"]
+    for i, amount in enumerate(amounts):
+        a = f"amount_{i}"
+        tests = (f"{a} IS NULL", f"{a} < 0", f"{a} <> FLOOR({a})")
+        chosen.append(f"{d.as_double(one) if amount is None else total(a)} AS total_{i}")
+        chosen += [
+            f"{'0' if amount is None else total(flag(test))} AS {name}_{i}"
+            for name, test in zip(FAULTS, tests, strict=True)
+        ]
+    if weight is not None:
+        most, least = ("MAX(weight_read)", "MIN(weight_read)") if grouped else ("weight_read", "weight_read")
+        chosen += [
+            f"{most} AS weight_most",
+            f"{least} AS weight_least",
+            f"{total(flag('weight_read IS NULL'))} AS weightless",
+        ]
+    value = "1" if amounts[0] is None else "amount_0"
+    for k, test in enumerate(sent):
+        chosen.append(f"{total(d.as_double(f'CASE WHEN {test} THEN {value} ELSE 0 END'))} AS sent_{k}")
+        chosen.append(f"{total(flag(test))} AS sent_rows_{k}")
+    return selected(chosen, "tally_rows", by=[*keys, "unit"] if grouped else ())
+
+
+def _labels_of_units(keys: Sequence[str]) -> str:
+    """The most labels of each slice column that one unit has: where it is one, the label belongs to the unit."""
+    each = [f"COUNT(DISTINCT {key}) + MAX({flag(f'{key} IS NULL')}) AS many_{i}" for i, key in enumerate(keys)]
+    inner = selected(each, "tally_units", by=["unit"], where="unit IS NOT NULL", indent="    ")
+    return selected([f"MAX(many_{i}) AS most_{i}" for i in range(len(keys))], f"(\n{inner}\n  ) AS u")
+
+
+def _cells(about: str, i: int, keys: Sequence[str], weight: str | None, sources: int, *, varying: bool) -> str:
+    """A row per slice and amount: how many units hold it, how many rows they have, and what is wrong with these."""
+    chosen, by = [f"{about} AS part", *keys, f"total_{i} AS amount"], [*keys, f"total_{i}"]
+    for k in range(sources):
+        chosen += [f"sent_{k} AS from_{k}", f"SUM(sent_rows_{k}) AS from_rows_{k}"]
+        by.append(f"sent_{k}")
+    if weight is not None:
+        chosen += ["weight_most AS weight", "weight_least AS least_weight", "SUM(weightless) AS no_weight"]
+        by += ["weight_most", "weight_least"]
+    chosen += ["nameless", "COUNT(*) AS units_held", "SUM(held) AS rows_read"]
+    chosen += [f"SUM({name}_{i}) AS {name}" for name in FAULTS]
+    chosen += [f"MAX(most_{j}) AS labels_{j}" for j in range(len(keys)) if varying]
+    return selected(
+        chosen, "tally_units" + (" CROSS JOIN tally_labels" if varying else ""), by=[*by, "nameless"], indent=""
+    )

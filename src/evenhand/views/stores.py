@@ -1,0 +1,134 @@
+"""Where tables live beside plain files: object stores, and tables of the formats Delta and Iceberg, each named by its path.
+
+Polars reads all of them. Who may read an object store is told by the environment (`AWS_ACCESS_KEY_ID` and the like), never by
+the path: paths stand in plans, reports and messages.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from evenhand.errors import EvenhandError, listing
+
+SCHEMES = {"s3": "AWS", "s3a": "AWS", "gs": "GOOGLE", "gcs": "GOOGLE", "az": "AZURE", "abfs": "AZURE", "abfss": "AZURE"}
+"""How paths in object stores begin, and how the variables begin that hold the credentials."""
+
+TABLES = {"delta": "deltalake", "iceberg": "pyiceberg"}
+"""Table formats and the packages that read their logs."""
+
+SPECIAL = (*TABLES, "parquet folder")
+"""Kinds that an ending does not tell."""
+
+_PLACE = re.compile(r"(?P<scheme>[A-Za-z][A-Za-z0-9+.-]*)://(?P<rest>.*)", re.DOTALL)
+
+
+def scheme(path: str) -> str:
+    """How a path in an object store begins; nothing for a path of this machine."""
+    found = _PLACE.fullmatch(path)
+    return found["scheme"].lower() if found else ""
+
+
+def refuse_place(path: str, role: str) -> None:
+    """A path that is not of this machine must be one that can be read, and may not hold a secret, which is not repeated."""
+    found = _PLACE.fullmatch(path)
+    if found is None:
+        return
+    begin = scheme(path)
+    if begin not in SCHEMES:
+        raise EvenhandError(
+            f"{role} begins with {begin + '://'!r}, which is not read. Pass a file, or a path that begins with "
+            f"{listing([f'{one}://' for one in SCHEMES])}."
+        )
+    host = found["rest"].partition("/")[0]
+    if ":" in host or "?" in found["rest"] or ("@" in host and not begin.startswith("abfs")):
+        raise EvenhandError(
+            f"{role} has a path with credentials or a query in it. Leave them out, and set {SCHEMES[begin]}_... variables in "
+            "the environment instead."
+        )
+
+
+def special(path: str) -> str:
+    """The kind of a table that is no file with a known ending: of `SPECIAL`, or nothing."""
+    if path.endswith(".metadata.json"):
+        return "iceberg"
+    if scheme(path):
+        return _remote_folder(path) if not Path(path).suffix and not any(c in path for c in "*?[") else ""
+    if not os.path.isdir(path):
+        return ""
+    if os.path.isdir(os.path.join(path, ".hoodie")):  # noqa: PTH118
+        raise EvenhandError(
+            f"{path!r} is a Hudi table, which is not read. Read it with Spark and pass the Spark table."
+        )
+    if os.path.isdir(os.path.join(path, "_delta_log")):  # noqa: PTH118
+        return "delta"
+    return "iceberg" if list(Path(path).glob("metadata/*.metadata.json")) else ""
+
+
+def _remote_folder(path: str) -> str:
+    """A folder in an object store: a Delta table where there is a log of one, else the Parquet files in it."""
+    import polars as pl
+
+    try:
+        pl.scan_ndjson(f"{path.rstrip('/')}/_delta_log/*.json", infer_schema_length=1).collect_schema()
+    except (pl.exceptions.PolarsError, OSError):
+        return "parquet folder"
+    return "delta"
+
+
+def scan_special(paths: Sequence[str], kind: str, role: str) -> tuple[Any, str]:
+    """A table that an ending does not tell as a lazy Polars table, and what it is called."""
+    import polars as pl
+
+    if kind == "parquet folder":
+        return pl.scan_parquet([f"{path.rstrip('/')}/*.parquet" for path in paths]), listing(paths)
+    if len(paths) > 1:
+        raise EvenhandError(f"{role} has {len(paths)} {kind.capitalize()} tables. Pass one.")
+    (path,) = paths
+    if importlib.util.find_spec(TABLES[kind]) is None:
+        raise EvenhandError(
+            f"{path!r} is a table of the format {kind.capitalize()}, and {TABLES[kind]} is not installed. "
+            f"Install it with: pip install 'evenhand[{kind}]'."
+        )
+    if kind == "iceberg":
+        newest = _newest(path)
+        os.environ.setdefault("POLARS_ICEBERG_PLANNER", "pyiceberg")  # else Polars warns that a plugin would be faster
+        return pl.scan_iceberg(newest if scheme(newest) else Path(newest).resolve().as_uri()), f"{path} (Iceberg)"
+    from deltalake import DeltaTable
+
+    table = DeltaTable(path)
+    return pl.scan_delta(table), f"{path} (Delta, version {table.version()})"
+
+
+def _newest(path: str) -> str:
+    """The file that says what an Iceberg table holds now."""
+    if path.endswith(".metadata.json"):
+        return path
+    folder = Path(path) / "metadata"
+    hint = folder / "version-hint.text"
+    if hint.is_file() and (named := folder / f"v{hint.read_text(encoding='utf-8').strip()}.metadata.json").is_file():
+        return str(named)
+    numbered: dict[int, list[Path]] = {}
+    for one in folder.glob("*.metadata.json"):
+        found = re.match(r"v?(\d+)", one.name)
+        numbered.setdefault(int(found[1]) if found else -1, []).append(one)
+    newest = numbered[max(numbered)]
+    if len(newest) > 1:
+        raise EvenhandError(
+            f"{path!r} has several newest states ({listing(sorted(p.name for p in newest))}). Pass the path of the "
+            ".metadata.json file that your catalogue names."
+        )
+    return str(newest[0])
+
+
+def unreadable_place(path: str, error: BaseException) -> EvenhandError:
+    """Why a place cannot be read, without the store's own words, which may quote a request and its signature."""
+    begin = scheme(path)
+    if isinstance(error, FileNotFoundError) or "expanded paths were empty" in str(error):
+        return EvenhandError(f"{path!r} is not there. Check bucket and path.")
+    told = f" and the {SCHEMES[begin]}_... variables of the environment" if begin in SCHEMES else ""
+    return EvenhandError(f"{path!r} cannot be read ({type(error).__name__}). Check the path{told}.")

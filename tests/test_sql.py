@@ -1,0 +1,308 @@
+"""Queries of `evenhand sql`: their rows give what the table itself gives, on DuckDB and on a real PostgreSQL."""
+
+import functools
+import os
+import shutil
+import subprocess
+import tempfile
+from pathlib import Path
+
+import duckdb
+import numpy as np
+import polars as pl
+import pytest
+import sqlglot
+from polars.testing import assert_frame_equal
+
+import evenhand as eh
+from evenhand.cli import main
+from evenhand.engine.dialects import DIALECTS
+from evenhand.engine.queries import units_query
+
+rng = np.random.default_rng(7)
+N = 600
+
+
+def gaps(values, share=0.02):
+    return [None if gone else value for value, gone in zip(values, rng.random(N) < share, strict=True)]
+
+
+LOG = pl.DataFrame(
+    {
+        "author": rng.integers(0, 80, N).astype(str),
+        "source": gaps(rng.choice(["home", "it's", "search"], N).tolist()),
+        "day": rng.choice(["2026-01-01", "2026-01-02"], N),
+        "views": rng.integers(0, 20, N),
+        "cash": rng.lognormal(size=N),
+    }
+).with_columns(
+    pl.Series("odd author", gaps(rng.integers(0, 80, N).astype(str).tolist())),
+    pl.Series("holes", gaps(rng.integers(0, 9, N).tolist())),
+    (1 + pl.col("author").cast(pl.Int64) % 3).cast(pl.Float64).alias("weight"),
+    (pl.col("views") > 9).alias("popular"),
+    pl.when(pl.col("day") == "2026-01-02").then(pl.lit(float("nan"))).otherwise(pl.col("cash")).alias("nan cash"),
+)
+
+ASKS = {
+    "amounts per slice": ("inequality", dict(unit="author", amount="views", by="source", population=300)),
+    "two slice columns": ("inequality", dict(unit="author", amount="views", by=["source", "day"], population=None)),
+    "sizes of slices": ("inequality", dict(unit="author", amount="views", by="day", population={"2026-01-01": 250, "2026-01-02": 260, "2026-01-03": 9})),
+    "rows are counted": ("inequality", dict(unit="author", population=300)),
+    "rows are units": ("inequality", dict(unit=None, amount="cash", by="day", population=None)),
+    "several amounts": ("inequality", dict(unit="author", amount=["views", "cash"], population=300, min_units=5)),
+    "weights": ("inequality", dict(unit="author", amount="cash", weight="weight", population=None)),
+    "what is missing is left out": ("inequality", dict(unit="odd author", amount="holes", population=None, nan_policy="omit")),
+    "what is missing spoils its slice": ("inequality", dict(unit="author", amount="nan cash", by="day", population=None, nan_policy="propagate")),
+    "truth values": ("inequality", dict(unit="author", amount="popular", population=None)),
+    "sources": ("sources", dict(unit="author", amount="views", source="source", population=300)),
+    "sources by slice": ("sources", dict(unit="author", amount="cash", source="source", by="day", population=None)),
+    "sources of rows": ("sources", dict(unit="author", source="source", population=300, min_units=5)),
+}  # fmt: skip
+NAMES = ("--name", "home", "--name", "it's", "--name", "search", "--name", "nobody")
+MORE = {"truth values": ("--truth", "popular"), "sources": NAMES, "sources by slice": NAMES, "sources of rows": NAMES}
+
+
+def words(name, dialect, table="log"):
+    """The command that prints the query of an ask."""
+    verb, call = ASKS[name]
+    found = ["sql", verb.replace("_", "-"), "--table", table, "--dialect", dialect, *MORE.get(name, ())]
+    for key, value in call.items():
+        if key != "population":
+            for one in value if isinstance(value, list) else [value]:
+                found += [f"--{key.replace('_', '-')}", "none" if one is None else str(one)]
+    return found
+
+
+def printed(name, dialect, capsys, table="log"):
+    assert main(words(name, dialect, table)) == 0
+    return capsys.readouterr().out
+
+
+def answers(name, table):
+    verb, call = ASKS[name]
+    return getattr(eh, verb)(table, **call, rng=1, interval="bootstrap(20)")
+
+
+@functools.cache
+def direct(name):
+    """What the table itself says."""
+    return answers(name, LOG)
+
+
+def assert_same(found, wanted):
+    assert_frame_equal(pl.DataFrame(found.frame), pl.DataFrame(wanted.frame), rel_tol=1e-9, abs_tol=1e-12)
+    for key in ("rows", "dropped"):
+        assert found.provenance.get(key) == wanted.provenance.get(key)
+
+
+@pytest.fixture(scope="module")
+def database():
+    with duckdb.connect() as found:
+        found.register("log", LOG.to_arrow())
+        yield found
+
+
+@pytest.fixture(scope="module")
+def postgres():
+    """A PostgreSQL of our own, reached through a socket."""
+    home = Path(tempfile.mkdtemp(prefix="evenhand-sql-"))
+    home.chmod(0o755)
+    data = home / "data"
+    data.mkdir()
+    tools = max(Path("/usr/lib/postgresql").glob("*/bin"), default=Path())
+    as_who = []
+    if os.geteuid() == 0:
+        shutil.chown(data, "postgres")
+        shutil.chown(home, "postgres")
+        as_who = ["runuser", "-u", "postgres", "--"]
+    quiet = {"stdout": subprocess.DEVNULL, "check": True, "cwd": home}
+    subprocess.run([*as_who, tools / "initdb", "-D", data, "-A", "trust", "-U", "eh", "-N"], **quiet)
+    options = f"-c listen_addresses='' -c unix_socket_directories={home} -c fsync=off"
+    subprocess.run([*as_who, tools / "pg_ctl", "-D", data, "-w", "-o", options, "-l", home / "log", "start"], **quiet)
+    import psycopg
+
+    try:
+        with psycopg.connect(host=str(home), user="eh", dbname="postgres", autocommit=True) as connection:
+            yield connection
+    finally:
+        subprocess.run([*as_who, tools / "pg_ctl", "-D", data, "-m", "immediate", "stop"], **quiet)
+        shutil.rmtree(home, ignore_errors=True)
+
+
+TYPES = {pl.String: "text", pl.Int64: "bigint", pl.Float64: "double precision", pl.Boolean: "boolean"}
+
+
+def put(connection, name, frame):
+    columns = ", ".join(f'"{c}" {TYPES[t]}' for c, t in frame.schema.items())
+    connection.execute(f"CREATE TABLE {name} ({columns})")
+    with connection.cursor() as cursor, cursor.copy(f"COPY {name} FROM STDIN") as copy:
+        for row in frame.iter_rows():
+            copy.write_row(row)
+
+
+@pytest.fixture(scope="module")
+def warehouse(postgres):
+    put(postgres, "log", LOG)
+    return postgres
+
+
+@pytest.mark.parametrize("name", ASKS)
+def test_rows_of_a_query_of_duckdb_give_what_the_table_gives(name, database, tmp_path, capsys):
+    rows = tmp_path / "rows.csv"
+    database.sql(printed(name, "duckdb", capsys)).write_csv(str(rows))
+    assert_same(answers(name, f"tally:{rows}"), direct(name))
+
+
+@pytest.mark.parametrize("name", ASKS)
+def test_rows_of_a_query_of_postgresql_give_what_the_table_gives(name, warehouse, tmp_path, capsys):
+    rows = tmp_path / "rows.csv"
+    query = printed(name, "postgres", capsys)
+    with warehouse.cursor() as cursor, cursor.copy(f"COPY ({query}) TO STDOUT (FORMAT csv, HEADER)") as copy:
+        rows.write_bytes(b"".join(bytes(part) for part in copy))
+    assert_same(answers(name, f"tally:{rows}"), direct(name))
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_every_query_is_sql_of_its_dialect(dialect, capsys):
+    for name in ASKS:
+        query = printed(name, dialect, capsys, table="shop.log")
+        (parsed,) = sqlglot.parse(query, dialect=dialect, error_level=sqlglot.ErrorLevel.RAISE)
+        assert {t.sql() for t in parsed.find_all(sqlglot.exp.Table) if t.db} == {"shop.log AS t"}
+        assert query.startswith("-- evenhand")
+
+
+@pytest.fixture(scope="module")
+def rows(database, tmp_path_factory):
+    """Rows of a query in a file."""
+    found = tmp_path_factory.mktemp("rows") / "rows.csv"
+    query = units_query(DIALECTS["duckdb"], "log", unit="author", amounts=["views"], by=["source"])
+    database.sql(query).write_csv(str(found))
+    return found
+
+
+ASKED = ["--unit", "author", "--amount", "views", "--by", "source", "--population", "300", "--seed", "1", "-m", "gini"]
+
+
+def said(words, capsys):
+    """What a refused command says."""
+    assert main(words) == 2
+    return capsys.readouterr().err
+
+
+def test_the_command_line_goes_on_from_a_tally_as_from_the_table(rows, tmp_path, capsys):
+    LOG.write_parquet(tmp_path / "log.parquet")
+    assert main(["inequality", str(tmp_path / "log.parquet"), *ASKED, "--format", "csv"]) == 0
+    direct = capsys.readouterr().out
+    assert main(["inequality", "--tally", str(rows), *ASKED, "--format", "csv"]) == 0
+    assert capsys.readouterr().out == direct
+
+
+def test_a_result_of_a_tally_can_be_made_again_from_its_plan(rows, tmp_path, capsys):
+    assert main(["plan", "inequality", "--tally", str(rows), *ASKED]) == 0
+    plan = tmp_path / "plan.toml"
+    plan.write_text(capsys.readouterr().out)
+    assert f'table = "tally:{rows}"' in plan.read_text()
+    assert main(["run", str(plan), "--format", "csv"]) == 0
+    again = capsys.readouterr().out
+    assert main(["inequality", "--tally", str(rows), *ASKED, "--format", "csv"]) == 0
+    assert capsys.readouterr().out == again
+
+
+def test_a_tally_may_be_a_frame_with_names_in_capitals(rows):
+    frame = pl.read_csv(rows).rename(str.upper)
+    call = dict(unit="author", amount="views", by="source", population=300, interval=None)
+    found = eh.inequality(eh.read.tally(frame), **call)
+    assert found.to_text("csv") == eh.inequality(LOG, **call).to_text("csv")
+    assert found.provenance["plan"]["table"] == "<an evenhand Tally>"
+
+
+def test_labels_keep_their_type_in_a_parquet_file(database, tmp_path):
+    by_weight = dict(unit="author", amount="views", by="weight", population=None, rng=3, interval="bootstrap(20)")
+    query = units_query(DIALECTS["duckdb"], "log", unit="author", amounts=["views"], by=["weight"])
+    database.sql(query).write_parquet(str(tmp_path / "rows.parquet"))
+    found = eh.inequality(eh.read.tally(tmp_path / "rows.parquet"), **by_weight)
+    assert_same(found, eh.inequality(LOG, **by_weight))
+
+
+REFUSED = {
+    "another unit": (["--unit", "reader"], "made for --unit author, not --unit reader"),
+    "another amount": (["--amount", "cash"], "--amount views, not --amount cash"),
+    "no slices": (["--by", "day"], "--by source, not --by day"),
+}
+
+
+@pytest.mark.parametrize("other", REFUSED)
+def test_a_tally_of_other_columns_is_refused_with_both(other, rows, capsys):
+    (flag, value), told = REFUSED[other]
+    words = [*ASKED]
+    words[words.index(flag) + 1] = value
+    assert told in said(["inequality", "--tally", str(rows), *words], capsys)
+
+
+def test_a_tally_is_refused_by_another_verb_version_or_kind_of_file(rows, tmp_path, capsys):
+    asked = ["sources", "--unit", "author", "--source", "day", "--population", "none", "--tally"]
+    assert "was made for evenhand inequality" in said([*asked, str(rows)], capsys)
+    newer = tmp_path / "newer.csv"
+    newer.write_text(rows.read_text().replace("evenhand-tally-1", "evenhand-tally-9"))
+    assert "of another version (evenhand-tally-9" in said(["inequality", "--tally", str(newer), *ASKED], capsys)
+    LOG.write_csv(tmp_path / "log.csv")
+    assert "is no tally" in said(["inequality", "--tally", str(tmp_path / "log.csv"), *ASKED], capsys)
+    pl.read_csv(rows).drop("rows_read").write_csv(tmp_path / "less.csv")
+    assert "lacks the columns rows_read" in said(["inequality", "--tally", str(tmp_path / "less.csv"), *ASKED], capsys)
+    both = said(["inequality", str(rows), "--tally", str(rows), *ASKED], capsys)
+    assert "Both files and --tally were given" in both
+
+
+def test_what_needs_single_units_is_refused_of_a_tally(rows, tmp_path):
+    LOG.select("author").unique().write_csv(tmp_path / "authors.csv")
+    call = dict(unit="author", amount="views", by="source", population=300, interval=None)
+    for more in (dict(population=str(tmp_path / "authors.csv")), dict(within="day"), dict(by=eh.log_bins("cash", 3))):
+        with pytest.raises(eh.EvenhandError, match="tally"):
+            eh.inequality(eh.read.tally(rows), **(call | more))
+
+
+def test_what_is_wrong_with_the_table_is_said_of_its_tally_too(database, tmp_path):
+    bad = LOG.with_columns(pl.when(pl.col("views") == 3).then(-3).otherwise(pl.col("views")).alias("views"))
+    database.register("bad", bad.to_arrow())
+    query = units_query(DIALECTS["duckdb"], "bad", unit="odd author", amounts=["views"])
+    database.sql(query).write_csv(str(tmp_path / "rows.csv"))
+    said = []
+    for table in (bad, eh.read.tally(tmp_path / "rows.csv")):
+        with pytest.raises(eh.EvenhandError) as error:
+            eh.inequality(table, unit="odd author", amount="views", population=None)
+        said.append(str(error.value))
+    assert said[0] == said[1]
+
+
+def test_sources_that_the_query_does_not_name_are_counted_and_refused(database, tmp_path):
+    query = units_query(DIALECTS["duckdb"], "log", unit="author", amounts=[None], source="source", names=["home"])
+    database.sql(query).write_csv(str(tmp_path / "rows.csv"))
+    many = LOG.filter(pl.col("source").is_in(["it's", "search"])).height
+    with pytest.raises(eh.EvenhandError, match=f"{many} rows come from sources that the query does not name"):
+        eh.sources(f"tally:{tmp_path / 'rows.csv'}", unit="author", source="source", population=None)
+
+
+def test_names_of_columns_cannot_end_their_quotes(database):
+    name = 'views" FROM secrets; --'
+    database.register("odd", LOG.select("author", pl.col("views").alias(name)).to_arrow())
+    query = units_query(DIALECTS["duckdb"], "odd", unit="author", amounts=[name])
+    assert database.execute(query).fetchone()[0].endswith("amount=views~22~~20~FROM~20~secrets~3b~~20~--")
+    for d in DIALECTS.values():
+        try:
+            query = units_query(d, "odd", unit="a", amounts=[name.replace('"', d.quote)])
+        except eh.EvenhandError:
+            continue
+        tables = sqlglot.parse_one(query, dialect=d.name).find_all(sqlglot.exp.Table)
+        assert "secrets" not in {t.name for t in tables}
+
+
+@pytest.mark.parametrize("table", ["log", "shop.log", "{{ ref('events') }}", '"my shop"."log"'])
+def test_the_name_of_a_table_stands_in_the_query_as_it_was_typed(table, capsys):
+    assert f"FROM {table} AS t" in printed("rows are counted", "postgres", capsys, table)
+
+
+@pytest.mark.parametrize(
+    "table", ["log; DROP TABLE log", "log -- x", "a b", "(SELECT 1)", '"a"" b', "{{ a }} {{ b }}", ""]
+)
+def test_what_is_no_name_of_a_table_is_refused(table, capsys):
+    assert "is not the name of a table" in said(words("rows are counted", "postgres", table), capsys)
