@@ -76,7 +76,8 @@ class Legend:
         order = self.order(slices.labels)
         spectra = Spectra.of([slices.spectra[i] for i in order])
         broken = frozenset(self.name(by, label) for label in slices.broken)
-        return Slices(tuple(self.name(by, slices.labels[i]) for i in order), spectra, broken)
+        labels = tuple(self.name(by, slices.labels[i]) for i in order)
+        return replace(slices, labels=labels, spectra=spectra, broken=broken)
 
     def order(self, labels: Sequence[Label]) -> list[int]:
         """Where each slice goes so that bins are in order."""
