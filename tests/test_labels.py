@@ -43,7 +43,9 @@ def rankings():
 
 
 RANKED = rankings()
+RANKED = RANKED.with_columns(pl.col("f", "m").fill_null(0.0).mul(4).cast(pl.Int64).name.suffix("4"))
 EACH = RANKED.select("item", "side", "place", "f", "m").unique().sort("item")
+COUNTED = RANKED.select("item", "f4", "m4").unique().sort("item")  # of four: nobody where nothing is known
 
 
 def exposure(table, groups, **more):
@@ -135,6 +137,11 @@ SOFT = {
         ),
         weight="part",
     ),
+    "a table of counts": lambda convert: eh.shares(of=convert(COUNTED.rename({"f4": "f", "m4": "m"})), counts=True),
+    "some columns of a table": lambda convert: eh.shares("f", "m", of=convert(EACH)),
+    "a mapping of counts": lambda _: eh.shares(
+        of={d: {"f": 0, "m": 0} if p is None else {"f": 4 * p, "m": 4 - 4 * p} for d, p in PART.items()}, counts=True
+    ),
 }
 
 
@@ -212,6 +219,59 @@ def test_shares_are_written_as_text_that_reads_the_same():
         assert read_shares(str(eh.shares(*columns))) == eh.shares(*columns)
         assert in_words(eh.shares(*columns), table=True) == str(eh.shares(*columns))
     assert read_shares("shares") is None
+    for counted in (
+        eh.shares("a", "b", counts=True),
+        eh.shares(of="x, y.csv"),
+        eh.shares("a", "b", of="t.csv", counts=True),
+    ):
+        assert read_shares(str(counted)) == counted
+    assert read_shares("shares(of=a-b/t.csv, counts=True)") == eh.shares(of="a-b/t.csv", counts=True)
+
+
+@pytest.mark.parametrize("engine", TABLES)
+def test_counts_in_columns_are_their_shares_and_zeros_are_unknown(engine):
+    counted = TABLES[engine](RANKED.drop("f", "m").rename({"f4": "f", "m4": "m"}))
+    same(
+        exposure(counted, "shares(f, m, counts=True)", metrics="awrf"), exposure(RANKED, "shares(f, m)", metrics="awrf")
+    )
+    soft = {"metrics": "ndjs", "protected": None}
+    same(prefix(counted, eh.shares("f", "m", counts=True), **soft), prefix(RANKED, eh.shares("f", "m"), **soft))
+
+
+@pytest.mark.parametrize("counts", [[-1, 1], [-1, -1], [None, 2], [float("nan"), 2.0], [float("inf"), 1.0]])
+def test_counts_that_are_none_are_refused_and_never_made_shares(counts):
+    wrong = pl.DataFrame({"item": ["d0", "d1"], "f": [1.0, counts[0]], "m": [2.0, counts[1]]})
+    for groups in (
+        eh.shares(of=wrong, counts=True),
+        eh.shares(of={"d0": {"f": 1, "m": 2}, "d1": dict(zip("fm", counts, strict=True))}, counts=True),
+    ):
+        with pytest.raises(EvenhandError, match=r"negative|missing"):
+            exposure(RANKED, groups, metrics="awrf")
+    here = RANKED.select("request", "item", "rank").join(wrong, on="item", how="left")
+    with pytest.raises(EvenhandError, match=r"negative|missing"):
+        prefix(here, eh.shares("f", "m", counts=True), metrics="ndjs", protected=None)
+
+
+def test_counts_are_taken_for_shares_only_where_they_are_called_counts():
+    with pytest.raises(EvenhandError, match=r"counts: eh\.shares\(\.\.\., counts=True\)"):
+        exposure(RANKED, COUNTED, metrics="awrf")
+    with pytest.raises(EvenhandError, match="Did you mean 'counts'"):
+        exposure(RANKED, "shares(f4, m4, count=True)", metrics="awrf")
+    with pytest.raises(EvenhandError, match=r"'f5' is not a column of groups\. Did you mean 'f4'"):
+        exposure(RANKED, eh.shares("f5", "m4", of=COUNTED, counts=True), metrics="awrf")
+    with pytest.raises(EvenhandError, match="a table of labels, not of numbers"):
+        exposure(RANKED, eh.shares(of=EACH.select("item", "side"), counts=True), metrics="awrf")
+
+
+def test_a_rollup_is_written_as_text_that_reads_the_same(tmp_path):
+    films, makers = tmp_path / "films of ann's.csv", tmp_path / "makers.csv"
+    pl.DataFrame({"item": ["d0", "d1", "d1"], "provider": ["ann", "ann", "bob"], "part": [1, 1, 3]}).write_csv(films)
+    pl.DataFrame({"provider": ["ann", "bob"], "side": ["f", "m"]}).write_csv(makers)
+    made = eh.rollup(films, str(makers), group="side", weight="part")
+    assert in_words(made, table=True) == f"rollup({str(films)!r}, {str(makers)!r}, group='side', weight='part')"
+    same(exposure(RANKED, in_words(made, table=True), metrics="awrf"), exposure(RANKED, made, metrics="awrf"))
+    assert sorted(made.frame.rows()) == [("d0", "f", 1.0), ("d1", "f", 0.25), ("d1", "m", 0.75)]
+    assert "mapping" not in str(in_words(eh.rollup({"d0": ["ann"]}, {"ann": "f"}), table=True))
 
 
 DATES = {"f": dt.date(2020, 1, 1), "m": dt.date(2021, 1, 1)}

@@ -66,6 +66,12 @@ def data(tmp_path_factory):
     ).write_csv(folder / "gaps.csv")
     ranked.select("item", group="side").unique().sort("item").write_csv(folder / "sides.csv")
     ranked.select("request", "item", relevance="grade").write_csv(folder / "judged.csv")
+    made = ranked.select("item").unique(maintain_order=True).with_row_index("n")
+    made = made.with_columns(by=pl.concat_str(pl.lit("p"), pl.col("n") % 4), f=pl.col("n") % 3, m=pl.lit(1))
+    made.select("item", "by", w=pl.col("n") + 1).write_csv(folder / "made.csv")
+    kinds = pl.when(pl.col("n") % 3 == 0).then(pl.lit("f|m")).otherwise(pl.lit("m"))
+    made.select("item", "f", "m", kinds=kinds).write_csv(folder / "counted.csv")
+    pl.DataFrame({"by": ["p0", "p1", "p2"], "kind": ["f", "m", "f"]}).write_csv(folder / "makers.csv")
     people = pl.DataFrame(
         {"s": RNG.random(400).round(3), "g": RNG.choice(["F", "M"], 400), "job": RNG.integers(0, 40, 400)}
     )
@@ -113,6 +119,7 @@ CALLS = {
         {"table": "ranked.csv", "group": "era", "request": "query", "rank": "position", "system": "system", "chance": None, "metrics": ["ndjs@5"]},
         {"table": "gaps.csv", "group": "side", "protected": "f", "rank": None, "score": "score", "nan_policy": "omit", "interval": None},
         {"table": "ranked.csv", "group": "sides.csv", "protected": ["f"], "unknown": "group", "interval": "normal"},
+        {"table": "ranked.csv", "group": "rollup(counted.csv, group=kinds, split='|')", "chance": None, "interval": None},
         {"table": "ranked.csv", "group": "side", "protected": "f", "metrics": ["ndd(target=0.5)", "ndd(reference='list')@3", "ndjs(target={'f': 0.5, 'm': 0.5})@3"], "interval": None},
     ],
     "exposure": [
@@ -123,6 +130,8 @@ CALLS = {
         {"rankings": "ranked.csv", "groups": "side", "relevance": "grade", "protected": "f", "target": {"f": 0.6, "m": 0.4}, "interval": None},
         {"rankings": "gaps.csv", "groups": "side", "score": "worth", "metrics": "iaa", "nan_policy": "omit"},
         {"rankings": "ranked.csv", "groups": "side", "attention": [1, 0.5, 0.25], "metrics": ["awrf", "eel(target='equal')", "eer(target={'f': 0.5, 'm': 0.5})"], "interval": None},
+        {"rankings": "ranked.csv", "groups": "rollup('made.csv', 'makers.csv', provider='by', group='kind', weight='w')", "metrics": ["awrf"], "interval": None},
+        {"rankings": "ranked.csv", "groups": "shares('f', 'm', of='counted.csv', counts=True)", "metrics": ["awrf"], "interval": None},
         {"rankings": "ranked.csv", "groups": "side", "metrics": ["awrf"], "resample": "requests_and_items", "interval": "percentile(29)"},
     ],
     "pairwise": [
@@ -145,6 +154,7 @@ CALLS = {
     ],
     "rebalance": [
         {"scores": "ranked.csv", "top": 3, "providers": "side", "rng": 4},
+        {"scores": "ranked.csv", "top": 3, "providers": "rollup(made.csv, provider=by, group=by)", "strength": 0.5, "iterations": 20, "interval": None},
         {"scores": "ranked.csv", "top": 2, "request": "query", "strength": [0.1, 0.9], "objective": "atkinson(epsilon=0.5)", "holdout": 0.25, "relevance": "judged.csv", "iterations": 50},
         {"scores": "ranked.csv", "top": 4, "providers": "sides.csv", "objective": {"f": 0.5, "m": 0.5}, "strength": 0.5, "attention": "uniform()", "rankings": "ranked.csv", "holdout": 0.0, "interval": None},
     ],

@@ -15,6 +15,7 @@ from evenhand.audits.inequality import inequality as inequality
 from evenhand.audits.outcome_test import outcome_test as outcome_test
 from evenhand.audits.pairwise import pairwise as pairwise
 from evenhand.audits.prefix import prefix as prefix
+from evenhand.audits.queries import sql as sql
 from evenhand.audits.rebalance import rebalance as rebalance
 from evenhand.audits.recalibrator import OutcomeRecalibrator as OutcomeRecalibrator
 from evenhand.audits.recommender import recommender as recommender

@@ -130,8 +130,8 @@ def exposure(
         a LensKit ItemListCollection. `"trec-fair:FILE"` is a run of the TREC Fair track, which names its own sample,
         weight and system; the same word before a file of `groups` or `relevance` reads the track's other files.
     groups : column(s) of `rankings` (several are combined), `eh.shares("a", "b")` for columns of shares, `{item: group}`, a
-        table item -> group (or request, item -> group, as judgments), a table item x group with shares that add up to 1, or
-        `eh.rollup(...)`. Items without a group are unknown.
+        table item -> group (or request, item -> group, as judgments), a table item x group with shares that add up to 1 (counts:
+        `eh.shares(of=table, counts=True)`), or `eh.rollup(...)`, also as text. Items without a group are unknown.
     relevance : a table request, item, relevance, `{request: {item: relevance}}`, or a column of `rankings`.
     protected, versus : the two sides of two-group metrics, a label or several taken together; `versus` may be
         "*", all others, or be left out

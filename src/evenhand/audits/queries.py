@@ -5,25 +5,57 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from evenhand.audits.declare import Audit
+from evenhand.audits.declare import Audit, find, versions
 from evenhand.engine.dialects import Dialect
+from evenhand.engine.dialects import dialect as dialect_of
 from evenhand.engine.queries import units_query
-from evenhand.errors import EvenhandError, listing
+from evenhand.errors import EvenhandError, listing, unknown_name
+from evenhand.present.again import command
 from evenhand.views.bins import slicing
 
 Given = Mapping[str, Any]
 
 
-def query(audit: Audit, given: Given, d: Dialect, table: str, *, names: Sequence[str], truth: Sequence[str]) -> str:
-    """The query, without a comment or a semicolon; `given` are arguments of the audit, those it can do without left out.
+def sql(
+    audit: str, *, table: str, dialect: str, names: Sequence[str] = (), truth: Sequence[str] = (), **roles: Any
+) -> str:
+    """The query whose rows are the tally of an audit, for a database that evenhand cannot reach; `eh.read.tally` reads them back.
 
-    `names` are the sources, which no query can find out and count at once; `truth` are columns that hold true and false.
+    Parameters
+    ----------
+    audit : `"inequality"` or `"sources"`.
+    table : the table there: `"schema.table"`, or a Jinja expression such as `"{{ ref('events') }}"`.
+    dialect : whose SQL to write: duckdb, postgres, bigquery, snowflake, databricks, trino or clickhouse.
+    names : the sources, for `"sources"`: no query can find them and count them at once.
+    truth : columns that hold true and false.
+    roles : what the audit takes; what only says how to measure (`population`, `rng`) may be left out.
+
+    Examples
+    --------
+    >>> print(sql("inequality", table="log", dialect="duckdb", unit="author").splitlines()[2])
+    --   evenhand inequality --tally rows.csv --unit author --population N
     """
-    if names and audit.name != "sources":
-        raise EvenhandError(f"--name says what sources there are, and {audit.name} has none. Leave it out.")
-    lacking = {name: None for name, p in audit.parameters.items() if p.required and name not in given}
-    bound = audit.call(**{**lacking, **given}).arguments
-    return _QUERIES[audit.name](d, table, bound, list(names), list(truth))
+    asked, where = find(audit.replace("-", "_")), dialect_of(dialect)
+    if asked.name not in _QUERIES:
+        raise unknown_name("audit", audit, ASKABLE, what="an audit that goes on from a query")
+    if names and asked.name != "sources":
+        raise EvenhandError(f"names are those of sources, and {asked.name} has none. Leave them out.")
+    lacking = {name: None for name, p in asked.parameters.items() if p.required and name not in roles}
+    bound = asked.call(**{**lacking, **roles}).arguments
+    text = _QUERIES[asked.name](where, table, bound, list(names), list(truth))
+    return _head(asked, where, roles) + text
+
+
+def _head(asked: Audit, d: Dialect, roles: Given) -> str:
+    """What the query is for, and the command that comes next, as comments."""
+    then = command(asked.name, {"tally": "rows.csv", **roles}, placed=())
+    left = [f" --{n} N" for n, p in asked.parameters.items() if p.required and not p.positional and n not in roles]
+    lines = [
+        f"evenhand {versions().get('evenhand', '')}: {asked.question}",
+        f"Save the rows of this query ({d.name}) as rows.csv or rows.parquet, and ask:",
+        f"  {then}{''.join(left)}",
+    ]
+    return "".join(f"-- {line}\n" for line in lines)
 
 
 def _inequality(d: Dialect, table: str, given: Given, _: list[str], truth: list[str]) -> str:
@@ -42,10 +74,10 @@ def _sources(d: Dialect, table: str, given: Given, names: list[str], truth: list
     (source,) = _slices(given["source"], "source")
     if not names:
         raise EvenhandError(
-            "The query counts each source by its name, and none was named. Add --name for each of them."
+            "The query counts each source by its name, and none was named. Pass names= with all of them."
         )
     if twice := sorted({name for name in names if names.count(name) > 1}):
-        raise EvenhandError(f"--name gives {listing(map(repr, twice))} twice. Name each source once.")
+        raise EvenhandError(f"names holds {listing(map(repr, twice))} twice. Name each source once.")
     return units_query(
         d,
         table,

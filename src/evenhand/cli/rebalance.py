@@ -4,6 +4,7 @@ examples:
   evenhand rebalance candidates.parquet --providers publisher --top 10 --html fix.html
   evenhand rebalance candidates.parquet --providers publisher --top 10 --strength 0.1 --boosts boosts.csv --rankings new.parquet
   evenhand rebalance candidates.parquet --providers gender --top 10 --objective f=0.5,m=0.5 --served shown.parquet --sentences
+  evenhand rebalance candidates.parquet --providers 'rollup(songs.csv, group=artist)' --top 10      songs of several artists
 
 Files of boosts and rankings end in .csv, .parquet or .jsonl and are of the strongest strength unless --take names another.
 """

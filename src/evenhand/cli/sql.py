@@ -37,7 +37,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
             "--truth", metavar="COLUMN", help="a column that holds true and false; may be repeated", **many
         )
         if verb == "sources":
-            where.add_argument("--name", metavar="SOURCE", help="a source; repeat it for each of them", **many)
+            where.add_argument(
+                "--name", dest="names", metavar="SOURCE", help="a source; repeat it for each of them", **many
+            )
         same = sub.add_argument_group("as for the verb itself")
         for parameter in audit.parameters.values():
             if not parameter.positional:
@@ -45,37 +47,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from evenhand import __version__
     from evenhand.audits.declare import find
-    from evenhand.audits.queries import query
+    from evenhand.audits.queries import sql
     from evenhand.cli.audit import bind, in_flags
-    from evenhand.engine.dialects import dialect
     from evenhand.errors import EvenhandError
-    from evenhand.present.again import command
 
-    audit, d = find(args.asked.replace("-", "_")), dialect(args.dialect)
-    placed = next(iter(audit.parameters.values()))
+    audit = find(args.asked.replace("-", "_"))
     args.tally, args.engine = "rows.csv", "polars"
     try:
-        _, given = bind(audit, args)
-        text = query(
-            audit,
-            {placed.name: "tally:rows.csv", **given},
-            d,
-            args.table,
-            names=getattr(args, "name", ()),
-            truth=args.truth,
-        )
+        _, roles = bind(audit, args)
+        names = getattr(args, "names", ())
+        text = sql(audit.name, table=args.table, dialect=args.dialect, names=names, truth=args.truth, **roles)
     except EvenhandError as error:
-        raise EvenhandError(in_flags(str(error), audit)) from error
-    then = command(audit.name, {"tally": args.tally, **given}, placed=())
-    lost = [
-        f" --{name} N" for name, p in audit.parameters.items() if p.required and not p.positional and name not in given
-    ]
-    head = [
-        f"evenhand {__version__}: {audit.question}",
-        f"Save the rows of this query ({d.name}) as rows.csv or rows.parquet, and ask:",
-        f"  {then}{''.join(lost)}",
-    ]
-    sys.stdout.write("".join(f"-- {line}\n" for line in head) + text)
+        said = in_flags(str(error), audit).replace("names=", "--name").replace("table=", "--table ")
+        raise EvenhandError(said) from error
+    sys.stdout.write(text)
     return 0

@@ -63,7 +63,7 @@ class Dialect:
         if re.fullmatch(rf"{part}(?:\.{part}){{0,3}}|\{{\{{[^{{}}\x00-\x1f]+\}}\}}", name):
             return name
         raise EvenhandError(
-            f"--table {name!r} is not the name of a table. Write schema.table, its parts in {self.quote} where they hold "
+            f"table={name!r} is not the name of a table. Write schema.table, its parts in {self.quote} where they hold "
             "other characters, or \"{{ ref('model') }}\"."
         )
 

@@ -46,6 +46,7 @@ def gathered(lazy: nw.LazyFrame[Any], keys: Sequence[str], values: Sequence[str]
         inside["rank"] = fn.when(fn.element_at(ranks, -1) != fn.size(ranks), ranks)  # without gaps, ranks say nothing
     size = fn.size("evenhand rows").alias("evenhand size")
     held = to_polars(nw.from_native(packed.select(*keys, size, *(e.alias(name) for name, e in inside.items()))))
+    held = held.sort(*keys, nulls_last=True)
     for part in _parts(held):
         whole = part
         if values[0] == "rank":

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import narwhals as nw
 
 from evenhand.errors import EvenhandError, all_problems, listing, suggestion
+from evenhand.views.columns import how_many, number
 from evenhand.views.columns import label as plain_label
-from evenhand.views.labels import Alignment
-from evenhand.views.match import how_many, matched_ids, same_engine
+from evenhand.views.labels import Alignment, as_call
+from evenhand.views.match import matched_ids, same_engine
 from evenhand.views.tables import Table, open_table, to_polars
 
 
@@ -19,6 +21,8 @@ def rollup(
     weight: str | None = None, split: str | None = None,
 ) -> Alignment:  # fmt: skip
     """Groups of items through their providers: each item is shared among the groups of those who made it.
+
+    As text, in plans and on the command line: `rollup(items.csv, providers.csv, weight=part)`.
 
     Parameters
     ----------
@@ -47,7 +51,7 @@ def rollup(
         raise all_problems(problems, where="eh.rollup")
     if split is not None:
         made = _split(made, item, str(wanted[1][1]), split, weight)
-    part = nw.lit(1.0) if weight is None else made.col(weight).cast(nw.Float64)
+    part = nw.lit(1.0) if weight is None else number(weight, made)
     maker = wanted[1][1]
     lazy = made.lazy.select(
         made.col(item).alias("item"), plain_label(str(maker), made).alias("maker"), part.alias("part")
@@ -61,9 +65,41 @@ def rollup(
     totals = lazy.group_by("item").agg(nw.col("part").sum().alias("total"))
     shares = lazy.group_by("item", "group").agg(nw.col("part").sum().alias("part")).join(totals, on="item", how="left")
     shares = shares.with_columns((nw.col("part") / nw.col("total")).alias("share")).select("item", "group", "share")
-    return Alignment(
-        shares, True, f"{made.origin}, through {provider if providers is not None else 'several rows per item'}"
-    )
+    origin = f"{made.origin}, through {provider if providers is not None else 'several rows per item'}"
+    given = {"item": item, "provider": provider, "group": group, "weight": weight, "split": split}
+    return Alignment(shares, _is_shared(shares), origin, word=_word(items, providers, given))
+
+
+def _is_shared(shares: nw.LazyFrame[Any]) -> bool:
+    """Whether any item belongs to more than one group; where none does, groups are labels like any others."""
+    several = shares.group_by("item").agg(nw.len().alias("rows")).select(nw.col("rows").max().alias("most"))
+    return int(to_polars(several)["most"][0] or 0) > 1
+
+
+KEYWORDS = {"providers": None, "item": "item", "provider": "provider", "group": "group", "weight": None, "split": None}
+"""What `rollup` takes by name, and its defaults."""
+
+
+def _word(items: Any, providers: Any, given: Mapping[str, Any]) -> str:
+    """The call as text; nothing where its tables have no name."""
+    if not isinstance(items, (str, Path)) or not isinstance(providers, (str, Path, type(None))):
+        return ""
+    files = [repr(str(one)) for one in (items, providers) if one is not None]
+    more = [f"{name}={value!r}" for name, value in given.items() if value != KEYWORDS[name]]
+    return f"rollup({', '.join([*files, *more])})"
+
+
+def read_rollup(text: str) -> Alignment | None:
+    """`rollup(items.csv, providers.csv, split='|')` as plans and the command line write it; None where this is something else."""
+    found = as_call(text, "rollup", list(KEYWORDS))
+    if found is None:
+        return None
+    files, named = found
+    if not 1 <= len(files) + ("providers" in named) <= 2 or not files:
+        raise EvenhandError(
+            f"{text!r} names {len(files)} files. Write rollup(items.csv, providers.csv), or rollup(items.csv)."
+        )
+    return rollup(*files, **named)
 
 
 def _makers(items: Any, item: str, maker: str) -> Table:

@@ -21,10 +21,10 @@ import numpy.typing as npt
 
 from evenhand.errors import EvenhandError, all_problems, listing, suggestion
 from evenhand.labels import in_order
-from evenhand.views.columns import in_words, label_problems
+from evenhand.views.columns import how_many, in_words, label_problems, number
 from evenhand.views.columns import label as plain_label
 from evenhand.views.files import has_known_ending, may_be_file
-from evenhand.views.match import how_many, matched_ids, same_engine
+from evenhand.views.match import matched_ids, same_engine
 from evenhand.views.tables import Table, is_number, open_table, to_polars
 
 NEAR = 1e-6
@@ -36,46 +36,95 @@ TOGETHER = " & "
 
 @dataclass(frozen=True, slots=True)
 class Shares:
-    """Columns of the rankings with the share of each group in the item."""
+    """Columns with the share of each group in the item: of the rankings, or of a table of items.
+
+    Attributes
+    ----------
+    columns : all numbers of the table where none are named.
+    of : the table of items, or `{item: {label: share}}`; None for the rankings.
+    counts : the numbers are counts, which say how an item is shared once they are divided by their sum.
+    """
 
     columns: tuple[str, ...]
+    of: Any = None
+    counts: bool = False
 
     def __str__(self) -> str:
-        return f"shares({', '.join(map(repr, self.columns))})"
+        more = [f"of={str(self.of)!r}"] if self.of is not None else []
+        return f"shares({', '.join([*map(repr, self.columns), *more, *(['counts=True'] if self.counts else [])])})"
 
-    as_word = __str__
+    def as_word(self) -> str | None:
+        """As plans write it; nothing where the table has no name."""
+        return str(self) if self.of is None or isinstance(self.of, (str, Path)) else None
 
 
-def shares(*columns: str) -> Shares:
+def shares(*columns: str, of: Any = None, counts: bool = False) -> Shares:
     """Groups that items are shared among, one column of shares each: `groups=eh.shares("con", "pro")`.
 
     The shares of an item add up to 1; where all of them are missing, its groups are unknown. A list of columns is something
     else: labels, which are combined.
 
+    Parameters
+    ----------
+    columns : of the rankings, or of the table `of`; left out, all columns of that table beside the item.
+    of : a table (or path) with a row per item, or `{item: {label: share}}`.
+    counts : the numbers are counts (two women and one man wrote it): they are divided by their sum. Zeros only: unknown.
+
     >>> str(shares("con", "pro"))
     "shares('con', 'pro')"
+    >>> str(shares(of="authors.csv", counts=True))
+    "shares(of='authors.csv', counts=True)"
     """
-    if len(columns) < 2 or not all(isinstance(c, str) for c in columns) or len(set(columns)) < len(columns):
+    few = len(columns) < 2 and not (of is not None and not columns)
+    if few or not all(isinstance(c, str) for c in columns) or len(set(columns)) < len(columns):
         raise EvenhandError(
             f"shares({', '.join(map(repr, columns))}) does not name two columns or more. Write shares('con', 'pro')."
         )
-    return Shares(columns)
+    if not isinstance(counts, bool):
+        raise EvenhandError(
+            f"counts={counts!r} is neither True nor False. Pass counts=True where the numbers are counts."
+        )
+    return Shares(columns, of, counts)
 
 
 def read_shares(text: str) -> Shares | None:
     """`shares(con, pro)` as plans and the command line write it, names in quotes or bare; None where this is something else.
 
     >>> read_shares("shares(con, pro)")
-    Shares(columns=('con', 'pro'))
+    Shares(columns=('con', 'pro'), of=None, counts=False)
     """
-    found = re.fullmatch(r"\s*shares\s*\((.*)\)\s*", text, re.DOTALL)
+    found = as_call(text, "shares", ("of", "counts"))
+    return None if found is None else shares(*found[0], **found[1])
+
+
+def as_call(text: str, name: str, keywords: Sequence[str]) -> tuple[list[Any], dict[str, Any]] | None:
+    """What `name(...)` is called with, words in quotes or bare; None where this is something else.
+
+    >>> as_call("rollup(items.csv, people.csv, split='|')", "rollup", ["split"])
+    (['items.csv', 'people.csv'], {'split': '|'})
+    """
+    found = re.fullmatch(rf"\s*{name}\s*\((.*)\)\s*", text, re.DOTALL)
     if not found:
         return None
     try:
-        named = ast.literal_eval(f"[{found[1]}]")
+        call: Any = ast.parse(f"f({found[1]})", mode="eval").body
+        args = [ast.literal_eval(a) for a in call.args]
+        named = {str(k.arg): ast.literal_eval(k.value) for k in call.keywords}
     except (ValueError, SyntaxError):
-        named = [name.strip().strip("'\"") for name in found[1].split(",")]
-    return shares(*named)
+        parts = [p.strip() for p in re.findall(r"""(?:'[^']*'|"[^"]*"|[^,'"])+""", found[1])]
+        pairs = [(re.fullmatch(r"(\w+)\s*=\s*(.*)", p, re.DOTALL), p) for p in parts]
+        args = [_bare(p) for pair, p in pairs if pair is None]
+        named = {pair[1]: _bare(pair[2]) for pair, _ in pairs if pair is not None}
+    if odd := [k for k in named if k not in keywords]:
+        raise EvenhandError(
+            f"{text!r} has no argument {odd[0]!r}. {suggestion(odd[0], keywords)}Known: {listing(keywords)}."
+        )
+    return args, named
+
+
+def _bare(word: str) -> Any:
+    """A word of a text form: true and false are not names."""
+    return {"True": True, "False": False}.get(word, word.strip("'\""))
 
 
 @dataclass(frozen=True)
@@ -89,12 +138,17 @@ class Alignment:
     soft : whether an item may belong to several groups.
     origin : where it came from, in a few words.
     named : groups that exist whether or not an item is theirs.
+    word : how a plan writes it, where it can.
     """
 
     lazy: nw.LazyFrame[Any]
     soft: bool
     origin: str
     named: tuple[str, ...] = ()
+    word: str = ""
+
+    def as_word(self) -> str | None:
+        return self.word or None
 
     @property
     def frame(self) -> Any:
@@ -128,6 +182,7 @@ class Carried:
     columns: tuple[str, ...]
     role: str = "groups"
     soft: bool = False
+    counts: bool = False
 
     @property
     def origin(self) -> str:
@@ -136,7 +191,8 @@ class Carried:
     def carry(self, table: Table) -> dict[str, nw.Expr]:
         """What to take along from the rankings: `group`, unknown where one of its columns is; or `share_0`, `share_1`, ..."""
         if self.soft:
-            return {f"share_{i}": table.col(c).cast(nw.Float64) for i, c in enumerate(self.columns)}
+            held = [number(c, table) for c in self.columns]
+            return {f"share_{i}": share for i, share in enumerate(_parts(held) if self.counts else held)}
         return {"group": combined(list(self.columns), table, self.role)}
 
     def beside(self, rows: nw.LazyFrame[Any]) -> tuple[Alignment, nw.LazyFrame[Any]]:
@@ -172,9 +228,11 @@ def view_labels(
         return fair
     names = table.schema.names()
     if isinstance(given, str) and given not in names:
-        given = read_shares(given) or given
+        given = read_shares(given) or _rolled_up(given) or given
     if isinstance(given, Shares):
-        return _share_columns(given, table, role)
+        return _share_columns(given, table, role) if given.of is None else _shares_of(given, item, request, role)
+    if isinstance(given, Alignment):
+        return given
     if isinstance(given, str) and (given in names or not may_be_file(given)):
         return _label_columns([given], table, role)
     several = isinstance(given, (list, tuple)) and given and all(isinstance(g, str) for g in given)
@@ -244,7 +302,33 @@ def _share_columns(given: Shares, table: Table, role: str) -> Carried:
         raise EvenhandError(
             f"{role}={str(given)!r} names columns that hold no numbers: {listing(words)}. Name columns of shares."
         )
-    return Carried(tuple(in_order(given.columns)), role, soft=True)
+    return Carried(tuple(in_order(given.columns)), role, soft=True, counts=given.counts)
+
+
+def _shares_of(given: Shares, item: str, request: str, role: str) -> Alignment:
+    """Shares, or counts, that stand in a table of items or in a mapping."""
+    if isinstance(given.of, Mapping):
+        return _from_mapping(given.of, role, counts=given.counts)
+    found = _from_table(_opened(given.of, role), item, request, role, given)
+    if not found.soft:
+        raise EvenhandError(
+            f"{role}={str(given)!r} is a table of labels, not of numbers. Pass the table itself, or name its columns of numbers."
+        )
+    return found
+
+
+def _rolled_up(text: str) -> Alignment | None:
+    """`rollup(items.csv, providers.csv)` as plans and the command line write it."""
+    from evenhand.views.groups import read_rollup
+
+    return read_rollup(text)
+
+
+def _parts(counts: Sequence[nw.Expr]) -> list[nw.Expr]:
+    """Counts over their sum, unknown where all are zero; a row with a negative one stays as it is, to be refused as shares are."""
+    held = [nw.when(~c.is_nan()).then(c) for c in counts]
+    total, least = nw.sum_horizontal(*held), nw.min_horizontal(*held)
+    return [nw.when(least < 0).then(c).otherwise(nw.when(total > 0).then(c / total)) for c in held]
 
 
 def combined(columns: list[str], table: Table, role: str) -> nw.Expr:
@@ -256,7 +340,7 @@ def combined(columns: list[str], table: Table, role: str) -> nw.Expr:
     return nw.concat_str(parts, separator=TOGETHER)
 
 
-def _from_mapping(given: Mapping[Any, Any], role: str) -> Alignment:
+def _from_mapping(given: Mapping[Any, Any], role: str, *, counts: bool = False) -> Alignment:
     """`{item: label}`, `{item: {label: share}}`, None where unknown."""
     import polars as pl
 
@@ -281,10 +365,16 @@ def _from_mapping(given: Mapping[Any, Any], role: str) -> Alignment:
             f"{role} mixes kinds of items or labels. Pass items of one type and labels of one type."
         ) from error
     found = Alignment(nw.from_native(frame).lazy(), soft, "a mapping")
-    return _sound(found, role) if soft else found
+    return _sound(found, role, counts=counts) if soft or counts else found
 
 
-def _from_table(table: Table, item: str, request: str, role: str) -> Alignment:
+def _from_table(
+    table: Table,
+    item: str,
+    request: str,
+    role: str,
+    asked: Shares = Shares(()),  # noqa: B008  (frozen)
+) -> Alignment:
     """A label per item (or per request and item), several label columns together, or one column of shares per group."""
     names = list(table.schema.names())
     key = item if item in names else "item" if "item" in names else None
@@ -295,6 +385,11 @@ def _from_table(table: Table, item: str, request: str, role: str) -> Alignment:
         raise EvenhandError(
             f"{role} has no column {item!r}. Its columns are {listing(names)}: rename the one with the ids of items to {item!r}."
         )
+    if lost := [c for c in asked.columns if c not in names]:
+        raise EvenhandError(
+            f"{lost[0]!r} is not a column of {role}. {suggestion(lost[0], names)}Columns: {listing(names)}."
+        )
+    others = list(asked.columns) or others
     if not others:
         raise EvenhandError(
             f"{role} needs at least one column of labels beside {key!r}. Its columns: {listing(names)}."
@@ -304,13 +399,15 @@ def _from_table(table: Table, item: str, request: str, role: str) -> Alignment:
     read = table.numbers(*others) if len(others) > 1 else table
     schema = read.schema
     if len(others) > 1 and all(is_number(schema[n]) for n in others):
-        wide = read.lazy.select(*keys, *(read.col(c).cast(nw.Float64).alias(c) for c in others))
+        held = [number(c, read) for c in others]
+        held = _parts(held) if asked.counts else held
+        wide = read.lazy.select(*keys, *(share.alias(c) for c, share in zip(others, held, strict=True)))
         return _of_shares(_once(_with_items(wide), list(roles), role), list(roles), others, table.origin, role)
     if {"group", "share"} == set(others) and is_number(schema["share"]):
         chosen = table.numbers("share").lazy.select(
-            *keys, plain_label("group", table).alias("group"), table.col("share").cast(nw.Float64).alias("share")
+            *keys, plain_label("group", table).alias("group"), number("share", table).alias("share")
         )
-        return _sound(Alignment(_with_items(chosen), True, table.origin), role)
+        return _sound(Alignment(_with_items(chosen), True, table.origin), role, counts=asked.counts)
     if len(others) > 1 and any(schema[n].is_float() for n in others):
         raise EvenhandError(
             f"{role} mixes labels and numbers: {listing(f'{n} ({schema[n]})' for n in others)}. "
@@ -365,7 +462,8 @@ def _of_shares(wide: nw.LazyFrame[Any], keys: list[str], columns: list[str], ori
     if any(facts):
         raise EvenhandError(
             f"{role} holds {sum(below):,} negative shares, {lacking:,} rows with some shares missing and {off:,} rows that do "
-            "not add up to 1. Pass shares of zero or more that add up to 1 for each item."
+            "not add up to 1. Pass shares of zero or more that add up to 1 for each item, or say that they are counts: "
+            "eh.shares(..., counts=True)."
         )
     blank = wide.filter(unknown).select(*keys, nw.lit(None, nw.String).alias("group"), nw.lit(1.0).alias("share"))
     # not unpivot, for which narwhals leaves the connection that a DuckDB relation lives in
@@ -376,16 +474,36 @@ def _of_shares(wide: nw.LazyFrame[Any], keys: list[str], columns: list[str], ori
     return Alignment(nw.concat([*parts, blank]), True, origin, tuple(columns))
 
 
-def _sound(found: Alignment, role: str) -> Alignment:
+def _sound(found: Alignment, role: str, *, counts: bool = False) -> Alignment:
     share = nw.col("share")
+    if counts:
+        found = _divided(found, role)
     per_item = found.lazy.group_by(*found.keys).agg(share.sum().alias("total"), share.min().alias("least"))
     off = per_item.filter(((nw.col("total") - 1).abs() > NEAR) | (nw.col("least") < 0)).select(nw.len().alias("n"))
     count = int(to_polars(off)["n"][0])
     if count:
         raise EvenhandError(
-            f"{role} gives {count:,} items shares that are negative or do not add up to 1. Pass shares that add up to 1."
+            f"{role} gives {count:,} items shares that are negative or do not add up to 1. Pass shares that add up to 1, or say "
+            "that they are counts: eh.shares(..., counts=True)."
         )
     return found
+
+
+def _divided(found: Alignment, role: str) -> Alignment:
+    """Counts per item and group over the sum of the item, whose groups are unknown where that is zero."""
+    share, total = nw.col("share"), nw.col("total")
+    sums = found.lazy.group_by(*found.keys).agg(share.sum().alias("total"), nw.len().alias("rows"))
+    odd = how_many(share.is_null() | share.is_nan() | ~share.is_finite() | (share < 0)).alias("n")
+    count = int(to_polars(found.lazy.select(odd))["n"][0] or 0)
+    if count:
+        raise EvenhandError(
+            f"{role} holds {count:,} counts that are negative, missing or infinite. Pass counts of zero or more."
+        )
+    joined = found.lazy.join(sums, on=found.keys, how="left").with_columns(
+        nw.when(total > 0).then(nw.col("group")).alias("group"),
+        nw.when(total > 0).then(share / total).otherwise(1.0 / nw.col("rows")).alias("share"),
+    )
+    return replace(found, lazy=joined.select(*found.keys, "group", "share"))
 
 
 def codes(column: Any, labels: Sequence[Any]) -> npt.NDArray[np.int64]:
