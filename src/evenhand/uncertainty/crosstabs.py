@@ -118,6 +118,8 @@ class Dealt:
 class Swapped:
     """Which users two systems are swapped for: one half of them in each draw, or with `other` the other half."""
 
+    rest = None
+
     def __init__(self, codes: Ints, draws: int, seed: int, where: Sequence[Any] = (), *, other: bool = False) -> None:
         self.draws, self.rows, self._other = draws, np.unique(codes), other
         self._rng = stream(seed, "swaps of users", *where)
