@@ -1,10 +1,14 @@
-"""Shared by every test: how hard hypothesis tries, one browser, and one Spark session."""
+"""Shared by every test: how hard hypothesis tries, one browser, one Spark cluster with its session, and one PostgreSQL server."""
 
 from __future__ import annotations
 
+import glob
 import importlib.util
 import os
 import shutil
+import subprocess
+import tempfile
+from pathlib import Path
 
 import pytest
 from hypothesis import settings
@@ -43,26 +47,52 @@ def browser():
 
 
 @pytest.fixture(scope="session")
-def spark():
-    """A real local Spark. Where Java or pyspark is absent the test is skipped, except in CI, where that is a failure."""
+def cluster():
+    """A real Spark cluster on loopback. Where Java or pyspark is absent the test is skipped, except in CI: a failure there."""
     lacking = [name for name, there in (("Java", shutil.which("java")), ("pyspark", _has_pyspark())) if not there]
     if lacking:
         (pytest.fail if os.environ.get("CI") == "true" else pytest.skip)(f"Spark needs {' and '.join(lacking)}")
-    os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
-    from pyspark.sql import SparkSession
+    from cluster import Cluster
 
-    quiet = {
-        "spark.ui.enabled": "false", "spark.ui.showConsoleProgress": "false", "spark.sql.shuffle.partitions": "2",
-        "spark.driver.memory": "1g", "spark.sql.codegen.wholeStage": "false", "spark.sql.adaptive.enabled": "false",
-    }  # fmt: skip
-    builder = SparkSession.builder.master("local[2]").appName("evenhand tests")
-    for name, value in quiet.items():
-        builder = builder.config(name, value)
-    session = builder.getOrCreate()
-    session.sparkContext.setLogLevel("ERROR")
-    yield session
-    session.stop()
+    found = Cluster()
+    yield found
+    found.close()
+
+
+@pytest.fixture(scope="session")
+def spark(cluster):
+    """The one session of this process, on the cluster."""
+    from cluster import session
+
+    found = session(cluster.url)
+    yield found
+    found.stop()
 
 
 def _has_pyspark() -> bool:
     return importlib.util.find_spec("pyspark") is not None
+
+
+@pytest.fixture(scope="session")
+def postgres():
+    """The folder of the socket of a real PostgreSQL, whose text sorts as people do; skipped where it is absent, except in CI."""
+    found = sorted(glob.glob("/usr/lib/postgresql/*/bin/initdb"), key=lambda path: int(path.split("/")[4]))
+    programs = Path(found[-1]).parent if found else Path(shutil.which("initdb") or "lacking").parent
+    if not (programs / "pg_ctl").exists():
+        (pytest.fail if os.environ.get("CI") == "true" else pytest.skip)("PostgreSQL is not installed")
+    user = ["setpriv", "--reuid=postgres", "--regid=postgres", "--clear-groups"] if os.geteuid() == 0 else []
+    folder = tempfile.mkdtemp(prefix="evenhand-pg-", dir="/tmp")  # the name of a socket must be short
+    if user:
+        shutil.chown(folder, "postgres")
+
+    def run(program, *words):
+        subprocess.run([*user, programs / program, "-D", f"{folder}/data", *words], check=True, cwd=folder, stdout=subprocess.DEVNULL)  # fmt: skip
+
+    try:
+        run("initdb", "-A", "trust", "-U", "evenhand", "-E", "UTF8", "--no-sync", "--no-locale", "--locale-provider=icu", "--icu-locale=en-US")  # fmt: skip
+        quick = f"-k {folder} -c listen_addresses= -c fsync=off -c shared_buffers=16MB"
+        run("pg_ctl", "-w", "-s", "-l", f"{folder}/log", "-o", quick, "start")
+        yield folder
+        run("pg_ctl", "-w", "-s", "-m", "immediate", "stop")
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
