@@ -21,6 +21,7 @@ from evenhand.errors import EvenhandError
 from evenhand.labels import in_order, whole
 from evenhand.tallies.items import ItemAttention
 from evenhand.tallies.ledger import Ledger, Look
+from evenhand.views.columns import flag
 from evenhand.views.labels import Alignment, codes
 from evenhand.views.tables import to_polars
 
@@ -251,7 +252,7 @@ def _with_judged(
         ranked = rows.lazy.select("request").unique()
         target = ideal(judged.join(ranked, on="request", how="semi"), looks)
         joined, share = with_groups(target, aligned, by)
-        sums = {"worth": share * nw.col("relevance"), "relevant": share * (nw.col("relevance") > 0).cast(nw.Float64)}
+        sums = {"worth": share * nw.col("relevance"), "relevant": share * flag(nw.col("relevance") > 0)}
         sums |= {f"t{i}": share * nw.col(f"t{i}") for i in range(len(looks))}
         cells = _coded(to_polars(added(joined, ["request", "group"], sums)), ledger.labels)
         squares = {f"x{i}": nw.col(f"t{i}") * nw.col(f"t{i}") for i in range(len(looks))}

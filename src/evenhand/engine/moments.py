@@ -18,6 +18,7 @@ from evenhand.engine.quantiles import quantile_means, quantiles_within
 from evenhand.labels import in_order
 from evenhand.tallies.moments import POWERS, Ints, Moments
 from evenhand.tallies.rows import Rows
+from evenhand.views.columns import flag
 from evenhand.views.outcomes import Checked, Outcomes, refuse_many
 from evenhand.views.tables import to_polars
 
@@ -128,7 +129,7 @@ def tally_rows(view: Outcomes, edges: Floats) -> Rows:
     more = [name for name in ("weight", "cluster") if name in names]
     wanted = view.scope.with_columns(_bin(edges).alias("bin")).select("bin", "group", "score", "outcome", *more)
     held = coded(to_polars(wanted), view.labels).sort("bin", "code", "score", "outcome", *more)
-    return _one_by_one(held, held["bin"].to_numpy().astype(np.int64))
+    return _one_byflag(held, held["bin"].to_numpy().astype(np.int64))
 
 
 def tally_known(view: Outcomes) -> Rows:
@@ -138,11 +139,11 @@ def tally_known(view: Outcomes) -> Rows:
     told = view.lazy.filter(~outcome.is_null()).filter(~outcome.is_nan())
     told = told.select("group", "score", "outcome", "used", *more)
     held = coded(to_polars(told), view.labels).drop_nulls("code").sort("code", "score", "outcome", *more)
-    rows = _one_by_one(held, np.zeros(held.height, dtype=np.int64))
+    rows = _one_byflag(held, np.zeros(held.height, dtype=np.int64))
     return replace(rows, treated=held["used"].to_numpy().astype(bool))
 
 
-def _one_by_one(held: Any, bins: Ints) -> Rows:
+def _one_byflag(held: Any, bins: Ints) -> Rows:
     """Collected rows as arrays."""
     score, outcome = (held[name].to_numpy().astype(np.float64) for name in ("score", "outcome"))
     weight = held["weight"].to_numpy().astype(np.float64) if "weight" in held.columns else None
@@ -225,7 +226,7 @@ def _summed(rows: nw.LazyFrame[Any], view: Checked) -> Any:
     u, v = nw.col("u"), nw.col("v")
     terms = [(f"{k}_{i}{j}", [*w, *[u] * i, *[v] * j]) for k, w in _kinds(view).items() for i, j in POWERS]
     columns = {name: _product(factors) for name, factors in terms if factors}
-    columns |= {"above": _one(nw.col("outcome") > least), "below": _one(nw.col("outcome") < most)}
+    columns |= {"above": flag(nw.col("outcome") > least), "below": flag(nw.col("outcome") < most)}
     return _collected(rows.with_columns(**columns).group_by("bin", "group"), columns)
 
 
@@ -275,10 +276,6 @@ def _per_group(tally: Moments) -> dict[str, Floats]:
 
 def _product(factors: Sequence[nw.Expr]) -> nw.Expr:
     return functools.reduce(operator.mul, factors)
-
-
-def _one(condition: nw.Expr) -> nw.Expr:
-    return nw.when(condition).then(nw.lit(1)).otherwise(nw.lit(0)).cast(nw.Int64)
 
 
 def coded(cells: Any, labels: Sequence[Any]) -> Any:

@@ -12,7 +12,7 @@ import numpy as np
 
 from evenhand.errors import EvenhandError, all_problems, listing
 from evenhand.labels import whole
-from evenhand.views.columns import label, label_problems
+from evenhand.views.columns import how_many, label, label_problems, number
 from evenhand.views.scores import TOGETHER, Apart, Block, Facts, Ints, Rows, Scores, Shown, spans
 from evenhand.views.tables import Table, is_number, missing_columns, open_table, to_polars
 from evenhand.views.usergroups import group_column, id_of, series, table_of, users_and_groups
@@ -51,7 +51,7 @@ class Long:
         problems = problems or [p for role, name in labels for p in label_problems(role, name, opened)]
         if problems:
             raise all_problems(problems, where="The call")
-        worth = opened.col(value).cast(nw.Float64) if value else nw.lit(1.0)
+        worth = number(value, opened) if value else nw.lit(1.0)
         lazy = opened.lazy.with_columns(worth.alias("evenhand_value")).select(
             id_of(user, opened).alias("user"),
             id_of(item, opened).alias("item"),
@@ -137,7 +137,7 @@ def _facts(lazy: nw.LazyFrame[Any], role: str, user: str, item: str) -> Facts:
 
 
 def _count(which: nw.Expr, name: str) -> nw.Expr:
-    return which.cast(nw.Int64).sum().alias(name)  # Spark does not add booleans
+    return how_many(which).alias(name)
 
 
 @dataclass(frozen=True)
