@@ -4,19 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, Any
 
 import numpy as np
 
 from evenhand.audits.declare import Takes
 from evenhand.cards import Floats
 from evenhand.engine.moments import score_edges
+from evenhand.engine.queries_outcomes import shares_of
 from evenhand.errors import EvenhandError
 from evenhand.tallies.moments import Ints
 from evenhand.views.outcomes import NARROWEST, Checked
 
 MOST_BINS = 1_000
 MOST_GAPS = 6_000
+MOST_COUNTED = 100
+"""Bins of a query: each edge is a line of it."""
 
 
 def _read_bins(words: list[str]) -> int | list[float]:
@@ -61,7 +64,7 @@ class Grid:
     ) -> Grid:
         """`alone` : these bins and no others beside them. `fewest` : scores that an edge is the mean of."""
         if isinstance(bins, int):
-            counts = sorted({bins} if alone else {bins, max(1, bins // 2), min(MOST_BINS, 2 * bins)})
+            counts = [bins] if alone else numbers_of_bins(bins)
             sets = dict(zip(counts, score_edges(view, counts, low, high, fewest), strict=True))
             wanted, asked = sets.pop(bins), bins
         else:
@@ -76,6 +79,20 @@ class Grid:
         """The edges of the test's bins, with both ends of the scope."""
         inner = self.edges[np.flatnonzero(np.diff(self.main))]
         return np.concatenate([[low], inner, [high]])
+
+
+def numbers_of_bins(bins: int) -> list[int]:
+    """How many bins are looked at: as many as asked for, and to see whether the answer hangs on that, half and twice as many."""
+    return sorted({bins, max(1, bins // 2), min(MOST_BINS, 2 * bins)})
+
+
+def counted_edges_of(bins: Any) -> list[Any]:
+    """Where a query cuts the scores: at shares of the rows, or at the scores that were given."""
+    if not isinstance(bins, int):
+        return list(_edges_given(bins).tolist())
+    if bins > MOST_COUNTED:
+        raise EvenhandError(f"bins={bins} makes too long a query. Pass at most {MOST_COUNTED}, or pass the table.")
+    return shares_of(numbers_of_bins(bins))
 
 
 def refuse_many_gaps(groups: int, grid: Grid) -> None:

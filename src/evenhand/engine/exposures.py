@@ -90,7 +90,7 @@ def tally_exposures(
     """
     looked = attended(rows.lazy, wanted.looks, rows.rankings)
     by = aligned.keys
-    found = _assembled(to_polars(_cells(looked, rows, aligned, by, wanted)), rows, wanted, labels)
+    found = assembled(to_polars(_cells(looked, rows, aligned, by, wanted)), rows, wanted, labels)
     if judged is not None and wanted.judged:
         found = _with_judged(found, judged, rows, aligned, by, wanted)
     if wanted.items:
@@ -139,7 +139,7 @@ def with_groups(lazy: nw.LazyFrame[Any], aligned: Alignment, by: list[str]) -> t
     return joined.with_columns(nw.col("share").fill_null(1.0)), nw.col("share")
 
 
-def _assembled(cells: Any, rows: Rows, wanted: Wanted, labels: tuple[Any, ...]) -> Ledger:
+def assembled(cells: Any, rows: Rows, wanted: Wanted, labels: tuple[Any, ...]) -> Ledger:
     """Cells in the order of their keys as dense arrays, rankings within requests within slices."""
     import polars as pl
 

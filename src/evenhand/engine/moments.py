@@ -14,7 +14,9 @@ import numpy as np
 
 from evenhand.cards import Floats
 from evenhand.engine.clusters import group_code, tally_clusters
+from evenhand.engine.counted_outcomes import counted_edges, counted_moments
 from evenhand.engine.quantiles import quantile_means, quantiles
+from evenhand.engine.queries_outcomes import shares_of
 from evenhand.labels import in_order
 from evenhand.tallies.moments import POWERS, Ints, Moments
 from evenhand.tallies.rows import Rows
@@ -37,9 +39,12 @@ def score_edges(view: Checked, bins: Sequence[int], low: float, high: float, few
 
     With `fewest` above 1, an edge is the mean of so many scores around it, since it leaves and is else somebody's own score.
     """
-    shares = sorted({Fraction(d, b) for b in bins for d in range(1, b)})
+    shares = shares_of(bins)
     edges: Any = ()
-    if shares and fewest > 1:
+    if view.counted is not None:
+        known = dict(zip(view.counted.edges, counted_edges(view, low, high), strict=True))
+        edges = [known[share] for share in shares]
+    elif shares and fewest > 1:
         edges = quantile_means(view.scope, "score", shares, (low, high), fewest)
     elif shares:
         edges = quantiles(view.scope, "score", shares, (low, high))
@@ -62,6 +67,8 @@ def tally_moments(
     would lose digits to cancellation (outcomes that follow the score almost exactly, scores crowded in a corner of a wide
     bin) a second pass measures from fitted lines.
     """
+    if view.counted is not None:
+        return counted_moments(view, edges, low, high)
     origin = _centres(edges, low, high)
     rows = view.scope.with_columns(_bin(edges).alias("bin"))
     cells = _cells_from_mean(_from_origin(rows, origin), view)
