@@ -55,6 +55,15 @@ def events(folder: Path, rows: int) -> str:
     return written(folder, "events", rows, part)
 
 
+def payments(folder: Path, rows: int) -> str:
+    """Amounts without two alike: three events for every unit that there is, anywhere in the file."""
+
+    def part(rng: np.random.Generator, _: int, size: int) -> dict[str, Any]:
+        return {"unit": rng.integers(0, max(1, rows // 3), size), "amount": rng.standard_gamma(0.5, size)}
+
+    return written(folder, "payments", rows, part)
+
+
 def candidates(folder: Path, rows: int) -> str:
     """Scores and outcomes of three groups; a cluster has twenty rows, anywhere in the file."""
     many = max(1, rows // 20)
@@ -117,9 +126,19 @@ def scores(folder: Path, rows: int) -> dict[str, str]:
 # --- contestants: each factory prepares, and returns what is timed ----------------------------------------------------
 
 
-def audit(name: str, path: str, groups: str | None = None, repeat: int = 1, **arguments: Any) -> Callable[[], None]:
-    """A call of an audit on a file; `groups` is a file too. `repeat` calls it several times, for what takes milliseconds."""
+def audit(
+    name: str, path: str, groups: str | None = None, repeat: int = 1, gib: int = 0, **arguments: Any
+) -> Callable[[], None]:
+    """A call of an audit on a file; `groups` is a file too. `repeat` calls it several times, for what takes milliseconds.
+
+    `gib` is a limit that the system holds the process to: memory of its own, not the files that it maps.
+    """
     import evenhand as eh
+
+    if gib:
+        import resource
+
+        resource.setrlimit(resource.RLIMIT_DATA, (gib << 30, gib << 30))
 
     call = getattr(eh, name)
     beside = {"prefix": "group", "exposure": "groups", "pairwise": "groups", "recommender": "user_groups"}
@@ -195,6 +214,12 @@ def races(folder: Path, *, quick: bool) -> Iterator[Race]:
         ),
         target="1.6x and 1.1x the bare group-by",
     )  # fmt: skip
+    if not quick:
+        many, paid = 300_000_000, {"unit": "unit", "amount": "amount", "population": None, "rng": 1}
+        yield Race(
+            "inequality, 100 million units, no two amounts alike, limit of 4 GiB", many, {"path": payments(folder, many)},
+            (contestant("evenhand", "inequality", 1, gib=4, **paid),), target="done, under 4 GiB",
+        )  # fmt: skip
     tested = {"score": "score", "outcome": "outcome", "group": "group"}
     yield Race(
         "outcome test", n, {"path": candidates(folder, n)},

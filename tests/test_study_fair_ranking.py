@@ -76,8 +76,8 @@ def test_files_of_the_track_run_with_and_without_runs(tmp_path, capsys):
 def test_bad_input_is_refused(tmp_path, capsys):
     assert main(["study", "fair-ranking", "--data", str(tmp_path / "none")]) == 2
     assert main(["study", "fair-ranking", "--data", str(tmp_path)]) == 2
-    assert main(["study", "inequality", "--data", str(tmp_path)]) == 2
-    assert "generates its own" in capsys.readouterr().err
+    assert main(["study", "fair-ranking", "--rank", "place"]) == 2
+    assert "--rank belongs to data of one's own" in capsys.readouterr().err
     with pytest.raises(eh.EvenhandError, match="too small"):
         study(size=3)
 
@@ -106,6 +106,28 @@ def test_agreement_is_compared_across_several_experiments_and_not_claimed_from_o
     assert main([*words, "--data", one]) == 0
     alone = json.loads(capsys.readouterr().out)["findings"]
     assert {f["comes out"] for f in alone if f["where"] == "section 3.3"} == {"cannot be measured"}
+
+
+def test_columns_of_a_table_may_have_other_names_than_their_roles(tmp_path, capsys):
+    path = experiment(tmp_path / "one.csv", 1)
+    names = {
+        "system": "model",
+        "request": "query",
+        "item": "doc",
+        "rank": "place",
+        "group": "sex",
+        "relevance": "grade",
+    }
+    (tmp_path / "other").mkdir()
+    pl.read_csv(path).rename(names).write_csv(tmp_path / "other" / "one.csv")
+    call = ["study", "fair-ranking", "--format", "csv", "--no-progress", "--data"]
+    assert main([*call, path]) == 0
+    plain = capsys.readouterr().out
+    roles = [word for role, name in names.items() for word in (f"--{role}", name)]
+    assert main([*call, str(tmp_path / "other" / "one.csv"), *roles]) == 0
+    assert capsys.readouterr().out == plain
+    assert main([*call, str(tmp_path / "other" / "one.csv"), *roles[:-2]]) == 2
+    assert "lacks relevance" in capsys.readouterr().err
 
 
 def test_tables_of_experiments_that_cannot_be_compared_are_refused(tmp_path, capsys):

@@ -215,7 +215,7 @@ def test_what_the_log_cannot_be_asked_is_left_out_and_said(month):
     }  # fmt: skip
     left = table(own, "Left out").rows
     assert len(left) == len(FINDINGS) - 3 + 5 + ("figure-2b" not in {f.name for f in own.figures})
-    assert "16 of the paper's 19 findings; " in own.caveats[1]
+    assert f"{len(FINDINGS) - 3} of the paper's {len(FINDINGS)} findings; " in own.caveats[1]
     assert "5,000 different 'who' count" in own.setting
     assert table(own, "Columns").rows == (("unit", "who"), ("amount", "views"))
 
@@ -239,11 +239,14 @@ def test_figure_5_shows_one_source_as_the_paper_does_or_all_of_them(own, month):
 
 
 def test_rows_are_counted_where_no_amount_is_named_and_a_sign_inside_the_interval_raises_nothing():
-    log = pl.DataFrame({"who": ["a", "b", "b", "c", "c", "c"], "via": ["x", "x", "y", "x", "y", "z"]})
+    rows = [(k % 11 * (k % 3), "xy"[k % 2]) for k in range(200)]
+    log = pl.DataFrame(rows, schema=["who", "via"], orient="row")
     own = study(data=log, unit="who", source="via")
     assert dict(table(own, "Columns").rows)["amount"] == "rows"
     assert "raises" not in own.sentences[0]
     assert "cannot be told from nothing" in own.sentences[0]
+    drawn = next(f for f in own.figures if f.name == "sources").draw().to_dict()
+    assert "faint: cannot be told" in json.dumps(drawn)
 
 
 def test_the_command_reads_a_log_and_answers_as_json(month, tmp_path, capsys):

@@ -8,6 +8,8 @@ from typing import Annotated, Any
 
 from evenhand.audits.declare import Call, Seed, Takes, audit
 from evenhand.audits.paired import compare_results, compare_systems
+from evenhand.audits.paired_users import compare_recommenders
+from evenhand.audits.recommender import RecommenderResult
 from evenhand.audits.requests import RankingResult
 from evenhand.audits.systems import Saved, opened, sides
 from evenhand.cards import Between
@@ -41,7 +43,8 @@ def compare(
     from the log itself.
 
     With one ranking result: its systems, two by two, on the same requests; p is adjusted over all rows, and
-    `.systems("markdown")` is the table of a paper.
+    `.systems("markdown")` is the table of a paper. With one recommender result: both are measured again on the users that they
+    share and the items that either has; users are resampled within their group, and p swaps the two within users.
 
     Parameters
     ----------
@@ -61,6 +64,8 @@ def compare(
     1.386
     """
     one, other = opened(a), None if b is None else opened(b)
+    if other is None and isinstance(one, RecommenderResult):
+        return compare_recommenders(call, one, systems, draws)
     if other is None:
         return compare_systems(call, one, systems, draws)
     if systems is not None:

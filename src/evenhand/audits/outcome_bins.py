@@ -10,11 +10,11 @@ import numpy as np
 
 from evenhand.audits.declare import Takes
 from evenhand.cards import Floats
-from evenhand.engine.moments import score_edges
+from evenhand.engine.moments import mean_edges, score_edges
 from evenhand.engine.queries_outcomes import shares_of
 from evenhand.errors import EvenhandError
 from evenhand.tallies.moments import Ints
-from evenhand.views.outcomes import NARROWEST, Checked
+from evenhand.views.outcomes import NARROWEST, Checked, Outcomes
 
 MOST_BINS = 1_000
 MOST_GAPS = 6_000
@@ -52,25 +52,44 @@ class Grid:
     asked: int
 
     @classmethod
-    def of(
-        cls,
-        view: Checked,
-        bins: int | Sequence[float],
-        low: float,
-        high: float,
-        *,
-        alone: bool = False,
-        fewest: int = 0,
-    ) -> Grid:
-        """`alone` : these bins and no others beside them. `fewest` : scores that an edge is the mean of."""
-        if isinstance(bins, int):
-            counts = [bins] if alone else numbers_of_bins(bins)
-            sets = dict(zip(counts, score_edges(view, counts, low, high, fewest), strict=True))
-            wanted, asked = sets.pop(bins), bins
-        else:
-            given = _edges_given(bins)
-            wanted, asked = given[(given >= low) & (given < high)], len(given) + 1
-            sets = {(len(wanted) + 2) // 2: wanted[1::2]} if len(wanted) > 1 and not alone else {}
+    def of(cls, view: Checked, bins: int | Sequence[float], low: float, high: float, *, fewest: int = 0) -> Grid:
+        """`fewest` : scores that an edge is the mean of."""
+        if not isinstance(bins, int):
+            return cls._given(bins, low, high)
+        counts = _counts(bins)
+        if fewest > 1:
+            return cls._found(bins, counts, mean_edges(view, counts, (low, high), fewest))
+        return cls._found(bins, counts, score_edges(view, [(counts, (low, high))], (low, high))[0])
+
+    @classmethod
+    def pair(
+        cls, view: Outcomes, bins: int | Sequence[float], low: float, high: float, *, fewest: int = 0
+    ) -> tuple[Grid, Grid]:
+        """Bins of the scores from `low` to `high`, and the same number of all scores, with no others beside them."""
+        wide = view.score_ends
+        if not isinstance(bins, int):
+            return cls._given(bins, low, high), cls._given(bins, *wide, alone=True)
+        if fewest > 1:
+            (alone,) = score_edges(view, [([bins], wide)], wide)
+            return cls.of(view.within(low, high), bins, low, high, fewest=fewest), cls._found(bins, [bins], alone)
+        counts = _counts(bins)
+        inside, alone = score_edges(view, [(counts, (low, high)), ([bins], wide)], wide)
+        return cls._found(bins, counts, inside), cls._found(bins, [bins], alone)
+
+    @classmethod
+    def _given(cls, bins: Sequence[float], low: float, high: float, *, alone: bool = False) -> Grid:
+        given = _edges_given(bins)
+        wanted = given[(given >= low) & (given < high)]
+        sets = {(len(wanted) + 2) // 2: wanted[1::2]} if len(wanted) > 1 and not alone else {}
+        return cls._of(wanted, sets, len(given) + 1)
+
+    @classmethod
+    def _found(cls, bins: int, counts: Sequence[int], edges: Sequence[Floats]) -> Grid:
+        sets = dict(zip(counts, edges, strict=True))
+        return cls._of(sets.pop(bins), sets, bins)
+
+    @classmethod
+    def _of(cls, wanted: Floats, sets: dict[int, Floats], asked: int) -> Grid:
         every = np.unique(np.concatenate([wanted, *sets.values()]))
         into = {count: _into(every, edges) for count, edges in sets.items() if len(edges) != len(wanted)}
         return cls(every, _into(every, wanted), into, asked)
@@ -81,18 +100,13 @@ class Grid:
         return np.concatenate([[low], inner, [high]])
 
 
-def numbers_of_bins(bins: int) -> list[int]:
-    """How many bins are looked at: as many as asked for, and to see whether the answer hangs on that, half and twice as many."""
-    return sorted({bins, max(1, bins // 2), min(MOST_BINS, 2 * bins)})
-
-
 def counted_edges_of(bins: Any) -> list[Any]:
     """Where a query cuts the scores: at shares of the rows, or at the scores that were given."""
     if not isinstance(bins, int):
         return list(_edges_given(bins).tolist())
     if bins > MOST_COUNTED:
         raise EvenhandError(f"bins={bins} makes too long a query. Pass at most {MOST_COUNTED}, or pass the table.")
-    return shares_of(numbers_of_bins(bins))
+    return list(shares_of(_counts(bins)))
 
 
 def refuse_many_gaps(groups: int, grid: Grid) -> None:
@@ -112,6 +126,11 @@ def refuse_crowded(score: str, widths: Floats) -> None:
             f"score={score!r} has bins of a width below {NARROWEST:g}, too little for a line along them. "
             "Take logarithms of the scores, or pass fewer bins."
         )
+
+
+def _counts(bins: int) -> list[int]:
+    """The number of bins that was asked for, half and twice as many."""
+    return sorted({bins, max(1, bins // 2), min(MOST_BINS, 2 * bins)})
 
 
 def _edges_given(bins: Sequence[float]) -> Floats:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -14,7 +15,7 @@ from evenhand.audits.assemble import names_of
 from evenhand.audits.counterfactual import Evidence, OutcomeResult
 from evenhand.audits.declare import Call, Columns, Count, Countable, Label, Level, Metrics, audit, log
 from evenhand.audits.outcome_bins import MOST_BINS, Bins, Grid, counted_edges_of, refuse_crowded, refuse_many_gaps
-from evenhand.audits.outcome_contrast import Everybody
+from evenhand.audits.outcome_contrast import ODDS, RATES, Everybody
 from evenhand.audits.outcome_facts import CANNOT_SAY, facts_of, of_slices, remedies
 from evenhand.audits.outcome_rows import (
     EXTRA,
@@ -30,7 +31,7 @@ from evenhand.audits.outcome_rows import (
 )
 from evenhand.cards import Ask, Floats, asks
 from evenhand.engine.counted_outcomes import view_counted_outcomes
-from evenhand.engine.moments import shared_ends, tally_known, tally_moments, tally_rows
+from evenhand.engine.moments import shared_ends, tally_apart, tally_known, tally_moments, tally_rows
 from evenhand.errors import EvenhandError
 from evenhand.findings import Row
 from evenhand.labels import whole as whole_labels
@@ -226,19 +227,17 @@ def _tested(label: tuple[Any, ...], checked: Checked, plan: _Plan) -> _Part:
         return _undefined(label, view.names, why, plan, view.names[view.reference] if view.labels else "")
     if call.fewest > 1:
         scoped, (low, high) = _shared_scope(scoped, (low, high), call.fewest)
-    log.info("finding the edges of the score bins")
-    grid = Grid.of(scoped, plan.bins, low, high, fewest=call.fewest)
-    refuse_crowded(plan.words["score"], np.diff([low, *grid.edges, high]))
-    log.info("adding up per bin and group")
-    view, moments = tally_moments(scoped, grid.edges, low, high, clustered=plan.how == "cluster")
+    view, grid, moments, wide = _tallied(checked, scoped, (low, high), plan)
     words = {**plan.words, "reference": view.names[view.reference]}
     if plan.how == "cluster":
         refuse_many_gaps(len(view.names), grid)
     tested, others = _binnings(view, moments, grid, plan, (low, high))
-    whole = _whole(checked, view, tested, plan) if plan.kind == "ranking" else None
+    whole = _whole(replace(view, scope=checked.scope), *wide, plan) if wide else tested
+    wanted = {*ODDS, *RATES} if plan.asked is None else {a.card.name for a in plan.asked}
     rows = all_rows(
-        tested, others, view, kind=plan.kind, level=plan.level, everybody=_everybody(checked, view), whole=whole
-    )
+        tested, others, view, kind=plan.kind, level=plan.level, everybody=_everybody(checked, view, wanted), wanted=wanted,
+        whole=whole if plan.kind == "ranking" else None,
+    )  # fmt: skip
     chosen = rows if plan.asked is None else chosen_rows(rows, plan.asked, tested, view)
     few = few_cells(tested, view, call.fewest)
     return _Part(
@@ -246,6 +245,27 @@ def _tested(label: tuple[Any, ...], checked: Checked, plan: _Plan) -> _Part:
         facts_of(view, tested, grid, plan.kind, (low, high), left, call.fewest), words,
         Evidence(view, plan.kind, tested.ends, (low, high), words, call, left),
     )  # fmt: skip
+
+
+def _tallied(
+    checked: Checked, scoped: Checked, ends: tuple[float, float], plan: _Plan
+) -> tuple[Outcomes, Grid, Moments, tuple[Grid, Moments] | None]:
+    """The view with its groups, the bins and their sums; and the same for all scores, if not every group reaches all."""
+    log.info("finding the edges of the score bins")
+    score, fewest, clustered = plan.words["score"], plan.call.fewest, plan.how == "cluster"
+    if not isinstance(scoped, Outcomes) or ends == checked.score_ends:
+        grid = Grid.of(scoped, plan.bins, *ends, fewest=fewest)
+        refuse_crowded(score, np.diff([ends[0], *grid.edges, ends[1]]))
+        log.info("adding up per bin and group")
+        view, moments = tally_moments(scoped, grid.edges, *ends, clustered=clustered)
+        return view, grid, moments, None
+    groups, (least, most) = replace(scoped, scope=checked.scope), checked.score_ends
+    grid, wide = Grid.pair(groups, plan.bins, *ends, fewest=fewest)
+    refuse_crowded(score, np.diff([ends[0], *grid.edges, ends[1]]))
+    refuse_crowded(score, np.diff([least, *wide.edges, most]))
+    log.info("adding up per bin and group")
+    moments, over_all = tally_apart(groups, grid.edges, ends, wide.edges, clustered=clustered)
+    return scoped, grid, moments, (wide, over_all)
 
 
 def _binnings(
@@ -263,18 +283,10 @@ def _binnings(
     return tested, others
 
 
-def _whole(checked: Checked, view: Outcomes, tested: Binning, plan: _Plan) -> Binning:
-    """The same bins of all scores, also those that not every group reaches; the test's own where every group reaches all."""
-    low, high = checked.score_ends
-    if tested.moments.rows.sum() == view.used.sum():
-        return tested
-    log.info("adding up again over scores that not every group reaches")
-    groups = checked.by_group()
-    grid = Grid.of(groups, plan.bins, low, high, alone=True)
-    refuse_crowded(plan.words["score"], np.diff([low, *grid.edges, high]))
-    _, moments = tally_moments(groups, grid.edges, low, high, clustered=plan.how == "cluster")
+def _whole(groups: Outcomes, grid: Grid, moments: Moments, plan: _Plan) -> Binning:
+    """The same bins of all scores, also those that not every group reaches."""
     rows_of = _RowsOnce(groups, grid.edges, int(moments.rows.sum()))
-    return Binning.of(moments, view.reference, plan.how, grid.ends(low, high), lambda: rows_of(grid.main))
+    return Binning.of(moments, groups.reference, plan.how, grid.ends(*groups.score_ends), lambda: rows_of(grid.main))
 
 
 def _curves(cells: Sequence[Mapping[str, Any]], parts: Sequence[_Part]) -> dict[str, Any]:
@@ -335,14 +347,14 @@ def _shared_scope(view: Checked, ends: tuple[float, float], fewest: int) -> tupl
     return grouped.within(low, high), (low, high)
 
 
-def _everybody(checked: Checked, view: Outcomes) -> Everybody:
-    """The rows of all scores, and who of those with a known outcome was treated."""
+def _everybody(checked: Checked, view: Outcomes, wanted: AbstractSet[str]) -> Everybody:
+    """The rows of all scores, and who of those with a known outcome was treated, as far as they are `wanted`."""
     cut = checked.roles.treated is not None or checked.threshold is not None
     if checked.counted is not None:
         return Everybody(None, None, cut)
     whole = replace(view, scope=checked.scope)
-    seen = tally_rows(whole, np.zeros(0)) if view.used.sum() <= MOST_ROWS else None
-    if not cut or checked.rows > MOST_ROWS or checked.outcome_ends != (0.0, 1.0):
+    seen = tally_rows(whole, np.zeros(0)) if wanted & {*ODDS} and view.used.sum() <= MOST_ROWS else None
+    if not cut or not wanted & {*RATES} or checked.rows > MOST_ROWS or checked.outcome_ends != (0.0, 1.0):
         return Everybody(seen, None, cut)
     known = tally_known(whole)
     return Everybody(seen, None if known.treated is None or known.treated.all() else known, cut)

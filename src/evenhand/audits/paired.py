@@ -89,7 +89,7 @@ def compare_systems(call: Call, result: Result, systems: Sequence[Any] | None, d
     at = result.findings.slices.index(column)
     others = tuple(s for s in result.findings.slices if s != column)
     held = {(h.where[at], h.where[:at] + h.where[at + 1 :], h.metric, h.group): h for h in result.held()}
-    chosen = _chosen(list(dict.fromkeys(key[0] for key in held)), systems)
+    chosen = chosen_of(list(dict.fromkeys(key[0] for key in held)), systems)
     experiments = list(dict.fromkeys(key[1:] for key in held))
     level = float(result.provenance.get("level", 0.95))
     plan = Plan.of(call, draws, level, math.comb(len(chosen), 2) * len(experiments))
@@ -107,7 +107,7 @@ def compare_systems(call: Call, result: Result, systems: Sequence[Any] | None, d
     rows = [{**r, "p_adjusted": float(p)} for r, p in zip(rows, adjusted, strict=True)]
     return call.result(
         rows, backend=result.backend, slices=(*others, "system", "versus"), question=QUESTION, of=SystemsResult,
-        curves={"systems": _standing(result, rows, others, chosen, column, plan.level)},
+        curves={"systems": standing_of(result, rows, others, chosen, column, plan.level)},
         facts=_facts(plan, "Holm over all rows", [result]),
     )  # fmt: skip
 
@@ -116,7 +116,7 @@ def _key(findings: Findings, r: Mapping[str, Any], column: str) -> tuple[Any, ..
     return r[column], tuple(r[s] for s in findings.slices if s != column), r["metric"], r["group"]
 
 
-def _chosen(known: list[Any], systems: Sequence[Any] | None) -> list[Any]:
+def chosen_of(known: list[Any], systems: Sequence[Any] | None) -> list[Any]:
     if systems is None:
         return known
     found = [systems] if isinstance(systems, str) else [match(s, known) for s in systems]
@@ -182,7 +182,7 @@ def compare_results(
     return call.result(rows, backend=a.backend, slices=slices, words=words, facts=facts)
 
 
-def _standing(
+def standing_of(
     result: Result, rows: Sequence[Row], others: tuple[str, ...], chosen: Sequence[Any], column: str, level: float
 ) -> dict[str, list[Any]]:
     """Value and letters of every system and metric, for the table."""

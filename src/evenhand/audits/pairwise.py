@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Annotated, Any, Literal
 
-import narwhals as nw
 import numpy as np
 
 from evenhand import metrics as _all_metrics  # noqa: F401  (fills the registry)
@@ -37,6 +36,7 @@ from evenhand.tallies.pairs import Pairs
 from evenhand.tallies.requests import Measured, of_sums
 from evenhand.uncertainty.intervals import stream
 from evenhand.uncertainty.requests import Reduced
+from evenhand.views.columns import number
 from evenhand.views.judgments import MissingRelevance, view_judgments
 from evenhand.views.labels import view_labels
 from evenhand.views.rankings import open_rankings, system_of
@@ -127,7 +127,7 @@ def pairwise(
         raise EvenhandError("relevance is not given. Pass a table request, item, relevance, or a column of the scores.")
     carry = found.carry(opened)
     if judgments.column is not None:
-        carry["relevance"] = opened.col(judgments.column).cast(nw.Float64)
+        carry["relevance"] = number(judgments.column, opened)
     ordered = _rank(rank, score, opened.schema.names())
     view = view_scored(
         opened, request=request, item=item, score=ordered or score, by=names_of(by), nan_policy=nan_policy, carry=carry,

@@ -190,7 +190,7 @@ def in_words(value: Any, *, table: bool = False) -> Any:
     value = as_python(value)
     if value is None or isinstance(value, (bool, int, float, str)):
         return value
-    if hasattr(value, "as_word") and (word := value.as_word()) is not None:
+    if hasattr(type(value), "as_word") and (word := value.as_word()) is not None:  # SQLFrame has a column of any name
         return word
     if isinstance(value, Path):
         return str(value)
@@ -212,7 +212,7 @@ def as_python(value: Any) -> Any:
 
 
 def _are_words(values: Any) -> bool:
-    return all(isinstance(v, (str, Path)) or hasattr(v, "as_word") for v in values)
+    return all(isinstance(v, (str, Path)) or hasattr(type(v), "as_word") for v in values)
 
 
 def _are_sizes(values: Mapping[Any, Any]) -> bool:
@@ -221,7 +221,7 @@ def _are_sizes(values: Mapping[Any, Any]) -> bool:
 
 
 def _is_moment(value: Any) -> bool:
-    return hasattr(value, "isoformat")
+    return hasattr(type(value), "isoformat")
 
 
 def _kind(value: Any) -> str:

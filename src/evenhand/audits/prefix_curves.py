@@ -126,7 +126,7 @@ def _requests(placed: Placed, found: Sequence[tuple[str, Scores]], names: tuple[
             ]
             columns = {
                 "metric": [text] * len(kept),
-                "request": [str(placed.requests[i]) for i in kept],
+                "request": [str(name) for name in placed.requests.gather(kept).to_list()],
                 "estimate": scores.values[kept].tolist(),
                 "chance": scores.chances[kept].tolist(),
                 "items": placed.placement.known[kept].tolist(),

@@ -44,11 +44,35 @@ MOST_DIFFERENCES = 30
 SCORES = "a matrix (.npz, .npy), or a table: Parquet, CSV or JSON lines (also .gz)"
 
 
+@dataclass(frozen=True)
+class Served:
+    """What a result was made of, for who measures its recommenders again, two by two."""
+
+    parts: Sequence[Part]
+    asked: Sequence[Ask]
+    sides: Sides
+    grouped: bool
+    fewest: int
+    convention: str | None
+
+    def codes(self, view: Scores) -> Ints:
+        """The group of every user of a slice."""
+        return _codes(view, self.grouped or None, self.sides)
+
+    def questions(self) -> list[Question]:
+        return _questions(self.asked, self.sides)
+
+    def group(self, pair: tuple[int, int] | None) -> str | None:
+        """What the frame calls the two groups of a question."""
+        return _labels(pair, self.sides).get("group")
+
+
 @dataclass(frozen=True, repr=False)
 class RecommenderResult(Result):
     """A result that can also say what was shown to whom."""
 
     show: Callable[[], Any] = field(default=lambda: None, compare=False)
+    served: Served | None = field(default=None, compare=False)
 
     @property
     def shown(self) -> Any:
@@ -180,6 +204,7 @@ def recommender(
         words={"unit": "user", "holder": "item", "amount": "slots"},
         facts={**_of_each(told, lambda p: p.facts), "convention": convention or "evenhand"}, counts=_of_each(told, lambda p: p.counts),
         of=RecommenderResult, show=lambda: _show(view, parts if shows else []),
+        served=Served(parts, asked, sides, user_groups is not None, call.fewest, convention),
     )  # fmt: skip
 
 
@@ -363,7 +388,7 @@ def _rows(
     cells: Mapping[str, Any],
 ) -> list[Row]:  # fmt: skip
     """A row per metric, and per pair of groups where the metric compares two."""
-    questions = [Question(a, pair) for a in asked for pair in (sides.pairs if "users" in a.reads else (None,))]
+    questions = _questions(asked, sides)
     total = found.total
     draws = [np.full(1, np.nan)] * len(questions) if again is None else values(again, total, questions)
     chances = _chances(total, questions, by_chance)
@@ -387,6 +412,10 @@ def _rows(
         small = units < call.fewest if question.pair is None else any(few[g] for g in question.pair)
         rows.append(suppressed(made) | {"p": None, "least": math.nan, "most": math.nan} if small else made)
     return rows
+
+
+def _questions(asked: Sequence[Ask], sides: Sides) -> list[Question]:
+    return [Question(a, pair) for a in asked for pair in (sides.pairs if "users" in a.reads else (None,))]
 
 
 def _labels(pair: tuple[int, int] | None, sides: Sides) -> dict[str, Any]:

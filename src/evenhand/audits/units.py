@@ -62,9 +62,9 @@ class Units:
         """Slice columns of the frame, edges of bins included."""
         return self.legend.columns(self.by)
 
-    def slices(self, amount: Amount) -> Slices:
-        """One spectrum per slice, the unseen included, called by name."""
-        named = self.legend.named(self.by, self.padded(tally_slices(self.view, amount)))
+    def slices(self, amount: Amount, *, bins: bool = False) -> Slices:
+        """One spectrum per slice, the unseen included, called by name; `bins` of amounts will do where units are too many."""
+        named = self.legend.named(self.by, self.padded(tally_slices(self.view, amount, bins=bins)))
         return replace(named, labels=whole_labels(named.labels))
 
     def padded(self, seen: Slices) -> Slices:

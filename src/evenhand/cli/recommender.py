@@ -11,3 +11,7 @@ scores are a matrix (.npz of numpy or scipy, .npy; users are numbered from 0) or
 --user-groups is a table of user and group, a table of group alone (one row per row of the matrix), or a column of scores.
 --by and --system are columns of a table; every slice and every recommender is measured apart, with its own users.
 """
+
+from evenhand.cli.options import add_systems as add_arguments
+
+__all__ = ["add_arguments"]

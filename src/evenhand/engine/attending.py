@@ -9,11 +9,12 @@ from typing import Any
 import narwhals as nw
 
 from evenhand.tallies.ledger import Look
+from evenhand.views.columns import flag
 
 
 def _looked_up(rank: nw.Expr, values: Sequence[float]) -> nw.Expr:
     """The value of a rank: one of them and zeros besides, so that the sum is exact on every engine."""
-    parts = [(rank == i).cast(nw.Float64) * value for i, value in enumerate(values, 1) if value]
+    parts = [flag(rank == i).cast(nw.Float64) * value for i, value in enumerate(values, 1) if value]
     return nw.sum_horizontal(*parts) if parts else rank * 0.0
 
 
@@ -37,7 +38,7 @@ def attended(
     for j, grade in enumerate(grades):
         hit = (relevance > 0) if grade is None else (relevance == grade)
         hit = hit if seen is None else hit & (seen > 0)
-        lazy = lazy.with_columns(hit.cast(nw.Int64).alias(f"hit_{j}"))
+        lazy = lazy.with_columns(flag(hit).alias(f"hit_{j}"))
     for j in range(len(grades)):
         above = nw.col(f"hit_{j}").cum_sum().over(*keys, order_by="rank").cast(nw.Int64) - nw.col(f"hit_{j}")
         lazy = lazy.with_columns(above.cast(nw.Float64).alias(f"above_{j}"))

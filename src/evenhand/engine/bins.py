@@ -16,6 +16,7 @@ from evenhand.errors import EvenhandError
 from evenhand.tallies.spectrum import Spectra
 from evenhand.views.benefits import Benefits
 from evenhand.views.bins import Bins, LogBins
+from evenhand.views.columns import flag
 from evenhand.views.tables import Table, is_number, to_polars
 
 
@@ -75,7 +76,8 @@ class Legend:
         order = self.order(slices.labels)
         spectra = Spectra.of([slices.spectra[i] for i in order])
         broken = frozenset(self.name(by, label) for label in slices.broken)
-        return Slices(tuple(self.name(by, slices.labels[i]) for i in order), spectra, broken)
+        labels = tuple(self.name(by, slices.labels[i]) for i in order)
+        return replace(slices, labels=labels, spectra=spectra, broken=broken)
 
     def order(self, labels: Sequence[Label]) -> list[int]:
         """Where each slice goes so that bins are in order."""
@@ -190,6 +192,6 @@ def _bin(column: str, inner: Floats) -> nw.Expr:
     A null would do, but pandas turns a column of whole numbers with a null into floats.
     """
     value = nw.col(column).cast(nw.Float64)
-    above = [(value > edge).cast(nw.Int64) for edge in inner.tolist()] or [(value > np.inf).cast(nw.Int64)]
+    above = [flag(value > edge) for edge in inner.tolist()] or [flag(value > np.inf)]
     known = nw.when(~(value.is_null() | value.is_nan()))
     return known.then(nw.sum_horizontal(*above)).otherwise(nw.lit(len(inner) + 1)).cast(nw.Int64)

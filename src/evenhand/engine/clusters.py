@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
+from typing import Any, TypeVar
 
 import narwhals as nw
 import numpy as np
@@ -16,6 +17,7 @@ import numpy as np
 from evenhand.cards import Floats
 from evenhand.engine.quantiles import quantiles
 from evenhand.tallies.clusters import FLIPPED, SUMS, Clusters, ClusterSquares
+from evenhand.tallies.moments import Ints, Moments
 from evenhand.views.outcomes import Outcomes
 from evenhand.views.tables import to_polars
 
@@ -32,6 +34,28 @@ MOST_PASSES = 32
 """Ranges of clusters at most: each is a pass over the rows."""
 
 
+T = TypeVar("T", Moments, ClusterSquares)
+
+
+@dataclass(frozen=True)
+class Use:
+    """What is made of fine bins: those from `first` to `last`, joined as `into` says."""
+
+    first: int
+    last: int
+    into: Ints
+
+    @classmethod
+    def between(cls, every: Floats, edges: Floats, low: float, high: float) -> Use:
+        """Bins with these inner edges of the scores from `low` to `high`, out of bins that end at `every` edge."""
+        first, last = np.searchsorted(every, [low, high])
+        into = np.concatenate([np.searchsorted(edges, every[first:last]), [len(edges)]])
+        return cls(int(first), int(last) + 1, into.astype(np.int64))
+
+    def of(self, fine: T) -> T:
+        return fine.part(self.first, self.last).merged(self.into)
+
+
 def group_code(labels: Sequence[Any]) -> nw.Expr:
     """Position of a row's group among the labels."""
     found: nw.Expr = nw.lit(len(labels) - 1)
@@ -41,16 +65,18 @@ def group_code(labels: Sequence[Any]) -> nw.Expr:
     return found.cast(nw.Int64)
 
 
-def tally_clusters(rows: nw.LazyFrame[Any], view: Outcomes, held: Floats, mass: float) -> Clusters | ClusterSquares:
+def tally_clusters(
+    rows: nw.LazyFrame[Any], view: Outcomes, held: Floats, mass: float, uses: Sequence[Use]
+) -> Clusters | ClusterSquares:
     """Sums per cluster and cell of rows that have u and v; `held` are the rows of each bin and group, `mass` all their weight.
 
-    Products are handed on only where every bin that holds the reference has so many clusters of it that nobody will ask
-    what each of them adds.
+    Products are handed on only where, in every use, each bin that holds the reference has so many clusters of it that
+    nobody will ask what each of them adds.
     """
     cells = _Cells(rows, view, len(held))
     parts = list(_ranges(cells, int(held.sum())))
     if len(parts) == 1:
-        return _settled(cells.of(rows), view.reference)
+        return _settled(cells.of(rows), view.reference, uses)
     listed: list[Clusters] = []
     added: ClusterSquares | None = None
     for part in parts:
@@ -67,19 +93,19 @@ def tally_clusters(rows: nw.LazyFrame[Any], view: Outcomes, held: Floats, mass: 
     whole = np.isclose(
         added.sums[:, 0].sum(), mass, rtol=1e-12
     )  # ranges in an order that is not the engine's would lose rows
-    return added if whole and _countless(added, view.reference) else cells.of(rows)
+    return added if whole and _countless(added, view.reference, uses) else cells.of(rows)
 
 
-def _settled(found: Clusters, reference: int) -> Clusters | ClusterSquares:
+def _settled(found: Clusters, reference: int, uses: Sequence[Use]) -> Clusters | ClusterSquares:
     if len(found.cell) <= LISTED or found.groups * found.bins * SUMS > WIDEST:
         return found
     added = ClusterSquares.of(found)
-    return added if _countless(added, reference) else found
+    return added if _countless(added, reference, uses) else found
 
 
-def _countless(found: ClusterSquares, reference: int) -> bool:
-    clusters = found.steps[reference].sum(0)
-    return bool(np.all((clusters == 0) | (clusters > FLIPPED)))
+def _countless(found: ClusterSquares, reference: int, uses: Sequence[Use]) -> bool:
+    used = (use.of(found).steps[reference].sum(0) for use in uses)
+    return all(bool(np.all((clusters == 0) | (clusters > FLIPPED))) for clusters in used)
 
 
 def _ranges(cells: _Cells, rows: int) -> Iterator[nw.Expr]:

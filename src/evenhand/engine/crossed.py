@@ -13,6 +13,7 @@ from evenhand.engine.exposures import Rows, Wanted, ranking_keys, with_groups
 from evenhand.errors import EvenhandError
 from evenhand.tallies.items import Crossed
 from evenhand.tallies.ledger import Ledger
+from evenhand.views.columns import flag
 from evenhand.views.labels import Alignment, codes
 from evenhand.views.tables import to_polars
 
@@ -73,7 +74,7 @@ def _judged_cells(
     joined, share = with_groups(target, aligned, by)
     sums: dict[Any, nw.Expr] = {
         "worth": share * nw.col("relevance"),
-        "relevant": share * (nw.col("relevance") > 0).cast(nw.Float64),
+        "relevant": share * flag(nw.col("relevance") > 0),
     }
     sums |= {("t", look): share * nw.col(f"t{i}") for i, look in enumerate(looks)}
     return _collected(joined, ["request", "item", "group"], sums), sums

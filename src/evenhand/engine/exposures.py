@@ -15,19 +15,18 @@ import numpy as np
 
 from evenhand.cards import Floats
 from evenhand.engine.attending import attended, ideal
+from evenhand.engine.exposure_blocks import GRID, judged_cells, ranked_cells
+from evenhand.engine.labelled import Lookup
 from evenhand.errors import EvenhandError
 from evenhand.labels import in_order, whole
 from evenhand.tallies.items import ItemAttention
 from evenhand.tallies.ledger import Ledger, Look
+from evenhand.views.columns import flag
 from evenhand.views.labels import Alignment, codes
 from evenhand.views.tables import to_polars
 
 MOST_CELLS = 400_000_000
 """Rankings times groups held at a time; more is refused with a remedy."""
-
-
-GRID = 2.0**24
-"""Steps to one on which numbers add up exactly: up to half a billion in all, further than any list is long."""
 
 
 @dataclass(frozen=True)
@@ -89,13 +88,33 @@ def tally_exposures(
     request, item, relevance; the rows then have relevance too.
     """
     looked = attended(rows.lazy, wanted.looks, rows.rankings)
-    by = aligned.keys
-    found = assembled(to_polars(_cells(looked, rows, aligned, by, wanted)), rows, wanted, labels)
+    by, lookup, cells = aligned.keys, _lookup(rows, aligned, wanted, labels), None
+    if lookup is not None:
+        gained = wanted.at(wanted.gained)
+        cells = ranked_cells(rows.lazy, rows.rankings, lookup, wanted.looks, gained, scores=wanted.scores)
+    if cells is None:
+        cells = coded_cells(to_polars(_cells(looked, rows, aligned, by, wanted)), labels)
+    found = assembled(cells, rows, wanted, labels)
     if judged is not None and wanted.judged:
-        found = _with_judged(found, judged, rows, aligned, by, wanted)
+        found = _with_judged(found, judged, rows, aligned, by, wanted, lookup)
     if wanted.items:
         found = replace(found, norms=_item_norms(looked, rows, judged, wanted))
     return found
+
+
+MOST_SOUGHT = 1 << 20
+"""Labels that blocks of rows are joined with one after the other, where items are no whole numbers close together."""
+
+
+def _lookup(rows: Rows, aligned: Alignment, wanted: Wanted, labels: tuple[Any, ...]) -> Lookup | None:
+    """The labels by item, where blocks of rows can be added up with them: a label per item, attention by rank alone."""
+    plain = rows.lazy.implementation.is_polars() and not aligned.soft and aligned.keys == ["item"]
+    if not plain or {"shown", "probability", "weight"} & set(rows.columns):
+        return None
+    if any(look.attention.needs_relevance for look in wanted.looks):
+        return None
+    found = Lookup.of(aligned.frame, aligned.keys, labels, "groups")
+    return found if found.table is not None or found.frame.height <= MOST_SOUGHT else None
 
 
 def _cells(
@@ -139,11 +158,16 @@ def with_groups(lazy: nw.LazyFrame[Any], aligned: Alignment, by: list[str]) -> t
     return joined.with_columns(nw.col("share").fill_null(1.0)), nw.col("share")
 
 
-def assembled(cells: Any, rows: Rows, wanted: Wanted, labels: tuple[Any, ...]) -> Ledger:
-    """Cells in the order of their keys as dense arrays, rankings within requests within slices."""
+def coded_cells(cells: Any, labels: tuple[Any, ...]) -> Any:
+    """Cells with the place of their group among the labels, `code`."""
     import polars as pl
 
-    cells = cells.with_columns(pl.Series("group", codes(cells["group"], labels))).sort(rows.rankings, nulls_last=True)
+    return cells.with_columns(pl.Series("code", codes(cells["group"], labels)))
+
+
+def assembled(cells: Any, rows: Rows, wanted: Wanted, labels: tuple[Any, ...]) -> Ledger:
+    """Cells in the order of their keys as dense arrays, rankings within requests within slices."""
+    cells = cells.sort(rows.rankings, nulls_last=True)
     ranking = _runs(cells, rows.rankings)
     request = ranking if rows.rankings == rows.requests else _runs(cells, rows.requests)
     part = _runs(cells, list(rows.slices)) if rows.slices else None
@@ -152,7 +176,7 @@ def assembled(cells: Any, rows: Rows, wanted: Wanted, labels: tuple[Any, ...]) -
         raise EvenhandError(
             f"{rankings:,} rankings times {groups:,} groups are too many to hold. Use broader groups, or slice the rankings."
         )
-    code = cells["group"].to_numpy()
+    code = cells["code"].to_numpy()
 
     def dense(name: str) -> Floats:
         out = np.zeros((rankings, groups + 1))
@@ -207,7 +231,13 @@ def _one_each(cells: Any, name: str, at: Any, length: int, what: str) -> Floats:
 
 
 def _with_judged(
-    ledger: Ledger, judged: nw.LazyFrame[Any], rows: Rows, aligned: Alignment, by: list[str], wanted: Wanted
+    ledger: Ledger,
+    judged: nw.LazyFrame[Any],
+    rows: Rows,
+    aligned: Alignment,
+    by: list[str],
+    wanted: Wanted,
+    lookup: Lookup | None,
 ) -> Ledger:
     """The ledger with relevance, relevant items and exposure under the ideal policy per request and group.
 
@@ -215,20 +245,25 @@ def _with_judged(
     """
     import polars as pl
 
-    ranked = rows.lazy.select("request").unique()
     looks = [wanted.looks[i] for i in wanted.at(wanted.due)]
-    target = ideal(judged.join(ranked, on="request", how="semi"), looks)
-    joined, share = with_groups(target, aligned, by)
-    sums = {"worth": share * nw.col("relevance"), "relevant": share * (nw.col("relevance") > 0).cast(nw.Float64)}
-    sums |= {f"t{i}": share * nw.col(f"t{i}") for i in range(len(looks))}
-    cells = to_polars(added(joined, ["request", "group"], sums))
+    if lookup is not None:
+        cells, per = judged_cells(judged, lookup, looks)
+    else:
+        ranked = rows.lazy.select("request").unique()
+        target = ideal(judged.join(ranked, on="request", how="semi"), looks)
+        joined, share = with_groups(target, aligned, by)
+        sums = {"worth": share * nw.col("relevance"), "relevant": share * flag(nw.col("relevance") > 0)}
+        sums |= {f"t{i}": share * nw.col(f"t{i}") for i in range(len(looks))}
+        cells = coded_cells(to_polars(added(joined, ["request", "group"], sums)), ledger.labels)
+        squares = {f"x{i}": nw.col(f"t{i}") * nw.col(f"t{i}") for i in range(len(looks))}
+        per = to_polars(added(target, ["request"], squares)) if looks else None
     at = ledger.requests.to_frame("request").with_row_index("at")
     cells = at.join(cells, on="request", how="inner")
     known = np.zeros(len(ledger.requests), dtype=bool)
     known[cells["at"].to_numpy()] = True
     if not known.any():
         _refuse_strangers(ledger, judged)
-    code = codes(cells["group"], ledger.labels)
+    code = cells["code"].to_numpy()
 
     def dense(name: str) -> Floats:
         out = np.zeros((len(ledger.requests), len(ledger.labels) + 1))
@@ -237,8 +272,6 @@ def _with_judged(
 
     norms = {}
     if looks:
-        squares = {f"x{i}": nw.col(f"t{i}") * nw.col(f"t{i}") for i in range(len(looks))}
-        per = to_polars(added(target, ["request"], squares))
         per = at.join(per, on="request", how="left", maintain_order="left").fill_null(0.0)
         norms = {look: per[f"x{i}"].cast(pl.Float64).to_numpy() for i, look in enumerate(looks)}
     due = {look: dense(f"t{i}") for i, look in enumerate(looks)}

@@ -1,18 +1,94 @@
-"""Ranked items of every group label, counted in the engine; labels that are taken together."""
+"""Ranked items of every group label, counted in the engine or looked up; labels that are taken together."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import narwhals as nw
+import numpy as np
+import numpy.typing as npt
 
+from evenhand.errors import EvenhandError
 from evenhand.views.columns import in_words
-from evenhand.views.labels import Alignment, Carried
+from evenhand.views.labels import Alignment, Carried, codes
+from evenhand.views.match import matched_ids
 from evenhand.views.tables import to_polars
 
 Found = Alignment | Carried
+
+SPARSEST = 8
+"""Whole numbers that items may be spread over, per item, for their labels to be looked up in an array."""
+
+
+@dataclass(frozen=True)
+class Lookup:
+    """The labels of rows by their ids, as places in `labels`.
+
+    Attributes
+    ----------
+    frame : a Polars frame of ids (columns `keys`) and `code`.
+    table : the codes of items `low`, `low` + 1, ..., and "none" at its end, where items are whole numbers close together.
+    """
+
+    labels: tuple[Any, ...]
+    keys: list[str]
+    frame: Any
+    role: str
+    low: int = 0
+    table: npt.NDArray[Any] | None = None
+
+    @classmethod
+    def of(cls, known: Any, keys: list[str], labels: Sequence[Any], role: str) -> Lookup:
+        """From a Polars frame of ids and groups, an id once."""
+        import polars as pl
+
+        kind = np.int16 if len(labels) < 2**15 else np.int32
+        places = codes(known["group"], labels).astype(kind)
+        made = cls(tuple(labels), keys, known.select(*keys, pl.Series("code", places)), role)
+        items = known[keys[-1]]
+        if len(keys) > 1 or not items.len() or not _whole(items):
+            return made
+        low, high = int(items.min()), int(items.max())
+        if high - low > SPARSEST * items.len() + 2**16:
+            return made
+        table = np.full(high - low + 2, len(labels), dtype=kind)
+        table[items.to_numpy().astype(np.int64) - low] = places
+        return replace(made, low=low, table=table)
+
+    def codes(self, rows: Any) -> npt.NDArray[Any]:
+        """(rows,) places in `labels`; behind the last where an item has none."""
+        refuse_unnamed(rows, self.keys)
+        if self.table is not None and _whole(rows[self.keys[0]]):
+            at = rows[self.keys[0]].to_numpy().astype(np.int64) - self.low
+            return np.asarray(self.table.take(np.minimum(at.view(np.uint64), len(self.table) - 1).view(np.int64)))
+        beside, asked = (
+            lazy.collect("polars").to_native()
+            for lazy in matched_ids(
+                nw.from_native(self.frame).lazy(),
+                nw.from_native(rows.select(self.keys)).lazy(),
+                self.keys,
+                role=self.role,
+            )
+        )
+        found = asked.join(beside, on=self.keys, how="left", maintain_order="left")["code"]
+        return np.asarray(found.fill_null(len(self.labels)).to_numpy())
+
+
+def refuse_unnamed(rows: Any, keys: list[str]) -> None:
+    """Rows that do not have what labels are joined by."""
+    if lacking := [key for key in keys if key not in rows.columns]:
+        raise EvenhandError(
+            f"Labels are joined by item, and the rankings have no column of {lacking[0]}s. Name it with {lacking[0]}=."
+        )
+
+
+def _whole(ids: Any) -> bool:
+    """Whether these are whole numbers that 64 bits with a sign hold, none of them missing."""
+    import polars as pl
+
+    return bool(ids.dtype.is_integer() and ids.dtype not in (pl.UInt64, pl.Int128) and not ids.null_count())
 
 
 def items_by_label(

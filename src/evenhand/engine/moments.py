@@ -13,13 +13,14 @@ import narwhals as nw
 import numpy as np
 
 from evenhand.cards import Floats
-from evenhand.engine.clusters import group_code, tally_clusters
+from evenhand.engine.clusters import Use, group_code, tally_clusters
 from evenhand.engine.counted_outcomes import counted_edges, counted_moments
-from evenhand.engine.quantiles import quantile_means, quantiles
+from evenhand.engine.quantiles import quantile_means, quantiles_within
 from evenhand.engine.queries_outcomes import shares_of
 from evenhand.labels import in_order
 from evenhand.tallies.moments import POWERS, Ints, Moments
 from evenhand.tallies.rows import Rows
+from evenhand.views.columns import flag
 from evenhand.views.outcomes import Checked, Outcomes, refuse_many
 from evenhand.views.tables import to_polars
 
@@ -34,20 +35,33 @@ GRADES = 8
 """Outcomes of so few different values are grouped by, not multiplied: their powers need no sums of their own."""
 
 
-def score_edges(view: Checked, bins: Sequence[int], low: float, high: float, fewest: int = 0) -> list[Floats]:
-    """For each number of bins the distinct inner edges, exact inverted-CDF quantiles of the scores in scope.
+Range = tuple[float, float]
 
-    With `fewest` above 1, an edge is the mean of so many scores around it, since it leaves and is else somebody's own score.
+
+def score_edges(view: Checked, wanted: Sequence[tuple[Sequence[int], Range]], ends: Range) -> list[list[Floats]]:
+    """For each number of bins of each range of scores the distinct inner edges: exact inverted-CDF quantiles of its rows.
+
+    `ends` are those of all scores in scope.
     """
-    shares = shares_of(bins)
-    edges: Any = ()
+    shares = [shares_of(bins) for bins, _ in wanted]
     if view.counted is not None:
-        known = dict(zip(view.counted.edges, counted_edges(view, low, high), strict=True))
-        edges = [known[share] for share in shares]
-    elif shares and fewest > 1:
-        edges = quantile_means(view.scope, "score", shares, (low, high), fewest)
-    elif shares:
-        edges = quantiles(view.scope, "score", shares, (low, high))
+        known = [dict(zip(view.counted.edges, counted_edges(view, *part), strict=True)) for _, part in wanted]
+        held = [np.array([at[share] for share in own]) for own, at in zip(shares, known, strict=True)]
+        return [_inner(bins, own, at, part[1]) for (bins, part), own, at in zip(wanted, shares, held, strict=True)]
+    asked = [(own, part) for own, (_, part) in zip(shares, wanted, strict=True) if own]
+    found = iter(quantiles_within(view.scope, "score", asked, ends) if asked else ())
+    edges = [next(found) if own else np.zeros(0) for own in shares]
+    return [_inner(bins, own, at, part[1]) for (bins, part), own, at in zip(wanted, shares, edges, strict=True)]
+
+
+def mean_edges(view: Checked, bins: Sequence[int], ends: Range, fewest: int) -> list[Floats]:
+    """The same where an edge is the mean of `fewest` scores around it, since it leaves and is else somebody's own score."""
+    shares = shares_of(bins)
+    edges = quantile_means(view.scope, "score", shares, ends, fewest) if shares else np.zeros(0)
+    return _inner(bins, shares, edges, ends[1])
+
+
+def _inner(bins: Sequence[int], shares: Sequence[Fraction], edges: Floats, high: float) -> list[Floats]:
     found = dict(zip(shares, edges, strict=True))
     return [np.unique([e for d in range(1, b) if (e := found[Fraction(d, b)]) < high]).astype(np.float64) for b in bins]
 
@@ -63,13 +77,40 @@ def tally_moments(
 ) -> tuple[Outcomes, Moments]:
     """The view with its groups, and sums per bin and group over the rows in scope; bins are right-closed, with these inner edges.
 
-    A first pass measures from the edges and the overall mean; it also finds the groups, where nobody has before. Where that
-    would lose digits to cancellation (outcomes that follow the score almost exactly, scores crowded in a corner of a wide
-    bin) a second pass measures from fitted lines.
+    Groups are found in the same pass, where nobody has before.
     """
     if view.counted is not None:
         return counted_moments(view, edges, low, high)
-    origin = _centres(edges, low, high)
+    every = Use(0, len(edges) + 1, np.arange(len(edges) + 1))
+    return _tallied(view, edges, (low, high), [every], clustered=clustered)
+
+
+def tally_apart(
+    view: Outcomes, edges: Floats, ends: Range, wide: Floats, *, clustered: bool = False
+) -> tuple[Moments, Moments]:
+    """Sums over the rows with scores from one end to the other, in bins with these inner edges, and over all rows, in `wide` ones.
+
+    One pass: bins that end wherever one of either kind does are joined afterwards.
+    """
+    (low, high), (least, most) = ends, view.score_ends
+    if view.counted is not None:
+        return counted_moments(view, edges, low, high)[1], counted_moments(view, wide, least, most)[1]
+    outer = [*([np.nextafter(low, -np.inf)] if low > least else []), *([high] if high < most else [])]
+    every = np.unique(np.concatenate([edges, wide, outer]))
+    uses = [Use.between(every, edges, low, high), Use.between(every, wide, least, most)]
+    fine = _tallied(view, every, (least, most), uses, clustered=clustered)[1]
+    return uses[0].of(fine), uses[1].of(fine)
+
+
+def _tallied(
+    view: Checked, edges: Floats, ends: Range, uses: Sequence[Use], *, clustered: bool
+) -> tuple[Outcomes, Moments]:
+    """Sums per bin and group, to be joined as the `uses` say.
+
+    A first pass measures from the edges and the overall mean. Where that would lose digits to cancellation (outcomes that
+    follow the score almost exactly, scores crowded in a corner of a wide bin) a second pass measures from fitted lines.
+    """
+    origin = _centres(edges, *ends)
     rows = view.scope.with_columns(_bin(edges).alias("bin"))
     cells = _cells_from_mean(_from_origin(rows, origin), view)
     if not isinstance(view, Outcomes):
@@ -78,14 +119,14 @@ def tally_moments(
     level = np.full((len(origin), len(labels)), view.outcome_mean)
     tally = _moments(cells, labels, origin, level, np.zeros_like(level))
     known = view if isinstance(view, Outcomes) else view.grouped(labels, **_per_group(tally))
-    if _loses_digits(tally):
+    if any(_loses_digits(use.of(tally)) for use in uses):
         better = tally.shifted(_mean_scores(tally))
         lines = (better.origin, *_fitted(better))
         tally = _moments(_summed(_from_lines(rows, labels, *lines), view), labels, *lines)
     if not clustered:
         return known, tally
     lined = _from_lines(rows, labels, tally.origin, tally.level, tally.slope)
-    return known, replace(tally, clusters=tally_clusters(lined, known, tally.rows, float(tally.mass.sum())))
+    return known, replace(tally, clusters=tally_clusters(lined, known, tally.rows, float(tally.mass.sum()), uses))
 
 
 def tally_rows(view: Outcomes, edges: Floats) -> Rows:
@@ -94,7 +135,7 @@ def tally_rows(view: Outcomes, edges: Floats) -> Rows:
     more = [name for name in ("weight", "cluster") if name in names]
     wanted = view.scope.with_columns(_bin(edges).alias("bin")).select("bin", "group", "score", "outcome", *more)
     held = coded(to_polars(wanted), view.labels).sort("bin", "code", "score", "outcome", *more)
-    return _one_by_one(held, held["bin"].to_numpy().astype(np.int64))
+    return _one_byflag(held, held["bin"].to_numpy().astype(np.int64))
 
 
 def tally_known(view: Outcomes) -> Rows:
@@ -104,11 +145,11 @@ def tally_known(view: Outcomes) -> Rows:
     told = view.lazy.filter(~outcome.is_null()).filter(~outcome.is_nan())
     told = told.select("group", "score", "outcome", "used", *more)
     held = coded(to_polars(told), view.labels).drop_nulls("code").sort("code", "score", "outcome", *more)
-    rows = _one_by_one(held, np.zeros(held.height, dtype=np.int64))
+    rows = _one_byflag(held, np.zeros(held.height, dtype=np.int64))
     return replace(rows, treated=held["used"].to_numpy().astype(bool))
 
 
-def _one_by_one(held: Any, bins: Ints) -> Rows:
+def _one_byflag(held: Any, bins: Ints) -> Rows:
     """Collected rows as arrays."""
     score, outcome = (held[name].to_numpy().astype(np.float64) for name in ("score", "outcome"))
     weight = held["weight"].to_numpy().astype(np.float64) if "weight" in held.columns else None
@@ -191,7 +232,7 @@ def _summed(rows: nw.LazyFrame[Any], view: Checked) -> Any:
     u, v = nw.col("u"), nw.col("v")
     terms = [(f"{k}_{i}{j}", [*w, *[u] * i, *[v] * j]) for k, w in _kinds(view).items() for i, j in POWERS]
     columns = {name: _product(factors) for name, factors in terms if factors}
-    columns |= {"above": _one(nw.col("outcome") > least), "below": _one(nw.col("outcome") < most)}
+    columns |= {"above": flag(nw.col("outcome") > least), "below": flag(nw.col("outcome") < most)}
     return _collected(rows.with_columns(**columns).group_by("bin", "group"), columns)
 
 
@@ -241,10 +282,6 @@ def _per_group(tally: Moments) -> dict[str, Floats]:
 
 def _product(factors: Sequence[nw.Expr]) -> nw.Expr:
     return functools.reduce(operator.mul, factors)
-
-
-def _one(condition: nw.Expr) -> nw.Expr:
-    return nw.when(condition).then(nw.lit(1)).otherwise(nw.lit(0)).cast(nw.Int64)
 
 
 def coded(cells: Any, labels: Sequence[Any]) -> Any:

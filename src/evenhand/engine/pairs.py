@@ -11,13 +11,14 @@ import narwhals as nw
 import numpy as np
 
 from evenhand.cards import Floats
+from evenhand.engine.labelled import Lookup
 from evenhand.errors import EvenhandError
 from evenhand.labels import all_but, in_order, whole
 from evenhand.tallies.exposure import side_codes
 from evenhand.tallies.ledger import UNKNOWN_LABEL, Unknown
 from evenhand.tallies.pairs import Ints, Pairs, counted_pairs, sampled_pairs
 from evenhand.tallies.requests import Requests
-from evenhand.views.batches import Scattered, whole_rankings
+from evenhand.views.batches import Scattered, first_of_runs, whole_rankings
 from evenhand.views.judgments import Judgments, MissingRelevance, count_unjudged, unjudged, unjudged_as_zero
 from evenhand.views.labels import Alignment, Carried, codes
 from evenhand.views.match import matched_ids, same_engine
@@ -115,15 +116,16 @@ def tally_pairs(
     lazy, facts = _with_relevance(view.lazy, judgments, missing)
     keys = list(view.keys)
 
+    lookup = None if beside is None else Lookup.of(beside[0], beside[1], labels, "groups")
+
     def block(rows: Any) -> _Block:
-        rows = rows if beside is None else _labelled(rows, *beside)
-        rows = rows.sort(*keys, *(["relevance", "item"] if negatives else []), nulls_last=True)
-        request, heads = _runs(rows, keys)
+        heads = first_of_runs(rows, keys)
         _refuse_many(len(heads), len(names))
-        group = merged[codes(rows["group"], labels)]
-        numbers = (request, rows["score"].to_numpy(), rows["relevance"].to_numpy(), group)
+        request = np.repeat(np.arange(len(heads)), np.diff(heads, append=rows.height))
+        held = codes(rows["group"], labels) if lookup is None else lookup.codes(rows)
+        numbers = (request, rows["score"].to_numpy(), rows["relevance"].to_numpy(), merged.take(held))
         counted = _counted(numbers, heads, len(names), negatives, rng)
-        return _Block(rows.select(keys)[heads], *counted, int(rows["group"].null_count()))
+        return _Block(rows.select(keys)[heads], *counted, int((held == len(labels)).sum()))
 
     wanted = [
         *keys,
@@ -133,7 +135,8 @@ def tally_pairs(
         *(["item"] if negatives else []),
     ]
     lazy = lazy.select(*dict.fromkeys(wanted))
-    whole_table = _Block.joined(_blocks(lazy, keys, block, at_once=negatives is not None), keys)
+    order = [*keys, "relevance", "item"] if negatives else keys
+    whole_table = _Block.joined(_blocks(lazy, keys, block, order, at_once=negatives is not None), keys)
     if sides.unknown == "raise" and whole_table.unlabelled:
         raise EvenhandError(
             f"{whole_table.unlabelled:,} scored items have no group. Add them to groups, or pass unknown='drop' or 'group'."
@@ -143,7 +146,7 @@ def tally_pairs(
     slices, starts = _slices(heads, list(view.slices))
     tally = Pairs(whole_table.wins, whole_table.pairs, names, ours, theirs)
     facts = facts | {"unlabelled_scored_items": whole_table.unlabelled, "requests": heads.height}
-    return PairLedger(Requests(slices, starts, heads["request"].to_list()), tally, facts)
+    return PairLedger(Requests(slices, starts, heads["request"]), tally, facts)
 
 
 @dataclass(frozen=True)
@@ -160,21 +163,23 @@ class _Block:
         """All requests, in order of what they are called."""
         import polars as pl
 
-        if len(blocks) == 1:
-            return blocks[0]
         heads = pl.concat([one.heads for one in blocks]).with_row_index("evenhand place")
         heads = heads.sort(*keys, nulls_last=True)
         order = heads["evenhand place"].to_numpy()
-        wins, pairs = (np.concatenate([getattr(one, name) for one in blocks])[order] for name in ("wins", "pairs"))
+        wins, pairs = (np.concatenate([getattr(one, name) for one in blocks]) for name in ("wins", "pairs"))
+        if (order[1:] < order[:-1]).any():
+            wins, pairs = wins[order], pairs[order]
         return cls(heads.drop("evenhand place"), wins, pairs, sum(one.unlabelled for one in blocks))
 
 
-def _blocks(lazy: nw.LazyFrame[Any], keys: list[str], block: Callable[[Any], _Block], *, at_once: bool) -> list[_Block]:
-    """Some requests after the other, or `at_once` where draws go on from one to the next, or their rows stand apart."""
+def _blocks(
+    lazy: nw.LazyFrame[Any], keys: list[str], block: Callable[[Any], _Block], order: list[str], *, at_once: bool
+) -> list[_Block]:
+    """Some requests after the other; `at_once` and in `order` where draws go on from one to the next, or rows stand apart."""
     if not at_once:
         with suppress(Scattered):
             return [block(rows) for rows in whole_rankings(lazy, keys)]
-    return [block(to_polars(lazy))]
+    return [block(to_polars(lazy).sort(*order, nulls_last=True))]
 
 
 def _refuse_many(requests: int, groups: int) -> None:
@@ -192,15 +197,6 @@ def _labels(lazy: nw.LazyFrame[Any], found: Alignment | Carried) -> tuple[list[A
     return known["group"].unique().to_list(), (known, found.keys)
 
 
-def _labelled(rows: Any, known: Any, on: list[str]) -> Any:
-    """Rows with their label beside them."""
-    beside, asked = (
-        lazy.collect("polars").to_native()
-        for lazy in matched_ids(nw.from_native(known).lazy(), nw.from_native(rows.select(on)).lazy(), on, role="groups")
-    )
-    return rows.hstack(asked.join(beside, on=on, how="left", maintain_order="left").select("group"))
-
-
 def _with_relevance(
     lazy: nw.LazyFrame[Any], judgments: Judgments, missing: MissingRelevance
 ) -> tuple[nw.LazyFrame[Any], dict[str, int]]:
@@ -212,16 +208,10 @@ def _with_relevance(
     return lazy.filter(~unjudged()) if missing == "drop" else unjudged_as_zero(lazy), facts
 
 
-def _runs(frame: Any, keys: list[str]) -> tuple[Ints, Ints]:
-    """(rows,) number of each row's request, and the first row of every request."""
-    runs = frame.select(keys).to_struct("key").rle_id().to_numpy().astype(np.int64)
-    return runs, np.flatnonzero(np.diff(runs, prepend=-1))
-
-
 def _slices(heads: Any, names: list[str]) -> tuple[list[tuple[Any, ...]], Ints]:
     if not names:
         return [()], np.array([0, heads.height])
-    _, first = _runs(heads, names)
+    first = first_of_runs(heads, names)
     return [tuple(row) for row in heads.select(names)[first].iter_rows()], np.append(first, heads.height)
 
 

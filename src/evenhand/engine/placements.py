@@ -8,6 +8,7 @@ from typing import Any
 import narwhals as nw
 import numpy as np
 
+from evenhand.engine.labelled import Lookup, refuse_unnamed
 from evenhand.errors import EvenhandError
 from evenhand.labels import in_order, whole
 from evenhand.tallies.ledger import UNKNOWN_LABEL
@@ -32,14 +33,14 @@ class Placed:
     ----------
     placement : the labels, one ranking after another.
     slices : labels of the slices, sorted; slice s holds rankings starts[s] to starts[s + 1].
-    requests : the request of each ranking.
+    requests : a Polars column, the request of each ranking.
     unlabelled : (R,) items without a label in each ranking, before anything was done about them.
     """
 
     placement: Placement
     slices: tuple[tuple[Any, ...], ...]
     starts: Ints
-    requests: tuple[Any, ...]
+    requests: Any
     unlabelled: Ints
 
     @property
@@ -67,25 +68,35 @@ def tally_placements(
     """
     keys = list(view.keys)
     soft: tuple[Any, ...] = found.columns if isinstance(found, Carried) else ()
-    table, on = None, found.keys if isinstance(found, Alignment) else []
-    if isinstance(found, Alignment) and "group" not in view.lazy.collect_schema().names():
+    names = view.lazy.collect_schema().names()
+    table, lookup, on = None, None, list[str]()
+    if isinstance(found, Alignment) and "group" not in names:
         table, soft = _beside_rows(found, groups)
+        on = found.keys
+        lookup = None if found.soft else Lookup.of(table, on, _distinct(table["group"]), "the labels")
 
     def block(rows: Any) -> _Block:
-        labelled = rows if table is None else _labelled(rows, table, on)
-        return _Block.of(labelled.sort(*keys, "rank", nulls_last=True), keys, soft if found.soft else None)
+        if found.soft:
+            labelled = rows if table is None else _with_shares(rows, table, on)
+            held, labels, shares = _shares(labelled, soft)
+        else:
+            held, labels = _codes(rows["group"]) if lookup is None else _places(lookup.codes(rows), lookup.labels)
+            shares = None
+        return _Block.of(rows, keys, held, labels, shares)
 
+    needed = [*keys, "rank", *(["item"] if "item" in names and table is not None else [])]
+    lazy = view.lazy.select(*needed, *(c for c in names if c == "group" or c.startswith("share_")))
     try:
-        blocks = [block(rows) for rows in whole_rankings(view.lazy, keys)]
+        blocks = [block(rows) for rows in whole_rankings(lazy, keys)]
     except Scattered:
-        blocks = [block(to_polars(view.lazy))]
+        blocks = [block(to_polars(lazy).sort(*keys, nulls_last=True))]
     whole = _Block.joined(blocks, keys)
     if some_labelled and table is not None and table.height:
         _refuse_strangers(whole, view, table)
     codes, labels = _settled(whole, unknown)
     slices, edges = _slices(whole.heads, list(view.slices))
     tally = Placement(codes, whole.starts, labels, rows=whole.shares)
-    return Placed(tally, slices, edges, tuple(whole.heads["request"].to_list()), whole.missing)
+    return Placed(tally, slices, edges, whole.heads["request"], whole.missing)
 
 
 @dataclass(frozen=True)
@@ -108,16 +119,14 @@ class _Block:
     shares: Any
 
     @classmethod
-    def of(cls, rows: Any, keys: list[str], soft: tuple[Any, ...] | None) -> _Block:
-        """From rows sorted by ranking and rank."""
+    def of(cls, rows: Any, keys: list[str], held: Any, labels: tuple[Any, ...], shares: Any) -> _Block:
+        """From rows of which those of a ranking stand together, in any order."""
         first = first_of_runs(rows, keys)
         ranks = rows["rank"].to_numpy()
-        depths = _last_of_runs(ranks, first)
-        starts = np.cumsum(depths) - depths
-        owner = np.repeat(np.arange(len(first)), np.diff(first, append=rows.height))
-        at = starts[owner] + ranks - 1
-        held, labels, shares = (*_codes(rows["group"]), None) if soft is None else _shares(rows, soft)
-        missing = np.bincount(owner, held < 0, minlength=len(first)).astype(np.int64)
+        depths = np.maximum.reduceat(ranks, first) if len(first) else np.zeros(0, dtype=np.int64)
+        at = np.repeat(np.cumsum(depths) - depths - 1, np.diff(first, append=rows.height)) + ranks
+        lost = np.flatnonzero(held < 0)
+        missing = np.bincount(np.searchsorted(first, lost, side="right") - 1, minlength=len(first))
         size = int(depths.sum())
         codes = np.full(size, UNKNOWN, dtype=held.dtype)
         codes[at] = held
@@ -134,7 +143,7 @@ class _Block:
 
         named = {label for one in blocks for label in one.labels}
         labels = blocks[0].labels if blocks[0].shares is not None else tuple(whole(in_order(named)))
-        if len(blocks) == 1:
+        if len(blocks) == 1 and blocks[0].heads.equals(blocks[0].heads.sort(*keys, nulls_last=True)):
             return replace(blocks[0], labels=labels)
         shares = None if blocks[0].shares is None else np.concatenate([one.shares for one in blocks])
         codes = np.concatenate([one.codes if shares is not None else _renumbered(one, labels) for one in blocks])
@@ -178,12 +187,9 @@ def _beside_rows(found: Alignment, groups: tuple[Any, ...] | None) -> tuple[Any,
     return known.with_columns(pl.col("share") / whole_item).group_by(found.keys).agg(columns), groups
 
 
-def _labelled(rows: Any, labels: Any, on: list[str]) -> Any:
-    """Join the labels by item, or by request and item."""
-    if lacking := [key for key in on if key not in rows.columns]:
-        raise EvenhandError(
-            f"Labels are joined by item, and the rankings have no column of {lacking[0]}s. Name it with {lacking[0]}=."
-        )
+def _with_shares(rows: Any, labels: Any, on: list[str]) -> Any:
+    """Join the shares by item, or by request and item."""
+    refuse_unnamed(rows, on)
     beside, ranked = matched_ids(
         nw.from_native(labels).lazy(), nw.from_native(rows.select(on)).lazy(), on, role="the labels"
     )
@@ -201,17 +207,24 @@ def _refuse_strangers(placed: _Block, view: Rankings, labels: Any) -> None:
         )
 
 
-def _last_of_runs(ranks: Ints, first: Ints) -> Ints:
-    """The last rank of each ranking; rows are sorted by rank."""
-    ends = np.append(first[1:], len(ranks)) - 1
-    return ranks[ends] if len(first) else np.zeros(0, dtype=np.int64)
+def _distinct(column: Any) -> tuple[Any, ...]:
+    """The labels of a column, in order."""
+    return tuple(in_order(column.drop_nulls().unique().to_list()))
 
 
 def _codes(column: Any) -> tuple[Any, tuple[Any, ...]]:
     """Codes and labels, in order."""
-    labels = tuple(in_order(column.drop_nulls().unique().to_list()))
-    found = codes(column, labels)
-    return np.where(found == len(labels), UNLABELLED, found).astype(_kind(labels)), labels
+    labels = _distinct(column)
+    return _places(codes(column, labels), labels)
+
+
+def _places(found: Any, labels: tuple[Any, ...]) -> tuple[Any, tuple[Any, ...]]:
+    """Codes among the labels that are there at all, and those labels."""
+    there = np.flatnonzero(np.bincount(found, minlength=len(labels) + 1)[:-1])
+    kept = tuple(labels[i] for i in there.tolist())
+    table = np.full(len(labels) + 1, UNLABELLED, dtype=_kind(kept))
+    table[there] = np.arange(len(there))
+    return table.take(found), kept
 
 
 def _kind(labels: tuple[Any, ...]) -> Any:

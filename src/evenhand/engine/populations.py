@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import narwhals as nw
@@ -157,7 +158,7 @@ def _pad_to(slices: Slices, sizes: Mapping[Label, int]) -> Slices:
         spectra = Spectra.of([spectra[i] if i < len(seen) else nobody for i in order])
         labels = tuple(every[i] for i in order)
     zeros = np.array([sizes[label] - seen.get(label, 0) for label in labels], dtype=np.float64)
-    return Slices(labels, spectra.padded(zeros), slices.broken)
+    return replace(slices, labels=labels, spectra=spectra.padded(zeros))
 
 
 def _pad_from_table(slices: Slices, view: Benefits, population: Table) -> Slices:

@@ -14,7 +14,7 @@ from evenhand.engine.counted_rankings import CountedRankings
 from evenhand.engine.exposures import Rows
 from evenhand.errors import EvenhandError
 from evenhand.tallies.ledger import Ledger
-from evenhand.views.columns import label
+from evenhand.views.columns import how_many, label, number
 from evenhand.views.item_lists import are_item_lists, judged_by, table_of
 from evenhand.views.judgments import (
     Judgments,
@@ -25,7 +25,7 @@ from evenhand.views.judgments import (
     view_judgments,
 )
 from evenhand.views.labels import Alignment, view_labels
-from evenhand.views.match import how_many, matched_ids, same_engine
+from evenhand.views.match import matched_ids, same_engine
 from evenhand.views.rankings import NUMBERS, Rankings, open_rankings, system_of, view_rankings
 from evenhand.views.tables import Table, to_polars
 from evenhand.views.trec_fair import fair_roles
@@ -112,7 +112,7 @@ def prepare(
     judgments = view_judgments(relevance, opened, request=roles["request"], item=roles["item"])
     carry = found.carry(opened)
     if judgments is not None and judgments.column is not None:
-        carry["relevance"] = opened.col(judgments.column).cast(nw.Float64)
+        carry["relevance"] = number(judgments.column, opened)
     opened, scored = _split_unranked(opened, roles, wanted=unranked)
     view = view_rankings(opened, by=by, ties=ties, nan_policy=nan_policy, carry=carry, **roles)
     _check_scores(view, roles["score"], wanted=unranked)
@@ -186,8 +186,7 @@ def _with_unranked(
     chosen = [label(b, scored).alias(f"by_{i}") for i, b in enumerate(by)]
     for role, column in names.items():
         if column is not None:
-            number = role in NUMBERS
-            chosen.append((scored.col(column).cast(nw.Float64) if number else label(column, scored)).alias(role))
+            chosen.append((number if role in NUMBERS else label)(column, scored).alias(role))
     more = scored.lazy.select(*chosen, *(e.alias(k) for k, e in carry.items()))
     more = same_engine(more, view.lazy)
     order = view.lazy.collect_schema().names()
@@ -229,7 +228,7 @@ def _condensed(lazy: nw.LazyFrame[Any], absent: nw.Expr, keys: Sequence[str]) ->
     """
     names = lazy.collect_schema().names()
     shown = nw.col("shown") if "shown" in names else nw.lit(1.0)
-    count = (~absent).cast(nw.Int64).sum().over(*keys)
+    count = how_many(~absent).over(*keys)
     lazy = lazy.with_columns(absent.alias("absent"), shown.alias("shown"), count.alias("judged"))
     placeholder = (nw.col("judged") == 0) & (nw.col("rank") == 1) & (nw.col("shown") > 0)
     lazy = lazy.filter(~nw.col("absent") | placeholder)

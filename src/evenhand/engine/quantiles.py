@@ -8,9 +8,10 @@ bucket that is itself crowded is cut into buckets again.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from types import MappingProxyType
 from typing import Any
 
 import narwhals as nw
@@ -41,17 +42,35 @@ def quantiles(
     `column` must hold finite numbers only. A `Fraction` makes the rank exact; a float is taken to be the decimal it prints.
     `ends`, the smallest and the largest value, saves a pass where they are known.
     """
-    values = lazy.select(nw.col(column).cast(nw.Float64).alias("value"))
     if ends is None:
-        asked = values.select(nw.col("value").min().alias("low"), nw.col("value").max().alias("high"))
-        ends = to_polars(asked).row(0)
+        value = nw.col(column).cast(nw.Float64)
+        ends = to_polars(lazy.select(value.min().alias("low"), value.max().alias("high"))).row(0)
         if ends[0] is None or ends[0] != ends[0]:
             return np.full(len(shares), np.nan)
+    return quantiles_within(lazy, column, [(shares, ends)], ends)[0]
+
+
+Range = tuple[float, float]
+
+
+def quantiles_within(
+    lazy: nw.LazyFrame[Any], column: str, wanted: Sequence[tuple[Sequence[float | Fraction], Range]], ends: Range
+) -> list[Floats]:
+    """Quantiles of several ranges of a column, none of them empty, in as many passes as of one; `ends` are those of all rows."""
     low, high = map(float, ends)
     if low == high:
-        return np.full(len(shares), low)
-    cut = Buckets.of(values, low, high, len(shares))
-    return cut.at(np.array([rank_of(share, int(cut.reach[-1])) for share in shares], dtype=np.int64))
+        return [np.full(len(shares), low) for shares, _ in wanted]
+    values, value = lazy.select(nw.col(column).cast(nw.Float64).alias("value")), nw.col("value")
+    inner = {i: part for i, (_, part) in enumerate(wanted) if tuple(part) != (low, high)}
+    sides = {f"before_{i}": value < float(part[0]) for i, part in inner.items()}
+    sides |= {f"upto_{i}": value <= float(part[1]) for i, part in inner.items()}
+    cut = Buckets.of(values, low, high, sum(len(shares) for shares, _ in wanted), sides)
+    ranks: list[int] = []
+    for i, (shares, _) in enumerate(wanted):
+        first, last = cut.sides.get(f"before_{i}", 0), cut.sides.get(f"upto_{i}", int(cut.reach[-1]))
+        ranks += [first + rank_of(share, last - first) for share in shares]
+    found = cut.at(np.array(ranks, dtype=np.int64))
+    return np.split(found, np.cumsum([len(shares) for shares, _ in wanted])[:-1])
 
 
 def quantile_means(
@@ -105,6 +124,7 @@ class Buckets:
     values : the table; only rows from `low` to `high` are counted.
     code : which part a value lies in, never decreasing in the value.
     number, rows, reach : the parts that hold a row, how many they hold, and how many up to and including them.
+    sides : how many rows meet each of the conditions that were asked about.
     """
 
     values: nw.LazyFrame[Any]
@@ -112,15 +132,27 @@ class Buckets:
     number: Any
     rows: Any
     reach: Any
+    sides: Mapping[str, int]
 
     @classmethod
-    def of(cls, values: nw.LazyFrame[Any], low: float, high: float, targets: int) -> Buckets:
+    def of(
+        cls,
+        values: nw.LazyFrame[Any],
+        low: float,
+        high: float,
+        targets: int,
+        sides: Mapping[str, nw.Expr] = MappingProxyType({}),
+    ) -> Buckets:
         buckets = max(BUCKETS, 1 << (64 * targets).bit_length())
         code = _bucket(low, high, buckets)
-        counted = values.select(code.alias("bucket")).group_by("bucket").agg(nw.len().alias("rows"))
-        found = to_polars(counted).sort("bucket")
+        flags = {
+            name: nw.when(side).then(nw.lit(1)).otherwise(nw.lit(0)).cast(nw.Int64) for name, side in sides.items()
+        }
+        counted = values.select(code.alias("bucket"), **flags).group_by("bucket")
+        found = to_polars(counted.agg(nw.len().alias("rows"), *(nw.col(name).sum() for name in sides))).sort("bucket")
         rows = found["rows"].to_numpy().astype(np.int64)
-        return cls(values, code, found["bucket"].to_numpy(), rows, np.cumsum(rows))
+        held = {name: int(found[name].sum()) for name in sides}
+        return cls(values, code, found["bucket"].to_numpy(), rows, np.cumsum(rows), held)
 
     def at(self, ranks: Any) -> Floats:
         """The values at `ranks`, counted from 1."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import narwhals as nw
@@ -12,9 +12,18 @@ import numpy as np
 from evenhand.cards import Floats
 from evenhand.errors import EvenhandError
 from evenhand.labels import NUMERAL, order, whole
-from evenhand.tallies.spectrum import Spectra, Spectrum
+from evenhand.tallies.spectrum import Spectra, Spectrum, collapse
 from evenhand.views.benefits import Amount, Benefits
 from evenhand.views.tables import to_polars
+
+AT_ONCE = 1 << 25
+"""Rows of a part where units are taken a part at a time."""
+
+MOST_UNITS = 1 << 25
+"""Up to about so many units (in all slices) are added up at once, and every amount is kept."""
+
+NARROW = 2.0**-16
+"""Relative width of the bins that amounts of more units are kept in."""
 
 DIGITS = 12
 """Float amounts are rounded to this many significant digits: their sums depend on row order in the last bits."""
@@ -29,6 +38,23 @@ class Slices:
     labels: tuple[Label, ...]
     spectra: Spectra
     broken: frozenset[Label] = frozenset()
+    width: float = 0.0
+    """Relative width of the bins that amounts were kept in, each at its mean; 0 where every amount was kept."""
+
+    def binned(self, width: float) -> Slices:
+        """The same with amounts in bins of a relative width, each at its mean."""
+        spectra = Spectra.of([self.spectra[i].binned(width) for i in range(len(self.spectra))])
+        return replace(self, spectra=spectra, width=width)
+
+    def short(self) -> float:
+        """The most by which a Gini index of bins is too low, over all slices.
+
+        Bins do not overlap, so what they lose is the Gini index inside each, times its shares of units and of the amount;
+        and inside bins of a relative width w no Gini index exceeds w/4.
+        """
+        each = [self.spectra[i] for i in range(len(self.spectra))] if self.width else []
+        shares = [float((s.counts**2 * s.values).sum() / (s.size * s.total)) for s in each if s.total > 0]
+        return self.width / 4 * max(shares, default=0.0)
 
 
 def rows_in_order(labels: Sequence[Label]) -> list[int]:
@@ -63,10 +89,17 @@ def whole_labels(labels: Sequence[Label]) -> tuple[Label, ...]:
     return tuple(zip(*columns, strict=True)) if columns else tuple(labels)
 
 
-def tally_slices(view: Benefits, amount: Amount) -> Slices:
-    """How many units of each slice received each amount. One row per cell leaves the engine, no unit and no event."""
+def tally_slices(view: Benefits, amount: Amount, *, bins: bool = False) -> Slices:
+    """How many units of each slice received each amount. One row per cell leaves the engine, no unit and no event.
+
+    Units that are too many to be added up at once are taken a part at a time: where amounts are whole, or `bins` of others will do.
+    """
     if view.counted is None:
         lazy, broken = sound_rows(view, amount)
+        count = -(-view.rows // AT_ONCE)
+        large = count > 1 and view.unit is not None and view.weight is None and (amount.integer or bins)
+        if large and (parts := unit_parts(lazy, count)) and (found := _in_parts(parts, view, amount, broken)):
+            return found
         cells = to_polars(_collapsed(_per_unit(lazy, view, amount), view))
     else:
         cells = view.counted.cells[amount.column]
@@ -74,6 +107,50 @@ def tally_slices(view: Benefits, amount: Amount) -> Slices:
     if view.weight is not None and view.unit is not None:
         refuse_changing_weights(cells, view)
     return _ordered(cells, view, broken)
+
+
+def unit_parts(lazy: nw.LazyFrame[Any], count: int) -> list[nw.LazyFrame[Any]]:
+    """The rows cut into parts of about as many units each, none of them in two; nothing where the engine cannot tell units apart so."""
+    if lazy.implementation.is_polars():
+        import polars as pl
+
+        native, key = nw.to_native(lazy), pl.col("unit").hash(0) % count
+        return [nw.from_native(native.filter(key == i)).lazy() for i in range(count)]
+    if not lazy.collect_schema()["unit"].is_integer():
+        return []
+    unit = nw.col("unit")
+    return [lazy.filter((unit % count + count) % count == i) for i in range(count)]  # a remainder may be negative
+
+
+def _in_parts(
+    parts: Sequence[nw.LazyFrame[Any]], view: Benefits, amount: Amount, broken: frozenset[Label]
+) -> Slices | None:
+    """Spectra of the parts, added up; None where the first shows that the units are few enough to be taken at once.
+
+    Whole amounts are kept as they are. Others are kept in narrow bins, for hardly any two of so many agree.
+    """
+    found: list[Slices] = []
+    for part in parts:
+        cells = _per_unit(part, view, amount)
+        if amount.integer:
+            one = _ordered(to_polars(_collapsed(cells, view)), view, broken)
+        else:
+            units = to_polars(cells.select(*view.keys, "amount", nw.lit(1).cast(nw.Int64).alias("units")))
+            one = _ordered(units, view, broken)
+        if not found and float(one.spectra.units.sum()) * len(parts) <= MOST_UNITS:
+            return None
+        found.append(one if amount.integer else one.binned(NARROW))
+    every: dict[Label, list[Spectrum]] = {}
+    for one in found:
+        for i, label in enumerate(one.labels):
+            every.setdefault(label, []).append(one.spectra[i])
+    labels = [[*every][i] for i in rows_in_order([*every])]
+    joined = [
+        collapse(np.concatenate([s.values for s in every[label]]), np.concatenate([s.counts for s in every[label]]))
+        for label in labels
+    ]
+    made = Slices(tuple(labels), Spectra.of(joined), broken)
+    return made if amount.integer else made.binned(NARROW)
 
 
 def sound_rows(view: Benefits, amount: Amount) -> tuple[nw.LazyFrame[Any], frozenset[Label]]:

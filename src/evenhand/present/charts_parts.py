@@ -65,18 +65,21 @@ def sources(findings: Findings) -> Picture:
         lead = f"{where}: c" if where else "C"
         panels.append(_bars(rows["contribution"], f"{lead}ontribution to the Gini index, {number(total)} in all"))
         if "marginal" in rows:
-            panels.append(_bars(rows["marginal"], "If the source grew a little: more equal (left) or less (right)"))
+            faint = "; faint: cannot be told" if any(map(_open, rows["marginal"].values())) else ""
+            panels.append(
+                _bars(rows["marginal"], f"If the source grew a little: more equal (left) or less (right){faint}")
+            )
     return Picture(tuple(panels), long_table(findings), _sources_in_words(slices), _more_slices(slices))
 
 
 def _bars(rows: dict[str, Row], title: str) -> Panel:
-    """A bar per group with its interval; negative ones in the second colour."""
+    """A bar per group with its interval; negative ones in the second colour, faint where the interval leaves the sign open."""
     shown = ends(sorted(rows, key=lambda name: -_or_zero(_value(rows[name]))))
     values = {name: _value(rows[name]) for name in shown}
     bars = [
         {
             "label": name, "x": x, "low": rows[name]["low"], "high": rows[name]["high"], "text": number(x),
-            "series": "raises" if _or_zero(x) >= 0 else "lowers",
+            "series": "raises" if _or_zero(x) >= 0 else "lowers", "faint": _open(rows[name]),
         }
         for name, x in values.items()
     ]  # fmt: skip
@@ -84,6 +87,11 @@ def _bars(rows: dict[str, Row], title: str) -> Panel:
     series = ["raises", "lowers"]
     axis = Axis(format=".3~g")
     return in_rows(bars, "bar", x=axis, tips=tips, series=series, legend=False, zero=True, title=title, each=26)
+
+
+def _open(row: Row) -> bool:
+    """Whether the interval leaves open which way a source moves the index."""
+    return bool(row["low"] <= 0 <= row["high"] and row["low"] < row["high"])
 
 
 def _sources_in_words(slices: Slices) -> str:
@@ -96,7 +104,7 @@ def _sources_in_words(slices: Slices) -> str:
     said = f"{lead}{largest} contributes most to the Gini index: {number(known[largest])}"
     total = _value(rows.get("gini", {}).get(""))
     said += f" of {number(total)}" if math.isfinite(total) else ""
-    growing = {n: _value(r) for n, r in rows.get("marginal", {}).items() if math.isfinite(_value(r))}
+    growing = {n: _value(r) for n, r in rows.get("marginal", {}).items() if math.isfinite(_value(r)) and not _open(r)}
     worst, best = (choose(growing, key=lambda n: growing[n], default="") for choose in (max, min))
     if worst and growing[worst] > 0:
         said += f"; a little more of {worst} would raise it most"

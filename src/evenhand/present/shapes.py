@@ -232,7 +232,11 @@ def in_rows(
 
 
 def _second_sign(rows: Rows, mark: str, series: Sequence[str], *, legend: bool | str) -> dict[str, Any]:
-    """What tells series apart beside their colour: points by shape, stretches without a word on them by how faint they are."""
+    """What tells rows apart beside their colour: points by shape, stretches without a word on them by how faint they are, bars by
+    whether they are certain.
+    """
+    if mark == "bar" and any(row.get("faint") for row in rows):
+        return {"opacity": alt.condition("datum.faint", alt.value(0.35), alt.value(1.0))}
     if mark == "dot" and len(series) <= MOST_SERIES:
         return _shaped(series, legend=legend)
     return {"opacity": _fading(series)} if mark == "span" and not _has(rows, "inside") else {}
@@ -279,7 +283,9 @@ def _upon(base: Any, rows: Rows, mark: str, tips: Tips) -> list[Any]:
     if _has(rows, "inside"):
         found.append(base.mark_text(style="inside", align="left", dx=8).encode(x="low:Q", text="inside:N"))
     if _has(rows, "why"):
-        found.append(base.mark_text(style="aside", align="left").encode(x=alt.value(8), text="why:N"))
+        found += [
+            base.mark_text(style=style, align="left").encode(x=alt.value(8), text="why:N") for style in ("halo", "aside")
+        ]  # fmt: skip
     if _has(rows, "text"):
         beside = base.mark_text(style="value", align="left", dx=10)
         found.append(beside.encode(x=alt.value("width"), text="text:N"))

@@ -8,11 +8,12 @@ from typing import Any
 
 from evenhand.errors import EvenhandError, unknown_name
 from evenhand.findings import Findings
+from evenhand.present.drawing import word
 from evenhand.present.tables import ARROWS, aligned, escape_latex, escape_markdown
-from evenhand.present.text import number
+from evenhand.present.text import number, plural
 
 FORMATS = ("table", "markdown", "latex")
-READ = "Systems that share a letter cannot be told apart on these requests. ↑ higher is fairer, ↓ lower, → closer to the ideal."
+READ = "Systems that share a letter cannot be told apart on these {over}. ↑ higher is fairer, ↓ lower, → closer to the ideal."
 
 
 def render(findings: Findings, format: str) -> str:
@@ -23,7 +24,8 @@ def render(findings: Findings, format: str) -> str:
     if not points:
         raise EvenhandError("The result holds no table of systems. Make one with eh.compare(result).")
     head, rows = cells(points)
-    return {"table": _text, "markdown": _markdown, "latex": _latex}[format](head, rows)
+    read = READ.format(over=plural(word(findings, "unit", "request")))
+    return {"table": _text, "markdown": _markdown, "latex": _latex}[format](head, rows, read)
 
 
 def cells(points: Mapping[str, Sequence[Any]]) -> tuple[list[str], list[list[tuple[str, str]]]]:
@@ -51,24 +53,24 @@ def _cell(r: Mapping[str, Any] | None) -> tuple[str, str]:
     return number(value), "" if math.isnan(value) else r["letters"]
 
 
-def _text(head: list[str], rows: list[list[tuple[str, str]]]) -> str:
+def _text(head: list[str], rows: list[list[tuple[str, str]]], read: str) -> str:
     told = [[f"{value} {letters}".strip() for value, letters in row] for row in rows]
-    return "\n".join([*aligned(head, told), "", READ]) + "\n"
+    return "\n".join([*aligned(head, told), "", read]) + "\n"
 
 
-def _markdown(head: list[str], rows: list[list[tuple[str, str]]]) -> str:
+def _markdown(head: list[str], rows: list[list[tuple[str, str]]], read: str) -> str:
     told = [
         [f"{escape_markdown(value)} <sup>{x}</sup>" if x else escape_markdown(value) for value, x in row]
         for row in rows
     ]
     lines = [[escape_markdown(h) for h in head], ["---"] * len(head), *told]
-    return "\n".join(f"| {' | '.join(line)} |" for line in lines) + f"\n\n{READ}\n"
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines) + f"\n\n{read}\n"
 
 
-def _latex(head: list[str], rows: list[list[tuple[str, str]]]) -> str:
+def _latex(head: list[str], rows: list[list[tuple[str, str]]], read: str) -> str:
     told = [[escape_latex(value) + (f"$^{{\\mathrm{{{x}}}}}$" if x else "") for value, x in row] for row in rows]
     lines = [" & ".join(line) + r" \\" for line in told]
     return "\n".join([
         r"\begin{tabular}{" + "l" * len(head) + "}", r"\hline", " & ".join(map(escape_latex, head)) + r" \\", r"\hline",
-        *lines, r"\hline", r"\end{tabular}", "% " + READ,
+        *lines, r"\hline", r"\end{tabular}", "% " + read,
     ]) + "\n"  # fmt: skip

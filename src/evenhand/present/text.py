@@ -28,6 +28,7 @@ REASONS = {
     "few_systems": "with so few systems p cannot fall to 0.05 even where two metrics agree on all of them",
     "no_shared_request": "the two share no request",
     "unshared_requests": "only the requests that both have are compared",
+    "unshared_users": "only the users that both have are compared",
     "unpaired": "a saved result holds no requests, so whether the two share any is not known; compare results before saving them, "
     "or systems in one table (system=)",
     "other_level": "the two intervals are of different levels",

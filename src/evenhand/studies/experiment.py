@@ -101,6 +101,10 @@ DESIGNS = (
 )
 
 
+RARE = "Alarms without an effect are as rare as promised"
+PROMISED = "Rightly analysed, an alarm without an effect is as rare as promised in every design."
+
+
 def study(*, size: int | None = None, seed: int = 1) -> Study:
     """Run `size` experiments without an effect and as many with one, in every design."""
     runs = SIZE if size is None else size
@@ -108,19 +112,20 @@ def study(*, size: int | None = None, seed: int = 1) -> Study:
     for design in DESIGNS:
         log.info("%s", design.name)
         found[design.name] = rates(design, runs, seed)
+    stated = tuple(claims(found, runs))
     return Study(
         name="experiment",
         title=TITLE,
         setting=f"{runs:,} experiments without an effect and {runs:,} with one in each design (seed {seed}), Gini index, p at most "
         f"{SURE:g} counts as an alarm; one standard error of a rate of 5% is {100 * math.sqrt(SURE * (1 - SURE) / runs):.1f} points.",
-        claims=tuple(claims(found, runs)),
+        claims=stated,
         tables=(table(found),),
         figures=(Figure("rates", "Alarms without an effect and with one, by analysis.", partial(_chart, found, runs)),),
         sentences=(
             "A comparison of two results takes the authors of either arm as a fresh sample. Where viewers were randomised both arms "
             "hold the same authors, so it misses real effects; and a sparser arm looks less equal by itself, so it calls an effect "
             "where arms differ in size.",
-            "Rightly analysed, an alarm without an effect is as rare as promised in every design.",
+            *([PROMISED] if all(c.holds for c in stated if c.says == RARE) else []),
         ),
     )  # fmt: skip
 
@@ -141,7 +146,7 @@ def claims(found: Mapping[str, Rates], runs: int) -> list[Claim]:
     def rightly(name: str) -> Claim:
         rate = found[name].false[RIGHT]
         return Claim(
-            "Alarms without an effect are as rare as promised", name, "5%", f"{rate:.0%}", rate <= SURE + slack,
+            RARE, name, "5%", f"{rate:.0%}", rate <= SURE + slack,
             counts=f"at most {SURE + slack:.1%}: three standard errors", ours=True,
         )  # fmt: skip
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 import math
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -54,7 +55,9 @@ class Run:
 
 def study(
     *, size: int | None = None, seed: int = 1, data: Paths = None, ratings: File = None, groups: Paths = None,
-    group: str | None = None, protected: Label = None, versus: Label = None,
+    group: str | None = None, protected: Label = None, versus: Label = None, system: str | None = None,
+    request: str | None = None, item: str | None = None, rank: str | None = None, relevance: str | None = None,
+    score: str | None = None,
 ) -> Study:  # fmt: skip
     """Rerun the comparison.
 
@@ -63,17 +66,26 @@ def study(
 
     Parameters
     ----------
-    data : folder of the TREC Fair track, or table with the fields system, request, item, rank, group and relevance; may be
-        repeated, for several experiments.
+    data : folder of the TREC Fair track, or table with a row for every system, request and item ranked; may be repeated, for
+        several experiments.
     ratings : MovieLens (u.data, ratings.dat, ratings.csv) or GoodReads interactions (JSON lines, .gz); needs the extra lenskit.
     groups : with ratings, file of the group of every item; or two files, items to authors and authors to groups (default:
         thirds by popularity).
-    group : with ratings, column of labels (default: group, gender, or the only one).
+    group : column of labels (default: group; with ratings also gender, or the only one).
     protected : the protected group (default: the smallest).
     versus : the group it is compared with (default: the largest).
+    system : column of the system that ranked, in tables of data (default: system).
+    request : column of the request (default: request).
+    item : column of the item (default: item).
+    rank : column of the rank, 1 being first (default: rank).
+    relevance : column of the grade of relevance (default: relevance).
+    score : column of the predicted utility, for metrics that read it (default: score, if it is there).
     """
     chosen = {"groups": groups, "group": group, "protected": protected, "versus": versus}
-    where, tasks = _tasks(size, seed, data, ratings, chosen)
+    columns = {
+        "system": system, "request": request, "item": item, "rank": rank, "relevance": relevance, "score": score,
+    }  # fmt: skip
+    where, tasks = _tasks(size, seed, data, ratings, chosen, {k: v for k, v in columns.items() if v is not None})
     runs = []
     for task in tasks:
         log.info("task %s", task.name)
@@ -104,20 +116,26 @@ def _tasks(
     data: str | Path | Sequence[str | Path] | None,
     ratings: str | Path | None,
     chosen: Mapping[str, Any],
+    columns: Mapping[str, str],
 ) -> tuple[str, list[Task]]:
     """What is compared, and where it comes from in a few words."""
     requests = REQUESTS if size is None else size
     if isinstance(requests, bool) or not isinstance(requests, int) or requests < 20:
         raise EvenhandError(f"size={size!r} is too small for four tasks. Pass 20 requests or more.")
-    if ratings is None and (lost := [name for name in ("groups", "group") if chosen[name] is not None]):
-        raise EvenhandError(f"{listing(lost)} belongs to a file of ratings. Pass ratings= too.")
+    if ratings is None and chosen["groups"] is not None:
+        raise EvenhandError("groups= belongs to a file of ratings. Pass ratings= too.")
     if data is None and ratings is None:
-        if lost := [name for name, value in chosen.items() if value is not None]:
+        if lost := [f"{name}=" for name, value in {**chosen, **columns}.items() if value is not None]:
             raise EvenhandError(f"{listing(lost)} belongs to data of one's own. Pass data= or ratings= too.")
         return _generated(requests, seed)
     given = [] if data is None else [data] if isinstance(data, (str, Path)) else list(data)
+    if ratings is None and chosen["group"] is not None:
+        columns = {**columns, "group": chosen["group"]}
+    if columns and all(os.path.isdir(path) for path in given):
+        lost = [f"{name}=" for name in columns]
+        raise EvenhandError(f"{listing(lost)} names columns of a table of rankings, and there is none. Leave it out.")
     sides = {name: chosen[name] for name in ("protected", "versus")} if ratings is None else {}
-    tasks = [from_data(path, seed, **sides) for path in given]
+    tasks = [from_data(path, seed, columns=columns, **sides) for path in given]
     tasks += [] if ratings is None else [from_ratings(ratings, seed, users=size, **chosen)]
     where = [
         *(["Files in " + listing(given)] if given else []),

@@ -105,7 +105,14 @@ COLUMNS = ("system", "request", "item", "rank", "group", "relevance")
 """What a table of an experiment holds; `score`, the predicted utility, if it is there."""
 
 
-def from_data(path: str | Path, seed: int, *, protected: str | None = None, versus: str | None = None) -> Task:
+def from_data(
+    path: str | Path,
+    seed: int,
+    *,
+    protected: str | None = None,
+    versus: str | None = None,
+    columns: Mapping[str, str] | None = None,
+) -> Task:
     """One experiment: a folder of the TREC Fair track, or a table with a row for every system, request and item ranked."""
     if os.path.isdir(path):
         return from_trec(path, seed, protected=protected, versus=versus)
@@ -113,22 +120,26 @@ def from_data(path: str | Path, seed: int, *, protected: str | None = None, vers
         raise EvenhandError(
             f"{str(path)!r} is not there. Pass a folder of the TREC Fair track, or a table of rankings."
         )
-    return from_table(path, protected=protected, versus=versus)
+    return from_table(path, protected=protected, versus=versus, columns=columns or {})
 
 
-def from_table(path: str | Path, *, protected: str | None = None, versus: str | None = None) -> Task:
-    """Rankings of several systems with the group and the relevance of every item, in columns called by their roles."""
+def from_table(
+    path: str | Path, *, columns: Mapping[str, str], protected: str | None = None, versus: str | None = None
+) -> Task:
+    """Rankings of several systems with the group and the relevance of every item; `columns` by role where called otherwise."""
     import polars as pl
 
     opened = open_table(str(path))
-    for name in ("rank", "relevance", "score"):
-        opened = opened.numbers(name)
-    table = to_polars(opened.lazy)
-    lost = [name for name in COLUMNS if name not in table.columns]
+    named = {role: columns.get(role, role) for role in (*COLUMNS, "score")}
+    opened = opened.numbers(*(named[role] for role in ("rank", "relevance", "score")))
+    held = opened.schema.names()
+    lost = [name for role, name in named.items() if name not in held and (role in COLUMNS or role in columns)]
     if lost:
         raise EvenhandError(
-            f"{str(path)!r} lacks {listing(lost)}. A table of rankings has the columns {listing(COLUMNS)}."
+            f"{str(path)!r} lacks {listing(lost)}. A table of rankings has columns for {listing(COLUMNS)}: name those that are "
+            f"called otherwise. It has {listing(held)}."
         )
+    table = to_polars(opened.lazy.select(*(opened.col(name).alias(r) for r, name in named.items() if name in held)))
     if table["system"].n_unique() < 2:
         raise EvenhandError(f"{str(path)!r} holds one system, and metrics agree over systems. Pass two or more.")
     table = table.with_columns(pl.col("system").cast(pl.String), pl.col("relevance").cast(pl.Float64))

@@ -319,7 +319,7 @@ def _skew(m: Measures) -> list[str]:
     if not marginal:
         return []
     largest = max(contribution, key=lambda k: contribution[k])
-    why = ", because it shows most" if largest == max(share, key=lambda k: share[k]) else ""
+    why = ", because it shows most" if all(share[largest] > x for k, x in share.items() if k != largest) else ""
     said = [f"{_words(largest).capitalize()} contributes most ({contribution[largest]:.3f}){why}"]
     raises = [r for r in marginal.values() if r["low"] > 0]  # a sign inside the interval says nothing
     evens = sorted(_words(r["group"]) for r in marginal.values() if r["high"] < 0)

@@ -35,6 +35,9 @@ CLEAR = 0.1
 VISIBLE = 0.01
 """Half an interval wider than this is seen on an axis from 0 to 1."""
 
+CORRELATED = 0.9
+"""A correlation that counts as high."""
+
 ALIKE = 0.8
 """Share of pairs in the same order that counts as agreement: of ten pairs two may differ."""
 
@@ -253,6 +256,21 @@ def misc_is_most_skewed(m: Measures) -> tuple[str, bool | None]:
         return "nobody received any from misc", None
     most = max(found, key=lambda k: found[k])
     return f"most: {_plain(most)} {found[most]:.3f}; misc {found[USUAL]:.3f}", most == USUAL
+
+
+@finding(
+    "Gini index, Atkinson index and top 1% share are highly correlated", "note 2", "highly", "sources",
+    counts=f"a correlation of {CORRELATED} or more between any two, over the sources",
+)  # fmt: skip
+def metrics_are_correlated(m: Measures) -> tuple[str, bool | None]:
+    found = [_known(m.by_source(metric)) for metric in (GINI, ATKINSON, TOP_1)]
+    shared = [name for name in found[0] if all(name in one for one in found)]
+    spread = all(len({one[name] for name in shared}) > 1 for one in found)
+    if len(shared) < 3 or not spread:
+        return "fewer than three sources that differ", None
+    of = np.corrcoef([[one[name] for name in shared] for one in found])
+    told = f"Gini and Atkinson {of[0, 1]:.2f}, Gini and top 1% {of[0, 2]:.2f}, Atkinson and top 1% {of[1, 2]:.2f}"
+    return told, float(of.min()) >= CORRELATED
 
 
 @finding(

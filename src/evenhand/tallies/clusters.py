@@ -105,6 +105,14 @@ class Clusters:
         n, u, v, uu, uv = self.sums
         return replace(self, sums=(n, u + d * n, v, uu + 2 * d * u + d * d * n, uv + d * v))
 
+    def part(self, first: int, last: int) -> Clusters:
+        """The bins from `first` up to, not including, `last`, and the clusters that have rows there."""
+        here = (self.bin >= first) & (self.bin < last)
+        cluster = self.cluster[here]
+        codes = np.asarray(np.cumsum(np.diff(cluster, prepend=cluster[:1]) > 0), dtype=np.int64)
+        sums = tuple(column[here] for column in self.sums)
+        return Clusters(codes, self.cell[here] - first * self.groups, sums, last - first, self.groups)
+
     def merged(self, into: Ints) -> Clusters:
         """Bins joined; u and v of the joined bins must already agree."""
         cell = into[self.bin] * self.groups + self.cell % self.groups
@@ -181,17 +189,15 @@ class ClusterSquares:
     @classmethod
     def of(cls, rows: Clusters) -> ClusterSquares:
         """Clusters one by one, added up."""
-        bins, cells = rows.bins, rows.bins * rows.groups
-        cross, steps = np.zeros((cells * SUMS,) * 2), np.zeros((rows.groups + 1, bins + 1, bins), dtype=np.int64)
+        cells = rows.bins * rows.groups
+        cross, stacked = np.zeros((cells * SUMS,) * 2), np.stack(rows.sums, axis=1)
         sums = np.stack([np.bincount(rows.cell, column, cells) for column in rows.sums], axis=1).astype(np.float64)
         for part, start, size in rows.batches(cells * SUMS):
-            table = np.zeros((size, cells, SUMS))
-            at = rows.cluster[part] - start, rows.cell[part]
-            for i, column in enumerate(rows.sums):
-                table[(*at, i)] = column[part]
-            steps += _steps((table[..., 0] > 0).reshape(size, bins, rows.groups))
+            table = np.zeros((size * cells, SUMS))
+            table[(rows.cluster[part] - start) * cells + rows.cell[part]] = stacked[part]
             flat = table.reshape(size, -1)
             cross += flat.T @ flat
+        steps = np.stack([*_steps(rows), _any_steps(rows)])
         return cls(cross.reshape(cells, SUMS, cells, SUMS), sums, steps, rows.total)
 
     def __add__(self, other: ClusterSquares) -> ClusterSquares:
@@ -231,6 +237,13 @@ class ClusterSquares:
         cross = np.einsum("kij,kjlm->kilm", change, self.cross)
         cross = np.einsum("lnm,kilm->kiln", change, cross)
         return replace(self, cross=cross, sums=np.einsum("kij,kj->ki", change, self.sums))
+
+    def part(self, first: int, last: int) -> ClusterSquares:
+        """The bins from `first` up to, not including, `last`, and the clusters that have rows there."""
+        cells = slice(first * self.groups, last * self.groups)
+        steps = self.steps[:, first : last + 1, first:last].copy()
+        steps[:, 0] = self.steps[:, : first + 1, first:last].sum(1)  # whatever came before, the first here
+        return ClusterSquares(self.cross[cells, :, cells], self.sums[cells], steps, int(steps[-1, 0].sum()))
 
     def merged(self, into: Ints) -> ClusterSquares:
         """Bins joined; u and v of the joined bins must already agree."""
@@ -278,15 +291,27 @@ class ClusterSquares:
         return float((weights * self.sums).sum() ** 2 / square) if square > 0 else float(self.total)
 
 
-def _steps(held: np.typing.NDArray[np.bool_]) -> Ints:
-    """Of clusters that hold (clusters, bins, groups): how many step from which bin to which, by group and in any."""
-    either = np.concatenate([held, held.any(-1, keepdims=True)], axis=-1)
-    clusters, bins, wide = either.shape
-    before = np.zeros((clusters, bins + 1, wide), dtype=np.int16)
-    np.maximum.accumulate(
-        np.where(either, np.arange(1, bins + 1, dtype=np.int16)[:, None], 0), axis=1, out=before[:, 1:]
-    )
-    _, to, group = np.nonzero(either)
-    place = (group * (bins + 1) + before[:, :-1][either]) * bins + to
-    found = np.bincount(place, minlength=wide * (bins + 1) * bins)
-    return np.asarray(found.reshape(wide, bins + 1, bins), dtype=np.int64)
+def _steps(rows: Clusters) -> Ints:
+    """By group: how many clusters step from which bin to which."""
+    group, bin = rows.cell % rows.groups, rows.bin
+    same = (rows.cluster[1:] == rows.cluster[:-1]) & (group[1:] == group[:-1])
+    return _stepped(group, bin, same, rows.groups, rows.bins)
+
+
+def _any_steps(rows: Clusters) -> Ints:
+    """The same whatever the group."""
+    found = np.zeros((rows.bins + 1, rows.bins), dtype=np.int64)
+    for part, start, size in rows.batches(rows.bins):
+        held = np.zeros((size, rows.bins), dtype=bool)
+        held[rows.cluster[part] - start, rows.bin[part]] = True
+        cluster, bin = np.nonzero(held)
+        found += _stepped(np.zeros_like(bin), bin, cluster[1:] == cluster[:-1], 1, rows.bins)[0]
+    return found
+
+
+def _stepped(kind: Ints, bin: Ints, same: np.typing.NDArray[np.bool_], kinds: int, bins: int) -> Ints:
+    """Bins in order within what is the `same` as the one before: how often each follows which, or is the first."""
+    before = np.zeros_like(bin)
+    before[1:] = np.where(same, bin[:-1] + 1, 0)
+    found = np.bincount((kind * (bins + 1) + before) * bins + bin, minlength=kinds * (bins + 1) * bins)
+    return np.asarray(found.reshape(kinds, bins + 1, bins), dtype=np.int64)

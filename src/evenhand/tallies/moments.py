@@ -104,6 +104,19 @@ class Moments:
             clusters=None if self.clusters is None else self.clusters.shifted(by),
         )  # fmt: skip
 
+    def part(self, first: int, last: int) -> Moments:
+        """The bins from `first` up to, not including, `last`; clusters are those with a row in them."""
+        cut = (..., slice(first, last), slice(None))
+
+        def powers(x: Floats) -> Floats:
+            return x[..., first:last, :, :, :]
+
+        return Moments(
+            powers(self.sums), self.origin[..., first:last], self.level[cut], self.slope[cut], self.low[cut], self.high[cut],
+            self.above[cut], self.below[cut], None if self.clusters is None else self.clusters.part(first, last),
+            None if self.squares is None else powers(self.squares), None if self.held is None else self.held[cut],
+        )  # fmt: skip
+
     def merged(self, into: Ints) -> Moments:
         """Bins joined: bin b goes to bin `into[b]`, where `into` counts up from 0 without a gap."""
         bins = int(into[-1]) + 1

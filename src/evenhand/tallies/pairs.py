@@ -125,21 +125,54 @@ def counted_pairs(request: Ints, score: Floats, relevance: Floats, group: Ints, 
     """Wins and pairs (Q, g, g) of all requests at once, in O(n log n) each; request and group are codes, -1 is unknown.
 
     Two items of different relevance differ first at one bit of their relevance rank. Level by level, items that agree
-    above that bit stand together in order of score, and running counts of those with a 0 there tell every item with a 1
-    how many it beats.
+    above that bit, a family, stand together in order of score, and running counts of those with a 0 there tell every
+    item with a 1 how many it beats.
     """
     requests = int(request.max()) + 1 if len(request) else 0
     known = group >= 0
-    request, score, relevance, group = request[known], score[known], relevance[known], group[known]
+    if not known.all():
+        request, score, relevance, group = request[known], score[known], relevance[known], group[known]
     wins, pairs = np.zeros((requests, groups, groups)), np.zeros((requests, groups, groups))
     if not len(request):
         return wins, pairs
-    rank = _rank_within(request, relevance)
-    for level in range(int(rank.max()).bit_length()):
-        family = rank >> (level + 1)
-        order = np.lexsort((score, family, request))
-        _add_level(wins, pairs, request[order], family[order], score[order], (rank[order] >> level) & 1, group[order])
+    order = _by_score(request, score)
+    request, score, group, rank = request[order], score[order], group[order], _graded(request, relevance)[order]
+    top = int(rank.max())
+    for level in range(top.bit_length()):
+        families = (top >> (level + 1)) + 1
+        family = request * families + (rank >> (level + 1))
+        if families == 1:
+            _add_level(wins, pairs, request, family, score, (rank >> level) & 1, group)
+            continue
+        order = np.argsort(family, kind="stable")  # those of a family stay in order of score
+        bit = (rank[order] >> level) & 1
+        _add_level(wins, pairs, request[order], family[order], score[order], bit, group[order])
     return wins, pairs
+
+
+def _by_score(request: Ints, score: Floats) -> Ints:
+    """The order of rows by request and score; where requests stand one after another, each is sorted by itself."""
+    lengths = np.bincount(request)
+    wide = int(lengths.max())
+    if len(lengths) * wide > 2 * len(request) or (request[1:] < request[:-1]).any() or not np.isfinite(score).all():
+        return np.lexsort((score, request))
+    first = (np.cumsum(lengths) - lengths)[:, None]
+    if len(lengths) * wide == len(request):
+        return (np.argsort(score.reshape(-1, wide), axis=1) + first).ravel()
+    inside = np.arange(wide) < lengths[:, None]
+    block = np.full(inside.shape, np.inf)
+    block[inside] = score
+    return np.asarray((np.argsort(block, axis=1) + first)[inside])  # what stands past the end is sorted to the end
+
+
+FEW_GRADES = 64
+"""Grades of relevance that are ranked over all requests; of more, those of each request are."""
+
+
+def _graded(request: Ints, relevance: Floats) -> Ints:
+    """Whole numbers from 0 that order the items of a request as their relevance does."""
+    grades = np.unique(relevance)
+    return np.searchsorted(grades, relevance) if len(grades) <= FEW_GRADES else _rank_within(request, relevance)
 
 
 def _rank_within(request: Ints, relevance: Floats) -> Ints:
@@ -158,24 +191,31 @@ def _rank_within(request: Ints, relevance: Floats) -> Ints:
 
 
 def _add_level(wins: Floats, pairs: Floats, request: Ints, family: Ints, score: Floats, bit: Ints, group: Ints) -> None:
-    """Count the pairs that differ first at this bit; rows come sorted by request, family and score."""
-    size, groups = len(request), wins.shape[-1]
-    change = (request[1:] != request[:-1]) | (family[1:] != family[:-1])
-    starts = np.flatnonzero(np.concatenate([[True], change]))
-    ties = np.flatnonzero(np.concatenate([[True], change | (score[1:] != score[:-1])]))
-    run = np.repeat(starts, np.diff(starts, append=size))
-    run_end = np.repeat(np.append(starts[1:], size), np.diff(starts, append=size))
-    tie = np.repeat(ties, np.diff(ties, append=size))
-    tie_end = np.repeat(np.append(ties[1:], size), np.diff(ties, append=size))
-    better = bit == 1
+    """Count the pairs that differ first at this bit; rows come sorted by family, of one request each, and score."""
+    groups = wins.shape[-1]
+    better = np.flatnonzero(bit)
+    new = np.concatenate([[True], family[1:] != family[:-1]])
+    run, run_end = _spans(new, better)
+    new[1:] |= score[1:] != score[:-1]
+    tie, tie_end = _spans(new, better)
     place = request[better] * groups + group[better]
     for below in range(groups):
-        seen = np.concatenate([[0], np.cumsum((bit == 0) & (group == below))])
-        beaten = seen[tie[better]] - seen[run[better]] + 0.5 * (seen[tie_end[better]] - seen[tie[better]])
-        all_below = seen[run_end[better]] - seen[run[better]]
-        for total, value in ((wins, beaten), (pairs, all_below)):
+        seen = np.zeros(len(bit) + 1, dtype=np.int64)
+        np.cumsum((bit == 0) & (group == below), out=seen[1:])
+        before, upto = seen[run], seen[tie]
+        beaten = upto - before + 0.5 * (seen[tie_end] - upto)
+        for total, value in ((wins, beaten), (pairs, seen[run_end] - before)):
             added = np.bincount(place, value, minlength=wins.shape[0] * groups)
             total[:, :, below] += added.reshape(wins.shape[0], groups)
+
+
+def _spans(new: npt.NDArray[np.bool_], at: Ints) -> tuple[Ints, Ints]:
+    """Where the runs begin and end that rows `at` stand in; `new` says at which rows a run begins."""
+    starts = np.flatnonzero(new)
+    if len(starts) == len(new):
+        return at, at + 1
+    run = np.cumsum(new)[at]
+    return starts[run - 1], np.append(starts, len(new))[run]
 
 
 def sampled_pairs(

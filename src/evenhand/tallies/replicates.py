@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 import numpy as np
@@ -52,6 +52,11 @@ class Replicates:
     @property
     def draws(self) -> int:
         return int(self.marks.shape[1])
+
+    def with_other(self, other: Replicates) -> Replicates:
+        """Both audiences together: the same users in the same rows, each counted by one of the two."""
+        odd = self.odd if other.odd is None else other.odd if self.odd is None else self.odd + other.odd
+        return replace(self, counts=self.counts + other.counts, odd=odd, marks=self.marks + other.marks)
 
     def crosstabs(self, like: Crosstab) -> Iterator[Crosstab]:
         """The replicates as crosstabs with a leading axis, a bounded number at a time."""

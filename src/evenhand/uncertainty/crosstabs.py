@@ -96,6 +96,21 @@ class Dealt:
             yield place, (labels == row).astype(np.float32)
 
 
+class Swapped:
+    """Which users two systems are swapped for: one half of them in each draw, or with `other` the other half."""
+
+    def __init__(self, codes: Ints, draws: int, seed: int, where: Sequence[Any] = (), *, other: bool = False) -> None:
+        self.draws, self.rows, self._other = draws, np.unique(codes), other
+        self._rng = stream(seed, "swaps of users", *where)
+
+    def of_users(self, first: int, codes: Ints) -> Iterator[Weighted]:
+        """The weights of some users; each takes whole words of random bits, so blocks of users change nothing."""
+        del first  # users come in order
+        words = self._rng.integers(0, 1 << 64, (len(codes), -(-self.draws // 64)), dtype=np.uint64)
+        bits = np.unpackbits(words.view(np.uint8), axis=1)[:, : self.draws]
+        yield np.searchsorted(self.rows, codes), (bits ^ 1 if self._other else bits).astype(np.float32)
+
+
 def _poisson(rng: np.random.Generator, users: int, draws: int) -> npt.NDArray[np.uint8]:
     """Poisson(1) counts from 16 random bits each; every user takes whole words, so blocks of users change nothing."""
     words = -(-draws // 4)

@@ -100,6 +100,13 @@ def first_of_runs(rows: Any, keys: list[str]) -> Any:
 
 def _settled(rows: nw.LazyFrame[Any], keys: Sequence[str], order: str, item: str | None) -> nw.LazyFrame[Any]:
     """The facts as any engine counts them."""
+    if rows.implementation.is_ibis():  # narwhals would add a truth value to the count, which PostgreSQL refuses
+        table = rows.to_native()
+        held = table[order]
+        facts = {"n": table.count(), "distinct": held.nunique(), "last": held.max(), "best": held.min()}
+        facts |= {} if item is None else {"items": table[item].nunique()}
+        counted: nw.LazyFrame[Any] = nw.from_native(table.group_by(*keys).agg(**facts))
+        return counted
     by = nw.col(order)
     asked = {"n": nw.len(), "distinct": by.n_unique(), "last": by.max(), "best": by.min()}
     if item is not None:

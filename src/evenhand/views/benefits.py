@@ -11,7 +11,7 @@ import narwhals as nw
 import numpy as np
 
 from evenhand.errors import EvenhandError, all_problems, listing
-from evenhand.views.columns import label, role_problems, slice_problems
+from evenhand.views.columns import how_many, label, number, role_problems, slice_problems
 from evenhand.views.tables import Table, fits_int64, missing_columns, open_table, to_polars
 
 LARGEST_SUM = 9e18
@@ -185,7 +185,7 @@ def _renamed(
     chosen += [label(column, opened).alias(role) for role, column in marks.items()]
     chosen += [label(b, opened).alias(f"by_{i}") for i, b in enumerate(by) if b not in elsewhere]
     chosen += [_number(a, opened).alias(f"amount_{i}") for i, a in enumerate(names)]
-    chosen += [opened.col(weight).cast(nw.Float64).alias("weight")] if weight is not None else []
+    chosen += [number(weight, opened).alias("weight")] if weight is not None else []
     if not chosen:
         chosen = [nw.lit(1).alias("row")]
         return opened.lazy.with_columns(*chosen).select("row")
@@ -193,7 +193,7 @@ def _renamed(
 
 
 def _number(name: str, opened: Table) -> nw.Expr:
-    return opened.col(name).cast(nw.Int64 if fits_int64(opened.schema[name]) else nw.Float64)
+    return number(name, opened, nw.Int64 if fits_int64(opened.schema[name]) else nw.Float64)
 
 
 def _facts(lazy: nw.LazyFrame[Any], names: list[str], needed: Mapping[str, str], weight: str | None) -> dict[str, Any]:
@@ -206,13 +206,13 @@ def _facts(lazy: nw.LazyFrame[Any], names: list[str], needed: Mapping[str, str],
     for column, tag in numbers:
         col, floats = nw.col(column), schema[column].is_float()
         missing = (col.is_null() | col.is_nan()) if floats else col.is_null()
-        asked.append(_how_many(missing).alias(f"missing_{tag}"))
+        asked.append(how_many(missing).alias(f"missing_{tag}"))
         known = nw.when(~missing).then(col) if floats else col
         asked += [known.min().alias(f"min_{tag}"), known.max().alias(f"max_{tag}")]
-    asked += [_how_many(nw.col(role).is_null()).alias(f"{role}_null") for role in needed]
+    asked += [how_many(nw.col(role).is_null()).alias(f"{role}_null") for role in needed]
     row = to_polars(lazy.select(*asked)).row(0, named=True)
     facts = {k: 0 if v is None else float(v) for k, v in row.items()}
-    again = [_how_many(nw.col(c) < 0).alias(f"negative_{tag}") for c, tag in numbers if facts[f"min_{tag}"] < 0]
+    again = [how_many(nw.col(c) < 0).alias(f"negative_{tag}") for c, tag in numbers if facts[f"min_{tag}"] < 0]
     again += [
         nw.col(c).cast(nw.Float64).sum().alias(f"sum_{tag}")
         for c, tag in numbers
@@ -222,11 +222,6 @@ def _facts(lazy: nw.LazyFrame[Any], names: list[str], needed: Mapping[str, str],
         with np.errstate(over="ignore"):  # an infinite sum is told of below
             facts |= to_polars(lazy.select(*again)).row(0, named=True)
     return facts
-
-
-def _how_many(condition: nw.Expr) -> nw.Expr:
-    """Rows where it holds; Spark adds up no booleans."""
-    return condition.cast(nw.Int64).sum()
 
 
 def value_problems(

@@ -24,11 +24,29 @@ def in_words(column: nw.Expr) -> nw.Expr:
     return nw.when(~column.is_null()).then(column.cast(nw.String))
 
 
+def flag(condition: nw.Expr) -> nw.Expr:
+    """1 where the condition holds, 0 where it does not or cannot be told; PostgreSQL casts no truth value to a number."""
+    return nw.when(condition).then(nw.lit(1)).otherwise(nw.lit(0)).cast(nw.Int64)
+
+
+def how_many(condition: nw.Expr) -> nw.Expr:
+    """Rows for which a condition holds; not every engine adds up truth values."""
+    return flag(condition).sum()
+
+
+def number(name: str, table: Table, dtype: type[nw.Int64 | nw.Float64] = nw.Float64) -> nw.Expr:
+    """A column of numbers wide enough to be added up; truth values are 1 and 0."""
+    column = table.col(name)
+    if table.schema[name] == nw.Boolean and not table.lazy.implementation.is_pandas():
+        column = nw.when(~column.is_null()).then(flag(column)).alias(name)
+    return column.cast(dtype)
+
+
 def label(name: str, table: Table) -> nw.Expr:
     """A column of labels without surprises: categories as text, NaN as missing."""
     column, dtype = table.col(name), table.schema[name]
-    if dtype in (nw.Categorical, nw.Enum):
-        return in_words(column)
+    if dtype in (nw.Categorical, nw.Enum) or (dtype == nw.Unknown and table.lazy.implementation.is_ibis()):
+        return in_words(column)  # of Ibis: ids like UUID, which drivers hand out as objects
     return nw.when(~column.is_nan()).then(column) if dtype.is_float() else column
 
 

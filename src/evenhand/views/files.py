@@ -117,6 +117,22 @@ _SUFFIXES = {
 }
 
 
+WITHIN = "::"
+"""What stands between a database file and the table in it."""
+
+_DATABASES = (".duckdb", ".ddb")
+
+
+def database_of(word: str) -> tuple[str, str] | None:
+    """The file and the table of a word that names a table in a database file; nothing for other words.
+
+    >>> database_of("warehouse.duckdb::sales.events"), database_of("warehouse.duckdb"), database_of("events.csv")
+    (('warehouse.duckdb', 'sales.events'), ('warehouse.duckdb', ''), None)
+    """
+    path, _, name = word.partition(WITHIN) if not os.path.exists(word) else (word, "", "")
+    return (path, name.strip()) if Path(path).suffix.lower() in _DATABASES else None
+
+
 _SHEETS = (".xlsx", ".xls", ".xlsm", ".ods", ".numbers")
 
 
@@ -145,7 +161,7 @@ def may_be_file(text: str) -> bool:
 
 def has_known_ending(path: str) -> bool:
     """Whether a file's ending is that of a table; what is piped in is one."""
-    return path == STANDARD_INPUT or bool(_kind(path, strict=False))
+    return path == STANDARD_INPUT or bool(_kind(path, strict=False)) or database_of(path) is not None
 
 
 @functools.cache

@@ -9,9 +9,10 @@ from typing import Any
 import narwhals as nw
 
 from evenhand.errors import EvenhandError, all_problems, listing, suggestion
+from evenhand.views.columns import how_many, number
 from evenhand.views.columns import label as plain_label
 from evenhand.views.labels import Alignment, as_call
-from evenhand.views.match import how_many, matched_ids, same_engine
+from evenhand.views.match import matched_ids, same_engine
 from evenhand.views.tables import Table, open_table, to_polars
 
 
@@ -50,7 +51,7 @@ def rollup(
         raise all_problems(problems, where="eh.rollup")
     if split is not None:
         made = _split(made, item, str(wanted[1][1]), split, weight)
-    part = nw.lit(1.0) if weight is None else made.col(weight).cast(nw.Float64)
+    part = nw.lit(1.0) if weight is None else number(weight, made)
     maker = wanted[1][1]
     lazy = made.lazy.select(
         made.col(item).alias("item"), plain_label(str(maker), made).alias("maker"), part.alias("part")

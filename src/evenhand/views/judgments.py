@@ -12,9 +12,8 @@ import narwhals as nw
 
 from evenhand.errors import EvenhandError, all_problems, listing, suggestion
 from evenhand.views.batches import may_repeat
-from evenhand.views.columns import label
+from evenhand.views.columns import how_many, label, number
 from evenhand.views.files import has_known_ending
-from evenhand.views.match import how_many
 from evenhand.views.tables import Table, is_number, open_table, to_polars
 
 MissingRelevance = Literal["zero", "drop", "raise"]
@@ -93,7 +92,7 @@ def _from_table(table: Table, request: str, item: str) -> Judgments:
         )
     lazy = table.lazy.select(
         *(label(name, table).alias(role) for role, name in keys.items()),
-        table.col("relevance").cast(nw.Float64),
+        number("relevance", table),
     )
     rows = _check_values(lazy)
     lazy = _judged(lazy)
@@ -117,7 +116,7 @@ def _from_column(table: Table, column: str, request: str, item: str) -> Judgment
         raise all_problems(problems)
     lazy = table.lazy.select(
         *(label(name, table).alias(role) for role, name in (("request", request), ("item", item))),
-        table.col(column).cast(nw.Float64).alias("relevance"),
+        number(column, table).alias("relevance"),
     )
     rows = _check_values(lazy)
     lazy = _judged(lazy)

@@ -21,10 +21,10 @@ import numpy.typing as npt
 
 from evenhand.errors import EvenhandError, all_problems, listing, suggestion
 from evenhand.labels import in_order
-from evenhand.views.columns import in_words, label_problems
+from evenhand.views.columns import how_many, in_words, label_problems, number
 from evenhand.views.columns import label as plain_label
 from evenhand.views.files import has_known_ending, may_be_file
-from evenhand.views.match import how_many, matched_ids, same_engine
+from evenhand.views.match import matched_ids, same_engine
 from evenhand.views.tables import Table, is_number, open_table, to_polars
 
 NEAR = 1e-6
@@ -191,7 +191,7 @@ class Carried:
     def carry(self, table: Table) -> dict[str, nw.Expr]:
         """What to take along from the rankings: `group`, unknown where one of its columns is; or `share_0`, `share_1`, ..."""
         if self.soft:
-            held = [table.col(c).cast(nw.Float64) for c in self.columns]
+            held = [number(c, table) for c in self.columns]
             return {f"share_{i}": share for i, share in enumerate(_parts(held) if self.counts else held)}
         return {"group": combined(list(self.columns), table, self.role)}
 
@@ -399,13 +399,13 @@ def _from_table(
     read = table.numbers(*others) if len(others) > 1 else table
     schema = read.schema
     if len(others) > 1 and all(is_number(schema[n]) for n in others):
-        held = [read.col(c).cast(nw.Float64) for c in others]
+        held = [number(c, read) for c in others]
         held = _parts(held) if asked.counts else held
         wide = read.lazy.select(*keys, *(share.alias(c) for c, share in zip(others, held, strict=True)))
         return _of_shares(_once(_with_items(wide), list(roles), role), list(roles), others, table.origin, role)
     if {"group", "share"} == set(others) and is_number(schema["share"]):
         chosen = table.numbers("share").lazy.select(
-            *keys, plain_label("group", table).alias("group"), table.col("share").cast(nw.Float64).alias("share")
+            *keys, plain_label("group", table).alias("group"), number("share", table).alias("share")
         )
         return _sound(Alignment(_with_items(chosen), True, table.origin), role, counts=asked.counts)
     if len(others) > 1 and any(schema[n].is_float() for n in others):

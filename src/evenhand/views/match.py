@@ -15,9 +15,7 @@ from evenhand.views.tables import to_polars
 def same_engine(lazy: nw.LazyFrame[Any], like: nw.LazyFrame[Any]) -> nw.LazyFrame[Any]:
     """A table in the engine (and session) of another one, so that the two can be joined."""
     here = like.implementation
-    if lazy.implementation == here and not here.is_duckdb():
-        return lazy
-    if here.is_duckdb() and lazy.implementation.is_duckdb() and _same_connection(lazy, like):
+    if lazy.implementation == here and _same_connection(lazy, like):
         return lazy
     frame = to_polars(lazy)
     moved: Any = frame.to_arrow()
@@ -36,7 +34,11 @@ def same_engine(lazy: nw.LazyFrame[Any], like: nw.LazyFrame[Any]) -> nw.LazyFram
 
 
 def _same_connection(lazy: nw.LazyFrame[Any], like: nw.LazyFrame[Any]) -> bool:
-    """Whether DuckDB will join the two; it says so only when asked to."""
+    """Whether an engine will join the two; DuckDB says so only when asked to."""
+    if like.implementation.is_ibis():
+        return bool(lazy.to_native().get_backend() is like.to_native().get_backend())
+    if not like.implementation.is_duckdb():
+        return True
     try:
         lazy.to_native().limit(0).cross(like.to_native().limit(0)).fetchall()
     except Exception:  # noqa: BLE001  (the class depends on the version; any refusal means no)
@@ -44,15 +46,10 @@ def _same_connection(lazy: nw.LazyFrame[Any], like: nw.LazyFrame[Any]) -> bool:
     return True
 
 
-def _in_connection_of(relation: Any, arriving: Any) -> Any:
-    # DuckDB finds `arriving` among the variables of its caller.
-    _ = arriving
-    return relation.query("_anchor", "select * from arriving")
-
-
-def how_many(condition: nw.Expr) -> nw.Expr:
-    """Rows for which a condition holds; not every engine adds up truth values."""
-    return condition.cast(nw.Int64).sum()
+def _in_connection_of(relation: Any, evenhand_brings_this_along: Any) -> Any:
+    # DuckDB finds it among the variables of its caller, unless the owner has a table of that name: hence the name.
+    _ = evenhand_brings_this_along
+    return relation.query("evenhand_anchor", "select * from evenhand_brings_this_along")
 
 
 def matched_ids(

@@ -17,7 +17,7 @@ import numpy as np
 from evenhand.cards import Floats
 from evenhand.errors import EvenhandError, all_problems
 from evenhand.labels import matches, order
-from evenhand.views.columns import label, role_problems, slice_problems
+from evenhand.views.columns import flag, label, number, role_problems, slice_problems
 from evenhand.views.tables import Table, open_table, to_polars
 
 OWN = frozenset({"bin_low", "bin_high", "se", "p", "p_adjusted", "intercept", "slope", "detectable", "share_used"})
@@ -323,8 +323,8 @@ def _optional(roles: Roles) -> list[str]:
 def _renamed(opened: Table, roles: Roles) -> nw.LazyFrame[Any]:
     schema = opened.schema
     chosen = [
-        opened.col(roles.score).cast(nw.Float64).alias("score"),
-        opened.col(roles.outcome).cast(nw.Float64).alias("outcome"),
+        number(roles.score, opened).alias("score"),
+        number(roles.outcome, opened).alias("outcome"),
     ]
     group = label(roles.group, opened)
     named = schema[roles.group] in (nw.Categorical, nw.Enum, nw.String)
@@ -332,41 +332,34 @@ def _renamed(opened: Table, roles: Roles) -> nw.LazyFrame[Any]:
     optional = {role: getattr(roles, role) for role in _optional(roles)}
     chosen += [label(column, opened).alias(role) for role, column in optional.items()]
     numbers = {"treated": roles.treated, "weight": roles.weight}
-    chosen += [
-        opened.col(column).cast(nw.Float64).alias(role) for role, column in numbers.items() if column is not None
-    ]
+    chosen += [number(column, opened).alias(role) for role, column in numbers.items() if column is not None]
     chosen += [label(b, opened).alias(key) for key, b in zip(roles.keys, roles.by, strict=True)]
     return opened.lazy.select(*chosen)
-
-
-def _flag(condition: nw.Expr) -> nw.Expr:
-    """1 where the condition holds, 0 where it does not or cannot be told."""
-    return nw.when(condition).then(nw.lit(1)).otherwise(nw.lit(0)).cast(nw.Int64)
 
 
 def _flagged(lazy: nw.LazyFrame[Any], roles: Roles, threshold: float | None) -> nw.LazyFrame[Any]:
     """Flags that say what is wrong with a row and whether its outcome counts."""
     score, outcome = nw.col("score"), nw.col("outcome")
-    wanted = _flag(nw.col("treated") > 0) if roles.treated is not None else nw.lit(1).cast(nw.Int64)
+    wanted = flag(nw.col("treated") > 0) if roles.treated is not None else nw.lit(1).cast(nw.Int64)
     if threshold is not None:
-        wanted = wanted * _flag(score >= threshold)
+        wanted = wanted * flag(score >= threshold)
     flags = {
-        "no_score": _flag(score.is_null() | score.is_nan()),
-        "no_outcome": wanted * _flag(outcome.is_null() | outcome.is_nan()),
+        "no_score": flag(score.is_null() | score.is_nan()),
+        "no_outcome": wanted * flag(outcome.is_null() | outcome.is_nan()),
     }
     if roles.treated is not None:
         treated = nw.col("treated")
-        flags["odd"] = _flag(~((treated == 0) | (treated == 1)) & ~treated.is_null() & ~treated.is_nan())
-        flags["untold"] = _flag(treated.is_null() | treated.is_nan())
-    flags |= {f"no_{role}": _flag(nw.col(role).is_null()) for role in _optional(roles)}
+        flags["odd"] = flag(~((treated == 0) | (treated == 1)) & ~treated.is_null() & ~treated.is_nan())
+        flags["untold"] = flag(treated.is_null() | treated.is_nan())
+    flags |= {f"no_{role}": flag(nw.col(role).is_null()) for role in _optional(roles)}
     if roles.weight is not None:
         weight = nw.col("weight")
-        flags["no_weight"] = _flag(weight.is_null() | weight.is_nan())
-        flags["negative_weight"] = _flag(~weight.is_nan() & ((weight < 0) | (weight == math.inf)))
-        flags["zero_weight"] = _flag(weight == 0)
+        flags["no_weight"] = flag(weight.is_null() | weight.is_nan())
+        flags["negative_weight"] = flag(~weight.is_nan() & ((weight < 0) | (weight == math.inf)))
+        flags["zero_weight"] = flag(weight == 0)
     lazy = lazy.with_columns(**flags, wanted=wanted)
     wrong = [nw.col(name) for name in flags if name not in ("odd", "negative_weight")]
-    lazy = lazy.with_columns(_flag(sum(wrong[1:], wrong[0]) == 0).alias("kept"))
+    lazy = lazy.with_columns(flag(sum(wrong[1:], wrong[0]) == 0).alias("kept"))
     lazy = lazy.with_columns((nw.col("kept") * nw.col("wanted")).alias("used"))
     counted = nw.col("used") == 1
     weight = nw.col("weight") if roles.weight is not None else nw.lit(1.0)

@@ -17,7 +17,7 @@ import narwhals as nw
 
 from evenhand.errors import EvenhandError, all_problems, listing
 from evenhand.views.batches import ranking_facts
-from evenhand.views.columns import label, role_problems, slice_problems
+from evenhand.views.columns import how_many, label, number, role_problems, slice_problems
 from evenhand.views.files import has_known_ending
 from evenhand.views.tables import Table, fits_int64, open_table, to_polars
 
@@ -213,10 +213,10 @@ def _renamed(opened: Table, roles: Roles, carry: Mapping[str, nw.Expr]) -> nw.La
     chosen = [label(b, opened).alias(f"by_{i}") for i, b in enumerate(roles.by)]
     for role, column in roles.named():
         if role in ("score", "probability", "weight"):
-            chosen.append(opened.col(column).cast(nw.Float64).alias(role))
+            chosen.append(number(column, opened).alias(role))
         elif role == "rank":
             whole = fits_int64(opened.schema[column])
-            chosen.append(opened.col(column).cast(nw.Int64 if whole else nw.Float64).alias(role))
+            chosen.append(number(column, opened, nw.Int64 if whole else nw.Float64).alias(role))
         elif role != "by":
             chosen.append(label(column, opened).alias(role))
     return opened.lazy.select(*chosen, *(expression.alias(name) for name, expression in carry.items()))
@@ -232,12 +232,12 @@ def _sound_values(lazy: nw.LazyFrame[Any], roles: Roles, nan_policy: str) -> tup
     asked = [nw.len().alias("rows")]
     present = [role for role, _ in roles.named() if role != "by"]
     for role in present:
-        asked.append(_is_missing(lazy, role).cast(nw.Int64).sum().alias(f"missing_{role}"))  # Spark adds no booleans
+        asked.append(how_many(_is_missing(lazy, role)).alias(f"missing_{role}"))
         if role in NUMBERS:
             there = nw.when(~_is_missing(lazy, role)).then(nw.col(role))
             asked += [there.min().alias(f"low_{role}"), there.max().alias(f"high_{role}")]
     if "rank" in present and lazy.collect_schema()["rank"].is_float():
-        asked.append((nw.col("rank") != nw.col("rank").round()).cast(nw.Int64).sum().alias("broken_rank"))
+        asked.append(how_many(nw.col("rank") != nw.col("rank").round()).alias("broken_rank"))
     facts = {k: v or 0 for k, v in to_polars(lazy.select(*asked)).row(0, named=True).items()}
     rows = int(facts["rows"])
     missing = {role: int(facts[f"missing_{role}"]) for role in present if facts[f"missing_{role}"]}
@@ -289,7 +289,7 @@ def _sound_rankings(lazy: nw.LazyFrame[Any], roles: Roles, ties: Ties) -> dict[s
         "deep": ranked & (nw.col("last") > 2 * n + DEEPEST),
         "twice": (n != nw.col("items")) if roles.item is not None else (n < 0),
     }
-    counts = per.select(nw.len().alias("rankings"), *(e.cast(nw.Int64).sum().alias(k) for k, e in sums.items()))
+    counts = per.select(nw.len().alias("rankings"), *(how_many(e).alias(k) for k, e in sums.items()))
     facts = {k: int(v or 0) for k, v in to_polars(counts).row(0, named=True).items()}
     problems = _bad_rankings(lazy, roles, facts, ties)
     if problems:
@@ -359,4 +359,4 @@ def _by_input_order(lazy: nw.LazyFrame[Any], roles: Roles) -> tuple[nw.LazyFrame
 def _ties_of_run(opened: Table, roles: Roles) -> int:
     """Rows of a TREC run that shared their score: the reader settled them by document id and marked them."""
     marked = roles.rank == "rank" and opened.schema.get("tied") == nw.Boolean and "score" in opened.schema.names()
-    return int(to_polars(opened.lazy.select(nw.col("tied").cast(nw.Int64).sum()))["tied"][0] or 0) if marked else 0
+    return int(to_polars(opened.lazy.select(how_many(nw.col("tied")).alias("n")))["n"][0] or 0) if marked else 0

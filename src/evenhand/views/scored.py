@@ -10,8 +10,7 @@ import narwhals as nw
 
 from evenhand.errors import EvenhandError, all_problems
 from evenhand.views.batches import may_repeat
-from evenhand.views.columns import label, role_problems, slice_problems
-from evenhand.views.match import how_many
+from evenhand.views.columns import how_many, label, number, role_problems, slice_problems
 from evenhand.views.rankings import in_memory_as_polars
 from evenhand.views.tables import Table, to_polars
 
@@ -74,7 +73,7 @@ def view_scored(
     _refuse_bad_names(opened, roles, by)
     chosen = [label(b, opened).alias(f"by_{i}") for i, b in enumerate(by)]
     chosen += [label(column, opened).alias(role) for role, column in roles if role != ordering]
-    chosen.append((opened.col(score).cast(nw.Float64) * (-1.0 if ranked else 1.0)).alias("score"))
+    chosen.append((number(score, opened) * (-1.0 if ranked else 1.0)).alias("score"))
     lazy = opened.lazy.select(*chosen, *(expression.alias(name) for name, expression in (carry or {}).items()))
     lazy = in_memory_as_polars(lazy)
     keys = (*(f"by_{i}" for i in range(len(by))), *(["system"] if system is not None else []), "request")

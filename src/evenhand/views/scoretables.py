@@ -12,7 +12,7 @@ import numpy as np
 
 from evenhand.errors import EvenhandError, all_problems, listing
 from evenhand.labels import whole
-from evenhand.views.columns import label, label_problems
+from evenhand.views.columns import how_many, label, label_problems, number
 from evenhand.views.scores import TOGETHER, Apart, Block, Facts, Ints, Rows, Scores, Shown, spans
 from evenhand.views.tables import Table, is_number, missing_columns, open_table, to_polars
 from evenhand.views.usergroups import group_column, id_of, series, table_of, users_and_groups
@@ -51,7 +51,7 @@ class Long:
         problems = problems or [p for role, name in labels for p in label_problems(role, name, opened)]
         if problems:
             raise all_problems(problems, where="The call")
-        worth = opened.col(value).cast(nw.Float64) if value else nw.lit(1.0)
+        worth = number(value, opened) if value else nw.lit(1.0)
         lazy = opened.lazy.with_columns(worth.alias("evenhand_value")).select(
             id_of(user, opened).alias("user"),
             id_of(item, opened).alias("item"),
@@ -137,7 +137,7 @@ def _facts(lazy: nw.LazyFrame[Any], role: str, user: str, item: str) -> Facts:
 
 
 def _count(which: nw.Expr, name: str) -> nw.Expr:
-    return which.cast(nw.Int64).sum().alias(name)  # Spark does not add booleans
+    return how_many(which).alias(name)
 
 
 @dataclass(frozen=True)
@@ -211,6 +211,13 @@ class TableScores:
         user_ids = _union("user", [*(t.per_user["user"] for t in tables), *listed])
         item_ids, unlisted = _catalogue(self.listed, [t.item_ids for t in tables])
         return TableScores(long, truth, user_ids, item_ids, unlisted, labelled, self.columns)
+
+    def among(self, users: Any, items: Any, unlisted: int) -> TableScores:
+        """The scores of some of its users, items numbered as in a catalogue of more."""
+        scores, truth = self.scores, self.truth
+        if len(users) < len(self.user_ids):
+            scores, truth = scores.of_users(users), None if truth is None else truth.of_users(users)
+        return TableScores(scores, truth, users, items, unlisted, self.labelled, self.columns)
 
     @property
     def users(self) -> int:
@@ -315,6 +322,14 @@ class TableScores:
             else pl.DataFrame({user: self.user_ids.head(0), item: self.item_ids.head(0), "shown": []})
         )
         return {"pandas": frame.to_pandas, "pyarrow": frame.to_arrow}.get(self.backend, lambda: frame)()
+
+
+def side_by_side(a: TableScores, b: TableScores) -> tuple[TableScores, TableScores]:
+    """Two slices on the users that both have, and on the items that either has."""
+    users = a.user_ids.filter(a.user_ids.is_in(b.user_ids.implode()))
+    items = _union("item", [a.item_ids, b.item_ids])
+    unlisted = max(0, max(a.items, b.items) - len(items))
+    return a.among(users, items, unlisted), b.among(users, items, unlisted)
 
 
 def _relevance_column(relevant: Table, columns: Mapping[str, str | None], by: set[str]) -> str | None:

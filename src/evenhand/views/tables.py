@@ -14,9 +14,10 @@ from uuid import UUID
 import narwhals as nw
 
 from evenhand.errors import EvenhandError, listing, suggestion
-from evenhand.views.files import STANDARD_INPUT, files_of, literal
+from evenhand.views.files import STANDARD_INPUT, database_of, files_of, literal
 from evenhand.views.stores import SPECIAL, scan_special, scheme, unreadable_place
 from evenhand.views.text import as_numbers, as_parquet, as_whole, header, refused, scan
+from evenhand.views.warehouses import connect, of_sqlframe, quoted, relation_of
 
 EAGER = frozenset({"polars", "pandas", "pyarrow", "modin"})
 """Libraries that can hold a small frame; the others get theirs as PyArrow."""
@@ -90,6 +91,8 @@ def open_table(table: Any, *, role: str = "table") -> Table:
     try:
         with engine_errors(role):
             frame = nw.from_native(table)
+            if frame.implementation.is_sqlframe():
+                frame = nw.from_native(of_sqlframe(table, role))
             names = frame.collect_schema().names()
     except nw.exceptions.DuplicateError:  # some libraries let two columns have one name
         names = list(table.columns)
@@ -128,12 +131,8 @@ def _without_patterns(lazy: nw.LazyFrame[Any]) -> tuple[nw.LazyFrame[Any], dict[
         return nw.from_native(native.rename(called)), called
     if engine.is_pyspark():
         return nw.from_native(native.toDF(*new)), called
-    pairs = (f"{_quoted(name)} as {_quoted(inner)}" for name, inner in zip(names, new, strict=True))
+    pairs = (f"{quoted(name)} as {quoted(inner)}" for name, inner in zip(names, new, strict=True))
     return nw.from_native(native.project(", ".join(pairs))).lazy(), called
-
-
-def _quoted(name: str) -> str:
-    return '"' + name.replace('"', '""') + '"'
 
 
 def _with_object_types(frame: Any) -> Any:
@@ -162,6 +161,8 @@ def _with_object_types(frame: Any) -> Any:
 
 
 def _open_files(patterns: Sequence[str], role: str, engine: str = "polars") -> Table:
+    if any(map(database_of, patterns)):
+        return _open_database(patterns, role)
     paths, kind = files_of(patterns, role)
     if engine != "polars" and (kind in SPECIAL or any(map(scheme, paths))):
         raise EvenhandError(f"{paths[0]!r} is read by Polars only. Leave engine={engine!r} out.")
@@ -176,6 +177,16 @@ def _open_files(patterns: Sequence[str], role: str, engine: str = "polars") -> T
             return _open_with_duckdb(paths, kind, role, origin, shared)
         lazy, called = _without_patterns(nw.from_native(_scanned(shared, kind, role)))
         return Table(lazy, "polars", origin, called, kind != "parquet", shared.lacking)
+
+
+def _open_database(words: Sequence[str], role: str) -> Table:
+    if len(words) > 1:
+        raise EvenhandError(
+            f"{role} names several tables, one of them in a database. Pass one, or a view on all of them."
+        )
+    with engine_errors(role):
+        lazy, called = _without_patterns(nw.from_native(relation_of(words[0], role)))
+    return Table(lazy, "pyarrow", words[0], called)
 
 
 @dataclass(frozen=True, slots=True)
@@ -254,7 +265,9 @@ def _unreadable(paths: Sequence[str], kind: str, role: str, error: BaseException
 ENGINES = {
     "polars": "Polars", "duckdb": "DuckDB", "pyarrow": "PyArrow", "pyspark": "Spark", "py4j": "Spark", "narwhals": "narwhals",
     "pandas": "pandas", "ibis": "Ibis", "pyo3_runtime": "Polars", "deltalake": "deltalake", "internal": "deltalake",
-    "pyiceberg": "PyIceberg",
+    "pyiceberg": "PyIceberg", "psycopg": "PostgreSQL", "psycopg2": "PostgreSQL", "sqlframe": "SQLFrame", "sqlglot": "sqlglot",
+    "snowflake": "Snowflake", "google": "BigQuery", "databricks": "Databricks", "clickhouse_connect": "ClickHouse",
+    "trino": "Trino", "MySQLdb": "MySQL", "pyodbc": "ODBC", "oracledb": "Oracle",
 }  # fmt: skip
 
 
@@ -298,9 +311,19 @@ class engine_errors:  # noqa: N801
             raise unreadable(self.role, error) from error
 
 
+WITHOUT_RIGHTS = ("InsufficientPrivilege", "ReadOnlySqlTransaction")
+"""Errors of PostgreSQL about what a user may do."""
+
+
 def unreadable(what: str, error: BaseException) -> EvenhandError:
     """That an engine gave up, without its own words: they may quote a row of somebody's data, and stand in `__cause__`."""
-    why = f"{_engine_of(error)} gives up on it ({type(error).__name__})" if _engine_of(error) else type(error).__name__
+    engine, kind = _engine_of(error), type(error).__name__
+    if kind in WITHOUT_RIGHTS:
+        return EvenhandError(
+            f"{what} cannot be read: {engine} does not let this user do it ({kind}). Grant SELECT on the table; where another "
+            "table is brought along (a population, labels, buckets) also TEMPORARY on the database, outside read-only transactions."
+        )
+    why = f"{engine} gives up on it ({kind})" if engine else kind
     if isinstance(error, OSError) and error.strerror:
         why = error.strerror
     return EvenhandError(f"{what} cannot be read: {why}. Check that it is whole, or write it again.")
@@ -332,9 +355,18 @@ def to_polars(lazy: nw.LazyFrame[Any]) -> Any:
         if lazy.implementation.is_polars():
             return lazy.collect("polars", engine="streaming").to_native()
         schema = lazy.collect_schema()
+        if lazy.implementation.is_ibis():
+            lazy = _as_told(lazy, schema)
         found: Any = pl.from_arrow(lazy.collect("pyarrow").to_native().select(schema.names()))  # no index of pandas
         wide = [name for name, dtype in schema.items() if dtype in (nw.Int128, nw.UInt128)]
         return found.with_columns(*(_narrow(found[name]) for name in wide)) if wide else found
+
+
+def _as_told(lazy: nw.LazyFrame[Any], schema: nw.Schema) -> nw.LazyFrame[Any]:
+    """The table with floats that are such: PostgreSQL takes 1.0 for a decimal, and Ibis leaves out a cast that should do nothing."""
+    floats = [name for name, dtype in schema.items() if dtype.is_float()]
+    told = [nw.coalesce(nw.col(name), nw.lit(None, nw.Float64)) for name in floats]
+    return lazy.with_columns(*told) if told else lazy
 
 
 def _narrow(decimals: Any) -> Any:
@@ -354,28 +386,12 @@ def fits_int64(dtype: Any) -> bool:
     return bool(dtype == nw.Boolean or (dtype.is_integer() and dtype not in (nw.UInt64, nw.Int128, nw.UInt128)))
 
 
-DISABLED = ("statistics_propagation", "filter_pushdown", "type_pushdown")
-"""What DuckDB's optimiser must not do. Parquet statistics leave NaN out, and it believes the statistics: `isnan` is then
-always false. And a column of text that is cast to numbers is read as numbers from the start, which `true` is none of."""
-
-
-_CONNECTIONS: list[Any] = []
-"""Relations of older DuckDB do not keep their connection open."""
-
-
 def _open_with_duckdb(paths: Sequence[str], kind: str, role: str, origin: str, shared: Shared) -> Table:
     """Files as a DuckDB relation, for who has little memory; text arrives as Parquet."""
-    try:
-        import duckdb
-    except ModuleNotFoundError as error:
-        raise EvenhandError("duckdb is not installed. Install it with: pip install 'evenhand[duckdb]'.") from error
-    connection = duckdb.connect()
-    _CONNECTIONS.append(connection)
-    known = {name for (name,) in connection.execute("SELECT name FROM duckdb_optimizers()").fetchall()}
-    connection.execute(f"SET disabled_optimizers = '{','.join(name for name in DISABLED if name in known)}'")
+    connection = connect()
     if kind == "parquet":
         found = connection.read_parquet(literal(paths), union_by_name=shared.columns is not None)
-        found = found if shared.columns is None else found.project(", ".join(map(_quoted, shared.columns)))
+        found = found if shared.columns is None else found.project(", ".join(map(quoted, shared.columns)))
         lazy, called = _without_patterns(nw.from_native(found))
         return Table(lazy, "pyarrow", origin, called, lacking=shared.lacking)
     lines = _scanned(shared, kind, role)

@@ -1,0 +1,163 @@
+"""Recommenders against each other on the same users: both are measured again on the users and items that they share."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+
+from evenhand.audits.assemble import notes
+from evenhand.audits.declare import Call
+from evenhand.audits.paired import SystemsResult, chosen_of, standing_of
+from evenhand.audits.recommender import Part, RecommenderResult, Served
+from evenhand.audits.systems import system_column
+from evenhand.cards import Floats
+from evenhand.engine.crosstabs import tabulation
+from evenhand.errors import EvenhandError
+from evenhand.findings import Row, row
+from evenhand.uncertainty.crosstabs import Resampled, Swapped, affordable, values
+from evenhand.uncertainty.difference import holm
+from evenhand.uncertainty.intervals import percentile_ends
+from evenhand.uncertainty.rules import ANYTHING
+from evenhand.views.scoretables import TableScores, side_by_side
+
+QUESTION = "Which recommenders differ, on the same users?"
+SAME_USERS = (
+    "The interval is for as many other users like these, served by both sides: how far the difference would move had other users "
+    "come. Items stay as they are."
+)
+DRAWS = 999
+AT_ONCE = 6
+"""Sets of draws that are held beside each other: resamples of both, and both halves of every swap."""
+
+
+def compare_recommenders(
+    call: Call, result: RecommenderResult, systems: Sequence[Any] | None, draws: int | None
+) -> SystemsResult:
+    """Every two recommenders of a result, or those named: the first minus the second."""
+    served, findings = result.served, result.findings
+    if served is None:
+        raise EvenhandError("The result does not hold its users. Pass what recommender gave in this session.")
+    if served.convention is not None:
+        raise EvenhandError(
+            f"The result is measured as {served.convention} does, and recommenders are compared by evenhand's own numbers. Leave "
+            "convention out."
+        )
+    column = system_column(findings)
+    if column not in findings.slices or not findings.slices:
+        raise EvenhandError("The result has one recommender. Pass system= with the column that names them.")
+    at = findings.slices.index(column)
+    others = tuple(s for s in findings.slices if s != column)
+    parts = {(p.where[at], p.where[:at] + p.where[at + 1 :]): p for p in served.parts}
+    chosen = chosen_of(list(dict.fromkeys(system for system, _ in parts)), systems)
+    level = float(result.provenance.get("level", 0.95))
+    hidden = {
+        (*(r[s] for s in findings.slices), r["metric"], r["group"])
+        for r in findings.rows()
+        if r["note"] == "suppressed"
+    }
+    known = set(findings.metrics())
+    rows: list[Row] = []
+    for where in dict.fromkeys(place for _, place in parts):
+        for one, other in combinations(chosen, 2):
+            a, b = parts.get((one, where)), parts.get((other, where))
+            if a is None or b is None:
+                continue
+            labels = dict(zip(others, where, strict=True)) | {"system": one, "versus": other}
+            pair = _Pair.of(served, a, b, draws or DRAWS, call.seed, where)
+            told = pair.rows(labels, level) if pair.users >= max(1, served.fewest) else []
+            rows += [
+                r for r in told
+                if r["metric"] in known and not any((*p.where, r["metric"], r["group"]) in hidden for p in (a, b))
+            ]  # fmt: skip
+    if not rows:
+        raise EvenhandError("No two recommenders can be compared. Pass a result with two that serve the same users.")
+    adjusted = holm([r["p"] for r in rows])
+    rows = [{**r, "p_adjusted": float(p)} for r, p in zip(rows, adjusted, strict=True)]
+    facts = {
+        "level": level, "p_adjusted": "Holm over all rows", "interval_for": SAME_USERS,
+        "interval": f"paired bootstrap over shared users within their group: {draws or DRAWS:,} draws, percentile",
+        "p": f"recommenders swapped within users at random: {draws or DRAWS:,} times; (1 + as large) / (1 + swaps)",
+        "of": [dict(findings.provenance.get("plan", {}))],
+    }  # fmt: skip
+    return call.result(
+        rows, backend=result.backend, slices=(*others, "system", "versus"), question=QUESTION, of=SystemsResult,
+        words={"unit": "user"}, curves={"systems": standing_of(result, rows, others, chosen, column, level)}, facts=facts,
+    )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class _Pair:
+    """Two recommenders on their shared users: (questions, draws) of each resampled, and swapped."""
+
+    served: Served
+    users: int
+    lone: int
+    smallest: Sequence[float]
+    seen: tuple[Floats, Floats]
+    again: tuple[Floats, Floats]
+    swapped: tuple[Floats, Floats]
+
+    @classmethod
+    def of(cls, served: Served, a: Part, b: Part, draws: int, seed: int, where: tuple[Any, ...]) -> _Pair:
+        if not isinstance(a.view, TableScores) or not isinstance(b.view, TableScores):
+            raise EvenhandError("A matrix holds one recommender. Pass a long table with system=.")
+        one, other = side_by_side(a.view, b.view)
+        codes, questions = served.codes(one), served.questions()
+        names = [*served.sides.names, "(unknown)", "(nobody)"]
+        slots = float(min(one.facts.cells, one.users * (a.reading.shown.top or one.items)))
+        made = affordable(draws, AT_ONCE * len(np.unique(codes)), one.items, slots)
+
+        def tallied(view: TableScores, part: Part) -> Any:
+            weights = (
+                Resampled(codes, names, made, seed, ("compared", *where)),
+                Swapped(codes, made, seed, where),
+                Swapped(codes, made, seed, where, other=True),
+            )
+            return tabulation(view, part.reading, codes, served.sides.groups, weights)
+
+        mine, theirs = tallied(one, a), tallied(other, b)
+        (again_a, kept_a, left_a), (again_b, kept_b, left_b) = mine.replicates, theirs.replicates
+
+        def on(drawn: Any) -> Floats:
+            return np.stack(values(drawn, mine.total, questions))
+
+        counted = mine.total.mark("users")
+        sizes = [float(one.users) if q.pair is None else float(min(counted[list(q.pair)])) for q in questions]
+        seen = [np.array([float(q.on(t.total)) for q in questions]) for t in (mine, theirs)]
+        return cls(
+            served, one.users, a.view.users + b.view.users - 2 * one.users, sizes, (seen[0], seen[1]), (on(again_a), on(again_b)),
+            (on(kept_a.with_other(left_b)), on(left_a.with_other(kept_b))),
+        )  # fmt: skip
+
+    def rows(self, labels: Mapping[str, Any], level: float) -> list[Row]:
+        """A row per question; groups of too few users have none."""
+        found = []
+        for i, q in enumerate(self.served.questions()):
+            if 0 < self.smallest[i] < self.served.fewest:
+                continue
+            a, b = float(self.seen[0][i]), float(self.seen[1][i])
+            low, high, p, undefined = self._ends(i, a - b, level)
+            note = notes("undefined_difference" if math.isnan(a - b) else "", "unshared_users" if self.lone else "")
+            found.append(row(
+                labels, q.ask.text, group=self.served.group(q.pair), estimate=a - b, low=low, high=high, ideal=0.0,
+                better=q.ask.better, span=ANYTHING, units=self.users, rests_on=int(self.smallest[i]), few="few_units",
+                undefined_draws=undefined, a=a, b=b, p=p, note=note,
+            ))  # fmt: skip
+        return found
+
+    def _ends(self, i: int, seen: float, level: float) -> tuple[float, float, float, int]:
+        if math.isnan(seen) or self.users < 2:
+            return math.nan, math.nan, math.nan, 0
+        with np.errstate(invalid="ignore"):
+            drawn = self.again[0][i] - self.again[1][i]
+            swapped = np.abs(self.swapped[0][i] - self.swapped[1][i])
+        low, high = percentile_ends(drawn[None, :], level, int(self.smallest[i]))
+        large = int(
+            (~(swapped < abs(seen) * (1 - 1e-6) - 1e-9)).sum()
+        )  # an undefined swap counts as large: never too sure
+        return float(low[0]), float(high[0]), (1 + large) / (1 + len(swapped)), int(np.isnan(drawn).sum())

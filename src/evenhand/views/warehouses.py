@@ -1,0 +1,112 @@
+"""Warehouses: tables of a DuckDB database file, named as a path; frames of SQLFrame, which are queries on a connection."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import MutableMapping
+from typing import Any
+from weakref import WeakValueDictionary
+
+from evenhand.errors import EvenhandError, listing, suggestion
+from evenhand.views.files import WITHIN, database_of, nearby
+
+DISABLED = ("statistics_propagation", "filter_pushdown", "type_pushdown")
+"""What DuckDB's optimiser must not do. Parquet statistics leave NaN out, and it believes the statistics: `isnan` is then
+always false. And a column of text that is cast to numbers is read as numbers from the start, which `true` is none of."""
+
+_OPEN: MutableMapping[str, Any] = WeakValueDictionary()
+"""Database files that are read at the moment: roles of one call share a connection, and who writes next finds no lock."""
+
+_HELD: list[Any] = []
+"""Relations of older DuckDB do not keep their connection open."""
+
+
+def connect(path: str = ":memory:") -> Any:
+    """DuckDB that can be believed, on a file for reading only, or on none."""
+    try:
+        import duckdb
+    except ModuleNotFoundError as error:
+        raise EvenhandError("duckdb is not installed. Install it with: pip install 'evenhand[duckdb]'.") from error
+    connection = duckdb.connect(path, read_only=path != ":memory:")
+    known = {name for (name,) in connection.execute("SELECT name FROM duckdb_optimizers()").fetchall()}
+    connection.execute(f"SET disabled_optimizers = '{','.join(name for name in DISABLED if name in known)}'")
+    if int(duckdb.__version__.split(".")[0]) < 2:
+        _HELD.append(connection)
+    return connection
+
+
+def relation_of(word: str, role: str) -> Any:
+    """The table of a database file that `file.duckdb::schema.table` names, as a DuckDB relation."""
+    path, name = database_of(word) or (word, "")
+    connection = _connected(path, role)
+    there = _tables(connection)
+    names = listing(there) or "none"
+    if not name:
+        remedy = f"Name one of its tables ({names}), as in {path}{WITHIN}{next(iter(there), 'table')}."
+        raise EvenhandError(f"{role}={word!r} is a database, not a table. {remedy}")
+    found = _spelled(name, there)
+    if found is None:
+        raise EvenhandError(
+            f"{role}={word!r} names a table that the database does not have. {suggestion(name, there)}Tables: {names}."
+        )
+    return connection.table(".".join(map(quoted, found)))
+
+
+def _tables(connection: Any) -> dict[str, tuple[str, str]]:
+    """Tables and views of a database with their schemas, by the names that one types."""
+    found = connection.execute("SELECT schema_name, table_name FROM duckdb_tables() WHERE NOT internal").fetchall()
+    found += connection.execute("SELECT schema_name, view_name FROM duckdb_views() WHERE NOT internal").fetchall()
+    return {table if schema == "main" else f"{schema}.{table}": (schema, table) for schema, table in sorted(found)}
+
+
+def _spelled(name: str, there: dict[str, tuple[str, str]]) -> tuple[str, str] | None:
+    """The table that is meant; `main` may be written or not, and DuckDB minds no capitals."""
+    folded = {known.lower(): found for known, found in there.items()}
+    folded = {f"{schema}.{table}".lower(): (schema, table) for schema, table in there.values()} | folded
+    return there.get(name) or folded.get(name.lower())
+
+
+def _connected(path: str, role: str) -> Any:
+    """A connection for reading, shared while somebody reads."""
+    if not os.path.isfile(path):
+        raise EvenhandError(f"{role}={path!r} is not a file. {nearby(path)}Pass the path of a DuckDB database.")
+    place = os.path.realpath(path)
+    connection = _OPEN.get(place)
+    if connection is None:
+        try:
+            connection = connect(path)
+        except EvenhandError:
+            raise
+        except Exception as error:
+            raise _closed(path, error) from error
+        _OPEN[place] = connection
+    return connection
+
+
+def _closed(path: str, error: Exception) -> EvenhandError:
+    """Why a database file does not open; DuckDB's own words name processes and folders, and stand in `__cause__`."""
+    kind, words = type(error).__name__, str(error)
+    if "lock" in words:
+        return EvenhandError(f"{path!r} is locked: another process writes to it. Let it finish, or pass a copy of it.")
+    if "different configuration" in words:
+        return EvenhandError(
+            f"{path!r} is open for writing in this program. Pass the table itself, as connection.table('name')."
+        )
+    if "not a valid DuckDB" in words:
+        return EvenhandError(f"{path!r} is not a DuckDB database. Check the path, or the ending of the file.")
+    return EvenhandError(f"{path!r} cannot be opened: DuckDB gives up on it ({kind}). Check that it is whole.")
+
+
+def of_sqlframe(frame: Any, role: str) -> Any:
+    """A frame of SQLFrame as the relation that DuckDB makes of its query: one engine less that counts in its own way."""
+    connection = frame.session._conn  # noqa: SLF001  (it has no public name)
+    if type(connection).__module__.split(".")[0].lstrip("_") != "duckdb":
+        engine = type(frame.session).__name__.removesuffix("Session")
+        raise EvenhandError(
+            f"{role} is an SQLFrame frame on {engine}, and only those on DuckDB are read. Pass an Ibis table of that database."
+        )
+    return connection.sql(frame.sql(dialect="duckdb"))
+
+
+def quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'

@@ -1,0 +1,348 @@
+"""Tables that stay in a warehouse: every audit gives the numbers of Polars there, and only the tally travels."""
+
+import json
+import subprocess
+import sys
+
+import ibis
+import numpy as np
+import polars as pl
+import pytest
+
+import evenhand as eh
+from evenhand.audits.declare import AUDITS, names
+from evenhand.cli import main
+
+RNG = np.random.default_rng(11)
+WHO = ["a", "B", "b", "É", "_z", "10", "9", "Z", "é", "c d"]
+
+
+def log(rows=400):
+    who = RNG.integers(0, len(WHO), rows)
+    return pl.DataFrame(
+        {
+            "who": [WHO[i] for i in who],
+            "viewer": RNG.integers(0, 30, rows),
+            "via": [["home", "Search", None][i] for i in RNG.integers(0, 3, rows)],
+            "half": [["x", "Y"][i % 2] for i in who],
+            "w": (1.0 + who % 3),
+            "followers": (who * 7 + 1).astype(np.int32),
+            "views": RNG.poisson(4, rows).astype(np.int16),
+            "watch": RNG.lognormal(0, 1, rows).astype(np.float32),
+            "paid": RNG.integers(0, 999, rows),
+            "seen": RNG.random(rows) < 0.5,
+        }
+    ).with_columns(
+        pl.col("paid").cast(pl.Decimal(12, 2)) / 100,
+        arm=pl.when(pl.col("viewer") < 12).then(pl.lit("new")).otherwise(pl.lit("Control")),
+    )
+
+
+def ranked():
+    rows = [(f"q{i}", f"d{(i * 5 + j) % 17}", j + 1) for i in range(9) for j in range(6)]
+    frame = pl.DataFrame(rows, schema=["request", "item", "rank"], orient="row")
+    number = frame["item"].str.slice(1).cast(int)
+    return frame.with_columns(
+        pl.Series("score", RNG.random(54)),
+        side=pl.when(number % 3 == 0).then(pl.lit("f")).otherwise(pl.lit("M")),
+        good=number % 4 == 0,
+    )
+
+
+def people(rows=300):
+    job = RNG.integers(0, 20, rows)
+    score = RNG.random(rows).round(3)
+    land = [["at", "Be", None][i % 3] for i in job]
+    return pl.DataFrame(
+        {"s": score, "y": RNG.random(rows) < score, "g": RNG.choice(["F", "m"], rows), "job": job, "land": land}
+    ).with_columns(w=1.0 + pl.col("job") % 3)
+
+
+def rated():
+    return pl.DataFrame(
+        [{"who": f"u{u}", "what": f"i{i}", "s": float(RNG.random()), "kind": "aB"[u % 2]} for u in range(8) for i in range(5)]
+    )  # fmt: skip
+
+
+HERE = {
+    "log": log(),
+    "authors": pl.DataFrame({"who": [*WHO, "nobody", "No one"], "half": [["x", "Y"][i % 2] for i in range(12)]}),
+    "ranked": ranked(),
+    "people": people(),
+    "rated": rated(),
+}
+HERE["sides"] = HERE["ranked"].select("item", group="side").unique().sort("item")
+HERE["judged"] = HERE["ranked"].select("request", "item", relevance="good")
+
+PASSWORD = "s3cret-of-the-warehouse"
+UNITS = {"unit": "who", "amount": "views", "rng": 1}
+CALLS = {
+    "inequality": [
+        lambda t: eh.inequality(t["log"], unit="who", amount=["views", "paid", "seen", "watch"], population=None, by="via", metrics=["gini", "top_share(p=0.1)"], rng=1),
+        lambda t: eh.inequality(t["log"], **UNITS, population=t["authors"], by="half", metrics="gini"),
+        lambda t: eh.inequality(t["log"], **UNITS, population=None, by=eh.log_bins("followers", 3), metrics="gini", weight="w"),
+        lambda t: eh.inequality(t["log"], **UNITS, population=None, within="viewer", metrics="gini", interval="percentile(29)"),
+    ],
+    "sources": [lambda t: eh.sources(t["log"], **UNITS, source="via", population=t["authors"], interval="percentile(29)")],
+    "decompose": [lambda t: eh.decompose(t["log"], **UNITS, group="half", population=t["authors"], interval="percentile(29)")],
+    "criteria": [lambda t: eh.criteria(t["log"], **UNITS, population=20, by="via", metrics=["gini"], draws=29)],
+    "experiment": [
+        lambda t: eh.experiment(t["log"], **UNITS, population=t["authors"], arm="arm", control="Control", randomized="viewer", metrics=["gini"], draws=99)
+    ],
+    "prefix": [lambda t: eh.prefix(t["ranked"], group=t["sides"], protected="f", interval="percentile(29)", chance=None, rng=1)],
+    "exposure": [
+        lambda t: eh.exposure(t["ranked"], groups=t["sides"], relevance=t["judged"], protected="f", interval="percentile(29)", rng=1),
+        lambda t: eh.exposure(t["ranked"], groups="side", relevance="good", attention="cascade(stop=0.4)", metrics="eel", interval=None, rng=1),
+    ],
+    "pairwise": [lambda t: eh.pairwise(t["ranked"], groups="side", relevance="good", protected="f", interval="percentile(29)", rng=1)],
+    "outcome_test": [
+        lambda t: eh.outcome_test(t["people"], score="s", outcome="y", group="g", bins=3, by="land", weight="w", cluster="job")
+    ],
+    "recommender": [
+        lambda t: eh.recommender(t["rated"], user="who", item="what", score="s", user_groups="kind", top=2, interval="percentile(29)", rng=1)
+    ],
+    "rebalance": [lambda t: eh.rebalance(t["ranked"], top=3, providers=t["sides"], iterations=20, interval=None, rng=1)],
+    "advise": [lambda t: eh.advise(t["ranked"], group="side", protected="f", rng=1)],
+}  # fmt: skip
+EVERY = [pytest.param(call, id=f"{name}-{i}") for name, calls in CALLS.items() for i, call in enumerate(calls)]
+
+
+@pytest.fixture(scope="module")
+def server(postgres):
+    """The tables in PostgreSQL, as Ibis hands them out."""
+    connection = ibis.postgres.connect(host=postgres, user="evenhand", database="postgres", password=PASSWORD)
+    found = {name: connection.create_table(name, frame.to_arrow()) for name, frame in HERE.items()}
+    yield found
+    connection.disconnect()
+
+
+@pytest.fixture(scope="module")
+def file(tmp_path_factory):
+    """The tables in a DuckDB database file, some of them in a schema."""
+    duckdb = pytest.importorskip("duckdb")
+    path = tmp_path_factory.mktemp("warehouse") / "warehouse.duckdb"
+    with duckdb.connect(str(path)) as connection:
+        connection.execute("CREATE SCHEMA logs")
+        for name, frame in HERE.items():
+            connection.register("arriving", frame.to_arrow())
+            connection.execute(f"CREATE TABLE {'logs.log' if name == 'log' else name} AS FROM arriving")
+    return path
+
+
+@pytest.fixture(scope="module")
+def session():
+    """The tables in SQLFrame's session on DuckDB."""
+    duckdb = pytest.importorskip("duckdb")
+    from sqlframe.duckdb import DuckDBSession
+
+    with duckdb.connect() as connection:
+        for name, frame in HERE.items():
+            connection.register("arriving", frame.to_arrow())
+            connection.execute(f"CREATE TABLE {name} AS FROM arriving")
+        yield DuckDBSession(conn=connection)
+
+
+def cells(result):
+    return result.to_dict()["columns"]
+
+
+def same(found, wanted):
+    assert found.keys() == wanted.keys()
+    for name, column in wanted.items():
+        for a, b in zip(found[name], column, strict=True):
+            if isinstance(b, float):
+                assert a == pytest.approx(b, rel=1e-9, abs=1e-12, nan_ok=True), name
+            else:
+                assert a == b, name
+
+
+WANTED = {}
+
+
+def wanted(call):
+    """What Polars answers, once."""
+    if call not in WANTED:
+        WANTED[call] = cells(call(HERE))
+    return WANTED[call]
+
+
+def test_every_audit_that_reads_a_table_is_asked_here():
+    assert {name for name in names() if next(iter(AUDITS[name].parameters.values())).takes.table} == set(CALLS)
+
+
+@pytest.mark.parametrize("call", EVERY)
+def test_postgresql_gives_the_numbers_of_polars(call, server):
+    same(cells(call(server)), wanted(call))
+
+
+@pytest.mark.parametrize("call", EVERY)
+def test_a_duckdb_file_gives_the_numbers_of_polars(call, file):
+    there = {name: f"{file}::{'logs.log' if name == 'log' else name}" for name in HERE}
+    same(cells(call(there)), wanted(call))
+
+
+@pytest.mark.parametrize("call", EVERY)
+def test_sqlframe_gives_the_numbers_of_polars(call, session):
+    same(cells(call({name: session.table(name) for name in HERE})), wanted(call))
+
+
+@pytest.mark.filterwarnings("ignore:fetch_:DeprecationWarning")  # Ibis on the DuckDB of today
+@pytest.mark.parametrize("call", [calls[0] for calls in CALLS.values()], ids=CALLS)
+def test_ibis_on_duckdb_gives_the_numbers_of_polars(call, file):
+    connection = ibis.duckdb.connect(file, read_only=True)
+    there = {name: connection.table(name, database="logs" if name == "log" else None) for name in HERE}
+    same(cells(call(there)), wanted(call))
+    connection.disconnect()
+
+
+BIG = """CREATE TABLE big AS SELECT i % 600 AS who, i % 7 % 4 AS views, chr(97 + i % 3) AS via, chr(65 + i % 600 % 2) AS half,
+    i / 20 AS request, i % 20 + 1 AS rank, 'd' || i * 7 % 900 AS item, chr(65 + i * 7 % 900 % 2) AS side,
+    i % 997 / 997.0 AS s, (i * 31 % 100) < (i % 100) AS y, i % 50 AS viewer FROM generate_series(0, 19999) AS i"""
+ROWS = 20_000
+SUMMED = {
+    "inequality": lambda t: eh.inequality(t, unit="who", amount="views", population=None, by="via", interval=None),
+    "sources": lambda t: eh.sources(t, unit="who", amount="views", population=900, source="via", interval=None),
+    "decompose": lambda t: eh.decompose(t, unit="who", amount="views", population=None, group="half", interval=None),
+    "exposure": lambda t: eh.exposure(t, groups="side", protected="A", metrics="awrf", interval=None, chance=False),
+    "outcome_test": lambda t: eh.outcome_test(t, score="s", outcome="y", group="half", bins=10, by="via"),
+}
+
+
+@pytest.fixture(scope="module")
+def big(server):
+    connection = server["log"].get_backend()
+    connection.raw_sql(BIG)
+    return connection.table("big")
+
+
+@pytest.mark.parametrize("name", SUMMED)
+def test_only_the_tally_leaves_postgresql(name, big, monkeypatch):
+    travelled, fetch = [], ibis.expr.types.Table.to_pyarrow
+
+    def counted(table, **how):
+        found = fetch(table, **how)
+        travelled.append(found.num_rows)
+        return found
+
+    monkeypatch.setattr(ibis.expr.types.Table, "to_pyarrow", counted)
+    for way in ("to_pandas", "to_polars", "execute", "to_pyarrow_batches"):
+        monkeypatch.setattr(ibis.expr.types.Table, way, lambda *_, **__: pytest.fail("rows were fetched"))
+    monkeypatch.setattr("evenhand.audits.outcome_test.MOST_ROWS", 1_000)  # up to so many are looked at one by one
+    SUMMED[name](big)
+    assert travelled
+    assert sum(travelled) < ROWS / 5
+
+
+def test_a_table_from_elsewhere_is_brought_along_and_who_may_not_is_told_what_to_grant(server, postgres):
+    call = {**UNITS, "metrics": "gini", "interval": None}
+    expected = cells(eh.inequality(HERE["log"], **call, population=HERE["authors"]))
+    same(cells(eh.inequality(server["log"], **call, population=HERE["authors"])), expected)
+    same(cells(eh.inequality(server["log"], **call, population=ibis.memtable(HERE["authors"]))), expected)
+    admin = server["log"].get_backend()
+    admin.raw_sql(
+        "CREATE ROLE reader LOGIN; REVOKE TEMPORARY ON DATABASE postgres FROM PUBLIC; GRANT SELECT ON log TO reader"
+    )
+    reader = ibis.postgres.connect(host=postgres, user="reader", database="postgres", password=PASSWORD)
+    table = reader.table("log")
+    same(cells(eh.inequality(table, **call, population=12)), cells(eh.inequality(HERE["log"], **call, population=12)))
+    with pytest.raises(eh.EvenhandError, match=r"does not let this user do it .InsufficientPrivilege.*TEMPORARY"):
+        eh.inequality(table, **call, population=HERE["authors"])
+    reader.raw_sql("SET default_transaction_read_only = on")
+    same(cells(eh.inequality(table, **call, population=12)), cells(eh.inequality(HERE["log"], **call, population=12)))
+    admin.raw_sql("REVOKE SELECT ON log FROM reader")
+    with pytest.raises(eh.EvenhandError, match="Grant SELECT on the table"):
+        eh.inequality(table, **call, population=12)
+    reader.disconnect()
+
+
+def test_no_credential_and_no_row_is_told(server, postgres):
+    connection = ibis.postgres.connect(host=postgres, user="evenhand", database="postgres", password=PASSWORD)
+    found = eh.inequality(connection.table("log"), **UNITS, population=None, metrics="gini", interval=None)
+    assert PASSWORD not in found.to_json() + found.to_text("markdown") + repr(found)
+    connection.raw_sql("CREATE VIEW words AS SELECT who, who::int AS views FROM log")
+    words = connection.table("words")
+    with pytest.raises(eh.EvenhandError, match=r"PostgreSQL gives up on it .InvalidTextRepresentation.") as caught:
+        eh.inequality(words, **UNITS, population=None)
+    assert not any(secret in str(caught.value) for secret in (PASSWORD, postgres, "_z", "evenhand@"))
+    table = connection.table("log")
+    connection.disconnect()
+    with pytest.raises(eh.EvenhandError, match=r"gives up on it .OperationalError.") as caught:
+        eh.inequality(table, **UNITS, population=None)
+    assert not any(secret in str(caught.value) for secret in (PASSWORD, postgres))
+
+
+def test_ids_that_drivers_hand_out_as_objects_are_labels(server):
+    connection = server["log"].get_backend()
+    connection.raw_sql("CREATE VIEW keyed AS SELECT who, views, md5(half)::uuid AS half FROM log")
+    table = connection.table("keyed")
+    found = cells(eh.inequality(table, **UNITS, population=None, by="half", metrics="gini", interval=None))
+    plain = table.mutate(half=table.half.cast("string")).to_polars()
+    assert found == cells(eh.inequality(plain, **UNITS, population=None, by="half", metrics="gini", interval=None))
+
+
+@pytest.mark.parametrize(
+    ("table", "said"),
+    [
+        ("", "is a database, not a table. Name one of its tables (logs.log, authors, judged, people, ranked, rated, sides), as in "),
+        ("::", "is a database, not a table."),
+        ("::log", "names a table that the database does not have. Did you mean 'logs.log'? Tables: logs.log, authors, "),
+    ],
+)  # fmt: skip
+def test_a_table_that_a_database_does_not_have_is_told_with_those_it_has(table, said, file, capsys):
+    assert main(["inequality", f"{file}{table}", "--unit", "who", "--population", "none"]) == 2
+    assert said in capsys.readouterr().err
+
+
+def test_a_database_is_read_from_the_command_line_and_from_plans_and_left_as_it_is(file, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(file.parent)
+    before = file.read_bytes()
+    words = ["inequality", "warehouse.duckdb::LOGS.log", "--unit", "who", "--amount", "views", "--seed", "1"]
+    assert main([*words, "--population", "warehouse.duckdb::main.authors", "--format", "json", "--no-progress"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    same(
+        found["columns"],
+        json.loads(eh.inequality(HERE["log"], **UNITS, population=HERE["authors"]).to_json())["columns"],
+    )
+    (tmp_path / "plan.json").write_text(json.dumps(found["provenance"]["plan"]))
+    plan = {name: value for name, value in found["provenance"]["plan"].items() if name != "audit"}
+    assert plan["table"] == "warehouse.duckdb::LOGS.log"
+    same(cells(eh.inequality(**plan)), found["columns"])
+    assert file.read_bytes() == before
+    assert [path.name for path in file.parent.iterdir()] == ["warehouse.duckdb"]
+
+
+def test_a_database_that_cannot_be_opened_is_one_sentence(file, tmp_path):
+    duckdb = pytest.importorskip("duckdb")
+    ask = {**UNITS, "population": None}
+    (tmp_path / "words.duckdb").write_text("no database")
+    with pytest.raises(eh.EvenhandError, match=r"is not a DuckDB database. Check the path"):
+        eh.inequality(tmp_path / "words.duckdb::log", **ask)
+    with pytest.raises(eh.EvenhandError, match=r"is not a file. Did you mean 'words.duckdb'?"):
+        eh.inequality(tmp_path / "wrods.duckdb::log", **ask)
+    with pytest.raises(eh.EvenhandError, match="names several tables"):
+        eh.inequality([f"{file}::authors", f"{file}::sides"], **ask)
+    with (
+        duckdb.connect(str(tmp_path / "own.duckdb")),
+        pytest.raises(eh.EvenhandError, match="open for writing in this program"),
+    ):
+        eh.inequality(tmp_path / "own.duckdb::log", **ask)
+    code = f"import duckdb; held = duckdb.connect({str(tmp_path / 'own.duckdb')!r}); print('open', flush=True); input()"
+    with subprocess.Popen(
+        [sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as other:
+        assert other.stdout.readline() == "open\n"
+        with pytest.raises(eh.EvenhandError, match="is locked: another process writes to it"):
+            eh.inequality(tmp_path / "own.duckdb::log", **ask)
+        other.communicate("\n")
+
+
+def test_a_database_is_free_again_once_the_numbers_are_there(file):
+    duckdb = pytest.importorskip("duckdb")
+    eh.inequality(f"{file}::logs.log", **UNITS, population=f"{file}::authors", interval=None)
+    with duckdb.connect(str(file)) as connection:  # for writing
+        assert connection.execute("SELECT count(*) FROM logs.log").fetchone() == (400,)
+
+
+def test_a_table_of_the_owner_is_not_taken_for_one_that_is_brought_along(session):
+    call = {**UNITS, "metrics": "gini", "interval": None, "population": HERE["authors"]}
+    same(cells(eh.inequality(session.table("log"), **call)), cells(eh.inequality(HERE["log"], **call)))
