@@ -10,6 +10,7 @@ import narwhals as nw
 import numpy as np
 
 from evenhand.attention import Attention
+from evenhand.engine.counted_rankings import CountedRankings
 from evenhand.engine.exposures import Rows
 from evenhand.errors import EvenhandError
 from evenhand.tallies.ledger import Ledger
@@ -48,6 +49,8 @@ class Prepared:
     relevance_origin: str | None
     dropped: Mapping[str, int] = field(default_factory=dict)
     unjudged: int = 0
+    counted: CountedRankings | None = None
+    """What a database added up already; the rows are then its cells."""
 
     def refuse_grades(self, models: Iterable[Attention]) -> None:
         """A cascade that names grades must name every one that is judged."""
