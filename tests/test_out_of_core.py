@@ -17,6 +17,7 @@ ASKED = ["gini", "atkinson(epsilon=0.5)", "top_share(p=0.01)", "percentile_ratio
 @pytest.fixture
 def cramped(monkeypatch):
     """An engine that holds a thousand rows at a time."""
+    monkeypatch.setattr(engine, "BEYOND", 2_000)
     monkeypatch.setattr(engine, "AT_ONCE", 1_000)
     monkeypatch.setattr(engine, "MOST_UNITS", 1_000)
 

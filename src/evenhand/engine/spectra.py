@@ -16,6 +16,9 @@ from evenhand.tallies.spectrum import Spectra, Spectrum, bin_codes
 from evenhand.views.benefits import Amount, Benefits
 from evenhand.views.tables import to_polars
 
+BEYOND = 1 << 27
+"""Rows up to which units are always added up at once."""
+
 AT_ONCE = 1 << 25
 """Rows of a part where units are taken a part at a time."""
 
@@ -92,7 +95,7 @@ def tally_slices(view: Benefits, amount: Amount, *, bins: bool = False) -> Slice
     if view.counted is None:
         lazy, broken = sound_rows(view, amount)
         count = -(-view.rows // AT_ONCE)
-        large = count > 1 and view.unit is not None and view.weight is None and (amount.integer or bins)
+        large = view.rows > BEYOND and view.unit is not None and view.weight is None and (amount.integer or bins)
         if large and (parts := unit_parts(lazy, count)) and (found := _in_parts(parts, view, amount, broken)):
             return found
         cells = to_polars(_collapsed(_per_unit(lazy, view, amount), view))
