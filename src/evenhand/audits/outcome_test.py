@@ -196,7 +196,7 @@ def _tested(label: tuple[Any, ...], checked: Checked, plan: _Plan) -> _Part:
     tested, others = _binnings(view, moments, grid, plan, (low, high))
     whole = _whole(replace(view, scope=checked.scope), *wide, plan) if wide else tested
     rows = all_rows(
-        tested, others, view, kind=plan.kind, level=plan.level, everybody=_everybody(checked, view),
+        tested, others, view, kind=plan.kind, level=plan.level, everybody=_everybody(checked, view, plan.asked),
         whole=whole if plan.kind == "ranking" else None,
     )  # fmt: skip
     chosen = rows if plan.asked is None else chosen_rows(rows, plan.asked, tested, view)
@@ -308,11 +308,13 @@ def _shared_scope(view: Checked, ends: tuple[float, float], fewest: int) -> tupl
     return grouped.within(low, high), (low, high)
 
 
-def _everybody(checked: Checked, view: Outcomes) -> Everybody:
-    """The rows of all scores, and who of those with a known outcome was treated."""
+def _everybody(checked: Checked, view: Outcomes, asked: Sequence[Ask] | None) -> Everybody:
+    """The rows of all scores, and who of those with a known outcome was treated; none leave the engine for sums alone."""
     whole = replace(view, scope=checked.scope)
-    seen = tally_rows(whole, np.zeros(0)) if view.used.sum() <= MOST_ROWS else None
     cut = checked.roles.treated is not None or checked.threshold is not None
+    if asked is not None and all(a.card.needs is Moments for a in asked):
+        return Everybody(None, None, cut)
+    seen = tally_rows(whole, np.zeros(0)) if view.used.sum() <= MOST_ROWS else None
     if not cut or checked.rows > MOST_ROWS or checked.outcome_ends != (0.0, 1.0):
         return Everybody(seen, None, cut)
     known = tally_known(whole)
