@@ -66,15 +66,6 @@ def test_every_engine_gives_the_same_numbers():
         same(frames[0].curves["calibration"], other.curves["calibration"])
 
 
-@pytest.mark.slow
-@pytest.mark.spark
-def test_spark_gives_the_same_numbers(spark):
-    frame = candidates(600)
-    there = spark.createDataFrame(frame.to_arrow()).cache()
-    call = {**ROLES, "request": "q", "bins": 2}
-    same(eh.outcome_test(frame, **call).findings.columns, eh.outcome_test(there, **call).findings.columns)
-
-
 def test_the_order_of_the_rows_changes_nothing():
     frame = candidates()
     shuffled = frame.sample(fraction=1, shuffle=True, seed=3)
@@ -655,3 +646,17 @@ def test_awkward_tables_equal_the_definition(seed):
             assert row["units"] == sum(r[2] == g for r in part)
             assert row["estimate"] == pytest.approx(gap, rel=1e-6, abs=1e-6)
             assert row["se"] == pytest.approx(errors["HC1"][g], rel=1e-6, abs=1e-6)
+
+
+@pytest.mark.parametrize("name", ["equalized_odds_gap", "equal_opportunity_gap", "true_positive_rate_gap", "precision"])
+def test_a_measure_asked_for_alone_says_what_it_says_among_all(name):
+    rng = np.random.default_rng(5)
+    score = rng.random(400)
+    table = pl.DataFrame(
+        {"s": score, "y": (rng.random(400) < score) * 1, "g": rng.choice(["f", "m"], 400), "t": (score > 0.3) * 1}
+    )
+    roles = {"score": "s", "outcome": "y", "group": "g", "treated": "t"}
+    alone, among = eh.outcome_test(table, **roles, metrics=name), eh.outcome_test(table, **roles).only(name)
+    columns = ["metric", "group", "estimate", "low", "high", "units", "note"]
+    assert alone.frame.select(columns).equals(among.frame.select(columns))
+    assert alone.findings.metrics() == [name]

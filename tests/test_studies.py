@@ -7,6 +7,7 @@ import json
 import pytest
 
 from evenhand.cli import main, options_of
+from evenhand.cli.audit import flag
 from evenhand.cli.study import STUDIES, declared, roles
 from evenhand.errors import EvenhandError
 from evenhand.studies.outcome_findings import _way
@@ -108,7 +109,7 @@ def test_options_of_the_command_are_what_any_study_takes_and_others_are_refused(
     for name in STUDIES:
         study = declared(name)
         assert all(parameter.about for parameter in roles(study).values()), f"{name}: help comes from the docstring"
-        assert {f"--{role.replace('_', '-')}" for role in roles(study)} <= options_of("study").keys()
+        assert set(map(flag, roles(study))) <= options_of("study").keys()
     assert main(["study", "viewpoints", "--data", "log.csv", "--group", "g"]) == 2
     assert "--data, --group does not fit the study viewpoints: it generates its own data." in capsys.readouterr().err
     assert main(["study", "rebalance", "--data", "log.csv", "--versus", "f"]) == 2

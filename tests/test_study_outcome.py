@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+import json
+
+import numpy as np
+import polars as pl
 import pytest
 
-from evenhand.studies import outcome
+import evenhand as eh
+from evenhand.cli import main
+from evenhand.studies import outcome, outcome_log
 
 
 @pytest.mark.slow
 def test_the_study_says_what_comes_out_and_what_does_not(tmp_path, monkeypatch):
     monkeypatch.setattr(outcome, "WORLDS", 40)
-    found = outcome.study(seed=7)
+    found = outcome.study(size=1_500, seed=7)
+    assert {c.sample for c in found.claims} == {"", "1,500 requests", "40 worlds each"}
     verdicts = {c.says: c.holds for c in found.claims}
     for start in (
         "One bar for both groups",
@@ -37,3 +44,90 @@ def test_small_worlds_are_judged_by_four_measures():
     rates = outcome.rates_of({"bias": {"female": 1.0}}, 3, 1)
     assert rates.joint == 1.0
     assert all(0 <= value <= 1 for value in rates.cells())
+
+
+@pytest.fixture(scope="module")
+def admissions(tmp_path_factory):
+    """Students of whom one group is under-scored by a lot; only the admitted take the examination."""
+    rng = np.random.default_rng(3)
+    n = 4_000
+    race = rng.choice(["a", "b"], n, p=[0.4, 0.6])
+    merit = rng.normal(0, 1, n)
+    marks = np.round(30 + 5 * (merit + rng.normal(0, 0.5, n)) - 5 * (race == "b"), 1)
+    let_in = (marks >= 28).astype(int)
+    passed = (rng.random(n) < 1 / (1 + np.exp(-2 * merit))).astype(float)
+    table = pl.DataFrame(
+        {
+            "marks": marks, "passed": np.where(let_in, passed, np.nan), "race": race, "school": rng.integers(0, 200, n),
+            "let_in": let_in, "sex": rng.choice(["f", "m"], n), "w": rng.integers(1, 4, n),
+        }
+    )  # fmt: skip
+    path = tmp_path_factory.mktemp("own") / "students.csv"
+    table.with_columns(pl.col("passed").fill_nan(None)).write_csv(path)
+    return str(path)
+
+
+def asked(path, *more, form="json"):
+    words = ["study", "outcome", "--data", path, "--score", "marks", "--outcome", "passed", "--group", "race"]
+    return [*words, "--no-progress", "--format", form, *more]
+
+
+def test_a_table_of_ones_own_gives_all_figures_and_findings_in_one_command(admissions, tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr(outcome_log, "NULL_DRAWS", 99)
+    page = tmp_path / "own.html"
+    more = ["--reference", "a", "--treated", "let_in", "--request", "school", "--kind", "classification"]
+    assert main(asked(admissions, *more, "--threshold", "28", "--html", str(page))) == 0
+    found = json.loads(capsys.readouterr().out)
+    verdicts = {f["finding"]: f for f in found["findings"]}
+    assert verdicts["Outcomes differ right above the threshold"]["comes out"] == "yes"
+    assert verdicts["Outcomes differ right above the threshold"]["sample"].endswith(" rows")
+    assert verdicts[outcome_log.SIZE]["comes out"] == "yes"
+    assert verdicts["With slots given again, some group's slots change beyond chance"]["comes out"] == "yes"
+    for says, *_ in outcome_log.TRUTH:
+        assert verdicts[says]["comes out"] == "cannot be measured"
+    assert {"role": "score", "column or value": "marks"} in found["tables"]["Columns by role"]
+    test = eh.outcome_test(
+        admissions, score="marks", outcome="passed", group="race", reference="a", treated="let_in", request="school",
+        kind="classification", threshold=28,
+    )  # fmt: skip
+    assert found["results"]["outcome_test"]["columns"]["estimate"] == test.to_dict()["columns"]["estimate"]
+    text = page.read_text()
+    assert text.count("<svg") == text.count("<figure>") == 4
+    assert "neither confirms nor refutes" in text
+    assert "confirmed" not in text
+
+
+def test_what_a_table_does_not_hold_is_not_claimed(admissions, capsys):
+    assert main(asked(admissions, "--weight", "w", "--by", "sex", "--treated", "let_in")) == 0
+    found = {f["finding"]: f for f in json.loads(capsys.readouterr().out)["findings"]}
+    assert found["Outcomes differ at equal score along the scores"]["measured"].startswith(
+        "joint test in 2 of 2 slices"
+    )
+    assert "a weight makes a row stand for several" in found["The outcome changes less than the slots"]["measured"]
+    assert found["The outcome changes less than the slots"]["comes out"] == "cannot be measured"
+
+
+def test_roles_that_are_missing_or_without_a_table_are_refused_in_flags(admissions, capsys):
+    for words, said in (
+        (["study", "outcome", "--data", admissions, "--score", "marks"], "--data needs --outcome, --group as well"),
+        (["study", "outcome", "--score", "marks"], "--score says how to read a table, and there is none"),
+        (asked(admissions), "pass --nan-policy omit"),
+        (asked(admissions, "--treated", "let_in", "--reference", "z"), "--reference z"),
+        (asked(admissions, "--size", "10"), "--size is how much is generated"),
+        (asked(admissions, "--treated", "let_in", "--by", "county"), "--by county"),
+        (asked("none.csv"), "'none.csv' is not a file"),
+    ):
+        assert main(words) == 2
+        assert said in capsys.readouterr().err
+
+
+def test_what_so_much_data_can_show_follows_from_the_band_of_chance():
+    jobs = outcome._jobs(300, {"male": 0.3}, 1)
+    rows = {r[0]: r for r in outcome_log.reach(jobs.test, jobs.honest).rows}
+    band = next(r for r in jobs.honest.findings.rows() if r["metric"] == "slots_gained_null" and r["group"] == "male")
+    half, before = (band["high"] - band["low"]) / 2, band["units"]
+    assert float(rows["slots, male"][2].rstrip("%")) == pytest.approx(
+        100 * half * (1 + 0.8416 / 1.96) / before, abs=0.01
+    )
+    gap = next(r for r in jobs.test.findings.rows() if r["metric"] == "pooled_gap" and r["group"] == "male")
+    assert rows["gap over all bins, male"][2] == f"{gap['detectable']:.4f}"

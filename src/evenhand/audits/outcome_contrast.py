@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
 import numpy as np
@@ -30,8 +31,13 @@ class Everybody:
     thresholded: bool
 
 
-def contrast_rows(view: Outcomes, everybody: Everybody, level: float) -> list[Row]:
-    """What other measures see on the same rows."""
+ODDS = ("equalized_odds_gap", "equal_opportunity_gap")
+RATES = ("true_positive_rate_gap", "false_positive_rate_gap")
+"""Measures that read the rows one by one, which takes longer than all the rest: they are left out where nobody asks."""
+
+
+def contrast_rows(view: Outcomes, everybody: Everybody, level: float, wanted: AbstractSet[str]) -> list[Row]:
+    """What other measures see on the same rows; of those that read them one by one, the `wanted`."""
     rows = []
     for g, name in enumerate(view.names):
         units, outcome = int(view.used[g]), view.outcome_sum[g] / view.mass[g]
@@ -42,9 +48,10 @@ def contrast_rows(view: Outcomes, everybody: Everybody, level: float) -> list[Ro
             rows.append(
                 row({}, "calibration_gap", group=name, estimate=float(gap), ideal=0.0, better="ideal", units=units)
             )
-    for metric in ("equalized_odds_gap", "equal_opportunity_gap"):
-        rows += [_odds_row(metric, view, everybody.seen, g, level) for g in range(len(view.names))]
-    return rows + [r for kind in (1, 0) for r in _rate_rows(view, everybody, kind, level)]
+    for metric in ODDS:
+        if metric in wanted:
+            rows += [_odds_row(metric, view, everybody.seen, g, level) for g in range(len(view.names))]
+    return rows + [r for metric in RATES if metric in wanted for r in _rate_rows(view, everybody, metric, level)]
 
 
 def _odds_row(metric: str, view: Outcomes, seen: Rows | None, g: int, level: float) -> Row:
@@ -62,13 +69,12 @@ def _odds_row(metric: str, view: Outcomes, seen: Rows | None, g: int, level: flo
     return made | ends | {"estimate": found.estimate, "chance": found.chance, "note": notes(few, clusters)}
 
 
-def _rate_rows(view: Outcomes, everybody: Everybody, outcome: int, level: float) -> list[Row]:
-    """Gaps of the rate at which those with this outcome are treated: true positives, then false ones."""
+def _rate_rows(view: Outcomes, everybody: Everybody, metric: str, level: float) -> list[Row]:
+    """Gaps of the rate at which those with a good outcome, or a bad one, are treated."""
     known = everybody.known
     if known is None:
         return []
-    metric = "true_positive_rate_gap" if outcome else "false_positive_rate_gap"
-    rows, at = [], known.outcome == outcome
+    rows, at = [], known.outcome == (metric == RATES[0])
     for g, name in enumerate(view.names):
         found = rate_gap(known, at, g, view.reference, level)
         home = g == view.reference and not np.isnan(found.estimate)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from typing import Any
 
@@ -72,9 +73,12 @@ def all_rows(
     kind: str,
     level: float,
     everybody: Everybody,
+    wanted: AbstractSet[str],
     whole: Binning | None = None,
 ) -> list[Row]:
-    """Summaries first, then every bin, then what other measures say; `whole` has bins of all scores, shared or not."""
+    """Summaries first, then every bin, then what other measures say, the costly ones where `wanted`; `whole` has bins of all
+    scores, shared or not.
+    """
     rows = _summary(tested, view, level, kind)
     if whole is not None:
         rows += _effects(whole.pooled, WHOLE, whole, view, level)
@@ -84,7 +88,7 @@ def all_rows(
     rows += _gap_rows(tested, view, level)
     rows += _mean_rows(tested, view, level)
     rows += [_bin_test_row(tested, b) for b in range(len(tested.ends) - 1)]
-    return rows + contrast_rows(view, everybody, level)
+    return rows + contrast_rows(view, everybody, level, wanted)
 
 
 def askable() -> dict[str, Metric]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -14,7 +15,7 @@ from evenhand.audits.assemble import names_of
 from evenhand.audits.counterfactual import Evidence, OutcomeResult
 from evenhand.audits.declare import Call, Columns, Count, Label, Level, Metrics, Table, audit, log
 from evenhand.audits.outcome_bins import MOST_BINS, Bins, Grid, refuse_crowded, refuse_many_gaps
-from evenhand.audits.outcome_contrast import Everybody
+from evenhand.audits.outcome_contrast import ODDS, RATES, Everybody
 from evenhand.audits.outcome_facts import CANNOT_SAY, facts_of, of_slices, remedies
 from evenhand.audits.outcome_rows import (
     EXTRA,
@@ -195,8 +196,9 @@ def _tested(label: tuple[Any, ...], checked: Checked, plan: _Plan) -> _Part:
         refuse_many_gaps(len(view.names), grid)
     tested, others = _binnings(view, moments, grid, plan, (low, high))
     whole = _whole(replace(view, scope=checked.scope), *wide, plan) if wide else tested
+    wanted = {*ODDS, *RATES} if plan.asked is None else {a.card.name for a in plan.asked}
     rows = all_rows(
-        tested, others, view, kind=plan.kind, level=plan.level, everybody=_everybody(checked, view, plan.asked),
+        tested, others, view, kind=plan.kind, level=plan.level, everybody=_everybody(checked, view, wanted), wanted=wanted,
         whole=whole if plan.kind == "ranking" else None,
     )  # fmt: skip
     chosen = rows if plan.asked is None else chosen_rows(rows, plan.asked, tested, view)
@@ -308,14 +310,12 @@ def _shared_scope(view: Checked, ends: tuple[float, float], fewest: int) -> tupl
     return grouped.within(low, high), (low, high)
 
 
-def _everybody(checked: Checked, view: Outcomes, asked: Sequence[Ask] | None) -> Everybody:
-    """The rows of all scores, and who of those with a known outcome was treated; none leave the engine for sums alone."""
+def _everybody(checked: Checked, view: Outcomes, wanted: AbstractSet[str]) -> Everybody:
+    """The rows of all scores, and who of those with a known outcome was treated, as far as they are `wanted`."""
     whole = replace(view, scope=checked.scope)
+    seen = tally_rows(whole, np.zeros(0)) if wanted & {*ODDS} and view.used.sum() <= MOST_ROWS else None
     cut = checked.roles.treated is not None or checked.threshold is not None
-    if asked is not None and all(a.card.needs is Moments for a in asked):
-        return Everybody(None, None, cut)
-    seen = tally_rows(whole, np.zeros(0)) if view.used.sum() <= MOST_ROWS else None
-    if not cut or checked.rows > MOST_ROWS or checked.outcome_ends != (0.0, 1.0):
+    if not cut or not wanted & {*RATES} or checked.rows > MOST_ROWS or checked.outcome_ends != (0.0, 1.0):
         return Everybody(seen, None, cut)
     known = tally_known(whole)
     return Everybody(seen, None if known.treated is None or known.treated.all() else known, cut)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from evenhand.metrics.contrast import average_outcome, equalized_odds_gap, marginal_outcome
@@ -31,9 +31,9 @@ def claims(jobs: Any, fair: Any, people: Any, rates: Mapping[str, Rates]) -> tup
     """Every statement of sections 3 to 5 that a number can answer."""
     return (
         *_toys(),
-        *_notifications(jobs, fair),
-        *_ranking(people),
-        *_measures(rates),
+        *(replace(c, sample=jobs.sample) for c in _notifications(jobs, fair)),
+        *(replace(c, sample=people.sample) for c in _ranking(people)),
+        *(replace(c, sample=f"{rates['nothing'].worlds} worlds each") for c in _measures(rates)),
         _equalised_odds_as_printed(),
         _equalised_odds_repaired(),
     )

@@ -7,7 +7,7 @@ import io
 import json
 import textwrap
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from html import escape
 from pathlib import Path
 from typing import Annotated, Any
@@ -16,10 +16,11 @@ from evenhand.audits.parameters import Takes
 from evenhand.errors import EvenhandError, listing, unknown_name
 from evenhand.present.files import write_whole
 from evenhand.present.tables import aligned
+from evenhand.results import Result
 
-HEAD = ("finding", "where", "stated", "measured", "comes out", "counts if", "in seeds", "whose")
+HEAD = ("finding", "where", "stated", "measured", "comes out", "counts if", "in seeds", "whose", "sample")
 """Columns of the findings for other programs; people read the first ones, with the rule beside what is stated."""
-WIDTHS = (44, 12, 30, 46, 10)
+WIDTHS = (44, 12, 30, 46, 16)
 FORMATS = ("table", "csv", "tsv", "jsonl", "json", "markdown")
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
 STYLE = """\
@@ -64,6 +65,7 @@ class Claim:
     counts : what is taken for coming out, where the words leave it open ("0.07 to 0.095").
     ours : whether it is a check of ours, which the paper does not state: it never counts among the paper's findings.
     runs : `holds` of every seed, the first being the one that `measured` speaks of; empty for a single run.
+    sample : what the verdict rests on ("15,000 requests"); empty where nothing is drawn.
     """
 
     says: str
@@ -74,6 +76,7 @@ class Claim:
     counts: str = ""
     ours: bool = False
     runs: tuple[bool | None, ...] = ()
+    sample: str = ""
 
     @property
     def known(self) -> list[bool]:
@@ -94,13 +97,15 @@ class Claim:
     def cells(self) -> tuple[str, ...]:
         """What other programs read."""
         whose = "ours" if self.ours else "paper"
-        return self.says, self.where, self.stated, self.measured, self.verdict, self.counts, self.in_seeds, whose
+        told = self.says, self.where, self.stated, self.measured, self.verdict, self.counts, self.in_seeds
+        return *told, whose, self.sample
 
     def shown(self) -> tuple[str, ...]:
         """What people read."""
         stated = f"{self.stated} (counts if {self.counts})" if self.counts else self.stated
-        verdict = {"in some": "in "}.get(self.verdict, f"{self.verdict}, ") + f"{self.in_seeds} seeds"
-        return self.says, self.where, stated, self.measured, verdict if self.in_seeds else self.verdict
+        seeds = {"in some": "in "}.get(self.verdict, f"{self.verdict}, ") + f"{self.in_seeds} seeds"
+        verdict = seeds if self.in_seeds else self.verdict
+        return self.says, self.where, stated, self.measured, f"{verdict} ({self.sample})" if self.sample else verdict
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,6 +136,7 @@ class Study:
     sentences : what the tables show.
     caveats : what its verdicts can and cannot show; said wherever they are.
     seeds : the seeds it was run with, where there are several.
+    results : answers of the audits behind it, with all their digits, by what they are of; JSON holds them.
     """
 
     name: str
@@ -142,6 +148,7 @@ class Study:
     sentences: tuple[str, ...] = ()
     caveats: tuple[str, ...] = ()
     seeds: tuple[int, ...] = ()
+    results: Mapping[str, Result] = field(default_factory=dict)
 
     @property
     def frame(self) -> Any:
@@ -173,6 +180,7 @@ class Study:
             "findings": [_record(c) for c in self.claims],
             "tables": {t.title: [dict(zip(t.head, row, strict=True)) for row in t.rows] for t in self.tables},
             "sentences": list(self.sentences),
+            **({"results": {name: result.to_dict() for name, result in self.results.items()}} if self.results else {}),
         }
 
     def _page(self, table: Callable[[Sequence[str], Sequence[Sequence[str]]], str], said: Callable[[str], str]) -> str:
@@ -277,7 +285,7 @@ def _markdown_table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 
 def _width(cell: str) -> str:
-    if cell == "no" or cell.startswith("no, "):
+    if cell == "no" or cell.startswith(("no, ", "no (")):
         return "no"
     return "short" if len(cell) <= SHORT else ""
 
