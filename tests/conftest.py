@@ -1,4 +1,4 @@
-"""Shared by every test: how hard hypothesis tries, one browser, one Spark session, and one PostgreSQL server."""
+"""Shared by every test: how hard hypothesis tries, one browser, one Spark cluster with its session, and one PostgreSQL server."""
 
 from __future__ import annotations
 
@@ -47,25 +47,26 @@ def browser():
 
 
 @pytest.fixture(scope="session")
-def spark():
-    """A real local Spark. Where Java or pyspark is absent the test is skipped, except in CI, where that is a failure."""
+def cluster():
+    """A real Spark cluster on loopback. Where Java or pyspark is absent the test is skipped, except in CI: a failure there."""
     lacking = [name for name, there in (("Java", shutil.which("java")), ("pyspark", _has_pyspark())) if not there]
     if lacking:
         (pytest.fail if os.environ.get("CI") == "true" else pytest.skip)(f"Spark needs {' and '.join(lacking)}")
-    os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
-    from pyspark.sql import SparkSession
+    from cluster import Cluster
 
-    quiet = {
-        "spark.ui.enabled": "false", "spark.ui.showConsoleProgress": "false", "spark.sql.shuffle.partitions": "2",
-        "spark.driver.memory": "1g", "spark.sql.codegen.wholeStage": "false", "spark.sql.adaptive.enabled": "false",
-    }  # fmt: skip
-    builder = SparkSession.builder.master("local[2]").appName("evenhand tests")
-    for name, value in quiet.items():
-        builder = builder.config(name, value)
-    session = builder.getOrCreate()
-    session.sparkContext.setLogLevel("ERROR")
-    yield session
-    session.stop()
+    found = Cluster()
+    yield found
+    found.close()
+
+
+@pytest.fixture(scope="session")
+def spark(cluster):
+    """The one session of this process, on the cluster."""
+    from cluster import session
+
+    found = session(cluster.url)
+    yield found
+    found.stop()
 
 
 def _has_pyspark() -> bool:

@@ -258,14 +258,6 @@ def test_every_engine_and_order_of_rows_gives_the_same_bytes(engine):
     assert found.to_dict()["columns"] == expected.to_dict()["columns"]
 
 
-@pytest.mark.spark
-def test_spark_gives_the_same_bytes(spark, tmp_path):
-    table = log(viewers=300, seed=6, rows=3)
-    table.write_parquet(tmp_path / "log.parquet")
-    found = eh.experiment(spark.read.parquet(str(tmp_path / "log.parquet")), **CALL | {"draws": 99})
-    assert found.to_dict()["columns"] == eh.experiment(table, **CALL | {"draws": 99}).to_dict()["columns"]
-
-
 def test_buckets_are_of_one_size_and_never_mix_arms():
     assert [bucket_size(n) for n in ([500, 500], [20_000, 980_000])] == [1, 1000]
     for arms in ([50_017, 49_983], [2_011, 97_989], [700, 700, 1_200]):

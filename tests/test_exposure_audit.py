@@ -395,18 +395,3 @@ def test_every_engine_gives_the_same_numbers(engine):
         system="system",
     )
     np.testing.assert_allclose(mixed.findings.columns["estimate"], wanted["estimate"], rtol=1e-9)
-
-
-@pytest.mark.spark
-@pytest.mark.slow
-def test_spark_gives_the_same_numbers(spark):
-    requests, groups = world(11, requests=6, draws=2)
-    rankings, judged = tables(requests)
-    rankings = rankings.drop("probability")
-    labels = pl.DataFrame({"item": list(groups), "group": list(groups.values())})
-    wanted = everything(rankings, labels, judged).findings.columns
-    far = spark.createDataFrame(rankings.to_arrow())
-    found = everything(far, groups, spark.createDataFrame(judged.to_arrow())).findings.columns
-    for name in ("estimate", "low", "high", "ideal"):
-        np.testing.assert_allclose(found[name], wanted[name], rtol=1e-9, atol=1e-12)
-    assert found["note"] == wanted["note"]

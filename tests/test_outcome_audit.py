@@ -66,15 +66,6 @@ def test_every_engine_gives_the_same_numbers():
         same(frames[0].curves["calibration"], other.curves["calibration"])
 
 
-@pytest.mark.slow
-@pytest.mark.spark
-def test_spark_gives_the_same_numbers(spark):
-    frame = candidates(600)
-    there = spark.createDataFrame(frame.to_arrow()).cache()
-    call = {**ROLES, "request": "q", "bins": 2}
-    same(eh.outcome_test(frame, **call).findings.columns, eh.outcome_test(there, **call).findings.columns)
-
-
 def test_the_order_of_the_rows_changes_nothing():
     frame = candidates()
     shuffled = frame.sample(fraction=1, shuffle=True, seed=3)

@@ -265,12 +265,6 @@ def test_compare_agreement_and_sensitivity_say_the_same_of_duckdb():
     same_chain(lambda t: connection.from_arrow(t.to_arrow()), metrics, unknown=["drop", "group"])
 
 
-@pytest.mark.spark
-@pytest.mark.slow
-def test_compare_agreement_and_sensitivity_say_the_same_of_spark(spark):
-    same_chain(lambda t: spark.createDataFrame(t.to_arrow()).cache(), ["awrf", "eel"], unknown=["group"])
-
-
 def test_shares_of_exposure_are_rows_that_two_live_results_are_compared_by():
     rng = np.random.default_rng(6)
     runs = [run_of("x", 80, rng, effect=e).with_columns(pl.col("request") + 1000 * k) for k, e in enumerate((0.0, 1.5))]

@@ -276,19 +276,6 @@ def test_pandas_gets_pandas_back():
     assert isinstance(found.per_request, pd.DataFrame)
 
 
-@pytest.mark.spark
-def test_spark_says_the_same_to_the_byte(spark):
-    table = world(8, 10)
-    there = spark.createDataFrame(table.to_arrow())
-    groups, judged = table.select("item", "group").unique(), table.select("request", "item", "relevance")
-    for negatives in (None, 2):
-        here, far = (
-            eh.pairwise(t, groups=groups, relevance=judged, protected="P", rng=1, negatives=negatives).to_text("csv")
-            for t in (table, there)
-        )
-        assert here == far
-
-
 def test_the_command_line_leaves_out_items_without_a_score_as_the_function_does(tmp_path, capsys):
     path = tmp_path / "scores.csv"
     path.write_text("request,item,score,relevance,group\n1,a,2,1,P\n1,b,5,0,U\n1,c,,1,U\n1,d,3,1,U\n1,e,0,0,P\n")

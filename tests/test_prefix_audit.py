@@ -74,18 +74,6 @@ def test_every_engine_gives_the_same_numbers(engine):
     assert one["curves"] == other["curves"]
 
 
-@pytest.mark.spark
-def test_spark_gives_the_same_numbers(spark):
-    call = {"group": "stance", "protected": "con", "metrics": ["ndd", "ndjs"], "rng": 7}
-    frame = many().with_columns(score=-pl.col("rank") * 0.5)
-    there = spark.createDataFrame(frame.to_arrow())
-    here = eh.prefix(frame, **call).to_dict()["columns"]
-    assert eh.prefix(there, **call).to_dict()["columns"] == here
-    assert eh.prefix(there, score="score", **call).to_dict()["columns"] == here
-    with pytest.raises(EvenhandError, match="whose rows have an order"):
-        eh.prefix(there.withColumn("rank", there["rank"] % 3 + 1), ties="input_order", **call)
-
-
 def test_means_leave_undefined_requests_out_and_count_them():
     found = eh.prefix(SERP, group="stance", protected="con", metrics=["ndd", "ndjs"], rng=1)
     row = found.frame.row(0, named=True)

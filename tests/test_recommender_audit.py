@@ -138,14 +138,6 @@ def test_every_engine_gives_the_same_table(engine):
     same(columns(found), columns(dense))
 
 
-@pytest.mark.spark
-@pytest.mark.slow
-def test_spark_gives_the_same_table(spark):
-    data = generated()
-    found = long_call(*data, lambda df: spark.createDataFrame(df.to_arrow()))
-    assert found.to_text("csv") == long_call(*data).to_text("csv")
-
-
 def test_blocks_of_users_change_nothing(monkeypatch):
     data = generated(users=200)
     call = {"top": 5, "true_threshold": 0.5, "rng": 3, "interval": "bootstrap(49)", "chance": "permutation(49)"}

@@ -1,5 +1,9 @@
-"""PySpark through the same engine code: the same numbers as the local engines, and nothing collected but the tally."""
+"""Spark on a cluster, through the same engine code: the numbers of the local engines, and nothing collected but the tally.
 
+All tests that need Spark stand here, so that one cluster serves them all.
+"""
+
+import functools
 import re
 from pathlib import Path
 
@@ -8,6 +12,7 @@ import polars as pl
 import pytest
 
 import evenhand as eh
+from evenhand.audits.declare import AUDITS, names
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
@@ -87,39 +92,209 @@ def test_bins_give_the_same_bytes(tables, spec):
     same(lambda e, a: eh.inequality(e, **CALL, population=a, by=spec), tables)
 
 
-def test_sources_give_the_same_bytes(tables):
-    same(lambda e, a: eh.sources(e, **CALL, source="via", population=400), tables)
+def log(rows=30_000):
+    rng = np.random.default_rng(2)
+    viewer, author = rng.integers(0, 800, rows), rng.zipf(1.6, rows) % 400
+    return pl.DataFrame(
+        {
+            "author": [f"author {i}" for i in author],
+            "viewer": [f"viewer {i}" for i in viewer],
+            "arm": np.where(viewer % 2 == 0, "new", "control"),
+            "via": rng.choice(["home", "search", "topics"], rows),
+            "band": np.where(author % 3 == 0, "x", "y"),
+            "views": rng.poisson(2, rows),
+        }
+    )
 
 
-def test_decompose_gives_the_same_bytes(tables):
-    same(lambda e, a: eh.decompose(e, **CALL, group="band", population=a), tables)
+def rankings(requests=300, depth=25):
+    rng = np.random.default_rng(3)
+    item = np.concatenate([rng.choice(900, depth, replace=False) for _ in range(requests)])
+    return pl.DataFrame(
+        {
+            "request": np.repeat([f"request {i}" for i in range(requests)], depth),
+            "system": np.repeat(["new", "old"], requests // 2 * depth),
+            "item": [f"item {i}" for i in item],
+            "rank": np.tile(np.arange(1, depth + 1), requests),
+            "score": 1 / np.tile(np.arange(1, depth + 1), requests),
+            "side": np.where(item % 3 == 0, "f", "m"),
+            "grade": (rng.random(requests * depth) < 0.3).astype(np.int64),
+        }
+    )
 
 
-def test_criteria_give_the_same_bytes(tables):
-    call = dict(unit="author", amount="views", population=400, by="via", metrics=["gini", "top_share"], rng=3)
-    same(lambda e, a: eh.criteria(e, **call), tables)
+def people(rows=20_000):
+    rng = np.random.default_rng(4)
+    score = rng.random(rows).round(3)
+    return pl.DataFrame(
+        {
+            "score": score,
+            "group": rng.choice(["a", "b"], rows),
+            "outcome": (rng.random(rows) < score).astype(np.int64),
+            "vacancy": [f"vacancy {i}" for i in rng.integers(0, 50, rows)],
+        }
+    )
 
 
-def test_no_row_leaves_spark_but_the_tally(tables, monkeypatch):
-    """The largest table that is collected has one row per cell, far fewer than events or units."""
+def ratings(users=200, items=60):
+    rng = np.random.default_rng(5)
+    return pl.DataFrame(
+        {
+            "user": np.repeat([f"user {i}" for i in range(users)], items),
+            "item": np.tile([f"item {i}" for i in range(items)], users),
+            "score": rng.random(users * items),
+            "group": np.repeat(rng.choice(["a", "b"], users), items),
+        }
+    )
+
+
+UNITS = {"unit": "author", "amount": "views", "rng": 3}
+SIDES = {"protected": "f", "rng": 3, "interval": "percentile(29)"}
+FEW = {"metrics": ["ndd", "ndjs"], "system": "system", "chance": None, "interval": None, "protected": "f", "rng": 1}
+ASKS = {
+    "inequality": (log, lambda t: eh.inequality(t, **UNITS, population=500, by="via", interval="bootstrap(29)")),
+    "sources": (log, lambda t: eh.sources(t, **UNITS, source="via", population=500, interval="percentile(29)")),
+    "decompose": (log, lambda t: eh.decompose(t, **UNITS, group="band", population=None, interval="percentile(29)")),
+    "criteria": (log, lambda t: eh.criteria(t, **UNITS, population=500, by="via", metrics=["gini", "top_share"], draws=29)),
+    "experiment": (log, lambda t: eh.experiment(t, **UNITS, arm="arm", randomized="viewer", population=500, draws=99)),
+    "outcome_test": (people, lambda t: eh.outcome_test(t, score="score", outcome="outcome", group="group", request="vacancy", bins=4)),
+    "recommender": (ratings, lambda t: eh.recommender(t, user_groups="group", top=5, rng=3, interval="bootstrap(29)", chance="permutation(29)")),
+    "exposure": (rankings, lambda t: eh.exposure(t, groups="side", relevance="grade", **SIDES)),
+    "prefix": (rankings, lambda t: eh.prefix(t, group="side", system="system", chance="permutation(29)", **SIDES)),
+    "pairwise": (rankings, lambda t: eh.pairwise(t, groups="side", relevance="grade", **SIDES)),
+    "rebalance": (rankings, lambda t: eh.rebalance(t.filter("rank <= 9") if hasattr(t, "rdd") else t.filter(pl.col("rank") <= 9), top=3, providers="side", rng=3, interval=None)),
+    "advise": (rankings, lambda t: eh.advise(t, group="side", protected="f")),
+    "compare": (rankings, lambda t: eh.compare(eh.prefix(t, group="side", **FEW), draws=199, rng=1)),
+    "agreement": (rankings, lambda t: eh.agreement(eh.prefix(t, group="side", **FEW), rng=1)),
+    "sensitivity": (rankings, lambda t: eh.sensitivity("prefix", t, group="side", protected="f", system="system", vary={"metrics": ["ndd", "ndjs"]})),
+}  # fmt: skip
+"""A table and a question for every audit."""
+
+TRAVELS = {
+    "outcome_test": 0.1, "experiment": 0.15, "prefix": 0.05, "advise": 0.05, "compare": 0.05, "agreement": 0.05,
+    "sensitivity": 0.1, "exposure": 0.3, "pairwise": 0.4, "recommender": 0.7, "rebalance": 1.0,
+}  # fmt: skip
+"""The part of the table's bytes that may reach the driver; of other audits, 0.02.
+
+Lists of 25 items are short, and these tables small: a request keeps its sums, and those of `exposure` a sample of lists as well.
+The recommender reads scores in runs of users, and a new allocation needs its candidates.
+"""
+
+WINDOW_IN_ONE_PLACE = re.compile(r"Window \[.*\n[^\n]*(?:Sort[^\n]*\n[^\n]*)?Exchange SinglePartition")
+
+
+@pytest.fixture(scope="module")
+def watched():
+    """Every table that leaves Spark, with the plan that it was made by; there is no other way out."""
     from pyspark.sql.classic.dataframe import DataFrame
 
-    collected, to_arrow = [], DataFrame.toArrow
+    left, to_arrow = [], DataFrame.toArrow
 
     def counted(self):
-        table = to_arrow(self)
-        collected.append(table.num_rows)
-        return table
+        left.append((to_arrow(self), self._jdf.queryExecution().executedPlan().toString()))
+        return left[-1][0]
 
-    for way in ("collect", "toPandas", "toLocalIterator"):
-        monkeypatch.setattr(DataFrame, way, lambda self, *a, **k: pytest.fail("rows were collected"))
-    monkeypatch.setattr(DataFrame, "toArrow", counted)
-    _, there = tables
-    result = eh.inequality(there["events"], unit="author", amount="views", population=400, interval=None)
-    distinct = events().group_by("author").agg(pl.col("views").sum())["views"].n_unique()
-    assert collected
-    assert max(collected) == distinct < 100
-    assert result.findings.columns["units"][0] == 400
+    with pytest.MonkeyPatch.context() as patch:
+        for way in ("collect", "toPandas", "toLocalIterator"):
+            patch.setattr(DataFrame, way, lambda self, *a, **k: pytest.fail("rows were collected"))
+        patch.setattr(DataFrame, "toArrow", counted)
+        yield left
+
+
+@pytest.fixture(scope="module")
+def asked(spark, watched, tmp_path_factory):
+    """An audit's answer here and on the cluster, the tables that left Spark for it, and the table's own bytes."""
+    folder = tmp_path_factory.mktemp("tables")
+
+    @functools.cache
+    def ask(name):
+        table, question = ASKS[name]
+        path, here = folder / f"{table.__name__}.parquet", table()
+        if not path.exists():
+            here.write_parquet(path)
+        before = len(watched)
+        with (
+            pytest.MonkeyPatch.context() as patch
+        ):  # a table of a few thousand rows would be taken along, for its intervals
+            patch.setattr("evenhand.audits.outcome_test.MOST_ROWS", 1_000)
+            found = question(spark.read.parquet(str(path)))
+            return question(here), found, watched[before:], here.to_arrow().nbytes
+
+    return ask
+
+
+def test_there_is_a_question_for_every_audit():
+    assert set(ASKS) == set(names()) == set(AUDITS)
+
+
+@pytest.mark.parametrize("name", ASKS)
+def test_every_audit_says_the_same_on_a_cluster_with_the_same_draws(name, asked):
+    here, there, _, _ = asked(name)
+    wanted, found = here.to_dict()["columns"], there.to_dict()["columns"]
+    assert list(found) == list(wanted)
+    for column, values in wanted.items():
+        if any(isinstance(v, float) for v in values):
+            mine, theirs = (np.array(v, dtype=float) for v in (values, found[column]))
+            np.testing.assert_allclose(theirs, mine, rtol=1e-9, atol=1e-12, err_msg=column)
+        else:
+            assert found[column] == values, column
+
+
+@pytest.mark.parametrize("name", ASKS)
+def test_little_of_the_table_reaches_the_driver(name, asked):
+    _, _, left, size = asked(name)
+    assert left
+    assert sum(table.nbytes for table, _ in left) <= TRAVELS.get(name, 0.02) * size
+
+
+@pytest.mark.parametrize("name", ASKS)
+def test_no_window_takes_all_rows_to_one_place(name, asked):
+    _, _, left, _ = asked(name)
+    assert not [plan for _, plan in left if WINDOW_IN_ONE_PLACE.search(plan)]
+
+
+def test_a_window_over_all_rows_would_be_noticed(spark, watched):
+    spark.range(9).selectExpr("id", "sum(id) over (order by id) as s").toArrow()
+    assert WINDOW_IN_ONE_PLACE.search(watched[-1][1])
+    spark.range(9).selectExpr("id", "sum(id) over (partition by id % 2 order by id) as s").toArrow()
+    assert not WINDOW_IN_ONE_PLACE.search(watched[-1][1])
+
+
+def test_inequality_sends_one_row_per_distinct_amount(asked):
+    _, _, left, _ = asked("inequality")
+    per_author = log().group_by("via", "author").agg(pl.col("views").sum())
+    assert max(table.num_rows for table, _ in left) == per_author.select("via", "views").n_unique()
+
+
+def test_lists_with_empty_ranks_and_unlabelled_items_are_gathered_as_they_are(spark):
+    gaps = rankings(40, 9).filter(pl.col("rank") != pl.col("request").str.len_chars() % 9 + 1)
+    labels = gaps.select("item", group="side").unique().filter(pl.col("item").str.len_chars() != 6)
+    for unknown in ("drop", "group"):
+        call = {
+            "protected": "f",
+            "rng": 1,
+            "chance": None,
+            "interval": None,
+            "unknown": unknown,
+            "metrics": ["ndd", "ndjs"],
+        }
+        there = eh.prefix(
+            spark.createDataFrame(gaps.to_arrow()), group=spark.createDataFrame(labels.to_arrow()), **call
+        )
+        assert there.to_text("csv") == eh.prefix(gaps, group=labels, **call).to_text("csv")
+
+
+def test_pairs_are_drawn_alike(spark):
+    table, call = rankings(20, 8), {"relevance": "grade", "protected": "f", "rng": 1, "negatives": 2, "interval": None}
+    labels = table.select("item", group="side").unique()
+    there = eh.pairwise(spark.createDataFrame(table.to_arrow()), groups=labels, **call)
+    assert there.to_text("csv") == eh.pairwise(table, groups=labels, **call).to_text("csv")
+
+
+def test_ties_have_no_order_on_a_cluster(spark):
+    there = spark.createDataFrame(rankings(4, 6).to_arrow())
+    with pytest.raises(eh.EvenhandError, match="whose rows have an order"):
+        eh.prefix(there.selectExpr("request", "item", "side", "rank % 3 + 1 as rank"), group="side", ties="input_order")
 
 
 def test_the_frame_comes_back_as_pyarrow(tables):

@@ -273,6 +273,9 @@ class Call:
         told |= dict(facts)
         if isinstance(told.get("population"), Mapping):
             told["population"] = hidden_sizes(told["population"], self.fewest, parts="group" in plan)
+        files = [value for value in self.arguments.values() if hasattr(type(value), "reading")]
+        if files and files[0].reading:
+            told["reading"] = files[0].reading
         if objects:
             told["needed_again"] = objects
         parameters = self.parameters

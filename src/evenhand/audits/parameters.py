@@ -189,7 +189,8 @@ def in_words(value: Any, *, table: bool = False) -> Any:
     value = as_python(value)
     if value is None or isinstance(value, (bool, int, float, str)):
         return value
-    if hasattr(type(value), "as_word") and (word := value.as_word()) is not None:  # SQLFrame has a column of any name
+    own = getattr(value, "__dict__", {})  # an audit has its word in there; SQLFrame has a column of any name
+    if (hasattr(type(value), "as_word") or "as_word" in own) and (word := value.as_word()) is not None:
         return word
     if isinstance(value, Path):
         return str(value)

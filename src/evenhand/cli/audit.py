@@ -14,7 +14,7 @@ from evenhand.audits.parameters import Parameter, bare, options
 from evenhand.errors import EvenhandError
 from evenhand.views.tally import TALLY
 
-ENGINES = ("polars", "duckdb")
+ENGINES = ("polars", "duckdb", "spark")
 NAMES = {"metrics": ("-m", "--metric"), "rng": ("--seed",), "cutoffs": ("--cutoff", "--cutoffs")}
 """Options that are not called like their parameter."""
 
@@ -69,7 +69,13 @@ def add_audit(parser: argparse.ArgumentParser, audit: Audit) -> None:
         rows = "in place of files: the rows of the query that evenhand sql prints"
         parser.add_argument("--tally", metavar="FILE", help=rows)
     if first.takes.table:
-        how.add_argument("--engine", choices=ENGINES, default=ENGINES[0], help="what reads the files (default: polars)")
+        add_engine(how)
+
+
+def add_engine(group: Any) -> None:
+    """What reads the files."""
+    group.add_argument("--engine", choices=ENGINES, default=ENGINES[0], help="what reads the files (default: polars)")
+    group.add_argument("--master", metavar="URL", help="with --engine spark: the cluster, such as spark://host:7077")
 
 
 def _is_rule(parameter: Parameter) -> bool:
@@ -157,7 +163,8 @@ def bind(audit: Audit, args: argparse.Namespace) -> tuple[list[Any], dict[str, A
         if parameter.positional:
             by_place += _placed(parameter, typed, args)
         elif typed is not None:
-            by_name[name] = typed if isinstance(typed, bool) else read(parameter, typed)
+            value = typed if isinstance(typed, bool) else read(parameter, typed)
+            by_name[name] = beside_table(parameter, value, getattr(args, "engine", ""), getattr(args, "master", None))
     return by_place, by_name
 
 
@@ -172,17 +179,25 @@ def _placed(parameter: Parameter, typed: Any, args: argparse.Namespace) -> list[
         return []
     words = typed if isinstance(typed, list) else [typed]
     if parameter.takes.table:
-        return [source(words, args.engine)]
+        return [source(words, args.engine, getattr(args, "master", None))]
     return [read(parameter, [word]) for word in words]
 
 
-def source(files: Sequence[str], engine: str) -> Any:
+def source(files: Sequence[str], engine: str, master: str | None = None) -> Any:
     """Files as an audit takes them: paths, with the engine that reads them where it is not the usual one."""
+    if master is not None and engine != "spark":
+        raise EvenhandError(f"--master {master} is a cluster of Spark. Add --engine spark, or leave it out.")
     if engine != ENGINES[0] and not files[0].endswith((".npz", ".npy")):
         from evenhand.views.tables import Files
 
-        return Files(tuple(files), engine)
+        return Files(tuple(files), engine, master)
     return list(files) if len(files) > 1 else files[0]
+
+
+def beside_table(parameter: Parameter, value: Any, engine: str, master: str | None) -> Any:
+    """A table beside the first: what a cluster joins may be as large, and is read where it can be."""
+    large = engine == "spark" and parameter.takes.table and isinstance(value, str)
+    return source([value], engine, master) if large and value.endswith((".parquet", ".pq")) else value
 
 
 def read(parameter: Parameter, words: Sequence[str]) -> Any:

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from evenhand.audits.declare import Audit, Call, find
-from evenhand.cli.audit import from_plan
+from evenhand.cli.audit import ENGINES, beside_table, from_plan, source
 from evenhand.errors import EvenhandError, listing, suggestion, unknown_name
 from evenhand.present.checks import INCONCLUSIVE
 from evenhand.views.files import split_kind
@@ -29,6 +29,8 @@ ENDINGS = {
     "inconclusive": "what decides a check whose interval reaches the other side: estimate, pass or fail",
     "outputs": "files to write; the ending decides: .html, .csv, .tsv, .jsonl, .json, .md, .tex, .txt or .prom",
     "plot": "charts to write, as KIND=FILE.svg",
+    "engine": "what reads the files: polars, duckdb or spark",
+    "master": "with spark: the cluster, such as spark://host:7077",
 }
 """Keys of an audit beside its parameters; a parameter of the same name comes first."""
 WHOLE = {
@@ -68,7 +70,16 @@ class Step:
     @property
     def arguments(self) -> dict[str, Any]:
         """What the audit takes; paths from the plan's folder."""
-        return {name: beside(value, self.folder) for name, value in from_plan(self.audit, self.typed).items()}
+        engine, master = self.endings.get("engine", ENGINES[0]), self.endings.get("master")
+        found = {name: beside(value, self.folder) for name, value in from_plan(self.audit, self.typed).items()}
+        for name, value in found.items():
+            parameter = self.audit.parameters.get(name)
+            words = value if isinstance(value, list) else [value]
+            if parameter and parameter.positional and parameter.takes.table and isinstance(words[0], str):
+                found[name] = source(words, engine, master)
+            elif parameter:
+                found[name] = beside_table(parameter, value, engine, master)
+        return found
 
 
 @dataclass(frozen=True)
@@ -179,6 +190,8 @@ def _placed(key: str, value: Any, folder: Path) -> Any:
         raise EvenhandError(f"{key}={value!r} is no list of texts. Write {key} = ['...', '...'].")
     if not many and not isinstance(value, str):
         raise EvenhandError(f"{key}={value!r} is no text. Write {key} = '...'.")
+    if key == "engine" and value not in ENGINES:
+        raise unknown_name("engine", value, ENGINES, what="an engine")
     if key == "inconclusive" and value not in INCONCLUSIVE:
         raise unknown_name("inconclusive", value, INCONCLUSIVE, what="a way to decide")
     if key == "plot":

@@ -17,7 +17,7 @@ from typing import Any
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     from evenhand.audits.declare import find
     from evenhand.audits.sensitivity import REPEATED
-    from evenhand.cli.audit import ENGINES, add_option, dest
+    from evenhand.cli.audit import add_engine, add_option, dest
     from evenhand.cli.options import add_output
 
     own = find("sensitivity")
@@ -33,7 +33,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
             if not parameter.positional and parameter.name not in known:
                 add_option(group, parameter, find(name), required=False)
                 known.add(parameter.name)
-    parser.add_argument("--engine", choices=ENGINES, default=ENGINES[0], help="what reads the files (default: polars)")
+    add_engine(parser)
     add_output(parser, own.charts)
 
 
@@ -59,7 +59,7 @@ def run(args: argparse.Namespace) -> int:
                 f"{repeated.name} needs {lacking[0]}=. Pass {lacking[0]}=, as in evenhand {repeated.name} --help."
             )
         with progress("reading", quiet=args.no_progress):
-            found = sensitivity(repeated.name, source(args.of_table, args.engine), vary=vary, **given)
+            found = sensitivity(repeated.name, source(args.of_table, args.engine, args.master), vary=vary, **given)
     except EvenhandError as error:
         raise EvenhandError(in_flags(str(error), repeated)) from error
     return finish(found, args)

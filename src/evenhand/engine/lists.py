@@ -6,7 +6,8 @@ import narwhals as nw
 import numpy as np
 import numpy.typing as npt
 
-from evenhand.engine.exposures import Rows, ranking_keys
+from evenhand.engine.exposures import Rows, ranking_keys, with_groups
+from evenhand.engine.gathered import gathered, is_apart
 from evenhand.tallies.items import Lists
 from evenhand.tallies.ledger import Ledger
 from evenhand.views.labels import Alignment, codes
@@ -20,14 +21,14 @@ def some_lists(rows: Rows, aligned: Alignment, ledger: Ledger, chosen: npt.NDArr
     keys = ranking_keys(ledger, rows)
     picked = keys[chosen].with_columns(pl.Series("list", np.arange(len(chosen))))
     requests = picked["request"].unique().to_list()
-    by = aligned.keys
     few = rows.listed.filter(nw.col("request").is_in(requests))
-    wanted = [*rows.rankings, "item", "rank", *(["relevance"] if "relevance" in rows.columns else [])]
-    if "group" in rows.columns:
-        few = few.select(*wanted, "group").with_columns(nw.lit(1.0).alias("share"))
+    asked = ["rank", *(["relevance"] if "relevance" in rows.columns else []), "group"]
+    if "group" not in rows.columns:
+        few, _ = with_groups(few, aligned, aligned.keys)
+    if is_apart(few) and not aligned.soft:
+        cells = pl.concat(gathered(few, rows.rankings, asked))
     else:
-        few = few.select(*wanted).join(aligned.lazy.select(*by, "group", "share"), on=by, how="left")
-    cells = to_polars(few)
+        cells = to_polars(few.select(*rows.rankings, *asked, *(["share"] if aligned.soft else [])))
     picked = picked.cast({key: cells.schema[key] for key in rows.rankings})  # labels may have lost their precise type
     cells = cells.join(picked, on=rows.rankings, how="inner", nulls_equal=True)
     at = cells["list"].to_numpy()
@@ -38,5 +39,5 @@ def some_lists(rows: Rows, aligned: Alignment, ledger: Ledger, chosen: npt.NDArr
     ranks[at, slot] = cells["rank"].to_numpy()
     if "relevance" in cells.columns:
         relevance[at, slot] = cells["relevance"].to_numpy()
-    shares[at, slot, codes(cells["group"], ledger.labels)] = cells["share"].fill_null(1.0).to_numpy()
+    shares[at, slot, codes(cells["group"], ledger.labels)] = cells["share"].to_numpy() if aligned.soft else 1.0
     return Lists(chosen, ranks, shares, relevance)

@@ -11,6 +11,7 @@ import narwhals as nw
 import numpy as np
 
 from evenhand.cards import Floats
+from evenhand.engine.gathered import gathered, is_apart, labelled
 from evenhand.engine.labelled import Lookup
 from evenhand.errors import EvenhandError
 from evenhand.labels import all_but, in_order, whole
@@ -114,6 +115,8 @@ def tally_pairs(
     labels = tuple(whole(in_order(g for g in everyone if g is not None)))
     names, merged, ours, theirs = sides.codes(labels)
     lazy, facts = _with_relevance(view.lazy, judgments, missing)
+    if beside is not None and is_apart(lazy) and isinstance(found, Alignment):
+        lazy, beside = labelled(lazy, found), None
     keys = list(view.keys)
 
     lookup = None if beside is None else Lookup.of(beside[0], beside[1], labels, "groups")
@@ -176,9 +179,14 @@ def _blocks(
     lazy: nw.LazyFrame[Any], keys: list[str], block: Callable[[Any], _Block], order: list[str], *, at_once: bool
 ) -> list[_Block]:
     """Some requests after the other; `at_once` and in `order` where draws go on from one to the next, or rows stand apart."""
+    import polars as pl
+
     if not at_once:
         with suppress(Scattered):
             return [block(rows) for rows in whole_rankings(lazy, keys)]
+    if is_apart(lazy):
+        some = list(gathered(lazy, keys, [name for name in lazy.collect_schema().names() if name not in keys]))
+        return [block(pl.concat(some).sort(*order, nulls_last=True))] if at_once else [block(rows) for rows in some]
     return [block(to_polars(lazy).sort(*order, nulls_last=True))]
 
 
@@ -193,6 +201,8 @@ def _labels(lazy: nw.LazyFrame[Any], found: Alignment | Carried) -> tuple[list[A
     """Every label there is, of scored items or others; the table of labels and its keys, where rows do not carry them."""
     if isinstance(found, Carried):
         return to_polars(lazy.select("group").unique())["group"].to_list(), None
+    if is_apart(lazy):
+        return to_polars(found.lazy.select("group").unique())["group"].to_list(), (None, found.keys)
     known = found.frame.select(*found.keys, "group")
     return known["group"].unique().to_list(), (known, found.keys)
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
 import narwhals as nw
 import numpy as np
 
+from evenhand.engine.gathered import gathered, is_apart, labelled
 from evenhand.engine.labelled import Lookup, refuse_unnamed
 from evenhand.errors import EvenhandError
 from evenhand.labels import in_order, whole
@@ -69,25 +71,28 @@ def tally_placements(
     keys = list(view.keys)
     soft: tuple[Any, ...] = found.columns if isinstance(found, Carried) else ()
     names = view.lazy.collect_schema().names()
-    table, lookup, on = None, None, list[str]()
-    if isinstance(found, Alignment) and "group" not in names:
+    table, lookup, on, lazy = None, None, list[str](), view.lazy
+    if isinstance(found, Alignment) and "group" not in names and is_apart(lazy) and not found.soft:
+        lazy, table = labelled(lazy, found), to_polars(found.lazy.select("item").head(1))
+        names = [*names, "group"]
+    elif isinstance(found, Alignment) and "group" not in names:
         table, soft = _beside_rows(found, groups)
         on = found.keys
         lookup = None if found.soft else Lookup.of(table, on, _distinct(table["group"]), "the labels")
 
     def block(rows: Any) -> _Block:
         if found.soft:
-            labelled = rows if table is None else _with_shares(rows, table, on)
-            held, labels, shares = _shares(labelled, soft)
+            split = rows if table is None else _with_shares(rows, table, on)
+            held, labels, shares = _shares(split, soft)
         else:
             held, labels = _codes(rows["group"]) if lookup is None else _places(lookup.codes(rows), lookup.labels)
             shares = None
         return _Block.of(rows, keys, held, labels, shares)
 
     needed = [*keys, "rank", *(["item"] if "item" in names and table is not None else [])]
-    lazy = view.lazy.select(*needed, *(c for c in names if c == "group" or c.startswith("share_")))
+    lazy = lazy.select(*needed, *(c for c in names if c == "group" or c.startswith("share_")))
     try:
-        blocks = [block(rows) for rows in whole_rankings(lazy, keys)]
+        blocks = [block(rows) for rows in _whole(lazy, keys)]
     except Scattered:
         blocks = [block(to_polars(lazy).sort(*keys, nulls_last=True))]
     whole = _Block.joined(blocks, keys)
@@ -97,6 +102,15 @@ def tally_placements(
     slices, edges = _slices(whole.heads, list(view.slices))
     tally = Placement(codes, whole.starts, labels, rows=whole.shares)
     return Placed(tally, slices, edges, whole.heads["request"], whole.missing)
+
+
+def _whole(lazy: nw.LazyFrame[Any], keys: list[str]) -> Iterator[Any]:
+    """Whole rankings, as the engine that holds them hands them over with the least to carry."""
+    if not is_apart(lazy):
+        return whole_rankings(lazy, keys)
+    names = lazy.collect_schema().names()
+    held = ["group"] if "group" in names else [n for n in names if n.startswith("share_")] or ["item"]
+    return gathered(lazy, keys, ["rank", *held])
 
 
 @dataclass(frozen=True)

@@ -33,13 +33,20 @@ def ways(findings: Findings) -> list[tuple[str, str]]:
         lead = f"In Python, where {' and '.join(parts)}:"
         return [(lead, python(audit, plan, {*objects, *lost}, placed) + after)]
     given = findings.provenance.get("command")
-    typed = {**plan, **then} if then else plan
+    reading = dict(findings.provenance.get("reading") or {})  # how files were read that may be in nobody else's reach
+    typed = {**plan, **then, **reading} if then else {**plan, **reading}
     typed = {findings.provenance.get("options", {}).get(name, name): value for name, value in typed.items()}
     found = [
         ("On the command line:", str(given or command("counterfactual" if then else audit, typed, placed))),
         ("In Python:", python(audit, plan, placed=placed) + after),
     ]
-    return found if then else [*found, ("As a plan for `evenhand run plan.toml`:", plan_file({"audit": audit, **plan}))]
+    if reading:
+        table, files = placed[-1], plan[placed[-1]]
+        read = f"spark.read.parquet({', '.join(map(repr, files if isinstance(files, list) else [files]))})"
+        where = f", of a session on {reading['master']}" if "master" in reading else ""
+        found[1] = (f"In Python, where {table} is {read}{where}:", python(audit, plan, {table}, placed) + after)
+    filed = plan_file({"audit": audit, **plan, **reading})
+    return found if then else [*found, ("As a plan for `evenhand run plan.toml`:", filed)]
 
 
 def _suppressed(value: Any) -> bool:

@@ -149,15 +149,22 @@ def comparison(findings: Findings) -> Picture:
     return Picture(tuple(panels), points, _agreement_in_words(rows), note)
 
 
+NARROW = 8
+"""Metrics side by side above which a square has no room for four digits."""
+
+
 def _values(points: Sequence[Row], where: str) -> Panel:
     """Systems by metrics, shaded by their place on each."""
     cells = []
-    for metric in distinct(p["metric"] for p in points):
+    metrics = distinct(p["metric"] for p in points)
+    for metric in metrics:
         own = [p for p in points if p["metric"] == metric]
         known = sorted({p["fairness"] for p in own if not math.isnan(p["fairness"])})
         for p in own:
             place = known.index(p["fairness"]) / max(1, len(known) - 1) if p["fairness"] in known else 0.0
-            text = "–" if math.isnan(p["value"]) else value_text(p["value"], metric)
+            short = f"{p['value']:.3f}" if abs(p["value"]) < 1 else f"{p['value']:.3g}"
+            text = short if len(metrics) > NARROW else value_text(p["value"], metric)
+            text = "–" if math.isnan(p["value"]) else text
             cells.append(
                 {
                     "label": p["system"],

@@ -379,7 +379,7 @@ def squares(
 ) -> Panel:
     """A table of squares, `label` down and `column` across: the stronger the more opaque, with their `text` on them."""
     slant = -35 if sum(map(len, across)) > ROOM else 0
-    axis = alt.Axis(orient="bottom" if titles[1] else "top", labelAngle=slant, labelLimit=220, labelOverlap=False)
+    axis = alt.Axis(orient="bottom" if titles[1] else "top", labelAngle=slant, labelLimit=300, labelOverlap=False)
     base = alt.Chart(_data(rows)).encode(
         x=alt.X("column:N", sort=list(across), title=titles[1], axis=axis),
         y=alt.Y("label:N", sort=list(down), title=titles[0], axis=alt.Axis(labelLimit=240)),

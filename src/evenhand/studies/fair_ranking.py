@@ -129,13 +129,13 @@ def _tasks(
             raise EvenhandError(f"{listing(lost)} belongs to data of one's own. Pass data= or ratings= too.")
         return _generated(requests, seed)
     given = [] if data is None else [data] if isinstance(data, (str, Path)) else list(data)
-    if ratings is None and chosen["group"] is not None:
+    if chosen["group"] is not None:
         columns = {**columns, "group": chosen["group"]}
-    if columns and all(os.path.isdir(path) for path in given):
+    if columns.keys() - ({"group"} if ratings is not None else set()) and all(os.path.isdir(path) for path in given):
         lost = [f"{name}=" for name in columns]
         raise EvenhandError(f"{listing(lost)} names columns of a table of rankings, and there is none. Leave it out.")
     sides = {name: chosen[name] for name in ("protected", "versus")} if ratings is None else {}
-    tasks = [from_data(path, seed, columns=columns, **sides) for path in given]
+    tasks = [from_data(path, seed, columns=columns, elsewhere=ratings is not None, **sides) for path in given]
     tasks += [] if ratings is None else [from_ratings(ratings, seed, users=size, **chosen)]
     where = [
         *(["Files in " + listing(given)] if given else []),

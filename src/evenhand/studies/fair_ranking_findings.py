@@ -54,9 +54,9 @@ def _shared(found: Sequence[Measured]) -> dict[Pair, list[float]]:
 
 def _no_consensus(found: Sequence[Measured], shared: Mapping[Pair, Sequence[float]]) -> Claim:
     high = sum(min(taus) >= HIGH for taus in shared.values())
-    said = f"{high} of {len(shared)} pairs of metrics have a tau-c of {HIGH} or more in every task"
+    where = "in every task" if len(found) > 1 else "in the one experiment there is"
+    said = f"{high} of {len(shared)} pairs of metrics have a tau-c of {HIGH} or more {where}"
     holds = high < len(shared) / 2 if shared and len(found) > 1 else None
-    said += "" if len(found) > 1 else ", of which there is one"
     return Claim(
         "The metrics do not show clear consensus across data sets", "section 3.3", "no consensus", said, holds,
         counts=f"fewer than half of the pairs reach {HIGH} in every task",
@@ -67,6 +67,7 @@ def _not_consistent(found: Sequence[Measured], shared: Mapping[Pair, Sequence[fl
     once = [taus for taus in shared.values() if max(taus) >= HIGH]
     broken = sum(min(taus) < HIGH for taus in once)
     said = f"{broken} of {len(once)} pairs that agree in one task do not in another"
+    said = said if len(found) > 1 else f"{len(once)} of {len(shared)} pairs agree in the one experiment there is"
     holds = broken > len(once) / 2 if once and len(found) > 1 else None
     return Claim(
         "Metrics that agree in one experiment often do not agree on others", "section 3.3", "often", said, holds,

@@ -112,6 +112,7 @@ def from_data(
     protected: str | None = None,
     versus: str | None = None,
     columns: Mapping[str, str] | None = None,
+    elsewhere: bool = False,
 ) -> Task:
     """One experiment: a folder of the TREC Fair track, or a table with a row for every system, request and item ranked."""
     if os.path.isdir(path):
@@ -120,19 +121,29 @@ def from_data(
         raise EvenhandError(
             f"{str(path)!r} is not there. Pass a folder of the TREC Fair track, or a table of rankings."
         )
-    return from_table(path, protected=protected, versus=versus, columns=columns or {})
+    return from_table(path, protected=protected, versus=versus, columns=columns or {}, elsewhere=elsewhere)
 
 
 def from_table(
-    path: str | Path, *, columns: Mapping[str, str], protected: str | None = None, versus: str | None = None
+    path: str | Path,
+    *,
+    columns: Mapping[str, str],
+    elsewhere: bool = False,
+    protected: str | None = None,
+    versus: str | None = None,
 ) -> Task:
-    """Rankings of several systems with the group and the relevance of every item; `columns` by role where called otherwise."""
+    """Rankings of several systems with the group and the relevance of every item; `columns` by role where called otherwise.
+
+    `elsewhere` says that the column of groups may be meant for another file.
+    """
     import polars as pl
 
     opened = open_table(str(path))
     named = {role: columns.get(role, role) for role in (*COLUMNS, "score")}
     opened = opened.numbers(*(named[role] for role in ("rank", "relevance", "score")))
     held = opened.schema.names()
+    if elsewhere and named["group"] not in held:
+        named["group"] = "group"
     lost = [name for role, name in named.items() if name not in held and (role in COLUMNS or role in columns)]
     if lost:
         raise EvenhandError(

@@ -10,6 +10,8 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -19,7 +21,7 @@ from evenhand.audits.rebalance import rebalance
 from evenhand.audits.rebalance_result import RebalanceResult, least_gini
 from evenhand.cards import Floats
 from evenhand.metrics.inequality import gini
-from evenhand.studies.study import Claim, File, Study, Table
+from evenhand.studies.study import Claim, Figure, File, Study, Table
 from evenhand.synthetic.market import market
 from evenhand.tallies.slates import Ints, Slates
 
@@ -65,6 +67,7 @@ def study(*, size: int | None = None, seed: int = 1, data: File = None) -> Study
     }  # fmt: skip
     claims: list[Claim] = []
     shown: list[Table] = []
+    drawn: list[Figure] = []
     for name, table in tables.items():
         log.info("market %s", name)
         whole = rebalance(table, top=TOP, providers="provider", strength=STRENGTHS, holdout=0, interval=None, rng=seed)
@@ -72,9 +75,11 @@ def study(*, size: int | None = None, seed: int = 1, data: File = None) -> Study
         found = list(_settings(whole))
         claims += _claims(name, whole, half, found)
         shown.append(_table(name, whole, found))
+        caption = f"{Path(name).name}: relevance kept against the Gini index of exposure, by strength."
+        drawn.append(Figure(f"frontier-{len(drawn) + 1}", caption, partial(whole.plot, "frontier")))
     setting = f"Candidates of {data}" if data else f"{len(MARKETS)} generated markets of {requests:,} requests"
     return Study(
-        name="rebalance", title=TITLE, claims=tuple(claims), tables=tuple(shown),
+        name="rebalance", title=TITLE, claims=tuple(claims), tables=tuple(shown), figures=tuple(drawn),
         setting=f"{setting}, lists of {TOP} (seed {seed}); every method over a grid of strengths.",
         sentences=(
             "Methods that look at one list at a time (DetConstSort, calibrated lists) even out every list, which costs relevance "

@@ -69,10 +69,17 @@ class Table:
 
 @dataclass(frozen=True)
 class Files:
-    """Files with the engine that reads them; a plan records the files."""
+    """Files with the engine that reads them, and the Spark master; a plan records the files."""
 
     paths: tuple[str, ...]
     engine: str = "polars"
+    master: str | None = None
+
+    @property
+    def reading(self) -> dict[str, str]:
+        """What it takes to read them again, where no other engine may reach them."""
+        named = {} if self.master is None else {"master": self.master}
+        return {"engine": self.engine, **named} if self.engine == "spark" else {}
 
     def as_word(self) -> Any:
         return list(self.paths) if len(self.paths) > 1 else self.paths[0]
@@ -83,7 +90,7 @@ def open_table(table: Any, *, role: str = "table") -> Table:
     if isinstance(table, Table):
         return table
     if isinstance(table, Files):
-        return _open_files(table.paths, role, table.engine)
+        return _open_files(table.paths, role, table.engine, table.master)
     if isinstance(table, (str, Path)):
         return _open_files([str(table)], role)
     if isinstance(table, (list, tuple)) and table and all(isinstance(t, (str, Path)) for t in table):
@@ -160,7 +167,9 @@ def _with_object_types(frame: Any) -> Any:
     return nw.from_native(native)
 
 
-def _open_files(patterns: Sequence[str], role: str, engine: str = "polars") -> Table:
+def _open_files(patterns: Sequence[str], role: str, engine: str = "polars", master: str | None = None) -> Table:
+    if engine == "spark":
+        return _open_with_spark(patterns, role, master)
     if any(map(database_of, patterns)):
         return _open_database(patterns, role)
     paths, kind = files_of(patterns, role)
@@ -399,3 +408,22 @@ def _open_with_duckdb(paths: Sequence[str], kind: str, role: str, origin: str, s
     called = {name: f"column {i} of {len(names)}" for i, name in enumerate(names)}  # DuckDB minds no capitals in names
     relation = connection.read_parquet(glob.escape(as_parquet(lines.rename(called))))
     return Table(nw.from_native(relation), "pyarrow", origin, called, True, shared.lacking)
+
+
+def _open_with_spark(patterns: Sequence[str], role: str, master: str | None) -> Table:
+    """Parquet files as a Spark table; of paths that only the cluster can reach, Spark says what is there."""
+    from evenhand.views.spark import read_parquet
+
+    shared, origin = Shared([patterns]), listing(patterns)
+    if not any(map(scheme, patterns)):
+        paths, kind = files_of(patterns, role)
+        if kind != "parquet":
+            raise EvenhandError(
+                f"{paths[0]!r} is no Parquet file, and Spark would take its text for something else than the other engines do. "
+                "Write it as Parquet, or read it with another engine."
+            )
+        shared, origin = _shared(paths, kind), listing(paths)
+    with engine_errors(f"{role}={origin!r}"):
+        native = read_parquet(shared.lots, shared.columns, master)
+        lazy, called = _without_patterns(nw.from_native(native))
+    return Table(lazy, "pyarrow", origin, called, lacking=shared.lacking)

@@ -1,0 +1,57 @@
+"""Parquet files read by Spark: by a cluster, or by this machine where no master is named."""
+
+from __future__ import annotations
+
+import functools
+import importlib.util
+import warnings
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from evenhand.errors import EvenhandError
+from evenhand.views.files import literal
+
+
+def session(master: str | None = None) -> Any:
+    """The session of this process, on `master`; one that runs, or that spark-submit asked for, where none is named."""
+    if importlib.util.find_spec("pyspark") is None:
+        raise EvenhandError("pyspark is not installed. Install it with: pip install 'evenhand[spark]'.")
+    from pyspark.sql import SparkSession
+
+    running = SparkSession.getActiveSession()
+    if running is not None and master not in (None, running.sparkContext.master):
+        raise EvenhandError(
+            f"A Spark session on {running.sparkContext.master!r} runs already. Leave master={master!r} out, or stop it first."
+        )
+    builder = SparkSession.builder.appName("evenhand").config("spark.ui.showConsoleProgress", "false")
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # on versions of pandas, which is not asked here
+            found = (builder if master is None else builder.master(master)).getOrCreate()
+    except Exception as error:
+        where = "" if master is None else f" on {master!r}"
+        if "JAVA" in str(error).upper().split("\n")[0]:
+            raise EvenhandError(
+                "Spark does not start, for it finds no Java that it can use. Install Java 17, or set JAVA_HOME."
+            ) from error
+        raise EvenhandError(
+            f"Spark does not start{where} ({type(error).__name__}). Check that the master is up, and its address: "
+            "spark://HOST:7077, yarn, k8s://HOST:443 or local[4]."
+        ) from error
+    found.sparkContext.setLogLevel("OFF")
+    return found
+
+
+def read_parquet(lots: Sequence[Sequence[str]], columns: Sequence[str] | None, master: str | None) -> Any:
+    """Files as one Spark table: lots that have the same columns, and of several lots the columns that all have."""
+    spark = session(master)
+    parts = [spark.read.parquet(*(_place(path) for path in literal(lot))) for lot in lots]
+    if columns is not None:
+        parts = [part.select(*(f"`{name}`" for name in columns)) for part in parts]
+    return functools.reduce(lambda a, b: a.unionByName(b), parts)
+
+
+def _place(path: str) -> str:
+    """A path as a cluster is told it, whose own paths may be in another file system."""
+    return path if "://" in path else f"file://{Path(path).absolute()}"
