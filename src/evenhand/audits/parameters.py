@@ -79,6 +79,7 @@ RUNS = "Parquet, CSV or JSON lines (also .gz), or TREC runs; a glob in quotes"
 Table = Annotated[Any, Takes("FILE", table=True, files=FILES)]
 Countable = Annotated[Any, Takes("FILE", table=True, files=FILES, tally=True)]
 Rankings = Annotated[Any, Takes("FILE", table=True, files=RUNS)]
+CountableRankings = Annotated[Any, Takes("FILE", table=True, files=RUNS, tally=True)]
 TableOrColumn = Annotated[Any, Takes("COLUMN|FILE", table=True)]
 TableOrColumns = Annotated[Any, Takes("COLUMN|FILE", table=True, many=True)]
 Label = Annotated[Any, Takes("LABEL")]
