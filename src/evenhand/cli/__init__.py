@@ -209,7 +209,7 @@ def _options(parser: argparse.ArgumentParser) -> dict[str, argparse.Action]:
     """The options of a verb, and of the verbs that come after it."""
     found = dict(parser._option_string_actions)  # noqa: SLF001  (no public list)
     for action in parser._actions:  # noqa: SLF001
-        if isinstance(action.choices, dict):
+        if isinstance(action, argparse._SubParsersAction):  # noqa: SLF001
             found |= {name: one for after in action.choices.values() for name, one in _options(after).items()}
     return found
 
