@@ -76,12 +76,12 @@ class Prepared:
             return {}
         found: dict[str, Any] = {"ranked_items_without_judgment": self.unjudged}
         ranked = ledger.requests.n_unique()
-        judged = (
-            self.judged.select("request")
-            .unique()
-            .join(self.rows.lazy.select("request").unique(), on="request", how="semi")
-        )
-        both = int(to_polars(judged.select(nw.len().alias("n")))["n"][0])
+        if ledger.judged is not None:
+            both = ledger.requests.filter(ledger.judged).n_unique()
+        else:
+            judged = self.judged.select("request").unique()
+            judged = judged.join(self.rows.lazy.select("request").unique(), on="request", how="semi")
+            both = int(to_polars(judged.select(nw.len().alias("n")))["n"][0])
         everyone = int(to_polars(self.judged.select("request").unique().select(nw.len().alias("n")))["n"][0])
         found |= {"requests_without_judgment": ranked - both, "judged_requests_without_ranking": everyone - both}
         if ledger.relevant is not None:
