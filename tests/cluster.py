@@ -93,13 +93,3 @@ def session(url: str, settings: Mapping[str, str] = SETTINGS) -> Any:
     found = builder.getOrCreate()
     found.sparkContext.setLogLevel("ERROR")
     return found
-
-
-def stages(spark: Any) -> list[Any]:
-    """What Spark's own books say of every stage so far: bytes sent to the driver, bytes shuffled, time."""
-    context = spark.sparkContext._jsc.sc()
-    context.listenerBus().waitUntilEmpty()
-    none = spark.sparkContext._gateway.new_array(spark.sparkContext._jvm.double, 0)
-    nothing = spark.sparkContext._jvm.java.util.ArrayList()
-    found = context.statusStore().stageList(nothing, False, False, none, nothing)
-    return [found.apply(i) for i in range(found.size())]
