@@ -63,7 +63,7 @@ def asks() -> dict[str, tuple[Callable[[str, int], None], Callable[[Any], Any]]]
         "inequality": (log, lambda t: eh.inequality(t, **units)),
         "sources": (log, lambda t: eh.sources(t, **units, source="source")),
         "decompose": (log, lambda t: eh.decompose(t, **units, group="band")),
-        "experiment": (log, lambda t: eh.experiment(t, **units, arm="arm", randomized="viewer", draws=99)),
+        "experiment": (log, lambda t: eh.experiment(t, **units, arm="arm", control=0, randomized="viewer", draws=99)),
         "exposure": (lists, lambda t: eh.exposure(t, groups="side", protected=1, interval=None, rng=1)),
         "prefix": (lists, lambda t: eh.prefix(t, group="side", protected=1, interval=None, chance=None, rng=1)),
     }
@@ -133,6 +133,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rows", type=int, nargs=2, default=(400_000, 1_600_000), metavar="N")
     parser.add_argument("--master", default="local[2]")
+    parser.add_argument("--audits", nargs="+", metavar="NAME", help="some of them only")
     args = parser.parse_args()
     import polars as pl
 
@@ -144,6 +145,8 @@ def main() -> None:
     print("|---|---:|---:|---:|---:|---:|---:|---:|")
     with tempfile.TemporaryDirectory() as folder:
         for name, (made, ask) in asks().items():
+            if args.audits and name not in args.audits:
+                continue
             paths = [str(Path(folder) / f"{made.__name__}-{rows}.parquet") for rows in (few, many)]
             for path, rows in zip(paths, (few, many), strict=True):
                 if not Path(path).exists():
