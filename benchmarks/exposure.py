@@ -66,32 +66,61 @@ def tables(folder: Path, rankings: int) -> dict[str, str]:
 
 def hard_ours(path: str) -> Callable[[], list[float]]:
     """From labels in rank order to one value per ranking."""
-    codes = np.load(path)
-    return lambda: _awrf(codes.ravel(), len(codes))[:SHOWN].tolist()
+    codes, awrf = np.load(path), _awrf()
+    return lambda: awrf(codes.ravel(), len(codes))[:SHOWN].tolist()
 
 
 def soft_ours(path: str, shares: str) -> Callable[[], list[float]]:
     """From items in rank order, their shares looked up, to one value per ranking."""
-    ids, rows = np.load(path), np.load(shares)
+    ids, rows, awrf = np.load(path), np.load(shares), _awrf()
     known = np.zeros(SLAB * DEPTH, dtype=np.int8)
 
     def go() -> list[float]:
         slabs = (ids[at : at + SLAB] for at in range(0, len(ids), SLAB))
-        values = [_awrf(known[: part.size], len(part), rows.take(part.ravel(), axis=0)) for part in slabs]
+        values = [awrf(known[: part.size], len(part), rows.take(part.ravel(), axis=0)) for part in slabs]
         return np.concatenate(values)[:SHOWN].tolist()
 
     return go
 
 
-def _awrf(codes: np.ndarray, rankings: int, rows: np.ndarray | None = None) -> np.ndarray:
+def _awrf() -> Callable[..., np.ndarray]:
+    """The metric of rankings given as codes, with shares where items have them; imports are not timed."""
     from evenhand import metrics
     from evenhand.attention import parse
     from evenhand.tallies.exposure import exposed
     from evenhand.tallies.placement import Placement
 
-    placed = Placement(codes, np.arange(rankings + 1) * DEPTH, GROUPS, None, rows)
-    equal = np.full(len(GROUPS), 1 / len(GROUPS))
-    return np.asarray(metrics.awrf.on(exposed(placed, parse("geometric(stop=0.5)"), equal)))
+    attention, equal = parse("geometric(stop=0.5)"), np.full(len(GROUPS), 1 / len(GROUPS))
+
+    def of(codes: np.ndarray, rankings: int, rows: np.ndarray | None = None) -> np.ndarray:
+        placed = Placement(codes, np.arange(rankings + 1) * DEPTH, GROUPS, None, rows)
+        return np.asarray(metrics.awrf.on(exposed(placed, attention, equal)))
+
+    return of
+
+
+def hard_fused(path: str) -> Callable[[], list[float]]:
+    """One compiled loop from labels to values, nothing in between; compiling is not timed."""
+    from numba import njit
+
+    codes, weights, groups = np.load(path), _attention(), len(GROUPS)
+
+    @njit(cache=True)  # type: ignore[untyped-decorator]
+    def awrf(codes: np.ndarray, weights: np.ndarray, groups: int) -> np.ndarray:
+        out, received = np.empty(len(codes)), np.empty(groups)
+        for r in range(len(codes)):
+            received[:] = 0.0
+            for i in range(codes.shape[1]):
+                received[codes[r, i]] += weights[i]
+            whole, found, q = received.sum(), 0.0, 1 / groups
+            for g in range(groups):
+                p = received[g] / whole
+                found += q * np.log2(2 * q / (p + q)) + (p * np.log2(2 * p / (p + q)) if p > 0 else 0.0)
+            out[r] = found / 2
+        return out
+
+    awrf(codes[:1], weights, groups)
+    return lambda: awrf(codes, weights, groups)[:SHOWN].tolist()
 
 
 def hard_numpy(path: str) -> Callable[[], list[float]]:
@@ -216,6 +245,7 @@ def _hard(folder: Path, rankings: int) -> Race:
         (
             Contestant("evenhand", f"{HERE}:hard_ours"),
             Contestant("plain numpy, all at once", f"{HERE}:hard_numpy"),
+            Contestant("fused loop (numba)", f"{HERE}:hard_fused"),
             Contestant("naive (loop over rankings)", f"{HERE}:hard_loop", times=rankings / part, rounds=3, arguments={"part": part}),
             Contestant("LensKit, nDCG (speed only)", f"{peers}:ndcg_lenskit", "peers", rankings / part, 3, {"part": part}),
             Contestant("FairRankTune, its AWRF (speed only)", f"{peers}:awrf_fairranktune", "peers", rankings / few, 3, {"part": few}),

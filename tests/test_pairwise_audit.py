@@ -317,6 +317,7 @@ def test_ranks_order_where_there_are_no_scores():
     assert found.provenance["ordered_by"] == "rank"
     named = ranked.rename({"rank": "place"}).with_columns(score=0.5)
     assert eh.pairwise(named, rank="place", **call).frame.equals(found.frame)
+    assert eh.pairwise(named, rank="place", score=None, **call).frame.equals(found.frame)
     wins, pairs = 0, 0  # equation 11, pair by pair
     for q in ranked.partition_by("request"):
         for a in q.iter_rows(named=True):

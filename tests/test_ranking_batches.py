@@ -10,6 +10,7 @@ import pytest
 from polars.testing import assert_frame_equal
 
 import evenhand as eh
+from evenhand.engine.labelled import Lookup
 from evenhand.errors import EvenhandError
 from evenhand.views import batches
 from evenhand.views.batches import ranking_facts
@@ -123,3 +124,44 @@ def test_an_item_scored_twice_is_found_whatever_the_blocks(monkeypatch, block):
         )
     with pytest.raises(EvenhandError, match="1 pairs of request and item more than one relevance"):
         eh.pairwise(run, groups={"a": "x", "b": "z", "c": "x", "d": "z"}, relevance="y", protected="x")
+
+
+@pytest.mark.parametrize("block", [1, 50, 1_000])
+@pytest.mark.parametrize("lists", ["of one length", "with gaps"])
+def test_exposure_by_blocks_is_what_the_engine_adds_up(monkeypatch, lists, block):
+    monkeypatch.setattr(batches, "BLOCK", block)
+    frame = labelled_rankings("together")
+    if lists == "of one length":
+        rows = {"request": np.repeat(np.arange(20), 6), "rank": np.tile(np.arange(1, 7), 20), "score": np.arange(120.0)}
+        frame = frame.select("item", "group", "relevance", "site").head(120).with_columns(**rows)
+    call = {
+        "groups": frame.select("item", "group").drop_nulls(), "relevance": "relevance", "protected": "a", "versus": "b",
+        "metrics": ["awrf", "eed", "eel", "eur", "log_dp@3"], "unknown": "group", "interval": None, "rng": 1,
+    }  # fmt: skip
+    rows = frame.drop("group")
+    found, mixed = (eh.exposure(table, **call) for table in (rows, rows.sample(fraction=1, shuffle=True, seed=1)))
+    added_up = eh.exposure(duckdb.from_arrow(rows.to_arrow()), **call)
+    assert mixed.frame.equals(found.frame)
+    for one in (mixed, added_up):
+        each = pl.from_arrow(one.per_request) if one is added_up else one.per_request
+        assert_frame_equal(each, found.per_request, rel_tol=1e-12, abs_tol=1e-14)
+    assert added_up.findings.columns["estimate"] == pytest.approx(found.findings.columns["estimate"], rel=1e-12)
+    assert added_up.provenance["requests_without_judgment"] == found.provenance["requests_without_judgment"]
+
+
+@pytest.mark.parametrize(
+    "ids",
+    [
+        pl.Series([3, 1, 7]), pl.Series([-5, 0, 4]), pl.Series([10**15, -(10**15), 0]), pl.Series([200, 0, 7], dtype=pl.UInt8),
+        pl.Series(["x", "", "z"]),
+    ],
+)  # fmt: skip
+def test_labels_are_looked_up_whatever_the_ids_are(ids):
+    known = pl.DataFrame({"item": ids, "group": ["b", None, "a"]})
+    lookup = Lookup.of(known, ["item"], ("a", "b"), "groups")
+    other = pl.Series([99] if ids.dtype.is_integer() else ["99"], dtype=ids.dtype)
+    rows = pl.DataFrame({"item": pl.concat([ids.reverse(), other, ids])})
+    assert lookup.codes(rows).tolist() == [0, 2, 1, 2, 1, 2, 0]
+    if ids.dtype == pl.Int64:
+        far = pl.DataFrame({"item": [2**63 - 1, -(2**63)]})
+        assert lookup.codes(far).tolist() == [2, 2]

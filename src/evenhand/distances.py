@@ -59,6 +59,10 @@ def nd(p: Any, q: Any, *, signed: bool = False) -> Any:
     return _number(difference if signed else np.abs(difference))
 
 
+SHORT = 8
+"""Numpy adds up fewer than this one after the other."""
+
+
 def rd(p: Any, q: Any) -> Any:
     """Difference between the odds p / (1 - p) and q / (1 - q) of one group; NaN where a share is 1.
 
@@ -69,14 +73,33 @@ def rd(p: Any, q: Any) -> Any:
     return _number(rd_of((first, 1 - first), (second, 1 - second)))
 
 
+def total(values: Floats) -> Floats:
+    """Sums over the last axis, column by column where it is short: the same numbers, several times faster.
+
+    >>> total(np.array([[1.0, 2.0], [3.0, 4.0]])).tolist()
+    [3.0, 7.0]
+    """
+    if not 0 < values.shape[-1] < SHORT or values.ndim < 2:
+        return np.asarray(values.sum(-1))
+    found = values[..., 0].copy()
+    for i in range(1, values.shape[-1]):
+        found += values[..., i]
+    return found
+
+
 def kl_of(p: Floats, q: Floats) -> Floats:
     with np.errstate(divide="ignore", invalid="ignore"):
         terms = p * np.log2(p / q)
-    return np.asarray(np.where(p > 0, terms, np.where(np.isnan(p + q), np.nan, 0.0)).sum(-1))
+    there = p > 0
+    if not there.all():
+        terms = np.where(there, terms, np.where(np.isnan(p + q), np.nan, 0.0))
+    return total(terms)
 
 
 def js_of(p: Floats, q: Floats) -> Floats:
-    # Each half is a divergence from the middle, so it is never negative but for rounding.
+    # Each half is a divergence from the middle, so it is never negative but for rounding. One target for many rows is
+    # written out: numpy is slow where it goes around and around a short axis.
+    p, q = (np.ascontiguousarray(x) for x in np.broadcast_arrays(p, q))
     middle = (p + q) / 2
     return np.asarray(np.maximum((kl_of(p, middle) + kl_of(q, middle)) / 2, 0.0))
 

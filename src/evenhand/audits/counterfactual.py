@@ -94,6 +94,10 @@ class OutcomeResult(Result):
             raise EvenhandError(
                 "This result holds nothing to compare. Run outcome_test on a table with two groups first."
             )
+        if self.evidence[0].view.counted is not None:
+            raise EvenhandError(
+                "Slots are given again row by row, and a tally holds no rows. Pass the table to the test."
+            )
         if self.evidence[0].view.weighted:
             raise EvenhandError(
                 "A slot goes to one row, and weight= makes a row stand for several. Run outcome_test without weight= first."

@@ -26,6 +26,7 @@ from evenhand.audits.parameters import (
     Columns,
     Count,
     Countable,
+    CountableRankings,
     Label,
     Labels,
     Level,
@@ -51,8 +52,9 @@ from evenhand.results import Result
 from evenhand.uncertainty.intervals import Interval, seed_of
 
 __all__ = [
-    "AUDITS", "OTHER_REQUESTS", "OTHER_UNITS", "TOOLS", "Audit", "Call", "Columns", "Count", "Countable", "Label", "Labels", "Level",
-    "Metrics", "Rankings", "Seed", "Table", "TableOrColumn", "TableOrColumns", "Takes", "audit", "find", "log", "names", "pairs", "tool",
+    "AUDITS", "OTHER_REQUESTS", "OTHER_UNITS", "TOOLS", "Audit", "Call", "Columns", "Count", "Countable", "CountableRankings",
+    "Label", "Labels", "Level", "Metrics", "Rankings", "Seed", "Table", "TableOrColumn", "TableOrColumns", "Takes",
+    "audit", "find", "log", "names", "pairs", "tool",
     "versions",
 ]  # fmt: skip
 """What the author of an audit needs, the hints of its parameters included."""

@@ -16,10 +16,10 @@ from evenhand.audits.declare import (
     Call,
     Columns,
     Count,
+    CountableRankings,
     Labels,
     Level,
     Metrics,
-    Rankings,
     Seed,
     TableOrColumn,
     TableOrColumns,
@@ -28,13 +28,14 @@ from evenhand.audits.declare import (
     log,
     pairs,
 )
-from evenhand.audits.exposure_asks import TARGETS, Asked, asked_for
+from evenhand.audits.exposure_asks import TARGETS, Asked, asked_for, wanted_by
 from evenhand.audits.exposure_curves import curves
 from evenhand.audits.exposure_measures import Tallied, ledger_of, measure, measured_on, tally
 from evenhand.audits.few import few_items
 from evenhand.audits.requests import RankingResult, draws_wanted, held_of, interval_words, per_request, rows_of
 from evenhand.cards import Floats, refuse_lacking
-from evenhand.engine.exposures import group_sizes
+from evenhand.engine.counted_rankings import refuse_lists, view_counted_rankings
+from evenhand.engine.exposures import Rows, group_sizes
 from evenhand.engine.prepared import Prepared, prepare
 from evenhand.errors import EvenhandError, listing
 from evenhand.findings import Row, slice_words
@@ -47,7 +48,9 @@ from evenhand.uncertainty.items import crossed_draws
 from evenhand.uncertainty.requests import Reduced
 from evenhand.views.groups import rollup
 from evenhand.views.judgments import MissingRelevance
-from evenhand.views.rankings import Ties
+from evenhand.views.labels import Alignment
+from evenhand.views.rankings import Roles, Ties
+from evenhand.views.tally import Tally, tally_of
 
 __all__ = ["exposure", "rollup"]
 
@@ -93,7 +96,7 @@ OTHER_REQUESTS_AND_ITEMS = (
 )
 def exposure(
     call: Call,
-    rankings: Rankings,
+    rankings: CountableRankings,
     *,
     groups: TableOrColumns,
     relevance: TableOrColumn = None,
@@ -129,6 +132,7 @@ def exposure(
     rankings : a table with one row per ranked item (any dataframe, or a path), TREC runs, `{request: {item: score}}`, or
         a LensKit ItemListCollection. `"trec-fair:FILE"` is a run of the TREC Fair track, which names its own sample,
         weight and system; the same word before a file of `groups` or `relevance` reads the track's other files.
+        `"tally:rows.csv"` are the rows of the query that `evenhand sql exposure` prints.
     groups : column(s) of `rankings` (several are combined), `eh.shares("a", "b")` for columns of shares, `{item: group}`, a
         table item -> group (or request, item -> group, as judgments), a table item x group with shares that add up to 1 (counts:
         `eh.shares(of=table, counts=True)`), or `eh.rollup(...)`, also as text. Items without a group are unknown.
@@ -164,14 +168,10 @@ def exposure(
     >>> round(found.frame["estimate"][0], 4)
     -0.4892
     """
-    _check_target(target)
-    default = None if attention is None else parse(attention)
-    asked = asked_for(metrics, default, target)
-    has = {"labels", *(["sides"] if protected is not None else []), *(["scores"] if score is not None else [])}
-    has |= {"relevance", "gains", "dues"} if relevance is not None else set()
-    asked = _allowed(asked, has, named=metrics is not None)
+    asked, has = asked_by(call.arguments)
     log.info("checking the rankings")
-    ready = prepare(
+    held = tally_of(rankings)
+    ready = counted(held, call, asked) if held is not None else prepare(
         rankings, groups=groups, relevance=relevance, missing=missing_relevance, by=names_of(by), ties=ties,
         unranked=any(a.needs(Amortised) for a in asked), nan_policy=nan_policy, request=request, item=item, rank=rank,
         score=score, sample=sample, probability=probability, weight=weight, system=system,
@@ -194,7 +194,11 @@ def exposure(
     asked = [few.asked(replace(a, target=few.shares(a.target)) if isinstance(a.target, Mapping) else a) for a in asked]
     lazy, _ = few.rows(ready.rows.lazy, ready.aligned)
     ready = replace(ready, rows=replace(ready.rows, lazy=lazy), aligned=few.labels(ready.aligned))
-    labels, sizes = group_sizes(ready.rows, ready.aligned, unknown=unknown in ("group", "unprotected"))
+    some = unknown in ("group", "unprotected")
+    if ready.counted is None:
+        labels, sizes = group_sizes(ready.rows, ready.aligned, unknown=some)
+    else:
+        labels, sizes = ready.counted.group_sizes(unknown=some)
     labels, sizes, asked = _with_target_groups(labels, sizes, asked)
     policy = _sides(labels, protected, versus, unknown, asked)
     log.info("adding up exposure")
@@ -223,6 +227,57 @@ def exposure(
         counts=counts, of=RankingResult, each=per_request(found, within, names, small),
         hold=lambda: held_of([measure(a, kept, chance=False) for a in asked], within, small),
     )  # fmt: skip
+
+
+def asked_by(given: Mapping[str, Any]) -> tuple[list[Asked], set[str]]:
+    """What a call asks for, and what it has for metrics to read."""
+    _check_target(given["target"])
+    asked = asked_for(
+        given["metrics"], None if given["attention"] is None else parse(given["attention"]), given["target"]
+    )
+    has = {
+        "labels",
+        *(["sides"] if given["protected"] is not None else []),
+        *(["scores"] if given["score"] is not None else []),
+    }
+    has |= {"relevance", "gains", "dues"} if given["relevance"] is not None else set()
+    return _allowed(asked, has, named=given["metrics"] is not None), has
+
+
+def roles_of(given: Mapping[str, Any]) -> Roles:
+    """The columns of the rankings by role."""
+    more = {role: given[role] for role in ("system", "sample", "probability", "weight", "score")}
+    return Roles(given["request"], given["item"], given["rank"], by=names_of(given["by"]), **more)
+
+
+def refuse_uncounted(given: Mapping[str, Any], asked: Sequence[Asked], fewest: int) -> None:
+    """What no sum per ranking and group can tell is refused before a query is printed, and where its rows are read."""
+    lists = [
+        a.text for a in asked if a.placed or a.needs(Amortised) or a.norms == "item" or a.look.attention.is_function
+    ]
+    if not isinstance(given["groups"], str):
+        raise EvenhandError(
+            "groups is no single column of the rankings, which a query needs. Join it to them in a view."
+        )
+    for name, there in (
+        ("relevance", given["relevance"] is not None), ("resample", given["resample"] != "requests"),
+        ("ties", given["ties"] != "raise"), ("min_units", fewest > 1), (f"metrics={lists[0]!r}" if lists else "", bool(lists)),
+    ):  # fmt: skip
+        if there:
+            raise refuse_lists(name if "=" in name else f"{name}={given[name]!r}")
+
+
+def counted(held: Tally, call: Call, asked: Sequence[Asked]) -> Prepared:
+    """What is ready where a database added up."""
+    given, roles = call.arguments, roles_of(call.arguments)
+    refuse_uncounted(given, asked, call.fewest)
+    view, found = view_counted_rankings(
+        held, roles, given["groups"], wanted_by(asked).looks, nan_policy=given["nan_policy"]
+    )
+    aligned = Alignment(view.lazy, False, f"column {given['groups']!r} of the rankings")
+    return Prepared(
+        view, Rows(view.lazy, view.slices), aligned, None, aligned.origin, None, view.dropped, counted=found
+    )
 
 
 def _in_numbers(asked: Sequence[Asked], ready: Prepared, call: Call) -> tuple[list[Asked], Call]:

@@ -11,7 +11,7 @@ import numpy as np
 from evenhand.audits.exposure_asks import Asked, wanted_by
 from evenhand.cards import Floats
 from evenhand.engine.crossed import cross
-from evenhand.engine.exposures import tally_exposures, tally_items
+from evenhand.engine.exposures import assembled, coded_cells, tally_exposures, tally_items
 from evenhand.engine.lists import some_lists
 from evenhand.engine.placements import tally_placements
 from evenhand.engine.prepared import Prepared
@@ -65,7 +65,7 @@ def tally(
     if crossed:
         _refuse_uncrossed(asked)
         table = cross(ready.rows, ready.aligned, ready.judged, wanted_by(asked), ledger, ready.view.rows)
-    simulated = chance and bool(policy.labels) and any(a.needs(Exposed) for a in asked)
+    simulated = chance and ready.counted is None and bool(policy.labels) and any(a.needs(Exposed) for a in asked)
     return Tallied(
         ledger,
         policy,
@@ -275,4 +275,6 @@ def _chances(asked: Asked, t: Tallied) -> Floats | None:
 
 def ledger_of(ready: Prepared, asked: Sequence[Asked], labels: tuple[Any, ...]) -> Ledger:
     """The sums per ranking, request and group that these metrics need."""
+    if ready.counted is not None:
+        return assembled(coded_cells(ready.counted.cells, labels), ready.rows, wanted_by(asked), labels)
     return tally_exposures(ready.rows, ready.aligned, ready.judged, wanted_by(asked), labels)

@@ -4,19 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, Any
 
 import numpy as np
 
 from evenhand.audits.declare import Takes
 from evenhand.cards import Floats
 from evenhand.engine.moments import mean_edges, score_edges
+from evenhand.engine.queries_outcomes import shares_of
 from evenhand.errors import EvenhandError
 from evenhand.tallies.moments import Ints
 from evenhand.views.outcomes import NARROWEST, Checked, Outcomes
 
 MOST_BINS = 1_000
 MOST_GAPS = 6_000
+MOST_COUNTED = 100
+"""Bins of a query: each edge is a line of it."""
 
 
 def _read_bins(words: list[str]) -> int | list[float]:
@@ -95,6 +98,15 @@ class Grid:
         """The edges of the test's bins, with both ends of the scope."""
         inner = self.edges[np.flatnonzero(np.diff(self.main))]
         return np.concatenate([[low], inner, [high]])
+
+
+def counted_edges_of(bins: Any) -> list[Any]:
+    """Where a query cuts the scores: at shares of the rows, or at the scores that were given."""
+    if not isinstance(bins, int):
+        return list(_edges_given(bins).tolist())
+    if bins > MOST_COUNTED:
+        raise EvenhandError(f"bins={bins} makes too long a query. Pass at most {MOST_COUNTED}, or pass the table.")
+    return list(shares_of(_counts(bins)))
 
 
 def refuse_many_gaps(groups: int, grid: Grid) -> None:

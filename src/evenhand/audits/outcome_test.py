@@ -13,8 +13,8 @@ import numpy as np
 from evenhand import metrics as _all_metrics  # noqa: F401  (fills the registry)
 from evenhand.audits.assemble import names_of
 from evenhand.audits.counterfactual import Evidence, OutcomeResult
-from evenhand.audits.declare import Call, Columns, Count, Label, Level, Metrics, Table, audit, log
-from evenhand.audits.outcome_bins import MOST_BINS, Bins, Grid, refuse_crowded, refuse_many_gaps
+from evenhand.audits.declare import Call, Columns, Count, Countable, Label, Level, Metrics, audit, log
+from evenhand.audits.outcome_bins import MOST_BINS, Bins, Grid, counted_edges_of, refuse_crowded, refuse_many_gaps
 from evenhand.audits.outcome_contrast import ODDS, RATES, Everybody
 from evenhand.audits.outcome_facts import CANNOT_SAY, facts_of, of_slices, remedies
 from evenhand.audits.outcome_rows import (
@@ -30,6 +30,7 @@ from evenhand.audits.outcome_rows import (
     without_few,
 )
 from evenhand.cards import Ask, Floats, asks
+from evenhand.engine.counted_outcomes import view_counted_outcomes
 from evenhand.engine.moments import shared_ends, tally_apart, tally_known, tally_moments, tally_rows
 from evenhand.errors import EvenhandError
 from evenhand.findings import Row
@@ -38,6 +39,7 @@ from evenhand.metrics.outcome import Covariance
 from evenhand.tallies.moments import Ints, Moments
 from evenhand.tallies.rows import Rows
 from evenhand.views.outcomes import UNKNOWN, Checked, Missing, Outcomes, Roles, view_outcomes
+from evenhand.views.tally import tally_of
 
 MOST_ROWS = 2_000_000
 """Rows whose labels can be permuted: more of them are not read into memory, and a group with few outcomes gets no p."""
@@ -55,7 +57,7 @@ MOST_ROWS = 2_000_000
 )
 def outcome_test(
     call: Call,
-    table: Table,
+    table: Countable,
     *,
     score: str,
     outcome: str,
@@ -81,7 +83,8 @@ def outcome_test(
 
     Parameters
     ----------
-    table : a dataframe or a path; one row per scored candidate.
+    table : a dataframe or a path; one row per scored candidate. `"tally:rows.csv"` are the rows of the query that
+        `evenhand sql outcome-test` prints.
     score : column of the score; comparable between requests, not necessarily on the scale of the outcome.
     outcome : column of what became of the candidate.
     group : column of the group; a missing one is the group "unknown", and there may be 1,000 at most.
@@ -111,14 +114,25 @@ def outcome_test(
     [0.0, 0.5]
     """
     asked = None if metrics is None else asks(metrics, askable())
-    how = _checked(kind, threshold, bins, covariance, cluster, request)
-    clustered = how == "cluster"
-    own = request if cluster is None and clustered else cluster
-    roles = Roles(score, outcome, group, request, treated, own, clustered, weight, names_of(by))
+    how, roles = roles_of(call.arguments)
     log.info("checking the table")
-    checked = view_outcomes(
-        table, roles, reference=reference, threshold=threshold, nan_policy=nan_policy, by_group=call.fewest > 1
-    )
+    held = tally_of(table)
+    if held is None:
+        checked = view_outcomes(
+            table, roles, reference=reference, threshold=threshold, nan_policy=nan_policy, by_group=call.fewest > 1
+        )
+    else:
+        refuse_uncounted(how, call.fewest)
+        checked = view_counted_outcomes(
+            held,
+            roles,
+            kind=kind,
+            bins=bins,
+            edges=counted_edges_of(bins),
+            reference=reference,
+            threshold=threshold,
+            nan_policy=nan_policy,
+        )
     words = {"unit": "candidate", "score": score, "outcome": outcome, "group": group}
     if roles.by:
         checked, words["reference"] = _one_reference(checked)
@@ -136,6 +150,29 @@ def outcome_test(
         facts=of_slices(roles.by, labels, [part.facts for part in parts]), of=OutcomeResult,
         evidence=tuple(replace(p.evidence, cells=cell) for cell, p in zip(cells, parts, strict=True) if p.evidence),
     )  # fmt: skip
+
+
+def roles_of(given: Mapping[str, Any]) -> tuple[Covariance, Roles]:
+    """How errors are found, and the columns by role."""
+    cluster, request = given["cluster"], given["request"]
+    how = _checked(given["kind"], given["threshold"], given["bins"], given["covariance"], cluster, request)
+    clustered = how == "cluster"
+    own = request if cluster is None and clustered else cluster
+    columns = {role: given[role] for role in ("score", "outcome", "group", "request", "treated", "weight")}
+    return how, Roles(**columns, cluster=own, clustered=clustered, by=names_of(given["by"]))
+
+
+def refuse_uncounted(how: Covariance, fewest: int) -> None:
+    """What needs single rows, or single clusters, and not sums per bin and group."""
+    if how == "cluster":
+        raise EvenhandError(
+            "Clustered errors need the rows of every cluster, and a tally holds none. Pass covariance='HC1' and read the "
+            "intervals as too short where rows of a request share shocks, or pass the table."
+        )
+    if fewest > 1:
+        raise EvenhandError(
+            f"min_units={fewest} moves edges to means of single scores, and a tally holds none. Pass the table."
+        )
 
 
 @dataclass(frozen=True)
@@ -312,9 +349,11 @@ def _shared_scope(view: Checked, ends: tuple[float, float], fewest: int) -> tupl
 
 def _everybody(checked: Checked, view: Outcomes, wanted: AbstractSet[str]) -> Everybody:
     """The rows of all scores, and who of those with a known outcome was treated, as far as they are `wanted`."""
+    cut = checked.roles.treated is not None or checked.threshold is not None
+    if checked.counted is not None:
+        return Everybody(None, None, cut)
     whole = replace(view, scope=checked.scope)
     seen = tally_rows(whole, np.zeros(0)) if wanted & {*ODDS} and view.used.sum() <= MOST_ROWS else None
-    cut = checked.roles.treated is not None or checked.threshold is not None
     if not cut or not wanted & {*RATES} or checked.rows > MOST_ROWS or checked.outcome_ends != (0.0, 1.0):
         return Everybody(seen, None, cut)
     known = tally_known(whole)
@@ -331,7 +370,7 @@ class _RowsOnce:
     held: Rows | None = None
 
     def __call__(self, into: Ints) -> Rows | None:
-        if self.many > MOST_ROWS:
+        if self.many > MOST_ROWS or self.view.counted is not None:
             return None
         if self.held is None:
             log.info("reading the rows one by one, since a group has few outcomes")

@@ -67,7 +67,7 @@ def pairwise(
     versus: Labels = None,
     request: str = "request",
     item: str = "item",
-    score: str = "score",
+    score: str | None = "score",
     rank: str | None = None,
     system: str | None = None,
     by: Columns = None,
@@ -94,7 +94,7 @@ def pairwise(
     relevance : a table request, item, relevance, `{request: {item: relevance}}`, or a column of `scores`.
     protected, versus : the two sides of intra_acc and inter_acc, a label or several taken together; versus "*" is all others.
     request, item, system, by, min_units : as in `eh.exposure`.
-    score : column of the score, highest first.
+    score : column of the score, highest first; None where ranks order.
     rank : column of ranks, 1 is best, to order by instead of the score; `"rank"` where there is no column of scores.
     average : all pairs count alike (`"pooled"`), or all requests do (`"macro"`).
     metrics : `intra_acc`, `inter_acc`, and `accuracy`: one row per ordered pair of groups, `group` `"P>U"`, and `"P>*"`
@@ -128,10 +128,10 @@ def pairwise(
     carry = found.carry(opened)
     if judgments.column is not None:
         carry["relevance"] = number(judgments.column, opened)
-    ordered = _rank(rank, score, opened.schema.names())
+    ranked, column = _order(rank, score, opened.schema.names())
     view = view_scored(
-        opened, request=request, item=item, score=ordered or score, by=names_of(by), nan_policy=nan_policy, carry=carry,
-        system=system or system_of(scores, opened), ranked=ordered is not None,
+        opened, request=request, item=item, score=column, by=names_of(by), nan_policy=nan_policy, carry=carry,
+        system=system or system_of(scores, opened), ranked=ranked,
     )  # fmt: skip
     log.info("counting pairs")
     few = few_items(view.lazy, found, view.slices, call.fewest, protected=protected, versus=versus, unknown=unknown)
@@ -152,7 +152,7 @@ def pairwise(
     rows = rows_of([Reduced.of(m, within) for m in measures], within, names, call, small)
     sampled = ", sampled negatives included" if negatives else ""
     facts = {
-        "average": average, "ordered_by": ordered or score, **few.facts(),
+        "average": average, "ordered_by": column, **few.facts(),
         "interval": interval_words(call.interval) + sampled,
     }  # fmt: skip
     return call.result(
@@ -162,11 +162,12 @@ def pairwise(
     )  # fmt: skip
 
 
-def _rank(rank: str | None, score: str, columns: Sequence[str]) -> str | None:
-    """The column of ranks that orders, if one does: equation 11 of Raj et al. is on ranks, and lists need not have scores."""
-    if rank is not None:
-        return rank
-    return RANK if score == SCORE and SCORE not in columns and RANK in columns else None
+def _order(rank: str | None, score: str | None, columns: Sequence[str]) -> tuple[bool, str]:
+    """Whether ranks order, and by which column: equation 11 of Raj et al. is on ranks, and lists need not have scores."""
+    if rank is not None or score is None:
+        return True, rank or RANK
+    ranked = score == SCORE and SCORE not in columns and RANK in columns
+    return ranked, RANK if ranked else score
 
 
 def _words(request: str, ledger: PairLedger) -> dict[str, str]:

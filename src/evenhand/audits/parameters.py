@@ -79,6 +79,7 @@ RUNS = "Parquet, CSV or JSON lines (also .gz), or TREC runs; a glob in quotes"
 Table = Annotated[Any, Takes("FILE", table=True, files=FILES)]
 Countable = Annotated[Any, Takes("FILE", table=True, files=FILES, tally=True)]
 Rankings = Annotated[Any, Takes("FILE", table=True, files=RUNS)]
+CountableRankings = Annotated[Any, Takes("FILE", table=True, files=RUNS, tally=True)]
 TableOrColumn = Annotated[Any, Takes("COLUMN|FILE", table=True)]
 TableOrColumns = Annotated[Any, Takes("COLUMN|FILE", table=True, many=True)]
 Label = Annotated[Any, Takes("LABEL")]
@@ -189,7 +190,8 @@ def in_words(value: Any, *, table: bool = False) -> Any:
     value = as_python(value)
     if value is None or isinstance(value, (bool, int, float, str)):
         return value
-    if hasattr(type(value), "as_word") and (word := value.as_word()) is not None:  # SQLFrame has a column of any name
+    own = getattr(value, "__dict__", {})  # an audit has its word in there; SQLFrame has a column of any name
+    if (hasattr(type(value), "as_word") or "as_word" in own) and (word := value.as_word()) is not None:
         return word
     if isinstance(value, Path):
         return str(value)

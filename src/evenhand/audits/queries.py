@@ -6,9 +6,13 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from evenhand.audits.declare import Audit, find, versions
+from evenhand.audits.exposure_asks import wanted_by
+from evenhand.audits.outcome_bins import counted_edges_of
 from evenhand.engine.dialects import Dialect
 from evenhand.engine.dialects import dialect as dialect_of
 from evenhand.engine.queries import units_query
+from evenhand.engine.queries_outcomes import outcomes_query
+from evenhand.engine.queries_rankings import rankings_query
 from evenhand.errors import EvenhandError, listing, unknown_name
 from evenhand.present.again import command
 from evenhand.views.bins import slicing
@@ -23,7 +27,7 @@ def sql(
 
     Parameters
     ----------
-    audit : `"inequality"` or `"sources"`.
+    audit : `"inequality"`, `"sources"`, `"exposure"` or `"outcome_test"`.
     table : the table there: `"schema.table"`, or a Jinja expression such as `"{{ ref('events') }}"`.
     dialect : whose SQL to write: duckdb, postgres, bigquery, snowflake, databricks, trino or clickhouse.
     names : the sources, for `"sources"`: no query can find them and count them at once.
@@ -90,6 +94,26 @@ def _sources(d: Dialect, table: str, given: Given, names: list[str], truth: list
     )
 
 
+def _exposure(d: Dialect, table: str, given: Given, _: list[str], __: list[str]) -> str:
+    from evenhand.audits.exposure import asked_by, refuse_uncounted, roles_of
+
+    asked, _has = asked_by(given)
+    refuse_uncounted(given, asked, given["min_units"] or 0)
+    return rankings_query(d, table, roles_of(given), given["groups"], wanted_by(asked).looks)
+
+
+def _outcome_test(d: Dialect, table: str, given: Given, _: list[str], truth: list[str]) -> str:
+    from evenhand.audits.outcome_test import refuse_uncounted, roles_of
+
+    how, roles = roles_of(given)
+    refuse_uncounted(how, given["min_units"] or 0)
+    edges, threshold = counted_edges_of(given["bins"]), given["threshold"]
+    threshold = None if threshold is None else float(threshold)
+    return outcomes_query(
+        d, table, roles, kind=given["kind"], threshold=threshold, bins=given["bins"], edges=edges, truth=truth
+    )
+
+
 def _slices(by: Any, role: str = "by") -> tuple[str, ...]:
     asked = slicing(by, role)
     if asked.bins:
@@ -102,6 +126,8 @@ def _slices(by: Any, role: str = "by") -> tuple[str, ...]:
 _QUERIES: dict[str, Callable[[Dialect, str, Given, list[str], list[str]], str]] = {
     "inequality": _inequality,
     "sources": _sources,
+    "exposure": _exposure,
+    "outcome_test": _outcome_test,
 }
 
 ASKABLE = tuple(_QUERIES)

@@ -14,7 +14,7 @@ import argparse
 import sys
 from typing import Any
 
-VERBS = ("inequality", "sources")
+VERBS = ("inequality", "sources", "exposure", "outcome-test")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -12,6 +12,7 @@ from typing import Any
 
 import narwhals as nw
 import numpy as np
+import numpy.typing as npt
 
 from evenhand.cards import Floats
 from evenhand.engine.attending import attended
@@ -60,7 +61,12 @@ def ranked_cells(
             high, low = (np.bincount(at, part, minlength=len(items))[there] for part in parts)
             return np.asarray(high + low)
 
-        found = {f"a{i}": summed(part.take(rank) for part in split(weights[i])) for i in range(len(looks))}
+        length = _level(first, rank) if groups <= MOST_GROUPS else 0
+        if length:
+            high, low = _of_lists(held.reshape(-1, length), groups, weights)
+            found = {f"a{i}": (high[i] + low[i])[there] for i in range(len(looks))}
+        else:
+            found = {f"a{i}": summed(part.take(rank) for part in split(weights[i])) for i in range(len(looks))}
         for i in gained:
             found[f"g{i}"] = summed(split(weights[i].take(rank) * rows["relevance"].to_numpy()))
         if scores:
@@ -73,6 +79,34 @@ def ranked_cells(
         return pl.concat([block(rows) for rows in whole_rankings(lazy.select(*dict.fromkeys(wanted)), keys)])
     except Scattered:
         return None
+
+
+MOST_GROUPS = 16
+"""Groups that are gone through one by one."""
+
+AT_ONCE = 1 << 16
+"""Ranks multiplied at a time: they stay in the cache, and numpy starts no threads for them."""
+
+
+def _level(first: Ints, rank: Ints) -> int:
+    """How long rankings are that all have the same length and every rank in order; 0 where they do not."""
+    length = int(first[1] - first[0]) if len(first) > 1 else len(rank)
+    if len(first) * length != len(rank) or (first != np.arange(len(first)) * length).any():
+        return 0
+    return length if (rank.reshape(-1, length) == np.arange(length)).all() else 0
+
+
+def _of_lists(held: Ints, groups: int, weights: Floats) -> tuple[Floats, Floats]:
+    """(looks, rankings x groups) attention on each group, from the groups at every rank: the coarse part, and the rest."""
+    parts = np.concatenate(split(weights)).T
+    found = np.empty((len(held), groups, parts.shape[1]))
+    step = max(1, AT_ONCE // held.shape[1])
+    for start in range(0, len(held), step):
+        here = held[start : start + step]
+        for g in range(groups):
+            found[start : start + step, g] = (here == g).astype(np.float64) @ parts
+    high, low = np.split(found.reshape(-1, parts.shape[1]).T, 2)
+    return high, low
 
 
 def judged_cells(judged: nw.LazyFrame[Any], lookup: Lookup, looks: Sequence[Look]) -> tuple[Any, Any]:
@@ -100,9 +134,10 @@ def _judged(rows: Any, lookup: Lookup, looks: int, table: Callable[[int], Floats
     first = first_of_runs(rows, ["request"])
     sizes = np.diff(first, append=rows.height)
     grades = np.sort(rows["relevance"].unique().to_numpy())[::-1]
-    request, which, grade, n = _graded(sizes, rows["relevance"].to_numpy(), grades)
-    items = np.bincount(which * groups + lookup.codes(rows), minlength=len(n) * groups).reshape(len(n), groups)
-    rank = np.arange(rows.height) - np.repeat(first, sizes)
+    request, grade, items = _graded(sizes, rows["relevance"].to_numpy(), grades, lookup.codes(rows), groups)
+    n = items.sum(1)
+    rank = np.arange(rows.height)
+    rank -= np.repeat(first, sizes)
     weights = table(int(sizes.max(initial=0)))
     due: list[Floats] = [
         np.add.reduceat(weights[i].take(rank), np.cumsum(n) - n) / n if len(n) else np.zeros(0) for i in range(looks)
@@ -126,18 +161,23 @@ def _judged(rows: Any, lookup: Lookup, looks: int, table: Callable[[int], Floats
     return cells, norms
 
 
-def _graded(sizes: Ints, relevance: Floats, grades: Floats) -> tuple[Ints, Ints, Floats, Ints]:
-    """Cells of request and grade: their request, the cell of each row, their grade, how many rows they have."""
+def _graded(
+    sizes: Ints, relevance: Floats, grades: Floats, held: Ints, groups: int
+) -> tuple[Ints, Floats, npt.NDArray[np.int64]]:
+    """Cells of request and grade, the best grade of a request first: request, grade, and items of each group."""
     many = max(1, len(grades))
-    code = many - 1 - np.searchsorted(grades[::-1], relevance)
-    key = np.repeat(np.arange(len(sizes)) * many, sizes) + code
-    if len(sizes) * many <= 4 * len(key) + 1024:
-        n = np.bincount(key, minlength=len(sizes) * many)
-        cells = np.flatnonzero(n)
-        which, n = (np.cumsum(n > 0) - 1)[key], n[cells]
+    key = np.repeat(np.arange(1, len(sizes) + 1) * many - 1, sizes)
+    key -= np.searchsorted(grades[::-1], relevance)
+    if len(sizes) * many * groups <= 4 * len(key) + 1024:
+        key *= groups
+        key += held
+        items = np.bincount(key, minlength=len(sizes) * many * groups).reshape(-1, groups)
+        cells = np.flatnonzero(items.any(1))
+        items = items[cells]
     else:
-        cells, which, n = np.unique(key, return_inverse=True, return_counts=True)
-    return cells // many, which.reshape(-1), grades[cells % many], n
+        cells, which = np.unique(key, return_inverse=True)
+        items = np.bincount(which.reshape(-1) * groups + held, minlength=len(cells) * groups).reshape(-1, groups)
+    return cells // many, grades[cells % many], items
 
 
 def split(values: Floats) -> tuple[Floats, Floats]:

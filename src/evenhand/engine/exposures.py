@@ -93,8 +93,8 @@ def tally_exposures(
         gained = wanted.at(wanted.gained)
         cells = ranked_cells(rows.lazy, rows.rankings, lookup, wanted.looks, gained, scores=wanted.scores)
     if cells is None:
-        cells = _coded(to_polars(_cells(looked, rows, aligned, by, wanted)), labels)
-    found = _assembled(cells, rows, wanted, labels)
+        cells = coded_cells(to_polars(_cells(looked, rows, aligned, by, wanted)), labels)
+    found = assembled(cells, rows, wanted, labels)
     if judged is not None and wanted.judged:
         found = _with_judged(found, judged, rows, aligned, by, wanted, lookup)
     if wanted.items:
@@ -158,14 +158,14 @@ def with_groups(lazy: nw.LazyFrame[Any], aligned: Alignment, by: list[str]) -> t
     return joined.with_columns(nw.col("share").fill_null(1.0)), nw.col("share")
 
 
-def _coded(cells: Any, labels: tuple[Any, ...]) -> Any:
+def coded_cells(cells: Any, labels: tuple[Any, ...]) -> Any:
     """Cells with the place of their group among the labels, `code`."""
     import polars as pl
 
     return cells.with_columns(pl.Series("code", codes(cells["group"], labels)))
 
 
-def _assembled(cells: Any, rows: Rows, wanted: Wanted, labels: tuple[Any, ...]) -> Ledger:
+def assembled(cells: Any, rows: Rows, wanted: Wanted, labels: tuple[Any, ...]) -> Ledger:
     """Cells in the order of their keys as dense arrays, rankings within requests within slices."""
     cells = cells.sort(rows.rankings, nulls_last=True)
     ranking = _runs(cells, rows.rankings)
@@ -254,7 +254,7 @@ def _with_judged(
         joined, share = with_groups(target, aligned, by)
         sums = {"worth": share * nw.col("relevance"), "relevant": share * flag(nw.col("relevance") > 0)}
         sums |= {f"t{i}": share * nw.col(f"t{i}") for i in range(len(looks))}
-        cells = _coded(to_polars(added(joined, ["request", "group"], sums)), ledger.labels)
+        cells = coded_cells(to_polars(added(joined, ["request", "group"], sums)), ledger.labels)
         squares = {f"x{i}": nw.col(f"t{i}") * nw.col(f"t{i}") for i in range(len(looks))}
         per = to_polars(added(target, ["request"], squares)) if looks else None
     at = ledger.requests.to_frame("request").with_row_index("at")

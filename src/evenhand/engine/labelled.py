@@ -61,8 +61,9 @@ class Lookup:
         """(rows,) places in `labels`; behind the last where an item has none."""
         refuse_unnamed(rows, self.keys)
         if self.table is not None and _whole(rows[self.keys[0]]):
-            at = rows[self.keys[0]].to_numpy().astype(np.int64) - self.low
-            return np.asarray(self.table.take(np.minimum(at.view(np.uint64), len(self.table) - 1).view(np.int64)))
+            at = np.subtract(rows[self.keys[0]].to_numpy(), self.low, dtype=np.int64).view(np.uint64)
+            np.minimum(at, np.uint64(len(self.table) - 1), out=at)  # what is below the lowest has become very large
+            return np.asarray(self.table.take(at.view(np.int64), mode="clip"))
         beside, asked = (
             lazy.collect("polars").to_native()
             for lazy in matched_ids(

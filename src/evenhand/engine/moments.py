@@ -14,7 +14,9 @@ import numpy as np
 
 from evenhand.cards import Floats
 from evenhand.engine.clusters import Use, group_code, tally_clusters
+from evenhand.engine.counted_outcomes import counted_edges, counted_moments
 from evenhand.engine.quantiles import quantile_means, quantiles_within
+from evenhand.engine.queries_outcomes import shares_of
 from evenhand.labels import in_order
 from evenhand.tallies.moments import POWERS, Ints, Moments
 from evenhand.tallies.rows import Rows
@@ -41,7 +43,11 @@ def score_edges(view: Checked, wanted: Sequence[tuple[Sequence[int], Range]], en
 
     `ends` are those of all scores in scope.
     """
-    shares = [_shares(bins) for bins, _ in wanted]
+    shares = [shares_of(bins) for bins, _ in wanted]
+    if view.counted is not None:
+        known = [dict(zip(view.counted.edges, counted_edges(view, *part), strict=True)) for _, part in wanted]
+        held = [np.array([at[share] for share in own]) for own, at in zip(shares, known, strict=True)]
+        return [_inner(bins, own, at, part[1]) for (bins, part), own, at in zip(wanted, shares, held, strict=True)]
     asked = [(own, part) for own, (_, part) in zip(shares, wanted, strict=True) if own]
     found = iter(quantiles_within(view.scope, "score", asked, ends) if asked else ())
     edges = [next(found) if own else np.zeros(0) for own in shares]
@@ -50,13 +56,9 @@ def score_edges(view: Checked, wanted: Sequence[tuple[Sequence[int], Range]], en
 
 def mean_edges(view: Checked, bins: Sequence[int], ends: Range, fewest: int) -> list[Floats]:
     """The same where an edge is the mean of `fewest` scores around it, since it leaves and is else somebody's own score."""
-    shares = _shares(bins)
+    shares = shares_of(bins)
     edges = quantile_means(view.scope, "score", shares, ends, fewest) if shares else np.zeros(0)
     return _inner(bins, shares, edges, ends[1])
-
-
-def _shares(bins: Sequence[int]) -> list[Fraction]:
-    return sorted({Fraction(d, b) for b in bins for d in range(1, b)})
 
 
 def _inner(bins: Sequence[int], shares: Sequence[Fraction], edges: Floats, high: float) -> list[Floats]:
@@ -77,6 +79,8 @@ def tally_moments(
 
     Groups are found in the same pass, where nobody has before.
     """
+    if view.counted is not None:
+        return counted_moments(view, edges, low, high)
     every = Use(0, len(edges) + 1, np.arange(len(edges) + 1))
     return _tallied(view, edges, (low, high), [every], clustered=clustered)
 
@@ -89,6 +93,8 @@ def tally_apart(
     One pass: bins that end wherever one of either kind does are joined afterwards.
     """
     (low, high), (least, most) = ends, view.score_ends
+    if view.counted is not None:
+        return counted_moments(view, edges, low, high)[1], counted_moments(view, wide, least, most)[1]
     outer = [*([np.nextafter(low, -np.inf)] if low > least else []), *([high] if high < most else [])]
     every = np.unique(np.concatenate([edges, wide, outer]))
     uses = [Use.between(every, edges, low, high), Use.between(every, wide, least, most)]

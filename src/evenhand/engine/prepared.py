@@ -10,6 +10,7 @@ import narwhals as nw
 import numpy as np
 
 from evenhand.attention import Attention
+from evenhand.engine.counted_rankings import CountedRankings
 from evenhand.engine.exposures import Rows
 from evenhand.errors import EvenhandError
 from evenhand.tallies.ledger import Ledger
@@ -48,6 +49,8 @@ class Prepared:
     relevance_origin: str | None
     dropped: Mapping[str, int] = field(default_factory=dict)
     unjudged: int = 0
+    counted: CountedRankings | None = None
+    """What a database added up already; the rows are then its cells."""
 
     def refuse_grades(self, models: Iterable[Attention]) -> None:
         """A cascade that names grades must name every one that is judged."""
@@ -73,12 +76,12 @@ class Prepared:
             return {}
         found: dict[str, Any] = {"ranked_items_without_judgment": self.unjudged}
         ranked = ledger.requests.n_unique()
-        judged = (
-            self.judged.select("request")
-            .unique()
-            .join(self.rows.lazy.select("request").unique(), on="request", how="semi")
-        )
-        both = int(to_polars(judged.select(nw.len().alias("n")))["n"][0])
+        if ledger.judged is not None:
+            both = ledger.requests.filter(ledger.judged).n_unique()
+        else:
+            judged = self.judged.select("request").unique()
+            judged = judged.join(self.rows.lazy.select("request").unique(), on="request", how="semi")
+            both = int(to_polars(judged.select(nw.len().alias("n")))["n"][0])
         everyone = int(to_polars(self.judged.select("request").unique().select(nw.len().alias("n")))["n"][0])
         found |= {"requests_without_judgment": ranked - both, "judged_requests_without_ranking": everyone - both}
         if ledger.relevant is not None:

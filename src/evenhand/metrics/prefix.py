@@ -40,6 +40,7 @@ TWO_SIDES = frozenset({"sides", "labels"})
 """What metrics of a protected side read, item by item."""
 
 WHEN = "the list is empty, has no labelled item, or holds one group only"
+UNAIMED = f"{WHEN} and there is no target"
 BESIDE = (
     "[; random order would give {chance:number}][ (p {p:p})]"
     "[; {favoured} stands higher than its share (p {p_favoured:p}{p_favoured:beyond})]."
@@ -115,7 +116,7 @@ def _(_p: Placement, *, normalizer: str | None = "max", target: Any = None, refe
         span=lambda normalizer: (0.0, 1.0 if normalizer == "max" else math.inf),
         ideal=0.0,
         better="lower",
-        undefined=WHEN,
+        undefined=UNAIMED,
         otherwise=_because("ndd"),
         says="Averaged over {units}, the protected share near the top is off by {estimate:number} of the worst possible by nDD{interval}"
         + BESIDE,
@@ -230,7 +231,7 @@ def _(
         span=lambda normalizer: (0.0, 1.0 if normalizer == "max" else math.inf),
         ideal=0.0,
         better="lower",
-        undefined=WHEN,
+        undefined=UNAIMED,
         otherwise=_because("ndkl"),
         says="Averaged over {units}, the mix near the top diverges by {estimate:number} of the worst possible by nDKL{interval}"
         + BESIDE,
@@ -277,7 +278,7 @@ def _(_p: Placement, *, normalizer: str | None = "bound", target: Any = None, re
         span=lambda normalizer: (0.0, 1.0 if normalizer else math.inf),
         ideal=0.0,
         better="lower",
-        undefined=WHEN,
+        undefined=UNAIMED,
         otherwise=_because("ndjs"),
         says="Averaged over {units}, the mix of all labels near the top diverges by {estimate:number} by nDJS{interval}"
         + BESIDE,
@@ -319,7 +320,7 @@ def _pref_card(name: str, symbol: str, what: str, **fields: Any) -> Card:
         "span": lambda normalizer: (0.0, 1.0 if normalizer else math.inf),
         "ideal": 0.0,
         "better": "lower",
-        "undefined": f"{WHEN}, is shorter than one step, or exactly one step long",
+        "undefined": f"{UNAIMED}, is shorter than one step, or exactly one step long",
         "otherwise": _because(name),
         "says": f"Averaged over {{units}}, the {what} between tops and whole is {{estimate:number}} ({symbol}){{interval}}"
         + BESIDE,
@@ -469,7 +470,7 @@ def _(_p: Placement, *, target: Any = None, epsilon: float = 1e-7) -> Template:
         span=(0.0, math.inf),
         ideal=0.0,
         better="lower",
-        undefined=WHEN,
+        undefined=UNAIMED,
         otherwise=_because("geyik_ndkl"),
         says="Averaged over {units}, the mix of all labels near the top diverges by {estimate:number} (NDKL of Geyik et al.){interval}"
         + BESIDE,

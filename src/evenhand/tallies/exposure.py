@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from evenhand.attention import Attention, parse
 from evenhand.cards import Floats
+from evenhand.distances import total
 from evenhand.errors import EvenhandError, listing
 from evenhand.labels import matches
 from evenhand.tallies.placement import Placement
@@ -62,7 +63,7 @@ class Exposed:
     def shares(self) -> Floats:
         """(..., G) each group's share of the attention on labelled items."""
         with np.errstate(invalid="ignore", divide="ignore"):
-            return np.asarray(self.received / self.received.sum(-1, keepdims=True))
+            return np.asarray(self.received / total(self.received)[..., None])
 
     def side(self, of: Floats) -> Floats:
         """(...,) what the protected group holds of a quantity given per group."""
@@ -104,10 +105,10 @@ def exposed(placed: Placement, attention: Attention, target: Floats, relevance: 
         weights = base[: block.width]
         if block.rows is not None:
             rows = block.rows if block.complete else np.nan_to_num(block.rows)
-            received[block.at] = np.matmul(weights, rows)
+            received[block.where] = np.matmul(weights, rows)
             continue
         for g in range(block.groups):
-            received[block.at, g] = (block.codes == g) @ weights
+            received[block.where, g] = (block.codes == g) @ weights
     return Exposed(received, target, placed.lengths.astype(np.float64), None, placed.groups)
 
 

@@ -166,7 +166,7 @@ class Placement:
         lengths = self.lengths
         level = len(self) > 0 and bool((lengths == lengths[0]).all())
         order = np.arange(len(self)) if level else np.argsort(lengths, kind="stable")
-        ordered = lengths[order]
+        ordered = lengths if level else lengths[order]
         start = 0
         while start < len(order):
             widest = int(ordered[start] * 1.25) + 4
@@ -241,7 +241,14 @@ class Batch:
     @cached_property
     def complete(self) -> bool:
         """Whether every rank of every ranking holds a label."""
-        return bool(self.known.all())
+        return not self.codes.size or int(self.codes.min()) >= 0
+
+    @cached_property
+    def where(self) -> Ints | slice:
+        """Which rankings, as a slice where they follow each other."""
+        first, last = int(self.at[0]), int(self.at[-1])
+        run = last - first == len(self.at) - 1 and bool((self.at[1:] > self.at[:-1]).all())
+        return slice(first, last + 1) if run else self.at
 
     @cached_property
     def seen(self) -> Ints:

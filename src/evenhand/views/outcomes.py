@@ -30,6 +30,18 @@ Missing = Literal["raise", "omit"]
 
 
 @dataclass(frozen=True)
+class CountedOutcomes:
+    """Sums that a database made: a row per slice, scope, bin and group, bins between `edges` (shares of the rows, or scores)."""
+
+    cells: Any
+    edges: tuple[Any, ...]
+
+    def where(self, condition: nw.Expr) -> CountedOutcomes:
+        """Those of some slices or groups."""
+        return replace(self, cells=nw.from_native(self.cells).filter(condition).to_native())
+
+
+@dataclass(frozen=True)
 class Checked:
     """A checked table with columns `score`, `outcome`, `group`, `used` and, where named, `request`, `cluster`, `weight`, `by_0`...
 
@@ -54,6 +66,8 @@ class Checked:
     asked: tuple[Any, str]
     facts: Any
     roles: Roles
+    counted: CountedOutcomes | None
+    """What a database counted already; None where the rows are at hand."""
 
     @property
     def weighted(self) -> bool:
@@ -93,6 +107,7 @@ class Checked:
         facts = nw.from_native(self.facts).filter(condition).to_native()
         return replace(
             self, lazy=self.lazy.filter(condition), scope=self.scope.filter(condition), facts=facts,
+            counted=None if self.counted is None else self.counted.where(condition),
             rows=int(facts["rows"].sum()), dropped=_dropped(facts, self.roles), **_ranges_of(facts),
         )  # fmt: skip
 
@@ -236,7 +251,20 @@ def view_outcomes(
         lazy, scope, opened.backend, opened.origin, **_ranges_of(facts),
         whole=not dtype.is_float() and not dtype.is_decimal(),
         threshold=threshold, rows=rows, dropped=_dropped(facts, roles), asked=(reference, roles.group), facts=known,
-        roles=roles,
+        roles=roles, counted=None,
+    )  # fmt: skip
+
+
+def view_counted(
+    lazy: nw.LazyFrame[Any], backend: str, origin: str, facts: Any, counted: CountedOutcomes, roles: Roles, *, reference: Any,
+    threshold: float | None, nan_policy: Missing,
+) -> Checked:  # fmt: skip
+    """The same from `facts` per slice and group that a database counted, and its sums per bin; `lazy` has no rows."""
+    if problems := _value_problems(facts, roles, nan_policy):
+        raise all_problems(problems, where="The table")
+    return Checked(
+        lazy, lazy, backend, origin, **_ranges_of(facts), whole=False, threshold=threshold, rows=int(facts["rows"].sum()),
+        dropped=_dropped(facts, roles), asked=(reference, roles.group), facts=facts, roles=roles, counted=counted,
     )  # fmt: skip
 
 

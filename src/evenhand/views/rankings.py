@@ -241,18 +241,23 @@ def _sound_values(lazy: nw.LazyFrame[Any], roles: Roles, nan_policy: str) -> tup
     facts = {k: v or 0 for k, v in to_polars(lazy.select(*asked)).row(0, named=True).items()}
     rows = int(facts["rows"])
     missing = {role: int(facts[f"missing_{role}"]) for role in present if facts[f"missing_{role}"]}
-    problems = [
-        f"{roles.words(role)} is missing in {count:,} of {rows:,} rows. Fill it, remove those rows, or pass nan_policy='omit'."
-        for role, count in missing.items()
-        if nan_policy == "raise"
-    ]
-    problems += _bad_numbers(facts, roles) if rows else []
+    problems = missing_words(missing, roles, rows) if nan_policy == "raise" else []
+    problems += bad_numbers(facts, roles) if rows else []
     if problems:
         raise all_problems(problems, where="The table of rankings")
     return rows, missing
 
 
-def _bad_numbers(facts: Mapping[str, Any], roles: Roles) -> list[str]:
+def missing_words(missing: Mapping[str, int], roles: Roles, rows: int) -> list[str]:
+    """That some rows lack a role."""
+    return [
+        f"{roles.words(role)} is missing in {count:,} of {rows:,} rows. Fill it, remove those rows, or pass nan_policy='omit'."
+        for role, count in missing.items()
+    ]
+
+
+def bad_numbers(facts: Mapping[str, Any], roles: Roles) -> list[str]:
+    """Ranks that are none, and numbers that are infinite or negative."""
     problems = []
     if roles.rank is not None and facts["low_rank"] < 1:
         remedy = "Add 1 to it" if facts["low_rank"] == 0 else "Pass ranks counted from 1"

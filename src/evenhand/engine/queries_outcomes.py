@@ -1,0 +1,239 @@
+"""The query of the outcome test: facts per group, and sums per score bin and group, measured from fitted lines.
+
+Means, edges and lines are found by windows over slices and bins, so that no label is joined by: a missing one would get lost.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from fractions import Fraction
+from typing import Any
+
+from evenhand.engine.dialects import Dialect
+from evenhand.engine.queries import flag, selected, slice_keys, with_parts
+from evenhand.tallies.moments import POWERS
+from evenhand.views.outcomes import UNKNOWN, Roles
+from evenhand.views.tally import part_of
+
+SUMS = ("mass", "low", "high", "outcome_low", "outcome_high", "score_sum", "outcome_sum")
+"""What is known of a group beside its rows and flags."""
+
+CELL = ("bin", "held", "cell_low", "cell_high", "above", "below", "origin", "level", "slope")
+
+
+def flags_of(roles: Roles) -> dict[str, str]:
+    """What is wrong with a row, by name, as conditions."""
+    wanted = "wanted = 1 AND "
+    found = {"no_score": "score_read IS NULL", "no_outcome": f"{wanted}outcome_read IS NULL"}
+    if roles.treated is not None:
+        found |= {"odd": "treated_read <> 0 AND treated_read <> 1", "untold": "treated_read IS NULL"}
+    if roles.request is not None:
+        found["no_request"] = "request_id IS NULL"
+    if roles.weight is not None:
+        found |= {"no_weight": "weight_read IS NULL", "zero_weight": "weight_read = 0"}
+        found["negative_weight"] = "weight_read < 0 OR weight_read > 1.7e308"
+    return found
+
+
+def shares_of(bins: Sequence[int]) -> list[Fraction]:
+    """Where the edges of so many bins, or so many, lie: shares of the rows."""
+    return sorted({Fraction(d, b) for b in bins for d in range(1, b)})
+
+
+def outcomes_part(roles: Roles, kind: str, threshold: float | None, bins: Any) -> str:
+    """What a row of `outcomes_query` is about."""
+    named: dict[str, Any] = {"kind": kind, "threshold": None if threshold is None else str(float(threshold))}
+    for role, column in roles.named():
+        named.setdefault(role, []).append(column)
+    return part_of(
+        "outcome_test", {**named, "bins": str(bins) if isinstance(bins, int) else [str(float(e)) for e in bins]}
+    )
+
+
+def outcomes_columns(roles: Roles, edges: int) -> list[str]:
+    """The numbers that a row of `outcomes_query` has: of a group, or of a cell."""
+    kinds = ("sum", "square") if roles.weight is not None else ("sum",)
+    powers = [f"{kind}_{i}{j}" for kind in kinds for i, j in POWERS]
+    return [*_facts(roles), *SUMS, *CELL, *powers, *(f"edge_{k}" for k in range(edges))]
+
+
+def _facts(roles: Roles) -> list[str]:
+    return ["rows_read", *flags_of(roles), "used"]
+
+
+def outcomes_query(
+    d: Dialect, table: str, roles: Roles, *, kind: str, threshold: float | None, bins: Any, edges: Sequence[Any],
+    truth: Collection[str] = (),
+) -> str:  # fmt: skip
+    """Rows per group, and rows per scope, bin and group.
+
+    `edges` are what `bins` stand for: shares of the rows (fractions: the scores there are found first) or scores.
+    """
+    keys = slice_keys(roles.by)
+    about = d.word(outcomes_part(roles, kind, threshold, bins))
+    parts = [
+        ("tally_rows", selected(_read(d, roles, truth), f"{d.table(table)} AS t")),
+        ("tally_wanted", selected(["r.*", f"{flag(_wanted(roles, threshold))} AS wanted"], "tally_rows AS r")),
+        ("tally_flags", selected(["r.*", *(f"{flag(test)} AS {name}" for name, test in flags_of(roles).items())], "tally_wanted AS r")),
+        ("tally_marked", selected(["r.*", f"{flag(_sound(roles))} AS used"], "tally_flags AS r")),
+        ("tally_facts", selected(_group_facts(d, roles), "tally_marked", by=[*keys, "label"])),
+        *_steps(d, roles, kind, edges),
+        ("tally_cells", selected(_cell_sums(d, roles, len(edges)), "tally_lines", by=["reach", *keys, "label", "bin"])),
+    ]  # fmt: skip
+    columns, groups = outcomes_columns(roles, len(edges)), [*_facts(roles), *SUMS]
+    answers = [
+        _answer(d, about, d.word("group"), keys, columns, {c: _inner(c) if c in _facts(roles) else c for c in groups}, "tally_facts"),
+        _answer(d, about, "reach", keys, columns, {c: _inner(c) for c in columns if c not in groups}, "tally_cells"),
+    ]  # fmt: skip
+    return with_parts(parts, "\nUNION ALL\n".join(answers))
+
+
+def _inner(column: str) -> str:
+    """What a sum or a maximum of a column is called where the column itself is at hand."""
+    kept = column == "rows_read" or column in CELL[:6] or column.startswith(("sum_", "square_"))
+    return column if kept else f"{column}_"
+
+
+def _answer(
+    d: Dialect, about: str, reach: str, keys: Sequence[str], columns: Sequence[str], own: dict[str, str], source: str
+) -> str:
+    """Rows of one kind, with nothing in the columns of the other."""
+    numbers = [f"{d.as_double(own.get(c, 'NULL'))} AS {c}" for c in columns]
+    return selected(
+        [f"{about} AS part", reach if reach == "reach" else f"{reach} AS reach", *keys, "label", *numbers],
+        source,
+        indent="",
+    )
+
+
+def _read(d: Dialect, roles: Roles, truth: Collection[str]) -> list[str]:
+    chosen = [f"{d.column(b)} AS {key}" for key, b in zip(slice_keys(roles.by), roles.by, strict=True)]
+    chosen.append(f"COALESCE({d.as_text(d.column(roles.group))}, {d.word(UNKNOWN)}) AS label")
+    numbers = {"score": roles.score, "outcome": roles.outcome, "treated": roles.treated, "weight": roles.weight}
+    chosen += [f"{d.number(c, truth=c in truth)} AS {role}_read" for role, c in numbers.items() if c is not None]
+    return chosen + ([f"{d.column(roles.request)} AS request_id"] if roles.request is not None else [])
+
+
+def _wanted(roles: Roles, threshold: float | None) -> str:
+    tests = ["treated_read > 0"] if roles.treated is not None else []
+    tests += [f"score_read >= {threshold!r}"] if threshold is not None else []
+    return " AND ".join(tests) or "1 = 1"
+
+
+def _sound(roles: Roles) -> str:
+    wrong = [name for name in flags_of(roles) if name not in ("odd", "negative_weight")]
+    return " AND ".join(["wanted = 1", *(f"{name} = 0" for name in wrong)])
+
+
+def _group_facts(d: Dialect, roles: Roles) -> list[str]:
+    w = "weight_read" if roles.weight is not None else "1"
+
+    def counts(value: str) -> str:
+        return f"CASE WHEN used = 1 THEN {value} END"
+
+    found = [
+        *slice_keys(roles.by),
+        "label",
+        "COUNT(*) AS rows_read",
+        *(f"SUM({name}) AS {_inner(name)}" for name in _facts(roles)[1:]),
+    ]
+    found += [
+        f"SUM({counts(w)}) AS mass",
+        f"MIN({counts('score_read')}) AS low",
+        f"MAX({counts('score_read')}) AS high",
+    ]
+    found += [f"MIN({counts('outcome_read')}) AS outcome_low", f"MAX({counts('outcome_read')}) AS outcome_high"]
+    return [
+        *found,
+        f"SUM({counts(f'{w} * score_read')}) AS score_sum",
+        f"SUM({counts(f'{w} * outcome_read')}) AS outcome_sum",
+    ]
+
+
+def _over(*keys: str) -> str:
+    return f"OVER (PARTITION BY {', '.join(keys)})" if keys else "OVER ()"
+
+
+def _steps(d: Dialect, roles: Roles, kind: str, edges: Sequence[Any]) -> Iterator[tuple[str, str]]:
+    """From rows that count to rows with their bin, its line, and what is left of the outcome."""
+    keys = slice_keys(roles.by)
+    slice_, group = _over(*keys), _over(*keys, "label")
+    weight = "weight_read" if roles.weight is not None else d.as_double("1")
+    own = [*keys, "label", "score_read AS s", "outcome_read AS y", f"{weight} AS w"]
+    own += [f"MIN(outcome_read) {slice_} AS y_low", f"MAX(outcome_read) {slice_} AS y_high"]
+    own += [f"MIN(score_read) {group} AS own_low", f"MAX(score_read) {group} AS own_high"]
+    yield "tally_used", selected(own, "tally_marked", where="used = 1")
+    held = [*keys, "label", "s", "y", "w", "y_low", "y_high"]
+    everyone = selected([f"{d.word('all')} AS reach", *held], "tally_used")
+    if kind == "ranking":
+        ends = ["r.*", f"MAX(own_low) {slice_} AS shared_low", f"MIN(own_high) {slice_} AS shared_high"]
+        yield "tally_ends", selected(ends, "tally_used AS r")
+        shared = selected(
+            [f"{d.word('shared')} AS reach", *held], "tally_ends", where="s >= shared_low AND s <= shared_high"
+        )
+        everyone = f"{shared}\n  UNION ALL\n{everyone}"
+    yield "tally_scopes", everyone
+    part = ", ".join(["reach", *keys])
+    if any(isinstance(e, Fraction) for e in edges):
+        yield (
+            "tally_places",
+            selected(
+                [
+                    "r.*",
+                    f"ROW_NUMBER() OVER (PARTITION BY {part} ORDER BY s) AS place",
+                    f"COUNT(*) OVER (PARTITION BY {part}) AS many",
+                ],
+                "tally_scopes AS r",
+            ),
+        )
+        at = [
+            f"MAX(CASE WHEN place = FLOOR({d.as_double(f'many * {e.numerator} + {e.denominator - 1}')} / {e.denominator}) THEN s END) "
+            f"OVER (PARTITION BY {part}) AS edge_{k}"
+            for k, e in enumerate(edges)
+        ]
+        yield "tally_edges", selected(["r.*", *at], "tally_places AS r")
+    else:
+        yield (
+            "tally_edges",
+            selected(
+                ["r.*", *(f"{d.as_double(repr(float(e)))} AS edge_{k}" for k, e in enumerate(edges))],
+                "tally_scopes AS r",
+            ),
+        )
+    cases = "".join(f"\n      WHEN s <= edge_{k} THEN {k}" for k in range(len(edges)))
+    number = f"CASE{cases}\n      ELSE {len(edges)}\n    END" if edges else "0"
+    yield "tally_bins", selected(["r.*", f"{number} AS bin"], "tally_edges AS r")
+    bin_, cell = _over("reach", *keys, "bin"), _over("reach", *keys, "bin", "label")
+
+    def mean(value: str, over: str) -> str:
+        return f"SUM(w * {value}) {over} / SUM(w) {over}"
+
+    yield "tally_origins", selected(["r.*", f"{mean('s', bin_)} AS origin"], "tally_bins AS r")
+    yield "tally_offsets", selected(["r.*", "s - origin AS u"], "tally_origins AS r")
+    yield (
+        "tally_means",
+        selected(["r.*", f"{mean('u', cell)} AS mean_u", f"{mean('y', cell)} AS mean_y"], "tally_offsets AS r"),
+    )
+    spread, across = "SUM(w * (u - mean_u) * (u - mean_u))", "SUM(w * (u - mean_u) * (y - mean_y))"
+    slope = f"CASE WHEN {spread} {bin_} > 0 THEN {across} {bin_} / {spread} {bin_} ELSE 0 END"
+    yield "tally_slopes", selected(["r.*", f"{slope} AS slope"], "tally_means AS r")
+    lines = ["r.*", "mean_y - slope * mean_u AS level", "y - mean_y - slope * (u - mean_u) AS v"]
+    yield "tally_lines", selected(lines, "tally_slopes AS r")
+
+
+def _cell_sums(d: Dialect, roles: Roles, edges: int) -> list[str]:
+    found = [
+        "reach",
+        *slice_keys(roles.by),
+        "label",
+        "bin",
+        "COUNT(*) AS held",
+        "MIN(s) AS cell_low",
+        "MAX(s) AS cell_high",
+    ]
+    found += [f"SUM({flag('y > y_low')}) AS above", f"SUM({flag('y < y_high')}) AS below"]
+    found += [f"MAX({name}) AS {_inner(name)}" for name in ("origin", "level", "slope")]
+    kinds = {"sum": ["w"], "square": ["w", "w"]} if roles.weight is not None else {"sum": ["w"]}
+    for name, weights in kinds.items():
+        found += [f"SUM({' * '.join([*weights, *['u'] * i, *['v'] * j])}) AS {name}_{i}{j}" for i, j in POWERS]
+    return [*found, *(f"MAX(edge_{k}) AS {_inner(f'edge_{k}')}" for k in range(edges))]
