@@ -32,10 +32,10 @@ class Cluster:
         self.master = self._started(
             "master", "master.Master", "--host", "127.0.0.1", "--port", "0", "--webui-port", "0"
         )
-        self.url = _said(self.folder / "master.log", r"Starting Spark master at (spark://\S+)", self.master)
+        self.url = told(self.folder / "master.log", r"Starting Spark master at (spark://\S+)", self.master)
         self.workers = [self.worker() for _ in range(workers)]
         for at in range(workers):
-            _said(self.folder / f"worker-{at}.log", "Successfully registered with master", self.workers[at])
+            told(self.folder / f"worker-{at}.log", "Successfully registered with master", self.workers[at])
 
     def worker(self) -> subprocess.Popen[bytes]:
         """One more worker, started but not waited for."""
@@ -71,7 +71,7 @@ class Cluster:
         shutil.rmtree(self.folder, ignore_errors=True)
 
 
-def _said(log: Path, words: str, process: subprocess.Popen[bytes], seconds: float = 90) -> str:
+def told(log: Path, words: str, process: subprocess.Popen[bytes], seconds: float = 90) -> str:
     """What a process wrote to its log, once it did."""
     end = time.monotonic() + seconds
     while time.monotonic() < end and process.poll() is None:

@@ -20,6 +20,7 @@ import polars as pl
 import pytest
 
 import evenhand as eh
+from cluster import told
 from evenhand.audits.declare import AUDITS, names
 from evenhand.cli import main
 from evenhand.findings import Findings
@@ -430,12 +431,13 @@ def test_a_driver_that_is_killed_leaves_no_half_file(cluster, files):
     words = ["inequality", "log.parquet", *WORDS, "--population", "500", "--output", "f.json", "--html", "r.html"]
     command = [sys.executable, "-m", "evenhand", *words, "--engine", "spark", "--master", cluster.url]
     before = sorted(os.listdir())
-    place = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
-    driver = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=place)
-    for line in driver.stderr:
-        if "checking the table" in line:  # by now the cluster works for it
-            break
-    time.sleep(1)
+    place = {
+        **os.environ, "PYTHONPATH": os.pathsep.join(sys.path),
+        "PYSPARK_SUBMIT_ARGS": "--conf spark.executor.memory=512m --conf spark.driver.host=127.0.0.1 pyspark-shell",
+    }  # fmt: skip
+    driver = subprocess.Popen(command, env=place, stderr=subprocess.PIPE)
+    told(cluster.folder / "master.log", "Registered app evenhand with ID", cluster.master)
+    time.sleep(2)  # executors start, and the table is read for the first time
     driver.kill()
     assert driver.wait(60) == -signal.SIGKILL
     assert sorted(os.listdir()) == before
