@@ -435,7 +435,7 @@ def test_a_driver_that_is_killed_leaves_no_half_file(cluster, files):
         **os.environ, "PYTHONPATH": os.pathsep.join(sys.path),
         "PYSPARK_SUBMIT_ARGS": "--conf spark.executor.memory=512m --conf spark.driver.host=127.0.0.1 pyspark-shell",
     }  # fmt: skip
-    driver = subprocess.Popen(command, env=place, stderr=subprocess.PIPE)
+    driver = subprocess.Popen(command, env=place, stderr=subprocess.DEVNULL)
     told(cluster.folder / "master.log", "Registered app evenhand with ID", cluster.master)
     time.sleep(2)  # executors start, and the table is read for the first time
     driver.kill()
