@@ -331,7 +331,7 @@ def test_replicates_of_weight_one_are_the_tally_itself():
     )
 
     class Once:
-        draws, rows = 2, np.array([0, 1, 2])
+        draws, rows, rest = 2, np.array([0, 1, 2]), None
 
         def of_users(self, first, codes):
             yield codes, np.ones((len(codes), 2), dtype=np.float32)

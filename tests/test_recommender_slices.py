@@ -138,6 +138,19 @@ def test_small_slices_and_groups_are_hidden_slice_by_slice():
     assert not any("li" in map(str, held["land"]) for held in found.findings.curves.values())
 
 
+def test_two_tables_that_differ_in_a_hidden_slice_are_not_told_apart():
+    tiny = pl.col("land") == "li"
+    base = log()
+    others = [
+        base.with_columns(score=pl.when(tiny & (pl.col("item") == "i3")).then(5.0).otherwise("score")),
+        base.filter(~(tiny & (pl.col("user") == "u40"))),
+        base.with_columns(item=pl.when(tiny & (pl.col("item") == "i3")).then(pl.lit("secret")).otherwise("item")),
+    ]
+    asked = {"by": "land", "system": "model", "user_groups": "side", "min_units": 5, **HOW, "interval": None}
+    told = eh.recommender(base, **asked).to_json()
+    assert all(eh.recommender(other, **asked).to_json() == told for other in others)
+
+
 def test_a_group_that_a_slice_lacks_is_absent_there():
     table = log().filter((pl.col("land") != "li") | (pl.col("side") == "a"))
     frame = eh.recommender(table, by="land", system="model", user_groups="side", metrics="mad", **HOW).frame

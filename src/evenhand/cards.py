@@ -149,6 +149,12 @@ class Convention:
     """Parameters that the tool does not let choose, and their values."""
 
 
+@functools.cache
+def _names_of(function: Callable[..., Any]) -> frozenset[str]:
+    """The parameters of what a card says by a function."""
+    return frozenset(inspect.signature(function).parameters)
+
+
 class Metric:
     """A card and its function. Call it with arrays for a float; audits call `.on(tally)`."""
 
@@ -309,7 +315,7 @@ class Metric:
         if not callable(what):
             return what
         defaults = {n: p.default for n, p in self.parameters.items()}
-        wanted = inspect.signature(what).parameters
+        wanted = _names_of(what)
         return what(**{n: v for n, v in {**defaults, **params}.items() if n in wanted})
 
     def ideal(self, **params: Any) -> float:

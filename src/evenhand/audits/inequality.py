@@ -123,7 +123,7 @@ def inequality(
     amounts = ("amount",) if several else ()
     names, columns = (*view.by, *amounts), (*prepared.columns, *amounts)
     facts = {
-        "interval": _interval_words(call.interval, wide, viewer, both=both), "population": prepared.population_words,
+        "interval": _interval_words(call.interval, wide, viewer, both=both, exact=not kept), "population": prepared.population_words,
         "missing_slice_labels": "shown as a slice of their own",
     }  # fmt: skip
     if kept:
@@ -295,10 +295,14 @@ def _kept_words(slices: Slices) -> str:
     )
 
 
-def _interval_words(how: Interval, wide: int, within: str | None, *, both: bool) -> str:
+def _interval_words(how: Interval, wide: int, within: str | None, *, both: bool, exact: bool = True) -> str:
     if within is not None and how.kind != "none":
         words = f"leaving out one {within} (or bucket of them) at a time, Student's t, logit or log scale"
-        return f"{words}; added in squares to {_interval_words(how, wide, None, both=False)}" if both else words
+        return (
+            f"{words}; added in squares to {_interval_words(how, wide, None, both=False, exact=exact)}"
+            if both
+            else words
+        )
     words = {
         "bootstrap": f"bootstrap over units, {how.draws:,} draws, studentised with the linearised error, logit or log scale, "
         "the largest amounts from fitted tails, never shorter than Student's t",
@@ -306,5 +310,6 @@ def _interval_words(how: Interval, wide: int, within: str | None, *, both: bool)
         "normal": "normal, with the linearised error, logit or log scale",
         "none": "none",
     }[how.kind]
-    binned = f"; draws of {wide:,} wide slices run on amounts binned at a relative width of 2^-12 (estimates are exact)"
+    binned = f"; draws of {wide:,} wide slices run on amounts binned at a relative width of 2^-12"
+    binned += " (estimates are exact)" if exact else ""
     return words + (binned if wide and how.draws else "")

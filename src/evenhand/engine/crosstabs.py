@@ -138,10 +138,16 @@ class _Sums:
         self.counts = np.zeros((len(plan.rows) * items, plan.draws), dtype=np.float32)
         self.odd: npt.NDArray[np.float32] | None = None
         self.marks = np.zeros((len(plan.rows), plan.draws, len(MARKS)))
+        self.all, self.all_marks = np.zeros(items), np.zeros(len(MARKS))
 
     def add(self, first: int, codes: Ints, part: UserBlock) -> None:
         shown = part.shown
         for place, weights in self.plan.of_users(first, codes):
+            if isinstance(place, int) and place == self.plan.rest:
+                here = weights[:, 0].astype(np.float64)
+                self.all += np.bincount(shown.items, shown.values * here[shown.rows], self.items)
+                self.all_marks += here @ part.marks
+                continue
             if isinstance(place, int):
                 at = slice(place * self.items, (place + 1) * self.items)
                 _add_product(self.counts[at], shown, shown.items, shown.values, weights)
@@ -163,7 +169,14 @@ class _Sums:
             _add_product(self.odd, odd, odd.items, odd.values, weights)
 
     def replicates(self) -> Replicates:
-        counts = self.counts.reshape(len(self.plan.rows), self.items, self.plan.draws)
+        counts, rest = self.counts.reshape(len(self.plan.rows), self.items, self.plan.draws), self.plan.rest
+        if rest is not None:
+            others = [i for i in range(len(counts)) if i != rest]
+            counts[rest] = self.all[:, None]
+            for i in others:
+                counts[rest] -= counts[i]
+            np.maximum(counts[rest], 0.0, out=counts[rest])  # parts of a slot do not add up to the last digit
+            self.marks[rest] = self.all_marks - self.marks[others].sum(0)
         return Replicates(self.plan.rows, counts, self.odd, self.marks, self.usual)
 
 

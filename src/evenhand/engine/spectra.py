@@ -12,7 +12,7 @@ import numpy as np
 from evenhand.cards import Floats
 from evenhand.errors import EvenhandError
 from evenhand.labels import NUMERAL, order, whole
-from evenhand.tallies.spectrum import Spectra, Spectrum, collapse
+from evenhand.tallies.spectrum import Spectra, Spectrum, bin_codes
 from evenhand.views.benefits import Amount, Benefits
 from evenhand.views.tables import to_polars
 
@@ -22,7 +22,7 @@ AT_ONCE = 1 << 25
 MOST_UNITS = 1 << 25
 """Up to about so many units (in all slices) are added up at once, and every amount is kept."""
 
-NARROW = 2.0**-16
+NARROW = 2.0**-14
 """Relative width of the bins that amounts of more units are kept in."""
 
 DIGITS = 12
@@ -40,11 +40,6 @@ class Slices:
     broken: frozenset[Label] = frozenset()
     width: float = 0.0
     """Relative width of the bins that amounts were kept in, each at its mean; 0 where every amount was kept."""
-
-    def binned(self, width: float) -> Slices:
-        """The same with amounts in bins of a relative width, each at its mean."""
-        spectra = Spectra.of([self.spectra[i].binned(width) for i in range(len(self.spectra))])
-        return replace(self, spectra=spectra, width=width)
 
     def short(self) -> float:
         """The most by which a Gini index of bins is too low, over all slices.
@@ -125,32 +120,35 @@ def unit_parts(lazy: nw.LazyFrame[Any], count: int) -> list[nw.LazyFrame[Any]]:
 def _in_parts(
     parts: Sequence[nw.LazyFrame[Any]], view: Benefits, amount: Amount, broken: frozenset[Label]
 ) -> Slices | None:
-    """Spectra of the parts, added up; None where the first shows that the units are few enough to be taken at once.
+    """Cells of the parts, added up; None where the first shows that the units are few enough to be taken at once.
 
     Whole amounts are kept as they are. Others are kept in narrow bins, for hardly any two of so many agree.
     """
-    found: list[Slices] = []
+    import polars as pl
+
+    keys = [*view.keys, "amount" if amount.integer else "bin"]
+    found: Any = None
     for part in parts:
-        cells = _per_unit(part, view, amount)
-        if amount.integer:
-            one = _ordered(to_polars(_collapsed(cells, view)), view, broken)
-        else:
-            units = to_polars(cells.select(*view.keys, "amount", nw.lit(1).cast(nw.Int64).alias("units")))
-            one = _ordered(units, view, broken)
-        if not found and float(one.spectra.units.sum()) * len(parts) <= MOST_UNITS:
+        per_unit = _per_unit(part, view, amount)
+        cells = to_polars(_collapsed(per_unit, view)) if amount.integer else _in_bins(to_polars(per_unit), keys)
+        if found is None and int(cells["units"].sum()) * len(parts) <= MOST_UNITS:
             return None
-        found.append(one if amount.integer else one.binned(NARROW))
-    every: dict[Label, list[Spectrum]] = {}
-    for one in found:
-        for i, label in enumerate(one.labels):
-            every.setdefault(label, []).append(one.spectra[i])
-    labels = [[*every][i] for i in rows_in_order([*every])]
-    joined = [
-        collapse(np.concatenate([s.values for s in every[label]]), np.concatenate([s.counts for s in every[label]]))
-        for label in labels
-    ]
-    made = Slices(tuple(labels), Spectra.of(joined), broken)
-    return made if amount.integer else made.binned(NARROW)
+        found = cells if found is None else pl.concat([found, cells]).group_by(keys).agg(pl.exclude(keys).sum())
+    if amount.integer:
+        return _ordered(found, view, broken)
+    cells = found.with_columns(amount=found["held"] / found["units"])
+    return replace(_ordered(cells, view, broken), width=NARROW)
+
+
+def _in_bins(units: Any, keys: Sequence[str]) -> Any:
+    """How many units of each slice lie in each bin of amounts, and what they hold."""
+    import polars as pl
+
+    bins = bin_codes(units["amount"].to_numpy(), NARROW)
+    rows = units.lazy().with_columns(pl.Series("bin", bins)).group_by(keys)
+    return rows.agg(pl.col("amount").sum().alias("held"), pl.len().cast(pl.Int64).alias("units")).collect(
+        engine="streaming"
+    )
 
 
 def sound_rows(view: Benefits, amount: Amount) -> tuple[nw.LazyFrame[Any], frozenset[Label]]:

@@ -24,6 +24,10 @@ class Weights(Protocol):
     def draws(self) -> int: ...
     @property
     def rows(self) -> Ints: ...
+    @property
+    def rest(self) -> int | None:
+        """The place of those whom no other place counts: it is what these leave of all, whose weights (R, 1) come instead."""
+        ...
 
     def of_users(self, first: int, codes: Ints) -> Iterator[tuple[int | Ints, npt.NDArray[np.float32]]]:
         """For users `first` onwards: the place in `rows` where they count (one for all, or one each), and weights (R, D)."""

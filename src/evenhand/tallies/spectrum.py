@@ -279,10 +279,7 @@ class Spectrum:
         if self.weights is not None:
             return self
         first = int(np.searchsorted(self.values, 0.0, side="right"))
-        mantissa, exponent = np.frexp(self.values[first:])
-        steps = round(1 / width)
-        code = exponent.astype(np.int64) * steps + ((mantissa - 0.5) * 2 * steps).astype(np.int64)
-        starts = run_starts(code)
+        starts = run_starts(bin_codes(self.values[first:], width))
         counts = np.add.reduceat(self.counts[first:], starts) if len(starts) else np.zeros(0)
         held = np.add.reduceat(self.counts[first:] * self.values[first:], starts) if len(starts) else np.zeros(0)
         head = slice(0, first)
@@ -432,6 +429,19 @@ def _padded_widths(lengths: np.typing.NDArray[np.int64]) -> np.typing.NDArray[np
     """
     step = 1 << np.maximum(np.floor(np.log2(np.maximum(lengths, 1))).astype(np.int64) - 2, 0)
     return np.where(lengths > BLOCK, lengths, np.maximum(-(-lengths // step) * step, 1))
+
+
+def bin_codes(values: Floats, width: float) -> np.typing.NDArray[np.int64]:
+    """Which bin of relative width `width` an amount lies in, never decreasing in it; zero is in one of its own.
+
+    >>> bin_codes(np.array([0.0, 1.0, 1.2, 1.3, 2.0]), 0.25).tolist()
+    [-9223372036854775808, 4, 4, 5, 8]
+    """
+    mantissa, exponent = np.frexp(values)
+    steps = round(1 / width)
+    codes = exponent.astype(np.int64) * steps + ((mantissa - 0.5) * 2 * steps).astype(np.int64)
+    codes[values == 0] = np.iinfo(np.int64).min
+    return codes
 
 
 def collapse(values: Floats, counts: Floats, weights: Floats | None = None) -> Spectrum:

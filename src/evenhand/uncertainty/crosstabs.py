@@ -27,6 +27,9 @@ FEWEST = 40
 EXACT = 1 << 24
 """Users times draws up to which users are drawn within their group and labels dealt out exactly."""
 
+AT_ONCE = 1 << 12
+"""Users who are dealt labels at a time."""
+
 NORMAL_DRAWS = 199
 
 Weighted = tuple[int | Ints, npt.NDArray[np.float32]]
@@ -41,6 +44,8 @@ def affordable(draws: int, groups: int, items: int, slots: float) -> int:
 
 class Resampled:
     """Users drawn with replacement within their group; past `EXACT`, every user a Poisson number of times."""
+
+    rest = None
 
     def __init__(self, codes: Ints, names: Sequence[str], draws: int, seed: int, where: Sequence[Any] = ()) -> None:
         self.draws, self.rows = draws, np.unique(codes)
@@ -83,21 +88,37 @@ class Dealt:
             self._labels = np.full((len(codes), draws), -1, dtype=np.int32)
             self._labels[labelled] = rng.permuted(np.tile(codes[labelled], (draws, 1)), axis=1).T
         self.rows, self._known, self._rng = np.flatnonzero(self.sizes), known, rng
+        self.rest = int(self.sizes[self.rows].argmax()) if len(self.rows) else None
 
     def of_users(self, first: int, codes: Ints) -> Iterator[Weighted]:
         """For every group, which users have its label in which draw."""
         if self._labels is not None:
             labels = self._labels[first : first + len(codes)]
         else:
-            edges = np.cumsum(self.sizes) / self.sizes.sum()
-            labels = np.searchsorted(edges, self._rng.random((len(codes), self.draws)), side="right").astype(np.int32)
+            labels = self._dealt(len(codes))
             labels[codes >= self._known] = -1
         for place, row in enumerate(self.rows):
-            yield place, (labels == row).astype(np.float32)
+            if place == self.rest:
+                yield place, (codes < self._known)[:, None].astype(np.float32)
+            else:
+                yield place, (labels == row).astype(np.float32)
+
+    def _dealt(self, users: int) -> npt.NDArray[np.int32]:
+        """Labels of some users, each by itself; a few users at a time, since random numbers are wide."""
+        labels = np.zeros((users, self.draws), dtype=np.int32)
+        edges = np.cumsum(self.sizes) / self.sizes.sum()
+        for start in range(0, users, AT_ONCE):
+            some = labels[start : start + AT_ONCE]
+            lots = self._rng.random(some.shape)
+            for edge in edges:
+                some += lots >= edge
+        return labels
 
 
 class Swapped:
     """Which users two systems are swapped for: one half of them in each draw, or with `other` the other half."""
+
+    rest = None
 
     def __init__(self, codes: Ints, draws: int, seed: int, where: Sequence[Any] = (), *, other: bool = False) -> None:
         self.draws, self.rows, self._other = draws, np.unique(codes), other

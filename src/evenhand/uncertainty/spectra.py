@@ -153,13 +153,20 @@ def _draw(
 
     sizes = batch.counts.sum(-1)
     shares = batch.counts / np.maximum(sizes, 1)[:, None]
+
+    def populations(count: int) -> Floats:
+        drawn = np.empty((slices, count, cells))
+        for i, rng in enumerate(streams):
+            drawn[i] = _populations(rng, round(sizes[i]), shares[i], count)
+        return drawn
+
+    if draws <= at_once:  # a thread would take longer to start
+        measure(0, populations(draws))
+        return values, errors
     with ThreadPoolExecutor(1) as pool:
         pending = None
         for start in range(0, draws, at_once):
-            count = min(at_once, draws - start)
-            drawn = np.empty((slices, count, cells))
-            for i, rng in enumerate(streams):
-                drawn[i] = _populations(rng, round(sizes[i]), shares[i], count)
+            drawn = populations(min(at_once, draws - start))
             if pending is not None:
                 pending.result()
             pending = pool.submit(measure, start, drawn)
