@@ -32,10 +32,10 @@ class Cluster:
         self.master = self._started(
             "master", "master.Master", "--host", "127.0.0.1", "--port", "0", "--webui-port", "0"
         )
-        self.url = _said(self.folder / "master.log", r"Starting Spark master at (spark://\S+)", self.master)
+        self.url = told(self.folder / "master.log", r"Starting Spark master at (spark://\S+)", self.master)
         self.workers = [self.worker() for _ in range(workers)]
         for at in range(workers):
-            _said(self.folder / f"worker-{at}.log", "Successfully registered with master", self.workers[at])
+            told(self.folder / f"worker-{at}.log", "Successfully registered with master", self.workers[at])
 
     def worker(self) -> subprocess.Popen[bytes]:
         """One more worker, started but not waited for."""
@@ -71,7 +71,7 @@ class Cluster:
         shutil.rmtree(self.folder, ignore_errors=True)
 
 
-def _said(log: Path, words: str, process: subprocess.Popen[bytes], seconds: float = 90) -> str:
+def told(log: Path, words: str, process: subprocess.Popen[bytes], seconds: float = 90) -> str:
     """What a process wrote to its log, once it did."""
     end = time.monotonic() + seconds
     while time.monotonic() < end and process.poll() is None:
@@ -93,13 +93,3 @@ def session(url: str, settings: Mapping[str, str] = SETTINGS) -> Any:
     found = builder.getOrCreate()
     found.sparkContext.setLogLevel("ERROR")
     return found
-
-
-def stages(spark: Any) -> list[Any]:
-    """What Spark's own books say of every stage so far: bytes sent to the driver, bytes shuffled, time."""
-    context = spark.sparkContext._jsc.sc()
-    context.listenerBus().waitUntilEmpty()
-    none = spark.sparkContext._gateway.new_array(spark.sparkContext._jvm.double, 0)
-    nothing = spark.sparkContext._jvm.java.util.ArrayList()
-    found = context.statusStore().stageList(nothing, False, False, none, nothing)
-    return [found.apply(i) for i in range(found.size())]

@@ -4,7 +4,15 @@ All tests that need Spark stand here, so that one cluster serves them all.
 """
 
 import functools
+import json
+import os
 import re
+import shlex
+import signal
+import subprocess
+import sys
+import threading
+import time
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +20,11 @@ import polars as pl
 import pytest
 
 import evenhand as eh
+from cluster import told
 from evenhand.audits.declare import AUDITS, names
+from evenhand.cli import main
+from evenhand.findings import Findings
+from evenhand.present.again import ways
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
@@ -322,3 +334,132 @@ def test_the_example_of_the_page_of_engines_gives_the_numbers_of_the_other_engin
     monkeypatch.chdir(tmp_path)
     code = "".join(re.findall(r"^```python(?: spark)?\n(.*?)^```", page, re.DOTALL | re.MULTILINE))
     exec(compile(code, "docs/engines.md", "exec"), {})  # the last block holds Spark's numbers against Arrow's
+
+
+def test_half_of_the_rows_under_one_key_and_one_long_list_change_nothing(spark):
+    skewed = (
+        log(6_000)
+        .with_row_index()
+        .with_columns(author=pl.when(pl.col("index") < 3_000).then(pl.lit("author 7")).otherwise("author"))
+    )
+    call = {**UNITS, "population": 500, "by": "via", "interval": "bootstrap(29)"}
+    there = eh.inequality(spark.createDataFrame(skewed.drop("index").to_arrow()), **call)
+    assert there.to_text("csv") == eh.inequality(skewed, **call).to_text("csv")
+    lists = pl.concat(
+        [
+            rankings(20, 5),
+            rankings(2, 300).filter(pl.col("request") == "request 0").with_columns(request=pl.lit("long")),
+        ]
+    )
+    call = {"group": "side", "protected": "f", "rng": 1, "interval": None, "chance": None, "metrics": ["ndd", "ndjs"]}
+    assert eh.prefix(spark.createDataFrame(lists.to_arrow()), **call).to_text("csv") == eh.prefix(
+        lists, **call
+    ).to_text("csv")
+
+
+WORDS = [
+    "--unit",
+    "author",
+    "--amount",
+    "views",
+    "--by",
+    "via",
+    "-m",
+    "gini",
+    "--seed",
+    "1",
+    "--interval",
+    "percentile(29)",
+]
+
+
+@pytest.fixture
+def files(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    log(3_000).write_parquet("log.parquet")
+    log(3_000).write_parquet("log [1].parquet")
+    pl.DataFrame({"author": [f"author {i}" for i in range(450)]}).write_parquet("authors.parquet")
+    return tmp_path
+
+
+def test_the_command_line_reads_parquet_on_a_cluster_and_says_how_to_do_it_again(spark, cluster, files, capsys):
+    words = [
+        "inequality",
+        "log [1].parquet",
+        *WORDS,
+        "--population",
+        "authors.parquet",
+        "--format",
+        "json",
+        "--no-progress",
+    ]
+    assert main([*words, "--engine", "spark", "--master", cluster.url]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert main(words) == 0
+    here = json.loads(capsys.readouterr().out)
+    assert found["columns"] == here["columns"]
+    assert found["provenance"]["plan_hash"] == here["provenance"]["plan_hash"]
+    assert found["provenance"]["reading"] == {"engine": "spark", "master": cluster.url}
+    (_, command), (lead, _), (_, plan) = ways(Findings.from_dict(found))
+    assert f"spark.read.parquet('log [1].parquet'), of a session on {cluster.url}:" in lead
+    (files / "plan.toml").write_text(plan)
+    for again in ([*shlex.split(command)[1:]], ["run", "plan.toml"]):
+        assert main([*again, "--format", "json", "--no-progress"]) == 0
+        made = json.loads(capsys.readouterr().out)
+        assert (made["columns"], made["provenance"]["reading"]) == (found["columns"], found["provenance"]["reading"])
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["log.csv", "--engine", "spark"], "'log.csv' is no Parquet file"),
+        (["authors.parquet", "--master", "spark://there:7077"], "Add --engine spark"),
+        (["authors.parquet", "--engine", "spark", "--master", "spark://there:7077"], "runs already"),
+        (["hdfs://127.0.0.1:9/log.parquet", "--engine", "spark"], "cannot be read: Spark gives up on it"),
+        (["lost.parquet", "--engine", "spark"], "'lost.parquet' is not a file"),
+    ],
+)
+def test_what_spark_cannot_read_is_one_sentence(words, said, spark, files, capfd):
+    (files / "log.csv").write_text("author,views\na,1\n")
+    assert main(["inequality", *words, "--unit", "author", "--population", "none", "--no-progress"]) == 2
+    told = capfd.readouterr().err
+    assert said in told
+    assert len(told) < 400
+
+
+def test_a_driver_that_is_killed_leaves_no_half_file(cluster, files):
+    words = ["inequality", "log.parquet", *WORDS, "--population", "500", "--output", "f.json", "--html", "r.html"]
+    command = [sys.executable, "-m", "evenhand", *words, "--engine", "spark", "--master", cluster.url]
+    before = sorted(os.listdir())
+    place = {
+        **os.environ, "PYTHONPATH": os.pathsep.join(sys.path),
+        "PYSPARK_SUBMIT_ARGS": "--conf spark.executor.memory=512m --conf spark.driver.host=127.0.0.1 pyspark-shell",
+    }  # fmt: skip
+    driver = subprocess.Popen(command, env=place, stderr=subprocess.DEVNULL)
+    told(cluster.folder / "master.log", "Registered app evenhand with ID", cluster.master)
+    time.sleep(2)  # executors start, and the table is read for the first time
+    driver.kill()
+    assert driver.wait(60) == -signal.SIGKILL
+    assert sorted(os.listdir()) == before
+
+
+def test_a_worker_that_is_killed_loses_nothing(spark, cluster):
+    slowly = "length(reflect('java.lang.Thread', 'sleep', 3L)) - 4"
+    table = spark.range(0, 1_200, 1, 8).selectExpr("id % 90 as author", f"id % 7 + {slowly} as views")
+    busy = []
+
+    def kill():
+        while not busy:
+            busy.extend(spark.sparkContext.statusTracker().getActiveStageIds())
+        time.sleep(0.5)
+        os.killpg(cluster.workers[0].pid, signal.SIGKILL)  # and the executor on it, as when a machine goes down
+
+    killer = threading.Thread(target=kill)
+    killer.start()
+    call = {"unit": "author", "amount": "views", "population": 100, "rng": 1, "interval": None}
+    found = eh.inequality(table, **call)
+    killer.join()
+    assert busy
+    assert cluster.workers[0].wait(10) == -signal.SIGKILL
+    here = pl.DataFrame({"author": np.arange(1_200) % 90, "views": np.arange(1_200) % 7})
+    assert found.to_text("csv") == eh.inequality(here, **call).to_text("csv")

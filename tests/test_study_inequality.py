@@ -278,6 +278,20 @@ def test_what_a_log_lacks_is_bad_input_in_words_of_the_command_line(month, tmp_p
     assert said in capsys.readouterr().err
 
 
+def test_rows_with_something_missing_are_refused_or_left_out(month):
+    log = month[0].with_columns(
+        pl.when(pl.col("who") == month[0]["who"][5]).then(None).otherwise(pl.col("fans")).alias("fans"),
+        pl.when(pl.int_range(pl.len()) == 0).then(None).otherwise(pl.col("views")).alias("views"),
+    )
+    with pytest.raises(EvenhandError, match=r"^followers='fans' is missing"):
+        study(data=log, **ROLES)
+    with pytest.raises(EvenhandError, match=r"^amount='views' is missing"):
+        study(data=log, **{**ROLES, "followers": None})
+    kept = study(data=log, **ROLES, nan_policy="omit")
+    whole = study(data=log.drop_nulls("views"), **{**ROLES, "followers": None})
+    assert kept.claims[0].measured == whole.claims[0].measured
+
+
 def test_roles_without_a_log_are_refused(capsys):
     assert main(["study", "inequality", "--unit", "who", "--no-progress"]) == 2
     assert "Pass --data" in capsys.readouterr().err

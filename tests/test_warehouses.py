@@ -12,6 +12,8 @@ import pytest
 import evenhand as eh
 from evenhand.audits.declare import AUDITS, names
 from evenhand.cli import main
+from evenhand.findings import Findings
+from evenhand.present.again import ways
 
 RNG = np.random.default_rng(11)
 WHO = ["a", "B", "b", "É", "_z", "10", "9", "Z", "é", "c d"]
@@ -204,7 +206,9 @@ SUMMED = {
     "sources": lambda t: eh.sources(t, unit="who", amount="views", population=900, source="via", interval=None),
     "decompose": lambda t: eh.decompose(t, unit="who", amount="views", population=None, group="half", interval=None),
     "exposure": lambda t: eh.exposure(t, groups="side", protected="A", metrics="awrf", interval=None, chance=False),
-    "outcome_test": lambda t: eh.outcome_test(t, score="s", outcome="y", group="half", bins=10, by="via"),
+    "outcome_test": lambda t: eh.outcome_test(
+        t, score="s", outcome="y", group="half", bins=10, by="via", metrics="pooled_gap"
+    ),
 }
 
 
@@ -227,10 +231,21 @@ def test_only_the_tally_leaves_postgresql(name, big, monkeypatch):
     monkeypatch.setattr(ibis.expr.types.Table, "to_pyarrow", counted)
     for way in ("to_pandas", "to_polars", "execute", "to_pyarrow_batches"):
         monkeypatch.setattr(ibis.expr.types.Table, way, lambda *_, **__: pytest.fail("rows were fetched"))
-    monkeypatch.setattr("evenhand.audits.outcome_test.MOST_ROWS", 1_000)  # up to so many are looked at one by one
     SUMMED[name](big)
     assert travelled
     assert sum(travelled) < ROWS / 5
+
+
+def test_blocks_of_users_are_cut_in_our_order_of_text(server, monkeypatch):
+    names = pl.DataFrame(
+        {"who": [who for who in WHO for _ in range(5)], "what": [f"i{i}" for i in range(5)] * len(WHO)}
+    )
+    names = names.with_columns(pl.Series("s", RNG.random(names.height)))
+    there = server["log"].get_backend().create_table("named", names.to_arrow())
+    call = {"user": "who", "item": "what", "score": "s", "top": 2, "metrics": "item_gini", "rng": 1}
+    expected = cells(eh.recommender(names, **call))
+    monkeypatch.setattr("evenhand.views.scores.BLOCK_CELLS", 12)
+    same(cells(eh.recommender(there, **call)), expected)
 
 
 def test_a_table_from_elsewhere_is_brought_along_and_who_may_not_is_told_what_to_grant(server, postgres):
@@ -303,15 +318,19 @@ def test_a_database_is_read_from_the_command_line_and_from_plans_and_left_as_it_
         found["columns"],
         json.loads(eh.inequality(HERE["log"], **UNITS, population=HERE["authors"]).to_json())["columns"],
     )
-    (tmp_path / "plan.json").write_text(json.dumps(found["provenance"]["plan"]))
+    (tmp_path / "plan.toml").write_text(ways(Findings.from_dict(found))[2][1])
+    assert main(["run", str(tmp_path / "plan.toml"), "--format", "json", "--no-progress"]) == 0
+    same(json.loads(capsys.readouterr().out)["columns"], found["columns"])
     plan = {name: value for name, value in found["provenance"]["plan"].items() if name != "audit"}
     assert plan["table"] == "warehouse.duckdb::LOGS.log"
     same(cells(eh.inequality(**plan)), found["columns"])
+    assert main([*words, "--population", "none", "--output", "warehouse.duckdb"]) == 2
+    assert "is read or written by this command already" in capsys.readouterr().err
     assert file.read_bytes() == before
     assert [path.name for path in file.parent.iterdir()] == ["warehouse.duckdb"]
 
 
-def test_a_database_that_cannot_be_opened_is_one_sentence(file, tmp_path):
+def test_a_database_that_cannot_be_opened_is_one_sentence(file, tmp_path, capsys):
     duckdb = pytest.importorskip("duckdb")
     ask = {**UNITS, "population": None}
     (tmp_path / "words.duckdb").write_text("no database")
@@ -319,6 +338,8 @@ def test_a_database_that_cannot_be_opened_is_one_sentence(file, tmp_path):
         eh.inequality(tmp_path / "words.duckdb::log", **ask)
     with pytest.raises(eh.EvenhandError, match=r"is not a file. Did you mean 'words.duckdb'?"):
         eh.inequality(tmp_path / "wrods.duckdb::log", **ask)
+    assert main(["inequality", f"{file}::authors", "--unit", "who", "--population", "none", "--engine", "spark"]) == 2
+    assert "is read by DuckDB only" in capsys.readouterr().err
     with pytest.raises(eh.EvenhandError, match="names several tables"):
         eh.inequality([f"{file}::authors", f"{file}::sides"], **ask)
     with (

@@ -163,11 +163,12 @@ def _summary(tested: Binning, view: Outcomes, level: float, kind: str) -> list[R
 
 
 def _test(found: Wald, metric: str, held: Floats, also: str = "") -> Row:
-    """A joint test of bins that hold so many rows per group."""
+    """A test of bins that hold so many rows per group. One of all bins is a family of its own, whatever other bins say."""
     alone = np.count_nonzero(held.reshape(-1, held.shape[-1]).any(0)) < 2
     few = "one_group_only" if alone else "too_few_clusters" if found.gaps else "small_cell"
     missing = "" if np.isfinite(found.p) else few
-    return row({}, metric, estimate=found.statistic, units=int(held.sum()), p=found.p, note=notes(missing, also))
+    made = row({}, metric, estimate=found.statistic, units=int(held.sum()), p=found.p, note=notes(missing, also))
+    return {**made, "p_adjusted": found.p} if metric.startswith("joint_test") else made
 
 
 def _effects(found: Effect | Pooled, metric: str, tested: Binning, view: Outcomes, level: float) -> list[Row]:

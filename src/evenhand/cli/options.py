@@ -17,7 +17,7 @@ from typing import Any
 
 from evenhand.cli import colour
 from evenhand.errors import EvenhandError, printable
-from evenhand.views.files import split_kind
+from evenhand.views.files import database_of, split_kind
 
 FORMATS = ("table", "csv", "tsv", "jsonl", "json", "markdown", "latex", "openmetrics", "grafana")
 ENDINGS = {
@@ -161,7 +161,7 @@ def inputs(args: argparse.Namespace) -> list[str]:
         written = ("html", "output", "plot", "junit", "summary", *getattr(args, "written", ()))
         if name not in ("check", "of_metrics", "written", *written):
             words += [v for v in (value if isinstance(value, list) else [value]) if isinstance(v, str)]
-    words = [split_kind(word)[1] for word in words]
+    words = [(database_of(path) or (path,))[0] for _, path in map(split_kind, words)]
     found = [path for word in words for path in (glob.glob(word, recursive=True) or [word])]
     return [path for path in found if os.path.isfile(path)]
 

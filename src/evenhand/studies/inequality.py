@@ -10,7 +10,7 @@ import itertools
 import logging
 import math
 from collections.abc import Mapping
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from evenhand.audits.criteria import criteria
 from evenhand.audits.declare import Columns, Labels, Takes
@@ -72,9 +72,9 @@ OWN_TITLE = "Who gets how much, and which source makes the skew"
 
 
 def study(
-    *, size: int | None = None, seed: int = 1, data: Data | None = None, unit: str | None = None, amount: Columns = None,
+    *, size: int | None = None, seed: int = 1, data: Data = None, unit: str | None = None, amount: Columns = None,
     source: str | None = None, followers: str | None = None, population: Everyone = None, in_network: Labels = None,
-    out_of_network: Labels = None, figure_5: Beside = None,
+    out_of_network: Labels = None, figure_5: Beside = None, nan_policy: Literal["raise", "omit"] | None = None,
 ) -> Study:  # fmt: skip
     """Rerun use cases 1 and 2 of the inequality paper, on a platform of `size` authors or on a log of one's own.
 
@@ -93,10 +93,11 @@ def study(
     out_of_network : labels of the sources out of network; without, all that are not in network.
     figure_5 : the out-of-network source that figure 5 sets beside in-network ranking (default: misc, as in the paper), or
         `pooled` for all of them.
+    nan_policy : what a missing amount, or a unit without followers, does: `"raise"` (the default), or `"omit"` the row.
     """
     roles = {
         "amount": amount, "source": source, "followers": followers, "population": population, "in_network": in_network,
-        "out_of_network": out_of_network,
+        "out_of_network": out_of_network, "nan_policy": nan_policy,
     }  # fmt: skip
     if on_own_data(data, {"unit": unit}, roles, size):
         return _on_data(of_data(data, unit=str(unit), beside=figure_5, **roles), seed)
@@ -181,7 +182,9 @@ def _counted(m: Measures) -> int:
 def measure(given: Log, *, interval: str | None, seed: int) -> Measures:
     """Everything the findings are read from, as far as the log allows."""
     log.info("measuring %s", listing(given.amounts))
-    common: dict[str, Any] = {"unit": given.unit, "population": given.everyone, "interval": interval, "rng": seed}
+    common: dict[str, Any] = {
+        "unit": given.unit, "population": given.everyone, "interval": interval, "rng": seed, "nan_policy": given.nan_policy,
+    }  # fmt: skip
     first = {**common, "amount": given.first}
     types = inequality(given.table, amount=list(given.amounts), metrics=[*FAMILIES, *RATIOS, REACH], **common)
     parts: dict[str, Result] = {}
@@ -206,7 +209,8 @@ def measure(given: Log, *, interval: str | None, seed: int) -> Measures:
 
 def _crossings(given: Log) -> list[tuple[str, str]]:
     """Pairs of engagement types of which neither is more equal throughout."""
-    prepared = units_of(given.table, unit=given.unit, amount=list(given.amounts), population=given.everyone)
+    read: dict[str, Any] = {"population": given.everyone, "nan_policy": given.nan_policy}
+    prepared = units_of(given.table, unit=given.unit, amount=list(given.amounts), **read)
     spectra = {one.name: prepared.slices(one).spectra[0] for one in prepared.view.amounts}
     curves = {str(name): lorenz_curve(s) for name, s in spectra.items() if not s.reason()}
     pairs = itertools.combinations(curves, 2)
@@ -292,7 +296,8 @@ def _gini_of_all(month: Platform) -> float:
 def _criteria_table(given: Log, seed: int) -> Table:
     """The paper's Table 2: what was measured on the engagement types, and the authors' judgement where it differs."""
     log.info("the criteria of Table 2")
-    found = criteria(given.table, unit=given.unit, amount=list(given.amounts), population=given.everyone, rng=seed)
+    read: dict[str, Any] = {"population": given.everyone, "nan_policy": given.nan_policy}
+    found = criteria(given.table, unit=given.unit, amount=list(given.amounts), **read, rng=seed)
     cells: dict[str, dict[str, str]] = {}
     for r in found.findings.rows():
         if r["published"]:

@@ -14,6 +14,8 @@ from evenhand.errors import EvenhandError, all_problems, listing
 from evenhand.labels import in_order, match, matches, several
 from evenhand.studies.study import Table as Shown
 from evenhand.synthetic.platform import ENGAGEMENTS, Platform
+from evenhand.views.benefits import NanPolicy
+from evenhand.views.columns import how_many
 from evenhand.views.match import same_engine
 from evenhand.views.tables import Table, missing_columns, open_table, to_polars
 
@@ -35,7 +37,7 @@ class Log:
     everyone : how many units there are, or a table of them, with `followers` where these are known of all.
     inside, outside : the sources in and out of network; none where nobody said.
     beside : the out-of-network source that figure 5 shows, or `pooled`.
-    ours : whether it was generated.
+    counted : who that is, in words.
     """
 
     table: Table
@@ -48,7 +50,7 @@ class Log:
     outside: tuple[Any, ...] = ()
     beside: str = POOLED
     counted: str = ""
-    ours: bool = False
+    nan_policy: NanPolicy = "raise"
 
     @property
     def first(self) -> str:
@@ -111,6 +113,7 @@ class Log:
         else:
             people = same_engine(self.everyone.lazy.select(self.everyone.col(self.unit), self.everyone.col(size)), got)
             rows = got.select(who, via).join(people, on=self.table.called.get(self.unit, self.unit))
+        rows = rows if self.nan_policy == "raise" else rows.drop_nulls(subset=[self.table.called.get(size, size)])
         keys = [self.table.called.get(str(name), str(name)) for name in (self.unit, self.source)]
         return replace(self.table, lazy=rows.unique(subset=keys))
 
@@ -133,7 +136,7 @@ def of_platform(month: Platform, beside: str = USUAL) -> Log:
     eligible = month.authors.filter((pl.col("displays") > 0) & (pl.col("followers") > 0))
     return Log(
         open_table(month.engagements), "author_id", ENGAGEMENTS, open_table(eligible.select("author_id", "followers")), "source",
-        "followers", (INSIDE,), OUT_OF_NETWORK, beside, ours=True,
+        "followers", (INSIDE,), OUT_OF_NETWORK, beside,
     )  # fmt: skip
 
 
@@ -148,6 +151,7 @@ def of_data(
     in_network: Any,
     out_of_network: Any,
     beside: str | None,
+    nan_policy: NanPolicy | None,
 ) -> Log:
     """A log of one's own, its columns checked."""
     opened = open_table(data, role="data")
@@ -165,7 +169,10 @@ def of_data(
     _refuse_unknown_followers(opened, everyone, followers)
     if not amounts:
         opened, amounts = _counting_rows(opened)
-    found = Log(opened.numbers(*amounts, followers), unit, amounts, everyone, source, followers, counted=counted)
+    opened, policy = opened.numbers(*amounts, followers), nan_policy or "raise"
+    found = Log(opened, unit, amounts, everyone, source, followers, counted=counted, nan_policy=policy)
+    if followers is not None and policy == "raise":
+        _refuse_missing_followers(found)
     if len(found.sources) > MOST_SOURCES:
         raise EvenhandError(
             f"source={source!r} has {len(found.sources):,} labels. Pass a column with at most {MOST_SOURCES}, one for each source."
@@ -220,6 +227,19 @@ def _refuse_unknown_followers(opened: Table, everyone: Any, followers: str | Non
     held = isinstance(everyone, Table) and followers in everyone.schema.names()
     if followers is not None and not held and (problems := missing_columns(opened, [("followers", followers)])):
         raise all_problems(problems)
+
+
+def _refuse_missing_followers(given: Log) -> None:
+    name = str(given.followers)
+    for table in (given.table, given.everyone):
+        if isinstance(table, Table) and name in table.schema.names():
+            own = table.col(name)
+            missing = own.is_null() | own.is_nan() if table.schema[name].is_float() else own.is_null()
+            lost = to_polars(table.lazy.select(how_many(missing).alias("n")))["n"][0]
+            if lost:
+                raise EvenhandError(
+                    f"followers={name!r} is missing (null or NaN) in {lost:,} rows. Fill them, or pass nan_policy='omit'."
+                )
 
 
 def _with_networks(found: Log, inside: Sequence[Any], outside: Sequence[Any], beside: str | None) -> Log:

@@ -13,6 +13,7 @@ import numpy as np
 from evenhand.errors import EvenhandError, all_problems, listing
 from evenhand.labels import whole
 from evenhand.views.columns import how_many, label, label_problems, number
+from evenhand.views.match import rows_between
 from evenhand.views.scores import TOGETHER, Apart, Block, Facts, Ints, Rows, Scores, Shown, spans
 from evenhand.views.tables import Table, is_number, missing_columns, open_table, to_polars
 from evenhand.views.usergroups import group_column, id_of, series, table_of, users_and_groups
@@ -102,8 +103,16 @@ class Long:
 
     def between(self, first: Any, last: Any, *, everybody: bool) -> Any:
         """The rows of a run of users as a Polars frame."""
-        chosen = self.lazy if everybody else self.lazy.filter((nw.col("user") >= first) & (nw.col("user") <= last))
-        return to_polars(chosen)
+        if everybody:
+            return to_polars(self.lazy)
+        import polars as pl
+
+        found = to_polars(rows_between(self.lazy, "user", first, last))
+        if found.height != self.per_user.filter(pl.col("user").is_between(pl.lit(first), pl.lit(last)))["rows"].sum():
+            raise EvenhandError(
+                f"{self.role} is in a database that orders text in a way of its own. Name users by whole numbers, or pass a copy."
+            )
+        return found
 
 
 def _facts(lazy: nw.LazyFrame[Any], role: str, user: str, item: str) -> Facts:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import functools
 import importlib.util
+import re
 import warnings
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from evenhand.errors import EvenhandError
-from evenhand.views.files import literal
 
 
 def session(master: str | None = None) -> Any:
@@ -46,12 +46,12 @@ def session(master: str | None = None) -> Any:
 def read_parquet(lots: Sequence[Sequence[str]], columns: Sequence[str] | None, master: str | None) -> Any:
     """Files as one Spark table: lots that have the same columns, and of several lots the columns that all have."""
     spark = session(master)
-    parts = [spark.read.parquet(*(_place(path) for path in literal(lot))) for lot in lots]
+    parts = [spark.read.parquet(*map(_place, lot)) for lot in lots]
     if columns is not None:
         parts = [part.select(*(f"`{name}`" for name in columns)) for part in parts]
     return functools.reduce(lambda a, b: a.unionByName(b), parts)
 
 
 def _place(path: str) -> str:
-    """A path as a cluster is told it, whose own paths may be in another file system."""
-    return path if "://" in path else f"file://{Path(path).absolute()}"
+    """A path as a cluster is told it, whose own paths may be in another file system; a star in a name here is no pattern."""
+    return path if "://" in path else "file://" + re.sub(r"([\\{}\[\]*?])", r"\\\1", str(Path(path).absolute()))
