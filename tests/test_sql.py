@@ -1,7 +1,7 @@
 """Queries of `evenhand sql`: their rows give what the table itself gives, on DuckDB and on a real PostgreSQL."""
 
 import functools
-import sys
+import importlib
 
 import duckdb
 import numpy as np
@@ -132,7 +132,7 @@ def answers(name, table):
 def direct(name):
     """What the table itself says where it is too large for its rows to be looked at one by one."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(sys.modules["evenhand.audits.outcome_test"], "MOST_ROWS", 0)
+        patch.setattr(importlib.import_module("evenhand.audits.outcome_test"), "MOST_ROWS", 0)
         return answers(name, TABLES[ASKS[name][0]][1])
 
 

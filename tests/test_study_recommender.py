@@ -69,7 +69,7 @@ def test_figures_draw(found):
 def test_the_command_prints_it(capsys):
     assert main(["study", "recommender", "--size", "100", "--format", "csv", "--seeds", "1", "--no-progress"]) == 0
     out = capsys.readouterr().out
-    assert out.splitlines()[0] == "finding,where,stated,measured,comes out,counts if,in seeds,whose"
+    assert out.splitlines()[0] == "finding,where,stated,measured,comes out,counts if,in seeds,whose,sample"
     assert len(out.splitlines()) >= 15
 
 

@@ -330,7 +330,7 @@ def test_a_database_is_read_from_the_command_line_and_from_plans_and_left_as_it_
     assert [path.name for path in file.parent.iterdir()] == ["warehouse.duckdb"]
 
 
-def test_a_database_that_cannot_be_opened_is_one_sentence(file, tmp_path):
+def test_a_database_that_cannot_be_opened_is_one_sentence(file, tmp_path, capsys):
     duckdb = pytest.importorskip("duckdb")
     ask = {**UNITS, "population": None}
     (tmp_path / "words.duckdb").write_text("no database")
@@ -338,6 +338,8 @@ def test_a_database_that_cannot_be_opened_is_one_sentence(file, tmp_path):
         eh.inequality(tmp_path / "words.duckdb::log", **ask)
     with pytest.raises(eh.EvenhandError, match=r"is not a file. Did you mean 'words.duckdb'?"):
         eh.inequality(tmp_path / "wrods.duckdb::log", **ask)
+    assert main(["inequality", f"{file}::authors", "--unit", "who", "--population", "none", "--engine", "spark"]) == 2
+    assert "is read by DuckDB only" in capsys.readouterr().err
     with pytest.raises(eh.EvenhandError, match="names several tables"):
         eh.inequality([f"{file}::authors", f"{file}::sides"], **ask)
     with (

@@ -46,9 +46,10 @@ from evenhand.tallies.requests import Measured
 from evenhand.uncertainty.intervals import stream
 from evenhand.uncertainty.items import crossed_draws
 from evenhand.uncertainty.requests import Reduced
+from evenhand.views.files import has_known_ending
 from evenhand.views.groups import rollup
 from evenhand.views.judgments import MissingRelevance
-from evenhand.views.labels import Alignment
+from evenhand.views.labels import Alignment, read_shares
 from evenhand.views.rankings import Roles, Ties
 from evenhand.views.tally import Tally, tally_of
 
@@ -255,7 +256,8 @@ def refuse_uncounted(given: Mapping[str, Any], asked: Sequence[Asked], fewest: i
     lists = [
         a.text for a in asked if a.placed or a.needs(Amortised) or a.norms == "item" or a.look.attention.is_function
     ]
-    if not isinstance(given["groups"], str):
+    groups = given["groups"]
+    if not isinstance(groups, str) or has_known_ending(groups) or read_shares(groups) or groups.startswith("rollup("):
         raise EvenhandError(
             "groups is no single column of the rankings, which a query needs. Join it to them in a view."
         )

@@ -205,6 +205,15 @@ class _Parser(argparse.ArgumentParser):
         return ""
 
 
+def _options(parser: argparse.ArgumentParser) -> dict[str, argparse.Action]:
+    """The options of a verb, and of the verbs that come after it."""
+    found = dict(parser._option_string_actions)  # noqa: SLF001  (no public list)
+    for action in parser._actions:  # noqa: SLF001
+        if isinstance(action, argparse._SubParsersAction):  # noqa: SLF001
+            found |= {name: one for after in action.choices.values() for name, one in _options(after).items()}
+    return found
+
+
 def _parser(words: Sequence[str]) -> _Parser:
     """The parser; only the verb that was typed loads its options, so that --help stays quick."""
     parser = _Parser(
@@ -223,6 +232,6 @@ def _parser(words: Sequence[str]) -> _Parser:
         if verb == typed:
             _add_arguments(verb, sub)
             for each in (parser, sub):
-                each.words, each.options = words, dict(sub._option_string_actions)  # noqa: SLF001  (no public list)
+                each.words, each.options = words, _options(sub)
             parser.typed = verb
     return parser

@@ -102,11 +102,13 @@ class Reading:
     ----------
     placement : the rankings as the difference sees them: two sides, or every group.
     shares : (g,) the target, or None when each list is compared with itself.
+    draws : random orders of each composition that will be read as well.
     """
 
     template: Template
     placement: Placement
     shares: Floats | None
+    draws: int = 0
 
     @classmethod
     def of(cls, template: Template, p: Placement) -> Reading:
@@ -136,7 +138,7 @@ class Reading:
         part, whole = counts, sizes
         if self.shares is not None:
             part, whole = self.shares[groups.astype(np.int64)], np.ones(len(first))
-        uses = 0.0 if p.rows is not None else float(len(p.codes) * held.shape[1])
+        uses = 0.0 if p.rows is not None else float(len(p.codes) * held.shape[1] + self.draws * sizes.sum())
         terms = Terms.of(self.template.difference.term, counts, sizes, part, whole, uses=uses)
         return which.reshape(held.shape), terms
 

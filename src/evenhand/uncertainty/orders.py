@@ -6,7 +6,7 @@ serve every ranking that has it.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import NormalDist
 from typing import Any
 
@@ -84,7 +84,7 @@ class Orders:
 
 def random_orders(template: Template, p: Placement, scores: Scores, draws: int, seed: int) -> Orders:
     """Put the labelled items of every ranking into `draws` random orders, once per composition."""
-    reading = Reading.of(template, p)
+    reading = replace(Reading.of(template, p), draws=draws)
     seen = reading.placement
     groups = _Compositions.of(reading)
     share, spreads = np.full(len(p), np.nan), np.full(len(p), np.nan)

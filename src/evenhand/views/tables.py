@@ -168,10 +168,12 @@ def _with_object_types(frame: Any) -> Any:
 
 
 def _open_files(patterns: Sequence[str], role: str, engine: str = "polars", master: str | None = None) -> Table:
+    if any(map(database_of, patterns)):
+        if engine == "spark":
+            raise EvenhandError(f"{patterns[0]!r} is read by DuckDB only. Leave engine={engine!r} out.")
+        return _open_database(patterns, role)
     if engine == "spark":
         return _open_with_spark(patterns, role, master)
-    if any(map(database_of, patterns)):
-        return _open_database(patterns, role)
     paths, kind = files_of(patterns, role)
     if engine != "polars" and (kind in SPECIAL or any(map(scheme, paths))):
         raise EvenhandError(f"{paths[0]!r} is read by Polars only. Leave engine={engine!r} out.")
