@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import functools
 import importlib.util
+import os
 import re
+import shutil
 import warnings
 from collections.abc import Sequence
 from pathlib import Path
@@ -31,13 +33,13 @@ def session(master: str | None = None) -> Any:
             found = (builder if master is None else builder.master(master)).getOrCreate()
     except Exception as error:
         where = "" if master is None else f" on {master!r}"
-        if "JAVA" in str(error).upper().split("\n")[0]:
+        if not (os.environ.get("JAVA_HOME") or shutil.which("java")):
             raise EvenhandError(
-                "Spark does not start, for it finds no Java that it can use. Install Java 17, or set JAVA_HOME."
+                "Spark does not start, for there is no Java. Install Java 17, or set JAVA_HOME."
             ) from error
         raise EvenhandError(
-            f"Spark does not start{where} ({type(error).__name__}). Check that the master is up, and its address: "
-            "spark://HOST:7077, yarn, k8s://HOST:443 or local[4]."
+            f"Spark does not start{where} ({type(error).__name__}). Check that Java is 17 or newer, that the master is up, "
+            "and its address: spark://HOST:7077, yarn, k8s://HOST:443 or local[4]."
         ) from error
     found.sparkContext.setLogLevel("OFF")
     return found
