@@ -135,7 +135,7 @@ def tally_rows(view: Outcomes, edges: Floats) -> Rows:
     more = [name for name in ("weight", "cluster") if name in names]
     wanted = view.scope.with_columns(_bin(edges).alias("bin")).select("bin", "group", "score", "outcome", *more)
     held = coded(to_polars(wanted), view.labels).sort("bin", "code", "score", "outcome", *more)
-    return _one_byflag(held, held["bin"].to_numpy().astype(np.int64))
+    return _one_by_one(held, held["bin"].to_numpy().astype(np.int64))
 
 
 def tally_known(view: Outcomes) -> Rows:
@@ -145,11 +145,11 @@ def tally_known(view: Outcomes) -> Rows:
     told = view.lazy.filter(~outcome.is_null()).filter(~outcome.is_nan())
     told = told.select("group", "score", "outcome", "used", *more)
     held = coded(to_polars(told), view.labels).drop_nulls("code").sort("code", "score", "outcome", *more)
-    rows = _one_byflag(held, np.zeros(held.height, dtype=np.int64))
+    rows = _one_by_one(held, np.zeros(held.height, dtype=np.int64))
     return replace(rows, treated=held["used"].to_numpy().astype(bool))
 
 
-def _one_byflag(held: Any, bins: Ints) -> Rows:
+def _one_by_one(held: Any, bins: Ints) -> Rows:
     """Collected rows as arrays."""
     score, outcome = (held[name].to_numpy().astype(np.float64) for name in ("score", "outcome"))
     weight = held["weight"].to_numpy().astype(np.float64) if "weight" in held.columns else None
