@@ -25,7 +25,15 @@ def test_only_fields_that_hold_something_are_drawn():
     bare = in_rows([{"label": "a", "x": 1.0, "low": math.nan, "chance": None}], "dot", x=Axis(), tips={})
     assert marks(bare) == ["point"]
     whole = {"label": "a", "x": 1.0, "low": 0.5, "high": 2.0, "chance": 0.4, "ideal": 0.0, "text": "1", "why": "no"}
-    assert marks(in_rows([whole], "dot", x=Axis(), tips={})) == ["ideal", "range", "chance", "point", "aside", "value"]
+    assert marks(in_rows([whole], "dot", x=Axis(), tips={})) == [
+        "ideal",
+        "range",
+        "chance",
+        "point",
+        "halo",
+        "aside",
+        "value",
+    ]
 
 
 def test_an_interval_is_a_whisker_on_a_bar_and_the_bar_itself_in_a_span():
