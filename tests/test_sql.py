@@ -370,3 +370,23 @@ def test_the_name_of_a_table_stands_in_the_query_as_it_was_typed(table, capsys):
 )
 def test_what_is_no_name_of_a_table_is_refused(table, capsys):
     assert "is not the name of a table" in said(words("rows are counted", "postgres", table), capsys)
+
+
+@pytest.mark.parametrize("wrong", [-3.0, 1.5, None])
+def test_a_tally_whose_counts_were_changed_is_refused(wrong):
+    call = {"unit": "author", "amount": "views"}
+    log = pl.DataFrame({"author": list("aabc"), "views": [1, 2, 3, 4]})
+    rows = duckdb.sql(eh.sql("inequality", table="log", dialect="duckdb", **call)).pl()
+    changed = rows.with_columns(pl.Series("units_held", [wrong, *rows["units_held"].to_list()[1:]], dtype=pl.Float64))
+    with pytest.raises(eh.EvenhandError, match="no whole numbers in units_held"):
+        eh.inequality(eh.read.tally(changed), population=None, **call)
+    assert log.height == 4
+
+
+def test_a_slice_named_like_a_column_of_the_result_is_refused_from_a_tally_too():
+    call = {"unit": "author", "amount": "views", "by": "metric"}
+    log = pl.DataFrame({"author": list("aabc"), "views": [1, 2, 3, 4], "metric": list("xxyy")})
+    rows = duckdb.sql(eh.sql("inequality", table="log", dialect="duckdb", **call)).pl()
+    with pytest.raises(eh.EvenhandError, match="also a column of every result"):
+        eh.inequality(eh.read.tally(rows), population=None, **call)
+    assert log.height == 4

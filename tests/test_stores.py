@@ -214,3 +214,26 @@ def test_a_hudi_table_is_not_read_as_its_files(tmp_path):
     (tmp_path / ".hoodie").mkdir()
     with pytest.raises(eh.EvenhandError, match="Hudi"):
         asked(str(tmp_path))
+
+
+def test_a_plan_reads_a_store_as_the_command_line_does_and_repeats_no_key(bucket, tmp_path):
+    def ran(table):
+        plan = tmp_path / "plan.toml"
+        rest = 'audit = "inequality"\nunit = "author"\namount = "views"\npopulation = 10\nby = "source"\nrng = 1\ninterval = "bootstrap(49)"\n'
+        plan.write_text(f'table = "{table}"\n{rest}')
+        words = [sys.executable, "-m", "evenhand", "run", str(plan), "--format", "csv"]
+        return subprocess.run(words, capture_output=True, text=True, check=False)
+
+    assert ran(f"{bucket}/log/*.parquet").stdout == WANTED
+    refused = ran(f"s3://me:{SECRET}@bucket/x.parquet")
+    assert refused.returncode == 2
+    assert "in the environment instead" in refused.stderr
+    assert SECRET not in refused.stderr
+
+
+def test_a_path_for_spark_holds_no_password_either():
+    from evenhand.views.tables import Files
+
+    with pytest.raises(eh.EvenhandError, match="credentials") as caught:
+        asked(Files((f"s3a://me:{SECRET}@bucket/x.parquet",), "spark"))
+    assert SECRET not in str(caught.value)

@@ -307,3 +307,10 @@ def test_an_unknown_study_is_bad_usage(capsys):
 def test_a_size_too_small_is_bad_input_without_a_traceback(capsys):
     assert main(["study", "inequality", "--size", "2"]) == 2
     assert "authors=2" in capsys.readouterr().err
+
+
+def test_who_has_no_known_amount_is_left_out_and_not_taken_for_zero():
+    log = pl.DataFrame({"author": range(40), "views": [10] * 20 + [None] * 20})
+    found = study(data=log, unit="author", amount="views", nan_policy="omit")
+    assert "20 rows" in found.setting
+    assert "20 different 'author'" in found.setting

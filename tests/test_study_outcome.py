@@ -131,3 +131,17 @@ def test_what_so_much_data_can_show_follows_from_the_band_of_chance():
     )
     gap = next(r for r in jobs.test.findings.rows() if r["metric"] == "pooled_gap" and r["group"] == "male")
     assert rows["gap over all bins, male"][2] == f"{gap['detectable']:.4f}"
+
+
+def test_a_slice_in_which_nothing_can_be_tested_does_not_stop_the_others():
+    rng = np.random.default_rng(3)
+    table = pl.DataFrame(
+        {
+            "score": rng.random(610),
+            "outcome": rng.integers(0, 2, 610),
+            "group": ["a", "b"] * 300 + ["a"] * 10,
+            "land": ["x"] * 600 + ["y"] * 10,
+        }
+    )
+    found = outcome.study(data=table, score="score", outcome="outcome", group="group", by="land")
+    assert any(claim.holds is not None for claim in found.claims)

@@ -21,6 +21,7 @@ from evenhand.cli.audit import ENGINES, beside_table, from_plan, source
 from evenhand.errors import EvenhandError, listing, suggestion, unknown_name
 from evenhand.present.checks import INCONCLUSIVE
 from evenhand.views.files import split_kind
+from evenhand.views.stores import scheme
 
 ENDINGS = {
     "name": "what to call this audit in a build",
@@ -211,7 +212,7 @@ def beside(value: Any, folder: Path) -> Any:
     """Paths in a plan are relative to the plan."""
     if isinstance(value, str) and value.endswith(_ENDS):
         kind, path = split_kind(value)
-        return value if Path(path).is_absolute() else f"{kind}{folder / path}"
+        return value if scheme(path) or Path(path).is_absolute() else f"{kind}{folder / path}"
     if isinstance(value, list) and value and all(isinstance(v, str) and v.endswith(_ENDS) for v in value):
         return [beside(v, folder) for v in value]
     return value

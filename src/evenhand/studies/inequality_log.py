@@ -165,6 +165,7 @@ def of_data(
         raise EvenhandError(
             f"The study adds a column {NETWORK!r}, and the log has one in another role. Rename it first."
         )
+    opened = opened if nan_policy != "omit" else _with_amounts(opened, amounts)
     everyone, counted = _everyone(opened, unit, followers, population)
     _refuse_unknown_followers(opened, everyone, followers)
     if not amounts:
@@ -193,6 +194,15 @@ def _counting_rows(opened: Table) -> tuple[Table, tuple[str]]:
             f"The table has a column {name!r}, and no amount= is named. Pass amount={name!r}, or rename it."
         )
     return replace(opened, lazy=opened.lazy.with_columns(nw.lit(1).alias(name))), (name,)
+
+
+def _with_amounts(opened: Table, amounts: Sequence[str]) -> Table:
+    """The rows that have one of the amounts: whose amounts are all missing is not known to have received nothing."""
+    table = opened.numbers(*amounts)
+    names = [table.called.get(a, a) for a in amounts]
+    schema = table.lazy.collect_schema()
+    there = [~nw.col(n).is_null() & (~nw.col(n).is_nan() if schema[n].is_float() else nw.lit(True)) for n in names]
+    return replace(table, lazy=table.lazy.filter(nw.any_horizontal(*there, ignore_nulls=True))) if there else table
 
 
 def _everyone(opened: Table, unit: str, followers: str | None, population: Any) -> tuple[Any, str]:

@@ -130,16 +130,21 @@ def _who(result: Result, r: Row) -> str:
     return ", ".join(part for part in (r["group"], slice_) if part) or "all"
 
 
+def _there(value: Any) -> bool:
+    """Whether a cell of a row holds a number."""
+    return value is not None and math.isfinite(value)
+
+
 def _units(rows: Iterable[Row], what: str = "rows") -> str:
     return f"{sum(int(r['units'] or 0) for r in rows):,} {what}"
 
 
 def _of_tests(result: Result, rows: Sequence[Row]) -> tuple[str, bool | None]:
     """Tests of all slices: which find something once all are counted."""
-    known = [r for r in rows if math.isfinite(r["p"])]
+    known = [r for r in rows if _there(r["p"])]
     if not known:
         return _why(rows), None
-    p = [(r["p_adjusted"] if math.isfinite(r["p_adjusted"]) else r["p"], r) for r in known]
+    p = [(r["p_adjusted"] if _there(r["p_adjusted"]) else r["p"], r) for r in known]
     hits = [_who(result, r) for value, r in p if value < SURE]
     if len(rows) == 1:
         return f"p = {p_text(known[0]['p'])}", bool(hits)
@@ -176,7 +181,7 @@ def _higher(test: OutcomeResult) -> Claim:
     """In how many bins each group does better than the reference at the same score."""
     reference = test.findings.words.get("reference")
     means: dict[str, dict[tuple[str, Any], float]] = {}
-    rows = [r for r in _rows(test, "mean_outcome") if math.isfinite(r["estimate"])]
+    rows = [r for r in _rows(test, "mean_outcome") if _there(r["estimate"])]
     for r in rows:
         means.setdefault(r["group"], {})[test.findings.slice_label(r), r["bin"]] = r["estimate"]
     home = means.pop(str(reference), {})
@@ -199,7 +204,7 @@ def _higher(test: OutcomeResult) -> Claim:
 
 def _pooled(test: OutcomeResult) -> Claim:
     rows = [r for r in _rows(test, "pooled_gap") if "reference" not in (r["note"] or "").split("; ")]
-    known = sorted((r for r in rows if math.isfinite(r["p_adjusted"])), key=lambda r: float(r["p_adjusted"]))
+    known = sorted((r for r in rows if _there(r["p_adjusted"])), key=lambda r: float(r["p_adjusted"]))
     said = [f"{_who(test, r)} {r['estimate']:+.4f} ({r['low']:+.4f} to {r['high']:+.4f})" for r in known]
     return Claim(
         SIZE, "4.1, 4.2", "(not stated)", listing(said, 4) if said else _why(rows),
@@ -220,7 +225,7 @@ def _given_again(slots: Slots, *, ranking: bool) -> tuple[Claim, ...]:
     changes = _rows(slots.honest, moved)
     sample = _units(_rows(slots.honest, "outcome_before"), "slots")
     p = dict(zip(map(id, changes), holm([r["p"] for r in changes]).tolist(), strict=True))
-    known = sorted((r for r in changes if math.isfinite(r["p"])), key=lambda r: float(r["p"]))
+    known = sorted((r for r in changes if _there(r["p"])), key=lambda r: float(r["p"]))
     bands = {_who(slots.honest, r): r for r in _rows(slots.honest, f"{moved}_null")}
     said = [_move(slots.honest, r, bands) for r in known]
     first = Claim(
@@ -239,7 +244,7 @@ def _outcomes(printed: Result, bounded: Result, honest: Result, sample: str) -> 
     if not largest:
         return _no_outcomes("every candidate keeps a slot, so that the outcome of all slots stays as it is")
     plain, near = (
-        [r["estimate"] for r in _rows(result, "outcome_relative_change") if math.isfinite(r["estimate"])]
+        [r["estimate"] for r in _rows(result, "outcome_relative_change") if _there(r["estimate"])]
         for result in (printed, bounded)
     )
     return (
@@ -278,7 +283,7 @@ def _rise(honest: Result, sample: str) -> Claim:
     changes, bands = _rows(honest, "outcome_relative_change"), _rows(honest, "outcome_relative_change_null")
     said, verdicts = [], []
     for change, band in zip(changes, bands, strict=True):
-        if math.isfinite(change["p"]):
+        if _there(change["p"]):
             who = honest.findings.slice_label(change)
             said.append(
                 f"{f'{who} ' if who else ''}{change['estimate']:+.2%}, by chance {band['low']:+.2%} to {band['high']:+.2%}"
@@ -295,7 +300,7 @@ def _seen(test: OutcomeResult, says: str) -> str:
     metrics = ("precision", "base_rate") if says.startswith("Precision") else ("equalized_odds_gap",)
     if not says.startswith(("Precision", "Equalised odds")):
         return ""
-    rows = [r for r in _rows(test, *metrics) if math.isfinite(r["estimate"]) and r["note"] != "reference"]
+    rows = [r for r in _rows(test, *metrics) if _there(r["estimate"]) and r["note"] != "reference"]
     said = listing([f"{_who(test, r)} {r['estimate']:.3f}" for r in rows], 6)
     return f"{said}; whether that is a false alarm " if rows else ""
 
@@ -346,7 +351,7 @@ def _with_ends(r: Row | None) -> str:
         return (r["note"] or "").replace("_", " ") if r else ""
     if "reference" in (r["note"] or ""):
         return "reference"
-    ends = f" ({number(r['low'])} to {number(r['high'])})" if math.isfinite(r["low"]) else ""
+    ends = f" ({number(r['low'])} to {number(r['high'])})" if _there(r["low"]) else ""
     return f"{number(r['estimate'])}{ends}"
 
 
@@ -371,7 +376,7 @@ def reach(test: Result, honest: Result | None, *, of: str = "") -> Table:
         (f"{what}, {_who(test, r)}", f"{r['estimate']:+.4f}", f"{r['detectable']:.4f}", f"{int(r['units']):,} rows")
         for what, rows in (("gap over all bins", _rows(test, "pooled_gap")), ("gap in the lowest bin", first))
         for r in rows
-        if math.isfinite(r["detectable"])
+        if _there(r["detectable"])
     ]
     if honest is not None:
         body += _reach_of_slots(honest)
@@ -397,7 +402,7 @@ def _reach_of_slots(honest: Result) -> list[tuple[str, ...]]:
         body.append((f"slots, {_who(honest, r)}", f"{change:+.2%}", f"{seen:.2%}", f"{r['units']:,} slots"))
     changes = _rows(honest, "outcome_relative_change")
     for r, band in zip(changes, _rows(honest, "outcome_relative_change_null"), strict=False):
-        if math.isfinite(band["high"]) and math.isfinite(r["estimate"]):
+        if _there(band["high"]) and _there(r["estimate"]):
             seen = band["estimate"] + (band["high"] - band["estimate"]) * (1 + SEEN / ONE_SIDED)
             where = honest.findings.slice_label(r)
             body.append((f"outcome of all slots{f', {where}' if where else ''}", f"{r['estimate']:+.2%}",

@@ -52,6 +52,15 @@ def refuse_place(path: str, role: str) -> None:
         )
 
 
+def refuse_secret(path: str, role: str) -> None:
+    """A path that only a cluster can reach may hold no password either; it is not repeated."""
+    found = _PLACE.fullmatch(path)
+    if found is not None and (re.match(r"[^/]*:[^/@]*@", found["rest"]) or "?" in found["rest"]):
+        raise EvenhandError(
+            f"{role} has a path with credentials or a query in it. Set them where the cluster is set up."
+        )
+
+
 def special(path: str) -> str:
     """The kind of a table that is no file with a known ending: of `SPECIAL`, or nothing."""
     if path.endswith(".metadata.json"):

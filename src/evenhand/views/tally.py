@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from evenhand.errors import EvenhandError, listing
+from evenhand.errors import EvenhandError, all_problems, listing
+from evenhand.views.columns import slice_problems
 from evenhand.views.tables import Files, Table, open_table, to_polars
 
 TALLY = "tally:"
@@ -112,6 +113,8 @@ def open_tally(held: Tally, parts: Sequence[str], numbers: Sequence[str], labels
     """
     import polars as pl
 
+    if problems := slice_problems(in_roles(parts[0]).get("by", [])):
+        raise all_problems(problems, where="The call")
     opened, columns = _opened(held)
     _refuse_others(to_polars(opened.lazy.select("part").unique())["part"].to_list(), parts, opened.origin)
     if lost := [c for c in (*numbers, *labels) if c not in columns]:
@@ -121,7 +124,15 @@ def open_tally(held: Tally, parts: Sequence[str], numbers: Sequence[str], labels
         raise EvenhandError(
             f"{opened.origin} holds no numbers in {listing(wrong)}. Save the rows as the query gave them."
         )
-    return frame.with_columns(pl.col(*numbers).cast(pl.Float64)), opened
+    frame = frame.with_columns(pl.col(*numbers).cast(pl.Float64))
+    counts = [c for c in ("units_held", "rows_read") if "units_held" in numbers]
+    if odd := [
+        c for c in counts if not (frame[c].is_finite() & (frame[c] >= 0) & (frame[c] % 1 == 0)).fill_null(False).all()
+    ]:
+        raise EvenhandError(
+            f"{opened.origin} holds no whole numbers in {listing(odd)}. Save the rows as the query gave them."
+        )
+    return frame, opened
 
 
 def _refuse_others(found: Sequence[Any], parts: Sequence[str], origin: str) -> None:
