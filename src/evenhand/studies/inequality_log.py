@@ -213,7 +213,9 @@ def _everyone(opened: Table, unit: str, followers: str | None, population: Any) 
         )
     if isinstance(population, (int, float)):
         return population, "as many as the population says"
-    if population is None:
+    if population is None or (
+        isinstance(population, str) and population == "none"
+    ):  # the word of the command line, where it is the default as well
         own = _people(opened, unit, followers)
         seen = replace(own, lazy=own.lazy.unique(subset=[opened.called.get(unit, unit)]))
         return (
