@@ -34,6 +34,8 @@ FEWEST_ORDERS, ORDERS = 40, 40_000
 """Orders of each list, and of all lists of a slice together: their mean is what is told."""
 
 MOST_ORDERED = 1 << 18
+"""Products of attention and labels at a time: they stay in the cache, and numpy starts no threads for them."""
+
 FULL, MOST_ARRANGED = 7, 50_000
 """Lists of up to this many labelled ranks, or of two groups with this many arrangements, are put in every order."""
 
@@ -193,7 +195,7 @@ def _mean_over(
     rows = shares.reshape(m, n, deals * groups)
     total, there = np.zeros(m), np.zeros(m)
     weights = weights[:1] if (weights == weights[:1]).all() else weights
-    at_once = max(1, MOST_ORDERED // (m * max(n, deals * groups)))
+    at_once = max(1, MOST_ORDERED // max(m * n, m * deals * groups, n * deals * groups))
     for start in range(0, len(orders), at_once):
         received = weights[:, orders[start : start + at_once]] @ rows
         received = np.moveaxis(received.reshape(m, -1, deals, groups), 0, 2)
