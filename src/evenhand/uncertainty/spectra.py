@@ -20,6 +20,9 @@ log = logging.getLogger("evenhand")
 MOST_CELLS = 1 << 17
 """Cells (slices x draws x amounts) handled at a time: few enough to stay in cache."""
 
+JOINED = 1 << 15
+"""Cells of draws of several populations that are measured together: a few arrays of them stay in the nearest cache."""
+
 WIDE = 20_000
 """A spectrum with more distinct amounts is resampled on bins of relative width 2^-12; its estimate stays exact."""
 
@@ -130,11 +133,11 @@ def _draws(
 
 
 def _lots(populations: Spectrum, many: Sequence[int]) -> Iterator[tuple[Spectrum, int]]:
-    """Neighbouring populations of which as many draws are wanted, so many at a time as stay in cache; and how many draws."""
+    """Neighbouring populations of which as many draws are wanted, as few cells at a time as stay close; and how many draws."""
     slices, kinds, cells = populations.counts.shape
     start = 0
     while start < kinds:
-        most = max(1, MOST_CELLS // max(1, slices * cells * many[start]))
+        most = max(1, JOINED // max(1, slices * cells * many[start]))
         stop = start + 1
         while stop < min(kinds, start + most) and many[stop] == many[start]:
             stop += 1
