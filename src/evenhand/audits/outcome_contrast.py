@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
@@ -10,7 +11,7 @@ import numpy as np
 from evenhand.audits.assemble import notes
 from evenhand.findings import Row, row
 from evenhand.tallies.rows import Rows
-from evenhand.uncertainty.odds import odds_gap, rate_gap
+from evenhand.uncertainty.odds import Compared, Odds, rate_gap
 from evenhand.views.outcomes import Outcomes
 
 
@@ -48,25 +49,33 @@ def contrast_rows(view: Outcomes, everybody: Everybody, level: float, wanted: Ab
             rows.append(
                 row({}, "calibration_gap", group=name, estimate=float(gap), ideal=0.0, better="ideal", units=units)
             )
-    for metric in ODDS:
-        if metric in wanted:
-            rows += [_odds_row(metric, view, everybody.seen, g, level) for g in range(len(view.names))]
+    asked = [metric for metric in ODDS if metric in wanted]
+    by_group = [_odds_rows(asked, view, everybody.seen, g, level) for g in range(len(view.names))]
+    rows += [r for of_metric in zip(*by_group, strict=True) for r in of_metric]
     return rows + [r for metric in RATES if metric in wanted for r in _rate_rows(view, everybody, metric, level)]
 
 
-def _odds_row(metric: str, view: Outcomes, seen: Rows | None, g: int, level: float) -> Row:
+def _odds_rows(asked: Sequence[str], view: Outcomes, seen: Rows | None, g: int, level: float) -> list[Row]:
+    """A row of one group for each of these measures."""
     home = g == view.reference
-    made = row(
-        {}, metric, group=view.names[g], ideal=0.0, better="lower", units=int(view.used[g]),
-        estimate=0.0 if home else np.nan, note="reference" if home else "too_many_rows",
-    )  # fmt: skip
-    if home or seen is None:
-        return made
-    found = odds_gap(seen, g, view.reference, level, opportunity=metric == "equal_opportunity_gap")
+    rows = [
+        row(
+            {}, metric, group=view.names[g], ideal=0.0, better="lower", units=int(view.used[g]),
+            estimate=0.0 if home else np.nan, note="reference" if home else "too_many_rows",
+        )
+        for metric in asked
+    ]  # fmt: skip
+    if home or seen is None or not asked:
+        return rows
+    compared = Compared.of(seen, g, view.reference)
+    return [made | _odds(compared.odds(level, opportunity=made["metric"] == "equal_opportunity_gap")) for made in rows]
+
+
+def _odds(found: Odds) -> Row:
     few = "few_given_outcome" if np.isnan(found.estimate) else "some_outcomes_skipped" if found.skipped else ""
-    ends = {"low": found.low, "high": found.high}
     clusters = "too_few_clusters" if found.few_clusters else ""
-    return made | ends | {"estimate": found.estimate, "chance": found.chance, "note": notes(few, clusters)}
+    ends = {"low": found.low, "high": found.high}
+    return ends | {"estimate": found.estimate, "chance": found.chance, "note": notes(few, clusters)}
 
 
 def _rate_rows(view: Outcomes, everybody: Everybody, metric: str, level: float) -> list[Row]:
