@@ -8,13 +8,14 @@ one score where it is; noise is drawn with normal multipliers per row or per clu
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from evenhand.cards import Floats
 from evenhand.metrics.outcome import FEWEST_EVENTS, critical
-from evenhand.metrics.outcome_rates import cuts, distance, rates
+from evenhand.metrics.outcome_rates import cuts, rates
 from evenhand.tallies.moments import Ints
 from evenhand.tallies.rows import Rows
 from evenhand.uncertainty.intervals import stream
@@ -28,6 +29,9 @@ FEWEST_CLUSTERS = 10
 DRAWS, FEWEST_DRAWS = 199, 19
 MOST_WORK = 40_000_000
 MULTIPLIERS = 499
+AT_ONCE = 1 << 12
+"""Clusters whose multipliers are held at a time."""
+
 MOST_CELLS = 400
 """Scores at which the noise is drawn; the distance itself is taken at every score."""
 
@@ -48,38 +52,86 @@ class Odds:
     few_clusters: bool = False
 
 
-def odds_gap(rows: Rows, group: int, reference: int, level: float, *, opportunity: bool = False) -> Odds:
+def odds_gaps(rows: Rows, group: int, reference: int, level: float, opportunity: Sequence[bool]) -> list[Odds]:
     """Scores of a group against the reference's, given the outcome; graded outcomes are cut at every grade but the lowest.
 
-    `opportunity` : only among those who reach a grade (equal opportunity), not among those who miss it as well.
+    `opportunity` : for every answer that is wanted, whether only those who reach a grade are looked at (equal opportunity),
+    not those who miss it as well. The labels are permuted, and the noise is drawn, once for all of them.
     """
     at = np.isin(rows.group, (group, reference))
     order = np.argsort(rows.score[at], kind="stable")
     score, outcome, weight = (x[at][order] for x in (rows.score, rows.outcome, rows.mass))
     mine = (rows.group[at] == group)[order]
     grades = cuts(outcome)
-    sides = [(cut, reached) for cut in grades for reached in ((True,) if opportunity else (True, False))]
+    sides = [(cut, reached) for cut in grades for reached in (True, False)]
     given = [outcome >= cut if reached else outcome < cut for cut, reached in sides]
-    usable = [k for k, g in enumerate(given) if min(np.count_nonzero(g & mine), np.count_nonzero(g & ~mine)) >= FEWEST]
-    if not usable:
-        return Odds(np.nan, np.nan, np.nan, np.nan, skipped=True)
-    last = np.append(score[1:] != score[:-1], True)  # distribution functions are compared where scores change
-    sets = [given[k] for k in usable]
-    found = _largest(mine, sets, weight, last)
-    draws = max(FEWEST_DRAWS, min(DRAWS, MOST_WORK // (len(score) * len(sets))))
-    rng = stream(SEED, "odds", len(score))
-    by_chance = [_largest(rng.permutation(mine), sets, weight, last) for _ in range(draws)]
+    enough = [min(np.count_nonzero(g & mine), np.count_nonzero(g & ~mine)) >= FEWEST for g in given]
+    asked = [[k for k, (_, reached) in enumerate(sides) if reached or not only] for only in opportunity]
+    usable = [[k for k in own if enough[k]] for own in asked]
+    curves = {k: _Curves.of(given[k], score, weight) for k in sorted({k for own in usable for k in own})}
+    far = {k: one.apart(mine) for k, one in curves.items()}
+    chance = _by_chance(mine, curves, usable)
     cluster = None if rows.cluster is None else np.unique(rows.cluster[at][order], return_inverse=True)[1]
-    few = cluster is not None and int(cluster.max()) + 1 < FEWEST_CLUSTERS
-    grade = np.searchsorted(grades, outcome, side="right")
-    noise = _Noise.of(_cells(last), mine, grade, weight, len(grades) + 1)
-    reach = [(grades.index(sides[k][0]) + 1, sides[k][1]) for k in usable]
-    low, high = (np.nan, np.nan) if few else noise.interval(found, reach, cluster, level)
-    return Odds(found, low, high, float(np.nanmean(by_chance)), skipped=len(usable) < len(given), few_clusters=few)
+    few = cluster is not None and int(cluster.max(initial=-1)) + 1 < FEWEST_CLUSTERS
+    noise = None
+    if curves and not few:
+        grade, last = np.searchsorted(grades, outcome, side="right"), np.append(score[1:] != score[:-1], True)
+        noise = _Noise.of(_cells(last), mine, grade, weight, len(grades) + 1, cluster)
+    found = []
+    for own, every, by_chance in zip(usable, asked, chance, strict=True):
+        if not own:
+            found.append(Odds(np.nan, np.nan, np.nan, np.nan, skipped=True))
+            continue
+        largest = max(far[k] for k in own)
+        reach = [(grades.index(sides[k][0]) + 1, sides[k][1]) for k in own]
+        low, high = (np.nan, np.nan) if noise is None else noise.interval(largest, reach, level)
+        found.append(Odds(largest, low, high, by_chance, skipped=len(own) < len(every), few_clusters=few))
+    return found
 
 
-def _largest(mine: Bools, given: list[Bools], weight: Floats, last: Bools) -> float:
-    return max(distance(mine & g, ~mine & g, weight, last) for g in given)
+def _by_chance(mine: Bools, curves: Mapping[int, _Curves], usable: Sequence[Sequence[int]]) -> list[float]:
+    """The mean largest distance under permuted labels, for every choice of what is looked at."""
+    draws = [max(FEWEST_DRAWS, min(DRAWS, MOST_WORK // (len(mine) * len(own)))) if own else 0 for own in usable]
+    far = np.zeros((max(draws), max(curves, default=-1) + 1))
+    rng = stream(SEED, "odds", len(mine))
+    for i, drawn in enumerate(far):
+        dealt = rng.permutation(mine)
+        for k in {k for own, count in zip(usable, draws, strict=True) if i < count for k in own}:
+            drawn[k] = curves[k].apart(dealt)
+    return [float(far[:count, own].max(1).mean()) if own else np.nan for own, count in zip(usable, draws, strict=True)]
+
+
+@dataclass(frozen=True)
+class _Curves:
+    """Some of the rows, sorted by score, of which a set is compared with the rest.
+
+    Attributes
+    ----------
+    at : the rows. weight : theirs, or None where it is one each. ends : the last of them with each score.
+    upto : their weight up to each end.
+    """
+
+    at: Ints
+    weight: Floats | None
+    ends: Ints
+    upto: Floats
+
+    @classmethod
+    def of(cls, given: Bools, score: Floats, weight: Floats) -> _Curves:
+        at = np.flatnonzero(given)
+        ends = np.flatnonzero(np.append(score[at][1:] != score[at][:-1], True))
+        return cls(at, None if np.all(weight == 1) else weight[at], ends, np.cumsum(weight[at])[ends])
+
+    def apart(self, mine: Bools) -> float:
+        """Kolmogorov distance between the scores of those who are `mine` and of the others."""
+        own = mine[self.at] if self.weight is None else self.weight * mine[self.at]
+        held = np.cumsum(own, dtype=np.float64)[self.ends]
+        many, others = held[-1], self.upto[-1] - held[-1]
+        if not many > 0 or not others > 0:
+            return 0.0
+        held *= 1 / many + 1 / others
+        held -= self.upto / others
+        return float(max(held.max(), -held.min()))
 
 
 def _cells(last: Bools) -> Ints:
@@ -95,31 +147,28 @@ class _Noise:
 
     Attributes
     ----------
-    place : position of each row in a table of this shape. shape : sides, grades, cells. weight : of each row.
+    held : (2, grades, cells) their weight. drawn : (draws, 2, grades, cells) sums of weights times normal multipliers, one
+        for each row or each cluster.
     """
 
-    place: Ints
-    shape: tuple[int, int, int]
-    weight: Floats
+    held: Floats
+    drawn: Floats
 
     @classmethod
-    def of(cls, cell: Ints, mine: Bools, grade: Ints, weight: Floats, grades: int) -> _Noise:
+    def of(cls, cell: Ints, mine: Bools, grade: Ints, weight: Floats, grades: int, cluster: Ints | None) -> _Noise:
         shape = (2, grades, int(cell.max()) + 1)
-        side = np.where(mine, 0, 1)
-        return cls(np.ravel_multi_index((side, grade, cell), shape), shape, weight)
+        place = np.ravel_multi_index((np.where(mine, 0, 1), grade, cell), shape)
+        held = np.asarray(np.bincount(place, weight, int(np.prod(shape))), dtype=np.float64).reshape(shape)
+        return cls(held, _drawn(place, held.size, weight, cluster).reshape(MULTIPLIERS, *shape))
 
-    def interval(
-        self, found: float, reach: list[tuple[int, bool]], cluster: Ints | None, level: float
-    ) -> tuple[float, float]:
+    def interval(self, found: float, reach: list[tuple[int, bool]], level: float) -> tuple[float, float]:
         """Both ends, from how the distance moves along the scores where it is, or might be, the largest."""
-        held = np.bincount(self.place, self.weight, int(np.prod(self.shape))).reshape(self.shape)
-        drawn = self._drawn(cluster)
         apart, moves = [], []
         for cut, reached in reach:
             grades = slice(cut, None) if reached else slice(None, cut)
-            mass = held[:, grades].sum(1)
+            mass = self.held[:, grades].sum(1)
             share = np.cumsum(mass, -1) / mass.sum(-1, keepdims=True)
-            noise = np.cumsum(drawn[:, :, grades].sum(2), -1)
+            noise = np.cumsum(self.drawn[:, :, grades].sum(2), -1)
             noise = (noise - share * noise[..., -1:]) / mass.sum(-1)[:, None]
             apart.append(share[0] - share[1])
             moves.append(noise[:, 0] - noise[:, 1])
@@ -134,18 +183,20 @@ class _Noise:
         fallen = np.quantile(np.sign(far[peak]) * move[:, peak], tail)
         return float(np.clip(found - pushed, 0.0, found)), float(np.clip(found - fallen, found, 1.0))
 
-    def _drawn(self, cluster: Ints | None) -> Floats:
-        """(draws, 2, grades, cells) sums of weights times normal multipliers, one for each row or each cluster."""
-        rng = stream(SEED, "odds interval", len(self.place))
-        size = int(np.prod(self.shape))
-        if cluster is None:
-            spread = np.sqrt(np.bincount(self.place, self.weight**2, size))
-            return (rng.standard_normal((MULTIPLIERS, size)) * spread).reshape(MULTIPLIERS, *self.shape)
-        from scipy import sparse
 
-        parts = sparse.csr_array((self.weight, (self.place, cluster)), shape=(size, int(cluster.max()) + 1))
-        drawn = parts @ rng.standard_normal((parts.shape[1], MULTIPLIERS))
-        return np.asarray(drawn).T.reshape(MULTIPLIERS, *self.shape)
+def _drawn(place: Ints, size: int, weight: Floats, cluster: Ints | None) -> Floats:
+    """(draws, size) sums over the rows of each place; multipliers are drawn for some clusters at a time."""
+    rng = stream(SEED, "odds interval", len(place))
+    if cluster is None:
+        return rng.standard_normal((MULTIPLIERS, size)) * np.sqrt(np.bincount(place, weight**2, size))
+    from scipy import sparse
+
+    many = int(cluster.max()) + 1
+    parts, out = sparse.csr_array((weight, (cluster, place)), shape=(many, size)), np.zeros((size, MULTIPLIERS))
+    for start in range(0, many, AT_ONCE):
+        some = parts[start : start + AT_ONCE]
+        out += np.asarray(some.T @ rng.standard_normal((some.shape[0], MULTIPLIERS)))
+    return out.T
 
 
 @dataclass(frozen=True)
