@@ -8,7 +8,7 @@ one score where it is; noise is drawn with normal multipliers per row or per clu
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -68,37 +68,31 @@ def odds_gaps(rows: Rows, group: int, reference: int, level: float, opportunity:
     enough = [min(np.count_nonzero(g & mine), np.count_nonzero(g & ~mine)) >= FEWEST for g in given]
     asked = [[k for k, (_, reached) in enumerate(sides) if reached or not only] for only in opportunity]
     usable = [[k for k in own if enough[k]] for own in asked]
-    curves = {k: _Curves.of(given[k], score, weight) for k in sorted({k for own in usable for k in own})}
-    far = {k: one.apart(mine) for k, one in curves.items()}
-    chance = _by_chance(mine, curves, usable)
+    draws = [max(FEWEST_DRAWS, min(DRAWS, MOST_WORK // (len(score) * len(own)))) if own else 0 for own in usable]
+    rng = stream(SEED, "odds", len(score))
+    deals = [mine, *(rng.permutation(mine) for _ in range(max(draws)))]
+    looked_at = sorted({k for own in usable for k in own})
+    far = np.full((len(sides), len(deals)), np.nan)
+    for k in looked_at:
+        curves = _Curves.of(given[k], score, weight)
+        most = 1 + max(count for own, count in zip(usable, draws, strict=True) if k in own)
+        far[k, :most] = [curves.apart(dealt) for dealt in deals[:most]]
     cluster = None if rows.cluster is None else np.unique(rows.cluster[at][order], return_inverse=True)[1]
     few = cluster is not None and int(cluster.max(initial=-1)) + 1 < FEWEST_CLUSTERS
     noise = None
-    if curves and not few:
+    if looked_at and not few:
         grade, last = np.searchsorted(grades, outcome, side="right"), np.append(score[1:] != score[:-1], True)
         noise = _Noise.of(_cells(last), mine, grade, weight, len(grades) + 1, cluster)
     found = []
-    for own, every, by_chance in zip(usable, asked, chance, strict=True):
+    for own, every, count in zip(usable, asked, draws, strict=True):
         if not own:
             found.append(Odds(np.nan, np.nan, np.nan, np.nan, skipped=True))
             continue
-        largest = max(far[k] for k in own)
+        largest, *chance = far[own, : count + 1].max(0).tolist()
         reach = [(grades.index(sides[k][0]) + 1, sides[k][1]) for k in own]
         low, high = (np.nan, np.nan) if noise is None else noise.interval(largest, reach, level)
-        found.append(Odds(largest, low, high, by_chance, skipped=len(own) < len(every), few_clusters=few))
+        found.append(Odds(largest, low, high, float(np.mean(chance)), skipped=len(own) < len(every), few_clusters=few))
     return found
-
-
-def _by_chance(mine: Bools, curves: Mapping[int, _Curves], usable: Sequence[Sequence[int]]) -> list[float]:
-    """The mean largest distance under permuted labels, for every choice of what is looked at."""
-    draws = [max(FEWEST_DRAWS, min(DRAWS, MOST_WORK // (len(mine) * len(own)))) if own else 0 for own in usable]
-    far = np.zeros((max(draws), max(curves, default=-1) + 1))
-    rng = stream(SEED, "odds", len(mine))
-    for i, drawn in enumerate(far):
-        dealt = rng.permutation(mine)
-        for k in {k for own, count in zip(usable, draws, strict=True) if i < count for k in own}:
-            drawn[k] = curves[k].apart(dealt)
-    return [float(far[:count, own].max(1).mean()) if own else np.nan for own, count in zip(usable, draws, strict=True)]
 
 
 @dataclass(frozen=True)
