@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
@@ -11,7 +10,7 @@ import numpy as np
 from evenhand.audits.assemble import notes
 from evenhand.findings import Row, row
 from evenhand.tallies.rows import Rows
-from evenhand.uncertainty.odds import Compared, Odds, rate_gap
+from evenhand.uncertainty.odds import Odds, odds_gaps, rate_gap
 from evenhand.views.outcomes import Outcomes
 
 
@@ -49,33 +48,30 @@ def contrast_rows(view: Outcomes, everybody: Everybody, level: float, wanted: Ab
             rows.append(
                 row({}, "calibration_gap", group=name, estimate=float(gap), ideal=0.0, better="ideal", units=units)
             )
-    asked = [metric for metric in ODDS if metric in wanted]
-    by_group = [_odds_rows(asked, view, everybody.seen, g, level) for g in range(len(view.names))]
-    rows += [r for of_metric in zip(*by_group, strict=True) for r in of_metric]
+    asked, seen = [metric for metric in ODDS if metric in wanted], everybody.seen
+    kinds = [metric == "equal_opportunity_gap" for metric in asked]
+    odds = {
+        g: odds_gaps(seen, g, view.reference, level, kinds)
+        for g in range(len(view.names))
+        if seen is not None and kinds and g != view.reference
+    }
+    for i, metric in enumerate(asked):
+        rows += [_odds_row(metric, view, g, odds[g][i] if g in odds else None) for g in range(len(view.names))]
     return rows + [r for metric in RATES if metric in wanted for r in _rate_rows(view, everybody, metric, level)]
 
 
-def _odds_rows(asked: Sequence[str], view: Outcomes, seen: Rows | None, g: int, level: float) -> list[Row]:
-    """A row of one group for each of these measures."""
+def _odds_row(metric: str, view: Outcomes, g: int, found: Odds | None) -> Row:
     home = g == view.reference
-    rows = [
-        row(
-            {}, metric, group=view.names[g], ideal=0.0, better="lower", units=int(view.used[g]),
-            estimate=0.0 if home else np.nan, note="reference" if home else "too_many_rows",
-        )
-        for metric in asked
-    ]  # fmt: skip
-    if home or seen is None or not asked:
-        return rows
-    compared = Compared.of(seen, g, view.reference)
-    return [made | _odds(compared.odds(level, opportunity=made["metric"] == "equal_opportunity_gap")) for made in rows]
-
-
-def _odds(found: Odds) -> Row:
+    made = row(
+        {}, metric, group=view.names[g], ideal=0.0, better="lower", units=int(view.used[g]),
+        estimate=0.0 if home else np.nan, note="reference" if home else "too_many_rows",
+    )  # fmt: skip
+    if found is None:
+        return made
     few = "few_given_outcome" if np.isnan(found.estimate) else "some_outcomes_skipped" if found.skipped else ""
-    clusters = "too_few_clusters" if found.few_clusters else ""
     ends = {"low": found.low, "high": found.high}
-    return ends | {"estimate": found.estimate, "chance": found.chance, "note": notes(few, clusters)}
+    clusters = "too_few_clusters" if found.few_clusters else ""
+    return made | ends | {"estimate": found.estimate, "chance": found.chance, "note": notes(few, clusters)}
 
 
 def _rate_rows(view: Outcomes, everybody: Everybody, metric: str, level: float) -> list[Row]:

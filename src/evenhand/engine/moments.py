@@ -134,7 +134,7 @@ def tally_rows(view: Outcomes, edges: Floats) -> Rows:
     names = view.scope.collect_schema().names()
     more = [name for name in ("weight", "cluster") if name in names]
     wanted = view.scope.with_columns(_bin(edges).alias("bin")).select("bin", "group", "score", "outcome", *more)
-    held = coded(to_polars(wanted), view.labels).sort("bin", "code", "score", "outcome", *more)
+    held = _sorted(coded(to_polars(wanted), view.labels), "bin", "code", "score", "outcome", *more)
     return _one_by_one(held, held["bin"].to_numpy().astype(np.int64))
 
 
@@ -144,9 +144,16 @@ def tally_known(view: Outcomes) -> Rows:
     more = [name for name in ("weight", "cluster") if name in names]
     told = view.lazy.filter(~outcome.is_null()).filter(~outcome.is_nan())
     told = told.select("group", "score", "outcome", "used", *more)
-    held = coded(to_polars(told), view.labels).drop_nulls("code").sort("code", "score", "outcome", *more)
+    held = _sorted(coded(to_polars(told), view.labels).drop_nulls("code"), "code", "score", "outcome", *more)
     rows = _one_by_one(held, np.zeros(held.height, dtype=np.int64))
     return replace(rows, treated=held["used"].to_numpy().astype(bool))
+
+
+def _sorted(held: Any, *columns: str) -> Any:
+    """Collected rows in order of these columns: a stable sort by each, last one first, is faster than one by all of them."""
+    for name in reversed(columns):
+        held = held.sort(name, maintain_order=True)
+    return held
 
 
 def _one_by_one(held: Any, bins: Ints) -> Rows:

@@ -169,7 +169,9 @@ class Spectrum:
 
     def among(self, start: int, stop: int) -> Spectrum:
         """Some neighbours along the axis before the cells."""
-        parts = (part if part is None else part[..., start:stop, :] for part in (self.values, self.counts, self.weights))
+        parts = (
+            part if part is None else part[..., start:stop, :] for part in (self.values, self.counts, self.weights)
+        )
         return Spectrum(*parts)  # type: ignore[arg-type]
 
     def mass_at(self, at: slice) -> Floats:

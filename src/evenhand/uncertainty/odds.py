@@ -8,6 +8,8 @@ one score where it is; noise is drawn with normal multipliers per row or per clu
 
 from __future__ import annotations
 
+import itertools
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -15,7 +17,7 @@ import numpy as np
 
 from evenhand.cards import Floats
 from evenhand.metrics.outcome import FEWEST_EVENTS, critical
-from evenhand.metrics.outcome_rates import cuts, distance, rates
+from evenhand.metrics.outcome_rates import cuts, rates
 from evenhand.tallies.moments import Ints
 from evenhand.tallies.rows import Rows
 from evenhand.uncertainty.intervals import stream
@@ -28,12 +30,16 @@ FEWEST = 30
 FEWEST_CLUSTERS = 10
 DRAWS, FEWEST_DRAWS = 199, 19
 MOST_WORK = 40_000_000
-MOST_NUMBERS = 1 << 17
 MULTIPLIERS = 499
+MOST_NUMBERS = 1 << 17
+AT_ONCE = 1 << 12
+"""Clusters whose multipliers are held at a time."""
+
 MOST_CELLS = 400
 """Scores at which the noise is drawn; the distance itself is taken at every score."""
 
 SEED = 20_220
+STREAM = "odds interval"
 
 
 @dataclass(frozen=True)
@@ -50,129 +56,83 @@ class Odds:
     few_clusters: bool = False
 
 
-def odds_gap(rows: Rows, group: int, reference: int, level: float, *, opportunity: bool = False) -> Odds:
+def odds_gaps(rows: Rows, group: int, reference: int, level: float, opportunity: Sequence[bool]) -> list[Odds]:
     """Scores of a group against the reference's, given the outcome; graded outcomes are cut at every grade but the lowest.
 
-    `opportunity` : only among those who reach a grade (equal opportunity), not among those who miss it as well.
+    `opportunity` : for every answer that is wanted, whether only those who reach a grade are looked at (equal opportunity),
+    not those who miss it as well. The labels are permuted, and the noise is drawn, once for all of them.
     """
-    return Compared.of(rows, group, reference).odds(level, opportunity=opportunity)
-
-
-Side = tuple[int, bool]
-"""A grade, counted from 0, at which outcomes are cut, and whether rows reach it or miss it."""
+    at = np.isin(rows.group, (group, reference))
+    order = np.argsort(rows.score[at], kind="stable")
+    score, outcome, weight = (x[at][order] for x in (rows.score, rows.outcome, rows.mass))
+    mine = (rows.group[at] == group)[order]
+    grades = cuts(outcome)
+    sides = [(cut, reached) for cut in grades for reached in (True, False)]
+    given = [outcome >= cut if reached else outcome < cut for cut, reached in sides]
+    enough = [min(np.count_nonzero(g & mine), np.count_nonzero(g & ~mine)) >= FEWEST for g in given]
+    asked = [[k for k, (_, reached) in enumerate(sides) if reached or not only] for only in opportunity]
+    usable = [[k for k in own if enough[k]] for own in asked]
+    draws = [max(FEWEST_DRAWS, min(DRAWS, MOST_WORK // (len(score) * len(own)))) if own else 0 for own in usable]
+    rng = stream(SEED, "odds", len(score))
+    deals = np.concatenate([mine[None], rng.permuted(np.broadcast_to(mine, (max(draws), len(mine))), axis=1)])
+    looked_at = sorted({k for own in usable for k in own})
+    far = np.full((len(sides), len(deals)), np.nan)
+    for k in looked_at:
+        curves = _Curves.of(given[k], score, weight)
+        most = 1 + max(count for own, count in zip(usable, draws, strict=True) if k in own)
+        far[k, :most] = curves.apart(deals[:most])
+    cluster = None if rows.cluster is None else np.unique(rows.cluster[at][order], return_inverse=True)[1]
+    few = cluster is not None and int(cluster.max(initial=-1)) + 1 < FEWEST_CLUSTERS
+    noise = None
+    if looked_at and not few:
+        grade, last = np.searchsorted(grades, outcome, side="right"), np.append(score[1:] != score[:-1], True)
+        noise = _Noise.of(_cells(last), mine, grade, weight, len(grades) + 1, cluster)
+    found = []
+    for own, every, count in zip(usable, asked, draws, strict=True):
+        if not own:
+            found.append(Odds(np.nan, np.nan, np.nan, np.nan, skipped=True))
+            continue
+        largest, *chance = far[own, : count + 1].max(0).tolist()
+        reach = [(grades.index(sides[k][0]) + 1, sides[k][1]) for k in own]
+        low, high = (np.nan, np.nan) if noise is None else noise.interval(largest, reach, level)
+        found.append(Odds(largest, low, high, float(np.mean(chance)), skipped=len(own) < len(every), few_clusters=few))
+    return found
 
 
 @dataclass(frozen=True)
-class Compared:
-    """Rows of a group and of the reference, sorted by score. What several measures share is worked out once.
+class _Curves:
+    """Some of the rows, sorted by score, of which a set is compared with the rest.
 
     Attributes
     ----------
-    mine : whose rows are the group's. last : the last row of each score, where distribution functions are compared.
-    weight : None where every row weighs one.
-    """
-
-    outcome: Floats
-    weight: Floats | None
-    mine: Bools
-    last: Bools
-    cluster: Ints | None
-    dealt: dict[Side, Floats] = field(default_factory=dict)
-
-    @classmethod
-    def of(cls, rows: Rows, group: int, reference: int) -> Compared:
-        at = np.flatnonzero((rows.group == group) | (rows.group == reference))
-        at = at[np.argsort(rows.score[at], kind="stable")]
-        score = rows.score[at]
-        cluster = None if rows.cluster is None else np.unique(rows.cluster[at], return_inverse=True)[1]
-        last = np.append(score[1:] != score[:-1], True)
-        weight = None if rows.weight is None else rows.weight[at]
-        return cls(rows.outcome[at], weight, rows.group[at] == group, last, cluster)
-
-    @cached_property
-    def grades(self) -> list[float]:
-        return cuts(self.outcome)
-
-    @cached_property
-    def noise(self) -> _Noise:
-        grade = np.searchsorted(self.grades, self.outcome, side="right")
-        return _Noise.of(_cells(self.last), self.mine, grade, self.mass, len(self.grades) + 1, self.cluster)
-
-    @cached_property
-    def mass(self) -> Floats:
-        return np.ones(len(self.mine)) if self.weight is None else self.weight
-
-    def given(self, side: Side) -> Bools:
-        """The rows on one side of a cut."""
-        cut, reached = side
-        return np.asarray(self.outcome >= self.grades[cut] if reached else self.outcome < self.grades[cut])
-
-    def odds(self, level: float, *, opportunity: bool = False) -> Odds:
-        """The largest distance over the sides of all cuts, with its interval; `opportunity` looks at those who reach one."""
-        reached = (True,) if opportunity else (True, False)
-        sides = [(cut, side) for cut in range(len(self.grades)) for side in reached]
-        usable = [side for side in sides if self._is_usable(side)]
-        if not usable:
-            return Odds(np.nan, np.nan, np.nan, np.nan, skipped=True)
-        sets = [self.given(side) for side in usable]
-        found = max(distance(self.mine & g, ~self.mine & g, self.mass, self.last) for g in sets)
-        by_chance = self._by_chance(usable)
-        few = self.cluster is not None and int(self.cluster.max()) + 1 < FEWEST_CLUSTERS
-        low, high = (np.nan, np.nan) if few else self.noise.interval(found, usable, level)
-        return Odds(found, low, high, float(np.nanmean(by_chance)), skipped=len(usable) < len(sides), few_clusters=few)
-
-    def _is_usable(self, side: Side) -> bool:
-        given = self.given(side)
-        ours = np.count_nonzero(given & self.mine)
-        return min(ours, np.count_nonzero(given) - ours) >= FEWEST
-
-    def _by_chance(self, sides: list[Side]) -> Floats:
-        """The largest distance of these sides, for every time that the rows are dealt to the two groups again."""
-        many = len(self.mine)
-        draws = max(FEWEST_DRAWS, min(DRAWS, MOST_WORK // (many * len(sides))))
-        if wanted := [side for side in sides if len(self.dealt.get(side, ())) < draws]:
-            sets = [_Dealt.of(self.given(side), self.mass, self.last) for side in wanted]
-            rng, at_once = stream(SEED, "odds", many), max(1, MOST_NUMBERS // many)
-            parts: list[list[Floats]] = [[] for _ in sets]
-            for start in range(0, draws, at_once):
-                again = rng.permuted(np.broadcast_to(self.mine, (min(at_once, draws - start), many)), axis=1)
-                for part, one in zip(parts, sets, strict=True):
-                    part.append(one.distances(again))
-            self.dealt.update({side: np.concatenate(part) for side, part in zip(wanted, parts, strict=True)})
-        return np.max([self.dealt[side][:draws] for side in sides], axis=0)
-
-
-@dataclass(frozen=True)
-class _Dealt:
-    """A set of rows, sorted by score, that is dealt to two groups again and again.
-
-    Attributes
-    ----------
-    at : the rows. weight : theirs. reach : weight up to and including each. ends : the last of each score; None where no two tie.
+    at : the rows. weight : theirs, or None where it is one each. ends : the last of them with each score.
+    upto : their weight up to each end.
     """
 
     at: Ints
-    weight: Floats
-    reach: Floats
-    ends: Ints | None
+    weight: Floats | None
+    ends: Ints
+    upto: Floats
 
     @classmethod
-    def of(cls, given: Bools, weight: Floats, last: Bools) -> _Dealt:
-        at, place = np.flatnonzero(given), np.cumsum(last)
-        score = place[at] - last[at]  # which of the different scores
-        ends = np.flatnonzero(np.append(score[1:] != score[:-1], True))
-        return cls(at, weight[at], np.cumsum(weight[at]), None if len(ends) == len(at) else ends)
+    def of(cls, given: Bools, score: Floats, weight: Floats) -> _Curves:
+        at = np.flatnonzero(given)
+        ends = np.flatnonzero(np.append(score[at][1:] != score[at][:-1], True))
+        return cls(at, None if np.all(weight == 1) else weight[at], ends, np.cumsum(weight[at])[ends])
 
-    def distances(self, mine: Bools) -> Floats:
-        """Kolmogorov distance of those dealt to the group from the others, for every deal."""
-        held = mine[:, self.at] * self.weight
-        np.cumsum(held, axis=1, out=held)
-        ours, whole = held[:, -1].copy(), self.reach[-1]
-        held -= (ours / whole)[:, None] * self.reach
-        if self.ends is not None:
-            held = held[:, self.ends]
-        both = ours * (whole - ours)
-        return np.divide(np.maximum(held.max(1), -held.min(1)) * whole, both, out=np.zeros(len(both)), where=both > 0)
+    def apart(self, deals: Bools) -> Floats:
+        """Kolmogorov distance between the scores of one group and of the others, for every deal of who is in it."""
+        whole, at_once, found = self.upto[-1], max(1, MOST_NUMBERS // len(self.at)), np.zeros(len(deals))
+        for start in range(0, len(deals), at_once):
+            own = deals[start : start + at_once, self.at]
+            held = own.astype(np.float64) if self.weight is None else own * self.weight
+            np.cumsum(held, axis=1, out=held)
+            held = held if len(self.ends) == len(self.at) else held[:, self.ends]
+            many = held[:, -1].copy()
+            held -= (many / whole)[:, None] * self.upto
+            furthest, both = np.maximum(held.max(1), -held.min(1)), many * (whole - many)
+            found[start : start + at_once] = np.divide(furthest * whole, both, out=np.zeros(len(many)), where=both > 0)
+        return found
 
 
 def _cells(last: Bools) -> Ints:
@@ -184,7 +144,7 @@ def _cells(last: Bools) -> Ints:
 
 @dataclass(frozen=True)
 class _Moves:
-    """Along the scores, on one side of a cut: how `far` apart the two groups are, and how noise `moves` that in every draw."""
+    """Along the scores, for some of the grades: how `far` apart the two groups are, and how noise `moves` that in every draw."""
 
     far: Floats
     moves: Floats
@@ -198,16 +158,20 @@ class _Moves:
         return np.asarray(self.moves.min(-1))
 
     def outward(self, least: float) -> list[Floats]:
-        """The furthest that noise moves a distance of at least so much, in every draw."""
+        """The furthest that noise moves distances of at least so much outwards, in every draw."""
         found = []
-        for sign, all_of_them in ((1, self.top), (-1, -self.bottom)):
+        for sign, over_all in ((1, self.top), (-1, -self.bottom)):
             near = sign * self.far >= least
             if near.all():
-                found.append(all_of_them)
+                found.append(over_all)
             elif near.any():
                 some = self.moves[:, near]
                 found.append(some.max(-1) if sign == 1 else -some.min(-1))
         return found
+
+
+Reach = tuple[int, bool]
+"""A grade, and whether it is reached or missed."""
 
 
 @dataclass(frozen=True)
@@ -216,26 +180,30 @@ class _Noise:
 
     Attributes
     ----------
-    place : position of each row in a table of this shape. shape : sides, grades, cells. weight, cluster : of each row.
+    held : (2, grades, cells) their weight. drawn : (draws, 2, grades, cells) normal multipliers, one for each row or cluster,
+        that are summed up times weights, but for the factor `spread` (2, grades, cells).
+    known : moves that were worked out already.
     """
 
-    place: Ints
-    shape: tuple[int, int, int]
-    weight: Floats
-    cluster: Ints | None
-    known: dict[Side, _Moves] = field(default_factory=dict)
+    held: Floats
+    drawn: Floats
+    spread: Floats
+    known: dict[Reach, _Moves] = field(default_factory=dict)
 
     @classmethod
-    def of(
-        cls, cell: Ints, mine: Bools, grade: Ints, weight: Floats, grades: int, cluster: Ints | None
-    ) -> _Noise:
+    def of(cls, cell: Ints, mine: Bools, grade: Ints, weight: Floats, grades: int, cluster: Ints | None) -> _Noise:
         shape = (2, grades, int(cell.max()) + 1)
-        side = np.where(mine, 0, 1)
-        return cls(np.ravel_multi_index((side, grade, cell), shape), shape, weight, cluster)
+        place = np.ravel_multi_index((np.where(mine, 0, 1), grade, cell), shape)
+        held = np.asarray(np.bincount(place, weight, int(np.prod(shape))), dtype=np.float64).reshape(shape)
+        if cluster is None:
+            spread = np.sqrt(np.bincount(place, weight**2, held.size)).reshape(shape)
+            return cls(held, stream(SEED, STREAM, len(place)).standard_normal((MULTIPLIERS, *shape)), spread)
+        drawn = _drawn(place, held.size, weight, cluster).reshape(MULTIPLIERS, *shape)
+        return cls(held, drawn, np.ones(shape))
 
-    def interval(self, found: float, sides: list[Side], level: float) -> tuple[float, float]:
+    def interval(self, found: float, reach: list[Reach], level: float) -> tuple[float, float]:
         """Both ends, from how the distance moves along the scores where it is, or might be, the largest."""
-        along = [self._moves(side) for side in sides]
+        along = [self._moves(one) for one in reach]
         tail = (1 - level) / 2
         largest = np.max([np.maximum(one.top, -one.bottom) for one in along], axis=0)
         slack = 2 * np.quantile(largest, level)  # so far below the largest a distance might be the largest in truth
@@ -247,48 +215,36 @@ class _Noise:
         fallen = np.quantile(np.sign(there.far[peak]) * there.moves[:, peak], tail)
         return float(np.clip(found - pushed, 0.0, found)), float(np.clip(found - fallen, found, 1.0))
 
-    def _moves(self, side: Side) -> _Moves:
-        if side not in self.known:
-            cut, reached = side
-            grades = range(cut + 1, self.shape[1]) if reached else range(cut + 1)
-            mass = self.held[:, list(grades)].sum(1)
+    def _moves(self, reach: Reach) -> _Moves:
+        """The noise of both groups' distribution functions, less what moves a whole group, as the difference of the two."""
+        if reach not in self.known:
+            cut, reached = reach
+            grades = range(cut, self.held.shape[1]) if reached else range(cut)
+            mass = self.held[:, grades].sum(1)
             whole = mass.sum(-1)
-            share = np.cumsum(mass, -1) / whole[:, None]
-            scale = (1 / whole[0], -1 / whole[1])
-            parts = [(self.drawn[:, s, g], scale[s] * self.spread[s, g], s) for g in grades for s in range(2)]
-            moves, ends = np.zeros((len(self.drawn), self.shape[2])), np.zeros((len(self.drawn), 2))
-            for drawn, spread, s in parts:
-                moves += drawn * spread
-                ends[:, s] += drawn @ spread
+            share, scale = np.cumsum(mass, -1) / whole[:, None], (1 / whole[0], -1 / whole[1])
+            moves, ends = np.zeros((len(self.drawn), mass.shape[1])), np.zeros((len(self.drawn), 2))
+            for side, grade in itertools.product(range(2), grades):
+                factor = scale[side] * self.spread[side, grade]
+                moves += self.drawn[:, side, grade] * factor
+                ends[:, side] += self.drawn[:, side, grade] @ factor
             np.cumsum(moves, axis=-1, out=moves)
             moves -= ends @ share
-            self.known[side] = _Moves(share[0] - share[1], moves)
-        return self.known[side]
+            self.known[reach] = _Moves(share[0] - share[1], moves)
+        return self.known[reach]
 
-    @cached_property
-    def held(self) -> Floats:
-        """(2, grades, cells) weight."""
-        return np.bincount(self.place, self.weight, int(np.prod(self.shape))).reshape(self.shape)
 
-    @cached_property
-    def spread(self) -> Floats:
-        """(2, grades, cells) how much of a drawn number moves the weight of a cell: sums by cluster have it already."""
-        if self.cluster is not None:
-            return np.ones(self.shape)
-        return np.sqrt(np.bincount(self.place, self.weight**2, int(np.prod(self.shape)))).reshape(self.shape)
+def _drawn(place: Ints, size: int, weight: Floats, cluster: Ints) -> Floats:
+    """(draws, size) sums over the rows of each place; multipliers are drawn for some clusters at a time."""
+    from scipy import sparse
 
-    @cached_property
-    def drawn(self) -> Floats:
-        """(draws, 2, grades, cells) normal numbers; with clusters, sums of weights times one for each cluster."""
-        rng = stream(SEED, "odds interval", len(self.place))
-        size = int(np.prod(self.shape))
-        if self.cluster is None:
-            return rng.standard_normal((MULTIPLIERS, *self.shape))
-        from scipy import sparse
-
-        parts = sparse.csr_array((self.weight, (self.place, self.cluster)), shape=(size, int(self.cluster.max()) + 1))
-        drawn = parts @ rng.standard_normal((parts.shape[1], MULTIPLIERS))
-        return np.ascontiguousarray(np.asarray(drawn).T).reshape(MULTIPLIERS, *self.shape)
+    rng = stream(SEED, STREAM, len(place))
+    many = int(cluster.max()) + 1
+    parts, out = sparse.csr_array((weight, (cluster, place)), shape=(many, size)), np.zeros((size, MULTIPLIERS))
+    for start in range(0, many, AT_ONCE):
+        some = parts[start : start + AT_ONCE]
+        out += np.asarray(some.T @ rng.standard_normal((some.shape[0], MULTIPLIERS)))
+    return np.ascontiguousarray(out.T)
 
 
 @dataclass(frozen=True)

@@ -61,7 +61,7 @@ def _permuted(m: Moments, found: Gaps, pooled: Pooled, g: int, rows: Rows) -> Fl
     along, across = _rest(m, [h for h in range(m.rows.shape[1]) if h not in (g, found.reference)])
     for b in np.flatnonzero(pooled.share[:, g] > 0).tolist():
         at = both[rows.bin[both] == b]
-        u, y, n = rows.score[at] - m.origin[b], rows.outcome[at], np.count_nonzero(rows.group[at] == g)
+        u, y, n = rows.score[at] - m.origin[b], rows.outcome[at], int((rows.group[at] == g).sum())
         w = 1.0 if rows.weight is None else rows.weight[at]
         sums = [np.asarray(w * u), np.asarray(w * y), *([] if rows.weight is None else [rows.weight[at]])]
         size = float(len(at)) if rows.weight is None else rows.weight[at].sum()

@@ -128,7 +128,9 @@ def _draws(
         _draw(some, asks, draws, streams, errors_too=interval.kind == "bootstrap")
         for some, draws in _lots(populations, many)
     ]
-    values, errors = ([np.concatenate(parts, axis=1) for parts in zip(*kind, strict=True)] for kind in zip(*found, strict=True))
+    values, errors = (
+        [np.concatenate(parts, axis=1) for parts in zip(*kind, strict=True)] for kind in zip(*found, strict=True)
+    )
     return values, errors, centres
 
 
