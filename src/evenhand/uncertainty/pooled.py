@@ -41,7 +41,7 @@ def _flipped(pooled: Pooled) -> Pooled:
     for g, parts in pooled.by_cluster.items():
         if parts is None:
             continue
-        parts = parts[parts != 0]
+        parts = parts[np.abs(parts) > FLAT * np.abs(parts).max(initial=0.0)]  # what is left of rounding is no part
         if len(parts) < FEWEST_CLUSTERS:
             few[g] = True
         elif len(parts) <= FLIPPED:
