@@ -54,7 +54,14 @@ class Grid:
 
     @classmethod
     def of(
-        cls, view: Checked, bins: int | Sequence[float], low: float, high: float, *, fewest: int = 0, rows: Rows | None = None
+        cls,
+        view: Checked,
+        bins: int | Sequence[float],
+        low: float,
+        high: float,
+        *,
+        fewest: int = 0,
+        rows: Rows | None = None,
     ) -> Grid:
         """`fewest` : scores that an edge is the mean of. `rows` : all that is in scope, where they were read already."""
         if not isinstance(bins, int):
@@ -66,7 +73,14 @@ class Grid:
 
     @classmethod
     def pair(
-        cls, view: Outcomes, bins: int | Sequence[float], low: float, high: float, *, fewest: int = 0, rows: Rows | None = None
+        cls,
+        view: Outcomes,
+        bins: int | Sequence[float],
+        low: float,
+        high: float,
+        *,
+        fewest: int = 0,
+        rows: Rows | None = None,
     ) -> tuple[Grid, Grid]:
         """Bins of the scores from `low` to `high`, and the same number of all scores, with no others beside them."""
         wide = view.score_ends

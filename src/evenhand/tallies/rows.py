@@ -49,8 +49,8 @@ class Rows:
         return np.ones_like(self.score) if self.weight is None else self.weight
 
     def _at(self, at: Any) -> Rows:
-        parts = {f.name: getattr(self, f.name) for f in fields(self)}
-        return Rows(**{name: None if part is None else part[at] for name, part in parts.items()})
+        parts: dict[str, Any] = {f.name: getattr(self, f.name) for f in fields(self)}
+        return replace(self, **{name: part[at] for name, part in parts.items() if part is not None})
 
     def within(self, low: float, high: float) -> Rows:
         """The rows with scores from one end to the other."""
