@@ -27,12 +27,17 @@ MOST_CODES = 1 << 15
 """Combinations of values that are numbered on a cluster; of more, numbers with a fraction travel as they are."""
 
 MOST_CASES = 1 << 8
-"""The same in a query, which names every one of them; of more, rows travel as they are."""
+"""The same in a query, which names every one of them; of more, nothing is gathered."""
+
+IN_ORDER = frozenset({"postgres", "duckdb", "bigquery", "snowflake", "trino"})
+"""Databases that put the values of a group into one text in order and do not cut it short (MySQL does)."""
 
 
 def is_apart(lazy: nw.LazyFrame[Any]) -> bool:
-    """Whether rows live on a cluster or in a database, so that they are gathered there before they are sent."""
-    return bool(lazy.implementation.is_pyspark() or lazy.implementation.is_ibis())
+    """Whether rows live on a cluster or in a database that can gather them before they are sent."""
+    if lazy.implementation.is_ibis():
+        return lazy.to_native().get_backend().name in IN_ORDER
+    return bool(lazy.implementation.is_pyspark())
 
 
 def labelled(lazy: nw.LazyFrame[Any], found: Alignment) -> nw.LazyFrame[Any]:
@@ -43,19 +48,17 @@ def labelled(lazy: nw.LazyFrame[Any], found: Alignment) -> nw.LazyFrame[Any]:
 
 def gathered(
     lazy: nw.LazyFrame[Any], keys: Sequence[str], values: Sequence[str], order: str | None = None
-) -> nw.LazyFrame[Any]:
+) -> nw.LazyFrame[Any] | None:
     """The same rows in Polars, those of a ranking together and by `order`: columns `keys`, `order` and `values`.
 
-    A `rank` is kept; anything else that orders is there as places from 1, which are the same where it was.
+    A `rank` is kept; anything else that orders is there as places from 1, which are the same where it was. None where a
+    query would have to name too many values.
     """
     keys, values = list(keys), list(values)
     lazy = lazy.select(*dict.fromkeys([*keys, *([] if order is None else [order]), *values]))
     pack = _on_spark if lazy.implementation.is_pyspark() else _in_a_query
     packed = pack(lazy, keys, values, order)
-    if packed is None:
-        found: nw.LazyFrame[Any] = nw.from_native(to_polars(lazy).sort(*keys, nulls_last=True)).lazy()
-        return found
-    return _rows(*packed, keys, values, order)
+    return None if packed is None else _rows(*packed, keys, values, order)
 
 
 def _on_spark(lazy: nw.LazyFrame[Any], keys: list[str], values: list[str], order: str | None) -> tuple[Any, Any]:
@@ -102,7 +105,7 @@ def _on_spark(lazy: nw.LazyFrame[Any], keys: list[str], values: list[str], order
 def _in_a_query(
     lazy: nw.LazyFrame[Any], keys: list[str], values: list[str], order: str | None
 ) -> tuple[Any, Any] | None:
-    """The same from a database, lists as text; None where values are many, or it cannot put a list in order."""
+    """The same from a database, lists as text; None where values are many."""
     import polars as pl
 
     ibis = importlib.import_module("ibis")
@@ -126,10 +129,6 @@ def _in_a_query(
     packed = table.group_by(*keys).agg(**{CODE: table[CODE].cast("string").group_concat(",", order_by=by)}, **sums)
     if order is not None:
         packed = packed.mutate(**{STEP: packed["uneven"].ifelse(packed[STEP], None)}).drop("uneven")
-    try:
-        ibis.to_sql(packed)
-    except importlib.import_module("ibis.common.exceptions").IbisError:
-        return None
     held = to_polars(nw.from_native(packed))
     lists = [name for name in held.columns if name in (CODE, STEP)]
     return held.with_columns(pl.col(lists).cast(pl.String).str.split(",").cast(pl.List(pl.Int32))), known

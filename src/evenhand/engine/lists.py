@@ -25,7 +25,7 @@ def some_lists(rows: Rows, aligned: Alignment, ledger: Ledger, chosen: npt.NDArr
     asked = ["rank", *(["relevance"] if "relevance" in rows.columns else []), "group"]
     few, _ = with_groups(few, aligned, aligned.keys)
     if is_apart(few) and not aligned.soft:
-        few = gathered(few, rows.rankings, asked[1:], "rank")
+        few = gathered(few, rows.rankings, asked[1:], "rank") or few
     cells = to_polars(few.select(*rows.rankings, *asked, *(["share"] if aligned.soft else [])))
     picked = picked.cast({key: cells.schema[key] for key in rows.rankings})  # labels may have lost their precise type
     cells = cells.join(picked, on=rows.rankings, how="inner", nulls_equal=True)

@@ -190,11 +190,10 @@ def _gathered(
     """Rows from a cluster or a database with their labels; pairs need the order of scores only, draws that of the items too."""
     lazy = labelled(lazy, found) if isinstance(found, Alignment) else lazy
     if not drawn:
-        return gathered(lazy, keys, ["relevance", "group"], "score")
-    if lazy.implementation.is_pyspark():
-        return gathered(lazy, keys, ["relevance", "group", "score"], "item")
-    here: nw.LazyFrame[Any] = nw.from_native(to_polars(lazy)).lazy()  # a database may have another order of text
-    return here
+        return gathered(lazy, keys, ["relevance", "group"], "score") or lazy
+    if lazy.implementation.is_ibis():  # a database may have another order of text
+        return lazy
+    return gathered(lazy, keys, ["relevance", "group", "score"], "item") or lazy
 
 
 def _refuse_many(requests: int, groups: int) -> None:

@@ -74,7 +74,7 @@ def tally_placements(
     if is_apart(lazy) and not found.soft:
         if isinstance(found, Alignment) and "group" not in names:
             lazy, table = labelled(lazy, found), to_polars(found.lazy.select("item").head(1))
-        lazy = gathered(lazy, keys, ["group"], "rank")
+        lazy = gathered(lazy, keys, ["group"], "rank") or lazy
         names = lazy.collect_schema().names()
     elif isinstance(found, Alignment) and "group" not in names:
         table, soft = _beside_rows(found, groups)
@@ -90,7 +90,7 @@ def tally_placements(
             shares = None
         return _Block.of(rows, keys, held, labels, shares)
 
-    needed = [*keys, "rank", *(["item"] if "item" in names and table is not None else [])]
+    needed = [*keys, "rank", *(["item"] if "item" in names and table is not None and "group" not in names else [])]
     lazy = lazy.select(*needed, *(c for c in names if c == "group" or c.startswith("share_")))
     try:
         blocks = [block(rows) for rows in whole_rankings(lazy, keys)]

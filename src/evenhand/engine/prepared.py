@@ -59,7 +59,7 @@ class Prepared:
     """Whether the judgments are those of the ranked rows, every one of them and once."""
 
     def near(self, wanted: Wanted, groups: int) -> Prepared:
-        """The same for who asks for labels and not for items: from a cluster or a database, lists of labels are brought here.
+        """The same with a label in place of every item: from a cluster or a database, lists of labels are brought here.
 
         Lists that are far longer than their sums stay there, to be added up.
         """
@@ -67,13 +67,15 @@ class Prepared:
         odd = self.aligned.soft or wanted.scores or {"shown", "probability", "weight"} & set(rows.columns)
         if self.counted is not None or odd or not short or not is_apart(rows.lazy):
             return self
-        asked = ["group"] if self.judged is None else ["group", "relevance"]
-        lazy = gathered(with_groups(rows.lazy, self.aligned, self.aligned.keys)[0], rows.rankings, asked, "rank")
-        judged = self.judged
-        if judged is not None and wanted.judged:
-            beside, _ = with_groups(judged, self.aligned, self.aligned.keys)
-            judged = lazy.select("request", *asked) if self.alike else gathered(beside, ["request"], asked)
-        return replace(self, rows=replace(rows, lazy=lazy), judged=judged)
+        asked, by = ["group"] if self.judged is None else ["group", "relevance"], self.aligned.keys
+        lazy = gathered(with_groups(rows.lazy, self.aligned, by)[0], rows.rankings, asked, "rank")
+        if lazy is None:
+            return self
+        near = replace(self, rows=replace(rows, lazy=lazy))
+        if self.judged is None or not wanted.judged:
+            return near
+        judged = lazy if self.alike else gathered(with_groups(self.judged, self.aligned, by)[0], ["request"], asked)
+        return self if judged is None else replace(near, judged=judged)
 
     def refuse_grades(self, models: Iterable[Attention]) -> None:
         """A cascade that names grades must name every one that is judged."""
