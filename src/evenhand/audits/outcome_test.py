@@ -351,7 +351,7 @@ def _everybody(checked: Checked, view: Outcomes, wanted: AbstractSet[str]) -> Ev
     """The rows of all scores, and who of those with a known outcome was treated, as far as they are `wanted`."""
     cut = checked.roles.treated is not None or checked.threshold is not None
     if checked.counted is not None:
-        return Everybody(None, None, cut)
+        return Everybody(None, None, cut, "no_single_rows")
     whole = replace(view, scope=checked.scope)
     seen = tally_rows(whole, np.zeros(0)) if wanted & {*ODDS} and view.used.sum() <= MOST_ROWS else None
     if not cut or not wanted & {*RATES} or checked.rows > MOST_ROWS or checked.outcome_ends != (0.0, 1.0):

@@ -8,9 +8,9 @@ from typing import Any
 
 from evenhand.engine.queries import FAULTS, slice_keys, units_columns, units_part
 from evenhand.errors import EvenhandError, all_problems
-from evenhand.labels import in_order
+from evenhand.labels import in_order, whole
 from evenhand.views.benefits import LARGEST_SUM, Amount, Benefits, NanPolicy, value_problems
-from evenhand.views.tally import Tally, open_tally, told
+from evenhand.views.tally import Tally, kind_in, open_tally, told, typed
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,8 @@ def view_counted(
     sources = len(names) + 1 if source is not None else 0
     wanted = [units_part(unit, amount, by, weight, source, names) for amount in amounts]
     numbers = units_columns(by, weight=weight is not None, sources=sources, varying=varying)
-    frame, opened = open_tally(held, wanted, numbers, keys)
+    counts = [c for c in numbers if c in ("nameless", "units_held", "rows_read", *FAULTS) or c.startswith("from_rows_")]
+    frame, opened = open_tally(held, wanted, numbers, keys, counts)
     parts = [frame.filter(pl.col("part") == part) for part in wanted]
     facts = _facts(parts, weight)
     needed = {} if unit is None else {"unit": unit}
@@ -72,7 +73,7 @@ def view_counted(
         {a.column: _sound(part, a) for a, part in zip(read, parts, strict=True)},
         {a.column: _broken(part, keys) for a, part in zip(read, parts, strict=True)},
         {key: int(parts[0][f"labels_{i}"].max() or 0) for i, key in enumerate(keys) if varying},
-        _sources(parts[0], names) if source is not None else {},
+        _sources(parts[0], names, kind_in(frame, "source")) if source is not None else {},
     )
     nothing = opened.lazy.head(0)
     return Benefits(
@@ -118,13 +119,16 @@ def _broken(part: Any, keys: Sequence[str]) -> frozenset[tuple[Any, ...]]:
     return frozenset(hurt.select(*keys).iter_rows()) if keys else frozenset({()} if hurt.height else set())
 
 
-def _sources(part: Any, names: Sequence[str]) -> dict[Any, int]:
-    """The sources that have rows, in the order in which results list them."""
+def _sources(part: Any, names: Sequence[str], kind: str) -> dict[Any, int]:
+    """The sources that have rows, as the table has them, in the order in which results list them."""
+    import polars as pl
+
     many = {name: float(part[f"from_rows_{k}"].sum()) for k, name in enumerate([*names, None])}
     others = int(part["rows_read"].sum() - sum(many.values()))
     if others:
         raise EvenhandError(
             f"{others:,} rows come from sources that the query does not name. Print it again with all of them after --name."
         )
-    places = {name: k for k, name in enumerate([*names, None])}
-    return {name: places[name] for name in in_order(name for name, rows in many.items() if rows)}
+    labels = whole([*typed(pl.Series("source", names, dtype=pl.String), kind).to_list(), None])
+    places = {label: k for k, (label, rows) in enumerate(zip(labels, many.values(), strict=True)) if rows}
+    return {label: places[label] for label in in_order(places)}

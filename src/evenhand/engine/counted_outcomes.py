@@ -10,7 +10,7 @@ import numpy as np
 
 from evenhand.cards import Floats
 from evenhand.engine.queries import slice_keys
-from evenhand.engine.queries_outcomes import outcomes_columns, outcomes_part
+from evenhand.engine.queries_outcomes import flags_of, outcomes_columns, outcomes_part
 from evenhand.tallies.moments import POWERS, Moments
 from evenhand.views.outcomes import Checked, CountedOutcomes, Missing, Outcomes, Roles, view_counted
 from evenhand.views.tally import Tally, open_tally
@@ -32,7 +32,9 @@ def view_counted_outcomes(
 
     keys = slice_keys(roles.by)
     part = outcomes_part(roles, kind, threshold, bins)
-    frame, opened = open_tally(held, [part], outcomes_columns(roles, len(edges)), ["reach", *keys, "label"])
+    numbers = outcomes_columns(roles, len(edges))
+    counts = ["rows_read", *flags_of(roles), "used", "bin", "held", "above", "below"]
+    frame, opened = open_tally(held, [part], numbers, ["reach", *keys, "label"], counts)
     frame = frame.rename({"label": "group", "rows_read": "rows"})
     facts = frame.filter(pl.col("reach") == "group")
     cells = frame.filter(pl.col("reach") != "group").with_columns(pl.col("bin").cast(pl.Int64))

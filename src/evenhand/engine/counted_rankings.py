@@ -10,9 +10,9 @@ import narwhals as nw
 import numpy as np
 
 from evenhand.cards import Floats
-from evenhand.engine.queries_rankings import rankings_columns, rankings_part
+from evenhand.engine.queries_rankings import COUNTS, rankings_columns, rankings_part
 from evenhand.errors import EvenhandError, all_problems
-from evenhand.labels import in_order
+from evenhand.labels import in_order, whole
 from evenhand.tallies.ledger import Look
 from evenhand.views.rankings import Rankings, Roles, bad_numbers, missing_words
 from evenhand.views.tally import Tally, open_tally
@@ -35,7 +35,7 @@ class CountedRankings:
     def group_sizes(self, *, unknown: bool) -> tuple[tuple[Any, ...], Floats]:
         """The labels, and how many items of each there are to be ranked; the last number is the unknown."""
         labels = in_order(self.sizes)
-        return tuple(labels), np.array([*(self.sizes[g] for g in labels), self.unknown if unknown else 0.0])
+        return tuple(whole(labels)), np.array([*(self.sizes[g] for g in labels), self.unknown if unknown else 0.0])
 
 
 def view_counted_rankings(
@@ -45,7 +45,8 @@ def view_counted_rankings(
     import polars as pl
 
     labels, numbers = rankings_columns(roles, looks)
-    frame, opened = open_tally(held, [rankings_part(roles, groups, looks)], numbers, labels)
+    counts = [c for c in numbers if c in ("items_held", "group_items", *COUNTS) or c.startswith("missing_")]
+    frame, opened = open_tally(held, [rankings_part(roles, groups, looks)], numbers, labels, counts)
     facts = {name: value or 0 for name, value in frame.row(0, named=True).items()} if frame.height else {}
     rows = int(facts["rows_read"])
     dropped = {role: int(facts[f"missing_{role}"]) for role, _ in roles.named() if facts.get(f"missing_{role}")}
@@ -56,27 +57,14 @@ def view_counted_rankings(
     ids = {c: c.removesuffix("_id") for c in labels if c.endswith("_id")}
     ends = {f"most_{role}": role for role in ("probability", "weight") if getattr(roles, role) is not None}
     cells = frame.rename({**ids, "label": "group", "items_held": "items", **ends})
-    if opened.text:
-        cells = cells.with_columns(_as_whole(cells[c]) for c in ("request", "sample") if c in cells.columns)
     sized = frame.filter(pl.col("label").is_not_null()).unique("label")
-    sizes = {str(label): float(n) for label, n in sized.select("label", "group_items").iter_rows()}
+    sizes = {label: float(n) for label, n in sized.select("label", "group_items").iter_rows()}
     gone = {f"{getattr(roles, role)} is missing": count for role, count in dropped.items()}
     view = Rankings(
         nw.from_native(cells).lazy(), opened.backend, opened.origin, roles.by, roles.keys, rows, int(facts["rankings"]),
         int(facts["gaps"]), 0, roles.order, gone,
     )  # fmt: skip
     return view, CountedRankings(cells, sizes, float(facts["nameless_items"]))
-
-
-def _as_whole(ids: Any) -> Any:
-    """Ids of a text file as whole numbers where nothing is lost, for they order requests."""
-    import polars as pl
-
-    if ids.dtype != pl.String:
-        return ids
-    found = ids.cast(pl.Int64, strict=False)
-    same = found.cast(pl.String).eq_missing(ids).all()
-    return found if same else ids
 
 
 def _unsound(facts: dict[str, Any], roles: Roles, groups: str) -> list[str]:

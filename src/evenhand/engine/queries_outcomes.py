@@ -10,7 +10,7 @@ from fractions import Fraction
 from typing import Any
 
 from evenhand.engine.dialects import Dialect
-from evenhand.engine.queries import flag, selected, slice_keys, with_parts
+from evenhand.engine.queries import answered, doubles, flag, kinds_query, selected, slice_keys
 from evenhand.tallies.moments import POWERS
 from evenhand.views.outcomes import UNKNOWN, Roles
 from evenhand.views.tally import part_of
@@ -79,13 +79,14 @@ def outcomes_query(
         ("tally_facts", selected(_group_facts(d, roles), "tally_marked", by=[*keys, "label"])),
         *_steps(d, roles, kind, edges),
         ("tally_cells", selected(_cell_sums(d, roles, len(edges)), "tally_lines", by=["reach", *keys, "label", "bin"])),
+        ("tally_kinds", kinds_query(d, table, {"label": roles.group})),
     ]  # fmt: skip
     columns, groups = outcomes_columns(roles, len(edges)), [*_facts(roles), *SUMS]
     answers = [
         _answer(d, about, d.word("group"), keys, columns, {c: _inner(c) if c in _facts(roles) else c for c in groups}, "tally_facts"),
         _answer(d, about, "reach", keys, columns, {c: _inner(c) for c in columns if c not in groups}, "tally_cells"),
     ]  # fmt: skip
-    return with_parts(parts, "\nUNION ALL\n".join(answers))
+    return answered(d, parts, answers, ["reach", *keys, "label"], columns, ["label"])
 
 
 def _inner(column: str) -> str:
@@ -98,20 +99,17 @@ def _answer(
     d: Dialect, about: str, reach: str, keys: Sequence[str], columns: Sequence[str], own: dict[str, str], source: str
 ) -> str:
     """Rows of one kind, with nothing in the columns of the other."""
-    numbers = [f"{d.as_double(own.get(c, 'NULL'))} AS {c}" for c in columns]
-    return selected(
-        [f"{about} AS part", reach if reach == "reach" else f"{reach} AS reach", *keys, "label", *numbers],
-        source,
-        indent="",
-    )
+    chosen = [f"{about} AS part", f"{reach} AS read_reach", *(f"{key} AS read_{key}" for key in (*keys, "label"))]
+    numbers = doubles(d, {c: own.get(c, "NULL") for c in columns})
+    return selected([*chosen, "kind_label", *numbers], f"{source} CROSS JOIN tally_kinds")
 
 
 def _read(d: Dialect, roles: Roles, truth: Collection[str]) -> list[str]:
-    chosen = [f"{d.column(b)} AS {key}" for key, b in zip(slice_keys(roles.by), roles.by, strict=True)]
-    chosen.append(f"COALESCE({d.as_text(d.column(roles.group))}, {d.word(UNKNOWN)}) AS label")
+    chosen = [f"{d.label(b)} AS {key}" for key, b in zip(slice_keys(roles.by), roles.by, strict=True)]
+    chosen.append(f"COALESCE({d.as_text(d.label(roles.group))}, {d.word(UNKNOWN)}) AS label")
     numbers = {"score": roles.score, "outcome": roles.outcome, "treated": roles.treated, "weight": roles.weight}
     chosen += [f"{d.number(c, truth=c in truth)} AS {role}_read" for role, c in numbers.items() if c is not None]
-    return chosen + ([f"{d.column(roles.request)} AS request_id"] if roles.request is not None else [])
+    return chosen + ([f"{d.label(roles.request)} AS request_id"] if roles.request is not None else [])
 
 
 def _wanted(roles: Roles, threshold: float | None) -> str:

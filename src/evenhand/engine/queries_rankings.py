@@ -9,7 +9,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from evenhand.engine.dialects import Dialect
-from evenhand.engine.queries import flag, selected, slice_keys, with_parts
+from evenhand.engine.queries import answered, doubles, flag, kinds_query, selected, slice_keys
 from evenhand.tallies.ledger import Look
 from evenhand.views.rankings import DEEPEST, Roles
 from evenhand.views.tally import part_of
@@ -105,9 +105,9 @@ def _name(role: str) -> str:
 def rankings_query(d: Dialect, table: str, roles: Roles, groups: str, looks: Sequence[Look]) -> str:
     """Attention per ranking and group for each of `looks`, with counts of what makes rankings unsound."""
     keys, checked = _keys(roles), _checked(roles)
-    chosen = [f"{d.column(b)} AS {key}" for key, b in zip(slice_keys(roles.by), roles.by, strict=True)]
-    chosen += [f"{d.number(c) if role in _NUMBERS else d.column(c)} AS {_name(role)}" for role, c in checked]
-    chosen.append(f"{d.as_text(d.column(groups))} AS label")
+    chosen = [f"{d.label(b)} AS {key}" for key, b in zip(slice_keys(roles.by), roles.by, strict=True)]
+    chosen += [f"{d.number(c) if role in _NUMBERS else d.label(c)} AS {_name(role)}" for role, c in checked]
+    chosen.append(f"{d.as_text(d.label(groups))} AS label")
     whole = [*keys, "item_id", "label", *(_name(role) for role, _ in checked if role in _NUMBERS)]
     there = " AND ".join(f"{_name(role)} IS NOT NULL" for role, _ in checked)
     order = roles.order + "_read"
@@ -142,14 +142,16 @@ def rankings_query(d: Dialect, table: str, roles: Roles, groups: str, looks: Seq
         ("tally_sizes", selected(["label AS of_label", "COUNT(DISTINCT item_id) AS group_items"], "tally_sound", by=["label"])),
         ("tally_looks", selected([*whole, *(f"{_attention(d, look)} AS at_{i}" for i, look in enumerate(looks))], "tally_sound")),
         ("tally_cells", selected(_sums(roles, keys, len(looks)), "tally_looks", by=[*keys, "label"])),
+        ("tally_kinds", kinds_query(d, table, {"label": groups})),
     ]  # fmt: skip
-    _, numbers = rankings_columns(roles, looks)
+    labels, numbers = rankings_columns(roles, looks)
     about = d.word(rankings_part(roles, groups, looks))
-    source = (
-        "tally_cells\nLEFT JOIN tally_sizes ON label = of_label\nCROSS JOIN tally_facts\nCROSS JOIN tally_missing\n"
-    )
-    source += "CROSS JOIN tally_clashes\nCROSS JOIN tally_nameless"
-    return with_parts(parts, selected([f"{about} AS part", *keys, "label", *numbers], source, indent=""))
+    source = "tally_cells\n  LEFT JOIN tally_sizes ON label = of_label\n"
+    every = ("facts", "missing", "clashes", "nameless", "kinds")
+    source += "\n".join(f"  CROSS JOIN tally_{name}" for name in every)
+    chosen = [f"{about} AS part", *(f"{name} AS read_{name}" for name in labels), "kind_label"]
+    answer = selected([*chosen, *doubles(d, {name: name for name in numbers})], source)
+    return answered(d, parts, [answer], labels, numbers, ["label"])
 
 
 def _missing(roles: Roles) -> list[str]:
