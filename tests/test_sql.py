@@ -390,15 +390,6 @@ def test_a_tally_whose_counts_were_changed_is_refused(wrong):
     assert log.height == 4
 
 
-def test_a_slice_named_like_a_column_of_the_result_is_refused_from_a_tally_too():
-    call = {"unit": "author", "amount": "views", "by": "metric"}
-    log = pl.DataFrame({"author": list("aabc"), "views": [1, 2, 3, 4], "metric": list("xxyy")})
-    rows = duckdb.sql(eh.sql("inequality", table="log", dialect="duckdb", **call)).pl()
-    with pytest.raises(eh.EvenhandError, match="also a column of every result"):
-        eh.inequality(eh.read.tally(rows), population=None, **call)
-    assert log.height == 4
-
-
 def tampered(rows):
     """What happens to rows on their way, by what is said of it."""
     other = rows.filter(pl.col("by_0") == "home")
@@ -524,3 +515,101 @@ def test_a_unit_called_nan_is_missing_in_a_database_as_in_the_table(warehouse, t
     assert_same(eh.inequality(rows, **call, nan_policy="omit"), wanted)
     with pytest.raises(eh.EvenhandError, match="unit='double precision' is missing in"):
         eh.inequality(rows, **call)
+
+
+EVERYONE = pl.DataFrame({"author": [str(i) for i in range(90)] * 2, "day": ["2026-01-01", "2026-01-02"] * 90}).vstack(
+    LOG.select("author", "day").unique(maintain_order=True)
+)
+COUNTED = {
+    "all": ("inequality", dict(by=None), ()),
+    "in every slice": ("inequality", dict(by="source"), ()),
+    "by a slice that they have": ("inequality", dict(by=["source", "day"]), ("day",)),
+    "of sources": ("sources", dict(source="source", by="day"), ("day",)),
+}
+
+
+@pytest.mark.parametrize("what", COUNTED)
+def test_everyone_is_counted_in_the_database_as_from_a_table_here(what, database, warehouse, tmp_path):
+    verb, call, held = COUNTED[what]
+    call = dict(unit="author", amount="views") | call
+    names = NAMES[1::2] if verb == "sources" else ()
+    here = EVERYONE if held else EVERYONE.select("author")
+    wanted = getattr(eh, verb)(LOG, population=here, **call, **DRAWN)
+    database.register("people", EVERYONE.to_arrow())
+    warehouse.execute("DROP TABLE IF EXISTS people")
+    put(warehouse, "people", EVERYONE)
+    asked = dict(table="log", names=names, population="people", population_by=held, **call)
+    database.sql(eh.sql(verb, dialect="duckdb", **asked)).write_parquet(str(tmp_path / "rows.parquet"))
+    saved(warehouse, eh.sql(verb, dialect="postgres", **asked), tmp_path / "rows.csv")
+    for rows in ("rows.parquet", "rows.csv"):
+        found = getattr(eh, verb)(f"tally:{tmp_path / rows}", population="people", **call, **DRAWN)
+        assert_frame_equal(pl.DataFrame(found.frame), pl.DataFrame(wanted.frame), rel_tol=1e-9, abs_tol=1e-12)
+        assert found.provenance["population"] == "people"
+        with pytest.raises(eh.EvenhandError, match="population='others' is a table of units that the query"):
+            getattr(eh, verb)(f"tally:{tmp_path / rows}", population="others", **call)
+        getattr(eh, verb)(f"tally:{tmp_path / rows}", population=None, **call, interval=None)
+
+
+def test_who_is_not_in_the_table_of_all_units_is_counted_in_the_database_too(database):
+    call = dict(unit="author", amount="views", by="day")
+    some = EVERYONE.filter(pl.col("author") != "7")
+    database.register("fewer", some.to_arrow())
+    query = eh.sql("inequality", table="log", dialect="duckdb", population="fewer", population_by=["day"], **call)
+    said = []
+    for table, population in ((LOG, some), (eh.read.tally(database.sql(query).pl()), "fewer")):
+        with pytest.raises(eh.EvenhandError) as error:
+            eh.inequality(table, population=population, **call)
+        said.append(str(error.value))
+    assert said[0] == said[1]
+    assert "units received something but are not in population with the same slice" in said[0]
+
+
+UNANSWERED = {
+    "a unit that is its own slice": ("inequality", dict(unit="author", by="author", population=None)),
+    "a slice that every result has": ("inequality", dict(unit="author", by="metric", population=None)),
+    "an amount twice": ("inequality", dict(unit="author", amount=["views", "views"], population=None)),
+    "bins": ("inequality", dict(unit="author", by=eh.log_bins("cash", 3), population=None)),
+    "viewers": ("inequality", dict(unit="author", within="day", population=None)),
+    "a metric of something else": ("inequality", dict(unit="author", metrics="awrf", population=None)),
+    "a source that is the unit": ("sources", dict(unit="author", source="author", population=None)),
+    "a source that is a slice": ("sources", dict(unit="author", source="day", by="day", population=None)),
+    "no order": ("exposure", dict(groups="gender", rank=None)),
+    "a column of every ranking": ("exposure", dict(groups="gender", by="system")),
+    "a group that is a slice": ("outcome_test", dict(**BY_SCORE, outcome="money", by="kind")),
+    "a score that is the outcome": ("outcome_test", dict(**BY_SCORE, outcome="score")),
+    "a figure of every test": ("outcome_test", dict(**BY_SCORE, outcome="money", by="slope")),
+}
+
+
+@pytest.mark.parametrize("what", UNANSWERED)
+def test_what_no_tally_answers_is_refused_in_the_same_words_before_a_query_is_printed(what):
+    verb, call = UNANSWERED[what]
+    plain = TABLES[verb][1].with_columns(pl.lit("a").alias(name) for name in ("metric", "system", "slope"))
+    plain = plain.with_columns(pl.lit(1).alias(c) for c in ("request", "item") if verb == "exposure")
+    from_tally = what in ("bins", "viewers")  # of a table, they can be asked
+    said = []
+    tally = eh.read.tally(pl.DataFrame({"part": ["nothing"]}))
+    for ask in (lambda: eh.sql(verb, table="t", dialect="duckdb", names=["a"] if verb == "sources" else (), **call),
+                lambda: getattr(eh, verb)(tally if from_tally else plain, **call)):  # fmt: skip
+        with pytest.raises(eh.EvenhandError) as error:
+            ask()
+        said.append(str(error.value))
+    assert said[0] == said[1]
+
+
+@pytest.mark.parametrize("population", ["authors.csv", "shop.duckdb::authors", "s3://bucket/authors.parquet"])
+def test_a_population_that_the_database_cannot_reach_is_refused_before_a_query_is_printed(population, capsys):
+    asked = [*words("rows are counted", "postgres"), "--population", population]
+    assert "is a file, which the query cannot reach. Name a table of the same database" in said(asked, capsys)
+
+
+def test_the_command_that_a_query_names_is_the_one_that_reads_its_rows(database, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    database.register("people", EVERYONE.to_arrow())
+    asked = ["--population", "people", "--population-by", "day", "--by", "day"]
+    assert main([*words("rows are counted", "duckdb"), *asked]) == 0
+    query = capsys.readouterr().out
+    database.sql(query).write_csv("rows.csv")
+    command = query.splitlines()[2].removeprefix("--").split()
+    assert command[:2] == ["evenhand", "inequality"]
+    assert main([*command[1:], "--interval", "none"]) == 0

@@ -7,6 +7,7 @@ take the alias), and every column of the table is named after `t`.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
 
 from evenhand.engine.dialects import Dialect
 from evenhand.views.tally import CHECKS, NOTHING, OFFSET, part_of
@@ -86,6 +87,7 @@ def units_query(
     source: str | None = None,
     names: Sequence[str] = (),
     truth: Collection[str] = (),
+    everyone: Everyone | None = None,
 ) -> str:
     """How many units of each slice received each amount; with `source`, each vector of amounts from the sources of `names`."""
     keys = slice_keys(by)
@@ -108,7 +110,60 @@ def units_query(
         about = d.word(units_part(unit, amount, by, weight, source, names))
         answers.append(_cells(d, about, i, keys, weight, len(sent), kinds, varying=varying))
     numbers = units_columns(by, weight=weight is not None, sources=len(sent), varying=varying)
+    if everyone is not None:
+        parts += _population(d, everyone, str(unit), by)
+        answers.append(_sizes(d, everyone, str(unit), by, numbers, kinds))
     return answered(d, parts, answers, keys, numbers, kinds)
+
+
+@dataclass(frozen=True)
+class Everyone:
+    """A table of all units in the same database, and which of the slice columns it holds."""
+
+    table: str
+    held: tuple[str, ...] = ()
+
+
+def everyone_part(everyone: Everyone, unit: str) -> str:
+    """What a row is about that says how many units there are."""
+    return part_of("population", {"population": everyone.table, "unit": unit, "by": everyone.held})
+
+
+OUTSIDE = "rows_read"
+"""Where such a row says how many units received something and are not there."""
+
+
+def _population(d: Dialect, everyone: Everyone, unit: str, by: Sequence[str]) -> list[tuple[str, str]]:
+    """All units, each once, with the slices that their table knows; and those who received something but are not among them."""
+    keys = [f"by_{by.index(b)}" for b in everyone.held]
+    chosen = [f"{d.label(b)} AS {key}" for key, b in zip(keys, everyone.held, strict=True)] + [
+        f"{d.label(unit)} AS unit"
+    ]
+    rows = selected(chosen, f"{d.table(everyone.table)} AS t", indent="    ")
+    own = ["unit", *keys]
+    once = selected(own, f"(\n{rows}\n  ) AS p", by=own, where="unit IS NOT NULL")
+    inside = selected([*own, "1 AS inside"], "tally_everyone", indent="    ")
+    seen = selected([*own, "0 AS inside"], "tally_units", where="unit IS NOT NULL", indent="    ")
+    both = selected(["MAX(inside) AS found"], f"(\n{inside}\n    UNION ALL\n{seen}\n  ) AS p", by=own)
+    return [
+        ("tally_everyone", once),
+        ("tally_both", both),
+        ("tally_outside", selected([f"SUM({flag('found = 0')}) AS outside"], "tally_both")),
+    ]
+
+
+def _sizes(
+    d: Dialect, everyone: Everyone, unit: str, by: Sequence[str], numbers: Sequence[str], kinds: Sequence[str]
+) -> str:
+    """How many units each slice has, as rows of the same columns."""
+    held = {f"by_{by.index(b)}" for b in everyone.held}
+    keys = slice_keys(by)
+    chosen = [f"{d.word(everyone_part(everyone, unit))} AS part"]
+    chosen += [f"{key if key in held else 'NULL'} AS read_{key}" for key in keys]
+    chosen += [f"{d.as_text('NULL')} AS kind_{kind}" for kind in kinds]
+    own = {"units_held": "COUNT(*)", OUTSIDE: "MAX(outside)"}
+    chosen += doubles(d, {name: own.get(name, "NULL") for name in numbers})
+    return selected(chosen, "tally_everyone CROSS JOIN tally_outside", by=[key for key in keys if key in held])
 
 
 def slice_keys(by: Sequence[str]) -> list[str]:
