@@ -69,7 +69,8 @@ class Card:
     number; metrics that have one lead a report. `fewest` is the number of units (of parameters) below which an interval
     needs a caution, where that is more than for others. `certain` says whether the parameters alone decide the value, so
     that no sample could change it. `local` says whether the value reads single places of the order of units (a
-    percentile), or hardly anything but its ends (a large power), so that it tells of single units.
+    percentile), or hardly anything but its ends (a large power), so that it tells of single units. `compact` says that
+    the metric also reads a tally that has no column for what was never shown, but its number (`Crosstab.unshown`).
     """
 
     name: str
@@ -99,6 +100,7 @@ class Card:
     caution: Callable[..., str] | None = None
     fewest: float | Callable[..., float] = 0.0
     certain: bool | Callable[..., bool] = False
+    compact: bool = False
 
     def reason(self, tally: Any, **params: Any) -> str:
         """The reason code for an undefined value on this tally."""
