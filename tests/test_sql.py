@@ -44,12 +44,13 @@ LOG = pl.DataFrame(
 GENDERS = rng.choice(["f", "m", "x", "none"], 40).tolist()
 RANKED = pl.DataFrame(
     [
-        (q, draw, f"item {i}", place, 1 / place, None if GENDERS[i] == "none" else GENDERS[i], "ab"[q % 2], 1.0 + q % 3, 0.3 + 0.4 * draw)
+        (q, draw, f"item {i}", place, 1 / place, None if GENDERS[i] == "none" else GENDERS[i], "ab"[q % 2], 1.0 + q % 3, 0.3 + 0.4 * draw,
+         None if (q + i) % 5 == 0 or q == 3 else (q + 7 * i) % 4)
         for q in range(30)
         for draw in (0, 1)
         for place, i in enumerate(rng.permutation(40)[:12].tolist(), 1)
     ],
-    schema=["query", "draw", "doc", "rank", "score", "gender", "day", "users", "chance"],
+    schema=["query", "draw", "doc", "rank", "score", "gender", "day", "users", "chance", "grade"],
     orient="row",
 )  # fmt: skip
 SCORES = rng.random(N).round(2)
@@ -90,6 +91,8 @@ ASKS = {
     "exposure": ("exposure", dict(**BY_QUERY, by="day", probability="chance", weight="users")),
     "the unknown are a group": ("exposure", dict(**BY_QUERY, unknown="group", metrics=["awrf@5", "log_dp(attention='log(offset=1)')"])),
     "ranked by score": ("exposure", dict(**BY_QUERY, rank=None, score="score", attention="rbp(patience=0.9)", metrics=["log_dp", "eed"])),
+    "relevance": ("exposure", dict(**BY_QUERY, relevance="grade", by="day", weight="users")),
+    "relevance where the unknown count": ("exposure", dict(**BY_QUERY, relevance="grade", unknown="unprotected", metrics=["eel@5", "log_eur", "awrf(target='relevant')"])),
     "outcome test": ("outcome_test", dict(**BY_SCORE, outcome="clicked", reference="search")),
     "outcomes along the score, by slice": ("outcome_test", dict(**BY_SCORE, outcome="money", by="day", bins=4)),
     "weighted outcomes of some": ("outcome_test", dict(**BY_SCORE, outcome="clicked", weight="weight", treated="shown", nan_policy="omit")),
@@ -312,7 +315,8 @@ def test_what_is_wrong_with_the_table_is_said_of_its_tally_too(database, tmp_pat
 def test_what_needs_single_rows_or_lists_is_refused_before_a_query_is_printed(capsys):
     exposure = ["sql", "exposure", "--table", "r", "--dialect", "trino", "--groups", "gender"]
     for more in (
-        ["--relevance", "grade"],
+        ["--relevance", "grade", "--missing-relevance", "drop"],
+        ["--relevance", "grade", "--attention", "cascade(stop=0.5)"],
         ["-m", "eed(level='item')"],
         ["--min-units", "5"],
         ["--ties", "input_order"],
@@ -335,6 +339,32 @@ def test_what_needs_single_rows_or_lists_is_refused_before_a_query_is_printed(ca
     assert "Clustered errors" in said([*test, "--request", "q"], capsys)
     assert "--min-units 5" in said([*test, "--min-units", "5"], capsys)
     assert "too long a query" in said([*test, "--bins", "500"], capsys)
+
+
+WRONG_GRADES = {
+    "several of one pair": pl.when(pl.col("draw") == 1).then(9).otherwise("grade"),
+    "negative": pl.when(pl.col("rank") == 2).then(-1).otherwise("grade"),
+    "missing": pl.col("grade"),
+}
+
+
+@pytest.mark.parametrize("what", WRONG_GRADES)
+def test_what_is_wrong_with_relevance_is_said_of_its_tally_too(what, database):
+    bad = RANKED.with_columns(WRONG_GRADES[what].alias("grade"))
+    database.register("judged", bad.to_arrow())
+    call = dict(**BY_QUERY, relevance="grade", missing_relevance="raise", metrics="log_eur")
+    tally = eh.read.tally(database.sql(eh.sql("exposure", table="judged", dialect="duckdb", **call)).pl())
+    said = []
+    for table in (bad, tally):
+        with pytest.raises(eh.EvenhandError) as error:
+            eh.exposure(table, **call)
+        said.append(str(error.value))
+    assert said[0] == said[1]
+
+
+def test_relevance_in_another_table_is_refused_before_a_query_is_printed(capsys):
+    exposure = ["sql", "exposure", "--table", "r", "--dialect", "trino", "--groups", "gender"]
+    assert "Join it to them in a view" in said([*exposure, "--relevance", "judged.csv"], capsys)
 
 
 def test_slots_are_not_given_again_from_a_tally(database, tmp_path):

@@ -11,7 +11,7 @@ import numpy as np
 from evenhand.audits.exposure_asks import Asked, wanted_by
 from evenhand.cards import Floats
 from evenhand.engine.crossed import cross
-from evenhand.engine.exposures import assembled, coded_cells, tally_exposures, tally_items
+from evenhand.engine.exposures import tally_exposures, tally_items
 from evenhand.engine.lists import some_lists
 from evenhand.engine.placements import tally_placements
 from evenhand.engine.prepared import Prepared
@@ -276,5 +276,5 @@ def _chances(asked: Asked, t: Tallied) -> Floats | None:
 def ledger_of(ready: Prepared, asked: Sequence[Asked], labels: tuple[Any, ...]) -> Ledger:
     """The sums per ranking, request and group that these metrics need."""
     if ready.counted is not None:
-        return assembled(coded_cells(ready.counted.cells, labels), ready.rows, wanted_by(asked), labels)
+        return ready.counted.ledger(ready.rows, wanted_by(asked), labels)
     return tally_exposures(ready.rows, ready.aligned, ready.judged, wanted_by(asked), labels)

@@ -19,7 +19,7 @@ from evenhand.engine.dialects import dialect as dialect_of
 from evenhand.engine.populations import WEIGHTLESS, open_population
 from evenhand.engine.queries import Everyone, units_query
 from evenhand.engine.queries_outcomes import outcomes_query
-from evenhand.engine.queries_rankings import rankings_query
+from evenhand.engine.queries_rankings import Counting, rankings_query
 from evenhand.errors import EvenhandError, all_problems, listing, unknown_name
 from evenhand.present.again import command
 from evenhand.tallies.spectrum import Spectrum
@@ -162,14 +162,15 @@ def _everyone(given: Given, by: Sequence[str], more: _More) -> Everyone | None:
     return Everyone(population, tuple(b for b in by if b in more.population_by))
 
 
-def _exposure(d: Dialect, table: str, given: Given, _: _More) -> str:
+def _exposure(d: Dialect, table: str, given: Given, more: _More) -> str:
     from evenhand.audits.exposure import asked_by, refuse_uncounted, roles_of
 
     asked, _has = asked_by(given)
     refuse_uncounted(given, asked, given["min_units"] or 0)
     roles = roles_of(given)
     _refuse(ranking_problems(roles))
-    return rankings_query(d, table, roles, given["groups"], wanted_by(asked).looks)
+    asked_of = Counting(roles, given["groups"], wanted_by(asked), given["relevance"], more.truth)
+    return rankings_query(d, table, asked_of)
 
 
 def _outcome_test(d: Dialect, table: str, given: Given, more: _More) -> str:
