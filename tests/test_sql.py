@@ -63,6 +63,8 @@ SCORED = pl.DataFrame(
         "money": SCORES + rng.normal(size=N) / 100,
         "weight": rng.integers(0, 4, N).astype(float),
         "shown": gaps((rng.random(N) < 0.8).tolist()),
+        "query": np.arange(N) // 4,
+        "city": LOG["author"],
     }
 )
 BY_SCORE = dict(score="score", group="kind")
@@ -97,6 +99,8 @@ ASKS = {
     "outcomes along the score, by slice": ("outcome_test", dict(**BY_SCORE, outcome="money", by="day", bins=4)),
     "weighted outcomes of some": ("outcome_test", dict(**BY_SCORE, outcome="clicked", weight="weight", treated="shown", nan_policy="omit")),
     "edges of one's own": ("outcome_test", dict(**BY_SCORE, outcome="clicked", kind="classification", threshold=0.3, bins=[0.4, 0.6, 0.8])),
+    "clustered errors": ("outcome_test", dict(**BY_SCORE, outcome="clicked", request="query", bins=3)),
+    "clustered errors by slice": ("outcome_test", dict(**BY_SCORE, outcome="money", cluster="city", weight="weight", by="day", bins=2)),
     "errors of one variance": ("outcome_test", dict(**BY_SCORE, outcome="money", request="day", covariance="classical", bins=3)),
 }  # fmt: skip
 NAMES = ("--name", "home", "--name", "it's", "--name", "search", "--name", "nobody")
@@ -336,7 +340,6 @@ def test_what_needs_single_rows_or_lists_is_refused_before_a_query_is_printed(ca
         "--group",
         "g",
     ]
-    assert "Clustered errors" in said([*test, "--request", "q"], capsys)
     assert "--min-units 5" in said([*test, "--min-units", "5"], capsys)
     assert "too long a query" in said([*test, "--bins", "500"], capsys)
 
@@ -365,6 +368,27 @@ def test_what_is_wrong_with_relevance_is_said_of_its_tally_too(what, database):
 def test_relevance_in_another_table_is_refused_before_a_query_is_printed(capsys):
     exposure = ["sql", "exposure", "--table", "r", "--dialect", "trino", "--groups", "gender"]
     assert "Join it to them in a view" in said([*exposure, "--relevance", "judged.csv"], capsys)
+
+
+@pytest.mark.parametrize("name", ["clustered errors", "clustered errors by slice"])
+def test_clusters_too_many_to_list_give_the_same_errors_by_their_products(
+    name, database, warehouse, tmp_path, monkeypatch, capsys
+):
+    monkeypatch.setattr("evenhand.engine.queries_clusters.MOST_LISTED", 10)
+    monkeypatch.setattr("evenhand.uncertainty.pooled.FLIPPED", 0)  # nobody asks what single clusters add
+    wanted = answers(name, SCORED)
+    queries = {d: printed(name, d, capsys) for d in ("duckdb", "postgres")}
+    database.sql(queries["duckdb"]).write_parquet(str(tmp_path / "rows.parquet"))
+    saved(warehouse, queries["postgres"], tmp_path / "rows.csv")
+    assert "all clusters" not in set(pl.read_parquet(tmp_path / "rows.parquet")["reach"])
+    with pytest.raises(eh.EvenhandError, match="so few that each of them is looked at"):
+        answers(name, f"tally:{tmp_path / 'rows.csv'}")
+    monkeypatch.setattr("evenhand.engine.counted_outcomes.FLIPPED", 0)
+    for rows in ("rows.parquet", "rows.csv"):
+        found, unread = answers(name, f"tally:{tmp_path / rows}"), pl.col("metric").str.contains("odds|opportunity")
+        for column in ("estimate", "low", "high", "p", "se"):
+            pairs = zip(found.frame.filter(~unread)[column], wanted.frame.filter(~unread)[column], strict=True)
+            assert all(a == pytest.approx(b, rel=1e-9, abs=1e-12, nan_ok=True) for a, b in pairs), column
 
 
 def test_slots_are_not_given_again_from_a_tally(database, tmp_path):

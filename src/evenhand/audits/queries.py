@@ -176,9 +176,9 @@ def _exposure(d: Dialect, table: str, given: Given, more: _More) -> str:
 def _outcome_test(d: Dialect, table: str, given: Given, more: _More) -> str:
     from evenhand.audits.outcome_test import refuse_uncounted, roles_of
 
-    how, roles = roles_of(given)
+    _, roles = roles_of(given)
     _ = given["metrics"] is None or asks(given["metrics"], askable())
-    refuse_uncounted(how, given["min_units"] or 0)
+    refuse_uncounted(given["min_units"] or 0)
     _refuse(outcome_problems(roles))
     edges, threshold = counted_edges_of(given["bins"]), given["threshold"]
     threshold = None if threshold is None else float(threshold)
