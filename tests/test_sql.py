@@ -100,7 +100,7 @@ ASKS = {
     "weighted outcomes of some": ("outcome_test", dict(**BY_SCORE, outcome="clicked", weight="weight", treated="shown", nan_policy="omit")),
     "edges of one's own": ("outcome_test", dict(**BY_SCORE, outcome="clicked", kind="classification", threshold=0.3, bins=[0.4, 0.6, 0.8])),
     "clustered errors": ("outcome_test", dict(**BY_SCORE, outcome="clicked", request="query", bins=3)),
-    "clustered errors by slice": ("outcome_test", dict(**BY_SCORE, outcome="money", cluster="city", weight="weight", by="day", bins=2)),
+    "clustered errors by slice": ("outcome_test", dict(**BY_SCORE, outcome="money", cluster="city", weight="weight", by="day", bins=3)),
     "errors of one variance": ("outcome_test", dict(**BY_SCORE, outcome="money", request="day", covariance="classical", bins=3)),
 }  # fmt: skip
 NAMES = ("--name", "home", "--name", "it's", "--name", "search", "--name", "nobody")
