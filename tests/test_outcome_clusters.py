@@ -10,7 +10,8 @@ from polars.testing import assert_frame_equal
 
 import evenhand as eh
 from evenhand.engine import clusters as engine
-from evenhand.tallies.clusters import Clusters, ClusterSquares
+from evenhand.tallies.cluster_squares import ClusterSquares
+from evenhand.tallies.clusters import Clusters
 from evenhand.tallies.moments import Moments
 
 ROLES = {"score": "s", "outcome": "y", "group": "g", "cluster": "c"}
