@@ -6,7 +6,8 @@ Few of them are handed on one by one. Many would not fit: each range is added up
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Sequence
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
@@ -87,17 +88,17 @@ def tally_clusters(rows: nw.LazyFrame[Any], view: Outcomes, fine: Moments, uses:
     recuts = [use.recut(fine, into) for use, into in zip(uses, joined, strict=True)]
     cells = _Cells(rows, view, len(fine.origin))
     wide = max(into.rows.size for into in joined) * SUMS > WIDEST
-    parts = [rows] if wide or many <= AT_ONCE else [rows.filter(part) for part in _ranges(cells, many)] or [rows]
+    parts = [(rows, many)] if wide or many <= AT_ONCE else _ranges(cells, many)
     listed: list[Clusters] = []
     added: list[ClusterSquares] = []
     loose = False
-    for part in parts:
-        found = cells.loose(part) if loose else cells.of(part)
+    for part, size in parts:
+        found = cells.loose(part) if loose and size <= 2 * AT_ONCE else cells.of(part)
         if isinstance(found, Clusters) and not added:
             if wide or sum(len(one.cell) for one in (*listed, found)) <= LISTED:
                 listed.append(found)
                 continue
-            loose = cells.local and many < FULL * len(parts) * len(found.cell)
+            loose = size < FULL * len(found.cell) and rows.implementation.is_polars()  # elsewhere rows would travel
         for one in (*listed, found):
             more = added_up(one, recuts)
             added = [before + here for before, here in zip(added, more, strict=True)] if added else more
@@ -115,33 +116,48 @@ def _countless(found: ClusterSquares, fine: Moments, reference: int) -> bool:
     return bool(whole and np.all((clusters == 0) | (clusters > FLIPPED)))
 
 
-def _ranges(cells: _Cells, rows: int) -> Iterator[nw.Expr]:
-    """Conditions on the cluster that every row meets one of, each with few enough cells to be collected; none where all are."""
-    cluster = nw.col("cluster")
+def _ranges(cells: _Cells, rows: int) -> list[tuple[nw.LazyFrame[Any], float]]:
+    """Parts of the table, each with whole clusters and few enough cells to be collected, and about how many rows each has."""
+    if cells.rows.implementation.is_polars() and not cells.coded:
+        return _dealt(cells.rows, _passes(rows))
+    cluster, edges = nw.col("cluster"), list[Any]()
     if cells.ends is not None:
-        least, most = cells.ends
-        count = _passes(min(rows, (most - least + 1) * cells.within))
-        shares = [Fraction(i, count) for i in range(1, count)]
-        edges: list[Any] = [int(edge) for edge in quantiles(cells.rows, "cluster", shares, cells.ends)]
+        cluster = cluster if cells.coded else cluster.cast(nw.Float64)
+        count = _passes(min(rows, cells.most))
+        found = quantiles(cells.rows, "cluster", [Fraction(i, count) for i in range(1, count)], cells.ends)
+        edges = [int(edge) if cells.coded else float(edge) for edge in found]
     elif (
         cells.rows.collect_schema()["cluster"] == nw.String and not cells.rows.implementation.is_ibis()
     ):  # orders its own way
         known = to_polars(cells.rows.select("cluster").unique())["cluster"].sort()
         count = _passes(min(rows, len(known) * cells.within))
         edges = [known[len(known) * i // count] for i in range(1, count)]
-    else:
-        edges = []
-    edges = sorted(set(edges))
     if not edges:
-        return
-    yield cluster <= edges[0]
-    for low, high in itertools.pairwise(edges):
-        yield (cluster > low) & (cluster <= high)
-    yield cluster > edges[-1]
+        return [(cells.rows, rows)]
+    sizes = [rows / count * len(list(same)) for _, same in itertools.groupby(edges)]  # a large cluster takes up several
+    edges = sorted(set(edges))
+    between = [(cluster > low) & (cluster <= high) for low, high in itertools.pairwise(edges)]
+    parts = [cluster <= edges[0], *between, cluster > edges[-1]]
+    return [(cells.rows.filter(part), size) for part, size in zip(parts, [*sizes, rows / count], strict=True)]
 
 
-def _passes(cells: int) -> int:
-    return max(1, min(MOST_PASSES, -(-cells // AT_ONCE)))
+def _dealt(rows: nw.LazyFrame[Any], count: int) -> list[tuple[nw.LazyFrame[Any], float]]:
+    """Clusters of any type dealt out by their hash, which Polars alone tells."""
+    import polars as pl
+
+    dealt: nw.LazyFrame[Any] = nw.from_native(rows.to_native().with_columns(dealt=pl.col("cluster").hash() % count))
+    sizes = to_polars(dealt.group_by("dealt").agg(nw.len().alias("rows")))
+    return [(dealt.filter(nw.col("dealt") == i), n) for i, n in sizes.sort("dealt").iter_rows()]
+
+
+def _passes(cells: float) -> int:
+    return max(1, min(MOST_PASSES, math.ceil(cells / AT_ONCE)))
+
+
+def _ends(rows: nw.LazyFrame[Any]) -> tuple[Any, Any] | None:
+    cluster = nw.col("cluster")
+    least, most = to_polars(rows.select(cluster.min().alias("least"), cluster.max().alias("most"))).row(0)
+    return None if least is None or not math.isfinite(least) or not math.isfinite(most) else (least, most)
 
 
 class _Cells:
@@ -150,29 +166,22 @@ class _Cells:
     Attributes
     ----------
     within : cells that a cluster can have.
-    ends : the smallest and the largest cluster, where they are whole numbers small enough to be multiplied.
-    local : whether rows may be collected as they are: they do not travel, and a whole number says where each belongs.
+    ends : the smallest and the largest cluster, where they are numbers.
+    most : cells of all clusters, if there are clusters of all whole numbers between the ends.
+    coded : whether clusters are whole numbers small enough to be multiplied.
     """
 
     def __init__(self, rows: nw.LazyFrame[Any], view: Outcomes, bins: int) -> None:
         self.rows, self.groups, self.bins, self.weighted = rows, len(view.labels), bins, view.weighted
         self.within = self.groups * bins
-        self.ends = self._ends()
-        self.local = self.ends is not None and rows.implementation.is_polars()
+        dtype = rows.collect_schema()["cluster"]
+        self.ends = ends = _ends(rows) if dtype.is_numeric() and not dtype.is_decimal() else None
+        self.most = math.inf if ends is None or not dtype.is_integer() else (ends[1] - ends[0] + 1) * self.within
+        self.coded = self.most < 2**62 and ends is not None and ends[0] >= -(2**63) and ends[1] < 2**63
         cell = group_code(view.labels) * bins + nw.col("bin").cast(nw.Int64)
-        if self.ends is None:
-            self.key = {"cluster": nw.col("cluster"), "cell": cell}
-        else:
-            self.key = {"key": (nw.col("cluster").cast(nw.Int64) - self.ends[0]) * self.within + cell}
-
-    def _ends(self) -> tuple[int, int] | None:
-        if not self.rows.collect_schema()["cluster"].is_integer():
-            return None
-        cluster = nw.col("cluster")
-        least, most = to_polars(self.rows.select(cluster.min().alias("least"), cluster.max().alias("most"))).row(0)
-        if least is None or least < -(2**63) or most >= 2**63 or (most - least + 1) * self.within >= 2**62:
-            return None
-        return int(least), int(most)
+        self.key = {"cluster": nw.col("cluster"), "cell": cell}
+        if ends is not None and self.coded:
+            self.key = {"key": (nw.col("cluster").cast(nw.Int64) - ends[0]) * self.within + cell}
 
     def of(self, rows: nw.LazyFrame[Any]) -> Clusters:
         """Clusters with their sums, one by one, in order of cluster, group and bin."""
@@ -188,7 +197,9 @@ class _Cells:
             cells[name].to_numpy().astype(np.float64, copy=False)
             for name in (named if self.weighted else ("rows", *named))
         )
-        return Clusters(cluster.rle_id().to_numpy().astype(np.int64), cell, sums, self.bins, self.groups)
+        return Clusters(
+            cluster.rle_id().to_numpy().astype(np.int64), cell.astype(np.int64), sums, self.bins, self.groups
+        )
 
     def loose(self, rows: nw.LazyFrame[Any]) -> Loose:
         """The rows as they are, with their cluster and cell."""
@@ -198,10 +209,10 @@ class _Cells:
         u, v, *weight = (found[name].to_numpy() for name in ("u", "v", *more))
         return Loose(dense(cluster)[0], cell, u, v, *weight or [None])
 
-    def _placed(self, found: Any) -> tuple[Any, Ints]:
+    def _placed(self, found: Any) -> tuple[Any, Any]:
         """The clusters of collected rows, and their cells: bin times number of groups plus group."""
-        place = np.arange(self.within).reshape(self.bins, self.groups).T.ravel()
-        if self.ends is None:
+        place = np.arange(self.within, dtype=np.int32).reshape(self.bins, self.groups).T.ravel()
+        if not self.coded:
             return found["cluster"], place[found["cell"].to_numpy()]
         import polars as pl
 
