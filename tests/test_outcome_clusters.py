@@ -14,6 +14,7 @@ from evenhand.tallies.cluster_squares import ClusterSquares
 from evenhand.tallies.clusters import Clusters
 from evenhand.tallies.moments import Moments
 
+pytestmark = pytest.mark.usefixtures("in_passes")
 ROLES = {"score": "s", "outcome": "y", "group": "g", "cluster": "c"}
 
 

@@ -14,6 +14,7 @@ import evenhand as eh
 from evenhand import EvenhandError
 from evenhand.metrics import ndd, ndjs, ndkl
 from evenhand.metrics.prefix import TEMPLATES, lean, lean_and_spread
+from evenhand.metrics.template import Reading
 from evenhand.present.charts import KINDS
 from evenhand.tallies.placement import Placement
 from evenhand.uncertainty.orders import draws_of, random_orders
@@ -291,8 +292,8 @@ def test_p_is_uniform_under_random_orders():
     for gaps in (0.0, 0.2):
         codes = np.where(rng.random(2000 * 15) < gaps, -1, rng.integers(0, 2, 2000 * 15)).astype(np.int8)
         p = Placement(codes, np.arange(0, 2000 * 15 + 1, 15), ("a", "b"), (0,))
-        template = TEMPLATES["ndd"](p)
-        orders = random_orders(template, p, template.scores(p), 199, 1)
+        reading = Reading.of(TEMPLATES["ndd"](p), p, 199)
+        (orders,) = random_orders([(reading, reading.scores())], 199, 1)
         shares = [float((orders.p <= level).mean()) for level in (0.05, 0.25, 0.5, 0.75)]
         assert shares == pytest.approx([0.05, 0.25, 0.5, 0.75], abs=0.035)
 
@@ -303,9 +304,9 @@ def test_p_of_the_mean_is_uniform_under_random_orders(requests):
     runs, depth = 150, 10
     codes = rng.integers(0, 2, runs * requests * depth).astype(np.int8)
     p = Placement(codes, np.arange(0, runs * requests * depth + 1, depth), ("a", "b"), (0,))
-    template = TEMPLATES["ndd"](p)
-    scores = template.scores(p)
-    orders = random_orders(template, p, scores, 199, 1)
+    reading = Reading.of(TEMPLATES["ndd"](p), p, 199)
+    scores = reading.scores()
+    (orders,) = random_orders([(reading, scores)], 199, 1)
     found = [
         orders.p_of_mean(scores.values, np.arange(i * requests, (i + 1) * requests), np.random.default_rng(i))
         for i in range(runs)
@@ -316,8 +317,12 @@ def test_p_of_the_mean_is_uniform_under_random_orders(requests):
 
 def test_random_orders_are_drawn_once_per_composition():
     p = Placement(np.array([0, 1, 1, 0] * 50, dtype=np.int8), np.arange(0, 201, 4), ("a", "b"), (0,))
-    template = TEMPLATES["ndd"](p)
-    assert len(random_orders(template, p, template.scores(p), 99, 1).kept) == 1
+    readings = [Reading.of(TEMPLATES[name](p), p, 99) for name in ("ndd", "ndkl")]
+    together = random_orders([(reading, reading.scores()) for reading in readings], 99, 1)
+    assert [len(orders.kept) for orders in together] == [1, 1]
+    for reading, orders in zip(readings, together, strict=True):  # another metric beside it changes no number
+        (alone,) = random_orders([(reading, reading.scores())], 99, 1)
+        assert (alone.kept == orders.kept).all()
 
 
 def test_number_of_random_orders_is_read_from_text():

@@ -203,10 +203,11 @@ def exposure(
     labels, sizes, asked = _with_target_groups(labels, sizes, asked)
     policy = _sides(labels, protected, versus, unknown, asked)
     log.info("adding up exposure")
-    ledger = ledger_of(ready, asked, labels)
+    near = ready.near(wanted_by(asked), len(labels))
+    ledger = ledger_of(ready, near, asked, labels)
     _refuse_unknown(ledger, unknown)
     both = resample == "requests_and_items" and call.interval.kind != "none"
-    tallied = tally(ready, ledger, policy, sizes, asked, call.seed, chance=chance, crossed=both)
+    tallied = tally(ready, near, ledger, policy, sizes, asked, call.seed, chance=chance, crossed=both)
     log.info("measuring")
     small = few.small(ledger.within)
     rows, found = _rows(tallied, asked, ready, call, small, chance=chance)

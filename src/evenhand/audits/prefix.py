@@ -35,7 +35,7 @@ from evenhand.engine.placements import Placed, tally_placements
 from evenhand.errors import DataWarning, EvenhandError
 from evenhand.findings import slice_words
 from evenhand.labels import match, no_label, several
-from evenhand.metrics.prefix import follows, lean_and_spread, looked_at, reasons_of, scores_of, template_of
+from evenhand.metrics.prefix import lean_and_spread, looked_at, reading_of, reasons_of, scores_of
 from evenhand.metrics.template import Scores
 from evenhand.tallies.ledger import Unknown
 from evenhand.tallies.placement import Placement
@@ -148,9 +148,7 @@ def prefix(
     small = few.small(placed.within)
     log.info("measuring %s rankings", f"{len(placement):,}")
     called = [few.asked(a) for a in asked]
-    looks = {_look(a): looked_at(a, placement) for a in called}
-    leans = {look: Leaning.of(p) for look, p in looks.items()}
-    ordered = [Ordered.of(a, looks[_look(a)], leans[_look(a)], draws, call.seed) for a in called]
+    ordered = Ordered.all(called, placement, draws, call.seed)
     found = [o.measured(placed, call.seed) for o in ordered]
     names, within = view.slice_names, placed.within
     rows = rows_of([Reduced.of(m, within) for m in found], within, names, call, small)
@@ -204,11 +202,20 @@ class Ordered:
     leaning: Leaning
 
     @classmethod
-    def of(cls, a: Ask, p: Placement, leaning: Leaning, draws: int, seed: int) -> Ordered:
-        scores = scores_of(a, p, chance=draws > 0)
-        known = draws and follows(a)
-        orders = random_orders(template_of(a.metric, p, a.params), p, scores, draws, seed) if known else None
-        return cls(a, scores, reasons_of(a, p, scores.values), orders, leaning)
+    def all(cls, asked: Sequence[Ask], placement: Placement, draws: int, seed: int) -> list[Ordered]:
+        """Every metric; those that see the same of the rankings share what is common to them."""
+        looks = {_look(a): looked_at(a, placement) for a in asked}
+        leans = {look: Leaning.of(p) for look, p in looks.items()}
+        seen = [looks[_look(a)] for a in asked]
+        readings = [reading_of(a, p, draws) for a, p in zip(asked, seen, strict=True)]
+        scores = [scores_of(a, p, r, chance=draws > 0) for a, p, r in zip(asked, seen, readings, strict=True)]
+        both = enumerate(zip(readings, scores, strict=True))
+        known = {i: (r, s) for i, (r, s) in both if draws and r is not None}
+        orders = dict(zip(known, random_orders(list(known.values()), draws, seed), strict=True))
+        return [
+            cls(a, s, reasons_of(a, p, s.values), orders.get(i), leans[_look(a)])
+            for i, (a, p, s) in enumerate(zip(asked, seen, scores, strict=True))
+        ]
 
     @property
     def chances(self) -> Floats:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -72,9 +71,11 @@ def tally_placements(
     soft: tuple[Any, ...] = found.columns if isinstance(found, Carried) else ()
     names = view.lazy.collect_schema().names()
     table, lookup, on, lazy = None, None, list[str](), view.lazy
-    if isinstance(found, Alignment) and "group" not in names and is_apart(lazy) and not found.soft:
-        lazy, table = labelled(lazy, found), to_polars(found.lazy.select("item").head(1))
-        names = [*names, "group"]
+    if is_apart(lazy) and not found.soft:
+        if isinstance(found, Alignment) and "group" not in names:
+            lazy, table = labelled(lazy, found), to_polars(found.lazy.select("item").head(1))
+        lazy = gathered(lazy, keys, ["group"], "rank") or lazy
+        names = lazy.collect_schema().names()
     elif isinstance(found, Alignment) and "group" not in names:
         table, soft = _beside_rows(found, groups)
         on = found.keys
@@ -89,10 +90,10 @@ def tally_placements(
             shares = None
         return _Block.of(rows, keys, held, labels, shares)
 
-    needed = [*keys, "rank", *(["item"] if "item" in names and table is not None else [])]
+    needed = [*keys, "rank", *(["item"] if "item" in names and table is not None and "group" not in names else [])]
     lazy = lazy.select(*needed, *(c for c in names if c == "group" or c.startswith("share_")))
     try:
-        blocks = [block(rows) for rows in _whole(lazy, keys)]
+        blocks = [block(rows) for rows in whole_rankings(lazy, keys)]
     except Scattered:
         blocks = [block(to_polars(lazy).sort(*keys, nulls_last=True))]
     whole = _Block.joined(blocks, keys)
@@ -102,15 +103,6 @@ def tally_placements(
     slices, edges = _slices(whole.heads, list(view.slices))
     tally = Placement(codes, whole.starts, labels, rows=whole.shares)
     return Placed(tally, slices, edges, whole.heads["request"], whole.missing)
-
-
-def _whole(lazy: nw.LazyFrame[Any], keys: list[str]) -> Iterator[Any]:
-    """Whole rankings, as the engine that holds them hands them over with the least to carry."""
-    if not is_apart(lazy):
-        return whole_rankings(lazy, keys)
-    names = lazy.collect_schema().names()
-    held = ["group"] if "group" in names else [n for n in names if n.startswith("share_")] or ["item"]
-    return gathered(lazy, keys, ["rank", *held])
 
 
 @dataclass(frozen=True)

@@ -67,14 +67,21 @@ def _longest_paths(terms: Terms, weights: Floats, kinds: Ints) -> Floats:
     found = np.zeros(len(kinds))
     inside = np.arange(held.shape[1]) <= counts[:, None]
     last = np.minimum(sizes, _looked_at(weights))  # what comes later adds nothing
-    for k in range(1, int(last.max(initial=0)) + 1):
-        best[:, 1:] = np.maximum(best[:, 1:], best[:, :-1])
-        best[held < k - (sizes - counts)[:, None]] = -np.inf  # more unprotected items than there are
-        weight = weights[:, k - 1 : k]
-        if weight.any():
-            best += weight * terms.at(held, np.minimum(k, sizes)[:, None], kinds[:, None])
-        ended = np.flatnonzero(last == k)
-        found[ended] = np.where(inside[ended], best[ended], -np.inf).max(1)
+    most, step = int(last.max(initial=0)), max(1, MOST_CELLS // max(1, held.size))
+    for start in range(1, most + 1, step):
+        k = np.arange(start, min(start + step, most + 1))[:, None, None]
+        weight = weights[:, start - 1 : start - 1 + len(k)].T[..., None]
+        gains = np.zeros((len(k), *held.shape))
+        some = np.flatnonzero(weight.any((1, 2)))
+        gains[some] = weight[some] * terms.at(held, np.minimum(k[some], sizes[:, None]), kinds[:, None])
+        gains[held < k - (sizes - counts)[:, None]] = -np.inf  # more unprotected items than there are
+        for i, gain in enumerate(gains, start):
+            best[:, 1:] = np.maximum(best[:, 1:], best[:, :-1])
+            with np.errstate(invalid="ignore"):  # an infinite gain at a state that no order reaches
+                best += gain
+            ended = np.flatnonzero(last == i)
+            if len(ended):
+                found[ended] = np.where(inside[ended], best[ended], -np.inf).max(1)
     return found
 
 

@@ -8,17 +8,17 @@ who is favoured: `lean` does.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Annotated, Any, Literal
 
 import numpy as np
 
-from evenhand.cards import Ask, Between, Card, Floats, Metric, metric
+from evenhand.cards import Ask, Between, Card, Floats, metric
 from evenhand.errors import unknown_name
 from evenhand.metrics import differences as f
 from evenhand.metrics.differences import Difference
-from evenhand.metrics.template import Discount, Scores, Template
+from evenhand.metrics.template import Discount, Reading, Scores, Template
 from evenhand.tallies.placement import Placement
 
 Step = Annotated[int, Between(1, math.inf)]
@@ -48,15 +48,16 @@ BESIDE = (
 RANDOM = "A random order does not score 0: nDD of 10 items, 5 of them protected, is 0.56 by chance alone."
 
 
-def template_of(of: Metric, p: Placement, params: Mapping[str, Any]) -> Template:
-    """The template behind a metric, with its parameters settled for these rankings."""
-    return TEMPLATES[of.card.name](p, **params)
+def reading_of(of: Ask, p: Placement, draws: int = 0) -> Reading | None:
+    """The template behind a metric on these rankings, which so many random orders will be read with; None without one."""
+    return Reading.of(TEMPLATES[of.card.name](p, **of.params), p, draws) if follows(of) else None
 
 
-def scores_of(of: Ask, p: Placement, *, chance: bool) -> Scores:
+def scores_of(of: Ask, p: Placement, reading: Reading | None = None, *, chance: bool) -> Scores:
     """A metric on every ranking, with what a random order would give; in one pass where it follows the template."""
-    if follows(of):
-        return template_of(of.metric, p, of.params).scores(p, chance=chance)
+    reading = reading or reading_of(of, p)
+    if reading is not None:
+        return reading.scores(chance=chance)
     nothing = np.full(len(p), np.nan)
     chances = of.metric.by_chance(p, **of.params) if chance else nothing
     return Scores(np.broadcast_to(of.on(p), nothing.shape), nothing, np.broadcast_to(chances, nothing.shape))
@@ -64,8 +65,9 @@ def scores_of(of: Ask, p: Placement, *, chance: bool) -> Scores:
 
 def reasons_of(of: Ask, p: Placement, values: Floats) -> Any:
     """(R,) why a ranking has no value."""
-    if follows(of):
-        return template_of(of.metric, p, of.params).reasons(p, values)
+    reading = reading_of(of, p)
+    if reading is not None:
+        return reading.reasons(values)
     return of.card.reasons(p, np.isnan(values), **of.params)
 
 

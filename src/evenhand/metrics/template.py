@@ -7,7 +7,7 @@ normaliser Z and the chance level, is computed once per distinct composition.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Literal
 
@@ -68,23 +68,11 @@ class Template:
 
     def scores(self, p: Placement, *, chance: bool = True) -> Scores:
         """The metric on every ranking, its normaliser, and the value that a random order would have on average."""
-        reading = Reading.of(self, p)
-        normalizers, chances = reading.settled(chance=chance)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            return Scores(reading.sums() / normalizers, normalizers, chances / normalizers)
+        return Reading.of(self, p).scores(chance=chance)
 
     def reasons(self, p: Placement, values: Floats) -> npt.NDArray[Any]:
         """(R,) reason codes where the value does not exist, else nothing."""
-        reading = Reading.of(self, p)
-        missing = np.isnan(values)
-        own = reading.placement.reasons()
-        if reading.shares is not None:
-            own = np.where(own == "one_group_only", "", own)  # that alone leaves a distance to a target
-        basic = np.where(missing, own, "")
-        lacking = reading.shares is not None and bool((reading.shares <= 0).any())
-        short = reading.placement.lengths < self.step
-        later = np.where(short, "too_short", "no_common_support" if lacking else "zero_normalizer")
-        return np.where(missing & (basic == ""), later, basic)
+        return Reading.of(self, p).reasons(values)
 
     def weights(self, width: int) -> Floats:
         """(width,) 1 / discount at the ranks looked at, 0 elsewhere."""
@@ -111,19 +99,37 @@ class Reading:
     draws: int = 0
 
     @classmethod
-    def of(cls, template: Template, p: Placement) -> Reading:
+    def of(cls, template: Template, p: Placement, draws: int = 0) -> Reading:
         target = template.target
         if template.difference.sided:
-            return cls(template, p.sides(), None if target is None else _sides(target, p))
+            return cls(template, p.sides(), None if target is None else _sides(target, p), draws)
         if p.rows is not None and template.normalizer == "max":
             raise EvenhandError(
                 "normalizer='max' needs one label per item, not shares. Pass normalizer='bound' or None."
             )
-        seen = replace(p, protected=None)
+        seen = p.unsided()
         if isinstance(target, Mapping):  # groups that only the target names are missed in every list
             named = [match(g, p.groups) for g in target]
             seen = placed_among(seen, tuple(dict.fromkeys([*p.groups, *named])))
-        return cls(template, seen, None if target is None else _shares(target, p.groups, seen.groups))
+        return cls(template, seen, None if target is None else _shares(target, p.groups, seen.groups), draws)
+
+    def scores(self, *, chance: bool = True) -> Scores:
+        """The metric on every ranking, its normaliser, and the value that a random order would have on average."""
+        normalizers, chances = self.settled(chance=chance)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return Scores(self.sums() / normalizers, normalizers, chances / normalizers)
+
+    def reasons(self, values: Floats) -> npt.NDArray[Any]:
+        """(R,) reason codes where the value does not exist, else nothing."""
+        missing = np.isnan(values)
+        own = self.placement.reasons()
+        if self.shares is not None:
+            own = np.where(own == "one_group_only", "", own)  # that alone leaves a distance to a target
+        basic = np.where(missing, own, "")
+        lacking = self.shares is not None and bool((self.shares <= 0).any())
+        short = self.placement.lengths < self.template.step
+        later = np.where(short, "too_short", "no_common_support" if lacking else "zero_normalizer")
+        return np.where(missing & (basic == ""), later, basic)
 
     @cached_property
     def _kinds(self) -> tuple[Ints, Terms]:

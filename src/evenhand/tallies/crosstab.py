@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -15,14 +16,15 @@ from evenhand.errors import EvenhandError, listing
 from evenhand.labels import listed, plain
 from evenhand.tallies.shown import Cut, Ints, Ragged
 from evenhand.tallies.sides import Sides
+from evenhand.tallies.spectrum import Spectrum
 
 MARKS = (
     "users",
     "viewers",  # users shown something
-    "seekers",  # users with something relevant
-    "either",  # users shown something or with something relevant
     "cells",  # scores that are not missing
     "score",
+    "seekers",  # users with something relevant, and on: only where there is a truth
+    "either",  # users shown something or with something relevant
     "precision",
     "recall",
     "f1",
@@ -33,6 +35,8 @@ MARKS = (
 """What is summed over the users of a group, in this order."""
 
 _AT = {name: i for i, name in enumerate(MARKS)}
+UNJUDGED = _AT["seekers"]
+"""How many of the marks there are without a truth."""
 
 
 @dataclass(frozen=True)
@@ -49,10 +53,11 @@ class Crosstab:
     cut : whether it was said what is shown.
     lengths : (K + 1,) how many users were shown 0, 1, ... K items; None where slots are shared or anybody's list could not
         hold any item.
-    odds : (U, J) of few users and items, the chance of each to be shown to each by a list filled at random with what the user
-        has a score for; elsewhere `dealt` stands in.
-    dealt : (D, J) times shown had every list been filled at random with items that its user has a score for; None where any
-        item could be shown to anybody (`lengths` says it exactly), where slots are shared, and where there are too many.
+    odds : a row per user with the items that the user has a score for, and the chance of each to be on a list of the same
+        length filled with them at random; None where any item could be shown to anybody (`lengths` says it all), where slots
+        are shared, and where there are too many.
+    places, unshown : where only items that anybody is shown have a column, their places in the catalogue and how many more
+        items it has. Metrics whose card is `compact` read such a tally, others `everything`.
     """
 
     counts: Floats
@@ -62,8 +67,9 @@ class Crosstab:
     judged: bool = False
     cut: bool = True
     lengths: Floats | None = None
-    dealt: Floats | None = None
-    odds: Floats | None = None
+    odds: Ragged | None = None
+    places: Ints | None = None
+    unshown: int = 0
 
     @classmethod
     def of(
@@ -115,13 +121,28 @@ class Crosstab:
 
     @property
     def items(self) -> int:
-        return int(self.counts.shape[-1])
+        return int(self.counts.shape[-1]) + self.unshown
+
+    @cached_property
+    def everything(self) -> Crosstab:
+        """The same tally with a column for every item of the catalogue."""
+        if self.places is None or not self.unshown:
+            return self
+        counts = np.zeros((*self.counts.shape[:-1], self.items))
+        spread = np.zeros((*self.spread.shape[:-1], self.items))
+        counts[..., self.places], spread[..., self.places] = self.counts, self.spread
+        return replace(self, counts=counts, spread=spread, places=None, unshown=0)
 
     @cached_property
     def popularity(self) -> Floats:
         """Times each item was shown to anybody: (..., J)."""
         self._need_cut()
         return np.asarray(self.counts.sum(-2))
+
+    @cached_property
+    def spectrum(self) -> Spectrum:
+        """How many items were shown how often, those never shown included."""
+        return spectrum_of(self.popularity, self.unshown)
 
     def balanced(self) -> Floats:
         """(J,) times shown as equal as the number of slots allows."""
@@ -147,6 +168,12 @@ class Crosstab:
         self._need_cut()
         a, b = self._pair()
         return self.counts[..., a, :], self.counts[..., b, :]
+
+    @cached_property
+    def slots(self) -> tuple[Floats, Floats]:
+        """Slots of `versus` and of `protected`."""
+        a, b = self.exposure()
+        return np.asarray(a.sum(-1)), np.asarray(b.sum(-1))
 
     def judgement(self, name: str) -> tuple[Floats, Floats]:
         """One of the `MARKS` that need a truth, for `versus` and for `protected`."""
@@ -202,31 +229,22 @@ class UserBlock:
         """Whether no tied items share a slot."""
         return bool(np.isin(self.shown.values, (0.0, 1.0)).all())
 
-    def odds(self) -> Floats:
-        """(U, J) chance of each item to be in each user's list, were it filled at random with what the user has a score for."""
+    def odds(self) -> Ragged:
+        """The chance of what each user has a score for to be on their list, were it filled with that at random."""
         offered, slots = self.offered, self.shown.sums(self.shown.values)
-        odds = np.zeros((len(slots), self.items))
-        odds[offered.rows, offered.items] = (slots / np.maximum(np.diff(offered.starts), 1))[offered.rows]
-        return odds
+        return Ragged(offered.starts, offered.items, (slots / np.maximum(offered.lengths, 1))[offered.rows])
 
-    def dealt(self, rng: np.random.Generator, deals: int) -> Floats:
-        """(D, J) times shown had each list been filled at random with items that its user has a score for."""
-        offered, slots = self.offered, self.shown.sums(self.shown.values)
-        users, cells = len(slots), len(offered.items)
-        row = np.add.outer(np.arange(deals) * users, offered.rows).ravel()
-        lots = rng.random((cells, deals)).T.ravel()  # user by user, so that blocks of users change nothing
-        order = np.argsort(row + lots)  # by deal and user, then at random
-        place = np.tile(np.arange(cells) - offered.starts[offered.rows], deals)
-        taken = order[place < np.tile(slots[offered.rows], deals)]
-        at = taken // max(1, cells) * self.items + offered.items[taken % max(1, cells)]
-        return np.bincount(at, minlength=deals * self.items).astype(np.float64).reshape(deals, self.items)
+    def unshown(self) -> UserBlock:
+        """The same users, shown nothing."""
+        nothing = np.zeros(0)
+        return replace(self, shown=Ragged(np.zeros_like(self.shown.starts), nothing.astype(np.int64), nothing))
 
     def summed(self, codes: Ints, groups: int, pair: tuple[int, int] | None) -> Crosstab:
         """Add up the users of each group."""
         rows = codes[self.shown.rows]
         counts = np.bincount(rows * self.items + self.shown.items, self.shown.values, groups * self.items)
         marks = np.zeros((groups, len(MARKS)))
-        np.add.at(marks, codes, self.marks)
+        np.add.at(marks[:, : self.marks.shape[1]], codes, self.marks)
         spread = np.bincount(self.shown.items, self.shares, self.items)
         return Crosstab(
             counts.reshape(groups, self.items).astype(np.float64), spread.astype(np.float64), marks, pair, self.judged
@@ -237,7 +255,7 @@ def tabulate(scores: Ragged, truth: Ragged | None, shown_by: Cut, true_by: Cut, 
     """What a block of users is shown and how it compares with the truth; both have one row per user."""
     shown, tied = shown_by.shown(scores)
     users = len(scores.starts) - 1
-    marks = np.zeros((users, len(MARKS)))
+    marks = np.zeros((users, UNJUDGED if truth is None else len(MARKS)))
     slots = shown.sums(shown.values)
     real = np.isfinite(scores.values)  # a convention may fill missing scores with -inf
     marks[:, _AT["users"]] = 1
@@ -271,6 +289,29 @@ def _judge(
     marks[:, _AT["rated"]] = scores.sums(there.astype(np.float64))
     marks[:, _AT["square"]] = scores.sums(error**2)
     marks[:, _AT["absolute"]] = scores.sums(np.abs(error))
+
+
+def spectrum_of(shown: Floats, more: int = 0) -> Spectrum:
+    """How many items were shown how often (..., J), and `more` never: counted by times shown where that is shorter.
+
+    >>> spectrum_of(np.array([[0.0, 2, 1, 1], [1, 1, 1, 1]]), more=3).counts.tolist()
+    [[4.0, 2.0, 1.0], [3.0, 4.0, 0.0]]
+    """
+    *lead, items = shown.shape
+    most = float(shown.max(initial=0.0))
+    if most < items:
+        cell = shown.astype(np.int64)
+        if (cell == shown).all():
+            size, many = int(most) + 1, math.prod(lead)
+            cell += (np.arange(many) * size).reshape(*lead, 1)
+            counts = np.bincount(cell.ravel(order="K"), minlength=many * size).reshape(*lead, size).astype(np.float64)
+            counts[..., 0] += more
+            return Spectrum(np.arange(size, dtype=np.float64), counts)
+    zeros = np.zeros((*lead, 1))
+    held = Spectrum(np.sort(shown, axis=-1), np.broadcast_to(1.0, shown.shape))
+    if not more:
+        return held
+    return Spectrum(np.concatenate([zeros, held.values], -1), np.concatenate([zeros + more, held.counts], -1))
 
 
 def matrix_of(name: str, data: Any) -> Floats:

@@ -110,6 +110,14 @@ class Placement:
         """The same rankings with two groups: 0 protected, 1 not."""
         return self._sides
 
+    def unsided(self) -> Placement:
+        """The same rankings with no side singled out."""
+        return self._unsided
+
+    @cached_property
+    def _unsided(self) -> Placement:
+        return replace(self, protected=None)
+
     @cached_property
     def _sides(self) -> Placement:
         if self.protected is None:

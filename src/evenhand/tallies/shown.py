@@ -5,7 +5,7 @@ Scores come as ragged rows, one per user, so that a dense matrix, a sparse one a
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Literal
@@ -64,6 +64,13 @@ class Ragged:
         matrix = np.full((stop - start, items), -np.inf)
         matrix[self.rows[at] - start, self.items[at]] = self.values[at]
         return Ragged.of(matrix, fill=-np.inf)
+
+    @classmethod
+    def joined(cls, parts: Sequence[Ragged]) -> Ragged:
+        """Rows after rows."""
+        starts = np.concatenate([[0], np.cumsum(np.concatenate([part.lengths for part in parts]))])
+        items, values = (np.concatenate([getattr(part, name) for part in parts]) for name in ("items", "values"))
+        return cls(starts, items, values)
 
     @property
     def lengths(self) -> Ints:

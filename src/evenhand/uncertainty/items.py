@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import combinations, permutations
-from math import comb
+from math import ceil, comb, sqrt
 
 import numpy as np
 
@@ -33,7 +33,9 @@ MANY_GROUPS = 200
 FEWEST_ORDERS, ORDERS = 40, 40_000
 """Orders of each list, and of all lists of a slice together: their mean is what is told."""
 
-MOST_ORDERED = 1 << 21
+MOST_ORDERED = 1 << 18
+"""Products of attention and labels at a time: they stay in the cache, and numpy starts no threads for them."""
+
 FULL, MOST_ARRANGED = 7, 50_000
 """Lists of up to this many labelled ranks, or of two groups with this many arrangements, are put in every order."""
 
@@ -125,26 +127,23 @@ def in_random_order(lists: Lists, ask: Ask, look: Look, policy: Policy, target: 
     weights, shares = _labelled(lists, look, policy)
     size = (shares.sum(-1) > 0).sum(-1)
     held = shares.sum(1)
-    hard = np.asarray(np.isin(shares, (0.0, 1.0)).all((1, 2)))
-    keys: Floats = np.column_stack([size, hard, np.where(hard[:, None], held, 0.0)]).astype(np.float64)
-    kinds, which = np.unique(keys, axis=0, return_inverse=True)
-    for kind, counts in enumerate(kinds):
+    two = np.isin(shares, (0.0, 1.0)).all((1, 2)) & ((held > 0).sum(1) <= 2)
+    kinds, which = np.unique(np.column_stack([size, np.where(two[:, None], held, 0.0)]), axis=0, return_inverse=True)
+    for kind, (n, *counts) in enumerate(kinds.astype(np.int64).tolist()):
         at = np.flatnonzero(which.reshape(-1) == kind)
-        n, sides = int(counts[0]), np.flatnonzero(counts[2:])
+        first = next((count for count in counts if count), 0)
+        rows = shares[at, :n]
         if not n:
             continue
-        two = bool(counts[1]) and len(sides) <= 2
-        orders: np.typing.NDArray[np.int64] | _Drawn | None = None
-        if two and comb(n, int(counts[2 + sides[0]])) <= MOST_ARRANGED:
-            orders = _arranged(n, int(counts[2 + sides[0]]))
+        if first and comb(n, first) <= MOST_ARRANGED:
+            of = np.argsort(-rows @ np.arange(rows.shape[-1], 0, -1.0), axis=1, kind="stable")
+            rows, orders = np.take_along_axis(rows, of[..., None], axis=1)[:, :, None], _arranged(n, first)
         elif n <= FULL:
-            orders = np.array(list(permutations(range(n))))
-        of = np.argsort(-shares[at, :n] @ np.arange(shares.shape[-1], 0, -1.0), axis=1, kind="stable") if two else None
-        rows = shares[at, :n] if of is None else np.take_along_axis(shares[at, :n], of[..., None], axis=1)
+            rows, orders = rows[:, :, None], np.array(list(permutations(range(n))))
+        else:
+            many = max(FEWEST_ORDERS, -(-_affordable(ORDERS, rows.shape[-1]) // len(found)))
+            rows, orders = _dealt(rows, many, stream(0, "orders", len(at), n, *([kind] if kind else [])))
         aim = target[at] if target.ndim == 2 else target
-        if orders is None:
-            drawn = max(FEWEST_ORDERS, -(-_affordable(ORDERS, shares.shape[-1]) // len(found)))
-            orders = _Drawn(drawn, stream(0, "orders", len(at), n, *([kind] if kind else [])))
         found[at] = _mean_over(ask, weights[at, :n], rows, orders, aim, policy)
     return found
 
@@ -170,39 +169,41 @@ def _arranged(n: int, k: int) -> np.typing.NDArray[np.int64]:
     return np.argsort(~inside, axis=1, kind="stable")
 
 
-@dataclass(frozen=True)
-class _Drawn:
-    """So many random orders of each list."""
+def _dealt(rows: Floats, many: int, rng: np.random.Generator) -> tuple[Floats, np.typing.NDArray[np.int64]]:
+    """(m, n, deals, G) the rows of each list dealt at random a few times, and (orders, n) orders that serve all of them.
 
-    many: int
-    rng: np.random.Generator
+    Deals times orders are at least `many`. Any two of these values are independent, since a deal says nothing about what
+    stands where after an order and the other way round: so their mean is as good as that of as many orders drawn for each.
+    """
+    m, n, _ = rows.shape
+    orders = min(many, ceil(sqrt(many * m)))
+    deals = np.argsort(rng.random((m, ceil(many / orders), n)), axis=-1)
+    dealt = np.take_along_axis(rows[:, None], deals[..., None], axis=2)
+    return np.moveaxis(dealt, 1, 2), np.argsort(rng.random((orders, n)), axis=-1)
 
 
 def _mean_over(
     ask: Ask,
     weights: Floats,
     shares: Floats,
-    orders: np.typing.NDArray[np.int64] | _Drawn,
+    orders: np.typing.NDArray[np.int64],
     target: Floats,
     policy: Policy,
 ) -> Floats:
-    """(m,) mean of the metric over the orders, or over random ones, of those where it exists."""
-    m, n, _ = shares.shape
-    many = orders.many if isinstance(orders, _Drawn) else len(orders)
+    """(m,) mean of the metric over the deals (m, n, deals, G) in all orders (orders, n), of those where it exists."""
+    m, n, deals, groups = shares.shape
+    rows = shares.reshape(m, n, deals * groups)
     total, there = np.zeros(m), np.zeros(m)
-    at_once = max(1, MOST_ORDERED // (m * n * shares.shape[-1]))
-    for start in range(0, many, at_once):
-        count = min(at_once, many - start)
-        if isinstance(orders, _Drawn):
-            lots = orders.rng.random((count, m, n))
-            placed = np.take_along_axis(np.broadcast_to(weights, lots.shape), np.argsort(lots, axis=-1), axis=-1)
-        else:
-            placed = np.moveaxis(weights[:, orders[start : start + count]], 0, 1)
-        received = np.einsum("omn,mng->omg", placed, shares)
-        seen = Exposed(received, target, np.full((count, m), float(n)), policy.protected, policy.labels)
-        values = np.broadcast_to(ask.on(seen), (count, m))
+    weights = weights[:1] if (weights == weights[:1]).all() else weights
+    at_once = max(1, MOST_ORDERED // max(m * n, m * deals * groups, n * deals * groups))
+    for start in range(0, len(orders), at_once):
+        received = weights[:, orders[start : start + at_once]] @ rows
+        received = np.moveaxis(received.reshape(m, -1, deals, groups), 0, 2)
+        shape = received.shape[:-1]
+        seen = Exposed(received, target, np.full(shape, float(n)), policy.protected, policy.labels)
+        values = np.broadcast_to(ask.on(seen), shape)
         exists = ~np.isnan(values)
-        total += np.where(exists, values, 0.0).sum(0)
-        there += exists.sum(0)
+        total += np.where(exists, values, 0.0).sum((0, 1))
+        there += exists.sum((0, 1))
     with np.errstate(invalid="ignore", divide="ignore"):
         return total / there

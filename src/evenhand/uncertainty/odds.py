@@ -8,8 +8,10 @@ one score where it is; noise is drawn with normal multipliers per row or per clu
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
 
@@ -29,6 +31,7 @@ FEWEST_CLUSTERS = 10
 DRAWS, FEWEST_DRAWS = 199, 19
 MOST_WORK = 40_000_000
 MULTIPLIERS = 499
+MOST_NUMBERS = 1 << 17
 AT_ONCE = 1 << 12
 """Clusters whose multipliers are held at a time."""
 
@@ -36,6 +39,7 @@ MOST_CELLS = 400
 """Scores at which the noise is drawn; the distance itself is taken at every score."""
 
 SEED = 20_220
+STREAM = "odds interval"
 
 
 @dataclass(frozen=True)
@@ -70,13 +74,13 @@ def odds_gaps(rows: Rows, group: int, reference: int, level: float, opportunity:
     usable = [[k for k in own if enough[k]] for own in asked]
     draws = [max(FEWEST_DRAWS, min(DRAWS, MOST_WORK // (len(score) * len(own)))) if own else 0 for own in usable]
     rng = stream(SEED, "odds", len(score))
-    deals = [mine, *(rng.permutation(mine) for _ in range(max(draws)))]
+    deals = np.concatenate([mine[None], rng.permuted(np.broadcast_to(mine, (max(draws), len(mine))), axis=1)])
     looked_at = sorted({k for own in usable for k in own})
     far = np.full((len(sides), len(deals)), np.nan)
     for k in looked_at:
         curves = _Curves.of(given[k], score, weight)
         most = 1 + max(count for own, count in zip(usable, draws, strict=True) if k in own)
-        far[k, :most] = [curves.apart(dealt) for dealt in deals[:most]]
+        far[k, :most] = curves.apart(deals[:most])
     cluster = None if rows.cluster is None else np.unique(rows.cluster[at][order], return_inverse=True)[1]
     few = cluster is not None and int(cluster.max(initial=-1)) + 1 < FEWEST_CLUSTERS
     noise = None
@@ -116,16 +120,19 @@ class _Curves:
         ends = np.flatnonzero(np.append(score[at][1:] != score[at][:-1], True))
         return cls(at, None if np.all(weight == 1) else weight[at], ends, np.cumsum(weight[at])[ends])
 
-    def apart(self, mine: Bools) -> float:
-        """Kolmogorov distance between the scores of those who are `mine` and of the others."""
-        own = mine[self.at] if self.weight is None else self.weight * mine[self.at]
-        held = np.cumsum(own, dtype=np.float64)[self.ends]
-        many, others = held[-1], self.upto[-1] - held[-1]
-        if not many > 0 or not others > 0:
-            return 0.0
-        held *= 1 / many + 1 / others
-        held -= self.upto / others
-        return float(max(held.max(), -held.min()))
+    def apart(self, deals: Bools) -> Floats:
+        """Kolmogorov distance between the scores of one group and of the others, for every deal of who is in it."""
+        whole, at_once, found = self.upto[-1], max(1, MOST_NUMBERS // len(self.at)), np.zeros(len(deals))
+        for start in range(0, len(deals), at_once):
+            own = deals[start : start + at_once, self.at]
+            held = own.astype(np.float64) if self.weight is None else own * self.weight
+            np.cumsum(held, axis=1, out=held)
+            held = held if len(self.ends) == len(self.at) else held[:, self.ends]
+            many = held[:, -1].copy()
+            held -= (many / whole)[:, None] * self.upto
+            furthest, both = np.maximum(held.max(1), -held.min(1)), many * (whole - many)
+            found[start : start + at_once] = np.divide(furthest * whole, both, out=np.zeros(len(many)), where=both > 0)
+        return found
 
 
 def _cells(last: Bools) -> Ints:
@@ -136,61 +143,108 @@ def _cells(last: Bools) -> Ints:
 
 
 @dataclass(frozen=True)
+class _Moves:
+    """Along the scores, for some of the grades: how `far` apart the two groups are, and how noise `moves` that in every draw."""
+
+    far: Floats
+    moves: Floats
+
+    @cached_property
+    def top(self) -> Floats:
+        return np.asarray(self.moves.max(-1))
+
+    @cached_property
+    def bottom(self) -> Floats:
+        return np.asarray(self.moves.min(-1))
+
+    def outward(self, least: float) -> list[Floats]:
+        """The furthest that noise moves distances of at least so much outwards, in every draw."""
+        found = []
+        for sign, over_all in ((1, self.top), (-1, -self.bottom)):
+            near = sign * self.far >= least
+            if near.all():
+                found.append(over_all)
+            elif near.any():
+                some = self.moves[:, near]
+                found.append(some.max(-1) if sign == 1 else -some.min(-1))
+        return found
+
+
+Reach = tuple[int, bool]
+"""A grade, and whether it is reached or missed."""
+
+
+@dataclass(frozen=True)
 class _Noise:
     """Rows by side (0 the group, 1 the reference), grade of the outcome and cell of the score.
 
     Attributes
     ----------
-    held : (2, grades, cells) their weight. drawn : (draws, 2, grades, cells) sums of weights times normal multipliers, one
-        for each row or each cluster.
+    held : (2, grades, cells) their weight. drawn : (draws, 2, grades, cells) normal multipliers, one for each row or cluster,
+        that are summed up times weights, but for the factor `spread` (2, grades, cells).
+    known : moves that were worked out already.
     """
 
     held: Floats
     drawn: Floats
+    spread: Floats
+    known: dict[Reach, _Moves] = field(default_factory=dict)
 
     @classmethod
     def of(cls, cell: Ints, mine: Bools, grade: Ints, weight: Floats, grades: int, cluster: Ints | None) -> _Noise:
         shape = (2, grades, int(cell.max()) + 1)
         place = np.ravel_multi_index((np.where(mine, 0, 1), grade, cell), shape)
         held = np.asarray(np.bincount(place, weight, int(np.prod(shape))), dtype=np.float64).reshape(shape)
-        return cls(held, _drawn(place, held.size, weight, cluster).reshape(MULTIPLIERS, *shape))
+        if cluster is None:
+            spread = np.sqrt(np.bincount(place, weight**2, held.size)).reshape(shape)
+            return cls(held, stream(SEED, STREAM, len(place)).standard_normal((MULTIPLIERS, *shape)), spread)
+        drawn = _drawn(place, held.size, weight, cluster).reshape(MULTIPLIERS, *shape)
+        return cls(held, drawn, np.ones(shape))
 
-    def interval(self, found: float, reach: list[tuple[int, bool]], level: float) -> tuple[float, float]:
+    def interval(self, found: float, reach: list[Reach], level: float) -> tuple[float, float]:
         """Both ends, from how the distance moves along the scores where it is, or might be, the largest."""
-        apart, moves = [], []
-        for cut, reached in reach:
-            grades = slice(cut, None) if reached else slice(None, cut)
-            mass = self.held[:, grades].sum(1)
-            share = np.cumsum(mass, -1) / mass.sum(-1, keepdims=True)
-            noise = np.cumsum(self.drawn[:, :, grades].sum(2), -1)
-            noise = (noise - share * noise[..., -1:]) / mass.sum(-1)[:, None]
-            apart.append(share[0] - share[1])
-            moves.append(noise[:, 0] - noise[:, 1])
-        far, move = np.concatenate(apart), np.concatenate(moves, axis=-1)
+        along = [self._moves(one) for one in reach]
         tail = (1 - level) / 2
-        slack = 2 * np.quantile(
-            np.abs(move).max(-1), level
-        )  # so far below the largest a distance might be the largest in truth
-        near = [sign * move[:, sign * far >= min(found, np.abs(far).max()) - slack] for sign in (1, -1)]
-        pushed = np.quantile(np.concatenate(near, axis=-1).max(-1), 1 - tail)
-        peak = int(np.abs(far).argmax())
-        fallen = np.quantile(np.sign(far[peak]) * move[:, peak], tail)
+        largest = np.max([np.maximum(one.top, -one.bottom) for one in along], axis=0)
+        slack = 2 * np.quantile(largest, level)  # so far below the largest a distance might be the largest in truth
+        peaks = [float(np.abs(one.far).max()) for one in along]
+        least = min(found, max(peaks)) - slack
+        pushed = np.quantile(np.max([move for one in along for move in one.outward(least)], axis=0), 1 - tail)
+        there = along[int(np.argmax(peaks))]
+        peak = int(np.abs(there.far).argmax())
+        fallen = np.quantile(np.sign(there.far[peak]) * there.moves[:, peak], tail)
         return float(np.clip(found - pushed, 0.0, found)), float(np.clip(found - fallen, found, 1.0))
 
+    def _moves(self, reach: Reach) -> _Moves:
+        """The noise of both groups' distribution functions, less what moves a whole group, as the difference of the two."""
+        if reach not in self.known:
+            cut, reached = reach
+            grades = range(cut, self.held.shape[1]) if reached else range(cut)
+            mass = self.held[:, grades].sum(1)
+            whole = mass.sum(-1)
+            share, scale = np.cumsum(mass, -1) / whole[:, None], (1 / whole[0], -1 / whole[1])
+            moves, ends = np.zeros((len(self.drawn), mass.shape[1])), np.zeros((len(self.drawn), 2))
+            for side, grade in itertools.product(range(2), grades):
+                factor = scale[side] * self.spread[side, grade]
+                moves += self.drawn[:, side, grade] * factor
+                ends[:, side] += self.drawn[:, side, grade] @ factor
+            np.cumsum(moves, axis=-1, out=moves)
+            moves -= ends @ share
+            self.known[reach] = _Moves(share[0] - share[1], moves)
+        return self.known[reach]
 
-def _drawn(place: Ints, size: int, weight: Floats, cluster: Ints | None) -> Floats:
+
+def _drawn(place: Ints, size: int, weight: Floats, cluster: Ints) -> Floats:
     """(draws, size) sums over the rows of each place; multipliers are drawn for some clusters at a time."""
-    rng = stream(SEED, "odds interval", len(place))
-    if cluster is None:
-        return rng.standard_normal((MULTIPLIERS, size)) * np.sqrt(np.bincount(place, weight**2, size))
     from scipy import sparse
 
+    rng = stream(SEED, STREAM, len(place))
     many = int(cluster.max()) + 1
     parts, out = sparse.csr_array((weight, (cluster, place)), shape=(many, size)), np.zeros((size, MULTIPLIERS))
     for start in range(0, many, AT_ONCE):
         some = parts[start : start + AT_ONCE]
         out += np.asarray(some.T @ rng.standard_normal((some.shape[0], MULTIPLIERS)))
-    return out.T
+    return np.ascontiguousarray(out.T)
 
 
 @dataclass(frozen=True)

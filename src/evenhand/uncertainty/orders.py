@@ -6,7 +6,8 @@ serve every ranking that has it.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass
 from statistics import NormalDist
 from typing import Any
 
@@ -16,10 +17,12 @@ import numpy.typing as npt
 from evenhand.cards import Floats, parse_call
 from evenhand.errors import EvenhandError
 from evenhand.metrics.template import Reading, Scores, Template
-from evenhand.tallies.placement import Ints, Placement, distinct_rows
+from evenhand.tallies.placement import Ints, Mix, Placement, distinct_rows
 from evenhand.uncertainty.intervals import stream
 
 MOST_CELLS = 1 << 20
+AT_ONCE = 1 << 14
+"""Ranks of random orders handled together: they stay in the cache, and memory is not asked for again and again."""
 MOST_KEPT = 1 << 25
 """Values of random orders that are kept, for the mean over few rankings."""
 MANY = 200
@@ -66,6 +69,13 @@ class Orders:
     kept: npt.NDArray[np.float32] | None
     which: Ints
 
+    @classmethod
+    def empty(cls, scores: Scores, groups: _Compositions, draws: int) -> Orders:
+        """What is to be filled in."""
+        size, nothing = len(groups.first), np.full(len(scores.values), np.nan)
+        kept = np.zeros((size, draws), dtype=np.float32) if size * draws <= MOST_KEPT else None
+        return cls(nothing.copy(), scores.chances.copy(), nothing, kept, groups.which)
+
     def p_of_mean(self, values: Floats, at: Ints, rng: np.random.Generator) -> float:
         """Share of random orders of all these rankings whose mean is at least as large; undefined ones are left out."""
         at = at[~np.isnan(values[at])]
@@ -82,52 +92,66 @@ class Orders:
         return float((1 + np.count_nonzero(drawn >= mean - NEAR)) / (1 + len(drawn)))
 
 
-def random_orders(template: Template, p: Placement, scores: Scores, draws: int, seed: int) -> Orders:
-    """Put the labelled items of every ranking into `draws` random orders, once per composition."""
-    reading = replace(Reading.of(template, p), draws=draws)
-    seen = reading.placement
-    groups = _Compositions.of(reading)
-    share, spreads = np.full(len(p), np.nan), np.full(len(p), np.nan)
-    means = scores.chances.copy()
-    size = len(groups.first)
-    kept = np.zeros((size, draws), dtype=np.float32) if size * draws <= MOST_KEPT else None
-    for alike in groups.by_counts(seen):
-        null = _null_sums(reading, groups, alike, draws, seed) / scores.normalizers[groups.first[alike]]
+def random_orders(asked: Sequence[tuple[Reading, Scores]], draws: int, seed: int) -> list[Orders]:
+    """Put the labelled items of every ranking into `draws` random orders, once per composition.
+
+    Metrics that see the same labels are read on the same orders.
+    """
+    together: dict[int, list[int]] = {}
+    for i, (reading, _) in enumerate(asked):
+        together.setdefault(id(reading.placement), []).append(i)
+    found: dict[int, Orders] = {}
+    for some in together.values():
+        found |= zip(some, _shared_orders([asked[i] for i in some], draws, seed), strict=True)
+    return [found[i] for i in range(len(asked))]
+
+
+def _shared_orders(asked: Sequence[tuple[Reading, Scores]], draws: int, seed: int) -> list[Orders]:
+    """The same for metrics that see the same labels."""
+    p = asked[0][0].placement
+    groups = _Compositions.of(p)
+    read = [_Read(reading, groups.weights(reading)) for reading, _ in asked]
+    found = [Orders.empty(scores, groups, draws) for _, scores in asked]
+    for alike in groups.by_counts(p):
         rankings, column = groups.members(alike)
-        exact = means[rankings]
-        means[rankings] = np.where(np.isnan(exact), null.mean(0)[column], exact)
-        spreads[rankings] = null.std(0)[column]
-        reached = _reached(null, column, scores.values[rankings])
-        share[rankings] = (1 + reached) / (1 + draws)
-        if kept is not None:
-            kept[alike] = null.T
-    undefined = np.isnan(scores.values)
-    share[undefined] = np.nan
-    return Orders(share, means, spreads, kept, groups.which)
+        sums = _null_sums(p, read, groups.first, alike, draws, seed)
+        for orders, (_, scores), total in zip(found, asked, sums, strict=True):
+            null = total / scores.normalizers[groups.first[alike]]
+            exact = orders.means[rankings]
+            orders.means[rankings] = np.where(np.isnan(exact), null.mean(0)[column], exact)
+            orders.spreads[rankings] = null.std(0)[column]
+            orders.p[rankings] = (1 + _reached(null, column, scores.values[rankings])) / (1 + draws)
+            if orders.kept is not None:
+                orders.kept[alike] = null.T
+    for orders, (_, scores) in zip(found, asked, strict=True):
+        orders.p[np.isnan(scores.values)] = np.nan
+    return found
 
 
 @dataclass(frozen=True)
 class _Compositions:
-    """Every distinct composition: a ranking that has it, its weights, and which rankings have it."""
+    """Every distinct composition: a ranking that has it, and which rankings have it."""
 
+    mixes: list[Mix]
     first: Ints
-    weights: list[Floats]
     which: Ints
     order: Ints
     edges: Ints
 
     @classmethod
-    def of(cls, reading: Reading) -> _Compositions:
-        first: list[Ints] = []
-        weights: list[Floats] = []
-        which = np.zeros(len(reading.placement), dtype=np.int64)
-        for mix in reading.placement.mixes():
-            which[mix.at] = mix.which + len(weights)
-            first.append(mix.first)
-            weights += list(mix.weights(reading.weights(mix.known.shape[1])))
+    def of(cls, p: Placement) -> _Compositions:
+        mixes, many = list(p.mixes()), 0
+        which = np.zeros(len(p), dtype=np.int64)
+        for mix in mixes:
+            which[mix.at] = mix.which + many
+            many += len(mix.first)
         order = np.argsort(which, kind="stable")
-        edges = np.searchsorted(which[order], np.arange(len(weights) + 1))
-        return cls(np.concatenate(first or [np.zeros(0, dtype=np.int64)]), weights, which, order, edges)
+        edges = np.searchsorted(which[order], np.arange(many + 1))
+        return cls(mixes, np.concatenate([np.zeros(0, np.int64), *(m.first for m in mixes)]), which, order, edges)
+
+    def weights(self, reading: Reading) -> list[Floats]:
+        """How much the first k labelled items of each composition count."""
+        return [row for mix in self.mixes for row in mix.weights(reading.weights(mix.known.shape[1]))]
 
     def members(self, alike: Ints) -> tuple[Ints, Ints]:
         """The rankings of these compositions, and the place of each one's composition among them."""
@@ -153,35 +177,45 @@ def _reached(null: Floats, column: Ints, values: Floats) -> Ints:
     return np.concatenate(parts)
 
 
-def _null_sums(reading: Reading, groups: _Compositions, alike: Ints, draws: int, seed: int) -> Floats:
-    """(draws, compositions) sums over prefixes of random orders, for compositions that hold the same items."""
-    p = reading.placement
-    one = int(groups.first[alike[0]])
-    kinds, counts = reading.kinds[one], p.counts[one]
-    items = int(p.known[one])
-    weights = np.stack([groups.weights[u][:items] for u in alike], axis=1)
+@dataclass(frozen=True)
+class _Read:
+    """A metric, and how much the first k labelled items of each composition count for it."""
+
+    reading: Reading
+    weights: list[Floats]
+
+
+def _null_sums(p: Placement, read: Sequence[_Read], first: Ints, alike: Ints, draws: int, seed: int) -> list[Floats]:
+    """For each metric, (draws, compositions) sums over prefixes of random orders of compositions that hold the same items."""
+    one = int(first[alike[0]])
+    counts, items = p.counts[one], int(p.known[one])
+    weights = [np.stack([r.weights[u][:items] for u in alike], axis=1) for r in read]
     here = slice(p.starts[one], p.starts[one + 1])
     soft = None if p.rows is None else p.rows[here][p.codes[here] >= 0]
     rng = stream(seed, "orders", *(counts.tolist() if soft is None else soft.round(12).tolist()))
     k = np.arange(1, items + 1)
-    found = np.empty((draws, len(alike)))
-    at_once = max(1, MOST_CELLS // max(1, items))
+    found = [np.empty((draws, len(alike))) for _ in read]
+    at_once = max(1, AT_ONCE // max(1, items))
+    looked_at = max((r.reading.kinds.shape[1] for r in read), default=0)
     for start in range(0, draws, at_once):
         many = min(at_once, draws - start)
         shuffled = _shuffled(counts, soft, many, rng)
-        differences: Any = np.zeros((many, items))
-        for g, kind in enumerate(kinds):
+        differences: list[Any] = [np.zeros((many, items)) for _ in read]
+        for g in range(looked_at):
             held = np.cumsum(shuffled == g if soft is None else soft[shuffled, g], axis=1)
-            differences = differences + reading.terms.at(held, k, kind)
-        found[start : start + many] = np.einsum("bk,ku->bu", differences, weights)  # not BLAS: threads change last bits
+            for i, r in enumerate(read):
+                if g < r.reading.kinds.shape[1]:
+                    differences[i] += r.reading.terms.at(held, k, r.reading.kinds[one, g])
+        for sums, weight, difference in zip(found, weights, differences, strict=True):
+            # Not BLAS: threads change last bits.
+            sums[start : start + many] = np.einsum("bk,ku->bu", difference, weight)
     return found
 
 
-def _shuffled(counts: Floats, soft: Floats | None, many: int, rng: np.random.Generator) -> npt.NDArray[Any]:
+def _shuffled(counts: Floats, soft: Floats | None, many: int, rng: np.random.Generator) -> Ints:
     """(many, items) group codes in random order; for shares, positions of their rows."""
     items = np.repeat(np.arange(len(counts)), counts.astype(np.int64)) if soft is None else np.arange(len(soft))
-    kind = np.int16 if len(items) < 2**15 and len(counts) < 2**15 else np.int64
-    return rng.permuted(np.broadcast_to(items.astype(kind), (many, len(items))), axis=1)
+    return rng.permuted(np.broadcast_to(items, (many, len(items))), axis=1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,8 +229,9 @@ class Random:
 def random_order_of(template: Template, p: Placement, draws: int, seed: int, tail: float = 0.05) -> Random:
     """Chance level and critical value of the first ranking; enough where all rankings hold the same items."""
     one = p.take(np.array([0]))
-    scores = template.scores(one)
-    orders = random_orders(template, one, scores, draws, seed)
+    reading = Reading.of(template, one, draws)
+    scores = reading.scores()
+    (orders,) = random_orders([(reading, scores)], draws, seed)
     values = scores.chances if orders.kept is None else orders.kept[0].astype(np.float64)
     cut = float(np.quantile(values, 1 - tail, method="higher"))
     return Random(float(orders.means[0]), cut + 1e-6)  # kept values are good to seven digits
