@@ -31,7 +31,8 @@ FEWEST_CLUSTERS = 10
 DRAWS, FEWEST_DRAWS = 199, 19
 MOST_WORK = 40_000_000
 MULTIPLIERS = 499
-MOST_NUMBERS = 1 << 17
+MOST_NUMBERS = 1 << 15
+NEAR = 32
 AT_ONCE = 1 << 12
 """Clusters whose multipliers are held at a time."""
 
@@ -223,13 +224,16 @@ class _Noise:
             mass = self.held[:, grades].sum(1)
             whole = mass.sum(-1)
             share, scale = np.cumsum(mass, -1) / whole[:, None], (1 / whole[0], -1 / whole[1])
-            moves, ends = np.zeros((len(self.drawn), mass.shape[1])), np.zeros((len(self.drawn), 2))
-            for side, grade in itertools.product(range(2), grades):
-                factor = scale[side] * self.spread[side, grade]
-                moves += self.drawn[:, side, grade] * factor
-                ends[:, side] += self.drawn[:, side, grade] @ factor
-            np.cumsum(moves, axis=-1, out=moves)
-            moves -= ends @ share
+            moves = np.zeros((len(self.drawn), mass.shape[1]))
+            for start in range(0, len(moves), NEAR):  # a few draws at a time stay in the nearest cache
+                drawn, here = self.drawn[start : start + NEAR], moves[start : start + NEAR]
+                ends = np.zeros((len(here), 2))
+                for side, grade in itertools.product(range(2), grades):
+                    moved = drawn[:, side, grade] * (scale[side] * self.spread[side, grade])
+                    ends[:, side] += moved.sum(-1)
+                    here += moved
+                np.cumsum(here, axis=-1, out=here)
+                here -= ends @ share
             self.known[reach] = _Moves(share[0] - share[1], moves)
         return self.known[reach]
 
