@@ -221,8 +221,7 @@ def _tested(label: tuple[Any, ...], checked: Checked, plan: _Plan) -> _Part:
         checked, left = checked.without_small_groups(call.fewest)
     if plan.words.get("reference") and not checked.holds_reference():
         return _undefined(label, checked.group_names(), "suppressed" if left else "reference_absent", plan)
-    few = checked.counted is None and checked.rows <= FEW_ROWS
-    known, held = read_few(checked) if few else (checked, None)
+    known, held = _read(checked)
     scoped, (low, high) = _scope(known, plan.kind)
     if not low <= high:
         view = checked.by_group()
@@ -250,6 +249,11 @@ def _tested(label: tuple[Any, ...], checked: Checked, plan: _Plan) -> _Part:
         facts_of(view, tested, grid, plan.kind, (low, high), left, call.fewest), words,
         Evidence(view, plan.kind, tested.ends, (low, high), words, call, left),
     )  # fmt: skip
+
+
+def _read(checked: Checked) -> tuple[Checked, Rows | None]:
+    """The view with its groups and all its rows, if they are few: nothing is asked of an engine again."""
+    return read_few(checked) if checked.counted is None and checked.rows <= FEW_ROWS else (checked, None)
 
 
 def _tallied(
