@@ -253,7 +253,9 @@ def _tested(label: tuple[Any, ...], checked: Checked, plan: _Plan) -> _Part:
 
 def _read(checked: Checked) -> tuple[Checked, Rows | None]:
     """The view with its groups and all its rows, if they are few: nothing is asked of an engine again."""
-    return read_few(checked) if checked.counted is None and checked.rows <= FEW_ROWS else (checked, None)
+    return (
+        read_few(checked) if checked.counted is None and checked.rows <= min(FEW_ROWS, MOST_ROWS) else (checked, None)
+    )
 
 
 def _tallied(
