@@ -115,7 +115,9 @@ def chosen_rows(rows: Sequence[Row], asked: Sequence[Ask], tested: Binning, view
 def _otherwise(a: Ask, tested: Binning, view: Outcomes) -> list[Row]:
     if a.card.needs is Moments:
         return _measured(a, tested, view)
-    return [row({}, a.text, group=name, ideal=a.ideal, better=a.better, note="nobody_left_out") for name in view.names]
+    told = view.roles.treated is not None or view.threshold is not None
+    why = "no_single_rows" if view.counted is not None and told else "nobody_left_out"
+    return [row({}, a.text, group=name, ideal=a.ideal, better=a.better, note=why) for name in view.names]
 
 
 def _measured(a: Ask, tested: Binning, view: Outcomes) -> list[Row]:

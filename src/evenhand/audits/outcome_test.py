@@ -125,7 +125,7 @@ def outcome_test(
             table, roles, reference=reference, threshold=threshold, nan_policy=nan_policy, by_group=call.fewest > 1
         )
     else:
-        refuse_uncounted(how, call.fewest)
+        refuse_uncounted(call.fewest)
         checked = view_counted_outcomes(
             held,
             roles,
@@ -165,13 +165,8 @@ def roles_of(given: Mapping[str, Any]) -> tuple[Covariance, Roles]:
     return how, Roles(**columns, cluster=own, clustered=clustered, by=names_of(given["by"]))
 
 
-def refuse_uncounted(how: Covariance, fewest: int) -> None:
-    """What needs single rows, or single clusters, and not sums per bin and group."""
-    if how == "cluster":
-        raise EvenhandError(
-            "Clustered errors need the rows of every cluster, and a tally holds none. Pass covariance='HC1' and read the "
-            "intervals as too short where rows of a request share shocks, or pass the table."
-        )
+def refuse_uncounted(fewest: int) -> None:
+    """What needs single rows, and not sums per bin and group."""
     if fewest > 1:
         raise EvenhandError(
             f"min_units={fewest} moves edges to means of single scores, and a tally holds none. Pass the table."
@@ -374,7 +369,7 @@ def _everybody(checked: Checked, view: Outcomes, wanted: AbstractSet[str], held:
     """The rows of all scores, and who of those with a known outcome was treated, as far as they are `wanted`."""
     cut = checked.roles.treated is not None or checked.threshold is not None
     if checked.counted is not None:
-        return Everybody(None, None, cut)
+        return Everybody(None, None, cut, "no_single_rows")
     whole = replace(view, scope=checked.scope)
     seen = held
     if held is None and wanted & {*ODDS} and view.used.sum() <= MOST_ROWS:

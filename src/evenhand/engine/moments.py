@@ -88,7 +88,8 @@ def tally_moments(
     if view.counted is not None:
         return counted_moments(view, edges, low, high)
     every = Use(0, len(edges) + 1, np.arange(len(edges) + 1))
-    return _tallied(view, edges, (low, high), [every], clustered=clustered)
+    known, (moments,) = _tallied(view, edges, (low, high), [every], clustered=clustered)
+    return known, moments
 
 
 def tally_apart(
@@ -104,14 +105,14 @@ def tally_apart(
     outer = [*([np.nextafter(low, -np.inf)] if low > least else []), *([high] if high < most else [])]
     every = np.unique(np.concatenate([edges, wide, outer]))
     uses = [Use.between(every, edges, low, high), Use.between(every, wide, least, most)]
-    fine = _tallied(view, every, (least, most), uses, clustered=clustered)[1]
-    return uses[0].of(fine), uses[1].of(fine)
+    inside, over_all = _tallied(view, every, (least, most), uses, clustered=clustered)[1]
+    return inside, over_all
 
 
 def _tallied(
     view: Checked, edges: Floats, ends: Range, uses: Sequence[Use], *, clustered: bool
-) -> tuple[Outcomes, Moments]:
-    """Sums per bin and group, to be joined as the `uses` say.
+) -> tuple[Outcomes, list[Moments]]:
+    """Sums per bin and group, joined as each of the `uses` says.
 
     A first pass measures from the edges and the overall mean. Where that would lose digits to cancellation (outcomes that
     follow the score almost exactly, scores crowded in a corner of a wide bin) a second pass measures from fitted lines.
@@ -130,9 +131,9 @@ def _tallied(
         lines = (better.origin, *_fitted(better))
         tally = _moments(_summed(_from_lines(rows, labels, *lines), view), labels, *lines)
     if not clustered:
-        return known, tally
+        return known, [use.of(tally) for use in uses]
     lined = _from_lines(rows, labels, tally.origin, tally.level, tally.slope)
-    return known, replace(tally, clusters=tally_clusters(lined, known, tally.rows, float(tally.mass.sum()), uses))
+    return known, tally_clusters(lined, known, tally, uses)
 
 
 def tally_rows(view: Outcomes, edges: Floats) -> Rows:

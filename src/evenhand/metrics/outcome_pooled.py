@@ -25,7 +25,8 @@ from evenhand.metrics.outcome import (
     quantile,
     two_sided,
 )
-from evenhand.tallies.clusters import Clusters, ClusterSquares
+from evenhand.tallies.cluster_squares import ClusterSquares
+from evenhand.tallies.clusters import Clusters
 from evenhand.tallies.moments import Moments
 
 FEWEST_IN_ALL = 10

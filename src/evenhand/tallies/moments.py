@@ -15,7 +15,8 @@ from typing import Any
 import numpy as np
 
 from evenhand.cards import Floats
-from evenhand.tallies.clusters import Clusters, ClusterSquares
+from evenhand.tallies.cluster_squares import ClusterSquares
+from evenhand.tallies.clusters import Clusters
 
 Ints = np.typing.NDArray[np.int64]
 
@@ -111,6 +112,8 @@ class Moments:
 
     def part(self, first: int, last: int) -> Moments:
         """The bins from `first` up to, not including, `last`; clusters are those with a row in them."""
+        if (first, last) == (0, self.origin.shape[-1]):
+            return self
         cut = (..., slice(first, last), slice(None))
 
         def powers(x: Floats) -> Floats:
@@ -125,6 +128,8 @@ class Moments:
     def merged(self, into: Ints) -> Moments:
         """Bins joined: bin b goes to bin `into[b]`, where `into` counts up from 0 without a gap."""
         bins = int(into[-1]) + 1
+        if bins == len(into):
+            return self
         rows = self.mass.sum(-1)
         first = np.searchsorted(into, np.arange(bins))
 
