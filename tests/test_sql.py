@@ -92,6 +92,8 @@ ASKS = {
     "sources of rows": ("sources", dict(unit="author", source="source", population=300, min_units=5)),
     "exposure": ("exposure", dict(**BY_QUERY, by="day", probability="chance", weight="users")),
     "the unknown are a group": ("exposure", dict(**BY_QUERY, unknown="group", metrics=["awrf@5", "log_dp(attention='log(offset=1)')"])),
+    "small groups": ("exposure", dict(BY_QUERY | {"versus": ["m", "x"]}, by="day", min_units=8, unknown="group", relevance="grade", metrics=["log_eur", "eed", "awrf"])),
+    "small groups of all": ("exposure", dict(request="query", item="doc", sample="draw", groups="gender", min_units=11, metrics=["eed"])),
     "ranked by score": ("exposure", dict(**BY_QUERY, rank=None, score="score", attention="rbp(patience=0.9)", metrics=["log_dp", "eed"])),
     "relevance": ("exposure", dict(**BY_QUERY, relevance="grade", by="day", weight="users")),
     "relevance where the unknown count": ("exposure", dict(**BY_QUERY, relevance="grade", unknown="unprotected", metrics=["eel@5", "log_eur", "awrf(target='relevant')"])),
@@ -323,7 +325,6 @@ def test_what_needs_single_rows_or_lists_is_refused_before_a_query_is_printed(ca
         ["--relevance", "grade", "--missing-relevance", "drop"],
         ["--relevance", "grade", "--attention", "cascade(stop=0.5)"],
         ["-m", "eed(level='item')"],
-        ["--min-units", "5"],
         ["--ties", "input_order"],
     ):
         assert "needs the lists themselves" in said([*exposure, *more], capsys)

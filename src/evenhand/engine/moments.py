@@ -145,6 +145,24 @@ def tally_rows(view: Outcomes, edges: Floats) -> Rows:
     return _one_by_one(held, held["bin"].to_numpy().astype(np.int64))
 
 
+def read_few(view: Checked) -> tuple[Outcomes, Rows]:
+    """The view with its groups, and all rows in its scope: one reading for all that is to be known of them."""
+    names = view.scope.collect_schema().names()
+    more = [name for name in ("weight", "cluster") if name in names]
+    found = to_polars(view.scope.select("group", "score", "outcome", *more))
+    labels = in_order(found["group"].unique())
+    refuse_many(len(labels), f"group={view.asked[1]!r}")
+    held = coded(found, labels).sort("code", "score", "outcome", *more)
+    rows = _one_by_one(held, np.zeros(held.height, dtype=np.int64))
+    many, code, mass = len(labels), rows.group, rows.mass
+    low, high = np.full(many, np.inf), np.full(many, -np.inf)
+    np.minimum.at(low, code, rows.score)
+    np.maximum.at(high, code, rows.score)
+    sums = {"mass": mass, "score_sum": mass * rows.score, "outcome_sum": mass * rows.outcome}
+    added = {name: np.bincount(code, column, many) for name, column in sums.items()}
+    return view.grouped(labels, used=np.bincount(code, minlength=many), low=low, high=high, **added), rows
+
+
 def tally_known(view: Outcomes) -> Rows:
     """All rows of the view's groups whose outcome the table tells, whatever their score, and whether each was treated."""
     outcome, names = nw.col("outcome"), view.lazy.collect_schema().names()
