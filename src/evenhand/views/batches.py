@@ -107,6 +107,20 @@ def _settled(rows: nw.LazyFrame[Any], keys: Sequence[str], order: str, item: str
         facts |= {} if item is None else {"items": table[item].nunique()}
         counted: nw.LazyFrame[Any] = nw.from_native(table.group_by(*keys).agg(**facts))
         return counted
+    if rows.implementation.is_pyspark():  # where two distinct counts at once would send every row twice
+        from pyspark.sql import functions as fn
+
+        held = {
+            "n": fn.count("*"),
+            "distinct": fn.size(fn.collect_set(order)),
+            "last": fn.max(order),
+            "best": fn.min(order),
+        }
+        held |= {} if item is None else {"items": fn.size(fn.collect_set(item))}
+        per: nw.LazyFrame[Any] = nw.from_native(
+            rows.to_native().groupBy(*keys).agg(*(e.alias(name) for name, e in held.items()))
+        )
+        return per
     by = nw.col(order)
     asked = {"n": nw.len(), "distinct": by.n_unique(), "last": by.max(), "best": by.min()}
     if item is not None:
