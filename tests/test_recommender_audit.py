@@ -144,6 +144,7 @@ def test_blocks_of_users_change_nothing(monkeypatch):
     whole = eh.recommender(data[0], relevant=data[1], user_groups=data[2], **call)
     expected_long = long_call(*data)
     monkeypatch.setattr(score_views, "BLOCK_CELLS", 100)
+    monkeypatch.setattr("evenhand.views.scoretables.READ_CELLS", 300)
     same(columns(eh.recommender(data[0], relevant=data[1], user_groups=data[2], **call)), columns(whole))
     same(columns(eh.recommender(sparse_of(data[0]), relevant=data[1], user_groups=data[2], **call)), columns(whole))
     same(columns(long_call(*data)), columns(expected_long))

@@ -257,7 +257,7 @@ def test_blocks_of_users_are_cut_in_our_order_of_text(server, monkeypatch):
     there = server["log"].get_backend().create_table("named", names.to_arrow())
     call = {"user": "who", "item": "what", "score": "s", "top": 2, "metrics": "item_gini", "rng": 1}
     expected = cells(eh.recommender(names, **call))
-    monkeypatch.setattr("evenhand.views.scores.BLOCK_CELLS", 12)
+    monkeypatch.setattr("evenhand.views.scoretables.READ_CELLS", 12)
     same(cells(eh.recommender(there, **call)), expected)
 
 

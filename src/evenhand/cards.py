@@ -533,8 +533,14 @@ def parse_call(text: str, *, role: str, typed: str | None = None) -> tuple[str, 
     >>> parse_call("rbp(patience=0.8)", role="attention")
     ('rbp', [], {'patience': 0.8})
     """
+    name, args, keywords = _parsed(text, role, typed or text)
+    return name, list(args), dict(keywords)
+
+
+@functools.lru_cache(maxsize=512)
+def _parsed(text: str, role: str, typed: str) -> tuple[str, Sequence[Any], Mapping[str, Any]]:
     problem = EvenhandError(
-        f"{role}={(typed or text)!r} cannot be read. Write a name, with parameters if needed: {EXAMPLES.get(role, EXAMPLES['metrics'])!r}."
+        f"{role}={typed!r} cannot be read. Write a name, with parameters if needed: {EXAMPLES.get(role, EXAMPLES['metrics'])!r}."
     )
     try:
         node = ast.parse(text.strip(), mode="eval").body
@@ -551,7 +557,7 @@ def parse_call(text: str, *, role: str, typed: str | None = None) -> tuple[str, 
 
     given = [k.arg for k in node.keywords]
     if twice := {k for k in given if given.count(k) > 1}:
-        raise EvenhandError(f"{role}={(typed or text)!r} gives {listing(twice)} twice. Give each parameter once.")
+        raise EvenhandError(f"{role}={typed!r} gives {listing(twice)} twice. Give each parameter once.")
 
     def value(part: ast.expr) -> Any:
         if isinstance(part, ast.Name) and part.id in ("inf", "infinity"):

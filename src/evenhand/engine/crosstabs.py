@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
-
-import numpy as np
+from dataclasses import dataclass, replace
 
 from evenhand.cards import Floats
-from evenhand.tallies.crosstab import MARKS, Crosstab, UserBlock, scale_of, tabulate
-from evenhand.tallies.replicates import Audience, Replicates, Weights
+from evenhand.tallies.audience import Audience
+from evenhand.tallies.crosstab import Crosstab, UserBlock, scale_of, tabulate
+from evenhand.tallies.replicates import Replicates, Weights
 from evenhand.tallies.shown import Cut, Ints, Ragged
 from evenhand.views.scores import BLOCK_CELLS, Rows, Scores
 
@@ -51,7 +50,8 @@ class Tabulation:
 
     def under(self, plan: Weights) -> Replicates:
         """The same users, counted as the plan says."""
-        return Replicates(((self.audience, plan),), self.usual)
+        shown = self.audience if self.total.cut else self.audience.shown_nothing()
+        return Replicates(((shown, plan),), self.usual)
 
 
 def user_blocks(view: Scores, reading: Reading) -> Iterator[tuple[int, UserBlock]]:
@@ -87,37 +87,21 @@ def _runs(users: int, items: int) -> Iterator[tuple[int, int]]:
 
 def tabulation(view: Scores, reading: Reading, codes: Ints, groups: int) -> Tabulation:
     """Add up what was shown to whom, in one pass over the scores."""
-    items = view.items
-    counts, shares, marks = np.zeros(groups * items), np.zeros(items), np.zeros((groups, len(MARKS)))
-    tied, judged = 0, False
-    lengths: Floats | None = np.zeros(1) if _open(view, reading) else None
-    gaps = lengths is None and reading.shows and view.facts.cells <= MOST_OFFERED
+    tied, judged, everywhere = 0, False, _open(view, reading)
+    gaps = not everywhere and reading.shows and view.facts.cells <= MOST_OFFERED
     odds: list[Ragged] | None = [] if gaps else None
-    audience: list[Audience] = []
-    for first, part in user_blocks(view, reading):
-        here = codes[first : first + len(part.marks)]
+    parts: list[Audience] = []
+    for _, part in user_blocks(view, reading):
         judged, tied = part.judged, tied + int(part.tied.sum())
-        shown = part.shown
-        counts += np.bincount(here[shown.rows] * items + shown.items, shown.values, groups * items)
-        shares += np.bincount(shown.items, part.shares, items)
-        lengths = None if lengths is None else _longer(lengths, part.lengths())
         if odds is not None:
-            odds = [*odds, part.odds()] if part.whole else None
-        for column, own in enumerate(part.marks.T):
-            marks[:, column] += np.bincount(here, own, groups)
-        audience.append(Audience.of(part if reading.shows else part.unshown()))
-    kept = Ragged.joined(odds) if odds else None
-    total = Crosstab(counts.reshape(groups, items), shares, marks, None, judged, reading.shows, lengths, kept)
-    return Tabulation(total, Audience.joined(audience), float(reading.shown.top or 1), tied, float(counts.sum()))
+            odds = [*odds, part.odds()] if part.shown.whole else None
+        parts.append(part.audience())
+    audience = Audience.joined(parts)
+    total = Crosstab.summed(audience, codes, groups, view.items, cut=reading.shows, everywhere=everywhere)
+    total = replace(total, judged=judged, odds=Ragged.joined(odds) if odds else None)
+    return Tabulation(total, audience, float(reading.shown.top or 1), tied, float(total.counts.sum()))
 
 
 def _open(view: Scores, reading: Reading) -> bool:
     """Whether any item could have been shown to any user: no score is missing, or there are none."""
     return reading.listed or reading.fill or view.facts.cells == view.users * view.items
-
-
-def _longer(held: Floats, more: Floats | None) -> Floats | None:
-    if more is None:
-        return None
-    size = max(len(held), len(more))
-    return np.asarray(np.pad(held, (0, size - len(held))) + np.pad(more, (0, size - len(more))))

@@ -14,6 +14,7 @@ import numpy.typing as npt
 from evenhand.cards import Floats
 from evenhand.errors import EvenhandError, listing
 from evenhand.labels import listed, plain
+from evenhand.tallies.audience import Audience
 from evenhand.tallies.shown import Cut, Ints, Ragged
 from evenhand.tallies.sides import Sides
 from evenhand.tallies.spectrum import Spectrum
@@ -106,14 +107,27 @@ class Crosstab:
         block = tabulate(
             Ragged.of(matrix), None if truth is None else Ragged.of(truth), shown_by, true_by, matrix.shape[1]
         )
-        if user_groups is None:
-            found = block.summed(np.zeros(len(matrix), dtype=np.int64), 1, None)
-        else:
+        codes, groups, pair = np.zeros(len(matrix), dtype=np.int64), 1, None
+        if user_groups is not None:
             labels = _user_labels(user_groups, len(matrix))
             sides = _one_pair(labels, protected, versus)
-            found = block.summed(sides.codes(labels), sides.groups, sides.pairs[0])
-        open_ = bool(np.isfinite(matrix).all())
-        return replace(found, cut=shown_by.given, lengths=block.lengths() if open_ else None)
+            codes, groups, pair = sides.codes(labels), sides.groups, sides.pairs[0]
+        found = cls.summed(
+            block.audience(), codes, groups, matrix.shape[1], cut=shown_by.given, everywhere=bool(np.isfinite(matrix).all())
+        )  # fmt: skip
+        return replace(found, pair=pair, judged=block.judged)
+
+    @classmethod
+    def summed(
+        cls, audience: Audience, codes: Ints, groups: int, items: int, *, cut: bool, everywhere: bool
+    ) -> Crosstab:
+        """Add up the users of each group; `everywhere` says that any item could have been shown to anybody."""
+        counts, spread = audience.summed(codes, groups, items)
+        marks = np.zeros((groups, len(MARKS)))
+        for column, own in enumerate(audience.marks.T):
+            marks[:, column] = np.bincount(codes, own, groups)
+        lengths = audience.many_of_length() if everywhere else None
+        return cls(counts, spread, marks, cut=cut, lengths=lengths)
 
     def mark(self, name: str) -> Floats:
         """One of the `MARKS` for every group: (..., G)."""
@@ -214,41 +228,13 @@ class UserBlock:
     judged: bool
     offered: Ragged
 
-    @property
-    def shares(self) -> Floats:
-        """Of every shown cell, its share of the slots of its user."""
-        return self.shown.values / self.shown.sums(self.shown.values)[self.shown.rows]
-
-    def lengths(self) -> Floats | None:
-        """(K + 1,) users by the length of their list; None where tied items share slots."""
-        slots = self.shown.sums(self.shown.values)
-        return np.bincount(slots.astype(np.int64)).astype(np.float64) if self.whole else None
-
-    @property
-    def whole(self) -> bool:
-        """Whether no tied items share a slot."""
-        return bool(np.isin(self.shown.values, (0.0, 1.0)).all())
+    def audience(self) -> Audience:
+        return Audience.of(self.shown, self.marks)
 
     def odds(self) -> Ragged:
         """The chance of what each user has a score for to be on their list, were it filled with that at random."""
         offered, slots = self.offered, self.shown.sums(self.shown.values)
         return Ragged(offered.starts, offered.items, (slots / np.maximum(offered.lengths, 1))[offered.rows])
-
-    def unshown(self) -> UserBlock:
-        """The same users, shown nothing."""
-        nothing = np.zeros(0)
-        return replace(self, shown=Ragged(np.zeros_like(self.shown.starts), nothing.astype(np.int64), nothing))
-
-    def summed(self, codes: Ints, groups: int, pair: tuple[int, int] | None) -> Crosstab:
-        """Add up the users of each group."""
-        rows = codes[self.shown.rows]
-        counts = np.bincount(rows * self.items + self.shown.items, self.shown.values, groups * self.items)
-        marks = np.zeros((groups, len(MARKS)))
-        np.add.at(marks[:, : self.marks.shape[1]], codes, self.marks)
-        spread = np.bincount(self.shown.items, self.shares, self.items)
-        return Crosstab(
-            counts.reshape(groups, self.items).astype(np.float64), spread.astype(np.float64), marks, pair, self.judged
-        )
 
 
 def tabulate(scores: Ragged, truth: Ragged | None, shown_by: Cut, true_by: Cut, items: int) -> UserBlock:
@@ -256,12 +242,13 @@ def tabulate(scores: Ragged, truth: Ragged | None, shown_by: Cut, true_by: Cut, 
     shown, tied = shown_by.shown(scores)
     users = len(scores.starts) - 1
     marks = np.zeros((users, UNJUDGED if truth is None else len(MARKS)))
-    slots = shown.sums(shown.values)
+    slots = shown.lengths.astype(np.float64) if shown.whole else shown.sums(shown.values)
     real = np.isfinite(scores.values)  # a convention may fill missing scores with -inf
     marks[:, _AT["users"]] = 1
     marks[:, _AT["viewers"]] = slots > 0
-    marks[:, _AT["cells"]] = scores.sums(real.astype(np.float64))
-    marks[:, _AT["score"]] = scores.sums(np.where(real, scores.values, 0.0))
+    everything = bool(real.all())
+    marks[:, _AT["cells"]] = scores.lengths if everything else scores.sums(real.astype(np.float64))
+    marks[:, _AT["score"]] = scores.sums(scores.values if everything else np.where(real, scores.values, 0.0))
     if truth is not None:
         _judge(marks, scores, shown, slots, truth, true_by, items)
     return UserBlock(shown, marks, tied, items, truth is not None, scores)

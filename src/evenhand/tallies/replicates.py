@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -10,7 +10,8 @@ import numpy as np
 import numpy.typing as npt
 
 from evenhand.cards import Floats
-from evenhand.tallies.crosstab import Crosstab, UserBlock
+from evenhand.tallies.audience import Audience, Codes
+from evenhand.tallies.crosstab import Crosstab
 from evenhand.tallies.shown import Ints
 
 MOST_CELLS = 1 << 22
@@ -19,7 +20,6 @@ MOST_CELLS = 1 << 22
 EVEN = 8
 """Draws at a time are a multiple of this where they are more: products with short rows of whole words are faster."""
 
-Codes = npt.NDArray[np.int32]
 Times = npt.NDArray[np.uint8]
 
 
@@ -43,46 +43,6 @@ class Weights(Protocol):
         Who asks for the same draws again gets the same weights.
         """
         ...
-
-
-@dataclass(frozen=True, slots=True)
-class Audience:
-    """What every user was shown: so many items each, end to end, with how much of a slot each had where not all had one.
-
-    `marks` (U, M) are the first of `MARKS`.
-    """
-
-    lengths: Codes
-    items: Codes
-    values: Floats | None
-    marks: Floats
-
-    @classmethod
-    def of(cls, block: UserBlock) -> Audience:
-        """Some users."""
-        shown, whole = block.shown, block.whole
-        lengths, items = (part.astype(np.int32) for part in (shown.lengths, shown.items))
-        return cls(lengths, items, None if whole else shown.values, block.marks)
-
-    @classmethod
-    def joined(cls, parts: Sequence[Audience]) -> Audience:
-        """Users after users."""
-        lengths, items, marks = (
-            np.concatenate([getattr(part, name) for part in parts]) for name in ("lengths", "items", "marks")
-        )
-        values = [np.ones(len(part.items)) if part.values is None else part.values for part in parts]
-        return cls(lengths, items, None if all(p.values is None for p in parts) else np.concatenate(values), marks)
-
-    @property
-    def slots(self) -> Floats:
-        """Slots of every user."""
-        if self.values is None:
-            return self.lengths.astype(np.float64)
-        return np.asarray(np.bincount(self.of_slots(np.arange(len(self.lengths))), self.values, len(self.lengths)))
-
-    def of_slots(self, of_users: npt.NDArray[Any]) -> npt.NDArray[Any]:
-        """For every slot, what its user has."""
-        return np.repeat(of_users, self.lengths)
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,22 +72,28 @@ class Replicates:
         places = np.flatnonzero(seen)
         column = np.cumsum(seen, dtype=np.int32) - 1
         sums = [_Sums(audience, plan, column[audience.items], len(places), self.usual) for audience, plan in self.parts]
-        at_once = max(1, MOST_CELLS // max(1, groups * len(places)))
+        rows = self.parts[0][1].rows
+        at_once = max(1, MOST_CELLS // max(1, len(rows) * len(places)))
         at_once = min(self.draws, at_once // EVEN * EVEN or at_once)
         held = np.zeros((groups, len(places), at_once))
         for start in range(0, self.draws, at_once):
             stop = min(start + at_once, self.draws)
             counts, marks = held[..., : stop - start], np.zeros((groups, stop - start, like.marks.shape[1]))
+            counts[rows] = 0.0
             odd: Any = 0.0
-            for i, one in enumerate(sums):
-                odd = odd + one.add(start, stop, counts, marks, more=i > 0)
-            drawn = np.moveaxis(counts, -1, 0)  # draws lie side by side in memory, as the sums are made
-            spread = drawn.sum(1)
-            spread /= self.usual
-            spread += odd
-            yield Crosstab(
-                drawn, spread, np.moveaxis(marks, 1, 0), like.pair, like.judged, like.cut, places=places, unshown=items - len(places)
+            for one in sums:
+                odd = odd + one.add(start, stop, counts, marks)
+            shown = np.zeros(counts.shape[1:])
+            for row in rows:
+                shown += counts[row]
+            made = Crosstab(
+                np.moveaxis(counts, -1, 0),  # draws lie side by side in memory, as the sums are made
+                shown.T / self.usual + odd, np.moveaxis(marks, 1, 0), like.pair, like.judged, like.cut,
+                places=places, unshown=items - len(places),
             )  # fmt: skip
+            if like.cut:
+                vars(made)["popularity"] = shown.T  # as it would find it
+            yield made
 
 
 class _Sums:
@@ -135,77 +101,75 @@ class _Sums:
 
     def __init__(self, audience: Audience, plan: Weights, columns: Codes, size: int, usual: float) -> None:
         self.audience, self.plan, self.columns, self.size = audience, plan, columns, size
-        self._matrices: dict[bool, Any] = {}
         with np.errstate(divide="ignore"):
-            share = 1 / audience.slots
-        self.odd = np.flatnonzero((np.abs(share - 1 / usual) > 1e-12) & (audience.lengths > 0))
-        self._off = (share - 1 / usual)[self.odd]
-        self._odd_matrix: Any = None
+            off = 1 / audience.slots - 1 / usual
+        self.odd = np.flatnonzero((np.abs(off) > 1e-12) & (audience.lengths > 0))
+        self._off = off[self.odd]
+        self._matrices: dict[str, Any] = {}
+        self._members: list[tuple[Ints, Floats]] = []
+        self._all: tuple[Floats, Floats] | None = None
 
-    def add(self, start: int, stop: int, counts: Floats, marks: Floats, *, more: bool) -> Floats | float:
-        """Fill in (or add, with `more`) times shown (G, J, D), add marks (G, D, M); what spread has beside times shown / usual."""
+    def add(self, start: int, stop: int, counts: Floats, marks: Floats) -> Floats | float:
+        """Add to times shown (G, J, D) and marks (G, D, M); gives what spread has beside times shown / usual."""
         odd: Floats | float = 0.0
         own, rows, width = self.audience.marks, self.plan.rows, self.audience.marks.shape[1]
-        found: dict[int, Any] = {}
-        everybody: tuple[Floats, Floats] | None = None
         for place, weights in self.plan.between(start, stop):
             if not isinstance(place, int):
-                made = self._product(weights, place)
-                for i, row in enumerate(rows):
-                    members = np.flatnonzero(place == i)
-                    found[i] = made[i * self.size : (i + 1) * self.size]
-                    marks[row, :, :width] += weights[members].T.astype(np.float64) @ own[members]
-                odd = self._spread_of_odd(weights)
-            elif place == self.plan.rest:
-                counted = weights[:, 0].astype(np.float64)
-                everybody = self._product(weights)[:, :1].astype(np.float64), counted @ own
-            else:
-                found[place] = self._product(weights)
+                few = np.ascontiguousarray(weights)
+                made = self._product(few, place).reshape(len(rows), self.size, few.shape[1])
+                self._members = self._members or [
+                    (some, own[some]) for some in (np.flatnonzero(place == i) for i in range(len(rows)))
+                ]
+                for row, shown, (members, theirs) in zip(rows, made, self._members, strict=True):
+                    counts[row] += shown
+                    marks[row, :, :width] += few[members].T.astype(np.float64) @ theirs
+                odd = self._spread_of_odd(few)
+            elif place != self.plan.rest:
+                counts[rows[place]] += self._product(weights)
                 marks[rows[place], :, :width] += weights.T.astype(np.float64) @ own
-        for place, made in found.items():
-            counts[rows[place]] = counts[rows[place]] + made if more else made
-        if everybody is not None and self.plan.rest is not None:
-            rest, others = rows[self.plan.rest], [rows[place] for place in found]
-            counts[rest] = everybody[0]
+            elif self._all is None:
+                self._all = self._product(weights).astype(np.float64), weights.T.astype(np.float64) @ own
+        if self._all is not None and self.plan.rest is not None:
+            rest, others = rows[self.plan.rest], np.delete(rows, self.plan.rest)
+            counts[rest] = self._all[0]
             for row in others:
                 counts[rest] -= counts[row]
             np.maximum(counts[rest], 0.0, out=counts[rest])  # parts of a slot do not add up to the last digit
-            marks[rest, :, :width] = everybody[1] - marks[others, :, :width].sum(0)
+            marks[rest, :, :width] = self._all[1] - marks[others, :, :width].sum(0)
         return odd
+
+    def _matrix(self, values: npt.NDArray[Any], columns: npt.NDArray[Any], lengths: Codes, size: int) -> Any:
+        """What was shown (size, users)."""
+        from scipy.sparse import csc_array
+
+        starts = np.concatenate([[0], np.cumsum(lengths, dtype=columns.dtype)]).astype(columns.dtype)
+        return csc_array((values, columns, starts), shape=(size, len(lengths)))
 
     def _product(self, weights: Times, place: Ints | None = None) -> npt.NDArray[Any]:
         """Times shown (J, D), or (places x J, D) where every user has a place."""
-        from scipy.sparse import csc_array
-
-        grouped = place is not None
-        if grouped not in self._matrices:
-            at, size = self.columns, self.size
+        name = "all" if place is None else "placed"
+        if name not in self._matrices:
+            at, size, values = self.columns, self.size, self.audience.values
             if place is not None:
                 size *= len(self.plan.rows)
                 at = self.audience.of_slots((place * self.size).astype(np.int32 if size < 1 << 31 else np.int64)) + at
-            starts = np.concatenate([[0], np.cumsum(self.audience.lengths, dtype=at.dtype)]).astype(at.dtype)
-            values = self.audience.values
             if values is None:  # whole numbers, in the smallest kind that holds every sum
-                kind = np.min_scalar_type(int(np.bincount(at, minlength=1).max()) * self.plan.most)
-                values = np.ones(len(at), dtype=kind)
-            self._matrices[grouped] = csc_array((values, at, starts), shape=(size, len(starts) - 1))
-        matrix = self._matrices[grouped]
+                most = int(np.bincount(at, minlength=1).max()) * self.plan.most
+                values = np.ones(len(at), dtype=np.min_scalar_type(most))
+            self._matrices[name] = self._matrix(values, at, self.audience.lengths, size)
+        matrix = self._matrices[name]
         return matrix @ weights.astype(matrix.dtype)  # type: ignore[no-any-return]
 
     def _spread_of_odd(self, weights: Times) -> Floats | float:
         """(D, J): where users have another number of slots than most, an item's share of them is not times shown / `usual`."""
-        from scipy.sparse import csc_array
-
         if not len(self.odd):
             return 0.0
-        if self._odd_matrix is None:
+        if "odd" not in self._matrices:
             is_odd = np.zeros(len(self.audience.lengths), dtype=bool)
             is_odd[self.odd] = True
-            theirs = self.audience.of_slots(is_odd)
-            lengths = self.audience.lengths[self.odd]
+            theirs, lengths = self.audience.of_slots(is_odd), self.audience.lengths[self.odd]
             off = np.repeat(self._off, lengths)
             if self.audience.values is not None:
                 off *= self.audience.values[theirs]
-            starts = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32)
-            self._odd_matrix = csc_array((off, self.columns[theirs], starts), shape=(self.size, len(lengths)))
-        return np.asarray(self._odd_matrix @ weights[self.odd].astype(np.float64)).T
+            self._matrices["odd"] = self._matrix(off, self.columns[theirs], lengths, self.size)
+        return np.asarray(self._matrices["odd"] @ weights[self.odd].astype(np.float64)).T

@@ -138,7 +138,6 @@ def _refuse_bad_names(
     if nameless:
         raise all_problems(missing_columns(opened, nameless), where="The call")
     role_of = dict.fromkeys(by, "by") | ({by[-1]: part} if part else {})
-    slices = by[:-1] if part else by
     roles = [("unit", unit)] if unit is not None else []
     roles += (
         [("amount", a) for a in names]
@@ -149,7 +148,17 @@ def _refuse_bad_names(
     problems = role_problems(opened, roles, ("amount", "weight"))
     if any(not isinstance(column, str) for _, column in roles):
         raise all_problems(problems, where="The call")
-    problems += slice_problems(slices, {"amount"} if multiple else ())
+    problems += name_problems(unit, names, by, part, multiple=multiple)
+    if problems:
+        if not missing_columns(opened, roles) and not _has_rows(opened):
+            raise EvenhandError(NO_ROWS)  # a file of a header alone has no types to speak of
+        raise all_problems(problems, where="The call")
+
+
+def name_problems(unit: str | None, names: Sequence[str], by: Sequence[str], part: str, *, multiple: bool) -> list[str]:
+    """What is wrong with the columns that were named, whatever the table holds; `part` is the role of the last of `by`."""
+    slices = list(by[:-1] if part else by)
+    problems = slice_problems(slices, {"amount"} if multiple else ())
     problems += [
         f"amount names {a!r} twice. Name each column once." for a in sorted({a for a in names if names.count(a) > 1})
     ]
@@ -160,10 +169,7 @@ def _refuse_bad_names(
         )
     if multiple and not names:
         problems.append("amount is an empty list. Name at least one column, or pass None to count rows.")
-    if problems:
-        if not missing_columns(opened, roles) and not _has_rows(opened):
-            raise EvenhandError(NO_ROWS)  # a file of a header alone has no types to speak of
-        raise all_problems(problems, where="The call")
+    return problems
 
 
 def _has_rows(opened: Table) -> bool:
@@ -205,11 +211,11 @@ def _facts(lazy: nw.LazyFrame[Any], names: list[str], needed: Mapping[str, str],
     )
     for column, tag in numbers:
         col, floats = nw.col(column), schema[column].is_float()
-        missing = (col.is_null() | col.is_nan()) if floats else col.is_null()
-        asked.append(how_many(missing).alias(f"missing_{tag}"))
+        missing = col.is_null() | col.is_nan()
+        asked.append((how_many(missing) if floats else col.null_count()).alias(f"missing_{tag}"))
         known = nw.when(~missing).then(col) if floats else col
         asked += [known.min().alias(f"min_{tag}"), known.max().alias(f"max_{tag}")]
-    asked += [how_many(nw.col(role).is_null()).alias(f"{role}_null") for role in needed]
+    asked += [nw.col(role).null_count().alias(f"{role}_null") for role in needed]
     row = to_polars(lazy.select(*asked)).row(0, named=True)
     facts = {k: 0 if v is None else float(v) for k, v in row.items()}
     again = [how_many(nw.col(c) < 0).alias(f"negative_{tag}") for c, tag in numbers if facts[f"min_{tag}"] < 0]

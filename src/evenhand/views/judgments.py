@@ -123,8 +123,17 @@ def _from_column(table: Table, column: str, request: str, item: str) -> Judgment
     if not may_repeat(lazy, ["request"]):
         return Judgments(lazy, f"column {column!r} of the rankings", rows, column)
     lazy = lazy.unique()
-    _refuse_twice(lazy, "gives {count:,} pairs of request and item more than one relevance. Give each pair one.")
+    _refuse_twice(lazy, SEVERAL)
     return Judgments(lazy, f"column {column!r} of the rankings", rows, column)
+
+
+SEVERAL = "gives {count:,} pairs of request and item more than one relevance. Give each pair one."
+
+
+def refuse_several(count: int) -> None:
+    """Pairs of which the rankings say two things."""
+    if count:
+        raise EvenhandError("relevance " + SEVERAL.format(count=count))
 
 
 def _judged(lazy: nw.LazyFrame[Any]) -> nw.LazyFrame[Any]:
@@ -143,12 +152,16 @@ def _check_values(lazy: nw.LazyFrame[Any]) -> int:
             how_many(finite == float("inf")).alias("infinite"),
         )
     ).row(0, named=True)
-    if facts["negative"] or facts["infinite"]:
+    refuse_values(facts["negative"], facts["infinite"])
+    return int(facts["rows"])
+
+
+def refuse_values(negative: Any, infinite: Any) -> None:
+    if negative or infinite:
         raise EvenhandError(
-            f"relevance holds {int(facts['negative'] or 0):,} negative and {int(facts['infinite'] or 0):,} infinite numbers. "
+            f"relevance holds {int(negative or 0):,} negative and {int(infinite or 0):,} infinite numbers. "
             "Pass numbers of zero or more."
         )
-    return int(facts["rows"])
 
 
 def _refuse_twice(
@@ -171,11 +184,15 @@ def unjudged() -> nw.Expr:
 def count_unjudged(lazy: nw.LazyFrame[Any], missing: MissingRelevance, kind: str) -> int:
     """How many rows of that kind have no judgment; refused where the policy is to raise."""
     found = int(to_polars(lazy.select(how_many(unjudged()).alias("n")))["n"][0] or 0)
+    refuse_unjudged(found, missing, kind)
+    return found
+
+
+def refuse_unjudged(found: int, missing: MissingRelevance, kind: str) -> None:
     if found and missing == "raise":
         raise EvenhandError(
             f"{found:,} {kind} have no judgment. Add them to relevance, or pass missing_relevance='zero' or 'drop'."
         )
-    return found
 
 
 def unjudged_as_zero(lazy: nw.LazyFrame[Any]) -> nw.LazyFrame[Any]:

@@ -231,9 +231,9 @@ def view_outcomes(
         )
     threshold = None if threshold is None else float(threshold)
     plain = _renamed(opened, roles)
-    lazy = _flagged(plain, roles, threshold)
     simple = not (roles.treated or roles.weight or roles.by or by_group) and threshold is None
     facts, known = _plain_facts(plain, roles) if simple else None, None
+    lazy = plain if facts is not None else _flagged(plain, roles, threshold)
     if facts is None:
         facts = known = to_polars(_facts(lazy, roles))
     problems = _value_problems(facts, roles, nan_policy)
@@ -305,14 +305,19 @@ def _is_finite(number: float) -> bool:
 
 
 def _refuse_bad_roles(opened: Table, roles: Roles) -> None:
-    problems = role_problems(opened, roles.named(), ("score", "outcome", "treated", "weight"))
+    problems = role_problems(opened, roles.named(), ("score", "outcome", "treated", "weight")) + name_problems(roles)
+    if problems:
+        raise all_problems(problems, where="The call")
+
+
+def name_problems(roles: Roles) -> list[str]:
+    """What is wrong with the columns that were named, whatever the table holds."""
+    problems = []
     for one, other in itertools.combinations(("score", "outcome", "group"), 2):
         if (column := getattr(roles, one)) == getattr(roles, other) and column is not None:
             problems.append(f"{one} and {other} are both {column!r}. Pass the score, what became of it, and the group.")
     problems += slice_problems(roles.by, OWN | {"bin"})
-    problems += [f"by={b!r} is also the group. Name another column." for b in roles.by if b == roles.group]
-    if problems:
-        raise all_problems(problems, where="The call")
+    return problems + [f"by={b!r} is also the group. Name another column." for b in roles.by if b == roles.group]
 
 
 def _optional(roles: Roles) -> list[str]:
