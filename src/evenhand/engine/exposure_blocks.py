@@ -19,7 +19,7 @@ from evenhand.engine.attending import attended
 from evenhand.engine.labelled import Lookup
 from evenhand.tallies.ledger import Look
 from evenhand.tallies.requests import Ints
-from evenhand.views.batches import Scattered, first_of_runs, whole_rankings
+from evenhand.views.batches import by_ranking, first_of_runs
 from evenhand.views.labels import codes
 from evenhand.views.tables import to_polars
 
@@ -36,10 +36,7 @@ def ranked_cells(
     *,
     scores: bool,
 ) -> Any:
-    """A Polars frame of a row per ranking and group (its `code`): items, attention `a0`.., relevance met `g0`.., scores.
-
-    None where the rows of a ranking stand apart.
-    """
+    """A Polars frame of a row per ranking and group (its `code`): items, attention `a0`.., relevance met `g0`.., scores."""
     import polars as pl
 
     names = lazy.collect_schema().names()
@@ -55,7 +52,7 @@ def ranked_cells(
         rank = rows["rank"].to_numpy() - 1
         items = np.bincount(at, minlength=len(first) * groups)
         there = np.flatnonzero(items)
-        weights = table(int(rank.max()) + 1)
+        weights = table(int(rank.max(initial=0)) + 1)
 
         def summed(parts: Iterable[Floats]) -> Floats:
             high, low = (np.bincount(at, part, minlength=len(items))[there] for part in parts)
@@ -75,10 +72,7 @@ def ranked_cells(
         more = {"code": there % groups, "items": items[there].astype(np.float64), **found}
         return cells.with_columns(*(pl.Series(name, values) for name, values in more.items()))
 
-    try:
-        return pl.concat([block(rows) for rows in whole_rankings(lazy.select(*dict.fromkeys(wanted)), keys)])
-    except Scattered:
-        return None
+    return pl.concat(by_ranking(lazy.select(*dict.fromkeys(wanted)), keys, block))
 
 
 MOST_GROUPS = 16
@@ -118,11 +112,9 @@ def judged_cells(judged: nw.LazyFrame[Any], lookup: Lookup, looks: Sequence[Look
     import polars as pl
 
     lazy, table = judged.select("request", "item", "relevance"), _attention(looks)
-    try:
-        found = [_judged(rows, lookup, len(looks), table) for rows in whole_rankings(lazy, ["request"])]
-    except Scattered:
-        found = [_judged(to_polars(lazy).sort("request"), lookup, len(looks), table)]
-    cells, norms = zip(*found, strict=True)
+    cells, norms = zip(
+        *by_ranking(lazy, ["request"], lambda rows: _judged(rows, lookup, len(looks), table)), strict=True
+    )
     return pl.concat(cells), pl.concat(norms)
 
 

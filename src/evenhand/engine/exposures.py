@@ -88,11 +88,11 @@ def tally_exposures(
     request, item, relevance; the rows then have relevance too.
     """
     looked = attended(rows.lazy, wanted.looks, rows.rankings)
-    by, lookup, cells = aligned.keys, _lookup(rows, aligned, wanted, labels), None
+    by, lookup = aligned.keys, _lookup(rows, aligned, wanted, labels)
     if lookup is not None:
         gained = wanted.at(wanted.gained)
         cells = ranked_cells(rows.lazy, rows.rankings, lookup, wanted.looks, gained, scores=wanted.scores)
-    if cells is None:
+    else:
         cells = coded_cells(to_polars(_cells(looked, rows, aligned, by, wanted)), labels)
     found = assembled(cells, rows, wanted, labels)
     if judged is not None and wanted.judged:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -17,7 +17,7 @@ from evenhand.tallies.ledger import UNKNOWN_LABEL
 from evenhand.tallies.ledger import Unknown as Unknown
 from evenhand.tallies.placement import UNKNOWN, Ints, Placement
 from evenhand.tallies.requests import Requests
-from evenhand.views.batches import Scattered, first_of_runs, whole_rankings
+from evenhand.views.batches import by_ranking, first_of_runs
 from evenhand.views.labels import Alignment, Carried, codes
 from evenhand.views.match import matched_ids
 from evenhand.views.rankings import Rankings
@@ -91,11 +91,7 @@ def tally_placements(
 
     needed = [*keys, "rank", *(["item"] if "item" in names and table is not None else [])]
     lazy = lazy.select(*needed, *(c for c in names if c == "group" or c.startswith("share_")))
-    try:
-        blocks = [block(rows) for rows in _whole(lazy, keys)]
-    except Scattered:
-        blocks = [block(to_polars(lazy).sort(*keys, nulls_last=True))]
-    whole = _Block.joined(blocks, keys)
+    whole = _Block.joined(_blocks(lazy, keys, block), keys)
     if some_labelled and table is not None and table.height:
         _refuse_strangers(whole, view, table)
     codes, labels = _settled(whole, unknown)
@@ -104,13 +100,13 @@ def tally_placements(
     return Placed(tally, slices, edges, whole.heads["request"], whole.missing)
 
 
-def _whole(lazy: nw.LazyFrame[Any], keys: list[str]) -> Iterator[Any]:
+def _blocks(lazy: nw.LazyFrame[Any], keys: list[str], block: Callable[[Any], _Block]) -> list[_Block]:
     """Whole rankings, as the engine that holds them hands them over with the least to carry."""
     if not is_apart(lazy):
-        return whole_rankings(lazy, keys)
+        return by_ranking(lazy, keys, block)
     names = lazy.collect_schema().names()
     held = ["group"] if "group" in names else [n for n in names if n.startswith("share_")] or ["item"]
-    return gathered(lazy, keys, ["rank", *held])
+    return [block(rows) for rows in gathered(lazy, keys, ["rank", *held])]
 
 
 @dataclass(frozen=True)
