@@ -301,6 +301,9 @@ REFUSED = {
     "rollup providers twice": (
         lambda: eh.rollup({"a": ["x"]}, pl.DataFrame({"provider": ["x", "x"], "group": ["f", "m"]})), "1 providers more than once",
     ),
+    "rollup pairs twice": (
+        lambda: eh.rollup({"a": ["x", "x"], "b": ["x"]}, {"x": "f"}), "1 pairs of an item and a provider more than once",
+    ),
     "rollup weights": (
         lambda: eh.rollup(pl.DataFrame({"item": ["a"], "group": ["f"], "w": [0.0]}), weight="w"), "only zero weights",
     ),

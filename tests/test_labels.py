@@ -12,7 +12,7 @@ import evenhand as eh
 from evenhand.audits.parameters import in_words
 from evenhand.errors import EvenhandError
 from evenhand.labels import in_order, match, matches, order, whole
-from evenhand.views.labels import read_shares
+from evenhand.views.labels import as_call, read_shares
 
 ITEMS = [f"d{i}" for i in range(8)]
 SIDE = dict(zip(ITEMS, ["f", "m", "m", "f", "m", "f", "m", None], strict=True))
@@ -261,6 +261,25 @@ def test_counts_are_taken_for_shares_only_where_they_are_called_counts():
         exposure(RANKED, eh.shares("f5", "m4", of=COUNTED, counts=True), metrics="awrf")
     with pytest.raises(EvenhandError, match="a table of labels, not of numbers"):
         exposure(RANKED, eh.shares(of=EACH.select("item", "side"), counts=True), metrics="awrf")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        r"rollup(a.csv, group=g, split='\t')",
+        r"rollup('a.csv', group='g', split='\t')",
+        r"""rollup(a.csv, "b'.csv", split="\t",)""",
+    ],
+)
+def test_a_word_in_quotes_is_read_alike_whether_or_not_its_neighbours_have_quotes(text):
+    args, named = as_call(text, "rollup", ["group", "split"])
+    assert (args[0], named["split"]) == ("a.csv", "\t")
+
+
+@pytest.mark.parametrize("text", ["rollup(it's.csv)", "rollup('a'b.csv)", "rollup(a.csv,,split='|')"])
+def test_a_call_in_words_that_cannot_be_read_is_refused_rather_than_guessed(text):
+    with pytest.raises(eh.EvenhandError, match="Put quotes around the whole word"):
+        as_call(text, "rollup", ["split"])
 
 
 def test_a_rollup_is_written_as_text_that_reads_the_same(tmp_path):

@@ -18,6 +18,7 @@ from evenhand.present.tellers import teller
 from golden_cases import CASES
 from oracles import outcome as oracle
 
+pytestmark = pytest.mark.usefixtures("in_passes")
 ENGINES = {
     "polars": lambda frame: frame,
     "polars-lazy": lambda frame: frame.lazy(),

@@ -13,6 +13,7 @@ from evenhand.engine import clusters as engine
 from evenhand.tallies.clusters import Clusters, ClusterSquares
 from evenhand.tallies.moments import Moments
 
+pytestmark = pytest.mark.usefixtures("in_passes")
 ROLES = {"score": "s", "outcome": "y", "group": "g", "cluster": "c"}
 
 

@@ -15,6 +15,8 @@ from evenhand.engine.moments import _from_lines
 
 ROLES = {"score": "s", "outcome": "y", "group": "g"}
 
+pytestmark = pytest.mark.usefixtures("in_passes")
+
 
 def rows_of(found, metric):
     return [row for row in found.findings.rows() if row["metric"] == metric]

@@ -358,7 +358,7 @@ def test_the_interval_of_a_distance_holds_the_truth_also_where_there_is_none(shi
         rng = np.random.default_rng([seed, int(100 * shift)])
         g = rng.integers(0, 2, 400)
         rows = Rows.of(rng.random(400) + shift * g, outcome=rng.integers(0, 2, 400), groups=g)
-        found = odds.odds_gap(rows, 1, 0, 0.95)
+        found = odds.odds_gaps(rows, 1, 0, 0.95, [False])[0]
         held += found.low <= truth <= found.high
     assert held >= 54
 
@@ -448,3 +448,17 @@ def test_who_can_fix_what_is_a_table_of_findings(by, tmp_path):
 def _saved(result, folder):
     result.to_json(folder / "r.json")
     return folder / "r.json"
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [{}, {"cluster": "q", "weight": "w"}, {"by": "k", "treated": "t"}, {"kind": "classification", "threshold": 0.4}, {"min_units": 5}],
+)  # fmt: skip
+def test_few_rows_that_are_read_once_say_what_passes_over_them_say(asked, monkeypatch):
+    rng, frame = np.random.default_rng(4), candidates(900, requests=30)
+    more = {"w": rng.gamma(1.5, 2.0, 900), "t": rng.integers(0, 2, 900), "k": rng.choice(["u", "v"], 900)}
+    table = frame.with_columns(**{name: pl.Series(column) for name, column in more.items()})
+    table = table.filter((pl.col("g") != "u") | (pl.col("s") < 0.8))  # not every group has every score
+    found = eh.outcome_test(table, **ROLES, bins=4, **asked).findings
+    monkeypatch.setattr("evenhand.audits.outcome_test.FEW_ROWS", 0)
+    same(found.columns, eh.outcome_test(table, **ROLES, bins=4, **asked).findings.columns)

@@ -144,6 +144,7 @@ def test_blocks_of_users_change_nothing(monkeypatch):
     whole = eh.recommender(data[0], relevant=data[1], user_groups=data[2], **call)
     expected_long = long_call(*data)
     monkeypatch.setattr(score_views, "BLOCK_CELLS", 100)
+    monkeypatch.setattr("evenhand.views.scoretables.READ_CELLS", 300)
     same(columns(eh.recommender(data[0], relevant=data[1], user_groups=data[2], **call)), columns(whole))
     same(columns(eh.recommender(sparse_of(data[0]), relevant=data[1], user_groups=data[2], **call)), columns(whole))
     same(columns(long_call(*data)), columns(expected_long))
@@ -306,7 +307,7 @@ def test_permuted_labels_keep_their_shares(exact, monkeypatch):
     monkeypatch.setattr(draws, "EXACT", exact)
     codes = np.repeat([0, 1, 2], [300, 600, 100])
     dealt = draws.Dealt(codes, 2, 50, 1)
-    parts = dict(dealt.of_users(0, codes))
+    parts = dict(dealt.between(0, 50))
     assert parts[0][900:].sum() == parts[1][900:].sum() == 0
     assert (parts[0] + parts[1])[:900].min() == 1
     assert parts[0].sum(0).mean() == pytest.approx(300, rel=0.05)
@@ -318,7 +319,7 @@ def test_permuted_labels_keep_their_shares(exact, monkeypatch):
 def test_resampled_users_have_the_mean_and_variance_of_the_bootstrap(exact, monkeypatch):
     monkeypatch.setattr(draws, "EXACT", exact)
     codes = np.repeat([0, 1], 500)
-    ((_, weights),) = draws.Resampled(codes, ["a", "b"], 999, 1).of_users(0, codes)
+    ((_, weights),) = draws.Resampled(codes, ["a", "b"], 999, 1).between(0, 999)
     assert weights.mean() == pytest.approx(1, abs=0.01)
     assert weights.var() == pytest.approx(1, abs=0.02)
     assert np.corrcoef(weights[:100])[np.triu_indices(100, 1)].mean() == pytest.approx(0, abs=0.01)
@@ -331,10 +332,10 @@ def test_replicates_of_weight_one_are_the_tally_itself():
     )
 
     class Once:
-        draws, rows, rest = 2, np.array([0, 1, 2]), None
+        draws, rows, rest, most = 2, np.array([0, 1, 2]), None, 1
 
-        def of_users(self, first, codes):
-            yield codes, np.ones((len(codes), 2), dtype=np.float32)
+        def between(self, start, stop):
+            yield codes, np.ones((len(codes), stop - start), dtype=np.uint8)
 
     from evenhand.engine.crosstabs import Reading, tabulation
     from evenhand.views.scores import view_scores
@@ -342,8 +343,8 @@ def test_replicates_of_weight_one_are_the_tally_itself():
     roles = {"user": "user", "item": "item", "score": "score", "group": "group", "relevance": None}
     view = view_scores(matrix, truth, columns=roles, items=None, user_groups=groups)
     codes = np.array(["abc".index(g) for g in groups])
-    made = tabulation(view, Reading(Cut(4), Cut(threshold=0.5)), codes, 3, [Once()])
-    (again,) = made.replicates[0].crosstabs(made.total)
+    made = tabulation(view, Reading(Cut(4), Cut(threshold=0.5)), codes, 3)
+    (again,) = made.under(Once()).crosstabs(made.total)
     np.testing.assert_allclose(again.counts[1], made.total.counts)
     np.testing.assert_allclose(again.marks[1], made.total.marks)
     np.testing.assert_allclose(again.spread[1], made.total.spread, rtol=1e-5)

@@ -314,3 +314,60 @@ def test_who_has_no_known_amount_is_left_out_and_not_taken_for_zero():
     found = study(data=log, unit="author", amount="views", nan_policy="omit")
     assert "20 rows" in found.setting
     assert "20 different 'author'" in found.setting
+
+
+def small_log(**columns):
+    rows = {"who": [k % 60 for k in range(240)], "via": ["xyz"[(k + k // 60) % 3] for k in range(240)], "n": range(240)}
+    return pl.DataFrame({**rows, **columns})
+
+
+@pytest.mark.parametrize(
+    ("columns", "asked", "said"),
+    [
+        ({"via": ["x", None] * 120}, {"source": "via"}, "source='via' is missing in 120 rows"),
+        ({"fans": range(240)}, {"followers": "fans"}, "more than one number for 60 units"),
+        ({"via": ["x", "y"] * 120}, {"source": "via"}, "says what a unit is"),
+    ],
+)
+def test_a_log_that_leaves_open_what_is_meant_is_refused(columns, asked, said):
+    with pytest.raises(EvenhandError, match=said):
+        study(data=small_log(**columns), unit="who", amount="n", **asked)
+
+
+def test_rows_of_no_source_are_left_out_where_that_is_asked():
+    log = small_log().with_columns(pl.when(pl.int_range(pl.len()) % 7 > 0).then("via").alias("via"))
+    kept, whole = (
+        study(data=x, unit="who", source="via", nan_policy=p) for x, p in ((log, "omit"), (log.drop_nulls("via"), None))
+    )
+    assert told(kept) == told(whole)
+
+
+def test_of_intervals_that_overlap_nobody_says_which_is_more_skewed():
+    own = study(data=small_log(), unit="who", amount="n", source="via", in_network="x")
+    claim = next(c for c in own.claims if c.says.startswith("Out-of-network"))
+    assert claim.verdict == "cannot be measured"
+    assert "whose intervals overlap" in claim.measured
+
+
+def test_nothing_is_read_off_a_handful_of_units():
+    own = study(data=pl.DataFrame({"who": ["a"], "n": [3]}), unit="who", amount="n")
+    assert {(c.measured, c.verdict) for c in own.claims} == {("fewer than 30 units", "cannot be measured")}
+
+
+def test_the_word_none_of_the_command_line_is_no_population(tmp_path, capsys):
+    small_log().write_csv(tmp_path / "log.csv")
+    asked = [
+        "study",
+        "inequality",
+        "--data",
+        str(tmp_path / "log.csv"),
+        "--unit",
+        "who",
+        "--amount",
+        "n",
+        "--no-progress",
+    ]
+    assert main([*asked, "--population", "none"]) == 0
+    assert "60 different 'who' count: those in the log" in " ".join(capsys.readouterr().out.split())
+    with pytest.raises(EvenhandError):
+        study(data=small_log(), unit="who", amount="n", population="none")

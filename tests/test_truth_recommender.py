@@ -66,7 +66,7 @@ def test_deals_among_missing_scores_agree_with_the_exact_chance(monkeypatch):
     matrix = np.where(rng.random((12, 9)) < 0.4, np.nan, rng.random((12, 9)))
     call = {"top": 3, "metrics": "item_gini", "interval": None}
     exact = next(iter(eh.recommender(matrix, **call).findings.rows()))["chance"]
-    monkeypatch.setattr("evenhand.engine.crosstabs.EXACT_STEPS", 0)
+    monkeypatch.setattr("evenhand.metrics.among.EXACT_STEPS", -1)
     assert next(iter(eh.recommender(matrix, **call).findings.rows()))["chance"] == pytest.approx(exact, abs=0.005)
 
 
@@ -84,3 +84,45 @@ def test_without_scores_there_is_no_difference_of_scores():
 def test_a_side_that_nobody_belongs_to_is_refused(role):
     with pytest.raises(eh.EvenhandError, match=f"{role}='q'"):
         eh.recommender([[1.0, 2.0], [2.0, 1.0]], user_groups=["x", "y"], top=1, **{role: "q"})
+
+
+@pytest.mark.parametrize(("users", "items", "missing"), [(12, 9, 0.4), (3, 5, 0.3), (30, 40, 0.9)])
+def test_the_chance_among_missing_scores_is_that_of_every_pair_of_items_walked_by_itself(users, items, missing):
+    from evenhand.metrics.among import gini_of_lists_among
+    from evenhand.tallies.shown import Ragged
+
+    rng = np.random.default_rng(users)
+    offered = rng.random((users, items)) >= missing
+    slots = np.minimum(rng.integers(0, 4, users), offered.sum(1))
+    apart = 0.0
+    for i, j in itertools.combinations(range(items), 2):
+        walk = np.array([1.0])  # the difference of the two, user by user
+        for own, k in zip(offered, slots, strict=True):
+            n = max(1, own.sum())
+            one = k / n if own[i] != own[j] else k * (n - k) / (n * max(1, n - 1)) if own[i] else 0.0
+            up, down = one * own[i], one * own[j]
+            walk = np.convolve(walk, [down, 1 - up - down, up])
+        apart += 2 * np.abs(np.arange(-users, users + 1)) @ walk
+    odds = np.where(offered, (slots / np.maximum(offered.sum(1), 1))[:, None], np.nan)
+    assert gini_of_lists_among(Ragged.of(odds), items) == pytest.approx(apart / (2 * items * slots.sum()), abs=1e-12)
+
+
+def test_items_that_nobody_is_shown_are_in_every_draw_of_a_measure_that_reads_each():
+    rng = np.random.default_rng(5)
+    scores = pl.DataFrame(
+        {
+            "user": np.repeat(np.arange(30), 4),
+            "item": rng.permuted(np.tile(np.arange(12), (30, 1)), axis=1)[:, :4].ravel(),
+            "score": rng.random(120),
+        }
+    )
+    call = {"user_groups": {u: "ab"[u % 2] for u in range(30)}, "top": 2, "rng": 1, "interval": "percentile(99)"}
+    few, many = (
+        eh.recommender(
+            scores, items=items, metrics=["exposure_kl(smoothing=0.5)", "item_gini", "exposure_tv"], **call
+        ).frame
+        for items in (12, 24)
+    )
+    assert few["high"][2] == many["high"][2]
+    assert few["high"][0] > many["high"][0] > 0
+    assert 1 - (1 - few["high"][1]) / 2 == pytest.approx(many["high"][1], abs=1e-12)

@@ -69,7 +69,8 @@ class Card:
     number; metrics that have one lead a report. `fewest` is the number of units (of parameters) below which an interval
     needs a caution, where that is more than for others. `certain` says whether the parameters alone decide the value, so
     that no sample could change it. `local` says whether the value reads single places of the order of units (a
-    percentile), or hardly anything but its ends (a large power), so that it tells of single units.
+    percentile), or hardly anything but its ends (a large power), so that it tells of single units. `compact` says that
+    the metric also reads a tally that has no column for what was never shown, but its number (`Crosstab.unshown`).
     """
 
     name: str
@@ -99,6 +100,7 @@ class Card:
     caution: Callable[..., str] | None = None
     fewest: float | Callable[..., float] = 0.0
     certain: bool | Callable[..., bool] = False
+    compact: bool = False
 
     def reason(self, tally: Any, **params: Any) -> str:
         """The reason code for an undefined value on this tally."""
@@ -531,8 +533,14 @@ def parse_call(text: str, *, role: str, typed: str | None = None) -> tuple[str, 
     >>> parse_call("rbp(patience=0.8)", role="attention")
     ('rbp', [], {'patience': 0.8})
     """
+    name, args, keywords = _parsed(text, role, typed or text)
+    return name, list(args), dict(keywords)
+
+
+@functools.lru_cache(maxsize=512)
+def _parsed(text: str, role: str, typed: str) -> tuple[str, Sequence[Any], Mapping[str, Any]]:
     problem = EvenhandError(
-        f"{role}={(typed or text)!r} cannot be read. Write a name, with parameters if needed: {EXAMPLES.get(role, EXAMPLES['metrics'])!r}."
+        f"{role}={typed!r} cannot be read. Write a name, with parameters if needed: {EXAMPLES.get(role, EXAMPLES['metrics'])!r}."
     )
     try:
         node = ast.parse(text.strip(), mode="eval").body
@@ -549,7 +557,7 @@ def parse_call(text: str, *, role: str, typed: str | None = None) -> tuple[str, 
 
     given = [k.arg for k in node.keywords]
     if twice := {k for k in given if given.count(k) > 1}:
-        raise EvenhandError(f"{role}={(typed or text)!r} gives {listing(twice)} twice. Give each parameter once.")
+        raise EvenhandError(f"{role}={typed!r} gives {listing(twice)} twice. Give each parameter once.")
 
     def value(part: ast.expr) -> Any:
         if isinstance(part, ast.Name) and part.id in ("inf", "infinity"):

@@ -18,6 +18,7 @@ QUOTED = 200
 _SEQUENCES = re.compile(
     r"\x1b\[[0-?]*[ -/]*[@-~]|\x9b[0-?]*[ -/]*[@-~]|(?:\x1b[\]PX^_]|[\x90\x98\x9d-\x9f])[^\x07\x1b\x9c]*(?:\x07|\x1b\\|\x9c)?|\x1b[ -~]?"
 )
+_LONG = re.compile(rf"(['\"])((?:(?!\1).){{{QUOTED}}})(?:(?!\1).)+\1", re.DOTALL)
 _CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
 
 
@@ -37,8 +38,7 @@ def unprintable_escaped(text: str) -> str:
 
 def _in_short(message: str) -> str:
     """A message whose quoted parts are cut where they are long: a label may be a whole book."""
-    long = re.compile(rf"(['\"])((?:(?!\1).){{{QUOTED}}})(?:(?!\1).)+\1", re.DOTALL)
-    return long.sub(r"\1\2...\1", printable(message))
+    return _LONG.sub(r"\1\2...\1", printable(message)) if len(message) > QUOTED else printable(message)
 
 
 class EvenhandError(ValueError):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from evenhand.cards import Ask, ask
 from evenhand.errors import EvenhandError
@@ -29,18 +29,32 @@ def bounded(rows: Sequence[Row], over: str, *, sure: bool) -> list[Row]:
     `rests_on`, the units behind the interval where they are others than `units` (`few` is then their note).
     `sure` : intervals were asked for.
     """
-    cards = {text: card_of(text) for text in dict.fromkeys(r["metric"] for r in rows)}
-    return [_bounded(r, cards[r["metric"]], over) if sure else r for r in rows]
+    if not sure:
+        return list(rows)
+    rules = {text: _rules_of(text) for text in dict.fromkeys(r["metric"] for r in rows)}
+    return [_bounded(r, rules[r["metric"]], over) for r in rows]
 
 
-def _bounded(r: Row, asked: Ask | None, over: str) -> Row:
+class _Rules(NamedTuple):
+    """What the card of a metric says of its intervals; blank where it has none."""
+
+    fewest: float = FEW
+    span: tuple[float, float] = ANYTHING
+    certain: bool = False
+
+
+def _rules_of(text: str) -> _Rules:
+    asked = card_of(text)
+    return _Rules() if asked is None else _Rules(max(FEW, asked.fewest), asked.span, asked.certain)
+
+
+def _bounded(r: Row, rules: _Rules, over: str) -> Row:
     if r["note"] == "suppressed" or math.isnan(r["estimate"]):
         return {**r, "low": math.nan, "high": math.nan}
     units = r.get("rests_on", r["units"]) if over in FEW_OF else None
-    fewest = FEW if asked is None or "few" in r else max(FEW, asked.fewest)
-    none, caution = few(units, fewest)
-    span = r.get("span") or (ANYTHING if asked is None else asked.span)
-    certain = bool(r.get("certain", asked is not None and asked.certain))
+    none, caution = few(units, FEW if "few" in r else rules.fewest)
+    span = r.get("span") or rules.span
+    certain = bool(r.get("certain", rules.certain))
     ends = (math.nan, math.nan) if none else (r["low"], r["high"])
     low, high, why = settled(r["estimate"], ends[0], ends[1], span, certain=certain)
     codes = [c for c in (r["note"] or "").split("; ") if c]

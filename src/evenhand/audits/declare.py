@@ -165,12 +165,12 @@ class Audit:
             bound = self.signature.bind(*args, **keywords)
         except TypeError as error:
             raise self._explained(error) from None
-        bound.apply_defaults()
-        given = bound.arguments
-        for name, value in given.items():
+        for name, value in bound.arguments.items():
             for one in value if name == several else [value]:
                 self.parameters[name].check(as_python(one))
-            given[name] = as_python(value)
+            bound.arguments[name] = as_python(value)
+        bound.apply_defaults()
+        given = bound.arguments
         return Call(
             self,
             given | given.pop(self.repeats, {}),

@@ -11,7 +11,7 @@ import numpy as np
 from evenhand.audits.exposure_asks import Asked, wanted_by
 from evenhand.cards import Floats
 from evenhand.engine.crossed import cross
-from evenhand.engine.exposures import assembled, coded_cells, tally_exposures, tally_items
+from evenhand.engine.exposures import assembled, coded_cells, item_norms, tally_exposures, tally_items
 from evenhand.engine.lists import some_lists
 from evenhand.engine.placements import tally_placements
 from evenhand.engine.prepared import Prepared
@@ -57,9 +57,10 @@ class Tallied:
 
 
 def tally(
-    ready: Prepared, ledger: Ledger, policy: Policy, sizes: Floats, asked: Sequence[Asked], seed: int, *, chance: bool, crossed: bool
+    ready: Prepared, near: Prepared, ledger: Ledger, policy: Policy, sizes: Floats, asked: Sequence[Asked], seed: int, *,
+    chance: bool, crossed: bool,
 ) -> Tallied:  # fmt: skip
-    """Everything beside the ledger that these metrics need."""
+    """Everything beside the ledger that these metrics need; lists are asked of what is `near`."""
     pooled = [(a.look, a.settled("normalize") == "pooled") for a in asked if a.of_items]
     table = None
     if crossed:
@@ -70,9 +71,9 @@ def tally(
         ledger,
         policy,
         sizes,
-        _placement(ready, ledger, policy) if any(a.placed for a in asked) else None,
+        _placement(near, ledger, policy) if any(a.placed for a in asked) else None,
         {key: tally_items(ready.rows, key[0], ledger, pooled=key[1]) for key in dict.fromkeys(pooled)},
-        _lists(ready, ledger, seed) if simulated else None,
+        _lists(near, ledger, seed) if simulated else None,
         table,
     )
 
@@ -273,8 +274,10 @@ def _chances(asked: Asked, t: Tallied) -> Floats | None:
     return found
 
 
-def ledger_of(ready: Prepared, asked: Sequence[Asked], labels: tuple[Any, ...]) -> Ledger:
-    """The sums per ranking, request and group that these metrics need."""
+def ledger_of(ready: Prepared, near: Prepared, asked: Sequence[Asked], labels: tuple[Any, ...]) -> Ledger:
+    """The sums per ranking, request and group that these metrics need; items are asked of all that is `ready`."""
+    wanted = wanted_by(asked)
     if ready.counted is not None:
-        return assembled(coded_cells(ready.counted.cells, labels), ready.rows, wanted_by(asked), labels)
-    return tally_exposures(ready.rows, ready.aligned, ready.judged, wanted_by(asked), labels)
+        return assembled(coded_cells(ready.counted.cells, labels), ready.rows, wanted, labels)
+    found = tally_exposures(near.rows, near.aligned, near.judged, wanted, labels)
+    return replace(found, norms=item_norms(ready.rows, ready.judged, wanted)) if wanted.items else found

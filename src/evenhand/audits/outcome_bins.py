@@ -14,6 +14,7 @@ from evenhand.engine.moments import mean_edges, score_edges
 from evenhand.engine.queries_outcomes import shares_of
 from evenhand.errors import EvenhandError
 from evenhand.tallies.moments import Ints
+from evenhand.tallies.rows import Rows
 from evenhand.views.outcomes import NARROWEST, Checked, Outcomes
 
 MOST_BINS = 1_000
@@ -52,28 +53,44 @@ class Grid:
     asked: int
 
     @classmethod
-    def of(cls, view: Checked, bins: int | Sequence[float], low: float, high: float, *, fewest: int = 0) -> Grid:
-        """`fewest` : scores that an edge is the mean of."""
+    def of(
+        cls,
+        view: Checked,
+        bins: int | Sequence[float],
+        low: float,
+        high: float,
+        *,
+        fewest: int = 0,
+        rows: Rows | None = None,
+    ) -> Grid:
+        """`fewest` : scores that an edge is the mean of. `rows` : all that is in scope, where they were read already."""
         if not isinstance(bins, int):
             return cls._given(bins, low, high)
         counts = _counts(bins)
         if fewest > 1:
             return cls._found(bins, counts, mean_edges(view, counts, (low, high), fewest))
-        return cls._found(bins, counts, score_edges(view, [(counts, (low, high))], (low, high))[0])
+        return cls._found(bins, counts, score_edges(view, [(counts, (low, high))], (low, high), rows)[0])
 
     @classmethod
     def pair(
-        cls, view: Outcomes, bins: int | Sequence[float], low: float, high: float, *, fewest: int = 0
+        cls,
+        view: Outcomes,
+        bins: int | Sequence[float],
+        low: float,
+        high: float,
+        *,
+        fewest: int = 0,
+        rows: Rows | None = None,
     ) -> tuple[Grid, Grid]:
         """Bins of the scores from `low` to `high`, and the same number of all scores, with no others beside them."""
         wide = view.score_ends
         if not isinstance(bins, int):
             return cls._given(bins, low, high), cls._given(bins, *wide, alone=True)
         if fewest > 1:
-            (alone,) = score_edges(view, [([bins], wide)], wide)
+            (alone,) = score_edges(view, [([bins], wide)], wide, rows)
             return cls.of(view.within(low, high), bins, low, high, fewest=fewest), cls._found(bins, [bins], alone)
         counts = _counts(bins)
-        inside, alone = score_edges(view, [(counts, (low, high)), ([bins], wide)], wide)
+        inside, alone = score_edges(view, [(counts, (low, high)), ([bins], wide)], wide, rows)
         return cls._found(bins, counts, inside), cls._found(bins, [bins], alone)
 
     @classmethod

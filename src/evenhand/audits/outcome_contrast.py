@@ -10,7 +10,7 @@ import numpy as np
 from evenhand.audits.assemble import notes
 from evenhand.findings import Row, row
 from evenhand.tallies.rows import Rows
-from evenhand.uncertainty.odds import odds_gap, rate_gap
+from evenhand.uncertainty.odds import Odds, odds_gaps, rate_gap
 from evenhand.views.outcomes import Outcomes
 
 
@@ -48,21 +48,26 @@ def contrast_rows(view: Outcomes, everybody: Everybody, level: float, wanted: Ab
             rows.append(
                 row({}, "calibration_gap", group=name, estimate=float(gap), ideal=0.0, better="ideal", units=units)
             )
-    for metric in ODDS:
-        if metric in wanted:
-            rows += [_odds_row(metric, view, everybody.seen, g, level) for g in range(len(view.names))]
+    asked, seen = [metric for metric in ODDS if metric in wanted], everybody.seen
+    kinds = [metric == "equal_opportunity_gap" for metric in asked]
+    odds = {
+        g: odds_gaps(seen, g, view.reference, level, kinds)
+        for g in range(len(view.names))
+        if seen is not None and kinds and g != view.reference
+    }
+    for i, metric in enumerate(asked):
+        rows += [_odds_row(metric, view, g, odds[g][i] if g in odds else None) for g in range(len(view.names))]
     return rows + [r for metric in RATES if metric in wanted for r in _rate_rows(view, everybody, metric, level)]
 
 
-def _odds_row(metric: str, view: Outcomes, seen: Rows | None, g: int, level: float) -> Row:
+def _odds_row(metric: str, view: Outcomes, g: int, found: Odds | None) -> Row:
     home = g == view.reference
     made = row(
         {}, metric, group=view.names[g], ideal=0.0, better="lower", units=int(view.used[g]),
         estimate=0.0 if home else np.nan, note="reference" if home else "too_many_rows",
     )  # fmt: skip
-    if home or seen is None:
+    if found is None:
         return made
-    found = odds_gap(seen, g, view.reference, level, opportunity=metric == "equal_opportunity_gap")
     few = "few_given_outcome" if np.isnan(found.estimate) else "some_outcomes_skipped" if found.skipped else ""
     ends = {"low": found.low, "high": found.high}
     clusters = "too_few_clusters" if found.few_clusters else ""

@@ -44,6 +44,9 @@ from evenhand.views.tally import tally_of
 MOST_ROWS = 2_000_000
 """Rows whose labels can be permuted: more of them are not read into memory, and a group with few outcomes gets no p."""
 
+FEW_ROWS = 1 << 16
+"""Up to so many rows all that is asked of them is worked out of one reading: a pass takes longer to plan than to run."""
+
 
 @audit(
     "outcome_test",
@@ -227,15 +230,16 @@ def _tested(label: tuple[Any, ...], checked: Checked, plan: _Plan) -> _Part:
         return _undefined(label, view.names, why, plan, view.names[view.reference] if view.labels else "")
     if call.fewest > 1:
         scoped, (low, high) = _shared_scope(scoped, (low, high), call.fewest)
-    view, grid, moments, wide = _tallied(checked, scoped, (low, high), plan)
+    scoped, held = _held(checked, scoped)
+    view, grid, moments, wide = _tallied(checked, scoped, (low, high), plan, held)
     words = {**plan.words, "reference": view.names[view.reference]}
     if plan.how == "cluster":
         refuse_many_gaps(len(view.names), grid)
-    tested, others = _binnings(view, moments, grid, plan, (low, high))
-    whole = _whole(replace(view, scope=checked.scope), *wide, plan) if wide else tested
+    tested, others = _binnings(view, moments, grid, plan, (low, high), held)
+    whole = _whole(replace(view, scope=checked.scope), *wide, plan, held) if wide else tested
     wanted = {*ODDS, *RATES} if plan.asked is None else {a.card.name for a in plan.asked}
     rows = all_rows(
-        tested, others, view, kind=plan.kind, level=plan.level, everybody=_everybody(checked, view, wanted), wanted=wanted,
+        tested, others, view, kind=plan.kind, level=plan.level, everybody=_everybody(checked, view, wanted, held), wanted=wanted,
         whole=whole if plan.kind == "ranking" else None,
     )  # fmt: skip
     chosen = rows if plan.asked is None else chosen_rows(rows, plan.asked, tested, view)
@@ -247,32 +251,52 @@ def _tested(label: tuple[Any, ...], checked: Checked, plan: _Plan) -> _Part:
     )  # fmt: skip
 
 
+def _held(checked: Checked, scoped: Checked) -> tuple[Checked, Rows | None]:
+    """The view with its groups and all its rows, whatever their score, if they are few: nothing is asked of an engine again."""
+    if checked.counted is not None or checked.rows > FEW_ROWS:
+        return scoped, None
+    groups = scoped if isinstance(scoped, Outcomes) else scoped.by_group()
+    return groups, tally_rows(replace(groups, scope=checked.scope), np.zeros(0))
+
+
 def _tallied(
-    checked: Checked, scoped: Checked, ends: tuple[float, float], plan: _Plan
+    checked: Checked, scoped: Checked, ends: tuple[float, float], plan: _Plan, held: Rows | None
 ) -> tuple[Outcomes, Grid, Moments, tuple[Grid, Moments] | None]:
     """The view with its groups, the bins and their sums; and the same for all scores, if not every group reaches all."""
     log.info("finding the edges of the score bins")
     score, fewest, clustered = plan.words["score"], plan.call.fewest, plan.how == "cluster"
     if not isinstance(scoped, Outcomes) or ends == checked.score_ends:
-        grid = Grid.of(scoped, plan.bins, *ends, fewest=fewest)
+        grid = Grid.of(scoped, plan.bins, *ends, fewest=fewest, rows=held)
         refuse_crowded(score, np.diff([ends[0], *grid.edges, ends[1]]))
         log.info("adding up per bin and group")
+        if held is not None and isinstance(scoped, Outcomes):
+            return scoped, grid, _summed(held, grid, scoped, ends, clustered=clustered), None
         view, moments = tally_moments(scoped, grid.edges, *ends, clustered=clustered)
         return view, grid, moments, None
     groups, (least, most) = replace(scoped, scope=checked.scope), checked.score_ends
-    grid, wide = Grid.pair(groups, plan.bins, *ends, fewest=fewest)
+    grid, wide = Grid.pair(groups, plan.bins, *ends, fewest=fewest, rows=held)
     refuse_crowded(score, np.diff([ends[0], *grid.edges, ends[1]]))
     refuse_crowded(score, np.diff([least, *wide.edges, most]))
     log.info("adding up per bin and group")
+    if held is not None:
+        inside, over_all = (
+            _summed(held, one, scoped, part, clustered=clustered)
+            for one, part in ((grid, ends), (wide, checked.score_ends))
+        )
+        return scoped, grid, inside, (wide, over_all)
     moments, over_all = tally_apart(groups, grid.edges, ends, wide.edges, clustered=clustered)
     return scoped, grid, moments, (wide, over_all)
 
 
+def _summed(rows: Rows, grid: Grid, view: Outcomes, ends: tuple[float, float], *, clustered: bool) -> Moments:
+    return rows.within(*ends).moments(grid.edges, len(view.labels), view.outcome_ends, clustered=clustered)
+
+
 def _binnings(
-    view: Outcomes, moments: Moments, grid: Grid, plan: _Plan, ends: tuple[float, float]
+    view: Outcomes, moments: Moments, grid: Grid, plan: _Plan, ends: tuple[float, float], held: Rows | None
 ) -> tuple[Binning, dict[int, Binning]]:
     """The test's own bins, and half and twice as many."""
-    rows_of = _RowsOnce(view, grid.edges, int(moments.rows.sum()))
+    rows_of = _RowsOnce(view, grid.edges, int(moments.rows.sum()), None if held is None else held.within(*ends))
     tested = Binning.of(
         moments.merged(grid.main), view.reference, plan.how, grid.ends(*ends), lambda: rows_of(grid.main)
     )
@@ -283,9 +307,9 @@ def _binnings(
     return tested, others
 
 
-def _whole(groups: Outcomes, grid: Grid, moments: Moments, plan: _Plan) -> Binning:
+def _whole(groups: Outcomes, grid: Grid, moments: Moments, plan: _Plan, held: Rows | None) -> Binning:
     """The same bins of all scores, also those that not every group reaches."""
-    rows_of = _RowsOnce(groups, grid.edges, int(moments.rows.sum()))
+    rows_of = _RowsOnce(groups, grid.edges, int(moments.rows.sum()), held)
     return Binning.of(moments, groups.reference, plan.how, grid.ends(*groups.score_ends), lambda: rows_of(grid.main))
 
 
@@ -347,13 +371,15 @@ def _shared_scope(view: Checked, ends: tuple[float, float], fewest: int) -> tupl
     return grouped.within(low, high), (low, high)
 
 
-def _everybody(checked: Checked, view: Outcomes, wanted: AbstractSet[str]) -> Everybody:
+def _everybody(checked: Checked, view: Outcomes, wanted: AbstractSet[str], held: Rows | None) -> Everybody:
     """The rows of all scores, and who of those with a known outcome was treated, as far as they are `wanted`."""
     cut = checked.roles.treated is not None or checked.threshold is not None
     if checked.counted is not None:
         return Everybody(None, None, cut)
     whole = replace(view, scope=checked.scope)
-    seen = tally_rows(whole, np.zeros(0)) if wanted & {*ODDS} and view.used.sum() <= MOST_ROWS else None
+    seen = held
+    if held is None and wanted & {*ODDS} and view.used.sum() <= MOST_ROWS:
+        seen = tally_rows(whole, np.zeros(0))
     if not cut or not wanted & {*RATES} or checked.rows > MOST_ROWS or checked.outcome_ends != (0.0, 1.0):
         return Everybody(seen, None, cut)
     known = tally_known(whole)
@@ -362,11 +388,15 @@ def _everybody(checked: Checked, view: Outcomes, wanted: AbstractSet[str]) -> Ev
 
 @dataclass
 class _RowsOnce:
-    """The rows in scope, read when first asked for and not again; nothing where they are too many to hold."""
+    """The rows in scope by bin, read when first asked for and not again; nothing where they are too many to hold.
+
+    `few` : the same rows, where they were read already.
+    """
 
     view: Outcomes
     edges: Floats
     many: int
+    few: Rows | None
     held: Rows | None = None
 
     def __call__(self, into: Ints) -> Rows | None:
@@ -374,7 +404,7 @@ class _RowsOnce:
             return None
         if self.held is None:
             log.info("reading the rows one by one, since a group has few outcomes")
-            self.held = tally_rows(self.view, self.edges)
+            self.held = tally_rows(self.view, self.edges) if self.few is None else self.few.binned(self.edges)
         return self.held.merged(into)
 
 

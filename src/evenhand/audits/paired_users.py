@@ -19,6 +19,7 @@ from evenhand.cards import Floats
 from evenhand.engine.crosstabs import tabulation
 from evenhand.errors import EvenhandError
 from evenhand.findings import Row, row
+from evenhand.tallies.replicates import Replicates
 from evenhand.uncertainty.crosstabs import Resampled, Swapped, affordable, values
 from evenhand.uncertainty.difference import holm
 from evenhand.uncertainty.intervals import percentile_ends
@@ -112,26 +113,22 @@ class _Pair:
         slots = float(min(one.facts.cells, one.users * (a.reading.shown.top or one.items)))
         made = affordable(draws, AT_ONCE * len(np.unique(codes)), one.items, slots)
 
-        def tallied(view: TableScores, part: Part) -> Any:
-            weights = (
-                Resampled(codes, names, made, seed, ("compared", *where)),
-                Swapped(codes, made, seed, where),
-                Swapped(codes, made, seed, where, other=True),
-            )
-            return tabulation(view, part.reading, codes, served.sides.groups, weights)
+        mine, theirs = (
+            tabulation(view, part.reading, codes, served.sides.groups) for view, part in ((one, a), (other, b))
+        )
+        drawn = Resampled(codes, names, made, seed, ("compared", *where))
+        kept, left = Swapped(codes, made, seed, where), Swapped(codes, made, seed, where, other=True)
 
-        mine, theirs = tallied(one, a), tallied(other, b)
-        (again_a, kept_a, left_a), (again_b, kept_b, left_b) = mine.replicates, theirs.replicates
-
-        def on(drawn: Any) -> Floats:
-            return np.stack(values(drawn, mine.total, questions))
+        def on(replicates: Replicates) -> Floats:
+            return np.stack(values(replicates, mine.total, questions))
 
         counted = mine.total.mark("users")
         sizes = [float(one.users) if q.pair is None else float(min(counted[list(q.pair)])) for q in questions]
         seen = [np.array([float(q.on(t.total)) for q in questions]) for t in (mine, theirs)]
         return cls(
-            served, one.users, a.view.users + b.view.users - 2 * one.users, sizes, (seen[0], seen[1]), (on(again_a), on(again_b)),
-            (on(kept_a.with_other(left_b)), on(left_a.with_other(kept_b))),
+            served, one.users, a.view.users + b.view.users - 2 * one.users, sizes, (seen[0], seen[1]),
+            (on(mine.under(drawn)), on(theirs.under(drawn))),
+            (on(mine.under(kept).with_other(theirs.under(left))), on(mine.under(left).with_other(theirs.under(kept)))),
         )  # fmt: skip
 
     def rows(self, labels: Mapping[str, Any], level: float) -> list[Row]:

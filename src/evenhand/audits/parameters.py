@@ -118,8 +118,9 @@ class Parameter:
 
     @property
     def says_none(self) -> bool:
-        """Whether the word "none" stands for None: not where None is the default, which nobody needs to write."""
-        return self.default is not None and (bool(self.takes.metavar) or type(None) in options(self.hint))
+        """Whether the word "none" stands for None: not where None is the default and help does not offer the word."""
+        offered = "none" in self.takes.metavar.split("|")
+        return offered or (self.default is not None and (bool(self.takes.metavar) or type(None) in options(self.hint)))
 
     def in_words(self, value: Any) -> Any:
         """An argument as a plan holds it: plain data that Python takes again, or an `Object`."""

@@ -36,7 +36,7 @@ from evenhand.tallies.crosstab import Crosstab
 from evenhand.tallies.replicates import Replicates
 from evenhand.tallies.shown import Cut, Ints
 from evenhand.tallies.sides import Sides
-from evenhand.uncertainty.crosstabs import Question, Resampled, ends, plans, values
+from evenhand.uncertainty.crosstabs import ROUNDING, Question, Resampled, ends, plans, values
 from evenhand.uncertainty.intervals import Interval
 from evenhand.views.scores import Apart, Scores, Shown, view_scores
 
@@ -230,12 +230,11 @@ def _measured(
     names = [*sides.names, "(unknown)", "(nobody)"]
     slots = float(min(view.facts.cells, view.users * (plain.shown.top or view.items)))
     resampled, dealt = plans(codes, names, len(sides.names), call.interval, deals, call.seed, view.items, slots, where)
-    drawn = [p for p in (resampled, dealt) if p]
     cells = dict(zip(slices, where, strict=True))
 
     def measured(reading: Reading) -> tuple[Tabulation, list[dict[str, Any]]]:
-        found = tabulation(view, reading, codes, sides.groups, drawn)
-        again, by_chance = found.replicates[0] if resampled else None, found.replicates[-1] if dealt else None
+        found = tabulation(view, reading, codes, sides.groups)
+        again, by_chance = (found.under(plan) if plan else None for plan in (resampled, dealt))
         return found, _rows(found, asked, sides, call, again, by_chance, cells)
 
     found, rows = measured(reading)
@@ -439,7 +438,10 @@ def _against(estimate: float, chance: Floats | float) -> dict[str, Any]:
         return {"chance": np.nan, "p": None}
     if np.ndim(chance) == 0:
         return {"chance": float(draws[0]), "p": None}
-    return {"chance": float(np.median(draws)), "p": float((1 + (draws >= estimate - 1e-12).sum()) / (1 + len(draws)))}
+    return {
+        "chance": float(np.median(draws)),
+        "p": float((1 + (draws >= estimate - ROUNDING).sum()) / (1 + len(draws))),
+    }
 
 
 def _chances(total: Crosstab, questions: Sequence[Question], by_chance: Replicates | None) -> list[Any]:

@@ -13,6 +13,8 @@ from typing import Any
 import narwhals as nw
 import numpy as np
 
+from evenhand.engine.gathered import is_apart
+from evenhand.engine.holdings import holdings
 from evenhand.engine.spectra import (
     Label,
     Slices,
@@ -103,13 +105,12 @@ def assign(view: Benefits, *, randomized: str, rng: np.random.Generator, arm: st
     Units that are left over when an arm is dealt out stay together in a last bucket, which is never re-assigned.
     """
     names = ["randomized", *(["arm"] if arm is not None else [])]
-    pairs = to_polars(view.lazy.select(*names, *view.keys).unique())
-    ids = pairs.select("randomized").unique().height
-    own = bool(view.keys) and ids == pairs.select("randomized", *view.keys).unique().height
-    pairs = pairs if own else pairs.select(names).unique()
+    own = bool(view.keys) and _distinct(view, ["randomized"]) == _distinct(view, ["randomized", *view.keys])
+    pairs = to_polars(view.lazy.select(*names, *(view.keys if own else [])).unique())
+    ids = pairs["randomized"].n_unique()
     if pairs.height > ids:
         raise EvenhandError(
-            f"{pairs.select('randomized').height - ids:,} values of randomized={randomized!r} have rows in several arms. "
+            f"{pairs.height - ids:,} values of randomized={randomized!r} have rows in several arms. "
             "Remove them, or name the column that was randomised."
         )
     pairs = pairs.sort("randomized")
@@ -123,15 +124,25 @@ def assign(view: Benefits, *, randomized: str, rng: np.random.Generator, arm: st
     lots = rng.permutation(ids)
     for label, at in _members(pairs, view.keys if own else []):
         bucket[at], dealt[label] = _deal(arm_of[at], lots[at], len(arms))
+    bucket = bucket if bucket.max(initial=0) >= 1 << 15 else bucket.astype(np.int16)
     return Assignment(arms, pairs.select("randomized").with_columns(_series("bucket", bucket)), dealt)
 
 
+def _distinct(view: Benefits, columns: list[str]) -> int:
+    return int(to_polars(view.lazy.select(*columns).unique().select(nw.len().alias("n")))["n"][0])
+
+
 def tally_buckets(view: Benefits, amount: Amount, assignment: Assignment) -> BucketSlices:
-    """What each unit received from each bucket, per slice. Only sums by bucket and unit leave the engine."""
+    """What each unit received from each bucket, per slice. Only sums by bucket and unit leave the engine.
+
+    A cluster and a database keep the ids of units to themselves.
+    """
     lazy, broken = sound_rows(view, amount)
     buckets: nw.LazyFrame[Any] = same_engine(nw.from_native(assignment.buckets).lazy(), lazy)
     lazy = lazy.join(buckets, on="randomized", how="inner")
-    cells = to_polars(added_up(lazy, view, amount, [*view.keys, "unit", "bucket"]))
+    summed = added_up(lazy, view, amount, [*view.keys, "unit", "bucket"])
+    weights = ["weight", "least_weight"] if view.weight is not None else []
+    cells = holdings(summed, view.keys, weights) if is_apart(summed) else to_polars(summed)
     if view.weight is not None:
         cells = _one_weight(cells, view)
     found = [(label, _tally(part, assignment.of(label))) for label, part in _parts(cells, view.keys)]
@@ -203,8 +214,12 @@ def _tally(cells: Any, dealt: Dealt) -> Buckets:
     if "weight" in cells.columns:
         weights = np.zeros(units)
         weights[code] = cells["weight"].to_numpy()
+    times = None
+    if "units" in cells.columns:
+        times = np.ones(units)
+        times[code] = cells["units"].to_numpy()
     return Buckets.of(
-        code, cells["bucket"].to_numpy(), cells["amount"].to_numpy(), weights=weights,
+        code, cells["bucket"].to_numpy(), cells["amount"].to_numpy(), weights=weights, times=times,
         sizes=dealt.sizes, arms=dealt.arms, movable=dealt.movable,
     )  # fmt: skip
 

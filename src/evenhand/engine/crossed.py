@@ -29,8 +29,7 @@ def cross(
             f"{size:,} rows are too many to resample items in memory (at most {MOST_ROWS:,}). Pass resample='requests'."
         )
     by = aligned.keys
-    looked = attended(rows.lazy, wanted.looks, rows.rankings)
-    joined, share = (looked, nw.lit(1.0)) if "group" in rows.columns else with_groups(looked, aligned, by)
+    joined, share = with_groups(attended(rows.lazy, wanted.looks, rows.rankings), aligned, by)
     shown = nw.col("shown") if "shown" in rows.columns else nw.lit(1.0)
     sums: dict[Any, nw.Expr] = {"items": share * shown}
     sums |= {("a", look): share * nw.col(f"a{i}") for i, look in enumerate(wanted.looks)}

@@ -20,7 +20,6 @@ from evenhand.engine.labelled import Lookup
 from evenhand.tallies.ledger import Look
 from evenhand.tallies.requests import Ints
 from evenhand.views.batches import by_ranking, first_of_runs
-from evenhand.views.labels import codes
 from evenhand.views.tables import to_polars
 
 GRID = 2.0**24
@@ -40,14 +39,13 @@ def ranked_cells(
     import polars as pl
 
     names = lazy.collect_schema().names()
-    carried = "group" in names
-    wanted = [*keys, "rank", "group" if carried else "item"]
+    wanted = [*keys, "rank", "group" if "group" in names else "item"]
     wanted += [*(["relevance"] if gained else []), *(["score"] if scores else [])]
     table, groups = _attention(looks), len(lookup.labels) + 1
 
     def block(rows: Any) -> Any:
         first = first_of_runs(rows, keys)
-        held = codes(rows["group"], lookup.labels) if carried else lookup.codes(rows)
+        held = lookup.codes(rows)
         at = np.repeat(np.arange(len(first)) * groups, np.diff(first, append=rows.height)) + held
         rank = rows["rank"].to_numpy() - 1
         items = np.bincount(at, minlength=len(first) * groups)
@@ -111,7 +109,8 @@ def judged_cells(judged: nw.LazyFrame[Any], lookup: Lookup, looks: Sequence[Look
     """
     import polars as pl
 
-    lazy, table = judged.select("request", "item", "relevance"), _attention(looks)
+    named = "group" if "group" in judged.collect_schema().names() else "item"
+    lazy, table = judged.select("request", named, "relevance"), _attention(looks)
     cells, norms = zip(
         *by_ranking(lazy, ["request"], lambda rows: _judged(rows, lookup, len(looks), table)), strict=True
     )

@@ -87,42 +87,46 @@ def tally_exposures(
     `aligned` has columns item (and request, where labels differ from request to request), group, share. `judged` has columns
     request, item, relevance; the rows then have relevance too.
     """
-    looked = attended(rows.lazy, wanted.looks, rows.rankings)
-    by, lookup = aligned.keys, _lookup(rows, aligned, wanted, labels)
+    by, lookup = aligned.keys, _lookup(rows, aligned, judged, wanted, labels)
     if lookup is not None:
         gained = wanted.at(wanted.gained)
         cells = ranked_cells(rows.lazy, rows.rankings, lookup, wanted.looks, gained, scores=wanted.scores)
     else:
-        cells = coded_cells(to_polars(_cells(looked, rows, aligned, by, wanted)), labels)
+        cells = coded_cells(to_polars(_cells(rows, aligned, by, wanted)), labels)
     found = assembled(cells, rows, wanted, labels)
-    if judged is not None and wanted.judged:
-        found = _with_judged(found, judged, rows, aligned, by, wanted, lookup)
-    if wanted.items:
-        found = replace(found, norms=_item_norms(looked, rows, judged, wanted))
-    return found
+    return (
+        found if judged is None or not wanted.judged else _with_judged(found, judged, rows, aligned, by, wanted, lookup)
+    )
 
 
 MOST_SOUGHT = 1 << 20
 """Labels that blocks of rows are joined with one after the other, where items are no whole numbers close together."""
 
 
-def _lookup(rows: Rows, aligned: Alignment, wanted: Wanted, labels: tuple[Any, ...]) -> Lookup | None:
-    """The labels by item, where blocks of rows can be added up with them: a label per item, attention by rank alone."""
-    plain = rows.lazy.implementation.is_polars() and not aligned.soft and aligned.keys == ["item"]
-    if not plain or {"shown", "probability", "weight"} & set(rows.columns):
+def _lookup(
+    rows: Rows, aligned: Alignment, judged: nw.LazyFrame[Any] | None, wanted: Wanted, labels: tuple[Any, ...]
+) -> Lookup | None:
+    """The labels, where blocks of rows can be added up with them: a label per item, attention by rank alone."""
+    if (
+        not rows.lazy.implementation.is_polars()
+        or aligned.soft
+        or {"shown", "probability", "weight"} & set(rows.columns)
+    ):
         return None
     if any(look.attention.needs_relevance for look in wanted.looks):
+        return None
+    if "group" in rows.columns and (judged is None or not wanted.judged or "group" in judged.collect_schema().names()):
+        return Lookup.carried(labels)
+    if aligned.keys != ["item"]:
         return None
     found = Lookup.of(aligned.frame, aligned.keys, labels, "groups")
     return found if found.table is not None or found.frame.height <= MOST_SOUGHT else None
 
 
-def _cells(
-    looked: nw.LazyFrame[Any], rows: Rows, aligned: Alignment, by: list[str], wanted: Wanted
-) -> nw.LazyFrame[Any]:
+def _cells(rows: Rows, aligned: Alignment, by: list[str], wanted: Wanted) -> nw.LazyFrame[Any]:
     """One row per ranking and group: attention, relevance met, predicted utility, number of items."""
     names = rows.columns
-    joined, share = (looked, nw.lit(1.0)) if "group" in names else with_groups(looked, aligned, by)
+    joined, share = with_groups(attended(rows.lazy, wanted.looks, rows.rankings), aligned, by)
     counted = not aligned.soft and "shown" not in names
     sums = {} if counted else {"items": share * nw.col("shown") if "shown" in names else share}
     sums |= {f"a{i}": share * nw.col(f"a{i}") for i in range(len(wanted.looks))}
@@ -152,6 +156,8 @@ def added(lazy: nw.LazyFrame[Any], keys: list[str], sums: Mapping[str, nw.Expr],
 
 def with_groups(lazy: nw.LazyFrame[Any], aligned: Alignment, by: list[str]) -> tuple[nw.LazyFrame[Any], nw.Expr]:
     """Rows with their groups, and the share of a row that is the group's; an item that is not listed is unknown."""
+    if "group" in lazy.collect_schema().names():
+        return lazy, nw.lit(1.0)
     if not aligned.soft:
         return lazy.join(aligned.lazy.select(*by, "group"), on=by, how="left"), nw.lit(1.0)
     joined = lazy.join(aligned.lazy.select(*by, "group", "share"), on=by, how="left")
@@ -290,15 +296,14 @@ def _refuse_strangers(ledger: Ledger, judged: nw.LazyFrame[Any]) -> None:
         )
 
 
-def _item_norms(
-    looked: nw.LazyFrame[Any], rows: Rows, judged: nw.LazyFrame[Any] | None, wanted: Wanted
-) -> dict[Look, Any]:
+def item_norms(rows: Rows, judged: nw.LazyFrame[Any] | None, wanted: Wanted) -> dict[Look, Any]:
     """Per request: |e|^2 and e.e* over items, and the sum over draws of the square of a draw's exposure.
 
     Draws enter with their probability as it stands; the ledger divides by what a request's probabilities add up to.
     """
     at = wanted.at(wanted.items)
     chance = nw.col("probability") if "probability" in rows.columns else nw.lit(1.0)
+    looked = attended(rows.lazy, wanted.looks, rows.rankings)
     parts = looked.with_columns(*((chance * nw.col(f"a{i}")).alias(f"e{i}") for i in at))
     by_item = {f"e{i}": nw.col(f"e{i}") for i in at} | {f"q{i}": nw.col(f"e{i}") * nw.col(f"e{i}") for i in at}
     per_item = added(parts, [*rows.requests, "item"], by_item)

@@ -1,12 +1,16 @@
-"""Whole rankings out of Spark in few bytes: one row for each, its items in order, labels as codes of one byte.
+"""Whole rankings from where their rows live apart, in few bytes: one row for each, its items in order, as codes.
 
-A cluster holds the rows of a ranking apart from one another, so that they cannot be read as a stream of whole rankings;
-and what reaches the driver is what it has to hold.
+A cluster or a database keeps the rows of a ranking anywhere, so that they cannot be read as a stream of whole rankings; and
+what reaches the driver is what it has to hold. So every combination of values that occurs gets a number, and a ranking travels
+as its id and the numbers of its items, a byte or two each. Here they become rows again, a bounded number at a time.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import functools
+import importlib
+import operator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import narwhals as nw
@@ -16,9 +20,23 @@ from evenhand.views.batches import BLOCK
 from evenhand.views.labels import Alignment
 from evenhand.views.tables import to_polars
 
+CODE, STEP = "evenhand code", "evenhand step"
+"""Columns of lists: numbers of the items' values, and how far each place is from the one before it."""
+
+MOST_CODES = 1 << 15
+"""Combinations of values that are numbered on a cluster; of more, numbers with a fraction travel as they are."""
+
+MOST_CASES = 1 << 8
+"""The same in a query, which names every one of them; of more, nothing is gathered."""
+
+IN_ORDER = frozenset({"postgres", "duckdb", "bigquery", "snowflake", "trino"})
+"""Databases that put the values of a group into one text in order and do not cut it short (MySQL does)."""
+
 
 def is_apart(lazy: nw.LazyFrame[Any]) -> bool:
-    """Whether rows live on a cluster, so that they are gathered there before they are sent."""
+    """Whether rows live on a cluster or in a database that can gather them before they are sent."""
+    if lazy.implementation.is_ibis():
+        return lazy.to_native().get_backend().name in IN_ORDER
     return bool(lazy.implementation.is_pyspark())
 
 
@@ -28,53 +46,136 @@ def labelled(lazy: nw.LazyFrame[Any], found: Alignment) -> nw.LazyFrame[Any]:
     return lazy.join(aligned.lazy.select(*aligned.keys, "group"), on=aligned.keys, how="left")
 
 
-def gathered(lazy: nw.LazyFrame[Any], keys: Sequence[str], values: Sequence[str]) -> Iterator[Any]:
-    """Rows of whole rankings as Polars frames, with `keys` and `values`, in the order of their `rank` where they have one.
+def gathered(
+    lazy: nw.LazyFrame[Any], keys: Sequence[str], values: Sequence[str], order: str | None = None
+) -> nw.LazyFrame[Any] | None:
+    """The same rows in Polars, those of a ranking together and by `order`: columns `keys`, `order` and `values`.
 
-    A rank that is the place of the row is not sent, nor is a label: `group` travels as a code.
+    A `rank` is kept; anything else that orders is there as places from 1, which are the same where it was. None where a
+    query would have to name too many values.
     """
+    keys, values = list(keys), list(values)
+    lazy = lazy.select(*dict.fromkeys([*keys, *([] if order is None else [order]), *values]))
+    pack = _on_spark if lazy.implementation.is_pyspark() else _in_a_query
+    packed = pack(lazy, keys, values, order)
+    return None if packed is None else _rows(*packed, keys, values, order)
+
+
+def _on_spark(lazy: nw.LazyFrame[Any], keys: list[str], values: list[str], order: str | None) -> tuple[Any, Any]:
+    """A Polars frame of a row per ranking with its lists, and one of the values that codes are places in."""
     import polars as pl
     from pyspark.sql import functions as fn
 
-    native, labels = _coded(lazy, values)
-    row = fn.struct(*(fn.col(name) for name in values))
-    rows = fn.sort_array(fn.collect_list(row)) if values[0] == "rank" else fn.collect_list(row)
-    packed = native.groupBy(*keys).agg(rows.alias("evenhand rows"))
-    inside = {name: fn.col("evenhand rows").getField(name) for name in values}
-    if values[0] == "rank":
-        ranks = inside["rank"].cast("array<int>")
-        inside["rank"] = fn.when(fn.element_at(ranks, -1) != fn.size(ranks), ranks)  # without gaps, ranks say nothing
-    size = fn.size("evenhand rows").alias("evenhand size")
-    held = to_polars(nw.from_native(packed.select(*keys, size, *(e.alias(name) for name, e in inside.items()))))
-    held = held.sort(*keys, nulls_last=True)
-    for part in _parts(held):
-        whole = part
-        if values[0] == "rank":
-            whole = whole.with_columns(pl.col("rank").fill_null(pl.int_ranges(1, pl.col("evenhand size") + 1)))
-        flat = whole.drop("evenhand size").explode(*values)
-        if "group" in values:
-            group = flat["group"].replace_strict(range(len(labels)), labels, return_dtype=labels.dtype, default=None)
-            flat = flat.with_columns(group.alias("group"))
-        yield flat.cast({"rank": pl.Int64}) if "rank" in values else flat
+    known, coded = to_polars(lazy.select(*values).unique().head(MOST_CODES + 1)), values
+    if known.height > MOST_CODES:
+        kinds = lazy.collect_schema()
+        coded = [name for name in values if not kinds[name].is_float()]
+        known = to_polars(lazy.select(*coded).unique()) if coded else known.select()
+    native, at, rows = lazy.to_native(), fn.col(order or keys[0]), fn.col("evenhand rows")
+    held = [fn.col(name) for name in values if name not in coded]
+    if coded:
+        kind = next(
+            k for k, most in (("tinyint", 1 << 7), ("smallint", 1 << 15), ("int", 1 << 31)) if known.height <= most
+        )
+        table = native.sparkSession.createDataFrame(known.with_row_index(CODE).cast({CODE: pl.Int32}).to_arrow())
+        table = fn.broadcast(table.withColumn(CODE, fn.col(CODE).cast(kind))).alias("known")
+        met = _all(fn.col(f"rows.{name}").eqNullSafe(fn.col(f"known.{name}")) for name in coded)
+        native = native.alias("rows").join(table, met).select("rows.*", f"known.{CODE}")
+        held.insert(0, fn.col(CODE))
+    row = fn.struct(*([] if order is None else [at]), *held)
+    lists = [
+        rows.getField(name).alias(name)
+        for name in [*([CODE] if coded else []), *values]
+        if name == CODE or name not in coded
+    ]
+    if order is not None:
+        places = rows.getField(order)
+
+        def step(x: Any, i: Any) -> Any:
+            before = fn.get(places, i - 1)
+            taken = x - fn.coalesce(before, fn.lit(0)) if order == "rank" else fn.coalesce(x != before, fn.lit(True))
+            return taken.cast("int")
+
+        even = fn.element_at(places, -1) if order == "rank" else fn.size(fn.array_distinct(places))
+        lists.append(fn.when(even != fn.size(places), fn.transform(places, step)).alias(STEP))
+    packed = native.groupBy(*keys).agg(fn.sort_array(fn.collect_list(row)).alias("evenhand rows"))
+    return to_polars(nw.from_native(packed.select(*keys, *lists))), known
 
 
-def _coded(lazy: nw.LazyFrame[Any], values: Sequence[str]) -> tuple[Any, Any]:
-    """The rows with codes for labels, and the labels."""
-    native = lazy.to_native()
-    if "group" not in values:
-        return native, None
-    from pyspark.sql import functions as fn
+def _in_a_query(
+    lazy: nw.LazyFrame[Any], keys: list[str], values: list[str], order: str | None
+) -> tuple[Any, Any] | None:
+    """The same from a database, lists as text; None where values are many."""
+    import polars as pl
 
-    labels = to_polars(lazy.select("group").unique())["group"].drop_nulls()
-    kind = native.schema["group"].dataType
-    known = fn.array(*(fn.lit(label).cast(kind) for label in labels.to_list())).cast(f"array<{kind.simpleString()}>")
-    code = fn.array_position(known, fn.col("group")) - 1
-    return native.withColumn("group", code.cast("tinyint" if len(labels) < 120 else "int")), labels
+    ibis = importlib.import_module("ibis")
+    known = to_polars(lazy.select(*values).unique().head(MOST_CASES + 1))
+    if known.height > MOST_CASES:
+        return None
+    table = lazy.to_native()
+    cases = [
+        (_all(table[name].isnull() if v is None else table[name] == v for name, v in row.items()), ibis.literal(i))
+        for i, row in enumerate(known.iter_rows(named=True))
+    ]
+    table = table.mutate(**{CODE: ibis.cases(*cases) if cases else ibis.literal(0)})
+    sums: dict[str, Any] = {}
+    by: list[Any] = []
+    if order is not None:
+        before = table[order].lag().over(group_by=keys, order_by=order)
+        ranked = ibis.coalesce(table[order] - before, table[order]) if order == "rank" else None
+        table = table.mutate(**{STEP: (table[order] == before).ifelse(0, 1) if ranked is None else ranked})
+        by = [table[order], table[STEP].desc()]  # of those at one place, the one that went up to it is first
+        sums = {STEP: table[STEP].cast("string").group_concat(",", order_by=by), "uneven": (table[STEP] != 1).any()}
+    packed = table.group_by(*keys).agg(**{CODE: table[CODE].cast("string").group_concat(",", order_by=by)}, **sums)
+    if order is not None:
+        packed = packed.mutate(**{STEP: packed["uneven"].ifelse(packed[STEP], None)}).drop("uneven")
+    held = to_polars(nw.from_native(packed))
+    lists = [name for name in held.columns if name in (CODE, STEP)]
+    return held.with_columns(pl.col(lists).cast(pl.String).str.split(",").cast(pl.List(pl.Int32))), known
 
 
-def _parts(held: Any) -> Iterator[Any]:
+def _all(conditions: Iterable[Any]) -> Any:
+    return functools.reduce(operator.and_, conditions)
+
+
+def _rows(held: Any, known: Any, keys: list[str], values: list[str], order: str | None) -> nw.LazyFrame[Any]:
+    """Packed rankings as rows."""
+    import polars as pl
+    from polars.io.plugins import register_io_source
+
+    lists = [name for name in held.columns if name not in (*keys, STEP)]
+    kinds = {name: held.schema[name] for name in keys}
+    kinds |= {} if order is None else {order: pl.Int64 if order == "rank" else pl.Float64}
+    kinds |= {name: known.schema[name] if name in known.columns else held.schema[name].inner for name in values}
+
+    def unpacked(part: Any) -> Any:
+        if order is not None:
+            places = pl.col(STEP).list.eval(pl.element().cum_sum().cast(pl.Int64))
+            places = (
+                pl.when(pl.col(STEP).is_null())
+                .then(pl.int_ranges(1, pl.col(lists[0]).list.len() + 1))
+                .otherwise(places)
+            )
+            part = part.with_columns(places.alias(order))
+        flat = part.explode(*lists, *([] if order is None else [order]))
+        met = [known[name].gather(flat[CODE].cast(pl.UInt32)) for name in known.columns]
+        return flat.with_columns(met).select(*kinds).cast(kinds)
+
+    def source(columns: list[str] | None, predicate: Any, rows: int | None, _: int | None) -> Iterator[Any]:
+        for part in _parts(held, lists[0]):
+            found = unpacked(part)
+            found = found if predicate is None else found.filter(predicate)
+            found = found if columns is None else found.select(columns)
+            yield found if rows is None else found.head(rows)
+            rows = None if rows is None else rows - min(rows, found.height)
+
+    lazy: nw.LazyFrame[Any] = nw.from_native(register_io_source(source, schema=kinds))
+    return lazy
+
+
+def _parts(held: Any, lists: str) -> Iterator[Any]:
     """Some rankings after the other, of a bounded number of rows in all."""
-    ends = np.cumsum(held["evenhand size"].to_numpy().astype(np.int64))
+    ends = np.cumsum(held[lists].list.len().to_numpy().astype(np.int64))
     start = 0
     while start < held.height or not start:
         before = ends[start - 1] if start else 0

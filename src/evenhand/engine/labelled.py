@@ -28,7 +28,7 @@ class Lookup:
 
     Attributes
     ----------
-    frame : a Polars frame of ids (columns `keys`) and `code`.
+    frame : a Polars frame of ids (columns `keys`) and `code`; None where rows carry their labels.
     table : the codes of items `low`, `low` + 1, ..., and "none" at its end, where items are whole numbers close together.
     """
 
@@ -38,6 +38,11 @@ class Lookup:
     role: str
     low: int = 0
     table: npt.NDArray[Any] | None = None
+
+    @classmethod
+    def carried(cls, labels: Sequence[Any]) -> Lookup:
+        """For rows that carry their labels."""
+        return cls(tuple(labels), [], None, "groups")
 
     @classmethod
     def of(cls, known: Any, keys: list[str], labels: Sequence[Any], role: str) -> Lookup:
@@ -58,7 +63,9 @@ class Lookup:
         return replace(made, low=low, table=table)
 
     def codes(self, rows: Any) -> npt.NDArray[Any]:
-        """(rows,) places in `labels`; behind the last where an item has none."""
+        """(rows,) places in `labels`; behind the last where an item has none. Rows that carry their label are asked for it."""
+        if "group" in rows.columns:
+            return codes(rows["group"], self.labels)
         refuse_unnamed(rows, self.keys)
         if self.table is not None and _whole(rows[self.keys[0]]):
             at = np.subtract(rows[self.keys[0]].to_numpy(), self.low, dtype=np.int64).view(np.uint64)

@@ -23,12 +23,10 @@ def some_lists(rows: Rows, aligned: Alignment, ledger: Ledger, chosen: npt.NDArr
     requests = picked["request"].unique().to_list()
     few = rows.listed.filter(nw.col("request").is_in(requests))
     asked = ["rank", *(["relevance"] if "relevance" in rows.columns else []), "group"]
-    if "group" not in rows.columns:
-        few, _ = with_groups(few, aligned, aligned.keys)
+    few, _ = with_groups(few, aligned, aligned.keys)
     if is_apart(few) and not aligned.soft:
-        cells = pl.concat(gathered(few, rows.rankings, asked))
-    else:
-        cells = to_polars(few.select(*rows.rankings, *asked, *(["share"] if aligned.soft else [])))
+        few = gathered(few, rows.rankings, asked[1:], "rank") or few
+    cells = to_polars(few.select(*rows.rankings, *asked, *(["share"] if aligned.soft else [])))
     picked = picked.cast({key: cells.schema[key] for key in rows.rankings})  # labels may have lost their precise type
     cells = cells.join(picked, on=rows.rankings, how="inner", nulls_equal=True)
     at = cells["list"].to_numpy()

@@ -15,7 +15,7 @@ import numpy as np
 from evenhand.cards import Floats
 from evenhand.engine.clusters import Use, group_code, tally_clusters
 from evenhand.engine.counted_outcomes import counted_edges, counted_moments
-from evenhand.engine.quantiles import quantile_means, quantiles_within
+from evenhand.engine.quantiles import quantile_means, quantiles_within, rank_of
 from evenhand.engine.queries_outcomes import shares_of
 from evenhand.labels import in_order
 from evenhand.tallies.moments import POWERS, Ints, Moments
@@ -38,12 +38,18 @@ GRADES = 8
 Range = tuple[float, float]
 
 
-def score_edges(view: Checked, wanted: Sequence[tuple[Sequence[int], Range]], ends: Range) -> list[list[Floats]]:
+def score_edges(
+    view: Checked, wanted: Sequence[tuple[Sequence[int], Range]], ends: Range, rows: Rows | None = None
+) -> list[list[Floats]]:
     """For each number of bins of each range of scores the distinct inner edges: exact inverted-CDF quantiles of its rows.
 
-    `ends` are those of all scores in scope.
+    `ends` are those of all scores in scope; `rows` are all that is in scope, where they were read already.
     """
     shares = [shares_of(bins) for bins, _ in wanted]
+    if rows is not None:
+        scores = [np.sort(rows.within(*part).score) for _, part in wanted]
+        held = [at[[rank_of(share, len(at)) - 1 for share in own]] for own, at in zip(shares, scores, strict=True)]
+        return [_inner(bins, own, at, part[1]) for (bins, part), own, at in zip(wanted, shares, held, strict=True)]
     if view.counted is not None:
         known = [dict(zip(view.counted.edges, counted_edges(view, *part), strict=True)) for _, part in wanted]
         held = [np.array([at[share] for share in own]) for own, at in zip(shares, known, strict=True)]
@@ -134,7 +140,7 @@ def tally_rows(view: Outcomes, edges: Floats) -> Rows:
     names = view.scope.collect_schema().names()
     more = [name for name in ("weight", "cluster") if name in names]
     wanted = view.scope.with_columns(_bin(edges).alias("bin")).select("bin", "group", "score", "outcome", *more)
-    held = coded(to_polars(wanted), view.labels).sort("bin", "code", "score", "outcome", *more)
+    held = _sorted(coded(to_polars(wanted), view.labels), "bin", "code", "score", "outcome", *more)
     return _one_by_one(held, held["bin"].to_numpy().astype(np.int64))
 
 
@@ -144,9 +150,16 @@ def tally_known(view: Outcomes) -> Rows:
     more = [name for name in ("weight", "cluster") if name in names]
     told = view.lazy.filter(~outcome.is_null()).filter(~outcome.is_nan())
     told = told.select("group", "score", "outcome", "used", *more)
-    held = coded(to_polars(told), view.labels).drop_nulls("code").sort("code", "score", "outcome", *more)
+    held = _sorted(coded(to_polars(told), view.labels).drop_nulls("code"), "code", "score", "outcome", *more)
     rows = _one_by_one(held, np.zeros(held.height, dtype=np.int64))
     return replace(rows, treated=held["used"].to_numpy().astype(bool))
+
+
+def _sorted(held: Any, *columns: str) -> Any:
+    """Collected rows in order of these columns: a stable sort by each, last one first, is faster than one by all of them."""
+    for name in reversed(columns):
+        held = held.sort(name, maintain_order=True)
+    return held
 
 
 def _one_by_one(held: Any, bins: Ints) -> Rows:

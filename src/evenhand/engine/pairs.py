@@ -20,7 +20,7 @@ from evenhand.tallies.pairs import Ints, Pairs, counted_pairs, sampled_pairs
 from evenhand.tallies.requests import Requests
 from evenhand.views.batches import by_ranking, first_of_runs
 from evenhand.views.judgments import Judgments, MissingRelevance, count_unjudged, unjudged, unjudged_as_zero
-from evenhand.views.labels import Alignment, Carried, codes
+from evenhand.views.labels import Alignment, Carried
 from evenhand.views.match import matched_ids, same_engine
 from evenhand.views.scored import Scored
 from evenhand.views.tables import to_polars
@@ -114,17 +114,16 @@ def tally_pairs(
     labels = tuple(whole(in_order(g for g in everyone if g is not None)))
     names, merged, ours, theirs = sides.codes(labels)
     lazy, facts = _with_relevance(view.lazy, judgments, missing)
-    if beside is not None and is_apart(lazy) and isinstance(found, Alignment):
-        lazy, beside = labelled(lazy, found), None
     keys = list(view.keys)
-
-    lookup = None if beside is None else Lookup.of(beside[0], beside[1], labels, "groups")
+    if is_apart(lazy):
+        lazy, beside = _gathered(lazy, found, keys, drawn=negatives is not None), None
+    lookup = Lookup.carried(labels) if beside is None else Lookup.of(beside[0], beside[1], labels, "groups")
 
     def block(rows: Any) -> _Block:
         heads = first_of_runs(rows, keys)
         _refuse_many(len(heads), len(names))
         request = np.repeat(np.arange(len(heads)), np.diff(heads, append=rows.height))
-        held = codes(rows["group"], labels) if lookup is None else lookup.codes(rows)
+        held = lookup.codes(rows)
         numbers = (request, rows["score"].to_numpy(), rows["relevance"].to_numpy(), merged.take(held))
         counted = _counted(numbers, heads, len(names), negatives, rng)
         return _Block(rows.select(keys)[heads], *counted, int((held == len(labels)).sum()))
@@ -178,14 +177,21 @@ def _blocks(
     lazy: nw.LazyFrame[Any], keys: list[str], block: Callable[[Any], _Block], order: list[str], *, at_once: bool
 ) -> list[_Block]:
     """Some requests after the other; `at_once` and in `order` where draws go on from one to the next."""
-    import polars as pl
-
-    if not at_once and not is_apart(lazy):
+    if not at_once:
         return by_ranking(lazy, keys, block)
-    if is_apart(lazy):
-        some = list(gathered(lazy, keys, [name for name in lazy.collect_schema().names() if name not in keys]))
-        return [block(pl.concat(some).sort(*order, nulls_last=True))] if at_once else [block(rows) for rows in some]
     return [block(to_polars(lazy).sort(*order, nulls_last=True))]
+
+
+def _gathered(
+    lazy: nw.LazyFrame[Any], found: Alignment | Carried, keys: list[str], *, drawn: bool
+) -> nw.LazyFrame[Any]:
+    """Rows from a cluster or a database with their labels; pairs need the order of scores only, draws that of the items too."""
+    lazy = labelled(lazy, found) if isinstance(found, Alignment) else lazy
+    if not drawn:
+        return gathered(lazy, keys, ["relevance", "group"], "score") or lazy
+    if lazy.implementation.is_ibis():  # a database may have another order of text
+        return lazy
+    return gathered(lazy, keys, ["relevance", "group", "score"], "item") or lazy
 
 
 def _refuse_many(requests: int, groups: int) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -72,9 +71,11 @@ def tally_placements(
     soft: tuple[Any, ...] = found.columns if isinstance(found, Carried) else ()
     names = view.lazy.collect_schema().names()
     table, lookup, on, lazy = None, None, list[str](), view.lazy
-    if isinstance(found, Alignment) and "group" not in names and is_apart(lazy) and not found.soft:
-        lazy, table = labelled(lazy, found), to_polars(found.lazy.select("item").head(1))
-        names = [*names, "group"]
+    if is_apart(lazy) and not found.soft:
+        if isinstance(found, Alignment) and "group" not in names:
+            lazy, table = labelled(lazy, found), to_polars(found.lazy.select("item").head(1))
+        lazy = gathered(lazy, keys, ["group"], "rank") or lazy
+        names = lazy.collect_schema().names()
     elif isinstance(found, Alignment) and "group" not in names:
         table, soft = _beside_rows(found, groups)
         on = found.keys
@@ -89,24 +90,15 @@ def tally_placements(
             shares = None
         return _Block.of(rows, keys, held, labels, shares)
 
-    needed = [*keys, "rank", *(["item"] if "item" in names and table is not None else [])]
+    needed = [*keys, "rank", *(["item"] if "item" in names and table is not None and "group" not in names else [])]
     lazy = lazy.select(*needed, *(c for c in names if c == "group" or c.startswith("share_")))
-    whole = _Block.joined(_blocks(lazy, keys, block), keys)
+    whole = _Block.joined(by_ranking(lazy, keys, block), keys)
     if some_labelled and table is not None and table.height:
         _refuse_strangers(whole, view, table)
     codes, labels = _settled(whole, unknown)
     slices, edges = _slices(whole.heads, list(view.slices))
     tally = Placement(codes, whole.starts, labels, rows=whole.shares)
     return Placed(tally, slices, edges, whole.heads["request"], whole.missing)
-
-
-def _blocks(lazy: nw.LazyFrame[Any], keys: list[str], block: Callable[[Any], _Block]) -> list[_Block]:
-    """Whole rankings, as the engine that holds them hands them over with the least to carry."""
-    if not is_apart(lazy):
-        return by_ranking(lazy, keys, block)
-    names = lazy.collect_schema().names()
-    held = ["group"] if "group" in names else [n for n in names if n.startswith("share_")] or ["item"]
-    return [block(rows) for rows in gathered(lazy, keys, ["rank", *held])]
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,8 @@ import numpy as np
 
 from evenhand.attention import Attention
 from evenhand.engine.counted_rankings import CountedRankings
-from evenhand.engine.exposures import Rows
+from evenhand.engine.exposures import Rows, Wanted, with_groups
+from evenhand.engine.gathered import gathered, is_apart
 from evenhand.errors import EvenhandError
 from evenhand.tallies.ledger import Ledger
 from evenhand.views.batches import distinct
@@ -30,6 +31,9 @@ from evenhand.views.match import matched_ids, same_engine
 from evenhand.views.rankings import NUMBERS, Rankings, open_rankings, system_of, view_rankings
 from evenhand.views.tables import Table, to_polars
 from evenhand.views.trec_fair import fair_roles
+
+LONG = 128
+"""Items of a list for each group: of more, their sums are fewer bytes."""
 
 
 @dataclass(frozen=True)
@@ -52,6 +56,27 @@ class Prepared:
     unjudged: int = 0
     counted: CountedRankings | None = None
     """What a database added up already; the rows are then its cells."""
+    alike: bool = False
+    """Whether the judgments are those of the ranked rows, every one of them and once."""
+
+    def near(self, wanted: Wanted, groups: int) -> Prepared:
+        """The same with a label in place of every item: from a cluster or a database, lists of labels are brought here.
+
+        Lists that are far longer than their sums stay there, to be added up.
+        """
+        rows, short = self.rows, self.view.rows <= LONG * groups * self.view.rankings
+        odd = self.aligned.soft or wanted.scores or {"shown", "probability", "weight"} & set(rows.columns)
+        if self.counted is not None or odd or not short or not is_apart(rows.lazy):
+            return self
+        asked, by = ["group"] if self.judged is None else ["group", "relevance"], self.aligned.keys
+        lazy = gathered(with_groups(rows.lazy, self.aligned, by)[0], rows.rankings, asked, "rank")
+        if lazy is None:
+            return self
+        near = replace(self, rows=replace(rows, lazy=lazy))
+        if self.judged is None or not wanted.judged:
+            return near
+        judged = lazy if self.alike else gathered(with_groups(self.judged, self.aligned, by)[0], ["request"], asked)
+        return self if judged is None else replace(near, judged=judged)
 
     def refuse_grades(self, models: Iterable[Attention]) -> None:
         """A cascade that names grades must name every one that is judged."""
@@ -122,7 +147,9 @@ def prepare(
     judged, lazy, dropped, unjudged = _with_relevance(lazy, judgments, missing, view)
     origin = judgments.origin if judgments is not None else None
     gone = {**view.dropped, **dropped}
-    return Prepared(view, Rows(lazy, view.slices), aligned, judged, found.origin, origin, gone, unjudged)
+    alike = judgments is not None and judgments.column is not None and not unjudged and view.keys == ("request",)
+    rows = Rows(lazy, view.slices)
+    return Prepared(view, rows, aligned, judged, found.origin, origin, gone, unjudged, alike=alike)
 
 
 def as_table(rankings: Any, *, request: str = "request", item: str = "item") -> Any:

@@ -8,8 +8,9 @@ from typing import Annotated
 import numpy as np
 
 from evenhand.cards import Between, Card, Floats, metric
+from evenhand.metrics.among import gini_of_lists_among
 from evenhand.metrics.inequality import gini, least_gini
-from evenhand.metrics.recommender import SEED, SHOWN, shares
+from evenhand.metrics.recommender import SEED, SHOWN
 from evenhand.metrics.shares import lorenz_curve
 from evenhand.tallies.crosstab import Crosstab
 from evenhand.tallies.spectrum import Spectrum
@@ -22,6 +23,7 @@ from evenhand.tallies.spectrum import Spectrum
         title="Aggregate diversity",
         asks="What share of the catalogue is shown to anybody at all?",
         needs=Crosstab,
+        compact=True,
         span=(0.0, 1.0),
         ideal=1.0,
         better="higher",
@@ -44,7 +46,7 @@ def aggregate_diversity(t: Crosstab) -> Floats:
     >>> aggregate_diversity([[0.9, 0.8, 0.1, 0.2], [0.9, 0.1, 0.8, 0.2]], top=2)
     0.75
     """
-    reached = (t.popularity > 0).sum(-1) / np.float64(t.items)
+    reached = shown_items(t) / np.float64(t.items)
     return np.asarray(np.where(t.mark("users").sum(-1) > 0, reached, np.nan))
 
 
@@ -55,6 +57,7 @@ def aggregate_diversity(t: Crosstab) -> Floats:
         title="Gini index over items",
         asks="How unevenly are the slots spread over the items of the catalogue?",
         needs=Crosstab,
+        compact=True,
         span=(0.0, 1.0),
         ideal=0.0,
         better="lower",
@@ -81,25 +84,18 @@ def item_gini(t: Crosstab, *, corrected: bool = False) -> Floats:
     >>> item_gini([[1, 0, 0, 0], [1, 0, 0, 0]], threshold=0.5)
     0.75
     """
-    return gini.on(spectrum(t), corrected=corrected)
+    return gini.on(t.spectrum, corrected=corrected)
 
 
 @item_gini.chance
 def _(t: Crosstab, *, corrected: bool = False) -> float:
     """What lists of the same lengths, filled at random with items that the user has a score for, would give."""
-    if (
-        not float(t.counts.sum())
-        or (corrected and t.items < 2)
-        or all(known is None for known in (t.lengths, t.odds, t.dealt))
-    ):
+    if not float(t.counts.sum()) or (corrected and t.items < 2):
         return math.nan
     scale = t.items / (t.items - 1) if corrected else 1.0
     if t.lengths is not None:
         return gini_of_random_lists(t.lengths, t.items) * scale
-    if t.odds is not None:
-        return gini_of_lists_among(t.odds) * scale
-    drawn = np.asarray(t.dealt)
-    return float(np.mean(gini.on(Spectrum(np.sort(drawn, axis=-1), np.ones(drawn.shape))))) * scale
+    return math.nan if t.odds is None else gini_of_lists_among(t.odds, t.items) * scale
 
 
 @item_gini.attainable
@@ -112,37 +108,9 @@ def _(t: Crosstab, *, corrected: bool = False) -> tuple[float, float]:
     return least_gini(float(t.counts.sum()), t.items) * scale, float(most) * scale
 
 
-def spectrum(t: Crosstab) -> Spectrum:
-    """Times shown as an inequality metric sees them: one unit per item."""
-    return Spectrum(np.sort(t.popularity, axis=-1), np.broadcast_to(1.0, t.popularity.shape))
-
-
-def gini_of_lists_among(odds: Floats) -> float:
-    r"""The Gini index that lists filled at random among what each user was offered would give on average: exact.
-
-    `odds` (users, items) is the length of the user's list over what was offered, 0 for what was not. As in
-    `gini_of_random_lists`, but two items differ by one step, and one way, where only one of them was offered.
-
-    >>> round(gini_of_lists_among(np.array([[0.5, 0.5, 0.0], [0.0, 1.0, 1.0]])), 4)
-    0.2222
-    """
-    users, items = odds.shape
-    length = odds.max(1)
-    many = np.maximum((odds > 0).sum(1), 2)
-    both = length * (1 - length) * many / (many - 1.0)
-    one, other = (odds > 0)[:, :, None], (odds > 0)[:, None, :]
-    apart = 0.0
-    for angle in (np.arange(users + 1) + 0.5) * math.pi / (users + 1):
-        turned = (1 - length + length * np.exp(1j * angle))[:, None, None]
-        away = 1 - math.cos(angle)
-        steps = np.where(
-            one & other,
-            (1 - 2 * both * away)[:, None, None],
-            np.where(one, turned, np.where(other, turned.conj(), 1.0)),
-        )
-        differ = 1 - steps.prod(0).real
-        apart += float(differ.sum() - differ.trace()) / away / (users + 1)  # an item does not differ from itself
-    return float(apart / (2 * items * odds.sum()))
+def shown_items(t: Crosstab) -> Floats:
+    """How many items are shown to anybody."""
+    return t.spectrum.sum_of((t.spectrum.values > 0).astype(np.float64))
 
 
 def gini_of_random_lists(lengths: Floats, items: int) -> float:
@@ -186,6 +154,7 @@ MOST_POINTS = 1 << 20
         title="Entropy of exposure",
         asks="How uncertain is it which item the next slot holds?",
         needs=Crosstab,
+        compact=True,
         span=lambda normalized: (0.0, 1.0 if normalized else math.inf),
         ideal=lambda normalized: 1.0 if normalized else math.nan,
         better="higher",
@@ -220,8 +189,9 @@ def exposure_entropy(
     >>> exposure_entropy([[1, 1, 1, 1]], threshold=1, base=2)
     2.0
     """
-    p = shares(t.popularity)
-    nats = np.where(t.popularity.sum(-1) > 0, -np.where(p == 0, 0.0, p * np.log(p)).sum(-1), np.nan)
+    held = t.spectrum
+    p = held.values / held.total[..., None]
+    nats = np.where(held.total > 0, -held.sum_of(np.where(p == 0, 0.0, p * np.log(p))), np.nan)
     unit = math.log(t.items) if normalized and t.items else math.log(base)
     return np.asarray(np.maximum(nats, 0.0) / np.float64(unit))
 
@@ -233,6 +203,7 @@ def exposure_entropy(
         title="Recommendation popularity",
         asks="How often is the typical item on a user's list shown to everybody?",
         needs=Crosstab,
+        compact=True,
         span=(1.0, math.inf),
         ideal=1.0,
         better="lower",
@@ -262,7 +233,7 @@ def recommendation_popularity(t: Crosstab) -> Floats:
 
 def lorenz_points(t: Crosstab, most: int = 400, *, fewest: int = 0) -> dict[str, list[float]]:
     """Corners of the Lorenz curve of times shown, thinned towards the items shown most; no step of fewer than `fewest` items."""
-    shown = spectrum(t)
+    shown = Spectrum(np.sort(t.popularity), np.ones(t.items))
     if shown.receivers < fewest:
         return {}
     curve = lorenz_curve(shown.coarse(fewest))

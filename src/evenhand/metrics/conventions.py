@@ -21,7 +21,6 @@ from evenhand.metrics.catalogue import (
     exposure_entropy,
     item_gini,
     recommendation_popularity,
-    spectrum,
 )
 from evenhand.metrics.expected import eed, eel, eer
 from evenhand.metrics.inequality import atkinson, generalized_entropy, gini, herfindahl, theil
@@ -108,7 +107,7 @@ _GINIS = (
 
 
 def _on_items(function: Callable[[Spectrum], Floats]) -> Callable[[Crosstab], Floats]:
-    return lambda t: function(spectrum(t))
+    return lambda t: function(t.spectrum)
 
 
 for _way in _GINIS:

@@ -90,8 +90,10 @@ def _(s: Spectrum, estimate: Floats, *, corrected: bool = False) -> Floats:
     """Z_i / mean with Z_i = -(G + 1) x_i + (2 / n) sum_j max(x_i - x_j, 0), centred."""
     size, mean = s.size[..., None], (s.total / s.size)[..., None]
     correction = size / (size - 1) if corrected else np.ones_like(size)
-    above = np.concatenate([b.values * b.reach - b.held for b in s.walk()], axis=-1) / size
-    return _centred(s, correction * (-(estimate[..., None] / correction + 1) * s.values + 2 * above) / mean)
+    above = np.concatenate([b.values * b.reach - b.held for b in s.walk()], axis=-1)
+    above *= 2 * correction / (size * mean)
+    above -= (estimate[..., None] + correction) / mean * s.values
+    return _centred(s, above)
 
 
 def gini_chance(mean: Floats) -> Floats:
@@ -199,14 +201,15 @@ def _(s: Spectrum, estimate: Floats, *, epsilon: float = 0.5) -> Floats:
     lowest = _lowest(s)[..., None]
     base = np.where(lowest > 0, lowest, 1.0) if epsilon > 1 else _typical(s)
     relative = s.values / base
+    left = 1 - estimate[..., None]
     if abs(1 - epsilon) < NEAR:
-        logs = np.log(relative)
-        bend = logs - (s.sum_of(logs) / size[..., 0])[..., None]
+        found = left / mean * s.values - left * np.log(relative)
     else:
         powers = relative ** (1 - epsilon)
-        bend = (powers / (s.sum_of(powers) / size[..., 0])[..., None] - 1) / (1 - epsilon)
-    found = (1 - estimate[..., None]) * (s.values / mean - 1 - bend)
-    return np.where((lowest == 0) & (epsilon >= 1), 0.0, _centred(s, found))
+        found = left / mean * s.values
+        found -= left / (1 - epsilon) / (s.sum_of(powers) / size[..., 0])[..., None] * powers
+    centred = _centred(s, found)  # what is the same for all units drops out
+    return np.where(lowest == 0, 0.0, centred) if epsilon >= 1 else centred
 
 
 Alpha = Annotated[float, Between(-math.inf, math.inf, open_low=True, open_high=True)]
@@ -492,11 +495,16 @@ def standard_error(of: object, s: Spectrum, **params: object) -> float:
 def spread_of_mean(s: Spectrum, per_unit: Floats) -> Floats:
     """Standard error of a weighted mean of independent units whose influence is given per cell."""
     weights = 1.0 if s.weights is None else s.weights
-    centred = np.where(s.counts > 0, _centred(s, per_unit), 0.0)
-    with np.errstate(over="ignore", under="ignore"):
-        found = np.asarray(np.sqrt((s.counts * (weights * centred) ** 2).sum(-1)) / s.size)
+    centred = _centred(s, per_unit)
+    with np.errstate(over="ignore", under="ignore", invalid="ignore"):
+        pull = centred if s.weights is None else s.weights * centred
+        square = s.counts * pull
+        square *= pull
+        found = np.sqrt(square.sum(-1)) / s.size
         if np.isfinite(found).all() and found.all():
-            return found
+            return np.asarray(found)
+        centred = np.where(s.counts > 0, centred, 0.0)  # cells without units may hold anything
+        found = np.asarray(np.sqrt((s.counts * (weights * centred) ** 2).sum(-1)) / s.size)
         top = np.abs(centred).max(-1, initial=0.0)  # squares of huge and tiny numbers leave the range of floats
         lost = (np.isinf(found) | (found == 0)) & (top > 0) & np.isfinite(top)
         if not lost.any():

@@ -27,6 +27,7 @@ SOURCE = ("rampisela2024",)
         title="Jain's index over items",
         asks="To how many items, shown equally often, is the catalogue as good as reduced, as a share of it?",
         needs=Crosstab,
+        compact=True,
         span=(0.0, 1.0),
         ideal=1.0,
         better="higher",
@@ -52,7 +53,8 @@ def jain_index(t: Crosstab) -> Floats:
     >>> jain_index([[1, 0, 0, 0], [1, 0, 0, 0]], threshold=0.5)
     0.25
     """
-    return _jain(t.popularity)
+    held = t.spectrum
+    return np.asarray(held.total**2 / (t.items * held.sum_of(held.values**2)))
 
 
 @metric(
@@ -62,6 +64,7 @@ def jain_index(t: Crosstab) -> Floats:
         title="Fraction of satisfied items",
         asks="What share of the items is shown as often as an equal deal of the slots would show each at least?",
         needs=Crosstab,
+        compact=True,
         span=(0.0, 1.0),
         ideal=1.0,
         better="higher",
@@ -85,9 +88,9 @@ def satisfied_items(t: Crosstab) -> Floats:
     >>> satisfied_items([[1, 1, 0, 0], [1, 0, 1, 0]], threshold=0.5)
     0.75
     """
-    total = t.popularity.sum(-1)
-    held = (t.popularity.round(9) >= _dealt(total, t.items)[..., None]).sum(-1) / np.float64(t.items)
-    return np.asarray(np.where(total > 0, held, np.nan))
+    held = t.spectrum
+    enough = held.values.round(9) >= _dealt(held.total, t.items)[..., None]
+    return np.asarray(np.where(held.total > 0, held.sum_of(enough.astype(np.float64)) / t.items, np.nan))
 
 
 @metric(
@@ -97,6 +100,7 @@ def satisfied_items(t: Crosstab) -> Floats:
         title="Disparity of counts between shown items",
         asks="Of two items that are shown at all, by what share is the rarer one behind?",
         needs=Crosstab,
+        compact=True,
         span=(0.0, 1.0),
         ideal=0.0,
         better="lower",
@@ -120,11 +124,11 @@ def count_disparity(t: Crosstab) -> Floats:
     >>> round(count_disparity([[1, 1, 1, 0], [0, 1, 1, 0], [0, 0, 1, 0], [0, 0, 1, 0]], threshold=0.5), 4)
     0.5833
     """
-    c = np.sort(t.popularity, axis=-1)
-    there = c > 0
-    below, held = there.cumsum(-1) - there, c.cumsum(-1) - c
-    apart = np.where(there, below - held / np.where(there, c, 1.0), 0.0).sum(-1)
-    many = there.sum(-1).astype(np.float64)
+    c, there = t.spectrum.values, t.spectrum.values > 0
+    mass = t.spectrum.counts * there
+    below, held = mass.cumsum(-1) - mass, (mass * c).cumsum(-1) - mass * c
+    apart = (mass * (below - held / np.where(there, c, 1.0))).sum(-1)
+    many = mass.sum(-1)
     return np.asarray(apart / (many * (many - 1) / 2))
 
 

@@ -39,6 +39,7 @@ def _no_scores(t: Crosstab, **_: Any) -> str:
         title="Difference of mean scores",
         asks="How much higher are the scores of one group of users than those of the other?",
         needs=Crosstab,
+        compact=True,
         span=(-math.inf, math.inf),
         ideal=0.0,
         better="ideal",
@@ -77,6 +78,7 @@ def _nothing_shown(t: Crosstab, **_: Any) -> str:
         title="Total variation of exposure",
         asks="What share of the slots would have to change for both groups of users to be shown the same mix of items?",
         needs=Crosstab,
+        compact=True,
         span=(0.0, 1.0),
         ideal=0.0,
         better="lower",
@@ -104,8 +106,10 @@ def exposure_tv(t: Crosstab) -> Floats:
     >>> exposure_tv([[1, 0], [1, 1]], user_groups=["a", "b"], threshold=0.5)
     0.5
     """
-    a, b = t.exposure()
-    return _where_shown(a, b, 0.5 * np.abs(shares(a) - shares(b)).sum(-1))
+    (a, b), (all_a, all_b) = t.exposure(), t.slots
+    apart = a / all_a[..., None]
+    apart -= b / all_b[..., None]
+    return _where_shown(t, 0.5 * np.abs(apart, out=apart).sum(-1))
 
 
 @metric(
@@ -115,6 +119,7 @@ def exposure_tv(t: Crosstab) -> Floats:
         title="KL divergence of exposure",
         asks="How surprised would group b's mix of items leave someone who is shown group a's?",
         needs=Crosstab,
+        compact=True,
         span=(0.0, math.inf),
         ideal=0.0,
         better="lower",
@@ -143,20 +148,20 @@ def exposure_kl(t: Crosstab, *, smoothing: NotNegative = 0.0) -> Floats:
     >>> round(exposure_kl([[0, 1], [1, 1]], user_groups=["a", "b"], threshold=0.5), 4)
     0.6931
     """
-    a, b = t.exposure()
-    p, q = shares(a + smoothing), shares(b + smoothing)
-    value = np.where(p == 0, 0.0, p * np.log(p / q)).sum(-1)
-    return _where_shown(a, b, np.maximum(value, 0.0))
+    (a, b), (all_a, all_b) = t.exposure(), t.slots
+    value = np.full(all_a.shape, math.inf)
+    finite = np.ones(all_a.shape, dtype=bool) if smoothing else ~((a > 0) & (b == 0)).any(-1)
+    a, b = a[finite] + smoothing, b[finite] + smoothing
+    ratio = np.divide(a, b, out=np.ones_like(a), where=a > 0)
+    mean = (a * np.log(ratio, out=ratio)).sum(-1) / (all_a + smoothing * t.items)[finite]  # never shown: the ratio is 1
+    value[finite] = mean + np.log((all_b + smoothing * t.items) / (all_a + smoothing * t.items))[finite]
+    return _where_shown(t, np.maximum(value, 0.0))
 
 
-def _where_shown(a: Floats, b: Floats, value: Floats) -> Floats:
+def _where_shown(t: Crosstab, value: Floats) -> Floats:
     """The value where both groups were shown something."""
-    return np.asarray(np.where((a.sum(-1) > 0) & (b.sum(-1) > 0), value, np.nan))
-
-
-def shares(counts: Floats) -> Floats:
-    """Times shown as shares of all slots."""
-    return np.asarray(counts / counts.sum(-1, keepdims=True))
+    a, b = t.slots
+    return np.asarray(np.where((a > 0) & (b > 0), value, np.nan))
 
 
 ZeroDivision = Literal[0, "skip"]
@@ -195,6 +200,7 @@ def _opportunity(name: str, symbol: str, title: str, asks: str, formula: str, wh
         title=title,
         asks=asks,
         needs=Crosstab,
+        compact=True,
         span=(0.0, math.inf),
         ideal=1.0,
         better="ideal",
@@ -278,6 +284,7 @@ def _error_card(name: str, symbol: str, title: str, formula: str, mark: str) -> 
         title=title,
         asks="Are the scores of the protected group as close to the truth as those of the others?",
         needs=Crosstab,
+        compact=True,
         span=(0.0, math.inf),
         ideal=1.0,
         better="ideal",

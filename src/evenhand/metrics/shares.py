@@ -17,6 +17,9 @@ from evenhand.errors import EvenhandError, UndefinedWarning
 from evenhand.metrics.inequality import spread_of_mean
 from evenhand.tallies.spectrum import Spectrum
 
+TINY = 1e-290
+"""Mass that is none, and above it."""
+
 ROUNDING = 1e-12
 """0.55 * 100 is 55.00000000000001 in floating point; a rank this close to a whole number is that number."""
 
@@ -29,7 +32,10 @@ def lorenz_at(s: Spectrum, p: float | Floats) -> Floats:
     bound = np.asarray(p * s.size)[..., None]
     held = np.zeros(s.size.shape)
     for b in s.walk():
-        held = held + (np.clip(bound - (b.reach - b.mass), 0, b.mass) * b.values).sum(-1)
+        below = bound - b.passed
+        np.clip(below, 0, b.mass, out=below)
+        below *= b.values
+        held = held + below.sum(-1)
     return held / s.total
 
 
@@ -39,7 +45,8 @@ def population_at(s: Spectrum, share: Floats) -> Floats:
     reached = np.zeros(s.size.shape)
     for b in s.walk():
         own = b.mass * b.values
-        part = np.where(b.values > 0, np.clip(bound - (b.held - own), 0, own) / b.values, b.mass)
+        below = np.clip(bound - (b.held - own), 0, own) / b.values
+        part = below if b.values.all() else np.where(b.values > 0, below, b.mass)
         reached = reached + part.sum(-1)
     return np.where(s.total > 0, np.minimum(reached / s.size, 1.0), np.nan)
 
@@ -47,16 +54,24 @@ def population_at(s: Spectrum, share: Floats) -> Floats:
 def quantile(s: Spectrum, p: float | Floats) -> Floats:
     """Smallest amount that at least a share `p` of the units do not exceed (inverted CDF)."""
     bound = np.asarray(p * s.size * (1 - ROUNDING))[..., None]
-    found = np.full(s.size.shape, np.inf)
+    found = np.full(s.size.shape, np.nan)
     for b in s.walk():
-        found = np.minimum(found, np.where((b.reach >= bound) & (b.mass > 0), b.values, np.inf).min(-1))
-    return np.where(np.isinf(found), np.nan, found)
+        there = b.reach >= np.maximum(bound, TINY)  # no cell without units is the first to get so far
+        first = there.argmax(-1, keepdims=True)
+        value = np.take_along_axis(np.broadcast_to(b.values, there.shape), first, -1)
+        found = np.where(np.isnan(found) & np.take_along_axis(there, first, -1)[..., 0], value[..., 0], found)
+    return found
 
 
-def lorenz_influence(s: Spectrum, p: float | Floats) -> Floats:
-    """[(x - q) 1(x <= q) + p q - L(p) x] / mean, with q the p-quantile."""
+def lorenz_influence(s: Spectrum, p: float | Floats, share: Floats | None = None) -> Floats:
+    """[(x - q) 1(x <= q) + p q - L(p) x] / mean, with q the p-quantile; `share` is L(p) where it is known."""
     mean, q = (s.total / s.size)[..., None], quantile(s, p)
-    return (np.minimum(s.values - q[..., None], 0) + (p * q)[..., None] - lorenz_at(s, p)[..., None] * s.values) / mean
+    held = (lorenz_at(s, p) if share is None else share)[..., None]
+    found = np.minimum(s.values, q[..., None])
+    found -= held * s.values
+    found += (p * q - q)[..., None]
+    found /= mean
+    return found
 
 
 TOP_UNITS = 5
@@ -104,7 +119,7 @@ def top_share(s: Spectrum, p: Fraction = 0.01) -> Floats:
 
 @top_share.influence
 def _(s: Spectrum, estimate: Floats, p: float = 0.01) -> Floats:
-    return -lorenz_influence(s, 1 - p) + 0 * estimate[..., None]
+    return -lorenz_influence(s, 1 - p, 1 - estimate)
 
 
 @metric(
@@ -139,7 +154,7 @@ def bottom_share(s: Spectrum, p: Fraction = 0.1) -> Floats:
 
 @bottom_share.influence
 def _(s: Spectrum, estimate: Floats, p: float = 0.1) -> Floats:
-    return lorenz_influence(s, p) + 0 * estimate[..., None]
+    return lorenz_influence(s, p, estimate)
 
 
 @metric(

@@ -111,7 +111,7 @@ def _on_data(given: Log, seed: int) -> Study:
     return Study(
         name="inequality",
         title=OWN_TITLE,
-        setting=f"{measured.types.provenance['rows']:,} rows of {given.table.origin}. {_counted(measured):,} different "
+        setting=f"{measured.types.provenance['rows']:,} rows of {given.table.origin}. {measured.units:,} different "
         f"{given.unit!r} count: {given.counted}. {given.first!r} is taken for what the paper calls impressions (seed {seed}).",
         claims=claims(measured, all=False),
         tables=(
@@ -165,18 +165,13 @@ def _on_platform(authors: int, seed: int, beside: str) -> Study:
     return Study(
         name="inequality",
         title=TITLE,
-        setting=f"A generated platform of {authors:,} authors (seed {seed}), of whom {_counted(measured):,} had a post displayed.",
+        setting=f"A generated platform of {authors:,} authors (seed {seed}), of whom {measured.units:,} had a post displayed.",
         claims=found,
         tables=tables,
         figures=figures(measured, seed)[0],
         sentences=(*_flips(found, switched), *_skew(measured), _structure(skew)),
         caveats=CAVEATS,
     )
-
-
-def _counted(m: Measures) -> int:
-    """How many units there are."""
-    return int(m.types.findings.columns["units"][0])
 
 
 def measure(given: Log, *, interval: str | None, seed: int) -> Measures:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from evenhand.errors import listing
 from evenhand.present.charts_parts import middle
 from evenhand.results import Result
 from evenhand.studies.inequality_log import INSIDE, NETWORK, USUAL, Log
@@ -24,7 +25,7 @@ FAMILIES = (GINI, ATKINSON, TOP_1, TOP_10, EQUAL, EQUIVALENT)
 REACH = "reach"
 
 FEWEST = 30
-"""Authors in a bin that is read on its own."""
+"""Units below which nothing is read off them, all together or in a bin of their own."""
 
 FEWEST_BINS = 6
 """Bins of that size below which small and large accounts cannot be told apart."""
@@ -87,6 +88,11 @@ class Measures:
         }  # fmt: skip
 
     @property
+    def units(self) -> int:
+        """How many there are."""
+        return int(self.types.findings.columns["units"][0])
+
+    @property
     def sources(self) -> Result:
         return self.parts["sources"]
 
@@ -117,11 +123,18 @@ class Finding:
 
     def __call__(self, m: Measures) -> Claim:
         lost = self.lacks(m)
-        measured, holds = self.read(m) if lost is None else (f"needs {NEEDS[lost]}", None)
+        if lost is not None:
+            measured, holds = f"needs {NEEDS[lost]}", None
+        elif m.units < FEWEST:
+            measured, holds = f"fewer than {FEWEST} units", None
+        else:
+            measured, holds = self.read(m)
         return Claim(self.says, self.where, self.stated, measured, holds, self.counts)
 
 
 FINDINGS: list[Finding] = []
+
+APART = "the intervals do not overlap"
 
 
 def finding(says: str, where: str, stated: str, *needs: str, counts: str = "") -> Callable[..., Finding]:
@@ -138,6 +151,22 @@ def finding(says: str, where: str, stated: str, *needs: str, counts: str = "") -
 def values(result: Result, metric: str, key: str) -> dict[str, float]:
     """The estimates of one metric by the labels of one slice column."""
     return {str(r[key]): float(r["estimate"]) for r in result.findings.rows() if r["metric"] == metric}
+
+
+def above(result: Result, key: str, one: str, other: str) -> bool | None:
+    """Whether the Gini index of one slice lies above that of another; None where one's interval reaches into the other's.
+
+    Without intervals the estimates decide.
+    """
+    found = {str(r[key]): r for r in result.findings.rows() if r["metric"] == GINI}
+    (low, high), (other_low, other_high) = (
+        (r["estimate"], r["estimate"]) if math.isnan(r["low"] + r["high"]) else (r["low"], r["high"])
+        for r in (found[one], found[other])
+    )
+    return True if low > other_high else False if high <= other_low else None
+
+
+UNCLEAR = "whose intervals overlap"
 
 
 def _known(found: Mapping[str, float]) -> dict[str, float]:
@@ -202,20 +231,30 @@ def curves_cross(m: Measures) -> tuple[str, bool | None]:
     return f"{len(m.crossings)} of {pairs} pairs cross" + (f" ({named})" if named else ""), bool(m.crossings)
 
 
-@finding("Quotes are the most skewed type", "figure 2", "quotes", "types", "quotes")
+@finding("Quotes are the most skewed type", "figure 2", "quotes", "types", "quotes", counts=APART)
 def quotes_are_most_skewed(m: Measures) -> tuple[str, bool | None]:
-    found = _known(values(m.types, GINI, "amount"))
-    return _listed(found), max(found, key=lambda k: found[k]) == "quotes" if "quotes" in found else None
+    return _at_the_end(m.types, "amount", "quotes", most=True)
 
 
-@finding("Profile clicks are the least skewed type", "figure 2", "profile clicks", "types", "profile_clicks")
+@finding(
+    "Profile clicks are the least skewed type", "figure 2", "profile clicks", "types", "profile_clicks", counts=APART
+)
 def profile_clicks_are_least_skewed(m: Measures) -> tuple[str, bool | None]:
-    found = _known(values(m.types, GINI, "amount"))
-    if "profile_clicks" not in found:
-        return "nobody received any", None
-    least = min(found, key=lambda k: found[k])
-    measured = f"least: {_plain(least)} {found[least]:.3f}; profile clicks {found['profile_clicks']:.3f}"
-    return measured, least == "profile_clicks"
+    return _at_the_end(m.types, "amount", "profile_clicks", most=False)
+
+
+def _at_the_end(result: Result, key: str, name: str, *, most: bool) -> tuple[str, bool | None]:
+    """Whether a slice is more, or less, skewed than all others."""
+    found = _known(values(result, GINI, key))
+    others = [other for other in found if other != name]
+    if name not in found:
+        return f"nobody received any {_plain(name)}", None
+    if not others:
+        return "nobody received anything else", None
+    first = (max if most else min)(others, key=lambda k: found[k])
+    told = f"{_plain(name)} {found[name]:.3f}; of the others {'most' if most else 'least'}: {_plain(first)} {found[first]:.3f}"
+    ends = above(result, key, *((name, first) if most else (first, name)))
+    return told if ends is not None else f"{told}, {UNCLEAR}", ends
 
 
 @finding("80/20 ratios are defined for impressions only", "figure 2b", "impressions", "types")
@@ -241,21 +280,22 @@ def metrics_agree(m: Measures) -> tuple[str, bool | None]:
 
 
 @finding(
-    "Out-of-network suggestions are more skewed than in-network ranking", "figure 3", "in network lowest", "sources", "networks"
+    "Out-of-network suggestions are more skewed than in-network ranking", "figure 3", "in network lowest", "sources", "networks",
+    counts=APART,
 )  # fmt: skip
 def out_of_network_is_more_skewed(m: Measures) -> tuple[str, bool | None]:
     found = _known(m.by_source(GINI))
-    inside, outside = ([found[str(s)] for s in side if str(s) in found] for side in (m.log.inside, m.log.outside))
-    return _listed(found), max(inside) < min(outside) if inside and outside else None
+    inside, outside = ([str(s) for s in side if str(s) in found] for side in (m.log.inside, m.log.outside))
+    if not inside or not outside:
+        return _listed(found), None
+    nearest = min(outside, key=lambda k: found[k]), max(inside, key=lambda k: found[k])
+    ends = above(m.sources, str(m.log.source), *nearest)
+    return _listed(found) + ("" if ends is not None else f"; {listing(nearest)}, {UNCLEAR}"), ends
 
 
-@finding("Miscellaneous suggestions are the most skewed source", "figure 3", "misc", "sources", "misc")
+@finding("Miscellaneous suggestions are the most skewed source", "figure 3", "misc", "sources", "misc", counts=APART)
 def misc_is_most_skewed(m: Measures) -> tuple[str, bool | None]:
-    found = _known(m.by_source(GINI))
-    if USUAL not in found:
-        return "nobody received any from misc", None
-    most = max(found, key=lambda k: found[k])
-    return f"most: {_plain(most)} {found[most]:.3f}; misc {found[USUAL]:.3f}", most == USUAL
+    return _at_the_end(m.sources, str(m.log.source), USUAL, most=True)
 
 
 @finding(

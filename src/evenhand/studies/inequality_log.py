@@ -172,12 +172,17 @@ def of_data(
         opened, amounts = _counting_rows(opened)
     opened, policy = opened.numbers(*amounts, followers), nan_policy or "raise"
     found = Log(opened, unit, amounts, everyone, source, followers, counted=counted, nan_policy=policy)
-    if followers is not None and policy == "raise":
-        _refuse_missing_followers(found)
+    if followers is not None:
+        if policy == "raise":
+            _refuse_missing_followers(found)
+        _refuse_changing_followers(found)
+    if source is not None:
+        found = _with_known_sources(found)
     if len(found.sources) > MOST_SOURCES:
         raise EvenhandError(
             f"source={source!r} has {len(found.sources):,} labels. Pass a column with at most {MOST_SOURCES}, one for each source."
         )
+    _refuse_kinds_of_units(found)
     return _with_networks(found, several(in_network), several(out_of_network), beside)
 
 
@@ -213,9 +218,7 @@ def _everyone(opened: Table, unit: str, followers: str | None, population: Any) 
         )
     if isinstance(population, (int, float)):
         return population, "as many as the population says"
-    if population is None or (
-        isinstance(population, str) and population == "none"
-    ):  # the word of the command line, where it is the default as well
+    if population is None:
         own = _people(opened, unit, followers)
         seen = replace(own, lazy=own.lazy.unique(subset=[opened.called.get(unit, unit)]))
         return (
@@ -252,6 +255,48 @@ def _refuse_missing_followers(given: Log) -> None:
                 raise EvenhandError(
                     f"followers={name!r} is missing (null or NaN) in {lost:,} rows. Fill them, or pass nan_policy='omit'."
                 )
+
+
+def _refuse_changing_followers(given: Log) -> None:
+    """One number for every unit, in the log and in the population: of two nobody can say which it had."""
+    name = str(given.followers)
+    for table in (given.table, given.everyone):
+        if isinstance(table, Table) and name in table.schema.names():
+            of_unit = table.lazy.group_by(table.called.get(given.unit, given.unit))
+            own = nw.col(table.called.get(name, name))
+            ends = of_unit.agg(own.min().alias("least"), own.max().alias("most"))
+            count = to_polars(ends.select(how_many(nw.col("least") < nw.col("most")).alias("n")))["n"][0]
+            if count:
+                raise EvenhandError(
+                    f"followers={name!r} has more than one number for {count:,} units. Keep one for each, such as the last."
+                )
+
+
+def _with_known_sources(given: Log) -> Log:
+    """The log without rows of no source; it is refused with them unless they are to be omitted."""
+    via = given.table.col(str(given.source))
+    if given.nan_policy == "omit":
+        return replace(given, table=replace(given.table, lazy=given.table.lazy.filter(~via.is_null())))
+    lost = to_polars(given.table.lazy.select(how_many(via.is_null()).alias("n")))["n"][0]
+    if lost:
+        raise EvenhandError(
+            f"source={given.source!r} is missing in {lost:,} rows. Give them a source, or pass nan_policy='omit'."
+        )
+    return given
+
+
+def _refuse_kinds_of_units(given: Log) -> None:
+    """A source that never varies within a unit is a kind of unit, of which nobody says how many there are."""
+    if len(given.sources) < 2 or not isinstance(given.everyone, Table):
+        return
+    of_unit = given.table.lazy.group_by(given.table.called.get(given.unit, given.unit))
+    via = nw.col(given.table.called.get(str(given.source), str(given.source)))
+    kinds = of_unit.agg(via.n_unique().alias("kinds")).select(nw.col("kinds").max().alias("most"))
+    if int(to_polars(kinds)["most"][0]) < 2:
+        raise EvenhandError(
+            f"source={given.source!r} is the same in all rows of every unit: it says what a unit is, not where an amount came "
+            "from. Leave source= out, and compare kinds of units with eh.inequality(by=...)."
+        )
 
 
 def _with_networks(found: Log, inside: Sequence[Any], outside: Sequence[Any], beside: str | None) -> Log:

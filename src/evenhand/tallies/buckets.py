@@ -70,9 +70,10 @@ class Buckets:
         arms: Any = None,
         movable: Any = None,
         weights: Any = None,
+        times: Any = None,
         unseen: float = 0.0,
     ) -> Buckets:
-        """Tally rows of unit (0, 1, ...), bucket and amount; `weights` holds one number per unit.
+        """Tally rows of unit (0, 1, ...), bucket and amount; `weights` holds one number per unit, `times` for how many it stands.
 
         >>> tally = Buckets.of([0, 0, 1, 1], [0, 1, 1, 1], [2, 1, 1, 3], sizes=[1, 1])
         >>> tally.totals.tolist(), tally.amount.tolist()
@@ -90,6 +91,7 @@ class Buckets:
         table.eliminate_zeros()
         table.sort_indices()
         received = _sums(table.data, table.indptr)
+        times = np.ones(units) if times is None else np.asarray(times, dtype=np.float64)
         weights = None if weights is None else np.asarray(weights, dtype=np.float64)
         kept = np.arange(units) if weights is not None else np.flatnonzero(np.diff(table.indptr[: units + 1]))
         order = kept[np.argsort(received[kept], kind="stable")]
@@ -99,9 +101,9 @@ class Buckets:
             table.indptr.astype(np.int64),
             table.indices.astype(np.int32, copy=False),
             _narrow(table.data),
-            np.ones(len(order)),
+            times[order],
             None if weights is None else weights[order],
-            float(unseen + units - len(order)),
+            float(unseen + times.sum() - times[order].sum()),
             sizes,
             np.zeros(len(sizes), dtype=np.int64) if arms is None else np.asarray(arms, dtype=np.int64),
             np.ones(len(sizes), dtype=bool) if movable is None else np.asarray(movable, dtype=bool),

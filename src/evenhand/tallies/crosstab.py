@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -13,16 +14,18 @@ import numpy.typing as npt
 from evenhand.cards import Floats
 from evenhand.errors import EvenhandError, listing
 from evenhand.labels import listed, plain
+from evenhand.tallies.audience import Audience
 from evenhand.tallies.shown import Cut, Ints, Ragged
 from evenhand.tallies.sides import Sides
+from evenhand.tallies.spectrum import Spectrum
 
 MARKS = (
     "users",
     "viewers",  # users shown something
-    "seekers",  # users with something relevant
-    "either",  # users shown something or with something relevant
     "cells",  # scores that are not missing
     "score",
+    "seekers",  # users with something relevant, and on: only where there is a truth
+    "either",  # users shown something or with something relevant
     "precision",
     "recall",
     "f1",
@@ -33,6 +36,8 @@ MARKS = (
 """What is summed over the users of a group, in this order."""
 
 _AT = {name: i for i, name in enumerate(MARKS)}
+UNJUDGED = _AT["seekers"]
+"""How many of the marks there are without a truth."""
 
 
 @dataclass(frozen=True)
@@ -49,10 +54,11 @@ class Crosstab:
     cut : whether it was said what is shown.
     lengths : (K + 1,) how many users were shown 0, 1, ... K items; None where slots are shared or anybody's list could not
         hold any item.
-    odds : (U, J) of few users and items, the chance of each to be shown to each by a list filled at random with what the user
-        has a score for; elsewhere `dealt` stands in.
-    dealt : (D, J) times shown had every list been filled at random with items that its user has a score for; None where any
-        item could be shown to anybody (`lengths` says it exactly), where slots are shared, and where there are too many.
+    odds : a row per user with the items that the user has a score for, and the chance of each to be on a list of the same
+        length filled with them at random; None where any item could be shown to anybody (`lengths` says it all), where slots
+        are shared, and where there are too many.
+    places, unshown : where only items that anybody is shown have a column, their places in the catalogue and how many more
+        items it has. Metrics whose card is `compact` read such a tally, others `everything`.
     """
 
     counts: Floats
@@ -62,8 +68,9 @@ class Crosstab:
     judged: bool = False
     cut: bool = True
     lengths: Floats | None = None
-    dealt: Floats | None = None
-    odds: Floats | None = None
+    odds: Ragged | None = None
+    places: Ints | None = None
+    unshown: int = 0
 
     @classmethod
     def of(
@@ -100,14 +107,27 @@ class Crosstab:
         block = tabulate(
             Ragged.of(matrix), None if truth is None else Ragged.of(truth), shown_by, true_by, matrix.shape[1]
         )
-        if user_groups is None:
-            found = block.summed(np.zeros(len(matrix), dtype=np.int64), 1, None)
-        else:
+        codes, groups, pair = np.zeros(len(matrix), dtype=np.int64), 1, None
+        if user_groups is not None:
             labels = _user_labels(user_groups, len(matrix))
             sides = _one_pair(labels, protected, versus)
-            found = block.summed(sides.codes(labels), sides.groups, sides.pairs[0])
-        open_ = bool(np.isfinite(matrix).all())
-        return replace(found, cut=shown_by.given, lengths=block.lengths() if open_ else None)
+            codes, groups, pair = sides.codes(labels), sides.groups, sides.pairs[0]
+        found = cls.summed(
+            block.audience(), codes, groups, matrix.shape[1], cut=shown_by.given, everywhere=bool(np.isfinite(matrix).all())
+        )  # fmt: skip
+        return replace(found, pair=pair, judged=block.judged)
+
+    @classmethod
+    def summed(
+        cls, audience: Audience, codes: Ints, groups: int, items: int, *, cut: bool, everywhere: bool
+    ) -> Crosstab:
+        """Add up the users of each group; `everywhere` says that any item could have been shown to anybody."""
+        counts, spread = audience.summed(codes, groups, items)
+        marks = np.zeros((groups, len(MARKS)))
+        for column, own in enumerate(audience.marks.T):
+            marks[:, column] = np.bincount(codes, own, groups)
+        lengths = audience.many_of_length() if everywhere else None
+        return cls(counts, spread, marks, cut=cut, lengths=lengths)
 
     def mark(self, name: str) -> Floats:
         """One of the `MARKS` for every group: (..., G)."""
@@ -115,13 +135,28 @@ class Crosstab:
 
     @property
     def items(self) -> int:
-        return int(self.counts.shape[-1])
+        return int(self.counts.shape[-1]) + self.unshown
+
+    @cached_property
+    def everything(self) -> Crosstab:
+        """The same tally with a column for every item of the catalogue."""
+        if self.places is None or not self.unshown:
+            return self
+        counts = np.zeros((*self.counts.shape[:-1], self.items))
+        spread = np.zeros((*self.spread.shape[:-1], self.items))
+        counts[..., self.places], spread[..., self.places] = self.counts, self.spread
+        return replace(self, counts=counts, spread=spread, places=None, unshown=0)
 
     @cached_property
     def popularity(self) -> Floats:
         """Times each item was shown to anybody: (..., J)."""
         self._need_cut()
         return np.asarray(self.counts.sum(-2))
+
+    @cached_property
+    def spectrum(self) -> Spectrum:
+        """How many items were shown how often, those never shown included."""
+        return spectrum_of(self.popularity, self.unshown)
 
     def balanced(self) -> Floats:
         """(J,) times shown as equal as the number of slots allows."""
@@ -147,6 +182,12 @@ class Crosstab:
         self._need_cut()
         a, b = self._pair()
         return self.counts[..., a, :], self.counts[..., b, :]
+
+    @cached_property
+    def slots(self) -> tuple[Floats, Floats]:
+        """Slots of `versus` and of `protected`."""
+        a, b = self.exposure()
+        return np.asarray(a.sum(-1)), np.asarray(b.sum(-1))
 
     def judgement(self, name: str) -> tuple[Floats, Floats]:
         """One of the `MARKS` that need a truth, for `versus` and for `protected`."""
@@ -187,63 +228,27 @@ class UserBlock:
     judged: bool
     offered: Ragged
 
-    @property
-    def shares(self) -> Floats:
-        """Of every shown cell, its share of the slots of its user."""
-        return self.shown.values / self.shown.sums(self.shown.values)[self.shown.rows]
+    def audience(self) -> Audience:
+        return Audience.of(self.shown, self.marks)
 
-    def lengths(self) -> Floats | None:
-        """(K + 1,) users by the length of their list; None where tied items share slots."""
-        slots = self.shown.sums(self.shown.values)
-        return np.bincount(slots.astype(np.int64)).astype(np.float64) if self.whole else None
-
-    @property
-    def whole(self) -> bool:
-        """Whether no tied items share a slot."""
-        return bool(np.isin(self.shown.values, (0.0, 1.0)).all())
-
-    def odds(self) -> Floats:
-        """(U, J) chance of each item to be in each user's list, were it filled at random with what the user has a score for."""
+    def odds(self) -> Ragged:
+        """The chance of what each user has a score for to be on their list, were it filled with that at random."""
         offered, slots = self.offered, self.shown.sums(self.shown.values)
-        odds = np.zeros((len(slots), self.items))
-        odds[offered.rows, offered.items] = (slots / np.maximum(np.diff(offered.starts), 1))[offered.rows]
-        return odds
-
-    def dealt(self, rng: np.random.Generator, deals: int) -> Floats:
-        """(D, J) times shown had each list been filled at random with items that its user has a score for."""
-        offered, slots = self.offered, self.shown.sums(self.shown.values)
-        users, cells = len(slots), len(offered.items)
-        row = np.add.outer(np.arange(deals) * users, offered.rows).ravel()
-        lots = rng.random((cells, deals)).T.ravel()  # user by user, so that blocks of users change nothing
-        order = np.argsort(row + lots)  # by deal and user, then at random
-        place = np.tile(np.arange(cells) - offered.starts[offered.rows], deals)
-        taken = order[place < np.tile(slots[offered.rows], deals)]
-        at = taken // max(1, cells) * self.items + offered.items[taken % max(1, cells)]
-        return np.bincount(at, minlength=deals * self.items).astype(np.float64).reshape(deals, self.items)
-
-    def summed(self, codes: Ints, groups: int, pair: tuple[int, int] | None) -> Crosstab:
-        """Add up the users of each group."""
-        rows = codes[self.shown.rows]
-        counts = np.bincount(rows * self.items + self.shown.items, self.shown.values, groups * self.items)
-        marks = np.zeros((groups, len(MARKS)))
-        np.add.at(marks, codes, self.marks)
-        spread = np.bincount(self.shown.items, self.shares, self.items)
-        return Crosstab(
-            counts.reshape(groups, self.items).astype(np.float64), spread.astype(np.float64), marks, pair, self.judged
-        )
+        return Ragged(offered.starts, offered.items, (slots / np.maximum(offered.lengths, 1))[offered.rows])
 
 
 def tabulate(scores: Ragged, truth: Ragged | None, shown_by: Cut, true_by: Cut, items: int) -> UserBlock:
     """What a block of users is shown and how it compares with the truth; both have one row per user."""
     shown, tied = shown_by.shown(scores)
     users = len(scores.starts) - 1
-    marks = np.zeros((users, len(MARKS)))
-    slots = shown.sums(shown.values)
+    marks = np.zeros((users, UNJUDGED if truth is None else len(MARKS)))
+    slots = shown.lengths.astype(np.float64) if shown.whole else shown.sums(shown.values)
     real = np.isfinite(scores.values)  # a convention may fill missing scores with -inf
     marks[:, _AT["users"]] = 1
     marks[:, _AT["viewers"]] = slots > 0
-    marks[:, _AT["cells"]] = scores.sums(real.astype(np.float64))
-    marks[:, _AT["score"]] = scores.sums(np.where(real, scores.values, 0.0))
+    everything = bool(real.all())
+    marks[:, _AT["cells"]] = scores.lengths if everything else scores.sums(real.astype(np.float64))
+    marks[:, _AT["score"]] = scores.sums(scores.values if everything else np.where(real, scores.values, 0.0))
     if truth is not None:
         _judge(marks, scores, shown, slots, truth, true_by, items)
     return UserBlock(shown, marks, tied, items, truth is not None, scores)
@@ -271,6 +276,29 @@ def _judge(
     marks[:, _AT["rated"]] = scores.sums(there.astype(np.float64))
     marks[:, _AT["square"]] = scores.sums(error**2)
     marks[:, _AT["absolute"]] = scores.sums(np.abs(error))
+
+
+def spectrum_of(shown: Floats, more: int = 0) -> Spectrum:
+    """How many items were shown how often (..., J), and `more` never: counted by times shown where that is shorter.
+
+    >>> spectrum_of(np.array([[0.0, 2, 1, 1], [1, 1, 1, 1]]), more=3).counts.tolist()
+    [[4.0, 2.0, 1.0], [3.0, 4.0, 0.0]]
+    """
+    *lead, items = shown.shape
+    most = float(shown.max(initial=0.0))
+    if most < items:
+        cell = shown.astype(np.int64)
+        if (cell == shown).all():
+            size, many = int(most) + 1, math.prod(lead)
+            cell += (np.arange(many) * size).reshape(*lead, 1)
+            counts = np.bincount(cell.ravel(order="K"), minlength=many * size).reshape(*lead, size).astype(np.float64)
+            counts[..., 0] += more
+            return Spectrum(np.arange(size, dtype=np.float64), counts)
+    zeros = np.zeros((*lead, 1))
+    held = Spectrum(np.sort(shown, axis=-1), np.broadcast_to(1.0, shown.shape))
+    if not more:
+        return held
+    return Spectrum(np.concatenate([zeros, held.values], -1), np.concatenate([zeros + more, held.counts], -1))
 
 
 def matrix_of(name: str, data: Any) -> Floats:

@@ -21,6 +21,10 @@ Ints = np.typing.NDArray[np.int64]
 POWERS = tuple((i, j) for j in range(3) for i in range(5 - j))
 """The twelve sums: u^i v^j for j up to 2 and i + j up to 4. They give coefficients and robust errors of any line per cell."""
 
+_KEPT = np.array([[(i, j) in POWERS for j in range(3)] for i in range(5)])
+_CHOICES = np.array([[comb(i, k) for k in range(5)] for i in range(5)], dtype=np.float64)
+_STEPS = np.maximum(np.arange(5)[:, None] - np.arange(5), 0)
+
 
 @dataclass(frozen=True)
 class Moments:
@@ -151,8 +155,12 @@ class Moments:
         shape: tuple[int, int],
         cluster: Any = None,
         weight: Any = None,
+        ends: tuple[float, float] | None = None,
     ) -> Moments:
-        """Tally arrays of rows that carry bin and group codes; `shape` says how many bins and groups there are."""
+        """Tally arrays of rows that carry bin and group codes; `shape` says how many bins and groups there are.
+
+        `ends` : the smallest and the largest outcome of all, where these are not all rows.
+        """
         bins, groups = shape
         s, y = np.asarray(score, dtype=np.float64), np.asarray(outcome, dtype=np.float64)
         w = np.ones_like(s) if weight is None else np.asarray(weight, dtype=np.float64)
@@ -166,7 +174,7 @@ class Moments:
         low, high = np.full(size, np.inf), np.full(size, -np.inf)
         np.minimum.at(low, cell, s)
         np.maximum.at(high, cell, s)
-        ends = (y.min(), y.max()) if len(y) else (0.0, 0.0)
+        ends = ends or ((y.min(), y.max()) if len(y) else (0.0, 0.0))
         sides = ((y > ends[0]).astype(np.float64), (y < ends[1]).astype(np.float64))
         above, below = (np.asarray(np.bincount(cell, one, size), dtype=np.float64).reshape(shape) for one in sides)
         clusters = None if cluster is None else Clusters.of(np.asarray(cluster), cell, u, v, shape, weight)
@@ -180,8 +188,13 @@ class Moments:
 
 def _powers(w: Floats, u: Floats, v: Floats, cell: Ints, shape: tuple[int, int]) -> Floats:
     sums = np.zeros((shape[0] * shape[1], 5, 3))
-    for i, j in POWERS:
-        sums[:, i, j] = np.bincount(cell, w * u**i * v**j, len(sums))
+    part = w
+    for j in range(3):
+        power = part
+        for i in range(5 - j):
+            sums[:, i, j] = np.bincount(cell, power, len(sums))
+            power = power * u
+        part = part * v
     return sums.reshape(*shape, 5, 3)
 
 
@@ -200,19 +213,16 @@ def _lines(u: Floats, y: Floats, w: Floats, b: Ints, cell: Ints, shape: tuple[in
 
 def _moved(sums: Floats, by: Floats) -> Floats:
     """Sums after u is replaced by u + by."""
-    out = np.zeros_like(sums)
-    for i, j in POWERS:
-        out[..., i, j] = sum(comb(i, k) * by[..., None] ** (i - k) * sums[..., k, j] for k in range(i + 1))
-    return out
+    steps = _CHOICES * by[..., None, None] ** _STEPS
+    return np.asarray(np.where(_KEPT, steps[..., None, :, :] @ sums, 0.0))
 
 
 def _tilted(sums: Floats, by: Floats, turn: Floats) -> Floats:
     """Sums after v is replaced by v + by + turn * u."""
-    out = sums.copy()
-    for i in range(4):
-        out[..., i, 1] = sums[..., i, 1] + by * sums[..., i, 0] + turn * sums[..., i + 1, 0]
-    for i in range(3):
-        cross = by * sums[..., i, 1] + turn * sums[..., i + 1, 1]
-        square = by**2 * sums[..., i, 0] + 2 * by * turn * sums[..., i + 1, 0] + turn**2 * sums[..., i + 2, 0]
-        out[..., i, 2] = sums[..., i, 2] + 2 * cross + square
+    out, d, t = sums.copy(), by[..., None], turn[..., None]
+    flat, once = sums[..., 0], sums[..., 1]
+    out[..., :4, 1] += d * flat[..., :4] + t * flat[..., 1:]
+    cross = d * once[..., :3] + t * once[..., 1:4]
+    square = d**2 * flat[..., :3] + 2 * d * t * flat[..., 1:4] + t**2 * flat[..., 2:]
+    out[..., :3, 2] += 2 * cross + square
     return out

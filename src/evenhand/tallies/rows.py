@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import numpy as np
 
 from evenhand.cards import Floats
 from evenhand.errors import EvenhandError
-from evenhand.tallies.moments import Ints
+from evenhand.tallies.moments import Ints, Moments
 
 
 @dataclass(frozen=True)
@@ -47,6 +47,28 @@ class Rows:
     def mass(self) -> Floats:
         """The weight of each row."""
         return np.ones_like(self.score) if self.weight is None else self.weight
+
+    def _at(self, at: Any) -> Rows:
+        parts: dict[str, Any] = {f.name: getattr(self, f.name) for f in fields(self)}
+        return replace(self, **{name: part[at] for name, part in parts.items() if part is not None})
+
+    def within(self, low: float, high: float) -> Rows:
+        """The rows with scores from one end to the other."""
+        inside = (self.score >= low) & (self.score <= high)
+        return self if inside.all() else self._at(inside)
+
+    def binned(self, edges: Floats) -> Rows:
+        """The same rows in right-closed bins with these inner edges, ordered by bin and else as before."""
+        bins = np.searchsorted(edges, self.score)
+        order = np.argsort(bins, kind="stable")
+        return replace(self._at(order), bin=bins[order])
+
+    def moments(self, edges: Floats, groups: int, ends: tuple[float, float], *, clustered: bool) -> Moments:
+        """Sums per bin and group; `ends` are the smallest and the largest outcome of all."""
+        return Moments.of(
+            self.score, self.outcome, np.searchsorted(edges, self.score), self.group, shape=(len(edges) + 1, groups),
+            cluster=self.cluster if clustered else None, weight=self.weight, ends=ends,
+        )  # fmt: skip
 
     def merged(self, into: Ints) -> Rows:
         """The same rows in coarser bins."""

@@ -5,7 +5,7 @@ Scores come as ragged rows, one per user, so that a dense matrix, a sparse one a
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Literal
@@ -66,6 +66,18 @@ class Ragged:
         return Ragged.of(matrix, fill=-np.inf)
 
     @property
+    def whole(self) -> bool:
+        """Whether every value is 0 or 1."""
+        return bool(((self.values == 1) | (self.values == 0)).all())
+
+    @classmethod
+    def joined(cls, parts: Sequence[Ragged]) -> Ragged:
+        """Rows after rows."""
+        starts = np.concatenate([[0], np.cumsum(np.concatenate([part.lengths for part in parts]))])
+        items, values = (np.concatenate([getattr(part, name) for part in parts]) for name in ("items", "values"))
+        return cls(starts, items, values)
+
+    @property
     def lengths(self) -> Ints:
         return np.diff(self.starts)
 
@@ -76,7 +88,11 @@ class Ragged:
 
     def sums(self, per_cell: Floats) -> Floats:
         """Sum of a quantity of the cells over each row."""
-        return np.asarray(np.bincount(self.rows, per_cell, len(self.starts) - 1), dtype=np.float64)
+        found = np.zeros(len(self.starts) - 1)
+        there = np.flatnonzero(self.lengths)
+        if len(there):
+            found[there] = np.add.reduceat(per_cell, self.starts[there])
+        return found
 
     def where(self, keep: npt.NDArray[np.bool_], values: Floats) -> Ragged:
         """Only some of the cells, with other values."""
@@ -138,13 +154,16 @@ class Cut:
         if self.top is None:
             keep = self._reached(scores.values)
             return scores.where(keep, np.ones(len(keep))), np.zeros(len(scores.starts) - 1, dtype=bool)
-        weights = np.ones(len(scores.values))
+        keep = np.ones(len(scores.values), dtype=np.float64 if self.ties == "fractional" else np.bool_)
         tied = np.zeros(len(scores.starts) - 1, dtype=bool)
         for rows, at, inside in _batches(scores, self.top):
-            x = np.where(inside, scores.values[at], -np.inf)
+            x = scores.values[at]
+            if not inside.all():
+                x[~inside] = -np.inf
             weight, tied[rows] = _best(x, inside, self.top, self.ties)
-            weights[at[inside]] = weight[inside]
-        return scores.where(weights > 0, weights), tied
+            keep[at[inside]] = weight[inside]
+        there = keep > 0
+        return scores.where(there, keep.astype(np.float64)), tied
 
     def _reached(self, values: Floats) -> npt.NDArray[np.bool_]:
         """Whether scores reach the threshold; 0.7 kept in single precision lies below 0.7, and reaches it all the same."""
@@ -173,14 +192,20 @@ def _batches(scores: Ragged, top: int) -> Iterator[tuple[Ints, Ints, npt.NDArray
         start = stop
 
 
-def _best(x: Floats, inside: npt.NDArray[np.bool_], top: int, ties: Ties) -> tuple[Floats, npt.NDArray[np.bool_]]:
+def _best(
+    x: Floats, inside: npt.NDArray[np.bool_], top: int, ties: Ties
+) -> tuple[npt.NDArray[Any], npt.NDArray[np.bool_]]:
     """Weights of the `top` best cells of each row, and whether a tie at the last slot had to be broken."""
     last = x.shape[1] - top
     bar = np.partition(x, last, axis=1)[:, last, None]
     over, on = x > bar, (x == bar) & inside
-    free, equal = top - over.sum(1, keepdims=True), on.sum(1, keepdims=True)
-    tied = (equal > free)[:, 0]
+    free, equal = top - np.count_nonzero(over, axis=1), np.count_nonzero(on, axis=1)
+    tied = equal > free
     if ties == "fractional":
-        return over + on * (free / equal), tied
-    order = np.cumsum(on, axis=1) if ties == "first" else np.cumsum(on[:, ::-1], axis=1)[:, ::-1]
-    return (over | (on & (order <= free))).astype(np.float64), tied
+        return over + on * (free / equal)[:, None], tied
+    some = np.flatnonzero(tied)
+    if len(some):
+        split = on[some] if ties == "first" else on[some, ::-1]
+        split &= np.cumsum(split, axis=1) <= free[some, None]
+        on[some] = split if ties == "first" else split[:, ::-1]
+    return over | on, tied

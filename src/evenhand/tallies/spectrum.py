@@ -56,6 +56,11 @@ class Block:
         return _after(self.reached, np.cumsum(self.mass, axis=-1))
 
     @cached_property
+    def passed(self) -> Floats:
+        """Mass before each cell."""
+        return self.reach - self.mass
+
+    @cached_property
     def held(self) -> Floats:
         return _after(self.before, np.cumsum(self.mass * self.values, axis=-1))
 
@@ -151,11 +156,23 @@ class Spectrum:
         """Sum over units of a quantity given per cell; a cell without units adds nothing, even where it is infinite."""
         out: Any = 0.0
         for at in self._cells():
-            mass, quantity = self.mass_at(at), per_unit[..., at]
-            infinite = not np.isfinite(quantity).all()
-            product = np.where(mass > 0, mass * quantity, 0.0) if infinite else mass * quantity
-            out = out + product.sum(-1)
+            mass = self.mass_at(at)
+            product = mass * per_unit[..., at]
+            part = product.sum(-1)
+            out = out + (part if np.isfinite(part).all() else np.where(mass > 0, product, 0.0).sum(-1))
         return np.asarray(out, dtype=np.float64) + np.zeros(self._lead())
+
+    def spread_out(self) -> Spectrum:
+        """The same with one more axis, of one entry, before the cells: for replicates or populations of each."""
+        weights = None if self.weights is None else self.weights[..., None, :]
+        return Spectrum(self.values[..., None, :], self.counts[..., None, :], weights)
+
+    def among(self, start: int, stop: int) -> Spectrum:
+        """Some neighbours along the axis before the cells."""
+        parts = (
+            part if part is None else part[..., start:stop, :] for part in (self.values, self.counts, self.weights)
+        )
+        return Spectrum(*parts)  # type: ignore[arg-type]
 
     def mass_at(self, at: slice) -> Floats:
         counts = self.counts[..., at]

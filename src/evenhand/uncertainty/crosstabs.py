@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from evenhand.cards import Ask, Floats
 from evenhand.tallies.crosstab import Crosstab
-from evenhand.tallies.replicates import Replicates
+from evenhand.tallies.replicates import Replicates, Times
 from evenhand.tallies.shown import Ints
 from evenhand.uncertainty.intervals import Interval, drawn_ends, stream, without_noise
 
@@ -28,12 +28,18 @@ EXACT = 1 << 24
 """Users times draws up to which users are drawn within their group and labels dealt out exactly."""
 
 AT_ONCE = 1 << 12
-"""Users who are dealt labels at a time."""
+"""Users who are drawn or dealt labels at a time, since random numbers are wide."""
+
+HELD = 1 << 25
+"""Weights (users x draws) that are held at a time past `EXACT`; more draws are made from the start again."""
 
 NORMAL_DRAWS = 199
 
-Weighted = tuple[int | Ints, npt.NDArray[np.float32]]
-"""Where users count (one place for all, or one each), and their weights (R, D)."""
+ROUNDING = 1e-12
+"""What the last digits of equal sums may differ by."""
+
+Weighted = tuple[int | Ints, Times]
+"""Where users count (one place for all, or one each), and their weights (U, D)."""
 
 
 def affordable(draws: int, groups: int, items: int, slots: float) -> int:
@@ -43,15 +49,16 @@ def affordable(draws: int, groups: int, items: int, slots: float) -> int:
 
 
 class Resampled:
-    """Users drawn with replacement within their group; past `EXACT`, every user a Poisson number of times."""
+    """Users drawn with replacement within their group (`exact`); past `EXACT`, every user a Poisson number of times."""
 
     rest = None
 
     def __init__(self, codes: Ints, names: Sequence[str], draws: int, seed: int, where: Sequence[Any] = ()) -> None:
         self.draws, self.rows = draws, np.unique(codes)
-        self._weights: npt.NDArray[np.uint8] | None = None
-        if len(codes) * draws <= EXACT:
-            self._weights = np.zeros((len(codes), draws), dtype=np.uint8)
+        self._places = np.searchsorted(self.rows, codes)
+        self.exact = len(codes) * draws <= EXACT
+        self._from, self._weights = 0, np.zeros((len(codes), draws if self.exact else 0), dtype=np.uint8)
+        if self.exact:
             for row, name in enumerate(names):
                 members = np.flatnonzero(codes == row)
                 if len(members):
@@ -59,20 +66,25 @@ class Resampled:
                     self._weights[members] = rng.multinomial(
                         len(members), np.full(len(members), 1 / len(members)), draws
                     ).T
-        self._rng = stream(seed, "users", *where)
+        self.most = int(self._weights.max(initial=1)) if self.exact else int(_POISSON.max())
+        self._stream = seed, "users", *where
 
-    @property
-    def exact(self) -> bool:
-        """Whether users are drawn within their group."""
-        return self._weights is not None
+    def between(self, start: int, stop: int) -> Iterator[Weighted]:
+        """The weights of some draws; each user counts in the row of their group."""
+        if not self._from <= start <= stop <= self._from + self._weights.shape[1]:
+            many = max(stop - start, HELD // len(self._places))
+            self._from, self._weights = start, self._poisson(start, min(start + many, self.draws))
+        yield self._places, self._weights[:, start - self._from : stop - self._from]
 
-    def of_users(self, first: int, codes: Ints) -> Iterator[Weighted]:
-        """The weights of some users; each counts in the row of their group."""
-        if self._weights is not None:
-            weights = self._weights[first : first + len(codes)]
-        else:
-            weights = _poisson(self._rng, len(codes), self.draws)
-        yield np.searchsorted(self.rows, codes), weights.astype(np.float32)
+    def _poisson(self, start: int, stop: int) -> Times:
+        """Poisson(1) counts from 16 random bits each; every user takes whole words, so that their number changes nothing."""
+        rng, words = stream(*self._stream), -(-self.draws // 4)
+        found = np.zeros((len(self._places), stop - start), dtype=np.uint8)
+        for first in range(0, len(found), AT_ONCE):
+            some = found[first : first + AT_ONCE]
+            bits = rng.integers(0, 1 << 64, (len(some), words), dtype=np.uint64).view(np.uint16)
+            some[:] = _POISSON[bits[:, start:stop]]
+        return found
 
 
 class Dealt:
@@ -82,61 +94,50 @@ class Dealt:
         self.draws = draws
         labelled = codes < known
         self.sizes = np.bincount(codes[labelled], minlength=known)
-        self._labels: npt.NDArray[np.int32] | None = None
-        rng = stream(seed, "labels", *where)
+        rng, kind = stream(seed, "labels", *where), np.min_scalar_type(known + 1)
+        self._labels = np.full((len(codes), draws), known, dtype=kind)
         if len(codes) * draws <= EXACT:
-            self._labels = np.full((len(codes), draws), -1, dtype=np.int32)
             self._labels[labelled] = rng.permuted(np.tile(codes[labelled], (draws, 1)), axis=1).T
-        self.rows, self._known, self._rng = np.flatnonzero(self.sizes), known, rng
+        else:
+            self._deal(rng)
+            self._labels[~labelled] = known
+        self.rows, self.most, self._labelled = np.flatnonzero(self.sizes), 1, labelled
         self.rest = int(self.sizes[self.rows].argmax()) if len(self.rows) else None
 
-    def of_users(self, first: int, codes: Ints) -> Iterator[Weighted]:
-        """For every group, which users have its label in which draw."""
-        if self._labels is not None:
-            labels = self._labels[first : first + len(codes)]
-        else:
-            labels = self._dealt(len(codes))
-            labels[codes >= self._known] = -1
+    def between(self, start: int, stop: int) -> Iterator[Weighted]:
+        """For every group, which users have its label in which of these draws."""
         for place, row in enumerate(self.rows):
             if place == self.rest:
-                yield place, (codes < self._known)[:, None].astype(np.float32)
+                yield place, self._labelled[:, None].view(np.uint8)
             else:
-                yield place, (labels == row).astype(np.float32)
+                yield place, (self._labels[:, start:stop] == row).view(np.uint8)
 
-    def _dealt(self, users: int) -> npt.NDArray[np.int32]:
-        """Labels of some users, each by itself; a few users at a time, since random numbers are wide."""
-        labels = np.zeros((users, self.draws), dtype=np.int32)
+    def _deal(self, rng: np.random.Generator) -> None:
+        """Labels of users, each by itself."""
         edges = np.cumsum(self.sizes) / self.sizes.sum()
-        for start in range(0, users, AT_ONCE):
-            some = labels[start : start + AT_ONCE]
-            lots = self._rng.random(some.shape)
+        for first in range(0, len(self._labels), AT_ONCE):
+            some = self._labels[first : first + AT_ONCE]
+            lots, some[:] = rng.random(some.shape), 0
             for edge in edges:
                 some += lots >= edge
-        return labels
 
 
 class Swapped:
     """Which users two systems are swapped for: one half of them in each draw, or with `other` the other half."""
 
-    rest = None
+    rest, most = None, 1
 
     def __init__(self, codes: Ints, draws: int, seed: int, where: Sequence[Any] = (), *, other: bool = False) -> None:
         self.draws, self.rows, self._other = draws, np.unique(codes), other
-        self._rng = stream(seed, "swaps of users", *where)
+        self._places = np.searchsorted(self.rows, codes)
+        rng = stream(seed, "swaps of users", *where)
+        self._bits = rng.integers(0, 1 << 64, (len(codes), -(-draws // 64)), dtype=np.uint64).view(np.uint8)
 
-    def of_users(self, first: int, codes: Ints) -> Iterator[Weighted]:
-        """The weights of some users; each takes whole words of random bits, so blocks of users change nothing."""
-        del first  # users come in order
-        words = self._rng.integers(0, 1 << 64, (len(codes), -(-self.draws // 64)), dtype=np.uint64)
-        bits = np.unpackbits(words.view(np.uint8), axis=1)[:, : self.draws]
-        yield np.searchsorted(self.rows, codes), (bits ^ 1 if self._other else bits).astype(np.float32)
-
-
-def _poisson(rng: np.random.Generator, users: int, draws: int) -> npt.NDArray[np.uint8]:
-    """Poisson(1) counts from 16 random bits each; every user takes whole words, so blocks of users change nothing."""
-    words = -(-draws // 4)
-    bits = rng.integers(0, 1 << 64, (users, words), dtype=np.uint64).view(np.uint16)[:, :draws]
-    return _POISSON[bits]
+    def between(self, start: int, stop: int) -> Iterator[Weighted]:
+        """The weights of some draws: a bit each."""
+        first = start // 8
+        bits = np.unpackbits(self._bits[:, first : -(-stop // 8)], axis=1)[:, start - 8 * first : stop - 8 * first]
+        yield self._places, np.asarray(bits ^ 1, dtype=np.uint8) if self._other else bits
 
 
 def _poisson_table() -> npt.NDArray[np.uint8]:
@@ -156,7 +157,11 @@ class Question:
 
     def on(self, tally: Crosstab) -> Floats:
         """The value on every replicate of the tally."""
-        found = self.ask.on(tally if self.pair is None else tally.between(*self.pair))
+        return self.of(tally if self.pair is None else tally.between(*self.pair))
+
+    def of(self, tally: Crosstab) -> Floats:
+        """The value on a tally that compares the two groups of the question."""
+        found = self.ask.on(tally if self.ask.card.compact else tally.everything)
         return np.broadcast_to(found, tally.counts.shape[:-2])  # a metric may say the same of all of them
 
 
@@ -164,8 +169,9 @@ def values(replicates: Replicates, total: Crosstab, questions: Sequence[Question
     """Every question on every replicate."""
     found: list[list[Floats]] = [[] for _ in questions]
     for tally in replicates.crosstabs(total):
+        sides = {pair: tally.between(*pair) for pair in {q.pair for q in questions} if pair is not None}
         for question, draws in zip(questions, found, strict=True):
-            draws.append(question.on(tally))
+            draws.append(question.of(tally if question.pair is None else sides[question.pair]))
     return [np.concatenate(draws) for draws in found]
 
 
@@ -181,7 +187,7 @@ def ends(
     span, apart = question.ask.span, question.pair is not None
     low, high = drawn_ends(estimate, draws, how, span, users, biased=apart)
     if apart and how.kind == "bootstrap" and span[0] == question.ask.ideal == 0:
-        reached = np.ndim(chance) > 0 and np.mean(np.asarray(chance) >= estimate) > (1 - how.level) / 2
+        reached = np.ndim(chance) > 0 and np.mean(np.asarray(chance) >= estimate - ROUNDING) > (1 - how.level) / 2
         low = 0.0 if reached else min(low, without_noise(estimate, draws, how.level, users))
     return low, high
 

@@ -8,13 +8,16 @@ one score where it is; noise is drawn with normal multipliers per row or per clu
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import itertools
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
 
 from evenhand.cards import Floats
 from evenhand.metrics.outcome import FEWEST_EVENTS, critical
-from evenhand.metrics.outcome_rates import cuts, distance, rates
+from evenhand.metrics.outcome_rates import cuts, rates
 from evenhand.tallies.moments import Ints
 from evenhand.tallies.rows import Rows
 from evenhand.uncertainty.intervals import stream
@@ -28,10 +31,15 @@ FEWEST_CLUSTERS = 10
 DRAWS, FEWEST_DRAWS = 199, 19
 MOST_WORK = 40_000_000
 MULTIPLIERS = 499
+MOST_NUMBERS = 1 << 17
+AT_ONCE = 1 << 12
+"""Clusters whose multipliers are held at a time."""
+
 MOST_CELLS = 400
 """Scores at which the noise is drawn; the distance itself is taken at every score."""
 
 SEED = 20_220
+STREAM = "odds interval"
 
 
 @dataclass(frozen=True)
@@ -48,38 +56,83 @@ class Odds:
     few_clusters: bool = False
 
 
-def odds_gap(rows: Rows, group: int, reference: int, level: float, *, opportunity: bool = False) -> Odds:
+def odds_gaps(rows: Rows, group: int, reference: int, level: float, opportunity: Sequence[bool]) -> list[Odds]:
     """Scores of a group against the reference's, given the outcome; graded outcomes are cut at every grade but the lowest.
 
-    `opportunity` : only among those who reach a grade (equal opportunity), not among those who miss it as well.
+    `opportunity` : for every answer that is wanted, whether only those who reach a grade are looked at (equal opportunity),
+    not those who miss it as well. The labels are permuted, and the noise is drawn, once for all of them.
     """
     at = np.isin(rows.group, (group, reference))
     order = np.argsort(rows.score[at], kind="stable")
     score, outcome, weight = (x[at][order] for x in (rows.score, rows.outcome, rows.mass))
     mine = (rows.group[at] == group)[order]
     grades = cuts(outcome)
-    sides = [(cut, reached) for cut in grades for reached in ((True,) if opportunity else (True, False))]
+    sides = [(cut, reached) for cut in grades for reached in (True, False)]
     given = [outcome >= cut if reached else outcome < cut for cut, reached in sides]
-    usable = [k for k, g in enumerate(given) if min(np.count_nonzero(g & mine), np.count_nonzero(g & ~mine)) >= FEWEST]
-    if not usable:
-        return Odds(np.nan, np.nan, np.nan, np.nan, skipped=True)
-    last = np.append(score[1:] != score[:-1], True)  # distribution functions are compared where scores change
-    sets = [given[k] for k in usable]
-    found = _largest(mine, sets, weight, last)
-    draws = max(FEWEST_DRAWS, min(DRAWS, MOST_WORK // (len(score) * len(sets))))
+    enough = [min(np.count_nonzero(g & mine), np.count_nonzero(g & ~mine)) >= FEWEST for g in given]
+    asked = [[k for k, (_, reached) in enumerate(sides) if reached or not only] for only in opportunity]
+    usable = [[k for k in own if enough[k]] for own in asked]
+    draws = [max(FEWEST_DRAWS, min(DRAWS, MOST_WORK // (len(score) * len(own)))) if own else 0 for own in usable]
     rng = stream(SEED, "odds", len(score))
-    by_chance = [_largest(rng.permutation(mine), sets, weight, last) for _ in range(draws)]
+    deals = np.concatenate([mine[None], rng.permuted(np.broadcast_to(mine, (max(draws), len(mine))), axis=1)])
+    looked_at = sorted({k for own in usable for k in own})
+    far = np.full((len(sides), len(deals)), np.nan)
+    for k in looked_at:
+        curves = _Curves.of(given[k], score, weight)
+        most = 1 + max(count for own, count in zip(usable, draws, strict=True) if k in own)
+        far[k, :most] = curves.apart(deals[:most])
     cluster = None if rows.cluster is None else np.unique(rows.cluster[at][order], return_inverse=True)[1]
-    few = cluster is not None and int(cluster.max()) + 1 < FEWEST_CLUSTERS
-    grade = np.searchsorted(grades, outcome, side="right")
-    noise = _Noise.of(_cells(last), mine, grade, weight, len(grades) + 1)
-    reach = [(grades.index(sides[k][0]) + 1, sides[k][1]) for k in usable]
-    low, high = (np.nan, np.nan) if few else noise.interval(found, reach, cluster, level)
-    return Odds(found, low, high, float(np.nanmean(by_chance)), skipped=len(usable) < len(given), few_clusters=few)
+    few = cluster is not None and int(cluster.max(initial=-1)) + 1 < FEWEST_CLUSTERS
+    noise = None
+    if looked_at and not few:
+        grade, last = np.searchsorted(grades, outcome, side="right"), np.append(score[1:] != score[:-1], True)
+        noise = _Noise.of(_cells(last), mine, grade, weight, len(grades) + 1, cluster)
+    found = []
+    for own, every, count in zip(usable, asked, draws, strict=True):
+        if not own:
+            found.append(Odds(np.nan, np.nan, np.nan, np.nan, skipped=True))
+            continue
+        largest, *chance = far[own, : count + 1].max(0).tolist()
+        reach = [(grades.index(sides[k][0]) + 1, sides[k][1]) for k in own]
+        low, high = (np.nan, np.nan) if noise is None else noise.interval(largest, reach, level)
+        found.append(Odds(largest, low, high, float(np.mean(chance)), skipped=len(own) < len(every), few_clusters=few))
+    return found
 
 
-def _largest(mine: Bools, given: list[Bools], weight: Floats, last: Bools) -> float:
-    return max(distance(mine & g, ~mine & g, weight, last) for g in given)
+@dataclass(frozen=True)
+class _Curves:
+    """Some of the rows, sorted by score, of which a set is compared with the rest.
+
+    Attributes
+    ----------
+    at : the rows. weight : theirs, or None where it is one each. ends : the last of them with each score.
+    upto : their weight up to each end.
+    """
+
+    at: Ints
+    weight: Floats | None
+    ends: Ints
+    upto: Floats
+
+    @classmethod
+    def of(cls, given: Bools, score: Floats, weight: Floats) -> _Curves:
+        at = np.flatnonzero(given)
+        ends = np.flatnonzero(np.append(score[at][1:] != score[at][:-1], True))
+        return cls(at, None if np.all(weight == 1) else weight[at], ends, np.cumsum(weight[at])[ends])
+
+    def apart(self, deals: Bools) -> Floats:
+        """Kolmogorov distance between the scores of one group and of the others, for every deal of who is in it."""
+        whole, at_once, found = self.upto[-1], max(1, MOST_NUMBERS // len(self.at)), np.zeros(len(deals))
+        for start in range(0, len(deals), at_once):
+            own = deals[start : start + at_once, self.at]
+            held = own.astype(np.float64) if self.weight is None else own * self.weight
+            np.cumsum(held, axis=1, out=held)
+            held = held if len(self.ends) == len(self.at) else held[:, self.ends]
+            many = held[:, -1].copy()
+            held -= (many / whole)[:, None] * self.upto
+            furthest, both = np.maximum(held.max(1), -held.min(1)), many * (whole - many)
+            found[start : start + at_once] = np.divide(furthest * whole, both, out=np.zeros(len(many)), where=both > 0)
+        return found
 
 
 def _cells(last: Bools) -> Ints:
@@ -90,62 +143,108 @@ def _cells(last: Bools) -> Ints:
 
 
 @dataclass(frozen=True)
+class _Moves:
+    """Along the scores, for some of the grades: how `far` apart the two groups are, and how noise `moves` that in every draw."""
+
+    far: Floats
+    moves: Floats
+
+    @cached_property
+    def top(self) -> Floats:
+        return np.asarray(self.moves.max(-1))
+
+    @cached_property
+    def bottom(self) -> Floats:
+        return np.asarray(self.moves.min(-1))
+
+    def outward(self, least: float) -> list[Floats]:
+        """The furthest that noise moves distances of at least so much outwards, in every draw."""
+        found = []
+        for sign, over_all in ((1, self.top), (-1, -self.bottom)):
+            near = sign * self.far >= least
+            if near.all():
+                found.append(over_all)
+            elif near.any():
+                some = self.moves[:, near]
+                found.append(some.max(-1) if sign == 1 else -some.min(-1))
+        return found
+
+
+Reach = tuple[int, bool]
+"""A grade, and whether it is reached or missed."""
+
+
+@dataclass(frozen=True)
 class _Noise:
     """Rows by side (0 the group, 1 the reference), grade of the outcome and cell of the score.
 
     Attributes
     ----------
-    place : position of each row in a table of this shape. shape : sides, grades, cells. weight : of each row.
+    held : (2, grades, cells) their weight. drawn : (draws, 2, grades, cells) normal multipliers, one for each row or cluster,
+        that are summed up times weights, but for the factor `spread` (2, grades, cells).
+    known : moves that were worked out already.
     """
 
-    place: Ints
-    shape: tuple[int, int, int]
-    weight: Floats
+    held: Floats
+    drawn: Floats
+    spread: Floats
+    known: dict[Reach, _Moves] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, cell: Ints, mine: Bools, grade: Ints, weight: Floats, grades: int) -> _Noise:
+    def of(cls, cell: Ints, mine: Bools, grade: Ints, weight: Floats, grades: int, cluster: Ints | None) -> _Noise:
         shape = (2, grades, int(cell.max()) + 1)
-        side = np.where(mine, 0, 1)
-        return cls(np.ravel_multi_index((side, grade, cell), shape), shape, weight)
+        place = np.ravel_multi_index((np.where(mine, 0, 1), grade, cell), shape)
+        held = np.asarray(np.bincount(place, weight, int(np.prod(shape))), dtype=np.float64).reshape(shape)
+        if cluster is None:
+            spread = np.sqrt(np.bincount(place, weight**2, held.size)).reshape(shape)
+            return cls(held, stream(SEED, STREAM, len(place)).standard_normal((MULTIPLIERS, *shape)), spread)
+        drawn = _drawn(place, held.size, weight, cluster).reshape(MULTIPLIERS, *shape)
+        return cls(held, drawn, np.ones(shape))
 
-    def interval(
-        self, found: float, reach: list[tuple[int, bool]], cluster: Ints | None, level: float
-    ) -> tuple[float, float]:
+    def interval(self, found: float, reach: list[Reach], level: float) -> tuple[float, float]:
         """Both ends, from how the distance moves along the scores where it is, or might be, the largest."""
-        held = np.bincount(self.place, self.weight, int(np.prod(self.shape))).reshape(self.shape)
-        drawn = self._drawn(cluster)
-        apart, moves = [], []
-        for cut, reached in reach:
-            grades = slice(cut, None) if reached else slice(None, cut)
-            mass = held[:, grades].sum(1)
-            share = np.cumsum(mass, -1) / mass.sum(-1, keepdims=True)
-            noise = np.cumsum(drawn[:, :, grades].sum(2), -1)
-            noise = (noise - share * noise[..., -1:]) / mass.sum(-1)[:, None]
-            apart.append(share[0] - share[1])
-            moves.append(noise[:, 0] - noise[:, 1])
-        far, move = np.concatenate(apart), np.concatenate(moves, axis=-1)
+        along = [self._moves(one) for one in reach]
         tail = (1 - level) / 2
-        slack = 2 * np.quantile(
-            np.abs(move).max(-1), level
-        )  # so far below the largest a distance might be the largest in truth
-        near = [sign * move[:, sign * far >= min(found, np.abs(far).max()) - slack] for sign in (1, -1)]
-        pushed = np.quantile(np.concatenate(near, axis=-1).max(-1), 1 - tail)
-        peak = int(np.abs(far).argmax())
-        fallen = np.quantile(np.sign(far[peak]) * move[:, peak], tail)
+        largest = np.max([np.maximum(one.top, -one.bottom) for one in along], axis=0)
+        slack = 2 * np.quantile(largest, level)  # so far below the largest a distance might be the largest in truth
+        peaks = [float(np.abs(one.far).max()) for one in along]
+        least = min(found, max(peaks)) - slack
+        pushed = np.quantile(np.max([move for one in along for move in one.outward(least)], axis=0), 1 - tail)
+        there = along[int(np.argmax(peaks))]
+        peak = int(np.abs(there.far).argmax())
+        fallen = np.quantile(np.sign(there.far[peak]) * there.moves[:, peak], tail)
         return float(np.clip(found - pushed, 0.0, found)), float(np.clip(found - fallen, found, 1.0))
 
-    def _drawn(self, cluster: Ints | None) -> Floats:
-        """(draws, 2, grades, cells) sums of weights times normal multipliers, one for each row or each cluster."""
-        rng = stream(SEED, "odds interval", len(self.place))
-        size = int(np.prod(self.shape))
-        if cluster is None:
-            spread = np.sqrt(np.bincount(self.place, self.weight**2, size))
-            return (rng.standard_normal((MULTIPLIERS, size)) * spread).reshape(MULTIPLIERS, *self.shape)
-        from scipy import sparse
+    def _moves(self, reach: Reach) -> _Moves:
+        """The noise of both groups' distribution functions, less what moves a whole group, as the difference of the two."""
+        if reach not in self.known:
+            cut, reached = reach
+            grades = range(cut, self.held.shape[1]) if reached else range(cut)
+            mass = self.held[:, grades].sum(1)
+            whole = mass.sum(-1)
+            share, scale = np.cumsum(mass, -1) / whole[:, None], (1 / whole[0], -1 / whole[1])
+            moves, ends = np.zeros((len(self.drawn), mass.shape[1])), np.zeros((len(self.drawn), 2))
+            for side, grade in itertools.product(range(2), grades):
+                factor = scale[side] * self.spread[side, grade]
+                moves += self.drawn[:, side, grade] * factor
+                ends[:, side] += self.drawn[:, side, grade] @ factor
+            np.cumsum(moves, axis=-1, out=moves)
+            moves -= ends @ share
+            self.known[reach] = _Moves(share[0] - share[1], moves)
+        return self.known[reach]
 
-        parts = sparse.csr_array((self.weight, (self.place, cluster)), shape=(size, int(cluster.max()) + 1))
-        drawn = parts @ rng.standard_normal((parts.shape[1], MULTIPLIERS))
-        return np.asarray(drawn).T.reshape(MULTIPLIERS, *self.shape)
+
+def _drawn(place: Ints, size: int, weight: Floats, cluster: Ints) -> Floats:
+    """(draws, size) sums over the rows of each place; multipliers are drawn for some clusters at a time."""
+    from scipy import sparse
+
+    rng = stream(SEED, STREAM, len(place))
+    many = int(cluster.max()) + 1
+    parts, out = sparse.csr_array((weight, (cluster, place)), shape=(many, size)), np.zeros((size, MULTIPLIERS))
+    for start in range(0, many, AT_ONCE):
+        some = parts[start : start + AT_ONCE]
+        out += np.asarray(some.T @ rng.standard_normal((some.shape[0], MULTIPLIERS)))
+    return np.ascontiguousarray(out.T)
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -41,7 +41,7 @@ def _flipped(pooled: Pooled) -> Pooled:
     for g, parts in pooled.by_cluster.items():
         if parts is None:
             continue
-        parts = parts[parts != 0]
+        parts = parts[np.abs(parts) > FLAT * np.abs(parts).max(initial=0.0)]  # what is left of rounding is no part
         if len(parts) < FEWEST_CLUSTERS:
             few[g] = True
         elif len(parts) <= FLIPPED:
@@ -57,35 +57,38 @@ def _permuted(m: Moments, found: Gaps, pooled: Pooled, g: int, rows: Rows) -> Fl
     spread = squares / np.maximum(m.rows.sum(-1) - found.lines.parameters + 1, 1)
     gap, square = np.zeros(draws), np.zeros(draws)
     rng = stream(SEED, "permuted", int(pooled.rows[g]))
+    both = np.flatnonzero((rows.group == g) | (rows.group == found.reference))
+    along, across = _rest(m, [h for h in range(m.rows.shape[1]) if h not in (g, found.reference)])
     for b in np.flatnonzero(pooled.share[:, g] > 0).tolist():
-        at = (rows.bin == b) & ((rows.group == g) | (rows.group == found.reference))
-        u, y, w, mine = rows.score[at] - m.origin[b], rows.outcome[at], rows.mass[at], rows.group[at] == g
-        others = [h for h in range(m.rows.shape[1]) if h not in (g, found.reference) and m.rows[b, h] > 0]
-        along, across = _rest(m, b, others)
-        total = np.array([w.sum(), (w * u).sum(), (w * y).sum(), (w * u * u).sum() + along, (w * u * y).sum() + across])
-        picked = _picked(np.stack([w, w * u, w * y], axis=1), int(mine.sum()), draws, rng)
-        one, pull = _gap(picked, total, scored=bool(found.lines.scored[b]))
+        at = both[rows.bin[both] == b]
+        u, y, n = rows.score[at] - m.origin[b], rows.outcome[at], int((rows.group[at] == g).sum())
+        w = 1.0 if rows.weight is None else rows.weight[at]
+        sums = [np.asarray(w * u), np.asarray(w * y), *([] if rows.weight is None else [rows.weight[at]])]
+        size = float(len(at)) if rows.weight is None else rows.weight[at].sum()
+        total = [size, sums[0].sum(), sums[1].sum(), (sums[0] * u).sum() + along[b], (sums[0] * y).sum() + across[b]]
+        picked = _picked(sums, n, draws, rng)
+        mass = picked[2] if len(picked) > 2 else float(n)
+        one, pull = _gap(mass, picked[0], picked[1], total, scored=bool(found.lines.scored[b]))
         gap += pooled.share[b, g] * one
         square += pooled.share[b, g] ** 2 * spread[b] * pull
     sizes = np.divide(np.abs(gap), np.sqrt(square), out=np.zeros(draws), where=square > 0)
     return np.asarray(sizes)
 
 
-def _rest(m: Moments, b: int, others: list[int]) -> tuple[float, float]:
-    """What groups that stay where they are add to the slope of a bin: squares of the score, and products with the outcome."""
-    s, mean = m.sums[b, others], np.nan_to_num(m.mean_offset[b, others])
-    along = s[:, 2, 0] - mean * s[:, 1, 0]
-    across = s[:, 1, 1] - mean * s[:, 0, 1] + m.slope[b, others] * along
-    return float(along.sum()), float(across.sum())
+def _rest(m: Moments, others: list[int]) -> tuple[Floats, Floats]:
+    """What groups that stay where they are add to the slope of each bin: squares of the score, and products with the outcome."""
+    s, mean = m.sums[:, others], np.nan_to_num(m.mean_offset[:, others])
+    along = s[..., 2, 0] - mean * s[..., 1, 0]
+    across = s[..., 1, 1] - mean * s[..., 0, 1] + m.slope[:, others] * along
+    return along.sum(-1), across.sum(-1)
 
 
-def _gap(picked: Floats, total: Floats, *, scored: bool) -> tuple[Floats, Floats]:
+def _gap(n: Floats | float, u: Floats, y: Floats, total: Sequence[float], *, scored: bool) -> tuple[Floats, Floats]:
     """The bin's gap, and its variance in units of the residuals', for every deal of the labels.
 
-    `picked` are the weight, score and outcome of the group in each deal, `total` those of both groups, then squares and
-    products of score and outcome over all.
+    `n`, `u` and `y` are the weight, score and outcome of the group in each deal, `total` those of both groups, then squares
+    and products of score and outcome over all.
     """
-    n, u, y = picked.T
     m = total[0] - n
     ug, yg, ur, yr = u / n, y / n, (total[1] - u) / m, (total[2] - y) / m
     apart, along = ug - ur, total[3] - n * ug**2 - m * ur**2
@@ -96,20 +99,26 @@ def _gap(picked: Floats, total: Floats, *, scored: bool) -> tuple[Floats, Floats
     return yg - yr - slope * apart, 1 / n + 1 / m + lean * apart
 
 
-def _picked(columns: Floats, n: int, draws: int, rng: np.random.Generator) -> Floats:
+def _picked(columns: Sequence[Floats], n: int, draws: int, rng: np.random.Generator) -> list[Floats]:
     """Sums of the columns over n rows drawn without replacement, `draws` times."""
-    size = len(columns)
+    size = len(columns[0])
     if 2 * n > size:
-        return np.asarray(columns.sum(0) - _picked(columns, size - n, draws, rng))
-    out = np.zeros((draws, columns.shape[1]))
+        left = _picked(columns, size - n, draws, rng)
+        return [column.sum() - part for column, part in zip(columns, left, strict=True)]
+    out = [np.zeros(draws) for _ in columns]
     at_once = max(1, min(draws, MOST_NUMBERS // size))
-    order = np.broadcast_to(np.arange(size, dtype=np.int32), (at_once, size)).copy()
+    order = np.repeat(np.arange(size, dtype=np.min_scalar_type(size)), at_once)  # a shuffle is a column of this table
+    places = order.reshape(size, at_once)
     for start in range(0, draws, at_once):
         line = np.arange(min(at_once, draws - start))
+        here = slice(start, start + len(line))
         for k in range(n):  # the first n steps of a shuffle, for many shuffles at once
-            j = rng.integers(k, size, len(line))
-            taken = order[line, j]
-            order[line, j] = order[line, k]
-            order[line, k] = taken
-            out[start : start + len(line)] += columns[taken]
+            at = rng.integers(k, size, len(line))
+            at *= at_once
+            at += line
+            taken = order[at]
+            order[at] = places[k, : len(line)]
+            places[k, : len(line)] = taken
+            for total, column in zip(out, columns, strict=True):
+                total[here] += column.take(taken)
     return out

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -19,6 +19,9 @@ log = logging.getLogger("evenhand")
 
 MOST_CELLS = 1 << 17
 """Cells (slices x draws x amounts) handled at a time: few enough to stay in cache."""
+
+JOINED = 1 << 15
+"""Cells of draws of several populations that are measured together: a few arrays of them stay in the nearest cache."""
 
 WIDE = 20_000
 """A spectrum with more distinct amounts is resampled on bins of relative width 2^-12; its estimate stays exact."""
@@ -117,62 +120,79 @@ def _draws(
     batch: Spectrum, asks: Sequence[Ask], interval: Interval, streams: list[np.random.Generator]
 ) -> tuple[list[Floats], list[Floats], list[Floats]]:
     """Every metric on draws of what the slices may be samples of: values, errors, and what the population drawn from has."""
-    populations = list(grown(batch)) if interval.kind == "bootstrap" else [batch]
-    many = [len(part) for part in np.array_split(np.arange(interval.draws), len(populations))]
-    found: list[list[list[Floats]]] = [[[] for _ in asks] for _ in range(3)]
-    for population, draws in zip(populations, many, strict=True):
-        values, errors = _draw(population, asks, draws, streams, errors_too=interval.kind == "bootstrap")
-        centres = [np.repeat(np.broadcast_to(a.on(population), len(streams))[:, None], draws, axis=1) for a in asks]
-        for kind, parts in zip(found, (values, errors, centres), strict=True):
-            for of_metric, part in zip(kind, parts, strict=True):
-                of_metric.append(part)
-    values, errors, centres = ([np.concatenate(parts, axis=1) for parts in kind] for kind in found)
+    populations = grown(batch) if interval.kind == "bootstrap" else batch.spread_out()
+    slices, kinds, _ = populations.counts.shape
+    many = [len(part) for part in np.array_split(np.arange(interval.draws), kinds)]
+    centres = [np.repeat(np.broadcast_to(a.on(populations), (slices, kinds)), many, axis=1) for a in asks]
+    found: list[tuple[list[Floats], list[Floats]]] = [
+        _draw(some, asks, draws, streams, errors_too=interval.kind == "bootstrap")
+        for some, draws in _lots(populations, many)
+    ]
+    values, errors = (
+        [np.concatenate(parts, axis=1) for parts in zip(*kind, strict=True)] for kind in zip(*found, strict=True)
+    )
     return values, errors, centres
+
+
+def _lots(populations: Spectrum, many: Sequence[int]) -> Iterator[tuple[Spectrum, int]]:
+    """Neighbouring populations of which as many draws are wanted, as few cells at a time as stay close; and how many draws."""
+    slices, kinds, cells = populations.counts.shape
+    start = 0
+    while start < kinds:
+        most = max(1, JOINED // max(1, slices * cells * many[start]))
+        stop = start + 1
+        while stop < min(kinds, start + most) and many[stop] == many[start]:
+            stop += 1
+        yield populations.among(start, stop), many[start]
+        start = stop
 
 
 def _draw(
     batch: Spectrum, asks: Sequence[Ask], draws: int, streams: list[np.random.Generator], *, errors_too: bool
 ) -> tuple[list[Floats], list[Floats]]:
-    """Values and errors of every metric on every draw, a bounded number of cells at a time.
+    """Values and errors of every metric on so many draws of each population, a bounded number of cells at a time.
 
-    One thread draws the next populations while the other measures the last ones.
+    One thread draws the next counts while the other measures the last ones.
     """
-    slices, cells = batch.counts.shape
-    values = [np.full((slices, draws), np.nan) for _ in asks]
-    errors = [np.full((slices, draws), np.nan) for _ in asks]
-    at_once = max(1, MOST_CELLS // max(1, slices * cells))
-    weights = None if batch.weights is None else batch.weights[:, None, :]
+    slices, kinds, cells = batch.counts.shape
+    shape = (slices, kinds, draws)
+    values, errors = ([np.full(shape, np.nan) for _ in asks] for _ in range(2))
+    at_once = max(1, MOST_CELLS // max(1, slices * kinds * cells))
+    held = batch.spread_out()
 
     def measure(start: int, counts: Floats) -> None:
-        drawn = Spectrum(batch.values[:, None, :], counts, weights)
-        here = slice(start, start + counts.shape[1])
+        drawn = Spectrum(held.values, counts, held.weights)
+        here = slice(start, start + counts.shape[2])
         for i, a in enumerate(asks):
-            values[i][:, here] = a.on(drawn)
+            values[i][..., here] = a.on(drawn)
             if errors_too and a.card.studentised:
-                errors[i][:, here] = _errors(a, drawn, values[i][:, here])
+                errors[i][..., here] = _errors(a, drawn, values[i][..., here])
 
     sizes = batch.counts.sum(-1)
-    shares = batch.counts / np.maximum(sizes, 1)[:, None]
+    shares = batch.counts / np.maximum(sizes, 1)[..., None]
 
-    def populations(count: int) -> Floats:
-        drawn = np.empty((slices, count, cells))
-        for i, rng in enumerate(streams):
-            drawn[i] = _populations(rng, round(sizes[i]), shares[i], count)
+    def counted(count: int) -> Floats:
+        drawn = np.empty((slices, kinds, count, cells))
+        for i, kind in np.ndindex(slices, kinds):
+            drawn[i, kind] = _populations(streams[i], round(sizes[i, kind]), shares[i, kind], count)
         return drawn
 
+    def flat(found: list[Floats]) -> list[Floats]:
+        return [one.reshape(slices, kinds * draws) for one in found]
+
     if draws <= at_once:  # a thread would take longer to start
-        measure(0, populations(draws))
-        return values, errors
+        measure(0, counted(draws))
+        return flat(values), flat(errors)
     with ThreadPoolExecutor(1) as pool:
         pending = None
         for start in range(0, draws, at_once):
-            drawn = populations(min(at_once, draws - start))
+            drawn = counted(min(at_once, draws - start))
             if pending is not None:
                 pending.result()
             pending = pool.submit(measure, start, drawn)
         if pending is not None:
             pending.result()
-    return values, errors
+    return flat(values), flat(errors)
 
 
 def _populations(rng: np.random.Generator, size: int, shares: Floats, draws: int) -> Any:

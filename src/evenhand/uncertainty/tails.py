@@ -8,7 +8,6 @@ heavy their tail is, from several tails that they may have come from.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -63,30 +62,36 @@ def tail_exponents(s: Spectrum) -> Floats:
     return np.where(np.isnan(exponent) | (threshold <= 0), np.inf, exponent)
 
 
-def grown(s: Spectrum) -> Iterator[Spectrum]:
-    """Populations to draw from, `EXPONENTS` of them: the top sqrt(n) units as a fitted Pareto tail, the others as they are.
+def grown(s: Spectrum) -> Spectrum:
+    """Populations to draw from, `EXPONENTS` of them on a new axis before the cells: the top sqrt(n) units as a fitted Pareto
+    tail, the others as they are.
 
     So few units say little about the exponent of their tail. Given the data it is Hill's estimate times a gamma variable of
     mean 1 with as many degrees as the tail has units; each population has the exponent of one quantile of that. Counts of a
-    tail are fractions: how many units each of its cells is expected to hold. Leading axes are slices.
+    tail are fractions: how many units each of its cells is expected to hold. Leading axes are slices. Units with weights are
+    one population, as they are.
 
-    >>> first, *_, last = grown(Spectrum.of(np.arange(1.0, 101.0) ** 2))
-    >>> round(float(first.units), 6), bool(first.values.max() > last.values.max() >= 100**2)
-    (100.0, True)
+    >>> found = grown(Spectrum.of(np.arange(1.0, 101.0) ** 2))
+    >>> found.units.round(6).tolist() == [100.0] * EXPONENTS
+    True
+    >>> bool(found.values[0].max() > found.values[-1].max() >= 100**2)
+    True
     """
+    alone = s.spread_out()
     if s.weights is not None:
-        yield s
-        return
+        return alone
     from scipy.special import gammaincinv
 
-    hill, top = tail_exponents(s), np.floor(np.sqrt(s.units))
-    for share in (np.arange(EXPONENTS) + 0.5) / EXPONENTS:
-        likely = gammaincinv(np.maximum(top, 1), share) / np.maximum(top, 1)
-        yield with_tail(s, np.where(np.isfinite(hill), hill, LIGHT + 1) * np.where(np.isfinite(hill), likely, 1.0))
+    hill, top = tail_exponents(s)[..., None], np.maximum(np.floor(np.sqrt(s.units)), 1)[..., None]
+    likely = gammaincinv(top, (np.arange(EXPONENTS) + 0.5) / EXPONENTS) / top
+    return with_tail(alone, np.where(np.isfinite(hill), hill * likely, LIGHT + 1))
 
 
 def with_tail(s: Spectrum, exponent: Floats) -> Spectrum:
-    """The population with its top sqrt(n) units as a Pareto tail of this exponent; as it is where that is a light one."""
+    """The population with its top sqrt(n) units as a Pareto tail of this exponent; as it is where that is a light one.
+
+    Several exponents of one population make as many populations.
+    """
     units = s.units[..., None]
     top = np.floor(np.sqrt(units))
     as_is = (units < FEWEST) | (exponent[..., None] > LIGHT)

@@ -83,7 +83,7 @@ def by_ranking(lazy: nw.LazyFrame[Any], keys: Sequence[str], make: Callable[[Any
 def distinct(lazy: nw.LazyFrame[Any], column: str) -> int:
     """How many values a column has that mostly stand in runs, as requests do."""
     lazy = lazy.select(column)
-    if not _hands_parts(lazy):
+    if not _takes_slices(lazy):
         return int(to_polars(lazy.unique().select(nw.len().alias("n")))["n"][0])
     return sum(by_ranking(lazy, [column], lambda rows: len(first_of_runs(rows, [column]))))
 

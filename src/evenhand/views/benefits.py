@@ -205,11 +205,11 @@ def _facts(lazy: nw.LazyFrame[Any], names: list[str], needed: Mapping[str, str],
     )
     for column, tag in numbers:
         col, floats = nw.col(column), schema[column].is_float()
-        missing = (col.is_null() | col.is_nan()) if floats else col.is_null()
-        asked.append(how_many(missing).alias(f"missing_{tag}"))
+        missing = col.is_null() | col.is_nan()
+        asked.append((how_many(missing) if floats else col.null_count()).alias(f"missing_{tag}"))
         known = nw.when(~missing).then(col) if floats else col
         asked += [known.min().alias(f"min_{tag}"), known.max().alias(f"max_{tag}")]
-    asked += [how_many(nw.col(role).is_null()).alias(f"{role}_null") for role in needed]
+    asked += [nw.col(role).null_count().alias(f"{role}_null") for role in needed]
     row = to_polars(lazy.select(*asked)).row(0, named=True)
     facts = {k: 0 if v is None else float(v) for k, v in row.items()}
     again = [how_many(nw.col(c) < 0).alias(f"negative_{tag}") for c, tag in numbers if facts[f"min_{tag}"] < 0]

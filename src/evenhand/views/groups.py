@@ -61,6 +61,8 @@ def rollup(
     if providers is None:
         lazy = lazy.with_columns(nw.col("maker").alias("group"))
     else:
+        if weight is None:
+            _refuse_repeated(lazy)
         lazy = _with_provider_groups(lazy, providers, provider, group)
     totals = lazy.group_by("item").agg(nw.col("part").sum().alias("total"))
     shares = lazy.group_by("item", "group").agg(nw.col("part").sum().alias("part")).join(totals, on="item", how="left")
@@ -129,6 +131,17 @@ def _split(made: Table, item: str, maker: str, between: str, weight: str | None)
     rows = frame.with_columns(parts).explode(maker).with_columns(pl.col(maker).replace("", None))
     named = rows.filter(pl.col(maker).is_not_null() | ~pl.col(item).is_in(rows.drop_nulls(maker)[item].implode()))
     return open_table(named.unique(maintain_order=True), role="items")
+
+
+def _refuse_repeated(lazy: nw.LazyFrame[Any]) -> None:
+    """Equal parts mean one row per item and provider; a row that is there twice would count twice."""
+    rows = lazy.filter(~nw.col("maker").is_null()).group_by("item", "maker").agg(nw.len().alias("rows"))
+    count = int(to_polars(rows.select(how_many(nw.col("rows") > 1).alias("n")))["n"][0] or 0)
+    if count:
+        raise EvenhandError(
+            f"items lists {count:,} pairs of an item and a provider more than once. "
+            "Keep one row of each, or say in weight= what each counts."
+        )
 
 
 def _refuse_bad_parts(lazy: nw.LazyFrame[Any]) -> None:

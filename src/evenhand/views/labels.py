@@ -100,6 +100,10 @@ def read_shares(text: str) -> Shares | None:
     return None if found is None else shares(*found[0], **found[1])
 
 
+ARGUMENT = r"""(?:'(?:\\.|[^'\\])*'|"(?:\\.|[^"\\])*"|[^,'"])+"""
+"""What stands between two commas; commas in quotes do not count."""
+
+
 def as_call(text: str, name: str, keywords: Sequence[str]) -> tuple[list[Any], dict[str, Any]] | None:
     """What `name(...)` is called with, words in quotes or bare; None where this is something else.
 
@@ -109,15 +113,15 @@ def as_call(text: str, name: str, keywords: Sequence[str]) -> tuple[list[Any], d
     found = re.fullmatch(rf"\s*{name}\s*\((.*)\)\s*", text, re.DOTALL)
     if not found:
         return None
-    try:
-        call: Any = ast.parse(f"f({found[1]})", mode="eval").body
-        args = [ast.literal_eval(a) for a in call.args]
-        named = {str(k.arg): ast.literal_eval(k.value) for k in call.keywords}
-    except (ValueError, SyntaxError):
-        parts = [p.strip() for p in re.findall(r"""(?:'[^']*'|"[^"]*"|[^,'"])+""", found[1])]
-        pairs = [(re.fullmatch(r"(\w+)\s*=\s*(.*)", p, re.DOTALL), p) for p in parts]
-        args = [_bare(p) for pair, p in pairs if pair is None]
-        named = {pair[1]: _bare(pair[2]) for pair, _ in pairs if pair is not None}
+    inside = found[1].rstrip(", \n\t")
+    parts = re.findall(ARGUMENT, inside)
+    if ",".join(parts) != inside:
+        raise EvenhandError(
+            f"{text!r} has an open quote, or nothing between two commas. Put quotes around the whole word, or around none of it."
+        )
+    pairs = [(re.fullmatch(r"(\w+)\s*=\s*(.*)", p.strip(), re.DOTALL), p.strip()) for p in parts]
+    args = [_word(p) for pair, p in pairs if pair is None]
+    named = {pair[1]: _word(pair[2]) for pair, _ in pairs if pair is not None}
     if odd := [k for k in named if k not in keywords]:
         raise EvenhandError(
             f"{text!r} has no argument {odd[0]!r}. {suggestion(odd[0], keywords)}Known: {listing(keywords)}."
@@ -125,9 +129,16 @@ def as_call(text: str, name: str, keywords: Sequence[str]) -> tuple[list[Any], d
     return args, named
 
 
-def _bare(word: str) -> Any:
-    """A word of a text form: true and false are not names."""
-    return {"True": True, "False": False}.get(word, word.strip("'\""))
+def _word(text: str) -> Any:
+    """An argument of a text form: in quotes as Python reads it, bare as it stands; true and false are not names."""
+    if text[:1] in ("'", '"'):
+        try:
+            return ast.literal_eval(text)
+        except (ValueError, SyntaxError):
+            raise EvenhandError(
+                f"{text} cannot be read. Put quotes around the whole word, or around none of it."
+            ) from None
+    return {"True": True, "False": False}.get(text, text)
 
 
 @dataclass(frozen=True)

@@ -231,9 +231,9 @@ def view_outcomes(
         )
     threshold = None if threshold is None else float(threshold)
     plain = _renamed(opened, roles)
-    lazy = _flagged(plain, roles, threshold)
     simple = not (roles.treated or roles.weight or roles.by or by_group) and threshold is None
     facts, known = _plain_facts(plain, roles) if simple else None, None
+    lazy = plain if facts is not None else _flagged(plain, roles, threshold)
     if facts is None:
         facts = known = to_polars(_facts(lazy, roles))
     problems = _value_problems(facts, roles, nan_policy)

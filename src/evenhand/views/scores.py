@@ -22,8 +22,8 @@ from evenhand.views.columns import slice_problems
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
 
-BLOCK_CELLS = 1 << 22
-"""Scores handled at a time."""
+BLOCK_CELLS = 1 << 19
+"""Scores handled at a time: few enough to stay in cache."""
 
 MATRIX_FILES = (".npz", ".npy")
 
@@ -290,11 +290,11 @@ class MatrixScores:
         )
 
 
-def spans(edges: Ints) -> Iterator[tuple[int, int]]:
-    """Runs of users, given how many scores come before each: at least one user, at most a block of scores."""
+def spans(edges: Ints, most: int = 0) -> Iterator[tuple[int, int]]:
+    """Runs of users, given how many scores come before each: at least one user, at most so many scores (or a block)."""
     users, start = len(edges) - 1, 0
     while start < users:
-        stop = int(np.searchsorted(edges, edges[start] + BLOCK_CELLS, side="right")) - 1
+        stop = int(np.searchsorted(edges, edges[start] + (most or BLOCK_CELLS), side="right")) - 1
         stop = min(max(stop, start + 1), users)
         yield start, stop
         start = stop

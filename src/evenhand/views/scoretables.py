@@ -5,18 +5,50 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import narwhals as nw
 import numpy as np
+import numpy.typing as npt
 
 from evenhand.errors import EvenhandError, all_problems, listing
 from evenhand.labels import whole
 from evenhand.views.columns import how_many, label, label_problems, number
 from evenhand.views.match import rows_between
-from evenhand.views.scores import TOGETHER, Apart, Block, Facts, Ints, Rows, Scores, Shown, spans
+from evenhand.views.scores import TOGETHER, Apart, Block, Facts, Floats, Ints, Rows, Scores, Shown, spans
 from evenhand.views.tables import Table, is_number, missing_columns, open_table, to_polars
 from evenhand.views.usergroups import group_column, id_of, series, table_of, users_and_groups
+
+READ_CELLS = 1 << 22
+"""Scores read at a time: a table whose users do not stand together is read once for every so many."""
+
+
+Codes = npt.NDArray[np.int32]
+
+
+class _Run(NamedTuple):
+    """The rows of a run of users, user by user: row i holds cells `starts[i]` to `starts[i + 1]`.
+
+    Each cell has its place in a users x items matrix.
+    """
+
+    starts: Ints
+    places: Ints
+    values: Floats
+
+    def between(self, first: int, last: int, items: int) -> tuple[Rows, int | None]:
+        """Some rows, their items rising, and the first place that comes twice; copies, so that who holds them holds no run."""
+        starts = self.starts[first : last + 1]
+        at = slice(int(starts[0]), int(starts[-1]))
+        places, values = self.places[at], self.values[at]
+        twice = None
+        if (places[1:] <= places[:-1]).any():
+            order = np.argsort(places, kind="stable")
+            places, values = places[order], values[order]
+            again = places[1:][places[1:] == places[:-1]]
+            twice = int(again[0]) if len(again) else None
+        offset = np.repeat(np.arange(first, last, dtype=np.int64) * items, np.diff(starts))
+        return Rows(starts - starts[0], places - offset, values.copy()), twice
 
 
 @dataclass(frozen=True)
@@ -259,44 +291,53 @@ class TableScores:
         return self.scores.opened.backend
 
     @cached_property
-    def _user_code(self) -> Callable[[Any], Ints]:
-        return _coder(self.user_ids)
-
-    @cached_property
-    def _item_code(self) -> Callable[[Any], Ints]:
-        return _coder(self.item_ids)
+    def _coders(self) -> tuple[tuple[str, Callable[[Any], Codes]], ...]:
+        return ("user", _coder(self.user_ids)), ("item", _coder(self.item_ids))
 
     def blocks(self) -> Iterator[Block]:
-        edges = np.zeros(self.users + 1, dtype=np.int64)
-        for table in (self.scores, self.truth):
-            if table is not None:
-                at = self._user_code(table.per_user["user"])
-                edges[1:] += np.bincount(at, table.per_user["rows"].to_numpy(), self.users).astype(np.int64)
-        for start, stop in spans(np.cumsum(edges)):
-            yield Block(
-                start,
-                self._rows(self.scores, start, stop),
-                None if self.truth is None else self._rows(self.truth, start, stop),
-            )
+        tables = [table for table in (self.scores, self.truth) if table is not None]
+        before = np.zeros(self.users + 1, dtype=np.int64)
+        for table in tables:
+            at = self._coders[0][1](table.per_user["user"])
+            before[1:] += np.bincount(at, table.per_user["rows"].to_numpy(), self.users).astype(np.int64)
+        for start, stop in spans(np.cumsum(before), READ_CELLS):
+            yield from self._blocks_between(tables, start, stop)
 
-    def _rows(self, table: Long, start: int, stop: int) -> Rows:
-        """The rows of some users, sorted by user and item; a pair that comes twice is an error."""
+    def _blocks_between(self, tables: Sequence[Long], start: int, stop: int) -> Iterator[Block]:
+        """The users of a run; a pair that comes twice is an error."""
+        runs = [self._run(table, start, stop) for table in tables]
+        for first, last in spans(np.sum([run.starts for run in runs], axis=0)):
+            found = []
+            for table, run in zip(tables, runs, strict=True):
+                rows, twice = run.between(first, last, self.items)
+                if twice is not None:
+                    raise self._twice(table, run, start, twice)
+                found.append(rows)
+            yield Block(start + first, found[0], found[1] if len(found) > 1 else None)
+
+    def _run(self, table: Long, start: int, stop: int) -> _Run:
+        """The rows of some users."""
         frame = table.between(self.user_ids[start], self.user_ids[stop - 1], everybody=(start, stop) == (0, self.users))
-        users, items = self._user_code(frame["user"]) - start, self._item_code(frame["item"])
-        values = frame["value"].to_numpy().astype(np.float64)
-        key = users * np.int64(self.items) + items
-        order = np.argsort(key, kind="stable")
-        key, values = key[order], values[order]
-        twice = int((key[1:] == key[:-1]).sum())
-        if twice:
-            user, item = divmod(int(key[1:][key[1:] == key[:-1]][0]), self.items)
-            raise EvenhandError(
-                f"{table.role} has {twice:,} rows for a user and item that already had one "
-                f"(first: user {self.user_ids[start + user]!r}, item {self.item_ids[item]!r}). Keep one row for each, "
-                "or name the column that tells them apart: by or system."
-            )
-        starts = np.searchsorted(key, np.arange(stop - start + 1, dtype=np.int64) * self.items)
-        return Rows(starts, key % self.items if self.items else key, values)
+        (user, code_user), (item, code_item) = self._coders
+        places = code_user(frame.drop_in_place(user)).astype(np.int64)
+        places -= start
+        apart = bool((places[1:] < places[:-1]).any())
+        places *= self.items
+        places += code_item(frame.drop_in_place(item))
+        values = frame["value"].to_numpy().astype(np.float64, copy=False)
+        if apart:
+            order = np.argsort(places, kind="stable")
+            places, values = places[order], values[order]
+        return _Run(np.searchsorted(places, np.arange(stop - start + 1) * self.items), places, values)
+
+    def _twice(self, table: Long, run: _Run, start: int, twice: int) -> EvenhandError:
+        ordered = np.sort(run.places)
+        user, item = divmod(twice, self.items)
+        return EvenhandError(
+            f"{table.role} has {int((ordered[1:] == ordered[:-1]).sum()):,} rows for a user and item that already had one "
+            f"(first: user {self.user_ids[start + user]!r}, item {self.item_ids[item]!r}). Keep one row for each, "
+            "or name the column that tells them apart: by or system."
+        )
 
     def labels(self, user_groups: Any) -> Any:
         """The group of every user, in the order of their ids."""
@@ -444,19 +485,21 @@ def _digits(number: int) -> str:
     return f"{number:,}" if number < 10**40 else "a number of more than 40 digits"
 
 
-def _coder(ids: Any) -> Callable[[Any], Ints]:
+def _coder(ids: Any) -> Callable[[Any], Codes]:
     """From ids to their numbers: by looking up where ids are whole numbers close together, by joining otherwise."""
     import polars as pl
 
-    if ids.dtype == pl.Int64 and len(ids) and int(ids.max()) - int(ids.min()) < 8 * len(ids) + 1024:
-        low = int(ids.min())
-        place = np.zeros(int(ids.max()) - low + 1, dtype=np.int64)
-        place[ids.to_numpy() - low] = np.arange(len(ids))
-        return lambda found: place[found.to_numpy() - low]
-    known = pl.DataFrame({"id": ids, "code": np.arange(len(ids), dtype=np.int64)})
+    if ids.dtype == pl.Int64 and len(ids):
+        first, last, room = int(ids.min()), int(ids.max()), 8 * len(ids) + 1024
+        low = 0 if first >= 0 and last < room else first  # ids from 0 need not be moved
+        if last - low < room:
+            place = np.zeros(last - low + 1, dtype=np.int32)
+            place[ids.to_numpy() - low] = np.arange(len(ids))
+            return lambda found: place.take(found.to_numpy() - low if low else found.to_numpy())
+    known = pl.DataFrame({"id": ids, "code": np.arange(len(ids), dtype=np.int32)})
 
-    def code(found: Any) -> Ints:
+    def code(found: Any) -> Codes:
         joined = pl.DataFrame({"id": found}).join(known, on="id", how="left", maintain_order="left")
-        return np.asarray(joined["code"].to_numpy(), dtype=np.int64)
+        return np.asarray(joined["code"].to_numpy(), dtype=np.int32)
 
     return code

@@ -7,6 +7,7 @@ import glob
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 from uuid import UUID
@@ -39,7 +40,7 @@ class Table:
     text: bool = False
     lacking: Mapping[str, str] = field(default_factory=dict)
 
-    @property
+    @cached_property
     def schema(self) -> nw.Schema:
         """Columns by the names that their owner gave them."""
         theirs = {inner: name for name, inner in self.called.items()}
@@ -364,7 +365,7 @@ def to_polars(lazy: nw.LazyFrame[Any]) -> Any:
 
     with engine_errors():
         if lazy.implementation.is_polars():
-            return lazy.collect("polars", engine="streaming").to_native()
+            return lazy.to_native().collect(engine="streaming")
         schema = lazy.collect_schema()
         if lazy.implementation.is_ibis():
             lazy = _as_told(lazy, schema)
