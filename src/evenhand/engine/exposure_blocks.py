@@ -56,7 +56,7 @@ def ranked_cells(
             high, low = (np.bincount(at, part, minlength=len(items))[there] for part in parts)
             return np.asarray(high + low)
 
-        length = _level(first, rank) if groups <= MOST_GROUPS else 0
+        length = _level(first, rank) if len(first) and groups <= MOST_GROUPS else 0
         if length:
             high, low = _of_lists(held.reshape(-1, length), groups, weights)
             found = {f"a{i}": (high[i] + low[i])[there] for i in range(len(looks))}

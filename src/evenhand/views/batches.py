@@ -147,7 +147,7 @@ def _brought_together(lazy: nw.LazyFrame[Any], keys: list[str]) -> Iterator[Any]
     walks = max(1, min(MOST_WALKS, ceil(rows / SORTED)))
     for walk in range(walks):
         mine = pl.struct(keys).hash() % walks == walk
-        found = pl.concat([part.filter(mine) for part in _parts(lazy)])
+        found = to_polars(lazy) if walks == 1 else pl.concat([part.filter(mine) for part in _parts(lazy)])
         if found.height or walks == 1:
             yield from _cut(found.sort(*keys, nulls_last=True), keys)
 
