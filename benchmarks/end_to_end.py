@@ -282,21 +282,23 @@ def _small(folder: Path) -> Iterator[Race]:
     files, rated = rankings(folder, 10), scores(folder, 1_000)
     rated = {**rated, "protected": "f", "versus": "m", "top": 10, "rng": 1}
     tested = {"score": "score", "outcome": "outcome", "group": "group"}
+    spread = {"path": events(folder, 1_000), "unit": "unit", "amount": "amount", "population": None, "rng": 1}
     for name, arguments, ms in (
-        (
-            "inequality",
-            {"path": events(folder, 1_000), "unit": "unit", "amount": "amount", "population": None, "rng": 1},
-            10,
-        ),
+        ("inequality", spread, 10),
+        ("sources", {**spread, "source": "source"}, 0),
+        ("decompose", {**spread, "group": "source", "unit": None}, 0),
         ("prefix", {**files, "protected": "c", "metrics": ["ndd", "ndkl"], "rng": 1}, 15),
         ("exposure", {**files, "relevance": "relevance", "rng": 1}, 54),
+        ("pairwise", {**files, "protected": "c", "versus": "a", "relevance": "relevance", "rng": 1}, 0),
         ("outcome_test", {"path": candidates(folder, 1_000), **tested}, 19),
+        ("outcome_test", {"path": candidates(folder, 1_000), **tested, "cluster": "cluster"}, 0),
         ("recommender", rated, 23),
     ):
         call = Contestant(
             "evenhand", f"{HERE}:audit", times=1 / 20, arguments={"name": name, "repeat": 20, **arguments}
         )
-        yield Race(f"small table, warm: {name}", 1_000, {}, (call,), target=f"{ms} ms")
+        how = ", clustered" if "cluster" in arguments else ""
+        yield Race(f"small table, warm: {name}{how}", 1_000, {}, (call,), target=f"{ms} ms" if ms else "")
 
 
 def _grown(folder: Path, most: int) -> Iterator[Race]:

@@ -10,7 +10,8 @@ from polars.testing import assert_frame_equal
 
 import evenhand as eh
 from evenhand.engine import clusters as engine
-from evenhand.tallies.clusters import Clusters, ClusterSquares
+from evenhand.tallies.cluster_squares import ClusterSquares, Loose, added_up
+from evenhand.tallies.clusters import Clusters
 from evenhand.tallies.moments import Moments
 
 pytestmark = pytest.mark.usefixtures("in_passes")
@@ -65,6 +66,23 @@ def test_products_of_parts_add_up():
     joined = Clusters.joined(parts)
     np.testing.assert_array_equal(joined.cluster, listed.cluster)
     np.testing.assert_array_equal(joined.cell, listed.cell)
+
+
+def test_rows_that_nobody_added_up_give_the_products_of_joined_bins():
+    rng, size, clusters = np.random.default_rng(4), 12_000, 4_500
+    b, g = np.sort(rng.integers(0, 6, size)), rng.integers(0, 3, size)
+    c, w, s, y = rng.integers(0, clusters, size), rng.gamma(2, 1, size), b + rng.random(size), rng.normal(size=size)
+    fine = Moments.of(s, y, b, g, shape=(6, 3), cluster=c, weight=w)
+    use = engine.Use(1, 6, np.array([0, 0, 1, 1, 2]))
+    joined = use.of(fine)
+    u = s - fine.origin[b]
+    rows = Loose(
+        np.unique(c, return_inverse=True)[1], b * 3 + g, u, y - fine.level[b, g] - fine.slope[b, g] * u, w
+    )  # fmt: skip
+    (found,) = added_up(rows, [use.recut(fine, joined)])
+    expected = ClusterSquares.of(joined.clusters)
+    for name in ("cross", "sums", "steps", "total"):
+        np.testing.assert_allclose(getattr(found, name), getattr(expected, name), rtol=1e-9, atol=1e-9)
 
 
 def same(found, expected):

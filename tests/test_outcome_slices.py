@@ -363,6 +363,17 @@ def test_the_interval_of_a_distance_holds_the_truth_also_where_there_is_none(shi
     assert held >= 54
 
 
+def test_a_distance_is_the_same_asked_for_alone_or_beside_another():
+    rng = np.random.default_rng(8)
+    g, y = rng.integers(0, 2, 900), rng.integers(0, 3, 900)
+    rows = Rows.of(rng.integers(0, 40, 900) + g, outcome=y, groups=g, weight=rng.integers(1, 4, 900))
+    both = odds.odds_gaps(rows, 1, 0, 0.95, [False, True])
+    assert both == [*odds.odds_gaps(rows, 1, 0, 0.95, [False]), *odds.odds_gaps(rows, 1, 0, 0.95, [True])]
+    assert both[1].estimate == pytest.approx(
+        eh.metrics.equal_opportunity_gap(rows.score, outcome=y, groups=g, weight=rows.weight)
+    )
+
+
 def test_shared_shocks_widen_the_interval_of_a_distance():
     rng = np.random.default_rng(5)
     n, clusters = 1_200, 40

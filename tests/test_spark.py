@@ -228,7 +228,6 @@ def asked(spark, watched, tmp_path_factory):
             pytest.MonkeyPatch.context() as patch
         ):  # a table of a few thousand rows would be taken along, for its intervals
             patch.setattr("evenhand.audits.outcome_test.MOST_ROWS", 1_000)
-            patch.setattr("evenhand.audits.outcome_test.FEW_ROWS", 0)
             found = question(spark.read.parquet(str(path)))
             return question(here), found, watched[before:], here.to_arrow().nbytes
 

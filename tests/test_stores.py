@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import gzip
 import http.server
+import os
+import re
 import socket
 import subprocess
 import sys
@@ -18,6 +21,7 @@ import pytest
 from pyiceberg.catalog.sql import SqlCatalog
 
 import evenhand as eh
+from evenhand.cli import main
 
 SECRET = "hush-hush-hush"
 LOG = pl.DataFrame(
@@ -105,6 +109,18 @@ def test_the_command_line_reads_an_object_store_and_several_paths_of_it(bucket, 
     done = subprocess.run([sys.executable, "-m", "evenhand", *words], capture_output=True, text=True, check=True)
     assert done.stdout == WANTED
     assert SECRET not in done.stderr
+
+
+def test_an_iceberg_table_in_an_object_store_is_read_by_its_metadata_file(bucket, tmp_path):
+    there = {"s3.endpoint": os.environ["AWS_ENDPOINT_URL"], "s3.region": "us-east-1"}
+    catalog = SqlCatalog("c", uri=f"sqlite:///{tmp_path}/catalog.db", warehouse=f"{bucket}/ice", **there)
+    catalog.create_namespace("n")
+    table = catalog.create_table("n.log", schema=LOG.to_arrow().schema)
+    table.append(LOG.to_arrow())
+    catalog.engine.dispose()
+    found = asked(table.metadata_location)
+    assert found.to_text("csv") == WANTED
+    assert SECRET not in str(found.provenance)
 
 
 @pytest.mark.parametrize("name", ["none.parquet", "none/*.parquet", "none", "none.csv"])
@@ -237,3 +253,75 @@ def test_a_path_for_spark_holds_no_password_either():
     with pytest.raises(eh.EvenhandError, match="credentials") as caught:
         asked(Files((f"s3a://me:{SECRET}@bucket/x.parquet",), "spark"))
     assert SECRET not in str(caught.value)
+
+
+KEYED = {
+    "user and password": f"s3://me:{SECRET}@bucket/x.parquet",
+    "a password with slashes": f"s3://me:{SECRET}/+=@bucket/x.parquet",
+    "a fragment": f"gs://bucket/x.parquet#{SECRET}",
+    "a signature": f"abfss://box@host/x.parquet?sig={SECRET}",
+    "a token without a host": f"md:db?motherduck_token={SECRET}",
+    "a database": f"postgres://me:{SECRET}@host/db",
+    "a web page": f"https://me:{SECRET}@host/x.csv",
+}
+
+
+@pytest.mark.parametrize("what", KEYED)
+def test_no_word_with_a_key_in_it_is_repeated_wherever_it_is_typed(what, tmp_path, capsys):
+    log, word = tmp_path / "log.csv", KEYED[what]
+    LOG.write_csv(log)
+    asked = ["--unit", "author", "--population", "none"]
+    for words in (
+        ["inequality", word, *asked],
+        ["inequality", str(log), *asked[:3], word],
+        ["inequality", "--tally", word, *asked],
+        ["plan", "inequality", word, *asked],
+        ["inequality", str(log), *asked, "--output", word],
+        ["inequality", str(log), *asked, "--plot", f"lorenz={word}.svg"],
+        ["inequality", str(log), *asked, "--metric", word],
+        ["inequality", str(log), *asked, "--by", word],
+        ["inequality", str(log), *asked, "--no-such-option", word],
+        ["sql", "inequality", "--table", word, "--dialect", "duckdb", *asked],
+        ["run", word],
+    ):
+        with contextlib.suppress(SystemExit):  # of argparse
+            assert main(words) == 2
+        said = capsys.readouterr()
+        assert said.err
+        assert SECRET not in said.out + said.err, words
+
+
+def test_answers_are_written_on_this_machine_only(tmp_path, capsys):
+    LOG.write_csv(tmp_path / "log.csv")
+    words = ["inequality", str(tmp_path / "log.csv"), "--unit", "author", "--population", "none"]
+    assert main([*words, "--html", "s3://bucket/report.html"]) == 2
+    assert "begins with 's3://', and answers are written on this machine." in capsys.readouterr().err
+
+
+PLACES = {
+    "s3://nobody/log.csv": ("AWS", {}),
+    "s3://nowhere/folder": ("AWS", {}),
+    "gs://bucket/log.parquet": ("GOOGLE", {}),
+    "abfss://box@somebody.dfs.core.windows.net/log.parquet": (
+        "AZURE",
+        {"AZURE_STORAGE_ACCOUNT_KEY": "aHVzaA=="},
+    ),
+}
+
+
+@pytest.mark.parametrize("path", PLACES)
+def test_a_store_that_does_not_answer_is_told_within_seconds(path, monkeypatch):
+    """Its address leads nowhere: nothing leaves this machine."""
+    begin, more = PLACES[path]
+    _known_to(monkeypatch, "http://127.0.0.1:9")
+    monkeypatch.delenv("AWS_REGION")  # Polars would warn that it looks it up
+    for name, value in {"HTTP_PROXY": "http://127.0.0.1:9", "HTTPS_PROXY": "http://127.0.0.1:9", **more}.items():
+        monkeypatch.setenv(name, value)
+    started = time.monotonic()
+    with pytest.raises(eh.EvenhandError) as caught:
+        asked(path)
+    assert time.monotonic() - started < 20  # a few seconds on a machine that is idle
+    assert re.fullmatch(
+        rf"'{re.escape(path)}' cannot be read \(\w+\)\. Check the path and the {begin}_\.\.\. variables of the environment\.",
+        str(caught.value),
+    )

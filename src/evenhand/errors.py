@@ -36,9 +36,40 @@ def unprintable_escaped(text: str) -> str:
     return _CONTROLS.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
 
 
+_PLACE = r"\b[a-z][a-z0-9+.-]+:/{1,2}"  # a path as Python knows it has one of them
+_KEYS = (
+    rf"((?!abfss?:/){_PLACE})[^\s'\"]*@",  # what stands there before an @ is a container
+    rf"({_PLACE})[^\s'\"@]*:[^\s'\"]*@",
+    rf"({_PLACE}[^\s'\"?#]*)[?#][^\s'\"]*",
+    r"((?<!\w)\w*(?:token|secret|passw(?:or)?d|pwd|sig|signature|access_?key|account_?key|api_?key)=)[^\s'\"&;,]+",
+)
+"""Where keys stand in the address of a place: before its name, behind a question mark or a hash, in an assignment."""
+
+
+def without_keys(text: str) -> str:
+    """Text in which no address holds a password, a token or a signature.
+
+    >>> without_keys("'s3://me:pw@bucket/x.csv' and gs://b/x#pw and md:db?motherduck_token=pw")
+    "'s3://...bucket/x.csv' and gs://b/x... and md:db?motherduck_token=..."
+    """
+    for pattern in _KEYS:
+        text = re.sub(pattern, r"\1...", text, flags=re.IGNORECASE)
+    return text
+
+
+def refuse_keys(role: str, *words: object) -> None:
+    """An address with a key in it is refused and not repeated: what is typed stands in plans, reports and messages."""
+    for word in words:
+        if isinstance(word, str) and ":" in word and without_keys(word) != word:
+            raise EvenhandError(
+                f"{role} has a path with credentials or a query in it. Leave them out, and set them in the environment instead."
+            )
+
+
 def _in_short(message: str) -> str:
-    """A message whose quoted parts are cut where they are long: a label may be a whole book."""
-    return _LONG.sub(r"\1\2...\1", printable(message)) if len(message) > QUOTED else printable(message)
+    """A message without keys, whose quoted parts are cut where they are long: a label may be a whole book."""
+    shown = without_keys(printable(message))
+    return _LONG.sub(r"\1\2...\1", shown) if len(shown) > QUOTED else shown
 
 
 class EvenhandError(ValueError):

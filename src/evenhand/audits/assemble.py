@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from evenhand.cards import Ask, ask
+from evenhand.cards import REGISTRY, Ask, ask
 from evenhand.errors import EvenhandError
 from evenhand.findings import RANGE, Row
 from evenhand.uncertainty.difference import holm_by_family
@@ -66,6 +67,8 @@ def _bounded(r: Row, rules: _Rules, over: str) -> Row:
 
 def card_of(text: str) -> Ask | None:
     """The metric of a row, where it is one with a card."""
+    if re.split(r"[(@]", text, maxsplit=1)[0].strip() not in REGISTRY:
+        return None
     try:
         return ask(text)
     except EvenhandError:

@@ -45,7 +45,7 @@ from evenhand.audits.parameters import (
     pairs,
     same,
 )
-from evenhand.errors import unknown_name
+from evenhand.errors import refuse_keys, unknown_name
 from evenhand.findings import Findings, Row, plan_hash, tidy
 from evenhand.present.text import plural
 from evenhand.results import Result
@@ -166,6 +166,8 @@ class Audit:
         except TypeError as error:
             raise self._explained(error) from None
         for name, value in bound.arguments.items():
+            word = value.as_word() if hasattr(type(value), "as_word") else value
+            refuse_keys(name, *(word if isinstance(word, (list, tuple)) else [word]))
             for one in value if name == several else [value]:
                 self.parameters[name].check(as_python(one))
             bound.arguments[name] = as_python(value)

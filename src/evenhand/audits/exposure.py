@@ -37,6 +37,7 @@ from evenhand.cards import Floats, refuse_lacking
 from evenhand.engine.counted_rankings import refuse_lists, view_counted_rankings
 from evenhand.engine.exposures import Rows, group_sizes
 from evenhand.engine.prepared import Prepared, prepare
+from evenhand.engine.queries_rankings import Counting
 from evenhand.errors import EvenhandError, listing
 from evenhand.findings import Row, slice_words
 from evenhand.labels import all_but, match
@@ -46,7 +47,7 @@ from evenhand.tallies.requests import Measured
 from evenhand.uncertainty.intervals import stream
 from evenhand.uncertainty.items import crossed_draws
 from evenhand.uncertainty.requests import Reduced
-from evenhand.views.files import has_known_ending
+from evenhand.views.files import has_known_ending, may_be_file
 from evenhand.views.groups import rollup
 from evenhand.views.judgments import MissingRelevance
 from evenhand.views.labels import Alignment, read_shares
@@ -190,11 +191,15 @@ def exposure(
         protected=protected,
         versus=versus,
         unknown=unknown,
+        counted=ready.counted,
     )
     protected, versus = few.side(protected), few.side(versus)
     asked = [few.asked(replace(a, target=few.shares(a.target)) if isinstance(a.target, Mapping) else a) for a in asked]
     lazy, _ = few.rows(ready.rows.lazy, ready.aligned)
-    ready = replace(ready, rows=replace(ready.rows, lazy=lazy), aligned=few.labels(ready.aligned))
+    if ready.counted is not None and few.called:
+        ready = replace(ready, counted=ready.counted.renamed(few.called))
+    elif ready.counted is None:
+        ready = replace(ready, rows=replace(ready.rows, lazy=lazy), aligned=few.labels(ready.aligned))
     some = unknown in ("group", "unprotected")
     if ready.counted is None:
         labels, sizes = group_sizes(ready.rows, ready.aligned, unknown=some)
@@ -253,19 +258,28 @@ def roles_of(given: Mapping[str, Any]) -> Roles:
     return Roles(given["request"], given["item"], given["rank"], by=names_of(given["by"]), **more)
 
 
-def refuse_uncounted(given: Mapping[str, Any], asked: Sequence[Asked], fewest: int) -> None:
+def refuse_uncounted(given: Mapping[str, Any], asked: Sequence[Asked]) -> None:
     """What no sum per ranking and group can tell is refused before a query is printed, and where its rows are read."""
     lists = [
-        a.text for a in asked if a.placed or a.needs(Amortised) or a.norms == "item" or a.look.attention.is_function
+        a.text
+        for a in asked
+        if a.placed
+        or a.needs(Amortised)
+        or a.norms == "item"
+        or a.look.attention.is_function
+        or a.look.attention.needs_relevance
     ]
-    groups = given["groups"]
+    groups, relevance = given["groups"], given["relevance"]
     if not isinstance(groups, str) or has_known_ending(groups) or read_shares(groups) or groups.startswith("rollup("):
         raise EvenhandError(
             "groups is no single column of the rankings, which a query needs. Join it to them in a view."
         )
+    if relevance is not None and (not isinstance(relevance, str) or may_be_file(relevance)):
+        raise EvenhandError("relevance is no column of the rankings, which a query needs. Join it to them in a view.")
+    dropped = relevance is not None and given["missing_relevance"] == "drop"
     for name, there in (
-        ("relevance", given["relevance"] is not None), ("resample", given["resample"] != "requests"),
-        ("ties", given["ties"] != "raise"), ("min_units", fewest > 1), (f"metrics={lists[0]!r}" if lists else "", bool(lists)),
+        ("missing_relevance", dropped), ("resample", given["resample"] != "requests"), ("ties", given["ties"] != "raise"),
+        (f"metrics={lists[0]!r}" if lists else "", bool(lists)),
     ):  # fmt: skip
         if there:
             raise refuse_lists(name if "=" in name else f"{name}={given[name]!r}")
@@ -274,13 +288,24 @@ def refuse_uncounted(given: Mapping[str, Any], asked: Sequence[Asked], fewest: i
 def counted(held: Tally, call: Call, asked: Sequence[Asked]) -> Prepared:
     """What is ready where a database added up."""
     given, roles = call.arguments, roles_of(call.arguments)
-    refuse_uncounted(given, asked, call.fewest)
+    refuse_uncounted(given, asked)
+    relevance = given["relevance"]
     view, found = view_counted_rankings(
-        held, roles, given["groups"], wanted_by(asked).looks, nan_policy=given["nan_policy"]
-    )
+        held, Counting(roles, given["groups"], wanted_by(asked), relevance, few=call.fewest > 1), nan_policy=given["nan_policy"],
+        missing=given["missing_relevance"],
+    )  # fmt: skip
     aligned = Alignment(view.lazy, False, f"column {given['groups']!r} of the rankings")
+    origin = None if relevance is None else f"column {relevance!r} of the rankings"
     return Prepared(
-        view, Rows(view.lazy, view.slices), aligned, None, aligned.origin, None, view.dropped, counted=found
+        view,
+        Rows(view.lazy, view.slices),
+        aligned,
+        found.judgments,
+        aligned.origin,
+        origin,
+        view.dropped,
+        found.unjudged,
+        found,
     )
 
 

@@ -11,7 +11,7 @@ import numpy as np
 from evenhand.audits.exposure_asks import Asked, wanted_by
 from evenhand.cards import Floats
 from evenhand.engine.crossed import cross
-from evenhand.engine.exposures import assembled, coded_cells, item_norms, tally_exposures, tally_items
+from evenhand.engine.exposures import item_norms, tally_exposures, tally_items
 from evenhand.engine.lists import some_lists
 from evenhand.engine.placements import tally_placements
 from evenhand.engine.prepared import Prepared
@@ -278,6 +278,6 @@ def ledger_of(ready: Prepared, near: Prepared, asked: Sequence[Asked], labels: t
     """The sums per ranking, request and group that these metrics need; items are asked of all that is `ready`."""
     wanted = wanted_by(asked)
     if ready.counted is not None:
-        return assembled(coded_cells(ready.counted.cells, labels), ready.rows, wanted, labels)
+        return ready.counted.ledger(ready.rows, wanted, labels)
     found = tally_exposures(near.rows, near.aligned, near.judged, wanted, labels)
     return replace(found, norms=item_norms(ready.rows, ready.judged, wanted)) if wanted.items else found

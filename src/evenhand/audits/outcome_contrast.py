@@ -20,7 +20,7 @@ class Everybody:
 
     Attributes
     ----------
-    seen : those whose outcome was observed; None where they are too many to hold.
+    seen : those whose outcome was observed; None where they are not held, as `unseen` says.
     known : those whose outcome the table tells, also below the threshold or untreated, with who was treated; None where
         everybody was, or outcomes are not 0 and 1.
     thresholded : whether the table says who was treated.
@@ -29,6 +29,8 @@ class Everybody:
     seen: Rows | None
     known: Rows | None
     thresholded: bool
+    unseen: str = "too_many_rows"
+    """Why rows are not held one by one, where they are not."""
 
 
 ODDS = ("equalized_odds_gap", "equal_opportunity_gap")
@@ -56,15 +58,18 @@ def contrast_rows(view: Outcomes, everybody: Everybody, level: float, wanted: Ab
         if seen is not None and kinds and g != view.reference
     }
     for i, metric in enumerate(asked):
-        rows += [_odds_row(metric, view, g, odds[g][i] if g in odds else None) for g in range(len(view.names))]
+        rows += [
+            _odds_row(metric, view, g, odds[g][i] if g in odds else None, everybody.unseen)
+            for g in range(len(view.names))
+        ]
     return rows + [r for metric in RATES if metric in wanted for r in _rate_rows(view, everybody, metric, level)]
 
 
-def _odds_row(metric: str, view: Outcomes, g: int, found: Odds | None) -> Row:
+def _odds_row(metric: str, view: Outcomes, g: int, found: Odds | None, unseen: str) -> Row:
     home = g == view.reference
     made = row(
         {}, metric, group=view.names[g], ideal=0.0, better="lower", units=int(view.used[g]),
-        estimate=0.0 if home else np.nan, note="reference" if home else "too_many_rows",
+        estimate=0.0 if home else np.nan, note="reference" if home else unseen,
     )  # fmt: skip
     if found is None:
         return made

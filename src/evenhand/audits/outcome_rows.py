@@ -115,7 +115,9 @@ def chosen_rows(rows: Sequence[Row], asked: Sequence[Ask], tested: Binning, view
 def _otherwise(a: Ask, tested: Binning, view: Outcomes) -> list[Row]:
     if a.card.needs is Moments:
         return _measured(a, tested, view)
-    return [row({}, a.text, group=name, ideal=a.ideal, better=a.better, note="nobody_left_out") for name in view.names]
+    told = view.roles.treated is not None or view.threshold is not None
+    why = "no_single_rows" if view.counted is not None and told else "nobody_left_out"
+    return [row({}, a.text, group=name, ideal=a.ideal, better=a.better, note=why) for name in view.names]
 
 
 def _measured(a: Ask, tested: Binning, view: Outcomes) -> list[Row]:
@@ -301,22 +303,14 @@ def is_binary(m: Moments) -> bool:
 def calibration_points(tested: Binning, view: Outcomes, level: float, few: Cells) -> dict[str, list[Any]]:
     """Mean score and mean outcome per bin and group, for the pictures; none of `few` cells."""
     m = tested.moments
-    low, high = mean_ends(tested, view, level)
+    (low, high), mean, score = mean_ends(tested, view, level), means(tested, view), m.mean_score
     out: dict[str, list[Any]] = {name: [] for name in ("bin", "group", "score", "outcome", "low", "high", "units")}
     for b in range(m.rows.shape[0]):
         for g, name in enumerate(view.names):
             if not m.rows[b, g] or (b + 1, name) in few:
                 continue
-            mean = float(means(tested, view)[b, g])
-            values = (
-                b + 1,
-                name,
-                float(m.mean_score[b, g]),
-                mean,
-                float(low[b, g]),
-                float(high[b, g]),
-                int(m.rows[b, g]),
-            )
+            numbers = (float(part[b, g]) for part in (score, mean, low, high))
+            values = (b + 1, name, *numbers, int(m.rows[b, g]))
             for column, value in zip(out, values, strict=True):
                 out[column].append(value)
     return out

@@ -31,7 +31,7 @@ from evenhand.audits.outcome_rows import (
 )
 from evenhand.cards import Ask, Floats, asks
 from evenhand.engine.counted_outcomes import view_counted_outcomes
-from evenhand.engine.moments import shared_ends, tally_apart, tally_known, tally_moments, tally_rows
+from evenhand.engine.moments import read_few, shared_ends, tally_apart, tally_known, tally_moments, tally_rows
 from evenhand.errors import EvenhandError
 from evenhand.findings import Row
 from evenhand.labels import whole as whole_labels
@@ -125,7 +125,7 @@ def outcome_test(
             table, roles, reference=reference, threshold=threshold, nan_policy=nan_policy, by_group=call.fewest > 1
         )
     else:
-        refuse_uncounted(how, call.fewest)
+        refuse_uncounted(call.fewest)
         checked = view_counted_outcomes(
             held,
             roles,
@@ -165,13 +165,8 @@ def roles_of(given: Mapping[str, Any]) -> tuple[Covariance, Roles]:
     return how, Roles(**columns, cluster=own, clustered=clustered, by=names_of(given["by"]))
 
 
-def refuse_uncounted(how: Covariance, fewest: int) -> None:
-    """What needs single rows, or single clusters, and not sums per bin and group."""
-    if how == "cluster":
-        raise EvenhandError(
-            "Clustered errors need the rows of every cluster, and a tally holds none. Pass covariance='HC1' and read the "
-            "intervals as too short where rows of a request share shocks, or pass the table."
-        )
+def refuse_uncounted(fewest: int) -> None:
+    """What needs single rows, and not sums per bin and group."""
     if fewest > 1:
         raise EvenhandError(
             f"min_units={fewest} moves edges to means of single scores, and a tally holds none. Pass the table."
@@ -221,7 +216,8 @@ def _tested(label: tuple[Any, ...], checked: Checked, plan: _Plan) -> _Part:
         checked, left = checked.without_small_groups(call.fewest)
     if plan.words.get("reference") and not checked.holds_reference():
         return _undefined(label, checked.group_names(), "suppressed" if left else "reference_absent", plan)
-    scoped, (low, high) = _scope(checked, plan.kind)
+    known, held = _read(checked)
+    scoped, (low, high) = _scope(known, plan.kind)
     if not low <= high:
         view = checked.by_group()
         why = (
@@ -230,7 +226,6 @@ def _tested(label: tuple[Any, ...], checked: Checked, plan: _Plan) -> _Part:
         return _undefined(label, view.names, why, plan, view.names[view.reference] if view.labels else "")
     if call.fewest > 1:
         scoped, (low, high) = _shared_scope(scoped, (low, high), call.fewest)
-    scoped, held = _held(checked, scoped)
     view, grid, moments, wide = _tallied(checked, scoped, (low, high), plan, held)
     words = {**plan.words, "reference": view.names[view.reference]}
     if plan.how == "cluster":
@@ -251,12 +246,11 @@ def _tested(label: tuple[Any, ...], checked: Checked, plan: _Plan) -> _Part:
     )  # fmt: skip
 
 
-def _held(checked: Checked, scoped: Checked) -> tuple[Checked, Rows | None]:
-    """The view with its groups and all its rows, whatever their score, if they are few: nothing is asked of an engine again."""
-    if checked.counted is not None or checked.rows > FEW_ROWS:
-        return scoped, None
-    groups = scoped if isinstance(scoped, Outcomes) else scoped.by_group()
-    return groups, tally_rows(replace(groups, scope=checked.scope), np.zeros(0))
+def _read(checked: Checked) -> tuple[Checked, Rows | None]:
+    """The view with its groups and all its rows, if they are few: nothing is asked of an engine again."""
+    return (
+        read_few(checked) if checked.counted is None and checked.rows <= min(FEW_ROWS, MOST_ROWS) else (checked, None)
+    )
 
 
 def _tallied(
@@ -358,7 +352,7 @@ def _scope(view: Checked, kind: str) -> tuple[Checked, tuple[float, float]]:
     """The rows that are tested, and the range of their scores: that of all groups at once, or all at or above the threshold."""
     if kind == "classification":
         return view, view.score_ends
-    groups = view.by_group()
+    groups = view if isinstance(view, Outcomes) else view.by_group()
     ends = (float(groups.low.max()), float(groups.high.min())) if len(groups.labels) else (math.nan, math.nan)
     return groups.within(*ends), ends
 
@@ -375,7 +369,7 @@ def _everybody(checked: Checked, view: Outcomes, wanted: AbstractSet[str], held:
     """The rows of all scores, and who of those with a known outcome was treated, as far as they are `wanted`."""
     cut = checked.roles.treated is not None or checked.threshold is not None
     if checked.counted is not None:
-        return Everybody(None, None, cut)
+        return Everybody(None, None, cut, "no_single_rows")
     whole = replace(view, scope=checked.scope)
     seen = held
     if held is None and wanted & {*ODDS} and view.used.sum() <= MOST_ROWS:

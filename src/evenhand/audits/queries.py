@@ -3,25 +3,46 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
+from evenhand import metrics as _all_metrics  # noqa: F401  (fills the registry)
 from evenhand.audits.declare import Audit, find, versions
 from evenhand.audits.exposure_asks import wanted_by
 from evenhand.audits.outcome_bins import counted_edges_of
+from evenhand.audits.outcome_rows import askable
+from evenhand.audits.sources import checked_metrics
+from evenhand.audits.units import refuse_uncounted
+from evenhand.cards import asks, needing
 from evenhand.engine.dialects import Dialect
 from evenhand.engine.dialects import dialect as dialect_of
-from evenhand.engine.queries import units_query
+from evenhand.engine.populations import WEIGHTLESS, open_population
+from evenhand.engine.queries import Everyone, units_query
 from evenhand.engine.queries_outcomes import outcomes_query
-from evenhand.engine.queries_rankings import rankings_query
-from evenhand.errors import EvenhandError, listing, unknown_name
+from evenhand.engine.queries_rankings import Counting, rankings_query
+from evenhand.errors import EvenhandError, all_problems, listing, unknown_name
 from evenhand.present.again import command
+from evenhand.tallies.spectrum import Spectrum
+from evenhand.views.benefits import name_problems
 from evenhand.views.bins import slicing
+from evenhand.views.files import database_of, has_known_ending
+from evenhand.views.outcomes import name_problems as outcome_problems
+from evenhand.views.rankings import name_problems as ranking_problems
+from evenhand.views.stores import scheme
+from evenhand.views.tables import Table
 
 Given = Mapping[str, Any]
 
 
 def sql(
-    audit: str, *, table: str, dialect: str, names: Sequence[str] = (), truth: Sequence[str] = (), **roles: Any
+    audit: str,
+    *,
+    table: str,
+    dialect: str,
+    names: Sequence[str] = (),
+    truth: Sequence[str] = (),
+    population_by: Sequence[str] = (),
+    **roles: Any,
 ) -> str:
     """The query whose rows are the tally of an audit, for a database that evenhand cannot reach; `eh.read.tally` reads them back.
 
@@ -32,7 +53,8 @@ def sql(
     dialect : whose SQL to write: duckdb, postgres, bigquery, snowflake, databricks, trino or clickhouse.
     names : the sources, for `"sources"`: no query can find them and count them at once.
     truth : columns that hold true and false.
-    roles : what the audit takes; what only says how to measure (`population`, `rng`) may be left out.
+    population_by : slice columns that the table of all units holds too, where `population` names one of the same database.
+    roles : what the audit takes; what only says how to measure (`population` as a number, `rng`) may be left out.
 
     Examples
     --------
@@ -46,8 +68,19 @@ def sql(
         raise EvenhandError(f"names are those of sources, and {asked.name} has none. Leave them out.")
     lacking = {name: None for name, p in asked.parameters.items() if p.required and name not in roles}
     bound = asked.call(**{**lacking, **roles}).arguments
-    text = _QUERIES[asked.name](where, table, bound, list(names), list(truth))
+    if population_by and not isinstance(bound.get("population"), str):
+        raise EvenhandError("population_by is of a table of all units, and none was named. Pass population= with it.")
+    text = _QUERIES[asked.name](where, table, bound, _More(list(names), list(truth), list(population_by)))
     return _head(asked, where, roles) + text
+
+
+@dataclass(frozen=True)
+class _More:
+    """What only a query must be told."""
+
+    names: list[str]
+    truth: list[str]
+    population_by: list[str]
 
 
 def _head(asked: Audit, d: Dialect, roles: Given) -> str:
@@ -62,68 +95,101 @@ def _head(asked: Audit, d: Dialect, roles: Given) -> str:
     return "".join(f"-- {line}\n" for line in lines)
 
 
-def _inequality(d: Dialect, table: str, given: Given, _: list[str], truth: list[str]) -> str:
-    if given["within"] is not None:
-        raise EvenhandError(
-            f"within={given['within']!r} needs the table: a tally holds no single viewers. Leave it out."
-        )
-    amount = given["amount"]
-    amounts = list(amount) if isinstance(amount, (list, tuple)) else [amount]
+def _inequality(d: Dialect, table: str, given: Given, more: _More) -> str:
+    amount, unit = given["amount"], given["unit"]
+    several = isinstance(amount, (list, tuple))
+    amounts = list(amount) if several else [amount]
+    asks(given["metrics"], needing(Spectrum))
+    asked = slicing(given["by"])
+    refuse_uncounted(asked, slicing(None), given["within"])
+    _refuse(name_problems(unit, [a for a in amounts if a is not None], asked.columns, "", multiple=several))
     return units_query(
-        d, table, unit=given["unit"], amounts=amounts, by=_slices(given["by"]), weight=given["weight"], truth=truth
+        d, table, unit=unit, amounts=amounts, by=asked.columns, weight=given["weight"], truth=more.truth,
+        everyone=_everyone(given, asked.columns, more),
+    )  # fmt: skip
+
+
+def _sources(d: Dialect, table: str, given: Given, more: _More) -> str:
+    asked, split, unit, amount = (
+        slicing(given["by"]),
+        slicing([given["source"]], "source"),
+        given["unit"],
+        given["amount"],
     )
-
-
-def _sources(d: Dialect, table: str, given: Given, names: list[str], truth: list[str]) -> str:
-    (source,) = _slices(given["source"], "source")
-    if not names:
+    checked_metrics(given["metrics"])
+    refuse_uncounted(asked, split, None)
+    by = (*asked.columns, *split.columns)
+    _refuse(name_problems(unit, [] if amount is None else [amount], by, "source", multiple=False))
+    if not more.names:
         raise EvenhandError(
             "The query counts each source by its name, and none was named. Pass names= with all of them."
         )
-    if twice := sorted({name for name in names if names.count(name) > 1}):
+    if twice := sorted({name for name in more.names if more.names.count(name) > 1}):
         raise EvenhandError(f"names holds {listing(map(repr, twice))} twice. Name each source once.")
     return units_query(
-        d,
-        table,
-        unit=given["unit"],
-        amounts=[given["amount"]],
-        by=_slices(given["by"]),
-        source=source,
-        names=names,
-        truth=truth,
-    )
+        d, table, unit=unit, amounts=[amount], by=asked.columns, source=split.columns[0], names=more.names, truth=more.truth,
+        everyone=_everyone(given, asked.columns, more),
+    )  # fmt: skip
 
 
-def _exposure(d: Dialect, table: str, given: Given, _: list[str], __: list[str]) -> str:
+def _refuse(problems: Sequence[str]) -> None:
+    if problems:
+        raise all_problems(problems, where="The call")
+
+
+def _everyone(given: Given, by: Sequence[str], more: _More) -> Everyone | None:
+    """The table of all units in the same database, where the population is one."""
+    population = given["population"]
+    if not isinstance(population, str):
+        if population is not None and isinstance(open_population(population, given["unit"]), Table):
+            raise EvenhandError(
+                "population is a table that is here, not in the database. Name one of the same database."
+            )
+        return None
+    if has_known_ending(population) or database_of(population) or scheme(population):
+        raise EvenhandError(
+            f"population={population!r} is a file, which the query cannot reach. Name a table of the same database, or leave it out "
+            "and pass how many there are with the tally."
+        )
+    if given["unit"] is None:
+        raise EvenhandError(
+            "population is a table of units, but unit=None makes every row a unit. Name the unit column."
+        )
+    if given.get("weight") is not None:
+        raise EvenhandError(WEIGHTLESS)
+    if lost := [b for b in more.population_by if b not in by]:
+        raise EvenhandError(f"population_by={lost[0]!r} is no slice. Name it in by= too, or leave it out.")
+    return Everyone(population, tuple(b for b in by if b in more.population_by))
+
+
+def _exposure(d: Dialect, table: str, given: Given, more: _More) -> str:
     from evenhand.audits.exposure import asked_by, refuse_uncounted, roles_of
 
     asked, _has = asked_by(given)
-    refuse_uncounted(given, asked, given["min_units"] or 0)
-    return rankings_query(d, table, roles_of(given), given["groups"], wanted_by(asked).looks)
+    refuse_uncounted(given, asked)
+    roles = roles_of(given)
+    _refuse(ranking_problems(roles))
+    asked_of = Counting(
+        roles, given["groups"], wanted_by(asked), given["relevance"], more.truth, (given["min_units"] or 0) > 1
+    )
+    return rankings_query(d, table, asked_of)
 
 
-def _outcome_test(d: Dialect, table: str, given: Given, _: list[str], truth: list[str]) -> str:
+def _outcome_test(d: Dialect, table: str, given: Given, more: _More) -> str:
     from evenhand.audits.outcome_test import refuse_uncounted, roles_of
 
-    how, roles = roles_of(given)
-    refuse_uncounted(how, given["min_units"] or 0)
+    _, roles = roles_of(given)
+    _ = given["metrics"] is None or asks(given["metrics"], askable())
+    refuse_uncounted(given["min_units"] or 0)
+    _refuse(outcome_problems(roles))
     edges, threshold = counted_edges_of(given["bins"]), given["threshold"]
     threshold = None if threshold is None else float(threshold)
     return outcomes_query(
-        d, table, roles, kind=given["kind"], threshold=threshold, bins=given["bins"], edges=edges, truth=truth
+        d, table, roles, kind=given["kind"], threshold=threshold, bins=given["bins"], edges=edges, truth=more.truth
     )
 
 
-def _slices(by: Any, role: str = "by") -> tuple[str, ...]:
-    asked = slicing(by, role)
-    if asked.bins:
-        raise EvenhandError(
-            f"{role}={asked.bins[0]} needs the table: its edges are not known yet. Make the bins a column."
-        )
-    return asked.columns
-
-
-_QUERIES: dict[str, Callable[[Dialect, str, Given, list[str], list[str]], str]] = {
+_QUERIES: dict[str, Callable[[Dialect, str, Given, _More], str]] = {
     "inequality": _inequality,
     "sources": _sources,
     "exposure": _exposure,

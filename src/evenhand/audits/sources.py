@@ -85,7 +85,7 @@ def sources(
     >>> r.only("contribution").frame.select("group", "estimate").rows()
     [('home', 0.0625), ('search', 0.3125)]
     """
-    asked = _checked(metrics)
+    asked = checked_metrics(metrics)
     how, seed = call.interval, call.seed
     prepared = units_of(
         table, unit=unit, amount=amount, population=population, by=by, nan_policy=nan_policy, part=("source", source)
@@ -106,7 +106,7 @@ def sources(
     )  # fmt: skip
 
 
-def _checked(metrics: str | Sequence[str]) -> tuple[str, ...]:
+def checked_metrics(metrics: str | Sequence[str]) -> tuple[str, ...]:
     listed = names_of(metrics)
     for name in listed:
         if name not in METRICS:

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 from evenhand.audits.declare import Takes, log, pairs
 from evenhand.engine.bins import Legend, bin_slices
-from evenhand.engine.counted import view_counted
+from evenhand.engine.counted import CountedPopulation, view_counted
 from evenhand.engine.populations import join_population, meeting, open_population, pad
 from evenhand.engine.spectra import Slices, tally_slices, whole_labels
 from evenhand.errors import EvenhandError
@@ -86,6 +86,8 @@ class Units:
             return ONLY_SEEN
         if isinstance(self.everyone, Table):
             return self.everyone.origin
+        if isinstance(self.everyone, CountedPopulation):
+            return self.everyone.table
         return {str(k): v for k, v in self.everyone.items()} if isinstance(self.everyone, Mapping) else self.everyone
 
 
@@ -142,30 +144,41 @@ def _counted(
 ) -> Units:  # fmt: skip
     """The same from the rows of a query: whatever would need single units is refused."""
     split = slicing([part[1]], part[0]) if part else slicing(None)
-    if asked.bins or split.bins:
-        (spec, *_) = (*asked.bins, *split.bins)
-        raise EvenhandError(
-            f"{spec} needs the table, and a tally holds no single units. Make the bins a column of the table."
-        )
-    if marks:
-        raise EvenhandError(
-            f"{next(iter(marks.values()))!r} needs the table: a tally holds no single viewers. Leave within= out."
-        )
     if part and part[0] != "source":
         raise EvenhandError(f"{part[0]}={part[1]!r} needs the table: no query counts it. Pass the table itself.")
-    everyone = open_population(population, unit)
+    refuse_uncounted(asked, split, next(iter(marks.values())) if marks else None)
+    everyone = None if isinstance(population, str) else open_population(population, unit)
     if isinstance(everyone, Table):
-        raise EvenhandError(
-            "population is a table of units, and a tally names none to look up there. Pass how many there are, or {slice: number}."
-        )
+        raise EvenhandError(UNCOUNTED.format(population="population"))
     several = amount is not None and not isinstance(amount, str)
     view = view_counted(
         held, unit=unit, amounts=list(amount) if several else [amount], by=asked.columns, weight=weight, nan_policy=nan_policy,
         source=split.columns[0] if part else None,
     )  # fmt: skip
+    if isinstance(population, str):
+        everyone = view.counted.everyone
+        if everyone is None or everyone.table != population:
+            raise EvenhandError(UNCOUNTED.format(population=f"population={population!r}"))
     if part:  # told apart again by `whole`
         view = replace(view, by=(*asked.columns, *split.columns))
     return Units(view, everyone, Legend(), asked)
+
+
+UNCOUNTED = (
+    "{population} is a table of units that the query of this tally did not count. Print the query with it, or pass how many "
+    "there are, or {{slice: number}}."
+)
+
+
+def refuse_uncounted(asked: Slicing, split: Slicing, viewer: Any) -> None:
+    """What no count per slice can tell is refused in the same words before a query is printed and where its rows are read."""
+    if asked.bins or split.bins:
+        (spec, *_) = (*asked.bins, *split.bins)
+        raise EvenhandError(
+            f"{spec} needs the table, and a tally holds no single units. Make the bins a column of the table."
+        )
+    if viewer is not None:
+        raise EvenhandError(f"within={viewer!r} needs the table: a tally holds no single viewers. Leave it out.")
 
 
 def _only_in_population(opened: Table, everyone: Any, by: Sequence[str]) -> list[str]:

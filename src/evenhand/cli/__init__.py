@@ -16,7 +16,7 @@ from typing import Any, NoReturn
 
 from evenhand import __version__
 from evenhand.cli.streams import guarded
-from evenhand.errors import EvenhandError, printable, suggestion
+from evenhand.errors import EvenhandError, printable, suggestion, without_keys
 
 VERBS = (
     "demo", "look", "inequality", "sources", "decompose", "criteria", "prefix", "advise", "exposure", "pairwise",
@@ -93,7 +93,9 @@ def _say(message: object, *_: object, **__: object) -> None:
     """An error, or a warning without the line of code that it came from, as a sentence."""
     from evenhand.cli.colour import BOLD, RED, painted
 
-    print(f"{painted('evenhand:', f'{BOLD};{RED}', sys.stderr)} {printable(str(message))}", file=sys.stderr)
+    print(
+        f"{painted('evenhand:', f'{BOLD};{RED}', sys.stderr)} {without_keys(printable(str(message)))}", file=sys.stderr
+    )
 
 
 def _module(verb: str):  # type: ignore[no-untyped-def]  # noqa: ANN202
@@ -185,7 +187,7 @@ class _Parser(argparse.ArgumentParser):
         elif found := re.search(r"arguments are required: (.*)", message):
             near = near or self._about([one for one in found[1].split(", ") if one != "--population"])
         where = f"{self.prog} {self.typed}".rstrip()
-        print(printable(f"{where}: error: {message}. {near}See: {where} --help"), file=sys.stderr)
+        print(without_keys(printable(f"{where}: error: {message}. {near}See: {where} --help")), file=sys.stderr)
         if "--population" in message and "required" in message:
             print(POPULATION, file=sys.stderr)
         sys.exit(2)

@@ -40,6 +40,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
             where.add_argument(
                 "--name", dest="names", metavar="SOURCE", help="a source; repeat it for each of them", **many
             )
+        if "population" in audit.parameters:
+            where.add_argument(
+                "--population-by",
+                metavar="COLUMN",
+                help="a slice column that the table of all units holds too; may be repeated",
+                **many,
+            )
         same = sub.add_argument_group("as for the verb itself")
         for parameter in audit.parameters.values():
             if not parameter.positional:
@@ -56,10 +63,15 @@ def run(args: argparse.Namespace) -> int:
     args.tally, args.engine = "rows.csv", "polars"
     try:
         _, roles = bind(audit, args)
-        names = getattr(args, "names", ())
-        text = sql(audit.name, table=args.table, dialect=args.dialect, names=names, truth=args.truth, **roles)
+        more = {name: getattr(args, name, ()) for name in ("names", "truth", "population_by")}
+        text = sql(audit.name, table=args.table, dialect=args.dialect, **more, **roles)
     except EvenhandError as error:
-        said = in_flags(str(error), audit).replace("names=", "--name").replace("table=", "--table ")
+        said = (
+            in_flags(str(error), audit)
+            .replace("names=", "--name")
+            .replace("population_by", "--population-by")
+            .replace("table=", "--table ")
+        )
         raise EvenhandError(said) from error
     sys.stdout.write(text)
     return 0

@@ -209,7 +209,7 @@ def _parts(cells: Any, keys: Sequence[str]) -> list[tuple[Label, Any]]:
 
 
 def _tally(cells: Any, dealt: Dealt) -> Buckets:
-    code, units = _dense(cells["unit"])
+    code, units = dense(cells["unit"])
     weights = None
     if "weight" in cells.columns:
         weights = np.zeros(units)
@@ -224,7 +224,7 @@ def _tally(cells: Any, dealt: Dealt) -> Buckets:
     )  # fmt: skip
 
 
-def _dense(ids: Any) -> tuple[Any, int]:
+def dense(ids: Any) -> tuple[Any, int]:
     """Ids as 0, 1, ... without gaps, and how many there are."""
     if ids.dtype.is_integer() and len(ids):
         least, most = int(ids.min()), int(ids.max())

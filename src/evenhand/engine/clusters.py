@@ -6,23 +6,29 @@ Few of them are handed on one by one. Many would not fit: each range is added up
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Any, TypeVar
+from typing import Any
 
 import narwhals as nw
 import numpy as np
 
 from evenhand.cards import Floats
+from evenhand.engine.buckets import dense
 from evenhand.engine.quantiles import quantiles
-from evenhand.tallies.clusters import FLIPPED, SUMS, Clusters, ClusterSquares
+from evenhand.tallies.cluster_squares import ClusterSquares, Loose, Recut, added_up
+from evenhand.tallies.clusters import FLIPPED, SUMS, Clusters
 from evenhand.tallies.moments import Ints, Moments
 from evenhand.views.outcomes import Outcomes
 from evenhand.views.tables import to_polars
 
 AT_ONCE = 1 << 22
-"""Cells of clusters that are collected at a time."""
+"""Cells of clusters, or rows, that are collected at a time."""
+
+FULL = 2
+"""Rows of a cell, on average, from which on they are added up before they are collected."""
 
 LISTED = 1 << 21
 """Up to so many cells, clusters are handed on one by one."""
@@ -32,9 +38,6 @@ WIDEST = 2_000
 
 MOST_PASSES = 32
 """Ranges of clusters at most: each is a pass over the rows."""
-
-
-T = TypeVar("T", Moments, ClusterSquares)
 
 
 @dataclass(frozen=True)
@@ -52,8 +55,18 @@ class Use:
         into = np.concatenate([np.searchsorted(edges, every[first:last]), [len(edges)]])
         return cls(int(first), int(last) + 1, into.astype(np.int64))
 
-    def of(self, fine: T) -> T:
+    def of(self, fine: Moments) -> Moments:
         return fine.part(self.first, self.last).merged(self.into)
+
+    def recut(self, fine: Moments, joined: Moments) -> Recut:
+        """What happens to the cells of fine bins when they are joined."""
+        groups = fine.rows.shape[1]
+        into = np.full(len(fine.origin), -1)
+        into[self.first : self.last] = self.into
+        cell = np.where(into[:, None] < 0, -1, into[:, None] * groups + np.arange(groups))
+        move = np.broadcast_to((fine.origin - joined.origin[into])[:, None], cell.shape)
+        lift, lean = fine.level - joined.level[into] - fine.slope * move, fine.slope - joined.slope[into]
+        return Recut(cell.ravel(), move.ravel(), lift.ravel(), lean.ravel(), len(joined.origin), groups)
 
 
 def group_code(labels: Sequence[Any]) -> nw.Expr:
@@ -65,84 +78,86 @@ def group_code(labels: Sequence[Any]) -> nw.Expr:
     return found.cast(nw.Int64)
 
 
-def tally_clusters(
-    rows: nw.LazyFrame[Any], view: Outcomes, held: Floats, mass: float, uses: Sequence[Use]
-) -> Clusters | ClusterSquares:
-    """Sums per cluster and cell of rows that have u and v; `held` are the rows of each bin and group, `mass` all their weight.
+def tally_clusters(rows: nw.LazyFrame[Any], view: Outcomes, fine: Moments, uses: Sequence[Use]) -> list[Moments]:
+    """The sums of every use of `fine` bins, with those per cluster of `rows`, which have u and v as the fine bins have.
 
     Products are handed on only where, in every use, each bin that holds the reference has so many clusters of it that
     nobody will ask what each of them adds.
     """
-    cells = _Cells(rows, view, len(held))
-    parts = list(_ranges(cells, int(held.sum())))
-    if len(parts) == 1:
-        return _settled(cells.of(rows), view.reference, uses)
+    many, joined = int(fine.rows.sum()), [use.of(fine) for use in uses]
+    recuts = [use.recut(fine, into) for use, into in zip(uses, joined, strict=True)]
+    cells = _Cells(rows, view, len(fine.origin))
+    wide = max(into.rows.size for into in joined) * SUMS > WIDEST
+    parts = [(rows, many)] if wide or many <= AT_ONCE else _ranges(cells, many)
     listed: list[Clusters] = []
-    added: ClusterSquares | None = None
-    for part in parts:
-        found = cells.of(rows.filter(part))
-        if added is None and sum(len(one.cell) for one in listed) + len(found.cell) <= LISTED:
-            listed.append(found)
-            continue
+    added: list[ClusterSquares] = []
+    loose = False
+    for part, size in parts:
+        found = cells.loose(part) if loose and size <= 2 * AT_ONCE else cells.of(part)
+        if isinstance(found, Clusters) and not added:
+            if wide or sum(len(one.cell) for one in (*listed, found)) <= LISTED:
+                listed.append(found)
+                continue
+            loose = size < FULL * len(found.cell) and rows.implementation.is_polars()  # elsewhere rows would travel
         for one in (*listed, found):
-            squares = ClusterSquares.of(one)
-            added = squares if added is None else added + squares
+            more = added_up(one, recuts)
+            added = [before + here for before, here in zip(added, more, strict=True)] if added else more
         listed = []
-    if added is None:
-        return Clusters.joined(listed)
-    whole = np.isclose(
-        added.sums[:, 0].sum(), mass, rtol=1e-12
-    )  # ranges in an order that is not the engine's would lose rows
-    return added if whole and _countless(added, view.reference, uses) else cells.of(rows)
+    if added and all(_countless(one, into, view.reference) for one, into in zip(added, joined, strict=True)):
+        return [replace(into, clusters=one) for into, one in zip(joined, added, strict=True)]
+    whole = replace(fine, clusters=Clusters.joined(listed) if not added else cells.of(rows))
+    return [use.of(whole) for use in uses]
 
 
-def _settled(found: Clusters, reference: int, uses: Sequence[Use]) -> Clusters | ClusterSquares:
-    if len(found.cell) <= LISTED or found.groups * found.bins * SUMS > WIDEST:
-        return found
-    added = ClusterSquares.of(found)
-    return added if _countless(added, reference, uses) else found
+def _countless(found: ClusterSquares, fine: Moments, reference: int) -> bool:
+    """Whether products will do, and hold every row: ranges in an order that is not the engine's would lose some."""
+    clusters = found.steps[reference].sum(0)
+    whole = np.isclose(found.sums[:, 0].sum(), fine.mass.sum(), rtol=1e-12)
+    return bool(whole and np.all((clusters == 0) | (clusters > FLIPPED)))
 
 
-def _countless(found: ClusterSquares, reference: int, uses: Sequence[Use]) -> bool:
-    used = (use.of(found).steps[reference].sum(0) for use in uses)
-    return all(bool(np.all((clusters == 0) | (clusters > FLIPPED))) for clusters in used)
-
-
-def _ranges(cells: _Cells, rows: int) -> Iterator[nw.Expr]:
-    """Conditions on the cluster that every row meets one of, each with few enough cells to be collected."""
-    whole = nw.lit(True)
-    wide = cells.within * SUMS > WIDEST
-    cluster = nw.col("cluster")
-    if wide or rows <= AT_ONCE:
-        yield whole
-        return
+def _ranges(cells: _Cells, rows: int) -> list[tuple[nw.LazyFrame[Any], float]]:
+    """Parts of the table, each with whole clusters and few enough cells to be collected, and about how many rows each has."""
+    if cells.rows.implementation.is_polars() and not cells.coded:
+        return _dealt(cells.rows, _passes(rows))
+    cluster, edges = nw.col("cluster"), list[Any]()
     if cells.ends is not None:
-        least, most = cells.ends
-        count = _passes(min(rows, (most - least + 1) * cells.within))
-        cluster = cluster.cast(nw.Float64)
-        edges: list[Any] = quantiles(
-            cells.rows, "cluster", [Fraction(i, count) for i in range(1, count)], cells.ends
-        ).tolist()
+        cluster = cluster if cells.coded else cluster.cast(nw.Float64)
+        count = _passes(min(rows, cells.most))
+        found = quantiles(cells.rows, "cluster", [Fraction(i, count) for i in range(1, count)], cells.ends)
+        edges = [int(edge) if cells.coded else float(edge) for edge in found]
     elif (
         cells.rows.collect_schema()["cluster"] == nw.String and not cells.rows.implementation.is_ibis()
     ):  # orders its own way
         known = to_polars(cells.rows.select("cluster").unique())["cluster"].sort()
         count = _passes(min(rows, len(known) * cells.within))
         edges = [known[len(known) * i // count] for i in range(1, count)]
-    else:
-        edges = []
-    edges = sorted(set(edges))
     if not edges:
-        yield whole
-        return
-    yield cluster <= edges[0]
-    for low, high in itertools.pairwise(edges):
-        yield (cluster > low) & (cluster <= high)
-    yield cluster > edges[-1]
+        return [(cells.rows, rows)]
+    sizes = [rows / count * len(list(same)) for _, same in itertools.groupby(edges)]  # a large cluster takes up several
+    edges = sorted(set(edges))
+    between = [(cluster > low) & (cluster <= high) for low, high in itertools.pairwise(edges)]
+    parts = [cluster <= edges[0], *between, cluster > edges[-1]]
+    return [(cells.rows.filter(part), size) for part, size in zip(parts, [*sizes, rows / count], strict=True)]
 
 
-def _passes(cells: int) -> int:
-    return max(1, min(MOST_PASSES, -(-cells // AT_ONCE)))
+def _dealt(rows: nw.LazyFrame[Any], count: int) -> list[tuple[nw.LazyFrame[Any], float]]:
+    """Clusters of any type dealt out by their hash, which Polars alone tells."""
+    import polars as pl
+
+    dealt: nw.LazyFrame[Any] = nw.from_native(rows.to_native().with_columns(dealt=pl.col("cluster").hash() % count))
+    sizes = to_polars(dealt.group_by("dealt").agg(nw.len().alias("rows")))
+    return [(dealt.filter(nw.col("dealt") == i), n) for i, n in sizes.sort("dealt").iter_rows()]
+
+
+def _passes(cells: float) -> int:
+    return max(1, min(MOST_PASSES, math.ceil(cells / AT_ONCE)))
+
+
+def _ends(rows: nw.LazyFrame[Any]) -> tuple[Any, Any] | None:
+    cluster = nw.col("cluster")
+    least, most = to_polars(rows.select(cluster.min().alias("least"), cluster.max().alias("most"))).row(0)
+    return None if least is None or not math.isfinite(least) or not math.isfinite(most) else (least, most)
 
 
 class _Cells:
@@ -151,27 +166,22 @@ class _Cells:
     Attributes
     ----------
     within : cells that a cluster can have.
-    ends : the smallest and the largest cluster, where they are whole numbers small enough to be multiplied.
+    ends : the smallest and the largest cluster, where they are numbers.
+    most : cells of all clusters, if there are clusters of all whole numbers between the ends.
+    coded : whether clusters are whole numbers small enough to be multiplied.
     """
 
     def __init__(self, rows: nw.LazyFrame[Any], view: Outcomes, bins: int) -> None:
         self.rows, self.groups, self.bins, self.weighted = rows, len(view.labels), bins, view.weighted
         self.within = self.groups * bins
-        self.ends = self._ends()
+        dtype = rows.collect_schema()["cluster"]
+        self.ends = ends = _ends(rows) if dtype.is_numeric() and not dtype.is_decimal() else None
+        self.most = math.inf if ends is None or not dtype.is_integer() else (ends[1] - ends[0] + 1) * self.within
+        self.coded = self.most < 2**62 and ends is not None and ends[0] >= -(2**63) and ends[1] < 2**63
         cell = group_code(view.labels) * bins + nw.col("bin").cast(nw.Int64)
-        if self.ends is None:
-            self.key = {"cluster": nw.col("cluster"), "cell": cell}
-        else:
-            self.key = {"key": (nw.col("cluster").cast(nw.Int64) - self.ends[0]) * self.within + cell}
-
-    def _ends(self) -> tuple[int, int] | None:
-        if not self.rows.collect_schema()["cluster"].is_integer():
-            return None
-        cluster = nw.col("cluster")
-        least, most = to_polars(self.rows.select(cluster.min().alias("least"), cluster.max().alias("most"))).row(0)
-        if least is None or least < -(2**63) or most >= 2**63 or (most - least + 1) * self.within >= 2**62:
-            return None
-        return int(least), int(most)
+        self.key = {"cluster": nw.col("cluster"), "cell": cell}
+        if ends is not None and self.coded:
+            self.key = {"key": (nw.col("cluster").cast(nw.Int64) - ends[0]) * self.within + cell}
 
     def of(self, rows: nw.LazyFrame[Any]) -> Clusters:
         """Clusters with their sums, one by one, in order of cluster, group and bin."""
@@ -182,14 +192,29 @@ class _Cells:
             named = {"mass": weight, **{name: weight * term for name, term in named.items()}}
         summed = rows.select(**self.key, **named).group_by(*self.key)
         cells = to_polars(summed.agg(nw.len().alias("rows"), *(nw.col(name).sum() for name in named))).sort(*self.key)
-        cell, cluster = (
-            (cells["cell"], cells["cluster"])
-            if self.ends is None
-            else (cells["key"] % self.within, cells["key"] // self.within)
-        )
-        place = cell.to_numpy().astype(np.int64)
-        place = place % self.bins * self.groups + place // self.bins
+        cluster, cell = self._placed(cells)
         sums = tuple(
-            cells[name].to_numpy().astype(np.float64) for name in (named if self.weighted else ("rows", *named))
+            cells[name].to_numpy().astype(np.float64, copy=False)
+            for name in (named if self.weighted else ("rows", *named))
         )
-        return Clusters(cluster.rle_id().to_numpy().astype(np.int64), place, sums, self.bins, self.groups)
+        return Clusters(
+            cluster.rle_id().to_numpy().astype(np.int64), cell.astype(np.int64), sums, self.bins, self.groups
+        )
+
+    def loose(self, rows: nw.LazyFrame[Any]) -> Loose:
+        """The rows as they are, with their cluster and cell."""
+        more = ["weight"] if self.weighted else []
+        found = to_polars(rows.select(**self.key, **{name: nw.col(name) for name in ("u", "v", *more)}))
+        cluster, cell = self._placed(found)
+        u, v, *weight = (found[name].to_numpy() for name in ("u", "v", *more))
+        return Loose(dense(cluster)[0], cell, u, v, *weight or [None])
+
+    def _placed(self, found: Any) -> tuple[Any, Any]:
+        """The clusters of collected rows, and their cells: bin times number of groups plus group."""
+        place = np.arange(self.within, dtype=np.int32).reshape(self.bins, self.groups).T.ravel()
+        if not self.coded:
+            return found["cluster"], place[found["cell"].to_numpy()]
+        import polars as pl
+
+        cluster, cell = np.divmod(found["key"].to_numpy(), self.within)
+        return pl.Series(cluster), place[cell]

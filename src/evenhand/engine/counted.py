@@ -6,11 +6,27 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from evenhand.engine.queries import FAULTS, slice_keys, units_columns, units_part
+from evenhand.engine.queries import FAULTS, OUTSIDE, slice_keys, units_columns, units_part
 from evenhand.errors import EvenhandError, all_problems
-from evenhand.labels import in_order
-from evenhand.views.benefits import LARGEST_SUM, Amount, Benefits, NanPolicy, value_problems
-from evenhand.views.tally import Tally, open_tally, told
+from evenhand.labels import in_order, whole
+from evenhand.views.benefits import LARGEST_SUM, Amount, Benefits, NanPolicy, name_problems, value_problems
+from evenhand.views.tally import Tally, in_roles, kind_in, open_tally, told, typed
+
+
+@dataclass(frozen=True)
+class CountedPopulation:
+    """How many units a table of the database has, for each of the slices that it knows.
+
+    Attributes
+    ----------
+    table : what it is called. held : the places of the slice columns that it holds.
+    sizes : units by the labels of these columns. outside : units that received something and are not there.
+    """
+
+    table: str
+    held: tuple[int, ...]
+    sizes: Mapping[tuple[Any, ...], int]
+    outside: int
 
 
 @dataclass(frozen=True)
@@ -23,12 +39,14 @@ class Counted:
     broken : by amount, the slices in which one is missing.
     most : by slice column, the most labels that one unit has.
     names : the sources there are, in order, each with its number among the columns `from_0`, `from_1`...
+    everyone : all units, where the query counted them.
     """
 
     cells: Mapping[str, Any]
     broken: Mapping[str, frozenset[tuple[Any, ...]]]
     most: Mapping[str, int]
     names: Mapping[Any, int] = field(default_factory=dict)
+    everyone: CountedPopulation | None = None
 
     def spread(self, amount: Amount) -> Any:
         """The cells with a column for each source there is, in order."""
@@ -52,13 +70,18 @@ def view_counted(
     names = told(held, "name") if source is not None else []
     keys, varying = slice_keys(by), unit is not None and bool(by)
     sources = len(names) + 1 if source is not None else 0
+    named = [a for a in amounts if a is not None]
     wanted = [units_part(unit, amount, by, weight, source, names) for amount in amounts]
     numbers = units_columns(by, weight=weight is not None, sources=sources, varying=varying)
-    frame, opened = open_tally(held, wanted, numbers, keys)
+    counts = [c for c in numbers if c in ("nameless", "units_held", "rows_read", *FAULTS) or c.startswith("from_rows_")]
+    several = len(amounts) > 1
+    problems = name_problems(unit, named, [*by, source] if source else by, "source" if source else "", multiple=several)
+    if problems:
+        raise all_problems(problems, where="The call")
+    frame, opened = open_tally(held, wanted, numbers, keys, counts)
     parts = [frame.filter(pl.col("part") == part) for part in wanted]
     facts = _facts(parts, weight)
     needed = {} if unit is None else {"unit": unit}
-    named = [a for a in amounts if a is not None]
     if problems := value_problems(facts, named, needed, weight, nan_policy):
         raise all_problems(problems, where="The table")
     dropped = {f"{unit} is missing": int(facts["unit_null"])} if facts["unit_null"] else {}
@@ -72,13 +95,28 @@ def view_counted(
         {a.column: _sound(part, a) for a, part in zip(read, parts, strict=True)},
         {a.column: _broken(part, keys) for a, part in zip(read, parts, strict=True)},
         {key: int(parts[0][f"labels_{i}"].max() or 0) for i, key in enumerate(keys) if varying},
-        _sources(parts[0], names) if source is not None else {},
+        _sources(parts[0], names, kind_in(frame, "source")) if source is not None else {},
+        _everyone(frame, by),
     )
     nothing = opened.lazy.head(0)
     return Benefits(
         nothing, opened.backend, opened.origin, unit, tuple(by), tuple(read), weight, int(facts["rows"]), nan_policy, dropped,
         counted,
     )  # fmt: skip
+
+
+def _everyone(frame: Any, by: Sequence[str]) -> CountedPopulation | None:
+    """The rows that say how many units there are, if the query counted them."""
+    import polars as pl
+
+    rows = frame.filter(pl.col("part").str.contains(" verb=population "))
+    if not rows.height:
+        return None
+    told = in_roles(rows["part"][0])
+    held = tuple(list(by).index(column) for column in told.get("by", ()))
+    keys = [f"by_{i}" for i in held]
+    sizes = {tuple(row[:-1]): int(row[-1]) for row in rows.select(*keys, "units_held").iter_rows()}
+    return CountedPopulation(told["population"][0], held, sizes, int(rows[OUTSIDE][0] or 0))
 
 
 def _facts(parts: Sequence[Any], weight: str | None) -> dict[str, Any]:
@@ -118,13 +156,16 @@ def _broken(part: Any, keys: Sequence[str]) -> frozenset[tuple[Any, ...]]:
     return frozenset(hurt.select(*keys).iter_rows()) if keys else frozenset({()} if hurt.height else set())
 
 
-def _sources(part: Any, names: Sequence[str]) -> dict[Any, int]:
-    """The sources that have rows, in the order in which results list them."""
+def _sources(part: Any, names: Sequence[str], kind: str) -> dict[Any, int]:
+    """The sources that have rows, as the table has them, in the order in which results list them."""
+    import polars as pl
+
     many = {name: float(part[f"from_rows_{k}"].sum()) for k, name in enumerate([*names, None])}
     others = int(part["rows_read"].sum() - sum(many.values()))
     if others:
         raise EvenhandError(
             f"{others:,} rows come from sources that the query does not name. Print it again with all of them after --name."
         )
-    places = {name: k for k, name in enumerate([*names, None])}
-    return {name: places[name] for name in in_order(name for name, rows in many.items() if rows)}
+    labels = whole([*typed(pl.Series("source", names, dtype=pl.String), kind).to_list(), None])
+    places = {label: k for k, (label, rows) in enumerate(zip(labels, many.values(), strict=True)) if rows}
+    return {label: places[label] for label in in_order(places)}

@@ -16,6 +16,7 @@ class Dialect:
     ----------
     quote : what stands around a name. double, bigint, text : types, as a cast writes them.
     nan : whether `{0}`, a double, is NaN. escapes : whether a backslash in a text means something.
+    kind : what the type of `{0}` is called. odd : whether `{0}`, of whatever type, is NaN. long : how many characters `{0}` has.
     """
 
     name: str
@@ -25,6 +26,9 @@ class Dialect:
     text: str = "VARCHAR"
     nan: str = "isnan({0})"
     escapes: bool = False
+    kind: str = "typeof({0})"
+    odd: str = "{0} <> {0}"
+    long: str = "LENGTH({0})"
 
     def column(self, name: str) -> str:
         """A column of the table `t`, whatever characters its name has."""
@@ -55,6 +59,15 @@ class Dialect:
         value = self.as_double(c)
         return f"CASE WHEN {self.nan.format(value)} THEN NULL ELSE {value} END"
 
+    def label(self, column: str) -> str:
+        """A column of labels as it is; NaN, which is nobody's name, as NULL."""
+        c = self.column(column)
+        return f"CASE WHEN {self.odd.format(c)} THEN NULL ELSE {c} END"
+
+    def kind_of(self, expression: str) -> str:
+        """The type of labels in the words of the database; nothing for those that are missing."""
+        return f"CASE WHEN {expression} IS NOT NULL THEN {self.kind.format(expression)} END"
+
     def table(self, name: str) -> str:
         """A table by its name with dots, quoted or not, or by a Jinja expression, as they are; anything else is refused."""
         quoted = f"{self.quote}[^{self.quote}\\\\\\x00-\\x1f]+{self.quote}"
@@ -68,20 +81,35 @@ class Dialect:
         )
 
 
+def _guarded(kind: str, floats: str, nan: str, text: str = "VARCHAR") -> str:
+    """Whether a value is NaN where NaN equals itself: told by its type and its text, which every type has."""
+    return f"{kind} IN ({floats}) AND CAST({{0}} AS {text}) = '{nan}'"
+
+
 DIALECTS = {
     d.name: d
     for d in (
-        Dialect("duckdb"),
-        Dialect("postgres", double="DOUBLE PRECISION", text="TEXT", nan="{0} = CAST('NaN' AS DOUBLE PRECISION)"),
-        Dialect("bigquery", "`", "FLOAT64", "INT64", "STRING", "IS_NAN({0})", escapes=True),
-        Dialect("snowflake", nan="{0} = CAST('NaN' AS DOUBLE)", escapes=True),
-        Dialect("databricks", "`", text="STRING", escapes=True),
+        Dialect("duckdb", odd=_guarded("typeof({0})", "'DOUBLE', 'FLOAT'", "nan")),
+        Dialect(
+            "postgres", double="DOUBLE PRECISION", text="TEXT", nan="{0} = CAST('NaN' AS DOUBLE PRECISION)",
+            kind="CAST(pg_typeof({0}) AS TEXT)",
+            odd=_guarded("CAST(pg_typeof({0}) AS TEXT)", "'double precision', 'real', 'numeric'", "NaN", "TEXT"),
+        ),
+        Dialect("bigquery", "`", "FLOAT64", "INT64", "STRING", "IS_NAN({0})", escapes=True, kind="JSON_TYPE(TO_JSON({0}))"),
+        Dialect(
+            "snowflake", nan="{0} = CAST('NaN' AS DOUBLE)", escapes=True, kind="TYPEOF(TO_VARIANT({0}))",
+            odd=_guarded("TYPEOF(TO_VARIANT({0}))", "'DOUBLE'", "NaN"),
+        ),
+        Dialect(
+            "databricks", "`", text="STRING", escapes=True, odd=_guarded("typeof({0})", "'double', 'float'", "NaN", "STRING")
+        ),
         Dialect("trino", nan="is_nan({0})"),
         Dialect(
-            "clickhouse", '"', "Nullable(Float64)", "Nullable(Int64)", "Nullable(String)", "isNaN({0})", escapes=True
+            "clickhouse", '"', "Nullable(Float64)", "Nullable(Int64)", "Nullable(String)", "isNaN({0})", escapes=True,
+            kind="toTypeName({0})", long="CHAR_LENGTH({0})",
         ),
     )
-}
+}  # fmt: skip
 
 
 def dialect(name: str) -> Dialect:

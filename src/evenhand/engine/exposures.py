@@ -6,7 +6,7 @@ except for item-level amortised attention.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -249,8 +249,6 @@ def _with_judged(
 
     Requests without a judgment have zeros.
     """
-    import polars as pl
-
     looks = [wanted.looks[i] for i in wanted.at(wanted.due)]
     if lookup is not None:
         cells, per = judged_cells(judged, lookup, looks)
@@ -263,12 +261,20 @@ def _with_judged(
         cells = coded_cells(to_polars(added(joined, ["request", "group"], sums)), ledger.labels)
         squares = {f"x{i}": nw.col(f"t{i}") * nw.col(f"t{i}") for i in range(len(looks))}
         per = to_polars(added(target, ["request"], squares)) if looks else None
+    found = with_judged(ledger, cells, per, looks)
+    if found.judged is not None and not found.judged.any():
+        _refuse_strangers(ledger, judged)
+    return found
+
+
+def with_judged(ledger: Ledger, cells: Any, per: Any, looks: Sequence[Look]) -> Ledger:
+    """The same from cells by request and group (`worth`, `relevant`, `t0`...) and squares `per` request (`x0`...)."""
+    import polars as pl
+
     at = ledger.requests.to_frame("request").with_row_index("at")
     cells = at.join(cells, on="request", how="inner")
     known = np.zeros(len(ledger.requests), dtype=bool)
     known[cells["at"].to_numpy()] = True
-    if not known.any():
-        _refuse_strangers(ledger, judged)
     code = cells["code"].to_numpy()
 
     def dense(name: str) -> Floats:

@@ -88,7 +88,8 @@ def tally_moments(
     if view.counted is not None:
         return counted_moments(view, edges, low, high)
     every = Use(0, len(edges) + 1, np.arange(len(edges) + 1))
-    return _tallied(view, edges, (low, high), [every], clustered=clustered)
+    known, (moments,) = _tallied(view, edges, (low, high), [every], clustered=clustered)
+    return known, moments
 
 
 def tally_apart(
@@ -104,14 +105,14 @@ def tally_apart(
     outer = [*([np.nextafter(low, -np.inf)] if low > least else []), *([high] if high < most else [])]
     every = np.unique(np.concatenate([edges, wide, outer]))
     uses = [Use.between(every, edges, low, high), Use.between(every, wide, least, most)]
-    fine = _tallied(view, every, (least, most), uses, clustered=clustered)[1]
-    return uses[0].of(fine), uses[1].of(fine)
+    inside, over_all = _tallied(view, every, (least, most), uses, clustered=clustered)[1]
+    return inside, over_all
 
 
 def _tallied(
     view: Checked, edges: Floats, ends: Range, uses: Sequence[Use], *, clustered: bool
-) -> tuple[Outcomes, Moments]:
-    """Sums per bin and group, to be joined as the `uses` say.
+) -> tuple[Outcomes, list[Moments]]:
+    """Sums per bin and group, joined as each of the `uses` says.
 
     A first pass measures from the edges and the overall mean. Where that would lose digits to cancellation (outcomes that
     follow the score almost exactly, scores crowded in a corner of a wide bin) a second pass measures from fitted lines.
@@ -130,9 +131,9 @@ def _tallied(
         lines = (better.origin, *_fitted(better))
         tally = _moments(_summed(_from_lines(rows, labels, *lines), view), labels, *lines)
     if not clustered:
-        return known, tally
+        return known, [use.of(tally) for use in uses]
     lined = _from_lines(rows, labels, tally.origin, tally.level, tally.slope)
-    return known, replace(tally, clusters=tally_clusters(lined, known, tally.rows, float(tally.mass.sum()), uses))
+    return known, tally_clusters(lined, known, tally, uses)
 
 
 def tally_rows(view: Outcomes, edges: Floats) -> Rows:
@@ -142,6 +143,24 @@ def tally_rows(view: Outcomes, edges: Floats) -> Rows:
     wanted = view.scope.with_columns(_bin(edges).alias("bin")).select("bin", "group", "score", "outcome", *more)
     held = _sorted(coded(to_polars(wanted), view.labels), "bin", "code", "score", "outcome", *more)
     return _one_by_one(held, held["bin"].to_numpy().astype(np.int64))
+
+
+def read_few(view: Checked) -> tuple[Outcomes, Rows]:
+    """The view with its groups, and all rows in its scope: one reading for all that is to be known of them."""
+    names = view.scope.collect_schema().names()
+    more = [name for name in ("weight", "cluster") if name in names]
+    found = to_polars(view.scope.select("group", "score", "outcome", *more))
+    labels = in_order(found["group"].unique())
+    refuse_many(len(labels), f"group={view.asked[1]!r}")
+    held = coded(found, labels).sort("code", "score", "outcome", *more)
+    rows = _one_by_one(held, np.zeros(held.height, dtype=np.int64))
+    many, code, mass = len(labels), rows.group, rows.mass
+    low, high = np.full(many, np.inf), np.full(many, -np.inf)
+    np.minimum.at(low, code, rows.score)
+    np.maximum.at(high, code, rows.score)
+    sums = {"mass": mass, "score_sum": mass * rows.score, "outcome_sum": mass * rows.outcome}
+    added = {name: np.bincount(code, column, many) for name, column in sums.items()}
+    return view.grouped(labels, used=np.bincount(code, minlength=many), low=low, high=high, **added), rows
 
 
 def tally_known(view: Outcomes) -> Rows:

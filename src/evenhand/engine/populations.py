@@ -9,6 +9,7 @@ from typing import Any
 import narwhals as nw
 import numpy as np
 
+from evenhand.engine.counted import CountedPopulation
 from evenhand.engine.spectra import Label, Slices, rows_in_order
 from evenhand.errors import EvenhandError, all_problems
 from evenhand.labels import spellings
@@ -19,6 +20,8 @@ from evenhand.views.match import same_engine
 from evenhand.views.tables import Table, missing_columns, open_table, to_polars
 
 SAMPLE = 100_000
+
+WEIGHTLESS = "population as a table does not say what the unseen units weigh. Pass population=None with weight=."
 
 REMEDY = "Pass {slice: size}, a table of units that holds the column, or None for those seen."
 
@@ -44,6 +47,11 @@ def pad(slices: Slices, view: Benefits, population: Any) -> Slices:
         return slices
     if isinstance(population, Table):
         return _pad_from_table(slices, view, population)
+    if isinstance(population, CountedPopulation):
+        _refuse_weights(view)
+        _refuse_other_slices(slices, view, population.held)
+        _refuse_those(population.outside, slices=bool(population.held))
+        return _pad_held(slices, view, population.held, population.sizes)
     if view.weight is not None:
         raise EvenhandError(
             "population as a number does not say what the unseen units weigh. Pass population=None with weight=."
@@ -162,23 +170,36 @@ def _pad_to(slices: Slices, sizes: Mapping[Label, int]) -> Slices:
 
 
 def _pad_from_table(slices: Slices, view: Benefits, population: Table) -> Slices:
-    if view.weight is not None:
-        raise EvenhandError(
-            "population as a table does not say what the unseen units weigh. Pass population=None with weight=."
-        )
+    _refuse_weights(view)
     names = list(population.schema.names())
     held = [i for i, b in enumerate(view.by) if b in names]
-    _refuse_padding_of_unit_properties(
-        slices, view, [b for b in view.by if b not in names], "population is a table without that column and"
-    )
+    _refuse_other_slices(slices, view, held)
     keys = [f"by_{i}" for i in held]
     everyone = same_engine(_units(population, view, held).unique(), view.lazy)
     _refuse_outsiders(view, everyone, keys)
     if not keys:
-        size = int(to_polars(everyone.select(nw.len().alias("n")))["n"][0])
-        return _pad_to(slices, dict.fromkeys(_labels(slices, view), size))
-    counts = to_polars(everyone.group_by(*keys).agg(nw.len().alias("n")))
+        counts = to_polars(everyone.select(nw.len().alias("n")))
+    else:
+        counts = to_polars(everyone.group_by(*keys).agg(nw.len().alias("n")))
     sizes = {tuple(row[:-1]): int(row[-1]) for row in counts.select(*keys, "n").iter_rows()}
+    return _pad_held(slices, view, held, sizes)
+
+
+def _refuse_weights(view: Benefits) -> None:
+    if view.weight is not None:
+        raise EvenhandError(WEIGHTLESS)
+
+
+def _refuse_other_slices(slices: Slices, view: Benefits, held: Sequence[int]) -> None:
+    """Slices of units that the table of all units does not know."""
+    others = [b for i, b in enumerate(view.by) if i not in held]
+    _refuse_padding_of_unit_properties(slices, view, others, "population is a table without that column and")
+
+
+def _pad_held(slices: Slices, view: Benefits, held: Sequence[int], sizes: Mapping[Label, int]) -> Slices:
+    """Padded to the sizes of slices that a table of units tells at the places `held` of their labels."""
+    if not held:
+        return _pad_to(slices, dict.fromkeys(_labels(slices, view), sizes.get((), 0)))
     if len(held) == len(view.by):
         return _pad_to(slices, sizes)
     rest = [i for i in range(len(view.by)) if i not in held]
@@ -206,9 +227,13 @@ def _refuse_outsiders(view: Benefits, everyone: nw.LazyFrame[Any], keys: list[st
         missing = seen.filter(nulls).select("unit").unique()
         fine = missing.join(everyone.filter(nulls).select("unit").unique(), on="unit", how="inner")
         outside -= int(to_polars(fine.select(nw.len().alias("n")))["n"][0])
+    _refuse_those(outside, slices=bool(keys))
+
+
+def _refuse_those(outside: int, *, slices: bool) -> None:
     if outside:
         raise EvenhandError(
-            f"{outside:,} units received something but are not in population{' with the same slice' if keys else ''}. "
+            f"{outside:,} units received something but are not in population{' with the same slice' if slices else ''}. "
             "Add them to the population table, or remove their rows."
         )
 

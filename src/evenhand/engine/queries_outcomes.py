@@ -5,12 +5,13 @@ Means, edges and lines are found by windows over slices and bins, so that no lab
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from fractions import Fraction
 from typing import Any
 
 from evenhand.engine.dialects import Dialect
-from evenhand.engine.queries import flag, selected, slice_keys, with_parts
+from evenhand.engine.queries import answered, doubles, flag, kinds_query, selected, slice_keys
+from evenhand.engine.queries_clusters import PRODUCTS, cluster_answers, cluster_parts
 from evenhand.tallies.moments import POWERS
 from evenhand.views.outcomes import UNKNOWN, Roles
 from evenhand.views.tally import part_of
@@ -29,6 +30,8 @@ def flags_of(roles: Roles) -> dict[str, str]:
         found |= {"odd": "treated_read <> 0 AND treated_read <> 1", "untold": "treated_read IS NULL"}
     if roles.request is not None:
         found["no_request"] = "request_id IS NULL"
+    if roles.clustered and roles.cluster != roles.request:
+        found["no_cluster"] = "cluster_id IS NULL"
     if roles.weight is not None:
         found |= {"no_weight": "weight_read IS NULL", "zero_weight": "weight_read = 0"}
         found["negative_weight"] = "weight_read < 0 OR weight_read > 1.7e308"
@@ -43,6 +46,7 @@ def shares_of(bins: Sequence[int]) -> list[Fraction]:
 def outcomes_part(roles: Roles, kind: str, threshold: float | None, bins: Any) -> str:
     """What a row of `outcomes_query` is about."""
     named: dict[str, Any] = {"kind": kind, "threshold": None if threshold is None else str(float(threshold))}
+    named |= {"covariance": "cluster"} if roles.clustered else {}
     for role, column in roles.named():
         named.setdefault(role, []).append(column)
     return part_of(
@@ -54,7 +58,13 @@ def outcomes_columns(roles: Roles, edges: int) -> list[str]:
     """The numbers that a row of `outcomes_query` has: of a group, or of a cell."""
     kinds = ("sum", "square") if roles.weight is not None else ("sum",)
     powers = [f"{kind}_{i}{j}" for kind in kinds for i, j in POWERS]
-    return [*_facts(roles), *SUMS, *CELL, *powers, *(f"edge_{k}" for k in range(edges))]
+    products = PRODUCTS if roles.clustered else ()
+    return [*_facts(roles), *SUMS, *CELL, *powers, *(f"edge_{k}" for k in range(edges)), *products]
+
+
+def outcomes_labels(roles: Roles) -> list[str]:
+    """The labels that a row of `outcomes_query` has."""
+    return ["reach", *slice_keys(roles.by), "label", *(["label_2", "cluster"] if roles.clustered else [])]
 
 
 def _facts(roles: Roles) -> list[str]:
@@ -79,13 +89,27 @@ def outcomes_query(
         ("tally_facts", selected(_group_facts(d, roles), "tally_marked", by=[*keys, "label"])),
         *_steps(d, roles, kind, edges),
         ("tally_cells", selected(_cell_sums(d, roles, len(edges)), "tally_lines", by=["reach", *keys, "label", "bin"])),
+        ("tally_kinds", kinds_query(d, table, _kinds(roles))),
     ]  # fmt: skip
-    columns, groups = outcomes_columns(roles, len(edges)), [*_facts(roles), *SUMS]
+    columns, groups, labels = outcomes_columns(roles, len(edges)), [*_facts(roles), *SUMS], outcomes_labels(roles)
+    own = {name: name for name in (*keys, "label")}
+    facts = {c: _inner(c) if c in _facts(roles) else c for c in groups}
+    sums = {c: _inner(c) for c in columns if c not in groups and c not in PRODUCTS}
+    told = [(d.word("group"), own, facts, "tally_facts"), ("reach", own, sums, "tally_cells")]
+    if roles.clustered:
+        parts += cluster_parts(d, keys)
+        told += cluster_answers(d, keys)
     answers = [
-        _answer(d, about, d.word("group"), keys, columns, {c: _inner(c) if c in _facts(roles) else c for c in groups}, "tally_facts"),
-        _answer(d, about, "reach", keys, columns, {c: _inner(c) for c in columns if c not in groups}, "tally_cells"),
-    ]  # fmt: skip
-    return with_parts(parts, "\nUNION ALL\n".join(answers))
+        _answer(d, about, labels, columns, {"reach": reach, **named}, numbers, source)
+        for reach, named, numbers, source in told
+    ]
+    return answered(d, parts, answers, labels, columns, list(_kinds(roles)))
+
+
+def _kinds(roles: Roles) -> dict[str, str]:
+    """Labels whose type is looked up in the table, for they are text before they are answers."""
+    cluster = {"label_2": roles.group, "cluster": str(roles.cluster)} if roles.clustered else {}
+    return {"label": roles.group, **cluster}
 
 
 def _inner(column: str) -> str:
@@ -95,23 +119,24 @@ def _inner(column: str) -> str:
 
 
 def _answer(
-    d: Dialect, about: str, reach: str, keys: Sequence[str], columns: Sequence[str], own: dict[str, str], source: str
-) -> str:
-    """Rows of one kind, with nothing in the columns of the other."""
-    numbers = [f"{d.as_double(own.get(c, 'NULL'))} AS {c}" for c in columns]
-    return selected(
-        [f"{about} AS part", reach if reach == "reach" else f"{reach} AS reach", *keys, "label", *numbers],
-        source,
-        indent="",
-    )
+    d: Dialect, about: str, labels: Sequence[str], columns: Sequence[str], named: Mapping[str, str], own: Mapping[str, str],
+    source: str,
+) -> str:  # fmt: skip
+    """Rows of one kind, with nothing in the columns of the others."""
+    chosen = [f"{about} AS part", *(f"{named.get(name, d.as_text('NULL'))} AS read_{name}" for name in labels)]
+    chosen += [f"kind_{name}" for name in labels if name in ("label", "label_2", "cluster")]
+    numbers = doubles(d, {c: own.get(c, "NULL") for c in columns})
+    return selected([*chosen, *numbers], f"{source} CROSS JOIN tally_kinds")
 
 
 def _read(d: Dialect, roles: Roles, truth: Collection[str]) -> list[str]:
-    chosen = [f"{d.column(b)} AS {key}" for key, b in zip(slice_keys(roles.by), roles.by, strict=True)]
-    chosen.append(f"COALESCE({d.as_text(d.column(roles.group))}, {d.word(UNKNOWN)}) AS label")
+    chosen = [f"{d.label(b)} AS {key}" for key, b in zip(slice_keys(roles.by), roles.by, strict=True)]
+    chosen.append(f"COALESCE({d.as_text(d.label(roles.group))}, {d.word(UNKNOWN)}) AS label")
     numbers = {"score": roles.score, "outcome": roles.outcome, "treated": roles.treated, "weight": roles.weight}
     chosen += [f"{d.number(c, truth=c in truth)} AS {role}_read" for role, c in numbers.items() if c is not None]
-    return chosen + ([f"{d.column(roles.request)} AS request_id"] if roles.request is not None else [])
+    if roles.clustered:
+        chosen.append(f"{d.label(str(roles.cluster))} AS cluster_id")
+    return chosen + ([f"{d.label(roles.request)} AS request_id"] if roles.request is not None else [])
 
 
 def _wanted(roles: Roles, threshold: float | None) -> str:
@@ -159,11 +184,12 @@ def _steps(d: Dialect, roles: Roles, kind: str, edges: Sequence[Any]) -> Iterato
     keys = slice_keys(roles.by)
     slice_, group = _over(*keys), _over(*keys, "label")
     weight = "weight_read" if roles.weight is not None else d.as_double("1")
-    own = [*keys, "label", "score_read AS s", "outcome_read AS y", f"{weight} AS w"]
+    member = ["cluster_id"] if roles.clustered else []
+    own = [*keys, "label", *member, "score_read AS s", "outcome_read AS y", f"{weight} AS w"]
     own += [f"MIN(outcome_read) {slice_} AS y_low", f"MAX(outcome_read) {slice_} AS y_high"]
     own += [f"MIN(score_read) {group} AS own_low", f"MAX(score_read) {group} AS own_high"]
     yield "tally_used", selected(own, "tally_marked", where="used = 1")
-    held = [*keys, "label", "s", "y", "w", "y_low", "y_high"]
+    held = [*keys, "label", *member, "s", "y", "w", "y_low", "y_high"]
     everyone = selected([f"{d.word('all')} AS reach", *held], "tally_used")
     if kind == "ranking":
         ends = ["r.*", f"MAX(own_low) {slice_} AS shared_low", f"MIN(own_high) {slice_} AS shared_high"]

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any
 
 from evenhand.engine.dialects import Dialect
-from evenhand.engine.queries import flag, selected, slice_keys, with_parts
+from evenhand.engine.exposures import Wanted
+from evenhand.engine.queries import answered, doubles, flag, kinds_query, selected, slice_keys
 from evenhand.tallies.ledger import Look
 from evenhand.views.rankings import DEEPEST, Roles
 from evenhand.views.tally import part_of
@@ -64,23 +65,72 @@ OPERATIONS = SimpleNamespace(
 )  # fmt: skip
 
 
-def rankings_part(roles: Roles, groups: str, looks: Sequence[Look]) -> str:
+@dataclass(frozen=True)
+class Counting:
+    """What is asked of a table of rankings: its columns by role, that of the groups, that of relevance, and the sums.
+
+    `truth` : columns that hold true and false. `few` : whether the items of each group are counted slice by slice.
+    """
+
+    roles: Roles
+    groups: str
+    wanted: Wanted
+    relevance: str | None = None
+    truth: Collection[str] = ()
+    few: bool = False
+
+    @property
+    def due(self) -> list[Look]:
+        return [self.wanted.looks[i] for i in self.wanted.at(self.wanted.due)]
+
+    @property
+    def judged(self) -> bool:
+        return self.relevance is not None and self.wanted.judged
+
+
+def rankings_part(asked: Counting) -> str:
     """What a row of `rankings_query` is about."""
-    named: dict[str, Any] = {"groups": groups, "look": [str(look) for look in looks]}
-    for role, column in roles.named():
+    wanted = asked.wanted
+    named: dict[str, Any] = {"groups": asked.groups, "relevance": asked.relevance}
+    named |= {"look": list(map(str, wanted.looks)), "due": list(map(str, asked.due))}
+    named["min_units"] = "any" if asked.few else None
+    named["gain"] = [str(wanted.looks[i]) for i in wanted.at(wanted.gained)]
+    for role, column in asked.roles.named():
         named.setdefault(role, []).append(column)
     return part_of("exposure", named)
 
 
-def rankings_columns(roles: Roles, looks: Sequence[Look]) -> tuple[list[str], list[str]]:
+def judged_part(asked: Counting) -> str:
+    """What a row is about that tells of the judgments of a request and a group."""
+    return rankings_part(asked).replace("verb=exposure", "verb=relevance")
+
+
+def items_part(asked: Counting) -> str:
+    """What a row is about that says how many items a group has in a slice."""
+    return rankings_part(asked).replace("verb=exposure", "verb=items")
+
+
+RELEVANCE = ("unjudged", "negative_relevance", "infinite_relevance", "twice_judged", "half_labelled")
+"""What is wrong with relevance in the whole table; stands in every row."""
+
+
+def rankings_columns(asked: Counting) -> tuple[list[str], list[str]]:
     """The labels and the numbers that a row of `rankings_query` has."""
-    numbers = ["items_held", "group_items", *(f"a{i}" for i in range(len(looks)))]
+    roles, wanted = asked.roles, asked.wanted
+    numbers = ["items_held", "group_items", *(f"a{i}" for i in range(len(wanted.looks)))]
+    numbers += [f"g{i}" for i in wanted.at(wanted.gained)]
     for role in ("probability", "weight"):
         numbers += [f"most_{role}", f"least_{role}"] if getattr(roles, role) is not None else []
     for role, _ in _checked(roles):
         numbers += [f"missing_{role}", *([f"low_{role}", f"high_{role}"] if role in _NUMBERS else [])]
-    broken = ["broken_rank"] if roles.rank is not None else []
-    return [*_keys(roles), "label"], [*numbers, *broken, *COUNTS]
+    numbers += ["broken_rank"] if roles.rank is not None else []
+    numbers += RELEVANCE if asked.relevance is not None else ()
+    numbers += _judged_columns(asked) if asked.judged else []
+    return [*_keys(roles), "label"], [*numbers, *COUNTS]
+
+
+def _judged_columns(asked: Counting) -> list[str]:
+    return ["worth", "relevant", *(f"{name}{j}" for name in "tx" for j in range(len(asked.due)))]
 
 
 _NUMBERS = ("rank", "score", "probability", "weight")
@@ -102,13 +152,20 @@ def _name(role: str) -> str:
     return f"{role}_read" if role in _NUMBERS else f"{role}_id"
 
 
-def rankings_query(d: Dialect, table: str, roles: Roles, groups: str, looks: Sequence[Look]) -> str:
-    """Attention per ranking and group for each of `looks`, with counts of what makes rankings unsound."""
+def rankings_query(d: Dialect, table: str, asked: Counting) -> str:
+    """Attention, and attention times relevance, per ranking and group, with counts of what makes rankings unsound.
+
+    Where relevance is asked for, also what is judged, and the exposure that an ideal order would give, per request and group.
+    """
+    roles, looks, relevance = asked.roles, asked.wanted.looks, asked.relevance
     keys, checked = _keys(roles), _checked(roles)
-    chosen = [f"{d.column(b)} AS {key}" for key, b in zip(slice_keys(roles.by), roles.by, strict=True)]
-    chosen += [f"{d.number(c) if role in _NUMBERS else d.column(c)} AS {_name(role)}" for role, c in checked]
-    chosen.append(f"{d.as_text(d.column(groups))} AS label")
+    chosen = [f"{d.label(b)} AS {key}" for key, b in zip(slice_keys(roles.by), roles.by, strict=True)]
+    chosen += [f"{d.number(c) if role in _NUMBERS else d.label(c)} AS {_name(role)}" for role, c in checked]
+    chosen.append(f"{d.as_text(d.label(asked.groups))} AS label")
+    if relevance is not None:
+        chosen.append(f"{d.number(relevance, truth=relevance in asked.truth)} AS relevance_read")
     whole = [*keys, "item_id", "label", *(_name(role) for role, _ in checked if role in _NUMBERS)]
+    whole += ["relevance_read"] if relevance is not None else []
     there = " AND ".join(f"{_name(role)} IS NOT NULL" for role, _ in checked)
     order = roles.order + "_read"
     numbered = f"ROW_NUMBER() OVER (PARTITION BY {', '.join(keys)} ORDER BY {order} DESC)"
@@ -141,15 +198,87 @@ def rankings_query(d: Dialect, table: str, roles: Roles, groups: str, looks: Seq
         ("tally_nameless", selected([f"SUM({flag('labelled = 0')}) AS nameless_items"], f"(\n{per_item}\n  ) AS p")),
         ("tally_sizes", selected(["label AS of_label", "COUNT(DISTINCT item_id) AS group_items"], "tally_sound", by=["label"])),
         ("tally_looks", selected([*whole, *(f"{_attention(d, look)} AS at_{i}" for i, look in enumerate(looks))], "tally_sound")),
-        ("tally_cells", selected(_sums(roles, keys, len(looks)), "tally_looks", by=[*keys, "label"])),
+        ("tally_cells", selected(_sums(asked, keys), "tally_looks", by=[*keys, "label"])),
+        ("tally_kinds", kinds_query(d, table, {"label": asked.groups})),
     ]  # fmt: skip
-    _, numbers = rankings_columns(roles, looks)
-    about = d.word(rankings_part(roles, groups, looks))
-    source = (
-        "tally_cells\nLEFT JOIN tally_sizes ON label = of_label\nCROSS JOIN tally_facts\nCROSS JOIN tally_missing\n"
+    parts += _relevance(d, asked) if relevance is not None else []
+    labels, numbers = rankings_columns(asked)
+    about = d.word(rankings_part(asked))
+    source = "tally_cells\n  LEFT JOIN tally_sizes ON label = of_label\n"
+    every = [
+        "facts",
+        "missing",
+        "clashes",
+        "nameless",
+        "kinds",
+        *(["relevance", "twice", "half"] if relevance is not None else []),
+    ]
+    source += "\n".join(f"  CROSS JOIN tally_{name}" for name in every)
+    chosen = [f"{about} AS part", *(f"{name} AS read_{name}" for name in labels), "kind_label"]
+    own = _judged_columns(asked) if asked.judged else []
+    answers = [selected([*chosen, *doubles(d, {name: "NULL" if name in own else name for name in numbers})], source)]
+    if asked.judged:
+        mine = {"request_id": "request_of", "label": "label_of"}
+        chosen = [
+            f"{d.word(judged_part(asked))} AS part",
+            *(f"{mine.get(name, 'NULL')} AS read_{name}" for name in labels),
+        ]
+        counted = doubles(d, {name: f"{name}_sum" if name in own else "NULL" for name in numbers})
+        answers.append(selected([*chosen, "kind_label", *counted], "tally_judged CROSS JOIN tally_kinds"))
+    if asked.few:
+        slices = [key for key in keys if key not in ("request_id", "sample_id")]
+        parts.append(
+            ("tally_owned", selected([*slices, "label", "item_id"], "tally_sound", by=[*slices, "label", "item_id"]))
+        )
+        chosen = [f"{d.word(items_part(asked))} AS part"]
+        chosen += [f"{name if name in (*slices, 'label') else 'NULL'} AS read_{name}" for name in labels]
+        counted = doubles(d, {name: "COUNT(*)" if name == "items_held" else "NULL" for name in numbers})
+        grouped = [*slices, "label", "kind_label"]
+        answers.append(selected([*chosen, "kind_label", *counted], "tally_owned CROSS JOIN tally_kinds", by=grouped))
+    return answered(d, parts, answers, labels, numbers, ["label"])
+
+
+def _relevance(d: Dialect, asked: Counting) -> list[tuple[str, str]]:
+    """What is wrong with relevance; and judged pairs with the attention that each would get in an ideal order.
+
+    Any one order by falling relevance will do: tied items get the mean of the ranks that they share.
+    """
+    y = "relevance_read"
+    wrong = {"unjudged": f"{y} IS NULL", "negative_relevance": f"{y} < 0", "infinite_relevance": f"{y} > 1.7e308"}
+    pair = [
+        "request_id AS request_of",
+        "item_id AS item_of",
+        f"MAX({y}) AS grade",
+        f"MIN({y}) AS least_grade",
+        "MAX(label) AS label_of",
+    ]
+    told = f"{y} IS NOT NULL AND request_id IS NOT NULL AND item_id IS NOT NULL"
+    labelled = flag("label IS NOT NULL")
+    ends = [f"MAX({labelled}) AS most_labelled", f"MIN({labelled}) AS least_labelled"]
+    items = selected(ends, "tally_sound", by=["item_id"], indent="    ")
+    parts = [
+        ("tally_wrong", selected([f"SUM({flag(test)}) AS {name}" for name, test in list(wrong.items())[1:]], "tally_rows")),
+        ("tally_unjudged", selected([f"SUM({flag(wrong['unjudged'])}) AS unjudged"], "tally_sound")),
+        ("tally_relevance", selected(["unjudged", "negative_relevance", "infinite_relevance"], "tally_unjudged CROSS JOIN tally_wrong")),
+        ("tally_pairs", selected(pair, "tally_rows", by=["request_id", "item_id"], where=told)),
+        ("tally_twice", selected([f"SUM({flag('grade <> least_grade')}) AS twice_judged"], "tally_pairs")),
+        ("tally_half", selected([f"SUM({flag('most_labelled <> least_labelled')}) AS half_labelled"], f"(\n{items}\n  ) AS p")),
+    ]  # fmt: skip
+    if not asked.judged:
+        return parts
+    number = d.as_double("ROW_NUMBER() OVER (PARTITION BY request_of ORDER BY grade DESC)")
+    parts.append(("tally_ideal", selected(["p.*", f"{number} AS place"], "tally_pairs AS p")))
+    looks = [f"{_attention(d, look)} AS w{j}" for j, look in enumerate(asked.due)]
+    parts.append(("tally_weights", selected(["request_of", "label_of", "grade", *looks], "tally_ideal")))
+    means = [f"AVG(w{j}) OVER (PARTITION BY request_of, grade) AS t{j}" for j in range(len(looks))]
+    parts.append(("tally_due", selected(["p.*", *means], "tally_weights AS p")))
+    sums = ["SUM(grade) AS worth_sum", f"SUM({flag('grade > 0')}) AS relevant_sum"]
+    for j in range(len(looks)):
+        sums += [f"SUM(t{j}) AS t{j}_sum", f"SUM(t{j} * t{j}) AS x{j}_sum"]
+    parts.append(
+        ("tally_judged", selected(["request_of", "label_of", *sums], "tally_due", by=["request_of", "label_of"]))
     )
-    source += "CROSS JOIN tally_clashes\nCROSS JOIN tally_nameless"
-    return with_parts(parts, selected([f"{about} AS part", *keys, "label", *numbers], source, indent=""))
+    return parts
 
 
 def _missing(roles: Roles) -> list[str]:
@@ -164,8 +293,10 @@ def _missing(roles: Roles) -> list[str]:
     ]
 
 
-def _sums(roles: Roles, keys: Sequence[str], looks: int) -> list[str]:
-    found = [*keys, "label", "COUNT(*) AS items_held", *(f"SUM(at_{i}) AS a{i}" for i in range(looks))]
+def _sums(asked: Counting, keys: Sequence[str]) -> list[str]:
+    roles, wanted = asked.roles, asked.wanted
+    found = [*keys, "label", "COUNT(*) AS items_held", *(f"SUM(at_{i}) AS a{i}" for i in range(len(wanted.looks)))]
+    found += [f"SUM(at_{i} * COALESCE(relevance_read, 0)) AS g{i}" for i in wanted.at(wanted.gained)]
     for role in ("probability", "weight"):
         if getattr(roles, role) is not None:
             found += [f"MAX({role}_read) AS most_{role}", f"MIN({role}_read) AS least_{role}"]

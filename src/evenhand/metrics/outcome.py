@@ -7,6 +7,7 @@ Everything is read off a Moments tally in closed form: no row is seen and no mat
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Literal
 
 import numpy as np
@@ -100,13 +101,13 @@ class Gaps:
     steady: Floats
     reference: int
 
-    @property
+    @cached_property
     def error(self) -> Floats:
         """Standard error of each gap; 0 for the reference, NaN where there is none."""
         variance = np.diagonal(self.block, axis1=-2, axis2=-1)
         return np.sqrt(np.where(np.isnan(self.estimate), np.nan, np.maximum(variance, 0.0)))
 
-    @property
+    @cached_property
     def p(self) -> Floats:
         """Two-sided p-value of each gap; NaN for the reference, and where outcomes do not vary around their lines."""
         error = self.error
@@ -115,14 +116,14 @@ class Gaps:
         p[..., self.reference] = np.nan
         return p
 
-    @property
+    @cached_property
     def tested(self) -> Bools:
         """Gaps that enter the family of tests: defined, not the reference's, and neither side's cell is small."""
         found = np.isfinite(self.p) & ~(self.small | self.small[..., self.reference, None])
         found[..., self.reference] = False
         return found
 
-    @property
+    @cached_property
     def jointly(self) -> Bools:
         """Gaps that enter the joint test: tested, and likely to be on both sides; all tested ones where none is likely."""
         found = self.tested & self.likely & self.likely[..., self.reference, None]

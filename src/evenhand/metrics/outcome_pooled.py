@@ -25,7 +25,8 @@ from evenhand.metrics.outcome import (
     quantile,
     two_sided,
 )
-from evenhand.tallies.clusters import Clusters, ClusterSquares
+from evenhand.tallies.cluster_squares import ClusterSquares
+from evenhand.tallies.clusters import Clusters
 from evenhand.tallies.moments import Moments
 
 FEWEST_IN_ALL = 10
@@ -130,7 +131,7 @@ def pooled(m: Moments, found: Gaps, covariance: Covariance = "HC1") -> Pooled:
     speck = float(dust(m))
     for g in np.flatnonzero(rows > 0).tolist():
         null = Null(m, found, g, flat[..., g] * share[:, g, None], tilt[..., g] * share[:, g, None])
-        at = [null.variance(d, "alike" if few[g] else covariance) for d in (0.0, step, -step)]
+        at = null.variances(np.array([0.0, step, -step]), "alike" if few[g] else covariance).tolist()
         if at[0] <= speck**2:  # outcomes that do not vary around their lines, but for rounding
             square[g] = 0.0
             continue
@@ -164,43 +165,49 @@ class Null:
     flat: Floats = field(default_factory=lambda: np.zeros(0))
     tilt: Floats = field(default_factory=lambda: np.zeros(0))
 
-    def lines(self, d: float) -> tuple[Floats, Floats]:
-        """Level of each cell and slope of each bin where the group and the reference share a line, the group's `d` higher."""
+    def lines(self, d: float | Floats) -> tuple[Floats, Floats]:
+        """Level of each cell and slope of each bin where the group and the reference share a line, the group's `d` higher.
+
+        Several `d` are an axis before the bins.
+        """
         m, g, ref, lines = self.m, self.group, self.found.reference, self.found.lines
+        d = np.asarray(d)[..., None]
         u, y = np.nan_to_num(m.mean_offset), np.nan_to_num(m.mean_outcome)
-        y[:, g] -= d
+        y = np.broadcast_to(y, (*d.shape[:-1], *y.shape)).copy()
+        y[..., g] -= d
         n, other = m.mass[:, g], m.mass[:, ref]
         both = np.where(n + other > 0, n + other, 1.0)
         apart, between = u[:, g] - u[:, ref], n * other / both
         along = lines.spread + between * apart**2
-        across = lines.slope * lines.spread + between * apart * (y[:, g] - y[:, ref])
-        slope = np.divide(across, along, out=np.zeros_like(along), where=lines.scored & (along > 0))
-        level = y - slope[:, None] * u
-        shared = (n * level[:, g] + other * level[:, ref]) / both
-        level[:, ref], level[:, g] = shared, shared + d
+        across = lines.slope * lines.spread + between * apart * (y[..., g] - y[..., ref])
+        slope = np.divide(across, along, out=np.zeros_like(across), where=lines.scored & (along > 0))
+        level = y - slope[..., None] * u
+        shared = (n * level[..., g] + other * level[..., ref]) / both
+        level[..., ref], level[..., g] = shared, shared + d
         return level, slope
 
-    def residuals(self, d: float) -> Moments:
+    def residuals(self, d: float | Floats) -> Moments:
         """The rows measured from those lines."""
         level, slope = self.lines(d)
-        return self.m.measured_from(level, slope[:, None])
+        return self.m.measured_from(level, slope[..., None])
 
-    def variance(self, d: float, covariance: Covariance | Literal["alike"]) -> float:
-        """Variance of the gap: all rows alike, the rows of a bin alike, or from each row's or cluster's own residual.
+    def variances(self, d: Floats, covariance: Covariance | Literal["alike"]) -> Floats:
+        """Variance of the gap for each `d`: all rows alike, the rows of a bin alike, or from each row's or cluster's own residual.
 
         With few outcomes a row's own residual tells little: a group without any would have the smallest error of all.
         """
         if covariance == "cluster":
-            return float(self.clusters(d).products(self.flat.reshape(-1, 1), self.tilt.reshape(-1, 1))[0, 0])
+            flat, tilt = self.flat.reshape(-1, 1), self.tilt.reshape(-1, 1)
+            return np.array([self.clusters(one).products(flat, tilt)[0, 0] for one in d.tolist()])
         residual = self.residuals(d)
         parts = residual.squared[..., :3, 2] if covariance == "HC1" else self.m.sums[..., :3, 0]
         own = parts[..., 0] * self.flat**2 + 2 * parts[..., 1] * self.flat * self.tilt + parts[..., 2] * self.tilt**2
         n, left = self.m.rows.sum(-1), np.maximum(self.m.rows.sum(-1) - self.found.lines.parameters + 1, 1)
         if covariance == "HC1":
-            return float((own.sum(-1) * n / left).sum())
+            return np.asarray((own.sum(-1) * n / left).sum(-1))
         squares = residual.sums[..., 0, 2].sum(-1)
-        each = squares / left if covariance == "alike" else squares.sum() / left.sum()
-        return float((own.sum(-1) * each).sum())
+        each = squares / left if covariance == "alike" else squares.sum(-1, keepdims=True) / left.sum()
+        return np.asarray((own.sum(-1) * each).sum(-1))
 
     def by_cluster(self) -> Floats | None:
         """What each cluster's residuals add to the gap if there is none; nothing where clusters are not listed."""

@@ -6,13 +6,14 @@ import contextlib
 import errno
 import io
 import os
+import re
 import secrets
 import stat
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import IO, Any
 
-from evenhand.errors import EvenhandError
+from evenhand.errors import EvenhandError, refuse_keys
 
 TABLES = {".csv": "write_csv", ".parquet": "write_parquet", ".jsonl": "write_ndjson"}
 """Endings of tables that can be written, and what Polars calls it."""
@@ -77,6 +78,11 @@ def refuse_unwritable(paths: Iterable[str | Path], inputs: Iterable[str | Path] 
     """Find a path that cannot be written, or must not be, before the first of several files is."""
     taken = {os.path.realpath(path) for path in inputs}
     for path in paths:
+        if place := re.match(r"[A-Za-z][A-Za-z0-9+.-]*://", str(path)):
+            raise EvenhandError(
+                f"A path begins with {place[0]!r}, and answers are written on this machine. Write to a file here, and copy it."
+            )
+        refuse_keys("An output", str(path))
         if (whole := os.path.realpath(path)) in taken:
             raise EvenhandError(f"{str(path)!r} is read or written by this command already. Write to another file.")
         taken.add(whole)

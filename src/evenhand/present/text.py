@@ -62,6 +62,7 @@ REASONS = {
     "permuted_labels": "so few rows or outcomes that p comes from labels dealt again within score bins, which is exact where "
     "scores within a bin do not depend on the group",
     "too_many_rows": "the rows are too many to be held one by one",
+    "no_single_rows": "it needs the rows one by one, and the tally of a database holds none",
     "nobody_left_out": "the table does not say who was left out; name treated= or threshold=",
     "few_given_outcome": "too few rows of a group have the same outcome",
     "some_outcomes_skipped": "outcomes that few rows of a group have are left out",

@@ -8,13 +8,15 @@ is lost to cancellation; they can be changed afterwards, so bins can be merged a
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 from math import comb
 from typing import Any
 
 import numpy as np
 
 from evenhand.cards import Floats
-from evenhand.tallies.clusters import Clusters, ClusterSquares
+from evenhand.tallies.cluster_squares import ClusterSquares
+from evenhand.tallies.clusters import Clusters
 
 Ints = np.typing.NDArray[np.int64]
 
@@ -69,7 +71,7 @@ class Moments:
         """Sums with squared weights."""
         return self.sums if self.squares is None else self.squares
 
-    @property
+    @cached_property
     def mean_offset(self) -> Floats:
         """Mean of u per cell; NaN where the cell is empty."""
         with np.errstate(invalid="ignore"):
@@ -79,7 +81,7 @@ class Moments:
     def mean_score(self) -> Floats:
         return self.origin[..., None] + self.mean_offset
 
-    @property
+    @cached_property
     def mean_outcome(self) -> Floats:
         """Mean outcome per cell; NaN where the cell is empty."""
         with np.errstate(invalid="ignore"):
@@ -110,6 +112,8 @@ class Moments:
 
     def part(self, first: int, last: int) -> Moments:
         """The bins from `first` up to, not including, `last`; clusters are those with a row in them."""
+        if (first, last) == (0, self.origin.shape[-1]):
+            return self
         cut = (..., slice(first, last), slice(None))
 
         def powers(x: Floats) -> Floats:
@@ -124,6 +128,8 @@ class Moments:
     def merged(self, into: Ints) -> Moments:
         """Bins joined: bin b goes to bin `into[b]`, where `into` counts up from 0 without a gap."""
         bins = int(into[-1]) + 1
+        if bins == len(into):
+            return self
         rows = self.mass.sum(-1)
         first = np.searchsorted(into, np.arange(bins))
 
@@ -219,7 +225,8 @@ def _moved(sums: Floats, by: Floats) -> Floats:
 
 def _tilted(sums: Floats, by: Floats, turn: Floats) -> Floats:
     """Sums after v is replaced by v + by + turn * u."""
-    out, d, t = sums.copy(), by[..., None], turn[..., None]
+    d, t = by[..., None], turn[..., None]
+    out = np.broadcast_to(sums, (*np.broadcast_shapes(by.shape, turn.shape, sums.shape[:-2]), 5, 3)).copy()
     flat, once = sums[..., 0], sums[..., 1]
     out[..., :4, 1] += d * flat[..., :4] + t * flat[..., 1:]
     cross = d * once[..., :3] + t * once[..., 1:4]

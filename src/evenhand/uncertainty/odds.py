@@ -8,10 +8,10 @@ one score where it is; noise is drawn with normal multipliers per row or per clu
 
 from __future__ import annotations
 
+import functools
 import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 
 import numpy as np
 
@@ -31,15 +31,18 @@ FEWEST_CLUSTERS = 10
 DRAWS, FEWEST_DRAWS = 199, 19
 MOST_WORK = 40_000_000
 MULTIPLIERS = 499
-MOST_NUMBERS = 1 << 17
+MOST_NUMBERS = 1 << 15
+NEAR = 32
 AT_ONCE = 1 << 12
 """Clusters whose multipliers are held at a time."""
+
+KEPT = 2
+"""Grades of the outcome for which the drawn numbers are kept: 6 MiB for outcomes of two kinds."""
 
 MOST_CELLS = 400
 """Scores at which the noise is drawn; the distance itself is taken at every score."""
 
 SEED = 20_220
-STREAM = "odds interval"
 
 
 @dataclass(frozen=True)
@@ -74,7 +77,9 @@ def odds_gaps(rows: Rows, group: int, reference: int, level: float, opportunity:
     usable = [[k for k in own if enough[k]] for own in asked]
     draws = [max(FEWEST_DRAWS, min(DRAWS, MOST_WORK // (len(score) * len(own)))) if own else 0 for own in usable]
     rng = stream(SEED, "odds", len(score))
-    deals = np.concatenate([mine[None], rng.permuted(np.broadcast_to(mine, (max(draws), len(mine))), axis=1)])
+    deals = np.tile(mine, (1 + max(draws), 1))
+    for dealt in deals[1:]:
+        rng.shuffle(dealt)
     looked_at = sorted({k for own in usable for k in own})
     far = np.full((len(sides), len(deals)), np.nan)
     for k in looked_at:
@@ -124,7 +129,7 @@ class _Curves:
         """Kolmogorov distance between the scores of one group and of the others, for every deal of who is in it."""
         whole, at_once, found = self.upto[-1], max(1, MOST_NUMBERS // len(self.at)), np.zeros(len(deals))
         for start in range(0, len(deals), at_once):
-            own = deals[start : start + at_once, self.at]
+            own = deals[start : start + at_once].take(self.at, axis=1)
             held = own.astype(np.float64) if self.weight is None else own * self.weight
             np.cumsum(held, axis=1, out=held)
             held = held if len(self.ends) == len(self.at) else held[:, self.ends]
@@ -149,11 +154,11 @@ class _Moves:
     far: Floats
     moves: Floats
 
-    @cached_property
+    @functools.cached_property
     def top(self) -> Floats:
         return np.asarray(self.moves.max(-1))
 
-    @cached_property
+    @functools.cached_property
     def bottom(self) -> Floats:
         return np.asarray(self.moves.min(-1))
 
@@ -197,7 +202,7 @@ class _Noise:
         held = np.asarray(np.bincount(place, weight, int(np.prod(shape))), dtype=np.float64).reshape(shape)
         if cluster is None:
             spread = np.sqrt(np.bincount(place, weight**2, held.size)).reshape(shape)
-            return cls(held, stream(SEED, STREAM, len(place)).standard_normal((MULTIPLIERS, *shape)), spread)
+            return cls(held, _multipliers(*shape), spread)
         drawn = _drawn(place, held.size, weight, cluster).reshape(MULTIPLIERS, *shape)
         return cls(held, drawn, np.ones(shape))
 
@@ -223,22 +228,38 @@ class _Noise:
             mass = self.held[:, grades].sum(1)
             whole = mass.sum(-1)
             share, scale = np.cumsum(mass, -1) / whole[:, None], (1 / whole[0], -1 / whole[1])
-            moves, ends = np.zeros((len(self.drawn), mass.shape[1])), np.zeros((len(self.drawn), 2))
-            for side, grade in itertools.product(range(2), grades):
-                factor = scale[side] * self.spread[side, grade]
-                moves += self.drawn[:, side, grade] * factor
-                ends[:, side] += self.drawn[:, side, grade] @ factor
-            np.cumsum(moves, axis=-1, out=moves)
-            moves -= ends @ share
+            moves = np.zeros((len(self.drawn), mass.shape[1]))
+            for start in range(0, len(moves), NEAR):  # a few draws at a time stay in the nearest cache
+                drawn, here = self.drawn[start : start + NEAR], moves[start : start + NEAR]
+                ends = np.zeros((len(here), 2))
+                for side, grade in itertools.product(range(2), grades):
+                    moved = drawn[:, side, grade] * (scale[side] * self.spread[side, grade])
+                    ends[:, side] += moved.sum(-1)
+                    here += moved
+                np.cumsum(here, axis=-1, out=here)
+                here -= ends @ share
             self.known[reach] = _Moves(share[0] - share[1], moves)
         return self.known[reach]
+
+
+def _multipliers(sides: int, grades: int, cells: int) -> Floats:
+    """(draws, sides, grades, cells) normal numbers, the same for all groups, slices and tables."""
+    table = _table if grades <= KEPT else _table.__wrapped__
+    return table(MULTIPLIERS, sides, grades)[..., :cells]
+
+
+@functools.lru_cache(maxsize=2)
+def _table(draws: int, sides: int, grades: int) -> Floats:
+    found = stream(SEED, "odds interval", grades).standard_normal((draws, sides, grades, MOST_CELLS))
+    found.flags.writeable = False
+    return found
 
 
 def _drawn(place: Ints, size: int, weight: Floats, cluster: Ints) -> Floats:
     """(draws, size) sums over the rows of each place; multipliers are drawn for some clusters at a time."""
     from scipy import sparse
 
-    rng = stream(SEED, STREAM, len(place))
+    rng = stream(SEED, "odds interval", len(place))
     many = int(cluster.max()) + 1
     parts, out = sparse.csr_array((weight, (cluster, place)), shape=(many, size)), np.zeros((size, MULTIPLIERS))
     for start in range(0, many, AT_ONCE):

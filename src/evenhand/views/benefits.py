@@ -138,7 +138,6 @@ def _refuse_bad_names(
     if nameless:
         raise all_problems(missing_columns(opened, nameless), where="The call")
     role_of = dict.fromkeys(by, "by") | ({by[-1]: part} if part else {})
-    slices = by[:-1] if part else by
     roles = [("unit", unit)] if unit is not None else []
     roles += (
         [("amount", a) for a in names]
@@ -149,7 +148,17 @@ def _refuse_bad_names(
     problems = role_problems(opened, roles, ("amount", "weight"))
     if any(not isinstance(column, str) for _, column in roles):
         raise all_problems(problems, where="The call")
-    problems += slice_problems(slices, {"amount"} if multiple else ())
+    problems += name_problems(unit, names, by, part, multiple=multiple)
+    if problems:
+        if not missing_columns(opened, roles) and not _has_rows(opened):
+            raise EvenhandError(NO_ROWS)  # a file of a header alone has no types to speak of
+        raise all_problems(problems, where="The call")
+
+
+def name_problems(unit: str | None, names: Sequence[str], by: Sequence[str], part: str, *, multiple: bool) -> list[str]:
+    """What is wrong with the columns that were named, whatever the table holds; `part` is the role of the last of `by`."""
+    slices = list(by[:-1] if part else by)
+    problems = slice_problems(slices, {"amount"} if multiple else ())
     problems += [
         f"amount names {a!r} twice. Name each column once." for a in sorted({a for a in names if names.count(a) > 1})
     ]
@@ -160,10 +169,7 @@ def _refuse_bad_names(
         )
     if multiple and not names:
         problems.append("amount is an empty list. Name at least one column, or pass None to count rows.")
-    if problems:
-        if not missing_columns(opened, roles) and not _has_rows(opened):
-            raise EvenhandError(NO_ROWS)  # a file of a header alone has no types to speak of
-        raise all_problems(problems, where="The call")
+    return problems
 
 
 def _has_rows(opened: Table) -> bool:

@@ -19,7 +19,7 @@ from typing import Any
 
 from evenhand.errors import EvenhandError, listing, suggestion
 from evenhand.views.arrays import as_lines
-from evenhand.views.stores import SPECIAL, refuse_place, scheme, special
+from evenhand.views.stores import SPECIAL, knock, refuse_place, scheme, special
 
 FIRST_BYTES = 1 << 16
 """How much of a file is looked at before an engine reads it."""
@@ -46,6 +46,7 @@ def files_of(patterns: Sequence[str], role: str) -> tuple[list[str], str]:
     """The files that are meant and their kind, each looked into at its beginning; headers alone are left out."""
     for pattern in patterns:
         refuse_place(pattern, role)
+    knock(patterns)
     paths = sorted({path for pattern in patterns for path in _matches(pattern, role)})
     paths = [as_lines(path, role) if path.lower().endswith(".json") and not special(path) else path for path in paths]
     kinds = {_kind(path) for path in paths}

@@ -126,8 +126,17 @@ def _from_column(table: Table, column: str, request: str, item: str) -> Judgment
     if not may_repeat(lazy, ["request"]):
         return Judgments(lazy, f"column {column!r} of the rankings", gaps, column)
     lazy = lazy.unique()
-    _refuse_twice(lazy, "gives {count:,} pairs of request and item more than one relevance. Give each pair one.")
+    _refuse_twice(lazy, SEVERAL)
     return Judgments(lazy, f"column {column!r} of the rankings", gaps, column)
+
+
+SEVERAL = "gives {count:,} pairs of request and item more than one relevance. Give each pair one."
+
+
+def refuse_several(count: int) -> None:
+    """Pairs of which the rankings say two things."""
+    if count:
+        raise EvenhandError("relevance " + SEVERAL.format(count=count))
 
 
 def _judged(lazy: nw.LazyFrame[Any]) -> tuple[int, nw.LazyFrame[Any]]:
@@ -141,13 +150,17 @@ def _judged(lazy: nw.LazyFrame[Any]) -> tuple[int, nw.LazyFrame[Any]]:
         how_many(finite == float("inf")).alias("infinite"),
         how_many(silent).alias("silent"),
     )
-    if facts["negative"] or facts["infinite"]:
-        raise EvenhandError(
-            f"relevance holds {int(facts['negative'] or 0):,} negative and {int(facts['infinite'] or 0):,} infinite numbers. "
-            "Pass numbers of zero or more."
-        )
+    refuse_values(facts["negative"], facts["infinite"])
     gaps = int(facts["silent"] or 0)
     return gaps, lazy.filter(~silent) if gaps else lazy
+
+
+def refuse_values(negative: Any, infinite: Any) -> None:
+    if negative or infinite:
+        raise EvenhandError(
+            f"relevance holds {int(negative or 0):,} negative and {int(infinite or 0):,} infinite numbers. "
+            "Pass numbers of zero or more."
+        )
 
 
 def _refuse_twice(
@@ -171,11 +184,15 @@ def count_unjudged(lazy: nw.LazyFrame[Any], judgments: Judgments, missing: Missi
     """How many rows of that kind have no judgment; refused where the policy is to raise."""
     whole = judgments.column is not None and not judgments.gaps
     found = 0 if whole else int(summed(lazy, how_many(unjudged()).alias("n"))["n"] or 0)
+    refuse_unjudged(found, missing, kind)
+    return found
+
+
+def refuse_unjudged(found: int, missing: MissingRelevance, kind: str) -> None:
     if found and missing == "raise":
         raise EvenhandError(
             f"{found:,} {kind} have no judgment. Add them to relevance, or pass missing_relevance='zero' or 'drop'."
         )
-    return found
 
 
 def unjudged_as_zero(lazy: nw.LazyFrame[Any]) -> nw.LazyFrame[Any]:

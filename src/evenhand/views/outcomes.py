@@ -305,14 +305,19 @@ def _is_finite(number: float) -> bool:
 
 
 def _refuse_bad_roles(opened: Table, roles: Roles) -> None:
-    problems = role_problems(opened, roles.named(), ("score", "outcome", "treated", "weight"))
+    problems = role_problems(opened, roles.named(), ("score", "outcome", "treated", "weight")) + name_problems(roles)
+    if problems:
+        raise all_problems(problems, where="The call")
+
+
+def name_problems(roles: Roles) -> list[str]:
+    """What is wrong with the columns that were named, whatever the table holds."""
+    problems = []
     for one, other in itertools.combinations(("score", "outcome", "group"), 2):
         if (column := getattr(roles, one)) == getattr(roles, other) and column is not None:
             problems.append(f"{one} and {other} are both {column!r}. Pass the score, what became of it, and the group.")
     problems += slice_problems(roles.by, OWN | {"bin"})
-    problems += [f"by={b!r} is also the group. Name another column." for b in roles.by if b == roles.group]
-    if problems:
-        raise all_problems(problems, where="The call")
+    return problems + [f"by={b!r} is also the group. Name another column." for b in roles.by if b == roles.group]
 
 
 def _optional(roles: Roles) -> list[str]:

@@ -200,13 +200,18 @@ def in_memory_as_polars(lazy: nw.LazyFrame[Any]) -> nw.LazyFrame[Any]:
 
 def _refuse_bad_names(opened: Table, roles: Roles) -> None:
     problems = role_problems(opened, roles.named(), NUMBERS)
-    if roles.rank is None and roles.score is None:
-        problems.append("Neither rank nor score orders the rankings. Name the column of one of them.")
-    elif roles.rank is not None and roles.rank not in opened.schema.names():
+    if roles.rank is not None and roles.rank not in opened.schema.names():
         problems.append("To order by score instead, pass score= with its column.")
-    problems += slice_problems(roles.by, {"system"})
+    problems += name_problems(roles)
     if problems:
         raise all_problems(problems, where="The call")
+
+
+def name_problems(roles: Roles) -> list[str]:
+    """What is wrong with the columns that were named, whatever the table holds."""
+    none = roles.rank is None and roles.score is None
+    problems = ["Neither rank nor score orders the rankings. Name the column of one of them."] if none else []
+    return problems + slice_problems(roles.by, {"system"})
 
 
 def _renamed(opened: Table, roles: Roles, carry: Mapping[str, nw.Expr]) -> nw.LazyFrame[Any]:

@@ -9,17 +9,21 @@ from __future__ import annotations
 import importlib.util
 import os
 import re
+import warnings
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from evenhand.errors import EvenhandError, listing
+from evenhand.errors import EvenhandError, listing, without_keys
 
 SCHEMES = {"s3": "AWS", "s3a": "AWS", "gs": "GOOGLE", "gcs": "GOOGLE", "az": "AZURE", "abfs": "AZURE", "abfss": "AZURE"}
 """How paths in object stores begin, and how the variables begin that hold the credentials."""
 
 TABLES = {"delta": "deltalake", "iceberg": "pyiceberg"}
 """Table formats and the packages that read their logs."""
+
+ICEBERG = {"AWS_ENDPOINT_URL": "s3.endpoint", "AWS_REGION": "s3.region"}
+"""Variables of the environment that PyIceberg does not look at, and what it calls them."""
 
 SPECIAL = (*TABLES, "parquet folder")
 """Kinds that an ending does not tell."""
@@ -44,8 +48,7 @@ def refuse_place(path: str, role: str) -> None:
             f"{role} begins with {begin + '://'!r}, which is not read. Pass a file, or a path that begins with "
             f"{listing([f'{one}://' for one in SCHEMES])}."
         )
-    host = found["rest"].partition("/")[0]
-    if ":" in host or "?" in found["rest"] or ("@" in host and not begin.startswith("abfs")):
+    if ":" in found["rest"].partition("/")[0] or without_keys(path) != path:
         raise EvenhandError(
             f"{role} has a path with credentials or a query in it. Leave them out, and set {SCHEMES[begin]}_... variables in "
             "the environment instead."
@@ -54,11 +57,32 @@ def refuse_place(path: str, role: str) -> None:
 
 def refuse_secret(path: str, role: str) -> None:
     """A path that only a cluster can reach may hold no password either; it is not repeated."""
-    found = _PLACE.fullmatch(path)
-    if found is not None and (re.match(r"[^/]*:[^/@]*@", found["rest"]) or "?" in found["rest"]):
+    if without_keys(path) != path:
         raise EvenhandError(
             f"{role} has a path with credentials or a query in it. Set them where the cluster is set up."
         )
+
+
+QUICK = {"max_retries": 1, "retry_timeout_ms": 3_000, "timeout": "5s", "connect_timeout": "3s"}
+"""How long a store may take to say anything at all; who answers is then asked with the patience of Polars itself."""
+
+
+def knock(paths: Sequence[str]) -> None:
+    """A store that does not answer, or lets nobody in, is told within seconds; each bucket is asked once."""
+    import polars as pl
+
+    doors = {found["rest"].partition("/")[0]: path for path in paths if (found := _PLACE.fullmatch(path))}
+    if doors:  # it looks the region up, which is no business of the reader's
+        warnings.filterwarnings("ignore", message=r"'\(default_\)region' not set")
+    for path in doors.values():
+        try:
+            pl.scan_parquet(path, storage_options=QUICK).collect_schema()
+        except FileNotFoundError:
+            continue
+        except OSError as error:
+            raise unreadable_place(path, error) from error
+        except pl.exceptions.PolarsError:  # there, and no Parquet file
+            continue
 
 
 def special(path: str) -> str:
@@ -106,7 +130,10 @@ def scan_special(paths: Sequence[str], kind: str, role: str) -> tuple[Any, str]:
     if kind == "iceberg":
         newest = _newest(path)
         os.environ.setdefault("POLARS_ICEBERG_PLANNER", "pyiceberg")  # else Polars warns that a plugin would be faster
-        return pl.scan_iceberg(newest if scheme(newest) else Path(newest).resolve().as_uri()), f"{path} (Iceberg)"
+        if not scheme(newest):
+            return pl.scan_iceberg(Path(newest).resolve().as_uri()), f"{path} (Iceberg)"
+        told = {name: os.environ[key] for key, name in ICEBERG.items() if os.environ.get(key)}
+        return pl.scan_iceberg(newest, storage_options=told), f"{path} (Iceberg)"
     from deltalake import DeltaTable
 
     table = DeltaTable(path)

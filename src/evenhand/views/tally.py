@@ -4,20 +4,34 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import date, datetime
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from evenhand.errors import EvenhandError, all_problems, listing
 from evenhand.views.columns import slice_problems
+from evenhand.views.outcomes import UNKNOWN
 from evenhand.views.tables import Files, Table, open_table, to_polars
 
 TALLY = "tally:"
 """Before a path: the rows of a query, and not the table that it was run on."""
 
-FORMAT = "evenhand-tally-1"
+FORMAT = "evenhand-tally-2"
 """What the first column of every row begins with. Another meaning of the columns needs another number."""
+
+CHECKS = ("row_check", "rows_told", "check_told")
+"""A sum over the columns of a row, how many rows the query gave, and the sum over all of them."""
+
+OFFSET, NOTHING = 1e-9, -99.0
+"""What is added to a number before its logarithm is taken, and what stands for one that is missing."""
+
+TOLERANCE = 1e-8
+"""By how much the sums over a row may differ between here and the database, whose logarithms end in other digits."""
 
 AGAIN = "Print the query again with evenhand sql, and run that one."
 
@@ -61,7 +75,7 @@ def part_of(verb: str, roles: Mapping[str, Any]) -> str:
     """What a row of a tally is about: the question and the columns by role, in letters that mean nothing to any database.
 
     >>> part_of("inequality", {"unit": "author", "amount": None, "by": ["a", "b's"]})
-    'evenhand-tally-1 verb=inequality unit=author by=a by=b~27~s'
+    'evenhand-tally-2 verb=inequality unit=author by=a by=b~27~s'
     """
     words = [FORMAT, f"verb={verb}"]
     for role, given in roles.items():
@@ -77,7 +91,7 @@ def _coded(found: re.Match[str]) -> str:
 def in_roles(part: str) -> dict[str, list[str]]:
     """What `part_of` wrote, by role.
 
-    >>> in_roles("evenhand-tally-1 verb=inequality by=a by=b~27~s")
+    >>> in_roles("evenhand-tally-2 verb=inequality by=a by=b~27~s")
     {'verb': ['inequality'], 'by': ['a', "b's"]}
     """
     found: dict[str, list[str]] = {}
@@ -90,7 +104,7 @@ def in_roles(part: str) -> dict[str, list[str]]:
 def told(held: Tally, role: str) -> list[str]:
     """What the query of a tally was told in one role, which its reader need not say again."""
     opened, _ = _opened(held)
-    parts = to_polars(opened.lazy.select("part").unique())["part"].to_list()
+    parts = _parts(opened)
     return next((in_roles(str(part)).get(role, []) for part in parts), [])
 
 
@@ -106,33 +120,108 @@ def _opened(held: Tally) -> tuple[Table, list[str]]:
     return opened, columns
 
 
-def open_tally(held: Tally, parts: Sequence[str], numbers: Sequence[str], labels: Sequence[str]) -> tuple[Any, Table]:
-    """The rows, as a Polars frame whose `numbers` are float64, and the table that they came as.
+def _parts(opened: Table) -> list[Any]:
+    return list(to_polars(opened.lazy.select("part").unique())["part"])
 
-    They are refused where they hold no row of one of `parts`, or lack a column.
+
+def open_tally(
+    held: Tally, parts: Sequence[str], numbers: Sequence[str], labels: Sequence[str], counts: Collection[str]
+) -> tuple[Any, Table]:
+    """The rows, as a Polars frame whose `numbers` are float64, and the table that they came as; `counts` are whole numbers.
+
+    They are refused where they hold no row of one of `parts`, lack a column, or are not those that the query gave. Labels have
+    the type that they have in the table of the database.
     """
     import polars as pl
 
     if problems := slice_problems(in_roles(parts[0]).get("by", [])):
         raise all_problems(problems, where="The call")
     opened, columns = _opened(held)
-    _refuse_others(to_polars(opened.lazy.select("part").unique())["part"].to_list(), parts, opened.origin)
-    if lost := [c for c in (*numbers, *labels) if c not in columns]:
+    _refuse_others(_parts(opened), parts, opened.origin)
+    every = [*numbers, *CHECKS]
+    words = [*labels, *(c for c in columns if c.startswith("kind_"))]
+    if lost := [c for c in (*every, *labels, *(f"kind_{name}" for name in labels)) if c not in columns]:
         raise EvenhandError(f"{opened.origin} lacks the columns {listing(lost)} of its query. Save all columns.")
-    frame = to_polars(opened.numbers(*numbers).lazy.select("part", *labels, *numbers))
-    if wrong := [c for c in numbers if not (frame.schema[c].is_numeric() or frame.schema[c] == pl.Boolean)]:
+    frame = to_polars(opened.numbers(*every).lazy.select("part", *words, *every))
+    if wrong := [c for c in every if not (frame.schema[c].is_numeric() or frame.schema[c] in (pl.Boolean, pl.Null))]:
         raise EvenhandError(
             f"{opened.origin} holds no numbers in {listing(wrong)}. Save the rows as the query gave them."
         )
-    frame = frame.with_columns(pl.col(*numbers).cast(pl.Float64))
-    counts = [c for c in ("units_held", "rows_read") if "units_held" in numbers]
-    if odd := [
-        c for c in counts if not (frame[c].is_finite() & (frame[c] >= 0) & (frame[c] % 1 == 0)).fill_null(False).all()
-    ]:
-        raise EvenhandError(
-            f"{opened.origin} holds no whole numbers in {listing(odd)}. Save the rows as the query gave them."
-        )
-    return frame, opened
+    frame = frame.with_columns(pl.col(*every).cast(pl.Float64), *(pl.col(c).cast(pl.String) for c in words))
+    _refuse_changed(frame, labels, numbers, counts, opened.origin)
+    return frame.with_columns(typed(frame[name], kind_in(frame, name)) for name in labels).drop(CHECKS), opened
+
+
+def _refuse_changed(
+    frame: Any, labels: Sequence[str], numbers: Sequence[str], counts: Collection[str], origin: str
+) -> None:
+    """Rows that are not those of the query: some are lost or there twice, or something in them is another."""
+    again = "Save the rows as the query gave them."
+    odd = [c for c in numbers if frame[c].is_nan().any()]
+    odd += [c for c in counts if not ((frame[c] >= 0) & (frame[c] % 1 == 0)).fill_null(True).all()]
+    if odd:
+        raise EvenhandError(f"{origin} holds no whole numbers, or none at all, in {listing(odd)}. {again}")
+    wanted, found = frame["rows_told"][0], frame.height
+    if frame["rows_told"].n_unique() > 1 or wanted is None:
+        raise EvenhandError(f"{origin} holds rows of several runs of its query. Save those of one.")
+    if wanted != found:
+        raise EvenhandError(f"{origin} has {found:,} rows, and its query gave {int(wanted):,}. Save each of them once.")
+    checks = np.zeros(found)
+    with np.errstate(all="ignore"):
+        terms = [frame[c].str.len_chars().fill_null(0).to_numpy() for c in labels]
+        values = [frame[c].to_numpy() for c in numbers]
+        terms += [np.where(np.isnan(v), NOTHING, np.log(OFFSET + np.abs(v)) + np.sign(v)) for v in values]
+        for k, term in enumerate(terms, 1):
+            checks += k * term
+        told = frame["row_check"].to_numpy()
+        changed = int((~np.isclose(checks, told, rtol=0, atol=TOLERANCE, equal_nan=True)).sum())
+    if changed:
+        raise EvenhandError(f"{origin} has {changed:,} rows in which something was changed. {again}")
+    if not np.isclose(told.sum(), frame["check_told"][0], rtol=1e-12, atol=1e-6, equal_nan=True):
+        raise EvenhandError(f"{origin} lacks rows of its query and has others twice. {again}")
+
+
+KINDS = {
+    "truth": r"bool",
+    "decimal": r"(decimal|numeric)\b",
+    "number": r"(u?(tiny|small|medium|big|huge)?int\d*|integer|long|short|byte|number|float\d*|double|real)\b",
+    "date": r"date(32)?\b",
+    "moment": r"timestamp|datetime",
+}
+"""How databases call types of labels; what else they have is text."""
+
+
+def kind_in(frame: Any, name: str) -> str:
+    """Of which kind the labels of a tally were where it was made."""
+    found = frame[f"kind_{name}"].drop_nulls()
+    word = re.sub(r"^((nullable|lowcardinality)\()+", "", found[0].lower()) if len(found) else ""
+    return next((kind for kind, pattern in KINDS.items() if re.match(pattern, word)), "text")
+
+
+def typed(words: Any, kind: str) -> Any:
+    """Labels as the type that they had before they became text; what cannot be read so stays text."""
+    import polars as pl
+
+    if kind == "text":
+        return words
+    bare = words.replace(UNKNOWN, None)
+    read: dict[str, Callable[[str], Any]] = {
+        "truth": lambda word: {"true": True, "false": False}[word.lower()],
+        "decimal": Decimal,
+        "number": lambda word: int(word) if re.fullmatch(r"[+-]?\d+", word) else float(word),
+        "date": date.fromisoformat,
+        "moment": datetime.fromisoformat,
+    }
+    try:
+        labels = {word: read[kind](word) for word in bare.drop_nulls().unique()}
+        if kind == "number" and not all(isinstance(label, int) for label in labels.values()):
+            labels = {word: float(word) for word in labels}
+        made = pl.DataFrame({words.name: list(labels), "read": list(labels.values())}, strict=True)
+    except (ValueError, KeyError, ArithmeticError, OverflowError, TypeError):
+        return words
+    if not labels:
+        return bare
+    return bare.to_frame().join(made, on=words.name, how="left", maintain_order="left")["read"].alias(words.name)
 
 
 def _refuse_others(found: Sequence[Any], parts: Sequence[str], origin: str) -> None:
