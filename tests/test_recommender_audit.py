@@ -151,7 +151,24 @@ def test_blocks_of_users_change_nothing(monkeypatch):
     monkeypatch.setattr(draws, "EXACT", 0)
     large = eh.recommender(data[0], relevant=data[1], user_groups=data[2], **call)
     monkeypatch.setattr(score_views, "BLOCK_CELLS", 10_000)
+    monkeypatch.setattr(draws, "HELD", 2_000)
+    monkeypatch.setattr("evenhand.tallies.replicates.MOST_CELLS", 1_000)
     same(columns(eh.recommender(data[0], relevant=data[1], user_groups=data[2], **call)), columns(large))
+
+
+@pytest.mark.parametrize("number", [lambda i: i - 7, lambda i: i * 10**12, lambda i: i + 10**9])
+def test_ids_may_be_any_whole_numbers_and_rows_in_any_order(number, monkeypatch):
+    matrix, _, groups = generated(users=60)
+    call = {"top": 5, "rng": 3, "interval": "bootstrap(49)", "chance": "permutation(49)"}
+    expected = eh.recommender(matrix, user_groups=groups, **call)
+    scores = long_of(matrix).with_columns(number(pl.col("user")).alias("user"), number(pl.col("item")).alias("item"))
+    scores = scores.sample(fraction=1.0, shuffle=True, seed=2)
+    people = {number(user): group for user, group in enumerate(groups)}
+    monkeypatch.setattr("evenhand.views.scoretables.READ_CELLS", 200)
+    monkeypatch.setattr(score_views, "BLOCK_CELLS", 60)
+    same(columns(eh.recommender(scores, user_groups=people, **call)), columns(expected))
+    with pytest.raises(EvenhandError, match="3 rows for a user and item that already had one"):
+        eh.recommender(pl.concat([scores, scores.filter(pl.col("user") == scores["user"].max()).head(3)]), **call)
 
 
 def test_files_give_the_same_numbers(tmp_path):

@@ -191,11 +191,15 @@ def exposure(
         protected=protected,
         versus=versus,
         unknown=unknown,
+        counted=ready.counted,
     )
     protected, versus = few.side(protected), few.side(versus)
     asked = [few.asked(replace(a, target=few.shares(a.target)) if isinstance(a.target, Mapping) else a) for a in asked]
     lazy, _ = few.rows(ready.rows.lazy, ready.aligned)
-    ready = replace(ready, rows=replace(ready.rows, lazy=lazy), aligned=few.labels(ready.aligned))
+    if ready.counted is not None and few.called:
+        ready = replace(ready, counted=ready.counted.renamed(few.called))
+    elif ready.counted is None:
+        ready = replace(ready, rows=replace(ready.rows, lazy=lazy), aligned=few.labels(ready.aligned))
     some = unknown in ("group", "unprotected")
     if ready.counted is None:
         labels, sizes = group_sizes(ready.rows, ready.aligned, unknown=some)
@@ -208,6 +212,7 @@ def exposure(
     ledger = ledger_of(ready, near, asked, labels)
     _refuse_unknown(ledger, unknown)
     both = resample == "requests_and_items" and call.interval.kind != "none"
+    judged = ready.counts(ledger)
     tallied = tally(ready, near, ledger, policy, sizes, asked, call.seed, chance=chance, crossed=both)
     log.info("measuring")
     small = few.small(ledger.within)
@@ -219,7 +224,7 @@ def exposure(
     }  # fmt: skip
     counts = {
         **ready.view.counts(), "requests": len(ledger.requests), **_group_counts(tallied, names, small),
-        **ready.counts(ledger),
+        **judged,
     }  # fmt: skip
     if both:
         facts["interval_for"] = OTHER_REQUESTS_AND_ITEMS
@@ -253,7 +258,7 @@ def roles_of(given: Mapping[str, Any]) -> Roles:
     return Roles(given["request"], given["item"], given["rank"], by=names_of(given["by"]), **more)
 
 
-def refuse_uncounted(given: Mapping[str, Any], asked: Sequence[Asked], fewest: int) -> None:
+def refuse_uncounted(given: Mapping[str, Any], asked: Sequence[Asked]) -> None:
     """What no sum per ranking and group can tell is refused before a query is printed, and where its rows are read."""
     lists = [
         a.text
@@ -274,7 +279,7 @@ def refuse_uncounted(given: Mapping[str, Any], asked: Sequence[Asked], fewest: i
     dropped = relevance is not None and given["missing_relevance"] == "drop"
     for name, there in (
         ("missing_relevance", dropped), ("resample", given["resample"] != "requests"), ("ties", given["ties"] != "raise"),
-        ("min_units", fewest > 1), (f"metrics={lists[0]!r}" if lists else "", bool(lists)),
+        (f"metrics={lists[0]!r}" if lists else "", bool(lists)),
     ):  # fmt: skip
         if there:
             raise refuse_lists(name if "=" in name else f"{name}={given[name]!r}")
@@ -283,10 +288,10 @@ def refuse_uncounted(given: Mapping[str, Any], asked: Sequence[Asked], fewest: i
 def counted(held: Tally, call: Call, asked: Sequence[Asked]) -> Prepared:
     """What is ready where a database added up."""
     given, roles = call.arguments, roles_of(call.arguments)
-    refuse_uncounted(given, asked, call.fewest)
+    refuse_uncounted(given, asked)
     relevance = given["relevance"]
     view, found = view_counted_rankings(
-        held, Counting(roles, given["groups"], wanted_by(asked), relevance), nan_policy=given["nan_policy"],
+        held, Counting(roles, given["groups"], wanted_by(asked), relevance, few=call.fewest > 1), nan_policy=given["nan_policy"],
         missing=given["missing_relevance"],
     )  # fmt: skip
     aligned = Alignment(view.lazy, False, f"column {given['groups']!r} of the rankings")

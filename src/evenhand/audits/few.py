@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, TypeVar
 
 import narwhals as nw
 
 from evenhand.audits.assemble import hidden
 from evenhand.cards import Ask
+from evenhand.engine.counted_rankings import CountedRankings
 from evenhand.engine.labelled import Found, items_by_label, renamed_labels, renamed_rows
 from evenhand.labels import OTHERS, all_but, match, several
 from evenhand.tallies.requests import Requests
@@ -99,6 +101,7 @@ def few_items(
     protected: Any = None,
     versus: Any = None,
     unknown: str = "drop",
+    counted: CountedRankings | None = None,
 ) -> Few:
     """Count the ranked items of every label (rows, where items have no names), and take the small ones together.
 
@@ -109,9 +112,10 @@ def few_items(
         return Few(fewest, (), {}, False, {})
     if isinstance(found, Carried) and found.soft:
         return Few(fewest, (), {}, True, {})  # shares of items in columns: no label to take together
-    cells = [cell for cell in items_by_label(lazy, found, slices) if unknown == "group" or cell[0][1] is not None]
+    items_of = partial(items_by_label, lazy, found) if counted is None else counted.items_by_label
+    cells = [cell for cell in items_of(slices) if unknown == "group" or cell[0][1] is not None]
     labels = list(dict.fromkeys(label for (_, label), _ in cells if label is not None))
-    total = {label: items for (_, label), items in items_by_label(lazy, found, ())}
+    total = {label: items for (_, label), items in items_of(())}
     ours, theirs = _meant(protected, labels), _meant(all_but(versus, protected, labels), labels)
     rest = [label for label in labels if label not in ours and label not in theirs]
     parts = [

@@ -166,10 +166,12 @@ def _exposure(d: Dialect, table: str, given: Given, more: _More) -> str:
     from evenhand.audits.exposure import asked_by, refuse_uncounted, roles_of
 
     asked, _has = asked_by(given)
-    refuse_uncounted(given, asked, given["min_units"] or 0)
+    refuse_uncounted(given, asked)
     roles = roles_of(given)
     _refuse(ranking_problems(roles))
-    asked_of = Counting(roles, given["groups"], wanted_by(asked), given["relevance"], more.truth)
+    asked_of = Counting(
+        roles, given["groups"], wanted_by(asked), given["relevance"], more.truth, (given["min_units"] or 0) > 1
+    )
     return rankings_query(d, table, asked_of)
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import narwhals as nw
@@ -10,7 +12,16 @@ import numpy as np
 
 from evenhand.cards import Floats
 from evenhand.engine.exposures import Rows, Wanted, assembled, coded_cells, with_judged
-from evenhand.engine.queries_rankings import COUNTS, RELEVANCE, Counting, judged_part, rankings_columns, rankings_part
+from evenhand.engine.labelled import renamed_rows
+from evenhand.engine.queries_rankings import (
+    COUNTS,
+    RELEVANCE,
+    Counting,
+    items_part,
+    judged_part,
+    rankings_columns,
+    rankings_part,
+)
 from evenhand.errors import EvenhandError, all_problems
 from evenhand.labels import in_order, whole
 from evenhand.tallies.ledger import Ledger
@@ -28,6 +39,7 @@ class CountedRankings:
     cells : a row per ranking and group, as `engine/exposures.py` collects them.
     sizes : how many items each group has; unknown : items that have none anywhere.
     judged : a row per request and group, what is judged and what an ideal order would give; unjudged : ranked items without.
+    owned : a row per slice and group, how many items it has, where small groups are to be found.
     """
 
     cells: Any
@@ -35,6 +47,24 @@ class CountedRankings:
     unknown: float
     judged: Any = None
     unjudged: int = 0
+    owned: Any = None
+
+    def items_by_label(self, slices: Sequence[str]) -> list[tuple[tuple[tuple[Any, ...], Any], int]]:
+        """Items of each label in each slice, or in all."""
+        if not slices:
+            sizes = self.sizes | ({None: self.unknown} if self.unknown else {})
+            return [(((), label), int(items)) for label, items in sizes.items()]
+        frame = self.owned.select(*slices, "group", "items_held")
+        return [((tuple(row[:-2]), row[-2]), int(row[-1])) for row in frame.iter_rows()]
+
+    def renamed(self, names: Mapping[Any, str]) -> CountedRankings:
+        """Labels under other names; what gets the same is added up."""
+        sizes: dict[Any, float] = {}
+        for label, items in self.sizes.items():
+            name = names.get(label, str(label))
+            sizes[name] = sizes.get(name, 0.0) + items
+        judged = None if self.judged is None else _joined(self.judged, names)
+        return replace(self, cells=_joined(self.cells, names), sizes=sizes, judged=judged)
 
     @property
     def judgments(self) -> nw.LazyFrame[Any] | None:
@@ -94,8 +124,28 @@ def view_counted_rankings(
     judged = every.filter(pl.col("part") == judged_part(asked)) if asked.judged else None
     if judged is not None:
         judged = judged.rename({"request_id": "request", "label": "group"})
-    unjudged = int(facts.get("unjudged", 0))
-    return view, CountedRankings(cells, sizes, float(facts["nameless_items"]), judged, unjudged)
+    owned = every.filter(pl.col("part") == items_part(asked)).rename({**ids, "label": "group"}) if asked.few else None
+    return view, CountedRankings(
+        cells, sizes, float(facts["nameless_items"]), judged, int(facts.get("unjudged", 0)), owned
+    )
+
+
+KEYS = re.compile(r"part|kind_.*|by_\d+|system|request|sample|group")
+ADDED = re.compile(r"items|worth|relevant|[agtx]\d+")
+"""Columns that tell cells apart, and those that are added up where cells are joined; others are the same, or ends."""
+
+
+def _joined(cells: Any, names: Mapping[Any, str]) -> Any:
+    import polars as pl
+
+    named = renamed_rows(nw.from_native(cells).lazy(), names).collect().to_native()
+    keys = [c for c in cells.columns if KEYS.fullmatch(c)]
+    least = [c for c in cells.columns if c.startswith("least_")]
+    sums = [c for c in cells.columns if ADDED.fullmatch(c)]
+    rest = [c for c in cells.columns if c not in (*keys, *least, *sums)]
+    return named.group_by(keys).agg(
+        pl.col(*sums).sum(), *(pl.col(c).min() for c in least), *(pl.col(c).max() for c in rest)
+    )
 
 
 def _refuse_judgments(facts: dict[str, Any], missing: MissingRelevance) -> None:

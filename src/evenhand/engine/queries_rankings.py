@@ -69,7 +69,7 @@ OPERATIONS = SimpleNamespace(
 class Counting:
     """What is asked of a table of rankings: its columns by role, that of the groups, that of relevance, and the sums.
 
-    `truth` : columns that hold true and false.
+    `truth` : columns that hold true and false. `few` : whether the items of each group are counted slice by slice.
     """
 
     roles: Roles
@@ -77,6 +77,7 @@ class Counting:
     wanted: Wanted
     relevance: str | None = None
     truth: Collection[str] = ()
+    few: bool = False
 
     @property
     def due(self) -> list[Look]:
@@ -92,6 +93,7 @@ def rankings_part(asked: Counting) -> str:
     wanted = asked.wanted
     named: dict[str, Any] = {"groups": asked.groups, "relevance": asked.relevance}
     named |= {"look": list(map(str, wanted.looks)), "due": list(map(str, asked.due))}
+    named["min_units"] = "any" if asked.few else None
     named["gain"] = [str(wanted.looks[i]) for i in wanted.at(wanted.gained)]
     for role, column in asked.roles.named():
         named.setdefault(role, []).append(column)
@@ -101,6 +103,11 @@ def rankings_part(asked: Counting) -> str:
 def judged_part(asked: Counting) -> str:
     """What a row is about that tells of the judgments of a request and a group."""
     return rankings_part(asked).replace("verb=exposure", "verb=relevance")
+
+
+def items_part(asked: Counting) -> str:
+    """What a row is about that says how many items a group has in a slice."""
+    return rankings_part(asked).replace("verb=exposure", "verb=items")
 
 
 RELEVANCE = ("unjudged", "negative_relevance", "infinite_relevance", "twice_judged", "half_labelled")
@@ -218,6 +225,16 @@ def rankings_query(d: Dialect, table: str, asked: Counting) -> str:
         ]
         counted = doubles(d, {name: f"{name}_sum" if name in own else "NULL" for name in numbers})
         answers.append(selected([*chosen, "kind_label", *counted], "tally_judged CROSS JOIN tally_kinds"))
+    if asked.few:
+        slices = [key for key in keys if key not in ("request_id", "sample_id")]
+        parts.append(
+            ("tally_owned", selected([*slices, "label", "item_id"], "tally_sound", by=[*slices, "label", "item_id"]))
+        )
+        chosen = [f"{d.word(items_part(asked))} AS part"]
+        chosen += [f"{name if name in (*slices, 'label') else 'NULL'} AS read_{name}" for name in labels]
+        counted = doubles(d, {name: "COUNT(*)" if name == "items_held" else "NULL" for name in numbers})
+        grouped = [*slices, "label", "kind_label"]
+        answers.append(selected([*chosen, "kind_label", *counted], "tally_owned CROSS JOIN tally_kinds", by=grouped))
     return answered(d, parts, answers, labels, numbers, ["label"])
 
 

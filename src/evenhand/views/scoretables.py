@@ -27,7 +27,7 @@ Codes = npt.NDArray[np.int32]
 
 
 class _Run(NamedTuple):
-    """The rows of a run of users, user by user: row i holds cells `starts[i]` to `starts[i + 1]`.
+    """The rows of a run of users: user i has `starts[i + 1] - starts[i]` cells, where users stand `together` from `starts[i]` on.
 
     Each cell has its place in a users x items matrix.
     """
@@ -35,11 +35,14 @@ class _Run(NamedTuple):
     starts: Ints
     places: Ints
     values: Floats
+    together: bool
 
     def between(self, first: int, last: int, items: int) -> tuple[Rows, int | None]:
         """Some rows, their items rising, and the first place that comes twice; copies, so that who holds them holds no run."""
         starts = self.starts[first : last + 1]
-        at = slice(int(starts[0]), int(starts[-1]))
+        at: Any = slice(int(starts[0]), int(starts[-1]))
+        if not self.together and at.stop - at.start < len(self.places):
+            at = (self.places >= first * items) & (self.places < last * items)
         places, values = self.places[at], self.values[at]
         twice = None
         if (places[1:] <= places[:-1]).any():
@@ -133,14 +136,18 @@ class Long:
     def item_ids(self) -> Any:
         return to_polars(self.lazy.select("item").unique())["item"].sort()
 
-    def between(self, first: Any, last: Any, *, everybody: bool) -> Any:
-        """The rows of a run of users as a Polars frame."""
-        if everybody:
-            return to_polars(self.lazy)
+    def between(self, first: Any, last: Any, *, everybody: bool, kinds: Mapping[str, Any]) -> Any:
+        """The rows of a run of users as a Polars frame, some columns of other kinds."""
         import polars as pl
 
-        found = to_polars(rows_between(self.lazy, "user", first, last))
-        if found.height != self.per_user.filter(pl.col("user").is_between(pl.lit(first), pl.lit(last)))["rows"].sum():
+        lazy = self.lazy if everybody else rows_between(self.lazy, "user", first, last)
+        if lazy.implementation.is_polars():  # while it is read, so that no text is held
+            lazy, kinds = nw.from_native(lazy.to_native().cast(kinds)), {}
+        found = to_polars(lazy).cast(kinds)
+        known = (
+            self.per_user if everybody else self.per_user.filter(pl.col("user").is_between(pl.lit(first), pl.lit(last)))
+        )
+        if found.height != known["rows"].sum():
             raise EvenhandError(
                 f"{self.role} is in a database that orders text in a way of its own. Name users by whole numbers, or pass a copy."
             )
@@ -291,14 +298,26 @@ class TableScores:
         return self.scores.opened.backend
 
     @cached_property
-    def _coders(self) -> tuple[tuple[str, Callable[[Any], Codes]], ...]:
-        return ("user", _coder(self.user_ids)), ("item", _coder(self.item_ids))
+    def _kinds(self) -> dict[str, Any]:
+        """Ids that are text come as their numbers in order."""
+        import polars as pl
+
+        held = {"user": self.user_ids, "item": self.item_ids}
+        return {role: pl.Enum(ids) for role, ids in held.items() if ids.dtype == pl.String}
+
+    @cached_property
+    def _user_code(self) -> Callable[[Any], Codes]:
+        return _coder(self.user_ids)
+
+    @cached_property
+    def _item_code(self) -> Callable[[Any], Codes]:
+        return _coder(self.item_ids)
 
     def blocks(self) -> Iterator[Block]:
         tables = [table for table in (self.scores, self.truth) if table is not None]
         before = np.zeros(self.users + 1, dtype=np.int64)
         for table in tables:
-            at = self._coders[0][1](table.per_user["user"])
+            at = self._user_code(table.per_user["user"].cast(self._kinds.get("user", self.user_ids.dtype)))
             before[1:] += np.bincount(at, table.per_user["rows"].to_numpy(), self.users).astype(np.int64)
         for start, stop in spans(np.cumsum(before), READ_CELLS):
             yield from self._blocks_between(tables, start, stop)
@@ -317,18 +336,15 @@ class TableScores:
 
     def _run(self, table: Long, start: int, stop: int) -> _Run:
         """The rows of some users."""
-        frame = table.between(self.user_ids[start], self.user_ids[stop - 1], everybody=(start, stop) == (0, self.users))
-        (user, code_user), (item, code_item) = self._coders
-        places = code_user(frame.drop_in_place(user)).astype(np.int64)
+        first, last, everybody = self.user_ids[start], self.user_ids[stop - 1], (start, stop) == (0, self.users)
+        frame = table.between(first, last, everybody=everybody, kinds=self._kinds)
+        places = self._user_code(frame.drop_in_place("user")).astype(np.int64)
         places -= start
-        apart = bool((places[1:] < places[:-1]).any())
+        starts = np.concatenate([[0], np.cumsum(np.bincount(places, minlength=stop - start))])
+        together = bool((places[1:] >= places[:-1]).all())
         places *= self.items
-        places += code_item(frame.drop_in_place(item))
-        values = frame["value"].to_numpy().astype(np.float64, copy=False)
-        if apart:
-            order = np.argsort(places, kind="stable")
-            places, values = places[order], values[order]
-        return _Run(np.searchsorted(places, np.arange(stop - start + 1) * self.items), places, values)
+        places += self._item_code(frame.drop_in_place("item"))
+        return _Run(starts, places, frame["value"].to_numpy().astype(np.float64, copy=False), together)
 
     def _twice(self, table: Long, run: _Run, start: int, twice: int) -> EvenhandError:
         ordered = np.sort(run.places)
@@ -486,9 +502,11 @@ def _digits(number: int) -> str:
 
 
 def _coder(ids: Any) -> Callable[[Any], Codes]:
-    """From ids to their numbers: by looking up where ids are whole numbers close together, by joining otherwise."""
+    """From ids to their numbers: text is an Enum of the ids; whole numbers close together are looked up, others joined."""
     import polars as pl
 
+    if ids.dtype == pl.String:
+        return lambda found: np.asarray(found.to_physical().to_numpy().astype(np.int32))
     if ids.dtype == pl.Int64 and len(ids):
         first, last, room = int(ids.min()), int(ids.max()), 8 * len(ids) + 1024
         low = 0 if first >= 0 and last < room else first  # ids from 0 need not be moved
