@@ -91,12 +91,13 @@ def same(found, expected):
     assert_frame_equal(*frames, rel_tol=1e-9, abs_tol=1e-12)
 
 
-@pytest.mark.parametrize(("kind", "outcome"), [("number", "z"), ("text", "y"), ("duckdb", "y")])
+@pytest.mark.parametrize(("kind", "outcome"), [("number", "z"), ("text", "y"), ("fraction", "y"), ("duckdb", "y")])
 def test_the_test_is_the_same_where_clusters_come_in_ranges_and_as_products(monkeypatch, kind, outcome):
     frame = (
         candidates(9_000, 3_000).drop("y" if outcome == "z" else "z").rename({outcome: "y"} if outcome == "z" else {})
     )
-    table = frame if kind != "text" else frame.with_columns(pl.format("c{}", "c").alias("c"))
+    named = {"text": pl.format("c{}", "c"), "fraction": pl.col("c") + 0.5}
+    table = frame.with_columns(named.get(kind, pl.col("c")).alias("c"))
     rows = duckdb.from_arrow(table.to_arrow()) if kind == "duckdb" else table
     expected = eh.outcome_test(table, **ROLES, bins=4)
     monkeypatch.setattr(engine, "AT_ONCE", 2_000)

@@ -18,7 +18,7 @@ import narwhals as nw
 import numpy as np
 
 from evenhand.cards import Floats
-from evenhand.views.tables import to_polars
+from evenhand.views.tables import in_batches, to_polars
 
 BUCKETS = 1 << 12
 CROWDED = 1 << 17
@@ -145,6 +145,9 @@ class Buckets:
     ) -> Buckets:
         buckets = max(BUCKETS, 1 << (64 * targets).bit_length())
         code = _bucket(low, high, buckets)
+        if values.implementation.is_polars():
+            number, rows, held = _counted(values.select(code.alias("bucket"), **sides), buckets)
+            return cls(values, code, number, rows, np.cumsum(rows), held)
         flags = {
             name: nw.when(side).then(nw.lit(1)).otherwise(nw.lit(0)).cast(nw.Int64) for name, side in sides.items()
         }
@@ -195,6 +198,16 @@ class Buckets:
         found = to_polars(chosen.group_by("bucket").agg(low, high)).sort("bucket")
         for one, least, most in zip(crowded, found["low"], found["high"], strict=True):
             yield int(one), float(least), float(most)
+
+
+def _counted(rows: nw.LazyFrame[Any], buckets: int) -> tuple[Any, Any, dict[str, int]]:
+    """Buckets that hold a row, how many each holds, and how many rows have each flag: counting beats a group-by here."""
+    counts, held = np.zeros(buckets, dtype=np.int64), dict.fromkeys(rows.collect_schema().names()[1:], 0)
+    for batch in in_batches(rows):
+        counts += np.bincount(batch["bucket"].to_numpy(), minlength=buckets)
+        held = {name: many + int(batch[name].sum()) for name, many in held.items()}
+    number = np.flatnonzero(counts)
+    return number, counts[number], held
 
 
 def _bucket(low: float, high: float, buckets: int) -> nw.Expr:

@@ -77,7 +77,9 @@ def odds_gaps(rows: Rows, group: int, reference: int, level: float, opportunity:
     usable = [[k for k in own if enough[k]] for own in asked]
     draws = [max(FEWEST_DRAWS, min(DRAWS, MOST_WORK // (len(score) * len(own)))) if own else 0 for own in usable]
     rng = stream(SEED, "odds", len(score))
-    deals = np.concatenate([mine[None], rng.permuted(np.broadcast_to(mine, (max(draws), len(mine))), axis=1)])
+    deals = np.tile(mine, (1 + max(draws), 1))
+    for dealt in deals[1:]:
+        rng.shuffle(dealt)
     looked_at = sorted({k for own in usable for k in own})
     far = np.full((len(sides), len(deals)), np.nan)
     for k in looked_at:
@@ -127,7 +129,7 @@ class _Curves:
         """Kolmogorov distance between the scores of one group and of the others, for every deal of who is in it."""
         whole, at_once, found = self.upto[-1], max(1, MOST_NUMBERS // len(self.at)), np.zeros(len(deals))
         for start in range(0, len(deals), at_once):
-            own = deals[start : start + at_once, self.at]
+            own = deals[start : start + at_once].take(self.at, axis=1)
             held = own.astype(np.float64) if self.weight is None else own * self.weight
             np.cumsum(held, axis=1, out=held)
             held = held if len(self.ends) == len(self.at) else held[:, self.ends]

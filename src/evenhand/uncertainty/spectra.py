@@ -36,14 +36,17 @@ def estimates(
 ) -> list[Estimates]:
     """Every metric on every slice, with its interval; one random stream per slice, shared by all metrics."""
     found = [Estimates.blank(len(spectra)) for _ in asks]
+    errors = [np.full(len(spectra), np.nan) for _ in asks]
+    wide = _any_wide(spectra)
     for chosen, batch in spectra.batches(MOST_CELLS):
-        for a, out in zip(asks, found, strict=True):
+        for a, out, error in zip(asks, found, errors, strict=True):
             out.estimate[chosen] = a.on(batch)
+            if interval.kind != "none" and not wide:
+                error[chosen] = _errors(a, batch, out.estimate[chosen])
     if interval.kind == "none":
         return found
-    reduced = Spectra.of([_drawable(spectra[i]) for i in range(len(spectra))]) if _any_wide(spectra) else spectra
-    errors = [np.full(len(spectra), np.nan) for _ in asks]
-    for chosen, batch in reduced.batches(MOST_CELLS):
+    reduced = Spectra.of([_drawable(spectra[i]) for i in range(len(spectra))]) if wide else spectra
+    for chosen, batch in reduced.batches(MOST_CELLS) if wide else ():
         for a, error in zip(asks, errors, strict=True):
             error[chosen] = _errors(a, batch, a.on(batch))
     units = spectra.units
@@ -87,16 +90,23 @@ def _batch_intervals(
     for (a, out, error), draws, draw_errors, centres in zip(asked, *drawn, strict=True):
         estimate = out.estimate[chosen]
         out.undefined_draws[chosen] = np.isnan(draws).sum(-1)
-        low, high = percentile_ends(draws, interval.level, units)
-        if not a.card.studentised:
-            low, high = _to_a_unit(low, high, units, a.span)
-        if interval.kind == "bootstrap" and a.card.studentised:
-            t_low, t_high = studentised_ends(estimate, error, draws, draw_errors, centres, interval.level, a.span)
+        studentised = interval.kind == "bootstrap" and a.card.studentised
+        rough = (
+            ~(error > 0) | (estimate == a.span[0]) | (estimate == a.span[1])
+            if studentised
+            else np.ones(len(units), bool)
+        )
+        low, high = np.full((2, len(units)), np.nan)
+        if studentised:
+            low, high = studentised_ends(estimate, error, draws, draw_errors, centres, interval.level, a.span)
             # Errors of draws of few units are rough to divide by: never shorter than Student's t.
             least_low, least_high = normal_ends(estimate, error, interval.level, a.span, units)
-            t_low, t_high = np.fmin(t_low, least_low), np.fmax(t_high, least_high)
-            rough = ~(error > 0) | np.isin(estimate, a.span)
-            low, high = np.where(rough, low, t_low), np.where(rough, high, t_high)
+            low, high = np.fmin(low, least_low), np.fmax(high, least_high)
+        if rough.any():
+            least, most = percentile_ends(draws, interval.level, units)
+            if not a.card.studentised:
+                least, most = _to_a_unit(least, most, units, a.span)
+            low, high = np.where(rough, least, low), np.where(rough, most, high)
         undefined = np.isnan(estimate)
         out.low[chosen] = np.where(undefined, np.nan, low)
         out.high[chosen] = np.where(undefined, np.nan, high)

@@ -20,6 +20,9 @@ from evenhand.views.stores import SPECIAL, refuse_secret, scan_special, scheme, 
 from evenhand.views.text import as_numbers, as_parquet, as_whole, header, refused, scan
 from evenhand.views.warehouses import connect, of_sqlframe, quoted, relation_of
 
+BATCH = 1 << 18
+"""Rows that are looked at together where none of them is kept."""
+
 EAGER = frozenset({"polars", "pandas", "pyarrow", "modin"})
 """Libraries that can hold a small frame; the others get theirs as PyArrow."""
 
@@ -372,6 +375,16 @@ def to_polars(lazy: nw.LazyFrame[Any]) -> Any:
         found: Any = pl.from_arrow(lazy.collect("pyarrow").to_native().select(schema.names()))  # no index of pandas
         wide = [name for name, dtype in schema.items() if dtype in (nw.Int128, nw.UInt128)]
         return found.with_columns(*(_narrow(found[name]) for name in wide)) if wide else found
+
+
+def in_batches(lazy: nw.LazyFrame[Any]) -> Iterator[Any]:
+    """The rows of a Polars table in any order, a frame of some of them after another."""
+    native = lazy.to_native()
+    if not hasattr(native, "collect_batches"):  # Polars before 1.34
+        yield to_polars(lazy)
+        return
+    with engine_errors():
+        yield from native.collect_batches(chunk_size=BATCH, maintain_order=False, engine="streaming")
 
 
 def _as_told(lazy: nw.LazyFrame[Any], schema: nw.Schema) -> nw.LazyFrame[Any]:
