@@ -357,9 +357,13 @@ class TableScores:
 
     def labels(self, user_groups: Any) -> Any:
         """The group of every user, in the order of their ids."""
+        del user_groups  # read when the view was made: it also says who the users are
+        return self._labels
+
+    @cached_property
+    def _labels(self) -> Any:
         import polars as pl
 
-        del user_groups  # read when the view was made: it also says who the users are
         known = self.labelled  # nobody's ids may have any type
         known = known if known.height else known.with_columns(pl.col("user").cast(self.user_ids.dtype, strict=False))
         return pl.DataFrame({"user": self.user_ids}).join(known, on="user", how="left", maintain_order="left")["group"]
