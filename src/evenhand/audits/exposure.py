@@ -212,6 +212,7 @@ def exposure(
     ledger = ledger_of(ready, near, asked, labels)
     _refuse_unknown(ledger, unknown)
     both = resample == "requests_and_items" and call.interval.kind != "none"
+    judged = ready.counts(ledger)
     tallied = tally(ready, near, ledger, policy, sizes, asked, call.seed, chance=chance, crossed=both)
     log.info("measuring")
     small = few.small(ledger.within)
@@ -223,7 +224,7 @@ def exposure(
     }  # fmt: skip
     counts = {
         **ready.view.counts(), "requests": len(ledger.requests), **_group_counts(tallied, names, small),
-        **ready.counts(ledger),
+        **judged,
     }  # fmt: skip
     if both:
         facts["interval_for"] = OTHER_REQUESTS_AND_ITEMS

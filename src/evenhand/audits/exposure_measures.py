@@ -174,7 +174,7 @@ def _of_judged(asked: Asked, ledger: Ledger, found: Measured) -> Measured:
         part = known[ledger.part(s)]
         return found.reason(s, total) if part.any() or not len(part) else "no_judged_requests"
 
-    lost = np.where(known, found.reasons, "no_judged_requests")
+    lost = np.where(known, found.reasons, np.array("no_judged_requests", object))
     values = np.where(known, found.values, np.nan)
     return replace(found, values=values, reasons=lost, reason=reason, counted=known, left_out="unjudged_requests")
 

@@ -30,7 +30,7 @@ AT_ONCE = 1 << 22
 FULL = 2
 """Rows of a cell, on average, from which on they are added up before they are collected."""
 
-LISTED = 1 << 21
+LISTED = 1 << 19
 """Up to so many cells, clusters are handed on one by one."""
 
 WIDEST = 2_000

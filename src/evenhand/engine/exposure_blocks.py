@@ -19,7 +19,7 @@ from evenhand.engine.attending import attended
 from evenhand.engine.labelled import Lookup
 from evenhand.tallies.ledger import Look
 from evenhand.tallies.requests import Ints
-from evenhand.views.batches import Scattered, first_of_runs, whole_rankings
+from evenhand.views.batches import by_ranking, first_of_runs
 from evenhand.views.tables import to_polars
 
 GRID = 2.0**24
@@ -35,10 +35,7 @@ def ranked_cells(
     *,
     scores: bool,
 ) -> Any:
-    """A Polars frame of a row per ranking and group (its `code`): items, attention `a0`.., relevance met `g0`.., scores.
-
-    None where the rows of a ranking stand apart.
-    """
+    """A Polars frame of a row per ranking and group (its `code`): items, attention `a0`.., relevance met `g0`.., scores."""
     import polars as pl
 
     names = lazy.collect_schema().names()
@@ -53,13 +50,13 @@ def ranked_cells(
         rank = rows["rank"].to_numpy() - 1
         items = np.bincount(at, minlength=len(first) * groups)
         there = np.flatnonzero(items)
-        weights = table(int(rank.max()) + 1)
+        weights = table(int(rank.max(initial=0)) + 1)
 
         def summed(parts: Iterable[Floats]) -> Floats:
             high, low = (np.bincount(at, part, minlength=len(items))[there] for part in parts)
             return np.asarray(high + low)
 
-        length = _level(first, rank) if groups <= MOST_GROUPS else 0
+        length = _level(first, rank) if len(first) and groups <= MOST_GROUPS else 0
         if length:
             high, low = _of_lists(held.reshape(-1, length), groups, weights)
             found = {f"a{i}": (high[i] + low[i])[there] for i in range(len(looks))}
@@ -73,10 +70,7 @@ def ranked_cells(
         more = {"code": there % groups, "items": items[there].astype(np.float64), **found}
         return cells.with_columns(*(pl.Series(name, values) for name, values in more.items()))
 
-    try:
-        return pl.concat([block(rows) for rows in whole_rankings(lazy.select(*dict.fromkeys(wanted)), keys)])
-    except Scattered:
-        return None
+    return pl.concat(by_ranking(lazy.select(*dict.fromkeys(wanted)), keys, block))
 
 
 MOST_GROUPS = 16
@@ -117,11 +111,9 @@ def judged_cells(judged: nw.LazyFrame[Any], lookup: Lookup, looks: Sequence[Look
 
     named = "group" if "group" in judged.collect_schema().names() else "item"
     lazy, table = judged.select("request", named, "relevance"), _attention(looks)
-    try:
-        found = [_judged(rows, lookup, len(looks), table) for rows in whole_rankings(lazy, ["request"])]
-    except Scattered:
-        found = [_judged(to_polars(lazy).sort("request"), lookup, len(looks), table)]
-    cells, norms = zip(*found, strict=True)
+    cells, norms = zip(
+        *by_ranking(lazy, ["request"], lambda rows: _judged(rows, lookup, len(looks), table)), strict=True
+    )
     return pl.concat(cells), pl.concat(norms)
 
 

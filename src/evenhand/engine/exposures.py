@@ -87,11 +87,11 @@ def tally_exposures(
     `aligned` has columns item (and request, where labels differ from request to request), group, share. `judged` has columns
     request, item, relevance; the rows then have relevance too.
     """
-    by, lookup, cells = aligned.keys, _lookup(rows, aligned, judged, wanted, labels), None
+    by, lookup = aligned.keys, _lookup(rows, aligned, judged, wanted, labels)
     if lookup is not None:
         gained = wanted.at(wanted.gained)
         cells = ranked_cells(rows.lazy, rows.rankings, lookup, wanted.looks, gained, scores=wanted.scores)
-    if cells is None:
+    else:
         cells = coded_cells(to_polars(_cells(rows, aligned, by, wanted)), labels)
     found = assembled(cells, rows, wanted, labels)
     return (

@@ -71,23 +71,16 @@ def _on_spark(lazy: nw.LazyFrame[Any], keys: list[str], values: list[str], order
         kinds = lazy.collect_schema()
         coded = [name for name in values if not kinds[name].is_float()]
         known = to_polars(lazy.select(*coded).unique()) if coded else known.select()
-    native, at, rows = lazy.to_native(), fn.col(order or keys[0]), fn.col("evenhand rows")
-    held = [fn.col(name) for name in values if name not in coded]
+    native, rows = lazy.to_native(), fn.col("evenhand rows")
+    held = [name for name in values if name not in coded]
     if coded:
-        kind = next(
-            k for k, most in (("tinyint", 1 << 7), ("smallint", 1 << 15), ("int", 1 << 31)) if known.height <= most
-        )
-        table = native.sparkSession.createDataFrame(known.with_row_index(CODE).cast({CODE: pl.Int32}).to_arrow())
-        table = fn.broadcast(table.withColumn(CODE, fn.col(CODE).cast(kind))).alias("known")
+        kind = pl.Int8 if known.height <= 1 << 7 else pl.Int16 if known.height <= 1 << 15 else pl.Int32
+        table = native.sparkSession.createDataFrame(known.with_row_index(CODE).cast({CODE: kind}).to_arrow())
         met = _all(fn.col(f"rows.{name}").eqNullSafe(fn.col(f"known.{name}")) for name in coded)
-        native = native.alias("rows").join(table, met).select("rows.*", f"known.{CODE}")
-        held.insert(0, fn.col(CODE))
-    row = fn.struct(*([] if order is None else [at]), *held)
-    lists = [
-        rows.getField(name).alias(name)
-        for name in [*([CODE] if coded else []), *values]
-        if name == CODE or name not in coded
-    ]
+        native = native.alias("rows").join(fn.broadcast(table).alias("known"), met).select("rows.*", f"known.{CODE}")
+        held = [CODE, *held]
+    row = fn.struct(*([] if order is None else [order]), *held)
+    lists = [rows.getField(name).alias(name) for name in held]
     if order is not None:
         places = rows.getField(order)
 
@@ -117,7 +110,7 @@ def _in_a_query(
         (_all(table[name].isnull() if v is None else table[name] == v for name, v in row.items()), ibis.literal(i))
         for i, row in enumerate(known.iter_rows(named=True))
     ]
-    table = table.mutate(**{CODE: ibis.cases(*cases) if cases else ibis.literal(0)})
+    table = table.mutate(**{CODE: ibis.cases(*cases, else_=known.height) if cases else ibis.literal(0)})
     sums: dict[str, Any] = {}
     by: list[Any] = []
     if order is not None:
@@ -131,7 +124,10 @@ def _in_a_query(
         packed = packed.mutate(**{STEP: packed["uneven"].ifelse(packed[STEP], None)}).drop("uneven")
     held = to_polars(nw.from_native(packed))
     lists = [name for name in held.columns if name in (CODE, STEP)]
-    return held.with_columns(pl.col(lists).cast(pl.String).str.split(",").cast(pl.List(pl.Int32))), known
+    held = held.with_columns(pl.col(lists).cast(pl.String).str.split(",").cast(pl.List(pl.Int32)))
+    return (
+        None if held[CODE].list.max().max() == known.height > 0 else (held, known)
+    )  # a value that equals none it was told of
 
 
 def _all(conditions: Iterable[Any]) -> Any:

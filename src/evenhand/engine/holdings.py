@@ -46,10 +46,10 @@ def _on_spark(native: Any, keys: list[str], weights: list[str], *, counted: bool
     bucket, amount = (fn.col(ROWS).getField(name) for name in ("bucket", "amount"))
     if not counted:
         return held.select(*keys, *weights, fn.lit(1).alias("units"), bucket.alias("bucket"), amount.alias("amount"))
-    held = held.groupBy(*keys, ROWS).agg(fn.count("*").cast("int").alias("units"))
     few = fn.array_max(amount) < NARROW
     narrow, wide = fn.when(few, amount.cast("array<smallint>")), fn.when(~few, amount)
-    return held.select(*keys, "units", bucket.alias("bucket"), narrow.alias("amount"), wide.alias("wide"))
+    held = held.select(*keys, bucket.alias("bucket"), narrow.alias("amount"), wide.alias("wide"))
+    return held.groupBy(*held.columns).agg(fn.count("*").cast("int").alias("units"))
 
 
 def _in_a_query(table: Any, keys: list[str]) -> Any:

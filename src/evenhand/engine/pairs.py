@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,7 +18,7 @@ from evenhand.tallies.exposure import side_codes
 from evenhand.tallies.ledger import UNKNOWN_LABEL, Unknown
 from evenhand.tallies.pairs import Ints, Pairs, counted_pairs, sampled_pairs
 from evenhand.tallies.requests import Requests
-from evenhand.views.batches import Scattered, first_of_runs, whole_rankings
+from evenhand.views.batches import by_ranking, first_of_runs
 from evenhand.views.judgments import Judgments, MissingRelevance, count_unjudged, unjudged, unjudged_as_zero
 from evenhand.views.labels import Alignment, Carried
 from evenhand.views.match import matched_ids, same_engine
@@ -177,10 +176,9 @@ class _Block:
 def _blocks(
     lazy: nw.LazyFrame[Any], keys: list[str], block: Callable[[Any], _Block], order: list[str], *, at_once: bool
 ) -> list[_Block]:
-    """Some requests after the other; `at_once` and in `order` where draws go on from one to the next, or rows stand apart."""
+    """Some requests after the other; `at_once` and in `order` where draws go on from one to the next."""
     if not at_once:
-        with suppress(Scattered):
-            return [block(rows) for rows in whole_rankings(lazy, keys)]
+        return by_ranking(lazy, keys, block)
     return [block(to_polars(lazy).sort(*order, nulls_last=True))]
 
 
@@ -220,8 +218,10 @@ def _with_relevance(
     if judgments.column is None:
         judged, lazy = matched_ids(same_engine(judgments.lazy, lazy), lazy, ["request", "item"], role="relevance")
         lazy = lazy.join(judged, on=["request", "item"], how="left")
-    facts = {"scored_items_without_judgment": count_unjudged(lazy, missing, "scored items")}
-    return lazy.filter(~unjudged()) if missing == "drop" else unjudged_as_zero(lazy), facts
+    lost = count_unjudged(lazy, judgments, missing, "scored items")
+    if lost:
+        lazy = lazy.filter(~unjudged()) if missing == "drop" else unjudged_as_zero(lazy)
+    return lazy, {"scored_items_without_judgment": lost}
 
 
 def _slices(heads: Any, names: list[str]) -> tuple[list[tuple[Any, ...]], Ints]:

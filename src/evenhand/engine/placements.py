@@ -16,7 +16,7 @@ from evenhand.tallies.ledger import UNKNOWN_LABEL
 from evenhand.tallies.ledger import Unknown as Unknown
 from evenhand.tallies.placement import UNKNOWN, Ints, Placement
 from evenhand.tallies.requests import Requests
-from evenhand.views.batches import Scattered, first_of_runs, whole_rankings
+from evenhand.views.batches import by_ranking, first_of_runs
 from evenhand.views.labels import Alignment, Carried, codes
 from evenhand.views.match import matched_ids
 from evenhand.views.rankings import Rankings
@@ -92,11 +92,7 @@ def tally_placements(
 
     needed = [*keys, "rank", *(["item"] if "item" in names and table is not None and "group" not in names else [])]
     lazy = lazy.select(*needed, *(c for c in names if c == "group" or c.startswith("share_")))
-    try:
-        blocks = [block(rows) for rows in whole_rankings(lazy, keys)]
-    except Scattered:
-        blocks = [block(to_polars(lazy).sort(*keys, nulls_last=True))]
-    whole = _Block.joined(blocks, keys)
+    whole = _Block.joined(by_ranking(lazy, keys, block), keys)
     if some_labelled and table is not None and table.height:
         _refuse_strangers(whole, view, table)
     codes, labels = _settled(whole, unknown)

@@ -15,6 +15,7 @@ from evenhand.engine.exposures import Rows, Wanted, with_groups
 from evenhand.engine.gathered import gathered, is_apart
 from evenhand.errors import EvenhandError
 from evenhand.tallies.ledger import Ledger
+from evenhand.views.batches import distinct
 from evenhand.views.columns import how_many, label, number
 from evenhand.views.item_lists import are_item_lists, judged_by, table_of
 from evenhand.views.judgments import (
@@ -107,7 +108,7 @@ class Prepared:
             judged = self.judged.select("request").unique()
             judged = judged.join(self.rows.lazy.select("request").unique(), on="request", how="semi")
             both = int(to_polars(judged.select(nw.len().alias("n")))["n"][0])
-        everyone = int(to_polars(self.judged.select("request").unique().select(nw.len().alias("n")))["n"][0])
+        everyone = distinct(self.judged, "request")
         found |= {"requests_without_judgment": ranked - both, "judged_requests_without_ranking": everyone - both}
         if ledger.relevant is not None:
             found["requests_without_relevant_items"] = int((ledger.relevant.sum(-1) == 0).sum())
@@ -241,9 +242,9 @@ def _with_relevance(
     judged, lazy = matched_ids(same_engine(judgments.lazy, lazy), lazy, ["request", "item"], role="relevance")
     if judgments.column is None:
         lazy = lazy.join(judged, on=["request", "item"], how="left")
-    lost = count_unjudged(lazy, missing, "ranked items")
+    lost = count_unjudged(lazy, judgments, missing, "ranked items")
     if missing != "drop":
-        return judged, unjudged_as_zero(lazy), {}, lost
+        return judged, unjudged_as_zero(lazy) if lost else lazy, {}, lost
     gone = {"ranked items without a judgment": lost} if lost else {}
     return judged, _condensed(lazy, unjudged(), view.keys) if lost else lazy, gone, lost
 

@@ -96,6 +96,18 @@ class Measured:
         return self.ask.card.per == "ranking"
 
 
+def in_little(codes: Codes) -> Codes:
+    """The same reason codes as references to the few texts that there are: numpy would hold each one at full length."""
+    rest = codes != ""
+    found = np.full(codes.shape, "", dtype=object) if rest.any() else np.broadcast_to(np.array("", object), codes.shape)
+    while rest.any():
+        text = str(codes[rest.argmax()])
+        same = codes == text
+        found[same] = text
+        rest &= ~same
+    return found
+
+
 def of_sums(ask: Ask, tally: Summable, *, each: Any = None, **fields: Any) -> Measured:
     """A metric of sums over requests: totals are a tally again. `each` is the tally of single requests where it differs."""
     alone = tally if each is None else each
@@ -112,7 +124,7 @@ def of_sums(ask: Ask, tally: Summable, *, each: Any = None, **fields: Any) -> Me
     def ideal(total: Floats) -> float:
         return ask.metric.ideal_on(form.with_sums(total), **ask.params)
 
-    reasons = ask.card.reasons(alone, np.isnan(values), **ask.params)
+    reasons = in_little(ask.card.reasons(alone, np.isnan(values), **ask.params))
     return Measured(ask, sums, value, values, reasons, reason, ideal, **fields)
 
 
@@ -146,7 +158,7 @@ def of_rankings(
         codes = Counter(code for code in lost[part].tolist() if code)
         return str(codes.most_common(1)[0][0]) if codes else "empty"
 
-    return Measured(ask, sums, mean_of, each, lost, reason, lambda _: ask.ideal, **fields)
+    return Measured(ask, sums, mean_of, each, in_little(lost), reason, lambda _: ask.ideal, **fields)
 
 
 def mean_of(total: Floats) -> Floats:

@@ -1,92 +1,101 @@
-"""Facts of each ranking in little memory: a batch of rows at a time, for distinct values hold on to every row they count."""
+"""Rankings in little memory: rows are read a part at a time, and handed on as whole rankings."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import Any
+import re
+from collections.abc import Callable, Iterator, Sequence
+from math import ceil
+from typing import Any, TypeVar
 
 import narwhals as nw
 import numpy as np
 
-from evenhand.views.match import same_engine
 from evenhand.views.tables import engine_errors, to_polars
 
-ROWS = 200_000
-"""Rows looked at together."""
+Made = TypeVar("Made")
 
-BLOCK = 500_000
-"""Rows added up together."""
+BLOCK = 250_000
+"""Rows read and added up together."""
+
+COUNTED = 1_000_000
+"""Rows counted together, which needs none of them for long."""
+
+SORTED = 2_000_000
+"""Rows that are sorted at a time where those of a ranking stand apart."""
+
+MOST_WALKS = 16
+"""How often such a table is read at most: a larger one is sorted in larger pieces."""
+
+
+def summed(lazy: nw.LazyFrame[Any], *asked: nw.Expr) -> dict[str, Any]:
+    """Facts of all rows from those of each part: what is called `low_...` is the least, `high_...` the largest, others add up."""
+    import polars as pl
+
+    if not _takes_slices(lazy):
+        return dict(to_polars(lazy.select(*asked)).row(0, named=True))
+    parts: list[Any] = []
+    while not parts or parts[-1]["evenhand_rows"][0] == COUNTED:
+        part = nw.from_native(lazy.to_native().slice(COUNTED * len(parts), COUNTED))
+        parts.append(to_polars(part.select(*asked, nw.len().alias("evenhand_rows"))))
+    found = pl.concat(parts).drop("evenhand_rows")
+    ways = {"low": pl.Expr.min, "high": pl.Expr.max}
+    total = [ways.get(c.split("_")[0], _total)(pl.col(c)) for c in found.columns]
+    return dict(found.select(total).row(0, named=True))
+
+
+def _total(counts: Any) -> Any:
+    import polars as pl
+
+    return counts.cast(pl.Int64).sum()
 
 
 def ranking_facts(lazy: nw.LazyFrame[Any], keys: Sequence[str], order: str, item: str | None) -> nw.LazyFrame[Any]:
-    """One row per ranking: rows `n`, `distinct` values, `last` and `best` of what orders it, and distinct `items`.
+    """One row per ranking: rows `n`, `distinct` values, `last` and `best` of what orders it, and distinct `items`."""
+    import polars as pl
 
-    Tables mostly hold a ranking's rows together. Then a batch settles the rankings that lie within it, and only those cut
-    by the end of a batch are looked at again. Where rows are mixed, the engine does all at once.
-    """
     keys = list(keys)
     lazy = lazy.select(*dict.fromkeys([*keys, order, *([] if item is None else [item])]))
-    with engine_errors():
-        parts = _by_batch(lazy, keys, order, item)
-    if not parts:
+    if not _hands_parts(lazy):
         return _settled(lazy, keys, order, item)
-    import polars as pl
 
-    found = pl.concat(parts)
-    cut = pl.struct(keys).is_duplicated()
-    again = found.filter(cut).select(keys).unique()
-    whole = found.filter(~cut)
-    if again.height:
-        rest = _settled(_rows_of(lazy, again, keys), keys, order, item)
-        whole = pl.concat([whole, to_polars(rest).select(found.columns).cast(dict(found.schema))])
-    facts: nw.LazyFrame[Any] = nw.from_native(whole.lazy())
-    return facts
+    def facts(rows: Any) -> Any:
+        found = _of_runs(rows, keys, order, item)
+        if found is None:
+            found = to_polars(_settled(nw.from_native(rows).lazy(), keys, order, item))
+        counts = sorted(set(found.columns) - {*keys, "last", "best"})
+        return found.select(*keys, "last", "best", *(pl.col(c).cast(pl.Int64) for c in counts))
+
+    found: nw.LazyFrame[Any] = nw.from_native(pl.concat(by_ranking(lazy, keys, facts)).lazy())
+    return found
 
 
-def whole_rankings(lazy: nw.LazyFrame[Any], keys: Sequence[str]) -> Iterator[Any]:
-    """All rows as Polars frames of whole rankings, where the rows of a ranking stand together; else `Scattered` is raised.
-
-    That may be only after the last frame, so what was made of the frames counts once they came to an end.
-    """
-    import polars as pl
-
+def by_ranking(lazy: nw.LazyFrame[Any], keys: Sequence[str], make: Callable[[Any], Made]) -> list[Made]:
+    """What `make` makes of Polars frames of whole rankings, each with some of the rows; there is one frame at least."""
     keys = list(keys)
-    heads: list[Any] = []
-    held: Any = None
-    with engine_errors():
-        for batch in _batches(lazy, BLOCK):
-            rows = batch if held is None else pl.concat([held, batch])
-            first = first_of_runs(rows, keys)
-            if not len(first):
-                continue
-            held = rows[int(first[-1]) :]
-            if len(first) > 1:
-                heads.append(rows.select(keys)[first[:-1]])
-                if heads[-1].is_duplicated().any():
-                    raise Scattered
-                yield rows[: int(first[-1])]
-    if held is None:
-        raise Scattered
-    yield held
-    heads.append(held.select(keys).head(1))
-    if pl.concat(heads).is_duplicated().any():
-        raise Scattered
+    if not _hands_parts(lazy):
+        return [make(rows) for rows in _cut(to_polars(lazy).sort(*keys, nulls_last=True), keys)]
+    try:
+        return [make(rows) for rows in _as_they_stand(lazy, keys)]
+    except _Scattered:
+        return [make(rows) for rows in _brought_together(lazy, keys)]
+
+
+def distinct(lazy: nw.LazyFrame[Any], column: str) -> int:
+    """How many values a column has that mostly stand in runs, as requests do."""
+    lazy = lazy.select(column)
+    if not _takes_slices(lazy):
+        return int(to_polars(lazy.unique().select(nw.len().alias("n")))["n"][0])
+    return sum(by_ranking(lazy, [column], lambda rows: len(first_of_runs(rows, [column]))))
 
 
 def may_repeat(lazy: nw.LazyFrame[Any], keys: Sequence[str], item: str = "item") -> bool:
     """Whether a ranking may list an item twice: no is certain, and takes little memory; yes must be looked into."""
-    try:
-        for rows in whole_rankings(lazy.select(*keys, item), keys):
-            lengths = np.diff(first_of_runs(rows, list(keys)), append=rows.height)
-            if _twice(rows[item].hash().to_numpy(), lengths):
-                return True
-    except Scattered:
-        return True
-    return False
 
+    def twice(rows: Any) -> bool:
+        lengths = np.diff(first_of_runs(rows, list(keys)), append=rows.height)
+        return bool(len(lengths)) and _twice(rows[item].hash().to_numpy(), lengths)
 
-class Scattered(Exception):  # noqa: N818
-    """Rows of a ranking stand apart, or the engine hands no batches over: read all of them at once."""
+    return not _hands_parts(lazy) or any(by_ranking(lazy.select(*keys, item), keys, twice))
 
 
 def first_of_runs(rows: Any, keys: list[str]) -> Any:
@@ -98,6 +107,107 @@ def first_of_runs(rows: Any, keys: list[str]) -> Any:
     return np.flatnonzero(new)
 
 
+class _Scattered(Exception):  # noqa: N818
+    """Rows of a ranking stand apart."""
+
+
+def _as_they_stand(lazy: nw.LazyFrame[Any], keys: list[str]) -> Iterator[Any]:
+    """All rows as frames of whole rankings, where the rows of a ranking stand together; else `_Scattered` is raised.
+
+    That may be only after the last frame, so what was made of the frames counts once they came to an end.
+    """
+    import polars as pl
+
+    heads: list[Any] = []
+    held: Any = None
+    for part in _parts(lazy):
+        rows = part if held is None else pl.concat([held, part], rechunk=True)
+        first = first_of_runs(rows, keys)
+        if not len(first):
+            continue
+        held = rows[int(first[-1]) :]
+        if len(first) > 1:
+            heads.append(rows.select(keys)[first[:-1]])
+            if heads[-1].is_duplicated().any():
+                raise _Scattered
+            yield rows[: int(first[-1])]
+    if held is None:
+        raise _Scattered
+    yield held
+    heads.append(held.select(keys).head(1))
+    if pl.concat(heads).is_duplicated().any():
+        raise _Scattered
+
+
+def _brought_together(lazy: nw.LazyFrame[Any], keys: list[str]) -> Iterator[Any]:
+    """The same wherever rows stand: the rankings of a part of all requests at a time, picked out and sorted."""
+    import polars as pl
+
+    rows = int(to_polars(lazy.select(nw.len().alias("n")))["n"][0])
+    walks = max(1, min(MOST_WALKS, ceil(rows / SORTED)))
+    for walk in range(walks):
+        mine = pl.struct(keys).hash() % walks == walk
+        found = to_polars(lazy) if walks == 1 else pl.concat([part.filter(mine) for part in _parts(lazy)])
+        if found.height or walks == 1:
+            yield from _cut(found.sort(*keys, nulls_last=True), keys)
+
+
+def _cut(rows: Any, keys: list[str]) -> Iterator[Any]:
+    """Sorted rows as frames of whole rankings."""
+    first = np.append(first_of_runs(rows, keys), rows.height)
+    start = 0
+    while start < rows.height or not start:
+        stop = int(first[np.searchsorted(first, min(start + BLOCK, rows.height))])
+        yield rows[start:stop]
+        start = max(stop, 1)
+
+
+def _hands_parts(lazy: nw.LazyFrame[Any]) -> bool:
+    """Whether the engine hands rows over in the order in which it reads them."""
+    return bool(lazy.implementation.is_polars() or lazy.implementation.is_duckdb())
+
+
+def _parts(lazy: nw.LazyFrame[Any]) -> Iterator[Any]:
+    """The rows as Polars frames, for engines that hand them over in the order in which they read them."""
+    import polars as pl
+
+    native = lazy.to_native()
+    with engine_errors():
+        if _takes_slices(lazy):
+            start, part = 0, None
+            while part is None or part.height == BLOCK:
+                part = native.slice(start, BLOCK).collect(engine="streaming")
+                start += BLOCK
+                yield part
+        elif lazy.implementation.is_duckdb():
+            called = ("to_arrow_reader", "fetch_record_batch", "fetch_arrow_reader")  # by the versions of DuckDB
+            read = next(getattr(native, name) for name in called if hasattr(native, name))
+            for batch in read(BLOCK):
+                yield pl.from_arrow(batch)
+        elif hasattr(native, "collect_batches"):  # Polars from 1.34 on
+            yield from native.collect_batches(chunk_size=BLOCK)
+        else:
+            yield native.collect(engine="streaming")
+
+
+ROWWISE = re.compile(
+    r"(\s*(SELECT|WITH_COLUMNS:|simple π|\[).*\n)*"  # nothing that looks at other rows
+    r"\s*(DF \[|Parquet SCAN \[(?!\w+://)[^,\]]+\]\n(\s*PROJECT.*\n)?\s*SLICE: )"  # in memory, or one file of this machine
+)
+"""Plans of Polars, told to it as text, in which the source itself takes a slice of the rows."""
+
+
+def _takes_slices(lazy: nw.LazyFrame[Any]) -> bool:
+    """Whether a part of the rows is read without all that stands before it.
+
+    Where Polars reads a whole file, it holds a few groups of rows ahead, as large as their writer made them.
+    """
+    if not lazy.implementation.is_polars():
+        return False
+    with engine_errors():
+        return ROWWISE.match(lazy.to_native().slice(1, 1).explain()) is not None
+
+
 def _settled(rows: nw.LazyFrame[Any], keys: Sequence[str], order: str, item: str | None) -> nw.LazyFrame[Any]:
     """The facts as any engine counts them."""
     if rows.implementation.is_ibis():  # narwhals would add a truth value to the count, which PostgreSQL refuses
@@ -107,6 +217,20 @@ def _settled(rows: nw.LazyFrame[Any], keys: Sequence[str], order: str, item: str
         facts |= {} if item is None else {"items": table[item].nunique()}
         counted: nw.LazyFrame[Any] = nw.from_native(table.group_by(*keys).agg(**facts))
         return counted
+    if rows.implementation.is_pyspark():  # where two distinct counts at once would send every row twice
+        from pyspark.sql import functions as fn
+
+        held = {
+            "n": fn.count("*"),
+            "distinct": fn.size(fn.collect_set(order)),
+            "last": fn.max(order),
+            "best": fn.min(order),
+        }
+        held |= {} if item is None else {"items": fn.size(fn.collect_set(item))}
+        per: nw.LazyFrame[Any] = nw.from_native(
+            rows.to_native().groupBy(*keys).agg(*(e.alias(name) for name, e in held.items()))
+        )
+        return per
     by = nw.col(order)
     asked = {"n": nw.len(), "distinct": by.n_unique(), "last": by.max(), "best": by.min()}
     if item is not None:
@@ -114,66 +238,27 @@ def _settled(rows: nw.LazyFrame[Any], keys: Sequence[str], order: str, item: str
     return rows.group_by(*keys).agg(*(e.alias(name) for name, e in asked.items()))
 
 
-def _rows_of(lazy: nw.LazyFrame[Any], again: Any, keys: list[str]) -> nw.LazyFrame[Any]:
-    """The rows of some rankings; a key may be missing, which joins do not match."""
-    if lazy.implementation.is_polars():
-        found: nw.LazyFrame[Any] = nw.from_native(
-            lazy.to_native().join(again.lazy(), on=keys, how="semi", nulls_equal=True)
-        )
-        return found
-    near = [k for k in keys if not again[k].null_count()]  # with every ranking that only a missing key tells apart
-    few = nw.from_native(again.select(near).unique()).lazy()
-    return lazy.join(same_engine(few, lazy), on=near, how="semi") if near else lazy
+def _of_runs(rows: Any, keys: list[str], order: str, item: str | None) -> Any:
+    """Facts of rankings whose rows stand together, where nothing looks as if it stood in one of them twice.
 
-
-def _by_batch(lazy: nw.LazyFrame[Any], keys: list[str], order: str, item: str | None) -> list[Any]:
-    """Facts of the rankings in each batch; nothing where most rankings of a batch go on in the next."""
-    parts: list[Any] = []
-    for batch in _batches(lazy, ROWS):
-        found = _of_runs(batch, keys, order, item)
-        if found is None:
-            found = to_polars(_settled(nw.from_native(batch).lazy(), keys, order, item))
-        found = found.select(*keys, *sorted(set(found.columns) - set(keys)))
-        if parts and 2 * found.join(parts[-1], on=keys, how="semi", nulls_equal=True).height > found.height > 1:
-            return []
-        parts.append(found if not parts else found.cast(dict(parts[0].schema)))
-    return parts
-
-
-def _batches(lazy: nw.LazyFrame[Any], rows: int) -> Iterator[Any]:
-    """The rows as Polars frames, for engines that hand them over in the order in which they read them."""
-    import polars as pl
-
-    native = lazy.to_native()
-    if lazy.implementation.is_polars() and hasattr(native, "collect_batches"):  # Polars from 1.34 on
-        yield from native.collect_batches(chunk_size=rows)
-    elif lazy.implementation.is_duckdb():
-        called = ("to_arrow_reader", "fetch_record_batch", "fetch_arrow_reader")  # by the versions of DuckDB
-        read = next(getattr(native, name) for name in called if hasattr(native, name))
-        for batch in read(rows):
-            yield pl.from_arrow(batch)
-
-
-def _of_runs(batch: Any, keys: list[str], order: str, item: str | None) -> Any:
-    """Facts of each run of rows of one ranking, where nothing in the batch looks as if it stood there twice.
-
-    Places that rise (or fall) from row to row are distinct, and so are items whose hashes are. Otherwise None: then the
-    values themselves must be counted. A ranking in several runs has several rows here.
+    Places that rise (or fall) from row to row are distinct, and so is what has distinct hashes. Otherwise None: then the
+    values themselves must be counted.
     """
     import polars as pl
 
-    if not batch.height:
+    if not rows.height:
         return None
-    first = first_of_runs(batch, keys)
-    place = batch[order].to_numpy()
-    inside = np.ones(batch.height, dtype=bool)
+    first = first_of_runs(rows, keys)
+    place = rows[order].to_numpy()
+    inside = np.ones(rows.height, dtype=bool)
     inside[first] = False
     inside = inside[1:]
+    n = np.diff(first, append=rows.height)
     rising, falling = place[1:] > place[:-1], place[1:] < place[:-1]
-    if not (rising | ~inside).all() and not (falling | ~inside).all():
+    ordered = (rising | ~inside).all() or (falling | ~inside).all()
+    if not ordered and _twice(rows[order].hash().to_numpy(), n):
         return None
-    n = np.diff(first, append=batch.height)
-    if item is not None and _twice(batch[item].hash().to_numpy(), n):
+    if item is not None and _twice(rows[item].hash().to_numpy(), n):
         return None
     facts = {
         "n": n,
@@ -183,7 +268,7 @@ def _of_runs(batch: Any, keys: list[str], order: str, item: str | None) -> Any:
     }
     if item is not None:
         facts["items"] = n
-    return batch.select(keys)[first].with_columns(*(pl.Series(name, values) for name, values in facts.items()))
+    return rows.select(keys)[first].with_columns(*(pl.Series(name, values) for name, values in facts.items()))
 
 
 def _changes(column: Any) -> Any:

@@ -11,7 +11,7 @@ from typing import Any, Literal
 import narwhals as nw
 
 from evenhand.errors import EvenhandError, all_problems, listing, suggestion
-from evenhand.views.batches import may_repeat
+from evenhand.views.batches import may_repeat, summed
 from evenhand.views.columns import how_many, label, number
 from evenhand.views.files import has_known_ending
 from evenhand.views.tables import Table, is_number, open_table, to_polars
@@ -21,11 +21,16 @@ MissingRelevance = Literal["zero", "drop", "raise"]
 
 @dataclass(frozen=True)
 class Judgments:
-    """Checked judgments: columns request, item, relevance; one row per judged pair."""
+    """Checked judgments: columns request, item, relevance; one row per judged pair.
+
+    Attributes
+    ----------
+    column : of the rankings that holds them, where one does; `gaps` : rows of the table that say nothing.
+    """
 
     lazy: nw.LazyFrame[Any]
     origin: str
-    rows: int
+    gaps: int
     column: str | None = None
 
 
@@ -94,10 +99,9 @@ def _from_table(table: Table, request: str, item: str) -> Judgments:
         *(label(name, table).alias(role) for role, name in keys.items()),
         number("relevance", table),
     )
-    rows = _check_values(lazy)
-    lazy = _judged(lazy)
+    gaps, lazy = _judged(lazy)
     _refuse_twice(lazy)
-    return Judgments(lazy, table.origin, rows)
+    return Judgments(lazy, table.origin, gaps)
 
 
 def _from_column(table: Table, column: str, request: str, item: str) -> Judgments:
@@ -118,13 +122,12 @@ def _from_column(table: Table, column: str, request: str, item: str) -> Judgment
         *(label(name, table).alias(role) for role, name in (("request", request), ("item", item))),
         number(column, table).alias("relevance"),
     )
-    rows = _check_values(lazy)
-    lazy = _judged(lazy)
+    gaps, lazy = _judged(lazy)
     if not may_repeat(lazy, ["request"]):
-        return Judgments(lazy, f"column {column!r} of the rankings", rows, column)
+        return Judgments(lazy, f"column {column!r} of the rankings", gaps, column)
     lazy = lazy.unique()
     _refuse_twice(lazy, SEVERAL)
-    return Judgments(lazy, f"column {column!r} of the rankings", rows, column)
+    return Judgments(lazy, f"column {column!r} of the rankings", gaps, column)
 
 
 SEVERAL = "gives {count:,} pairs of request and item more than one relevance. Give each pair one."
@@ -136,24 +139,20 @@ def refuse_several(count: int) -> None:
         raise EvenhandError("relevance " + SEVERAL.format(count=count))
 
 
-def _judged(lazy: nw.LazyFrame[Any]) -> nw.LazyFrame[Any]:
-    """Rows that say something: a missing relevance is no judgment."""
-    told = ~nw.col("relevance").is_null() & ~nw.col("relevance").is_nan()
-    return lazy.filter(told & ~nw.col("request").is_null() & ~nw.col("item").is_null())
-
-
-def _check_values(lazy: nw.LazyFrame[Any]) -> int:
+def _judged(lazy: nw.LazyFrame[Any]) -> tuple[int, nw.LazyFrame[Any]]:
+    """How many rows say nothing, and the others: a missing relevance is no judgment."""
     y = nw.col("relevance")
+    silent = y.is_null() | y.is_nan() | nw.col("request").is_null() | nw.col("item").is_null()
     finite = nw.when(~y.is_nan()).then(y)
-    facts = to_polars(
-        lazy.select(
-            nw.len().alias("rows"),
-            how_many(finite < 0).alias("negative"),
-            how_many(finite == float("inf")).alias("infinite"),
-        )
-    ).row(0, named=True)
+    facts = summed(
+        lazy,
+        how_many(finite < 0).alias("negative"),
+        how_many(finite == float("inf")).alias("infinite"),
+        how_many(silent).alias("silent"),
+    )
     refuse_values(facts["negative"], facts["infinite"])
-    return int(facts["rows"])
+    gaps = int(facts["silent"] or 0)
+    return gaps, lazy.filter(~silent) if gaps else lazy
 
 
 def refuse_values(negative: Any, infinite: Any) -> None:
@@ -181,9 +180,10 @@ def unjudged() -> nw.Expr:
     return nw.col("relevance").is_null() | nw.col("relevance").is_nan()
 
 
-def count_unjudged(lazy: nw.LazyFrame[Any], missing: MissingRelevance, kind: str) -> int:
+def count_unjudged(lazy: nw.LazyFrame[Any], judgments: Judgments, missing: MissingRelevance, kind: str) -> int:
     """How many rows of that kind have no judgment; refused where the policy is to raise."""
-    found = int(to_polars(lazy.select(how_many(unjudged()).alias("n")))["n"][0] or 0)
+    whole = judgments.column is not None and not judgments.gaps
+    found = 0 if whole else int(summed(lazy, how_many(unjudged()).alias("n"))["n"] or 0)
     refuse_unjudged(found, missing, kind)
     return found
 

@@ -30,6 +30,9 @@ from evenhand.views.tables import Table, is_number, open_table, to_polars
 NEAR = 1e-6
 """How far from 1 the shares of an item may add up to."""
 
+FEW = 1 << 18
+"""Labels that are kept in memory from the start."""
+
 TOGETHER = " & "
 """Between the parts of an intersectional label."""
 
@@ -430,11 +433,23 @@ def _from_table(
 
 
 def _with_items(lazy: nw.LazyFrame[Any]) -> nw.LazyFrame[Any]:
-    return lazy.filter(~nw.col("item").is_null())
+    """Rows that name an item; in memory where they are few, for they are looked at several times."""
+    lazy = lazy.filter(~nw.col("item").is_null())
+    few = _few(lazy)
+    return lazy if few is None else nw.from_native(few).lazy()
+
+
+def _few(lazy: nw.LazyFrame[Any]) -> Any:
+    """The rows as a Polars frame; None where they are many, or another engine holds them."""
+    found = to_polars(lazy.head(FEW + 1)) if lazy.implementation.is_polars() else None
+    return found if found is not None and found.height <= FEW else None
 
 
 def _repeated(lazy: nw.LazyFrame[Any], keys: Sequence[str]) -> tuple[int, Any]:
     """How many keys have several rows, and the first item among them."""
+    few = _few(lazy) if len(keys) == 1 else None
+    if few is not None and few[keys[0]].n_unique() == few.height:
+        return 0, None
     twice = lazy.group_by(*keys).agg(nw.len().alias("rows")).filter(nw.col("rows") > 1)
     count, first = to_polars(twice.select(nw.len().alias("n"), nw.col("item").min().alias("first"))).row(0)
     return int(count), first

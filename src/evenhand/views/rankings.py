@@ -16,7 +16,7 @@ from typing import Any, Literal
 import narwhals as nw
 
 from evenhand.errors import EvenhandError, all_problems, listing
-from evenhand.views.batches import ranking_facts
+from evenhand.views.batches import ranking_facts, summed
 from evenhand.views.columns import how_many, label, number, role_problems, slice_problems
 from evenhand.views.files import has_known_ending
 from evenhand.views.tables import Table, fits_int64, open_table, to_polars
@@ -243,7 +243,7 @@ def _sound_values(lazy: nw.LazyFrame[Any], roles: Roles, nan_policy: str) -> tup
             asked += [there.min().alias(f"low_{role}"), there.max().alias(f"high_{role}")]
     if "rank" in present and lazy.collect_schema()["rank"].is_float():
         asked.append(how_many(nw.col("rank") != nw.col("rank").round()).alias("broken_rank"))
-    facts = {k: v or 0 for k, v in to_polars(lazy.select(*asked)).row(0, named=True).items()}
+    facts = {k: v or 0 for k, v in summed(lazy, *asked).items()}
     rows = int(facts["rows"])
     missing = {role: int(facts[f"missing_{role}"]) for role in present if facts[f"missing_{role}"]}
     problems = missing_words(missing, roles, rows) if nan_policy == "raise" else []

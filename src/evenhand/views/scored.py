@@ -9,7 +9,7 @@ from typing import Any, Literal
 import narwhals as nw
 
 from evenhand.errors import EvenhandError, all_problems
-from evenhand.views.batches import may_repeat
+from evenhand.views.batches import may_repeat, summed
 from evenhand.views.columns import how_many, label, number, role_problems, slice_problems
 from evenhand.views.rankings import in_memory_as_polars
 from evenhand.views.tables import Table, to_polars
@@ -98,14 +98,13 @@ def _sound_values(lazy: nw.LazyFrame[Any], roles: Mapping[str, str], nan_policy:
     absent = value.is_null() | value.is_nan()
     ids = [role for role in roles if role not in ORDERING]
     told = next(f"{role}={roles[role]!r}" for role in roles if role in ORDERING)
-    facts = to_polars(
-        lazy.select(
-            nw.len().alias("rows"),
-            how_many(absent).alias("score"),
-            how_many(~absent & ~value.is_finite()).alias("infinite"),
-            *(how_many(nw.col(role).is_null()).alias(f"missing_{role}") for role in ids),
-        )
-    ).row(0, named=True)
+    facts = summed(
+        lazy,
+        nw.len().alias("rows"),
+        how_many(absent).alias("score"),
+        how_many(~absent & ~value.is_finite()).alias("infinite"),
+        *(how_many(nw.col(role).is_null()).alias(f"missing_{role}") for role in ids),
+    )
     rows, missing = int(facts["rows"]), int(facts["score"] or 0)
     problems = [
         f"{role}={roles[role]!r} is missing in {int(facts[f'missing_{role}']):,} of {rows:,} rows. Fill it, or remove those rows."
