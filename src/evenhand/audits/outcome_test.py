@@ -31,6 +31,7 @@ from evenhand.audits.outcome_rows import (
 )
 from evenhand.cards import Ask, Floats, asks
 from evenhand.engine.counted_outcomes import view_counted_outcomes
+from evenhand.engine.gathered import is_apart
 from evenhand.engine.moments import read_few, shared_ends, tally_apart, tally_known, tally_moments, tally_rows
 from evenhand.errors import EvenhandError
 from evenhand.findings import Row
@@ -247,10 +248,9 @@ def _tested(label: tuple[Any, ...], checked: Checked, plan: _Plan) -> _Part:
 
 
 def _read(checked: Checked) -> tuple[Checked, Rows | None]:
-    """The view with its groups and all its rows, if they are few: nothing is asked of an engine again."""
-    return (
-        read_few(checked) if checked.counted is None and checked.rows <= min(FEW_ROWS, MOST_ROWS) else (checked, None)
-    )
+    """The view with its groups and all its rows, if they are few and not on a cluster or a server, where they stay."""
+    few = checked.counted is None and checked.rows <= min(FEW_ROWS, MOST_ROWS) and not is_apart(checked.scope)
+    return read_few(checked) if few else (checked, None)
 
 
 def _tallied(

@@ -79,16 +79,16 @@ class Replicates:
         for start in range(0, self.draws, at_once):
             stop = min(start + at_once, self.draws)
             counts, marks = held[..., : stop - start], np.zeros((groups, stop - start, like.marks.shape[1]))
-            counts[rows] = 0.0
-            odd: Any = 0.0
-            for one in sums:
-                odd = odd + one.add(start, stop, counts, marks)
-            shown = np.zeros(counts.shape[1:])
-            for row in rows:
+            odd: Any = None
+            for i, one in enumerate(sums):
+                odd = one.add(start, stop, counts, marks, odd, more=i > 0)
+            shown = np.zeros(counts.shape[1:]) if not len(rows) else counts[rows[0]].copy()
+            for row in rows[1:]:
                 shown += counts[row]
+            spread = shown.T / self.usual
             made = Crosstab(
                 np.moveaxis(counts, -1, 0),  # draws lie side by side in memory, as the sums are made
-                shown.T / self.usual + odd, np.moveaxis(marks, 1, 0), like.pair, like.judged, like.cut,
+                spread if odd is None else spread + odd, np.moveaxis(marks, 1, 0), like.pair, like.judged, like.cut,
                 places=places, unshown=items - len(places),
             )  # fmt: skip
             if like.cut:
@@ -109,9 +109,10 @@ class _Sums:
         self._members: list[tuple[Ints, Floats]] = []
         self._all: tuple[Floats, Floats] | None = None
 
-    def add(self, start: int, stop: int, counts: Floats, marks: Floats) -> Floats | float:
-        """Add to times shown (G, J, D) and marks (G, D, M); gives what spread has beside times shown / usual."""
-        odd: Floats | float = 0.0
+    def add(
+        self, start: int, stop: int, counts: Floats, marks: Floats, odd: Floats | None, *, more: bool
+    ) -> Floats | None:
+        """Fill in times shown (G, J, D), or add `more`, and add to marks (G, D, M); gives what spread has beside times shown / usual."""
         own, rows, width = self.audience.marks, self.plan.rows, self.audience.marks.shape[1]
         for place, weights in self.plan.between(start, stop):
             if not isinstance(place, int):
@@ -121,11 +122,12 @@ class _Sums:
                     (some, own[some]) for some in (np.flatnonzero(place == i) for i in range(len(rows)))
                 ]
                 for row, shown, (members, theirs) in zip(rows, made, self._members, strict=True):
-                    counts[row] += shown
+                    counts[row] = counts[row] + shown if more else shown
                     marks[row, :, :width] += few[members].T.astype(np.float64) @ theirs
-                odd = self._spread_of_odd(few)
+                odd = self._with_odd(few, odd)
             elif place != self.plan.rest:
-                counts[rows[place]] += self._product(weights)
+                shown = self._product(weights)
+                counts[rows[place]] = counts[rows[place]] + shown if more else shown
                 marks[rows[place], :, :width] += weights.T.astype(np.float64) @ own
             elif self._all is None:
                 self._all = self._product(weights).astype(np.float64), weights.T.astype(np.float64) @ own
@@ -160,10 +162,10 @@ class _Sums:
         matrix = self._matrices[name]
         return matrix @ weights.astype(matrix.dtype)  # type: ignore[no-any-return]
 
-    def _spread_of_odd(self, weights: Times) -> Floats | float:
+    def _with_odd(self, weights: Times, odd: Floats | None) -> Floats | None:
         """(D, J): where users have another number of slots than most, an item's share of them is not times shown / `usual`."""
         if not len(self.odd):
-            return 0.0
+            return odd
         if "odd" not in self._matrices:
             is_odd = np.zeros(len(self.audience.lengths), dtype=bool)
             is_odd[self.odd] = True
@@ -172,4 +174,5 @@ class _Sums:
             if self.audience.values is not None:
                 off *= self.audience.values[theirs]
             self._matrices["odd"] = self._matrix(off, self.columns[theirs], lengths, self.size)
-        return np.asarray(self._matrices["odd"] @ weights[self.odd].astype(np.float64)).T
+        found = np.asarray(self._matrices["odd"] @ weights[self.odd].astype(np.float64)).T
+        return found if odd is None else odd + found

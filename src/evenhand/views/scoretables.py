@@ -158,12 +158,12 @@ def _facts(lazy: nw.LazyFrame[Any], role: str, user: str, item: str) -> Facts:
     """One pass that counts rows and what is missing, and finds the range."""
     value = nw.col("value")
     missing = value.is_null() | value.is_nan() | (value == float("-inf"))
-    there = nw.when(~missing).then(value)
-    asked = lazy.select(
+    there = nw.col("there")
+    asked = lazy.with_columns(nw.when(~missing).then(value).alias("there")).select(
         nw.len().alias("rows"),
         _count(nw.col("user").is_null(), "no_user"),
         _count(nw.col("item").is_null(), "no_item"),
-        _count(missing, "missing"),
+        there.count().alias("cells"),
         _count(value == float("-inf"), "masked"),
         there.min().alias("low"),
         there.max().alias("high"),
@@ -179,7 +179,7 @@ def _facts(lazy: nw.LazyFrame[Any], role: str, user: str, item: str) -> Facts:
         problems.append(f"{role} holds infinite values. Pass finite scores; a missing one is null or NaN.")
     if problems:
         raise all_problems(problems)
-    rows, cells = int(found["rows"]), int(found["rows"] - found["missing"])
+    rows, cells = int(found["rows"]), int(found["cells"])
     low, high = (found["low"], found["high"]) if cells else (np.inf, -np.inf)
     return Facts(rows, cells, low, high, int(found["masked"]), binary=found["bits"] == cells)
 
