@@ -10,6 +10,7 @@ from polars.testing import assert_frame_equal
 
 import evenhand as eh
 from evenhand.engine import clusters as engine
+from evenhand.tallies import cluster_squares
 from evenhand.tallies.cluster_squares import ClusterSquares, Loose, added_up
 from evenhand.tallies.clusters import Clusters
 from evenhand.tallies.moments import Moments
@@ -68,7 +69,9 @@ def test_products_of_parts_add_up():
     np.testing.assert_array_equal(joined.cell, listed.cell)
 
 
-def test_rows_that_nobody_added_up_give_the_products_of_joined_bins():
+@pytest.mark.parametrize("thin", [0, 5])
+def test_rows_that_nobody_added_up_give_the_products_of_joined_bins(thin, monkeypatch):
+    monkeypatch.setattr(cluster_squares, "THIN", thin)
     rng, size, clusters = np.random.default_rng(4), 12_000, 4_500
     b, g = np.sort(rng.integers(0, 6, size)), rng.integers(0, 3, size)
     c, w, s, y = rng.integers(0, clusters, size), rng.gamma(2, 1, size), b + rng.random(size), rng.normal(size=size)
@@ -83,6 +86,9 @@ def test_rows_that_nobody_added_up_give_the_products_of_joined_bins():
     expected = ClusterSquares.of(joined.clusters)
     for name in ("cross", "sums", "steps", "total"):
         np.testing.assert_allclose(getattr(found, name), getattr(expected, name), rtol=1e-9, atol=1e-9)
+    summed = np.zeros((len(np.unique(c)), 9))
+    np.add.at(summed, (joined.clusters.cluster, joined.clusters.cell), joined.clusters.sums[2])
+    np.testing.assert_allclose(found.cross[:, 2, :, 2], summed.T @ summed, rtol=1e-9, atol=1e-9)
 
 
 def same(found, expected):

@@ -23,6 +23,10 @@ WIDE, DEEP = 40, 160
 time on waiting for each other than they save."""
 
 
+THIN = 5
+"""Rows a cluster, on average, below which most of such a table would be multiplied for nothing."""
+
+
 @dataclass(frozen=True)
 class Loose:
     """Rows in any order that nobody has added up: for clusters with hardly ever two rows in a cell, that would be lost work.
@@ -239,12 +243,14 @@ class _Adding:
         cells = self.recut.bins * self.recut.groups
         cluster, cell, sums = self.recut.of(piece)
         place = cluster * cells + cell
-        for i, column in enumerate(sums):
-            added = np.bincount(place, column, AT_ONCE * cells)
-            self.table[:, i * cells : (i + 1) * cells] = added.reshape(AT_ONCE, cells)
-        self.cross += _square(self.table)
-        self.total += self.table.sum(0)
-        held = (self.table[:, :cells] > 0).reshape(AT_ONCE, self.recut.bins, self.recut.groups)
+        added = [np.bincount(place, column, AT_ONCE * cells).reshape(AT_ONCE, cells) for column in sums[:1]]
+        if len(cell) < THIN * AT_ONCE:
+            self.cross += _thin_square(cluster, cell, sums, cells)
+        else:
+            added += [np.bincount(place, column, AT_ONCE * cells).reshape(AT_ONCE, cells) for column in sums[1:]]
+            self.cross += _square(np.concatenate(added, axis=1, out=self.table))
+        self.total += np.concatenate([np.bincount(cell, column, cells) for column in sums])
+        held = (added[0] > 0).reshape(AT_ONCE, self.recut.bins, self.recut.groups)
         self.steps[:-1] += _steps(held.transpose(0, 2, 1))
         self.steps[-1:] += _steps(np.any(held, axis=2, keepdims=True).transpose(0, 2, 1))
 
@@ -266,6 +272,16 @@ def _square(table: Floats) -> Floats:
             out[i : i + WIDE, j : j + WIDE] = block
             out[j : j + WIDE, i : i + WIDE] = block.T
     return out
+
+
+def _thin_square(cluster: Ints, cell: Ints, sums: Sequence[Floats], cells: int) -> Floats:
+    """The same from the sums of clusters that have few cells each: only these are multiplied."""
+    from scipy import sparse
+
+    at = np.concatenate([cell + i * cells for i in range(SUMS)])
+    shape = (AT_ONCE, SUMS * cells)
+    table = sparse.csr_array((np.concatenate(sums), (np.tile(cluster, SUMS), at)), shape=shape)
+    return np.asarray((table.T @ table).toarray())
 
 
 def _steps(held: np.typing.NDArray[np.bool_]) -> Ints:
