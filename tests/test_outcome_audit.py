@@ -470,6 +470,23 @@ def test_nothing_to_test_is_undefined_and_no_error(frame, note):
     assert result.sentences()
 
 
+def test_a_table_without_rows_has_no_slice():
+    assert not list(
+        eh.outcome_test(candidates(50).clear().with_columns(land=pl.lit("at")), **ROLES, by="land").findings.rows()
+    )
+
+
+@pytest.mark.parametrize("few", [0, 1 << 16])
+def test_a_cell_whose_outcomes_are_all_alike_has_no_interval_however_it_is_added_up(few, monkeypatch):
+    monkeypatch.setattr("evenhand.audits.outcome_test.FEW_ROWS", few)
+    rng = np.random.default_rng(5)
+    frame = pl.DataFrame({"s": rng.beta(2, 3, 400), "g": rng.choice(list("abc"), 400), "y": np.arange(400) % 60 == 0})
+    result = eh.outcome_test(frame, score="s", outcome="y", group="g", metrics=["mean_outcome"])
+    alike = [r for r in result.findings.rows() if r["units"] > 1 and r["estimate"] < 1e-9]
+    assert len(alike) > 20
+    assert {r["note"] for r in alike} == {"no_variation"}
+
+
 def test_the_table_is_not_touched():
     frame = candidates(100).to_pandas()
     before = frame.copy()

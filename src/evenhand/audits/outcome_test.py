@@ -323,7 +323,7 @@ def _curves(cells: Sequence[Mapping[str, Any]], parts: Sequence[_Part]) -> dict[
 
 def whole_labels_of(labels: Sequence[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
     """Labels of slices as their owner wrote them, column by column."""
-    return list(zip(*(whole_labels(column) for column in zip(*labels, strict=True)), strict=True)) or [()]
+    return list(zip(*(whole_labels(column) for column in zip(*labels, strict=True)), strict=True)) or [()] * len(labels)
 
 
 def _checked(

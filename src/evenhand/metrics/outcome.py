@@ -338,7 +338,8 @@ def mean_errors(m: Moments, covariance: Covariance = "HC1") -> tuple[Floats, Flo
     squares, around = centred.squared[..., 0, 2], m.squared
     before = around[..., 0, 2] + (m.level - mean) ** 2 * around[..., 0, 0] + m.slope**2 * around[..., 2, 0]
     noise = ROUNDING * before + (ROUNDING * mean) ** 2 * around[..., 0, 0]
-    squares = np.where(squares > noise, squares, 0.0)  # zero: all outcomes of the cell are one number
+    varied = (squares > noise) & (m.above > 0) & (m.below > 0)
+    squares = np.where(varied, squares, 0.0)  # zero: all outcomes of the cell are one number
     if covariance == "cluster" and centred.clusters is not None:
         held, square = (x.reshape(m.rows.shape) for x in (centred.clusters.per_cell(), centred.clusters.squares()))
         left = np.where(held > 1, held - 1.0, np.nan)
