@@ -482,6 +482,17 @@ def test_a_tally_that_was_cut_off_repeated_or_edited_is_refused(rows):
             pytest.fail(what)
 
 
+def test_a_label_that_is_empty_and_none_at_all_are_not_the_same():
+    call = dict(unit="author", amount="views", by="source", population=None)
+    log = pl.DataFrame({"author": [1, 2, 3, 4], "views": [1, 2, 3, 5], "source": ["", "", None, None]})
+    rows = duckdb.sql(eh.sql("inequality", table="log", dialect="duckdb", **call)).pl()
+    found = eh.inequality(eh.read.tally(rows), **call, interval=None)
+    assert found.to_text("csv") == eh.inequality(log, **call, interval=None).to_text("csv")
+    for source in ("", None):  # as a file that knows but one of them gives them back
+        with pytest.raises(eh.EvenhandError, match="rows in which something was changed"):
+            eh.inequality(eh.read.tally(rows.with_columns(by_0=pl.lit(source, pl.String))), **call)
+
+
 @pytest.mark.parametrize("name", ["exposure", "outcome test"])
 def test_an_edited_tally_of_other_verbs_is_refused_too(name, database):
     verb, call = ASKS[name]

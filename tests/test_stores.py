@@ -258,6 +258,8 @@ def test_a_path_for_spark_holds_no_password_either():
 KEYED = {
     "user and password": f"s3://me:{SECRET}@bucket/x.parquet",
     "a password with slashes": f"s3://me:{SECRET}/+=@bucket/x.parquet",
+    "a password with a quote": f"s3://me:'{SECRET}@bucket/x.parquet",
+    "a password in quotes": f"md:host=h password='{SECRET}'",
     "a fragment": f"gs://bucket/x.parquet#{SECRET}",
     "a signature": f"abfss://box@host/x.parquet?sig={SECRET}",
     "a token without a host": f"md:db?motherduck_token={SECRET}",

@@ -38,10 +38,10 @@ def unprintable_escaped(text: str) -> str:
 
 _PLACE = r"\b[a-z][a-z0-9+.-]+:/{1,2}"  # a path as Python knows it has one of them
 _KEYS = (
-    rf"((?!abfss?:/){_PLACE})[^\s'\"]*@",  # what stands there before an @ is a container
-    rf"({_PLACE})[^\s'\"@]*:[^\s'\"]*@",
+    rf"((?!abfss?:/){_PLACE})\S*@",  # what stands there before an @ is a container; a password may hold quotes
+    rf"({_PLACE})[^\s'\"@]*:\S*@",
     rf"({_PLACE}[^\s'\"?#]*)[?#][^\s'\"]*",
-    r"((?<!\w)\w*(?:token|secret|passw(?:or)?d|pwd|sig|signature|access_?key|account_?key|api_?key)=)[^\s'\"&;,]+",
+    r"((?<!\w)\w*(?:token|secret|passw(?:or)?d|pwd|sig|signature|access_?key|account_?key|api_?key)=)['\"]*[^\s'\"&;,]+",
 )
 """Where keys stand in the address of a place: before its name, behind a question mark or a hash, in an assignment."""
 

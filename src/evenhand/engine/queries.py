@@ -44,7 +44,7 @@ def answered(
     """
     told = [f"{d.as_text(f'read_{name}')} AS {name}" for name in labels]
     told += [f"{d.kind_of(f'read_{name}')} AS kind_{name}" for name in labels if name not in kinds]
-    terms = [f"COALESCE({d.long.format(d.as_text(f'read_{name}'))}, 0)" for name in labels]
+    terms = [f"COALESCE({d.long.format(d.as_text(f'read_{name}'))} + 1, 0)" for name in labels]
     terms += [f"COALESCE(LN({OFFSET!r} + ABS({name})) + SIGN({name}), {NOTHING!r})" for name in numbers]
     check = "\n    + ".join(f"{k} * {term}" for k, term in enumerate(terms, 1))
     said = [f"kind_{name}" for name in kinds]

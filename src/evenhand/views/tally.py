@@ -168,7 +168,7 @@ def _refuse_changed(
         raise EvenhandError(f"{origin} has {found:,} rows, and its query gave {int(wanted):,}. Save each of them once.")
     checks = np.zeros(found)
     with np.errstate(all="ignore"):
-        terms = [frame[c].str.len_chars().fill_null(0).to_numpy() for c in labels]
+        terms = [(frame[c].str.len_chars() + 1).fill_null(0).to_numpy() for c in labels]  # none is not an empty one
         values = [frame[c].to_numpy() for c in numbers]
         terms += [np.where(np.isnan(v), NOTHING, np.log(OFFSET + np.abs(v)) + np.sign(v)) for v in values]
         for k, term in enumerate(terms, 1):
