@@ -145,11 +145,14 @@ def _draws(
 
 
 def _lots(populations: Spectrum, many: Sequence[int]) -> Iterator[tuple[Spectrum, int]]:
-    """Neighbouring populations of which as many draws are wanted, as few cells at a time as stay close; and how many draws."""
+    """Neighbouring populations of which as many draws are wanted, as few cells at a time as stay close; and how many draws.
+
+    Several are few enough to be drawn at once, so that the stream runs the same way whatever fits.
+    """
     slices, kinds, cells = populations.counts.shape
     start = 0
     while start < kinds:
-        most = max(1, JOINED // max(1, slices * cells * many[start]))
+        most = max(1, min(JOINED, MOST_CELLS) // max(1, slices * cells * many[start]))
         stop = start + 1
         while stop < min(kinds, start + most) and many[stop] == many[start]:
             stop += 1
