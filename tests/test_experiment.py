@@ -547,3 +547,14 @@ def test_contrast_is_the_same_for_the_same_seed():
     ]
     assert np.array_equal(found[0].draws, found[1].draws)
     assert np.array_equal(found[0].low, found[1].low)
+
+
+def test_amounts_in_millionths_cost_no_more_than_others():
+    rng = np.random.default_rng(3)
+    rows = rng.integers(0, 60, 400), rng.integers(0, 30, 400), rng.integers(1, 4, 400)
+    small, large = (Buckets.of(*rows[:2], rows[2] * unit, sizes=np.ones(30)) for unit in (1, 10**12))
+    chosen = rng.random((5, 30)) < 0.5
+    for (_, *here), (_, *there) in zip(small.halves(chosen), large.halves(chosen), strict=True):
+        for a, b in zip(here, there, strict=True):
+            np.testing.assert_allclose((a.values * a.counts).sum(-1) * 1e12, (b.values * b.counts).sum(-1))
+            np.testing.assert_allclose(a.counts.sum(-1), b.counts.sum(-1))

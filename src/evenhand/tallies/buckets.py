@@ -248,7 +248,7 @@ class Buckets:
     def _counted_units(self) -> int:
         """How many units are counted by their sum: so many that the others are no more than the sums to tell apart."""
         beyond = len(self.totals) - np.arange(1, len(self.totals) + 1)
-        return min(int(np.count_nonzero(self.totals < np.maximum(beyond, 256))) + 1, len(self.totals))
+        return int(np.count_nonzero(self.totals < np.maximum(beyond, 256)))
 
     def _blocks(self, stop: int, draws: int) -> Iterator[tuple[int, int]]:
         """Runs of units whose sums fit into a block; those with the same low total are kept apart from the others."""
