@@ -41,7 +41,7 @@ _KEYS = (
     rf"((?!abfss?:/){_PLACE})\S*@",  # what stands there before an @ is a container; a password may hold quotes
     rf"({_PLACE})[^\s'\"@]*:\S*@",
     rf"({_PLACE}[^\s'\"?#]*)[?#][^\s'\"]*",
-    r"((?<!\w)\w*(?:token|secret|passw(?:or)?d|pwd|sig|signature|access_?key|account_?key|api_?key)=)['\"]*[^\s'\"&;,]+",
+    r"((?<!\w)\w*(?:token|secret|pass(?:w(?:or)?d|phrase)?|pwd|credentials?|private_?key|sig|signature|access_?key|account_?key|api_?key)=)['\"]*[^\s'\"&;,]+",
 )
 """Where keys stand in the address of a place: before its name, behind a question mark or a hash, in an assignment."""
 
