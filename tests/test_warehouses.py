@@ -236,6 +236,9 @@ def test_only_the_tally_leaves_postgresql(name, big, monkeypatch):
     travelled, fetch = [], ibis.expr.types.Table.to_pyarrow
 
     def counted(table, **how):
+        assert "row_index" not in ibis.to_sql(
+            table
+        )  # how narwhals takes each row once: all of them in order, for a window
         found = fetch(table, **how)
         travelled.append((found.num_rows, found.nbytes))
         return found

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 import narwhals as nw
 import numpy as np
 
-from evenhand.views.tables import engine_errors, to_polars
+from evenhand.views.tables import each_once, engine_errors, to_polars
 
 Made = TypeVar("Made")
 
@@ -84,7 +84,7 @@ def distinct(lazy: nw.LazyFrame[Any], column: str) -> int:
     """How many values a column has that mostly stand in runs, as requests do."""
     lazy = lazy.select(column)
     if not _takes_slices(lazy):
-        return int(to_polars(lazy.unique().select(nw.len().alias("n")))["n"][0])
+        return int(to_polars(each_once(lazy).select(nw.len().alias("n")))["n"][0])
     return sum(by_ranking(lazy, [column], lambda rows: len(first_of_runs(rows, [column]))))
 
 

@@ -14,7 +14,7 @@ from evenhand.errors import EvenhandError, all_problems, listing, suggestion
 from evenhand.views.batches import may_repeat, summed
 from evenhand.views.columns import how_many, label, number
 from evenhand.views.files import has_known_ending
-from evenhand.views.tables import Table, is_number, open_table, to_polars
+from evenhand.views.tables import Table, each_once, is_number, open_table, to_polars
 
 MissingRelevance = Literal["zero", "drop", "raise"]
 
@@ -125,7 +125,7 @@ def _from_column(table: Table, column: str, request: str, item: str) -> Judgment
     gaps, lazy = _judged(lazy)
     if not may_repeat(lazy, ["request"]):
         return Judgments(lazy, f"column {column!r} of the rankings", gaps, column)
-    lazy = lazy.unique()
+    lazy = each_once(lazy)
     _refuse_twice(lazy, SEVERAL)
     return Judgments(lazy, f"column {column!r} of the rankings", gaps, column)
 

@@ -16,7 +16,7 @@ import numpy as np
 from evenhand.errors import EvenhandError, all_problems, listing
 from evenhand.views.columns import slice_problems
 from evenhand.views.outcomes import UNKNOWN
-from evenhand.views.tables import Files, Table, open_table, to_polars
+from evenhand.views.tables import Files, Table, each_once, open_table, to_polars
 
 TALLY = "tally:"
 """Before a path: the rows of a query, and not the table that it was run on."""
@@ -121,7 +121,7 @@ def _opened(held: Tally) -> tuple[Table, list[str]]:
 
 
 def _parts(opened: Table) -> list[Any]:
-    return list(to_polars(opened.lazy.select("part").unique())["part"])
+    return list(to_polars(each_once(opened.lazy.select("part")))["part"])
 
 
 def open_tally(
