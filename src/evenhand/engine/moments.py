@@ -30,6 +30,9 @@ LOSS = 1e-3
 NEIGHBOURS = 4
 """Bins measured from one score: looking up an origin costs as much as several sums, and neighbours lie close together."""
 
+REACH = 4
+"""How many times its width a bin may lie away from there: further off, most of its squares would be that distance."""
+
 
 GRADES = 8
 """Outcomes of so few different values are grouped by, not multiplied: their powers need no sums of their own."""
@@ -117,7 +120,7 @@ def _tallied(
     A first pass measures from the edges and the overall mean. Where that would lose digits to cancellation (outcomes that
     follow the score almost exactly, scores crowded in a corner of a wide bin) a second pass measures from fitted lines.
     """
-    origin = _centres(edges, *ends)
+    origin = _origins(edges, ends, uses[0])
     rows = view.scope.with_columns(_bin(edges).alias("bin"))
     cells = _cells_from_mean(_from_origin(rows, origin), view)
     if not isinstance(view, Outcomes):
@@ -190,12 +193,31 @@ def _one_by_one(held: Any, bins: Ints) -> Rows:
 
 
 def _centres(edges: Floats, low: float, high: float) -> Floats:
-    """A score close to each bin, the same for a few neighbours: an edge in their midst, since tails are long."""
+    """A score close to each bin, the same for a few neighbours that are no wider apart than they are wide: an edge in their midst."""
     if not len(edges):
         return np.array([low / 2 + high / 2])
-    blocks = np.array_split(np.arange(len(edges) + 1), -(-(len(edges) + 1) // NEIGHBOURS))
-    middle = [edges[min(block[(len(block) - 1) // 2], len(edges) - 1)] for block in blocks]
-    return np.repeat(middle, [len(block) for block in blocks])
+    lower, upper, bins = np.append(low, edges), np.append(edges, high), len(edges) + 1
+    widths = upper - lower
+    if bins > 2:  # tails are long, and most of their rows are close to the edge
+        widths[[0, -1]] = np.minimum(widths[[0, -1]], widths[[1, -2]])
+    found: list[float] = []
+    while len(found) < bins:
+        first = len(found)
+        for last in range(min(first + NEIGHBOURS, bins) - 1, first - 1, -1):
+            at, block = edges[min((first + last) // 2, bins - 2)], slice(first, last + 1)
+            away = np.maximum(lower[block] - at, at - upper[block])
+            if first == last or np.all(away <= REACH * widths[block]):
+                found += [at] * (last + 1 - first)
+                break
+    return np.array(found)
+
+
+def _origins(edges: Floats, ends: Range, use: Use) -> Floats:
+    """A score close to each fine bin: that of the bin of this use which it is joined into, or lies beyond."""
+    bounds = np.concatenate([ends[:1], edges, ends[1:]])[use.first : use.last + 1]
+    inner = bounds[1:-1][np.diff(use.into) > 0]
+    place = np.clip(np.arange(len(edges) + 1) - use.first, 0, use.last - use.first - 1)
+    return _centres(inner, bounds[0], bounds[-1])[use.into[place]]
 
 
 def _bin(edges: Floats) -> nw.Expr:
