@@ -17,6 +17,7 @@ from evenhand.engine.clusters import Use, group_code, tally_clusters
 from evenhand.engine.counted_outcomes import counted_edges, counted_moments
 from evenhand.engine.quantiles import quantile_means, quantiles_within, rank_of
 from evenhand.engine.queries_outcomes import shares_of
+from evenhand.engine.sketches import sketched_quantiles
 from evenhand.labels import in_order
 from evenhand.tallies.moments import POWERS, Ints, Moments
 from evenhand.tallies.rows import Rows
@@ -56,6 +57,9 @@ def score_edges(
     if view.counted is not None:
         known = [dict(zip(view.counted.edges, counted_edges(view, *part), strict=True)) for _, part in wanted]
         held = [np.array([at[share] for share in own]) for own, at in zip(shares, known, strict=True)]
+        return [_inner(bins, own, at, part[1]) for (bins, part), own, at in zip(wanted, shares, held, strict=True)]
+    if view.sketch is not None and view.sketch.looked:
+        held = [sketched_quantiles(view.sketch, own, part) for own, (_, part) in zip(shares, wanted, strict=True)]
         return [_inner(bins, own, at, part[1]) for (bins, part), own, at in zip(wanted, shares, held, strict=True)]
     asked = [(own, part) for own, (_, part) in zip(shares, wanted, strict=True) if own]
     found = iter(quantiles_within(view.scope, "score", asked, ends) if asked else ())
@@ -97,19 +101,20 @@ def tally_moments(
 
 def tally_apart(
     view: Outcomes, edges: Floats, ends: Range, wide: Floats, *, clustered: bool = False
-) -> tuple[Moments, Moments]:
-    """Sums over the rows with scores from one end to the other, in bins with these inner edges, and over all rows, in `wide` ones.
+) -> tuple[Outcomes, Moments, Moments]:
+    """The view with the sums of its groups; sums over the rows with scores from one end to the other, in bins with these inner
+    edges, and over all rows, in `wide` ones.
 
     One pass: bins that end wherever one of either kind does are joined afterwards.
     """
     (low, high), (least, most) = ends, view.score_ends
     if view.counted is not None:
-        return counted_moments(view, edges, low, high)[1], counted_moments(view, wide, least, most)[1]
+        return view, counted_moments(view, edges, low, high)[1], counted_moments(view, wide, least, most)[1]
     outer = [*([np.nextafter(low, -np.inf)] if low > least else []), *([high] if high < most else [])]
     every = np.unique(np.concatenate([edges, wide, outer]))
     uses = [Use.between(every, edges, low, high), Use.between(every, wide, least, most)]
-    inside, over_all = _tallied(view, every, (least, most), uses, clustered=clustered)[1]
-    return inside, over_all
+    known, (inside, over_all) = _tallied(view, every, (least, most), uses, clustered=clustered)
+    return known, inside, over_all
 
 
 def _tallied(
@@ -128,7 +133,10 @@ def _tallied(
     labels = view.labels if isinstance(view, Outcomes) else in_order(cells["group"].unique())
     level = np.full((len(origin), len(labels)), view.outcome_mean)
     tally = _moments(cells, labels, origin, level, np.zeros_like(level))
-    known = view if isinstance(view, Outcomes) else view.grouped(labels, **_per_group(tally))
+    if isinstance(view, Outcomes) and view.sketch is None:
+        known = view
+    else:  # a sketch tells no sums
+        known = view.grouped(labels, **_per_group(tally))
     if any(_loses_digits(use.of(tally)) for use in uses):
         better = tally.shifted(_mean_scores(tally))
         lines = (better.origin, *_fitted(better))
