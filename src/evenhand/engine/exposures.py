@@ -99,10 +99,6 @@ def tally_exposures(
     )
 
 
-MOST_SOUGHT = 1 << 20
-"""Labels that blocks of rows are joined with one after the other, where items are no whole numbers close together."""
-
-
 def _lookup(
     rows: Rows, aligned: Alignment, judged: nw.LazyFrame[Any] | None, wanted: Wanted, labels: tuple[Any, ...]
 ) -> Lookup | None:
@@ -119,8 +115,7 @@ def _lookup(
         return Lookup.carried(labels)
     if aligned.keys != ["item"]:
         return None
-    found = Lookup.of(aligned.frame, aligned.keys, labels, "groups")
-    return found if found.table is not None or found.frame.height <= MOST_SOUGHT else None
+    return Lookup.of(aligned.frame, aligned.keys, labels, "groups")
 
 
 def _cells(rows: Rows, aligned: Alignment, by: list[str], wanted: Wanted) -> nw.LazyFrame[Any]:

@@ -88,14 +88,33 @@ def distinct(lazy: nw.LazyFrame[Any], column: str) -> int:
     return sum(by_ranking(lazy, [column], lambda rows: len(first_of_runs(rows, [column]))))
 
 
-def may_repeat(lazy: nw.LazyFrame[Any], keys: Sequence[str], item: str = "item") -> bool:
-    """Whether a ranking may list an item twice: no is certain, and takes little memory; yes must be looked into."""
+def repeated(lazy: nw.LazyFrame[Any], keys: Sequence[str], item: str = "item") -> tuple[int, dict[str, Any]]:
+    """How many items stand in a ranking several times, and the first of them with its ranking.
 
-    def twice(rows: Any) -> bool:
+    They are looked for within each ranking, some rankings at a time, and never among all rows.
+    """
+    import polars as pl
+
+    named = [*keys, item]
+    lazy = lazy.select(*named)
+
+    def several(rows: nw.LazyFrame[Any]) -> nw.LazyFrame[Any]:
+        return rows.group_by(*named).agg(nw.len().alias("evenhand_rows")).filter(nw.col("evenhand_rows") > 1)
+
+    def here(rows: Any) -> tuple[int, Any]:
         lengths = np.diff(first_of_runs(rows, list(keys)), append=rows.height)
-        return bool(len(lengths)) and _twice(rows[item].hash().to_numpy(), lengths)
+        alike = len(lengths) and _twice(rows[item].hash().to_numpy(), lengths)
+        found = to_polars(several(nw.from_native(rows if alike else rows.clear()).lazy()))
+        return found.height, found.sort(*named).head(1)
 
-    return not _hands_parts(lazy) or any(by_ranking(lazy.select(*keys, item), keys, twice))
+    if _hands_parts(lazy):
+        counts, firsts = zip(*by_ranking(lazy, keys, here), strict=True)
+        count, first = sum(counts), pl.concat(firsts).sort(*named).head(1)
+    else:
+        found = several(lazy)
+        count = int(to_polars(found.select(nw.len().alias("n")))["n"][0])
+        first = to_polars(found.sort(*named).head(1)) if count else pl.DataFrame()
+    return count, first.row(0, named=True) if count else {}
 
 
 def first_of_runs(rows: Any, keys: list[str]) -> Any:

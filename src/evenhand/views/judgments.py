@@ -11,10 +11,10 @@ from typing import Any, Literal
 import narwhals as nw
 
 from evenhand.errors import EvenhandError, all_problems, listing, suggestion
-from evenhand.views.batches import may_repeat, summed
+from evenhand.views.batches import repeated, summed
 from evenhand.views.columns import how_many, label, number
 from evenhand.views.files import has_known_ending
-from evenhand.views.tables import Table, is_number, open_table, to_polars
+from evenhand.views.tables import Table, is_number, open_table
 
 MissingRelevance = Literal["zero", "drop", "raise"]
 
@@ -123,10 +123,9 @@ def _from_column(table: Table, column: str, request: str, item: str) -> Judgment
         number(column, table).alias("relevance"),
     )
     gaps, lazy = _judged(lazy)
-    if not may_repeat(lazy, ["request"]):
-        return Judgments(lazy, f"column {column!r} of the rankings", gaps, column)
-    lazy = lazy.unique()
-    _refuse_twice(lazy, SEVERAL)
+    if repeated(lazy, ["request"])[0]:
+        lazy = lazy.unique()
+        _refuse_twice(lazy, SEVERAL)
     return Judgments(lazy, f"column {column!r} of the rankings", gaps, column)
 
 
@@ -167,10 +166,7 @@ def _refuse_twice(
     lazy: nw.LazyFrame[Any],
     words: str = "judges {count:,} pairs of request and item more than once. Keep one judgment for each.",
 ) -> None:
-    if not may_repeat(lazy, ["request"]):
-        return
-    twice = lazy.group_by("request", "item").agg(nw.len().alias("rows")).filter(nw.col("rows") > 1)
-    count = int(to_polars(twice.select(nw.len().alias("n")))["n"][0])
+    count, _ = repeated(lazy, ["request"])
     if count:
         raise EvenhandError("relevance " + words.format(count=count))
 

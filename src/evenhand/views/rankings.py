@@ -16,7 +16,7 @@ from typing import Any, Literal
 import narwhals as nw
 
 from evenhand.errors import EvenhandError, all_problems, listing
-from evenhand.views.batches import ranking_facts, summed
+from evenhand.views.batches import ranking_facts, repeated, summed
 from evenhand.views.columns import how_many, label, number, role_problems, slice_problems
 from evenhand.views.files import has_known_ending
 from evenhand.views.tables import Table, fits_int64, open_table, to_polars
@@ -328,8 +328,7 @@ def _bad_rankings(lazy: nw.LazyFrame[Any], roles: Roles, facts: Mapping[str, int
 
 
 def _first_double(lazy: nw.LazyFrame[Any], roles: Roles, column: str) -> str:
-    cells = lazy.group_by(*roles.keys, column).agg(nw.len().alias("n")).filter(nw.col("n") > 1)
-    first = to_polars(cells.sort(*roles.keys, column).head(1)).row(0, named=True)
+    _, first = repeated(lazy, roles.keys, column)
     return f"request {first['request']!r}, {column} {first[column]!r}"
 
 

@@ -9,10 +9,10 @@ from typing import Any, Literal
 import narwhals as nw
 
 from evenhand.errors import EvenhandError, all_problems
-from evenhand.views.batches import may_repeat, summed
+from evenhand.views.batches import repeated, summed
 from evenhand.views.columns import how_many, label, number, role_problems, slice_problems
 from evenhand.views.rankings import in_memory_as_polars
-from evenhand.views.tables import Table, to_polars
+from evenhand.views.tables import Table
 
 ORDERING = ("score", "rank")
 """What items can be ordered by."""
@@ -123,12 +123,8 @@ def _sound_values(lazy: nw.LazyFrame[Any], roles: Mapping[str, str], nan_policy:
 
 
 def _refuse_twice(lazy: nw.LazyFrame[Any], keys: tuple[str, ...]) -> None:
-    if not may_repeat(lazy, keys):
-        return
-    twice = lazy.group_by(*keys, "item").agg(nw.len().alias("n")).filter(nw.col("n") > 1)
-    count = int(to_polars(twice.select(nw.len().alias("n")))["n"][0])
+    count, first = repeated(lazy, keys)
     if count:
-        first = to_polars(twice.sort(*keys, "item").head(1)).row(0, named=True)
         raise EvenhandError(
             f"{count:,} items are scored twice for the same request (first: request {first['request']!r}, item "
             f"{first['item']!r}). Keep one row for each, or name what tells them apart with by= or system=."
