@@ -87,7 +87,9 @@ def ranking_facts(
         if found is None:
             found = to_polars(_settled(nw.from_native(rows).lazy(), keys, order, item))
         counts = sorted(set(found.columns) - {*keys, "last", "best"})
-        return found.select(*keys, pl.col("last", "best").cast(kind, strict=False), *(pl.col(c).cast(pl.Int64) for c in counts))
+        return found.select(
+            *keys, pl.col("last", "best").cast(kind, strict=False), *(pl.col(c).cast(pl.Int64) for c in counts)
+        )
 
     # a missing place is told of by those who asked for it, and there is no other use for these facts
     kind = pl.Float64 if lazy.collect_schema()[order].is_float() else pl.Int64
