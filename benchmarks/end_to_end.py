@@ -1,11 +1,15 @@
 """Every audit from a Parquet file to its result, as a user calls it, beside the engine's own query where there is one.
 
 What is timed is one call in a fresh process that has imported the package, so the peak of memory is that of the call.
+Each audit runs in several worlds (whole and written ids, few and many units or items, scores of several shapes) and its
+memory at two sizes, since what is fast in one world only has been fitted to it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -45,14 +49,26 @@ def _named(rng: np.random.Generator, names: Sequence[str], size: int, shares: Se
     return pl.Series(names).gather(rng.choice(len(names), size, p=shares))
 
 
-def events(folder: Path, rows: int) -> str:
-    """Whole amounts that units of eight sources received."""
+def _ids(numbers: Any, word: str, *, named: bool) -> Any:
+    """Whole numbers as they are, or written out behind a word."""
+    import polars as pl
+
+    return pl.select(pl.format(word + "-{}", pl.Series(numbers)))[""] if named else numbers
+
+
+def events(folder: Path, rows: int, units: int = 0, *, named: bool = False, continuous: bool = False) -> str:
+    """Amounts that units of eight sources received; a few units receive most of them."""
+    many = units or max(1, rows // 5)
 
     def part(rng: np.random.Generator, _: int, size: int) -> dict[str, Any]:
-        unit = (max(1, rows // 5) * rng.random(size) ** 3).astype(np.int64)
-        return {"unit": unit, "source": _named(rng, list("abcdefgh"), size), "amount": rng.integers(0, 5, size)}
+        unit = (many * rng.random(size) ** 3).astype(np.int64)
+        return {
+            "unit": _ids(unit, "author", named=named),
+            "source": _named(rng, list("abcdefgh"), size),
+            "amount": rng.standard_gamma(2, size) if continuous else rng.integers(0, 5, size),
+        }
 
-    return written(folder, "events", rows, part)
+    return written(folder, f"events-{many}-{named:d}{continuous:d}", rows, part)
 
 
 def payments(folder: Path, rows: int) -> str:
@@ -64,46 +80,61 @@ def payments(folder: Path, rows: int) -> str:
     return written(folder, "payments", rows, part)
 
 
-def candidates(folder: Path, rows: int) -> str:
-    """Scores and outcomes of three groups; a cluster has twenty rows, anywhere in the file."""
-    many = max(1, rows // 20)
+SCORES: dict[str, tuple[Callable[[np.random.Generator, int], Any], tuple[float, float]]] = {
+    "between 0 and 1": (lambda rng, size: rng.beta(2, 3, size), (0.0, 1.0)),
+    "normal": (lambda rng, size: rng.normal(size=size), (-3.0, 3.0)),
+    "whole, up to 1,000": (lambda rng, size: rng.binomial(1_000, rng.beta(2, 3, size)), (0.0, 1_000.0)),
+}
+"""How scores are drawn, and about where they lie."""
+
+
+def candidates(folder: Path, rows: int, scores: str = "between 0 and 1", groups: int = 3) -> str:
+    """Scores and outcomes of a few groups; a cluster has twenty rows, anywhere in the file."""
+    many, (draw, (low, high)) = max(1, rows // 20), SCORES[scores]
+    shares = 0.5 ** np.arange(1, groups + 1)
 
     def part(rng: np.random.Generator, _: int, size: int) -> dict[str, Any]:
-        cluster, score = rng.integers(0, many, size), rng.beta(2, 3, size)
+        cluster, score = rng.integers(0, many, size), draw(rng, size)
         shock = 0.1 * np.sin(cluster)
-        outcome = (rng.random(size) < np.clip(0.6 * score + shock, 0, 1)).astype(np.int8)
+        outcome = (rng.random(size) < np.clip(0.6 * (score - low) / (high - low) + shock, 0, 1)).astype(np.int8)
         return {
             "cluster": cluster,
-            "group": _named(rng, list("abc"), size, [0.6, 0.3, 0.1]),
+            "group": _named(rng, [chr(97 + i) for i in range(groups)], size, shares / shares.sum()),
             "score": score,
             "outcome": outcome,
         }
 
-    return written(folder, "candidates", rows, part)
+    return written(folder, f"candidates-{scores[:3]}-{groups}", rows, part)
 
 
-def rankings(folder: Path, many: int) -> dict[str, str]:
+def rankings(folder: Path, many: int, items: int = ITEMS, *, named: bool = False) -> dict[str, str]:
     """Rankings of `DEPTH` with scores and relevance, and the groups of their items."""
 
     def part(rng: np.random.Generator, start: int, size: int) -> dict[str, Any]:
         requests = size // DEPTH
-        step = rng.integers(1, ITEMS // DEPTH, (requests, 1))
-        item = (rng.integers(0, ITEMS, (requests, 1)) + step * np.arange(DEPTH)) % ITEMS
+        step = rng.integers(1, items // DEPTH, (requests, 1))
+        item = (rng.integers(0, items, (requests, 1)) + step * np.arange(DEPTH)) % items
+        request = np.repeat(np.arange(start // DEPTH, start // DEPTH + requests), DEPTH)
         return {
-            "request": np.repeat(np.arange(start // DEPTH, start // DEPTH + requests), DEPTH),
+            "request": _ids(request, "query", named=named),
             "rank": np.tile(np.arange(1, DEPTH + 1), requests),
-            "item": item.ravel(),
+            "item": _ids(item.ravel(), "page", named=named),
             "score": -np.tile(np.arange(DEPTH, dtype=np.float64), requests) + rng.random(size),
             "relevance": (rng.random(size) < 0.1).astype(np.int8),
         }
 
     def labels(rng: np.random.Generator, start: int, size: int) -> dict[str, Any]:
-        return {"item": np.arange(start, start + size), "group": _named(rng, list("abc"), size, [0.6, 0.3, 0.1])}
+        item = _ids(np.arange(start, start + size), "page", named=named)
+        return {"item": item, "group": _named(rng, list("abc"), size, [0.6, 0.3, 0.1])}
 
-    return {"path": written(folder, "rankings", many * DEPTH, part), "groups": written(folder, "labels", ITEMS, labels)}
+    kind = f"{items}-{named:d}"
+    return {
+        "path": written(folder, f"rankings-{kind}", many * DEPTH, part),
+        "groups": written(folder, f"labels-{named:d}", items, labels),
+    }
 
 
-def scores(folder: Path, rows: int) -> dict[str, str]:
+def scores(folder: Path, rows: int, *, named: bool = False) -> dict[str, str]:
     """Fifty scored items of every user, and the users' groups."""
     users = rows // 50
 
@@ -112,15 +143,19 @@ def scores(folder: Path, rows: int) -> dict[str, str]:
         step = rng.integers(1, ITEMS // 50, (own, 1))
         item = (rng.integers(0, ITEMS, (own, 1)) + step * np.arange(50)) % ITEMS
         return {
-            "user": np.repeat(np.arange(start // 50, start // 50 + own), 50),
-            "item": item.ravel(),
+            "user": _ids(np.repeat(np.arange(start // 50, start // 50 + own), 50), "user", named=named),
+            "item": _ids(item.ravel(), "item", named=named),
             "score": rng.random(size),
         }
 
     def labels(rng: np.random.Generator, start: int, size: int) -> dict[str, Any]:
-        return {"user": np.arange(start, start + size), "group": _named(rng, ["f", "m"], size)}
+        user = _ids(np.arange(start, start + size), "user", named=named)
+        return {"user": user, "group": _named(rng, ["f", "m"], size)}
 
-    return {"path": written(folder, "scores", rows, part), "groups": written(folder, "users", users, labels)}
+    return {
+        "path": written(folder, f"scores-{named:d}", rows, part),
+        "groups": written(folder, f"users-{named:d}", users, labels),
+    }
 
 
 # --- contestants: each factory prepares, and returns what is timed ----------------------------------------------------
@@ -181,11 +216,11 @@ def bare_rankings(path: str, groups: str) -> Callable[[], None]:
     return collected(sums)
 
 
-def bare_candidates(path: str, by: Sequence[str]) -> Callable[[], None]:
+def bare_candidates(path: str, by: Sequence[str], scores: str) -> Callable[[], None]:
     """Sums per score bin and whatever else is named, edges given."""
     import polars as pl
 
-    score, edges = pl.col("score"), np.linspace(0.05, 0.95, 19)
+    score, edges = pl.col("score"), np.linspace(*SCORES[scores][1], 21)[1:-1]
     place = sum(((score > edge).cast(pl.Int16) for edge in edges[1:]), (score > edges[0]).cast(pl.Int16))
     y = pl.col("outcome").cast(pl.Float64)
     sums = (
@@ -206,75 +241,90 @@ def races(folder: Path, *, quick: bool) -> Iterator[Race]:
     scale, rounds = (100, 2) if quick else (1, 3)
     yield from _small(folder)
     yield from _grown(folder, 10**6 if quick else 10**8)
-    n = 50_000_000 // scale
-    spread: dict[str, Any] = {
-        "unit": "unit",
-        "amount": "amount",
-        "by": "source",
-        "population": None,
-        "metrics": FIVE,
-        "rng": 1,
-    }
-    yield Race(
-        "inequality, 8 slices, 5 metrics", n, {"path": events(folder, n)},
-        (
-            contestant("evenhand, 999 draws", "inequality", rounds, **spread),
-            contestant("evenhand, no interval", "inequality", rounds, interval=None, **spread),
-            Contestant("bare group-by", f"{HERE}:bare_events", rounds=rounds),
-        ),
-        target="1.6x and 1.1x the bare group-by",
-    )  # fmt: skip
-    if not quick:
-        many, paid = 300_000_000, {"unit": "unit", "amount": "amount", "population": None, "rng": 1}
-        yield Race(
-            "inequality, 100 million units, no two amounts alike, limit of 4 GiB", many, {"path": payments(folder, many)},
-            (contestant("evenhand", "inequality", 1, gib=4, **paid),), target="done, under 4 GiB",
-        )  # fmt: skip
-    tested = {"score": "score", "outcome": "outcome", "group": "group"}
-    yield Race(
-        "outcome test", n, {"path": candidates(folder, n)},
-        (
-            contestant("evenhand, edges found", "outcome_test", rounds, **tested),
-            Contestant("bare group-by, edges given", f"{HERE}:bare_candidates", rounds=rounds, arguments={"by": ["group"]}),
-        ),
-        target="2.5x the bare group-by",
-    )  # fmt: skip
-    yield Race(
-        "outcome test, clustered", n, {"path": candidates(folder, n)},
-        (
-            contestant(f"evenhand, {n // 20:,} clusters", "outcome_test", 1, cluster="cluster", **tested),
-            Contestant(
-                "bare group-by", f"{HERE}:bare_candidates", rounds=1, arguments={"by": ["cluster", "group"]}
-            ),
-        ),
-        target="6x the bare group-by, under 1 GiB",
-    )  # fmt: skip
-    many = 100_000 // scale
-    yield from _rankings(folder, many, rounds)
+    yield from _spread(folder, 50_000_000 // scale, rounds, quick=quick)
+    yield from _tested(folder, 50_000_000 // scale, rounds)
+    yield from _rankings(folder, 100_000 // scale, rounds)
     n = 10_000_000 // scale
-    yield Race(
-        "recommender, 50 scores a user", n, scores(folder, n),
-        (contestant("evenhand", "recommender", rounds, protected="f", versus="m", top=10, rng=1),),
-        target="4 CPU s, 400 MiB",
-    )  # fmt: skip
+    for size, named in ((n, False), (2 * n, False), (n, True), (2 * n, True)):
+        yield Race(
+            f"recommender, 50 scores a user{_said(named=named)}", size, partial(scores, folder, size, named=named),
+            (contestant("evenhand", "recommender", rounds, protected="f", versus="m", top=10, rng=1),),
+            target="4 CPU s and 400 MiB for 10 million",
+        )  # fmt: skip
+
+
+def _said(*, named: bool) -> str:
+    return ", written ids" if named else ""
+
+
+def _spread(folder: Path, n: int, rounds: int, *, quick: bool) -> Iterator[Race]:
+    asked = {"unit": "unit", "amount": "amount", "population": None, "rng": 1}
+    spread: dict[str, Any] = {**asked, "by": "source", "metrics": FIVE}
+    for world, how in (
+        ("10 million units", {}),
+        ("200,000 units", {"units": 200_000}),
+        ("200,000 units, no two amounts alike", {"units": 200_000, "continuous": True}),
+        ("200,000 units, written ids", {"units": 200_000, "named": True}),
+    ):
+        yield Race(
+            f"inequality, 8 slices, 5 metrics, {world}", n, lambda how=how: {"path": events(folder, n, **how)},
+            (
+                contestant("evenhand, 999 draws", "inequality", rounds, **spread),
+                contestant("evenhand, no interval", "inequality", rounds, interval=None, **spread),
+                Contestant("bare group-by", f"{HERE}:bare_events", rounds=rounds),
+            ),
+            target="1.6x and 1.1x the bare group-by",
+        )  # fmt: skip
+    if not quick:
+        many = 300_000_000
+        yield Race(
+            "inequality, 100 million units, no two amounts alike, limit of 4 GiB", many,
+            lambda: {"path": payments(folder, many)},
+            (contestant("evenhand", "inequality", 1, gib=4, **asked),), target="done, under 4 GiB",
+        )  # fmt: skip
+
+
+def _tested(folder: Path, n: int, rounds: int) -> Iterator[Race]:
+    tested = {"score": "score", "outcome": "outcome", "group": "group"}
+    for scored, groups in (("between 0 and 1", 3), ("normal", 4), ("whole, up to 1,000", 8)):
+        bare = {"by": ["group"], "scores": scored}
+        yield Race(
+            f"outcome test, {groups} groups, scores {scored}", n,
+            lambda scored=scored, groups=groups: {"path": candidates(folder, n, scored, groups)},
+            (
+                contestant("evenhand, edges found", "outcome_test", rounds, **tested),
+                Contestant("bare group-by, edges given", f"{HERE}:bare_candidates", rounds=rounds, arguments=bare),
+            ),
+            target="2.5x the bare group-by",
+        )  # fmt: skip
+    for scored, groups in (("between 0 and 1", 3), ("normal", 4)):
+        bare = {"by": ["cluster", "group"], "scores": scored}
+        yield Race(
+            f"outcome test, clustered, {groups} groups, scores {scored}", n,
+            lambda scored=scored, groups=groups: {"path": candidates(folder, n, scored, groups)},
+            (
+                contestant(f"evenhand, {n // 20:,} clusters", "outcome_test", 1, cluster="cluster", **tested),
+                Contestant("bare group-by", f"{HERE}:bare_candidates", rounds=1, arguments=bare),
+            ),
+            target="6x the bare group-by, under 1 GiB",
+        )  # fmt: skip
 
 
 def _rankings(folder: Path, many: int, rounds: int) -> Iterator[Race]:
-    files = rankings(folder, many)
-    yield Race(
-        "exposure with relevance, rankings of 100", many, files,
-        (
-            contestant("evenhand, 7 metrics", "exposure", rounds, relevance="relevance", protected="c", versus="a", metrics=SEVEN, rng=1),
-            Contestant("bare join and group-by", f"{HERE}:bare_rankings", rounds=rounds),
-        ),
-        target="3x the bare join and group-by",
+    sides = {"protected": "c", "versus": "a", "relevance": "relevance", "rng": 1}
+    calls = (
+        ("exposure", "3x the bare join and group-by", {**sides, "metrics": SEVEN}),
+        ("prefix", "3 CPU s for 100,000, under 2 KB a ranking", {"protected": "c", "metrics": ["ndd", "ndkl"], "rng": 1}),
+        ("pairwise", "4 CPU s for 100,000, under 2 KB a ranking", sides),
     )  # fmt: skip
-    for name, target, asked in (
-        ("prefix", "3 CPU s, under 2 KB a ranking", {"protected": "c", "metrics": ["ndd", "ndkl"]}),
-        ("pairwise", "4 CPU s, under 2 KB a ranking", {"protected": "c", "versus": "a", "relevance": "relevance"}),
-    ):
-        call = contestant("evenhand", name, rounds, rng=1, **asked)
-        yield Race(f"{name}, rankings of 100", many, files, (call,), target=target)
+    worlds = (("", {}), (", 2 million items", {"items": 20 * ITEMS}), (", written ids", {"named": True}))
+    for (name, target, asked), (world, how), size in product(calls, worlds, (many, 2 * many)):
+        ours = contestant("evenhand", name, rounds, **asked)
+        bare = Contestant("bare join and group-by", f"{HERE}:bare_rankings", rounds=rounds)
+        yield Race(
+            f"{name}, rankings of 100{world}", size, partial(rankings, folder, size, **how),
+            (ours, bare) if name == "exposure" else (ours,), target=target,
+        )  # fmt: skip
 
 
 def _small(folder: Path) -> Iterator[Race]:
@@ -308,24 +358,36 @@ def _grown(folder: Path, most: int) -> Iterator[Race]:
         asked = {"unit": "unit", "amount": "amount", "by": "source", "population": None, "rng": 1}
         call = contestant("evenhand", "inequality", 3 if size < 10**8 else 1, **asked)
         yield Race(
-            "growth: inequality with intervals", size, {"path": events(folder, size)}, (call,), target="exponent 1.0"
-        )
+            "growth: inequality with intervals", size, lambda n=size: {"path": events(folder, n)}, (call,),
+            target="exponent 1.0",
+        )  # fmt: skip
         tested = {"score": "score", "outcome": "outcome", "group": "group", "bins": [0.2, 0.4, 0.6]}
         call = contestant("evenhand", "outcome_test", 3 if size < 10**8 else 1, **tested, metrics=["pooled_gap"])
-        yield Race("growth: outcome test", size, {"path": candidates(folder, size)}, (call,), target="exponent 1.0")
+        data = lambda n=size: {"path": candidates(folder, n)}  # noqa: E731
+        yield Race("growth: outcome test", size, data, (call,), target="exponent 1.0")
         size *= 10
 
 
 def summary(outcomes: Sequence[Outcome]) -> dict[str, float]:
-    """Ratios to the bare query, and growth exponents."""
+    """Ratios to the bare query, growth exponents, and what one more ranking or score takes of memory."""
     found: dict[str, float] = {}
     for race in dict.fromkeys(o.race for o in outcomes):
         here = [o for o in outcomes if o.race == race and o.ran]
         if race.startswith("growth"):
             found[f"{race}, exponent"] = growth(here)
-        bare = next((o for o in here if o.contestant.startswith("bare")), None)
-        if bare is not None:
-            found |= {f"{race}: {o.contestant}, times bare": o.cpu / bare.cpu for o in here if o is not bare}
+        for size in dict.fromkeys(o.size for o in here):
+            turn = [o for o in here if o.size == size]
+            bare = next((o for o in turn if o.contestant.startswith("bare")), None)
+            if bare is not None:
+                of = {
+                    f"{race}, n = {size:,}: {o.contestant}, times bare": o.cpu / bare.cpu for o in turn if o is not bare
+                }
+                found |= of
+        ours = [o for o in here if not o.contestant.startswith("bare")]
+        if race.startswith(("exposure", "prefix", "pairwise", "recommender")) and len(ours) == 2:
+            small, large = sorted(ours, key=lambda o: o.size)
+            more = (large.extra_mib - small.extra_mib) * 2**20 / (large.size - small.size)
+            found[f"{race}: bytes for one more of n"] = more
     return found
 
 

@@ -9,7 +9,7 @@ import os
 import statistics
 import subprocess
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -37,11 +37,14 @@ class Contestant:
 
 @dataclass(frozen=True)
 class Race:
-    """The same work on the same data. The first contestant is ours; ratios are others over ours."""
+    """The same work on the same data. The first contestant is ours; ratios are others over ours.
+
+    `arguments` may be a function that makes the data: it is called when the race is run, and not where it is left out.
+    """
 
     name: str
     size: int
-    arguments: dict[str, Any]
+    arguments: dict[str, Any] | Callable[[], dict[str, Any]]
     contestants: Sequence[Contestant]
     tolerance: float = 1e-9
     target: str = ""
@@ -70,7 +73,7 @@ class Outcome:
 class Process:
     """A contestant that prepares, tells when it is ready, and then waits for its turns."""
 
-    def __init__(self, race: Race, contestant: Contestant) -> None:
+    def __init__(self, data: dict[str, Any], contestant: Contestant) -> None:
         python = str(PEERS) if contestant.environment == "peers" else sys.executable
         environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), *filter(None, sys.path)])}
         if contestant.environment == "peers":
@@ -79,7 +82,7 @@ class Process:
             [python, "-W", "ignore", "-m", "benchmarks.worker"], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL, text=True, cwd=ROOT, env=environment,
         )  # fmt: skip
-        self._say(json.dumps({"task": contestant.task, "arguments": {**race.arguments, **contestant.arguments}}))
+        self._say(json.dumps({"task": contestant.task, "arguments": {**data, **contestant.arguments}}))
 
     def ready(self) -> Process:
         self._answer()
@@ -119,11 +122,12 @@ def run(race: Race, most: int = ROUNDS, say: Any = print) -> list[Outcome]:
     """All contestants, in turns, round after round, at most so many."""
     outcomes = {c.name: Outcome(race.name, race.size, c.name, times=c.times) for c in race.contestants}
     started, waiting = {}, {}
+    data = race.arguments() if callable(race.arguments) else race.arguments
     for c in race.contestants:
         if c.environment == "peers" and not PEERS.exists():
             outcomes[c.name].problem = "the environment of the peers is not installed"
         else:
-            started[c.name] = Process(race, c)
+            started[c.name] = Process(data, c)
     for name, process in started.items():  # they prepare side by side, and run one at a time
         try:
             waiting[name] = process.ready()

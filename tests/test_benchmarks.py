@@ -127,11 +127,37 @@ def test_growth_is_drawn_beside_a_line_of_exponent_one():
     assert end_to_end.summary(outcomes) == {"growth: a call, exponent": pytest.approx(1.0)}
 
 
-def test_the_audits_end_to_end_read_what_is_written_for_them(tmp_path):
-    files = end_to_end.rankings(tmp_path, 20)
+@pytest.mark.parametrize("named", [False, True])
+def test_the_audits_end_to_end_read_what_is_written_for_them(tmp_path, named):
+    files = end_to_end.rankings(tmp_path, 20, 1_000, named=named)
     for name, asked in (("prefix", {"protected": "c"}), ("exposure", {"relevance": "relevance"})):
         end_to_end.audit(name, **files, **asked, rng=1)()
-    path = end_to_end.candidates(tmp_path, 2_000)
+    end_to_end.bare_rankings(**files)()
+    rated = end_to_end.scores(tmp_path, 1_000, named=named)
+    end_to_end.audit("recommender", **rated, protected="f", versus="m", top=10, interval=None)()
+    path = end_to_end.events(tmp_path, 1_000, 50, named=named, continuous=named)
+    end_to_end.audit("inequality", path, unit="unit", amount="amount", population=None, interval=None)()
+
+
+@pytest.mark.parametrize("scored", end_to_end.SCORES)
+def test_outcome_tests_end_to_end_read_scores_of_every_shape(tmp_path, scored):
+    path = end_to_end.candidates(tmp_path, 2_000, scored, 4)
     end_to_end.audit("outcome_test", path, score="score", outcome="outcome", group="group", cluster="cluster")()
     for by in (["group"], ["cluster", "group"]):
-        end_to_end.bare_candidates(path, by)()
+        end_to_end.bare_candidates(path, by, scored)()
+
+
+def test_memory_is_told_for_one_more_and_ratios_size_by_size():
+    outcomes = [Outcome("prefix, x", n, "evenhand", cpu=1.0, extra_mib=n / 2**20 * 700 + 9) for n in (1_000, 2_000)]
+    outcomes += [Outcome("prefix, x", 1_000, "bare group-by", cpu=0.5, extra_mib=1.0)]
+    assert end_to_end.summary(outcomes) == {
+        "prefix, x, n = 1,000: evenhand, times bare": pytest.approx(2.0),
+        "prefix, x: bytes for one more of n": pytest.approx(700.0),
+    }
+
+
+def test_data_of_races_that_are_left_out_are_not_made(tmp_path):
+    large = [race for race in end_to_end.races(tmp_path, quick=True) if not race.name.startswith("small")]
+    assert len(large) > 20
+    assert all(callable(race.arguments) for race in large)
+    assert sum(path.stat().st_size for path in tmp_path.iterdir()) < 1_000_000

@@ -10,6 +10,8 @@ from evenhand.cards import Floats
 from evenhand.metrics.terms import Terms
 
 MOST_CELLS = 1 << 18
+FEW_CELLS = 1 << 13
+"""Chances of a list that are remembered: 8 MB for all lists together."""
 WIDE = 2_000
 """Above this many items of a group, counts further than 12 standard deviations (and 30) off are left out: their mass is below 1e-30."""
 
@@ -31,8 +33,10 @@ def expected_terms(terms: Terms, kind: int) -> Floats:
         k = np.arange(start, min(start + block, size + 1))[:, None]
         low, high = _reach(k, count, size)
         c = np.arange(low, high + 1)
-        chance = _hypergeometric(c, k, count, size)
-        found[start - 1 : start - 1 + len(k)] = np.where(chance > 0, chance * terms.at(c, k, kind), 0.0).sum(1)
+        few = size * (count + 1) <= FEW_CELLS and count <= WIDE
+        chance = _few_chances(count, size) if few else _hypergeometric(c, k, count, size)
+        with np.errstate(invalid="ignore"):  # an infinite term that no order meets
+            found[start - 1 : start - 1 + len(k)] = np.where(chance > 0, chance * terms.at(c, k, kind), 0.0).sum(1)
     return found
 
 
@@ -42,6 +46,12 @@ def _reach(k: np.typing.NDArray[np.int64], count: int, size: int) -> tuple[int, 
     mean = k * (count / size)
     far = 12 * np.sqrt(mean * (1 - count / size) * (size - k) / max(size - 1, 1)) + 30
     return max(0, int((mean - far).min())), min(count, int((mean + far).max()) + 1)
+
+
+@functools.lru_cache(maxsize=128)
+def _few_chances(count: int, size: int) -> Floats:
+    """(size, count + 1) the same for every prefix; all metrics of a list ask for it, and lists of the next audit do."""
+    return _hypergeometric(np.arange(count + 1), np.arange(1, size + 1)[:, None], count, size)
 
 
 def _hypergeometric(c: np.typing.NDArray[np.int64], k: np.typing.NDArray[np.int64], count: int, size: int) -> Floats:

@@ -62,11 +62,12 @@ def largest_of_sides(difference: Difference, terms: Terms, weights: Floats, kind
 def _longest_paths(terms: Terms, weights: Floats, kinds: Ints) -> Floats:
     counts, sizes = (a[kinds].astype(np.int64) for a in (terms.counts, terms.sizes))
     held = np.minimum(np.arange(counts.max(initial=0) + 1), counts[:, None])
-    best = np.full(held.shape, -np.inf)
-    best[:, 0] = 0.0
-    found = np.zeros(len(kinds))
     inside = np.arange(held.shape[1]) <= counts[:, None]
     last = np.minimum(sizes, _looked_at(weights))  # what comes later adds nothing
+    found, ending = np.zeros(len(kinds)), set(last.tolist())
+    # A column more than there are counts: nobody comes from below none.
+    best, after = (np.full((len(kinds), held.shape[1] + 1), -np.inf) for _ in range(2))
+    best[:, 1] = 0.0
     most, step = int(last.max(initial=0)), max(1, MOST_CELLS // max(1, held.size))
     for start in range(1, most + 1, step):
         k = np.arange(start, min(start + step, most + 1))[:, None, None]
@@ -75,13 +76,13 @@ def _longest_paths(terms: Terms, weights: Floats, kinds: Ints) -> Floats:
         some = np.flatnonzero(weight.any((1, 2)))
         gains[some] = weight[some] * terms.at(held, np.minimum(k[some], sizes[:, None]), kinds[:, None])
         gains[held < k - (sizes - counts)[:, None]] = -np.inf  # more unprotected items than there are
-        for i, gain in enumerate(gains, start):
-            best[:, 1:] = np.maximum(best[:, 1:], best[:, :-1])
-            with np.errstate(invalid="ignore"):  # an infinite gain at a state that no order reaches
-                best += gain
-            ended = np.flatnonzero(last == i)
-            if len(ended):
-                found[ended] = np.where(inside[ended], best[ended], -np.inf).max(1)
+        with np.errstate(invalid="ignore"):  # an infinite gain at a state that no order reaches
+            for i, gain in enumerate(gains, start):
+                np.maximum(best[:, 1:], best[:, :-1], out=after[:, 1:])
+                after[:, 1:] += gain
+                best, after = after, best
+                if i in ending:
+                    found[last == i] = np.where(inside, best[:, 1:], -np.inf).max(1)[last == i]
     return found
 
 

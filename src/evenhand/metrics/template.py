@@ -22,7 +22,7 @@ from evenhand.metrics.differences import Difference
 from evenhand.metrics.normalizers import arranged, largest_of_groups, largest_of_sides
 from evenhand.metrics.terms import Terms
 from evenhand.tallies.exposure import placed_among
-from evenhand.tallies.placement import Batch, Ints, Mix, Placement, distinct_rows
+from evenhand.tallies.placement import Batch, Ints, Kinds, Mix, Placement
 
 Discount = Literal["log2(i)", "log2(i+1)"]
 NOTHING = 1e-13
@@ -132,29 +132,26 @@ class Reading:
         return np.where(missing & (basic == ""), later, basic)
 
     @cached_property
-    def _kinds(self) -> tuple[Ints, Terms]:
-        """(R, G) the kind of list that each ranking is for each group looked at, and the terms of every kind."""
+    def _kinds(self) -> Kinds:
+        if self.template.difference.sided:
+            return self.placement.first_kinds
         p = self.placement
-        held = p.counts[:, :1] if self.template.difference.sided else p.counts
-        of = np.broadcast_to(p.counts.sum(1)[:, None], held.shape)
-        group = np.broadcast_to(np.arange(held.shape[1]) if self.shares is not None else 0, held.shape)
-        rows = np.stack([of.ravel(), held.ravel(), group.ravel()], axis=1)
-        first, which = (np.arange(len(rows)),) * 2 if p.rows is not None else distinct_rows(rows)
-        sizes, counts, groups = rows[first].T
-        part, whole = counts, sizes
-        if self.shares is not None:
-            part, whole = self.shares[groups.astype(np.int64)], np.ones(len(first))
-        uses = 0.0 if p.rows is not None else float(len(p.codes) * held.shape[1] + self.draws * sizes.sum())
-        terms = Terms.of(self.template.difference.term, counts, sizes, part, whole, uses=uses)
-        return which.reshape(held.shape), terms
+        return p.kinds if self.shares is None else Kinds.of(p, p.counts, apart=True)
 
     @property
     def kinds(self) -> Ints:
-        return self._kinds[0]
+        """(R, G) the kind of list that each ranking is for each group looked at."""
+        return self._kinds.which
 
-    @property
+    @cached_property
     def terms(self) -> Terms:
-        return self._kinds[1]
+        """The terms of every kind."""
+        p, kinds = self.placement, self._kinds
+        part, whole = kinds.counts, kinds.sizes
+        if self.shares is not None:
+            part, whole = self.shares[kinds.groups], np.ones(len(kinds.groups))
+        uses = 0.0 if p.rows is not None else float(len(p.codes) * self.kinds.shape[1] + self.draws * kinds.sizes.sum())
+        return Terms.of(self.template.difference.term, kinds, part, whole, uses=uses)
 
     def sums(self) -> Floats:
         """(R,) the sum over prefixes, not yet normalised."""
@@ -185,7 +182,7 @@ class Reading:
         """(R,) normalisers, NaN where the metric does not exist, and (R,) the sum that a random order has on average."""
         normalizers, chances = (np.full(len(self.placement), np.nan) for _ in range(2))
         means: dict[int, Floats] = {}
-        for mix in self.placement.mixes():
+        for mix in self.placement.mixes:
             there = np.flatnonzero(self._exists(mix))
             weights = mix.weights(self.weights(mix.known.shape[1]))[there]
             kinds = self.kinds[mix.first[there]]

@@ -106,6 +106,16 @@ class Placement:
         """(R,) items of the protected group."""
         return np.asarray(self.counts[:, list(self.protected or ())].sum(1))
 
+    @cached_property
+    def kinds(self) -> Kinds:
+        """The kind of list that each ranking is for every group."""
+        return Kinds.of(self, self.counts)
+
+    @cached_property
+    def first_kinds(self) -> Kinds:
+        """The same for the first group alone: the protected side, where there are two."""
+        return Kinds.of(self, self.counts[:, :1])
+
     def sides(self) -> Placement:
         """The same rankings with two groups: 0 protected, 1 not."""
         return self._sides
@@ -183,8 +193,12 @@ class Placement:
             yield self._block(order[start:stop], level=level)
             start = stop
 
-    def mixes(self) -> Iterator[Mix]:
-        """The distinct compositions, and which ranking has which; a bounded number of cells at a time."""
+    @cached_property
+    def mixes(self) -> tuple[Mix, ...]:
+        """The distinct compositions, and which ranking has which; a bounded number of cells in each part."""
+        return tuple(self._mixes())
+
+    def _mixes(self) -> Iterator[Mix]:
         gapless = self.known == self.lengths
         yield from self._whole_mixes(np.flatnonzero(gapless))
         if gapless.all():
@@ -310,6 +324,60 @@ class Mix:
         cells = seen + np.arange(compositions)[:, None] * (width + 1)
         found = np.bincount(cells.ravel(), (inside * discount).ravel(), minlength=compositions * (width + 1))
         return np.asarray(found.reshape(compositions, width + 1)[:, 1:])
+
+
+@dataclass(frozen=True)
+class Kinds:
+    """Kinds of lists, each "so many items of a group among so many".
+
+    Attributes
+    ----------
+    which : (R, G) the kind of each ranking for each group looked at.
+    counts, sizes : (Q,) items of the group and labelled items in all.
+    groups : (Q,) the group, where lists of other groups are of other kinds; else 0.
+    """
+
+    which: Ints
+    counts: Floats
+    sizes: Floats
+    groups: Ints
+
+    @classmethod
+    def of(cls, p: Placement, held: Floats, *, apart: bool = False) -> Kinds:
+        """From (R, G) items of each group; `apart` tells groups apart that hold as many. Shares are a kind per list."""
+        of = np.broadcast_to(p.counts.sum(1)[:, None], held.shape)
+        group = np.broadcast_to(np.arange(held.shape[1]) if apart else 0, held.shape)
+        rows = np.stack([of.ravel(), held.ravel(), group.ravel()], axis=1)
+        first, which = (np.arange(len(rows)),) * 2 if p.rows is not None else distinct_rows(rows)
+        sizes, counts, groups = rows[first].T
+        return cls(which.reshape(held.shape), counts, sizes, groups.astype(np.int64))
+
+    @cached_property
+    def offsets(self) -> Ints:
+        """(Q + 1,) where the table of each kind starts, all of them end to end: entry [k, c] for c items among k."""
+        return np.concatenate([[0], np.cumsum((self.sizes + 1) * (self.counts + 1))]).astype(np.int64)
+
+    @cached_property
+    def _strides(self) -> Ints:
+        return (self.counts + 1).astype(np.int64)
+
+    def blocks(self, most_cells: int) -> Iterator[tuple[int, int]]:
+        """Kinds that follow each other, from one and up to another, whose tables have so many entries; or one larger."""
+        first = 0
+        while first < len(self.counts):
+            last = int(np.searchsorted(self.offsets, self.offsets[first] + most_cells, side="right")) - 1
+            yield first, max(first + 1, last)
+            first = max(first + 1, last)
+
+    def entries(self, first: int, last: int) -> tuple[Ints, Ints, Ints]:
+        """For every entry of the tables of these kinds: c, k and the kind."""
+        kind = np.repeat(np.arange(first, last), np.diff(self.offsets[first : last + 1]))
+        k, c = np.divmod(np.arange(self.offsets[first], self.offsets[last]) - self.offsets[kind], self._strides[kind])
+        return c, k, kind
+
+    def places(self, c: Any, k: Any, kind: Any) -> Ints:
+        """Where the tables hold c items of the group among the first k, for lists of these kinds."""
+        return np.asarray(self.offsets[kind] + k * self._strides[kind] + c)
 
 
 def distinct_rows(rows: Floats) -> tuple[Ints, Ints]:

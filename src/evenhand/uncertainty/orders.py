@@ -6,10 +6,10 @@ serve every ranking that has it.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from statistics import NormalDist
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -18,11 +18,9 @@ from evenhand.cards import Floats, parse_call
 from evenhand.errors import EvenhandError
 from evenhand.metrics.template import Reading, Scores, Template
 from evenhand.tallies.placement import Ints, Mix, Placement, distinct_rows
-from evenhand.uncertainty.intervals import stream
+from evenhand.uncertainty.order_sums import Batch, Read, null_sums
 
 MOST_CELLS = 1 << 20
-AT_ONCE = 1 << 14
-"""Ranks of random orders handled together: they stay in the cache, and memory is not asked for again and again."""
 MOST_KEPT = 1 << 25
 """Values of random orders that are kept, for the mean over few rankings."""
 MANY = 200
@@ -110,19 +108,23 @@ def _shared_orders(asked: Sequence[tuple[Reading, Scores]], draws: int, seed: in
     """The same for metrics that see the same labels."""
     p = asked[0][0].placement
     groups = _Compositions.of(p)
-    read = [_Read(reading, groups.weights(reading)) for reading, _ in asked]
+    read = [Read(reading, groups.weights(reading)) for reading, _ in asked]
     found = [Orders.empty(scores, groups, draws) for _, scores in asked]
-    for alike in groups.by_counts(p):
-        rankings, column = groups.members(alike)
-        sums = _null_sums(p, read, groups.first, alike, draws, seed)
+    there = np.any([~np.isnan(scores.normalizers[groups.first]) for _, scores in asked], axis=0)
+    for batch in groups.batches(p, np.flatnonzero(there), draws):
+        rankings, row = groups.members(batch.some)
+        sums = null_sums(p, read, batch, draws, seed)
         for orders, (_, scores), total in zip(found, asked, sums, strict=True):
-            null = total / scores.normalizers[groups.first[alike]]
+            null = total / scores.normalizers[batch.first, None]
             exact = orders.means[rankings]
-            orders.means[rankings] = np.where(np.isnan(exact), null.mean(0)[column], exact)
-            orders.spreads[rankings] = null.std(0)[column]
-            orders.p[rankings] = (1 + _reached(null, column, scores.values[rankings])) / (1 + draws)
+            orders.means[rankings] = np.where(np.isnan(exact), null.mean(1)[row], exact)
+            with np.errstate(
+                invalid="ignore"
+            ):  # a list that its target does not allow is infinitely far in every order
+                orders.spreads[rankings] = null.std(1)[row]
+            orders.p[rankings] = (1 + _reached(null, row, scores.values[rankings])) / (1 + draws)
             if orders.kept is not None:
-                orders.kept[alike] = null.T
+                orders.kept[batch.some] = null
     for orders, (_, scores) in zip(found, asked, strict=True):
         orders.p[np.isnan(scores.values)] = np.nan
     return found
@@ -132,7 +134,7 @@ def _shared_orders(asked: Sequence[tuple[Reading, Scores]], draws: int, seed: in
 class _Compositions:
     """Every distinct composition: a ranking that has it, and which rankings have it."""
 
-    mixes: list[Mix]
+    mixes: Sequence[Mix]
     first: Ints
     which: Ints
     order: Ints
@@ -140,7 +142,7 @@ class _Compositions:
 
     @classmethod
     def of(cls, p: Placement) -> _Compositions:
-        mixes, many = list(p.mixes()), 0
+        mixes, many = p.mixes, 0
         which = np.zeros(len(p), dtype=np.int64)
         for mix in mixes:
             which[mix.at] = mix.which + many
@@ -158,64 +160,33 @@ class _Compositions:
         parts = [self.order[self.edges[u] : self.edges[u + 1]] for u in alike]
         return np.concatenate(parts), np.repeat(np.arange(len(alike)), [len(part) for part in parts])
 
-    def by_counts(self, p: Placement) -> list[Ints]:
-        """Compositions that hold the same items, whatever ranks they stand in: they share their random orders."""
-        if p.rows is not None:
-            return [np.array([u]) for u in range(len(self.first))]
-        _, alike = distinct_rows(p.counts[self.first])
-        order = np.argsort(alike, kind="stable")
-        return np.split(order, np.flatnonzero(np.diff(alike[order])) + 1) if len(order) else []
+    def batches(self, p: Placement, some: Ints, draws: int) -> Iterator[Batch]:
+        """Some of the compositions, those of equally many labelled items together, a bounded number of cells at a time.
+
+        Where items are shared out, each stands alone: the mean over its orders is not known exactly, so they must be its own.
+        """
+        first = self.first[some]
+        alike = np.arange(len(some)) if p.rows is not None else distinct_rows(p.counts[first])[1]
+        size = p.known[first]
+        order = np.lexsort([alike, size])
+        size, alike, some, first = size[order], alike[order], some[order], first[order]
+        starts = np.flatnonzero(np.diff(alike if p.rows is not None else size, prepend=-1))
+        for start, stop in pairwise([*starts.tolist(), len(some)]):
+            most = max(1, MOST_CELLS // max(draws, int(size[start]) ** 2))
+            for i in range(start, stop, most):
+                here = slice(i, min(i + most, stop))
+                edges = [0, *(np.flatnonzero(np.diff(alike[here])) + 1).tolist(), here.stop - i]
+                yield Batch(int(size[i]), some[here], first[here], [slice(*ends) for ends in pairwise(edges)])
 
 
-def _reached(null: Floats, column: Ints, values: Floats) -> Ints:
+def _reached(null: Floats, row: Ints, values: Floats) -> Ints:
     """How many random orders come at least as far as each value."""
-    at_once = max(1, MOST_CELLS // len(null))
+    at_once = max(1, MOST_CELLS // null.shape[1])
     parts = [
-        (null[:, column[i : i + at_once]] >= values[i : i + at_once] - NEAR).sum(0)
+        np.count_nonzero(null[row[i : i + at_once]] >= values[i : i + at_once, None] - NEAR, axis=1)
         for i in range(0, len(values), at_once)
     ]
     return np.concatenate(parts)
-
-
-@dataclass(frozen=True)
-class _Read:
-    """A metric, and how much the first k labelled items of each composition count for it."""
-
-    reading: Reading
-    weights: list[Floats]
-
-
-def _null_sums(p: Placement, read: Sequence[_Read], first: Ints, alike: Ints, draws: int, seed: int) -> list[Floats]:
-    """For each metric, (draws, compositions) sums over prefixes of random orders of compositions that hold the same items."""
-    one = int(first[alike[0]])
-    counts, items = p.counts[one], int(p.known[one])
-    weights = [np.stack([r.weights[u][:items] for u in alike], axis=1) for r in read]
-    here = slice(p.starts[one], p.starts[one + 1])
-    soft = None if p.rows is None else p.rows[here][p.codes[here] >= 0]
-    rng = stream(seed, "orders", *(counts.tolist() if soft is None else soft.round(12).tolist()))
-    k = np.arange(1, items + 1)
-    found = [np.empty((draws, len(alike))) for _ in read]
-    at_once = max(1, AT_ONCE // max(1, items))
-    looked_at = max((r.reading.kinds.shape[1] for r in read), default=0)
-    for start in range(0, draws, at_once):
-        many = min(at_once, draws - start)
-        shuffled = _shuffled(counts, soft, many, rng)
-        differences: list[Any] = [np.zeros((many, items)) for _ in read]
-        for g in range(looked_at):
-            held = np.cumsum(shuffled == g if soft is None else soft[shuffled, g], axis=1)
-            for i, r in enumerate(read):
-                if g < r.reading.kinds.shape[1]:
-                    differences[i] += r.reading.terms.at(held, k, r.reading.kinds[one, g])
-        for sums, weight, difference in zip(found, weights, differences, strict=True):
-            # Not BLAS: threads change last bits.
-            sums[start : start + many] = np.einsum("bk,ku->bu", difference, weight)
-    return found
-
-
-def _shuffled(counts: Floats, soft: Floats | None, many: int, rng: np.random.Generator) -> Ints:
-    """(many, items) group codes in random order; for shares, positions of their rows."""
-    items = np.repeat(np.arange(len(counts)), counts.astype(np.int64)) if soft is None else np.arange(len(soft))
-    return rng.permuted(np.broadcast_to(items, (many, len(items))), axis=1)
 
 
 @dataclass(frozen=True, slots=True)

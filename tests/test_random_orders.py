@@ -1,0 +1,85 @@
+"""Random orders of lists: every order is equally likely, and what they give is what the metric gives on them."""
+
+from __future__ import annotations
+
+from itertools import permutations
+
+import numpy as np
+import pytest
+
+from evenhand.cards import ask
+from evenhand.metrics.prefix import looked_at, reading_of
+from evenhand.tallies.placement import Placement
+from evenhand.uncertainty.order_sums import Read, shuffled
+from evenhand.uncertainty.orders import random_orders
+
+METRICS = ("ndd", "ndr", "ndkl", "ndjs", "ndjs(target='equal')", "pref_nd(step=2)", "ndd(reference='list')@4")
+
+
+def lists(lengths, gaps=0.0, seed=1, groups=3):
+    rng = np.random.default_rng(seed)
+    codes = np.where(rng.random(sum(lengths)) < gaps, -1, rng.integers(0, groups, sum(lengths))).astype(np.int8)
+    return Placement(codes, np.cumsum([0, *lengths]), tuple("abc"[:groups]), (0,))
+
+
+def orders_of(p, *metrics, draws=199, seed=1):
+    """The metrics and their random orders."""
+    wanted = [ask(metric) for metric in metrics]
+    readings = [reading_of(a, looked_at(a, p), draws) for a in wanted]
+    return random_orders([(reading, reading.scores()) for reading in readings], draws, seed)
+
+
+def test_every_order_is_equally_likely():
+    drawn = shuffled(4, 24_000, np.random.default_rng(1))
+    _, times = np.unique(drawn @ 10 ** np.arange(4), return_counts=True)
+    assert len(times) == 24
+    assert ((times - 1000) ** 2 / 1000).sum() < 45  # chi square of 23 degrees: 0.4%
+    assert shuffled(1, 3, np.random.default_rng(1)).tolist() == [[0], [0], [0]]
+
+
+@pytest.mark.parametrize("metric", METRICS)
+@pytest.mark.parametrize("gaps", [0.0, 0.2])
+def test_a_sum_over_items_is_the_sum_over_prefixes(metric, gaps, monkeypatch):
+    p = lists([9, 12, 12, 7, 1, 12, 30], gaps)
+    (by_item,) = orders_of(p, metric)
+    monkeypatch.setattr(Read, "tabulated", lambda *_: False)
+    (by_prefix,) = orders_of(p, metric)
+    for name in ("p", "means", "spreads", "kept"):
+        np.testing.assert_allclose(getattr(by_item, name), getattr(by_prefix, name), atol=1e-7, equal_nan=True)
+
+
+@pytest.mark.parametrize("metric", ["ndd", "ndkl", "ndjs"])
+def test_random_orders_have_the_law_of_all_orders(metric):
+    p = lists([7], seed=4)
+    every = np.array([p.codes[list(order)] for order in set(permutations(range(7)))])
+    values = looked_at(ask(metric), p)
+    exact = reading_of(ask(metric), Placement(every.ravel(), np.arange(0, every.size + 1, 7), p.groups, (0,)))
+    exact = exact.scores(chance=False).values
+    (orders,) = orders_of(values, metric, draws=20_000)
+    assert orders.spreads[0] == pytest.approx(exact.std(), rel=0.03)
+    assert orders.kept[0].mean() == pytest.approx(exact.mean(), rel=0.01)
+    for level in (0.1, 0.5, 0.9):
+        cut = np.quantile(exact, level)
+        assert (orders.kept[0] <= cut + 1e-6).mean() == pytest.approx((exact <= cut + 1e-6).mean(), abs=0.015)
+
+
+def test_other_lists_change_no_order_and_lists_of_one_length_share_theirs():
+    p = lists([12, 9, 12, 12, 9, 15], seed=3)
+    (all_of_them,) = orders_of(p, "ndkl")
+    for i in range(len(p)):
+        (alone,) = orders_of(p.take(np.array([i])), "ndkl")
+        assert alone.p[0] == all_of_them.p[i]
+        assert alone.spreads[0] == pytest.approx(all_of_them.spreads[i], rel=1e-12)
+
+
+def test_shares_have_orders_of_their_own():
+    rows = np.tile([[0.5, 0.5], [1.0, 0.0], [0.0, 1.0], [0.25, 0.75]], (2, 1))
+    p = Placement(np.zeros(8, np.int8), np.array([0, 4, 8]), ("a", "b"), rows=rows + np.repeat([0, 1e-9], 4)[:, None])
+    (orders,) = orders_of(p, "ndjs", draws=99)
+    assert np.abs(orders.kept[0] - orders.kept[1]).max() > 0.01
+
+
+def test_a_list_that_no_target_allows_is_infinitely_far_in_every_order():
+    p = lists([6], groups=2, seed=2)
+    (orders,) = orders_of(p, "pref_kl(target={'a': 1.0}, normalizer=None, step=1, discount='log2(i+1)')", draws=99)
+    assert orders.p[0] == 1.0
