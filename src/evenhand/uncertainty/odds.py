@@ -81,7 +81,7 @@ def odds_gaps(rows: Rows, group: int, reference: int, level: float, opportunity:
     usable = [[k for k in own if enough[k]] for own in asked]
     looked_at = sorted({k for own in usable for k in own})
     far = np.full((len(sides), 1 + DRAWS), np.nan)
-    some = _spread(len(score), [np.count_nonzero(given[k]) for k in looked_at])
+    some = _spread(len(score), [int(given[k].sum()) for k in looked_at])
     few = mine[some]
     draws = [max(FEWEST_DRAWS, min(DRAWS, MOST_WORK // (len(few) * len(own)))) if own else 0 for own in usable]
     rng = stream(SEED, "odds", len(score))
