@@ -106,5 +106,7 @@ def test_ids_of_one_hash_are_told_apart(monkeypatch):
     monkeypatch.setattr(places, "_hashes", lambda rows, seed: honest(rows, seed) >> np.uint64(0 if seed else 64 - 1))
     made = Places.of(known)
     assert made.seed > 0  # of the first seed, some of three hashes of one bit are alike
-    monkeypatch.setattr(places, "_hashes", lambda rows, _: made.hashes[[2, 2, 1]])  # a stranger with the hash of the third
+    monkeypatch.setattr(
+        places, "_hashes", lambda rows, _: made.hashes[[2, 2, 1]]
+    )  # a stranger with the hash of the third
     assert made.of_rows(asked).tolist() == [2, 3, 1]
