@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from itertools import permutations
+from itertools import pairwise, permutations
 
 import numpy as np
 import pytest
 
 from evenhand.cards import ask
 from evenhand.metrics.prefix import looked_at, reading_of
-from evenhand.tallies.placement import Placement
+from evenhand.tallies.placement import Placement, distinct_rows, grouped
 from evenhand.uncertainty.order_sums import Read, shuffled
 from evenhand.uncertainty.orders import random_orders
 
@@ -83,3 +83,15 @@ def test_a_list_that_no_target_allows_is_infinitely_far_in_every_order():
     p = lists([6], groups=2, seed=2)
     (orders,) = orders_of(p, "pref_kl(target={'a': 1.0}, normalizer=None, step=1, discount='log2(i+1)')", draws=99)
     assert orders.p[0] == 1.0
+
+
+@pytest.mark.parametrize("spread", [3, 1000])
+def test_distinct_rows_are_those_of_a_sort(spread):
+    rows = np.random.default_rng(1).integers(0, spread, (300, 2)).astype(np.float64)
+    _, first, which = np.unique(rows, axis=0, return_index=True, return_inverse=True)
+    for found, wanted in zip(distinct_rows(rows), (first, which.reshape(-1)), strict=True):
+        assert found.tolist() == wanted.tolist()
+    order, edges = grouped(which.reshape(-1), len(first))
+    assert [which[order[a:b]].tolist() for a, b in pairwise(edges)] == [
+        [i] * (b - a) for i, (a, b) in enumerate(pairwise(edges))
+    ]
