@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from itertools import permutations
+from itertools import pairwise, permutations
 
 import numpy as np
 import pytest
@@ -10,7 +10,7 @@ import pytest
 from evenhand.cards import ask
 from evenhand.metrics import terms
 from evenhand.metrics.prefix import looked_at, reading_of
-from evenhand.tallies.placement import Placement
+from evenhand.tallies.placement import Placement, distinct_rows, grouped
 from evenhand.uncertainty.order_sums import Read, shuffled
 from evenhand.uncertainty.orders import random_orders
 
@@ -94,3 +94,15 @@ def test_lists_of_many_make_ups_are_summed_over_items_too(monkeypatch):
     (computed,) = orders_of(p, "ndkl", draws=99)
     np.testing.assert_allclose(computed.spreads, tabulated.spreads, rtol=1e-12)
     np.testing.assert_array_equal(computed.p, tabulated.p)
+
+
+@pytest.mark.parametrize("spread", [3, 1000])
+def test_distinct_rows_are_those_of_a_sort(spread):
+    rows = np.random.default_rng(1).integers(0, spread, (300, 2)).astype(np.float64)
+    _, first, which = np.unique(rows, axis=0, return_index=True, return_inverse=True)
+    for found, wanted in zip(distinct_rows(rows), (first, which.reshape(-1)), strict=True):
+        assert found.tolist() == wanted.tolist()
+    order, edges = grouped(which.reshape(-1), len(first))
+    assert [which[order[a:b]].tolist() for a, b in pairwise(edges)] == [
+        [i] * (b - a) for i, (a, b) in enumerate(pairwise(edges))
+    ]
