@@ -26,7 +26,8 @@ from evenhand.uncertainty.intervals import (
     studentised_ends,
 )
 from evenhand.uncertainty.requests import FEW, Reduced, draws_of, picks, resampled
-from evenhand.uncertainty.spectra import WIDE, estimates, is_wide
+from evenhand.uncertainty.spectra import MANY, estimates
+from evenhand.uncertainty.tails import tail_exponents, tail_units
 
 KNOWN = needing(Spectrum)
 UNIT = (0.0, 1.0)
@@ -299,17 +300,38 @@ def test_intervals_by_resampling_the_spectrum_agree_with_resampling_the_units():
     assert found.high[0] == pytest.approx(high, abs=0.01)
 
 
-def test_wide_spectra_are_drawn_on_bins_with_an_exact_estimate():
-    x = np.random.default_rng(4).lognormal(0, 1, WIDE + 5000)
+@pytest.mark.parametrize("spread", [1.0, 1e-6])
+def test_many_amounts_are_drawn_in_few_cells_with_an_exact_estimate_and_the_same_spread(spread):
+    x = 10 * np.exp(np.random.default_rng(4).normal(0, spread, 5 * MANY))
     s = Spectrum.of(x)
-    assert is_wide(s)
-    assert not is_wide(s.binned()) or len(s.binned().values) < len(s.values)
-    asked = asks(["gini", "top_share(p=0.1)"], KNOWN)
-    for a, found in zip(asked, run([s], asked=asked, interval="percentile(99)"), strict=True):
+    assert len(module._coarse(s).values) < MANY / 2
+    asked = asks(["gini", "top_share(p=0.1)", "equal_share", "generalized_entropy(alpha=2)"], KNOWN)
+    for a, found in zip(asked, run([s], asked=asked, interval="percentile(199)"), strict=True):
         assert found.estimate[0] == pytest.approx(float(a.on(s)), rel=1e-13)
         assert found.low[0] < found.estimate[0] < found.high[0]
         error = float(module._errors(a, s, a.on(s)))
-        assert (found.high[0] - found.low[0]) / (2 * 1.96 * error) == pytest.approx(1, abs=0.25)
+        assert (found.high[0] - found.low[0]) / (2 * 1.96 * error) == pytest.approx(1, abs=0.3)
+
+
+def test_fewer_cells_have_the_errors_of_all_of_them_and_the_same_tail():
+    rng = np.random.default_rng(5)
+    asked = asks(["gini", "atkinson(epsilon=0.5)", "theil", "generalized_entropy(alpha=0)"], KNOWN)
+    for x in (rng.lognormal(0, 2, 20_000), rng.pareto(1.2, 20_000) + 1, rng.geometric(1e-4, 20_000)):
+        s = Spectrum.of(x)
+        few = module._coarse(s)
+        for a in asked:
+            assert module._errors(a, few, a.on(few)) == pytest.approx(module._errors(a, s, a.on(s)), rel=1e-3)
+        assert tail_exponents(few) == pytest.approx(tail_exponents(s), rel=1e-2)
+        edge = float(s.units - tail_units(s.units))
+        assert few.values[np.searchsorted(np.cumsum(few.counts), edge)] == np.sort(x)[int(edge) - 1]
+
+
+def test_a_percentile_is_drawn_from_all_amounts_and_moves_no_other_metric():
+    x = np.random.default_rng(6).permutation(2 * MANY).astype(float)
+    alone = run([Spectrum.of(x)], asked=asks(["gini"], KNOWN), interval="percentile(49)")[0]
+    both = run([Spectrum.of(x)], asked=asks(["percentile(p=0.5)", "gini"], KNOWN), interval="percentile(49)")
+    assert {float(both[0].low[0]), float(both[0].high[0])} <= set(x)
+    assert (both[1].low[0], both[1].high[0]) == (alone.low[0], alone.high[0])
 
 
 def test_weighted_spectra_have_intervals_too():

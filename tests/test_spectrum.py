@@ -174,6 +174,30 @@ def test_weighted_cells_are_not_binned():
     assert s.binned() is s
 
 
+@given(st.lists(st.floats(1e-300, 1e300) | st.integers(0, 9), min_size=1, max_size=60), st.integers(2, 32))
+def test_gathered_cells_keep_units_and_total_and_span_little(x, parts):
+    s = Spectrum.of([float(v) for v in x])
+    found = s.gathered(parts)
+    assert found.units == s.units
+    assert found.total == pytest.approx(s.total, rel=1e-12)
+    assert found.counts[found.values == 0].sum() == s.counts[s.values == 0].sum()
+    stops = np.cumsum(found.counts)
+    every = np.repeat(s.values, s.counts.astype(int))
+    for stop, count in zip(stops.astype(int), found.counts.astype(int), strict=True):
+        held = every[stop - count : stop]
+        if held[0] < held[-1]:
+            assert count <= 2 * len(every) / parts
+            assert (held / every.max()).sum() <= 2 * (every / every.max()).sum() / parts * (1 + 1e-9)
+            assert np.log2(held[-1]) - np.log2(held[0]) <= 16 / parts + 1e-9
+
+
+def test_who_holds_most_or_stands_at_a_given_rank_shares_a_cell_with_nobody():
+    x = np.arange(1.0, 2001.0)
+    found = Spectrum.of(x).gathered(32, apart=1500)
+    assert {1, 2, 1500, 1999, 2000} <= set(found.values[found.counts == 1])
+    assert len(found.values) < 150
+
+
 # --- resampling -------------------------------------------------------------------------------------------------------
 
 

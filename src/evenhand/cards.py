@@ -242,9 +242,13 @@ class Metric:
 
         return declare
 
+    def smooth(self, params: Mapping[str, Any]) -> bool:
+        """Whether the value has a linearisation; a percentile, which has none, jumps from one amount to the next."""
+        return self._influence is not None and "convention" not in params
+
     def linearised(self, tally: Any, estimate: Floats, params: Mapping[str, Any]) -> Floats | None:
         """The influence of one unit in each cell, or None where the card has no linearised error."""
-        if self._influence is None or "convention" in params:
+        if self._influence is None or not self.smooth(params):
             return None
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
             return self._influence(tally, estimate, **params)
@@ -432,6 +436,11 @@ class Ask:
     def certain(self) -> bool:
         """Whether the parameters alone decide the value."""
         return self.metric.certain(**self.params)
+
+    @property
+    def smooth(self) -> bool:
+        """Whether the value has a linearisation."""
+        return self.metric.smooth(self.params)
 
     def coarse(self, fewest: int) -> Ask:
         """The same metric, on so many neighbours at their mean where it would tell of single units."""

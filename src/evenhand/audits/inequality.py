@@ -23,7 +23,7 @@ from evenhand.results import Result
 from evenhand.tallies.buckets import Buckets
 from evenhand.tallies.spectrum import Spectra, Spectrum
 from evenhand.uncertainty.intervals import Estimates, Interval, stream
-from evenhand.uncertainty.spectra import WIDE, estimates
+from evenhand.uncertainty.spectra import MANY, estimates
 from evenhand.uncertainty.tails import cautions
 from evenhand.uncertainty.viewers import both_ends, viewer_ends, viewers
 from evenhand.views.benefits import Amount, NanPolicy
@@ -119,7 +119,7 @@ def inequality(
         small = hidden(slices.spectra.receivers.tolist(), enough(call.fewest, asked), total_shown=False)
         rows += _rows(slices, one, prepared, asked, call, small, extra, seen(one), both=both)
         _add_curves(curves, slices, view.by, extra, small, len(view.amounts), call.fewest)
-        wide += int((np.diff(slices.spectra.starts) > WIDE).sum()) if slices.spectra.weights is None else 0
+        wide += int(slices.spectra.wider(MANY).sum())
     amounts = ("amount",) if several else ()
     names, columns = (*view.by, *amounts), (*prepared.columns, *amounts)
     facts = {
@@ -310,6 +310,6 @@ def _interval_words(how: Interval, wide: int, within: str | None, *, both: bool,
         "normal": "normal, with the linearised error, logit or log scale",
         "none": "none",
     }[how.kind]
-    binned = f"; draws of {wide:,} wide slices run on amounts binned at a relative width of 2^-12"
+    binned = f"; draws of {wide:,} slices with over {MANY:,} different amounts run on bins of them, each at its mean"
     binned += " (estimates are exact)" if exact else ""
     return words + (binned if wide and how.draws else "")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Literal
@@ -302,6 +302,49 @@ class Spectrum:
         head = slice(0, first)
         return Spectrum(np.concatenate([self.values[head], held / counts]), np.concatenate([self.counts[head], counts]))
 
+    def gathered(self, parts: int, apart: float = 0.0) -> Spectrum:
+        """The same units in fewer cells, each at its mean, for sums and points of the curve; weighted cells stay as they are.
+
+        No bin of several amounts spans more than about a part in `parts` of the units or of all they hold, nor a factor of
+        more than 2^(16 / parts) in amounts or, about, in ranks from the bottom or the top: so those that hold most, and
+        amounts that differ little, stay apart. The amount of the unit of rank `apart` shares its bin with no other.
+
+        >>> Spectrum.of([1, 2, *range(1000, 1010), 9000]).gathered(4).values.tolist()
+        [1.0, 2.0, 1000.0, 1002.0, 1005.0, 1007.5, 1009.0, 9000.0]
+        """
+        if self.weights is not None:
+            return self
+        first = int(np.searchsorted(self.values, 0.0, side="right"))
+        values, counts = self.values[first:], self.counts[first:]
+        if not len(values):
+            return self
+        reach, held = np.cumsum(self.counts)[first:], np.cumsum(counts * (values / values[-1]))
+        even, factor = np.arange(1, parts) / parts, 16 / parts
+        ends = 2.0 ** np.arange(0.0, np.log2(reach[-1] / 8), factor)  # further in, even parts are narrower
+        grid = np.arange(np.log2(values[0]), np.log2(values[-1]), factor)[1:]
+        starts = np.unique(
+            np.concatenate(
+                [
+                    [0],
+                    *(_alone(held, held[-1] * even), np.searchsorted(values, 2.0**grid)),
+                    *(
+                        _alone(reach, edges)
+                        for edges in (reach[-1] * even, ends, (reach[-1] - ends)[::-1], [apart, apart])
+                    ),
+                ]
+            )
+        )
+        starts = starts[starts < len(values)].astype(np.int64)
+        joined = np.add.reduceat(counts, starts)
+        mean = np.add.reduceat(counts * values, starts) / joined
+        return Spectrum(np.concatenate([self.values[:first], mean]), np.concatenate([self.counts[:first], joined]))
+
+
+def _alone(cumulated: Floats, edges: Any) -> np.typing.NDArray[np.int64]:
+    """Cells that a new bin begins at so that none reaches from one edge past the next, unless it is of one cell."""
+    at = np.searchsorted(cumulated, edges)
+    return np.concatenate([at, at[1:][at[1:] == at[:-1]] + 1])
+
 
 class Untied(Spectrum):
     """Hardly any two units tie: a cell for each, and one for `zeros` in front; counts take up memory only when asked for."""
@@ -372,9 +415,22 @@ class Spectra:
         """How many units of each slice received anything."""
         return _segment_sums(np.where(self.values > 0, self.counts, 0.0), self.starts)
 
+    def wider(self, cells: int) -> np.typing.NDArray[np.bool_]:
+        """Which slices have more cells, all of the same weight."""
+        return (np.diff(self.starts) > cells) & (self.weights is None)
+
+    def only(self, chosen: np.typing.NDArray[np.bool_]) -> Spectra:
+        """Some of the slices."""
+        return self if chosen.all() else Spectra.of([self[i] for i in np.flatnonzero(chosen).tolist()])
+
+    def each(self, made: Callable[[Spectrum], Spectrum], chosen: np.typing.NDArray[np.bool_] | None = None) -> Spectra:
+        """Every slice, or those `chosen`, made into another."""
+        at = np.ones(len(self), dtype=bool) if chosen is None else chosen
+        return Spectra.of([made(self[i]) if at[i] else self[i] for i in range(len(self))]) if at.any() else self
+
     def coarse(self, fewest: int) -> Spectra:
         """Every slice with so many neighbours at their mean."""
-        return self if fewest <= 1 else Spectra.of([self[i].coarse(fewest) for i in range(len(self))])
+        return self if fewest <= 1 else self.each(lambda s: s.coarse(fewest))
 
     def padded(self, zeros: Floats) -> Spectra:
         """Add to each slice its units that received nothing: one more cell at the front, at amount zero."""

@@ -45,10 +45,15 @@ FEW_RECEIVERS = 50
 MOST_CELLS = 1 << 17
 
 
+def tail_units(units: Floats) -> Floats:
+    """How many of so many units are the tail."""
+    return np.floor(np.sqrt(units))
+
+
 def tail_exponents(s: Spectrum) -> Floats:
     """Hill's estimate of the tail exponent from the top sqrt(n) units; infinite where the top is flat or the edge is zero."""
     units = s.units
-    top = np.floor(np.sqrt(units))
+    top = tail_units(units)
     bound = (units - top)[..., None]
     threshold = np.full(units.shape, np.inf)
     for b in Spectrum(s.values, s.counts).walk():
@@ -82,7 +87,7 @@ def grown(s: Spectrum) -> Spectrum:
         return alone
     from scipy.special import gammaincinv
 
-    hill, top = tail_exponents(s)[..., None], np.maximum(np.floor(np.sqrt(s.units)), 1)[..., None]
+    hill, top = tail_exponents(s)[..., None], np.maximum(tail_units(s.units), 1)[..., None]
     likely = gammaincinv(top, (np.arange(EXPONENTS) + 0.5) / EXPONENTS) / top
     return with_tail(alone, np.where(np.isfinite(hill), hill * likely, LIGHT + 1))
 
@@ -93,7 +98,7 @@ def with_tail(s: Spectrum, exponent: Floats) -> Spectrum:
     Several exponents of one population make as many populations.
     """
     units = s.units[..., None]
-    top = np.floor(np.sqrt(units))
+    top = tail_units(units)
     as_is = (units < FEWEST) | (exponent[..., None] > LIGHT)
     reach, bound = np.cumsum(s.counts, axis=-1), units - top
     last = s.values.shape[-1] - 1

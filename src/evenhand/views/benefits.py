@@ -209,25 +209,39 @@ def _facts(lazy: nw.LazyFrame[Any], names: list[str], needed: Mapping[str, str],
     numbers = [(f"amount_{i}", str(i)) for i in range(len(names))] + (
         [("weight", "weight")] if weight is not None else []
     )
+    floats = [(column, tag) for column, tag in numbers if schema[column].is_float()]
     for column, tag in numbers:
-        col, floats = nw.col(column), schema[column].is_float()
-        missing = col.is_null() | col.is_nan()
-        asked.append((how_many(missing) if floats else col.null_count()).alias(f"missing_{tag}"))
-        known = nw.when(~missing).then(col) if floats else col
-        asked += [known.min().alias(f"min_{tag}"), known.max().alias(f"max_{tag}")]
+        asked += [nw.col(column).null_count().alias(f"missing_{tag}"), *_extremes(nw.col(column), tag)]
+    asked += [nw.col(column).sum().alias(f"sum_{tag}") for column, tag in floats]
     asked += [nw.col(role).null_count().alias(f"{role}_null") for role in needed]
-    row = to_polars(lazy.select(*asked)).row(0, named=True)
-    facts = {k: 0 if v is None else float(v) for k, v in row.items()}
+    facts = _told(lazy, asked)
+    again = []
+    for column, tag in floats:  # a finite sum has no NaN in it, and to ask every number would take as long as the rest
+        if not math.isfinite(facts[f"sum_{tag}"]):
+            missing = nw.col(column).is_null() | nw.col(column).is_nan()
+            known = nw.when(~missing).then(nw.col(column))
+            again += [how_many(missing).alias(f"missing_{tag}"), *_extremes(known, tag)]
+    facts |= _told(lazy, again)
     again = [how_many(nw.col(c) < 0).alias(f"negative_{tag}") for c, tag in numbers if facts[f"min_{tag}"] < 0]
     again += [
         nw.col(c).cast(nw.Float64).sum().alias(f"sum_{tag}")
         for c, tag in numbers
         if facts["rows"] * facts[f"max_{tag}"] > LARGEST_SUM
-    ]
-    if again:  # hardly ever: a second pass says how many are negative, and whether sums can wrap
-        with np.errstate(over="ignore"):  # an infinite sum is told of below
-            facts |= to_polars(lazy.select(*again)).row(0, named=True)
-    return facts
+    ]  # hardly ever: how many are negative, and whether sums can wrap
+    return facts | _told(lazy, again)
+
+
+def _extremes(column: nw.Expr, tag: str) -> list[nw.Expr]:
+    return [column.min().alias(f"min_{tag}"), column.max().alias(f"max_{tag}")]
+
+
+def _told(lazy: nw.LazyFrame[Any], asked: list[nw.Expr]) -> dict[str, Any]:
+    """What one pass answers; nothing known is zero."""
+    if not asked:
+        return {}
+    with np.errstate(over="ignore", invalid="ignore"):  # an infinite sum is told of later
+        row = to_polars(lazy.select(*asked)).row(0, named=True)
+    return {name: 0 if value is None else float(value) for name, value in row.items()}
 
 
 def value_problems(
