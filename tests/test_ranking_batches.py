@@ -41,7 +41,7 @@ def test_facts_are_those_of_all_rows_at_once_whatever_the_batches(monkeypatch, o
     monkeypatch.setattr(batches, "BLOCK", rows)
     monkeypatch.setattr(batches, "SORTED", 4 * rows)
     frame, keys = some_rankings(order, twice=twice), ["by_0", "request"]
-    found = to_polars(ranking_facts(nw.from_native(ENGINES[engine](frame)).lazy(), keys, "rank", "item"))
+    found = to_polars(ranking_facts(nw.from_native(ENGINES[engine](frame)).lazy(), keys, "rank", "item")[0])
     place = pl.col("rank")
     facts = {
         "n": pl.len(),
@@ -153,7 +153,8 @@ def test_an_item_scored_twice_is_found_whatever_the_blocks(monkeypatch, block):
             protected="x",
         )
     with pytest.raises(EvenhandError, match="1 pairs of request and item more than one relevance"):
-        eh.pairwise(run, groups={"a": "x", "b": "z", "c": "x", "d": "z"}, relevance="y", protected="x")
+        run = run.with_columns(system=pl.Series(list("AAAAB")))  # each system scores it once
+        eh.pairwise(run, groups={"a": "x", "b": "z", "c": "x", "d": "z"}, relevance="y", protected="x", system="system")
 
 
 @pytest.mark.parametrize("block", [9, 1_000])

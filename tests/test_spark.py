@@ -184,11 +184,12 @@ ASKS = {
 
 TRAVELS = {
     "inequality": 0.005, "sources": 0.005, "decompose": 0.005, "criteria": 0.005,
-    "outcome_test": 0.1, "sensitivity": 0.06, "recommender": 0.7, "rebalance": 0.2,
+    "outcome_test": 0.1, "sensitivity": 0.06, "recommender": 0.04, "rebalance": 0.2,
 }  # fmt: skip
 """The part of the table's bytes that may reach the driver; of other audits, 0.03: ids, and a byte or two for each item.
 
-`sensitivity` asks twice. The recommender reads scores in runs of users, and a new allocation needs its candidates.
+`sensitivity` asks twice. Users come three times: with their label, their number of scores, and their list. A new allocation needs its
+candidates.
 """
 
 WINDOW_IN_ONE_PLACE = re.compile(r"Window \[.*\n[^\n]*(?:Sort[^\n]*\n[^\n]*)?Exchange SinglePartition")
@@ -312,6 +313,23 @@ def test_ties_and_unjudged_items_are_gathered_as_they_are(spark, most, monkeypat
     call = {"relevance": "grade", "groups": "side", "protected": "f", "rng": 1, "interval": None}
     for audit in (eh.pairwise, eh.exposure) if most == 3 else (eh.pairwise,):
         assert audit(there, **call).to_text("csv") == audit(table, **call).to_text("csv")
+
+
+@pytest.mark.parametrize("ties", ["first", "last", "fractional"])
+def test_lists_are_cut_on_the_cluster_with_their_ties_and_held_against_a_truth(ties, spark, watched):
+    rng = np.random.default_rng(6)
+    table = ratings(40, 20).with_columns(score=pl.Series(rng.integers(0, 6, 800) / 5)).filter(rng.random(800) < 0.8)
+    truth = table.filter(rng.random(table.height) < 0.4).select("user", "item", relevance=1 - pl.col("score").round(0))
+    call = {"user_groups": "group", "top": 4, "true_top": 3, "ties": ties, "rng": 1, "interval": "percentile(29)"}
+    before = len(watched)
+    there = eh.recommender(*(spark.createDataFrame(t.to_arrow()) for t in (table,)), relevant=truth, **call)
+    here = eh.recommender(table, relevant=truth, **call)
+    for column in ("estimate", "low", "high", "chance"):
+        np.testing.assert_allclose(
+            there.findings.columns[column], here.findings.columns[column], rtol=1e-9, err_msg=column
+        )
+    assert there.provenance["users_with_ties"] == here.provenance["users_with_ties"] > 0
+    assert not [name for sent, _ in watched[before:] for name in sent.column_names if name == "value"]
 
 
 def test_units_that_hold_the_same_travel_once(spark, watched):

@@ -231,22 +231,40 @@ def big(server):
     return connection.table("big")
 
 
-@pytest.mark.parametrize("name", SUMMED)
-def test_only_the_tally_leaves_postgresql(name, big, monkeypatch):
-    travelled, fetch = [], ibis.expr.types.Table.to_pyarrow
+@pytest.fixture
+def travelled(monkeypatch):
+    """Rows and bytes of every table that leaves PostgreSQL."""
+    left, fetch = [], ibis.expr.types.Table.to_pyarrow
 
     def counted(table, **how):
         found = fetch(table, **how)
-        travelled.append((found.num_rows, found.nbytes))
+        left.append((found.num_rows, found.nbytes))
         return found
 
     monkeypatch.setattr(ibis.expr.types.Table, "to_pyarrow", counted)
     for way in ("to_pandas", "to_polars", "execute", "to_pyarrow_batches"):
         monkeypatch.setattr(ibis.expr.types.Table, way, lambda *_, **__: pytest.fail("rows were fetched"))
+    return left
+
+
+@pytest.mark.parametrize("name", SUMMED)
+def test_only_the_tally_leaves_postgresql(name, big, travelled):
     SUMMED[name](big)
     rows, size = np.sum(travelled, axis=0)
     assert rows < ROWS / (15 if name != "outcome_test" else 5)  # scores are counted to find the edges of bins
     assert size < BYTES / 15
+
+
+def test_the_lists_of_users_leave_postgresql_and_not_their_scores(server, travelled):
+    connection = server["log"].get_backend()
+    connection.raw_sql(
+        """CREATE TABLE scored AS SELECT u AS user, i AS item, sin(u * i) AS score, chr(97 + u % 2) AS kind
+        FROM generate_series(1, 60) u, generate_series(1, 300) i"""
+    )
+    eh.recommender(connection.table("scored"), user_groups="kind", top=5, rng=1, interval="percentile(29)")
+    rows, size = np.sum(travelled, axis=0)
+    assert rows < 60 * 4 + 300 * 2 + 50
+    assert size < 60 * 300 * 25 / 20
 
 
 def test_blocks_of_users_are_cut_in_our_order_of_text(server, monkeypatch):
@@ -256,9 +274,23 @@ def test_blocks_of_users_are_cut_in_our_order_of_text(server, monkeypatch):
     names = names.with_columns(pl.Series("s", RNG.random(names.height)))
     there = server["log"].get_backend().create_table("named", names.to_arrow())
     call = {"user": "who", "item": "what", "score": "s", "top": 2, "metrics": "item_gini", "rng": 1}
+    call |= {"convention": "holisticai"}  # which shows what has no score, so that scores are read in blocks
     expected = cells(eh.recommender(names, **call))
     monkeypatch.setattr("evenhand.views.scoretables.READ_CELLS", 12)
     same(cells(eh.recommender(there, **call)), expected)
+
+
+@pytest.mark.parametrize("ties", ["first", "last"])
+def test_ties_are_broken_in_our_order_of_text(ties, server):
+    equal = pl.DataFrame({"user": [1] * len(WHO) + [2] * 3, "item": WHO + WHO[:3], "score": [0.5] * (len(WHO) + 3)})
+    there = server["log"].get_backend().create_table(f"tied_{ties}", equal.to_arrow())
+    call = {"top": 4, "ties": ties, "interval": None, "chance": None}
+    found, expected = (eh.recommender(table, **call) for table in (there, equal))
+    assert pl.DataFrame(found.shown).equals(expected.shown)
+    assert found.provenance["users_with_ties"] == 1
+    twice = there.union(there.limit(2))
+    with pytest.raises(eh.EvenhandError, match="scores has 2 rows for a user and item that already had one"):
+        eh.recommender(twice, **call)
 
 
 def test_a_table_from_elsewhere_is_brought_along_and_who_may_not_is_told_what_to_grant(server, postgres):
@@ -268,11 +300,13 @@ def test_a_table_from_elsewhere_is_brought_along_and_who_may_not_is_told_what_to
     same(cells(eh.inequality(server["log"], **call, population=ibis.memtable(HERE["authors"]))), expected)
     admin = server["log"].get_backend()
     admin.raw_sql(
-        "CREATE ROLE reader LOGIN; REVOKE TEMPORARY ON DATABASE postgres FROM PUBLIC; GRANT SELECT ON log TO reader"
+        "CREATE ROLE reader LOGIN; REVOKE TEMPORARY ON DATABASE postgres FROM PUBLIC; GRANT SELECT ON log, rated TO reader"
     )
     reader = ibis.postgres.connect(host=postgres, user="reader", database="postgres", password=PASSWORD)
     table = reader.table("log")
     same(cells(eh.inequality(table, **call, population=12)), cells(eh.inequality(HERE["log"], **call, population=12)))
+    lists = CALLS["recommender"][0]
+    same(cells(lists({"rated": reader.table("rated")})), wanted(lists))
     with pytest.raises(eh.EvenhandError, match=r"does not let this user do it .InsufficientPrivilege.*TEMPORARY"):
         eh.inequality(table, **call, population=HERE["authors"])
     reader.raw_sql("SET default_transaction_read_only = on")

@@ -279,5 +279,5 @@ def ledger_of(ready: Prepared, near: Prepared, asked: Sequence[Asked], labels: t
     wanted = wanted_by(asked)
     if ready.counted is not None:
         return ready.counted.ledger(ready.rows, wanted, labels)
-    found = tally_exposures(near.rows, near.aligned, near.judged, wanted, labels)
+    found = tally_exposures(near.rows, near.aligned, near.judged, wanted, labels, alike=near.alike)
     return replace(found, norms=item_norms(ready.rows, ready.judged, wanted)) if wanted.items else found

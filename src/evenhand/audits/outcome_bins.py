@@ -66,7 +66,7 @@ class Grid:
         """`fewest` : scores that an edge is the mean of. `rows` : all that is in scope, where they were read already."""
         if not isinstance(bins, int):
             return cls._given(bins, low, high)
-        counts = _counts(bins)
+        counts = counts_of(bins)
         if fewest > 1:
             return cls._found(bins, counts, mean_edges(view, counts, (low, high), fewest))
         return cls._found(bins, counts, score_edges(view, [(counts, (low, high))], (low, high), rows)[0])
@@ -89,7 +89,7 @@ class Grid:
         if fewest > 1:
             (alone,) = score_edges(view, [([bins], wide)], wide, rows)
             return cls.of(view.within(low, high), bins, low, high, fewest=fewest), cls._found(bins, [bins], alone)
-        counts = _counts(bins)
+        counts = counts_of(bins)
         inside, alone = score_edges(view, [(counts, (low, high)), ([bins], wide)], wide, rows)
         return cls._found(bins, counts, inside), cls._found(bins, [bins], alone)
 
@@ -123,7 +123,7 @@ def counted_edges_of(bins: Any) -> list[Any]:
         return list(_edges_given(bins).tolist())
     if bins > MOST_COUNTED:
         raise EvenhandError(f"bins={bins} makes too long a query. Pass at most {MOST_COUNTED}, or pass the table.")
-    return list(shares_of(_counts(bins)))
+    return list(shares_of(counts_of(bins)))
 
 
 def refuse_many_gaps(groups: int, grid: Grid) -> None:
@@ -145,7 +145,7 @@ def refuse_crowded(score: str, widths: Floats) -> None:
         )
 
 
-def _counts(bins: int) -> list[int]:
+def counts_of(bins: int) -> list[int]:
     """The number of bins that was asked for, half and twice as many."""
     return sorted({bins, max(1, bins // 2), min(MOST_BINS, 2 * bins)})
 

@@ -14,7 +14,15 @@ from evenhand import metrics as _all_metrics  # noqa: F401  (fills the registry)
 from evenhand.audits.assemble import names_of
 from evenhand.audits.counterfactual import Evidence, OutcomeResult
 from evenhand.audits.declare import Call, Columns, Count, Countable, Label, Level, Metrics, audit, log
-from evenhand.audits.outcome_bins import MOST_BINS, Bins, Grid, counted_edges_of, refuse_crowded, refuse_many_gaps
+from evenhand.audits.outcome_bins import (
+    MOST_BINS,
+    Bins,
+    Grid,
+    counted_edges_of,
+    counts_of,
+    refuse_crowded,
+    refuse_many_gaps,
+)
 from evenhand.audits.outcome_contrast import ODDS, RATES, Everybody
 from evenhand.audits.outcome_facts import CANNOT_SAY, facts_of, of_slices, remedies
 from evenhand.audits.outcome_rows import (
@@ -33,6 +41,8 @@ from evenhand.cards import Ask, Floats, asks
 from evenhand.engine.counted_outcomes import view_counted_outcomes
 from evenhand.engine.gathered import is_apart
 from evenhand.engine.moments import read_few, shared_ends, tally_apart, tally_known, tally_moments, tally_rows
+from evenhand.engine.queries_outcomes import shares_of
+from evenhand.engine.sketches import look_into
 from evenhand.errors import EvenhandError
 from evenhand.findings import Row
 from evenhand.labels import whole as whole_labels
@@ -217,7 +227,7 @@ def _tested(label: tuple[Any, ...], checked: Checked, plan: _Plan) -> _Part:
         checked, left = checked.without_small_groups(call.fewest)
     if plan.words.get("reference") and not checked.holds_reference():
         return _undefined(label, checked.group_names(), "suppressed" if left else "reference_absent", plan)
-    known, held = _read(checked)
+    known, held = _read(checked, plan.bins)
     scoped, (low, high) = _scope(known, plan.kind)
     if not low <= high:
         view = checked.by_group()
@@ -247,10 +257,14 @@ def _tested(label: tuple[Any, ...], checked: Checked, plan: _Plan) -> _Part:
     )  # fmt: skip
 
 
-def _read(checked: Checked) -> tuple[Checked, Rows | None]:
-    """The view with its groups and all its rows, if they are few and not on a cluster or a server, where they stay."""
+def _read(checked: Checked, bins: Any) -> tuple[Checked, Rows | None]:
+    """The view with its groups and all its rows, if they are few and not on a cluster or a server, where they stay; else the
+    view with what one pass tells of its groups and of the edges of bins.
+    """
     few = checked.counted is None and checked.rows <= min(FEW_ROWS, MOST_ROWS) and not is_apart(checked.scope)
-    return read_few(checked) if few else (checked, None)
+    if few:
+        return read_few(checked)
+    return look_into(checked, shares_of(counts_of(bins)) if isinstance(bins, int) else []), None
 
 
 def _tallied(
@@ -278,8 +292,8 @@ def _tallied(
             for one, part in ((grid, ends), (wide, checked.score_ends))
         )
         return scoped, grid, inside, (wide, over_all)
-    moments, over_all = tally_apart(groups, grid.edges, ends, wide.edges, clustered=clustered)
-    return scoped, grid, moments, (wide, over_all)
+    known, moments, over_all = tally_apart(groups, grid.edges, ends, wide.edges, clustered=clustered)
+    return known.within(*ends), grid, moments, (wide, over_all)
 
 
 def _summed(rows: Rows, grid: Grid, view: Outcomes, ends: tuple[float, float], *, clustered: bool) -> Moments:

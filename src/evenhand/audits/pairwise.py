@@ -36,8 +36,7 @@ from evenhand.tallies.pairs import Pairs
 from evenhand.tallies.requests import Measured, of_sums
 from evenhand.uncertainty.intervals import stream
 from evenhand.uncertainty.requests import Reduced
-from evenhand.views.columns import number
-from evenhand.views.judgments import MissingRelevance, view_judgments
+from evenhand.views.judgments import MissingRelevance, carried, view_judgments
 from evenhand.views.labels import view_labels
 from evenhand.views.rankings import open_rankings, system_of
 from evenhand.views.scored import view_scored
@@ -122,17 +121,15 @@ def pairwise(
     log.info("checking the scores")
     opened = open_rankings(as_table(scores, request=request, item=item)).numbers(relevance)
     found = view_labels(groups, opened, item=item, request=request)
-    judgments = view_judgments(relevance, opened, request=request, item=item)
-    if judgments is None:
-        raise EvenhandError("relevance is not given. Pass a table request, item, relevance, or a column of the scores.")
-    carry = found.carry(opened)
-    if judgments.column is not None:
-        carry["relevance"] = number(judgments.column, opened)
+    also, to_count = carried(relevance, opened)
     ranked, column = _order(rank, score, opened.schema.names())
     view = view_scored(
-        opened, request=request, item=item, score=column, by=names_of(by), nan_policy=nan_policy, carry=carry,
-        system=system or system_of(scores, opened), ranked=ranked,
+        opened, request=request, item=item, score=column, by=names_of(by), nan_policy=nan_policy,
+        carry=found.carry(opened) | also, system=system or system_of(scores, opened), ranked=ranked, asked=to_count,
     )  # fmt: skip
+    judgments = view_judgments(relevance, opened, request=request, item=item, view=view)
+    if judgments is None:
+        raise EvenhandError("relevance is not given. Pass a table request, item, relevance, or a column of the scores.")
     log.info("counting pairs")
     few = few_items(view.lazy, found, view.slices, call.fewest, protected=protected, versus=versus, unknown=unknown)
     lazy, found = few.rows(view.lazy, found)

@@ -10,6 +10,7 @@ import narwhals as nw
 import numpy as np
 
 from evenhand.cards import Floats
+from evenhand.engine.populations import changing
 from evenhand.engine.quantiles import quantile_edges
 from evenhand.engine.spectra import Label, Slices, rounded, rows_in_order
 from evenhand.errors import EvenhandError
@@ -130,11 +131,9 @@ def _units(view: Benefits, everyone: Any, key: str, spec: Bins) -> nw.LazyFrame[
 
 
 def _refuse_changing(pairs: nw.LazyFrame[Any], fact: str, spec: Bins) -> None:
-    several = pairs.group_by("unit").agg(nw.len().alias("n")).filter(nw.col("n") > 1).select(nw.len().alias("n"))
-    changing = int(to_polars(several)["n"][0])
-    if changing:
+    if count := changing(pairs):
         raise EvenhandError(
-            f"{fact} for {changing:,} units, so by={spec} would put them in several bins. Give each unit one value."
+            f"{fact} for {count:,} units, so by={spec} would put them in several bins. Give each unit one value."
         )
 
 

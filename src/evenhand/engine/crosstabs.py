@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from evenhand.cards import Floats
+from evenhand.engine.cuts import blocks_apart, lives_apart
 from evenhand.tallies.audience import Audience
 from evenhand.tallies.crosstab import Crosstab, UserBlock, scale_of, tabulate
 from evenhand.tallies.replicates import Replicates, Weights
@@ -54,9 +55,16 @@ class Tabulation:
         return Replicates(((shown, plan),), self.usual)
 
 
-def user_blocks(view: Scores, reading: Reading) -> Iterator[tuple[int, UserBlock]]:
-    """What every user is shown, in order; each block comes with the number of its first user."""
+def user_blocks(view: Scores, reading: Reading, *, offered: bool = False) -> Iterator[tuple[int, UserBlock]]:
+    """What every user is shown, in order; each block comes with the number of its first user.
+
+    With `offered`, what users have a score for is told as well; scores that live apart are told of no further than asked.
+    """
     offset, width = scale(view, reading)
+    if lives_apart(view) and not reading.fill:
+        scaled = (offset, width) if reading.normalize else None
+        yield from blocks_apart(view, reading.shown, reading.true, scaled, shows=reading.shows, offered=offered)
+        return
 
     def ready(cells: Floats | Rows) -> Ragged:
         rows = Ragged(*cells).there() if isinstance(cells, Rows) else Ragged.of(cells)
@@ -91,7 +99,7 @@ def tabulation(view: Scores, reading: Reading, codes: Ints, groups: int) -> Tabu
     gaps = not everywhere and reading.shows and view.facts.cells <= MOST_OFFERED
     odds: list[Ragged] | None = [] if gaps else None
     parts: list[Audience] = []
-    for _, part in user_blocks(view, reading):
+    for _, part in user_blocks(view, reading, offered=gaps):
         judged, tied = part.judged, tied + int(part.tied.sum())
         if odds is not None:
             odds = [*odds, part.odds()] if part.shown.whole else None
@@ -99,7 +107,8 @@ def tabulation(view: Scores, reading: Reading, codes: Ints, groups: int) -> Tabu
     audience = Audience.joined(parts)
     total = Crosstab.summed(audience, codes, groups, view.items, cut=reading.shows, everywhere=everywhere)
     total = replace(total, judged=judged, odds=Ragged.joined(odds) if odds else None)
-    return Tabulation(total, audience, float(reading.shown.top or 1), tied, float(total.counts.sum()))
+    slots = total.counts if reading.shows else total.mark("cells")
+    return Tabulation(total, audience, float(reading.shown.top or 1), tied, float(slots.sum()))
 
 
 def _open(view: Scores, reading: Reading) -> bool:

@@ -7,6 +7,7 @@ attention is looked up by rank, labels by item, and what is due to an item depen
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
@@ -26,51 +27,98 @@ GRID = 2.0**24
 """Steps to one on which numbers add up exactly: up to half a billion in all, further than any list is long."""
 
 
-def ranked_cells(
-    lazy: nw.LazyFrame[Any],
-    keys: list[str],
-    lookup: Lookup,
-    looks: Sequence[Look],
-    gained: Sequence[int],
-    *,
-    scores: bool,
-) -> Any:
-    """A Polars frame of a row per ranking and group (its `code`): items, attention `a0`.., relevance met `g0`.., scores."""
-    import polars as pl
+@dataclass(frozen=True)
+class Ranked:
+    """Whole rankings as rows by ranking and group (its `code`): items, attention `a0`.., relevance met `g0`.., scores.
 
-    names = lazy.collect_schema().names()
-    wanted = [*keys, "rank", "group" if "group" in names else "item"]
-    wanted += [*(["relevance"] if gained else []), *(["score"] if scores else [])]
-    table, groups = _attention(looks), len(lookup.labels) + 1
+    Attributes
+    ----------
+    keys : columns that name one ranking. gained : places of the looks whose gains are added up.
+    """
 
-    def block(rows: Any) -> Any:
-        first = first_of_runs(rows, keys)
-        held = lookup.codes(rows)
+    keys: list[str]
+    looks: Sequence[Look]
+    gained: Sequence[int]
+    scores: bool
+    table: Callable[[int], Floats]
+
+    @classmethod
+    def of(cls, keys: list[str], looks: Sequence[Look], gained: Sequence[int], *, scores: bool) -> Ranked:
+        return cls(keys, looks, gained, scores, _attention(looks))
+
+    @property
+    def needs(self) -> list[str]:
+        """Columns that are read."""
+        return [*self.keys, "rank", *(["relevance"] if self.gained else []), *(["score"] if self.scores else [])]
+
+    def cells(self, rows: Any, held: Ints, groups: int) -> Any:
+        """A Polars frame of the rows' cells; `held` are their groups, of which there are `groups`."""
+        import polars as pl
+
+        first = first_of_runs(rows, self.keys)
         at = np.repeat(np.arange(len(first)) * groups, np.diff(first, append=rows.height)) + held
         rank = rows["rank"].to_numpy() - 1
         items = np.bincount(at, minlength=len(first) * groups)
         there = np.flatnonzero(items)
-        weights = table(int(rank.max(initial=0)) + 1)
+        weights = self.table(int(rank.max(initial=0)) + 1)
 
         def summed(parts: Iterable[Floats]) -> Floats:
             high, low = (np.bincount(at, part, minlength=len(items))[there] for part in parts)
             return np.asarray(high + low)
 
-        length = _level(first, rank) if len(first) and groups <= MOST_GROUPS else 0
+        length, looks = _level(first, rank) if len(first) and groups <= MOST_GROUPS else 0, range(len(self.looks))
         if length:
             high, low = _of_lists(held.reshape(-1, length), groups, weights)
-            found = {f"a{i}": (high[i] + low[i])[there] for i in range(len(looks))}
+            found = {f"a{i}": (high[i] + low[i])[there] for i in looks}
         else:
-            found = {f"a{i}": summed(part.take(rank) for part in split(weights[i])) for i in range(len(looks))}
-        for i in gained:
+            found = {f"a{i}": summed(part.take(rank) for part in split(weights[i])) for i in looks}
+        for i in self.gained:
             found[f"g{i}"] = summed(split(weights[i].take(rank) * rows["relevance"].to_numpy()))
-        if scores:
+        if self.scores:
             found["scores"] = summed(split(rows["score"].to_numpy()))
-        cells = rows.select(keys)[first[there // groups]]
+        cells = rows.select(self.keys)[first[there // groups]]
         more = {"code": there % groups, "items": items[there].astype(np.float64), **found}
         return cells.with_columns(*(pl.Series(name, values) for name, values in more.items()))
 
-    return pl.concat(by_ranking(lazy.select(*dict.fromkeys(wanted)), keys, block))
+
+@dataclass(frozen=True)
+class Judged:
+    """What judgments of whole requests say.
+
+    As rows by request and group (its `code`): `worth`, `relevant` items and what is due to them, `t0`..; and as rows by
+    request: the sum of squares of what is due to each item, `x0`...
+    """
+
+    looks: int
+    table: Callable[[int], Floats]
+
+    @classmethod
+    def of(cls, looks: Sequence[Look]) -> Judged:
+        return cls(len(looks), _attention(looks))
+
+    needs = ("request", "relevance")
+
+    def cells(self, rows: Any, held: Ints, groups: int) -> tuple[Any, Any]:
+        return _judged(rows, held, groups, self.looks, self.table)
+
+
+def cells_of(lazy: nw.LazyFrame[Any], keys: list[str], lookup: Lookup, makers: Sequence[Ranked | Judged]) -> list[Any]:
+    """What each of `makers` makes of all rows, from one walk over them: a Polars frame, or as many as it makes."""
+    import polars as pl
+
+    groups = len(lookup.labels) + 1
+    named = "group" if "group" in lazy.collect_schema().names() else "item"
+    wanted = dict.fromkeys([*keys, named, *(name for one in makers for name in one.needs)])
+
+    def block(rows: Any) -> list[Any]:
+        held = lookup.codes(rows)
+        return [one.cells(rows, held, groups) for one in makers]
+
+    made = zip(*by_ranking(lazy.select(*wanted), keys, block), strict=True)
+    return [
+        tuple(map(pl.concat, zip(*parts, strict=True))) if isinstance(parts[0], tuple) else pl.concat(parts)
+        for parts in made
+    ]
 
 
 MOST_GROUPS = 16
@@ -101,31 +149,14 @@ def _of_lists(held: Ints, groups: int, weights: Floats) -> tuple[Floats, Floats]
     return high, low
 
 
-def judged_cells(judged: nw.LazyFrame[Any], lookup: Lookup, looks: Sequence[Look]) -> tuple[Any, Any]:
-    """What judgments say, as Polars frames.
-
-    A row per request and group (its `code`): `worth`, `relevant` items and what is due to them, `t0`..; and a row per
-    request: the sum of squares of what is due to each item, `x0`...
-    """
+def _judged(rows: Any, held: Ints, groups: int, looks: int, table: Callable[[int], Floats]) -> tuple[Any, Any]:
+    """Cells of request and grade, best first, in which every item is due the mean of the ranks they share, added up."""
     import polars as pl
 
-    named = "group" if "group" in judged.collect_schema().names() else "item"
-    lazy, table = judged.select("request", named, "relevance"), _attention(looks)
-    cells, norms = zip(
-        *by_ranking(lazy, ["request"], lambda rows: _judged(rows, lookup, len(looks), table)), strict=True
-    )
-    return pl.concat(cells), pl.concat(norms)
-
-
-def _judged(rows: Any, lookup: Lookup, looks: int, table: Callable[[int], Floats]) -> tuple[Any, Any]:
-    """Whole requests: cells of request and grade, best first, in which every item is due the mean of the ranks they share."""
-    import polars as pl
-
-    groups = len(lookup.labels) + 1
     first = first_of_runs(rows, ["request"])
     sizes = np.diff(first, append=rows.height)
     grades = np.sort(rows["relevance"].unique().to_numpy())[::-1]
-    request, grade, items = _graded(sizes, rows["relevance"].to_numpy(), grades, lookup.codes(rows), groups)
+    request, grade, items = _graded(sizes, rows["relevance"].to_numpy(), grades, held, groups)
     n = items.sum(1)
     rank = np.arange(rows.height)
     rank -= np.repeat(first, sizes)

@@ -15,7 +15,7 @@ import numpy as np
 
 from evenhand.cards import Floats
 from evenhand.engine.attending import attended, ideal
-from evenhand.engine.exposure_blocks import GRID, judged_cells, ranked_cells
+from evenhand.engine.exposure_blocks import GRID, Judged, Ranked, cells_of
 from evenhand.engine.labelled import Lookup
 from evenhand.errors import EvenhandError
 from evenhand.labels import in_order, whole
@@ -80,27 +80,37 @@ class Wanted:
 
 
 def tally_exposures(
-    rows: Rows, aligned: Alignment, judged: nw.LazyFrame[Any] | None, wanted: Wanted, labels: tuple[Any, ...]
+    rows: Rows,
+    aligned: Alignment,
+    judged: nw.LazyFrame[Any] | None,
+    wanted: Wanted,
+    labels: tuple[Any, ...],
+    *,
+    alike: bool = False,
 ) -> Ledger:
     """Every sum that the metrics need, per ranking, request and group of `labels`.
 
     `aligned` has columns item (and request, where labels differ from request to request), group, share. `judged` has columns
-    request, item, relevance; the rows then have relevance too.
+    request, item, relevance; the rows then have relevance too, and where `alike` they are all the judgments there are.
     """
-    by, lookup = aligned.keys, _lookup(rows, aligned, judged, wanted, labels)
-    if lookup is not None:
-        gained = wanted.at(wanted.gained)
-        cells = ranked_cells(rows.lazy, rows.rankings, lookup, wanted.looks, gained, scores=wanted.scores)
+    judged, looks = judged if wanted.judged else None, [wanted.looks[i] for i in wanted.at(wanted.due)]
+    lookup = _lookup(rows, aligned, None if alike else judged, wanted, labels)
+    if lookup is None:
+        cells, said = _in_the_engine(rows, aligned, judged, wanted, labels)
     else:
-        cells = coded_cells(to_polars(_cells(rows, aligned, by, wanted)), labels)
-    found = assembled(cells, rows, wanted, labels)
-    return (
-        found if judged is None or not wanted.judged else _with_judged(found, judged, rows, aligned, by, wanted, lookup)
-    )
-
-
-MOST_SOUGHT = 1 << 20
-"""Labels that blocks of rows are joined with one after the other, where items are no whole numbers close together."""
+        ranked = Ranked.of(rows.rankings, wanted.looks, wanted.at(wanted.gained), scores=wanted.scores)
+        due = [] if judged is None else [Judged.of(looks)]
+        cells, *said = cells_of(rows.lazy, rows.rankings, lookup, [ranked, *(due if alike else [])])
+        if judged is not None and not alike:
+            said = cells_of(judged, ["request"], lookup, due)
+    ledger = assembled(cells, rows, wanted, labels)
+    if judged is None:
+        return ledger
+    ((worth, per),) = said
+    found = with_judged(ledger, worth, per, looks)
+    if found.judged is not None and not found.judged.any():
+        _refuse_strangers(ledger, judged)
+    return found
 
 
 def _lookup(
@@ -115,12 +125,29 @@ def _lookup(
         return None
     if any(look.attention.needs_relevance for look in wanted.looks):
         return None
-    if "group" in rows.columns and (judged is None or not wanted.judged or "group" in judged.collect_schema().names()):
+    if "group" in rows.columns and (judged is None or "group" in judged.collect_schema().names()):
         return Lookup.carried(labels)
     if aligned.keys != ["item"]:
         return None
-    found = Lookup.of(aligned.frame, aligned.keys, labels, "groups")
-    return found if found.table is not None or found.frame.height <= MOST_SOUGHT else None
+    return Lookup.of(aligned.frame, aligned.keys, labels, "groups")
+
+
+def _in_the_engine(
+    rows: Rows, aligned: Alignment, judged: nw.LazyFrame[Any] | None, wanted: Wanted, labels: tuple[Any, ...]
+) -> tuple[Any, list[Any]]:
+    """Cells of rankings, and those of judgments with their squares, as the engine adds them up."""
+    by, looks = aligned.keys, [wanted.looks[i] for i in wanted.at(wanted.due)]
+    cells = coded_cells(to_polars(_cells(rows, aligned, by, wanted)), labels)
+    if judged is None:
+        return cells, []
+    ranked = rows.lazy.select("request").unique()
+    target = ideal(judged.join(ranked, on="request", how="semi"), looks)
+    joined, share = with_groups(target, aligned, by)
+    sums = {"worth": share * nw.col("relevance"), "relevant": share * flag(nw.col("relevance") > 0)}
+    sums |= {f"t{i}": share * nw.col(f"t{i}") for i in range(len(looks))}
+    said = coded_cells(to_polars(added(joined, ["request", "group"], sums)), labels)
+    squares = {f"x{i}": nw.col(f"t{i}") * nw.col(f"t{i}") for i in range(len(looks))}
+    return cells, [(said, to_polars(added(target, ["request"], squares)) if looks else None)]
 
 
 def _cells(rows: Rows, aligned: Alignment, by: list[str], wanted: Wanted) -> nw.LazyFrame[Any]:
@@ -236,39 +263,12 @@ def _one_each(cells: Any, name: str, at: Any, length: int, what: str) -> Floats:
     return np.asarray(highest, dtype=np.float64)
 
 
-def _with_judged(
-    ledger: Ledger,
-    judged: nw.LazyFrame[Any],
-    rows: Rows,
-    aligned: Alignment,
-    by: list[str],
-    wanted: Wanted,
-    lookup: Lookup | None,
-) -> Ledger:
+def with_judged(ledger: Ledger, cells: Any, per: Any, looks: Sequence[Look]) -> Ledger:
     """The ledger with relevance, relevant items and exposure under the ideal policy per request and group.
 
-    Requests without a judgment have zeros.
+    They are given as cells by request and group (`worth`, `relevant`, `t0`...) and squares `per` request (`x0`...); requests
+    without a judgment have zeros.
     """
-    looks = [wanted.looks[i] for i in wanted.at(wanted.due)]
-    if lookup is not None:
-        cells, per = judged_cells(judged, lookup, looks)
-    else:
-        ranked = rows.lazy.select("request").unique()
-        target = ideal(judged.join(ranked, on="request", how="semi"), looks)
-        joined, share = with_groups(target, aligned, by)
-        sums = {"worth": share * nw.col("relevance"), "relevant": share * flag(nw.col("relevance") > 0)}
-        sums |= {f"t{i}": share * nw.col(f"t{i}") for i in range(len(looks))}
-        cells = coded_cells(to_polars(added(joined, ["request", "group"], sums)), ledger.labels)
-        squares = {f"x{i}": nw.col(f"t{i}") * nw.col(f"t{i}") for i in range(len(looks))}
-        per = to_polars(added(target, ["request"], squares)) if looks else None
-    found = with_judged(ledger, cells, per, looks)
-    if found.judged is not None and not found.judged.any():
-        _refuse_strangers(ledger, judged)
-    return found
-
-
-def with_judged(ledger: Ledger, cells: Any, per: Any, looks: Sequence[Look]) -> Ledger:
-    """The same from cells by request and group (`worth`, `relevant`, `t0`...) and squares `per` request (`x0`...)."""
     import polars as pl
 
     at = ledger.requests.to_frame("request").with_row_index("at")

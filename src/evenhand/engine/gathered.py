@@ -54,20 +54,41 @@ def gathered(
     A `rank` is kept; anything else that orders is there as places from 1, which are the same where it was. None where a
     query would have to name too many values.
     """
-    keys, values = list(keys), list(values)
-    lazy = lazy.select(*dict.fromkeys([*keys, *([] if order is None else [order]), *values]))
-    pack = _on_spark if lazy.implementation.is_pyspark() else _in_a_query
-    packed = pack(lazy, keys, values, order)
+    lazy, keys, values = _only(lazy, keys, values, order)
+    if lazy.implementation.is_pyspark():
+        return _rows(*_on_spark(lazy, keys, values, order), keys, values, order)
+    coded = _named(lazy, values)
+    packed = None if coded is None else _in_a_query(*coded, keys, order)
     return None if packed is None else _rows(*packed, keys, values, order)
 
 
-def _on_spark(lazy: nw.LazyFrame[Any], keys: list[str], values: list[str], order: str | None) -> tuple[Any, Any]:
+def numbered(
+    lazy: nw.LazyFrame[Any], keys: Sequence[str], values: Sequence[str], order: str | None = None, *, known: Any = None
+) -> nw.LazyFrame[Any]:
+    """The same however many values there are: a database numbers them itself, and a cluster is told those that are `known`."""
+    lazy, keys, values = _only(lazy, keys, values, order)
+    if lazy.implementation.is_pyspark():
+        return _rows(*_on_spark(lazy, keys, values, order, known), keys, values, order)
+    table, held = _counted(lazy, values)
+    return _rows(_packed(table, keys, order), held, keys, values, order)
+
+
+def _only(
+    lazy: nw.LazyFrame[Any], keys: Sequence[str], values: Sequence[str], order: str | None
+) -> tuple[nw.LazyFrame[Any], list[str], list[str]]:
+    return lazy.select(*dict.fromkeys([*keys, *([] if order is None else [order]), *values])), [*keys], [*values]
+
+
+def _on_spark(
+    lazy: nw.LazyFrame[Any], keys: list[str], values: list[str], order: str | None, known: Any = None
+) -> tuple[Any, Any]:
     """A Polars frame of a row per ranking with its lists, and one of the values that codes are places in."""
     import polars as pl
     from pyspark.sql import functions as fn
 
-    known, coded = to_polars(lazy.select(*values).unique().head(MOST_CODES + 1)), values
-    if known.height > MOST_CODES:
+    coded, given = values, known is not None
+    known = known if given else to_polars(lazy.select(*values).unique().head(MOST_CODES + 1))
+    if not given and known.height > MOST_CODES:
         kinds = lazy.collect_schema()
         coded = [name for name in values if not kinds[name].is_float()]
         known = to_polars(lazy.select(*coded).unique()) if coded else known.select()
@@ -95,22 +116,17 @@ def _on_spark(lazy: nw.LazyFrame[Any], keys: list[str], values: list[str], order
     return to_polars(nw.from_native(packed.select(*keys, *lists))), known
 
 
-def _in_a_query(
-    lazy: nw.LazyFrame[Any], keys: list[str], values: list[str], order: str | None
-) -> tuple[Any, Any] | None:
-    """The same from a database, lists as text; None where values are many."""
+def _in_a_query(table: Any, known: Any, keys: list[str], order: str | None) -> tuple[Any, Any] | None:
+    """The same from a database; None where a value equals none that the query was told of."""
+    held = _packed(table, keys, order)
+    return None if held[CODE].list.max().max() == known.height > 0 else (held, known)
+
+
+def _packed(table: Any, keys: list[str], order: str | None) -> Any:
+    """A Polars frame of a row per ranking with its lists, which came as text."""
     import polars as pl
 
     ibis = importlib.import_module("ibis")
-    known = to_polars(lazy.select(*values).unique().head(MOST_CASES + 1))
-    if known.height > MOST_CASES:
-        return None
-    table = lazy.to_native()
-    cases = [
-        (_all(table[name].isnull() if v is None else table[name] == v for name, v in row.items()), ibis.literal(i))
-        for i, row in enumerate(known.iter_rows(named=True))
-    ]
-    table = table.mutate(**{CODE: ibis.cases(*cases, else_=known.height) if cases else ibis.literal(0)})
     sums: dict[str, Any] = {}
     by: list[Any] = []
     if order is not None:
@@ -124,10 +140,30 @@ def _in_a_query(
         packed = packed.mutate(**{STEP: packed["uneven"].ifelse(packed[STEP], None)}).drop("uneven")
     held = to_polars(nw.from_native(packed))
     lists = [name for name in held.columns if name in (CODE, STEP)]
-    held = held.with_columns(pl.col(lists).cast(pl.String).str.split(",").cast(pl.List(pl.Int32)))
-    return (
-        None if held[CODE].list.max().max() == known.height > 0 else (held, known)
-    )  # a value that equals none it was told of
+    return held.with_columns(pl.col(lists).cast(pl.String).str.split(",").cast(pl.List(pl.Int32)))
+
+
+def _named(lazy: nw.LazyFrame[Any], values: list[str]) -> tuple[Any, Any] | None:
+    """The table with a number for each combination of values, all of which the query names, and what they stand for."""
+    ibis = importlib.import_module("ibis")
+    known = to_polars(lazy.select(*values).unique().head(MOST_CASES + 1))
+    if known.height > MOST_CASES:
+        return None
+    table = lazy.to_native()
+    cases = [
+        (_all(table[name].isnull() if v is None else table[name] == v for name, v in row.items()), ibis.literal(i))
+        for i, row in enumerate(known.iter_rows(named=True))
+    ]
+    return table.mutate(**{CODE: ibis.cases(*cases, else_=known.height) if cases else ibis.literal(0)}), known
+
+
+def _counted(lazy: nw.LazyFrame[Any], values: list[str]) -> tuple[Any, Any]:
+    """The same with numbers that the database finds, twice alike: it may order text in a way of its own."""
+    ibis, table = importlib.import_module("ibis"), lazy.to_native()
+    known = table.select(*values).distinct()
+    known = known.mutate(**{CODE: ibis.row_number().over(order_by=[known[name] for name in values])})
+    held = to_polars(nw.from_native(known)).sort(CODE).drop(CODE)
+    return table.mutate(**{CODE: ibis.dense_rank().over(order_by=[table[name] for name in values])}), held
 
 
 def _all(conditions: Iterable[Any]) -> Any:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import narwhals as nw
 import numpy as np
 import numpy.typing as npt
 
+from evenhand.engine.places import Places
 from evenhand.errors import EvenhandError
 from evenhand.views.columns import in_words
 from evenhand.views.labels import Alignment, Carried, codes
@@ -28,16 +29,20 @@ class Lookup:
 
     Attributes
     ----------
-    frame : a Polars frame of ids (columns `keys`) and `code`; None where rows carry their labels.
+    ids : a Polars frame of ids (columns `keys`), no row twice; None where rows carry their labels.
+    held : (n + 1,) the codes of the ids, and "none" behind the last.
     table : the codes of items `low`, `low` + 1, ..., and "none" at its end, where items are whole numbers close together.
+    sought : where ids stand, by the types of those that were asked for.
     """
 
     labels: tuple[Any, ...]
     keys: list[str]
-    frame: Any
+    ids: Any
     role: str
+    held: npt.NDArray[Any] | None = None
     low: int = 0
     table: npt.NDArray[Any] | None = None
+    sought: dict[tuple[Any, ...], Places] = field(default_factory=dict)
 
     @classmethod
     def carried(cls, labels: Sequence[Any]) -> Lookup:
@@ -47,11 +52,9 @@ class Lookup:
     @classmethod
     def of(cls, known: Any, keys: list[str], labels: Sequence[Any], role: str) -> Lookup:
         """From a Polars frame of ids and groups, an id once."""
-        import polars as pl
-
         kind = np.int16 if len(labels) < 2**15 else np.int32
-        places = codes(known["group"], labels).astype(kind)
-        made = cls(tuple(labels), keys, known.select(*keys, pl.Series("code", places)), role)
+        held = np.append(codes(known["group"], labels).astype(kind), kind(len(labels)))
+        made = cls(tuple(labels), keys, known.select(keys), role, held)
         items = known[keys[-1]]
         if len(keys) > 1 or not items.len() or not _whole(items):
             return made
@@ -59,29 +62,28 @@ class Lookup:
         if high - low > SPARSEST * items.len() + 2**16:
             return made
         table = np.full(high - low + 2, len(labels), dtype=kind)
-        table[items.to_numpy().astype(np.int64) - low] = places
+        table[items.to_numpy().astype(np.int64) - low] = held[:-1]
         return replace(made, low=low, table=table)
 
     def codes(self, rows: Any) -> npt.NDArray[Any]:
         """(rows,) places in `labels`; behind the last where an item has none. Rows that carry their label are asked for it."""
-        if "group" in rows.columns:
+        if self.held is None or "group" in rows.columns:
             return codes(rows["group"], self.labels)
         refuse_unnamed(rows, self.keys)
         if self.table is not None and _whole(rows[self.keys[0]]):
             at = np.subtract(rows[self.keys[0]].to_numpy(), self.low, dtype=np.int64).view(np.uint64)
             np.minimum(at, np.uint64(len(self.table) - 1), out=at)  # what is below the lowest has become very large
             return np.asarray(self.table.take(at.view(np.int64), mode="clip"))
-        beside, asked = (
-            lazy.collect("polars").to_native()
-            for lazy in matched_ids(
-                nw.from_native(self.frame).lazy(),
-                nw.from_native(rows.select(self.keys)).lazy(),
-                self.keys,
-                role=self.role,
-            )
-        )
-        found = asked.join(beside, on=self.keys, how="left", maintain_order="left")["code"]
-        return np.asarray(found.fill_null(len(self.labels)).to_numpy())
+        return np.asarray(self.held.take(self._places(rows.select(self.keys))))
+
+    def _places(self, rows: Any) -> npt.NDArray[Any]:
+        """(rows,) where their ids stand among ours, which are made comparable once."""
+        ids, asked = (nw.from_native(frame).lazy() for frame in (self.ids, rows))
+        ids, asked = matched_ids(ids, asked, self.keys, role=self.role)
+        kinds = tuple(rows.dtypes)
+        if kinds not in self.sought:
+            self.sought[kinds] = Places.of(ids.collect("polars").to_native())
+        return self.sought[kinds].of_rows(asked.collect("polars").to_native())
 
 
 def refuse_unnamed(rows: Any, keys: list[str]) -> None:

@@ -17,6 +17,7 @@ from evenhand.engine.clusters import Use, group_code, tally_clusters
 from evenhand.engine.counted_outcomes import counted_edges, counted_moments
 from evenhand.engine.quantiles import quantile_means, quantiles_within, rank_of
 from evenhand.engine.queries_outcomes import shares_of
+from evenhand.engine.sketches import sketched_quantiles
 from evenhand.labels import in_order
 from evenhand.tallies.moments import POWERS, Ints, Moments
 from evenhand.tallies.rows import Rows
@@ -29,6 +30,9 @@ LOSS = 1e-3
 
 NEIGHBOURS = 4
 """Bins measured from one score: looking up an origin costs as much as several sums, and neighbours lie close together."""
+
+REACH = 4
+"""How many times its width a bin may lie away from there: further off, most of its squares would be that distance."""
 
 
 GRADES = 8
@@ -53,6 +57,9 @@ def score_edges(
     if view.counted is not None:
         known = [dict(zip(view.counted.edges, counted_edges(view, *part), strict=True)) for _, part in wanted]
         held = [np.array([at[share] for share in own]) for own, at in zip(shares, known, strict=True)]
+        return [_inner(bins, own, at, part[1]) for (bins, part), own, at in zip(wanted, shares, held, strict=True)]
+    if view.sketch is not None and view.sketch.looked:
+        held = [sketched_quantiles(view.sketch, own, part) for own, (_, part) in zip(shares, wanted, strict=True)]
         return [_inner(bins, own, at, part[1]) for (bins, part), own, at in zip(wanted, shares, held, strict=True)]
     asked = [(own, part) for own, (_, part) in zip(shares, wanted, strict=True) if own]
     found = iter(quantiles_within(view.scope, "score", asked, ends) if asked else ())
@@ -94,19 +101,20 @@ def tally_moments(
 
 def tally_apart(
     view: Outcomes, edges: Floats, ends: Range, wide: Floats, *, clustered: bool = False
-) -> tuple[Moments, Moments]:
-    """Sums over the rows with scores from one end to the other, in bins with these inner edges, and over all rows, in `wide` ones.
+) -> tuple[Outcomes, Moments, Moments]:
+    """The view with the sums of its groups; sums over the rows with scores from one end to the other, in bins with these inner
+    edges, and over all rows, in `wide` ones.
 
     One pass: bins that end wherever one of either kind does are joined afterwards.
     """
     (low, high), (least, most) = ends, view.score_ends
     if view.counted is not None:
-        return counted_moments(view, edges, low, high)[1], counted_moments(view, wide, least, most)[1]
+        return view, counted_moments(view, edges, low, high)[1], counted_moments(view, wide, least, most)[1]
     outer = [*([np.nextafter(low, -np.inf)] if low > least else []), *([high] if high < most else [])]
     every = np.unique(np.concatenate([edges, wide, outer]))
     uses = [Use.between(every, edges, low, high), Use.between(every, wide, least, most)]
-    inside, over_all = _tallied(view, every, (least, most), uses, clustered=clustered)[1]
-    return inside, over_all
+    known, (inside, over_all) = _tallied(view, every, (least, most), uses, clustered=clustered)
+    return known, inside, over_all
 
 
 def _tallied(
@@ -117,7 +125,7 @@ def _tallied(
     A first pass measures from the edges and the overall mean. Where that would lose digits to cancellation (outcomes that
     follow the score almost exactly, scores crowded in a corner of a wide bin) a second pass measures from fitted lines.
     """
-    origin = _centres(edges, *ends)
+    origin = _origins(edges, ends, uses[0])
     rows = view.scope.with_columns(_bin(edges).alias("bin"))
     cells = _cells_from_mean(_from_origin(rows, origin), view)
     if not isinstance(view, Outcomes):
@@ -125,7 +133,10 @@ def _tallied(
     labels = view.labels if isinstance(view, Outcomes) else in_order(cells["group"].unique())
     level = np.full((len(origin), len(labels)), view.outcome_mean)
     tally = _moments(cells, labels, origin, level, np.zeros_like(level))
-    known = view if isinstance(view, Outcomes) else view.grouped(labels, **_per_group(tally))
+    if isinstance(view, Outcomes) and view.sketch is None:
+        known = view
+    else:  # a sketch tells no sums
+        known = view.grouped(labels, **_per_group(tally))
     if any(_loses_digits(use.of(tally)) for use in uses):
         better = tally.shifted(_mean_scores(tally))
         lines = (better.origin, *_fitted(better))
@@ -190,12 +201,31 @@ def _one_by_one(held: Any, bins: Ints) -> Rows:
 
 
 def _centres(edges: Floats, low: float, high: float) -> Floats:
-    """A score close to each bin, the same for a few neighbours: an edge in their midst, since tails are long."""
+    """A score close to each bin, the same for a few neighbours that are no wider apart than they are wide: an edge in their midst."""
     if not len(edges):
         return np.array([low / 2 + high / 2])
-    blocks = np.array_split(np.arange(len(edges) + 1), -(-(len(edges) + 1) // NEIGHBOURS))
-    middle = [edges[min(block[(len(block) - 1) // 2], len(edges) - 1)] for block in blocks]
-    return np.repeat(middle, [len(block) for block in blocks])
+    lower, upper, bins = np.append(low, edges), np.append(edges, high), len(edges) + 1
+    widths = upper - lower
+    if bins > 2:  # tails are long, and most of their rows are close to the edge
+        widths[[0, -1]] = np.minimum(widths[[0, -1]], widths[[1, -2]])
+    found: list[float] = []
+    while len(found) < bins:
+        first = len(found)
+        for last in range(min(first + NEIGHBOURS, bins) - 1, first - 1, -1):
+            at, block = edges[min((first + last) // 2, bins - 2)], slice(first, last + 1)
+            away = np.maximum(lower[block] - at, at - upper[block])
+            if first == last or np.all(away <= REACH * widths[block]):
+                found += [at] * (last + 1 - first)
+                break
+    return np.array(found)
+
+
+def _origins(edges: Floats, ends: Range, use: Use) -> Floats:
+    """A score close to each fine bin: that of the bin of this use which it is joined into, or lies beyond."""
+    bounds = np.concatenate([ends[:1], edges, ends[1:]])[use.first : use.last + 1]
+    inner = bounds[1:-1][np.diff(use.into) > 0]
+    place = np.clip(np.arange(len(edges) + 1) - use.first, 0, use.last - use.first - 1)
+    return _centres(inner, bounds[0], bounds[-1])[use.into[place]]
 
 
 def _bin(edges: Floats) -> nw.Expr:

@@ -292,10 +292,10 @@ def _never_varies(view: Benefits, key: str) -> bool:
     if view.counted is not None:
         return bool(view.counted.most[key] <= 1)
     pairs = view.lazy.select("unit", key)
-    return not (_several_labels(pairs.head(SAMPLE)) or _several_labels(pairs))
+    return not (changing(pairs.head(SAMPLE).unique()) or changing(pairs.unique()))
 
 
-def _several_labels(pairs: nw.LazyFrame[Any]) -> bool:
-    distinct = pairs.unique().group_by("unit").agg(nw.len().alias("labels")).select(nw.col("labels").max())
-    most = to_polars(distinct)["labels"][0]
-    return most is not None and int(most) > 1
+def changing(pairs: nw.LazyFrame[Any]) -> int:
+    """How many units have several labels, of the different pairs of a `unit` and its label."""
+    several = pairs.group_by("unit").agg(nw.len().alias("n")).filter(nw.col("n") > 1)
+    return int(to_polars(several.select(nw.len().alias("n")))["n"][0])

@@ -21,6 +21,7 @@ from evenhand.views.item_lists import are_item_lists, judged_by, table_of
 from evenhand.views.judgments import (
     Judgments,
     MissingRelevance,
+    carried,
     count_unjudged,
     unjudged,
     unjudged_as_zero,
@@ -57,7 +58,7 @@ class Prepared:
     counted: CountedRankings | None = None
     """What a database added up already; the rows are then its cells."""
     alike: bool = False
-    """Whether the judgments are those of the ranked rows, every one of them and once."""
+    """Whether the judgments are those of the ranked rows, every one of them and once, and their labels too."""
 
     def near(self, wanted: Wanted, groups: int) -> Prepared:
         """The same with a label in place of every item: from a cluster or a database, lists of labels are brought here.
@@ -108,7 +109,7 @@ class Prepared:
             judged = self.judged.select("request").unique()
             judged = judged.join(self.rows.lazy.select("request").unique(), on="request", how="semi")
             both = int(to_polars(judged.select(nw.len().alias("n")))["n"][0])
-        everyone = distinct(self.judged, "request")
+        everyone = ranked if self.alike else distinct(self.judged, "request")
         found |= {"requests_without_judgment": ranked - both, "judged_requests_without_ranking": everyone - both}
         if ledger.relevant is not None:
             found["requests_without_relevant_items"] = int((ledger.relevant.sum(-1) == 0).sum())
@@ -135,19 +136,22 @@ def prepare(
         relevance = judged_by(relevance, request=roles["request"], item=roles["item"])
     roles["system"] = roles["system"] or system_of(rankings, opened)
     found = view_labels(groups, opened, item=roles["item"], request=roles["request"])
-    judgments = view_judgments(relevance, opened, request=roles["request"], item=roles["item"])
-    carry = found.carry(opened)
-    if judgments is not None and judgments.column is not None:
-        carry["relevance"] = number(judgments.column, opened)
-    opened, scored = _split_unranked(opened, roles, wanted=unranked)
-    view = view_rankings(opened, by=by, ties=ties, nan_policy=nan_policy, carry=carry, **roles)
+    whole, (opened, scored) = opened, _split_unranked(opened, roles, wanted=unranked)
+    also, asked = carried(relevance, opened)
+    carry = found.carry(opened) | also
+    asked += [how_many(nw.col("group").is_null()).alias("unlabelled")] if "group" in carry else []
+    view = view_rankings(opened, by=by, ties=ties, nan_policy=nan_policy, carry=carry, asked=asked, **roles)
+    judgments = view_judgments(
+        relevance, whole, request=roles["request"], item=roles["item"], view=view if scored is None else None
+    )
     _check_scores(view, roles["score"], wanted=unranked)
     lazy = view.lazy if scored is None else _with_unranked(view, scored, by, roles, carry)
     aligned, lazy = found.beside(lazy)
     judged, lazy, dropped, unjudged = _with_relevance(lazy, judgments, missing, view)
     origin = judgments.origin if judgments is not None else None
     gone = {**view.dropped, **dropped}
-    alike = judgments is not None and judgments.column is not None and not unjudged and view.keys == ("request",)
+    same = judgments is not None and judgments.column is not None and scored is None and not view.dropped
+    alike = same and view.single and not unjudged and not view.sums.get("unlabelled")
     rows = Rows(lazy, view.slices)
     return Prepared(view, rows, aligned, judged, found.origin, origin, gone, unjudged, alike=alike)
 

@@ -10,6 +10,7 @@ from typing import Any
 import narwhals as nw
 
 from evenhand.audits.assemble import names_of
+from evenhand.engine.populations import changing
 from evenhand.errors import EvenhandError, all_problems, listing
 from evenhand.labels import in_order, match, matches, several
 from evenhand.studies.study import Table as Shown
@@ -261,15 +262,21 @@ def _refuse_changing_followers(given: Log) -> None:
     """One number for every unit, in the log and in the population: of two nobody can say which it had."""
     name = str(given.followers)
     for table in (given.table, given.everyone):
-        if isinstance(table, Table) and name in table.schema.names():
-            of_unit = table.lazy.group_by(table.called.get(given.unit, given.unit))
-            own = nw.col(table.called.get(name, name))
-            ends = of_unit.agg(own.min().alias("least"), own.max().alias("most"))
-            count = to_polars(ends.select(how_many(nw.col("least") < nw.col("most")).alias("n")))["n"][0]
-            if count:
-                raise EvenhandError(
-                    f"followers={name!r} has more than one number for {count:,} units. Keep one for each, such as the last."
-                )
+        if (
+            isinstance(table, Table)
+            and name in table.schema.names()
+            and (count := changing(_pairs(table, given.unit, name)))
+        ):
+            raise EvenhandError(
+                f"followers={name!r} has more than one number for {count:,} units. Keep one for each, such as the last."
+            )
+
+
+def _pairs(table: Table, unit: str, name: str) -> nw.LazyFrame[Any]:
+    """Which units have which values of a column, without the missing."""
+    value = table.col(name)
+    there = ~value.is_null() & ~value.is_nan() if table.schema[name].is_float() else ~value.is_null()
+    return table.lazy.filter(there).select(table.col(unit).alias("unit"), value.alias("value")).unique()
 
 
 def _with_known_sources(given: Log) -> Log:
@@ -289,10 +296,7 @@ def _refuse_kinds_of_units(given: Log) -> None:
     """A source that never varies within a unit is a kind of unit, of which nobody says how many there are."""
     if len(given.sources) < 2 or not isinstance(given.everyone, Table):
         return
-    of_unit = given.table.lazy.group_by(given.table.called.get(given.unit, given.unit))
-    via = nw.col(given.table.called.get(str(given.source), str(given.source)))
-    kinds = of_unit.agg(via.n_unique().alias("kinds")).select(nw.col("kinds").max().alias("most"))
-    if int(to_polars(kinds)["most"][0]) < 2:
+    if not changing(_pairs(given.table, given.unit, str(given.source))):
         raise EvenhandError(
             f"source={given.source!r} is the same in all rows of every unit: it says what a unit is, not where an amount came "
             "from. Leave source= out, and compare kinds of units with eh.inequality(by=...)."

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Hashable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from typing import Any, Literal
 
@@ -237,28 +237,53 @@ class UserBlock:
         return Ragged(offered.starts, offered.items, (slots / np.maximum(offered.lengths, 1))[offered.rows])
 
 
+@dataclass(frozen=True, slots=True)
+class Sums:
+    """Sums over the scores of every user: how many and their total; beside a truth how much of it is relevant, and errors."""
+
+    cells: Floats
+    score: Floats
+    wanted: Floats | None = None
+    rated: Floats | None = None
+    square: Floats | None = None
+    absolute: Floats | None = None
+
+    def of(self, users: slice) -> Sums:
+        """Those of some users."""
+        held = {f.name: getattr(self, f.name) for f in fields(self)}
+        return replace(self, **{name: sums[users] for name, sums in held.items() if sums is not None})
+
+
 def tabulate(scores: Ragged, truth: Ragged | None, shown_by: Cut, true_by: Cut, items: int) -> UserBlock:
     """What a block of users is shown and how it compares with the truth; both have one row per user."""
-    shown, tied = shown_by.shown(scores)
-    users = len(scores.starts) - 1
-    marks = np.zeros((users, UNJUDGED if truth is None else len(MARKS)))
-    slots = shown.lengths.astype(np.float64) if shown.whole else shown.sums(shown.values)
     real = np.isfinite(scores.values)  # a convention may fill missing scores with -inf
+    everything = bool(real.all())
+    cells = scores.lengths.astype(np.float64) if everything else scores.sums(real.astype(np.float64))
+    sums = Sums(cells, scores.sums(scores.values if everything else np.where(real, scores.values, 0.0)))
+    relevant = None
+    if truth is not None:
+        relevant = (
+            true_by.shown(truth)[0] if true_by.given else truth.where(truth.values > 0, np.ones(len(truth.values)))
+        )
+        sums = replace(sums, wanted=relevant.sums(relevant.values), **_errors(scores, truth, items))
+    return settled(scores, relevant, shown_by, sums, items)
+
+
+def settled(scores: Ragged, relevant: Ragged | None, shown_by: Cut, sums: Sums, items: int) -> UserBlock:
+    """The same from sums over all scores, and of the scores and of what is relevant at least what may be shown."""
+    shown, tied = shown_by.shown(scores)
+    marks = np.zeros((len(scores.starts) - 1, UNJUDGED if relevant is None else len(MARKS)))
+    slots = shown.lengths.astype(np.float64) if shown.whole else shown.sums(shown.values)
     marks[:, _AT["users"]] = 1
     marks[:, _AT["viewers"]] = slots > 0
-    everything = bool(real.all())
-    marks[:, _AT["cells"]] = scores.lengths if everything else scores.sums(real.astype(np.float64))
-    marks[:, _AT["score"]] = scores.sums(scores.values if everything else np.where(real, scores.values, 0.0))
-    if truth is not None:
-        _judge(marks, scores, shown, slots, truth, true_by, items)
-    return UserBlock(shown, marks, tied, items, truth is not None, scores)
+    marks[:, _AT["cells"]], marks[:, _AT["score"]] = sums.cells, sums.score
+    if relevant is not None:
+        _judge(marks, shown, slots, relevant, sums, items)
+    return UserBlock(shown, marks, tied, items, relevant is not None, scores)
 
 
-def _judge(
-    marks: Floats, scores: Ragged, shown: Ragged, slots: Floats, truth: Ragged, true_by: Cut, items: int
-) -> None:
-    relevant = true_by.shown(truth)[0] if true_by.given else truth.where(truth.values > 0, np.ones(len(truth.values)))
-    wanted = relevant.sums(relevant.values)
+def _judge(marks: Floats, shown: Ragged, slots: Floats, relevant: Ragged, sums: Sums, items: int) -> None:
+    wanted: Any = sums.wanted
     at = shown.found_in(relevant, items)
     both = np.where(at >= 0, relevant.values[at] if len(relevant.values) else 0.0, 0.0)
     hits = shown.sums(shown.values * both)
@@ -268,14 +293,19 @@ def _judge(
         marks[:, _AT["f1"]] = np.where(slots + wanted > 0, 2 * hits / (slots + wanted), 0.0)
     marks[:, _AT["seekers"]] = wanted > 0
     marks[:, _AT["either"]] = slots + wanted > 0
+    for name in ("rated", "square", "absolute"):
+        marks[:, _AT[name]] = getattr(sums, name)
+
+
+def _errors(scores: Ragged, truth: Ragged, items: int) -> dict[str, Floats]:
+    """How many scores of every user have a truth, and their squared and absolute errors."""
     at = scores.found_in(truth, items)
     with np.errstate(invalid="ignore"):
         error = np.where(at >= 0, scores.values - (truth.values[at] if len(truth.values) else 0.0), np.nan)
     there = np.isfinite(error)
     error = np.where(there, error, 0.0)
-    marks[:, _AT["rated"]] = scores.sums(there.astype(np.float64))
-    marks[:, _AT["square"]] = scores.sums(error**2)
-    marks[:, _AT["absolute"]] = scores.sums(np.abs(error))
+    found = {"rated": there.astype(np.float64), "square": error**2, "absolute": np.abs(error)}
+    return {name: scores.sums(cells) for name, cells in found.items()}
 
 
 def spectrum_of(shown: Floats, more: int = 0) -> Spectrum:

@@ -165,13 +165,17 @@ class Cut:
         there = keep > 0
         return scores.where(there, keep.astype(np.float64)), tied
 
-    def _reached(self, values: Floats) -> npt.NDArray[np.bool_]:
-        """Whether scores reach the threshold; 0.7 kept in single precision lies below 0.7, and reaches it all the same."""
-        if self.threshold is None:
-            return np.ones(len(values), dtype=bool)
+    @property
+    def reaching(self) -> tuple[float, float]:
+        """The threshold, and the same in single precision: 0.7 kept so lies below 0.7, and reaches it all the same."""
+        threshold = -np.inf if self.threshold is None else self.threshold
         with np.errstate(over="ignore"):
-            single = float(np.float32(self.threshold))
-        return np.asarray((values >= self.threshold) | (values == single))
+            return threshold, float(np.float32(threshold))
+
+    def _reached(self, values: Floats) -> npt.NDArray[np.bool_]:
+        """Whether scores reach the threshold."""
+        threshold, single = self.reaching
+        return np.asarray((values >= threshold) | (values == single))
 
 
 def _batches(scores: Ragged, top: int) -> Iterator[tuple[Ints, Ints, npt.NDArray[np.bool_]]]:

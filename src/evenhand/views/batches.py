@@ -27,20 +27,28 @@ MOST_WALKS = 16
 """How often such a table is read at most: a larger one is sorted in larger pieces."""
 
 
-def summed(lazy: nw.LazyFrame[Any], *asked: nw.Expr) -> dict[str, Any]:
-    """Facts of all rows from those of each part: what is called `low_...` is the least, `high_...` the largest, others add up."""
-    import polars as pl
+Sums = dict[str, Any]
 
+
+def summed(lazy: nw.LazyFrame[Any], *asked: nw.Expr) -> Sums:
+    """Facts of all rows from those of each part: what is called `low_...` is the least, `high_...` the largest, others add up."""
     if not _takes_slices(lazy):
         return dict(to_polars(lazy.select(*asked)).row(0, named=True))
     parts: list[Any] = []
     while not parts or parts[-1]["evenhand_rows"][0] == COUNTED:
         part = nw.from_native(lazy.to_native().slice(COUNTED * len(parts), COUNTED))
         parts.append(to_polars(part.select(*asked, nw.len().alias("evenhand_rows"))))
-    found = pl.concat(parts).drop("evenhand_rows")
+    return _together([part.drop("evenhand_rows") for part in parts])
+
+
+def _together(parts: Sequence[Any]) -> Sums:
+    """Facts of all rows from those of each part."""
+    import polars as pl
+
+    found = pl.concat(parts)
     ways = {"low": pl.Expr.min, "high": pl.Expr.max}
     total = [ways.get(c.split("_")[0], _total)(pl.col(c)) for c in found.columns]
-    return dict(found.select(total).row(0, named=True))
+    return dict(found.select(total).row(0, named=True)) if total else {}
 
 
 def _total(counts: Any) -> Any:
@@ -49,24 +57,46 @@ def _total(counts: Any) -> Any:
     return counts.cast(pl.Int64).sum()
 
 
-def ranking_facts(lazy: nw.LazyFrame[Any], keys: Sequence[str], order: str, item: str | None) -> nw.LazyFrame[Any]:
-    """One row per ranking: rows `n`, `distinct` values, `last` and `best` of what orders it, and distinct `items`."""
+def with_sums(
+    lazy: nw.LazyFrame[Any], keys: Sequence[str], make: Callable[[Any], Made], asked: Sequence[nw.Expr]
+) -> tuple[list[Made], Sums]:
+    """`by_ranking`, and what `summed` says, from the same walk over the rows."""
+
+    def both(rows: Any) -> tuple[Made, Any]:
+        return make(rows), nw.from_native(rows).select(*asked).to_native() if asked else None
+
+    made, facts = zip(*by_ranking(lazy, keys, both), strict=True)
+    return list(made), _together(facts) if asked else {}
+
+
+def ranking_facts(
+    lazy: nw.LazyFrame[Any], keys: Sequence[str], order: str, item: str | None, *asked: nw.Expr
+) -> tuple[nw.LazyFrame[Any], Sums]:
+    """One row per ranking: rows `n`, `distinct` values, `last` and `best` of what orders it, and distinct `items`.
+
+    Beside it what was `asked` of all rows, as `summed` says it.
+    """
     import polars as pl
 
     keys = list(keys)
-    lazy = lazy.select(*dict.fromkeys([*keys, order, *([] if item is None else [item])]))
     if not _hands_parts(lazy):
-        return _settled(lazy, keys, order, item)
+        return _settled(lazy, keys, order, item), summed(lazy, *asked) if asked else {}
 
     def facts(rows: Any) -> Any:
         found = _of_runs(rows, keys, order, item)
         if found is None:
             found = to_polars(_settled(nw.from_native(rows).lazy(), keys, order, item))
         counts = sorted(set(found.columns) - {*keys, "last", "best"})
-        return found.select(*keys, "last", "best", *(pl.col(c).cast(pl.Int64) for c in counts))
+        return found.select(
+            *keys, pl.col("last", "best").cast(kind, strict=False), *(pl.col(c).cast(pl.Int64) for c in counts)
+        )
 
-    found: nw.LazyFrame[Any] = nw.from_native(pl.concat(by_ranking(lazy, keys, facts)).lazy())
-    return found
+    # a missing place is told of by those who asked for it, and there is no other use for these facts
+    kind = pl.Float64 if lazy.collect_schema()[order].is_float() else pl.Int64
+    if not asked:
+        lazy = lazy.select(*dict.fromkeys([*keys, order, *([] if item is None else [item])]))
+    found, sums = with_sums(lazy, keys, facts, asked)
+    return nw.from_native(pl.concat(found).lazy()), sums
 
 
 def by_ranking(lazy: nw.LazyFrame[Any], keys: Sequence[str], make: Callable[[Any], Made]) -> list[Made]:
@@ -88,14 +118,37 @@ def distinct(lazy: nw.LazyFrame[Any], column: str) -> int:
     return sum(by_ranking(lazy, [column], lambda rows: len(first_of_runs(rows, [column]))))
 
 
-def may_repeat(lazy: nw.LazyFrame[Any], keys: Sequence[str], item: str = "item") -> bool:
-    """Whether a ranking may list an item twice: no is certain, and takes little memory; yes must be looked into."""
+def repeated(
+    lazy: nw.LazyFrame[Any], keys: Sequence[str], item: str = "item", *asked: nw.Expr
+) -> tuple[int, dict[str, Any], Sums]:
+    """How many items stand in a ranking several times, and the first of them with its ranking; what was `asked` of all rows.
 
-    def twice(rows: Any) -> bool:
+    They are looked for within each ranking, some rankings at a time, and never among all rows.
+    """
+    import polars as pl
+
+    named = [*keys, item]
+
+    def several(rows: nw.LazyFrame[Any]) -> nw.LazyFrame[Any]:
+        return rows.group_by(*named).agg(nw.len().alias("evenhand_rows")).filter(nw.col("evenhand_rows") > 1)
+
+    def here(rows: Any) -> tuple[int, Any]:
         lengths = np.diff(first_of_runs(rows, list(keys)), append=rows.height)
-        return bool(len(lengths)) and _twice(rows[item].hash().to_numpy(), lengths)
+        alike = len(lengths) and _twice(rows[item].hash().to_numpy(), lengths)
+        if not alike:
+            return 0, None
+        found = to_polars(several(nw.from_native(rows).lazy()))
+        return found.height, found.sort(*named).head(1)
 
-    return not _hands_parts(lazy) or any(by_ranking(lazy.select(*keys, item), keys, twice))
+    if not _hands_parts(lazy):
+        found = several(lazy)
+        count = int(to_polars(found.select(nw.len().alias("n")))["n"][0])
+        first = to_polars(found.sort(*named).head(1)) if count else None
+        return count, {} if first is None else first.row(0, named=True), summed(lazy, *asked) if asked else {}
+    counted, sums = with_sums(lazy if asked else lazy.select(*named), keys, here, asked)
+    firsts = [first for count, first in counted if count]
+    first = pl.concat(firsts).sort(*named).row(0, named=True) if firsts else {}
+    return sum(count for count, _ in counted), first, sums
 
 
 def first_of_runs(rows: Any, keys: list[str]) -> Any:

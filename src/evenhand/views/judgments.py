@@ -6,15 +6,15 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, Protocol
 
 import narwhals as nw
 
 from evenhand.errors import EvenhandError, all_problems, listing, suggestion
-from evenhand.views.batches import may_repeat, summed
+from evenhand.views.batches import repeated, summed
 from evenhand.views.columns import how_many, label, number
 from evenhand.views.files import has_known_ending
-from evenhand.views.tables import Table, is_number, open_table, to_polars
+from evenhand.views.tables import Table, is_number, open_table
 
 MissingRelevance = Literal["zero", "drop", "raise"]
 
@@ -34,8 +34,24 @@ class Judgments:
     column: str | None = None
 
 
-def view_judgments(relevance: Any, table: Table, *, request: str, item: str) -> Judgments | None:
-    """What was passed as `relevance`, checked; None when there is none."""
+class Walked(Protocol):
+    """Rows of rankings that were gone through: `sums` of what was asked of them, and whether pairs are known to be `single`."""
+
+    @property
+    def sums(self) -> Mapping[str, Any]: ...
+
+    @property
+    def single(self) -> bool: ...
+
+
+def view_judgments(
+    relevance: Any, table: Table, *, request: str, item: str, view: Walked | None = None
+) -> Judgments | None:
+    """What was passed as `relevance`, checked; None when there is none.
+
+    Where a column of the rankings holds it and a `view` of all their rows was `asked` for what there is to know of it, they
+    are not gone through again.
+    """
     if relevance is None:
         return None
     from evenhand.views.trec_fair import fair_paths, trec_fair_queries
@@ -43,14 +59,27 @@ def view_judgments(relevance: Any, table: Table, *, request: str, item: str) -> 
     if (fair := fair_paths(relevance)) is not None:
         relevance = trec_fair_queries(fair[0])
     names = table.schema.names()
-    if isinstance(relevance, str) and relevance in names:
-        return _from_column(table, relevance, request, item)
+    if (column := held_by(relevance, table)) is not None:
+        return _from_column(table, column, request, item, view)
     if isinstance(relevance, str) and not os.path.exists(relevance) and Path(relevance).suffix == "":
         raise EvenhandError(
             f"relevance={relevance!r} is neither a column of the rankings nor a file. {suggestion(relevance, names)}"
             f"Columns: {listing(names)}."
         )
     return _from_table(_opened(relevance), request, item)
+
+
+def held_by(relevance: Any, table: Table) -> str | None:
+    """The column of the rankings that holds the judgments, where one does."""
+    return relevance if isinstance(relevance, str) and relevance in table.schema.names() else None
+
+
+def carried(relevance: Any, table: Table) -> tuple[dict[str, nw.Expr], list[nw.Expr]]:
+    """What a view of the rankings must take along and be asked, so that `view_judgments` need not go through them again."""
+    column = held_by(relevance, table)
+    if column is None or not is_number(table.schema[column]):
+        return {}, []
+    return {"relevance": number(column, table)}, _asked()
 
 
 def _opened(relevance: Any) -> Table:
@@ -99,12 +128,15 @@ def _from_table(table: Table, request: str, item: str) -> Judgments:
         *(label(name, table).alias(role) for role, name in keys.items()),
         number("relevance", table),
     )
-    gaps, lazy = _judged(lazy)
-    _refuse_twice(lazy)
+    gaps, count, lazy = _judged(lazy)
+    if count:
+        raise EvenhandError(
+            f"relevance judges {count:,} pairs of request and item more than once. Keep one judgment for each."
+        )
     return Judgments(lazy, table.origin, gaps)
 
 
-def _from_column(table: Table, column: str, request: str, item: str) -> Judgments:
+def _from_column(table: Table, column: str, request: str, item: str, view: Walked | None) -> Judgments:
     """Judgments that stand in the rankings: every distinct judged pair, which must have one relevance."""
     table, names = table.numbers(column), table.schema.names()
     problems = [
@@ -122,37 +154,47 @@ def _from_column(table: Table, column: str, request: str, item: str) -> Judgment
         *(label(name, table).alias(role) for role, name in (("request", request), ("item", item))),
         number(column, table).alias("relevance"),
     )
-    gaps, lazy = _judged(lazy)
-    if not may_repeat(lazy, ["request"]):
-        return Judgments(lazy, f"column {column!r} of the rankings", gaps, column)
-    lazy = lazy.unique()
-    _refuse_twice(lazy, SEVERAL)
+    gaps, count, lazy = _judged(lazy, view)
+    if count:
+        lazy = lazy.unique()
+        refuse_several(repeated(lazy, ["request"])[0])
     return Judgments(lazy, f"column {column!r} of the rankings", gaps, column)
-
-
-SEVERAL = "gives {count:,} pairs of request and item more than one relevance. Give each pair one."
 
 
 def refuse_several(count: int) -> None:
     """Pairs of which the rankings say two things."""
     if count:
-        raise EvenhandError("relevance " + SEVERAL.format(count=count))
+        raise EvenhandError(
+            f"relevance gives {count:,} pairs of request and item more than one relevance. Give each pair one."
+        )
 
 
-def _judged(lazy: nw.LazyFrame[Any]) -> tuple[int, nw.LazyFrame[Any]]:
-    """How many rows say nothing, and the others: a missing relevance is no judgment."""
+def _silent() -> nw.Expr:
+    """Rows that say nothing: a missing relevance is no judgment."""
     y = nw.col("relevance")
-    silent = y.is_null() | y.is_nan() | nw.col("request").is_null() | nw.col("item").is_null()
+    return y.is_null() | y.is_nan() | nw.col("request").is_null() | nw.col("item").is_null()
+
+
+def _asked() -> list[nw.Expr]:
+    """What there is to know of all judgments."""
+    y = nw.col("relevance")
     finite = nw.when(~y.is_nan()).then(y)
-    facts = summed(
-        lazy,
-        how_many(finite < 0).alias("negative"),
-        how_many(finite == float("inf")).alias("infinite"),
-        how_many(silent).alias("silent"),
-    )
-    refuse_values(facts["negative"], facts["infinite"])
-    gaps = int(facts["silent"] or 0)
-    return gaps, lazy.filter(~silent) if gaps else lazy
+    return [
+        how_many(finite < 0).alias("judged_negative"),
+        how_many(finite == float("inf")).alias("judged_infinite"),
+        how_many(_silent()).alias("judged_silent"),
+    ]
+
+
+def _judged(lazy: nw.LazyFrame[Any], view: Walked | None = None) -> tuple[int, int, nw.LazyFrame[Any]]:
+    """How many rows say nothing, how many pairs have several of the others, and these others."""
+    count, facts = 0, {} if view is None else dict(view.sums)
+    if view is None or "judged_silent" not in facts or not view.single:
+        count, _, facts = repeated(lazy, ["request"], "item", *_asked())
+    refuse_values(facts["judged_negative"], facts["judged_infinite"])
+    gaps = int(facts["judged_silent"] or 0)
+    lazy = lazy.filter(~_silent()) if gaps else lazy
+    return gaps, repeated(lazy, ["request"])[0] if count and gaps else count, lazy
 
 
 def refuse_values(negative: Any, infinite: Any) -> None:
@@ -161,18 +203,6 @@ def refuse_values(negative: Any, infinite: Any) -> None:
             f"relevance holds {int(negative or 0):,} negative and {int(infinite or 0):,} infinite numbers. "
             "Pass numbers of zero or more."
         )
-
-
-def _refuse_twice(
-    lazy: nw.LazyFrame[Any],
-    words: str = "judges {count:,} pairs of request and item more than once. Keep one judgment for each.",
-) -> None:
-    if not may_repeat(lazy, ["request"]):
-        return
-    twice = lazy.group_by("request", "item").agg(nw.len().alias("rows")).filter(nw.col("rows") > 1)
-    count = int(to_polars(twice.select(nw.len().alias("n")))["n"][0])
-    if count:
-        raise EvenhandError("relevance " + words.format(count=count))
 
 
 def unjudged() -> nw.Expr:

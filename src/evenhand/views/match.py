@@ -67,6 +67,22 @@ def rows_between(lazy: nw.LazyFrame[Any], column: str, first: Any, last: Any) ->
     return lazy.filter((nw.col(column) >= first) & (nw.col(column) <= last))
 
 
+def in_our_order(lazy: nw.LazyFrame[Any], column: str, name: str) -> nw.LazyFrame[Any]:
+    """The table with another column that has the order of code points: of text in PostgreSQL, its bytes."""
+    if lazy.implementation.is_ibis() and lazy.collect_schema()[column] == nw.String:
+        table = lazy.to_native()
+        if table.get_backend().name == "postgres":
+            builtin = importlib.import_module("ibis").udf.scalar.builtin
+            in_bytes = builtin(_encoded, name="convert_to", signature=(("string", "string"), "binary"))
+            found: nw.LazyFrame[Any] = nw.from_native(table.mutate(**{name: in_bytes(table[column], "UTF8")}))
+            return found
+    return lazy.with_columns(nw.col(column).alias(name))
+
+
+def _encoded(text: str, encoding: str) -> bytes:
+    return text.encode(encoding)
+
+
 def _builtin(name: str, by: Callable[[str, str], bool]) -> Any:
     """A comparison of two texts by the name that a database has for it."""
     builtin = importlib.import_module("ibis").udf.scalar.builtin

@@ -18,6 +18,7 @@ from evenhand.cards import Floats
 from evenhand.errors import EvenhandError, all_problems
 from evenhand.labels import matches, order
 from evenhand.views.columns import flag, label, number, role_problems, slice_problems
+from evenhand.views.sketch import Sketch, sketched
 from evenhand.views.tables import Table, open_table, to_polars
 
 OWN = frozenset({"bin_low", "bin_high", "se", "p", "p_adjusted", "intercept", "slope", "detectable", "share_used"})
@@ -68,6 +69,9 @@ class Checked:
     roles: Roles
     counted: CountedOutcomes | None
     """What a database counted already; None where the rows are at hand."""
+
+    sketch: Sketch | None
+    """Scores by part, where the check counted them; None where it did not."""
 
     @property
     def weighted(self) -> bool:
@@ -232,7 +236,7 @@ def view_outcomes(
     threshold = None if threshold is None else float(threshold)
     plain = _renamed(opened, roles)
     simple = not (roles.treated or roles.weight or roles.by or by_group) and threshold is None
-    facts, known = _plain_facts(plain, roles) if simple else None, None
+    (facts, sketch), known = _plain_facts(plain, opened, roles) if simple else (None, None), None
     lazy = plain if facts is not None else _flagged(plain, roles, threshold)
     if facts is None:
         facts = known = to_polars(_facts(lazy, roles))
@@ -251,7 +255,7 @@ def view_outcomes(
         lazy, scope, opened.backend, opened.origin, **_ranges_of(facts),
         whole=not dtype.is_float() and not dtype.is_decimal(),
         threshold=threshold, rows=rows, dropped=_dropped(facts, roles), asked=(reference, roles.group), facts=known,
-        roles=roles, counted=None,
+        roles=roles, counted=None, sketch=sketch,
     )  # fmt: skip
 
 
@@ -265,6 +269,7 @@ def view_counted(
     return Checked(
         lazy, lazy, backend, origin, **_ranges_of(facts), whole=False, threshold=threshold, rows=int(facts["rows"].sum()),
         dropped=_dropped(facts, roles), asked=(reference, roles.group), facts=facts, roles=roles, counted=counted,
+        sketch=None,
     )  # fmt: skip
 
 
@@ -399,9 +404,11 @@ def _totals(score: str, outcome: str) -> list[nw.Expr]:
     return [nw.col(column).sum().alias(name) for column, name in zip((score, outcome), _SUMS, strict=True)]
 
 
-def _plain_facts(lazy: nw.LazyFrame[Any], roles: Roles) -> Any:
+def _plain_facts(lazy: nw.LazyFrame[Any], opened: Table, roles: Roles) -> tuple[Any, Sketch | None]:
     """The same for all groups at once, a quarter of the work, if nothing is missing; None where something is."""
     columns = ("score", "outcome", *_optional(roles))
+    if lazy.implementation.is_polars():
+        return sketched(lazy, columns, whole=opened.schema[roles.score].is_integer()) or (None, None)
     held = [nw.col(name).count().alias(f"held_{name}") for name in columns]
     sums = _totals("score", "outcome")
     facts = to_polars(lazy.select(nw.len().alias("used"), *held, *_ranges("score", "outcome"), *sums))
@@ -409,7 +416,7 @@ def _plain_facts(lazy: nw.LazyFrame[Any], roles: Roles) -> Any:
     full = all(facts[f"held_{name}"][0] == rows for name in columns)
     found = [facts[name][0] for name in _SUMS]
     finite = rows and all(v is not None and math.isfinite(v) for v in found)  # a NaN makes its sum one, or none at all
-    return facts.with_columns(rows=facts["used"], mass=facts["used"]) if full and finite else None
+    return facts.with_columns(rows=facts["used"], mass=facts["used"]) if full and finite else None, None
 
 
 def _count(facts: Any, name: str) -> int:

@@ -16,7 +16,7 @@ from typing import Any, Literal
 import narwhals as nw
 
 from evenhand.errors import EvenhandError, all_problems, listing
-from evenhand.views.batches import ranking_facts, summed
+from evenhand.views.batches import ranking_facts, repeated
 from evenhand.views.columns import how_many, label, number, role_problems, slice_problems
 from evenhand.views.files import has_known_ending
 from evenhand.views.tables import Table, fits_int64, open_table, to_polars
@@ -44,6 +44,8 @@ class Rankings:
     ties : rows that shared their score (or rank) with another of the same ranking.
     ordered_by : "rank" or "score".
     dropped : rows left out, and why.
+    sums : what was asked of all rows; nothing where some were left out.
+    single : whether every request is known to have one ranking.
     """
 
     lazy: nw.LazyFrame[Any]
@@ -57,6 +59,8 @@ class Rankings:
     ties: int
     ordered_by: str
     dropped: Mapping[str, int] = field(default_factory=dict)
+    sums: Mapping[str, Any] = field(default_factory=dict)
+    single: bool = False
 
     @property
     def slices(self) -> tuple[str, ...]:
@@ -151,11 +155,13 @@ def view_rankings(
     ties: Ties = "raise",
     nan_policy: Literal["raise", "omit"] = "raise",
     carry: Mapping[str, nw.Expr] | None = None,
+    asked: Sequence[nw.Expr] = (),
 ) -> Rankings:
     """Check the roles, then the values, all problems at once.
 
     `rank` orders; where the table has no such column, `score` does. `item=None`: items are not looked at. `carry` are
-    further columns to keep, by their name in the result. TREC runs of several systems are told apart without being asked.
+    further columns to keep, by their name in the result; what is `asked` of all rows is counted on the way. TREC runs of
+    several systems are told apart without being asked.
     """
     opened = open_rankings(table).numbers(rank, score, probability, weight)
     system = system_of(table, opened) if system is None else system
@@ -168,10 +174,13 @@ def view_rankings(
     roles = Roles(request, item, rank, score, tuple(by), system, sample, probability, weight)
     _refuse_bad_names(opened, roles)
     lazy = in_memory_as_polars(_renamed(opened, roles, carry or {}))
-    rows, dropped = _sound_values(lazy, roles, nan_policy)
+    named = None if item is None else "item"
+    per, sums = ranking_facts(lazy, roles.keys, roles.order, named, *_of_values(lazy, roles), *asked)
+    rows, dropped = _sound_values(sums, roles, nan_policy)
     if dropped:
         lazy = lazy.filter(*(~_is_missing(lazy, role) for role in dropped))
-    facts = _sound_rankings(lazy, roles, ties)
+        per, _ = ranking_facts(lazy, roles.keys, roles.order, named)
+    facts = _sound_rankings(lazy, roles, per, ties)
     lazy, tied = _ordered(lazy, roles, facts["tied"] > 0)
     tied += _ties_of_run(opened, roles)
     return Rankings(
@@ -186,6 +195,8 @@ def view_rankings(
         tied,
         roles.order,
         {f"{getattr(roles, role)} is missing": count for role, count in dropped.items()},
+        {} if dropped else sums,
+        facts["requests"] == facts["rankings"],
     )
 
 
@@ -232,8 +243,8 @@ def _is_missing(lazy: nw.LazyFrame[Any], role: str) -> nw.Expr:
     return column.is_null() | column.is_nan() if lazy.collect_schema()[role].is_float() else column.is_null()
 
 
-def _sound_values(lazy: nw.LazyFrame[Any], roles: Roles, nan_policy: str) -> tuple[int, dict[str, int]]:
-    """Refuse missing and impossible values; the number of rows, and how many miss which role where they are left out."""
+def _of_values(lazy: nw.LazyFrame[Any], roles: Roles) -> list[nw.Expr]:
+    """What must be known of all rows for their values to be sound."""
     asked = [nw.len().alias("rows")]
     present = [role for role, _ in roles.named() if role != "by"]
     for role in present:
@@ -243,8 +254,14 @@ def _sound_values(lazy: nw.LazyFrame[Any], roles: Roles, nan_policy: str) -> tup
             asked += [there.min().alias(f"low_{role}"), there.max().alias(f"high_{role}")]
     if "rank" in present and lazy.collect_schema()["rank"].is_float():
         asked.append(how_many(nw.col("rank") != nw.col("rank").round()).alias("broken_rank"))
-    facts = {k: v or 0 for k, v in summed(lazy, *asked).items()}
+    return asked
+
+
+def _sound_values(sums: Mapping[str, Any], roles: Roles, nan_policy: str) -> tuple[int, dict[str, int]]:
+    """Refuse missing and impossible values; the number of rows, and how many miss which role where they are left out."""
+    facts = {k: v or 0 for k, v in sums.items()}
     rows = int(facts["rows"])
+    present = [role for role, _ in roles.named() if role != "by"]
     missing = {role: int(facts[f"missing_{role}"]) for role in present if facts[f"missing_{role}"]}
     problems = missing_words(missing, roles, rows) if nan_policy == "raise" else []
     problems += bad_numbers(facts, roles) if rows else []
@@ -282,10 +299,9 @@ def bad_numbers(facts: Mapping[str, Any], roles: Roles) -> list[str]:
     return problems
 
 
-def _sound_rankings(lazy: nw.LazyFrame[Any], roles: Roles, ties: Ties) -> dict[str, int]:
+def _sound_rankings(lazy: nw.LazyFrame[Any], roles: Roles, per: nw.LazyFrame[Any], ties: Ties) -> dict[str, int]:
     """Refuse ties (unless their order is that of the rows), items listed twice, and ranks that are none."""
     n = nw.col("n")
-    per = ranking_facts(lazy, roles.keys, roles.order, None if roles.item is None else "item")
     tied, ranked = n != nw.col("distinct"), nw.lit(roles.rank is not None)
     sums = {
         "tied": tied,
@@ -294,8 +310,12 @@ def _sound_rankings(lazy: nw.LazyFrame[Any], roles: Roles, ties: Ties) -> dict[s
         "deep": ranked & (nw.col("last") > 2 * n + DEEPEST),
         "twice": (n != nw.col("items")) if roles.item is not None else (n < 0),
     }
-    counts = per.select(nw.len().alias("rankings"), *(how_many(e).alias(k) for k, e in sums.items()))
+    told = {"rankings": nw.len(), **{name: how_many(e) for name, e in sums.items()}}
+    if per.implementation.is_polars():  # elsewhere it would take another shuffle
+        told["requests"] = nw.col("request").n_unique()
+    counts = per.select(*(e.alias(name) for name, e in told.items()))
     facts = {k: int(v or 0) for k, v in to_polars(counts).row(0, named=True).items()}
+    facts.setdefault("requests", facts["rankings"] if roles.keys == ("request",) else 0)
     problems = _bad_rankings(lazy, roles, facts, ties)
     if problems:
         raise all_problems(problems, where="The table of rankings")
@@ -328,8 +348,7 @@ def _bad_rankings(lazy: nw.LazyFrame[Any], roles: Roles, facts: Mapping[str, int
 
 
 def _first_double(lazy: nw.LazyFrame[Any], roles: Roles, column: str) -> str:
-    cells = lazy.group_by(*roles.keys, column).agg(nw.len().alias("n")).filter(nw.col("n") > 1)
-    first = to_polars(cells.sort(*roles.keys, column).head(1)).row(0, named=True)
+    _, first, _ = repeated(lazy, roles.keys, column)
     return f"request {first['request']!r}, {column} {first[column]!r}"
 
 

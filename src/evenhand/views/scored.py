@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import narwhals as nw
 
 from evenhand.errors import EvenhandError, all_problems
-from evenhand.views.batches import may_repeat, summed
+from evenhand.views.batches import repeated
 from evenhand.views.columns import how_many, label, number, role_problems, slice_problems
 from evenhand.views.rankings import in_memory_as_polars
-from evenhand.views.tables import Table, to_polars
+from evenhand.views.tables import Table
 
 ORDERING = ("score", "rank")
 """What items can be ordered by."""
@@ -27,6 +27,8 @@ class Scored:
     lazy : columns by_0.., system (if named), request, item, score, and what the caller asked to carry along.
     by : the slice columns as the user calls them. keys : our names of the columns that name one request.
     rows : how many there were; dropped : rows left out, and why.
+    sums : what was asked of all rows; nothing where some were left out.
+    single : whether no pair of a request and an item is known to have two rows.
     """
 
     lazy: nw.LazyFrame[Any]
@@ -36,6 +38,8 @@ class Scored:
     keys: tuple[str, ...]
     rows: int
     dropped: Mapping[str, int] = field(default_factory=dict)
+    sums: Mapping[str, Any] = field(default_factory=dict)
+    single: bool = False
 
     @property
     def slices(self) -> tuple[str, ...]:
@@ -59,10 +63,12 @@ def view_scored(
     nan_policy: Literal["raise", "omit"] = "raise",
     carry: Mapping[str, nw.Expr] | None = None,
     ranked: bool = False,
+    asked: Sequence[nw.Expr] = (),
 ) -> Scored:
     """Check the roles, then the values, all problems at once. Rows without a score are left out, or refused.
 
-    With `ranked`, the column that stands for the score holds ranks: the lowest is best.
+    With `ranked`, the column that stands for the score holds ranks: the lowest is best. What is `asked` of all rows is
+    counted on the way.
     """
     if nan_policy not in ("raise", "omit"):
         raise EvenhandError(f"nan_policy={nan_policy!r} does not fit scores. Use 'raise' or 'omit'.")
@@ -77,13 +83,17 @@ def view_scored(
     lazy = opened.lazy.select(*chosen, *(expression.alias(name) for name, expression in (carry or {}).items()))
     lazy = in_memory_as_polars(lazy)
     keys = (*(f"by_{i}" for i in range(len(by))), *(["system"] if system is not None else []), "request")
-    rows, missing = _sound_values(lazy, dict(roles), nan_policy)
-    value = nw.col("score")
+    count, first, sums = repeated(lazy, keys, "item", *_of_values(dict(roles)), *asked)
+    rows, missing = _sound_values(sums, dict(roles), nan_policy)
     if missing:
+        value = nw.col("score")
         lazy = lazy.filter(~(value.is_null() | value.is_nan()))
-    _refuse_twice(lazy, keys)
+        count, first, _ = repeated(lazy, keys)
+    _refuse_twice(count, first)
     dropped = {f"{score} is missing": missing} if missing else {}
-    return Scored(lazy, opened.backend, opened.origin, by, keys, rows, dropped)
+    return Scored(
+        lazy, opened.backend, opened.origin, by, keys, rows, dropped, {} if dropped else sums, keys == ("request",)
+    )
 
 
 def _refuse_bad_names(opened: Table, roles: list[tuple[str, str]], by: tuple[str, ...]) -> None:
@@ -92,19 +102,22 @@ def _refuse_bad_names(opened: Table, roles: list[tuple[str, str]], by: tuple[str
         raise all_problems(problems, where="The call")
 
 
-def _sound_values(lazy: nw.LazyFrame[Any], roles: Mapping[str, str], nan_policy: str) -> tuple[int, int]:
-    """The number of rows and of missing scores; missing ids and infinite scores are refused."""
+def _of_values(roles: Mapping[str, str]) -> list[nw.Expr]:
+    """What must be known of all rows for their values to be sound."""
     value = nw.col("score")
     absent = value.is_null() | value.is_nan()
-    ids = [role for role in roles if role not in ORDERING]
-    told = next(f"{role}={roles[role]!r}" for role in roles if role in ORDERING)
-    facts = summed(
-        lazy,
+    return [
         nw.len().alias("rows"),
         how_many(absent).alias("score"),
         how_many(~absent & ~value.is_finite()).alias("infinite"),
-        *(how_many(nw.col(role).is_null()).alias(f"missing_{role}") for role in ids),
-    )
+        *(how_many(nw.col(role).is_null()).alias(f"missing_{role}") for role in roles if role not in ORDERING),
+    ]
+
+
+def _sound_values(facts: Mapping[str, Any], roles: Mapping[str, str], nan_policy: str) -> tuple[int, int]:
+    """The number of rows and of missing scores; missing ids and infinite scores are refused."""
+    ids = [role for role in roles if role not in ORDERING]
+    told = next(f"{role}={roles[role]!r}" for role in roles if role in ORDERING)
     rows, missing = int(facts["rows"]), int(facts["score"] or 0)
     problems = [
         f"{role}={roles[role]!r} is missing in {int(facts[f'missing_{role}']):,} of {rows:,} rows. Fill it, or remove those rows."
@@ -122,13 +135,8 @@ def _sound_values(lazy: nw.LazyFrame[Any], roles: Mapping[str, str], nan_policy:
     return rows, missing
 
 
-def _refuse_twice(lazy: nw.LazyFrame[Any], keys: tuple[str, ...]) -> None:
-    if not may_repeat(lazy, keys):
-        return
-    twice = lazy.group_by(*keys, "item").agg(nw.len().alias("n")).filter(nw.col("n") > 1)
-    count = int(to_polars(twice.select(nw.len().alias("n")))["n"][0])
+def _refuse_twice(count: int, first: Mapping[str, Any]) -> None:
     if count:
-        first = to_polars(twice.sort(*keys, "item").head(1)).row(0, named=True)
         raise EvenhandError(
             f"{count:,} items are scored twice for the same request (first: request {first['request']!r}, item "
             f"{first['item']!r}). Keep one row for each, or name what tells them apart with by= or system=."

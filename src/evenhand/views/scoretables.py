@@ -313,11 +313,15 @@ class TableScores:
     def _item_code(self) -> Callable[[Any], Codes]:
         return _coder(self.item_ids)
 
+    def places_of(self, users: Any) -> Codes:
+        """The numbers of some users."""
+        return self._user_code(users.cast(self._kinds.get("user", self.user_ids.dtype)))
+
     def blocks(self) -> Iterator[Block]:
         tables = [table for table in (self.scores, self.truth) if table is not None]
         before = np.zeros(self.users + 1, dtype=np.int64)
         for table in tables:
-            at = self._user_code(table.per_user["user"].cast(self._kinds.get("user", self.user_ids.dtype)))
+            at = self.places_of(table.per_user["user"])
             before[1:] += np.bincount(at, table.per_user["rows"].to_numpy(), self.users).astype(np.int64)
         for start, stop in spans(np.cumsum(before), READ_CELLS):
             yield from self._blocks_between(tables, start, stop)
@@ -330,7 +334,10 @@ class TableScores:
             for table, run in zip(tables, runs, strict=True):
                 rows, twice = run.between(first, last, self.items)
                 if twice is not None:
-                    raise self._twice(table, run, start, twice)
+                    ordered = np.sort(run.places)
+                    user, at = divmod(twice, self.items)
+                    more = int((ordered[1:] == ordered[:-1]).sum())
+                    raise listed_twice(table.role, more, self.user_ids[start + user], self.item_ids[at])
                 found.append(rows)
             yield Block(start + first, found[0], found[1] if len(found) > 1 else None)
 
@@ -345,15 +352,6 @@ class TableScores:
         places *= self.items
         places += self._item_code(frame.drop_in_place("item"))
         return _Run(starts, places, frame["value"].to_numpy().astype(np.float64, copy=False), together)
-
-    def _twice(self, table: Long, run: _Run, start: int, twice: int) -> EvenhandError:
-        ordered = np.sort(run.places)
-        user, item = divmod(twice, self.items)
-        return EvenhandError(
-            f"{table.role} has {int((ordered[1:] == ordered[:-1]).sum()):,} rows for a user and item that already had one "
-            f"(first: user {self.user_ids[start + user]!r}, item {self.item_ids[item]!r}). Keep one row for each, "
-            "or name the column that tells them apart: by or system."
-        )
 
     def labels(self, user_groups: Any) -> Any:
         """The group of every user, in the order of their ids."""
@@ -392,6 +390,14 @@ class TableScores:
             else pl.DataFrame({user: self.user_ids.head(0), item: self.item_ids.head(0), "shown": []})
         )
         return {"pandas": frame.to_pandas, "pyarrow": frame.to_arrow}.get(self.backend, lambda: frame)()
+
+
+def listed_twice(role: str, more: int, user: Any, item: Any) -> EvenhandError:
+    """That a user has several scores for an item."""
+    return EvenhandError(
+        f"{role} has {more:,} rows for a user and item that already had one (first: user {user!r}, item {item!r}). "
+        "Keep one row for each, or name the column that tells them apart: by or system."
+    )
 
 
 def side_by_side(a: TableScores, b: TableScores) -> tuple[TableScores, TableScores]:

@@ -55,14 +55,6 @@ def refuse_place(path: str, role: str) -> None:
         )
 
 
-def refuse_secret(path: str, role: str) -> None:
-    """A path that only a cluster can reach may hold no password either; it is not repeated."""
-    if without_keys(path) != path:
-        raise EvenhandError(
-            f"{role} has a path with credentials or a query in it. Set them where the cluster is set up."
-        )
-
-
 QUICK = {"max_retries": 1, "retry_timeout_ms": 3_000, "timeout": "5s", "connect_timeout": "3s"}
 """How long a store may take to say anything at all; who answers is then asked with the patience of Polars itself."""
 

@@ -14,9 +14,9 @@ from uuid import UUID
 
 import narwhals as nw
 
-from evenhand.errors import EvenhandError, listing, suggestion
+from evenhand.errors import EvenhandError, listing, refuse_keys, suggestion
 from evenhand.views.files import STANDARD_INPUT, database_of, files_of, literal
-from evenhand.views.stores import SPECIAL, refuse_secret, scan_special, scheme, unreadable_place
+from evenhand.views.stores import SPECIAL, scan_special, scheme, unreadable_place
 from evenhand.views.text import as_numbers, as_parquet, as_whole, header, refused, scan
 from evenhand.views.warehouses import connect, of_sqlframe, quoted, relation_of
 
@@ -430,8 +430,8 @@ def _open_with_spark(patterns: Sequence[str], role: str, master: str | None) -> 
     """Parquet files as a Spark table; of paths that only the cluster can reach, Spark says what is there."""
     from evenhand.views.spark import read_parquet
 
-    for pattern in (*patterns, master or ""):
-        refuse_secret(pattern, "master" if pattern == master else role)
+    refuse_keys(role, *patterns)
+    refuse_keys("master", master)
     shared, origin = Shared([patterns]), listing(patterns)
     if not any(map(scheme, patterns)):
         paths, kind = files_of(patterns, role)

@@ -1,0 +1,183 @@
+"""What users are shown, cut where their scores live: on a cluster or in a database, so that only short lists leave it.
+
+There the best scores of every user are found, and a few sums over all of them. What travels is, for each user, the numbers of these
+items in order with their ties; which of the tied ones are shown is settled here, as everywhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any, TypeGuard
+
+import narwhals as nw
+import numpy as np
+
+from evenhand.engine.gathered import is_apart, numbered
+from evenhand.tallies.crosstab import MARKS, Sums, UserBlock, settled
+from evenhand.tallies.shown import Cut, Ragged
+from evenhand.views.match import in_our_order, same_engine
+from evenhand.views.scores import Scores
+from evenhand.views.scoretables import Long, TableScores, listed_twice
+from evenhand.views.tables import to_polars
+
+PAIR = ["user", "item"]
+REACHED = Cut(threshold=-1.0)
+"""Cuts places where scores were cut by a threshold: what reached it is at the first place."""
+
+
+def lives_apart(view: Scores) -> TypeGuard[TableScores]:
+    """Whether scores live on a cluster or in a database that can cut lists."""
+    return isinstance(view, TableScores) and is_apart(view.scores.lazy)
+
+
+def blocks_apart(
+    view: TableScores, shown_by: Cut, true_by: Cut, scaled: tuple[float, float] | None, *, shows: bool, offered: bool
+) -> Iterator[tuple[int, UserBlock]]:
+    """What every user is shown, in order. Places stand for scores; with `offered`, everything that users have a score for is told."""
+    for table in (view.scores, view.truth):
+        if table is not None:
+            _refuse_twice(table)
+    rows = _there(view.scores.lazy, scaled)
+    relevant = None
+    if view.truth is not None:
+        relevant = _relevant(_there(same_engine(view.truth.lazy, rows), scaled), true_by)
+        rows = rows.join(relevant, on=PAIR, how="left").with_columns(nw.col("relevant").fill_null(0.0))
+    sums = _sums(view, rows, relevant)
+    if not shows:
+        yield 0, _scored(sums, judged=relevant is not None, items=view.items)
+        return
+    cut = shown_by if shown_by.top is not None else REACHED
+    for block in _listed(view, _placed(rows, shown_by, offered=offered), true_by).blocks():
+        places, true = Ragged(*block.scores), None if block.truth is None else Ragged(*block.truth)
+        own = sums.of(slice(block.first, block.first + len(places.lengths)))
+        yield block.first, settled(places, true, cut, own, view.items)
+
+
+def _scored(sums: Sums, *, judged: bool, items: int) -> UserBlock:
+    """All users where nothing says what they are shown: no list travels, and whoever has a score counts as shown something."""
+    users = len(sums.cells)
+    nothing = Ragged(np.zeros(users + 1, dtype=np.int64), np.zeros(0, dtype=np.int64), np.zeros(0))
+    part = settled(nothing, nothing if judged else None, Cut(), sums, items)
+    part.marks[:, MARKS.index("viewers")] = sums.cells > 0
+    return part
+
+
+def _refuse_twice(table: Long) -> None:
+    again = (
+        table.lazy.group_by(*PAIR).agg(nw.len().alias("n")).with_columns((nw.col("n").cast(nw.Int64) - 1).alias("n"))
+    )
+    again = again.filter(nw.col("n") > 0)
+    more = to_polars(again.select(nw.col("n").sum()))["n"][0]
+    if more:
+        user, item, _ = to_polars(again.sort(*PAIR).head(1)).select(*PAIR, "n").row(0)
+        raise listed_twice(table.role, int(more), user, item)
+
+
+def _there(lazy: nw.LazyFrame[Any], scaled: tuple[float, float] | None) -> nw.LazyFrame[Any]:
+    """The rows whose value is not missing, brought to a scale."""
+    value = nw.col("value")
+    lazy = lazy.select(*PAIR, "value").filter(~value.is_null() & ~value.is_nan() & (value != float("-inf")))
+    return lazy if scaled is None else lazy.with_columns(((value - scaled[0]) / scaled[1]).alias("value"))
+
+
+def _relevant(truth: nw.LazyFrame[Any], cut: Cut) -> nw.LazyFrame[Any]:
+    """How relevant each row of the truth is (1, or less where tied items share slots), with its value as `truth`."""
+    value = nw.col("value")
+    if cut.top is None:
+        weight = nw.when(_reached(cut) if cut.given else value > 0).then(nw.lit(1.0)).otherwise(nw.lit(0.0))
+    else:
+        truth = _ranked(truth, cut)
+        if cut.ties == "fractional":
+            equal = nw.len().over("user", "place")
+            truth = truth.with_columns(equal.cast(nw.Float64).alias("equal"))
+            free = cut.top + 1.0 - nw.col("place")
+            weight = (
+                nw.when(free >= nw.col("equal"))
+                .then(nw.lit(1.0))
+                .otherwise(nw.when(free > 0).then(free / nw.col("equal")).otherwise(nw.lit(0.0)))
+            )
+        else:
+            weight = nw.when(nw.col("number") <= cut.top).then(nw.lit(1.0)).otherwise(nw.lit(0.0))
+    return truth.select(*PAIR, value.alias("truth"), weight.alias("relevant"))
+
+
+def _ranked(rows: nw.LazyFrame[Any], cut: Cut) -> nw.LazyFrame[Any]:
+    """Rows with the `place` of their value among those of the user, shared by equal ones, and a `number` that ties are broken by."""
+    rows = in_our_order(rows.with_columns((-nw.col("value")).alias("cost")), "item", "order")
+    rows = rows.with_columns(nw.col("cost").rank("min").over("user").cast(nw.Int64).alias("place"))
+    if cut.ties == "fractional":
+        return rows
+    number = (
+        nw.col("user").cum_count().over("user", order_by=("cost", "order"))
+        if cut.ties == "first"
+        else nw.col("user").cum_count(reverse=True).over("user", order_by=("value", "order"))
+    )
+    return rows.with_columns(number.alias("number"))
+
+
+def _reached(cut: Cut) -> nw.Expr:
+    """Whether values reach the threshold of a cut, as `Cut` itself says it."""
+    threshold, single = cut.reaching
+    return (nw.col("value") >= threshold) | (nw.col("value") == single)
+
+
+def _placed(rows: nw.LazyFrame[Any], cut: Cut, *, offered: bool) -> nw.LazyFrame[Any]:
+    """Rows that may be shown, with their `place`, and one below that ties with the last of them; or all that were `offered`.
+
+    A threshold knows no places: what was offered stands at it or `below`.
+    """
+    if cut.top is None:
+        if not cut.given:
+            return rows
+        below = nw.when(_reached(cut)).then(nw.lit(0.0)).otherwise(nw.lit(1.0))
+        return rows.with_columns(below.alias("below")) if offered else rows.filter(_reached(cut))
+    rows = _ranked(rows, cut)
+    if not offered:
+        rows = rows.filter(nw.col("place") <= cut.top)
+        rows = rows if cut.ties == "fractional" else rows.filter(nw.col("number") <= cut.top + 1)
+    return rows
+
+
+def _sums(view: TableScores, rows: nw.LazyFrame[Any], relevant: nw.LazyFrame[Any] | None) -> Sums:
+    """Sums over the scores of every user."""
+    asked = {"cells": nw.len(), "score": nw.col("value").sum()}
+    if relevant is not None:
+        error = nw.col("value") - nw.col("truth")
+        rows = rows.with_columns((error * error).alias("square"), error.abs().alias("absolute"))
+        asked |= {"rated": nw.col("truth").count()} | {n: nw.col(n).sum() for n in ("square", "absolute")}
+    found = {**_per_user(view, rows, asked)}
+    if relevant is not None:
+        found |= _per_user(view, relevant, {"wanted": nw.col("relevant").sum()})
+    return Sums(**found)
+
+
+def _per_user(view: TableScores, rows: nw.LazyFrame[Any], asked: dict[str, nw.Expr]) -> dict[str, Any]:
+    frame = to_polars(rows.group_by("user").agg(*(e.alias(name) for name, e in asked.items())))
+    at, found = view.places_of(frame["user"]), {}
+    for name in asked:
+        found[name] = np.zeros(view.users)
+        found[name][at] = frame[name].fill_null(0).to_numpy()
+    return found
+
+
+def _listed(view: TableScores, placed: nw.LazyFrame[Any], true_by: Cut) -> TableScores:
+    """The view with rows that came here: places below zero for scores, so that the best is highest, and for truth what is relevant."""
+    import polars as pl
+
+    columns = placed.collect_schema().names()
+    flags = [name for name in ("relevant", "below") if name in columns]
+    known = view.scores.item_ids.alias("item").to_frame()
+    for flag in flags:
+        known = known.join(pl.DataFrame({flag: [0.0, 1.0]}), how="cross")
+    if true_by.top is not None and true_by.ties == "fractional":
+        known = None  # shares of a slot may be any
+    order = "place" if "place" in columns else None
+    rows = numbered(placed, ["user"], ["item", *flags], order, known=known)
+    place = nw.col("place") if order else nw.col("below") + 1.0 if "below" in flags else nw.lit(1.0)
+    rows = rows.with_columns((place * -1.0).alias("value"))
+    scores, truth = replace(view.scores, lazy=rows.select(*PAIR, "value")), view.truth
+    if truth is not None:
+        true = rows.filter(nw.col("relevant") > 0)
+        truth = replace(truth, lazy=true.select(*PAIR, nw.col("relevant").alias("value")))
+    return replace(view, scores=scores, truth=truth)

@@ -1,0 +1,120 @@
+"""Edges from scores counted by part: the same as from sorted rows, whatever the first rows look like."""
+
+from __future__ import annotations
+
+import numpy as np
+import polars as pl
+import pytest
+
+import evenhand as eh
+from evenhand.engine import sketches
+from evenhand.views import sketch
+
+MEASURES = [
+    "pooled_gap",
+    "joint_test",
+    "outcome_gap",
+    "mean_outcome",
+    "base_rate",
+]  # none that reads the rows one by one
+ROLES = {"score": "s", "outcome": "y", "group": "g", "metrics": MEASURES}
+RNG = np.random.default_rng(1)
+ROWS = 3_000
+NORMAL, GROUPS = RNG.normal(size=ROWS), RNG.choice(["a", "b", "c"], ROWS, p=[0.6, 0.3, 0.1])
+SHAPES = {
+    "normal": NORMAL,
+    "whole": np.round(NORMAL * 100).astype(np.int64),
+    "far_whole": np.r_[np.arange(ROWS - 9), [10**7 + i for i in range(9)]],
+    "tied": np.round(NORMAL * 2),
+    "single": NORMAL.astype(np.float32),
+    "spike": np.where(NORMAL < 0, 0.0, NORMAL),
+    "capped": np.minimum(NORMAL, 0.5),
+    "skewed": np.exp(5 * NORMAL),
+    "far": 1e6 + NORMAL / 1e3,
+    "sorted": np.sort(np.exp(NORMAL)),
+    "falling": -np.sort(np.exp(4 * NORMAL)),
+    "apart": NORMAL + (GROUPS == "c") * 1.5,
+    "constant": np.ones(ROWS),
+}
+
+
+def table(scores, groups=GROUPS):
+    rng = np.random.default_rng(2)
+    chance = 1 / (1 + np.exp(-NORMAL))
+    return pl.DataFrame({"s": scores, "y": (rng.random(ROWS) < chance).astype(np.int8), "g": groups})
+
+
+def frames(made, monkeypatch, **more):
+    """The test of all rows at once, and in passes over them."""
+    few = eh.outcome_test(made, **ROLES, **more)
+    with monkeypatch.context() as patch:
+        patch.setattr("evenhand.audits.outcome_test.FEW_ROWS", 0)
+        patch.setattr(sketch, "PILOT", 64)
+        many = eh.outcome_test(made, **ROLES, **more)
+    return few, many
+
+
+def assert_alike(few, many):
+    assert few.findings.provenance["bins"] == many.findings.provenance["bins"]
+    for one, other in zip(few.frame.iter_columns(), many.frame.iter_columns(), strict=True):
+        if one.dtype.is_float():
+            np.testing.assert_allclose(one.to_numpy(), other.to_numpy(), rtol=1e-7, atol=1e-9)
+        else:
+            assert one.to_list() == other.to_list()
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_edges_and_sums_are_those_of_sorted_rows(shape, monkeypatch):
+    assert_alike(*frames(table(SHAPES[shape]), monkeypatch))
+
+
+@pytest.mark.parametrize("bins", [1, 7, [-0.5, 0.2]])
+@pytest.mark.parametrize("kind", ["ranking", "classification"])
+def test_any_bins_of_either_kind_are_found(bins, kind, monkeypatch):
+    assert_alike(*frames(table(SHAPES["apart"]), monkeypatch, bins=bins, kind=kind))
+
+
+def test_groups_that_come_late_or_have_no_name_are_counted(monkeypatch):
+    late = np.where(np.arange(ROWS) < 2_000, np.where(NORMAL > 0, 1, 2), RNG.choice([1, 2, 3, 4], ROWS))
+    made = table(NORMAL, late).with_columns(g=pl.when(pl.col("g") != 4).then(pl.col("g")))
+    assert_alike(*frames(made, monkeypatch))
+    monkeypatch.setattr(sketch, "FEW_LABELS", 1)  # more than are compared with one after another
+    assert_alike(*frames(made, monkeypatch))
+
+
+def test_where_the_first_rows_mislead_the_range_is_taken_from_rows_all_over_the_table(monkeypatch):
+    made = table(SHAPES["sorted"])
+    calls = []
+    again = sketch.Sketch.again
+    monkeypatch.setattr(sketch.Sketch, "again", lambda self, lazy: calls.append(1) or again(self, lazy))
+    monkeypatch.setattr(sketch, "STRIDE", 2)
+    monkeypatch.setattr(sketches, "MOST_APART", 400)
+    assert_alike(*frames(made, monkeypatch))
+    assert calls
+
+
+def test_where_too_many_scores_would_have_to_be_looked_at_they_are_counted_in_passes(monkeypatch):
+    monkeypatch.setattr(sketches, "MOST_APART", -1)
+    assert_alike(*frames(table(NORMAL), monkeypatch))
+    monkeypatch.undo()
+    monkeypatch.setattr(sketch, "MOST_GROUPS", 2)
+    assert_alike(*frames(table(NORMAL), monkeypatch))
+
+
+@pytest.mark.parametrize("wrong", [None, np.nan])
+def test_a_missing_score_far_down_the_table_is_seen(wrong, monkeypatch):
+    monkeypatch.setattr(sketch, "PILOT", 64)
+    scores = pl.Series([*NORMAL[:-1].tolist(), wrong], strict=False)
+    with pytest.raises(eh.EvenhandError, match="missing"):
+        eh.outcome_test(table(scores), **ROLES)
+
+
+@pytest.mark.parametrize("scale", [1e-12, 1e12])
+@pytest.mark.parametrize("shape", ["normal", "skewed", "spike", "falling"])
+def test_a_part_never_falls_as_the_score_grows(shape, scale):
+    scores = np.sort(SHAPES[shape] * scale)
+    for some in (scores, scores[:100], scores[-100:], scores[:1]):
+        ruler = sketch.Ruler.of(some, whole=False)
+        parts = ruler.part(scores)
+        assert np.all(np.diff(parts) >= 0)
+        assert 0 <= parts.min() <= parts.max() < sketch.PARTS

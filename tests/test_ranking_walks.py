@@ -1,0 +1,110 @@
+"""Tables of rankings are walked over, not grouped: how often, and how many rows are looked at together."""
+
+from __future__ import annotations
+
+import narwhals as nw
+import numpy as np
+import polars as pl
+import pytest
+from polars.io.plugins import register_io_source
+
+import evenhand as eh
+from evenhand.engine.places import Places
+from evenhand.views import batches
+
+RANKINGS, LENGTH = 60, 7
+
+
+def rankings(kind=pl.Int64):
+    """Rankings of items that many of them share, with a label and a relevance."""
+    rng = np.random.default_rng(5)
+    item = np.concatenate([rng.choice(40, LENGTH, replace=False) for _ in range(RANKINGS)])
+    frame = pl.DataFrame({"request": np.repeat(np.arange(RANKINGS), LENGTH), "item": item})
+    frame = frame.with_columns(rank=pl.Series(np.tile(np.arange(1, LENGTH + 1), RANKINGS)))
+    frame = frame.with_columns(score=-pl.col("rank").cast(pl.Float64), y=pl.Series(rng.integers(0, 3, len(item))))
+    frame = frame.with_columns(group=pl.when(pl.col("item") % 3 > 0).then(pl.lit("a")).otherwise(pl.lit("b")))
+    return frame.with_columns(pl.col("request", "item").cast(kind))
+
+
+def labels(frame):
+    return frame.select("item", "group").unique()
+
+
+AUDITS = {
+    "exposure": lambda rows, groups: eh.exposure(
+        rows, groups=groups, relevance="y", protected="b", metrics=["awrf", "eel", "eur"], rng=1
+    ),
+    "prefix": lambda rows, groups: eh.prefix(rows, group=groups, protected="b", rng=1),
+    "pairwise": lambda rows, groups: eh.pairwise(rows, groups=groups, relevance="y", protected="b", rng=1),
+}
+
+
+class Counted:
+    """A table that counts the rows that are read from it."""
+
+    def __init__(self, frame):
+        self.frame, self.rows = frame, 0
+        self.lazy = register_io_source(self._read, schema=frame.schema)
+
+    def _read(self, columns, predicate, rows, _):
+        found = self.frame if columns is None else self.frame.select(columns)
+        found = found if predicate is None else found.filter(predicate)
+        found = found if rows is None else found.head(rows)
+        self.rows += found.height
+        yield found
+
+    @property
+    def walks(self):
+        return self.rows // self.frame.height
+
+
+@pytest.mark.parametrize("kind", [pl.Int64, pl.String])
+@pytest.mark.parametrize("audit", AUDITS)
+def test_rankings_are_walked_over_twice_once_to_check_and_once_to_add_up(audit, kind):
+    frame = rankings(kind)
+    table = Counted(frame)
+    assert AUDITS[audit](table.lazy, labels(frame)).frame.equals(AUDITS[audit](frame, labels(frame)).frame)
+    lists_for_chance = audit == "exposure"  # the lists that are looked at in random order are picked out
+    assert table.walks == 2 + lists_for_chance
+
+
+@pytest.mark.parametrize("audit", AUDITS)
+def test_hashes_that_look_alike_are_settled_within_their_block(monkeypatch, audit):
+    frame, looked_at = rankings(pl.String), []
+    expected = AUDITS[audit](frame.lazy(), labels(frame)).frame
+    grouped = nw.LazyFrame.group_by
+
+    def group_by(lazy, *keys, **more):
+        if "item" in lazy.collect_schema().names() and "request" in lazy.collect_schema().names():
+            looked_at.append(lazy.select(nw.len()).collect("polars").item())
+        return grouped(lazy, *keys, **more)
+
+    monkeypatch.setattr(batches, "BLOCK", 50)
+    monkeypatch.setattr(batches, "_twice", lambda *_: True)  # as two of a hundred million hashes do
+    monkeypatch.setattr(nw.LazyFrame, "group_by", group_by)
+    assert AUDITS[audit](frame.lazy(), labels(frame)).frame.equals(expected)
+    assert looked_at and max(looked_at) <= 50 + LENGTH
+
+
+@pytest.mark.parametrize("kind", [pl.Int64, pl.String, pl.Date])
+def test_an_id_stands_where_the_table_has_it_and_nowhere_else(kind):
+    rng = np.random.default_rng(3)
+    drawn = pl.Series("item", rng.permutation(5_000)[:1_200] * 7).cast(pl.Int32).cast(kind)
+    known, strange = drawn[:1_000].to_frame(), drawn[1_000:].to_frame()
+    places = Places.of(known)
+    asked = pl.concat([strange, known.reverse(), known.clear(1)])
+    assert places.of_rows(asked).tolist() == [1_000] * 200 + list(range(999, -1, -1)) + [1_000]
+    assert Places.of(known.clear()).of_rows(asked[:3]).tolist() == [0, 0, 0]
+
+
+def test_ids_of_one_hash_are_told_apart(monkeypatch):
+    from evenhand.engine import places
+
+    known = pl.DataFrame({"request": [1, 1, 2], "item": ["a", "b", "a"]})
+    asked = pl.DataFrame({"request": [2, 2, 1], "item": ["a", "b", "b"]})
+    honest = places._hashes
+    monkeypatch.setattr(places, "_hashes", lambda rows, seed: honest(rows, seed) >> np.uint64(0 if seed else 64 - 1))
+    made = Places.of(known)
+    assert made.seed > 0  # of the first seed, some of three hashes of one bit are alike
+    monkeypatch.setattr(places, "_hashes", lambda rows, _: made.hashes[[2, 2, 1]])  # a stranger with the hash of the third
+    assert made.of_rows(asked).tolist() == [2, 3, 1]
