@@ -1,4 +1,4 @@
-"""Edges from scores counted by part: the same as from sorted rows, whatever the first rows look like."""
+"""What stands for many rows of an outcome test: scores counted by part, and rows spread over the scores."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ import pytest
 
 import evenhand as eh
 from evenhand.engine import sketches
+from evenhand.tallies.rows import Rows
+from evenhand.uncertainty import odds
 from evenhand.views import sketch
 
 MEASURES = [
@@ -118,3 +120,18 @@ def test_a_part_never_falls_as_the_score_grows(shape, scale):
         parts = ruler.part(scores)
         assert np.all(np.diff(parts) >= 0)
         assert 0 <= parts.min() <= parts.max() < sketch.PARTS
+
+
+@pytest.mark.parametrize("rare", [False, True])
+def test_the_chance_of_odds_gaps_from_rows_spread_over_the_scores_is_that_of_all_rows(rare, monkeypatch):
+    rng, many = np.random.default_rng(5), 12_000
+    outcome = (rng.random(many) < (0.05 if rare else 0.5)).astype(float)
+    rows = Rows.of(rng.normal(size=many), outcome=outcome, groups=(rng.random(many) < 0.3).astype(int))
+    whole = odds.odds_gaps(rows, 1, 0, 0.95, [False, True])
+    monkeypatch.setattr(odds, "SPREAD", 2_000)
+    monkeypatch.setattr(odds, "FEWEST_SPREAD", 200)
+    kept = len(range(many)[odds._spread(many, [int(outcome.sum())])])
+    assert kept == (4_000 if rare else 2_000)
+    for one, other in zip(odds.odds_gaps(rows, 1, 0, 0.95, [False, True]), whole, strict=True):
+        assert (one.estimate, one.low, one.high) == (other.estimate, other.low, other.high)
+        assert one.chance == pytest.approx(other.chance, rel=0.1)  # some four errors of its draws

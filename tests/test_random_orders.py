@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from itertools import permutations
+from itertools import pairwise, permutations
 
 import numpy as np
 import pytest
 
 from evenhand.cards import ask
+from evenhand.metrics import terms
 from evenhand.metrics.prefix import looked_at, reading_of
-from evenhand.tallies.placement import Placement
+from evenhand.tallies.placement import Placement, distinct_rows, grouped
 from evenhand.uncertainty.order_sums import Read, shuffled
 from evenhand.uncertainty.orders import random_orders
 
@@ -42,7 +43,7 @@ def test_every_order_is_equally_likely():
 def test_a_sum_over_items_is_the_sum_over_prefixes(metric, gaps, monkeypatch):
     p = lists([9, 12, 12, 7, 1, 12, 30], gaps)
     (by_item,) = orders_of(p, metric)
-    monkeypatch.setattr(Read, "tabulated", lambda *_: False)
+    monkeypatch.setattr(Read, "by_item", lambda *_: None)
     (by_prefix,) = orders_of(p, metric)
     for name in ("p", "means", "spreads", "kept"):
         np.testing.assert_allclose(getattr(by_item, name), getattr(by_prefix, name), atol=1e-7, equal_nan=True)
@@ -83,3 +84,25 @@ def test_a_list_that_no_target_allows_is_infinitely_far_in_every_order():
     p = lists([6], groups=2, seed=2)
     (orders,) = orders_of(p, "pref_kl(target={'a': 1.0}, normalizer=None, step=1, discount='log2(i+1)')", draws=99)
     assert orders.p[0] == 1.0
+
+
+def test_lists_of_many_make_ups_are_summed_over_items_too(monkeypatch):
+    p = lists(range(2, 40), groups=2)
+    (tabulated,) = orders_of(p, "ndkl", draws=99)
+    monkeypatch.setattr(terms, "MOST_KINDS", 3)  # so many kinds of lists that no tables are kept for all of them
+    monkeypatch.setattr(Read, "by_prefix", None)
+    (computed,) = orders_of(p, "ndkl", draws=99)
+    np.testing.assert_allclose(computed.spreads, tabulated.spreads, rtol=1e-12)
+    np.testing.assert_array_equal(computed.p, tabulated.p)
+
+
+@pytest.mark.parametrize("spread", [3, 1000])
+def test_distinct_rows_are_those_of_a_sort(spread):
+    rows = np.random.default_rng(1).integers(0, spread, (300, 2)).astype(np.float64)
+    _, first, which = np.unique(rows, axis=0, return_index=True, return_inverse=True)
+    for found, wanted in zip(distinct_rows(rows), (first, which.reshape(-1)), strict=True):
+        assert found.tolist() == wanted.tolist()
+    order, edges = grouped(which.reshape(-1), len(first))
+    assert [which[order[a:b]].tolist() for a, b in pairwise(edges)] == [
+        [i] * (b - a) for i, (a, b) in enumerate(pairwise(edges))
+    ]

@@ -16,6 +16,8 @@ from scipy.special import i0, i1
 import evenhand as eh
 from evenhand import EvenhandError
 from evenhand import metrics as m
+from evenhand.engine.crosstabs import Reading, tabulation
+from evenhand.tallies.audience import Audience
 from evenhand.tallies.crosstab import Crosstab
 from evenhand.tallies.shown import Cut, Ragged
 from evenhand.uncertainty import crosstabs as draws
@@ -295,6 +297,18 @@ def test_a_list_of_recommendations_without_scores():
     expected = m.exposure_tv([[1, 1], [1, 0]], user_groups=["f", "m"], protected="f", threshold=1)
     assert dict(zip(found.frame["metric"], found.frame["estimate"], strict=True))["exposure_tv"] == expected
     assert found.shown.height == 3
+
+
+def test_lists_of_one_length_need_no_shares_of_slots_of_their_own():
+    listed = pl.DataFrame({"user": np.repeat(np.arange(6), 3), "item": np.arange(18) % 5})
+    view = score_views.view_scores(
+        listed, None, columns={"user": "user", "item": "item", "score": None}, items=None, user_groups=None
+    )
+    found = tabulation(view, Reading(Cut(), Cut(), listed=True), np.zeros(6, dtype=np.int64), 1)
+    assert found.usual == found.audience.usual == 3
+    again = next(iter(found.under(draws.Resampled(np.zeros(6, dtype=np.int64), ["all"], 9, 1)).crosstabs(found.total)))
+    np.testing.assert_allclose(again.spread, again.counts[:, 0] / 3)
+    assert Audience(np.zeros(2, dtype=np.int32), np.zeros(0, dtype=np.int32), None, np.zeros((2, 4))).usual == 1
 
 
 def test_identical_groups_differ_by_what_noise_alone_gives():

@@ -10,6 +10,7 @@ import inspect
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
+from functools import lru_cache
 from types import MappingProxyType, SimpleNamespace
 from typing import Any, ClassVar
 
@@ -73,7 +74,8 @@ class Attention:
         """
         if isinstance(n, bool) or not isinstance(n, (int, np.integer)) or n < 0:
             raise EvenhandError(f"n={n!r} is not a length. Pass a whole number of zero or more.")
-        base = np.asarray(self.at(np.arange(1.0, n + 1)), dtype=np.float64)
+        base = self.at(np.arange(1.0, n + 1)) if n > FEW or self.is_function else _first_weights(self)[:n].copy()
+        base = np.asarray(base, dtype=np.float64)
         if not self.needs_relevance:
             return base
         if relevance is None:
@@ -113,6 +115,16 @@ class Attention:
     def as_word(self) -> Any:
         """What a plan holds."""
         return str(self)
+
+
+FEW = 1_024
+"""Ranks whose weights are remembered."""
+
+
+@lru_cache(maxsize=32)
+def _first_weights(attention: Attention) -> Floats:
+    """The weights of the first ranks, which blocks of rankings ask for again and again."""
+    return np.asarray(attention.at(np.arange(1.0, FEW + 1)), dtype=np.float64)
 
 
 @dataclass(frozen=True)

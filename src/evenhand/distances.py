@@ -88,20 +88,22 @@ def total(values: Floats) -> Floats:
 
 
 def kl_of(p: Floats, q: Floats) -> Floats:
+    return total(_kl_terms(p, q))
+
+
+def _kl_terms(p: Floats, q: Floats) -> Floats:
     with np.errstate(divide="ignore", invalid="ignore"):
         terms = p * np.log2(p / q)
     there = p > 0
-    if not there.all():
-        terms = np.where(there, terms, np.where(np.isnan(p + q), np.nan, 0.0))
-    return total(terms)
+    return terms if there.all() else np.where(there, terms, np.where(np.isnan(p + q), np.nan, 0.0))
 
 
 def js_of(p: Floats, q: Floats) -> Floats:
-    # Each half is a divergence from the middle, so it is never negative but for rounding. One target for many rows is
+    # Half the sum of two divergences from the middle, so it is never negative but for rounding. One target for many rows is
     # written out: numpy is slow where it goes around and around a short axis.
-    p, q = (np.ascontiguousarray(x) for x in np.broadcast_arrays(p, q))
     middle = (p + q) / 2
-    return np.asarray(np.maximum((kl_of(p, middle) + kl_of(q, middle)) / 2, 0.0))
+    p, q = (x if x.shape == middle.shape else x + np.zeros_like(middle) for x in (p, q))
+    return np.asarray(np.maximum(total(_kl_terms(p, middle) + _kl_terms(q, middle)) / 2, 0.0))
 
 
 def tv_of(p: Floats, q: Floats) -> Floats:

@@ -108,7 +108,7 @@ def tabulation(view: Scores, reading: Reading, codes: Ints, groups: int) -> Tabu
     total = Crosstab.summed(audience, codes, groups, view.items, cut=reading.shows, everywhere=everywhere)
     total = replace(total, judged=judged, odds=Ragged.joined(odds) if odds else None)
     slots = total.counts if reading.shows else total.mark("cells")
-    return Tabulation(total, audience, float(reading.shown.top or 1), tied, float(slots.sum()))
+    return Tabulation(total, audience, audience.usual, tied, float(slots.sum()))
 
 
 def _open(view: Scores, reading: Reading) -> bool:

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from evenhand.cards import Card, Floats, Fraction, metric
-from evenhand.distances import BETWEEN, rd_of, total
+from evenhand.distances import BETWEEN, rd_of
 from evenhand.errors import EvenhandError
 from evenhand.metrics.chance import expected_terms
 from evenhand.metrics.terms import Terms
@@ -100,7 +100,7 @@ def awrf(
     if signed and distance != "nd":
         raise EvenhandError(f"awrf(signed=True) has no meaning with distance={distance!r}. Use distance='nd'.")
     if distance in BETWEEN:
-        return np.where(total(t.received) > 0, BETWEEN[distance](t.shares, t.target), np.nan)
+        return np.where(t.whole > 0, BETWEEN[distance](t.shares, t.target), np.nan)
     ours, wanted = t.side(t.shares), t.side(t.target)
     if distance == "rd":
         return rd_of((ours, t.others(t.shares)), (wanted, t.others(t.target)))

@@ -76,5 +76,6 @@ class Terms:
         k, c = np.arange(1, size + 1)[:, None], np.arange(count + 1)
         reached = (c <= k) & (count - c <= size - k) & (weights[:size, None] > 0)
         sums = np.zeros((size + 1, count + 1))
-        np.cumsum(np.where(reached, self.at(c, k, kind) * weights[:size, None], 0.0), axis=0, out=sums[1:])
-        return float(sums[-1, -1]), np.ascontiguousarray((sums[:-1, :-1] - sums[:-1, 1:]).T)
+        with np.errstate(invalid="ignore"):  # of infinite terms nothing can be taken away
+            np.cumsum(np.where(reached, self.at(c, k, kind) * weights[:size, None], 0.0), axis=0, out=sums[1:])
+            return float(sums[-1, -1]), np.ascontiguousarray((sums[:-1, :-1] - sums[:-1, 1:]).T)

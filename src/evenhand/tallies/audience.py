@@ -62,6 +62,12 @@ class Audience:
             return self.lengths.astype(np.float64)
         return np.asarray(np.bincount(self.of_slots(np.arange(len(self.lengths))), self.values, len(self.lengths)))
 
+    @property
+    def usual(self) -> float:
+        """How many slots most of those have who have any."""
+        many = np.bincount(np.rint(self.slots).astype(np.int64), minlength=2)[1:]
+        return float(1 + many.argmax())
+
     def of_slots(self, of_users: npt.NDArray[Any]) -> npt.NDArray[Any]:
         """For every slot, what its user has."""
         return np.repeat(of_users, self.lengths)

@@ -23,8 +23,8 @@ WIDE, DEEP = 40, 160
 time on waiting for each other than they save."""
 
 
-THIN = 5
-"""Rows a cluster, on average, below which most of such a table would be multiplied for nothing."""
+THIN = 8
+"""Cells for every row of a cluster, on average, from which on most of such a table would be multiplied for nothing."""
 
 
 @dataclass(frozen=True)
@@ -225,11 +225,13 @@ class _Adding:
     Attributes
     ----------
     table : (clusters, 5 K) the sums of some clusters. cross, total, steps : as in `ClusterSquares`, by sum, then by cell.
+    thin : what clusters with few cells add to `cross`, by cell, then by sum.
     """
 
     recut: Recut
     table: Floats = field(init=False)
     cross: Floats = field(init=False)
+    thin: Floats | float = field(init=False, default=0.0)
     total: Floats = field(init=False)
     steps: Ints = field(init=False)
 
@@ -244,8 +246,8 @@ class _Adding:
         cluster, cell, sums = self.recut.of(piece)
         place = cluster * cells + cell
         added = [np.bincount(place, column, AT_ONCE * cells).reshape(AT_ONCE, cells) for column in sums[:1]]
-        if len(cell) < THIN * AT_ONCE:
-            self.cross += _thin_square(cluster, cell, sums, cells)
+        if THIN * len(cell) < cells * AT_ONCE:
+            self.thin += _thin_square(cluster, cell, sums, cells)
         else:
             added += [np.bincount(place, column, AT_ONCE * cells).reshape(AT_ONCE, cells) for column in sums[1:]]
             self.cross += _square(np.concatenate(added, axis=1, out=self.table))
@@ -257,6 +259,8 @@ class _Adding:
     def squares(self) -> ClusterSquares:
         cut = (SUMS, self.recut.bins * self.recut.groups)
         cross = self.cross.reshape(cut + cut).transpose(1, 0, 3, 2)
+        if np.ndim(self.thin):
+            cross = cross + np.reshape(self.thin, cut[::-1] * 2)
         total = int(self.steps[-1, 0].sum())
         return ClusterSquares(np.ascontiguousarray(cross), self.total.reshape(cut).T.copy(), self.steps, total)
 
@@ -275,12 +279,13 @@ def _square(table: Floats) -> Floats:
 
 
 def _thin_square(cluster: Ints, cell: Ints, sums: Sequence[Floats], cells: int) -> Floats:
-    """The same from the sums of clusters that have few cells each: only these are multiplied."""
+    """The same from the sums of clusters that have few cells each, by cell, then by sum: only these are multiplied."""
     from scipy import sparse
 
-    at = np.concatenate([cell + i * cells for i in range(SUMS)])
-    shape = (AT_ONCE, SUMS * cells)
-    table = sparse.csr_array((np.concatenate(sums), (np.tile(cluster, SUMS), at)), shape=shape)
+    order = np.argsort(cluster.astype(np.uint16), kind="stable")  # which numpy sorts by counting
+    starts = np.append(0, np.cumsum(np.bincount(cluster, minlength=AT_ONCE)))
+    blocks = (np.stack(sums, axis=1)[order, None, :], cell[order], starts)
+    table = sparse.bsr_array(blocks, shape=(AT_ONCE, SUMS * cells))
     return np.asarray((table.T @ table).toarray())
 
 

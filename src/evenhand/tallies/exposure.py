@@ -15,7 +15,7 @@ from evenhand.cards import Floats
 from evenhand.distances import total
 from evenhand.errors import EvenhandError, listing
 from evenhand.labels import matches
-from evenhand.tallies.placement import Placement
+from evenhand.tallies.placement import MOST_CELLS, Placement
 
 NEAR = 1e-6
 """How far from 1 the shares of a target may add up to."""
@@ -60,10 +60,15 @@ class Exposed:
         return replace(found, received=found.received[0], items=found.items[0], protected=one_side)
 
     @cached_property
+    def whole(self) -> Floats:
+        """(...,) the attention on labelled items."""
+        return total(self.received)
+
+    @cached_property
     def shares(self) -> Floats:
         """(..., G) each group's share of the attention on labelled items."""
         with np.errstate(invalid="ignore", divide="ignore"):
-            return np.asarray(self.received / total(self.received)[..., None])
+            return np.asarray(self.received / self.whole[..., None])
 
     def side(self, of: Floats) -> Floats:
         """(...,) what the protected group holds of a quantity given per group."""
@@ -95,20 +100,25 @@ class Exposed:
 def exposed(placed: Placement, attention: Attention, target: Floats, relevance: Any = None) -> Exposed:
     """Attention on each group in every ranking of a placement, a block of rankings at a time."""
     received = np.zeros((len(placed), len(placed.groups)))
-    base = None if attention.needs_relevance else attention.weights(int(placed.lengths.max(initial=0)))
+    deepest = int(placed.lengths.max(initial=0)) if placed.level is None else placed.level
+    base = None if attention.needs_relevance else attention.weights(deepest)
     if base is None:
         grades = np.zeros(len(placed.codes)) if relevance is None else np.asarray(relevance, dtype=np.float64)
         if len(placed) > 1:
             raise EvenhandError(f"{attention} over arrays takes one ranking at a time. Use eh.exposure for many.")
         base = attention.weights(len(placed.codes), None if relevance is None else grades)
-    for block in placed.batches():
+    viewed = placed.rows is not None and placed.level is not None  # shares of lists of one length: nothing is copied
+    for block in placed.batches(max(1, len(placed.codes)) if viewed else MOST_CELLS):
         weights = base[: block.width]
         if block.rows is not None:
-            rows = block.rows if block.complete else np.nan_to_num(block.rows)
-            received[block.where] = np.matmul(weights, rows)
+            found = np.matmul(weights, block.rows)
+            if np.isnan(found).any():  # of a missing share
+                found = np.matmul(weights, np.nan_to_num(block.rows))
+            received[block.where] = found
             continue
         for g in range(block.groups):
-            received[block.where, g] = (block.codes == g) @ weights
+            there = (block.codes == g).view(np.int8)  # bytes are cast faster than truth values
+            received[block.where, g] = there @ weights
     return Exposed(received, target, placed.lengths.astype(np.float64), None, placed.groups)
 
 

@@ -19,7 +19,7 @@ Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
 
 UNKNOWN = -1
-MOST_CELLS = 1 << 17
+MOST_CELLS = 1 << 16
 """Ranks handled at a time: keeps the working arrays in cache, and memory flat however many rankings there are."""
 
 
@@ -83,7 +83,13 @@ class Placement:
     @cached_property
     def lengths(self) -> Ints:
         """Items in each ranking, unknown ones included."""
-        return np.diff(self.starts)
+        return self.starts[1:] - self.starts[:-1]
+
+    @cached_property
+    def level(self) -> int | None:
+        """The length of every ranking, where all have the same."""
+        lengths = self.lengths
+        return int(lengths[0]) if len(lengths) and (lengths == lengths[0]).all() else None
 
     @cached_property
     def counts(self) -> Floats:
@@ -136,10 +142,13 @@ class Placement:
             raise EvenhandError(
                 "This metric needs one label per item, not shares. Use ndjs, pref_kl or awrf for shares."
             )
-        side = np.full(len(self.groups) + 1, 1, dtype=np.int8)
-        side[list(self.protected)] = 0
-        side[-1] = UNKNOWN  # where code -1 looks
-        return Placement(side[self.codes], self.starts, side_names(self), (0,), depth=self.depth)
+        other = self.codes != self.protected[0] if self.protected else np.ones(len(self.codes), dtype=bool)
+        for label in self.protected[1:]:
+            other &= self.codes != label
+        side = other.view(np.int8)  # 0 or 1
+        if self.codes.min(initial=0) < 0:
+            side -= (self.codes < 0).view(np.int8) << 1  # 1 to -1
+        return Placement(side, self.starts, side_names(self), (0,), depth=self.depth)
 
     def reason(self) -> str:
         """Why no prefix metric can speak about a single ranking, or nothing."""
@@ -181,17 +190,29 @@ class Placement:
 
     def batches(self, most_cells: int = MOST_CELLS) -> Iterator[Batch]:
         """Rankings of similar length as padded blocks (rankings, ranks), a bounded number of cells at a time."""
+        if self.level is not None:
+            yield from self._level_batches(self.level, most_cells)
+            return
         lengths = self.lengths
-        level = len(self) > 0 and bool((lengths == lengths[0]).all())
-        order = np.arange(len(self)) if level else np.argsort(lengths, kind="stable")
-        ordered = lengths if level else lengths[order]
+        order = np.argsort(lengths, kind="stable")
+        ordered = lengths[order]
         start = 0
         while start < len(order):
             widest = int(ordered[start] * 1.25) + 4
             stop = int(np.searchsorted(ordered, widest, side="right"))
             stop = max(start + 1, min(stop, start + most_cells // max(1, int(ordered[stop - 1]))))
-            yield self._block(order[start:stop], level=level)
+            yield self._block(order[start:stop])
             start = stop
+
+    def _level_batches(self, width: int, most_cells: int) -> Iterator[Batch]:
+        """The same for rankings of one length, end to end: blocks are views."""
+        base, step = int(self.starts[0]), max(1, most_cells // max(1, width))
+        for start in range(0, len(self), step):
+            stop = min(start + step, len(self))
+            span = slice(base + start * width, base + stop * width)
+            codes = self.codes[span].reshape(stop - start, width)
+            rows = None if self.rows is None else self.rows[span].reshape(stop - start, width, self.rows.shape[1])
+            yield Batch(slice(start, stop), codes, self.lengths[start:stop], len(self.groups), rows)
 
     @cached_property
     def mixes(self) -> tuple[Mix, ...]:
@@ -216,8 +237,7 @@ class Placement:
         key = self.lengths[at].astype(np.float64)[:, None]
         first, which = distinct_rows(np.concatenate([key, self.counts[at]], axis=1))
         lengths = self.lengths[at[first]]  # ascending, so blocks of compositions stay narrow
-        members = np.argsort(which, kind="stable")
-        edges = np.searchsorted(which[members], np.arange(len(first) + 1))
+        members, edges = grouped(which, len(first))
         start = 0
         while start < len(first):
             stop = int(np.searchsorted(lengths, int(lengths[start] * 1.25) + 4, side="right"))
@@ -227,30 +247,36 @@ class Placement:
             yield Mix(at[first[start:stop]], known, lengths[start:stop], at[here], which[here] - start)
             start = stop
 
-    def _block(self, chosen: Ints, *, level: bool) -> Batch:
+    def _block(self, chosen: Ints) -> Batch:
         lengths = self.lengths[chosen]
         width = int(lengths.max())
-        if level:  # end to end and of one length: the block is a view
-            span = slice(int(self.starts[chosen[0]]), int(self.starts[chosen[-1] + 1]))
-            codes = self.codes[span].reshape(len(chosen), width)
-            rows = None if self.rows is None else self.rows[span].reshape(len(chosen), width, -1)
-            return Batch(chosen, codes, lengths, len(self.groups), rows)
         inside = np.arange(width) < lengths[:, None]
         at = np.where(inside, self.starts[chosen][:, None] + np.arange(width), 0)
         codes = np.where(inside, self.codes[at], UNKNOWN) if len(self.codes) else np.full(at.shape, UNKNOWN)
         rows = None if self.rows is None else np.where(inside[..., None], self.rows.take(at, axis=0), np.nan)
-        return Batch(chosen, codes, lengths, len(self.groups), rows)
+        first, last = int(chosen[0]), int(chosen[-1])
+        run = last - first == len(chosen) - 1 and bool((chosen[1:] > chosen[:-1]).all())
+        where = slice(first, last + 1) if run else chosen
+        return Batch(where, codes, lengths, len(self.groups), rows)
 
 
 @dataclass(frozen=True)
 class Batch:
-    """Some rankings as a block: `codes` (m, W), -1 for unknown labels and past the end; `at` says which rankings."""
+    """Some rankings as a block: `codes` (m, W), -1 for unknown labels and past the end.
 
-    at: Ints
+    `where` says which rankings, as a slice where they follow each other.
+    """
+
+    where: Ints | slice
     codes: npt.NDArray[Any]
     lengths: Ints
     groups: int
     rows: Floats | None = None
+
+    @cached_property
+    def at(self) -> Ints:
+        """(m,) which rankings."""
+        return np.arange(self.where.start, self.where.stop) if isinstance(self.where, slice) else self.where
 
     @property
     def width(self) -> int:
@@ -264,13 +290,6 @@ class Batch:
     def complete(self) -> bool:
         """Whether every rank of every ranking holds a label."""
         return not self.codes.size or int(self.codes.min()) >= 0
-
-    @cached_property
-    def where(self) -> Ints | slice:
-        """Which rankings, as a slice where they follow each other."""
-        first, last = int(self.at[0]), int(self.at[-1])
-        run = last - first == len(self.at) - 1 and bool((self.at[1:] > self.at[:-1]).all())
-        return slice(first, last + 1) if run else self.at
 
     @cached_property
     def seen(self) -> Ints:
@@ -290,8 +309,9 @@ class Batch:
         """(m, g) items of each group, or their shares, in each ranking."""
         if self.rows is not None:
             return np.asarray(np.nan_to_num(self.rows).sum(1))
-        found = [np.count_nonzero(self.codes == g, axis=1) for g in range(self.groups)]
-        return np.stack(found, axis=1).astype(np.float64) if found else np.zeros((len(self.at), 0))
+        ones = np.ones(self.width)  # a product with them counts several times faster than counting does
+        found = [(self.codes == g).view(np.int8) @ ones for g in range(self.groups)]
+        return np.stack(found, axis=1) if found else np.zeros((len(self.at), 0))
 
 
 @dataclass(frozen=True)
@@ -385,12 +405,33 @@ def distinct_rows(rows: Floats) -> tuple[Ints, Ints]:
     if not rows.shape[1]:
         return np.zeros(min(1, len(rows)), dtype=np.int64), np.zeros(len(rows), dtype=np.int64)
     spans = rows.max(0, initial=0) + 1
-    if float(np.prod(spans)) < 2**53 and (rows % 1 == 0).all():  # one number says it all, and sorts much faster
+    if (
+        float(np.prod(spans)) < 2**53 and (rows == np.floor(rows)).all()
+    ):  # one number says it all, and sorts much faster
         keys = rows @ np.append(np.cumprod(spans[:0:-1])[::-1], 1.0)
+        if np.prod(spans) <= max(FEW_KEYS, 4 * len(rows)):
+            return _distinct_keys(keys.astype(np.int64), int(np.prod(spans)))
         _, first, which = np.unique(keys, return_index=True, return_inverse=True)
     else:
         _, first, which = np.unique(rows, axis=0, return_index=True, return_inverse=True)
     return first, which.reshape(-1)
+
+
+def grouped(which: Ints, many: int) -> tuple[Ints, Ints]:
+    """Places in order of the number below `many` that stands there, and (many + 1,) where those of each number begin."""
+    short = which.astype(np.uint16) if many <= 1 << 16 else which  # short numbers are sorted by their digits
+    return np.argsort(short, kind="stable"), np.concatenate([[0], np.cumsum(np.bincount(which, minlength=many))])
+
+
+FEW_KEYS = 1 << 12
+
+
+def _distinct_keys(keys: Ints, most: int) -> tuple[Ints, Ints]:
+    """The same for numbers below `most`, without sorting."""
+    first = np.full(most, -1)
+    first[keys[::-1]] = np.arange(len(keys))[::-1]  # the last to be written is the first to stand there
+    there = first >= 0
+    return first[there], (np.cumsum(there) - 1).take(keys)
 
 
 def side_names(p: Placement) -> tuple[str, str]:

@@ -30,6 +30,10 @@ FEWEST = 30
 FEWEST_CLUSTERS = 10
 DRAWS, FEWEST_DRAWS = 199, 19
 MOST_WORK = 40_000_000
+SPREAD, FEWEST_SPREAD = 1 << 13, 1 << 10
+"""Rows, from all over the scores, that stand for more of them when labels are permuted; and of each outcome, so many at least:
+the distance that permuting makes falls with the root of the rows, whatever the scores."""
+
 MULTIPLIERS = 499
 MOST_NUMBERS = 1 << 15
 NEAR = 32
@@ -75,17 +79,21 @@ def odds_gaps(rows: Rows, group: int, reference: int, level: float, opportunity:
     enough = [min(np.count_nonzero(g & mine), np.count_nonzero(g & ~mine)) >= FEWEST for g in given]
     asked = [[k for k, (_, reached) in enumerate(sides) if reached or not only] for only in opportunity]
     usable = [[k for k in own if enough[k]] for own in asked]
-    draws = [max(FEWEST_DRAWS, min(DRAWS, MOST_WORK // (len(score) * len(own)))) if own else 0 for own in usable]
-    rng = stream(SEED, "odds", len(score))
-    deals = np.tile(mine, (1 + max(draws), 1))
-    for dealt in deals[1:]:
-        rng.shuffle(dealt)
     looked_at = sorted({k for own in usable for k in own})
-    far = np.full((len(sides), len(deals)), np.nan)
+    far = np.full((len(sides), 1 + DRAWS), np.nan)
+    some = _spread(len(score), [int(given[k].sum()) for k in looked_at])
+    few = mine[some]
+    draws = [max(FEWEST_DRAWS, min(DRAWS, MOST_WORK // (len(few) * len(own)))) if own else 0 for own in usable]
+    rng = stream(SEED, "odds", len(score))
+    deals = np.tile(few, (max(draws, default=0), 1))
+    for dealt in deals:
+        rng.shuffle(dealt)
     for k in looked_at:
+        most = max(count for own, count in zip(usable, draws, strict=True) if k in own)
         curves = _Curves.of(given[k], score, weight)
-        most = 1 + max(count for own, count in zip(usable, draws, strict=True) if k in own)
-        far[k, :most] = curves.apart(deals[:most])
+        far[k, :1] = curves.apart(mine[None])
+        less = curves if len(few) == len(mine) else _Curves.of(given[k][some], score[some], weight[some])
+        far[k, 1 : 1 + most] = less.apart(deals[:most]) * np.sqrt(len(less.at) / len(curves.at))
     cluster = None if rows.cluster is None else np.unique(rows.cluster[at][order], return_inverse=True)[1]
     few = cluster is not None and int(cluster.max(initial=-1)) + 1 < FEWEST_CLUSTERS
     noise = None
@@ -102,6 +110,12 @@ def odds_gaps(rows: Rows, group: int, reference: int, level: float, opportunity:
         low, high = (np.nan, np.nan) if noise is None else noise.interval(largest, reach, level)
         found.append(Odds(largest, low, high, float(np.mean(chance)), skipped=len(own) < len(every), few_clusters=few))
     return found
+
+
+def _spread(rows: int, sides: Sequence[int]) -> slice:
+    """Every so manieth of the sorted rows; each side keeps enough of its own."""
+    step = min([rows // SPREAD, *(side // FEWEST_SPREAD for side in sides)])
+    return slice(max(step - 1, 0) // 2, None, max(step, 1))
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,7 @@
 """Sums over the prefixes of random orders: what `orders` compares rankings with.
 
-An order is drawn as the place of every labelled item. Where terms are tabulated, the sum over all prefixes is a sum over the
-items (`Terms.by_item`); otherwise (shares, very long lists, infinite terms) prefixes are gone through one by one.
+An order is drawn as the place of every labelled item. The sum over all prefixes is a sum over the
+items (`Terms.by_item`); for shares, very long lists and infinite terms prefixes are gone through one by one.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ class Read:
     reading: Reading
     weights: list[Floats]
 
-    def tabulated(self, size: int, draws: int) -> bool:
-        """Whether tables by item pay: they hold places times items, of which every order looks up a place per item."""
-        flat = self.reading.terms.flat
-        return flat is not None and size <= draws and bool(np.isfinite(flat).all())
+    def by_item(self, batch: Batch, draws: int) -> list[tuple[float, Floats]] | None:
+        """For each composition, its sum over prefixes as a sum over its items: a constant, and gains by item and place.
 
-    def by_item(self, batch: Batch) -> list[tuple[float, Floats]]:
-        """For each composition, its sum over prefixes as a sum over its items: a constant, and gains by item and place."""
+        None where that is not had: of shares, of infinite terms, and of lists so long that orders would look up less.
+        """
         p, terms = self.reading.placement, self.reading.terms
+        if p.rows is not None or batch.size > draws:
+            return None
         shared: dict[int, tuple[float, Floats]] = {}  # lists without gaps have theirs in common
         found = []
         for u, one in zip(batch.some.tolist(), batch.first.tolist(), strict=True):
@@ -45,6 +45,8 @@ class Read:
             for kind in kinds:
                 if kind not in made:
                     made[kind] = terms.by_item(kind, self.weights[u])
+                if not np.isfinite(made[kind][1]).all():
+                    return None
             found.append(
                 (sum(made[kind][0] for kind in kinds), np.concatenate([made[kind][1].ravel() for kind in kinds]))
             )
@@ -85,7 +87,7 @@ def null_sums(p: Placement, read: Sequence[Read], batch: Batch, draws: int, seed
     labels = [batch.size] if p.rows is None else _shares(p, int(batch.first[0])).round(12).tolist()
     rng = stream(seed, "orders", *labels)
     found = [np.empty((len(batch.some), draws)) for _ in read]
-    tables = [r.by_item(batch) if r.tabulated(batch.size, draws) else None for r in read]
+    tables = [r.by_item(batch, draws) for r in read]
     looked_at = max(r.reading.kinds.shape[1] for r in read)
     at_once = max(1, AT_ONCE // batch.size)
     for start in range(0, draws, at_once):

@@ -17,7 +17,7 @@ import numpy.typing as npt
 from evenhand.cards import Floats, parse_call
 from evenhand.errors import EvenhandError
 from evenhand.metrics.template import Reading, Scores, Template
-from evenhand.tallies.placement import Ints, Mix, Placement, distinct_rows
+from evenhand.tallies.placement import Ints, Mix, Placement, distinct_rows, grouped
 from evenhand.uncertainty.order_sums import Batch, Read, null_sums
 
 MOST_CELLS = 1 << 20
@@ -147,8 +147,7 @@ class _Compositions:
         for mix in mixes:
             which[mix.at] = mix.which + many
             many += len(mix.first)
-        order = np.argsort(which, kind="stable")
-        edges = np.searchsorted(which[order], np.arange(many + 1))
+        order, edges = grouped(which, many)
         return cls(mixes, np.concatenate([np.zeros(0, np.int64), *(m.first for m in mixes)]), which, order, edges)
 
     def weights(self, reading: Reading) -> list[Floats]:
