@@ -302,9 +302,9 @@ def test_intervals_by_resampling_the_spectrum_agree_with_resampling_the_units():
 
 @pytest.mark.parametrize("spread", [1.0, 1e-6])
 def test_many_amounts_are_drawn_in_few_cells_with_an_exact_estimate_and_the_same_spread(spread):
-    x = 10 * np.exp(np.random.default_rng(4).normal(0, spread, 5 * MANY))
+    x = 10 * np.exp(np.random.default_rng(4).normal(0, spread, 10 * MANY))
     s = Spectrum.of(x)
-    assert len(module._coarse(s).values) < MANY / 2
+    assert len(module._coarse(s).values) < MANY
     asked = asks(["gini", "top_share(p=0.1)", "equal_share", "generalized_entropy(alpha=2)"], KNOWN)
     for a, found in zip(asked, run([s], asked=asked, interval="percentile(199)"), strict=True):
         assert found.estimate[0] == pytest.approx(float(a.on(s)), rel=1e-13)

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import gc
+
 import narwhals as nw
 import numpy as np
 import polars as pl
 import pytest
 from polars.io.plugins import register_io_source
+from polars.testing import assert_frame_equal
 
 import evenhand as eh
 from evenhand.engine.places import Places
@@ -111,3 +114,34 @@ def test_ids_of_one_hash_are_told_apart(monkeypatch):
         places, "_hashes", lambda rows, _: made.hashes[[2, 2, 1]]
     )  # a stranger with the hash of the third
     assert made.of_rows(asked).tolist() == [2, 3, 1]
+
+
+@pytest.mark.parametrize("audit", AUDITS)
+def test_rows_that_stand_apart_are_read_from_their_table_once_more_at_most(monkeypatch, tmp_path, audit):
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    monkeypatch.setattr(batches, "SORTED", 100)
+    frame = rankings(pl.String)
+    table = Counted(frame.sample(fraction=1, shuffle=True, seed=2))
+    found = AUDITS[audit](table.lazy, labels(frame)).frame
+    assert found.drop("note").equals(AUDITS[audit](frame, labels(frame)).frame.drop("note"))
+    assert table.walks <= 3  # until it shows, to count them, and to bring them together
+    gc.collect()
+    assert not list(tmp_path.iterdir())
+
+
+def test_judgments_in_a_table_and_of_two_systems_are_the_same_in_parts(monkeypatch):
+    frame = rankings(pl.String)
+    judged = frame.select("request", "item", relevance="y").sample(fraction=1, shuffle=True, seed=4)
+    other = frame.with_columns(rank=LENGTH + 1 - pl.col("rank"), score=-pl.col("score"), system=pl.lit("B"))
+    both = pl.concat([frame.with_columns(system=pl.lit("A")), other])
+
+    def found():
+        more = {"groups": labels(frame), "protected": "b", "rng": 1}
+        yield eh.exposure(frame, relevance=judged, metrics=["eel", "eur"], **more).frame
+        yield eh.pairwise(frame, relevance=judged, **more).frame
+        yield eh.exposure(both, relevance="y", system="system", metrics=["eel", "eur"], **more).frame
+
+    expected = list(found())
+    monkeypatch.setattr(batches, "SORTED", 100)
+    for here, there in zip(found(), expected, strict=True):
+        assert_frame_equal(here, there, rel_tol=1e-9, abs_tol=1e-12)

@@ -166,6 +166,16 @@ def test_the_normal_interval_is_about_as_wide_as_the_bootstrap():
     np.testing.assert_allclose(width(normal), width(drawn), rtol=0.15)
 
 
+def test_draws_are_decomposed_once_for_all_figures(monkeypatch):
+    from evenhand.audits import sources as audit
+
+    sizes = []
+    known = audit.source_parts
+    monkeypatch.setattr(audit, "source_parts", lambda s: [sizes.append(s.counts.shape[:-1]), known(s)][1])
+    eh.sources(events(), **CALL | {"population": 300}, interval="bootstrap(20)", rng=1)
+    assert sizes == [(), (20,)]
+
+
 def test_a_tally_too_wide_to_draw_has_linearised_intervals(monkeypatch):
     from evenhand.audits import sources as audit
 

@@ -327,7 +327,11 @@ class _Measure:
         drawable = tally.binned() if len(tally.values) > BINNED else tally
         if self.how.kind == "normal" or len(drawable.values) > WIDE:
             return self._linearised(tally, split, chosen)
-        draw = lambda p: {n: getattr(parts(p, self.index, **self.ask.params), n) for n in names}  # noqa: E731
+
+        def draw(some: Partition) -> dict[str, Any]:
+            split = parts(some, self.index, **self.ask.params)
+            return {n: getattr(split, n) for n in names}
+
         drawn = drawn_ends(drawable, draw, chosen, self.how, stream(self.seed, "decompose", *self.labels, *where))
         if self.how.kind == "percentile":
             return drawn

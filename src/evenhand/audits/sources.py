@@ -16,7 +16,7 @@ from evenhand.engine.sources import SourceSlices, source_names, tally_sources
 from evenhand.engine.spectra import whole_labels
 from evenhand.errors import EvenhandError, unknown_name
 from evenhand.findings import Row, label, row
-from evenhand.metrics.decomposition import source_influence, source_parts
+from evenhand.metrics.decomposition import SourceParts, source_influence, source_parts
 from evenhand.results import Result
 from evenhand.tallies.sources import Sources
 from evenhand.tallies.spectrum import Spectra, Spectrum
@@ -170,8 +170,8 @@ def _source_rows(
 ) -> list[Row]:
     """A row per source and figure."""
     parts = source_parts(tally)
-    found = {name: getattr(parts, name) for name in DRAWN}
-    ends = _ends(tally, found, how, seed, labels)
+    found = _figures(parts)
+    ends = _ends(tally, parts, how, seed, labels)
     alone = Spectra.of([tally.spectrum_of(k) for k in range(len(tally))])
     gini = ask("gini")
     (own,) = estimates(alone, [gini], how, seed, [(*labels, name) for name in tally.names])
@@ -204,22 +204,27 @@ def _source_rows(
     return made
 
 
-def _ends(tally: Sources, found: dict[str, Any], how: Interval, seed: int, labels: tuple[Any, ...]) -> dict[str, Ends]:
+def _ends(tally: Sources, parts: SourceParts, how: Interval, seed: int, labels: tuple[Any, ...]) -> dict[str, Ends]:
     """Percentile bootstrap over units, never shorter than Student's t unless percentiles were asked for; normal with the
     linearised error where asked for, or too wide to draw.
     """
+    found = _figures(parts)
     if how.kind == "none" or tally.reason():
         return blank(found)
-    influence = source_influence(tally, source_parts(tally))
+    influence = source_influence(tally, parts)
     units = Spectrum(tally.totals, tally.counts)
     least = linearised_ends(units, {n: influence[n].T for n in DRAWN}, found, SPANS, how.level)
     if how.kind == "normal" or len(tally.counts) > WIDE:
         return least
     rng = stream(seed, "sources", *labels)
-    drawn = drawn_ends(tally, lambda t: {n: getattr(source_parts(t), n) for n in DRAWN}, found, how, rng)
+    drawn = drawn_ends(tally, lambda t: _figures(source_parts(t)), found, how, rng)
     if how.kind == "percentile":
         return drawn
     return {n: ends.reaching(least[n].low, least[n].high) for n, ends in drawn.items()}
+
+
+def _figures(parts: SourceParts) -> dict[str, Any]:
+    return {name: getattr(parts, name) for name in DRAWN}
 
 
 def _interval_words(how: Interval, wide: int) -> str:

@@ -18,7 +18,7 @@ from evenhand.tallies.exposure import side_codes
 from evenhand.tallies.ledger import UNKNOWN_LABEL, Unknown
 from evenhand.tallies.pairs import Ints, Pairs, counted_pairs, sampled_pairs
 from evenhand.tallies.requests import Requests
-from evenhand.views.batches import by_ranking, first_of_runs
+from evenhand.views.batches import by_ranking, first_of_runs, joined
 from evenhand.views.judgments import Judgments, MissingRelevance, count_unjudged, unjudged, unjudged_as_zero
 from evenhand.views.labels import Alignment, Carried
 from evenhand.views.match import matched_ids, same_engine
@@ -113,8 +113,8 @@ def tally_pairs(
     everyone, beside = _labels(view.lazy, found)
     labels = tuple(whole(in_order(g for g in everyone if g is not None)))
     names, merged, ours, theirs = sides.codes(labels)
-    lazy, facts = _with_relevance(view.lazy, judgments, missing)
     keys = list(view.keys)
+    lazy, facts = _with_relevance(view.lazy, keys, judgments, missing)
     if is_apart(lazy):
         lazy, beside = _gathered(lazy, found, keys, drawn=negatives is not None), None
     lookup = Lookup.carried(labels) if beside is None else Lookup.of(beside[0], beside[1], labels, "groups")
@@ -212,12 +212,12 @@ def _labels(lazy: nw.LazyFrame[Any], found: Alignment | Carried) -> tuple[list[A
 
 
 def _with_relevance(
-    lazy: nw.LazyFrame[Any], judgments: Judgments, missing: MissingRelevance
+    lazy: nw.LazyFrame[Any], keys: list[str], judgments: Judgments, missing: MissingRelevance
 ) -> tuple[nw.LazyFrame[Any], dict[str, int]]:
     """Relevance beside every scored item, by the policy for those that nobody judged."""
     if judgments.column is None:
         judged, lazy = matched_ids(same_engine(judgments.lazy, lazy), lazy, ["request", "item"], role="relevance")
-        lazy = lazy.join(judged, on=["request", "item"], how="left")
+        lazy = joined(lazy, judged, ["request", "item"], keys)
     lost = count_unjudged(lazy, judgments, missing, "scored items")
     if lost:
         lazy = lazy.filter(~unjudged()) if missing == "drop" else unjudged_as_zero(lazy)

@@ -15,7 +15,7 @@ from evenhand.engine.exposures import Rows, Wanted, with_groups
 from evenhand.engine.gathered import gathered, is_apart
 from evenhand.errors import EvenhandError
 from evenhand.tallies.ledger import Ledger
-from evenhand.views.batches import distinct
+from evenhand.views.batches import distinct, joined
 from evenhand.views.columns import how_many, label, number
 from evenhand.views.item_lists import are_item_lists, judged_by, table_of
 from evenhand.views.judgments import (
@@ -245,7 +245,7 @@ def _with_relevance(
         return None, lazy, {}, 0
     judged, lazy = matched_ids(same_engine(judgments.lazy, lazy), lazy, ["request", "item"], role="relevance")
     if judgments.column is None:
-        lazy = lazy.join(judged, on=["request", "item"], how="left")
+        lazy = joined(lazy, judged, ["request", "item"], view.keys)
     lost = count_unjudged(lazy, judgments, missing, "ranked items")
     if missing != "drop":
         return judged, unjudged_as_zero(lazy) if lost else lazy, {}, lost

@@ -28,7 +28,7 @@ WIDE = 20_000
 
 FINE = 1 << 13
 
-MANY = 1 << 10
+MANY = 1 << 9
 """A spectrum with more distinct amounts is drawn in `COARSE` parts for metrics that are sums over units or points of a curve."""
 
 COARSE = 96

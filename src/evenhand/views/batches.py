@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 import narwhals as nw
 import numpy as np
 
+from evenhand.views.spilled import Spilled
 from evenhand.views.tables import engine_errors, to_polars
 
 Made = TypeVar("Made")
@@ -20,12 +21,8 @@ BLOCK = 250_000
 COUNTED = 1_000_000
 """Rows counted together, which needs none of them for long."""
 
-SORTED = 2_000_000
+SORTED = 1_000_000
 """Rows that are sorted at a time where those of a ranking stand apart."""
-
-MOST_WALKS = 16
-"""How often such a table is read at most: a larger one is sorted in larger pieces."""
-
 
 Sums = dict[str, Any]
 
@@ -59,28 +56,29 @@ def _total(counts: Any) -> Any:
 
 def with_sums(
     lazy: nw.LazyFrame[Any], keys: Sequence[str], make: Callable[[Any], Made], asked: Sequence[nw.Expr]
-) -> tuple[list[Made], Sums]:
-    """`by_ranking`, and what `summed` says, from the same walk over the rows."""
+) -> tuple[list[Made], Sums, nw.LazyFrame[Any]]:
+    """`by_ranking`, what `summed` says, and the rows for the next walk, from one walk over them."""
 
     def both(rows: Any) -> tuple[Made, Any]:
         return make(rows), nw.from_native(rows).select(*asked).to_native() if asked else None
 
-    made, facts = zip(*by_ranking(lazy, keys, both), strict=True)
-    return list(made), _together(facts) if asked else {}
+    found, lazy = _walked(lazy, list(keys), both)
+    made, facts = zip(*found, strict=True)
+    return list(made), _together(facts) if asked else {}, lazy
 
 
 def ranking_facts(
     lazy: nw.LazyFrame[Any], keys: Sequence[str], order: str, item: str | None, *asked: nw.Expr
-) -> tuple[nw.LazyFrame[Any], Sums]:
+) -> tuple[nw.LazyFrame[Any], Sums, nw.LazyFrame[Any]]:
     """One row per ranking: rows `n`, `distinct` values, `last` and `best` of what orders it, and distinct `items`.
 
-    Beside it what was `asked` of all rows, as `summed` says it.
+    Beside it what was `asked` of all rows, as `summed` says it, and the rows with those of a ranking together.
     """
     import polars as pl
 
     keys = list(keys)
     if not _hands_parts(lazy):
-        return _settled(lazy, keys, order, item), summed(lazy, *asked) if asked else {}
+        return _settled(lazy, keys, order, item), summed(lazy, *asked) if asked else {}, lazy
 
     def facts(rows: Any) -> Any:
         found = _of_runs(rows, keys, order, item)
@@ -93,21 +91,77 @@ def ranking_facts(
 
     # a missing place is told of by those who asked for it, and there is no other use for these facts
     kind = pl.Float64 if lazy.collect_schema()[order].is_float() else pl.Int64
-    if not asked:
-        lazy = lazy.select(*dict.fromkeys([*keys, order, *([] if item is None else [item])]))
-    found, sums = with_sums(lazy, keys, facts, asked)
-    return nw.from_native(pl.concat(found).lazy()), sums
+    found, sums, lazy = with_sums(lazy, keys, facts, asked)
+    return nw.from_native(pl.concat(found).lazy()), sums, lazy
 
 
 def by_ranking(lazy: nw.LazyFrame[Any], keys: Sequence[str], make: Callable[[Any], Made]) -> list[Made]:
     """What `make` makes of Polars frames of whole rankings, each with some of the rows; there is one frame at least."""
-    keys = list(keys)
+    return _walked(lazy, list(keys), make)[0]
+
+
+def _walked(
+    lazy: nw.LazyFrame[Any], keys: list[str], make: Callable[[Any], Made]
+) -> tuple[list[Made], nw.LazyFrame[Any]]:
+    """The same, and the rows with those of a ranking together, for the next walk; other engines keep theirs."""
     if not _hands_parts(lazy):
-        return [make(rows) for rows in _cut(to_polars(lazy).sort(*keys, nulls_last=True), keys)]
+        return [make(rows) for rows in _cut(to_polars(lazy).sort(*keys, nulls_last=True), keys)], lazy
     try:
-        return [make(rows) for rows in _as_they_stand(lazy, keys)]
+        return [make(rows) for rows in _as_they_stand(lazy, keys)], lazy
     except _Scattered:
-        return [make(rows) for rows in _brought_together(lazy, keys)]
+        near = _rearranged(lazy, keys, keys, lambda _, rows: rows)
+        return [make(rows) for rows in _whole(near, keys)], near if lazy.implementation.is_polars() else lazy
+
+
+def once(lazy: nw.LazyFrame[Any], keys: Sequence[str]) -> nw.LazyFrame[Any]:
+    """Every row once, those with the same keys together."""
+    if not lazy.implementation.is_polars():
+        return lazy.unique()
+    return _rearranged(lazy, keys, keys, lambda _, rows: rows.unique())
+
+
+def joined(
+    lazy: nw.LazyFrame[Any], other: nw.LazyFrame[Any], on: Sequence[str], keys: Sequence[str]
+) -> nw.LazyFrame[Any]:
+    """Rows with what another table says of them, both by the first of the columns `on`; rankings stand together."""
+    first, many = list(on[:1]), _height(lazy) + _height(other) if lazy.implementation.is_polars() else 0
+    if many <= SORTED or not _height(other):
+        return lazy.join(other, on=list(on), how="left")
+    beside = Spilled(_parts(other), first, ceil(many / SORTED))
+    return _rearranged(
+        lazy, first, keys, lambda i, rows: rows.join(beside.part(i), on=list(on), how="left"), beside.parts
+    )
+
+
+def _height(lazy: nw.LazyFrame[Any]) -> int:
+    return int(to_polars(lazy.select(nw.len().alias("n")))["n"][0])
+
+
+def _rearranged(
+    lazy: nw.LazyFrame[Any],
+    by: Sequence[str],
+    keys: Sequence[str],
+    make: Callable[[int, Any], Any],
+    parts: int | None = None,
+) -> nw.LazyFrame[Any]:
+    """What is made of the rows, a part at a time by a hash of some of the `keys`; the rows of a ranking stand together."""
+    parts = ceil(_height(lazy) / SORTED) if parts is None else parts
+    if parts <= 1:
+        native = make(0, to_polars(lazy)).sort(*keys, nulls_last=True).lazy()
+    else:
+        spilled = Spilled(_parts(lazy), list(by), parts)
+        native = spilled.rewritten(lambda i, rows: _in_runs(make(i, rows), list(keys)))
+    found: nw.LazyFrame[Any] = nw.from_native(native)
+    return found
+
+
+def _in_runs(rows: Any, keys: list[str]) -> Any:
+    """Rows with those of each ranking together, by the hash of what it is called: text is slow to sort."""
+    hashes = rows.select(keys).hash_rows().to_numpy()
+    order = np.argsort(hashes, kind="stable")
+    found, hashes = rows[order], hashes[order]
+    apart = int((hashes[1:] != hashes[:-1]).sum()) + (rows.height > 0)
+    return found if len(first_of_runs(found, keys)) == apart else rows.sort(*keys, nulls_last=True)
 
 
 def distinct(lazy: nw.LazyFrame[Any], column: str) -> int:
@@ -120,10 +174,11 @@ def distinct(lazy: nw.LazyFrame[Any], column: str) -> int:
 
 def repeated(
     lazy: nw.LazyFrame[Any], keys: Sequence[str], item: str = "item", *asked: nw.Expr
-) -> tuple[int, dict[str, Any], Sums]:
-    """How many items stand in a ranking several times, and the first of them with its ranking; what was `asked` of all rows.
+) -> tuple[int, dict[str, Any], Sums, nw.LazyFrame[Any]]:
+    """How many items stand in a ranking several times, and the first of them with its ranking.
 
-    They are looked for within each ranking, some rankings at a time, and never among all rows.
+    Beside it what was `asked` of all rows, and the rows with those of a ranking together. Items
+    are looked for within each ranking, some rankings at a time, and never among all rows.
     """
     import polars as pl
 
@@ -144,11 +199,11 @@ def repeated(
         found = several(lazy)
         count = int(to_polars(found.select(nw.len().alias("n")))["n"][0])
         first = to_polars(found.sort(*named).head(1)) if count else None
-        return count, {} if first is None else first.row(0, named=True), summed(lazy, *asked) if asked else {}
-    counted, sums = with_sums(lazy if asked else lazy.select(*named), keys, here, asked)
+        return count, {} if first is None else first.row(0, named=True), summed(lazy, *asked) if asked else {}, lazy
+    counted, sums, lazy = with_sums(lazy, keys, here, asked)
     firsts = [first for count, first in counted if count]
     first = pl.concat(firsts).sort(*named).row(0, named=True) if firsts else {}
-    return sum(count for count, _ in counted), first, sums
+    return sum(count for count, _ in counted), first, sums, lazy
 
 
 def first_of_runs(rows: Any, keys: list[str]) -> Any:
@@ -164,45 +219,36 @@ class _Scattered(Exception):  # noqa: N818
     """Rows of a ranking stand apart."""
 
 
+def _whole(lazy: nw.LazyFrame[Any], keys: list[str]) -> Iterator[Any]:
+    """All rows as frames of whole rankings, where the rows of a ranking are known to stand together."""
+    import polars as pl
+
+    held: Any = None
+    for part in _parts(lazy):
+        rows = part if held is None else pl.concat([held, part], rechunk=True)
+        first = first_of_runs(rows, keys)
+        last = int(first[-1]) if len(first) else 0
+        held = rows[last:]
+        if last:
+            yield rows[:last]
+    yield to_polars(lazy) if held is None else held
+
+
 def _as_they_stand(lazy: nw.LazyFrame[Any], keys: list[str]) -> Iterator[Any]:
-    """All rows as frames of whole rankings, where the rows of a ranking stand together; else `_Scattered` is raised.
+    """The same where that is not known: `_Scattered` is raised if they do not.
 
     That may be only after the last frame, so what was made of the frames counts once they came to an end.
     """
     import polars as pl
 
     heads: list[Any] = []
-    held: Any = None
-    for part in _parts(lazy):
-        rows = part if held is None else pl.concat([held, part], rechunk=True)
-        first = first_of_runs(rows, keys)
-        if not len(first):
-            continue
-        held = rows[int(first[-1]) :]
-        if len(first) > 1:
-            heads.append(rows.select(keys)[first[:-1]])
-            if heads[-1].is_duplicated().any():
-                raise _Scattered
-            yield rows[: int(first[-1])]
-    if held is None:
-        raise _Scattered
-    yield held
-    heads.append(held.select(keys).head(1))
+    for rows in _whole(lazy, keys):
+        heads.append(rows.select(keys)[first_of_runs(rows, keys)])
+        if heads[-1].is_duplicated().any():
+            raise _Scattered
+        yield rows
     if pl.concat(heads).is_duplicated().any():
         raise _Scattered
-
-
-def _brought_together(lazy: nw.LazyFrame[Any], keys: list[str]) -> Iterator[Any]:
-    """The same wherever rows stand: the rankings of a part of all requests at a time, picked out and sorted."""
-    import polars as pl
-
-    rows = int(to_polars(lazy.select(nw.len().alias("n")))["n"][0])
-    walks = max(1, min(MOST_WALKS, ceil(rows / SORTED)))
-    for walk in range(walks):
-        mine = pl.struct(keys).hash() % walks == walk
-        found = to_polars(lazy) if walks == 1 else pl.concat([part.filter(mine) for part in _parts(lazy)])
-        if found.height or walks == 1:
-            yield from _cut(found.sort(*keys, nulls_last=True), keys)
 
 
 def _cut(rows: Any, keys: list[str]) -> Iterator[Any]:

@@ -11,7 +11,7 @@ from typing import Any, Literal, Protocol
 import narwhals as nw
 
 from evenhand.errors import EvenhandError, all_problems, listing, suggestion
-from evenhand.views.batches import repeated, summed
+from evenhand.views.batches import once, repeated, summed
 from evenhand.views.columns import how_many, label, number
 from evenhand.views.files import has_known_ending
 from evenhand.views.tables import Table, is_number, open_table
@@ -156,7 +156,7 @@ def _from_column(table: Table, column: str, request: str, item: str, view: Walke
     )
     gaps, count, lazy = _judged(lazy, view)
     if count:
-        lazy = lazy.unique()
+        lazy = once(lazy, ["request"])
         refuse_several(repeated(lazy, ["request"])[0])
     return Judgments(lazy, f"column {column!r} of the rankings", gaps, column)
 
@@ -190,7 +190,7 @@ def _judged(lazy: nw.LazyFrame[Any], view: Walked | None = None) -> tuple[int, i
     """How many rows say nothing, how many pairs have several of the others, and these others."""
     count, facts = 0, {} if view is None else dict(view.sums)
     if view is None or "judged_silent" not in facts or not view.single:
-        count, _, facts = repeated(lazy, ["request"], "item", *_asked())
+        count, _, facts, lazy = repeated(lazy, ["request"], "item", *_asked())
     refuse_values(facts["judged_negative"], facts["judged_infinite"])
     gaps = int(facts["judged_silent"] or 0)
     lazy = lazy.filter(~_silent()) if gaps else lazy

@@ -175,11 +175,11 @@ def view_rankings(
     _refuse_bad_names(opened, roles)
     lazy = in_memory_as_polars(_renamed(opened, roles, carry or {}))
     named = None if item is None else "item"
-    per, sums = ranking_facts(lazy, roles.keys, roles.order, named, *_of_values(lazy, roles), *asked)
+    per, sums, lazy = ranking_facts(lazy, roles.keys, roles.order, named, *_of_values(lazy, roles), *asked)
     rows, dropped = _sound_values(sums, roles, nan_policy)
     if dropped:
         lazy = lazy.filter(*(~_is_missing(lazy, role) for role in dropped))
-        per, _ = ranking_facts(lazy, roles.keys, roles.order, named)
+        per, _, lazy = ranking_facts(lazy, roles.keys, roles.order, named)
     facts = _sound_rankings(lazy, roles, per, ties)
     lazy, tied = _ordered(lazy, roles, facts["tied"] > 0)
     tied += _ties_of_run(opened, roles)
@@ -348,7 +348,7 @@ def _bad_rankings(lazy: nw.LazyFrame[Any], roles: Roles, facts: Mapping[str, int
 
 
 def _first_double(lazy: nw.LazyFrame[Any], roles: Roles, column: str) -> str:
-    _, first, _ = repeated(lazy, roles.keys, column)
+    _, first, *_ = repeated(lazy, roles.keys, column)
     return f"request {first['request']!r}, {column} {first[column]!r}"
 
 

@@ -83,12 +83,12 @@ def view_scored(
     lazy = opened.lazy.select(*chosen, *(expression.alias(name) for name, expression in (carry or {}).items()))
     lazy = in_memory_as_polars(lazy)
     keys = (*(f"by_{i}" for i in range(len(by))), *(["system"] if system is not None else []), "request")
-    count, first, sums = repeated(lazy, keys, "item", *_of_values(dict(roles)), *asked)
+    count, first, sums, lazy = repeated(lazy, keys, "item", *_of_values(dict(roles)), *asked)
     rows, missing = _sound_values(sums, dict(roles), nan_policy)
     if missing:
         value = nw.col("score")
         lazy = lazy.filter(~(value.is_null() | value.is_nan()))
-        count, first, _ = repeated(lazy, keys)
+        count, first, _, lazy = repeated(lazy, keys)
     _refuse_twice(count, first)
     dropped = {f"{score} is missing": missing} if missing else {}
     return Scored(

@@ -1,0 +1,75 @@
+"""Rows that stand apart and belong together, brought together in files of their own: memory stays that of one part of them.
+
+The files are in the directory for temporary files, and are gone when nobody can read the rows any more.
+"""
+
+from __future__ import annotations
+
+import shutil
+import weakref
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
+from tempfile import mkdtemp
+from typing import Any
+
+import numpy as np
+
+
+class Folder:
+    """A directory of its own, which is gone with the last who holds it."""
+
+    def __init__(self) -> None:
+        self.name = mkdtemp(prefix="evenhand-")
+        self.remove = weakref.finalize(self, shutil.rmtree, self.name, ignore_errors=True)
+
+
+class Spilled:
+    """Rows in parts by a hash of some columns, so that rows alike in these are in the same part."""
+
+    def __init__(self, frames: Iterable[Any], by: Sequence[str], parts: int) -> None:
+        self.folder = Folder()
+        self.parts, self.frames = parts, 0
+        for frame in frames:
+            part = (frame.select(by).hash_rows().to_numpy() % np.uint64(parts)).astype(np.int64)
+            edges = np.searchsorted(np.sort(part), np.arange(parts + 1)).tolist()
+            frame = frame[np.argsort(part, kind="stable")]
+            for i in range(parts):
+                frame[edges[i] : edges[i + 1]].write_ipc(self._file(i, self.frames), compression="uncompressed")
+            self.frames += 1
+
+    def _file(self, part: int, frame: int) -> Path:
+        return Path(self.folder.name) / f"{part}-{frame}.arrow"
+
+    def part(self, number: int) -> Any:
+        """A Polars frame of the rows of one part, in the order in which they came."""
+        import polars as pl
+
+        return pl.concat([pl.read_ipc(self._file(number, i)) for i in range(self.frames)])
+
+    def rewritten(self, make: Callable[[int, Any], Any]) -> Any:
+        """A lazy Polars table of what is made of each part, given its number and rows."""
+        kept = Folder()
+        files = [Path(kept.name) / f"{i}.arrow" for i in range(self.parts)]
+        for i, file in enumerate(files):
+            make(i, self.part(i)).write_ipc(file, compression="uncompressed")
+        self.folder.remove()
+        return _scanned(kept, files)
+
+
+def _scanned(kept: Folder, files: Sequence[Path]) -> Any:
+    """A lazy table of all files, which lie in `kept` for as long as it is there."""
+    import polars as pl
+    from polars.io.plugins import register_io_source
+
+    def source(columns: list[str] | None, predicate: Any, rows: int | None, size: int | None) -> Iterator[Any]:
+        _ = kept
+        for file in files:
+            held = pl.read_ipc(file, columns=columns)
+            for found in held.iter_slices(size or 250_000):
+                found = found if predicate is None else found.filter(predicate)
+                yield found if rows is None else found.head(rows)
+                rows = None if rows is None else rows - min(rows, found.height)
+                if rows == 0:
+                    return
+
+    return register_io_source(source, schema=pl.read_ipc_schema(files[0]))
