@@ -289,6 +289,15 @@ def test_what_holds_no_key_is_left_as_it_is(word):
     assert without_keys(word) == word
 
 
+@pytest.mark.parametrize(
+    "label", ["pass: yes", "team:ann@home.org", "basic school2020", "turkey: izmir", "compass=north"]
+)
+def test_a_label_is_no_key(label):
+    frame = pl.DataFrame({"group": [label, "b"] * 6, "request": [1] * 12, "rank": range(1, 13)})
+    found = eh.prefix(frame, group="group", protected=label, interval=None, chance=None, metrics="ndd")
+    assert found.frame["estimate"].is_not_nan().all()
+
+
 @pytest.mark.parametrize("what", KEYED)
 def test_no_word_with_a_key_in_it_is_repeated_wherever_it_is_typed(what, tmp_path, capsys):
     log, word = tmp_path / "log.csv", KEYED[what]

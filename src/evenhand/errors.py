@@ -38,9 +38,9 @@ def unprintable_escaped(text: str) -> str:
 
 _PLACE = r"\b[a-z][a-z0-9+.-]+:/{1,2}"  # a path as Python knows it has one of them
 _NAME = (
-    r"(?:token|secret|pass(?:w(?:or)?d|phrase|code)?|pwd|credentials?|(?<=[\w.-])key|sig|signature|sas|cookie|auth(?:entication|orization)?)"
-    r"(?![a-z])[\w.-]*"
-)
+    r"(?:token|secret|passw(?:or)?d|passphrase|passcode|pwd|credentials?|signature|authentication|authorization"
+    r"|(?<![a-z])(?:pass|sig|sas|auth|cookie)|(?:access|account|api|private|secret|shared|storage|[_.-])[_.-]?key)(?![a-z])[\w.-]*"
+)  # no compass and no turkey
 _VALUE = r"(?:'[^']*'|\"[^\"]*\"|\S+?(?=['\"]?[.,:)\]}]*(?:\s|$)))"  # in quotes, or up to the next space
 _KEYS = (
     r"(\b(?:bearer|basic)\s+)(?=\S*\d)[\w.~+/=-]{8,}",
