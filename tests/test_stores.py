@@ -284,7 +284,7 @@ KEYED = {
 
 
 @pytest.mark.parametrize("word", ["awrf(target={'f':0.5})@10", "C:/data/me@home.csv", "tally:a@b.csv", "unit=author by=token", "12:30@5",
-                                  "unit='key' is not a column. Columns: key, token, password.", "shop.duckdb::a.b", "spark://host:7077"])  # fmt: skip
+                                  "unit='key' is not a column. Columns: key, token, password.", "shop.duckdb::a.b", "spark://host:7077", "abfss://box@host.net/log.parquet"])  # fmt: skip
 def test_what_holds_no_key_is_left_as_it_is(word):
     assert without_keys(word) == word
 
