@@ -47,11 +47,11 @@ _KEYS = (
     rf"((?!abfss?:/){_PLACE})\S*@",  # what stands there before an @ is a container; a password may hold quotes
     rf"({_PLACE})[^\s/]*:[^\n@]*@",  # or spaces
     rf"({_PLACE}[^\s'\"?#]*)[?#][^\s'\"]*",
-    r"()(?<![\w:/\\.-])(?![a-z][a-z0-9+.-]*:[\\/]|tally:|trec-fair:)[^\s:'\"=/@(){}\[\],]+:[^\s@](?:\S*[^\s@])?@(?=\[|[a-z]|\d+\.\d)",  # me:pw@host
+    r"()(?<![\w:/\\.-])(?![a-z][a-z0-9+.-]*:[\\/]|tally:|trec-fair:)[^\s:'\"=/@(){}\[\],]+:[^\s@](?:\S*[^\s@])?@(?=\[|[a-z]|\d+\.\d)",
     rf"((?<![a-z0-9])[\w.-]*{_NAME}['\"]?\s?[=:]>?\s?){_VALUE}",
     rf"(--?[\w.-]*{_NAME}\s+)(?!-){_VALUE}",
 )
-"""Where keys stand: before the name of a place, behind a question mark or a hash, in an assignment by its name, in a header."""
+"""Where keys stand: before the name of a place (also `me:pw@host`), behind a question mark or a hash, in an assignment by its name, in a header."""
 
 
 def without_keys(text: str) -> str:
