@@ -51,7 +51,8 @@ _KEYS = (
     rf"((?<![a-z0-9])[\w.-]*{_NAME}['\"]?\s?[=:]>?\s?){_VALUE}",
     rf"(--?[\w.-]*{_NAME}\s+)(?!-){_VALUE}",
 )
-"""Where keys stand: before the name of a place (also `me:pw@host`), behind a question mark or a hash, in an assignment by its name, in a header."""
+"""Where keys stand: in a header, before the name of a place (the fifth: `me:pw@host`), behind a question mark or a hash, in an
+assignment by its name."""
 
 
 def without_keys(text: str) -> str:
