@@ -88,7 +88,7 @@ def odds_gaps(rows: Rows, group: int, reference: int, level: float, opportunity:
     few = mine[some]
     draws = [max(FEWEST_DRAWS, min(DRAWS, MOST_WORK // (len(few) * len(own)))) if own else 0 for own in usable]
     rng = stream(SEED, "odds", len(score))
-    deals = _dealt(np.count_nonzero(few), len(few), max(draws), rng)
+    deals = _dealt(int(few.sum()), len(few), max(draws), rng)
     for k in looked_at:
         most = max(count for own, count in zip(usable, draws, strict=True) if k in own)
         curves = _Curves.of(given[k], score, weight)
@@ -153,11 +153,12 @@ class _Curves:
         whole, at_once, found = self.upto[-1], max(1, MOST_NUMBERS // len(self.at)), np.zeros(len(deals))
         for start in range(0, len(deals), at_once):
             own = deals[start : start + at_once].take(self.at, axis=1)
-            held = own.astype(np.float64) if self.weight is None else own * self.weight
-            np.cumsum(held, axis=1, out=held)
-            held = held if len(self.ends) == len(self.at) else held[:, self.ends]
-            many = held[:, -1].copy()
-            held -= (many / whole)[:, None] * self.upto
+            sums = np.cumsum(
+                own if self.weight is None else own * self.weight, axis=1
+            )  # counts add up six times as fast
+            sums = sums if len(self.ends) == len(self.at) else sums[:, self.ends]
+            many = sums[:, -1]
+            held = sums - (many / whole)[:, None] * self.upto
             furthest, both = np.maximum(held.max(1), -held.min(1)), many * (whole - many)
             found[start : start + at_once] = np.divide(furthest * whole, both, out=np.zeros(len(many)), where=both > 0)
         return found
@@ -249,22 +250,21 @@ class _Noise:
             cut, reached = reach
             grades = slice(cut, None) if reached else slice(cut)
             mass = self.held[:, grades].sum(1)
-            whole = mass.sum(-1, keepdims=True)
-            share, scale = np.cumsum(mass, -1) / whole, self.spread[:, grades] / whole[..., None]
-            own, other = (_bridge(self.drawn[side, grades], scale[side], share[side]) for side in range(2))
+            at, whole = np.flatnonzero(mass.any(0)), mass.sum(-1, keepdims=True)  # nothing moves in cells without rows
+            share, scale = np.cumsum(mass[:, at], -1) / whole, self.spread[:, grades] / whole[..., None]
+            own, other = (_bridge(self.drawn[side, grades], scale[side], share[side], at) for side in range(2))
             self.known[reach] = _Moves(share[0] - share[1], np.subtract(own, other, out=own))
         return self.known[reach]
 
 
-def _bridge(drawn: Singles, scale: Floats, share: Floats) -> Singles:
+def _bridge(drawn: Singles, scale: Floats, share: Floats, at: Ints) -> Singles:
     """(cells, draws) how noise moves a distribution function: the sums along the scores, less what moves the whole group."""
-    moved, parts = np.zeros(drawn.shape[1:], drawn.dtype), scale.astype(drawn.dtype)[..., None]
-    for grade, part in zip(drawn, parts, strict=True):
-        moved += grade * part
+    parts = (grade.take(at, axis=0) for grade in drawn)
+    moved = functools.reduce(np.add, map(np.multiply, parts, scale[:, at, None].astype(drawn.dtype)))
     for before, cell in itertools.pairwise(moved):  # all draws at once; numpy's own sum goes one number after the other
         cell += before
-    moved -= share.astype(drawn.dtype)[:, None] * moved[-1]
-    return moved
+    moved -= share[:, None].astype(drawn.dtype) * moved[-1]
+    return np.asarray(moved)
 
 
 def _multipliers(sides: int, grades: int, cells: int) -> Singles:

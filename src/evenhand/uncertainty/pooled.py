@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 import numpy as np
@@ -11,7 +12,7 @@ from evenhand.cards import Floats
 from evenhand.metrics.outcome import Gaps
 from evenhand.metrics.outcome_pooled import Null, Pooled
 from evenhand.tallies.clusters import FLIPPED
-from evenhand.tallies.moments import Moments
+from evenhand.tallies.moments import Ints, Moments
 from evenhand.tallies.rows import Rows
 from evenhand.uncertainty.intervals import stream
 
@@ -20,6 +21,7 @@ SEED = 20_220
 """The test has no seed of its own to ask for: the same data always give the same p."""
 
 MOST_NUMBERS = 1 << 22
+BITS = 62
 FLAT = 1e-12
 FEWEST_CLUSTERS = 10
 
@@ -62,7 +64,7 @@ def _permuted(m: Moments, found: Gaps, pooled: Pooled, g: int, rows: Rows) -> Fl
     along, across = _rest(m, [h for h in range(m.rows.shape[1]) if h not in (g, found.reference)])
     for b in np.flatnonzero(pooled.share[:, g] > 0).tolist():
         at = both[place == b]
-        w, n = weight[at], np.count_nonzero(rows.group[at] == g)
+        w, n = weight[at], int((rows.group[at] == g).sum())
         size = w.sum()
         u, y = (x - (w * x).sum() / size for x in (rows.score[at], rows.outcome[at]))
         sums = np.stack([w * u, w * y, w][: 2 if rows.weight is None else 3], axis=1)
@@ -112,8 +114,7 @@ def _picked(columns: Floats, n: int, draws: int, rng: np.random.Generator) -> Fl
     for start in range(0, draws, at_once):
         line = np.arange(min(at_once, draws - start))
         total = out[start : start + len(line)]
-        for k in range(n):  # the first n steps of a shuffle, for many shuffles at once
-            at = rng.integers(k, size, len(line))
+        for k, at in enumerate(_steps(n, size, len(line), rng)):  # of many shuffles at once
             at *= at_once
             at += line
             taken = order.take(at)
@@ -121,3 +122,17 @@ def _picked(columns: Floats, n: int, draws: int, rng: np.random.Generator) -> Fl
             places[k, : len(line)] = taken
             total += columns.take(taken, axis=0)
     return out
+
+
+def _steps(n: int, size: int, many: int, rng: np.random.Generator) -> Iterator[Ints]:
+    """The first n steps of shuffles, the k-th of them to a place from k on: digits of one random number serve several steps."""
+    together = max(1, int(BITS / math.log2(max(size, 2))))
+    for start in range(0, n, together):
+        left = range(size - start, size - min(start + together, n), -1)  # places that each step may go to
+        number = rng.integers(0, math.prod(left), many)
+        for places in left:
+            rest = number // places
+            number -= rest * places
+            number += size - places
+            yield number
+            number = rest
