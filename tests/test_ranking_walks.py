@@ -14,6 +14,7 @@ from polars.testing import assert_frame_equal
 import evenhand as eh
 from evenhand.engine.places import Places
 from evenhand.views import batches
+from evenhand.views.spilled import Spilled
 
 RANKINGS, LENGTH = 60, 7
 
@@ -145,3 +146,15 @@ def test_judgments_in_a_table_and_of_two_systems_are_the_same_in_parts(monkeypat
     monkeypatch.setattr(batches, "SORTED", 100)
     for here, there in zip(found(), expected, strict=True):
         assert_frame_equal(here, there, rel_tol=1e-9, abs_tol=1e-12)
+
+
+def test_no_room_for_rows_that_stand_apart_is_told(monkeypatch, tmp_path):
+    def full(*_, **__):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    monkeypatch.setattr(pl.DataFrame, "write_ipc", full)
+    with pytest.raises(eh.EvenhandError, match=r"has no room to bring them together \(OSError\)\. Sort the table"):
+        Spilled([pl.DataFrame({"request": [1, 2, 1]})], ["request"], 2)
+    gc.collect()
+    assert not list(tmp_path.iterdir())

@@ -25,7 +25,7 @@ from evenhand.views.columns import how_many, in_words, label_problems, number
 from evenhand.views.columns import label as plain_label
 from evenhand.views.files import has_known_ending, may_be_file
 from evenhand.views.match import matched_ids, same_engine
-from evenhand.views.tables import Table, is_number, open_table, to_polars
+from evenhand.views.tables import Table, each_once, is_number, open_table, to_polars
 
 NEAR = 1e-6
 """How far from 1 the shares of an item may add up to."""
@@ -216,10 +216,10 @@ class Carried:
             nw.all_horizontal(*map(_is_missing, held), ignore_nulls=True) if self.soft else nw.col("group").is_null()
         )
         labelled = rows.select("request", "item", *held).filter(~unknown)
-        pairs = labelled.select("item", *held).unique()
+        pairs = each_once(labelled.select("item", *held))
         keys = ["item"]
         if _repeated(pairs, keys)[0]:  # a label that depends on the request, as a viewpoint may
-            pairs, keys = labelled.unique(), ["request", "item"]
+            pairs, keys = each_once(labelled), ["request", "item"]
             count, _ = _repeated(pairs, keys)
             if count:
                 raise EvenhandError(
@@ -459,14 +459,14 @@ def _once(lazy: nw.LazyFrame[Any], keys: Sequence[str], role: str) -> nw.LazyFra
     """One row for each item (and request); the same row twice is one, two different ones are an error."""
     if not _repeated(lazy, keys)[0]:
         return lazy
-    distinct = lazy.unique()
-    count, first = _repeated(distinct, keys)
+    rows = each_once(lazy)
+    count, first = _repeated(rows, keys)
     if count:
         raise EvenhandError(
             f"{role} gives {count:,} of its ids more than one label (for example {first!r}). "
             "Give each id one label, or pass eh.rollup(...) where an item has several providers."
         )
-    return distinct
+    return rows
 
 
 def _is_missing(column: str) -> nw.Expr:
@@ -537,8 +537,8 @@ def codes(column: Any, labels: Sequence[Any]) -> npt.NDArray[np.int64]:
     import polars as pl
 
     place = {label: i for i, label in enumerate(labels)}
-    distinct = column.unique()
-    known = [len(place) if g is None else place[g] for g in distinct.to_list()]
-    table = pl.DataFrame({"group": distinct, "code": pl.Series(known, dtype=pl.Int64)})
+    there = column.unique()
+    known = [len(place) if g is None else place[g] for g in there.to_list()]
+    table = pl.DataFrame({"group": there, "code": pl.Series(known, dtype=pl.Int64)})
     rows = column.to_frame("group").join(table, on="group", how="left", nulls_equal=True, maintain_order="left")
     return np.asarray(rows["code"].to_numpy(), dtype=np.int64)
