@@ -33,6 +33,9 @@ NEAR = 1e-6
 FEW = 1 << 18
 """Labels that are kept in memory from the start."""
 
+MOST_PAIRS = 1 << 22
+"""Different items of rankings that carry their labels, which are kept: to find them has taken more memory than that."""
+
 TOGETHER = " & "
 """Between the parts of an intersectional label."""
 
@@ -216,7 +219,7 @@ class Carried:
             nw.all_horizontal(*map(_is_missing, held), ignore_nulls=True) if self.soft else nw.col("group").is_null()
         )
         labelled = rows.select("request", "item", *held).filter(~unknown)
-        pairs = each_once(labelled.select("item", *held))
+        pairs = _at_hand(each_once(labelled.select("item", *held)), MOST_PAIRS)
         keys = ["item"]
         if _repeated(pairs, keys)[0]:  # a label that depends on the request, as a viewpoint may
             pairs, keys = each_once(labelled), ["request", "item"]
@@ -434,20 +437,24 @@ def _from_table(
 
 def _with_items(lazy: nw.LazyFrame[Any]) -> nw.LazyFrame[Any]:
     """Rows that name an item; in memory where they are few, for they are looked at several times."""
-    lazy = lazy.filter(~nw.col("item").is_null())
-    few = _few(lazy)
-    return lazy if few is None else nw.from_native(few).lazy()
+    return _at_hand(lazy.filter(~nw.col("item").is_null()), FEW)
 
 
-def _few(lazy: nw.LazyFrame[Any]) -> Any:
-    """The rows as a Polars frame; None where they are many, or another engine holds them."""
-    found = to_polars(lazy.head(FEW + 1)) if lazy.implementation.is_polars() else None
-    return found if found is not None and found.height <= FEW else None
+def _at_hand(lazy: nw.LazyFrame[Any], most: int) -> nw.LazyFrame[Any]:
+    """The rows in memory, so that they are made once; as they were where they are more, or another engine holds them."""
+    found = _few(lazy, most)
+    return lazy if found is None else nw.from_native(found).lazy()
+
+
+def _few(lazy: nw.LazyFrame[Any], most: int) -> Any:
+    """The rows as a Polars frame; None where they are more, or another engine holds them."""
+    found = to_polars(lazy.head(most + 1)) if lazy.implementation.is_polars() else None
+    return found if found is not None and found.height <= most else None
 
 
 def _repeated(lazy: nw.LazyFrame[Any], keys: Sequence[str]) -> tuple[int, Any]:
     """How many keys have several rows, and the first item among them."""
-    few = _few(lazy) if len(keys) == 1 else None
+    few = _few(lazy, FEW) if len(keys) == 1 else None
     if few is not None and few[keys[0]].n_unique() == few.height:
         return 0, None
     twice = lazy.group_by(*keys).agg(nw.len().alias("rows")).filter(nw.col("rows") > 1)
