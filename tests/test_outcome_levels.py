@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import replace
 
 import numpy as np
@@ -13,6 +14,7 @@ from evenhand.metrics.outcome_pooled import pooled
 from evenhand.tallies.moments import Moments
 from evenhand.tallies.rows import Rows
 from evenhand.uncertainty.difference import holm
+from evenhand.uncertainty.pooled import _picked
 from evenhand.uncertainty.pooled import tested as held_against_chance
 
 WORLDS = 5_000
@@ -112,6 +114,19 @@ def pooled_p(s, y, g):
     m = Moments.of(s, y, b, g, shape=(BINS, 2))
     found = gaps(m, 0)
     return held_against_chance(m, found, pooled(m, found), lambda: Rows(s, y, b, g))
+
+
+def test_every_choice_of_rows_is_as_likely_as_any_other():
+    rng = np.random.default_rng(5)
+    for n in (2, 4):  # of six rows; more than half are what fewer leave
+        sums, counts = np.unique(_picked(2.0 ** np.arange(6)[:, None], n, 15_000, rng), return_counts=True)
+        assert sums.tolist() == sorted(sum(2**i for i in some) for some in itertools.combinations(range(6), n))
+        assert abs(counts - 1_000).max() < 5 * np.sqrt(1_000)
+    picked = _picked(np.eye(100), 30, 5_000, rng)  # more steps than one random number has digits for
+    assert set(picked.ravel()) == {0.0, 1.0}
+    assert (picked.sum(1) == 30).all()
+    assert abs(picked.sum(0) - 1_500).max() < 5 * np.sqrt(1_500 * 0.7)
+    assert abs(np.corrcoef(picked.T)[~np.eye(100, dtype=bool)] + 1 / 99).max() < 6 / np.sqrt(5_000)
 
 
 @pytest.mark.parametrize("rate", [0.08, 0.92])

@@ -363,6 +363,23 @@ def test_the_interval_of_a_distance_holds_the_truth_also_where_there_is_none(shi
     assert held >= 54
 
 
+def test_every_deal_of_the_labels_is_as_likely_as_any_other():
+    deals = odds._dealt(2, 5, 20_000, np.random.default_rng(4))
+    assert (deals.sum(1) == 2).all()
+    _, counts = np.unique(deals, axis=0, return_counts=True)
+    assert len(counts) == math.comb(5, 2)
+    assert abs(counts - 2_000).max() < 5 * math.sqrt(2_000 * 0.9)
+
+
+def test_noise_moves_a_distribution_function_as_summed_row_by_row():
+    rng = np.random.default_rng(6)
+    drawn, scale, at = rng.normal(size=(2, 30, 7)).astype(np.float32), rng.random((2, 30)), np.arange(0, 30, 3)
+    scale[:, np.setdiff1d(np.arange(30), at)] = 0.0  # cells without rows
+    share = np.cumsum(rng.dirichlet(np.ones(len(at))))
+    walk = np.cumsum(np.einsum("gc,gcd->cd", scale, drawn), axis=0)[at]
+    assert odds._bridge(drawn, scale, share, at) == pytest.approx(walk - np.outer(share, walk[-1]), abs=1e-5)
+
+
 def test_a_distance_is_the_same_asked_for_alone_or_beside_another():
     rng = np.random.default_rng(8)
     g, y = rng.integers(0, 2, 900), rng.integers(0, 3, 900)

@@ -14,6 +14,7 @@ from polars.testing import assert_frame_equal
 import evenhand as eh
 from evenhand.engine.places import Places
 from evenhand.views import batches
+from evenhand.views.spilled import Spilled
 
 RANKINGS, LENGTH = 60, 7
 
@@ -156,3 +157,15 @@ def test_ties_are_settled_by_the_order_of_rows_however_far_apart_those_of_a_rank
     monkeypatch.setattr(batches, "BLOCK", 30)
     found = eh.prefix(apart, group="group", protected="b", rank=None, score="score", ties="input_order", rng=1)
     assert found.frame.equals(expected.frame)
+
+
+def test_no_room_for_rows_that_stand_apart_is_told(monkeypatch, tmp_path):
+    def full(*_, **__):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    monkeypatch.setattr(pl.DataFrame, "write_ipc", full)
+    with pytest.raises(eh.EvenhandError, match=r"has no room to bring them together \(OSError\)\. Sort the table"):
+        Spilled([pl.DataFrame({"request": [1, 2, 1]})], ["request"], 2)
+    gc.collect()
+    assert not list(tmp_path.iterdir())

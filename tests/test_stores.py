@@ -22,6 +22,7 @@ from pyiceberg.catalog.sql import SqlCatalog
 
 import evenhand as eh
 from evenhand.cli import main
+from evenhand.errors import without_keys
 
 SECRET = "hush-hush-hush"
 LOG = pl.DataFrame(
@@ -265,7 +266,36 @@ KEYED = {
     "a token without a host": f"md:db?motherduck_token={SECRET}",
     "a database": f"postgres://me:{SECRET}@host/db",
     "a web page": f"https://me:{SECRET}@host/x.csv",
+    "no scheme": f"me:{SECRET}@host/db",
+    "no scheme and an address": f"me:{SECRET}@10.0.0.1:5432/db",
+    "a password with spaces": f"postgresql://me:a {SECRET}@host/db",
+    "a password with an at": f"me:a@{SECRET}@host/db",
+    "a connection string": f"AccountName=a;AccountKey={SECRET}==;EndpointSuffix=b",
+    "words": f"host=h user=me password={SECRET} dbname=d",
+    "a signature alone": f"sv=1&sig={SECRET}&se=2",
+    "auth": f"h.example/db;auth={SECRET}",
+    "a token": f"token={SECRET}",
+    "JSON": f'{{"api_key": "{SECRET}"}}',
+    "a header": f"Authorization: Bearer {SECRET}7",
+    "a setting of Spark": f"spark.hadoop.fs.s3a.secret.key={SECRET}",
+    "a setting of a store": f"fs.azure.account.key.box.dfs.core.windows.net={SECRET}",
+    "the environment": f"AWS_SECRET_ACCESS_KEY={SECRET}",
 }
+
+
+@pytest.mark.parametrize("word", ["awrf(target={'f':0.5})@10", "C:/data/me@home.csv", "tally:a@b.csv", "unit=author by=token", "12:30@5",
+                                  "unit='key' is not a column. Columns: key, token, password.", "shop.duckdb::a.b", "spark://host:7077", "abfss://box@host.net/log.parquet"])  # fmt: skip
+def test_what_holds_no_key_is_left_as_it_is(word):
+    assert without_keys(word) == word
+
+
+@pytest.mark.parametrize(
+    "label", ["pass: yes", "team:ann@home.org", "basic school2020", "turkey: izmir", "compass=north"]
+)
+def test_a_label_is_no_key(label):
+    frame = pl.DataFrame({"group": [label, "b"] * 6, "request": [1] * 12, "rank": range(1, 13)})
+    found = eh.prefix(frame, group="group", protected=label, interval=None, chance=None, metrics="ndd")
+    assert found.frame["estimate"].is_not_nan().all()
 
 
 @pytest.mark.parametrize("what", KEYED)
@@ -284,6 +314,12 @@ def test_no_word_with_a_key_in_it_is_repeated_wherever_it_is_typed(what, tmp_pat
         ["inequality", str(log), *asked, "--by", word],
         ["inequality", str(log), *asked, "--no-such-option", word],
         ["sql", "inequality", "--table", word, "--dialect", "duckdb", *asked],
+        ["inequality", str(log), *asked, "--engine", "spark", "--master", word],
+        ["inequality", str(log), *asked, "--check", word],
+        ["inequality", str(log), *asked, "--password", word],
+        ["history", word],
+        ["look", word],
+        ["compare", word, str(log)],
         ["run", word],
     ):
         with contextlib.suppress(SystemExit):  # of argparse

@@ -237,6 +237,9 @@ def travelled(monkeypatch):
     left, fetch = [], ibis.expr.types.Table.to_pyarrow
 
     def counted(table, **how):
+        assert "row_index" not in ibis.to_sql(
+            table
+        )  # how narwhals takes each row once: all of them in order, for a window
         found = fetch(table, **how)
         left.append((found.num_rows, found.nbytes))
         return found

@@ -37,13 +37,22 @@ def unprintable_escaped(text: str) -> str:
 
 
 _PLACE = r"\b[a-z][a-z0-9+.-]+:/{1,2}"  # a path as Python knows it has one of them
+_NAME = (
+    r"(?:token|secret|passw(?:or)?d|passphrase|passcode|pwd|credentials?|signature|authentication|authorization"
+    r"|(?<![a-z])(?:pass|sig|sas|auth|cookie)|(?:access|account|api|private|secret|shared|storage|[_.-])[_.-]?key)(?![a-z])[\w.-]*"
+)  # no compass and no turkey
+_VALUE = r"(?:'[^']*'|\"[^\"]*\"|\S+?(?=['\"]?[.,:)\]}]*(?:\s|$)))"  # in quotes, or up to the next space
 _KEYS = (
+    r"(\b(?:bearer|basic)\s+)(?=\S*\d)[\w.~+/=-]{8,}",
     rf"((?!abfss?:/){_PLACE})\S*@",  # what stands there before an @ is a container; a password may hold quotes
-    rf"({_PLACE})[^\s'\"@]*:\S*@",
+    rf"({_PLACE})[^\s/]*:[^\n@]*@",  # or spaces
     rf"({_PLACE}[^\s'\"?#]*)[?#][^\s'\"]*",
-    r"((?<!\w)\w*(?:token|secret|pass(?:w(?:or)?d|phrase)?|pwd|credentials?|private_?key|sig|signature|access_?key|account_?key|api_?key)=)['\"]*[^\s'\"&;,]+",
+    r"()(?<![\w:/\\.-])(?![a-z][a-z0-9+.-]*:[\\/]|tally:|trec-fair:)[^\s:'\"=/@(){}\[\],]+:[^\s@](?:\S*[^\s@])?@(?=\[|[a-z]|\d+\.\d)",
+    rf"((?<![a-z0-9])[\w.-]*{_NAME}['\"]?\s?[=:]>?\s?){_VALUE}",
+    rf"(--?[\w.-]*{_NAME}\s+)(?!-){_VALUE}",
 )
-"""Where keys stand in the address of a place: before its name, behind a question mark or a hash, in an assignment."""
+"""Where keys stand: in a header, before the name of a place (the fifth: `me:pw@host`), behind a question mark or a hash, in an
+assignment by its name."""
 
 
 def without_keys(text: str) -> str:
@@ -60,7 +69,7 @@ def without_keys(text: str) -> str:
 def refuse_keys(role: str, *words: object) -> None:
     """An address with a key in it is refused and not repeated: what is typed stands in plans, reports and messages."""
     for word in words:
-        if isinstance(word, str) and ":" in word and without_keys(word) != word:
+        if isinstance(word, str) and without_keys(word) != word:
             raise EvenhandError(
                 f"{role} has a path with credentials or a query in it. Leave them out, and set them in the environment instead."
             )

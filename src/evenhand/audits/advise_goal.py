@@ -11,7 +11,7 @@ from evenhand.audits.declare import Call
 from evenhand.cards import REGISTRY
 from evenhand.engine.prepared import prepare
 from evenhand.results import Result
-from evenhand.views.tables import to_polars
+from evenhand.views.tables import each_once, to_polars
 
 Goal = Literal["one_ranking", "parity", "opportunity"]
 QUESTION = "Which exposure metric for these rankings?"
@@ -53,7 +53,7 @@ def _read_off(
     ready = prepare(
         table, groups=groups, relevance=relevance, missing="zero", by=(), unranked=False, nan_policy="raise", **full
     )
-    labels = to_polars(ready.aligned.lazy.filter(~nw.col("group").is_null()).select("group").unique()).height
+    labels = to_polars(each_once(ready.aligned.lazy.filter(~nw.col("group").is_null()).select("group"))).height
     unjudged = ready.unjudged / ready.view.rows if relevance is not None and ready.view.rows else None
     facts = {
         "rows": ready.view.rows, "groups": labels, "soft_groups": ready.aligned.soft,

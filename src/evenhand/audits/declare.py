@@ -167,7 +167,8 @@ class Audit:
             raise self._explained(error) from None
         for name, value in bound.arguments.items():
             word = value.as_word() if hasattr(type(value), "as_word") else value
-            refuse_keys(name, *(word if isinstance(word, (list, tuple)) else [word]))
+            if not self.parameters[name].takes.label:
+                refuse_keys(name, *(word if isinstance(word, (list, tuple)) else [word]))
             for one in value if name == several else [value]:
                 self.parameters[name].check(as_python(one))
             bound.arguments[name] = as_python(value)

@@ -32,6 +32,7 @@ class Takes:
     metavar : what help calls a word of it.
     many : several words make a list; one makes a single value.
     table : a table, a file or column names. Anything else is too much for a plan: it says that the object is needed again.
+    label : what stands in the data, whatever it looks like: it is no address, and holds no key.
     files : which files it may be, for help.
     tally : the rows of a query may take its place (`evenhand sql`).
     sizes : a mapping says how many there are of each, which a plan can hold.
@@ -43,6 +44,7 @@ class Takes:
     metavar: str = ""
     many: bool = False
     table: bool = False
+    label: bool = False
     files: str = ""
     tally: bool = False
     sizes: bool = False
@@ -82,8 +84,8 @@ Rankings = Annotated[Any, Takes("FILE", table=True, files=RUNS)]
 CountableRankings = Annotated[Any, Takes("FILE", table=True, files=RUNS, tally=True)]
 TableOrColumn = Annotated[Any, Takes("COLUMN|FILE", table=True)]
 TableOrColumns = Annotated[Any, Takes("COLUMN|FILE", table=True, many=True)]
-Label = Annotated[Any, Takes("LABEL")]
-Labels = Annotated[Any, Takes("LABEL", many=True)]
+Label = Annotated[Any, Takes("LABEL", label=True)]
+Labels = Annotated[Any, Takes("LABEL", many=True, label=True)]
 Columns = str | Sequence[str] | None
 Metrics = str | Sequence[str]
 Seed = int | np.random.Generator | np.random.SeedSequence | None

@@ -18,7 +18,7 @@ from evenhand.tallies.spectrum import Spectra
 from evenhand.views.benefits import Benefits
 from evenhand.views.bins import Bins, LogBins
 from evenhand.views.columns import flag
-from evenhand.views.tables import Table, is_number, to_polars
+from evenhand.views.tables import Table, each_once, is_number, to_polars
 
 
 @dataclass(frozen=True)
@@ -119,12 +119,12 @@ def _units(view: Benefits, everyone: Any, key: str, spec: Bins) -> nw.LazyFrame[
     """One row per unit with its value: everyone where the population holds the column, else those seen."""
     if view.unit is None:
         return view.lazy.select(nw.col(key).alias("value"))
-    mine = view.lazy.select("unit", nw.col(key).alias("value")).unique()
+    mine = each_once(view.lazy.select("unit", nw.col(key).alias("value")))
     _refuse_changing(mine, f"{spec.column!r} differs between rows of the same unit", spec)
     if isinstance(everyone, Table) and spec.column in everyone.schema.names():
-        theirs = everyone.lazy.select(
-            everyone.col(view.unit).alias("unit"), everyone.col(spec.column).alias("value")
-        ).unique()
+        theirs = each_once(
+            everyone.lazy.select(everyone.col(view.unit).alias("unit"), everyone.col(spec.column).alias("value"))
+        )
         _refuse_changing(theirs, f"{spec.column!r} differs between rows of the same unit in population", spec)
         return theirs
     return mine

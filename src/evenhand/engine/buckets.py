@@ -29,7 +29,7 @@ from evenhand.tallies.buckets import Buckets, Chosen, Ints
 from evenhand.tallies.spectrum import Spectra
 from evenhand.views.benefits import Amount, Benefits
 from evenhand.views.match import same_engine
-from evenhand.views.tables import to_polars
+from evenhand.views.tables import each_once, to_polars
 
 ALONE = 1_000
 """Up to so many randomised units, each is a bucket of its own."""
@@ -106,7 +106,7 @@ def assign(view: Benefits, *, randomized: str, rng: np.random.Generator, arm: st
     """
     names = ["randomized", *(["arm"] if arm is not None else [])]
     own = bool(view.keys) and _distinct(view, ["randomized"]) == _distinct(view, ["randomized", *view.keys])
-    pairs = to_polars(view.lazy.select(*names, *(view.keys if own else [])).unique())
+    pairs = to_polars(each_once(view.lazy.select(*names, *(view.keys if own else []))))
     ids = pairs["randomized"].n_unique()
     if pairs.height > ids:
         raise EvenhandError(
@@ -129,7 +129,7 @@ def assign(view: Benefits, *, randomized: str, rng: np.random.Generator, arm: st
 
 
 def _distinct(view: Benefits, columns: list[str]) -> int:
-    return int(to_polars(view.lazy.select(*columns).unique().select(nw.len().alias("n")))["n"][0])
+    return int(to_polars(each_once(view.lazy.select(*columns)).select(nw.len().alias("n")))["n"][0])
 
 
 def tally_buckets(view: Benefits, amount: Amount, assignment: Assignment) -> BucketSlices:

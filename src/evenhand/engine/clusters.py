@@ -22,7 +22,7 @@ from evenhand.tallies.cluster_squares import ClusterSquares, Loose, Recut, added
 from evenhand.tallies.clusters import FLIPPED, SUMS, Clusters
 from evenhand.tallies.moments import Ints, Moments
 from evenhand.views.outcomes import Outcomes
-from evenhand.views.tables import to_polars
+from evenhand.views.tables import each_once, to_polars
 
 AT_ONCE = 1 << 22
 """Cells of clusters, or rows, that are collected at a time."""
@@ -129,7 +129,7 @@ def _ranges(cells: _Cells, rows: int) -> list[tuple[nw.LazyFrame[Any], float]]:
     elif (
         cells.rows.collect_schema()["cluster"] == nw.String and not cells.rows.implementation.is_ibis()
     ):  # orders its own way
-        known = to_polars(cells.rows.select("cluster").unique())["cluster"].sort()
+        known = to_polars(each_once(cells.rows.select("cluster")))["cluster"].sort()
         count = _passes(min(rows, len(known) * cells.within))
         edges = [known[len(known) * i // count] for i in range(1, count)]
     if not edges:

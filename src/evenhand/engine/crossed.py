@@ -15,7 +15,7 @@ from evenhand.tallies.items import Crossed
 from evenhand.tallies.ledger import Ledger
 from evenhand.views.columns import flag
 from evenhand.views.labels import Alignment, codes
-from evenhand.views.tables import to_polars
+from evenhand.views.tables import each_once, to_polars
 
 MOST_ROWS = 20_000_000
 
@@ -44,7 +44,7 @@ def cross(
         nulls_equal=True,
         maintain_order="left",
     )
-    universe = to_polars(aligned.lazy.select("item", "group", "share").unique())
+    universe = to_polars(each_once(aligned.lazy.select("item", "group", "share")))
     about = None if judged is None or not wanted.judged else _judged_cells(judged, rows, aligned, by, wanted)
     items = _numbered([cells["item"], universe["item"], *([] if about is None else [about[0]["item"]])])
     ranked = _tables(ledger.labels, cells, places["at"].to_numpy(), sums, len(ledger.probability), items)
@@ -69,7 +69,7 @@ def _judged_cells(
     judged: nw.LazyFrame[Any], rows: Rows, aligned: Alignment, by: list[str], wanted: Wanted
 ) -> tuple[Any, dict[Any, Any]]:
     looks = [wanted.looks[i] for i in wanted.at(wanted.due)]
-    target = ideal(judged.join(rows.lazy.select("request").unique(), on="request", how="semi"), looks)
+    target = ideal(judged.join(each_once(rows.lazy.select("request")), on="request", how="semi"), looks)
     joined, share = with_groups(target, aligned, by)
     sums: dict[Any, nw.Expr] = {
         "worth": share * nw.col("relevance"),

@@ -23,7 +23,7 @@ from evenhand.tallies.items import ItemAttention
 from evenhand.tallies.ledger import Ledger, Look
 from evenhand.views.columns import flag
 from evenhand.views.labels import Alignment, codes
-from evenhand.views.tables import to_polars
+from evenhand.views.tables import each_once, to_polars
 
 MOST_CELLS = 400_000_000
 """Rankings times groups held at a time; more is refused with a remedy."""
@@ -140,7 +140,7 @@ def _in_the_engine(
     cells = coded_cells(to_polars(_cells(rows, aligned, by, wanted)), labels)
     if judged is None:
         return cells, []
-    ranked = rows.lazy.select("request").unique()
+    ranked = each_once(rows.lazy.select("request"))
     target = ideal(judged.join(ranked, on="request", how="semi"), looks)
     joined, share = with_groups(target, aligned, by)
     sums = {"worth": share * nw.col("relevance"), "relevant": share * flag(nw.col("relevance") > 0)}
@@ -374,14 +374,14 @@ def group_sizes(rows: Rows, aligned: Alignment, *, unknown: bool) -> tuple[tuple
 
     Items that are ranked but not in the table of groups are counted only when `unknown` asks for it: it takes another pass.
     """
-    universe = aligned.lazy.select("item", "group", "share").unique() if "request" in aligned.keys else aligned.lazy
+    universe = each_once(aligned.lazy.select("item", "group", "share")) if "request" in aligned.keys else aligned.lazy
     found = to_polars(universe.group_by("group").agg(nw.col("share").sum()))
     sizes = {g: float(n) for g, n in found.select("group", "share").iter_rows()}
     sizes = dict.fromkeys(aligned.named, 0.0) | sizes
     missing = sizes.pop(None, 0.0)
     if unknown:
-        ranked = rows.lazy.select("item").unique()
-        absent = ranked.join(aligned.lazy.select("item").unique(), on="item", how="anti").select(nw.len().alias("n"))
+        ranked = each_once(rows.lazy.select("item"))
+        absent = ranked.join(each_once(aligned.lazy.select("item")), on="item", how="anti").select(nw.len().alias("n"))
         missing += float(to_polars(absent)["n"][0])
     labels = in_order(sizes)
     return tuple(whole(labels)), np.array([*(sizes[g] for g in labels), missing])

@@ -18,7 +18,7 @@ import numpy as np
 
 from evenhand.views.batches import BLOCK
 from evenhand.views.labels import Alignment
-from evenhand.views.tables import to_polars
+from evenhand.views.tables import each_once, to_polars
 
 CODE, STEP = "evenhand code", "evenhand step"
 """Columns of lists: numbers of the items' values, and how far each place is from the one before it."""
@@ -87,11 +87,11 @@ def _on_spark(
     from pyspark.sql import functions as fn
 
     coded, given = values, known is not None
-    known = known if given else to_polars(lazy.select(*values).unique().head(MOST_CODES + 1))
+    known = known if given else to_polars(each_once(lazy.select(*values)).head(MOST_CODES + 1))
     if not given and known.height > MOST_CODES:
         kinds = lazy.collect_schema()
         coded = [name for name in values if not kinds[name].is_float()]
-        known = to_polars(lazy.select(*coded).unique()) if coded else known.select()
+        known = to_polars(each_once(lazy.select(*coded))) if coded else known.select()
     native, rows = lazy.to_native(), fn.col("evenhand rows")
     held = [name for name in values if name not in coded]
     if coded:
@@ -146,7 +146,7 @@ def _packed(table: Any, keys: list[str], order: str | None) -> Any:
 def _named(lazy: nw.LazyFrame[Any], values: list[str]) -> tuple[Any, Any] | None:
     """The table with a number for each combination of values, all of which the query names, and what they stand for."""
     ibis = importlib.import_module("ibis")
-    known = to_polars(lazy.select(*values).unique().head(MOST_CASES + 1))
+    known = to_polars(each_once(lazy.select(*values)).head(MOST_CASES + 1))
     if known.height > MOST_CASES:
         return None
     table = lazy.to_native()

@@ -15,7 +15,7 @@ from evenhand.errors import EvenhandError
 from evenhand.views.columns import in_words
 from evenhand.views.labels import Alignment, Carried, codes
 from evenhand.views.match import matched_ids
-from evenhand.views.tables import to_polars
+from evenhand.views.tables import each_once, to_polars
 
 Found = Alignment | Carried
 
@@ -144,4 +144,4 @@ def _labelled(lazy: nw.LazyFrame[Any], found: Found) -> nw.LazyFrame[Any]:
 
 def _once(rows: nw.LazyFrame[Any], keys: list[str]) -> nw.LazyFrame[Any]:
     named = "item" in rows.collect_schema().names()
-    return rows.select(*keys, "item").unique() if named else rows.select(*keys)
+    return each_once(rows.select(*keys, "item")) if named else rows.select(*keys)

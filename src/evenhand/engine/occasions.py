@@ -23,7 +23,7 @@ from evenhand.tallies.spectrum import Spectra
 from evenhand.tallies.twice import Twice
 from evenhand.views.benefits import Amount, Benefits
 from evenhand.views.match import matched_ids, same_engine
-from evenhand.views.tables import to_polars
+from evenhand.views.tables import each_once, to_polars
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,7 @@ class Occasions:
 
 def arms_of(view: Benefits) -> tuple[Any, ...]:
     """Labels of the arms, in order."""
-    found = [(v,) for v in to_polars(view.lazy.select("arm").unique())["arm"].to_list()]
+    found = [(v,) for v in to_polars(each_once(view.lazy.select("arm")))["arm"].to_list()]
     return tuple(found[i][0] for i in rows_in_order(found))
 
 
@@ -81,7 +81,7 @@ def tally_before(view: Benefits, amount: Amount, before: Benefits, past: Amount)
 
 def refuse_several_arms(view: Benefits, key: str) -> None:
     """A unit that was randomised is in one arm."""
-    pairs = view.lazy.select("unit", key).unique().group_by("unit").agg(nw.len().alias("arms"))
+    pairs = each_once(view.lazy.select("unit", key)).group_by("unit").agg(nw.len().alias("arms"))
     several = int(to_polars(pairs.filter(nw.col("arms") > 1).select(nw.len().alias("n")))["n"][0])
     if several:
         raise EvenhandError(

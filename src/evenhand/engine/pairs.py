@@ -23,7 +23,7 @@ from evenhand.views.judgments import Judgments, MissingRelevance, count_unjudged
 from evenhand.views.labels import Alignment, Carried
 from evenhand.views.match import matched_ids, same_engine
 from evenhand.views.scored import Scored
-from evenhand.views.tables import to_polars
+from evenhand.views.tables import each_once, to_polars
 
 AT_ONCE = 1 << 22
 """Rows whose pairs are counted at a time."""
@@ -204,9 +204,9 @@ def _refuse_many(requests: int, groups: int) -> None:
 def _labels(lazy: nw.LazyFrame[Any], found: Alignment | Carried) -> tuple[list[Any], tuple[Any, list[str]] | None]:
     """Every label there is, of scored items or others; the table of labels and its keys, where rows do not carry them."""
     if isinstance(found, Carried):
-        return to_polars(lazy.select("group").unique())["group"].to_list(), None
+        return to_polars(each_once(lazy.select("group")))["group"].to_list(), None
     if is_apart(lazy):
-        return to_polars(found.lazy.select("group").unique())["group"].to_list(), (None, found.keys)
+        return to_polars(each_once(found.lazy.select("group")))["group"].to_list(), (None, found.keys)
     known = found.frame.select(*found.keys, "group")
     return known["group"].unique().to_list(), (known, found.keys)
 

@@ -10,7 +10,7 @@ from evenhand.engine.spectra import Label, Slices
 from evenhand.errors import EvenhandError
 from evenhand.tallies.partition import Partition
 from evenhand.views.benefits import Benefits
-from evenhand.views.tables import to_polars
+from evenhand.views.tables import each_once, to_polars
 
 
 def refuse_shared_units(view: Benefits) -> None:
@@ -18,7 +18,7 @@ def refuse_shared_units(view: Benefits) -> None:
     if view.unit is None:
         return
     *slices, group = view.keys
-    pairs = view.lazy.select(*slices, "unit", group).unique()
+    pairs = each_once(view.lazy.select(*slices, "unit", group))
     shared = pairs.group_by(*slices, "unit").agg(nw.len().alias("n")).filter(nw.col("n") > 1)
     many = int(to_polars(shared.select(nw.len().alias("n")))["n"][0])
     if many:

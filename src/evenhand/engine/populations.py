@@ -17,7 +17,7 @@ from evenhand.tallies.spectrum import Spectra, Spectrum
 from evenhand.views.benefits import Benefits, slice_words
 from evenhand.views.columns import label, label_problems
 from evenhand.views.match import same_engine
-from evenhand.views.tables import Table, missing_columns, open_table, to_polars
+from evenhand.views.tables import Table, each_once, missing_columns, open_table, to_polars
 
 SAMPLE = 100_000
 
@@ -175,7 +175,7 @@ def _pad_from_table(slices: Slices, view: Benefits, population: Table) -> Slices
     held = [i for i, b in enumerate(view.by) if b in names]
     _refuse_other_slices(slices, view, held)
     keys = [f"by_{i}" for i in held]
-    everyone = same_engine(_units(population, view, held).unique(), view.lazy)
+    everyone = same_engine(each_once(_units(population, view, held)), view.lazy)
     _refuse_outsiders(view, everyone, keys)
     if not keys:
         counts = to_polars(everyone.select(nw.len().alias("n")))
@@ -218,14 +218,14 @@ def _refuse_outsiders(view: Benefits, everyone: nw.LazyFrame[Any], keys: list[st
     """A unit that received something but is not in the population means that one of the two tables is wrong."""
     mine, theirs = view.lazy.collect_schema(), everyone.collect_schema()
     floats = [nw.col(k).cast(nw.Float64) for k in keys if mine[k].is_float() != theirs[k].is_float()]
-    seen = view.lazy.select("unit", *keys).unique()
+    seen = each_once(view.lazy.select("unit", *keys))
     if floats:
         seen, everyone = seen.with_columns(*floats), everyone.with_columns(*floats)
     outside = int(to_polars(seen.join(everyone, on=["unit", *keys], how="anti").select(nw.len().alias("n")))["n"][0])
     if outside and keys:  # a missing label never joins; compare those by the unit alone
         nulls = nw.any_horizontal(*(nw.col(k).is_null() for k in keys), ignore_nulls=True)
-        missing = seen.filter(nulls).select("unit").unique()
-        fine = missing.join(everyone.filter(nulls).select("unit").unique(), on="unit", how="inner")
+        missing = each_once(seen.filter(nulls).select("unit"))
+        fine = missing.join(each_once(everyone.filter(nulls).select("unit")), on="unit", how="inner")
         outside -= int(to_polars(fine.select(nw.len().alias("n")))["n"][0])
     _refuse_those(outside, slices=bool(keys))
 
@@ -292,7 +292,7 @@ def _never_varies(view: Benefits, key: str) -> bool:
     if view.counted is not None:
         return bool(view.counted.most[key] <= 1)
     pairs = view.lazy.select("unit", key)
-    return not (changing(pairs.head(SAMPLE).unique()) or changing(pairs.unique()))
+    return not (changing(each_once(pairs.head(SAMPLE))) or changing(each_once(pairs)))
 
 
 def changing(pairs: nw.LazyFrame[Any]) -> int:

@@ -30,7 +30,7 @@ from evenhand.views.judgments import (
 from evenhand.views.labels import Alignment, view_labels
 from evenhand.views.match import matched_ids, same_engine
 from evenhand.views.rankings import NUMBERS, Rankings, open_rankings, system_of, view_rankings
-from evenhand.views.tables import Table, to_polars
+from evenhand.views.tables import Table, each_once, to_polars
 from evenhand.views.trec_fair import fair_roles
 
 LONG = 128
@@ -83,7 +83,7 @@ class Prepared:
         """A cascade that names grades must name every one that is judged."""
         named = [m for m in models if m.needs_relevance and None not in m.keeps()]
         if named and self.judged is not None:
-            grades = to_polars(self.judged.select("relevance").unique())["relevance"].to_numpy()
+            grades = to_polars(each_once(self.judged.select("relevance")))["relevance"].to_numpy()
             for model in named:
                 model.check_grades(grades)
 
@@ -95,7 +95,7 @@ class Prepared:
         many = (
             to_polars(self.judged.group_by("request").agg(nw.len().alias("n")).select(nw.col("n").max()))["n"][0] or 0
         )
-        return max(int(depth), int(many)), to_polars(self.judged.select("relevance").unique())["relevance"].to_numpy()
+        return max(int(depth), int(many)), to_polars(each_once(self.judged.select("relevance")))["relevance"].to_numpy()
 
     def counts(self, ledger: Ledger) -> dict[str, Any]:
         """What a reader should know about judgments, for provenance."""
@@ -106,8 +106,8 @@ class Prepared:
         if ledger.judged is not None:
             both = ledger.requests.filter(ledger.judged).n_unique()
         else:
-            judged = self.judged.select("request").unique()
-            judged = judged.join(self.rows.lazy.select("request").unique(), on="request", how="semi")
+            judged = each_once(self.judged.select("request"))
+            judged = judged.join(each_once(self.rows.lazy.select("request")), on="request", how="semi")
             both = int(to_polars(judged.select(nw.len().alias("n")))["n"][0])
         everyone = ranked if self.alike else distinct(self.judged, "request")
         found |= {"requests_without_judgment": ranked - both, "judged_requests_without_ranking": everyone - both}

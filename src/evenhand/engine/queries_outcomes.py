@@ -1,6 +1,6 @@
 """The query of the outcome test: facts per group, and sums per score bin and group, measured from fitted lines.
 
-Means, edges and lines are found by windows over slices and bins, so that no label is joined by: a missing one would get lost.
+Lines are found of sums per cell and joined to the rows; slices get numbers to be joined by, for a missing label would get lost.
 """
 
 from __future__ import annotations
@@ -88,14 +88,15 @@ def outcomes_query(
         ("tally_marked", selected(["r.*", f"{flag(_sound(roles))} AS used"], "tally_flags AS r")),
         ("tally_facts", selected(_group_facts(d, roles), "tally_marked", by=[*keys, "label"])),
         *_steps(d, roles, kind, edges),
-        ("tally_cells", selected(_cell_sums(d, roles, len(edges)), "tally_lines", by=["reach", *keys, "label", "bin"])),
+        ("tally_cells", selected(_cell_sums(roles), "tally_lines", by=["reach", *keys, "label", "bin"])),
+        ("tally_edges", selected(["r.*", *_edge_scores(d, keys, edges)], "tally_cells AS r")),
         ("tally_kinds", kinds_query(d, table, _kinds(roles))),
     ]  # fmt: skip
     columns, groups, labels = outcomes_columns(roles, len(edges)), [*_facts(roles), *SUMS], outcomes_labels(roles)
     own = {name: name for name in (*keys, "label")}
     facts = {c: _inner(c) if c in _facts(roles) else c for c in groups}
     sums = {c: _inner(c) for c in columns if c not in groups and c not in PRODUCTS}
-    told = [(d.word("group"), own, facts, "tally_facts"), ("reach", own, sums, "tally_cells")]
+    told = [(d.word("group"), own, facts, "tally_facts"), ("reach", own, sums, "tally_edges")]
     if roles.clustered:
         parts += cluster_parts(d, keys)
         told += cluster_answers(d, keys)
@@ -184,12 +185,14 @@ def _steps(d: Dialect, roles: Roles, kind: str, edges: Sequence[Any]) -> Iterato
     keys = slice_keys(roles.by)
     slice_, group = _over(*keys), _over(*keys, "label")
     weight = "weight_read" if roles.weight is not None else d.as_double("1")
-    member = ["cluster_id"] if roles.clustered else []
-    own = [*keys, "label", *member, "score_read AS s", "outcome_read AS y", f"{weight} AS w"]
+    own = [*keys, "label", *(["cluster_id"] if roles.clustered else [])]
+    held = [*own, *(["slice_of"] if keys else []), "s", "y", "w", "y_low", "y_high", "middle_s", "middle_y"]
+    own += [f"DENSE_RANK() OVER (ORDER BY {', '.join(keys)}) AS slice_of"] if keys else []
+    own += ["score_read AS s", "outcome_read AS y", f"{weight} AS w"]
     own += [f"MIN(outcome_read) {slice_} AS y_low", f"MAX(outcome_read) {slice_} AS y_high"]
+    own += [f"AVG(score_read) {slice_} AS middle_s", f"AVG(outcome_read) {slice_} AS middle_y"]
     own += [f"MIN(score_read) {group} AS own_low", f"MAX(score_read) {group} AS own_high"]
     yield "tally_used", selected(own, "tally_marked", where="used = 1")
-    held = [*keys, "label", *member, "s", "y", "w", "y_low", "y_high"]
     everyone = selected([f"{d.word('all')} AS reach", *held], "tally_used")
     if kind == "ranking":
         ends = ["r.*", f"MAX(own_low) {slice_} AS shared_low", f"MIN(own_high) {slice_} AS shared_high"]
@@ -199,55 +202,58 @@ def _steps(d: Dialect, roles: Roles, kind: str, edges: Sequence[Any]) -> Iterato
         )
         everyone = f"{shared}\n  UNION ALL\n{everyone}"
     yield "tally_scopes", everyone
-    part = ", ".join(["reach", *keys])
+    source, tests = "tally_scopes", [f"s <= {float(e)!r}" for e in edges]
     if any(isinstance(e, Fraction) for e in edges):
-        yield (
-            "tally_places",
-            selected(
-                [
-                    "r.*",
-                    f"ROW_NUMBER() OVER (PARTITION BY {part} ORDER BY s) AS place",
-                    f"COUNT(*) OVER (PARTITION BY {part}) AS many",
-                ],
-                "tally_scopes AS r",
-            ),
-        )
-        at = [
-            f"MAX(CASE WHEN place = FLOOR({d.as_double(f'many * {e.numerator} + {e.denominator - 1}')} / {e.denominator}) THEN s END) "
-            f"OVER (PARTITION BY {part}) AS edge_{k}"
-            for k, e in enumerate(edges)
-        ]
-        yield "tally_edges", selected(["r.*", *at], "tally_places AS r")
-    else:
-        yield (
-            "tally_edges",
-            selected(
-                ["r.*", *(f"{d.as_double(repr(float(e)))} AS edge_{k}" for k, e in enumerate(edges))],
-                "tally_scopes AS r",
-            ),
-        )
-    cases = "".join(f"\n      WHEN s <= edge_{k} THEN {k}" for k in range(len(edges)))
+        part = f"PARTITION BY {', '.join(['reach', *keys])}"
+        places = ["r.*", f"RANK() OVER ({part} ORDER BY s) AS place", f"COUNT(*) OVER ({part}) AS many"]
+        yield "tally_places", selected(places, "tally_scopes AS r")
+        source, tests = "tally_places", [f"place <= {_place(d, e)}" for e in edges]
+    cases = "".join(f"\n      WHEN {test} THEN {k}" for k, test in enumerate(tests))
     number = f"CASE{cases}\n      ELSE {len(edges)}\n    END" if edges else "0"
-    yield "tally_bins", selected(["r.*", f"{number} AS bin"], "tally_edges AS r")
-    bin_, cell = _over("reach", *keys, "bin"), _over("reach", *keys, "bin", "label")
-
-    def mean(value: str, over: str) -> str:
-        return f"SUM(w * {value}) {over} / SUM(w) {over}"
-
-    yield "tally_origins", selected(["r.*", f"{mean('s', bin_)} AS origin"], "tally_bins AS r")
-    yield "tally_offsets", selected(["r.*", "s - origin AS u"], "tally_origins AS r")
-    yield (
-        "tally_means",
-        selected(["r.*", f"{mean('u', cell)} AS mean_u", f"{mean('y', cell)} AS mean_y"], "tally_offsets AS r"),
-    )
-    spread, across = "SUM(w * (u - mean_u) * (u - mean_u))", "SUM(w * (u - mean_u) * (y - mean_y))"
-    slope = f"CASE WHEN {spread} {bin_} > 0 THEN {across} {bin_} / {spread} {bin_} ELSE 0 END"
-    yield "tally_slopes", selected(["r.*", f"{slope} AS slope"], "tally_means AS r")
-    lines = ["r.*", "mean_y - slope * mean_u AS level", "y - mean_y - slope * (u - mean_u) AS v"]
-    yield "tally_lines", selected(lines, "tally_slopes AS r")
+    yield "tally_bins", selected(["r.*", f"{number} AS bin"], f"{source} AS r")
+    yield from _lines(keys)
 
 
-def _cell_sums(d: Dialect, roles: Roles, edges: int) -> list[str]:
+def _place(d: Dialect, share: Fraction) -> str:
+    """Where in order of the scores the edge of a share stands; a score is below it where the first of its like is."""
+    return f"FLOOR({d.as_double(f'many * {share.numerator} + {share.denominator - 1}')} / {share.denominator})"
+
+
+FLAT = 1e-12
+"""Where the scores of a bin differ by so little, in squares and seen from the middle, the line through it is level."""
+
+
+def _lines(keys: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """Rows seen from the line of their cell: one slope for the groups of a bin. Any line near them will do: sums are told from it."""
+    cell = ["reach", *keys, *(["slice_of"] if keys else []), "label", "bin"]
+    x, y = "(s - middle_s)", "(y - middle_y)"
+    sums = {
+        "mass_of": "w",
+        "sum_s": f"w * {x}",
+        "sum_y": f"w * {y}",
+        "sum_ss": f"w * {x} * {x}",
+        "sum_sy": f"w * {x} * {y}",
+    }
+    fits = [*cell, *(f"SUM({value}) AS {name}" for name, value in sums.items())]
+    fits += ["MAX(middle_s) AS about_s", "MAX(middle_y) AS about_y"]
+    yield "tally_fits", selected(fits, "tally_bins", by=cell)
+    own = ["r.*", "about_s + sum_s / mass_of AS mean_s", "about_y + sum_y / mass_of AS mean_y"]
+    own += ["sum_ss - sum_s * sum_s / mass_of AS spread", "sum_sy - sum_s * sum_y / mass_of AS across"]
+    yield "tally_fitted", selected(own, "tally_fits AS r")
+    bin_ = _over("reach", *keys, "bin")
+    line = [f"{name} AS {name}_of" for name in cell] + ["mean_s", "mean_y"]
+    line.append(f"about_s + SUM(sum_s) {bin_} / SUM(mass_of) {bin_} AS origin")
+    steep = f"SUM(spread) {bin_} > {FLAT!r} * SUM(sum_ss) {bin_}"
+    line.append(f"CASE WHEN {steep} THEN SUM(across) {bin_} / SUM(spread) {bin_} ELSE 0 END AS slope")
+    yield "tally_sloped", selected(line, "tally_fitted")
+    seen = ["r.*", "origin", "slope", "s - origin AS u", "mean_y - slope * (mean_s - origin) AS level"]
+    seen.append("y - mean_y - slope * (s - mean_s) AS v")
+    on = " AND ".join(f"r.{name} = {name}_of" for name in cell if name not in keys)
+    joined = f"tally_bins AS r LEFT JOIN tally_sloped AS l ON {on}"  # every row has its line, and PostgreSQL believes it only so
+    yield "tally_lines", selected(seen, joined)
+
+
+def _cell_sums(roles: Roles) -> list[str]:
     found = [
         "reach",
         *slice_keys(roles.by),
@@ -262,4 +268,13 @@ def _cell_sums(d: Dialect, roles: Roles, edges: int) -> list[str]:
     kinds = {"sum": ["w"], "square": ["w", "w"]} if roles.weight is not None else {"sum": ["w"]}
     for name, weights in kinds.items():
         found += [f"SUM({' * '.join([*weights, *['u'] * i, *['v'] * j])}) AS {name}_{i}{j}" for i, j in POWERS]
-    return [*found, *(f"MAX(edge_{k}) AS {_inner(f'edge_{k}')}" for k in range(edges))]
+    return found
+
+
+def _edge_scores(d: Dialect, keys: Sequence[str], edges: Sequence[Any]) -> list[str]:
+    """The scores that are the edges: those that were asked for, or the largest that is below each."""
+    highest = f"THEN cell_high END) {_over('reach', *keys)}"
+    return [
+        f"{f'MAX(CASE WHEN bin <= {k} {highest}' if isinstance(e, Fraction) else d.as_double(repr(float(e)))} AS {_inner(f'edge_{k}')}"
+        for k, e in enumerate(edges)
+    ]

@@ -14,7 +14,7 @@ from evenhand.labels import in_order, whole
 from evenhand.tallies.sources import Sources
 from evenhand.tallies.spectrum import Spectra
 from evenhand.views.benefits import Amount, Benefits
-from evenhand.views.tables import to_polars
+from evenhand.views.tables import each_once, to_polars
 
 MOST_SOURCES = 200
 """Each source is a column of the per-unit group-by."""
@@ -53,7 +53,7 @@ def tally_sources(view: Benefits, amount: Amount, key: str) -> SourceSlices:
     if amount.missing:
         gone = missing(lazy, amount)
         if view.nan_policy == "propagate":
-            hurt = to_polars(lazy.filter(gone).select(*(view.keys or [key])).unique())
+            hurt = to_polars(each_once(lazy.filter(gone).select(*(view.keys or [key]))))
             broken = frozenset(hurt.iter_rows()) if view.keys else frozenset({()} if hurt.height else set())
         lazy = lazy.filter(~gone)
     names = source_names(view, key)
@@ -68,7 +68,7 @@ def source_names(view: Benefits, key: str) -> tuple[Any, ...]:
     """The sources of the table, in an order that does not depend on its rows; a missing one is a source of its own."""
     if view.counted is not None:
         return tuple(view.counted.names)
-    found = to_polars(view.lazy.select(key).unique().head(MOST_SOURCES + 1))[key].to_list()
+    found = to_polars(each_once(view.lazy.select(key)).head(MOST_SOURCES + 1))[key].to_list()
     if len(found) > MOST_SOURCES:
         raise EvenhandError(
             f"source has more than {MOST_SOURCES} different values, too many to tell apart. Group them into fewer sources."

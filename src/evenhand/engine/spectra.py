@@ -14,7 +14,7 @@ from evenhand.errors import EvenhandError
 from evenhand.labels import NUMERAL, order, whole
 from evenhand.tallies.spectrum import Spectra, Spectrum, bin_codes
 from evenhand.views.benefits import Amount, Benefits
-from evenhand.views.tables import to_polars
+from evenhand.views.tables import each_once, to_polars
 
 BEYOND = 1 << 27
 """Rows up to which units are always added up at once."""
@@ -210,7 +210,7 @@ def refuse_changing_weights(cells: Any, view: Benefits) -> None:
 def _labels(lazy: nw.LazyFrame[Any], keys: list[str]) -> list[Label]:
     if not keys:
         return [()] if to_polars(lazy.select(nw.len().alias("n")))["n"][0] else []
-    return [tuple(row) for row in to_polars(lazy.select(*keys).unique()).iter_rows()]
+    return [tuple(row) for row in to_polars(each_once(lazy.select(*keys))).iter_rows()]
 
 
 def _ordered(cells: Any, view: Benefits, broken: frozenset[Label]) -> Slices:

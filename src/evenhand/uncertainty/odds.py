@@ -23,6 +23,8 @@ from evenhand.tallies.rows import Rows
 from evenhand.uncertainty.intervals import stream
 
 Bools = np.typing.NDArray[np.bool_]
+Singles = np.typing.NDArray[np.float32]
+"""Drawn noise, of which seven digits are plenty."""
 
 FEWEST = 30
 """Rows of either group, among those with the same outcome, from which on their scores are compared."""
@@ -36,12 +38,11 @@ the distance that permuting makes falls with the root of the rows, whatever the 
 
 MULTIPLIERS = 499
 MOST_NUMBERS = 1 << 15
-NEAR = 32
 AT_ONCE = 1 << 12
 """Clusters whose multipliers are held at a time."""
 
 KEPT = 2
-"""Grades of the outcome for which the drawn numbers are kept: 6 MiB for outcomes of two kinds."""
+"""Grades of the outcome for which the drawn numbers are kept: 3 MiB for outcomes of two kinds."""
 
 MOST_CELLS = 400
 """Scores at which the noise is drawn; the distance itself is taken at every score."""
@@ -80,14 +81,14 @@ def odds_gaps(rows: Rows, group: int, reference: int, level: float, opportunity:
     asked = [[k for k, (_, reached) in enumerate(sides) if reached or not only] for only in opportunity]
     usable = [[k for k in own if enough[k]] for own in asked]
     looked_at = sorted({k for own in usable for k in own})
+    if not looked_at:
+        return [Odds(np.nan, np.nan, np.nan, np.nan, skipped=True) for _ in asked]
     far = np.full((len(sides), 1 + DRAWS), np.nan)
     some = _spread(len(score), [int(given[k].sum()) for k in looked_at])
     few = mine[some]
     draws = [max(FEWEST_DRAWS, min(DRAWS, MOST_WORK // (len(few) * len(own)))) if own else 0 for own in usable]
     rng = stream(SEED, "odds", len(score))
-    deals = np.tile(few, (max(draws, default=0), 1))
-    for dealt in deals:
-        rng.shuffle(dealt)
+    deals = _dealt(int(few.sum()), len(few), max(draws), rng)
     for k in looked_at:
         most = max(count for own, count in zip(usable, draws, strict=True) if k in own)
         curves = _Curves.of(given[k], score, weight)
@@ -97,7 +98,7 @@ def odds_gaps(rows: Rows, group: int, reference: int, level: float, opportunity:
     cluster = None if rows.cluster is None else np.unique(rows.cluster[at][order], return_inverse=True)[1]
     few = cluster is not None and int(cluster.max(initial=-1)) + 1 < FEWEST_CLUSTERS
     noise = None
-    if looked_at and not few:
+    if not few:
         grade, last = np.searchsorted(grades, outcome, side="right"), np.append(score[1:] != score[:-1], True)
         noise = _Noise.of(_cells(last), mine, grade, weight, len(grades) + 1, cluster)
     found = []
@@ -116,6 +117,14 @@ def _spread(rows: int, sides: Sequence[int]) -> slice:
     """Every so manieth of the sorted rows; each side keeps enough of its own."""
     step = min([rows // SPREAD, *(side // FEWEST_SPREAD for side in sides)])
     return slice(max(step - 1, 0) // 2, None, max(step, 1))
+
+
+def _dealt(n: int, size: int, draws: int, rng: np.random.Generator) -> Bools:
+    """(draws, size) who is among n of them at random: those with the smallest keys. Two keys alike, once in 2^32 pairs, and one
+    more may be.
+    """
+    keys = rng.integers(0, 1 << 32, (draws, size), dtype=np.uint32)
+    return np.asarray(keys <= np.partition(keys, n - 1, axis=1)[:, n - 1, None])
 
 
 @dataclass(frozen=True)
@@ -144,11 +153,12 @@ class _Curves:
         whole, at_once, found = self.upto[-1], max(1, MOST_NUMBERS // len(self.at)), np.zeros(len(deals))
         for start in range(0, len(deals), at_once):
             own = deals[start : start + at_once].take(self.at, axis=1)
-            held = own.astype(np.float64) if self.weight is None else own * self.weight
-            np.cumsum(held, axis=1, out=held)
-            held = held if len(self.ends) == len(self.at) else held[:, self.ends]
-            many = held[:, -1].copy()
-            held -= (many / whole)[:, None] * self.upto
+            sums = np.cumsum(
+                own if self.weight is None else own * self.weight, axis=1
+            )  # counts add up six times as fast
+            sums = sums if len(self.ends) == len(self.at) else sums[:, self.ends]
+            many = sums[:, -1]
+            held = sums - (many / whole)[:, None] * self.upto
             furthest, both = np.maximum(held.max(1), -held.min(1)), many * (whole - many)
             found[start : start + at_once] = np.divide(furthest * whole, both, out=np.zeros(len(many)), where=both > 0)
         return found
@@ -163,18 +173,18 @@ def _cells(last: Bools) -> Ints:
 
 @dataclass(frozen=True)
 class _Moves:
-    """Along the scores, for some of the grades: how `far` apart the two groups are, and how noise `moves` that in every draw."""
+    """Along the scores, for some of the grades: how `far` apart the two groups are, and how noise `moves` (cells, draws) that."""
 
     far: Floats
-    moves: Floats
+    moves: Singles
 
     @functools.cached_property
     def top(self) -> Floats:
-        return np.asarray(self.moves.max(-1))
+        return np.asarray(self.moves.max(0))
 
     @functools.cached_property
     def bottom(self) -> Floats:
-        return np.asarray(self.moves.min(-1))
+        return np.asarray(self.moves.min(0))
 
     def outward(self, least: float) -> list[Floats]:
         """The furthest that noise moves distances of at least so much outwards, in every draw."""
@@ -184,8 +194,8 @@ class _Moves:
             if near.all():
                 found.append(over_all)
             elif near.any():
-                some = self.moves[:, near]
-                found.append(some.max(-1) if sign == 1 else -some.min(-1))
+                some = self.moves[near]
+                found.append(some.max(0) if sign == 1 else -some.min(0))
         return found
 
 
@@ -199,13 +209,13 @@ class _Noise:
 
     Attributes
     ----------
-    held : (2, grades, cells) their weight. drawn : (draws, 2, grades, cells) normal multipliers, one for each row or cluster,
+    held : (2, grades, cells) their weight. drawn : (2, grades, cells, draws) normal multipliers, one for each row or cluster,
         that are summed up times weights, but for the factor `spread` (2, grades, cells).
     known : moves that were worked out already.
     """
 
     held: Floats
-    drawn: Floats
+    drawn: Singles
     spread: Floats
     known: dict[Reach, _Moves] = field(default_factory=dict)
 
@@ -217,7 +227,7 @@ class _Noise:
         if cluster is None:
             spread = np.sqrt(np.bincount(place, weight**2, held.size)).reshape(shape)
             return cls(held, _multipliers(*shape), spread)
-        drawn = _drawn(place, held.size, weight, cluster).reshape(MULTIPLIERS, *shape)
+        drawn = _drawn(place, held.size, weight, cluster).reshape(*shape, MULTIPLIERS)
         return cls(held, drawn, np.ones(shape))
 
     def interval(self, found: float, reach: list[Reach], level: float) -> tuple[float, float]:
@@ -231,46 +241,48 @@ class _Noise:
         pushed = np.quantile(np.max([move for one in along for move in one.outward(least)], axis=0), 1 - tail)
         there = along[int(np.argmax(peaks))]
         peak = int(np.abs(there.far).argmax())
-        fallen = np.quantile(np.sign(there.far[peak]) * there.moves[:, peak], tail)
+        fallen = np.quantile(np.sign(there.far[peak]) * there.moves[peak], tail)
         return float(np.clip(found - pushed, 0.0, found)), float(np.clip(found - fallen, found, 1.0))
 
     def _moves(self, reach: Reach) -> _Moves:
         """The noise of both groups' distribution functions, less what moves a whole group, as the difference of the two."""
         if reach not in self.known:
             cut, reached = reach
-            grades = range(cut, self.held.shape[1]) if reached else range(cut)
+            grades = slice(cut, None) if reached else slice(cut)
             mass = self.held[:, grades].sum(1)
-            whole = mass.sum(-1)
-            share, scale = np.cumsum(mass, -1) / whole[:, None], (1 / whole[0], -1 / whole[1])
-            moves = np.zeros((len(self.drawn), mass.shape[1]))
-            for start in range(0, len(moves), NEAR):  # a few draws at a time stay in the nearest cache
-                drawn, here = self.drawn[start : start + NEAR], moves[start : start + NEAR]
-                ends = np.zeros((len(here), 2))
-                for side, grade in itertools.product(range(2), grades):
-                    moved = drawn[:, side, grade] * (scale[side] * self.spread[side, grade])
-                    ends[:, side] += moved.sum(-1)
-                    here += moved
-                np.cumsum(here, axis=-1, out=here)
-                here -= ends @ share
-            self.known[reach] = _Moves(share[0] - share[1], moves)
+            at, whole = np.flatnonzero(mass.any(0)), mass.sum(-1, keepdims=True)  # nothing moves in cells without rows
+            share, scale = np.cumsum(mass[:, at], -1) / whole, self.spread[:, grades] / whole[..., None]
+            own, other = (_bridge(self.drawn[side, grades], scale[side], share[side], at) for side in range(2))
+            self.known[reach] = _Moves(share[0] - share[1], np.subtract(own, other, out=own))
         return self.known[reach]
 
 
-def _multipliers(sides: int, grades: int, cells: int) -> Floats:
-    """(draws, sides, grades, cells) normal numbers, the same for all groups, slices and tables."""
+def _bridge(drawn: Singles, scale: Floats, share: Floats, at: Ints) -> Singles:
+    """(cells, draws) how noise moves a distribution function: the sums along the scores, less what moves the whole group."""
+    parts = (grade.take(at, axis=0) for grade in drawn)
+    moved = functools.reduce(np.add, map(np.multiply, parts, scale[:, at, None].astype(drawn.dtype)))
+    for before, cell in itertools.pairwise(moved):  # all draws at once; numpy's own sum goes one number after the other
+        cell += before
+    moved -= share[:, None].astype(drawn.dtype) * moved[-1]
+    return np.asarray(moved)
+
+
+def _multipliers(sides: int, grades: int, cells: int) -> Singles:
+    """(sides, grades, cells, draws) normal numbers, the same for all groups, slices and tables."""
     table = _table if grades <= KEPT else _table.__wrapped__
-    return table(MULTIPLIERS, sides, grades)[..., :cells]
+    return table(MULTIPLIERS, sides, grades)[:, :, :cells]
 
 
 @functools.lru_cache(maxsize=2)
-def _table(draws: int, sides: int, grades: int) -> Floats:
-    found = stream(SEED, "odds interval", grades).standard_normal((draws, sides, grades, MOST_CELLS))
+def _table(draws: int, sides: int, grades: int) -> Singles:
+    drawn = stream(SEED, "odds interval", grades).standard_normal((draws, sides, grades, MOST_CELLS))
+    found = np.ascontiguousarray(np.moveaxis(drawn, 0, -1), dtype=np.float32)
     found.flags.writeable = False
     return found
 
 
-def _drawn(place: Ints, size: int, weight: Floats, cluster: Ints) -> Floats:
-    """(draws, size) sums over the rows of each place; multipliers are drawn for some clusters at a time."""
+def _drawn(place: Ints, size: int, weight: Floats, cluster: Ints) -> Singles:
+    """(size, draws) sums over the rows of each place; multipliers are drawn for some clusters at a time."""
     from scipy import sparse
 
     rng = stream(SEED, "odds interval", len(place))
@@ -279,7 +291,7 @@ def _drawn(place: Ints, size: int, weight: Floats, cluster: Ints) -> Floats:
     for start in range(0, many, AT_ONCE):
         some = parts[start : start + AT_ONCE]
         out += np.asarray(some.T @ rng.standard_normal((some.shape[0], MULTIPLIERS)))
-    return np.ascontiguousarray(out.T)
+    return out.astype(np.float32)
 
 
 @dataclass(frozen=True)

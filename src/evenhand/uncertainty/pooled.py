@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import math
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 import numpy as np
@@ -11,7 +12,7 @@ from evenhand.cards import Floats
 from evenhand.metrics.outcome import Gaps
 from evenhand.metrics.outcome_pooled import Null, Pooled
 from evenhand.tallies.clusters import FLIPPED
-from evenhand.tallies.moments import Moments
+from evenhand.tallies.moments import Ints, Moments
 from evenhand.tallies.rows import Rows
 from evenhand.uncertainty.intervals import stream
 
@@ -20,6 +21,7 @@ SEED = 20_220
 """The test has no seed of its own to ask for: the same data always give the same p."""
 
 MOST_NUMBERS = 1 << 22
+BITS = 62
 FLAT = 1e-12
 FEWEST_CLUSTERS = 10
 
@@ -58,17 +60,18 @@ def _permuted(m: Moments, found: Gaps, pooled: Pooled, g: int, rows: Rows) -> Fl
     gap, square = np.zeros(draws), np.zeros(draws)
     rng = stream(SEED, "permuted", int(pooled.rows[g]))
     both = np.flatnonzero((rows.group == g) | (rows.group == found.reference))
+    place, weight = rows.bin[both], rows.mass
     along, across = _rest(m, [h for h in range(m.rows.shape[1]) if h not in (g, found.reference)])
     for b in np.flatnonzero(pooled.share[:, g] > 0).tolist():
-        at = both[rows.bin[both] == b]
-        u, y, n = rows.score[at] - m.origin[b], rows.outcome[at], int((rows.group[at] == g).sum())
-        w = 1.0 if rows.weight is None else rows.weight[at]
-        sums = [np.asarray(w * u), np.asarray(w * y), *([] if rows.weight is None else [rows.weight[at]])]
-        size = float(len(at)) if rows.weight is None else rows.weight[at].sum()
-        total = [size, sums[0].sum(), sums[1].sum(), (sums[0] * u).sum() + along[b], (sums[0] * y).sum() + across[b]]
-        picked = _picked(sums, n, draws, rng)
-        mass = picked[2] if len(picked) > 2 else float(n)
-        one, pull = _gap(mass, picked[0], picked[1], total, scored=bool(found.lines.scored[b]))
+        at = both[place == b]
+        w, n = weight[at], int((rows.group[at] == g).sum())
+        size = w.sum()
+        u, y = (x - (w * x).sum() / size for x in (rows.score[at], rows.outcome[at]))
+        sums = np.stack([w * u, w * y, w][: 2 if rows.weight is None else 3], axis=1)
+        picked = _picked(sums, n, draws, rng).T
+        mass = float(n) if rows.weight is None else picked[2]
+        ease, total = 1 / mass + 1 / (size - mass), ((w * u * u).sum() + along[b], (w * u * y).sum() + across[b])
+        one, pull = _gap(ease, picked[0], picked[1], total, scored=bool(found.lines.scored[b]))
         gap += pooled.share[b, g] * one
         square += pooled.share[b, g] ** 2 * spread[b] * pull
     sizes = np.divide(np.abs(gap), np.sqrt(square), out=np.zeros(draws), where=square > 0)
@@ -83,42 +86,53 @@ def _rest(m: Moments, others: list[int]) -> tuple[Floats, Floats]:
     return along.sum(-1), across.sum(-1)
 
 
-def _gap(n: Floats | float, u: Floats, y: Floats, total: Sequence[float], *, scored: bool) -> tuple[Floats, Floats]:
+def _gap(
+    ease: Floats | float, u: Floats, y: Floats, total: tuple[float, float], *, scored: bool
+) -> tuple[Floats, Floats]:
     """The bin's gap, and its variance in units of the residuals', for every deal of the labels.
 
-    `n`, `u` and `y` are the weight, score and outcome of the group in each deal, `total` those of both groups, then squares
-    and products of score and outcome over all.
+    `u` and `y` are the group's sums of score and outcome, measured from the means of both groups; `ease` what the two weights
+    1/n + 1/m make of them; `total` the squares of the score, and its products with the outcome, over all.
     """
-    m = total[0] - n
-    ug, yg, ur, yr = u / n, y / n, (total[1] - u) / m, (total[2] - y) / m
-    apart, along = ug - ur, total[3] - n * ug**2 - m * ur**2
-    across = total[4] - n * ug * yg - m * ur * yr
-    steep = scored & (along > FLAT * total[3])
-    slope = np.divide(across, along, out=np.zeros_like(along), where=steep)
+    apart = ease * u
+    along = total[0] - apart * u
+    steep = scored & (along > FLAT * total[0])
+    slope = np.divide(total[1] - apart * y, along, out=np.zeros_like(along), where=steep)
     lean = np.divide(apart, along, out=np.zeros_like(along), where=steep)
-    return yg - yr - slope * apart, 1 / n + 1 / m + lean * apart
+    return ease * y - slope * apart, ease + lean * apart
 
 
-def _picked(columns: Sequence[Floats], n: int, draws: int, rng: np.random.Generator) -> list[Floats]:
-    """Sums of the columns over n rows drawn without replacement, `draws` times."""
-    size = len(columns[0])
+def _picked(columns: Floats, n: int, draws: int, rng: np.random.Generator) -> Floats:
+    """(draws, columns) sums of the columns over n rows drawn without replacement."""
+    size = len(columns)
     if 2 * n > size:
-        left = _picked(columns, size - n, draws, rng)
-        return [column.sum() - part for column, part in zip(columns, left, strict=True)]
-    out = [np.zeros(draws) for _ in columns]
+        return np.asarray(columns.sum(0) - _picked(columns, size - n, draws, rng))
+    out = np.zeros((draws, columns.shape[1]))
     at_once = max(1, min(draws, MOST_NUMBERS // size))
     order = np.repeat(np.arange(size, dtype=np.min_scalar_type(size)), at_once)  # a shuffle is a column of this table
     places = order.reshape(size, at_once)
     for start in range(0, draws, at_once):
         line = np.arange(min(at_once, draws - start))
-        here = slice(start, start + len(line))
-        for k in range(n):  # the first n steps of a shuffle, for many shuffles at once
-            at = rng.integers(k, size, len(line))
+        total = out[start : start + len(line)]
+        for k, at in enumerate(_steps(n, size, len(line), rng)):  # of many shuffles at once
             at *= at_once
             at += line
-            taken = order[at]
+            taken = order.take(at)
             order[at] = places[k, : len(line)]
             places[k, : len(line)] = taken
-            for total, column in zip(out, columns, strict=True):
-                total[here] += column.take(taken)
+            total += columns.take(taken, axis=0)
     return out
+
+
+def _steps(n: int, size: int, many: int, rng: np.random.Generator) -> Iterator[Ints]:
+    """The first n steps of shuffles, the k-th of them to a place from k on: digits of one random number serve several steps."""
+    together = max(1, int(BITS / math.log2(max(size, 2))))
+    for start in range(0, n, together):
+        left = range(size - start, size - min(start + together, n), -1)  # places that each step may go to
+        number = rng.integers(0, math.prod(left), many)
+        for places in left:
+            rest = number // places
+            number -= rest * places
+            number += size - places
+            yield number
+            number = rest

@@ -11,7 +11,7 @@ from evenhand.cards import Floats
 from evenhand.tallies.requests import Measured, Requests
 
 MOST_CELLS = 1 << 21
-MANY = 1 << 14
+MANY = 1 << 12
 """Above this many requests, sums of random blocks are resampled: same variance, flat cost."""
 
 FEW = 512

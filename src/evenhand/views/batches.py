@@ -11,7 +11,7 @@ import narwhals as nw
 import numpy as np
 
 from evenhand.views.spilled import Spilled
-from evenhand.views.tables import engine_errors, to_polars
+from evenhand.views.tables import each_once, engine_errors, to_polars
 
 Made = TypeVar("Made")
 
@@ -116,7 +116,7 @@ def _walked(
 def once(lazy: nw.LazyFrame[Any], keys: Sequence[str]) -> nw.LazyFrame[Any]:
     """Every row once, those with the same keys together."""
     if not lazy.implementation.is_polars():
-        return lazy.unique()
+        return each_once(lazy)
     return _rearranged(lazy, keys, keys, lambda _, rows: rows.unique())
 
 
@@ -173,7 +173,7 @@ def distinct(lazy: nw.LazyFrame[Any], column: str) -> int:
     """How many values a column has that mostly stand in runs, as requests do."""
     lazy = lazy.select(column)
     if not _takes_slices(lazy):
-        return int(to_polars(lazy.unique().select(nw.len().alias("n")))["n"][0])
+        return int(to_polars(each_once(lazy).select(nw.len().alias("n")))["n"][0])
     return sum(by_ranking(lazy, [column], lambda rows: len(first_of_runs(rows, [column]))))
 
 

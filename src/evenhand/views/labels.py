@@ -25,13 +25,16 @@ from evenhand.views.columns import how_many, in_words, label_problems, number
 from evenhand.views.columns import label as plain_label
 from evenhand.views.files import has_known_ending, may_be_file
 from evenhand.views.match import matched_ids, same_engine
-from evenhand.views.tables import Table, is_number, open_table, to_polars
+from evenhand.views.tables import Table, each_once, is_number, open_table, to_polars
 
 NEAR = 1e-6
 """How far from 1 the shares of an item may add up to."""
 
 FEW = 1 << 18
 """Labels that are kept in memory from the start."""
+
+MOST_PAIRS = 1 << 22
+"""Different items of rankings that carry their labels, which are kept: to find them has taken more memory than that."""
 
 TOGETHER = " & "
 """Between the parts of an intersectional label."""
@@ -216,10 +219,10 @@ class Carried:
             nw.all_horizontal(*map(_is_missing, held), ignore_nulls=True) if self.soft else nw.col("group").is_null()
         )
         labelled = rows.select("request", "item", *held).filter(~unknown)
-        pairs = labelled.select("item", *held).unique()
+        pairs = _at_hand(each_once(labelled.select("item", *held)), MOST_PAIRS)
         keys = ["item"]
         if _repeated(pairs, keys)[0]:  # a label that depends on the request, as a viewpoint may
-            pairs, keys = labelled.unique(), ["request", "item"]
+            pairs, keys = each_once(labelled), ["request", "item"]
             count, _ = _repeated(pairs, keys)
             if count:
                 raise EvenhandError(
@@ -434,20 +437,24 @@ def _from_table(
 
 def _with_items(lazy: nw.LazyFrame[Any]) -> nw.LazyFrame[Any]:
     """Rows that name an item; in memory where they are few, for they are looked at several times."""
-    lazy = lazy.filter(~nw.col("item").is_null())
-    few = _few(lazy)
-    return lazy if few is None else nw.from_native(few).lazy()
+    return _at_hand(lazy.filter(~nw.col("item").is_null()), FEW)
 
 
-def _few(lazy: nw.LazyFrame[Any]) -> Any:
-    """The rows as a Polars frame; None where they are many, or another engine holds them."""
-    found = to_polars(lazy.head(FEW + 1)) if lazy.implementation.is_polars() else None
-    return found if found is not None and found.height <= FEW else None
+def _at_hand(lazy: nw.LazyFrame[Any], most: int) -> nw.LazyFrame[Any]:
+    """The rows in memory, so that they are made once; as they were where they are more, or another engine holds them."""
+    found = _few(lazy, most)
+    return lazy if found is None else nw.from_native(found).lazy()
+
+
+def _few(lazy: nw.LazyFrame[Any], most: int) -> Any:
+    """The rows as a Polars frame; None where they are more, or another engine holds them."""
+    found = to_polars(lazy.head(most + 1)) if lazy.implementation.is_polars() else None
+    return found if found is not None and found.height <= most else None
 
 
 def _repeated(lazy: nw.LazyFrame[Any], keys: Sequence[str]) -> tuple[int, Any]:
     """How many keys have several rows, and the first item among them."""
-    few = _few(lazy) if len(keys) == 1 else None
+    few = _few(lazy, FEW) if len(keys) == 1 else None
     if few is not None and few[keys[0]].n_unique() == few.height:
         return 0, None
     twice = lazy.group_by(*keys).agg(nw.len().alias("rows")).filter(nw.col("rows") > 1)
@@ -459,14 +466,14 @@ def _once(lazy: nw.LazyFrame[Any], keys: Sequence[str], role: str) -> nw.LazyFra
     """One row for each item (and request); the same row twice is one, two different ones are an error."""
     if not _repeated(lazy, keys)[0]:
         return lazy
-    distinct = lazy.unique()
-    count, first = _repeated(distinct, keys)
+    rows = each_once(lazy)
+    count, first = _repeated(rows, keys)
     if count:
         raise EvenhandError(
             f"{role} gives {count:,} of its ids more than one label (for example {first!r}). "
             "Give each id one label, or pass eh.rollup(...) where an item has several providers."
         )
-    return distinct
+    return rows
 
 
 def _is_missing(column: str) -> nw.Expr:
@@ -537,8 +544,8 @@ def codes(column: Any, labels: Sequence[Any]) -> npt.NDArray[np.int64]:
     import polars as pl
 
     place = {label: i for i, label in enumerate(labels)}
-    distinct = column.unique()
-    known = [len(place) if g is None else place[g] for g in distinct.to_list()]
-    table = pl.DataFrame({"group": distinct, "code": pl.Series(known, dtype=pl.Int64)})
+    there = column.unique()
+    known = [len(place) if g is None else place[g] for g in there.to_list()]
+    table = pl.DataFrame({"group": there, "code": pl.Series(known, dtype=pl.Int64)})
     rows = column.to_frame("group").join(table, on="group", how="left", nulls_equal=True, maintain_order="left")
     return np.asarray(rows["code"].to_numpy(), dtype=np.int64)

@@ -16,7 +16,7 @@ from evenhand.labels import whole
 from evenhand.views.columns import how_many, label, label_problems, number
 from evenhand.views.match import rows_between
 from evenhand.views.scores import TOGETHER, Apart, Block, Facts, Floats, Ints, Rows, Scores, Shown, spans
-from evenhand.views.tables import Table, is_number, missing_columns, open_table, to_polars
+from evenhand.views.tables import Table, each_once, is_number, missing_columns, open_table, to_polars
 from evenhand.views.usergroups import group_column, id_of, series, table_of, users_and_groups
 
 READ_CELLS = 1 << 22
@@ -119,7 +119,7 @@ class Long:
     @cached_property
     def labels(self) -> list[tuple[Any, ...]]:
         """The labels of all slices, in order, the missing ones last."""
-        found = to_polars(self.lazy.select(*self.slices).unique())
+        found = to_polars(each_once(self.lazy.select(*self.slices)))
         return [tuple(row) for row in found.sort(*self.slices, nulls_last=True).iter_rows()]
 
     def in_words(self, role: str) -> Long:
@@ -134,7 +134,7 @@ class Long:
 
     @cached_property
     def item_ids(self) -> Any:
-        return to_polars(self.lazy.select("item").unique())["item"].sort()
+        return to_polars(each_once(self.lazy.select("item")))["item"].sort()
 
     def between(self, first: Any, last: Any, *, everybody: bool, kinds: Mapping[str, Any]) -> Any:
         """The rows of a run of users as a Polars frame, some columns of other kinds."""
@@ -476,7 +476,7 @@ def _listed(items: Any, column: str) -> Any:
     opened = open_table(items, role="items").whole_ids(column)
     if problems := missing_columns(opened, [("item", column)]):
         raise all_problems([p.replace("column of the table", "column of items") for p in problems])
-    return to_polars(opened.lazy.select(id_of(column, opened).alias("item")).unique()).sort("item")
+    return to_polars(each_once(opened.lazy.select(id_of(column, opened).alias("item")))).sort("item")
 
 
 def _catalogue(listed: Any, seen: list[Any]) -> tuple[Any, int]:

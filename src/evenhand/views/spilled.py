@@ -9,10 +9,12 @@ import shutil
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from tempfile import mkdtemp
+from tempfile import gettempdir, mkdtemp
 from typing import Any
 
 import numpy as np
+
+from evenhand.errors import EvenhandError
 
 
 class Folder:
@@ -34,7 +36,7 @@ class Spilled:
             edges = np.searchsorted(np.sort(part), np.arange(parts + 1)).tolist()
             frame = frame[np.argsort(part, kind="stable")]
             for i in range(parts):
-                frame[edges[i] : edges[i + 1]].write_ipc(self._file(i, self.frames), compression="uncompressed")
+                _write(frame[edges[i] : edges[i + 1]], self._file(i, self.frames))
             self.frames += 1
 
     def _file(self, part: int, frame: int) -> Path:
@@ -51,9 +53,19 @@ class Spilled:
         kept = Folder()
         files = [Path(kept.name) / f"{i}.arrow" for i in range(self.parts)]
         for i, file in enumerate(files):
-            make(i, self.part(i)).write_ipc(file, compression="uncompressed")
+            _write(make(i, self.part(i)), file)
         self.folder.remove()
         return _scanned(kept, files)
+
+
+def _write(frame: Any, file: Path) -> None:
+    try:
+        frame.write_ipc(file, compression="uncompressed")
+    except OSError as error:
+        raise EvenhandError(
+            f"Rows of a ranking stand apart, and {gettempdir()!r} has no room to bring them together ({type(error).__name__}). "
+            "Sort the table by request, or set TMPDIR to a folder with more room."
+        ) from error
 
 
 def _scanned(kept: Folder, files: Sequence[Path]) -> Any:

@@ -362,6 +362,19 @@ def missing_columns(table: Table, roles: Sequence[tuple[str, str]]) -> list[str]
     return problems
 
 
+def each_once(lazy: nw.LazyFrame[Any]) -> nw.LazyFrame[Any]:
+    """Each row once, in no order.
+
+    Databases by their own word for it: `unique` of narwhals sorts all rows to take the first of each, and planners that cannot
+    tell how many that leaves join them in loops.
+    """
+    engine = lazy.implementation
+    if engine.is_ibis() or engine.is_duckdb() or engine.is_pyspark():
+        once: nw.LazyFrame[Any] = nw.from_native(lazy.to_native().distinct()).lazy()
+        return once
+    return lazy.unique()
+
+
 def to_polars(lazy: nw.LazyFrame[Any]) -> Any:
     """Collect a small table, whatever engine it lives in, as a Polars frame."""
     import polars as pl

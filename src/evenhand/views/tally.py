@@ -16,7 +16,7 @@ import numpy as np
 from evenhand.errors import EvenhandError, all_problems, listing
 from evenhand.views.columns import slice_problems
 from evenhand.views.outcomes import UNKNOWN
-from evenhand.views.tables import Files, Table, open_table, to_polars
+from evenhand.views.tables import Files, Table, each_once, open_table, to_polars
 
 TALLY = "tally:"
 """Before a path: the rows of a query, and not the table that it was run on."""
@@ -121,7 +121,7 @@ def _opened(held: Tally) -> tuple[Table, list[str]]:
 
 
 def _parts(opened: Table) -> list[Any]:
-    return list(to_polars(opened.lazy.select("part").unique())["part"])
+    return list(to_polars(each_once(opened.lazy.select("part")))["part"])
 
 
 def open_tally(
@@ -142,14 +142,66 @@ def open_tally(
     words = [*labels, *(c for c in columns if c.startswith("kind_"))]
     if lost := [c for c in (*every, *labels, *(f"kind_{name}" for name in labels)) if c not in columns]:
         raise EvenhandError(f"{opened.origin} lacks the columns {listing(lost)} of its query. Save all columns.")
-    frame = to_polars(opened.numbers(*every).lazy.select("part", *words, *every))
+    frame = _numbers(to_polars(opened.numbers(*every).lazy.select("part", *words, *every)), every)
     if wrong := [c for c in every if not (frame.schema[c].is_numeric() or frame.schema[c] in (pl.Boolean, pl.Null))]:
         raise EvenhandError(
             f"{opened.origin} holds no numbers in {listing(wrong)}. Save the rows as the query gave them."
         )
-    frame = frame.with_columns(pl.col(*every).cast(pl.Float64), *(pl.col(c).cast(pl.String) for c in words))
+    frame = frame.with_columns(
+        pl.col(*every).cast(pl.Float64).fill_nan(None), *(pl.col(c).cast(pl.String) for c in words)
+    )
+    frame = _as_sent(frame, labels, numbers)
     _refuse_changed(frame, labels, numbers, counts, opened.origin)
     return frame.with_columns(typed(frame[name], kind_in(frame, name)) for name in labels).drop(CHECKS), opened
+
+
+NULLS = ("", "NULL", "null", "Null", r"\N", "None", "nan", "NaN", "NA", "<NA>", "<null>")
+"""How programs write what is missing into a file of text, where a word of the same letters would not look different."""
+
+
+def _numbers(frame: Any, columns: Sequence[str]) -> Any:
+    """The rows, these columns as numbers where they hold nothing else beside words for what is missing."""
+    import polars as pl
+
+    made = []
+    for name in (c for c in columns if frame.schema[c] == pl.String):
+        bare = frame[name].set(frame[name].is_in(NULLS).fill_null(False), None)
+        number = bare.cast(pl.Float64, strict=False)
+        made += [number] if number.null_count() == bare.null_count() else []
+    return frame.with_columns(made)
+
+
+def _as_sent(frame: Any, labels: Sequence[str], numbers: Sequence[str]) -> Any:
+    """The rows with the labels that the database sent.
+
+    Text knows no difference between a label that is missing and one that is empty or reads NULL, but the check of its row does.
+    """
+    import polars as pl
+
+    words = [c for c in frame.columns if c.startswith("kind_")]
+    frame = frame.with_columns(pl.when(~pl.col(c).is_in(NULLS)).then(pl.col(c)).alias(c) for c in words)
+    for read in (
+        (pl.col(*labels).fill_null(""), *(pl.col(*labels).replace(word, None) for word in NULLS)) if labels else ()
+    ):
+        wrong = _changed(frame, labels, numbers)
+        if not wrong.any():
+            break
+        other = frame.with_columns(read)
+        better = pl.Series(wrong & ~_changed(other, labels, numbers))
+        frame = frame.with_columns(pl.when(better).then(other[c]).otherwise(frame[c]).alias(c) for c in labels)
+    return frame
+
+
+def _changed(frame: Any, labels: Sequence[str], numbers: Sequence[str]) -> Any:
+    """(rows,) where the sum over a row is not the one that the database sent."""
+    checks = np.zeros(frame.height)
+    with np.errstate(all="ignore"):
+        terms = [(frame[c].str.len_chars() + 1).fill_null(0).to_numpy() for c in labels]  # none is not an empty one
+        values = [frame[c].to_numpy() for c in numbers]
+        terms += [np.where(np.isnan(v), NOTHING, np.log(OFFSET + np.abs(v)) + np.sign(v)) for v in values]
+        for k, term in enumerate(terms, 1):
+            checks += k * term
+        return ~np.isclose(checks, frame["row_check"].to_numpy(), rtol=0, atol=TOLERANCE, equal_nan=True)
 
 
 def _refuse_changed(
@@ -157,27 +209,17 @@ def _refuse_changed(
 ) -> None:
     """Rows that are not those of the query: some are lost or there twice, or something in them is another."""
     again = "Save the rows as the query gave them."
-    odd = [c for c in numbers if frame[c].is_nan().any()]
-    odd += [c for c in counts if not ((frame[c] >= 0) & (frame[c] % 1 == 0)).fill_null(True).all()]
+    odd = [c for c in counts if not ((frame[c] >= 0) & (frame[c] % 1 == 0)).fill_null(True).all()]
     if odd:
-        raise EvenhandError(f"{origin} holds no whole numbers, or none at all, in {listing(odd)}. {again}")
+        raise EvenhandError(f"{origin} holds counts that are no whole numbers in {listing(odd)}. {again}")
     wanted, found = frame["rows_told"][0], frame.height
     if frame["rows_told"].n_unique() > 1 or wanted is None:
         raise EvenhandError(f"{origin} holds rows of several runs of its query. Save those of one.")
     if wanted != found:
         raise EvenhandError(f"{origin} has {found:,} rows, and its query gave {int(wanted):,}. Save each of them once.")
-    checks = np.zeros(found)
-    with np.errstate(all="ignore"):
-        terms = [(frame[c].str.len_chars() + 1).fill_null(0).to_numpy() for c in labels]  # none is not an empty one
-        values = [frame[c].to_numpy() for c in numbers]
-        terms += [np.where(np.isnan(v), NOTHING, np.log(OFFSET + np.abs(v)) + np.sign(v)) for v in values]
-        for k, term in enumerate(terms, 1):
-            checks += k * term
-        told = frame["row_check"].to_numpy()
-        changed = int((~np.isclose(checks, told, rtol=0, atol=TOLERANCE, equal_nan=True)).sum())
-    if changed:
+    if changed := int(_changed(frame, labels, numbers).sum()):
         raise EvenhandError(f"{origin} has {changed:,} rows in which something was changed. {again}")
-    if not np.isclose(told.sum(), frame["check_told"][0], rtol=1e-12, atol=1e-6, equal_nan=True):
+    if not np.isclose(frame["row_check"].sum(), frame["check_told"][0], rtol=1e-12, atol=1e-6, equal_nan=True):
         raise EvenhandError(f"{origin} lacks rows of its query and has others twice. {again}")
 
 

@@ -13,7 +13,7 @@ from evenhand.errors import EvenhandError, all_problems, listing, suggestion
 from evenhand.labels import whole
 from evenhand.views.columns import label, label_problems
 from evenhand.views.labels import Alignment, view_labels
-from evenhand.views.tables import Table, fits_int64, missing_columns, open_table, to_polars
+from evenhand.views.tables import Table, each_once, fits_int64, missing_columns, open_table, to_polars
 
 REMEDY = "Pass a label per row, {user: label}, or a table of users and groups."
 
@@ -69,7 +69,7 @@ def users_and_groups(opened: Table, user: str, group: str, role: str) -> Any:
     if problems:
         raise all_problems(problems, where="The call")
     opened = opened.whole_ids(user)
-    pairs = opened.lazy.select(id_of(user, opened).alias("item"), label(group, opened).alias("group")).unique()
+    pairs = each_once(opened.lazy.select(id_of(user, opened).alias("item"), label(group, opened).alias("group")))
     return _read(Table(pairs, opened.backend, opened.origin))
 
 
