@@ -148,6 +148,17 @@ def test_judgments_in_a_table_and_of_two_systems_are_the_same_in_parts(monkeypat
         assert_frame_equal(here, there, rel_tol=1e-9, abs_tol=1e-12)
 
 
+@pytest.mark.parametrize("together", [1_000_000, 50])
+def test_ties_are_settled_by_the_order_of_rows_however_far_apart_those_of_a_ranking_stand(monkeypatch, together):
+    near = rankings().with_columns(score=pl.col("y").cast(pl.Float64))  # heavily tied
+    apart = near.sort(near.select(pl.int_range(pl.len()).over("request")).to_series(), maintain_order=True)
+    expected = eh.prefix(near, group="group", protected="b", rank=None, score="score", ties="input_order", rng=1)
+    monkeypatch.setattr(batches, "SORTED", together)
+    monkeypatch.setattr(batches, "BLOCK", 30)
+    found = eh.prefix(apart, group="group", protected="b", rank=None, score="score", ties="input_order", rng=1)
+    assert found.frame.equals(expected.frame)
+
+
 def test_no_room_for_rows_that_stand_apart_is_told(monkeypatch, tmp_path):
     def full(*_, **__):
         raise OSError(28, "No space left on device")

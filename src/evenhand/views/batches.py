@@ -147,7 +147,7 @@ def _rearranged(
     """What is made of the rows, a part at a time by a hash of some of the `keys`; the rows of a ranking stand together."""
     parts = ceil(_height(lazy) / SORTED) if parts is None else parts
     if parts <= 1:
-        native = make(0, to_polars(lazy)).sort(*keys, nulls_last=True).lazy()
+        native = _sorted(make(0, to_polars(lazy)), keys).lazy()
     else:
         spilled = Spilled(_parts(lazy), list(by), parts)
         native = spilled.rewritten(lambda i, rows: _in_runs(make(i, rows), list(keys)))
@@ -161,7 +161,12 @@ def _in_runs(rows: Any, keys: list[str]) -> Any:
     order = np.argsort(hashes, kind="stable")
     found, hashes = rows[order], hashes[order]
     apart = int((hashes[1:] != hashes[:-1]).sum()) + (rows.height > 0)
-    return found if len(first_of_runs(found, keys)) == apart else rows.sort(*keys, nulls_last=True)
+    return found if len(first_of_runs(found, keys)) == apart else _sorted(rows, keys)
+
+
+def _sorted(rows: Any, keys: Sequence[str]) -> Any:
+    """Rows by ranking, those of each in the order in which they came: ties may be settled by it."""
+    return rows.sort(*keys, nulls_last=True, maintain_order=True)
 
 
 def distinct(lazy: nw.LazyFrame[Any], column: str) -> int:
