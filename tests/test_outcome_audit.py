@@ -349,6 +349,14 @@ def test_small_cells_are_suppressed_on_request():
     assert all(n >= 50 for n in result.findings.curves["calibration"]["units"])
 
 
+def test_groups_that_are_left_out_stand_in_order_whatever_the_engine_finds_first():
+    few = pl.DataFrame({"g": list("zdmcq"), "s": [0.5] * 5, "y": [1] * 5})
+    rng = np.random.default_rng(1)
+    many = pl.DataFrame({"g": list("ab") * 100, "s": rng.random(200), "y": rng.integers(0, 2, 200)})
+    result = eh.outcome_test(pl.concat([few, many]), score="s", outcome="y", group="g", min_units=5)
+    assert [g for g, n in result.provenance["groups"].items() if n == "suppressed"] == list("cdmqz")
+
+
 @pytest.mark.parametrize(
     ("change", "said"),
     [
