@@ -72,9 +72,10 @@ def _shares(p: Placement, level: float, fewest: int) -> Columns:
     for b in p.batches():
         seen = np.broadcast_to(b.seen, b.codes.shape).astype(np.float64)
         there = (np.arange(b.width) < b.lengths[:, None]) & (seen > 0)
-        sizes = b.counts.sum(1)[:, None]
+        counts = p.counts[b.where]
+        sizes = counts.sum(1)[:, None]
         for g, total in totals.items():
-            q = b.counts[:, g, None] / np.maximum(sizes, 1)
+            q = counts[:, g, None] / np.maximum(sizes, 1)
             spread = q * (1 - q) * (sizes - seen) / (np.maximum(seen, 1) * np.maximum(sizes - 1, 1))
             for row, part in enumerate((1.0, b.held(g) / np.maximum(seen, 1), q, spread)):
                 total[row, : b.width] += np.where(there, part, 0.0).sum(0)
