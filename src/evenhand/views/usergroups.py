@@ -12,6 +12,7 @@ import numpy as np
 from evenhand.errors import EvenhandError, all_problems, listing, suggestion
 from evenhand.labels import whole
 from evenhand.views.columns import label, label_problems
+from evenhand.views.files import has_known_ending
 from evenhand.views.labels import Alignment, few_rows, several_labels, view_labels
 from evenhand.views.tables import Table, each_once, fits_int64, missing_columns, open_table, to_polars
 
@@ -127,6 +128,8 @@ def clean(labels: Any) -> Any:
 def _is_table(data: Any) -> bool:
     if isinstance(data, (str, Path)):
         return True
+    if isinstance(data, (list, tuple)):  # several files, as of any table; other lists have a label per row
+        return bool(data) and all(isinstance(d, Path) or (isinstance(d, str) and has_known_ending(d)) for d in data)
     try:
         nw.from_native(data)
     except TypeError:
