@@ -100,12 +100,21 @@ def gini_chance(mean: Floats) -> Floats:
 
     .. math:: e^{-2\lambda} [I_0(2\lambda) + I_1(2\lambda)]
 
+    Up to a mean of 16 by the integral that defines the Bessel functions, whose midpoint rule is exact to the last digits;
+    above by their expansion in 1/x. (To load a library of them would take longer than all else that is asked of few rows.)
+
     >>> float(gini_chance(np.array(1.0)).round(3))
     0.524
     """
-    from scipy.special import i0e, i1e
-
-    return np.asarray(i0e(2 * mean) + i1e(2 * mean))
+    x = 2 * np.asarray(mean, dtype=np.float64)
+    turn = np.cos((np.arange(64) + 0.5) * np.pi / 64)
+    near = (np.exp(np.minimum(x, 32.0)[..., None] * (turn - 1)) * (1 + turn)).mean(-1)
+    far, orders = np.zeros(x.shape), np.array([0.0, 4.0])
+    term, large = np.ones((*x.shape, 2)), np.maximum(x, 32.0)[..., None]
+    for k in range(1, 20):
+        far = far + term.sum(-1)
+        term = term * ((2 * k - 1) ** 2 - orders) / (8 * k * large)
+    return np.where(x <= 32, near, far / np.sqrt(2 * np.pi * large[..., 0]))
 
 
 @gini.chance
