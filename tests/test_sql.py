@@ -19,6 +19,7 @@ from evenhand.engine.queries import units_query
 
 rng = np.random.default_rng(7)
 N = 600
+DRAWN = dict(rng=1, interval="bootstrap(20)")
 
 
 def gaps(values, share=0.02):
@@ -374,9 +375,68 @@ def test_what_is_wrong_with_relevance_is_said_of_its_tally_too(what, database):
     assert said[0] == said[1]
 
 
-def test_relevance_in_another_table_is_refused_before_a_query_is_printed(capsys):
+JUDGED = pl.DataFrame(
+    [(q, f"item {i}", float((q * i) % 4)) for q in range(33) for i in range(44) if (q + i) % 3],
+    schema=["query", "doc", "worth"],
+    orient="row",
+)
+APART = {
+    "labels of items": RANKED,
+    "labels of requests": RANKED.with_columns(
+        gender=pl.when(pl.col("query") < 9).then(pl.lit("f")).otherwise("gender")
+    ),
+    "labels here and there": RANKED.with_columns(gender=pl.when(pl.col("query") != 5).then("gender")),
+}
+
+
+@pytest.mark.parametrize("what", APART)
+def test_relevance_may_stand_in_a_table_of_its_own(what, database, warehouse, tmp_path):
+    ranked, judged = APART[what], JUDGED.rename({"worth": "relevance"})
+    call = dict(**BY_QUERY, by="day", metrics=["eel@5", "log_eur", "awrf(target='relevant')"])
+    wanted = eh.exposure(ranked, relevance=judged, **call, **DRAWN, chance=False)
+    database.register("apart", ranked.to_arrow())
+    database.register("judged", JUDGED.to_arrow())
+    for name, frame in (("apart", ranked), ("judged", JUDGED)):
+        warehouse.execute(f"DROP TABLE IF EXISTS {name}")
+        put(warehouse, name, frame)
+    asked = dict(table="apart", relevance="worth", relevance_in="judged", **call)
+    database.sql(eh.sql("exposure", dialect="duckdb", **asked)).write_parquet(str(tmp_path / "rows.parquet"))
+    saved(warehouse, eh.sql("exposure", dialect="postgres", **asked), tmp_path / "rows.csv")
+    for rows in ("rows.parquet", "rows.csv"):
+        found = eh.exposure(f"tally:{tmp_path / rows}", relevance="worth", **call, **DRAWN, chance=False)
+        assert_frame_equal(pl.DataFrame(found.frame), pl.DataFrame(wanted.frame), rel_tol=1e-9, abs_tol=1e-12)
+        told = {name: value for name, value in wanted.provenance.items() if "judg" in name}
+        assert told.items() <= found.provenance.items()
+        assert len(told) == 3
+
+
+def test_what_is_wrong_with_a_table_of_judgments_is_said_of_its_tally_too(database):
+    wrong = {
+        "twice": pl.concat([JUDGED, JUDGED.head(3)]),
+        "negative": JUDGED.with_columns(worth=pl.col("worth") - 1),
+        "strangers": JUDGED.with_columns(query=pl.lit(1000, pl.Int64)).unique("doc"),
+        "unjudged": JUDGED,
+    }
+    call = dict(**BY_QUERY, metrics="eel", missing_relevance="raise")
+    for what, judged in wrong.items():
+        call["missing_relevance"] = "raise" if what == "unjudged" else "zero"
+        database.register("wrong", judged.to_arrow())
+        query = eh.sql("exposure", table="ranked", dialect="duckdb", relevance="worth", relevance_in="wrong", **call)
+        said = []
+        for table, relevance in (
+            (RANKED, judged.rename({"worth": "relevance"})),
+            (eh.read.tally(database.sql(query).pl()), "worth"),
+        ):
+            with pytest.raises(eh.EvenhandError) as error:
+                eh.exposure(table, relevance=relevance, **call)
+            said.append(str(error.value))
+        assert said[0] == said[1]
+
+
+def test_a_file_of_relevance_is_refused_before_a_query_is_printed(capsys):
     exposure = ["sql", "exposure", "--table", "r", "--dialect", "trino", "--groups", "gender"]
-    assert "Join it to them in a view" in said([*exposure, "--relevance", "judged.csv"], capsys)
+    assert "name that table to the query as --relevance-in" in said([*exposure, "--relevance", "judged.csv"], capsys)
+    assert "Pass --relevance with it" in said([*exposure, "--relevance-in", "judged"], capsys)
 
 
 def test_clusters_too_many_to_list_give_the_same_errors_by_their_products(
@@ -562,7 +622,6 @@ TYPED = pl.DataFrame(
         **KINDS,
     }
 ).with_columns(pl.col("double precision").fill_nan(None).alias("gaps"))
-DRAWN = dict(rng=1, interval="bootstrap(20)")
 TYPED_ASKS = {
     "by": ("inequality", dict(unit="author", amount="views", population=None), DRAWN),
     "source": ("sources", dict(unit="author", amount="views", population=None), DRAWN),
