@@ -104,6 +104,11 @@ ASKS = {
     "edges of one's own": ("outcome_test", dict(**BY_SCORE, outcome="clicked", kind="classification", threshold=0.3, bins=[0.4, 0.6, 0.8])),
     "clustered errors": ("outcome_test", dict(**BY_SCORE, outcome="clicked", request="query", bins=3)),
     "clustered errors by slice": ("outcome_test", dict(**BY_SCORE, outcome="money", cluster="city", weight="weight", by="day", bins=3)),
+    "few of a kind": ("outcome_test", dict(**BY_SCORE, outcome="money", min_units=7, bins=4)),
+    "few of a kind, by slice": ("outcome_test", dict(**BY_SCORE, outcome="clicked", by="day", min_units=60, bins=3, weight="weight")),
+    "few above a bar": ("outcome_test", dict(**BY_SCORE, outcome="clicked", kind="classification", threshold=0.3, min_units=20)),
+    "few between one's own edges": ("outcome_test", dict(**BY_SCORE, outcome="money", by="day", min_units=5, bins=[0.4, 0.6], cluster="city")),
+    "few on few scores": ("outcome_test", dict(score="weight", group="kind", outcome="money", kind="classification", min_units=9, bins=2)),
     "errors of one variance": ("outcome_test", dict(**BY_SCORE, outcome="money", request="day", covariance="classical", bins=3)),
 }  # fmt: skip
 NAMES = ("--name", "home", "--name", "it's", "--name", "search", "--name", "nobody")
@@ -153,9 +158,18 @@ def assert_same(found, wanted):
     wanted_rows = pl.DataFrame(wanted.frame).with_columns(said)
     assert_frame_equal(pl.DataFrame(found.frame), wanted_rows, rel_tol=1e-9, abs_tol=1e-12)
     told = {"plan", "plan_hash", "needed_again"}  # where the numbers come from may differ, and nothing else
-    assert {k: v for k, v in found.provenance.items() if k not in told} == {
-        k: v for k, v in wanted.provenance.items() if k not in told
-    }
+    assert near({k: v for k, v in found.provenance.items() if k not in told}) == near(
+        {k: v for k, v in wanted.provenance.items() if k not in told}
+    )
+
+
+def near(value):
+    """The same without the last digits of means."""
+    if isinstance(value, dict):
+        return {k: near(v) for k, v in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [near(v) for v in value]
+    return float(f"{value:.12g}") if isinstance(value, float) else value
 
 
 @pytest.fixture(scope="module")
@@ -210,6 +224,7 @@ def test_rows_of_a_query_of_postgresql_give_what_the_table_gives(name, warehouse
 PARSED = (
     "two slice columns", "rows are units", "several amounts", "weights", "truth values", "sources by slice", "exposure",
     "ranked by score", "small groups", "weighted outcomes of some", "edges of one's own", "clustered errors by slice",
+    "few of a kind, by slice", "few between one's own edges",
 )  # fmt: skip
 """Asks whose queries hold all that any of them holds."""
 
@@ -296,7 +311,7 @@ def test_a_tally_is_refused_by_another_verb_version_or_kind_of_file(rows, tmp_pa
     asked = ["sources", "--unit", "author", "--source", "day", "--population", "none", "--tally"]
     assert "was made for evenhand inequality" in said([*asked, str(rows)], capsys)
     newer = tmp_path / "newer.csv"
-    newer.write_text(rows.read_text().replace("evenhand-tally-2", "evenhand-tally-9"))
+    newer.write_text(rows.read_text().replace("evenhand-tally-3", "evenhand-tally-9"))
     assert "of another version (evenhand-tally-9" in said(["inequality", "--tally", str(newer), *ASKED], capsys)
     LOG.write_csv(tmp_path / "log.csv")
     assert "is no tally" in said(["inequality", "--tally", str(tmp_path / "log.csv"), *ASKED], capsys)
@@ -350,7 +365,6 @@ def test_what_needs_single_rows_or_lists_is_refused_before_a_query_is_printed(ca
         "--group",
         "g",
     ]
-    assert "--min-units 5" in said([*test, "--min-units", "5"], capsys)
     assert "too long a query" in said([*test, "--bins", "500"], capsys)
 
 

@@ -185,17 +185,17 @@ def _exposure(d: Dialect, table: str, given: Given, more: _More) -> str:
 
 
 def _outcome_test(d: Dialect, table: str, given: Given, more: _More) -> str:
-    from evenhand.audits.outcome_test import refuse_uncounted, roles_of
+    from evenhand.audits.outcome_test import roles_of
 
     _, roles = roles_of(given)
     _ = given["metrics"] is None or asks(given["metrics"], askable())
-    refuse_uncounted(given["min_units"] or 0)
     _refuse(outcome_problems(roles))
     edges, threshold = counted_edges_of(given["bins"]), given["threshold"]
     threshold = None if threshold is None else float(threshold)
     return outcomes_query(
-        d, table, roles, kind=given["kind"], threshold=threshold, bins=given["bins"], edges=edges, truth=more.truth
-    )
+        d, table, roles, kind=given["kind"], threshold=threshold, bins=given["bins"], edges=edges, truth=more.truth,
+        fewest=given["min_units"] or 0,
+    )  # fmt: skip
 
 
 _QUERIES: dict[str, Callable[[Dialect, str, Given, _More], str]] = {

@@ -30,14 +30,15 @@ def view_counted_outcomes(
     reference: Any,
     threshold: float | None,
     nan_policy: Missing,
+    fewest: int = 0,
 ) -> Checked:
     """The rows of a query as the view that the table would have given."""
     import polars as pl
 
     if problems := name_problems(roles):
         raise all_problems(problems, where="The call")
-    part = outcomes_part(roles, kind, threshold, bins)
-    numbers = outcomes_columns(roles, len(edges))
+    part = outcomes_part(roles, kind, threshold, bins, fewest)
+    numbers = outcomes_columns(roles, len(edges), fewest)
     counts = ["rows_read", *flags_of(roles), "used", "bin", "held", "above", "below"]
     frame, opened = open_tally(held, [part], numbers, outcomes_labels(roles), counts)
     frame = frame.rename({"label": "group", "rows_read": "rows"})
@@ -50,15 +51,16 @@ def view_counted_outcomes(
     )  # fmt: skip
 
 
-def _scope(view: Checked, low: float, high: float) -> Any:
+def _scope(view: Checked, reach: str) -> Any:
     """The cells of all scores, or of those that all groups share."""
     import polars as pl
 
     assert view.counted is not None  # noqa: S101  (its callers ask)
-    return view.counted.cells.filter(pl.col("reach") == _reach(view, low, high))
+    return view.counted.cells.filter(pl.col("reach") == reach)
 
 
-def _reach(view: Checked, low: float, high: float) -> str:
+def reach_of(view: Checked, low: float, high: float) -> str:
+    """What rows of a query with these scores are called."""
     return "all" if (low, high) == view.score_ends else "shared"
 
 
@@ -68,15 +70,21 @@ def _edges(cells: Any) -> Floats:
     return np.array([cells[name][0] for name in names] if cells.height else [], dtype=np.float64)
 
 
-def counted_edges(view: Checked, low: float, high: float) -> Floats:
+def counted_edges(view: Checked, reach: str) -> Floats:
     """The scores that the shares of the query stand for."""
-    return _edges(_scope(view, low, high))
+    return _edges(_scope(view, reach))
 
 
-def counted_moments(view: Checked, edges: Floats, low: float, high: float) -> tuple[Outcomes, Moments]:
+def counted_ends(view: Checked) -> tuple[float, float]:
+    """The ends of what is tested, where they are means."""
+    cells = _scope(view, "all")
+    return float(cells["scope_low"][0]), float(cells["scope_high"][0])
+
+
+def counted_moments(view: Checked, edges: Floats, high: float, reach: str) -> tuple[Outcomes, Moments]:
     """The view with its groups, and sums per bin and group: the fine bins of the query merged into those with these edges."""
     known = view if isinstance(view, Outcomes) else view.by_group()
-    cells = _scope(view, low, high)
+    cells = _scope(view, reach)
     fine = _edges(cells)
     codes = {label: i for i, label in enumerate(known.labels)}
     shape = (len(fine) + 1, len(codes))
@@ -103,7 +111,7 @@ def counted_moments(view: Checked, edges: Floats, low: float, high: float) -> tu
         place("below"), squares=powers("square") if weighted else None, held=place("held") if weighted else None,
     )  # fmt: skip
     if view.roles.clustered:
-        tally = replace(tally, clusters=_clusters(view, _reach(view, low, high), codes, shape))
+        tally = replace(tally, clusters=_clusters(view, reach, codes, shape))
     into = np.append(np.searchsorted(edges, fine), len(edges)).astype(np.int64)
     merged = tally.merged(into)
     if isinstance(merged.clusters, ClusterSquares):
