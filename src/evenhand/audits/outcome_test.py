@@ -231,6 +231,8 @@ def _tested(label: tuple[Any, ...], checked: Checked, plan: _Plan) -> _Part:
         scoped, (low, high) = _shared_scope(scoped, (low, high), call.fewest)
     view, grid, moments, wide = _tallied(checked, scoped, (low, high), plan, held)
     words = {**plan.words, "reference": view.names[view.reference]}
+    if not moments.rows.sum():  # nothing lies between ends that are means
+        return _undefined(label, view.names, "suppressed", plan, words["reference"])
     if plan.how == "cluster":
         refuse_many_gaps(len(view.names), grid)
     tested, others = _binnings(view, moments, grid, plan, (low, high), held)

@@ -67,7 +67,7 @@ def run(args: argparse.Namespace) -> int:
     args.tally, args.engine = "rows.csv", "polars"
     try:
         _, roles = bind(audit, args)
-        more = {name: getattr(args, name, ()) for name in ("names", "truth", "population_by")}
+        more: dict[str, Any] = {name: getattr(args, name, ()) for name in ("names", "truth", "population_by")}
         more["relevance_in"] = getattr(args, "relevance_in", None)
         text = sql(audit.name, table=args.table, dialect=args.dialect, **more, **roles)
     except EvenhandError as error:

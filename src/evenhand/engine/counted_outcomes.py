@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from fractions import Fraction
 from typing import Any
 
 import narwhals as nw
@@ -11,11 +12,12 @@ import numpy as np
 
 from evenhand.cards import Floats
 from evenhand.engine.queries_clusters import LINEAR, PAIRS
-from evenhand.engine.queries_outcomes import flags_of, outcomes_columns, outcomes_labels, outcomes_part
+from evenhand.engine.queries_outcomes import SCOPE, flags_of, outcomes_columns, outcomes_labels, outcomes_part
 from evenhand.errors import EvenhandError, all_problems
 from evenhand.tallies.cluster_squares import ClusterSquares
 from evenhand.tallies.clusters import FLIPPED, SUMS, Clusters
 from evenhand.tallies.moments import POWERS, Ints, Moments
+from evenhand.tallies.sources import significant
 from evenhand.views.outcomes import Checked, CountedOutcomes, Missing, Outcomes, Roles, name_problems, view_counted
 from evenhand.views.tally import Tally, open_tally
 
@@ -44,11 +46,23 @@ def view_counted_outcomes(
     frame = frame.rename({"label": "group", "rows_read": "rows"})
     facts = frame.filter(pl.col("reach") == "group")
     cells = frame.filter(pl.col("reach") != "group").with_columns(pl.col("bin").cast(pl.Int64))
+    cells = _with_means(cells, edges) if fewest > 1 else cells
     nobody = facts.head(0).with_columns(pl.lit(0.0).alias("score"))
     return view_counted(
         nw.from_native(nobody).lazy(), opened.backend, opened.origin, facts, CountedOutcomes(cells, tuple(edges)), roles,
         reference=reference, threshold=threshold, nan_policy=nan_policy,
     )  # fmt: skip
+
+
+def _with_means(cells: Any, edges: Sequence[Any]) -> Any:
+    """The same, ends and edges that are means in the digits that they have on any engine."""
+    import polars as pl
+
+    found = [f"edge_{k}" for k, edge in enumerate(edges) if isinstance(edge, Fraction)]
+    told = {name: pl.Series(name, significant(cells[name].fill_null(0.0).to_numpy())) for name in (*SCOPE, *found)}
+    mean = cells["reach"] == "shared"
+    told |= {name: told[name].set(~mean, None).fill_null(cells[name]) for name in found}
+    return cells.with_columns(told.values())
 
 
 def _scope(view: Checked, reach: str) -> Any:

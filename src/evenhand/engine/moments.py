@@ -72,7 +72,8 @@ def mean_edges(view: Checked, bins: Sequence[int], ends: Range, fewest: int) -> 
     """The same where an edge is the mean of `fewest` scores around it, since it leaves and is else somebody's own score."""
     shares = shares_of(bins)
     if view.counted is not None:
-        return _inner(bins, shares, counted_edges(view, "shared"), ends[1])
+        found = counted_edges(view, "shared")
+        return _inner(bins, shares, found if len(found) else np.full(len(shares), ends[1]), ends[1])
     edges = quantile_means(view.scope, "score", shares, ends, fewest) if shares else np.zeros(0)
     return _inner(bins, shares, edges, ends[1])
 

@@ -231,7 +231,7 @@ def _steps(
     columns = ["reach", *held] if few else ["r.*"]
     binned = selected([*columns, f"{_bin_of(tests)} AS bin"], f"{source} AS r")
     if few:
-        tests = [f"s <= mean_{k}" for k in range(len(edges))] if _at_shares(edges) else tests
+        tests = [f"s <= mean_{k} + {_hair(f'mean_{k}')}" for k in range(len(edges))] if _at_shares(edges) else tests
         met = _joined_by(keys, "slice_of", "tally_shares", "slice_edge") if _at_shares(edges) else ""
         shared = selected(
             [f"{d.word('shared')} AS reach", *held, f"{_bin_of(tests)} AS bin"], f"tally_placed AS r{met}"
@@ -239,6 +239,11 @@ def _steps(
         binned = f"{shared}\n  UNION ALL\n{binned}"
     yield "tally_bins", binned
     yield from _lines(keys)
+
+
+def _hair(mean: str) -> str:
+    """By how much a score may miss a mean that it is: sums end in digits of their own."""
+    return f"1e-12 * ABS({mean})"
 
 
 def _at_shares(edges: Sequence[Any]) -> bool:
@@ -278,7 +283,12 @@ def _few_steps(
     yield "tally_scope", selected([*(["slice_of AS slice_scope"] if keys else []), *own], "tally_means", by=by)
     order = f"ROW_NUMBER() OVER ({part}ORDER BY s)"
     placed = ["r.*", f"{order} AS place", f"COUNT(*) {slice_} AS many"]
-    yield "tally_placed", selected(placed, "tally_means AS r", where="s >= low_of AND s <= high_of")
+    yield (
+        "tally_placed",
+        selected(
+            placed, "tally_means AS r", where=f"s >= low_of - {_hair('low_of')} AND s <= high_of + {_hair('high_of')}"
+        ),
+    )
     if not _at_shares(edges):
         return
     cuts, means = (["slice_of AS slice_cut"], ["slice_of AS slice_edge"]) if keys else ([], [])

@@ -251,8 +251,8 @@ def _pairs(d: Dialect, asked: Counting, grade: str) -> list[tuple[str, str]]:
     if asked.relevance_in is not None:
         source = f"{d.table(asked.relevance_in)} AS t"
         chosen = [
-            f"{d.label(roles.request)} AS request_said",
-            f"{d.label(roles.item)} AS item_said",
+            f"{d.label(str(roles.request))} AS request_said",
+            f"{d.label(str(roles.item))} AS item_said",
             f"{grade} AS grade_said",
         ]
     pair = ["request_said AS request_of", "item_said AS item_of", "MAX(grade_said) AS grade"]
