@@ -84,7 +84,9 @@ class Members:
         added = pairs.groupBy(fn.col("a.cell").alias("one"), fn.col("b.cell").alias("other")).agg(*terms)
         found = to_polars(nw.from_native(added))
         bins, groups = self.shape
-        one, other = (found[name].to_numpy() % bins * groups + found[name].to_numpy() // bins for name in ("one", "other"))
+        one, other = (
+            found[name].to_numpy() % bins * groups + found[name].to_numpy() // bins for name in ("one", "other")
+        )
         cross = np.zeros_like(counted.cross)
         for i, j in np.ndindex(SUMS, SUMS):
             values = found[f"product_{i}{j}"].to_numpy()

@@ -119,7 +119,9 @@ def _on_spark(cells: _Cells, view: Outcomes, fine: Moments, uses: Sequence[Use])
     with Members.of(summed, names, sums, (cells.bins, cells.groups)) as members:
         counted = members.counted()
         found = [use.of(replace(fine, clusters=counted)) for use in uses]
-        if all(isinstance(one.clusters, ClusterSquares) and _countless(one.clusters, one, view.reference) for one in found):
+        if all(
+            isinstance(one.clusters, ClusterSquares) and _countless(one.clusters, one, view.reference) for one in found
+        ):
             whole: Clusters | ClusterSquares = members.multiplied(counted)
         else:
             whole = cells.of(cells.rows)
