@@ -105,6 +105,18 @@ def test_floats_agree_to_nine_digits(tables):
         np.testing.assert_allclose(found[column], wanted[column], rtol=1e-9)
 
 
+def test_continuous_amounts_of_very_many_units_are_put_into_bins_where_they_are(tables, watched, monkeypatch):
+    here, there = tables
+    monkeypatch.setattr("evenhand.engine.spectra.BEYOND", 1_000)
+    monkeypatch.setattr("evenhand.engine.spectra.MOST_UNITS", 100)
+    monkeypatch.setattr("evenhand.engine.spectra.NARROW", 0.25)
+    call, before = {"unit": "author", "amount": "watch", "population": 400, "rng": 1, "interval": None}, len(watched)
+    found, wanted = (eh.inequality(t["events"], **call) for t in (there, here))
+    np.testing.assert_allclose(found.findings.columns["estimate"], wanted.findings.columns["estimate"], rtol=1e-9)
+    assert found.provenance["amounts"] == wanted.provenance["amounts"]
+    assert max(sent.num_rows for sent, _ in watched[before:]) < 40
+
+
 @pytest.mark.parametrize("spec", [eh.log_bins("followers", 5), eh.quantile_bins("followers", 5)], ids=str)
 def test_bins_give_the_same_bytes(tables, spec):
     same(lambda e, a: eh.inequality(e, **CALL, population=a, by=spec), tables)
