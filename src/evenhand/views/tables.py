@@ -33,7 +33,7 @@ class Table:
 
     `called` are columns that have another name in here, since an engine takes theirs for a pattern; `text` is true where
     every column came as text, so that a role must say which are numbers. `lacking` are columns of some files only, each with
-    a file that lacks it.
+    a file that lacks it. `count` says how many rows there are, where Polars knows that without reading them.
     """
 
     lazy: nw.LazyFrame[Any]
@@ -42,6 +42,7 @@ class Table:
     called: Mapping[str, str] = field(default_factory=dict)
     text: bool = False
     lacking: Mapping[str, str] = field(default_factory=dict)
+    count: Callable[[], int] | None = None
 
     @cached_property
     def schema(self) -> nw.Schema:
@@ -124,8 +125,11 @@ def open_table(table: Any, *, role: str = "table") -> Table:
         frame = nw.from_native(pl.from_arrow(frame.to_native()))
     if name == "pandas":
         frame = _with_object_types(frame)
+    held = isinstance(frame, nw.DataFrame) and frame.implementation.is_polars()
     lazy, called = _without_patterns(frame.lazy())
-    return Table(lazy, name if name in EAGER else "pyarrow", f"a {name} table", called)
+    return Table(
+        lazy, name if name in EAGER else "pyarrow", f"a {name} table", called, count=frame.__len__ if held else None
+    )
 
 
 def _without_patterns(lazy: nw.LazyFrame[Any]) -> tuple[nw.LazyFrame[Any], dict[str, str]]:
@@ -191,7 +195,8 @@ def _open_files(patterns: Sequence[str], role: str, engine: str = "polars", mast
         if engine == "duckdb":
             return _open_with_duckdb(paths, kind, role, origin, shared)
         lazy, called = _without_patterns(nw.from_native(_scanned(shared, kind, role)))
-        return Table(lazy, "polars", origin, called, kind != "parquet", shared.lacking)
+        text = kind != "parquet"
+        return Table(lazy, "polars", origin, called, text, shared.lacking, None if text else lambda: row_count(lazy))
 
 
 def _open_database(words: Sequence[str], role: str) -> Table:
@@ -395,6 +400,10 @@ def to_polars(lazy: nw.LazyFrame[Any]) -> Any:
         found: Any = pl.from_arrow(collected.select(schema.names()))  # no index of pandas
         wide = [name for name, dtype in schema.items() if dtype in (nw.Int128, nw.UInt128)]
         return found.with_columns(*(_narrow(found[name]) for name in wide)) if wide else found
+
+
+def row_count(lazy: nw.LazyFrame[Any]) -> int:
+    return int(to_polars(lazy.select(nw.len().alias("n")))["n"][0])
 
 
 def in_batches(lazy: nw.LazyFrame[Any]) -> Iterator[Any]:
