@@ -25,8 +25,8 @@ from evenhand.views.match import matched_ids, same_engine
 from evenhand.views.scored import Scored
 from evenhand.views.tables import each_once, to_polars
 
-AT_ONCE = 1 << 22
-"""Rows whose pairs are counted at a time."""
+AT_ONCE = 1 << 15
+"""Rows whose pairs are counted at a time: few enough for what is made of them to stay in the cache."""
 
 MOST_CELLS = 200_000_000
 """Requests times pairs of groups that are held; more is refused with a remedy."""
