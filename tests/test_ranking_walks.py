@@ -12,8 +12,8 @@ from polars.io.plugins import register_io_source
 from polars.testing import assert_frame_equal
 
 import evenhand as eh
-from evenhand.engine.places import Places
 from evenhand.views import batches
+from evenhand.views.places import Places
 from evenhand.views.spilled import Spilled
 
 RANKINGS, LENGTH = 60, 7
@@ -103,7 +103,7 @@ def test_an_id_stands_where_the_table_has_it_and_nowhere_else(kind):
 
 
 def test_ids_of_one_hash_are_told_apart(monkeypatch):
-    from evenhand.engine import places
+    from evenhand.views import places
 
     known = pl.DataFrame({"request": [1, 1, 2], "item": ["a", "b", "a"]})
     asked = pl.DataFrame({"request": [2, 2, 1], "item": ["a", "b", "b"]})

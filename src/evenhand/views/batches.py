@@ -110,7 +110,7 @@ def _walked(
         return [make(rows) for rows in _as_they_stand(lazy, keys)], lazy
     except _Scattered:
         near = _rearranged(lazy, keys, keys, lambda _, rows: rows)
-        return [make(rows) for rows in _whole(near, keys)], near if lazy.implementation.is_polars() else lazy
+        return [make(rows) for rows, _ in _whole(near, keys)], near if lazy.implementation.is_polars() else lazy
 
 
 def once(lazy: nw.LazyFrame[Any], keys: Sequence[str]) -> nw.LazyFrame[Any]:
@@ -224,10 +224,13 @@ class _Scattered(Exception):  # noqa: N818
     """Rows of a ranking stand apart."""
 
 
-def _whole(lazy: nw.LazyFrame[Any], keys: list[str]) -> Iterator[Any]:
-    """All rows as frames of whole rankings, where the rows of a ranking are known to stand together."""
+def _whole(lazy: nw.LazyFrame[Any], keys: list[str]) -> Iterator[tuple[Any, Any]]:
+    """All rows as frames of whole rankings, where the rows of a ranking are known to stand together; where each begins."""
     import polars as pl
 
+    if _takes_slices(lazy):
+        yield from _sliced(lazy, keys)
+        return
     held: Any = None
     for part in _parts(lazy):
         rows = part if held is None else pl.concat([held, part], rechunk=True)
@@ -235,8 +238,25 @@ def _whole(lazy: nw.LazyFrame[Any], keys: list[str]) -> Iterator[Any]:
         last = int(first[-1]) if len(first) else 0
         held = rows[last:]
         if last:
-            yield rows[:last]
-    yield to_polars(lazy) if held is None else held
+            yield rows[:last], first[:-1]
+    rows = to_polars(lazy) if held is None else held
+    yield rows, first_of_runs(rows, keys)
+
+
+def _sliced(lazy: nw.LazyFrame[Any], keys: list[str]) -> Iterator[tuple[Any, Any]]:
+    """The same where any part of the rows can be read: a ranking that goes on behind a part is read with the next."""
+    start, size = 0, BLOCK
+    while True:
+        with engine_errors():
+            rows = lazy.to_native().slice(start, size).collect(engine="streaming").rechunk()
+        first = first_of_runs(rows, keys)
+        if rows.height < size:
+            yield rows, first
+            return
+        last = int(first[-1])
+        start, size = start + last, BLOCK if last else 2 * size
+        if last:
+            yield rows[:last], first[:-1]
 
 
 def _as_they_stand(lazy: nw.LazyFrame[Any], keys: list[str]) -> Iterator[Any]:
@@ -247,8 +267,8 @@ def _as_they_stand(lazy: nw.LazyFrame[Any], keys: list[str]) -> Iterator[Any]:
     import polars as pl
 
     heads: list[Any] = []
-    for rows in _whole(lazy, keys):
-        heads.append(rows.select(keys)[first_of_runs(rows, keys)])
+    for rows, first in _whole(lazy, keys):
+        heads.append(rows.select(keys)[first])
         if heads[-1].is_duplicated().any():
             raise _Scattered
         yield rows
