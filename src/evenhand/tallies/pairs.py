@@ -144,7 +144,7 @@ def counted_pairs(request: Ints, score: Floats, relevance: Floats, group: Ints, 
             _add_level(wins, pairs, packed, request, family, score, bit, group)
             continue
         order = np.argsort(family, kind="stable")  # those of a family stay in order of request and score
-        rows = (column.take(order) for column in (request, family, score, bit, group))
+        rows: list[Any] = [column.take(order) for column in (request, family, score, bit, group)]
         _add_level(wins, pairs, packed, *rows)
     return wins, pairs
 
@@ -256,7 +256,7 @@ def _add_level(
             (pairs, seen.take(run_end) - before, 1.0),
         ):
             sums = np.bincount(place, counts, minlength=wins.shape[0] * groups)
-            below, found = packed.unpacked(word, sums)
+            below, found = packed.unpacked(word, sums.astype(np.float64, copy=False))
             total[:, :, below] += unit * found.reshape(wins.shape[0], groups, -1)
 
 

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 import narwhals as nw
 import numpy as np
 
-from evenhand.views.spilled import Spilled
+from evenhand.views.spilled import Spilled, table_of
 from evenhand.views.tables import each_once, engine_errors, to_polars
 
 Made = TypeVar("Made")
@@ -167,6 +167,23 @@ def _in_runs(rows: Any, keys: list[str]) -> Any:
 def _sorted(rows: Any, keys: Sequence[str]) -> Any:
     """Rows by ranking, those of each in the order in which they came: ties may be settled by it."""
     return rows.sort(*keys, nulls_last=True, maintain_order=True)
+
+
+def by_score(lazy: nw.LazyFrame[Any], keys: Sequence[str]) -> nw.LazyFrame[Any]:
+    """Rows with the place that their score has in their ranking as `rank`; on Polars some rankings at a time, as they stand."""
+    place = nw.col("score").rank("ordinal", descending=True).over(*keys).cast(nw.Int64).alias("rank")
+    if not lazy.implementation.is_polars():
+        return lazy.with_columns(place)
+
+    def frames(columns: list[str] | None) -> Iterator[Any]:
+        names = schema.names() if columns is None else columns
+        wanted = dict.fromkeys([*keys, "score", *(name for name in names if name != "rank")])
+        for rows, _ in _whole(lazy.select(*wanted), list(keys)):
+            yield nw.from_native(rows).with_columns(place).select(*names).to_native()
+
+    schema = lazy.head(0).with_columns(place).to_native().collect_schema()
+    found: nw.LazyFrame[Any] = nw.from_native(table_of(frames, schema))
+    return found
 
 
 def distinct(lazy: nw.LazyFrame[Any], column: str) -> int:
