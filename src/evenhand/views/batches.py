@@ -77,7 +77,7 @@ def ranking_facts(
     import polars as pl
 
     keys = list(keys)
-    if not _hands_parts(lazy):
+    if not hands_parts(lazy):
         return _settled(lazy, keys, order, item), summed(lazy, *asked) if asked else {}, lazy
 
     def facts(rows: Any) -> Any:
@@ -104,7 +104,7 @@ def _walked(
     lazy: nw.LazyFrame[Any], keys: list[str], make: Callable[[Any], Made]
 ) -> tuple[list[Made], nw.LazyFrame[Any]]:
     """The same, and the rows with those of a ranking together, for the next walk; other engines keep theirs."""
-    if not _hands_parts(lazy):
+    if not hands_parts(lazy):
         return [make(rows) for rows in _cut(to_polars(lazy).sort(*keys, nulls_last=True), keys)], lazy
     try:
         return [make(rows) for rows in _as_they_stand(lazy, keys)], lazy
@@ -217,7 +217,7 @@ def repeated(
         found = to_polars(several(nw.from_native(rows).lazy()))
         return found.height, found.sort(*named).head(1)
 
-    if not _hands_parts(lazy):
+    if not hands_parts(lazy):
         found = several(lazy)
         count = int(to_polars(found.select(nw.len().alias("n")))["n"][0])
         first = to_polars(found.sort(*named).head(1)) if count else None
@@ -303,7 +303,7 @@ def _cut(rows: Any, keys: list[str]) -> Iterator[Any]:
         start = max(stop, 1)
 
 
-def _hands_parts(lazy: nw.LazyFrame[Any]) -> bool:
+def hands_parts(lazy: nw.LazyFrame[Any]) -> bool:
     """Whether the engine hands rows over in the order in which it reads them."""
     return bool(lazy.implementation.is_polars() or lazy.implementation.is_duckdb())
 
