@@ -118,11 +118,7 @@ def _lookup(
     rows: Rows, aligned: Alignment, judged: nw.LazyFrame[Any] | None, wanted: Wanted, labels: tuple[Any, ...]
 ) -> Lookup | None:
     """The labels, where blocks of rows can be added up with them: a label per item, attention by rank alone."""
-    if (
-        not hands_parts(rows.lazy)
-        or aligned.soft
-        or {"shown", "probability", "weight"} & set(rows.columns)
-    ):
+    if not hands_parts(rows.lazy) or aligned.soft or {"shown", "probability", "weight"} & set(rows.columns):
         return None
     if any(look.attention.needs_relevance for look in wanted.looks):
         return None
