@@ -204,7 +204,7 @@ def _refuse_many(requests: int, groups: int) -> None:
 def _labels(lazy: nw.LazyFrame[Any], found: Alignment | Carried) -> tuple[list[Any], tuple[Any, list[str]] | None]:
     """Every label there is, of scored items or others; the table of labels and its keys, where rows do not carry them."""
     if isinstance(found, Carried):
-        return to_polars(each_once(lazy.select("group")))["group"].to_list(), None
+        return to_polars(each_once(lazy.select(nw.col("group"))))["group"].to_list(), None
     if is_apart(lazy):
         return to_polars(each_once(found.lazy.select("group")))["group"].to_list(), (None, found.keys)
     known = found.frame.select(*found.keys, "group")

@@ -322,7 +322,10 @@ def _parts(lazy: nw.LazyFrame[Any]) -> Iterator[Any]:
                 yield part
         elif lazy.implementation.is_duckdb():
             called = ("to_arrow_reader", "fetch_record_batch", "fetch_arrow_reader")  # by the versions of DuckDB
-            read = next(getattr(native, name) for name in called if hasattr(native, name))
+            again = native.project(
+                "*"
+            )  # a relation of its own: DuckDB before 1.4 reads from none twice once it was left half read
+            read = next(getattr(again, name) for name in called if hasattr(again, name))
             for batch in read(BLOCK):
                 yield pl.from_arrow(batch)
         elif hasattr(native, "collect_batches"):  # Polars from 1.34 on
