@@ -195,6 +195,20 @@ def test_files_give_the_same_numbers(tmp_path):
         same(columns(found), expected)
 
 
+def test_user_groups_may_lie_in_several_files(tmp_path):
+    matrix, _, groups = generated()
+    people = pl.DataFrame({"user": range(len(groups)), "group": groups})
+    people[:20].write_csv(tmp_path / "one.csv")
+    people[20:].write_csv(tmp_path / "two.csv")
+    files = [tmp_path / "one.csv", str(tmp_path / "two.csv")]
+    call = {"top": 3, "interval": None, "chance": None}
+    for scores in (matrix, long_of(matrix)):
+        expected = columns(eh.recommender(scores, user_groups=dict(enumerate(groups)), **call))
+        same(columns(eh.recommender(scores, user_groups=files, **call)), expected)
+        with pytest.raises(EvenhandError, match="is not a file"):
+            eh.recommender(scores, user_groups=[*files, str(tmp_path / "three.csv")], **call)
+
+
 def test_users_that_are_numbers_here_and_text_there_are_the_same_users(tmp_path):
     scores = pl.DataFrame({"user": [1, 1, 2, 2, 10], "item": [1, 2, 1, 3, 3], "score": [0.9, 0.8, 0.7, 0.6, 0.5]})
     groups = {"1": "a", "2": "b", "10": "b"}

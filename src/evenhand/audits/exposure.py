@@ -52,7 +52,7 @@ from evenhand.views.groups import rollup
 from evenhand.views.judgments import MissingRelevance
 from evenhand.views.labels import Alignment, read_shares
 from evenhand.views.rankings import Roles, Ties
-from evenhand.views.tally import Tally, tally_of
+from evenhand.views.tally import Tally, tally_of, told
 
 __all__ = ["exposure", "rollup"]
 
@@ -275,7 +275,10 @@ def refuse_uncounted(given: Mapping[str, Any], asked: Sequence[Asked]) -> None:
             "groups is no single column of the rankings, which a query needs. Join it to them in a view."
         )
     if relevance is not None and (not isinstance(relevance, str) or may_be_file(relevance)):
-        raise EvenhandError("relevance is no column of the rankings, which a query needs. Join it to them in a view.")
+        raise EvenhandError(
+            "relevance is no column, which a query needs. Name one; where another table of the database holds it, name that table "
+            "to the query as relevance_in=."
+        )
     dropped = relevance is not None and given["missing_relevance"] == "drop"
     for name, there in (
         ("missing_relevance", dropped), ("resample", given["resample"] != "requests"), ("ties", given["ties"] != "raise"),
@@ -290,12 +293,13 @@ def counted(held: Tally, call: Call, asked: Sequence[Asked]) -> Prepared:
     given, roles = call.arguments, roles_of(call.arguments)
     refuse_uncounted(given, asked)
     relevance = given["relevance"]
+    apart = next(iter(told(held, "relevance_in")), None)
+    asked_of = Counting(roles, given["groups"], wanted_by(asked), relevance, few=call.fewest > 1, relevance_in=apart)
     view, found = view_counted_rankings(
-        held, Counting(roles, given["groups"], wanted_by(asked), relevance, few=call.fewest > 1), nan_policy=given["nan_policy"],
-        missing=given["missing_relevance"],
-    )  # fmt: skip
+        held, asked_of, nan_policy=given["nan_policy"], missing=given["missing_relevance"]
+    )
     aligned = Alignment(view.lazy, False, f"column {given['groups']!r} of the rankings")
-    origin = None if relevance is None else f"column {relevance!r} of the rankings"
+    origin = None if relevance is None else apart or f"column {relevance!r} of the rankings"
     return Prepared(
         view,
         Rows(view.lazy, view.slices),

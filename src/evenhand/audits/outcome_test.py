@@ -136,7 +136,6 @@ def outcome_test(
             table, roles, reference=reference, threshold=threshold, nan_policy=nan_policy, by_group=call.fewest > 1
         )
     else:
-        refuse_uncounted(call.fewest)
         checked = view_counted_outcomes(
             held,
             roles,
@@ -146,6 +145,7 @@ def outcome_test(
             reference=reference,
             threshold=threshold,
             nan_policy=nan_policy,
+            fewest=call.fewest,
         )
     words = {"unit": "candidate", "score": score, "outcome": outcome, "group": group}
     if roles.by:
@@ -174,14 +174,6 @@ def roles_of(given: Mapping[str, Any]) -> tuple[Covariance, Roles]:
     own = request if cluster is None and clustered else cluster
     columns = {role: given[role] for role in ("score", "outcome", "group", "request", "treated", "weight")}
     return how, Roles(**columns, cluster=own, clustered=clustered, by=names_of(given["by"]))
-
-
-def refuse_uncounted(fewest: int) -> None:
-    """What needs single rows, and not sums per bin and group."""
-    if fewest > 1:
-        raise EvenhandError(
-            f"min_units={fewest} moves edges to means of single scores, and a tally holds none. Pass the table."
-        )
 
 
 @dataclass(frozen=True)
@@ -239,6 +231,8 @@ def _tested(label: tuple[Any, ...], checked: Checked, plan: _Plan) -> _Part:
         scoped, (low, high) = _shared_scope(scoped, (low, high), call.fewest)
     view, grid, moments, wide = _tallied(checked, scoped, (low, high), plan, held)
     words = {**plan.words, "reference": view.names[view.reference]}
+    if not moments.rows.sum():  # nothing lies between ends that are means
+        return _undefined(label, view.names, "suppressed", plan, words["reference"])
     if plan.how == "cluster":
         refuse_many_gaps(len(view.names), grid)
     tested, others = _binnings(view, moments, grid, plan, (low, high), held)
@@ -279,7 +273,7 @@ def _tallied(
         log.info("adding up per bin and group")
         if held is not None and isinstance(scoped, Outcomes):
             return scoped, grid, _summed(held, grid, scoped, ends, clustered=clustered), None
-        view, moments = tally_moments(scoped, grid.edges, *ends, clustered=clustered)
+        view, moments = tally_moments(scoped, grid.edges, *ends, clustered=clustered, shared=fewest > 1)
         return view, grid, moments, None
     groups, (least, most) = replace(scoped, scope=checked.scope), checked.score_ends
     grid, wide = Grid.pair(groups, plan.bins, *ends, fewest=fewest, rows=held)

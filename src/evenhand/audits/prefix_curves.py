@@ -71,7 +71,7 @@ def _shares(p: Placement, level: float, fewest: int) -> Columns:
     totals = {g: np.zeros((4, depth)) for g in chosen.tolist()}
     for b in p.batches():
         for g, total in totals.items():
-            for row, part in enumerate(_sums(b, g)):
+            for row, part in enumerate(_sums(b, p.counts[b.where], g)):
                 total[row, : b.width] += part
     ranks = _thinned(depth)
     points: Columns = {"group": [], "rank": [], "share": [], "overall": [], "low": [], "high": [], "rankings": []}
@@ -87,10 +87,10 @@ def _shares(p: Placement, level: float, fewest: int) -> Columns:
     return points
 
 
-def _sums(b: Batch, g: int) -> tuple[Any, ...]:
+def _sums(b: Batch, counts: Floats, g: int) -> tuple[Any, ...]:
     """By rank, over lists that reach it: how many, the group's share so far and of the whole, and the share's variance."""
-    sizes = b.counts.sum(1)[:, None]
-    q = b.counts[:, g, None] / np.maximum(sizes, 1)
+    sizes = counts.sum(1)[:, None]
+    q = counts[:, g, None] / np.maximum(sizes, 1)
     spread = q * (1 - q) / np.maximum(sizes - 1, 1)
     if b.complete:  # nothing but the counts differs between lists
         held = np.cumsum(np.count_nonzero(b.codes == g, axis=0))

@@ -14,7 +14,7 @@ import numpy as np
 
 from evenhand.cards import Floats
 from evenhand.engine.clusters import Use, group_code, tally_clusters
-from evenhand.engine.counted_outcomes import counted_edges, counted_moments
+from evenhand.engine.counted_outcomes import counted_edges, counted_ends, counted_moments, reach_of
 from evenhand.engine.quantiles import quantile_means, quantiles_within, rank_of
 from evenhand.engine.queries_outcomes import shares_of
 from evenhand.engine.sketches import sketched_quantiles
@@ -55,7 +55,8 @@ def score_edges(
         held = [at[[rank_of(share, len(at)) - 1 for share in own]] for own, at in zip(shares, scores, strict=True)]
         return [_inner(bins, own, at, part[1]) for (bins, part), own, at in zip(wanted, shares, held, strict=True)]
     if view.counted is not None:
-        known = [dict(zip(view.counted.edges, counted_edges(view, *part), strict=True)) for _, part in wanted]
+        found_in = [counted_edges(view, reach_of(view, *part)) for _, part in wanted]
+        known = [dict(zip(view.counted.edges, at, strict=True)) for at in found_in]
         held = [np.array([at[share] for share in own]) for own, at in zip(shares, known, strict=True)]
         return [_inner(bins, own, at, part[1]) for (bins, part), own, at in zip(wanted, shares, held, strict=True)]
     if view.sketch is not None and view.sketch.looked:
@@ -70,6 +71,9 @@ def score_edges(
 def mean_edges(view: Checked, bins: Sequence[int], ends: Range, fewest: int) -> list[Floats]:
     """The same where an edge is the mean of `fewest` scores around it, since it leaves and is else somebody's own score."""
     shares = shares_of(bins)
+    if view.counted is not None:
+        found = counted_edges(view, "shared")
+        return _inner(bins, shares, found if len(found) else np.full(len(shares), ends[1]), ends[1])
     edges = quantile_means(view.scope, "score", shares, ends, fewest) if shares else np.zeros(0)
     return _inner(bins, shares, edges, ends[1])
 
@@ -81,19 +85,21 @@ def _inner(bins: Sequence[int], shares: Sequence[Fraction], edges: Floats, high:
 
 def shared_ends(view: Checked, low: float, high: float, fewest: int) -> tuple[float, float]:
     """The ends of a scope as they may leave: the mean of its `fewest` lowest scores, and of its highest."""
+    if view.counted is not None:
+        return counted_ends(view)
     least, most = quantile_means(view.scope, "score", [Fraction(0), Fraction(1)], (low, high), fewest).tolist()
     return float(least), float(most)
 
 
 def tally_moments(
-    view: Checked, edges: Floats, low: float, high: float, *, clustered: bool = False
+    view: Checked, edges: Floats, low: float, high: float, *, clustered: bool = False, shared: bool = False
 ) -> tuple[Outcomes, Moments]:
     """The view with its groups, and sums per bin and group over the rows in scope; bins are right-closed, with these inner edges.
 
-    Groups are found in the same pass, where nobody has before.
+    Groups are found in the same pass, where nobody has before. `shared` : a query has sums of the scope apart, whatever its ends.
     """
     if view.counted is not None:
-        return counted_moments(view, edges, low, high)
+        return counted_moments(view, edges, high, "shared" if shared else reach_of(view, low, high))
     every = Use(0, len(edges) + 1, np.arange(len(edges) + 1))
     known, (moments,) = _tallied(view, edges, (low, high), [every], clustered=clustered)
     return known, moments
@@ -109,7 +115,8 @@ def tally_apart(
     """
     (low, high), (least, most) = ends, view.score_ends
     if view.counted is not None:
-        return view, counted_moments(view, edges, low, high)[1], counted_moments(view, wide, least, most)[1]
+        inside, over_all = (counted_moments(view, *one)[1] for one in ((edges, high, "shared"), (wide, most, "all")))
+        return view, inside, over_all
     outer = [*([np.nextafter(low, -np.inf)] if low > least else []), *([high] if high < most else [])]
     every = np.unique(np.concatenate([edges, wide, outer]))
     uses = [Use.between(every, edges, low, high), Use.between(every, wide, least, most)]

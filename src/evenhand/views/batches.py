@@ -308,6 +308,19 @@ def hands_parts(lazy: nw.LazyFrame[Any]) -> bool:
     return bool(lazy.implementation.is_polars() or lazy.implementation.is_duckdb())
 
 
+def frames(lazy: nw.LazyFrame[Any]) -> Iterator[Any]:
+    """The rows of any engine as Polars frames, one at least: some at a time from who can hand them over so."""
+    here = lazy.implementation
+    if hands_parts(lazy):
+        yield from _parts(lazy)
+    elif here.is_pyspark() or here.is_ibis():
+        yield to_polars(lazy)
+    else:
+        held = lazy.collect()
+        for start in range(0, max(1, len(held)), BLOCK):
+            yield to_polars(held[start : start + BLOCK].lazy())
+
+
 def _parts(lazy: nw.LazyFrame[Any]) -> Iterator[Any]:
     """The rows as Polars frames, for engines that hand them over in the order in which they read them."""
     import polars as pl

@@ -443,11 +443,11 @@ def _with_items(lazy: nw.LazyFrame[Any]) -> nw.LazyFrame[Any]:
 
 def _at_hand(lazy: nw.LazyFrame[Any], most: int) -> nw.LazyFrame[Any]:
     """The rows in memory, so that they are made once; as they were where they are more, or another engine holds them."""
-    found = _few(lazy, most)
+    found = few_rows(lazy, most)
     return lazy if found is None else nw.from_native(found).lazy()
 
 
-def _few(lazy: nw.LazyFrame[Any], most: int) -> Any:
+def few_rows(lazy: nw.LazyFrame[Any], most: int = FEW) -> Any:
     """The rows as a Polars frame; None where they are more, or another engine holds them."""
     found = to_polars(lazy.head(most + 1)) if lazy.implementation.is_polars() else None
     return found if found is not None and found.height <= most else None
@@ -469,11 +469,16 @@ def _once(lazy: nw.LazyFrame[Any], keys: Sequence[str], role: str) -> nw.LazyFra
     rows = each_once(lazy)
     count, first = _repeated(rows, keys)
     if count:
-        raise EvenhandError(
-            f"{role} gives {count:,} of its ids more than one label (for example {first!r}). "
-            "Give each id one label, or pass eh.rollup(...) where an item has several providers."
-        )
+        raise several_labels(role, count, first)
     return rows
+
+
+def several_labels(role: str, count: int, first: Any) -> EvenhandError:
+    """That ids have more than one label."""
+    return EvenhandError(
+        f"{role} gives {count:,} of its ids more than one label (for example {first!r}). "
+        "Give each id one label, or pass eh.rollup(...) where an item has several providers."
+    )
 
 
 def _is_missing(column: str) -> nw.Expr:

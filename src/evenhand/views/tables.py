@@ -18,7 +18,7 @@ from evenhand.errors import EvenhandError, listing, refuse_keys, suggestion
 from evenhand.views.files import STANDARD_INPUT, database_of, files_of, literal
 from evenhand.views.stores import SPECIAL, scan_special, scheme, unreadable_place
 from evenhand.views.text import as_numbers, as_parquet, as_whole, header, refused, scan
-from evenhand.views.warehouses import connect, of_sqlframe, quoted, relation_of
+from evenhand.views.warehouses import connect, fetched, of_sqlframe, quoted, relation_of
 
 BATCH = 1 << 18
 """Rows that are looked at together where none of them is kept."""
@@ -384,8 +384,10 @@ def to_polars(lazy: nw.LazyFrame[Any]) -> Any:
             return lazy.to_native().collect(engine="streaming")
         schema = lazy.collect_schema()
         if lazy.implementation.is_ibis():
-            lazy = _as_told(lazy, schema)
-        found: Any = pl.from_arrow(lazy.collect("pyarrow").to_native().select(schema.names()))  # no index of pandas
+            collected = fetched(_as_told(lazy, schema).to_native())
+        else:
+            collected = lazy.collect("pyarrow").to_native()
+        found: Any = pl.from_arrow(collected.select(schema.names()))  # no index of pandas
         wide = [name for name, dtype in schema.items() if dtype in (nw.Int128, nw.UInt128)]
         return found.with_columns(*(_narrow(found[name]) for name in wide)) if wide else found
 
