@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from evenhand.engine import quantiles as module
-from evenhand.engine.quantiles import quantile_edges, quantiles, rank_of
+from evenhand.engine.quantiles import quantile_edges, quantile_means, quantiles, rank_of
 
 ENGINES = {
     "polars": lambda frame: frame,
@@ -89,3 +89,8 @@ def test_equal_edges_merge_and_the_largest_value_is_no_edge():
     assert quantile_edges(lazily([1, 3, 3, 3]), "s", 2).tolist() == []
     assert quantile_edges(lazily([4, 4]), "s", 10).tolist() == []
     assert quantile_edges(lazily(np.arange(1, 101)), "s", 4).tolist() == [25.0, 50.0, 75.0]
+
+
+def test_a_value_that_is_the_mean_of_its_neighbours_equals_it_to_the_last_digit():
+    values = nw.from_native(pl.LazyFrame({"value": [0.1, 0.2, 0.3]}))  # whose sum is 0.6000000000000001
+    assert quantile_means(values, "value", [Fraction(1, 2)], (0.1, 0.3), 3).tolist() == [0.2]
