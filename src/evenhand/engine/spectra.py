@@ -96,7 +96,8 @@ def tally_slices(view: Benefits, amount: Amount, *, bins: bool = False) -> Slice
     if view.counted is None:
         lazy, broken = sound_rows(view, amount)
         count = -(-view.rows // AT_ONCE)
-        large = view.rows > BEYOND and view.unit is not None and view.weight is None and (amount.integer or bins)
+        able = bins if not amount.integer else not lazy.implementation.is_pyspark()  # which holds any number of units
+        large = view.rows > BEYOND and view.unit is not None and view.weight is None and able
         if large and (parts := unit_parts(lazy, count)) and (found := _in_parts(parts, view, amount, broken)):
             return found
         cells = _collapsed(_per_unit(lazy, view, amount), view)
@@ -109,7 +110,12 @@ def tally_slices(view: Benefits, amount: Amount, *, bins: bool = False) -> Slice
 
 
 def unit_parts(lazy: nw.LazyFrame[Any], count: int) -> list[nw.LazyFrame[Any]]:
-    """The rows cut into parts of about as many units each, none of them in two; nothing where the engine cannot tell units apart so."""
+    """The rows cut into parts of about as many units each, none of them in two; nothing where the engine cannot tell units apart so.
+
+    A cluster takes them all: each part would be one more reading.
+    """
+    if lazy.implementation.is_pyspark():
+        return [lazy]
     if lazy.implementation.is_polars():
         import polars as pl
 
@@ -134,7 +140,7 @@ def _in_parts(
     found: Any = None
     for part in parts:
         per_unit = _per_unit(part, view, amount)
-        cells = _collapsed(per_unit, view) if amount.integer else _in_bins(to_polars(per_unit), keys)
+        cells = _collapsed(per_unit, view) if amount.integer else _in_bins(per_unit, keys)
         if found is None and int(cells["units"].sum()) * len(parts) <= MOST_UNITS:
             return None
         found = cells if found is None else pl.concat([found, cells]).group_by(keys).agg(pl.exclude(keys).sum())
@@ -144,15 +150,33 @@ def _in_parts(
     return replace(_ordered(cells, view, broken), width=NARROW)
 
 
-def _in_bins(units: Any, keys: Sequence[str]) -> Any:
+def _in_bins(per_unit: nw.LazyFrame[Any], keys: Sequence[str]) -> Any:
     """How many units of each slice lie in each bin of amounts, and what they hold."""
     import polars as pl
 
+    if per_unit.implementation.is_pyspark():
+        return to_polars(_in_bins_on_spark(per_unit, keys))
+    units = to_polars(per_unit)
     bins = bin_codes(units["amount"].to_numpy(), NARROW)
     rows = units.lazy().with_columns(pl.Series("bin", bins)).group_by(keys)
     return rows.agg(pl.col("amount").sum().alias("held"), pl.len().cast(pl.Int64).alias("units")).collect(
         engine="streaming"
     )
+
+
+def _in_bins_on_spark(per_unit: nw.LazyFrame[Any], keys: Sequence[str]) -> nw.LazyFrame[Any]:
+    """The same on a cluster, `bin_codes` in its words: no unit and no amount of one leaves it."""
+    from pyspark.sql import functions as fn
+
+    amount, steps = fn.col("amount"), round(1 / NARROW)
+    power = fn.floor(fn.log2(amount))
+    rest = amount / fn.pow(fn.lit(2.0), power)  # a logarithm close to a whole number may be on its other side
+    power = power + fn.when(rest >= 2, 1).when(rest < 1, -1).otherwise(0)
+    step = fn.floor((amount / fn.pow(fn.lit(2.0), power) - 1) * steps)
+    code = fn.when(amount > 0, (power + 1) * steps + step).otherwise(np.iinfo(np.int64).min)
+    rows = per_unit.to_native().withColumn("bin", code.cast("bigint")).groupBy(*keys)
+    found: nw.LazyFrame[Any] = nw.from_native(rows.agg(fn.sum("amount").alias("held"), fn.count("*").alias("units")))
+    return found
 
 
 def sound_rows(view: Benefits, amount: Amount) -> tuple[nw.LazyFrame[Any], frozenset[Label]]:
