@@ -154,7 +154,8 @@ def test_blocks_of_users_change_nothing(monkeypatch):
     large = eh.recommender(data[0], relevant=data[1], user_groups=data[2], **call)
     monkeypatch.setattr(score_views, "BLOCK_CELLS", 10_000)
     monkeypatch.setattr(draws, "HELD", 2_000)
-    monkeypatch.setattr("evenhand.tallies.replicates.MOST_CELLS", 1_000)
+    for name, size in (("MOST_CELLS", 500), ("WIDE", 3_000), ("RUN", 40), ("MANY", 0), ("SHORT", np.dtype(np.uint8))):
+        monkeypatch.setattr(f"evenhand.tallies.replicates.{name}", size)  # so that some items are shown too often
     same(columns(eh.recommender(data[0], relevant=data[1], user_groups=data[2], **call)), columns(large))
 
 

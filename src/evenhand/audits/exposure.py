@@ -46,7 +46,7 @@ from evenhand.tallies.ledger import Ledger, Policy, Unknown, policy_for, unlabel
 from evenhand.tallies.requests import Measured
 from evenhand.uncertainty.intervals import stream
 from evenhand.uncertainty.items import crossed_draws
-from evenhand.uncertainty.requests import Reduced
+from evenhand.uncertainty.requests import Reduced, blocks
 from evenhand.views.files import has_known_ending, may_be_file
 from evenhand.views.groups import rollup
 from evenhand.views.judgments import MissingRelevance
@@ -341,13 +341,12 @@ def _rows(
     """The rows of the frame, and the measures behind them, which keep no sums."""
     ledger = t.ledger
 
-    def blocked(s: int) -> np.random.Generator:
-        return stream(call.seed, "exposure", *ledger.slices[s], "blocks")
-
     def again(drawn: Ledger, sizes: Floats) -> list[Measured]:
         return [measured_on(a, drawn, t.policy, sizes) for a in asked]
 
-    found = [Reduced.of(measure(a, t, chance=chance), ledger.within, blocked) for a in asked]
+    rngs = [stream(call.seed, "exposure", *where, "blocks") for where in ledger.slices]
+    joined = [blocks(ledger.within.size(s), rng) for s, rng in enumerate(rngs)]
+    found = [Reduced.of(measure(a, t, chance=chance), ledger.within, joined) for a in asked]
     drawn = None
     if t.crossed is not None:
         rng = stream(call.seed, "exposure", "items")

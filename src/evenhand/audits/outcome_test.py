@@ -40,7 +40,15 @@ from evenhand.audits.outcome_rows import (
 from evenhand.cards import Ask, Floats, asks
 from evenhand.engine.counted_outcomes import view_counted_outcomes
 from evenhand.engine.gathered import is_apart
-from evenhand.engine.moments import read_few, shared_ends, tally_apart, tally_known, tally_moments, tally_rows
+from evenhand.engine.moments import (
+    read_few,
+    shared_ends,
+    tally_apart,
+    tally_known,
+    tally_moments,
+    tally_ordered,
+    tally_rows,
+)
 from evenhand.engine.queries_outcomes import shares_of
 from evenhand.engine.sketches import look_into
 from evenhand.errors import EvenhandError
@@ -239,7 +247,8 @@ def _tested(label: tuple[Any, ...], checked: Checked, plan: _Plan) -> _Part:
     whole = _whole(replace(view, scope=checked.scope), *wide, plan, held) if wide else tested
     wanted = {*ODDS, *RATES} if plan.asked is None else {a.card.name for a in plan.asked}
     rows = all_rows(
-        tested, others, view, kind=plan.kind, level=plan.level, everybody=_everybody(checked, view, wanted, held), wanted=wanted,
+        tested, others, view, kind=plan.kind, level=plan.level, everybody=_everybody(checked, view, wanted, held, grid.edges),
+        wanted=wanted,
         whole=whole if plan.kind == "ranking" else None,
     )  # fmt: skip
     chosen = rows if plan.asked is None else chosen_rows(rows, plan.asked, tested, view)
@@ -373,18 +382,23 @@ def _shared_scope(view: Checked, ends: tuple[float, float], fewest: int) -> tupl
     return grouped.within(low, high), (low, high)
 
 
-def _everybody(checked: Checked, view: Outcomes, wanted: AbstractSet[str], held: Rows | None) -> Everybody:
-    """The rows of all scores, and who of those with a known outcome was treated, as far as they are `wanted`."""
+def _everybody(
+    checked: Checked, view: Outcomes, wanted: AbstractSet[str], held: Rows | None, edges: Floats
+) -> Everybody:
+    """The rows of all scores, and who of those with a known outcome was treated, as far as they are `wanted`.
+
+    `edges` : scores with about as many rows between each two of them.
+    """
     cut = checked.roles.treated is not None or checked.threshold is not None
     if checked.counted is not None:
         return Everybody(None, None, cut, "no_single_rows")
     whole = replace(view, scope=checked.scope)
     seen = held
     if held is None and wanted & {*ODDS} and view.used.sum() <= MOST_ROWS:
-        seen = tally_rows(whole, np.zeros(0))
+        seen = tally_ordered(whole, edges)
     if not cut or not wanted & {*RATES} or checked.rows > MOST_ROWS or checked.outcome_ends != (0.0, 1.0):
         return Everybody(seen, None, cut)
-    known = tally_known(whole)
+    known = tally_known(whole, edges)
     return Everybody(seen, None if known.treated is None or known.treated.all() else known, cut)
 
 

@@ -11,11 +11,11 @@ import narwhals as nw
 import numpy as np
 
 from evenhand.cards import Floats
-from evenhand.engine.queries_clusters import LINEAR, PAIRS
+from evenhand.engine.queries_clusters import PAIRS
 from evenhand.engine.queries_outcomes import SCOPE, flags_of, outcomes_columns, outcomes_labels, outcomes_part
 from evenhand.errors import EvenhandError, all_problems
 from evenhand.tallies.cluster_squares import ClusterSquares
-from evenhand.tallies.clusters import FLIPPED, SUMS, Clusters
+from evenhand.tallies.clusters import FLIPPED, LINEAR, SUMS, Clusters
 from evenhand.tallies.moments import POWERS, Ints, Moments
 from evenhand.tallies.sources import significant
 from evenhand.views.outcomes import Checked, CountedOutcomes, Missing, Outcomes, Roles, name_problems, view_counted

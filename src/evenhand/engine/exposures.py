@@ -21,6 +21,7 @@ from evenhand.errors import EvenhandError
 from evenhand.labels import in_order, whole
 from evenhand.tallies.items import ItemAttention
 from evenhand.tallies.ledger import Ledger, Look
+from evenhand.views.batches import hands_parts
 from evenhand.views.columns import flag
 from evenhand.views.labels import Alignment, codes
 from evenhand.views.tables import each_once, to_polars
@@ -117,11 +118,7 @@ def _lookup(
     rows: Rows, aligned: Alignment, judged: nw.LazyFrame[Any] | None, wanted: Wanted, labels: tuple[Any, ...]
 ) -> Lookup | None:
     """The labels, where blocks of rows can be added up with them: a label per item, attention by rank alone."""
-    if (
-        not rows.lazy.implementation.is_polars()
-        or aligned.soft
-        or {"shown", "probability", "weight"} & set(rows.columns)
-    ):
+    if not hands_parts(rows.lazy) or aligned.soft or {"shown", "probability", "weight"} & set(rows.columns):
         return None
     if any(look.attention.needs_relevance for look in wanted.looks):
         return None

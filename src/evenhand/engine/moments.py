@@ -13,6 +13,7 @@ import narwhals as nw
 import numpy as np
 
 from evenhand.cards import Floats
+from evenhand.engine.brought import brought, brought_in_order
 from evenhand.engine.clusters import Use, group_code, tally_clusters
 from evenhand.engine.counted_outcomes import counted_edges, counted_ends, counted_moments, reach_of
 from evenhand.engine.quantiles import quantile_means, quantiles_within, rank_of
@@ -156,17 +157,35 @@ def _tallied(
 
 def tally_rows(view: Outcomes, edges: Floats) -> Rows:
     """The rows in scope one by one, ordered by what they hold; bins are right-closed, with these inner edges."""
-    names = view.scope.collect_schema().names()
-    more = [name for name in ("weight", "cluster") if name in names]
-    wanted = view.scope.with_columns(_bin(edges).alias("bin")).select("bin", "group", "score", "outcome", *more)
-    held = _sorted(coded(to_polars(wanted), view.labels), "bin", "code", "score", "outcome", *more)
-    return _one_by_one(held, held["bin"].to_numpy().astype(np.int64))
+    more = _more(view.scope)
+    held = brought(view.scope, _bin(edges), ["group", "score", "outcome", *more])
+    return _in_no_bin(held, view, ["code", "score", "outcome", *more]).binned(edges)
+
+
+def tally_ordered(view: Outcomes, edges: Floats) -> Rows:
+    """The same in one bin, for who reads no more of a score than its order: from afar it is another number, in the same order.
+
+    `edges` : scores that cut the rows into parts, the same for whatever they are.
+    """
+    more = _more(view.scope)
+    held = brought_in_order(view.scope, _bin(edges), ["group", "outcome", *more])
+    return _in_no_bin(held, view, ["code", "score", "outcome", *more])
+
+
+def _more(lazy: nw.LazyFrame[Any]) -> list[str]:
+    names = lazy.collect_schema().names()
+    return [name for name in ("weight", "cluster") if name in names]
+
+
+def _in_no_bin(rows: Any, view: Outcomes, order: Sequence[str]) -> Rows:
+    """Collected rows, ordered by what they hold."""
+    held = _sorted(coded(rows, view.labels), *order)
+    return _one_by_one(held, np.zeros(held.height, dtype=np.int64))
 
 
 def read_few(view: Checked) -> tuple[Outcomes, Rows]:
     """The view with its groups, and all rows in its scope: one reading for all that is to be known of them."""
-    names = view.scope.collect_schema().names()
-    more = [name for name in ("weight", "cluster") if name in names]
+    more = _more(view.scope)
     found = to_polars(view.scope.select("group", "score", "outcome", *more))
     labels = in_order(found["group"].unique())
     refuse_many(len(labels), f"group={view.asked[1]!r}")
@@ -181,15 +200,17 @@ def read_few(view: Checked) -> tuple[Outcomes, Rows]:
     return view.grouped(labels, used=np.bincount(code, minlength=many), low=low, high=high, **added), rows
 
 
-def tally_known(view: Outcomes) -> Rows:
-    """All rows of the view's groups whose outcome the table tells, whatever their score, and whether each was treated."""
-    outcome, names = nw.col("outcome"), view.lazy.collect_schema().names()
-    more = [name for name in ("weight", "cluster") if name in names]
+def tally_known(view: Outcomes, edges: Floats) -> Rows:
+    """All rows of the view's groups whose outcome the table tells, and whether each was treated; nobody asks for their score.
+
+    `edges` : scores that cut the rows into parts, the same for whatever they are.
+    """
+    outcome, more = nw.col("outcome"), _more(view.lazy)
     told = view.lazy.filter(~outcome.is_null()).filter(~outcome.is_nan())
-    told = told.select("group", "score", "outcome", "used", *more)
-    held = _sorted(coded(to_polars(told), view.labels).drop_nulls("code"), "code", "score", "outcome", *more)
-    rows = _one_by_one(held, np.zeros(held.height, dtype=np.int64))
-    return replace(rows, treated=held["used"].to_numpy().astype(bool))
+    rows = coded(brought(told, _bin(edges), ["group", "outcome", "used", *more]), view.labels).drop_nulls("code")
+    held = _sorted(rows, "code", "outcome", "used", *more).with_columns(score=0.0)
+    known = _one_by_one(held, np.zeros(held.height, dtype=np.int64))
+    return replace(known, treated=held["used"].to_numpy().astype(bool))
 
 
 def _sorted(held: Any, *columns: str) -> Any:

@@ -193,9 +193,18 @@ class Placement:
             return self._run(int(chosen[0]), int(chosen[-1]) + 1)
         lengths = self.lengths[chosen]
         starts = np.concatenate([[0], np.cumsum(lengths)])
-        at = np.arange(int(starts[-1])) + np.repeat(self.starts[:-1][chosen] - starts[:-1], lengths)
-        rows = None if self.rows is None else self.rows.take(at, axis=0)  # several times faster than indexing
-        return replace(self, codes=self.codes[at], starts=starts, rows=rows)
+        codes = np.empty(int(starts[-1]), dtype=self.codes.dtype)
+        rows = None if self.rows is None else np.empty((len(codes), self.rows.shape[1]), dtype=self.rows.dtype)
+        moved, first = self.starts[:-1][chosen] - starts[:-1], 0
+        while first < len(chosen):  # some rankings at a time: places of all ranks would take more than the ranks
+            last = max(first + 1, int(np.searchsorted(starts, starts[first] + MOST_CELLS, side="right")) - 1)
+            here = slice(int(starts[first]), int(starts[last]))
+            at = np.arange(here.start, here.stop) + np.repeat(moved[first:last], lengths[first:last])
+            codes[here] = self.codes.take(at)
+            if rows is not None and self.rows is not None:
+                rows[here] = self.rows.take(at, axis=0)  # several times faster than indexing
+            first = last
+        return replace(self, codes=codes, starts=starts, rows=rows)
 
     def _run(self, first: int, last: int) -> Placement:
         """Rankings that follow each other: nothing is copied."""

@@ -25,6 +25,7 @@ from evenhand.views.columns import how_many, in_words, label_problems, number
 from evenhand.views.columns import label as plain_label
 from evenhand.views.files import has_known_ending, may_be_file
 from evenhand.views.match import matched_ids, same_engine
+from evenhand.views.places import Places, are_distinct
 from evenhand.views.tables import Table, each_once, is_number, open_table, to_polars
 
 NEAR = 1e-6
@@ -454,8 +455,7 @@ def few_rows(lazy: nw.LazyFrame[Any], most: int = FEW) -> Any:
 
 def _repeated(lazy: nw.LazyFrame[Any], keys: Sequence[str]) -> tuple[int, Any]:
     """How many keys have several rows, and the first item among them."""
-    few = few_rows(lazy) if len(keys) == 1 else None
-    if few is not None and few[keys[0]].n_unique() == few.height:
+    if lazy.implementation.is_polars() and are_distinct(lazy, keys):
         return 0, None
     twice = lazy.group_by(*keys).agg(nw.len().alias("rows")).filter(nw.col("rows") > 1)
     count, first = to_polars(twice.select(nw.len().alias("n"), nw.col("item").min().alias("first"))).row(0)
@@ -546,11 +546,7 @@ def _divided(found: Alignment, role: str) -> Alignment:
 
 def codes(column: Any, labels: Sequence[Any]) -> npt.NDArray[np.int64]:
     """(rows,) where each label of a Polars column stands among `labels`; a missing one stands behind the last."""
-    import polars as pl
-
     place = {label: i for i, label in enumerate(labels)}
-    there = column.unique()
-    known = [len(place) if g is None else place[g] for g in there.to_list()]
-    table = pl.DataFrame({"group": there, "code": pl.Series(known, dtype=pl.Int64)})
-    rows = column.to_frame("group").join(table, on="group", how="left", nulls_equal=True, maintain_order="left")
-    return np.asarray(rows["code"].to_numpy(), dtype=np.int64)
+    there = column.unique()  # not the labels, of which several may be one value of the column, or none
+    known = np.array([len(place) if g is None else place[g] for g in there.to_list()], dtype=np.int64)
+    return known.take(Places.of(there.to_frame("group")).of_known(column.to_frame("group")))

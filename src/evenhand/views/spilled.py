@@ -113,12 +113,20 @@ def _write(frame: Any, file: Path) -> None:
 def _scanned(kept: Folder, files: Sequence[Path]) -> Any:
     """A lazy table of all files, which lie in `kept` for as long as it is there."""
     import polars as pl
+
+    def frames(columns: list[str] | None) -> Iterator[Any]:
+        _ = kept
+        return (pl.read_ipc(file, columns=columns) for file in files)
+
+    return table_of(frames, pl.read_ipc_schema(files[0]))
+
+
+def table_of(frames: Callable[[list[str] | None], Iterable[Any]], schema: Any) -> Any:
+    """A lazy Polars table of frames that are made one after another, given the columns that somebody wants of them."""
     from polars.io.plugins import register_io_source
 
     def source(columns: list[str] | None, predicate: Any, rows: int | None, size: int | None) -> Iterator[Any]:
-        _ = kept
-        for file in files:
-            held = pl.read_ipc(file, columns=columns)
+        for held in frames(columns):
             for found in held.iter_slices(size or 250_000):
                 found = found if predicate is None else found.filter(predicate)
                 yield found if rows is None else found.head(rows)
@@ -126,4 +134,4 @@ def _scanned(kept: Folder, files: Sequence[Path]) -> Any:
                 if rows == 0:
                     return
 
-    return register_io_source(source, schema=pl.read_ipc_schema(files[0]))
+    return register_io_source(source, schema=schema)
