@@ -451,6 +451,12 @@ def test_a_file_of_relevance_is_refused_before_a_query_is_printed(capsys):
     exposure = ["sql", "exposure", "--table", "r", "--dialect", "trino", "--groups", "gender"]
     assert "name that table to the query as --relevance-in" in said([*exposure, "--relevance", "judged.csv"], capsys)
     assert "Pass --relevance with it" in said([*exposure, "--relevance-in", "judged"], capsys)
+    for name, told in (
+        ("judged.csv", "is a file, which the query cannot reach"),
+        ("a b", "is not the name of a table"),
+    ):
+        asked = [*exposure, "--relevance", "grade", "--relevance-in", name]
+        assert f"--relevance-in '{name}' {told}" in said(asked, capsys)
 
 
 def test_clusters_too_many_to_list_give_the_same_errors_by_their_products(

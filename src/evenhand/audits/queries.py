@@ -154,11 +154,7 @@ def _everyone(given: Given, by: Sequence[str], more: _More) -> Everyone | None:
                 "population is a table that is here, not in the database. Name one of the same database."
             )
         return None
-    if has_known_ending(population) or database_of(population) or scheme(population):
-        raise EvenhandError(
-            f"population={population!r} is a file, which the query cannot reach. Name a table of the same database, or leave it out "
-            "and pass how many there are with the tally."
-        )
+    _refuse_file("population", population, ", or leave it out and pass how many there are with the tally")
     if given["unit"] is None:
         raise EvenhandError(
             "population is a table of units, but unit=None makes every row a unit. Name the unit column."
@@ -170,6 +166,14 @@ def _everyone(given: Given, by: Sequence[str], more: _More) -> Everyone | None:
     return Everyone(population, tuple(b for b in by if b in more.population_by))
 
 
+def _refuse_file(role: str, name: str | None, otherwise: str = "") -> None:
+    """What is named in place of a table of the database, and is none of it."""
+    if name is not None and (has_known_ending(name) or database_of(name) or scheme(name)):
+        raise EvenhandError(
+            f"{role}={name!r} is a file, which the query cannot reach. Name a table of the same database{otherwise}."
+        )
+
+
 def _exposure(d: Dialect, table: str, given: Given, more: _More) -> str:
     from evenhand.audits.exposure import asked_by, refuse_uncounted, roles_of
 
@@ -177,6 +181,7 @@ def _exposure(d: Dialect, table: str, given: Given, more: _More) -> str:
     refuse_uncounted(given, asked)
     roles = roles_of(given)
     _refuse(ranking_problems(roles))
+    _refuse_file("relevance_in", more.relevance_in)
     few = (given["min_units"] or 0) > 1
     asked_of = Counting(
         roles, given["groups"], wanted_by(asked), given["relevance"], more.truth, few, more.relevance_in

@@ -68,7 +68,7 @@ class Dialect:
         """The type of labels in the words of the database; nothing for those that are missing."""
         return f"CASE WHEN {expression} IS NOT NULL THEN {self.kind.format(expression)} END"
 
-    def table(self, name: str) -> str:
+    def table(self, name: str, role: str = "table") -> str:
         """A table by its name with dots, quoted or not, or by a Jinja expression, as they are; anything else is refused."""
         quoted = f"{self.quote}[^{self.quote}\\\\\\x00-\\x1f]+{self.quote}"
         plain = r"\w+(?:-\w+)*" if self.name == "bigquery" else r"\w[\w$]*"
@@ -76,7 +76,7 @@ class Dialect:
         if re.fullmatch(rf"{part}(?:\.{part}){{0,3}}|\{{\{{[^{{}}\x00-\x1f]+\}}\}}", name):
             return name
         raise EvenhandError(
-            f"table={name!r} is not the name of a table. Write schema.table, its parts in {self.quote} where they hold "
+            f"{role}={name!r} is not the name of a table. Write schema.table, its parts in {self.quote} where they hold "
             "other characters, or \"{{ ref('model') }}\"."
         )
 

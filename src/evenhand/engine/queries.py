@@ -139,7 +139,7 @@ def _population(d: Dialect, everyone: Everyone, unit: str, by: Sequence[str]) ->
     chosen = [f"{d.label(b)} AS {key}" for key, b in zip(keys, everyone.held, strict=True)] + [
         f"{d.label(unit)} AS unit"
     ]
-    rows = selected(chosen, f"{d.table(everyone.table)} AS t", indent="    ")
+    rows = selected(chosen, f"{d.table(everyone.table, 'population')} AS t", indent="    ")
     own = ["unit", *keys]
     once = selected(own, f"(\n{rows}\n  ) AS p", by=own, where="unit IS NOT NULL")
     inside = selected([*own, "1 AS inside"], "tally_everyone", indent="    ")

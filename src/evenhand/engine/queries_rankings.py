@@ -249,7 +249,7 @@ def _pairs(d: Dialect, asked: Counting, grade: str) -> list[tuple[str, str]]:
     source, roles = "tally_rows", asked.roles
     chosen = ["request_id AS request_said", "item_id AS item_said", "relevance_read AS grade_said"]
     if asked.relevance_in is not None:
-        source = f"{d.table(asked.relevance_in)} AS t"
+        source = f"{d.table(asked.relevance_in, 'relevance_in')} AS t"
         chosen = [
             f"{d.label(str(roles.request))} AS request_said",
             f"{d.label(str(roles.item))} AS item_said",
