@@ -371,8 +371,9 @@ class _Counting:
                 out[..., i, j] = self.sums[place]
             return out
         v = np.arange(self.grades, dtype=np.float64)
-        for i, j in POWERS:
-            out[..., i, j] = self.sums[i] @ v**j
+        with np.errstate(over="ignore", invalid="ignore"):
+            for i, j in POWERS:
+                out[..., i, j] = self.sums[i] @ v**j
         return out
 
     def _counts(self) -> Floats:
