@@ -18,13 +18,16 @@ from evenhand.tallies.clusters import SUMS, Clusters, Ints, Piece
 AT_ONCE = 1_920
 """Clusters whose sums are laid out side by side: few enough to stay in the processor's cache, a multiple of `DEEP`."""
 
+ROWS_AT_ONCE, MOST_AT_ONCE = 1 << 20, 1 << 16
+"""Rows, and clusters, that are worked on at a time where sums are not laid out."""
+
 WIDE, DEEP = 40, 160
 """Columns and rows of matrices that are multiplied: larger ones would be shared out between threads, which here spend more
 time on waiting for each other than they save."""
 
 
-THIN = 8
-"""Cells for every row of a cluster, on average, from which on most of such a table would be multiplied for nothing."""
+THIN = 4
+"""Cells for every row of a cluster from which on its rows are multiplied two by two: most of such a table would be empty."""
 
 
 @dataclass(frozen=True)
@@ -102,6 +105,8 @@ class ClusterSquares:
     Attributes
     ----------
     cross : (K, 5, K, 5) sum over clusters of the product of two of their sums, over K cells.
+    change : (K, 5, 5) by what combinations the sums of each cell are replaced before they are multiplied: it is cheaper to
+        change what is asked of the products than all of them.
     sums : (K, 5) the sums themselves, over all clusters.
     steps : (G + 1, B + 1, B) clusters with a row in a bin by the last bin before it in which they have one, 0 for none and
         1 for the first; in one group, and last in any. So clusters of joined bins can be counted.
@@ -109,6 +114,7 @@ class ClusterSquares:
     """
 
     cross: Floats
+    change: Floats
     sums: Floats
     steps: Ints
     total: int
@@ -120,8 +126,9 @@ class ClusterSquares:
 
     def __add__(self, other: ClusterSquares) -> ClusterSquares:
         """With other clusters beside these."""
-        cross, sums = self.cross + other.cross, self.sums + other.sums
-        return ClusterSquares(cross, sums, self.steps + other.steps, self.total + other.total)
+        one, two = self._multiplied(), other._multiplied()
+        steps, total = self.steps + other.steps, self.total + other.total
+        return ClusterSquares(one.cross + two.cross, one.change, one.sums + two.sums, steps, total)
 
     @property
     def groups(self) -> int:
@@ -152,29 +159,38 @@ class ClusterSquares:
 
     def _changed(self, change: Floats) -> ClusterSquares:
         """The sums of each cell replaced by combinations of them."""
-        cross = np.einsum("kij,kjlm->kilm", change, self.cross)
-        cross = np.einsum("lnm,kilm->kiln", change, cross)
-        return replace(self, cross=cross, sums=np.einsum("kij,kj->ki", change, self.sums))
+        return replace(self, change=change @ self.change, sums=np.einsum("kij,kj->ki", change, self.sums))
+
+    def _multiplied(self) -> ClusterSquares:
+        """The same with products of the sums as they are."""
+        unchanged = np.tile(np.eye(SUMS), (len(self.sums), 1, 1))
+        if np.array_equal(self.change, unchanged):
+            return self
+        cross = np.einsum("kij,kjlm->kilm", self.change, self.cross)
+        cross = np.einsum("lnm,kilm->kiln", self.change, cross)
+        return replace(self, cross=cross, change=unchanged)
 
     def part(self, first: int, last: int) -> ClusterSquares:
         """The bins from `first` up to, not including, `last`, and the clusters that have rows there."""
         cells = slice(first * self.groups, last * self.groups)
         steps = self.steps[:, first : last + 1, first:last].copy()
         steps[:, 0] = self.steps[:, : first + 1, first:last].sum(1)  # whatever came before, the first here
-        return ClusterSquares(self.cross[cells, :, cells], self.sums[cells], steps, int(steps[-1, 0].sum()))
+        total = int(steps[-1, 0].sum())
+        return ClusterSquares(self.cross[cells, :, cells], self.change[cells], self.sums[cells], steps, total)
 
     def merged(self, into: Ints) -> ClusterSquares:
         """Bins joined; u and v of the joined bins must already agree."""
         bins, groups = int(into[-1]) + 1, self.groups
         first = np.searchsorted(into, np.arange(bins))
-        cut = (len(into), groups, SUMS)
-        cross = np.add.reduceat(np.add.reduceat(self.cross.reshape(cut + cut), first, axis=0), first, axis=3)
+        cut, whole = (len(into), groups, SUMS), self._multiplied().cross
+        cross = np.add.reduceat(np.add.reduceat(whole.reshape(cut + cut), first, axis=0), first, axis=3)
         sums = np.add.reduceat(self.sums.reshape(cut), first, axis=0)
         steps = np.add.reduceat(self.steps, first, axis=2)
         steps = np.add.reduceat(steps, np.concatenate([[0], first + 1]), axis=1)
         steps[:, np.arange(bins) + 1, np.arange(bins)] = 0  # from a bin to itself: counted already
         size = (bins * groups, SUMS)
-        return ClusterSquares(cross.reshape(size + size), sums.reshape(size), steps, self.total)
+        change = np.tile(np.eye(SUMS), (size[0], 1, 1))
+        return ClusterSquares(cross.reshape(size + size), change, sums.reshape(size), steps, self.total)
 
     def products(self, flat: Floats, tilt: Floats, bins: int | None = None) -> Floats:
         """Sum over clusters of z z', where z adds v * (flat + tilt * u) over the rows of a cluster, as of listed clusters."""
@@ -187,12 +203,13 @@ class ClusterSquares:
 
     def _product(self, weights: Floats) -> Floats:
         size = self.sums.size
-        rows = weights.reshape(size, -1)
+        rows = np.einsum("kij,kih->kjh", self.change, weights.reshape(*self.sums.shape, -1)).reshape(size, -1)
         return np.asarray(rows.T @ self.cross.reshape(size, size) @ rows)
 
     def squares(self) -> Floats:
         """The squared sums of v of each cluster in a cell, added up."""
-        return np.asarray(np.einsum("kk->k", self.cross[:, 2, :, 2]))
+        own, v = np.einsum("kikj->kij", self.cross), self.change[:, 2]
+        return np.asarray(np.einsum("ki,kij,kj->k", v, own, v))
 
     def effective(self, flat: Floats, tilt: Floats) -> float:
         """How many clusters of one size are worth as much, as of listed clusters."""
@@ -212,9 +229,12 @@ class ClusterSquares:
 def added_up(rows: Clusters | Loose, recuts: Sequence[Recut]) -> list[ClusterSquares]:
     """The products of clusters, each of which is here with all its rows, in bins of several kinds."""
     sums = [_Adding(recut) for recut in recuts]
-    for piece in rows.pieces(AT_ONCE):
+    clusters, cells = int(rows.cluster.max(initial=0)) + 1, min(one.recut.bins * one.recut.groups for one in sums)
+    thin = THIN * len(rows.cell) <= cells * clusters
+    size = min(MOST_AT_ONCE, max(1, clusters * ROWS_AT_ONCE // max(1, len(rows.cell)))) if thin else AT_ONCE
+    for piece in rows.pieces(size):
         for one in sums:
-            one.add(piece)
+            one.add(piece, size)
     return [one.squares() for one in sums]
 
 
@@ -225,13 +245,13 @@ class _Adding:
     Attributes
     ----------
     table : (clusters, 5 K) the sums of some clusters. cross, total, steps : as in `ClusterSquares`, by sum, then by cell.
-    thin : what clusters with few cells add to `cross`, by cell, then by sum.
+    thin : what clusters with few rows add to `cross`, by cell, then by sum, each pair of rows once.
     """
 
     recut: Recut
     table: Floats = field(init=False)
     cross: Floats = field(init=False)
-    thin: Floats | float = field(init=False, default=0.0)
+    thin: Floats | None = field(init=False, default=None)
     total: Floats = field(init=False)
     steps: Ints = field(init=False)
 
@@ -241,28 +261,49 @@ class _Adding:
         self.table, self.cross, self.total = np.zeros((AT_ONCE, wide)), np.zeros((wide, wide)), np.zeros(wide)
         self.steps = np.zeros((groups + 1, bins + 1, bins), dtype=np.int64)
 
-    def add(self, piece: Piece) -> None:
-        cells = self.recut.bins * self.recut.groups
+    def add(self, piece: Piece, size: int) -> None:
+        """More clusters, at most so many."""
         cluster, cell, sums = self.recut.of(piece)
-        place = cluster * cells + cell
-        added = [np.bincount(place, column, AT_ONCE * cells).reshape(AT_ONCE, cells) for column in sums[:1]]
-        if THIN * len(cell) < cells * AT_ONCE:
-            self.thin += _thin_square(cluster, cell, sums, cells)
-        else:
-            added += [np.bincount(place, column, AT_ONCE * cells).reshape(AT_ONCE, cells) for column in sums[1:]]
-            self.cross += _square(np.concatenate(added, axis=1, out=self.table))
+        bins, groups = self.recut.bins, self.recut.groups
+        cells = bins * groups
         self.total += np.concatenate([np.bincount(cell, column, cells) for column in sums])
-        held = (added[0] > 0).reshape(AT_ONCE, self.recut.bins, self.recut.groups)
+        held = np.zeros(size * cells, dtype=bool)
+        held[cluster * cells + cell] = True
+        held = held.reshape(size, bins, groups)
         self.steps[:-1] += _steps(held.transpose(0, 2, 1))
         self.steps[-1:] += _steps(np.any(held, axis=2, keepdims=True).transpose(0, 2, 1))
+        thick = THIN * np.bincount(cluster, minlength=size) > cells
+        if thick.all():
+            return self._add_table(cluster, cell, sums)
+        if thick.any():
+            at = np.flatnonzero(thick[cluster])
+            code = (np.cumsum(thick) - 1)[cluster[at]]
+            for start in range(0, int(thick.sum()), AT_ONCE):
+                here = (code >= start) & (code < start + AT_ONCE)
+                self._add_table(code[here] - start, cell[at[here]], tuple(column[at[here]] for column in sums))
+            at = np.flatnonzero(~thick[cluster])
+            cluster, cell, sums = cluster[at], cell[at], tuple(column[at] for column in sums)
+        if self.thin is None:
+            self.thin = np.zeros((cells, SUMS * cells, SUMS))
+        _add_pairs(self.thin, cluster, cell, sums)
+        return None
+
+    def _add_table(self, cluster: Ints, cell: Ints, sums: Sequence[Floats]) -> None:
+        """More clusters, at most `AT_ONCE`, of which most have rows in many cells."""
+        cells = self.recut.bins * self.recut.groups
+        place = cluster * cells + cell
+        added = [np.bincount(place, column, AT_ONCE * cells).reshape(AT_ONCE, cells) for column in sums]
+        self.cross += _square(np.concatenate(added, axis=1, out=self.table))
 
     def squares(self) -> ClusterSquares:
-        cut = (SUMS, self.recut.bins * self.recut.groups)
-        cross = self.cross.reshape(cut + cut).transpose(1, 0, 3, 2)
-        if np.ndim(self.thin):
-            cross = cross + np.reshape(self.thin, cut[::-1] * 2)
+        cells = self.recut.bins * self.recut.groups
+        cross = self.cross.reshape(SUMS, cells, SUMS, cells).transpose(1, 0, 3, 2)
+        if self.thin is not None:
+            once = self.thin.reshape(cells, cells, SUMS, SUMS).transpose(0, 3, 1, 2)
+            cross = cross + once + once.transpose(2, 3, 0, 1)
         total = int(self.steps[-1, 0].sum())
-        return ClusterSquares(np.ascontiguousarray(cross), self.total.reshape(cut).T.copy(), self.steps, total)
+        sums, unchanged = self.total.reshape(SUMS, cells).T.copy(), np.tile(np.eye(SUMS), (cells, 1, 1))
+        return ClusterSquares(np.ascontiguousarray(cross), unchanged, sums, self.steps, total)
 
 
 def _square(table: Floats) -> Floats:
@@ -278,15 +319,29 @@ def _square(table: Floats) -> Floats:
     return out
 
 
-def _thin_square(cluster: Ints, cell: Ints, sums: Sequence[Floats], cells: int) -> Floats:
-    """The same from the sums of clusters that have few cells each, by cell, then by sum: only these are multiplied."""
+def _add_pairs(once: Floats, cluster: Ints, cell: Ints, sums: Sequence[Floats]) -> None:
+    """Add to `once`, by cell, then by sum, the products of all pairs of rows of a cluster, and half of a row's with itself.
+
+    Cell by cell: what a cell's rows add then stays in the processor's cache.
+    """
     from scipy import sparse
 
     order = np.argsort(cluster.astype(np.uint16), kind="stable")  # which numpy sorts by counting
-    starts = np.append(0, np.cumsum(np.bincount(cluster, minlength=AT_ONCE)))
-    blocks = (np.stack(sums, axis=1)[order, None, :], cell[order], starts)
-    table = sparse.bsr_array(blocks, shape=(AT_ONCE, SUMS * cells))
-    return np.asarray((table.T @ table).toarray())
+    cell, table = cell[order].astype(np.int32), np.stack(sums, axis=1)[order]
+    size = np.bincount(cluster)
+    after = np.repeat(np.cumsum(size), size) - np.arange(len(cell))  # rows of the cluster from this one on
+    column = cell[:, None] * np.int32(SUMS) + np.arange(SUMS, dtype=np.int32)
+    by_cell = np.argsort(cell.astype(np.uint16), kind="stable")
+    for k, rows in enumerate(np.split(by_cell, np.cumsum(np.bincount(cell, minlength=len(once)))[:-1])):
+        if len(rows):
+            many = after.take(rows)
+            upto = np.cumsum(many)
+            other = np.arange(upto[-1]) + np.repeat(rows - upto + many, many)
+            values = table.take(other, axis=0)
+            values[upto - many] /= 2  # the row itself
+            ends = np.append(0, SUMS * upto).astype(np.int32)
+            parts = values.ravel(), column.take(other, axis=0).ravel(), ends
+            once[k] += sparse.csr_array(parts, shape=(len(rows), once.shape[1])).T @ table.take(rows, axis=0)
 
 
 def _steps(held: np.typing.NDArray[np.bool_]) -> Ints:
