@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from evenhand.engine import quantiles as module
-from evenhand.engine.quantiles import quantile_edges, quantiles, rank_of
+from evenhand.engine.quantiles import quantile_edges, quantile_means, quantiles, rank_of
 
 ENGINES = {
     "polars": lambda frame: frame,
@@ -89,3 +89,16 @@ def test_equal_edges_merge_and_the_largest_value_is_no_edge():
     assert quantile_edges(lazily([1, 3, 3, 3]), "s", 2).tolist() == []
     assert quantile_edges(lazily([4, 4]), "s", 10).tolist() == []
     assert quantile_edges(lazily(np.arange(1, 101)), "s", 4).tolist() == [25.0, 50.0, 75.0]
+
+
+def test_the_mean_around_a_quantile_does_not_depend_on_the_engine_nor_on_the_order_of_rows():
+    rng = np.random.default_rng(4)
+    values = pl.DataFrame({"x": rng.integers(-20, 20, 400) / 10})
+    ends = (float(values["x"].min()), float(values["x"].max()))
+    shares = [Fraction(d, 10) for d in range(1, 10)]
+    found = {
+        tuple(quantile_means(nw.from_native(make(frame)).lazy(), "x", shares, ends, 7).tolist())
+        for make in ENGINES.values()
+        for frame in (values, values.sort("x"), values.reverse())
+    }
+    assert len(found) == 1

@@ -21,6 +21,9 @@ AT_ONCE = 1_920
 ROWS_AT_ONCE, MOST_AT_ONCE = 1 << 20, 1 << 16
 """Rows, and clusters, that are worked on at a time where sums are not laid out."""
 
+PAIRS_AT_ONCE = 1 << 17
+"""About how many pairs of rows are gathered at a time."""
+
 WIDE, DEEP = 40, 160
 """Columns and rows of matrices that are multiplied: larger ones would be shared out between threads, which here spend more
 time on waiting for each other than they save."""
@@ -105,19 +108,19 @@ class ClusterSquares:
     Attributes
     ----------
     cross : (K, 5, K, 5) sum over clusters of the product of two of their sums, over K cells.
-    change : (K, 5, 5) by what combinations the sums of each cell are replaced before they are multiplied: it is cheaper to
-        change what is asked of the products than all of them.
     sums : (K, 5) the sums themselves, over all clusters.
     steps : (G + 1, B + 1, B) clusters with a row in a bin by the last bin before it in which they have one, 0 for none and
         1 for the first; in one group, and last in any. So clusters of joined bins can be counted.
     total : number of clusters.
+    change : (K, 5, 5) by what combinations the sums of each cell are replaced before they are multiplied, or None: it is cheaper
+        to change what is asked of the products than all of them.
     """
 
     cross: Floats
-    change: Floats
     sums: Floats
     steps: Ints
     total: int
+    change: Floats | None = None
 
     @classmethod
     def of(cls, rows: Clusters) -> ClusterSquares:
@@ -128,7 +131,7 @@ class ClusterSquares:
         """With other clusters beside these."""
         one, two = self._multiplied(), other._multiplied()
         steps, total = self.steps + other.steps, self.total + other.total
-        return ClusterSquares(one.cross + two.cross, one.change, one.sums + two.sums, steps, total)
+        return ClusterSquares(one.cross + two.cross, one.sums + two.sums, steps, total)
 
     @property
     def groups(self) -> int:
@@ -159,16 +162,17 @@ class ClusterSquares:
 
     def _changed(self, change: Floats) -> ClusterSquares:
         """The sums of each cell replaced by combinations of them."""
-        return replace(self, change=change @ self.change, sums=np.einsum("kij,kj->ki", change, self.sums))
+        every = change if self.change is None else change @ self.change
+        return replace(self, change=every, sums=np.einsum("kij,kj->ki", change, self.sums))
 
     def _multiplied(self) -> ClusterSquares:
         """The same with products of the sums as they are."""
-        unchanged = np.tile(np.eye(SUMS), (len(self.sums), 1, 1))
-        if np.array_equal(self.change, unchanged):
+        if self.change is None:
             return self
-        cross = np.einsum("kij,kjlm->kilm", self.change, self.cross)
-        cross = np.einsum("lnm,kilm->kiln", self.change, cross)
-        return replace(self, cross=cross, change=unchanged)
+        cells, every = len(self.sums), self.sums.size
+        half = (self.change @ self.cross.reshape(cells, SUMS, every)).reshape(every, every)
+        cross = (self.change @ half.T.reshape(cells, SUMS, every)).reshape(self.cross.shape)  # alike on both sides
+        return replace(self, cross=cross, change=None)
 
     def part(self, first: int, last: int) -> ClusterSquares:
         """The bins from `first` up to, not including, `last`, and the clusters that have rows there."""
@@ -176,7 +180,8 @@ class ClusterSquares:
         steps = self.steps[:, first : last + 1, first:last].copy()
         steps[:, 0] = self.steps[:, : first + 1, first:last].sum(1)  # whatever came before, the first here
         total = int(steps[-1, 0].sum())
-        return ClusterSquares(self.cross[cells, :, cells], self.change[cells], self.sums[cells], steps, total)
+        change = None if self.change is None else self.change[cells]
+        return ClusterSquares(self.cross[cells, :, cells], self.sums[cells], steps, total, change)
 
     def merged(self, into: Ints) -> ClusterSquares:
         """Bins joined; u and v of the joined bins must already agree."""
@@ -189,8 +194,7 @@ class ClusterSquares:
         steps = np.add.reduceat(steps, np.concatenate([[0], first + 1]), axis=1)
         steps[:, np.arange(bins) + 1, np.arange(bins)] = 0  # from a bin to itself: counted already
         size = (bins * groups, SUMS)
-        change = np.tile(np.eye(SUMS), (size[0], 1, 1))
-        return ClusterSquares(cross.reshape(size + size), change, sums.reshape(size), steps, self.total)
+        return ClusterSquares(cross.reshape(size + size), sums.reshape(size), steps, self.total)
 
     def products(self, flat: Floats, tilt: Floats, bins: int | None = None) -> Floats:
         """Sum over clusters of z z', where z adds v * (flat + tilt * u) over the rows of a cluster, as of listed clusters."""
@@ -203,11 +207,16 @@ class ClusterSquares:
 
     def _product(self, weights: Floats) -> Floats:
         size = self.sums.size
-        rows = np.einsum("kij,kih->kjh", self.change, weights.reshape(*self.sums.shape, -1)).reshape(size, -1)
+        rows = weights.reshape(*self.sums.shape, -1)
+        if self.change is not None:
+            rows = np.einsum("kij,kih->kjh", self.change, rows)
+        rows = rows.reshape(size, -1)
         return np.asarray(rows.T @ self.cross.reshape(size, size) @ rows)
 
     def squares(self) -> Floats:
         """The squared sums of v of each cluster in a cell, added up."""
+        if self.change is None:
+            return np.asarray(np.einsum("kk->k", self.cross[:, 2, :, 2]))
         own, v = np.einsum("kikj->kij", self.cross), self.change[:, 2]
         return np.asarray(np.einsum("ki,kij,kj->k", v, own, v))
 
@@ -226,12 +235,17 @@ class ClusterSquares:
         return float((weights * self.sums).sum() ** 2 / square) if square > 0 else float(self.total)
 
 
+def is_thin(rows: Clusters | Loose, cells: int) -> bool:
+    """Whether most clusters have rows in few of their cells."""
+    return THIN * len(rows.cell) <= cells * (int(rows.cluster.max(initial=0)) + 1)
+
+
 def added_up(rows: Clusters | Loose, recuts: Sequence[Recut]) -> list[ClusterSquares]:
     """The products of clusters, each of which is here with all its rows, in bins of several kinds."""
     sums = [_Adding(recut) for recut in recuts]
-    clusters, cells = int(rows.cluster.max(initial=0)) + 1, min(one.recut.bins * one.recut.groups for one in sums)
-    thin = THIN * len(rows.cell) <= cells * clusters
-    size = min(MOST_AT_ONCE, max(1, clusters * ROWS_AT_ONCE // max(1, len(rows.cell)))) if thin else AT_ONCE
+    size, clusters = AT_ONCE, int(rows.cluster.max(initial=0)) + 1
+    if is_thin(rows, min(recut.bins * recut.groups for recut in recuts)):
+        size = min(MOST_AT_ONCE, max(1, clusters * ROWS_AT_ONCE // max(1, len(rows.cell))))
     for piece in rows.pieces(size):
         for one in sums:
             one.add(piece, size)
@@ -244,21 +258,19 @@ class _Adding:
 
     Attributes
     ----------
-    table : (clusters, 5 K) the sums of some clusters. cross, total, steps : as in `ClusterSquares`, by sum, then by cell.
+    cross, total, steps : as in `ClusterSquares`, by sum, then by cell.
     thin : what clusters with few rows add to `cross`, by cell, then by sum, each pair of rows once.
     """
 
     recut: Recut
-    table: Floats = field(init=False)
-    cross: Floats = field(init=False)
+    cross: Floats | None = field(init=False, default=None)
     thin: Floats | None = field(init=False, default=None)
     total: Floats = field(init=False)
     steps: Ints = field(init=False)
 
     def __post_init__(self) -> None:
         bins, groups = self.recut.bins, self.recut.groups
-        wide = SUMS * bins * groups
-        self.table, self.cross, self.total = np.zeros((AT_ONCE, wide)), np.zeros((wide, wide)), np.zeros(wide)
+        self.total = np.zeros(SUMS * bins * groups)
         self.steps = np.zeros((groups + 1, bins + 1, bins), dtype=np.int64)
 
     def add(self, piece: Piece, size: int) -> None:
@@ -267,9 +279,8 @@ class _Adding:
         bins, groups = self.recut.bins, self.recut.groups
         cells = bins * groups
         self.total += np.concatenate([np.bincount(cell, column, cells) for column in sums])
-        held = np.zeros(size * cells, dtype=bool)
-        held[cluster * cells + cell] = True
-        held = held.reshape(size, bins, groups)
+        held = np.zeros((size, bins, groups), dtype=bool)
+        held.reshape(-1)[cluster * cells + cell] = True
         self.steps[:-1] += _steps(held.transpose(0, 2, 1))
         self.steps[-1:] += _steps(np.any(held, axis=2, keepdims=True).transpose(0, 2, 1))
         thick = THIN * np.bincount(cluster, minlength=size) > cells
@@ -293,17 +304,20 @@ class _Adding:
         cells = self.recut.bins * self.recut.groups
         place = cluster * cells + cell
         added = [np.bincount(place, column, AT_ONCE * cells).reshape(AT_ONCE, cells) for column in sums]
-        self.cross += _square(np.concatenate(added, axis=1, out=self.table))
+        found = _square(np.concatenate(added, axis=1))
+        self.cross = found if self.cross is None else self.cross + found
 
     def squares(self) -> ClusterSquares:
         cells = self.recut.bins * self.recut.groups
-        cross = self.cross.reshape(SUMS, cells, SUMS, cells).transpose(1, 0, 3, 2)
+        cross = np.zeros((cells, SUMS, cells, SUMS))
+        if self.cross is not None:
+            cross += self.cross.reshape(SUMS, cells, SUMS, cells).transpose(1, 0, 3, 2)
         if self.thin is not None:
             once = self.thin.reshape(cells, cells, SUMS, SUMS).transpose(0, 3, 1, 2)
-            cross = cross + once + once.transpose(2, 3, 0, 1)
+            cross += once
+            cross += once.transpose(2, 3, 0, 1)
         total = int(self.steps[-1, 0].sum())
-        sums, unchanged = self.total.reshape(SUMS, cells).T.copy(), np.tile(np.eye(SUMS), (cells, 1, 1))
-        return ClusterSquares(np.ascontiguousarray(cross), unchanged, sums, self.steps, total)
+        return ClusterSquares(cross, self.total.reshape(SUMS, cells).T.copy(), self.steps, total)
 
 
 def _square(table: Floats) -> Floats:
@@ -332,8 +346,8 @@ def _add_pairs(once: Floats, cluster: Ints, cell: Ints, sums: Sequence[Floats]) 
     after = np.repeat(np.cumsum(size), size) - np.arange(len(cell))  # rows of the cluster from this one on
     column = cell[:, None] * np.int32(SUMS) + np.arange(SUMS, dtype=np.int32)
     by_cell = np.argsort(cell.astype(np.uint16), kind="stable")
-    for k, rows in enumerate(np.split(by_cell, np.cumsum(np.bincount(cell, minlength=len(once)))[:-1])):
-        if len(rows):
+    for k, own in enumerate(np.split(by_cell, np.cumsum(np.bincount(cell, minlength=len(once)))[:-1])):
+        for rows in np.array_split(own, 1 + int(after.take(own).sum()) // PAIRS_AT_ONCE) if len(own) else ():
             many = after.take(rows)
             upto = np.cumsum(many)
             other = np.arange(upto[-1]) + np.repeat(rows - upto + many, many)
