@@ -1,6 +1,6 @@
 """`make coverage`: how often our 95% intervals hold the truth, on designs whose truth is known (formula book F1.8, F12.8).
 
-Inequality of 12 to 2,000 units, and every audit on small and boundary designs; with `--apart` designs that nothing was tuned on.
+Inequality of 12 to 20,000 units, and every audit on small and boundary designs; with `--apart` designs that nothing was tuned on.
 A cell that falls short of 92% by more than two Monte Carlo errors is marked; exit 1 where one does and fewer than half of its
 rows carry a caution.
 """
@@ -26,7 +26,7 @@ from evenhand.cards import asks, needing
 from evenhand.tallies.spectrum import Spectrum
 
 METRICS = ("gini", "atkinson(epsilon=0.5)", "top_share(p=0.1)", "top_share(p=0.01)", "equal_share", "equivalent_to_top")
-SIZES = (12, 50, 200, 2_000)
+SIZES = (12, 50, 200, 2_000, 20_000)
 PROMISED = 0.92
 INTERVAL = "bootstrap(199)"
 OFTEN = 0.5

@@ -489,3 +489,29 @@ def test_sums_of_amounts_have_no_least_and_no_most():
     log = pl.DataFrame({"author": ["a", "b"], "views": [1, 4]})
     found = eh.inequality(log, unit="author", amount="views", population=None, metrics="gini", interval=None).frame
     assert not {"least", "most"} & set(found.columns)
+
+
+@pytest.mark.parametrize(
+    ("column", "value", "says"),
+    [
+        ("views", -1, "negative in 1 row"),
+        ("views", None, r"missing \(null or NaN\) in 1 of 1,000 rows"),
+        ("author", None, "missing in 1 row"),
+    ],
+)
+def test_an_odd_row_is_found_in_whichever_part_of_a_file_it_stands(tmp_path, column, value, says):
+    log = events(1000)
+    for place in (0, 517, 999):
+        odd = log.with_columns(pl.when(pl.int_range(pl.len()) == place).then(value).otherwise(column).alias(column))
+        odd.write_parquet(tmp_path / "log.parquet", row_group_size=100)
+        for table in (odd, odd.lazy(), tmp_path / "log.parquet"):
+            with pytest.raises(eh.EvenhandError, match=says):
+                eh.inequality(table, unit="author", amount="views", population=None, interval=None)
+
+
+def test_sums_that_could_wrap_are_found_by_what_a_file_says_of_its_largest(tmp_path):
+    log = pl.DataFrame({"unit": [0, 0, 1, 2], "n": [2**62, 2**62, 2**62, 1]})
+    log.write_parquet(tmp_path / "log.parquet", row_group_size=1)
+    for table in (log, tmp_path / "log.parquet"):
+        found = eh.inequality(table, unit="unit", amount="n", population=None, interval=None, metrics="mean").frame
+        assert found["estimate"][0] == pytest.approx(2**62)

@@ -599,3 +599,10 @@ def test_a_lorenz_curve_of_nothing_says_why(x, reason):
     with pytest.warns(UndefinedWarning) as said:
         assert math.isnan(metrics.lorenz(x).at(0.5))
     assert [w.message.reason for w in said] == [reason]
+
+
+def test_what_equal_rates_would_give_is_their_bessel_functions():
+    from scipy.special import i0e, i1e
+
+    mean = np.concatenate([[0.0, 15.99, 16.0, 16.01], np.geomspace(1e-9, 1e12, 200)])
+    np.testing.assert_allclose(metrics.gini_chance(mean), i0e(2 * mean) + i1e(2 * mean), rtol=1e-14)

@@ -125,3 +125,18 @@ def test_days_are_slices_of_rankings(engine):
     run = run.with_columns(side=pl.col("item"), day=pl.lit("2020-07-01").str.to_datetime(time_unit="ms"))
     found = eh.exposure(ENGINES[engine](run), groups="side", by="day", metrics="awrf", interval=None)
     assert found.findings.columns["units"][0] == 2
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_rows_of_a_ranking_may_stand_apart(engine):
+    run = pl.DataFrame({"request": [1, 2] * 4, "item": list("aabbccdd"), "rank": [4, 1, 3, 2, 2, 3, 1, 4]})
+    run = run.with_columns(score=1 / pl.col("rank"), y=pl.col("rank") % 3, side=pl.col("item").is_in(["a", "c"]))
+    asks = {
+        "prefix": lambda t: eh.prefix(t, group="side", protected=True, interval=None, rng=1),
+        "by score": lambda t: eh.prefix(t, group="side", rank=None, score="score", interval=None, rng=1),
+        "pairwise": lambda t: eh.pairwise(t, groups="side", protected=True, relevance="y", interval=None),
+        "exposure": lambda t: eh.exposure(t, groups="side", relevance="y", metrics=["awrf", "eel"], interval=None),
+    }
+    for audit in asks.values():
+        found, expected = (audit(t).findings.columns["estimate"] for t in (ENGINES[engine](run), run.sort("request")))
+        assert found == pytest.approx(expected, nan_ok=True)

@@ -686,3 +686,10 @@ def test_a_measure_asked_for_alone_says_what_it_says_among_all(name):
     columns = ["metric", "group", "estimate", "low", "high", "units", "note"]
     assert alone.frame.select(columns).equals(among.frame.select(columns))
     assert alone.findings.metrics() == [name]
+
+
+def test_where_nothing_lies_between_ends_that_are_means_all_is_suppressed(in_passes):
+    scores = [-9.0] * 5 + [0.0, 1.0] * 2 + [9.0] * 5  # four rows that both groups reach, and a mean of five
+    rows = pl.DataFrame({"s": scores, "y": range(14), "g": ["a"] * 7 + ["b"] * 7})
+    found = eh.outcome_test(rows, score="s", outcome="y", group="g", min_units=5, bins=2, metrics="pooled_gap")
+    assert set(found.frame["note"]) == {"suppressed"}

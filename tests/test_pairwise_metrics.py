@@ -70,6 +70,20 @@ def test_continuous_relevance_takes_all_its_bits():
         np.testing.assert_array_equal(a, b)
 
 
+@pytest.mark.parametrize(("length", "groups"), [(3, 40), (200, 5), (700, 3)])
+def test_counts_of_many_groups_and_of_long_lists_do_not_run_into_each_other(length, groups):
+    rng = np.random.default_rng(length)
+    request, group = np.repeat([0, 1], length), rng.integers(0, groups, 2 * length)
+    relevance, score = rng.integers(0, 2, 2 * length) * 7.0, np.tile([0.0, 1.0], length)
+    relevance[:length], score[:length] = np.arange(length) % 2, np.arange(length) % 2  # every pair is won
+    found = counted_pairs(request, score, relevance, group, groups)
+    above, beaten = relevance[:, None] > relevance, (score[:, None] > score) + (score[:, None] == score) / 2
+    for one, counted in zip(found, (above * beaten, above), strict=True):
+        for q in (0, 1):
+            here = [(request == q) & (group == g) for g in range(groups)]
+            assert one[q].tolist() == [[counted[np.ix_(i, j)].sum() for j in here] for i in here]
+
+
 @cases(["pairwise_accuracy", "pair"])
 def test_cases_of_the_book(case):
     args, expect = case["args"], case["expect"]

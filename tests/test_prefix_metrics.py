@@ -13,7 +13,9 @@ from hypothesis import strategies as st
 
 from evenhand import DataWarning, EvenhandError, UndefinedWarning
 from evenhand.cards import ask
+from evenhand.metrics import normalizers
 from evenhand.metrics import prefix as metrics
+from evenhand.metrics.differences import nd
 from evenhand.metrics.prefix import (
     TEMPLATES,
     geyik_ndkl,
@@ -29,6 +31,7 @@ from evenhand.metrics.prefix import (
     pref_rd,
     scores_of,
 )  # fmt: skip
+from evenhand.metrics.terms import Terms
 from evenhand.tallies.placement import Placement
 from golden_cases import cases, holds
 from oracles import prefix as oracle
@@ -194,6 +197,26 @@ def test_the_worst_order_puts_the_smaller_side_first(ours):
     assert ndkl(labels, protected=1) == pytest.approx(1, abs=1e-12)
 
 
+@given(size=st.integers(1, 40), weights=st.lists(st.floats(0, 9), min_size=40, max_size=40))
+@settings(max_examples=40)
+def test_under_weights_that_never_rise_the_smaller_side_first_is_furthest_from_the_whole(size, weights):
+    counts = np.arange(size + 1.0)
+    terms = Terms(nd, counts, np.full(size + 1, size), counts, np.full(size + 1, size))
+    falling = np.tile(sorted(weights[:size], reverse=True), (size + 1, 1))
+    kinds = np.arange(size + 1)
+    found = normalizers.largest_of_sides(metrics.ND, terms, falling, kinds)
+    np.testing.assert_allclose(found, normalizers.longest_paths(terms, falling, kinds), atol=1e-11)
+
+
+def test_under_weights_that_rise_it_need_not_be():
+    terms, kinds = Terms(nd, *(np.array([float(n)]) for n in (30, 100, 30, 100))), np.zeros(1, dtype=int)
+    weights = np.zeros((1, 100))
+    weights[0, [0, 69]] = 1.0  # one protected item first, then all that are not
+    found = normalizers.largest_of_sides(metrics.ND, terms, weights, kinds)
+    assert found == pytest.approx(0.7 + 0.3 - 1 / 70)
+    assert normalizers.arranged(terms, weights, kinds, first=True) < found
+
+
 @pytest.mark.parametrize("counts", [(1, 2, 3), (2, 2, 2), (1, 1, 5), (2, 3, 4, 5), (3, 3, 1, 9)])
 def test_the_worst_order_of_many_groups_is_blocks_of_ascending_size(counts):
     labels = [g for g, n in sorted(enumerate(counts), key=lambda pair: pair[1]) for _ in range(n)]
@@ -201,8 +224,6 @@ def test_the_worst_order_of_many_groups_is_blocks_of_ascending_size(counts):
 
 
 def test_long_lists_of_many_groups_fall_back_on_the_order_of_blocks(monkeypatch):
-    from evenhand.metrics import normalizers
-
     labels = list("aabbbccccbacbca")
     exact, exact_kl = ndjs(labels, normalizer="max"), pref_kl(labels, step=3)
     monkeypatch.setattr(normalizers, "MOST_LATTICE", 0)
@@ -213,12 +234,10 @@ def test_long_lists_of_many_groups_fall_back_on_the_order_of_blocks(monkeypatch)
 
 
 def test_very_long_lists_use_the_worse_of_the_two_extremes(monkeypatch):
-    from evenhand.metrics import normalizers
-
     labels = [1, 0, 0, 1, 0, 0, 0, 1, 0, 0]
-    exact = ndd(labels, protected=1)
+    exact = ndkl(labels, protected=1)
     monkeypatch.setattr(normalizers, "MOST_STATES", 0)
-    assert ndd(labels, protected=1) == pytest.approx(exact, abs=1e-12)
+    assert ndkl(labels, protected=1) == pytest.approx(exact, abs=1e-12)
     with pytest.raises(EvenhandError, match="too long for the exact maximum"):
         ndr(labels, protected=1, normalizer="max")
 
@@ -426,6 +445,16 @@ def test_tables_and_formulas_agree(lists):
             computed = TEMPLATES[name](p).scores(p)
         for field in ("values", "normalizers", "chances"):
             np.testing.assert_allclose(getattr(tabled, field), getattr(computed, field), atol=1e-12, equal_nan=True)
+
+
+def test_lists_of_very_different_lengths_have_tables_of_different_sizes():
+    rng = np.random.default_rng(1)
+    lists = [rng.choice(["a", "b", "c", None], size).tolist() for size in (1, 2, 90, 3, 40, 5, 200, 4)]
+    p = placed(lists * 40, "a")
+    assert len(p.sides().first_kinds.blocks) > 1
+    for name in ("ndd", "ndkl", "ndjs"):
+        alone = [TEMPLATES[name](one).values(one)[0] for one in (placed([labels], "a") for labels in lists)]
+        np.testing.assert_allclose(TEMPLATES[name](p).values(p), alone * 40, atol=1e-12, equal_nan=True)
 
 
 def test_a_cut_looks_at_the_first_ranks_only():

@@ -102,3 +102,8 @@ def test_the_mean_around_a_quantile_does_not_depend_on_the_engine_nor_on_the_ord
         for frame in (values, values.sort("x"), values.reverse())
     }
     assert len(found) == 1
+
+
+def test_a_value_that_is_the_mean_of_its_neighbours_equals_it_to_the_last_digit():
+    values = nw.from_native(pl.LazyFrame({"value": [0.1, 0.2, 0.3]}))  # whose sum is 0.6000000000000001
+    assert quantile_means(values, "value", [Fraction(1, 2)], (0.1, 0.3), 3).tolist() == [0.2]

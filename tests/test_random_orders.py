@@ -11,6 +11,7 @@ from evenhand.cards import ask
 from evenhand.metrics import terms
 from evenhand.metrics.prefix import looked_at, reading_of
 from evenhand.tallies.placement import Placement, distinct_rows, grouped
+from evenhand.uncertainty import order_sums
 from evenhand.uncertainty.order_sums import Read, shuffled
 from evenhand.uncertainty.orders import random_orders
 
@@ -106,3 +107,12 @@ def test_distinct_rows_are_those_of_a_sort(spread):
     assert [which[order[a:b]].tolist() for a, b in pairwise(edges)] == [
         [i] * (b - a) for i, (a, b) in enumerate(pairwise(edges))
     ]
+
+
+def test_what_is_kept_between_compositions_changes_no_order(monkeypatch):
+    p = lists([12] * 30 + [9] * 5, gaps=0.05, seed=5)
+    (kept,) = orders_of(p, "ndjs")
+    monkeypatch.setattr(order_sums, "MOST_KEPT", 0)
+    (forgotten,) = orders_of(p, "ndjs")
+    for name in ("p", "means", "spreads", "kept"):
+        np.testing.assert_array_equal(getattr(kept, name), getattr(forgotten, name))

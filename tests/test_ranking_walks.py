@@ -12,8 +12,8 @@ from polars.io.plugins import register_io_source
 from polars.testing import assert_frame_equal
 
 import evenhand as eh
-from evenhand.engine.places import Places
 from evenhand.views import batches
+from evenhand.views.places import Places, are_distinct
 from evenhand.views.spilled import Spilled
 
 RANKINGS, LENGTH = 60, 7
@@ -102,8 +102,39 @@ def test_an_id_stands_where_the_table_has_it_and_nowhere_else(kind):
     assert Places.of(known.clear()).of_rows(asked[:3]).tolist() == [0, 0, 0]
 
 
+def test_a_ranking_longer_than_a_block_is_read_whole(monkeypatch):
+    lengths = [3, 40, 1, 8, 16]
+    frame = pl.DataFrame({"request": np.repeat(np.arange(5), lengths), "x": np.arange(sum(lengths))})
+    monkeypatch.setattr(batches, "BLOCK", 8)
+    found = batches.by_ranking(nw.from_native(frame.lazy()), ["request"], lambda rows: rows)
+    assert pl.concat(found).equals(frame)
+    assert pl.concat([rows.select("request").unique() for rows in found])["request"].is_unique().all()
+
+
+def test_places_by_score_are_found_some_rankings_at_a_time(monkeypatch):
+    frame, heights, honest = rankings().drop("rank"), [], nw.DataFrame.with_columns
+    expected = frame.with_columns(rank=pl.col("score").rank("ordinal", descending=True).over("request").cast(pl.Int64))
+
+    def with_columns(rows, *made):
+        heights.append(len(rows))
+        return honest(rows, *made)
+
+    monkeypatch.setattr(batches, "BLOCK", 50)
+    monkeypatch.setattr(nw.DataFrame, "with_columns", with_columns)
+    found = batches.by_score(nw.from_native(frame.lazy()), ["request"]).to_native()
+    assert_frame_equal(found.collect(), expected)
+    assert_frame_equal(found.select("rank", "item").collect(), expected.select("rank", "item"))
+    assert max(heights) <= 50
+
+
+def test_rows_are_known_to_be_distinct_by_all_of_their_keys():
+    frame = nw.from_native(pl.LazyFrame({"request": [1, 1, 2], "item": ["a", "b", "a"]}))
+    assert are_distinct(frame, ["request", "item"])
+    assert not are_distinct(frame, ["item"])
+
+
 def test_ids_of_one_hash_are_told_apart(monkeypatch):
-    from evenhand.engine import places
+    from evenhand.views import places
 
     known = pl.DataFrame({"request": [1, 1, 2], "item": ["a", "b", "a"]})
     asked = pl.DataFrame({"request": [2, 2, 1], "item": ["a", "b", "b"]})

@@ -154,7 +154,8 @@ def test_blocks_of_users_change_nothing(monkeypatch):
     large = eh.recommender(data[0], relevant=data[1], user_groups=data[2], **call)
     monkeypatch.setattr(score_views, "BLOCK_CELLS", 10_000)
     monkeypatch.setattr(draws, "HELD", 2_000)
-    monkeypatch.setattr("evenhand.tallies.replicates.MOST_CELLS", 1_000)
+    for name, size in (("MOST_CELLS", 500), ("WIDE", 3_000), ("RUN", 40), ("MANY", 0), ("SHORT", np.dtype(np.uint8))):
+        monkeypatch.setattr(f"evenhand.tallies.replicates.{name}", size)  # so that some items are shown too often
     same(columns(eh.recommender(data[0], relevant=data[1], user_groups=data[2], **call)), columns(large))
 
 
@@ -193,6 +194,20 @@ def test_files_give_the_same_numbers(tmp_path):
             str(tmp_path / scores), relevant=str(tmp_path / relevant), user_groups=str(tmp_path / people), **call
         )
         same(columns(found), expected)
+
+
+def test_user_groups_may_lie_in_several_files(tmp_path):
+    matrix, _, groups = generated()
+    people = pl.DataFrame({"user": range(len(groups)), "group": groups})
+    people[:20].write_csv(tmp_path / "one.csv")
+    people[20:].write_csv(tmp_path / "two.csv")
+    files = [tmp_path / "one.csv", str(tmp_path / "two.csv")]
+    call = {"top": 3, "interval": None, "chance": None}
+    for scores in (matrix, long_of(matrix)):
+        expected = columns(eh.recommender(scores, user_groups=dict(enumerate(groups)), **call))
+        same(columns(eh.recommender(scores, user_groups=files, **call)), expected)
+        with pytest.raises(EvenhandError, match="is not a file"):
+            eh.recommender(scores, user_groups=[*files, str(tmp_path / "three.csv")], **call)
 
 
 def test_users_that_are_numbers_here_and_text_there_are_the_same_users(tmp_path):

@@ -14,7 +14,9 @@ import sys
 import threading
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
+import narwhals as nw
 import numpy as np
 import polars as pl
 import pytest
@@ -23,8 +25,12 @@ import evenhand as eh
 from cluster import told
 from evenhand.audits.declare import AUDITS, names
 from evenhand.cli import main
+from evenhand.engine import clusters
+from evenhand.engine.brought import brought, brought_in_order
 from evenhand.findings import Findings
 from evenhand.present.again import ways
+from evenhand.tallies.moments import Moments
+from evenhand.views.tables import Files, open_table, to_polars
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
@@ -99,6 +105,18 @@ def test_floats_agree_to_nine_digits(tables):
         np.testing.assert_allclose(found[column], wanted[column], rtol=1e-9)
 
 
+def test_continuous_amounts_of_very_many_units_are_put_into_bins_where_they_are(tables, watched, monkeypatch):
+    here, there = tables
+    monkeypatch.setattr("evenhand.engine.spectra.BEYOND", 1_000)
+    monkeypatch.setattr("evenhand.engine.spectra.MOST_UNITS", 100)
+    monkeypatch.setattr("evenhand.engine.spectra.NARROW", 0.25)
+    call, before = {"unit": "author", "amount": "watch", "population": 400, "rng": 1, "interval": None}, len(watched)
+    found, wanted = (eh.inequality(t["events"], **call) for t in (there, here))
+    np.testing.assert_allclose(found.findings.columns["estimate"], wanted.findings.columns["estimate"], rtol=1e-9)
+    assert found.provenance["amounts"] == wanted.provenance["amounts"]
+    assert max(sent.num_rows for sent, _ in watched[before:]) < 40
+
+
 @pytest.mark.parametrize("spec", [eh.log_bins("followers", 5), eh.quantile_bins("followers", 5)], ids=str)
 def test_bins_give_the_same_bytes(tables, spec):
     same(lambda e, a: eh.inequality(e, **CALL, population=a, by=spec), tables)
@@ -137,7 +155,7 @@ def rankings(requests=300, depth=25):
 
 def people(rows=20_000):
     rng = np.random.default_rng(4)
-    score = rng.random(rows).round(3)
+    score = rng.random(rows).round(2)
     return pl.DataFrame(
         {
             "score": score,
@@ -184,10 +202,11 @@ ASKS = {
 
 TRAVELS = {
     "inequality": 0.005, "sources": 0.005, "decompose": 0.005, "criteria": 0.005,
-    "outcome_test": 0.1, "sensitivity": 0.06, "recommender": 0.04, "rebalance": 0.2,
+    "outcome_test": 0.15, "sensitivity": 0.06, "recommender": 0.04, "rebalance": 0.2,
 }  # fmt: skip
 """The part of the table's bytes that may reach the driver; of other audits, 0.03: ids, and a byte or two for each item.
 
+Of an outcome test with few clusters, each is looked at: its sums by bin and group, and a byte or two for each of its rows.
 `sensitivity` asks twice. Users come three times: with their label, their number of scores, and their list. A new allocation needs its
 candidates.
 """
@@ -225,12 +244,8 @@ def asked(spark, watched, tmp_path_factory):
         if not path.exists():
             here.write_parquet(path)
         before = len(watched)
-        with (
-            pytest.MonkeyPatch.context() as patch
-        ):  # a table of a few thousand rows would be taken along, for its intervals
-            patch.setattr("evenhand.audits.outcome_test.MOST_ROWS", 1_000)
-            found = question(spark.read.parquet(str(path)))
-            return question(here), found, watched[before:], here.to_arrow().nbytes
+        found = question(spark.read.parquet(str(path)))
+        return question(here), found, watched[before:], here.to_arrow().nbytes
 
     return ask
 
@@ -358,6 +373,50 @@ def test_units_that_hold_the_same_travel_once(spark, watched):
     assert not [name for sent, _ in watched[before:] for name in sent.column_names if name == "unit"]
 
 
+def test_many_clusters_are_multiplied_where_they_are(spark, watched, monkeypatch):
+    monkeypatch.setattr(clusters, "LISTED", 0)  # here, too
+    monkeypatch.setattr(clusters, "FLIPPED", 5)
+    rng, rows, bins, groups = np.random.default_rng(9), 2_000, 4, 2
+    place, side = np.sort(rng.integers(0, bins, rows)), rng.integers(0, groups, rows)
+    member = np.where(rng.random(rows) < 1 / 3, 7, rng.integers(0, 300, rows))  # a third of the rows in one cluster
+    score, outcome, weight = place + rng.random(rows), rng.normal(size=rows), rng.gamma(2, 1, rows)
+    fine = Moments.of(score, outcome, place, side, shape=(bins, groups), weight=weight)
+    table = pl.DataFrame(
+        {
+            "cluster": [f"vacancy {i}" for i in member],
+            "bin": place,
+            "group": [("a", "b")[g] for g in side],
+            "u": (u := score - fine.origin[place]),
+            "v": outcome - fine.level[place, side] - fine.slope[place, side] * u,
+            "weight": weight,
+        }
+    )
+    view = SimpleNamespace(labels=("a", "b"), reference=0, weighted=True)
+    uses = [clusters.Use(0, 4, np.arange(4)), clusters.Use(1, 4, np.array([0, 0, 1]))]
+    before = len(watched)
+    frames = (spark.createDataFrame(table.to_arrow()), table.lazy())
+    for found, wanted in zip(
+        *(clusters.tally_clusters(nw.from_native(f), view, fine, uses) for f in frames), strict=True
+    ):
+        for name in ("cross", "sums", "steps", "total"):
+            mine, theirs = (getattr(one.clusters, name) for one in (found, wanted))
+            np.testing.assert_allclose(mine, theirs, rtol=1e-9, atol=1e-9, err_msg=name)
+    assert not [name for sent, _ in watched[before:] for name in sent.column_names if name == "cluster"]
+
+
+def test_rows_that_are_needed_travel_in_a_byte_or_two_and_scores_only_where_they_are_read(spark, watched):
+    table = people(4_000).with_columns(pl.col("score") + np.random.default_rng(1).random(4_000).round(1) / 100)
+    frames = [nw.from_native(frame) for frame in (spark.createDataFrame(table.to_arrow()), table.lazy())]
+    run, before = nw.when(nw.col("score") > 0.5).then(1).otherwise(0), len(watched)
+    there, here = (brought_in_order(frame, run, ["group", "outcome"]) for frame in frames)
+    assert sum(sent.nbytes for sent, _ in watched[before:]) < 3 * table.height
+    ranked = [frame.with_columns(pl.col("score").rank("dense")).sort(pl.all()) for frame in (there, here)]
+    assert ranked[0].select("group", "outcome", "score").equals(ranked[1].select("group", "outcome", "score"))
+    columns = ["group", "score", "outcome"]
+    there, here = (brought(frame, run, columns).sort(columns) for frame in frames)
+    assert there.equals(here)
+
+
 def test_ties_have_no_order_on_a_cluster(spark):
     there = spark.createDataFrame(rankings(4, 6).to_arrow())
     with pytest.raises(eh.EvenhandError, match="whose rows have an order"):
@@ -464,10 +523,52 @@ def test_the_command_line_reads_parquet_on_a_cluster_and_says_how_to_do_it_again
         assert (made["columns"], made["provenance"]["reading"]) == (found["columns"], found["provenance"]["reading"])
 
 
+CSV = '''author,Views,views,via
+a01,1,1.50,"x, ""y"""
+a1,2,,
+"",3,1e2," z "
+a1,04,2,
+
+,,,
+b\\,5
+#c,6,NaN,\u00e9\r
+'''
+JSON = """{"author": 1.0, "views": 2.50, "via": "01"}
+{"author": 2, "views": 1e3, "via": null, "more": {"deep": [1]}}
+
+{"via": "1", "author": 12345678901, "views": 3}
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [("log.csv", CSV), ("log.tsv", CSV.replace(",", "\t")), ("log.jsonl", JSON)],
+    ids=["csv", "tsv", "jsonl"],
+)
+def test_text_is_read_as_the_other_engines_read_it(name, text, spark, tmp_path):
+    (tmp_path / name).write_text(text, encoding="utf-8", newline="")
+    there, here = (open_table(Files((str(tmp_path / name),), engine)) for engine in ("spark", "polars"))
+    assert there.text
+    assert sorted(there.schema.names()) == sorted(here.schema.names())
+    for column in set(there.schema.names()) - {"more"}:
+        found, wanted = (to_polars(t.lazy.select(t.col(column).alias("c")))["c"].to_list() for t in (there, here))
+        assert sorted(map(repr, found)) == sorted(map(repr, wanted)), column
+    call = {
+        "unit": "author",
+        "amount": "views",
+        "population": None,
+        "nan_policy": "omit",
+        "interval": None,
+        "by": "via",
+    }
+    assert eh.inequality(there, **call).to_text("csv") == eh.inequality(here, **call).to_text("csv")
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["log.csv", "--engine", "spark"], "'log.csv' is no Parquet file"),
+        (["log.csv", "--engine", "spark"], "'log.csv' has fields over several lines"),
+        (["wide.csv", "--engine", "spark"], "more fields than its header"),
         (["authors.parquet", "--master", "spark://there:7077"], "Add --engine spark"),
         (["authors.parquet", "--engine", "spark", "--master", "spark://there:7077"], "runs already"),
         (["hdfs://127.0.0.1:9/log.parquet", "--engine", "spark"], "cannot be read: Spark gives up on it"),
@@ -475,7 +576,8 @@ def test_the_command_line_reads_parquet_on_a_cluster_and_says_how_to_do_it_again
     ],
 )
 def test_what_spark_cannot_read_is_one_sentence(words, said, spark, files, capfd):
-    (files / "log.csv").write_text("author,views\na,1\n")
+    (files / "log.csv").write_text('author,views\na,1\n"b\nc",2\n')
+    (files / "wide.csv").write_text("author,views\na,1,2\n")
     assert main(["inequality", *words, "--unit", "author", "--population", "none", "--no-progress"]) == 2
     told = capfd.readouterr().err
     assert said in told

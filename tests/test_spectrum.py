@@ -374,3 +374,19 @@ def test_long_fractions_are_counted_like_short_ones():
         x[100_000] = bad
         with pytest.raises(EvenhandError, match=said):
             Spectrum.of(x)
+
+
+@given(some, st.integers(1, 5))
+def test_a_row_sums_to_the_same_bits_whatever_stands_beside_it(x, more):
+    s = Spectrum.of(x)
+    drawn = np.vstack([s.counts, np.random.default_rng(more).random((more, len(s.counts)))])
+    together, alone = Spectrum(s.values, drawn), Spectrum(s.values, s.counts)
+    for of in ("gini", "top_share(p=0.3)", "equal_share", "atkinson(epsilon=0.5)"):
+        np.testing.assert_array_equal(ask(of).on(together)[0], ask(of).on(alone))
+
+
+def test_sums_over_many_cells_are_those_over_few():
+    rng = np.random.default_rng(1)
+    a, b = rng.random((2, 3, 3 * spectrum.RUN + 5))
+    np.testing.assert_allclose(spectrum.dot(a, b), (a * b).sum(-1), rtol=1e-12)
+    np.testing.assert_allclose(spectrum.dot(a), a.sum(-1), rtol=1e-12)

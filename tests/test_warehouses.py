@@ -8,12 +8,14 @@ import ibis
 import numpy as np
 import polars as pl
 import pytest
+import sqlglot
 
 import evenhand as eh
 from evenhand.audits.declare import AUDITS, names
 from evenhand.cli import main
 from evenhand.findings import Findings
 from evenhand.present.again import ways
+from evenhand.views.warehouses import in_steps
 
 RNG = np.random.default_rng(11)
 WHO = ["a", "B", "b", "É", "_z", "10", "9", "Z", "é", "c d"]
@@ -258,6 +260,17 @@ def test_only_the_tally_leaves_postgresql(name, big, travelled):
     assert size < BYTES / 15
 
 
+def test_postgresql_works_each_column_out_once(big):
+    made = "SELECT s * 31 AS far, side AS label FROM big"
+    query = f"SELECT t.label, SUM(t.far * t.far * t.far) FROM ({made}) AS t GROUP BY 1"
+    steps = in_steps(sqlglot.parse_one(query, dialect="postgres")).sql("postgres")
+    for asked, while_reading in ((query, False), (steps, True)):
+        with big.get_backend().con.cursor() as cursor:
+            plan = [line for (line,) in cursor.execute(f"EXPLAIN (VERBOSE, COSTS OFF) {asked}")]
+        assert ("'31'" in [line for line in plan if "Output" in line][-1]) == while_reading
+    assert "OFFSET" not in in_steps(sqlglot.parse_one(f"SELECT t.label, t.far FROM ({made}) AS t")).sql()
+
+
 def test_the_lists_of_users_leave_postgresql_and_not_their_scores(server, travelled):
     connection = server["log"].get_backend()
     connection.raw_sql(
@@ -337,11 +350,18 @@ def test_no_credential_and_no_row_is_told(server, postgres):
 
 
 def test_ids_that_drivers_hand_out_as_objects_are_labels(server):
+    duckdb = pytest.importorskip("duckdb")
     connection = server["log"].get_backend()
     connection.raw_sql("CREATE VIEW keyed AS SELECT who, views, md5(half)::uuid AS half FROM log")
     table = connection.table("keyed")
     found = cells(eh.inequality(table, **UNITS, population=None, by="half", metrics="gini", interval=None))
     plain = table.mutate(half=table.half.cast("string")).to_polars()
+    with duckdb.connect() as here:
+        relation = here.sql("SELECT who, views, half::UUID AS half FROM plain")
+        same(
+            cells(eh.inequality(relation, unit="half", amount="views", population=plain.select("half"), interval=None)),
+            cells(eh.inequality(plain, unit="half", amount="views", population=None, interval=None)),
+        )
     assert found == cells(eh.inequality(plain, **UNITS, population=None, by="half", metrics="gini", interval=None))
 
 

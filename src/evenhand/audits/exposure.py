@@ -46,13 +46,13 @@ from evenhand.tallies.ledger import Ledger, Policy, Unknown, policy_for, unlabel
 from evenhand.tallies.requests import Measured
 from evenhand.uncertainty.intervals import stream
 from evenhand.uncertainty.items import crossed_draws
-from evenhand.uncertainty.requests import Reduced
+from evenhand.uncertainty.requests import Reduced, blocks
 from evenhand.views.files import has_known_ending, may_be_file
 from evenhand.views.groups import rollup
 from evenhand.views.judgments import MissingRelevance
 from evenhand.views.labels import Alignment, read_shares
 from evenhand.views.rankings import Roles, Ties
-from evenhand.views.tally import Tally, tally_of
+from evenhand.views.tally import Tally, tally_of, told
 
 __all__ = ["exposure", "rollup"]
 
@@ -275,7 +275,10 @@ def refuse_uncounted(given: Mapping[str, Any], asked: Sequence[Asked]) -> None:
             "groups is no single column of the rankings, which a query needs. Join it to them in a view."
         )
     if relevance is not None and (not isinstance(relevance, str) or may_be_file(relevance)):
-        raise EvenhandError("relevance is no column of the rankings, which a query needs. Join it to them in a view.")
+        raise EvenhandError(
+            "relevance is no column, which a query needs. Name one; where another table of the database holds it, name that table "
+            "to the query as relevance_in=."
+        )
     dropped = relevance is not None and given["missing_relevance"] == "drop"
     for name, there in (
         ("missing_relevance", dropped), ("resample", given["resample"] != "requests"), ("ties", given["ties"] != "raise"),
@@ -290,12 +293,13 @@ def counted(held: Tally, call: Call, asked: Sequence[Asked]) -> Prepared:
     given, roles = call.arguments, roles_of(call.arguments)
     refuse_uncounted(given, asked)
     relevance = given["relevance"]
+    apart = next(iter(told(held, "relevance_in")), None)
+    asked_of = Counting(roles, given["groups"], wanted_by(asked), relevance, few=call.fewest > 1, relevance_in=apart)
     view, found = view_counted_rankings(
-        held, Counting(roles, given["groups"], wanted_by(asked), relevance, few=call.fewest > 1), nan_policy=given["nan_policy"],
-        missing=given["missing_relevance"],
-    )  # fmt: skip
+        held, asked_of, nan_policy=given["nan_policy"], missing=given["missing_relevance"]
+    )
     aligned = Alignment(view.lazy, False, f"column {given['groups']!r} of the rankings")
-    origin = None if relevance is None else f"column {relevance!r} of the rankings"
+    origin = None if relevance is None else apart or f"column {relevance!r} of the rankings"
     return Prepared(
         view,
         Rows(view.lazy, view.slices),
@@ -337,13 +341,12 @@ def _rows(
     """The rows of the frame, and the measures behind them, which keep no sums."""
     ledger = t.ledger
 
-    def blocked(s: int) -> np.random.Generator:
-        return stream(call.seed, "exposure", *ledger.slices[s], "blocks")
-
     def again(drawn: Ledger, sizes: Floats) -> list[Measured]:
         return [measured_on(a, drawn, t.policy, sizes) for a in asked]
 
-    found = [Reduced.of(measure(a, t, chance=chance), ledger.within, blocked) for a in asked]
+    rngs = [stream(call.seed, "exposure", *where, "blocks") for where in ledger.slices]
+    joined = [blocks(ledger.within.size(s), rng) for s, rng in enumerate(rngs)]
+    found = [Reduced.of(measure(a, t, chance=chance), ledger.within, joined) for a in asked]
     drawn = None
     if t.crossed is not None:
         rng = stream(call.seed, "exposure", "items")

@@ -41,7 +41,15 @@ from evenhand.audits.outcome_rows import (
 from evenhand.cards import Ask, Floats, asks
 from evenhand.engine.counted_outcomes import view_counted_outcomes
 from evenhand.engine.gathered import is_apart
-from evenhand.engine.moments import read_few, shared_ends, tally_apart, tally_known, tally_moments, tally_rows
+from evenhand.engine.moments import (
+    read_few,
+    shared_ends,
+    tally_apart,
+    tally_known,
+    tally_moments,
+    tally_ordered,
+    tally_rows,
+)
 from evenhand.engine.queries_outcomes import shares_of
 from evenhand.engine.sketches import look_into
 from evenhand.errors import EvenhandError
@@ -144,7 +152,6 @@ def outcome_test(
             wish=_wish(bins),
         )
     else:
-        refuse_uncounted(call.fewest)
         checked = view_counted_outcomes(
             held,
             roles,
@@ -154,6 +161,7 @@ def outcome_test(
             reference=reference,
             threshold=threshold,
             nan_policy=nan_policy,
+            fewest=call.fewest,
         )
     words = {"unit": "candidate", "score": score, "outcome": outcome, "group": group}
     if roles.by:
@@ -182,14 +190,6 @@ def roles_of(given: Mapping[str, Any]) -> tuple[Covariance, Roles]:
     own = request if cluster is None and clustered else cluster
     columns = {role: given[role] for role in ("score", "outcome", "group", "request", "treated", "weight")}
     return how, Roles(**columns, cluster=own, clustered=clustered, by=names_of(given["by"]))
-
-
-def refuse_uncounted(fewest: int) -> None:
-    """What needs single rows, and not sums per bin and group."""
-    if fewest > 1:
-        raise EvenhandError(
-            f"min_units={fewest} moves edges to means of single scores, and a tally holds none. Pass the table."
-        )
 
 
 @dataclass(frozen=True)
@@ -247,13 +247,16 @@ def _tested(label: tuple[Any, ...], checked: Checked, plan: _Plan) -> _Part:
         scoped, (low, high) = _shared_scope(scoped, (low, high), call.fewest)
     view, grid, moments, wide = _tallied(checked, scoped, (low, high), plan, held)
     words = {**plan.words, "reference": view.names[view.reference]}
+    if not moments.rows.sum():  # nothing lies between ends that are means
+        return _undefined(label, view.names, "suppressed", plan, words["reference"])
     if plan.how == "cluster":
         refuse_many_gaps(len(view.names), grid)
     tested, others = _binnings(view, moments, grid, plan, (low, high), held)
     whole = _whole(replace(view, scope=checked.scope), *wide, plan, held) if wide else tested
     wanted = {*ODDS, *RATES} if plan.asked is None else {a.card.name for a in plan.asked}
     rows = all_rows(
-        tested, others, view, kind=plan.kind, level=plan.level, everybody=_everybody(checked, view, wanted, held), wanted=wanted,
+        tested, others, view, kind=plan.kind, level=plan.level, everybody=_everybody(checked, view, wanted, held, grid.edges),
+        wanted=wanted,
         whole=whole if plan.kind == "ranking" else None,
     )  # fmt: skip
     chosen = rows if plan.asked is None else chosen_rows(rows, plan.asked, tested, view)
@@ -292,7 +295,7 @@ def _tallied(
         log.info("adding up per bin and group")
         if held is not None and isinstance(scoped, Outcomes):
             return scoped, grid, _summed(held, grid, scoped, ends, clustered=clustered), None
-        view, moments = tally_moments(scoped, grid.edges, *ends, clustered=clustered)
+        view, moments = tally_moments(scoped, grid.edges, *ends, clustered=clustered, shared=fewest > 1)
         return view, grid, moments, None
     groups, (least, most) = replace(scoped, scope=checked.scope), checked.score_ends
     grid, wide = Grid.pair(groups, plan.bins, *ends, fewest=fewest, rows=held)
@@ -392,18 +395,23 @@ def _shared_scope(view: Checked, ends: tuple[float, float], fewest: int) -> tupl
     return grouped.within(low, high), (low, high)
 
 
-def _everybody(checked: Checked, view: Outcomes, wanted: AbstractSet[str], held: Rows | None) -> Everybody:
-    """The rows of all scores, and who of those with a known outcome was treated, as far as they are `wanted`."""
+def _everybody(
+    checked: Checked, view: Outcomes, wanted: AbstractSet[str], held: Rows | None, edges: Floats
+) -> Everybody:
+    """The rows of all scores, and who of those with a known outcome was treated, as far as they are `wanted`.
+
+    `edges` : scores with about as many rows between each two of them.
+    """
     cut = checked.roles.treated is not None or checked.threshold is not None
     if checked.counted is not None:
         return Everybody(None, None, cut, "no_single_rows")
     whole = replace(view, scope=checked.scope)
     seen = held
     if held is None and wanted & {*ODDS} and view.used.sum() <= MOST_ROWS:
-        seen = tally_rows(whole, np.zeros(0))
+        seen = tally_ordered(whole, edges)
     if not cut or not wanted & {*RATES} or checked.rows > MOST_ROWS or checked.outcome_ends != (0.0, 1.0):
         return Everybody(seen, None, cut)
-    known = tally_known(whole)
+    known = tally_known(whole, edges)
     return Everybody(seen, None if known.treated is None or known.treated.all() else known, cut)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Annotated, Any, Literal
 
@@ -35,7 +35,7 @@ from evenhand.tallies.ledger import Unknown
 from evenhand.tallies.pairs import Pairs
 from evenhand.tallies.requests import Measured, of_sums
 from evenhand.uncertainty.intervals import stream
-from evenhand.uncertainty.requests import Reduced
+from evenhand.uncertainty.requests import Reduced, blocks
 from evenhand.views.judgments import MissingRelevance, carried, view_judgments
 from evenhand.views.labels import view_labels
 from evenhand.views.rankings import open_rankings, system_of
@@ -143,10 +143,12 @@ def pairwise(
         negatives=negatives,
         rng=stream(call.seed, "negatives"),
     )
-    measures = [m for a in asked for m in measured(a, ledger, average)]
     within, names = ledger.within, view.slice_names
     small = few.small(within)
-    rows = rows_of([Reduced.of(m, within) for m in measures], within, names, call, small)
+    rngs = [stream(call.seed, "pairwise", *where) for where in within.slices]
+    joined = [blocks(within.size(s), rng) for s, rng in enumerate(rngs)]
+    reduced = [Reduced.of(m, within, joined) for a in asked for m in measured(a, ledger, average)]
+    rows = rows_of(reduced, within, names, call, small, rngs=rngs)
     sampled = ", sampled negatives included" if negatives else ""
     facts = {
         "average": average, "ordered_by": column, **few.facts(),
@@ -154,8 +156,8 @@ def pairwise(
     }  # fmt: skip
     return call.result(
         rows, backend=view.backend, read=view.rows, dropped=view.dropped, slices=names, words=_words(request, ledger), facts=facts,
-        counts=ledger.counts, of=RankingResult, each=per_request(measures, within, names, small),
-        hold=lambda: held_of(measures, within, small),
+        counts=ledger.counts, of=RankingResult, each=per_request([r.measured for r in reduced], within, names, small),
+        hold=lambda: held_of([m for a in asked for m in measured(a, ledger, average)], within, small),
     )  # fmt: skip
 
 
@@ -172,23 +174,23 @@ def _words(request: str, ledger: PairLedger) -> dict[str, str]:
     return {"unit": request, **({"versus": str(ledger.pairs.groups[versus])} if versus >= 0 else {})}
 
 
-def measured(a: Ask, ledger: PairLedger, average: Average) -> list[Measured]:
+def measured(a: Ask, ledger: PairLedger, average: Average) -> Iterator[Measured]:
     """The rows of a metric: one on the two sides, or one for every ordered pair of groups and each group against all."""
     t = ledger.pairs
     if a.card.per != "pair":
         within, between = "within" in a.reads, "between" in a.reads
         either = within or between
         side = str(t.groups[t.protected]) if t.protected >= 0 and "sides" in a.reads else None
-        return [_of(a, t, side, t.count(within=within or not either, between=between or not either), ledger, average)]
+        yield _of(a, t, side, t.count(within=within or not either, between=between or not either), ledger, average)
+        return
     many = range(len(t.groups))
-    cells = [(f"{t.groups[i]}>{t.groups[j]}", t.cell(i, j)) for i in many for j in many]
-    cells += [(f"{t.groups[i]}>{ANYONE}", t.cell(i)) for i in many]
-    return [_of(a, cell, name, cell.pairs[..., 0, 0], ledger, average) for name, cell in cells]
+    for i, j in [*((i, j) for i in many for j in many), *((i, None) for i in many)]:
+        cell, other = t.cell(i, j), ANYONE if j is None else t.groups[j]
+        yield _of(a, cell, f"{t.groups[i]}>{other}", cell.pairs[..., 0, 0], ledger, average)
 
 
 def _of(a: Ask, t: Pairs, group: str | None, counts: Any, ledger: PairLedger, average: Average) -> Measured:
     """A metric on wins and pairs; where requests count alike, on each one's shares."""
     tally = t.alike() if average == "macro" else t
-    return of_sums(
-        a, tally, each=t, group=group, cells=lambda s, _: {"pairs": float(counts[ledger.within.part(s)].sum())}
-    )
+    pairs = [float(counts[ledger.within.part(s)].sum()) for s in range(len(ledger.within.slices))]
+    return of_sums(a, tally, each=t, group=group, cells=lambda s, _: {"pairs": pairs[s]})

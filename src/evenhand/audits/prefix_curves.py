@@ -12,7 +12,7 @@ from evenhand.cards import Floats
 from evenhand.engine.placements import Placed
 from evenhand.metrics.chance import share_band
 from evenhand.metrics.template import Scores
-from evenhand.tallies.placement import Ints, Placement
+from evenhand.tallies.placement import Batch, Ints, Placement
 
 MOST_SLICES = 12
 MOST_GROUPS = 8
@@ -70,14 +70,9 @@ def _shares(p: Placement, level: float, fewest: int) -> Columns:
     chosen = largest if p.protected is None else np.arange(2)
     totals = {g: np.zeros((4, depth)) for g in chosen.tolist()}
     for b in p.batches():
-        seen = np.broadcast_to(b.seen, b.codes.shape).astype(np.float64)
-        there = (np.arange(b.width) < b.lengths[:, None]) & (seen > 0)
-        sizes = b.counts.sum(1)[:, None]
         for g, total in totals.items():
-            q = b.counts[:, g, None] / np.maximum(sizes, 1)
-            spread = q * (1 - q) * (sizes - seen) / (np.maximum(seen, 1) * np.maximum(sizes - 1, 1))
-            for row, part in enumerate((1.0, b.held(g) / np.maximum(seen, 1), q, spread)):
-                total[row, : b.width] += np.where(there, part, 0.0).sum(0)
+            for row, part in enumerate(_sums(b, p.counts[b.where], g)):
+                total[row, : b.width] += part
     ranks = _thinned(depth)
     points: Columns = {"group": [], "rank": [], "share": [], "overall": [], "low": [], "high": [], "rankings": []}
     for g, total in totals.items():
@@ -90,6 +85,20 @@ def _shares(p: Placement, level: float, fewest: int) -> Columns:
         for name, column in made.items():
             points[name] += column.tolist()
     return points
+
+
+def _sums(b: Batch, counts: Floats, g: int) -> tuple[Any, ...]:
+    """By rank, over lists that reach it: how many, the group's share so far and of the whole, and the share's variance."""
+    sizes = counts.sum(1)[:, None]
+    q = counts[:, g, None] / np.maximum(sizes, 1)
+    spread = q * (1 - q) / np.maximum(sizes - 1, 1)
+    if b.complete:  # nothing but the counts differs between lists
+        held = np.cumsum(np.count_nonzero(b.codes == g, axis=0))
+        return len(q), held / b.seen, q.sum(), spread.sum() * (b.width - b.seen) / b.seen
+    there = (np.arange(b.width) < b.lengths[:, None]) & (b.seen > 0)
+    seen = np.maximum(b.seen, 1)
+    parts = (1, b.held(g) / seen, q, spread * (sizes - b.seen) / seen)
+    return tuple(np.where(there, part, 0).sum(0) for part in parts)
 
 
 def _band(p: Placement, g: int, at: Ints, overall: Floats, error: Floats, level: float) -> tuple[Floats, Floats]:

@@ -42,6 +42,7 @@ def sql(
     names: Sequence[str] = (),
     truth: Sequence[str] = (),
     population_by: Sequence[str] = (),
+    relevance_in: str | None = None,
     **roles: Any,
 ) -> str:
     """The query whose rows are the tally of an audit, for a database that evenhand cannot reach; `eh.read.tally` reads them back.
@@ -54,6 +55,7 @@ def sql(
     names : the sources, for `"sources"`: no query can find them and count them at once.
     truth : columns that hold true and false.
     population_by : slice columns that the table of all units holds too, where `population` names one of the same database.
+    relevance_in : the table that holds the column `relevance`, where the rankings do not; it names requests and items as they do.
     roles : what the audit takes; what only says how to measure (`population` as a number, `rng`) may be left out.
 
     Examples
@@ -70,7 +72,12 @@ def sql(
     bound = asked.call(**{**lacking, **roles}).arguments
     if population_by and not isinstance(bound.get("population"), str):
         raise EvenhandError("population_by is of a table of all units, and none was named. Pass population= with it.")
-    text = _QUERIES[asked.name](where, table, bound, _More(list(names), list(truth), list(population_by)))
+    if relevance_in is not None and bound.get("relevance") is None:
+        raise EvenhandError(
+            "relevance_in is a table that holds relevance, and no column was named. Pass relevance= with it."
+        )
+    more = _More(list(names), list(truth), list(population_by), relevance_in)
+    text = _QUERIES[asked.name](where, table, bound, more)
     return _head(asked, where, roles) + text
 
 
@@ -81,6 +88,7 @@ class _More:
     names: list[str]
     truth: list[str]
     population_by: list[str]
+    relevance_in: str | None
 
 
 def _head(asked: Audit, d: Dialect, roles: Given) -> str:
@@ -169,24 +177,25 @@ def _exposure(d: Dialect, table: str, given: Given, more: _More) -> str:
     refuse_uncounted(given, asked)
     roles = roles_of(given)
     _refuse(ranking_problems(roles))
+    few = (given["min_units"] or 0) > 1
     asked_of = Counting(
-        roles, given["groups"], wanted_by(asked), given["relevance"], more.truth, (given["min_units"] or 0) > 1
+        roles, given["groups"], wanted_by(asked), given["relevance"], more.truth, few, more.relevance_in
     )
     return rankings_query(d, table, asked_of)
 
 
 def _outcome_test(d: Dialect, table: str, given: Given, more: _More) -> str:
-    from evenhand.audits.outcome_test import refuse_uncounted, roles_of
+    from evenhand.audits.outcome_test import roles_of
 
     _, roles = roles_of(given)
     _ = given["metrics"] is None or asks(given["metrics"], askable())
-    refuse_uncounted(given["min_units"] or 0)
     _refuse(outcome_problems(roles))
     edges, threshold = counted_edges_of(given["bins"]), given["threshold"]
     threshold = None if threshold is None else float(threshold)
     return outcomes_query(
-        d, table, roles, kind=given["kind"], threshold=threshold, bins=given["bins"], edges=edges, truth=more.truth
-    )
+        d, table, roles, kind=given["kind"], threshold=threshold, bins=given["bins"], edges=edges, truth=more.truth,
+        fewest=given["min_units"] or 0,
+    )  # fmt: skip
 
 
 _QUERIES: dict[str, Callable[[Dialect, str, Given, _More], str]] = {

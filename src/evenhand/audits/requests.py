@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -97,11 +98,13 @@ def rows_of(
     call: Call,
     small: Sequence[bool],
     drawn: Floats | None = None,
+    rngs: Sequence[np.random.Generator] | None = None,
 ) -> list[Row]:
     """One row per slice and metric, slices in the order of their labels.
 
-    Those of `small` slices hold no number. The requests of each slice are resampled, all metrics on the same draws, unless
-    `drawn` (slices, metrics, draws) holds the metrics on resamples of another kind.
+    Those of `small` slices hold no number. The requests of each slice are resampled, all metrics on the same draws (of
+    `rngs`, where those made the blocks), unless `drawn` (slices, metrics, draws) holds the metrics on resamples of another
+    kind.
     """
     rows, draws = [], draws_wanted(call.interval)
     for s, where in enumerate(within.slices):
@@ -110,7 +113,8 @@ def rows_of(
         if drawn is not None:
             again = list(drawn[s])
         elif draws and found:
-            again = draws_of(found, s, part, draws, lambda where=where: stream(call.seed, call.audit.name, *where))  # type: ignore[misc]
+            rng = partial(stream, call.seed, call.audit.name, *where) if rngs is None else partial(rngs.__getitem__, s)
+            again = draws_of(found, s, part, draws, rng)
         for f, values in zip(found, again, strict=True):
             made = _row(dict(zip(names, where, strict=True)), f, s, part, values, call.interval)
             rows.append(_hidden(made, call.audit.extra) if small[s] else made)

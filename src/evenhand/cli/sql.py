@@ -40,6 +40,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
             where.add_argument(
                 "--name", dest="names", metavar="SOURCE", help="a source; repeat it for each of them", **many
             )
+        if "relevance" in audit.parameters:
+            where.add_argument(
+                "--relevance-in", metavar="NAME", help="the table that holds --relevance, where the rankings do not"
+            )
         if "population" in audit.parameters:
             where.add_argument(
                 "--population-by",
@@ -63,13 +67,16 @@ def run(args: argparse.Namespace) -> int:
     args.tally, args.engine = "rows.csv", "polars"
     try:
         _, roles = bind(audit, args)
-        more = {name: getattr(args, name, ()) for name in ("names", "truth", "population_by")}
+        more: dict[str, Any] = {name: getattr(args, name, ()) for name in ("names", "truth", "population_by")}
+        more["relevance_in"] = getattr(args, "relevance_in", None)
         text = sql(audit.name, table=args.table, dialect=args.dialect, **more, **roles)
     except EvenhandError as error:
         said = (
             in_flags(str(error), audit)
             .replace("names=", "--name")
             .replace("population_by", "--population-by")
+            .replace("relevance_in=", "--relevance-in")
+            .replace("relevance_in", "--relevance-in")
             .replace("table=", "--table ")
         )
         raise EvenhandError(said) from error

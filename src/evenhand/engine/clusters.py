@@ -17,9 +17,10 @@ import numpy as np
 
 from evenhand.cards import Floats
 from evenhand.engine.buckets import dense
+from evenhand.engine.cluster_products import Members
 from evenhand.engine.quantiles import quantiles
 from evenhand.tallies.cluster_squares import ClusterSquares, Loose, Recut, added_up, is_thin
-from evenhand.tallies.clusters import FLIPPED, SUMS, Clusters
+from evenhand.tallies.clusters import FLIPPED, LINEAR, SUMS, Clusters
 from evenhand.tallies.moments import Ints, Moments
 from evenhand.views.outcomes import Outcomes
 from evenhand.views.tables import each_once, to_polars
@@ -88,6 +89,8 @@ def tally_clusters(rows: nw.LazyFrame[Any], view: Outcomes, fine: Moments, uses:
     recuts = [use.recut(fine, into) for use, into in zip(uses, joined, strict=True)]
     cells = _Cells(rows, view, len(fine.origin))
     wide = max(into.rows.size for into in joined) * SUMS > WIDEST
+    if rows.implementation.is_pyspark() and not wide:
+        return _on_spark(cells, view, fine, uses)
     parts = [(rows, many)] if wide or many <= AT_ONCE else _ranges(cells, many)
     listed: list[Clusters] = []
     added: list[ClusterSquares] = []
@@ -112,6 +115,20 @@ def tally_clusters(rows: nw.LazyFrame[Any], view: Outcomes, fine: Moments, uses:
             return clustered
     whole = replace(fine, clusters=Clusters.joined(listed) if not added else cells.of(rows))
     return [use.of(whole) for use in uses]
+
+
+def _on_spark(cells: _Cells, view: Outcomes, fine: Moments, uses: Sequence[Use]) -> list[Moments]:
+    """The same from a Spark cluster, which adds up products itself; clusters are listed only where somebody looks at each."""
+    sums = np.stack([fine.sums[..., i, j].ravel() for i, j in LINEAR], axis=1)
+    summed, names = cells.summed(cells.rows, coded=False)
+    with Members.of(summed, names, sums, (cells.bins, cells.groups)) as members:
+        counted = members.counted()
+        found = [use.of(replace(fine, clusters=counted)) for use in uses]
+        if all(_countless(one, view.reference) for one in found):
+            whole: Clusters | ClusterSquares = members.multiplied(counted)
+        else:
+            whole = cells.of(cells.rows)
+    return [use.of(replace(fine, clusters=whole)) for use in uses]
 
 
 def _countless(found: Moments, reference: int) -> bool:
@@ -185,25 +202,29 @@ class _Cells:
         self.ends = ends = _ends(rows) if dtype.is_numeric() and not dtype.is_decimal() else None
         self.most = math.inf if ends is None or not dtype.is_integer() else (ends[1] - ends[0] + 1) * self.within
         self.coded = self.most < 2**62 and ends is not None and ends[0] >= -(2**63) and ends[1] < 2**63
-        cell = group_code(view.labels) * bins + nw.col("bin").cast(nw.Int64)
+        self.cell = cell = group_code(view.labels) * bins + nw.col("bin").cast(nw.Int64)
         self.key = {"cluster": nw.col("cluster"), "cell": cell}
         if ends is not None and self.coded:
             self.key = {"key": (nw.col("cluster").cast(nw.Int64) - ends[0]) * self.within + cell}
 
-    def of(self, rows: nw.LazyFrame[Any]) -> Clusters:
-        """Clusters with their sums, one by one, in order of cluster, group and bin."""
+    def summed(self, rows: nw.LazyFrame[Any], *, coded: bool = True) -> tuple[nw.LazyFrame[Any], list[str]]:
+        """A row per cluster and cell, and what its five sums are called; `coded` where one number may stand for both."""
+        key = self.key if coded else {"cluster": nw.col("cluster"), "cell": self.cell}
         u, v = nw.col("u"), nw.col("v")
         named = {"su": u, "sv": v, "suu": u * u, "suv": u * v}
         if self.weighted:
             weight = nw.col("weight")
             named = {"mass": weight, **{name: weight * term for name, term in named.items()}}
-        summed = rows.select(**self.key, **named).group_by(*self.key)
-        cells = to_polars(summed.agg(nw.len().alias("rows"), *(nw.col(name).sum() for name in named))).sort(*self.key)
+        summed = rows.select(**key, **named).group_by(*key)
+        found = summed.agg(nw.len().alias("rows"), *(nw.col(name).sum() for name in named))
+        return found, [*named] if self.weighted else ["rows", *named]
+
+    def of(self, rows: nw.LazyFrame[Any]) -> Clusters:
+        """Clusters with their sums, one by one, in order of cluster, group and bin."""
+        summed, names = self.summed(rows)
+        cells = to_polars(summed).sort(*self.key)
         cluster, cell = self._placed(cells)
-        sums = tuple(
-            cells[name].to_numpy().astype(np.float64, copy=False)
-            for name in (named if self.weighted else ("rows", *named))
-        )
+        sums = tuple(cells[name].to_numpy().astype(np.float64, copy=False) for name in names)
         return Clusters(
             cluster.rle_id().to_numpy().astype(np.int64), cell.astype(np.int64), sums, self.bins, self.groups
         )

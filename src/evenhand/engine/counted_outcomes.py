@@ -4,18 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from fractions import Fraction
 from typing import Any
 
 import narwhals as nw
 import numpy as np
 
 from evenhand.cards import Floats
-from evenhand.engine.queries_clusters import LINEAR, PAIRS
-from evenhand.engine.queries_outcomes import flags_of, outcomes_columns, outcomes_labels, outcomes_part
+from evenhand.engine.queries_clusters import PAIRS
+from evenhand.engine.queries_outcomes import SCOPE, flags_of, outcomes_columns, outcomes_labels, outcomes_part
 from evenhand.errors import EvenhandError, all_problems
 from evenhand.tallies.cluster_squares import ClusterSquares
-from evenhand.tallies.clusters import FLIPPED, SUMS, Clusters
+from evenhand.tallies.clusters import FLIPPED, LINEAR, SUMS, Clusters
 from evenhand.tallies.moments import POWERS, Ints, Moments
+from evenhand.tallies.sources import significant
 from evenhand.views.outcomes import Checked, CountedOutcomes, Missing, Outcomes, Roles, name_problems, view_counted
 from evenhand.views.tally import Tally, open_tally
 
@@ -30,19 +32,21 @@ def view_counted_outcomes(
     reference: Any,
     threshold: float | None,
     nan_policy: Missing,
+    fewest: int = 0,
 ) -> Checked:
     """The rows of a query as the view that the table would have given."""
     import polars as pl
 
     if problems := name_problems(roles):
         raise all_problems(problems, where="The call")
-    part = outcomes_part(roles, kind, threshold, bins)
-    numbers = outcomes_columns(roles, len(edges))
+    part = outcomes_part(roles, kind, threshold, bins, fewest)
+    numbers = outcomes_columns(roles, len(edges), fewest)
     counts = ["rows_read", *flags_of(roles), "used", "bin", "held", "above", "below"]
     frame, opened = open_tally(held, [part], numbers, outcomes_labels(roles), counts)
     frame = frame.rename({"label": "group", "rows_read": "rows"})
     facts = frame.filter(pl.col("reach") == "group")
     cells = frame.filter(pl.col("reach") != "group").with_columns(pl.col("bin").cast(pl.Int64))
+    cells = _with_means(cells, edges) if fewest > 1 else cells
     nobody = facts.head(0).with_columns(pl.lit(0.0).alias("score"))
     return view_counted(
         nw.from_native(nobody).lazy(), opened.backend, opened.origin, facts, CountedOutcomes(cells, tuple(edges)), roles,
@@ -50,15 +54,27 @@ def view_counted_outcomes(
     )  # fmt: skip
 
 
-def _scope(view: Checked, low: float, high: float) -> Any:
+def _with_means(cells: Any, edges: Sequence[Any]) -> Any:
+    """The same, ends and edges that are means in the digits that they have on any engine."""
+    import polars as pl
+
+    found = [f"edge_{k}" for k, edge in enumerate(edges) if isinstance(edge, Fraction)]
+    told = {name: pl.Series(name, significant(cells[name].fill_null(0.0).to_numpy())) for name in (*SCOPE, *found)}
+    mean = cells["reach"] == "shared"
+    told |= {name: told[name].set(~mean, None).fill_null(cells[name]) for name in found}
+    return cells.with_columns(told.values())
+
+
+def _scope(view: Checked, reach: str) -> Any:
     """The cells of all scores, or of those that all groups share."""
     import polars as pl
 
     assert view.counted is not None  # noqa: S101  (its callers ask)
-    return view.counted.cells.filter(pl.col("reach") == _reach(view, low, high))
+    return view.counted.cells.filter(pl.col("reach") == reach)
 
 
-def _reach(view: Checked, low: float, high: float) -> str:
+def reach_of(view: Checked, low: float, high: float) -> str:
+    """What rows of a query with these scores are called."""
     return "all" if (low, high) == view.score_ends else "shared"
 
 
@@ -68,15 +84,21 @@ def _edges(cells: Any) -> Floats:
     return np.array([cells[name][0] for name in names] if cells.height else [], dtype=np.float64)
 
 
-def counted_edges(view: Checked, low: float, high: float) -> Floats:
+def counted_edges(view: Checked, reach: str) -> Floats:
     """The scores that the shares of the query stand for."""
-    return _edges(_scope(view, low, high))
+    return _edges(_scope(view, reach))
 
 
-def counted_moments(view: Checked, edges: Floats, low: float, high: float) -> tuple[Outcomes, Moments]:
+def counted_ends(view: Checked) -> tuple[float, float]:
+    """The ends of what is tested, where they are means."""
+    cells = _scope(view, "all")
+    return float(cells["scope_low"][0]), float(cells["scope_high"][0])
+
+
+def counted_moments(view: Checked, edges: Floats, high: float, reach: str) -> tuple[Outcomes, Moments]:
     """The view with its groups, and sums per bin and group: the fine bins of the query merged into those with these edges."""
     known = view if isinstance(view, Outcomes) else view.by_group()
-    cells = _scope(view, low, high)
+    cells = _scope(view, reach)
     fine = _edges(cells)
     codes = {label: i for i, label in enumerate(known.labels)}
     shape = (len(fine) + 1, len(codes))
@@ -103,7 +125,7 @@ def counted_moments(view: Checked, edges: Floats, low: float, high: float) -> tu
         place("below"), squares=powers("square") if weighted else None, held=place("held") if weighted else None,
     )  # fmt: skip
     if view.roles.clustered:
-        tally = replace(tally, clusters=_clusters(view, _reach(view, low, high), codes, shape))
+        tally = replace(tally, clusters=_clusters(view, reach, codes, shape))
     into = np.append(np.searchsorted(edges, fine), len(edges)).astype(np.int64)
     merged = tally.merged(into)
     if isinstance(merged.clusters, ClusterSquares):

@@ -11,7 +11,7 @@ import narwhals as nw
 import numpy as np
 
 from evenhand.cards import Floats
-from evenhand.engine.exposures import Rows, Wanted, assembled, coded_cells, with_judged
+from evenhand.engine.exposures import Rows, Wanted, assembled, coded_cells, refuse_strangers, with_judged
 from evenhand.engine.labelled import renamed_rows
 from evenhand.engine.queries_rankings import (
     COUNTS,
@@ -25,7 +25,13 @@ from evenhand.engine.queries_rankings import (
 from evenhand.errors import EvenhandError, all_problems
 from evenhand.labels import in_order, whole
 from evenhand.tallies.ledger import Ledger
-from evenhand.views.judgments import MissingRelevance, refuse_several, refuse_unjudged, refuse_values
+from evenhand.views.judgments import (
+    MissingRelevance,
+    refuse_repeated,
+    refuse_several,
+    refuse_unjudged,
+    refuse_values,
+)
 from evenhand.views.rankings import Rankings, Roles, bad_numbers, missing_words, name_problems
 from evenhand.views.tally import Tally, open_tally
 
@@ -81,7 +87,9 @@ class CountedRankings:
         looks = [wanted.looks[i] for i in wanted.at(wanted.due)]
         squares = [pl.col(f"x{j}").sum() for j in range(len(looks))]
         per = self.judged.group_by("request").agg(*squares) if looks else None
-        return with_judged(found, coded_cells(self.judged, labels), per, looks)
+        found = with_judged(found, coded_cells(self.judged, labels), per, looks)
+        refuse_strangers(found, self.judged)
+        return found
 
     def group_sizes(self, *, unknown: bool) -> tuple[tuple[Any, ...], Floats]:
         """The labels, and how many items of each there are to be ranked; the last number is the unknown."""
@@ -110,7 +118,7 @@ def view_counted_rankings(
     if problems:
         raise all_problems(problems, where="The table of rankings")
     if asked.relevance is not None:
-        _refuse_judgments(facts, missing)
+        _refuse_judgments(facts, missing, apart=asked.relevance_in is not None)
     ids = {c: c.removesuffix("_id") for c in labels if c.endswith("_id")}
     ends = {f"most_{role}": role for role in ("probability", "weight") if getattr(roles, role) is not None}
     cells = frame.rename({**ids, "label": "group", "items_held": "items", **ends})
@@ -148,15 +156,10 @@ def _joined(cells: Any, names: Mapping[Any, str]) -> Any:
     )
 
 
-def _refuse_judgments(facts: dict[str, Any], missing: MissingRelevance) -> None:
-    """What would be refused of the column of relevance itself."""
+def _refuse_judgments(facts: dict[str, Any], missing: MissingRelevance, *, apart: bool) -> None:
+    """What would be refused of the column of relevance itself; `apart` : it is one of another table."""
     refuse_values(facts["negative_relevance"], facts["infinite_relevance"])
-    refuse_several(int(facts["twice_judged"]))
-    if half := int(facts["half_labelled"]):
-        raise EvenhandError(
-            f"{half:,} items have a label in some rows and none in others, and relevance needs to know whose it is. Give each item "
-            "its label in all rows."
-        )
+    (refuse_repeated if apart else refuse_several)(int(facts["twice_judged"]))
     refuse_unjudged(int(facts["unjudged"]), missing, "ranked items")
 
 

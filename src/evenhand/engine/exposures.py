@@ -21,6 +21,7 @@ from evenhand.errors import EvenhandError
 from evenhand.labels import in_order, whole
 from evenhand.tallies.items import ItemAttention
 from evenhand.tallies.ledger import Ledger, Look
+from evenhand.views.batches import hands_parts
 from evenhand.views.columns import flag
 from evenhand.views.labels import Alignment, codes
 from evenhand.views.tables import each_once, to_polars
@@ -109,7 +110,7 @@ def tally_exposures(
     ((worth, per),) = said
     found = with_judged(ledger, worth, per, looks)
     if found.judged is not None and not found.judged.any():
-        _refuse_strangers(ledger, judged)
+        refuse_strangers(found, to_polars(judged.select("request").head(1)))
     return found
 
 
@@ -117,11 +118,7 @@ def _lookup(
     rows: Rows, aligned: Alignment, judged: nw.LazyFrame[Any] | None, wanted: Wanted, labels: tuple[Any, ...]
 ) -> Lookup | None:
     """The labels, where blocks of rows can be added up with them: a label per item, attention by rank alone."""
-    if (
-        not rows.lazy.implementation.is_polars()
-        or aligned.soft
-        or {"shown", "probability", "weight"} & set(rows.columns)
-    ):
+    if not hands_parts(rows.lazy) or aligned.soft or {"shown", "probability", "weight"} & set(rows.columns):
         return None
     if any(look.attention.needs_relevance for look in wanted.looks):
         return None
@@ -292,13 +289,13 @@ def with_judged(ledger: Ledger, cells: Any, per: Any, looks: Sequence[Look]) -> 
     )  # fmt: skip
 
 
-def _refuse_strangers(ledger: Ledger, judged: nw.LazyFrame[Any]) -> None:
+def refuse_strangers(ledger: Ledger, judged: Any) -> None:
     """Judgments of other requests than those ranked are a mistake in the ids, not a finding."""
-    some = to_polars(judged.select("request").head(1))["request"].to_list()
-    if some and len(ledger.requests):
+    none = ledger.judged is not None and not ledger.judged.any()
+    if none and judged.height and len(ledger.requests):
         raise EvenhandError(
-            f"relevance judges none of the ranked requests: it has {some[0]!r}, the rankings have {ledger.requests[0]!r}. "
-            "Use the same request ids in both."
+            f"relevance judges none of the ranked requests: it has {judged['request'][0]!r}, the rankings have "
+            f"{ledger.requests[0]!r}. Use the same request ids in both."
         )
 
 

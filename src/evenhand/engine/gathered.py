@@ -108,7 +108,7 @@ def _on_spark(
         def step(x: Any, i: Any) -> Any:
             before = fn.get(places, i - 1)
             taken = x - fn.coalesce(before, fn.lit(0)) if order == "rank" else fn.coalesce(x != before, fn.lit(True))
-            return taken.cast("int")
+            return taken.cast("int" if order == "rank" else "tinyint")
 
         even = fn.element_at(places, -1) if order == "rank" else fn.size(fn.array_distinct(places))
         lists.append(fn.when(even != fn.size(places), fn.transform(places, step)).alias(STEP))

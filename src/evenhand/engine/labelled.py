@@ -10,11 +10,11 @@ import narwhals as nw
 import numpy as np
 import numpy.typing as npt
 
-from evenhand.engine.places import Places
 from evenhand.errors import EvenhandError
 from evenhand.views.columns import in_words
 from evenhand.views.labels import Alignment, Carried, codes
 from evenhand.views.match import matched_ids
+from evenhand.views.places import Places
 from evenhand.views.tables import each_once, to_polars
 
 Found = Alignment | Carried

@@ -13,8 +13,9 @@ import narwhals as nw
 import numpy as np
 
 from evenhand.cards import Floats
+from evenhand.engine.brought import brought, brought_in_order
 from evenhand.engine.clusters import Use, group_code, tally_clusters
-from evenhand.engine.counted_outcomes import counted_edges, counted_moments
+from evenhand.engine.counted_outcomes import counted_edges, counted_ends, counted_moments, reach_of
 from evenhand.engine.quantiles import quantile_means, quantiles_within, rank_of
 from evenhand.engine.queries_outcomes import shares_of
 from evenhand.engine.sketches import sketched_moments, sketched_quantiles
@@ -55,7 +56,8 @@ def score_edges(
         held = [at[[rank_of(share, len(at)) - 1 for share in own]] for own, at in zip(shares, scores, strict=True)]
         return [_inner(bins, own, at, part[1]) for (bins, part), own, at in zip(wanted, shares, held, strict=True)]
     if view.counted is not None:
-        known = [dict(zip(view.counted.edges, counted_edges(view, *part), strict=True)) for _, part in wanted]
+        found_in = [counted_edges(view, reach_of(view, *part)) for _, part in wanted]
+        known = [dict(zip(view.counted.edges, at, strict=True)) for at in found_in]
         held = [np.array([at[share] for share in own]) for own, at in zip(shares, known, strict=True)]
         return [_inner(bins, own, at, part[1]) for (bins, part), own, at in zip(wanted, shares, held, strict=True)]
     if view.sketch is not None and view.sketch.looked is not None:
@@ -70,6 +72,9 @@ def score_edges(
 def mean_edges(view: Checked, bins: Sequence[int], ends: Range, fewest: int) -> list[Floats]:
     """The same where an edge is the mean of `fewest` scores around it, since it leaves and is else somebody's own score."""
     shares = shares_of(bins)
+    if view.counted is not None:
+        found = counted_edges(view, "shared")
+        return _inner(bins, shares, found if len(found) else np.full(len(shares), ends[1]), ends[1])
     edges = quantile_means(view.scope, "score", shares, ends, fewest) if shares else np.zeros(0)
     return _inner(bins, shares, edges, ends[1])
 
@@ -81,19 +86,21 @@ def _inner(bins: Sequence[int], shares: Sequence[Fraction], edges: Floats, high:
 
 def shared_ends(view: Checked, low: float, high: float, fewest: int) -> tuple[float, float]:
     """The ends of a scope as they may leave: the mean of its `fewest` lowest scores, and of its highest."""
+    if view.counted is not None:
+        return counted_ends(view)
     least, most = quantile_means(view.scope, "score", [Fraction(0), Fraction(1)], (low, high), fewest).tolist()
     return float(least), float(most)
 
 
 def tally_moments(
-    view: Checked, edges: Floats, low: float, high: float, *, clustered: bool = False
+    view: Checked, edges: Floats, low: float, high: float, *, clustered: bool = False, shared: bool = False
 ) -> tuple[Outcomes, Moments]:
     """The view with its groups, and sums per bin and group over the rows in scope; bins are right-closed, with these inner edges.
 
-    Groups are found in the same pass, where nobody has before.
+    Groups are found in the same pass, where nobody has before. `shared` : a query has sums of the scope apart, whatever its ends.
     """
     if view.counted is not None:
-        return counted_moments(view, edges, low, high)
+        return counted_moments(view, edges, high, "shared" if shared else reach_of(view, low, high))
     every = Use(0, len(edges) + 1, np.arange(len(edges) + 1))
     known, (moments,) = _tallied(view, edges, (low, high), [every], clustered=clustered)
     return known, moments
@@ -109,7 +116,8 @@ def tally_apart(
     """
     (low, high), (least, most) = ends, view.score_ends
     if view.counted is not None:
-        return view, counted_moments(view, edges, low, high)[1], counted_moments(view, wide, least, most)[1]
+        inside, over_all = (counted_moments(view, *one)[1] for one in ((edges, high, "shared"), (wide, most, "all")))
+        return view, inside, over_all
     outer = [*([np.nextafter(low, -np.inf)] if low > least else []), *([high] if high < most else [])]
     every = np.unique(np.concatenate([edges, wide, outer]))
     uses = [Use.between(every, edges, low, high), Use.between(every, wide, least, most)]
@@ -160,17 +168,35 @@ def _around_mean(view: Checked, rows: nw.LazyFrame[Any], origin: Floats) -> tupl
 
 def tally_rows(view: Outcomes, edges: Floats) -> Rows:
     """The rows in scope one by one, ordered by what they hold; bins are right-closed, with these inner edges."""
-    names = view.scope.collect_schema().names()
-    more = [name for name in ("weight", "cluster") if name in names]
-    wanted = view.scope.with_columns(_bin(edges).alias("bin")).select("bin", "group", "score", "outcome", *more)
-    held = _sorted(coded(to_polars(wanted), view.labels), "bin", "code", "score", "outcome", *more)
-    return _one_by_one(held, held["bin"].to_numpy().astype(np.int64))
+    more = _more(view.scope)
+    held = brought(view.scope, _bin(edges), ["group", "score", "outcome", *more])
+    return _in_no_bin(held, view, ["code", "score", "outcome", *more]).binned(edges)
+
+
+def tally_ordered(view: Outcomes, edges: Floats) -> Rows:
+    """The same in one bin, for who reads no more of a score than its order: from afar it is another number, in the same order.
+
+    `edges` : scores that cut the rows into parts, the same for whatever they are.
+    """
+    more = _more(view.scope)
+    held = brought_in_order(view.scope, _bin(edges), ["group", "outcome", *more])
+    return _in_no_bin(held, view, ["code", "score", "outcome", *more])
+
+
+def _more(lazy: nw.LazyFrame[Any]) -> list[str]:
+    names = lazy.collect_schema().names()
+    return [name for name in ("weight", "cluster") if name in names]
+
+
+def _in_no_bin(rows: Any, view: Outcomes, order: Sequence[str]) -> Rows:
+    """Collected rows, ordered by what they hold."""
+    held = _sorted(coded(rows, view.labels), *order)
+    return _one_by_one(held, np.zeros(held.height, dtype=np.int64))
 
 
 def read_few(view: Checked) -> tuple[Outcomes, Rows]:
     """The view with its groups, and all rows in its scope: one reading for all that is to be known of them."""
-    names = view.scope.collect_schema().names()
-    more = [name for name in ("weight", "cluster") if name in names]
+    more = _more(view.scope)
     found = to_polars(view.scope.select("group", "score", "outcome", *more))
     labels = in_order(found["group"].unique())
     refuse_many(len(labels), f"group={view.asked[1]!r}")
@@ -185,15 +211,17 @@ def read_few(view: Checked) -> tuple[Outcomes, Rows]:
     return view.grouped(labels, used=np.bincount(code, minlength=many), low=low, high=high, **added), rows
 
 
-def tally_known(view: Outcomes) -> Rows:
-    """All rows of the view's groups whose outcome the table tells, whatever their score, and whether each was treated."""
-    outcome, names = nw.col("outcome"), view.lazy.collect_schema().names()
-    more = [name for name in ("weight", "cluster") if name in names]
+def tally_known(view: Outcomes, edges: Floats) -> Rows:
+    """All rows of the view's groups whose outcome the table tells, and whether each was treated; nobody asks for their score.
+
+    `edges` : scores that cut the rows into parts, the same for whatever they are.
+    """
+    outcome, more = nw.col("outcome"), _more(view.lazy)
     told = view.lazy.filter(~outcome.is_null()).filter(~outcome.is_nan())
-    told = told.select("group", "score", "outcome", "used", *more)
-    held = _sorted(coded(to_polars(told), view.labels).drop_nulls("code"), "code", "score", "outcome", *more)
-    rows = _one_by_one(held, np.zeros(held.height, dtype=np.int64))
-    return replace(rows, treated=held["used"].to_numpy().astype(bool))
+    rows = coded(brought(told, _bin(edges), ["group", "outcome", "used", *more]), view.labels).drop_nulls("code")
+    held = _sorted(rows, "code", "outcome", "used", *more).with_columns(score=0.0)
+    known = _one_by_one(held, np.zeros(held.height, dtype=np.int64))
+    return replace(known, treated=held["used"].to_numpy().astype(bool))
 
 
 def _sorted(held: Any, *columns: str) -> Any:

@@ -25,8 +25,8 @@ from evenhand.views.match import matched_ids, same_engine
 from evenhand.views.scored import Scored
 from evenhand.views.tables import each_once, to_polars
 
-AT_ONCE = 1 << 22
-"""Rows whose pairs are counted at a time."""
+AT_ONCE = 1 << 15
+"""Rows whose pairs are counted at a time: few enough for what is made of them to stay in the cache."""
 
 MOST_CELLS = 200_000_000
 """Requests times pairs of groups that are held; more is refused with a remedy."""
@@ -204,7 +204,7 @@ def _refuse_many(requests: int, groups: int) -> None:
 def _labels(lazy: nw.LazyFrame[Any], found: Alignment | Carried) -> tuple[list[Any], tuple[Any, list[str]] | None]:
     """Every label there is, of scored items or others; the table of labels and its keys, where rows do not carry them."""
     if isinstance(found, Carried):
-        return to_polars(each_once(lazy.select("group")))["group"].to_list(), None
+        return to_polars(each_once(lazy.select(nw.col("group"))))["group"].to_list(), None
     if is_apart(lazy):
         return to_polars(each_once(found.lazy.select("group")))["group"].to_list(), (None, found.keys)
     known = found.frame.select(*found.keys, "group")

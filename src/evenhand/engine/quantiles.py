@@ -18,7 +18,7 @@ import narwhals as nw
 import numpy as np
 
 from evenhand.cards import Floats
-from evenhand.engine.spectra import rounded
+from evenhand.tallies.sources import significant
 from evenhand.views.tables import in_batches, to_polars
 
 BUCKETS = 1 << 12
@@ -77,13 +77,18 @@ def quantiles_within(
 def quantile_means(
     lazy: nw.LazyFrame[Any], column: str, shares: Sequence[float | Fraction], ends: tuple[float, float], many: int
 ) -> Floats:
-    """The mean of the `many` rows that lie around each quantile (of all rows where they are fewer), which is no row's own."""
+    """The mean of the `many` rows that lie around each quantile (of all rows where they are fewer), which is no row's own.
+
+    It has twelve digits, for what an engine adds up ends in its own: a value that is the mean must be so on all of them.
+    """
     low, high = map(float, ends)
     if low == high or not shares:
         return np.full(len(shares), low)
     values = lazy.select(nw.col(column).cast(nw.Float64).alias("value"))
     cut = Buckets.of(values, low, high, 2 * len(shares))
-    rows = int(cut.reach[-1])
+    rows = int(cut.rows.sum())
+    if not rows:
+        return np.full(len(shares), low)
     first = np.array([rank_of(share, rows) for share in shares], dtype=np.int64) - many // 2
     first = np.clip(first, 1, max(1, rows - many + 1))
     low_ends, high_ends = cut.at(first), cut.at(np.minimum(first + many - 1, rows))
@@ -93,9 +98,8 @@ def quantile_means(
         asked = [nw.when(here).then(value).mean().alias(str(i)) for i, here in zip(at.tolist(), inside, strict=True)]
         if asked:
             found = to_polars(values.select(*asked))
-            means[at] = [found[str(i)][0] for i in at.tolist()]
-    # the last bits of a mean are the engine's own, and would move a row that lies on it to another bin
-    return np.clip(np.sign(means) * rounded(np.abs(means)), low_ends, high_ends)
+            means[at] = significant(np.array([found[str(i)][0] for i in at.tolist()]))
+    return means
 
 
 def quantile_edges(lazy: nw.LazyFrame[Any], column: str, bins: int) -> Floats:

@@ -10,9 +10,7 @@ from collections.abc import Sequence
 
 from evenhand.engine.dialects import Dialect
 from evenhand.engine.queries import selected
-
-LINEAR = ((0, 0), (1, 0), (0, 1), (2, 0), (1, 1))
-"""Powers of u and v, in the order of `tallies/clusters.py`, whose sums over a cluster its errors are made of."""
+from evenhand.tallies.clusters import LINEAR
 
 PAIRS = tuple(itertools.product(range(len(LINEAR)), repeat=2))
 

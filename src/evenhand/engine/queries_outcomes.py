@@ -22,6 +22,10 @@ SUMS = ("mass", "low", "high", "outcome_low", "outcome_high", "score_sum", "outc
 CELL = ("bin", "held", "cell_low", "cell_high", "above", "below", "origin", "level", "slope")
 
 
+SCOPE = ("scope_low", "scope_high")
+"""Where ends are means of several scores, the ends of what is tested."""
+
+
 def flags_of(roles: Roles) -> dict[str, str]:
     """What is wrong with a row, by name, as conditions."""
     wanted = "wanted = 1 AND "
@@ -43,9 +47,10 @@ def shares_of(bins: Sequence[int]) -> list[Fraction]:
     return sorted({Fraction(d, b) for b in bins for d in range(1, b)})
 
 
-def outcomes_part(roles: Roles, kind: str, threshold: float | None, bins: Any) -> str:
+def outcomes_part(roles: Roles, kind: str, threshold: float | None, bins: Any, fewest: int = 0) -> str:
     """What a row of `outcomes_query` is about."""
     named: dict[str, Any] = {"kind": kind, "threshold": None if threshold is None else str(float(threshold))}
+    named["min_units"] = str(fewest) if fewest > 1 else None
     named |= {"covariance": "cluster"} if roles.clustered else {}
     for role, column in roles.named():
         named.setdefault(role, []).append(column)
@@ -54,12 +59,13 @@ def outcomes_part(roles: Roles, kind: str, threshold: float | None, bins: Any) -
     )
 
 
-def outcomes_columns(roles: Roles, edges: int) -> list[str]:
+def outcomes_columns(roles: Roles, edges: int, fewest: int = 0) -> list[str]:
     """The numbers that a row of `outcomes_query` has: of a group, or of a cell."""
     kinds = ("sum", "square") if roles.weight is not None else ("sum",)
     powers = [f"{kind}_{i}{j}" for kind in kinds for i, j in POWERS]
     products = PRODUCTS if roles.clustered else ()
-    return [*_facts(roles), *SUMS, *CELL, *powers, *(f"edge_{k}" for k in range(edges)), *products]
+    scope = SCOPE if fewest > 1 else ()
+    return [*_facts(roles), *SUMS, *CELL, *powers, *(f"edge_{k}" for k in range(edges)), *scope, *products]
 
 
 def outcomes_labels(roles: Roles) -> list[str]:
@@ -73,26 +79,31 @@ def _facts(roles: Roles) -> list[str]:
 
 def outcomes_query(
     d: Dialect, table: str, roles: Roles, *, kind: str, threshold: float | None, bins: Any, edges: Sequence[Any],
-    truth: Collection[str] = (),
+    truth: Collection[str] = (), fewest: int = 0,
 ) -> str:  # fmt: skip
     """Rows per group, and rows per scope, bin and group.
 
-    `edges` are what `bins` stand for: shares of the rows (fractions: the scores there are found first) or scores.
+    `edges` are what `bins` stand for: shares of the rows (fractions: the scores there are found first) or scores. With
+    `fewest`, groups of fewer rows are left out, and ends and edges are means of so many scores.
     """
     keys = slice_keys(roles.by)
-    about = d.word(outcomes_part(roles, kind, threshold, bins))
+    about = d.word(outcomes_part(roles, kind, threshold, bins, fewest))
+    few = fewest > 1
+    cells = "tally_cells AS r" + (_joined_by(keys, "slice_cell", "tally_scope", "slice_scope") if few else "")
+    cells += _joined_by(keys, "slice_cell", "tally_shares", "slice_edge") if few and _at_shares(edges) else ""
     parts = [
         ("tally_rows", selected(_read(d, roles, truth), f"{d.table(table)} AS t")),
         ("tally_wanted", selected(["r.*", f"{flag(_wanted(roles, threshold))} AS wanted"], "tally_rows AS r")),
         ("tally_flags", selected(["r.*", *(f"{flag(test)} AS {name}" for name, test in flags_of(roles).items())], "tally_wanted AS r")),
         ("tally_marked", selected(["r.*", f"{flag(_sound(roles))} AS used"], "tally_flags AS r")),
         ("tally_facts", selected(_group_facts(d, roles), "tally_marked", by=[*keys, "label"])),
-        *_steps(d, roles, kind, edges),
-        ("tally_cells", selected(_cell_sums(roles), "tally_lines", by=["reach", *keys, "label", "bin"])),
-        ("tally_edges", selected(["r.*", *_edge_scores(d, keys, edges)], "tally_cells AS r")),
+        *_steps(d, roles, kind, edges, threshold, fewest),
+        ("tally_cells", selected(_cell_sums(roles, few=few), "tally_lines", by=["reach", *keys, "label", "bin"])),
+        ("tally_edges", selected(["r.*", *_edge_scores(d, keys, edges, few=few)], cells)),
         ("tally_kinds", kinds_query(d, table, _kinds(roles))),
     ]  # fmt: skip
-    columns, groups, labels = outcomes_columns(roles, len(edges)), [*_facts(roles), *SUMS], outcomes_labels(roles)
+    columns, labels = outcomes_columns(roles, len(edges), fewest), outcomes_labels(roles)
+    groups = [*_facts(roles), *SUMS]
     own = {name: name for name in (*keys, "label")}
     facts = {c: _inner(c) if c in _facts(roles) else c for c in groups}
     sums = {c: _inner(c) for c in columns if c not in groups and c not in PRODUCTS}
@@ -180,8 +191,11 @@ def _over(*keys: str) -> str:
     return f"OVER (PARTITION BY {', '.join(keys)})" if keys else "OVER ()"
 
 
-def _steps(d: Dialect, roles: Roles, kind: str, edges: Sequence[Any]) -> Iterator[tuple[str, str]]:
+def _steps(
+    d: Dialect, roles: Roles, kind: str, edges: Sequence[Any], threshold: float | None, fewest: int
+) -> Iterator[tuple[str, str]]:
     """From rows that count to rows with their bin, its line, and what is left of the outcome."""
+    few = fewest > 1
     keys = slice_keys(roles.by)
     slice_, group = _over(*keys), _over(*keys, "label")
     weight = "weight_read" if roles.weight is not None else d.as_double("1")
@@ -192,26 +206,101 @@ def _steps(d: Dialect, roles: Roles, kind: str, edges: Sequence[Any]) -> Iterato
     own += [f"MIN(outcome_read) {slice_} AS y_low", f"MAX(outcome_read) {slice_} AS y_high"]
     own += [f"AVG(score_read) {slice_} AS middle_s", f"AVG(outcome_read) {slice_} AS middle_y"]
     own += [f"MIN(score_read) {group} AS own_low", f"MAX(score_read) {group} AS own_high"]
-    yield "tally_used", selected(own, "tally_marked", where="used = 1")
+    if few:
+        yield "tally_sized", selected(["r.*", f"COUNT(*) {group} AS own_rows"], "tally_marked AS r", where="used = 1")
+    rows = ("tally_sized", f"own_rows >= {fewest}") if few else ("tally_marked", "used = 1")
+    yield "tally_used", selected(own, rows[0], where=rows[1])
     everyone = selected([f"{d.word('all')} AS reach", *held], "tally_used")
-    if kind == "ranking":
-        ends = ["r.*", f"MAX(own_low) {slice_} AS shared_low", f"MIN(own_high) {slice_} AS shared_high"]
+    inside = "s >= shared_low AND s <= shared_high"
+    if kind == "ranking" or few:
+        low, high = ("MAX(own_low)", "MIN(own_high)") if kind == "ranking" else ("MIN(own_low)", "MAX(own_high)")
+        ends = ["r.*", f"{low} {slice_} AS shared_low", f"{high} {slice_} AS shared_high"]
         yield "tally_ends", selected(ends, "tally_used AS r")
-        shared = selected(
-            [f"{d.word('shared')} AS reach", *held], "tally_ends", where="s >= shared_low AND s <= shared_high"
-        )
+    if few:
+        yield from _few_steps(d, keys, inside, edges, threshold, fewest)
+    elif kind == "ranking":
+        shared = selected([f"{d.word('shared')} AS reach", *held], "tally_ends", where=inside)
         everyone = f"{shared}\n  UNION ALL\n{everyone}"
     yield "tally_scopes", everyone
     source, tests = "tally_scopes", [f"s <= {float(e)!r}" for e in edges]
-    if any(isinstance(e, Fraction) for e in edges):
+    if _at_shares(edges):
         part = f"PARTITION BY {', '.join(['reach', *keys])}"
         places = ["r.*", f"RANK() OVER ({part} ORDER BY s) AS place", f"COUNT(*) OVER ({part}) AS many"]
         yield "tally_places", selected(places, "tally_scopes AS r")
         source, tests = "tally_places", [f"place <= {_place(d, e)}" for e in edges]
-    cases = "".join(f"\n      WHEN {test} THEN {k}" for k, test in enumerate(tests))
-    number = f"CASE{cases}\n      ELSE {len(edges)}\n    END" if edges else "0"
-    yield "tally_bins", selected(["r.*", f"{number} AS bin"], f"{source} AS r")
+    columns = ["reach", *held] if few else ["r.*"]
+    binned = selected([*columns, f"{_bin_of(tests)} AS bin"], f"{source} AS r")
+    if few:
+        tests = [f"s <= mean_{k} + {_hair(f'mean_{k}')}" for k in range(len(edges))] if _at_shares(edges) else tests
+        met = _joined_by(keys, "slice_of", "tally_shares", "slice_edge") if _at_shares(edges) else ""
+        shared = selected(
+            [f"{d.word('shared')} AS reach", *held, f"{_bin_of(tests)} AS bin"], f"tally_placed AS r{met}"
+        )
+        binned = f"{shared}\n  UNION ALL\n{binned}"
+    yield "tally_bins", binned
     yield from _lines(keys)
+
+
+def _hair(mean: str) -> str:
+    """By how much a score may miss a mean that it is: sums end in digits of their own."""
+    return f"1e-12 * ABS({mean})"
+
+
+def _at_shares(edges: Sequence[Any]) -> bool:
+    """Whether the edges are to be found: shares of the rows, not scores."""
+    return any(isinstance(e, Fraction) for e in edges)
+
+
+def _bin_of(tests: Sequence[str]) -> str:
+    cases = "".join(f"\n      WHEN {test} THEN {k}" for k, test in enumerate(tests))
+    return f"CASE{cases}\n      ELSE {len(tests)}\n    END" if tests else "0"
+
+
+def _joined_by(keys: Sequence[str], mine: str, other: str, theirs: str) -> str:
+    """What is known of a slice beside its rows."""
+    return f"\n  LEFT JOIN {other} ON {mine} = {theirs}" if keys else f"\n  CROSS JOIN {other}"
+
+
+def _few_steps(
+    d: Dialect, keys: Sequence[str], inside: str, edges: Sequence[Any], threshold: float | None, fewest: int
+) -> Iterator[tuple[str, str]]:
+    """Rows within ends that are means of `fewest` scores, with their place; and edges that are such means, slice by slice."""
+    slice_, part = _over(*keys), f"PARTITION BY {', '.join(keys)} " if keys else ""
+    places = [
+        f"ROW_NUMBER() OVER ({part}ORDER BY s{way}) AS from_{end}" for end, way in (("low", ""), ("high", " DESC"))
+    ]
+    yield "tally_inside", selected(["r.*", *places], "tally_ends AS r", where=inside)
+    outer = [f"MAX(CASE WHEN from_low <= {fewest} THEN s END) {slice_} AS low_to"]
+    outer += [f"MIN(CASE WHEN from_high <= {fewest} THEN s END) {slice_} AS high_from"]
+    outer += [f"MIN(s) {slice_} AS lowest", f"MAX(s) {slice_} AS highest"]
+    yield "tally_outer", selected(["r.*", *outer], "tally_inside AS r")
+    low = f"CASE WHEN low_to = lowest THEN lowest ELSE AVG(CASE WHEN s <= low_to THEN s END) {slice_} END"
+    low = low if threshold is None else f"LEAST({low}, {d.as_double(repr(threshold))})"
+    high = f"CASE WHEN high_from = highest THEN highest ELSE AVG(CASE WHEN s >= high_from THEN s END) {slice_} END"
+    yield "tally_means", selected(["r.*", f"{low} AS low_of", f"{high} AS high_of"], "tally_outer AS r")
+    own = ["MAX(low_of) AS scope_low_", "MAX(high_of) AS scope_high_"]
+    by = ["slice_of"] if keys else []
+    yield "tally_scope", selected([*(["slice_of AS slice_scope"] if keys else []), *own], "tally_means", by=by)
+    order = f"ROW_NUMBER() OVER ({part}ORDER BY s)"
+    placed = ["r.*", f"{order} AS place", f"COUNT(*) {slice_} AS many"]
+    yield (
+        "tally_placed",
+        selected(
+            placed, "tally_means AS r", where=f"s >= low_of - {_hair('low_of')} AND s <= high_of + {_hair('high_of')}"
+        ),
+    )
+    if not _at_shares(edges):
+        return
+    cuts, means = (["slice_of AS slice_cut"], ["slice_of AS slice_edge"]) if keys else ([], [])
+    for k, share in enumerate(edges):
+        first = f"GREATEST(1, LEAST({_place(d, share)} - {fewest // 2}, many - {fewest - 1}))"
+        last = f"LEAST({first} + {fewest - 1}, many)"
+        cuts += [f"MAX(CASE WHEN place = {at} THEN s END) AS {end}_{k}" for end, at in (("from", first), ("to", last))]
+        mean = f"AVG(CASE WHEN s >= from_{k} AND s <= to_{k} THEN s END)"
+        means.append(f"CASE WHEN MAX(from_{k}) = MAX(to_{k}) THEN MAX(from_{k}) ELSE {mean} END AS mean_{k}")
+    yield "tally_cuts", selected(cuts, "tally_placed", by=by)
+    met = f"tally_placed AS r{_joined_by(keys, 'slice_of', 'tally_cuts', 'slice_cut')}"
+    yield "tally_shares", selected(means, met, by=by)
 
 
 def _place(d: Dialect, share: Fraction) -> str:
@@ -253,7 +342,7 @@ def _lines(keys: Sequence[str]) -> Iterator[tuple[str, str]]:
     yield "tally_lines", selected(seen, joined)
 
 
-def _cell_sums(roles: Roles) -> list[str]:
+def _cell_sums(roles: Roles, *, few: bool) -> list[str]:
     found = [
         "reach",
         *slice_keys(roles.by),
@@ -263,6 +352,7 @@ def _cell_sums(roles: Roles) -> list[str]:
         "MIN(s) AS cell_low",
         "MAX(s) AS cell_high",
     ]
+    found += ["MAX(slice_of) AS slice_cell"] if few and roles.by else []
     found += [f"SUM({flag('y > y_low')}) AS above", f"SUM({flag('y < y_high')}) AS below"]
     found += [f"MAX({name}) AS {_inner(name)}" for name in ("origin", "level", "slope")]
     kinds = {"sum": ["w"], "square": ["w", "w"]} if roles.weight is not None else {"sum": ["w"]}
@@ -271,10 +361,13 @@ def _cell_sums(roles: Roles) -> list[str]:
     return found
 
 
-def _edge_scores(d: Dialect, keys: Sequence[str], edges: Sequence[Any]) -> list[str]:
-    """The scores that are the edges: those that were asked for, or the largest that is below each."""
+def _edge_scores(d: Dialect, keys: Sequence[str], edges: Sequence[Any], *, few: bool) -> list[str]:
+    """The scores that are the edges: those that were asked for, or the largest that is below each, or a mean."""
     highest = f"THEN cell_high END) {_over('reach', *keys)}"
-    return [
-        f"{f'MAX(CASE WHEN bin <= {k} {highest}' if isinstance(e, Fraction) else d.as_double(repr(float(e)))} AS {_inner(f'edge_{k}')}"
-        for k, e in enumerate(edges)
-    ]
+    found = [_inner(name) for name in SCOPE] if few else []
+    for k, edge in enumerate(edges):
+        score = f"MAX(CASE WHEN bin <= {k} {highest}" if isinstance(edge, Fraction) else d.as_double(repr(float(edge)))
+        if few and isinstance(edge, Fraction):
+            score = f"CASE WHEN reach = {d.word('shared')} THEN mean_{k} ELSE {score} END"
+        found.append(f"{score} AS {_inner(f'edge_{k}')}")
+    return found

@@ -70,6 +70,7 @@ class Counting:
     """What is asked of a table of rankings: its columns by role, that of the groups, that of relevance, and the sums.
 
     `truth` : columns that hold true and false. `few` : whether the items of each group are counted slice by slice.
+    `relevance_in` : another table, whose column relevance is; requests and items are called there as in the rankings.
     """
 
     roles: Roles
@@ -78,6 +79,7 @@ class Counting:
     relevance: str | None = None
     truth: Collection[str] = ()
     few: bool = False
+    relevance_in: str | None = None
 
     @property
     def due(self) -> list[Look]:
@@ -91,7 +93,7 @@ class Counting:
 def rankings_part(asked: Counting) -> str:
     """What a row of `rankings_query` is about."""
     wanted = asked.wanted
-    named: dict[str, Any] = {"groups": asked.groups, "relevance": asked.relevance}
+    named: dict[str, Any] = {"groups": asked.groups, "relevance": asked.relevance, "relevance_in": asked.relevance_in}
     named |= {"look": list(map(str, wanted.looks)), "due": list(map(str, asked.due))}
     named["min_units"] = "any" if asked.few else None
     named["gain"] = [str(wanted.looks[i]) for i in wanted.at(wanted.gained)]
@@ -110,7 +112,7 @@ def items_part(asked: Counting) -> str:
     return rankings_part(asked).replace("verb=exposure", "verb=items")
 
 
-RELEVANCE = ("unjudged", "negative_relevance", "infinite_relevance", "twice_judged", "half_labelled")
+RELEVANCE = ("unjudged", "negative_relevance", "infinite_relevance", "twice_judged")
 """What is wrong with relevance in the whole table; stands in every row."""
 
 
@@ -162,10 +164,13 @@ def rankings_query(d: Dialect, table: str, asked: Counting) -> str:
     chosen = [f"{d.label(b)} AS {key}" for key, b in zip(slice_keys(roles.by), roles.by, strict=True)]
     chosen += [f"{d.number(c) if role in _NUMBERS else d.label(c)} AS {_name(role)}" for role, c in checked]
     chosen.append(f"{d.as_text(d.label(asked.groups))} AS label")
-    if relevance is not None:
-        chosen.append(f"{d.number(relevance, truth=relevance in asked.truth)} AS relevance_read")
+    grade = "" if relevance is None else d.number(relevance, truth=relevance in asked.truth)
+    apart = asked.relevance_in is not None
+    chosen += [f"{grade} AS relevance_read"] if grade and not apart else []
     whole = [*keys, "item_id", "label", *(_name(role) for role, _ in checked if role in _NUMBERS)]
-    whole += ["relevance_read"] if relevance is not None else []
+    beside = [*whole, *(["relevance_read"] if grade else [])]
+    sound = [*whole, *(["grade AS relevance_read"] if apart else ["relevance_read"] if grade else [])]
+    met = "tally_rows LEFT JOIN tally_pairs ON request_id = request_of AND item_id = item_of"
     there = " AND ".join(f"{_name(role)} IS NOT NULL" for role, _ in checked)
     order = roles.order + "_read"
     numbered = f"ROW_NUMBER() OVER (PARTITION BY {', '.join(keys)} ORDER BY {order} DESC)"
@@ -190,14 +195,15 @@ def rankings_query(d: Dialect, table: str, asked: Counting) -> str:
     per_pair = selected(["COUNT(DISTINCT label) AS labels"], "tally_sound", by=["request_id", "item_id"], indent="    ")
     parts = [
         ("tally_rows", selected(chosen, f"{d.table(table)} AS t")),
-        ("tally_sound", selected([*whole, f"{place} AS place"], "tally_rows", where=there)),
+        *(_pairs(d, asked, grade) if grade else []),
+        ("tally_sound", selected([*sound, f"{place} AS place"], met if apart else "tally_rows", where=there)),
         ("tally_lists", selected([*keys, *lists], "tally_sound", by=keys)),
         ("tally_facts", selected(facts, "tally_lists")),
         ("tally_missing", selected(_missing(roles), "tally_rows")),
         ("tally_clashes", selected([f"SUM({flag('labels > 1')}) AS clashes"], f"(\n{per_pair}\n  ) AS p")),
         ("tally_nameless", selected([f"SUM({flag('labelled = 0')}) AS nameless_items"], f"(\n{per_item}\n  ) AS p")),
         ("tally_sizes", selected(["label AS of_label", "COUNT(DISTINCT item_id) AS group_items"], "tally_sound", by=["label"])),
-        ("tally_looks", selected([*whole, *(f"{_attention(d, look)} AS at_{i}" for i, look in enumerate(looks))], "tally_sound")),
+        ("tally_looks", selected([*beside, *(f"{_attention(d, look)} AS at_{i}" for i, look in enumerate(looks))], "tally_sound")),
         ("tally_cells", selected(_sums(asked, keys), "tally_looks", by=[*keys, "label"])),
         ("tally_kinds", kinds_query(d, table, {"label": asked.groups})),
     ]  # fmt: skip
@@ -211,7 +217,7 @@ def rankings_query(d: Dialect, table: str, asked: Counting) -> str:
         "clashes",
         "nameless",
         "kinds",
-        *(["relevance", "twice", "half"] if relevance is not None else []),
+        *(["relevance", "twice"] if relevance is not None else []),
     ]
     source += "\n".join(f"  CROSS JOIN tally_{name}" for name in every)
     chosen = [f"{about} AS part", *(f"{name} AS read_{name}" for name in labels), "kind_label"]
@@ -238,36 +244,54 @@ def rankings_query(d: Dialect, table: str, asked: Counting) -> str:
     return answered(d, parts, answers, labels, numbers, ["label"])
 
 
+def _pairs(d: Dialect, asked: Counting, grade: str) -> list[tuple[str, str]]:
+    """What is said of relevance, in the rankings or in a table of its own, and of each pair of a request and an item."""
+    source, roles = "tally_rows", asked.roles
+    chosen = ["request_id AS request_said", "item_id AS item_said", "relevance_read AS grade_said"]
+    if asked.relevance_in is not None:
+        source = f"{d.table(asked.relevance_in)} AS t"
+        chosen = [
+            f"{d.label(str(roles.request))} AS request_said",
+            f"{d.label(str(roles.item))} AS item_said",
+            f"{grade} AS grade_said",
+        ]
+    pair = ["request_said AS request_of", "item_said AS item_of", "MAX(grade_said) AS grade"]
+    pair += ["MIN(grade_said) AS least_grade", "COUNT(*) AS times"]
+    told = "grade_said IS NOT NULL AND request_said IS NOT NULL AND item_said IS NOT NULL"
+    return [
+        ("tally_said", selected(chosen, source)),
+        ("tally_pairs", selected(pair, "tally_said", by=["request_said", "item_said"], where=told)),
+    ]
+
+
 def _relevance(d: Dialect, asked: Counting) -> list[tuple[str, str]]:
     """What is wrong with relevance; and judged pairs with the attention that each would get in an ideal order.
 
-    Any one order by falling relevance will do: tied items get the mean of the ranks that they share.
+    Any one order by falling relevance will do: tied items get the mean of the ranks that they share. A pair has the label of
+    its item, or, where labels depend on the request, the one that the item has there.
     """
-    y = "relevance_read"
-    wrong = {"unjudged": f"{y} IS NULL", "negative_relevance": f"{y} < 0", "infinite_relevance": f"{y} > 1.7e308"}
-    pair = [
-        "request_id AS request_of",
-        "item_id AS item_of",
-        f"MAX({y}) AS grade",
-        f"MIN({y}) AS least_grade",
-        "MAX(label) AS label_of",
-    ]
-    told = f"{y} IS NOT NULL AND request_id IS NOT NULL AND item_id IS NOT NULL"
-    labelled = flag("label IS NOT NULL")
-    ends = [f"MAX({labelled}) AS most_labelled", f"MIN({labelled}) AS least_labelled"]
-    items = selected(ends, "tally_sound", by=["item_id"], indent="    ")
+    wrong = {"negative_relevance": "grade_said < 0", "infinite_relevance": "grade_said > 1.7e308"}
+    several = "times > 1" if asked.relevance_in is not None else "grade <> least_grade"
     parts = [
-        ("tally_wrong", selected([f"SUM({flag(test)}) AS {name}" for name, test in list(wrong.items())[1:]], "tally_rows")),
-        ("tally_unjudged", selected([f"SUM({flag(wrong['unjudged'])}) AS unjudged"], "tally_sound")),
-        ("tally_relevance", selected(["unjudged", "negative_relevance", "infinite_relevance"], "tally_unjudged CROSS JOIN tally_wrong")),
-        ("tally_pairs", selected(pair, "tally_rows", by=["request_id", "item_id"], where=told)),
-        ("tally_twice", selected([f"SUM({flag('grade <> least_grade')}) AS twice_judged"], "tally_pairs")),
-        ("tally_half", selected([f"SUM({flag('most_labelled <> least_labelled')}) AS half_labelled"], f"(\n{items}\n  ) AS p")),
-    ]  # fmt: skip
+        ("tally_wrong", selected([f"SUM({flag(test)}) AS {name}" for name, test in wrong.items()], "tally_said")),
+        ("tally_unjudged", selected([f"SUM({flag('relevance_read IS NULL')}) AS unjudged"], "tally_sound")),
+        ("tally_relevance", selected(["unjudged", *wrong], "tally_unjudged CROSS JOIN tally_wrong")),
+        ("tally_twice", selected([f"SUM({flag(several)}) AS twice_judged"], "tally_pairs")),
+    ]
     if not asked.judged:
         return parts
+    named = ["item_id AS item_named", "MAX(label) AS label_named", "COUNT(DISTINCT label) AS labels_named"]
+    there = ["request_id AS request_met", "item_id AS item_met", "MAX(label) AS label_met"]
+    label = "CASE WHEN most_labels > 1 THEN label_met ELSE label_named END AS label_of"
+    both = "tally_pairs\n  LEFT JOIN tally_named ON item_of = item_named"
+    both += "\n  LEFT JOIN tally_met ON request_of = request_met AND item_of = item_met\n  CROSS JOIN tally_most"
     number = d.as_double("ROW_NUMBER() OVER (PARTITION BY request_of ORDER BY grade DESC)")
-    parts.append(("tally_ideal", selected(["p.*", f"{number} AS place"], "tally_pairs AS p")))
+    parts += [
+        ("tally_named", selected(named, "tally_sound", by=["item_id"], where="label IS NOT NULL")),
+        ("tally_most", selected(["MAX(labels_named) AS most_labels"], "tally_named")),
+        ("tally_met", selected(there, "tally_sound CROSS JOIN tally_most", by=["request_id", "item_id"], where="most_labels > 1")),
+        ("tally_ideal", selected(["request_of", "grade", label, f"{number} AS place"], both)),
+    ]  # fmt: skip
     looks = [f"{_attention(d, look)} AS w{j}" for j, look in enumerate(asked.due)]
     parts.append(("tally_weights", selected(["request_of", "label_of", "grade", *looks], "tally_ideal")))
     means = [f"AVG(w{j}) OVER (PARTITION BY request_of, grade) AS t{j}" for j in range(len(looks))]

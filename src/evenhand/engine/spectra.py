@@ -12,6 +12,7 @@ import numpy as np
 from evenhand.cards import Floats
 from evenhand.errors import EvenhandError
 from evenhand.labels import NUMERAL, order, whole
+from evenhand.tallies.amounts import run_starts
 from evenhand.tallies.spectrum import Spectra, Spectrum, bin_codes
 from evenhand.views.benefits import Amount, Benefits
 from evenhand.views.tables import each_once, to_polars
@@ -95,10 +96,11 @@ def tally_slices(view: Benefits, amount: Amount, *, bins: bool = False) -> Slice
     if view.counted is None:
         lazy, broken = sound_rows(view, amount)
         count = -(-view.rows // AT_ONCE)
-        large = view.rows > BEYOND and view.unit is not None and view.weight is None and (amount.integer or bins)
+        able = bins if not amount.integer else not lazy.implementation.is_pyspark()  # which holds any number of units
+        large = view.rows > BEYOND and view.unit is not None and view.weight is None and able
         if large and (parts := unit_parts(lazy, count)) and (found := _in_parts(parts, view, amount, broken)):
             return found
-        cells = to_polars(_collapsed(_per_unit(lazy, view, amount), view))
+        cells = _collapsed(_per_unit(lazy, view, amount), view)
     else:
         cells = view.counted.cells[amount.column]
         broken = view.counted.broken[amount.column] if view.nan_policy == "propagate" else frozenset()
@@ -108,7 +110,12 @@ def tally_slices(view: Benefits, amount: Amount, *, bins: bool = False) -> Slice
 
 
 def unit_parts(lazy: nw.LazyFrame[Any], count: int) -> list[nw.LazyFrame[Any]]:
-    """The rows cut into parts of about as many units each, none of them in two; nothing where the engine cannot tell units apart so."""
+    """The rows cut into parts of about as many units each, none of them in two; nothing where the engine cannot tell units apart so.
+
+    A cluster takes them all: each part would be one more reading.
+    """
+    if lazy.implementation.is_pyspark():
+        return [lazy]
     if lazy.implementation.is_polars():
         import polars as pl
 
@@ -133,7 +140,7 @@ def _in_parts(
     found: Any = None
     for part in parts:
         per_unit = _per_unit(part, view, amount)
-        cells = to_polars(_collapsed(per_unit, view)) if amount.integer else _in_bins(to_polars(per_unit), keys)
+        cells = _collapsed(per_unit, view) if amount.integer else _in_bins(per_unit, keys)
         if found is None and int(cells["units"].sum()) * len(parts) <= MOST_UNITS:
             return None
         found = cells if found is None else pl.concat([found, cells]).group_by(keys).agg(pl.exclude(keys).sum())
@@ -143,15 +150,33 @@ def _in_parts(
     return replace(_ordered(cells, view, broken), width=NARROW)
 
 
-def _in_bins(units: Any, keys: Sequence[str]) -> Any:
+def _in_bins(per_unit: nw.LazyFrame[Any], keys: Sequence[str]) -> Any:
     """How many units of each slice lie in each bin of amounts, and what they hold."""
     import polars as pl
 
+    if per_unit.implementation.is_pyspark():
+        return to_polars(_in_bins_on_spark(per_unit, keys))
+    units = to_polars(per_unit)
     bins = bin_codes(units["amount"].to_numpy(), NARROW)
     rows = units.lazy().with_columns(pl.Series("bin", bins)).group_by(keys)
     return rows.agg(pl.col("amount").sum().alias("held"), pl.len().cast(pl.Int64).alias("units")).collect(
         engine="streaming"
     )
+
+
+def _in_bins_on_spark(per_unit: nw.LazyFrame[Any], keys: Sequence[str]) -> nw.LazyFrame[Any]:
+    """The same on a cluster, `bin_codes` in its words: no unit and no amount of one leaves it."""
+    from pyspark.sql import functions as fn
+
+    amount, steps = fn.col("amount"), round(1 / NARROW)
+    power = fn.floor(fn.log2(amount))
+    rest = amount / fn.pow(fn.lit(2.0), power)  # a logarithm close to a whole number may be on its other side
+    power = power + fn.when(rest >= 2, 1).when(rest < 1, -1).otherwise(0)
+    step = fn.floor((amount / fn.pow(fn.lit(2.0), power) - 1) * steps)
+    code = fn.when(amount > 0, (power + 1) * steps + step).otherwise(np.iinfo(np.int64).min)
+    rows = per_unit.to_native().withColumn("bin", code.cast("bigint")).groupBy(*keys)
+    found: nw.LazyFrame[Any] = nw.from_native(rows.agg(fn.sum("amount").alias("held"), fn.count("*").alias("units")))
+    return found
 
 
 def sound_rows(view: Benefits, amount: Amount) -> tuple[nw.LazyFrame[Any], frozenset[Label]]:
@@ -181,22 +206,30 @@ def _per_unit(lazy: nw.LazyFrame[Any], view: Benefits, amount: Amount) -> nw.Laz
 def added_up(lazy: nw.LazyFrame[Any], view: Benefits, amount: Amount, keys: Sequence[str]) -> nw.LazyFrame[Any]:
     """One row per keys with what was received in all, and the highest and lowest weight where there are weights."""
     wanted = nw.Int64 if amount.integer else nw.Float64
-    received = nw.len() if amount.name is None else nw.col("amount").sum()
+    received = nw.len() if amount.name is None else nw.col(amount.column).sum()
     aggregated = [received.alias("amount")]
     if view.weight is not None:
         aggregated += [nw.col("weight").max().alias("weight"), nw.col("weight").min().alias("least_weight")]
-    if (
-        amount.name is not None
-    ):  # cast before the sum, or Polars adds int32 in int32; and after it, DuckDB answers decimals
-        lazy = lazy.with_columns(nw.col(amount.column).cast(wanted).alias("amount"))
-    return lazy.group_by(*keys).agg(*aggregated).with_columns(nw.col("amount").cast(wanted))
+    # Cast before the sum, or what is wide wraps; and after it, for engines count and add up in types of their own.
+    if amount.name is not None and lazy.collect_schema()[amount.column] != wanted:
+        lazy = lazy.with_columns(nw.col(amount.column).cast(wanted))
+    summed = lazy.group_by(*keys).agg(*aggregated)
+    return summed if _added_as(summed, amount) else summed.with_columns(nw.col("amount").cast(wanted))
 
 
-def _collapsed(per_unit: nw.LazyFrame[Any], view: Benefits) -> nw.LazyFrame[Any]:
+def _added_as(summed: nw.LazyFrame[Any], amount: Amount) -> bool:
+    """Whether sums are of the type of what was added up: Polars keeps it, where DuckDB answers decimals."""
+    return amount.name is not None and summed.implementation.is_polars()
+
+
+def _collapsed(per_unit: nw.LazyFrame[Any], view: Benefits) -> Any:
+    """How many units hold each amount, as a Polars frame."""
+    import polars as pl
+
     keys = [*view.keys, "amount"]
     if view.weight is not None:
         keys += ["weight"] if view.unit is None else ["weight", "least_weight"]
-    return per_unit.group_by(*keys).agg(nw.len().alias("units")).with_columns(nw.col("units").cast(nw.Int64))
+    return to_polars(per_unit.group_by(*keys).agg(nw.len().alias("units"))).with_columns(pl.col("units").cast(pl.Int64))
 
 
 def refuse_changing_weights(cells: Any, view: Benefits) -> None:
@@ -215,38 +248,27 @@ def _labels(lazy: nw.LazyFrame[Any], keys: list[str]) -> list[Label]:
 
 def _ordered(cells: Any, view: Benefits, broken: frozenset[Label]) -> Slices:
     """Cells sorted by slice and amount, float amounts rounded and joined where they then agree."""
-    import polars as pl
-
-    keys = view.keys
+    keys, labels, places = view.keys, [()], np.zeros(cells.height, dtype=np.uint32)
     if keys:
         slices = sorted_by_label(cells.select(keys).unique(), keys).with_row_index("slice")
         labels = [tuple(row) for row in slices.select(keys).iter_rows()]
-        cells = cells.join(slices, on=keys, how="left", nulls_equal=True)
-    else:
-        labels = [()]
-        cells = cells.with_columns(pl.lit(0, dtype=pl.UInt32).alias("slice"))
-    values = cells["amount"].to_numpy()
-    if values.dtype.kind == "f":
-        values = rounded(values)
-    weights = cells["weight"].to_numpy() if view.weight is not None else np.ones(cells.height)
-    frame = pl.DataFrame(
-        {"slice": cells["slice"], "value": values.astype(np.float64), "weight": weights, "units": cells["units"]}
-    )
+        cells = cells.join(slices, on=keys, how="left", nulls_equal=True, maintain_order="left")
+        places = cells["slice"].to_numpy()
+    values, units = cells["amount"].to_numpy(), cells["units"].to_numpy().astype(np.float64)
+    values = rounded(values) if values.dtype.kind == "f" else values.astype(np.float64)
+    by = [places, values]
     if view.weight is not None:
-        weightless = (
-            pl.col("weight").max().over("slice") == 0
-        )  # kept, so that such a slice can say why it has no number
-        frame = frame.filter((pl.col("weight") > 0) | weightless)
-    if values.dtype.kind == "f" or (len(values) and values.max() > 2**53):
-        frame = frame.group_by("slice", "value", "weight").agg(pl.col("units").sum())
-    frame = frame.sort("slice", "value", "weight")
-    starts = np.searchsorted(frame["slice"].to_numpy(), np.arange(len(labels) + 1))
-    spectra = Spectra(
-        frame["value"].to_numpy(),
-        frame["units"].to_numpy().astype(np.float64),
-        starts.astype(np.int64),
-        frame["weight"].to_numpy() if view.weight is not None else None,
-    )
+        by.append(cells["weight"].to_numpy())
+        # A slice without any weight is kept, so that it can say why it has no number.
+        weightless = np.bincount(places, by[-1], len(labels)) == 0
+        kept = (by[-1] > 0) | weightless[places]
+        by, units = [column[kept] for column in by], units[kept]
+    rising = np.lexsort(by[::-1])
+    by, units = [column[rising] for column in by], units[rising]
+    starts = run_starts(*by)
+    places, values, *weights = (column[starts] for column in by)
+    joined = np.add.reduceat(units, starts) if len(starts) else units
+    spectra = Spectra(values, joined, np.searchsorted(places, np.arange(len(labels) + 1)).astype(np.int64), *weights)
     known = set(labels)
     lost = [label for label in broken if label not in known]
     if lost:  # slices whose every amount is missing

@@ -13,10 +13,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from evenhand.cards import Floats
+from evenhand.distances import TINY, p_log_p
 
 Term = Callable[[Floats, Floats, Floats, Floats], Floats]
-TINY = 1e-300
-"""Stands in for 0 under a logarithm that is multiplied by 0: the product is then 0, as 0 log 0 is by convention."""
 
 
 @dataclass(frozen=True)
@@ -29,12 +28,14 @@ class Difference:
     sided : whether F looks at the protected count only.
     symmetric : whether swapping the two sides leaves F as it is.
     falling : whether F never rises with more protected items, so that "protected last" is the worst order.
+    plain : whether F is the distance between two shares.
     """
 
     term: Term
     sided: bool
     symmetric: bool = False
     falling: bool = False
+    plain: bool = False
 
 
 def nd(c: Floats, k: Floats, share_of: Floats, whole: Floats) -> Floats:
@@ -86,8 +87,7 @@ def kl_with_added(epsilon: float) -> Term:
 def js(c: Floats, k: Floats, share_of: Floats, whole: Floats) -> Floats:
     """One group's part of the Jensen-Shannon divergence between the first k and the whole, in bits, eq. 6."""
     p, q = c / k, share_of / whole
-    middle = (p + q) / 2
-    return np.asarray((_log_part(p, middle) + _log_part(q, middle)) / 2)
+    return np.asarray((p_log_p(p) + p_log_p(q)) / 2 - p_log_p((p + q) / 2))
 
 
 def _ratio(part: Floats, whole: Floats) -> Floats:
@@ -96,6 +96,6 @@ def _ratio(part: Floats, whole: Floats) -> Floats:
 
 
 def _log_part(p: Floats, q: Floats) -> Floats:
-    """P log2(p / q), with 0 log 0 = 0 and p log(p/0) infinite."""
-    part = p * np.log2(np.maximum(p, TINY) / np.maximum(q, TINY))
+    """P log2(p / q), with 0 log 0 = 0 and p log(p/0) infinite; a logarithm each, for many p may meet many q."""
+    part = p * (np.log2(np.maximum(p, TINY)) - np.log2(np.maximum(q, TINY)))
     return np.where((q <= 0) & (p > 0), np.inf, part) if np.min(q, initial=1.0) <= 0 else np.asarray(part)

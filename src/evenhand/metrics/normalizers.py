@@ -9,6 +9,7 @@ from __future__ import annotations
 import itertools
 import warnings
 from collections.abc import Iterable
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -29,11 +30,11 @@ MOST_ORDERS = 6
 """Groups up to which every order of whole blocks is tried where the exact search is out of reach."""
 
 
-def arranged(terms: Terms, weights: Floats, kinds: Ints, *, first: bool) -> Floats:
-    """(U,) the sum over prefixes with all protected items first, or last."""
+def arranged(terms: Terms, weights: Floats, kinds: Ints, *, first: Any) -> Floats:
+    """(U,) the sum over prefixes with all protected items first, or last; `first` for all, or (U, 1) for each."""
     k = np.arange(1, weights.shape[1] + 1)
     counts, sizes = (a[kinds, None].astype(np.int64) for a in (terms.counts, terms.sizes))
-    held = np.minimum(k, counts) if first else np.maximum(0, k - (sizes - counts))
+    held = np.where(first, np.minimum(k, counts), np.maximum(0, k - (sizes - counts)))
     found = terms.at(np.minimum(held, counts), np.minimum(k, sizes), kinds[:, None])
     return np.asarray((np.where(k <= sizes, found, 0.0) * weights).sum(1))
 
@@ -43,10 +44,20 @@ def largest_of_sides(difference: Difference, terms: Terms, weights: Floats, kind
 
     F depends on (k, c) only, so the worst order is the longest path over those states: one step more, one protected
     item more or not.
+
+    For |c/k - q|, q the share S/N of the whole, and weights that never rise it is the smaller side first. Say q <= 1/2, and h
+    for the order with the S protected first. Where another order has c/k >= q it is no further off than h, for c <= h. Say
+    that it is below from rank s on. Then qk - c is at most qj and at most (1 - q)(n - j), for j = k - s + 1 and n = N - s + 1;
+    and h - qk is at least the least of (1 - q)j and q(n - j): the same read backwards, and more than it until j = n/2. Divided
+    by k, the sum of the second up to any rank is therefore no less than that of the first. So no order has a larger sum over
+    the first m prefixes than h, whatever m is, and a sum with weights that never rise is made of such sums.
     """
     if difference.falling:
         return arranged(terms, weights, kinds, first=False)
     counts = terms.counts[kinds]
+    own = (terms.part[kinds] == counts) & (terms.whole[kinds] == terms.sizes[kinds])
+    if difference.plain and own.all() and (np.diff(weights, axis=1) <= 0).all():
+        return arranged(terms, weights, kinds, first=(2 * counts <= terms.sizes[kinds])[:, None])
     if _looked_at(weights) * (counts.max(initial=0) + 1) > MOST_STATES:
         return _larger_extreme(difference, terms, weights, kinds)
     found = np.zeros(len(kinds))
@@ -54,35 +65,38 @@ def largest_of_sides(difference: Difference, terms: Terms, weights: Floats, kind
     start = 0
     while start < len(order):
         at = order[start : start + max(1, int(MOST_CELLS // (counts[order[start]] + 1)))]
-        found[at] = _longest_paths(terms, weights[at], kinds[at])
+        found[at] = longest_paths(terms, weights[at], kinds[at])
         start += len(at)
     return found
 
 
-def _longest_paths(terms: Terms, weights: Floats, kinds: Ints) -> Floats:
+def longest_paths(terms: Terms, weights: Floats, kinds: Ints) -> Floats:
+    """(U,) the largest sum over prefixes, going through all states."""
     counts, sizes = (a[kinds].astype(np.int64) for a in (terms.counts, terms.sizes))
-    held = np.minimum(np.arange(counts.max(initial=0) + 1), counts[:, None])
-    inside = np.arange(held.shape[1]) <= counts[:, None]
     last = np.minimum(sizes, _looked_at(weights))  # what comes later adds nothing
+    held = np.arange(counts.max(initial=0) + 1)[:, None]
+    # With fewer, more unprotected items would have been seen than there are.
+    possible = (held <= counts) & (held >= last - (sizes - counts))
     found, ending = np.zeros(len(kinds)), set(last.tolist())
-    # A column more than there are counts: nobody comes from below none.
-    best, after = (np.full((len(kinds), held.shape[1] + 1), -np.inf) for _ in range(2))
-    best[:, 1] = 0.0
-    most, step = int(last.max(initial=0)), max(1, MOST_CELLS // max(1, held.size))
+    # Counts by lists, for numpy is slow along a short axis; a row more than there are counts: nobody comes from below none.
+    best, after = (np.full((len(held) + 1, len(kinds)), -np.inf) for _ in range(2))
+    best[1] = 0.0
+    counted: npt.NDArray[np.bool_] = np.asarray(weights.any(0))
+    most, step = int(last.max(initial=0)), max(1, MOST_CELLS // max(1, possible.size))
     for start in range(1, most + 1, step):
-        k = np.arange(start, min(start + step, most + 1))[:, None, None]
-        weight = weights[:, start - 1 : start - 1 + len(k)].T[..., None]
-        gains = np.zeros((len(k), *held.shape))
-        some = np.flatnonzero(weight.any((1, 2)))
-        gains[some] = weight[some] * terms.at(held, np.minimum(k[some], sizes[:, None]), kinds[:, None])
-        gains[held < k - (sizes - counts)[:, None]] = -np.inf  # more unprotected items than there are
+        k = np.arange(start, min(start + step, most + 1))
+        some = k[counted[k - 1]]
         with np.errstate(invalid="ignore"):  # an infinite gain at a state that no order reaches
-            for i, gain in enumerate(gains, start):
-                np.maximum(best[:, 1:], best[:, :-1], out=after[:, 1:])
-                after[:, 1:] += gain
+            gains = np.empty((len(some), *possible.shape))
+            np.multiply(terms.tables(len(held), some, kinds).transpose(1, 2, 0), weights.T[some - 1, None], out=gains)
+            gain = iter(gains)
+            for i in k.tolist():
+                np.maximum(best[1:], best[:-1], out=after[1:])
+                if counted[i - 1]:
+                    after[1:] += next(gain)
                 best, after = after, best
                 if i in ending:
-                    found[last == i] = np.where(inside, best[:, 1:], -np.inf).max(1)[last == i]
+                    found[last == i] = np.where(possible, best[1:], -np.inf).max(0)[last == i]
     return found
 
 

@@ -26,7 +26,7 @@ Smoothing = Annotated[float, Between(0, 0.5, open_low=True)]
 Reference = Literal["prefix", "list"]
 """With a cutoff, what the tops are held against: the first k ranks alone, or the whole list."""
 
-ND = Difference(f.nd, sided=True, symmetric=True)
+ND = Difference(f.nd, sided=True, symmetric=True, plain=True)
 RD = Difference(f.rd, sided=True)
 RD_ONE_SIDED = Difference(f.rd_one_sided, sided=True, falling=True)
 KL_OF_SIDES = Difference(f.kl_of_sides(None), sided=True, symmetric=True)
@@ -552,7 +552,7 @@ def lean_and_spread(p: Placement) -> tuple[Floats, Floats]:
         size = np.maximum(known.sum(1), 1)[:, None]
         mean = counts.sum(1, keepdims=True) / size
         varied = np.where(known, (counts - mean) ** 2, 0.0).sum(1, keepdims=True)
-        share = batch.counts / size
+        share = p.counts[batch.where] / size
         for g in range(batch.groups):
             found[batch.at, g] = ((batch.held(g) - seen * share[:, g : g + 1]) * weight).sum(1)
         spread[batch.at] = np.sqrt(varied * share * (1 - share) * size / np.maximum(size - 1, 1))

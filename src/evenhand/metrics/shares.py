@@ -15,7 +15,7 @@ import numpy as np
 from evenhand.cards import Card, Floats, Fraction, metric
 from evenhand.errors import EvenhandError, UndefinedWarning
 from evenhand.metrics.inequality import spread_of_mean
-from evenhand.tallies.spectrum import Spectrum
+from evenhand.tallies.spectrum import Spectrum, before, entries
 
 TINY = 1e-290
 """Mass that is none, and above it."""
@@ -27,39 +27,39 @@ ROUNDING = 1e-12
 def lorenz_at(s: Spectrum, p: float | Floats) -> Floats:
     """Share of the total held by the bottom `p` (one for all rows, or one per row).
 
-    Each cell gives the part of its mass that lies below p.
+    All below the cell that p lies in, and of that cell the part of its mass that lies below p.
     """
-    bound = np.asarray(p * s.size)[..., None]
-    held = np.zeros(s.size.shape)
+    bound = np.asarray(p * s.size)
+    found = np.full(s.size.shape, np.nan)
     for b in s.walk():
-        below = bound - b.passed
-        np.clip(below, 0, b.mass, out=below)
-        below *= b.values
-        held = held + below.sum(-1)
-    return held / s.total
+        cell, there = b.crossed(b.reach, bound)
+        if there.any():
+            part = (bound - before(b.reach, cell, b.reached)) * entries(b.values, cell)
+            found = np.where(np.isnan(found) & there, before(b.held, cell, b.before) + part, found)
+    return np.where(np.isnan(found) | (bound >= s.size), s.total, found) / s.total
 
 
 def population_at(s: Spectrum, share: Floats) -> Floats:
     """Share of the units, from the poorest up, who together hold `share` of the total (share > 0)."""
-    bound = (share * s.total)[..., None]
-    reached = np.zeros(s.size.shape)
+    bound = share * s.total
+    found = np.full(s.size.shape, np.nan)
     for b in s.walk():
-        own = b.mass * b.values
-        below = np.clip(bound - (b.held - own), 0, own) / b.values
-        part = below if b.values.all() else np.where(b.values > 0, below, b.mass)
-        reached = reached + part.sum(-1)
+        cell, there = b.crossed(b.held, bound)
+        if there.any():
+            part = (bound - before(b.held, cell, b.before)) / entries(b.values, cell)
+            found = np.where(np.isnan(found) & there, before(b.reach, cell, b.reached) + part, found)
+    reached = np.where(np.isnan(found), s.size, found)
     return np.where(s.total > 0, np.minimum(reached / s.size, 1.0), np.nan)
 
 
 def quantile(s: Spectrum, p: float | Floats) -> Floats:
     """Smallest amount that at least a share `p` of the units do not exceed (inverted CDF)."""
-    bound = np.asarray(p * s.size * (1 - ROUNDING))[..., None]
+    bound = np.maximum(p * s.size * (1 - ROUNDING), TINY)  # no cell without units is the first to get so far
     found = np.full(s.size.shape, np.nan)
     for b in s.walk():
-        there = b.reach >= np.maximum(bound, TINY)  # no cell without units is the first to get so far
-        first = there.argmax(-1, keepdims=True)
-        value = np.take_along_axis(np.broadcast_to(b.values, there.shape), first, -1)
-        found = np.where(np.isnan(found) & np.take_along_axis(there, first, -1)[..., 0], value[..., 0], found)
+        cell, there = b.crossed(b.reach, bound)
+        if there.any():
+            found = np.where(np.isnan(found) & there, entries(b.values, cell), found)
     return found
 
 

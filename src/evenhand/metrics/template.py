@@ -20,7 +20,7 @@ from evenhand.labels import match
 from evenhand.metrics.chance import expected_terms
 from evenhand.metrics.differences import Difference
 from evenhand.metrics.normalizers import arranged, largest_of_groups, largest_of_sides
-from evenhand.metrics.terms import Terms
+from evenhand.metrics.terms import Room, Terms
 from evenhand.tallies.exposure import placed_among
 from evenhand.tallies.placement import Batch, Ints, Kinds, Mix, Placement
 
@@ -156,27 +156,33 @@ class Reading:
     def sums(self) -> Floats:
         """(R,) the sum over prefixes, not yet normalised."""
         found = np.zeros(len(self.placement))
+        room = Room()
         for batch in self.placement.batches():
-            found[batch.at] = self.sums_of(batch, self.kinds[batch.at])
+            found[batch.where] = self._sums_of(batch, self.kinds[batch.where], room)
         return found
 
-    def sums_of(self, b: Batch, kinds: Ints) -> Floats:
+    def _sums_of(self, b: Batch, kinds: Ints, room: Room) -> Floats:
         ends = slice(self.template.step - 1, None, self.template.step)
-        seen = b.seen[..., ends]
-        if not seen.shape[-1] or not kinds.shape[1]:
-            return np.zeros(len(b.at))
-        found: Any = 0.0
-        for g in range(kinds.shape[1]):
-            found = found + self.terms.at(b.held(g)[:, ends], seen, kinds[:, g : g + 1])
-        if not b.complete and self.shares is not None:  # against itself, a list is at 0 from its end on
-            found = np.where(np.arange(1, b.width + 1)[ends] <= b.lengths[:, None], found, 0.0)
-        # Not a matrix product: its last bits would depend on the block and on the threads.
-        return np.asarray((found * self.weights(b.width)[ends]).sum(1))
+        weights, found = self.weights(b.width)[ends], np.zeros(len(b.codes))
+        for g in range(kinds.shape[1] if len(weights) else 0):
+            terms = self.terms.along(b, g, kinds[:, g], ends, room)
+            if not b.complete and self.shares is not None:  # against itself, a list is at 0 from its end on
+                terms = np.where(np.arange(1, b.width + 1)[ends] <= b.lengths[:, None], terms, 0.0)
+            # Not a matrix product: its last bits would depend on the block and on the threads.
+            found += np.einsum("ij,j->i", terms, weights)
+        return found
 
     def weights(self, width: int) -> Floats:
         """(width,) the template's weights; none past the ranks that are looked at."""
-        found = self.template.weights(width)
-        return found if self.placement.depth is None else np.where(np.arange(width) < self.placement.depth, found, 0.0)
+        return self._weights[:width]
+
+    @cached_property
+    def _weights(self) -> Floats:
+        p = self.placement
+        found = self.template.weights(int(p.lengths.max(initial=0)))
+        if p.depth is not None:
+            found[p.depth :] = 0.0
+        return found
 
     def settled(self, *, chance: bool) -> tuple[Floats, Floats]:
         """(R,) normalisers, NaN where the metric does not exist, and (R,) the sum that a random order has on average."""
@@ -186,12 +192,13 @@ class Reading:
             there = np.flatnonzero(self._exists(mix))
             weights = mix.weights(self.weights(mix.known.shape[1]))[there]
             kinds = self.kinds[mix.first[there]]
-            found = np.full((len(mix.first), 2), np.nan)
+            found = np.full((2, len(mix.first)), np.nan)
             z = self._normalizers(weights, kinds)
-            found[there, 0] = np.where((z > NOTHING) & np.isfinite(z), z, np.nan)
+            found[0, there] = np.where((z > NOTHING) & np.isfinite(z), z, np.nan)
+            normalizers[mix.at] = found[0].take(mix.which)
             if chance and self.placement.rows is None:
-                found[there, 1] = self._expected(weights, kinds, means)
-            normalizers[mix.at], chances[mix.at] = found[mix.which].T
+                found[1, there] = self._expected(weights, kinds, means)
+                chances[mix.at] = found[1].take(mix.which)
         return normalizers, chances
 
     def _exists(self, mix: Mix) -> npt.NDArray[np.bool_]:

@@ -6,6 +6,7 @@ and on (k, c) only, so a table per kind serves the values, the normaliser and th
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -14,15 +15,33 @@ import numpy.typing as npt
 
 from evenhand.cards import Floats
 from evenhand.metrics.differences import Term
-from evenhand.tallies.placement import Kinds
+from evenhand.tallies.placement import Batch, Kinds
 
 Ints = npt.NDArray[np.int64]
 
 MOST_CELLS = 1 << 23
 """Entries of all tables together: 64 MB."""
 MOST_KINDS = 1 << 14
-AT_ONCE = 1 << 14
-"""Entries that are computed together."""
+AT_ONCE = 1 << 17
+"""Entries that are computed together: what they share, such as the logarithms of c / k, is computed each time."""
+
+
+class Room:
+    """Working arrays that block after block of rankings is written into: new ones would be asked of the system each time."""
+
+    def __init__(self) -> None:
+        self._places: Ints = np.empty(0, dtype=np.int64)
+        self._values: Floats = np.empty(0)
+
+    def places(self, shape: tuple[int, ...]) -> Ints:
+        if self._places.size < math.prod(shape):
+            self._places = np.empty(math.prod(shape), dtype=np.int64)
+        return self._places[: math.prod(shape)].reshape(shape)
+
+    def values(self, shape: tuple[int, ...]) -> Floats:
+        if self._values.size < math.prod(shape):
+            self._values = np.empty(math.prod(shape))
+        return self._values[: math.prod(shape)].reshape(shape)
 
 
 @dataclass(frozen=True)
@@ -50,21 +69,49 @@ class Terms:
     def of(cls, term: Term, kinds: Kinds, part: Floats, whole: Floats, *, uses: float) -> Terms:
         """Tabulate when the tables have fewer entries than there are `uses` of them."""
         plain = cls(term, kinds.counts, kinds.sizes, part, whole)
-        if kinds.offsets[-1] > min(uses, MOST_CELLS) or len(kinds.counts) > MOST_KINDS:
+        if not 0 < len(kinds.counts) <= MOST_KINDS or kinds.cells > min(uses, MOST_CELLS):
             return plain
-        flat = np.empty(int(kinds.offsets[-1]))
-        for first, last in kinds.blocks(AT_ONCE):
-            flat[kinds.offsets[first] : kinds.offsets[last]] = plain.at(*kinds.entries(first, last))
+        flat = np.zeros(kinds.cells)
+        for block in kinds.blocks:
+            tables, step = block.of(flat), max(1, AT_ONCE // (block.tall * block.wide))
+            for i in range(0, len(tables), step):
+                some = np.arange(block.first + i, min(block.first + i + step, block.last))
+                tables[i : i + step, 1:] = plain.tables(block.wide, np.arange(1, block.tall), some)
         return replace(plain, kinds=kinds, flat=flat)
 
     def at(self, c: npt.NDArray[Any], k: npt.NDArray[Any], kind: Any) -> Floats:
         """F at c items of the group among the first k, for lists of these kinds; 0 before anything is seen."""
         if self.flat is not None and self.kinds is not None:
             return np.asarray(self.flat.take(self.kinds.places(c, k, kind)))
+        return self._computed(c, k, kind)
+
+    def _computed(self, c: npt.NDArray[Any], k: npt.NDArray[Any], kind: Any) -> Floats:
         with np.errstate(divide="ignore", invalid="ignore"):
             seen = np.maximum(k, 1)
             found = self.term(np.minimum(c, seen), seen, self.part[kind], self.whole[kind])
-        return np.where(k > 0, found, 0.0)
+        return found if np.min(k, initial=1) > 0 else np.where(k > 0, found, 0.0)
+
+    def tables(self, wide: int, k: Ints, kinds: Ints) -> Floats:
+        """(U, K, wide) F at 0, 1, ... items of the group among the first k, for lists of these kinds, also where they hold less."""
+        if self.flat is not None and self.kinds is not None and (block := self.kinds.block(kinds)) is not None:
+            return block.of(self.flat)[kinds[:, None] - block.first, k, :wide]
+        return self._computed(np.arange(wide), k[:, None], kinds[:, None, None])
+
+    def along(self, b: Batch, group: int, kind: Ints, ends: slice, room: Room) -> Floats:
+        """(m, ...) F at the prefixes `ends` of a block of rankings, each of its kind for this group; `room` is written over."""
+        if self.flat is None or self.kinds is None:
+            return self.at(b.held(group)[:, ends], b.seen[..., ends], kind[:, None])
+        # Every rank is a step in the table of its list, and the last one ends where the table does: so all steps are added up
+        # in one run, from list to list.
+        places = room.places(b.codes.shape)
+        steps: Any = self.kinds.strides[kind][:, None] if len(self.kinds.blocks) > 1 else self.kinds.blocks[0].wide
+        np.equal(b.codes, group, out=places)
+        places += steps if b.complete else b.known * steps
+        places[:, 0] += self.kinds.offsets[kind]
+        places[1:, 0] -= self.kinds.ends[kind[:-1]]
+        np.cumsum(places.reshape(-1), out=places.reshape(-1))
+        here = places[:, ends]
+        return self.flat.take(here, out=room.values(here.shape), mode="clip")  # other modes make a copy
 
     def by_item(self, kind: int, weights: Floats) -> tuple[float, Floats]:
         """The weighted sum over all prefixes as a sum over the items of the group: a constant, and (count, size) gains.

@@ -7,6 +7,7 @@ every other option is called like its parameter.
 from __future__ import annotations
 
 import json
+import re
 import shlex
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -14,6 +15,9 @@ from typing import Any
 from evenhand.findings import Findings
 
 OPTIONS = {"metrics": "-m", "rng": "--seed"}
+
+TEXT = re.compile(r"\.(csv|tsv|json|jsonl|ndjson)(\.gz)?$")
+"""Endings of files of text."""
 
 
 def ways(findings: Findings) -> list[tuple[str, str]]:
@@ -41,10 +45,14 @@ def ways(findings: Findings) -> list[tuple[str, str]]:
         ("In Python:", python(audit, plan, placed=placed) + after),
     ]
     if reading:
-        table, files = placed[-1], plan[placed[-1]]
-        read = f"spark.read.parquet({', '.join(map(repr, files if isinstance(files, list) else [files]))})"
+        table, named = placed[-1], plan[placed[-1]]
+        files = named if isinstance(named, list) else [named]
         where = f", of a session on {reading['master']}" if "master" in reading else ""
-        found[1] = (f"In Python, where {table} is {read}{where}:", python(audit, plan, {table}, placed) + after)
+        if any(TEXT.search(file.lower()) for file in files):  # which Spark alone reads in another way
+            found[1] = ("In Python, on this machine:", found[1][1])
+        else:
+            read = f"spark.read.parquet({', '.join(map(repr, files))})"
+            found[1] = (f"In Python, where {table} is {read}{where}:", python(audit, plan, {table}, placed) + after)
     filed = plan_file({"audit": audit, **plan, **reading})
     return found if then else [*found, ("As a plan for `evenhand run plan.toml`:", filed)]
 

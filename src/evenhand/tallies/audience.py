@@ -77,7 +77,7 @@ class Audience:
         counts, spread = np.zeros(groups * items), np.zeros(items)
         with np.errstate(divide="ignore"):
             share = 1 / self.slots
-        for users, at in self._runs(max(AT_ONCE, groups * items)):
+        for users, at in self.runs(max(AT_ONCE, groups * items)):
             lengths = self.lengths[users]
             held = np.repeat(codes[users] * items, lengths) + self.items[at]
             values = None if self.values is None else self.values[at]
@@ -86,7 +86,7 @@ class Audience:
             spread += np.bincount(self.items[at], own if values is None else own * values, items)
         return counts.reshape(groups, items), spread
 
-    def _runs(self, most: int) -> Iterator[tuple[slice, slice]]:
+    def runs(self, most: int) -> Iterator[tuple[slice, slice]]:
         """Users, and their slots, at most so many at a time or those of one user."""
         ends = np.cumsum(self.lengths, dtype=np.int64)
         start, done = 0, 0

@@ -18,8 +18,10 @@ MOST_CELLS = 1 << 22
 FLIPPED = 2_000
 """With more clusters than this nobody asks what each of them adds: a sum of their flipped parts is as good as normal."""
 
-SUMS = 5
-"""Of 1, u, v, u^2 and uv."""
+LINEAR = ((0, 0), (1, 0), (0, 1), (2, 0), (1, 1))
+"""Powers of u and v whose sums over a cluster its errors are made of: 1, u, v, u^2 and uv."""
+
+SUMS = len(LINEAR)
 
 Piece = tuple[Ints, Ints, tuple[Floats, ...]]
 """Clusters, counted from 0, cells, and the five sums, in any order."""

@@ -99,7 +99,7 @@ class Exposed:
 
 def exposed(placed: Placement, attention: Attention, target: Floats, relevance: Any = None) -> Exposed:
     """Attention on each group in every ranking of a placement, a block of rankings at a time."""
-    received = np.zeros((len(placed), len(placed.groups)))
+    received = np.zeros((len(placed.groups), len(placed))).T  # group by group, for numpy is slow along a short axis
     deepest = int(placed.lengths.max(initial=0)) if placed.level is None else placed.level
     base = None if attention.needs_relevance else attention.weights(deepest)
     if base is None:

@@ -135,18 +135,17 @@ def counted_pairs(request: Ints, score: Floats, relevance: Floats, group: Ints, 
     wins, pairs = np.zeros((requests, groups, groups)), np.zeros((requests, groups, groups))
     if not len(request):
         return wins, pairs
-    order = _by_score(request, score)
-    request, score, group, rank = request[order], score[order], group[order], _graded(request, relevance)[order]
-    top = int(rank.max())
-    for level in range(top.bit_length()):
-        families = (top >> (level + 1)) + 1
-        family = request * families + (rank >> (level + 1))
-        if families == 1:
-            _add_level(wins, pairs, request, family, score, (rank >> level) & 1, group)
+    order, rank = _by_score(request, score), _graded(request, relevance)
+    packed = _Packed.of(int(np.bincount(request).max()), groups)
+    request, score, group, rank = request.take(order), score.take(order), group.take(order), rank.take(order)
+    for level in range(int(rank.max()).bit_length()):
+        bit, family = ((rank >> level) & 1).astype(bool), rank >> (level + 1)
+        if not family.any():
+            _add_level(wins, pairs, packed, request, family, score, bit, group)
             continue
-        order = np.argsort(family, kind="stable")  # those of a family stay in order of score
-        bit = (rank[order] >> level) & 1
-        _add_level(wins, pairs, request[order], family[order], score[order], bit, group[order])
+        order = np.argsort(family, kind="stable")  # those of a family stay in order of request and score
+        rows: list[Any] = [column.take(order) for column in (request, family, score, bit, group)]
+        _add_level(wins, pairs, packed, *rows)
     return wins, pairs
 
 
@@ -169,10 +168,15 @@ FEW_GRADES = 64
 """Grades of relevance that are ranked over all requests; of more, those of each request are."""
 
 
-def _graded(request: Ints, relevance: Floats) -> Ints:
+def _graded(request: Ints, relevance: Floats) -> npt.NDArray[Any]:
     """Whole numbers from 0 that order the items of a request as their relevance does."""
+    if relevance.min() >= 0 and relevance.max() < FEW_GRADES and (relevance.astype(np.uint8) == relevance).all():
+        return relevance.astype(np.uint8)
     grades = np.unique(relevance)
-    return np.searchsorted(grades, relevance) if len(grades) <= FEW_GRADES else _rank_within(request, relevance)
+    if len(grades) <= FEW_GRADES:
+        return np.searchsorted(grades, relevance).astype(np.uint8)
+    ranks = _rank_within(request, relevance)
+    return ranks.astype(np.uint16) if ranks.max() < 2**16 else ranks  # short numbers are sorted without comparing them
 
 
 def _rank_within(request: Ints, relevance: Floats) -> Ints:
@@ -190,23 +194,70 @@ def _rank_within(request: Ints, relevance: Floats) -> Ints:
     return rank
 
 
-def _add_level(wins: Floats, pairs: Floats, request: Ints, family: Ints, score: Floats, bit: Ints, group: Ints) -> None:
-    """Count the pairs that differ first at this bit; rows come sorted by family, of one request each, and score."""
+@dataclass(frozen=True)
+class _Packed:
+    """Counts of several groups side by side in the bits of one number, so that one sum adds up all of them.
+
+    Attributes
+    ----------
+    bits : of each count. Twice the pairs of a request fit, and all counts of a number fit a float exactly.
+    words : (numbers, groups + 1) what an item of each group adds to each number; the last column is that of no item.
+    """
+
+    bits: int
+    words: Ints
+
+    @classmethod
+    def of(cls, longest: int, groups: int) -> _Packed:
+        """For requests of at most so many items: of n items, n * n / 4 pairs at most are of different relevance."""
+        bits = int(max(2 * longest, longest * longest // 2)).bit_length()
+        each = max(1, 53 // bits)
+        words = np.zeros((-(-groups // each), groups + 1), dtype=np.int64)
+        for g in range(groups):
+            words[g // each, g] = 1 << (bits * (g % each))
+        return cls(bits, words)
+
+    def unpacked(self, word: int, sums: Floats) -> tuple[slice, Floats]:
+        """The groups that a number holds, and their counts, from sums of it; they stand in a new last axis."""
+        there = np.flatnonzero(self.words[word])
+        if len(there) == 1:
+            return slice(int(there[0]), int(there[0]) + 1), sums[..., None]
+        shifts = self.bits * np.arange(len(there))
+        counts = (sums.astype(np.int64)[..., None] >> shifts) & ((1 << self.bits) - 1)
+        return slice(int(there[0]), int(there[-1]) + 1), counts.astype(np.float64)
+
+
+def _add_level(
+    wins: Floats,
+    pairs: Floats,
+    packed: _Packed,
+    request: Ints,
+    family: npt.NDArray[Any],
+    score: Floats,
+    bit: npt.NDArray[np.bool_],
+    group: Ints,
+) -> None:
+    """Count the pairs that differ first at this bit; rows come sorted by family and request, and those of both by score."""
     groups = wins.shape[-1]
     better = np.flatnonzero(bit)
-    new = np.concatenate([[True], family[1:] != family[:-1]])
+    new = np.ones(len(bit), dtype=bool)
+    new[1:] = (request[1:] != request[:-1]) | (family[1:] != family[:-1])
     run, run_end = _spans(new, better)
     new[1:] |= score[1:] != score[:-1]
     tie, tie_end = _spans(new, better)
-    place = request[better] * groups + group[better]
-    for below in range(groups):
+    place = request.take(better) * groups + group.take(better)
+    worse = np.where(bit, groups, group)
+    for word, added in enumerate(packed.words):
         seen = np.zeros(len(bit) + 1, dtype=np.int64)
-        np.cumsum((bit == 0) & (group == below), out=seen[1:])
-        before, upto = seen[run], seen[tie]
-        beaten = upto - before + 0.5 * (seen[tie_end] - upto)
-        for total, value in ((wins, beaten), (pairs, seen[run_end] - before)):
-            added = np.bincount(place, value, minlength=wins.shape[0] * groups)
-            total[:, :, below] += added.reshape(wins.shape[0], groups)
+        np.cumsum(added.take(worse), out=seen[1:])  # may run over: differences are right all the same
+        before, upto = seen.take(run), seen.take(tie)
+        for total, counts, unit in (
+            (wins, upto + seen.take(tie_end) - 2 * before, 0.5),
+            (pairs, seen.take(run_end) - before, 1.0),
+        ):
+            sums = np.bincount(place, counts, minlength=wins.shape[0] * groups)
+            below, found = packed.unpacked(word, sums.astype(np.float64, copy=False))
+            total[:, :, below] += unit * found.reshape(wins.shape[0], groups, -1)
 
 
 def _spans(new: npt.NDArray[np.bool_], at: Ints) -> tuple[Ints, Ints]:
@@ -214,8 +265,8 @@ def _spans(new: npt.NDArray[np.bool_], at: Ints) -> tuple[Ints, Ints]:
     starts = np.flatnonzero(new)
     if len(starts) == len(new):
         return at, at + 1
-    run = np.cumsum(new)[at]
-    return starts[run - 1], np.append(starts, len(new))[run]
+    run = np.searchsorted(starts, at, side="right")
+    return starts.take(run - 1), np.append(starts, len(new)).take(run)
 
 
 def sampled_pairs(

@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from evenhand.cards import Floats
+from evenhand.distances import total
 from evenhand.errors import EvenhandError
 from evenhand.labels import in_order, listed, several
 
@@ -19,6 +20,8 @@ Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
 
 UNKNOWN = -1
+ROOM = 2
+"""How many times the entries that they need tables may have, so that several are laid out alike."""
 MOST_CELLS = 1 << 16
 """Ranks handled at a time: keeps the working arrays in cache, and memory flat however many rankings there are."""
 
@@ -95,15 +98,24 @@ class Placement:
     def counts(self) -> Floats:
         """(R, g) items of each group, or their shares, in each ranking."""
         found = np.zeros((len(self), len(self.groups)))
-        for batch in self.batches():
-            found[batch.at] = batch.counts
+        if self.rows is not None:
+            for batch in self.batches():
+                found[batch.where] = np.nan_to_num(np.asarray(batch.rows)).sum(1)
+            return found
+        some: Any = slice(None) if self.lengths.all() else np.flatnonzero(self.lengths)
+        codes, starts = self.codes[: self.starts[-1]], self.starts[:-1][some]
+        counted = len(self.groups) - (codes.min(initial=0) >= 0)  # without gaps, the last group has the rest
+        for g in range(counted if len(starts) else 0):
+            found[some, g] = np.add.reduceat((codes == g).view(np.int8), starts, dtype=np.int32)
+        if 0 <= counted < len(self.groups):
+            found[:, -1] = self.lengths - total(found[:, :-1]) if counted else self.lengths
         return found
 
     @cached_property
     def known(self) -> Ints:
         """(R,) items with a label."""
         if self.rows is None:
-            return np.asarray(self.counts.sum(1), dtype=np.int64)
+            return total(self.counts).astype(np.int64)
         owners = np.repeat(np.arange(len(self)), self.lengths)
         return np.bincount(owners, self.codes >= 0, minlength=len(self)).astype(np.int64)
 
@@ -111,6 +123,16 @@ class Placement:
     def protected_counts(self) -> Floats:
         """(R,) items of the protected group."""
         return np.asarray(self.counts[:, list(self.protected or ())].sum(1))
+
+    @cached_property
+    def makeups(self) -> tuple[Ints, Ints]:
+        """Where each distinct make-up (items of each group) first stands, fewest items first, and which one each ranking has."""
+        return distinct_rows(self._made_of)
+
+    @property
+    def _made_of(self) -> Floats:
+        """(R, ...) numbers that tell make-ups apart, labelled items first; of whole items the last group has the rest."""
+        return np.column_stack([self.known, self.counts if self.rows is not None else self.counts[:, :-1]])
 
     @cached_property
     def kinds(self) -> Kinds:
@@ -171,9 +193,18 @@ class Placement:
             return self._run(int(chosen[0]), int(chosen[-1]) + 1)
         lengths = self.lengths[chosen]
         starts = np.concatenate([[0], np.cumsum(lengths)])
-        at = np.arange(int(starts[-1])) + np.repeat(self.starts[:-1][chosen] - starts[:-1], lengths)
-        rows = None if self.rows is None else self.rows.take(at, axis=0)  # several times faster than indexing
-        return replace(self, codes=self.codes[at], starts=starts, rows=rows)
+        codes = np.empty(int(starts[-1]), dtype=self.codes.dtype)
+        rows = None if self.rows is None else np.empty((len(codes), self.rows.shape[1]), dtype=self.rows.dtype)
+        moved, first = self.starts[:-1][chosen] - starts[:-1], 0
+        while first < len(chosen):  # some rankings at a time: places of all ranks would take more than the ranks
+            last = max(first + 1, int(np.searchsorted(starts, starts[first] + MOST_CELLS, side="right")) - 1)
+            here = slice(int(starts[first]), int(starts[last]))
+            at = np.arange(here.start, here.stop) + np.repeat(moved[first:last], lengths[first:last])
+            codes[here] = self.codes.take(at)
+            if rows is not None and self.rows is not None:
+                rows[here] = self.rows.take(at, axis=0)  # several times faster than indexing
+            first = last
+        return replace(self, codes=codes, starts=starts, rows=rows)
 
     def _run(self, first: int, last: int) -> Placement:
         """Rankings that follow each other: nothing is copied."""
@@ -234,8 +265,7 @@ class Placement:
 
     def _whole_mixes(self, at: Ints) -> Iterator[Mix]:
         """Rankings without gaps: their length and counts say it all."""
-        key = self.lengths[at].astype(np.float64)[:, None]
-        first, which = distinct_rows(np.concatenate([key, self.counts[at]], axis=1))
+        first, which = self.makeups if len(at) == len(self) else distinct_rows(self._made_of[at])
         lengths = self.lengths[at[first]]  # ascending, so blocks of compositions stay narrow
         members, edges = grouped(which, len(first))
         start = 0
@@ -296,22 +326,13 @@ class Batch:
         """Labelled items down to each rank: (W,) when complete, else (m, W)."""
         if self.complete:
             return np.arange(1, self.width + 1)
-        return np.cumsum(self.known, axis=1, dtype=np.int64)
+        return _down(self.known)
 
     def held(self, group: int) -> npt.NDArray[Any]:
         """(m, W) items of a group, or their shares, down to each rank."""
         if self.rows is not None:
             return np.asarray(np.cumsum(np.nan_to_num(self.rows[:, :, group]), axis=1))
-        return np.cumsum(self.codes == group, axis=1, dtype=np.int64)
-
-    @cached_property
-    def counts(self) -> Floats:
-        """(m, g) items of each group, or their shares, in each ranking."""
-        if self.rows is not None:
-            return np.asarray(np.nan_to_num(self.rows).sum(1))
-        ones = np.ones(self.width)  # a product with them counts several times faster than counting does
-        found = [(self.codes == g).view(np.int8) @ ones for g in range(self.groups)]
-        return np.stack(found, axis=1) if found else np.zeros((len(self.at), 0))
+        return _down(self.codes == group)
 
 
 @dataclass(frozen=True)
@@ -339,8 +360,10 @@ class Mix:
         under these weights.
         """
         compositions, width = self.known.shape
-        seen = np.cumsum(self.known, axis=1)
         inside = np.arange(width) < self.lengths[:, None]
+        if np.array_equal(inside, self.known):
+            return np.asarray(inside * discount)
+        seen = _down(self.known)
         cells = seen + np.arange(compositions)[:, None] * (width + 1)
         found = np.bincount(cells.ravel(), (inside * discount).ravel(), minlength=compositions * (width + 1))
         return np.asarray(found.reshape(compositions, width + 1)[:, 1:])
@@ -365,50 +388,86 @@ class Kinds:
     @classmethod
     def of(cls, p: Placement, held: Floats, *, apart: bool = False) -> Kinds:
         """From (R, G) items of each group; `apart` tells groups apart that hold as many. Shares are a kind per list."""
-        of = np.broadcast_to(p.counts.sum(1)[:, None], held.shape)
-        group = np.broadcast_to(np.arange(held.shape[1]) if apart else 0, held.shape)
-        rows = np.stack([of.ravel(), held.ravel(), group.ravel()], axis=1)
+        one, makeup = (np.arange(len(p)),) * 2 if p.rows is not None else p.makeups
+        of, held = total(p.counts[one]), held[one]
+        group = np.arange(held.shape[1]) if apart else 0
+        rows = np.stack([x.ravel() for x in np.broadcast_arrays(of[:, None], held, group)], axis=1)
         first, which = (np.arange(len(rows)),) * 2 if p.rows is not None else distinct_rows(rows)
         sizes, counts, groups = rows[first].T
-        return cls(which.reshape(held.shape), counts, sizes, groups.astype(np.int64))
+        return cls(which.reshape(held.shape).take(makeup, axis=0), counts, sizes, groups.astype(np.int64))
+
+    @cached_property
+    def blocks(self) -> tuple[Block, ...]:
+        """Kinds of about the same size and count, whose tables are laid out alike."""
+        found: list[Block] = []
+        first = start = tall = wide = own = 0
+        shapes = ((self.sizes + 1).astype(np.int64).tolist(), (self.counts + 1).astype(np.int64).tolist())
+        for i, (size, count) in enumerate(zip(*shapes, strict=True)):
+            after = max(tall, size), max(wide, count), own + size * count
+            if i > first and after[0] * after[1] * (i + 1 - first) > ROOM * after[2]:
+                found.append(Block(first, i, start, tall, wide))
+                first, start, after = i, found[-1].end, (size, count, size * count)
+            tall, wide, own = after
+        return (*found, Block(first, len(self.sizes), start, tall, wide))
+
+    def block(self, kinds: Ints) -> Block | None:
+        """The block that all of these kinds are in."""
+        low, high = int(kinds.min(initial=len(self.sizes))), int(kinds.max(initial=-1))
+        return next((b for b in self.blocks if b.first <= low and high < b.last), None)
+
+    @cached_property
+    def cells(self) -> int:
+        """Entries of all tables."""
+        return self.blocks[-1].end
 
     @cached_property
     def offsets(self) -> Ints:
-        """(Q + 1,) where the table of each kind starts, all of them end to end: entry [k, c] for c items among k."""
-        return np.concatenate([[0], np.cumsum((self.sizes + 1) * (self.counts + 1))]).astype(np.int64)
+        """(Q,) where the table of each kind starts, all of them end to end: entry [k, c] for c items among k."""
+        return np.concatenate([b.start + np.arange(b.last - b.first) * (b.tall * b.wide) for b in self.blocks])
 
     @cached_property
-    def _strides(self) -> Ints:
-        return (self.counts + 1).astype(np.int64)
+    def strides(self) -> Ints:
+        """(Q,) entries from one k to the next."""
+        return np.repeat([b.wide for b in self.blocks], [b.last - b.first for b in self.blocks])
 
-    def blocks(self, most_cells: int) -> Iterator[tuple[int, int]]:
-        """Kinds that follow each other, from one and up to another, whose tables have so many entries; or one larger."""
-        first = 0
-        while first < len(self.counts):
-            last = int(np.searchsorted(self.offsets, self.offsets[first] + most_cells, side="right")) - 1
-            yield first, max(first + 1, last)
-            first = max(first + 1, last)
-
-    def entries(self, first: int, last: int) -> tuple[Ints, Ints, Ints]:
-        """For every entry of the tables of these kinds: c, k and the kind."""
-        kind = np.repeat(np.arange(first, last), np.diff(self.offsets[first : last + 1]))
-        k, c = np.divmod(np.arange(self.offsets[first], self.offsets[last]) - self.offsets[kind], self._strides[kind])
-        return c, k, kind
+    @cached_property
+    def ends(self) -> Ints:
+        """(Q,) where the tables hold the whole list."""
+        return self.places(self.counts, self.sizes, slice(None)).astype(np.int64)
 
     def places(self, c: Any, k: Any, kind: Any) -> Ints:
         """Where the tables hold c items of the group among the first k, for lists of these kinds."""
-        return np.asarray(self.offsets[kind] + k * self._strides[kind] + c)
+        return np.asarray(self.offsets[kind] + k * self.strides[kind] + c)
+
+
+@dataclass(frozen=True)
+class Block:
+    """Tables of the kinds from `first` up to `last`, end to end from entry `start`: `tall` times `wide` entries each."""
+
+    first: int
+    last: int
+    start: int
+    tall: int
+    wide: int
+
+    @property
+    def end(self) -> int:
+        return self.start + (self.last - self.first) * self.tall * self.wide
+
+    def of(self, flat: Floats) -> Floats:
+        """(kinds, k, c) its tables, of all that stand end to end."""
+        return flat[self.start : self.end].reshape(-1, self.tall, self.wide)
 
 
 def distinct_rows(rows: Floats) -> tuple[Ints, Ints]:
     """Where each distinct row of whole numbers first stands, in ascending order, and which one every row is."""
     if not rows.shape[1]:
         return np.zeros(min(1, len(rows)), dtype=np.int64), np.zeros(len(rows), dtype=np.int64)
-    spans = rows.max(0, initial=0) + 1
-    if (
-        float(np.prod(spans)) < 2**53 and (rows == np.floor(rows)).all()
-    ):  # one number says it all, and sorts much faster
-        keys = rows @ np.append(np.cumprod(spans[:0:-1])[::-1], 1.0)
+    low = np.array([column.min(initial=math.inf) for column in rows.T])  # numpy is slow along a short axis
+    spans = np.array([column.max(initial=0) for column in rows.T]) - low + 1
+    if len(rows) and float(np.prod(spans)) < 2**53 and (rows == np.floor(rows)).all():
+        digits = np.append(np.cumprod(spans[:0:-1])[::-1], 1.0)  # one number says it all, and sorts faster
+        keys = rows @ digits - low @ digits
         if np.prod(spans) <= max(FEW_KEYS, 4 * len(rows)):
             return _distinct_keys(keys.astype(np.int64), int(np.prod(spans)))
         _, first, which = np.unique(keys, return_index=True, return_inverse=True)
@@ -432,6 +491,11 @@ def _distinct_keys(keys: Ints, most: int) -> tuple[Ints, Ints]:
     first[keys[::-1]] = np.arange(len(keys))[::-1]  # the last to be written is the first to stand there
     there = first >= 0
     return first[there], (np.cumsum(there) - 1).take(keys)
+
+
+def _down(there: Bools) -> Ints:
+    """How many of these there are down to each column; numpy takes six times as long to add truth values up row by row."""
+    return np.cumsum(there.astype(np.int64), axis=1)
 
 
 def side_names(p: Placement) -> tuple[str, str]:

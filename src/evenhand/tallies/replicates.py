@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 import numpy as np
@@ -14,11 +14,14 @@ from evenhand.tallies.audience import Audience, Codes
 from evenhand.tallies.crosstab import Crosstab
 from evenhand.tallies.shown import Ints
 
-MOST_CELLS = 1 << 22
+MOST_CELLS = 1 << 21
 """Cells (draws x groups x items) turned into a crosstab at a time."""
 
+WIDE = 1 << 23
+"""The same that are added up at a time, in few bytes each: of several draws side by side, each costs less."""
+
 EVEN = 8
-"""Draws at a time are a multiple of this where they are more: products with short rows of whole words are faster."""
+"""Draws at a time are a multiple of this where they are more, and twice this where twice the cells allow it: short rows are slow."""
 
 Times = npt.NDArray[np.uint8]
 
@@ -70,18 +73,23 @@ class Replicates:
         for audience, _ in self.parts:
             seen[audience.items] = True
         places = np.flatnonzero(seen)
-        column = np.cumsum(seen, dtype=np.int32) - 1
-        sums = [_Sums(audience, plan, column[audience.items], len(places), self.usual) for audience, plan in self.parts]
+        column = None if seen.all() else np.cumsum(seen, dtype=np.int32) - 1
+        sums = [
+            _Sums(audience, plan, audience.items if column is None else column[audience.items], len(places), self.usual)
+            for audience, plan in self.parts
+        ]
         rows = self.parts[0][1].rows
-        at_once = max(1, MOST_CELLS // max(1, len(rows) * len(places)))
+        cells = max(1, len(rows) * len(places))
+        at_once = max(1, MOST_CELLS // cells, min(2 * EVEN, 2 * MOST_CELLS // cells))
         at_once = min(self.draws, at_once // EVEN * EVEN or at_once)
+        wide = at_once * max(1, WIDE // (at_once * cells))
         held = np.zeros((groups, len(places), at_once))
         for start in range(0, self.draws, at_once):
             stop = min(start + at_once, self.draws)
             counts, marks = held[..., : stop - start], np.zeros((groups, stop - start, like.marks.shape[1]))
             odd: Any = None
             for i, one in enumerate(sums):
-                odd = one.add(start, stop, counts, marks, odd, more=i > 0)
+                odd = one.add(range(start, stop), wide, counts, marks, odd, more=i > 0)
             shown = np.zeros(counts.shape[1:]) if not len(rows) else counts[rows[0]].copy()
             for row in rows[1:]:
                 shown += counts[row]
@@ -101,36 +109,31 @@ class _Sums:
 
     def __init__(self, audience: Audience, plan: Weights, columns: Codes, size: int, usual: float) -> None:
         self.audience, self.plan, self.columns, self.size = audience, plan, columns, size
-        with np.errstate(divide="ignore"):
-            off = 1 / audience.slots - 1 / usual
-        self.odd = np.flatnonzero((np.abs(off) > 1e-12) & (audience.lengths > 0))
-        self._off = off[self.odd]
-        self._matrices: dict[str, Any] = {}
+        self._products: dict[str, _Product] = {}
+        self._odd = self._with_other_lists(usual)
         self._members: list[tuple[Ints, Floats]] = []
         self._all: tuple[Floats, Floats] | None = None
+        self._made: list[tuple[int | Ints, Times, npt.NDArray[Any]]] = []
+        self._held = range(0)
 
     def add(
-        self, start: int, stop: int, counts: Floats, marks: Floats, odd: Floats | None, *, more: bool
+        self, draws: range, wide: int, counts: Floats, marks: Floats, odd: Floats | None, *, more: bool
     ) -> Floats | None:
         """Fill in times shown (G, J, D), or add `more`, and add to marks (G, D, M); gives what spread has beside times shown / usual."""
         own, rows, width = self.audience.marks, self.plan.rows, self.audience.marks.shape[1]
-        for place, weights in self.plan.between(start, stop):
+        for place, few, made in self._under(draws, wide):
             if not isinstance(place, int):
-                few = np.ascontiguousarray(weights)
-                made = self._product(few, place).reshape(len(rows), self.size, few.shape[1])
                 self._members = self._members or [
                     (some, own[some]) for some in (np.flatnonzero(place == i) for i in range(len(rows)))
                 ]
-                for row, shown, (members, theirs) in zip(rows, made, self._members, strict=True):
+                shown_to = made.reshape(len(rows), self.size, len(draws))
+                for row, shown, (members, theirs) in zip(rows, shown_to, self._members, strict=True):
                     counts[row] = counts[row] + shown if more else shown
                     marks[row, :, :width] += few[members].T.astype(np.float64) @ theirs
                 odd = self._with_odd(few, odd)
-            elif place != self.plan.rest:
-                shown = self._product(weights)
-                counts[rows[place]] = counts[rows[place]] + shown if more else shown
-                marks[rows[place], :, :width] += weights.T.astype(np.float64) @ own
-            elif self._all is None:
-                self._all = self._product(weights).astype(np.float64), weights.T.astype(np.float64) @ own
+            else:
+                counts[rows[place]] = counts[rows[place]] + made if more else made
+                marks[rows[place], :, :width] += few.T.astype(np.float64) @ own
         if self._all is not None and self.plan.rest is not None:
             rest, others = rows[self.plan.rest], np.delete(rows, self.plan.rest)
             counts[rest] = self._all[0]
@@ -140,39 +143,111 @@ class _Sums:
             marks[rest, :, :width] = self._all[1] - marks[others, :, :width].sum(0)
         return odd
 
-    def _matrix(self, values: npt.NDArray[Any], columns: npt.NDArray[Any], lengths: Codes, size: int) -> Any:
-        """What was shown (size, users)."""
-        from scipy.sparse import csc_array
-
-        starts = np.concatenate([[0], np.cumsum(lengths, dtype=columns.dtype)]).astype(columns.dtype)
-        return csc_array((values, columns, starts), shape=(size, len(lengths)))
+    def _under(self, draws: range, wide: int) -> Iterator[tuple[int | Ints, Times, npt.NDArray[Any]]]:
+        """Where users count, their weights (U, D) and times shown (J, D) under some draws, which are made for more of them at once."""
+        if not (draws.start in self._held and draws[-1] in self._held):
+            self._held = range(draws.start, min(draws.start + wide, self.plan.draws))
+            self._made = []  # before others are made
+            for place, weights in self.plan.between(self._held.start, self._held.stop):
+                if isinstance(place, int) and place == self.plan.rest:
+                    if self._all is None:
+                        everybody = weights.T.astype(np.float64) @ self.audience.marks
+                        self._all = self._product(weights).astype(np.float64), everybody
+                    continue
+                self._made.append((place, weights, self._product(weights, None if isinstance(place, int) else place)))
+        at = slice(draws.start - self._held.start, draws.stop - self._held.start)
+        for place, weights, made in self._made:
+            yield place, np.ascontiguousarray(weights[:, at]), made[..., at]
 
     def _product(self, weights: Times, place: Ints | None = None) -> npt.NDArray[Any]:
         """Times shown (J, D), or (places x J, D) where every user has a place."""
         name = "all" if place is None else "placed"
-        if name not in self._matrices:
-            at, size, values = self.columns, self.size, self.audience.values
+        if name not in self._products:
+            at, size = self.columns, self.size
             if place is not None:
                 size *= len(self.plan.rows)
                 at = self.audience.of_slots((place * self.size).astype(np.int32 if size < 1 << 31 else np.int64)) + at
-            if values is None:  # whole numbers, in the smallest kind that holds every sum
-                most = int(np.bincount(at, minlength=1).max()) * self.plan.most
-                values = np.ones(len(at), dtype=np.min_scalar_type(most))
-            self._matrices[name] = self._matrix(values, at, self.audience.lengths, size)
-        matrix = self._matrices[name]
-        return matrix @ weights.astype(matrix.dtype)  # type: ignore[no-any-return]
+            self._products[name] = _Product(at, self.audience.lengths, self.audience.values, size, self.plan.most)
+        return self._products[name].under(weights)
+
+    def _with_other_lists(self, usual: float) -> tuple[Any, Audience, Floats] | None:
+        """Users with another number of slots than most, what they are shown, and what one of their slots is worth beside 1 / `usual`.
+
+        All users, where these are most of them: then nothing is copied.
+        """
+        with np.errstate(divide="ignore"):
+            off = 1 / self.audience.slots - 1 / usual
+        odd = (np.abs(off) > 1e-12) & (self.audience.lengths > 0)
+        if not odd.any():
+            return None
+        if 2 * np.count_nonzero(odd) > len(odd):
+            return slice(None), replace(self.audience, items=self.columns), np.where(odd, off, 0.0)
+        theirs, values = self.audience.of_slots(odd), self.audience.values
+        some = Audience(
+            self.audience.lengths[odd], self.columns[theirs], None if values is None else values[theirs],
+            self.audience.marks[odd],
+        )  # fmt: skip
+        return np.flatnonzero(odd), some, off[odd]
 
     def _with_odd(self, weights: Times, odd: Floats | None) -> Floats | None:
         """(D, J): where users have another number of slots than most, an item's share of them is not times shown / `usual`."""
-        if not len(self.odd):
+        if self._odd is None:
             return odd
-        if "odd" not in self._matrices:
-            is_odd = np.zeros(len(self.audience.lengths), dtype=bool)
-            is_odd[self.odd] = True
-            theirs, lengths = self.audience.of_slots(is_odd), self.audience.lengths[self.odd]
-            off = np.repeat(self._off, lengths)
-            if self.audience.values is not None:
-                off *= self.audience.values[theirs]
-            self._matrices["odd"] = self._matrix(off, self.columns[theirs], lengths, self.size)
-        found = np.asarray(self._matrices["odd"] @ weights[self.odd].astype(np.float64)).T
-        return found if odd is None else odd + found
+        who, theirs, off = self._odd
+        found, worth = np.zeros((self.size, weights.shape[1])), weights[who]
+        for users, slots in theirs.runs(RUN):
+            part = np.ones(slots.stop - slots.start) if theirs.values is None else theirs.values[slots]
+            shown = _matrix(part, theirs.items[slots], theirs.lengths[users], self.size)
+            found += shown @ (worth[users] * off[users, None])
+        return found.T if odd is None else odd + found.T
+
+
+RUN = 1 << 21
+"""Slots that are weighted by parts at a time."""
+
+
+class _Product:
+    """Times shown as a product of what was shown (size, users) with weights up to `most`.
+
+    Whole numbers are added up in the smallest kind that holds every sum. The few items that are shown too often for 16 bits have
+    a matrix of their own, for sums of twice the bytes cost twice the time.
+    """
+
+    def __init__(self, at: npt.NDArray[Any], lengths: Codes, values: Floats | None, size: int, most: int) -> None:
+        self._often: Any = None
+        if values is None:
+            sums = np.bincount(at, minlength=max(1, size)) * most
+            kind = np.min_scalar_type(int(sums.max()))
+            if kind.itemsize > SHORT.itemsize and size > MANY:
+                many = sums > np.iinfo(SHORT).max
+                self._rows = np.flatnonzero(many)
+                their, held = (np.cumsum(many) - 1).astype(at.dtype), many[at]
+                own, some = np.zeros_like(lengths), np.flatnonzero(lengths)
+                starts = np.cumsum(lengths, dtype=np.int64)[some] - lengths[some]
+                own[some] = np.add.reduceat(held, starts, dtype=lengths.dtype)
+                self._often = _matrix(np.ones(int(own.sum()), dtype=kind), their[at[held]], own, len(self._rows))
+                at, lengths, kind = at[~held], lengths - own, SHORT
+            values = np.ones(len(at), dtype=kind)
+        self._others: Any = _matrix(values, at, lengths, size)
+
+    def under(self, weights: Times) -> npt.NDArray[Any]:
+        """(size, D)"""
+        found = np.asarray(self._others @ weights.astype(self._others.dtype))
+        if self._often is not None:
+            found = found.astype(self._often.dtype)
+            found[self._rows] = self._often @ weights.astype(self._often.dtype)
+        return found
+
+
+SHORT = np.dtype(np.uint16)
+
+MANY = 1 << 12
+"""Items whose sums do not stay in the nearest memory."""
+
+
+def _matrix(values: npt.NDArray[Any], columns: npt.NDArray[Any], lengths: npt.NDArray[Any], size: int) -> Any:
+    """What was shown (size, users)."""
+    from scipy.sparse import csc_array
+
+    starts = np.append(0, np.cumsum(lengths, dtype=columns.dtype)).astype(columns.dtype)
+    return csc_array((values, columns, starts), shape=(size, len(lengths)))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
@@ -23,8 +24,15 @@ from evenhand.tallies.amounts import (
     vector,
 )
 
+Ints = np.typing.NDArray[np.int64]
+
 BLOCK = 1 << 17
 """A spectrum of at most so many cells is walked in one block, whose sums all metrics share."""
+
+RUN = 1 << 13
+"""Cells whose products are added up at once."""
+
+ONES = np.ones(RUN)
 
 SORTED = 1 << 18
 """Whole numbers sorted at a time where few differ, so that sorting stays in cache."""
@@ -56,13 +64,19 @@ class Block:
         return _after(self.reached, np.cumsum(self.mass, axis=-1))
 
     @cached_property
-    def passed(self) -> Floats:
-        """Mass before each cell."""
-        return self.reach - self.mass
+    def own(self) -> Floats:
+        """What the units of each cell hold."""
+        return self.mass * self.values
 
     @cached_property
     def held(self) -> Floats:
-        return _after(self.before, np.cumsum(self.mass * self.values, axis=-1))
+        return _after(self.before, np.cumsum(self.own, axis=-1))
+
+    def crossed(self, run: Floats, bound: Floats) -> tuple[Ints, Any]:
+        """The first cell at which a running sum is no longer below a bound, and whether there is one in this block."""
+        there = run >= bound[..., None]
+        cell = there.argmax(-1)
+        return cell, entries(there, cell)
 
 
 @dataclass(frozen=True)
@@ -142,24 +156,23 @@ class Spectrum:
     @cached_property
     def size(self) -> Floats:
         """Total weight; the number of units when there are no weights."""
-        return np.asarray(self.mass.sum(-1))
+        return np.asarray(dot(self.mass))
 
     @cached_property
     def total(self) -> Floats:
         """Everything that was received."""
         out: Any = np.zeros(self._lead())
         for at in self._cells():
-            out = out + (self.mass_at(at) * self.values[..., at]).sum(-1)
+            out = out + dot(self.mass_at(at), self.values[..., at])
         return np.asarray(out)
 
     def sum_of(self, per_unit: Floats) -> Floats:
         """Sum over units of a quantity given per cell; a cell without units adds nothing, even where it is infinite."""
         out: Any = 0.0
         for at in self._cells():
-            mass = self.mass_at(at)
-            product = mass * per_unit[..., at]
-            part = product.sum(-1)
-            out = out + (part if np.isfinite(part).all() else np.where(mass > 0, product, 0.0).sum(-1))
+            mass, each = self.mass_at(at), per_unit[..., at]
+            part = dot(mass, each)
+            out = out + (part if np.isfinite(part).all() else np.where(mass > 0, mass * each, 0.0).sum(-1))
         return np.asarray(out, dtype=np.float64) + np.zeros(self._lead())
 
     def spread_out(self) -> Spectrum:
@@ -195,7 +208,7 @@ class Spectrum:
             yield Block(values, mass, reached, before)
             if at.stop < self.values.shape[-1]:
                 reached = reached + mass.sum(-1, keepdims=True)
-                before = before + (mass * values).sum(-1, keepdims=True) if amounts else before
+                before = before + dot(mass, values)[..., None] if amounts else before
 
     def _lead(self) -> tuple[int, ...]:
         return np.broadcast_shapes(self.counts.shape[:-1], self.values.shape[:-1])
@@ -524,6 +537,24 @@ def collapse(values: Floats, counts: Floats, weights: Floats | None = None) -> S
     starts = run_starts(values) if weights is None else run_starts(values, weights := weights[order])
     joined = np.add.reduceat(counts, starts) if len(starts) else np.zeros(0)
     return Spectrum(values[starts], joined, None if weights is None else weights[starts])
+
+
+def dot(a: Floats, b: Floats | None = None) -> Floats:
+    """Sums over cells, of products with `b` or with ones, no more at a time than linear algebra adds up without threads."""
+    runs = [slice(i, i + RUN) for i in range(0, max(1, a.shape[-1]), RUN)]
+    parts = [np.vecdot(a[..., at], ONES[: a.shape[-1] - at.start] if b is None else b[..., at]) for at in runs]
+    return np.asarray(parts[0] if len(parts) == 1 else np.sum(parts, axis=0))
+
+
+def entries(of: Any, cells: Ints) -> Any:
+    """What stands at one cell of each row; rows of `of` may stand for many."""
+    rows = np.arange(math.prod(of.shape[:-1])).reshape(of.shape[:-1])
+    return of.reshape(-1).take(rows * of.shape[-1] + cells)
+
+
+def before(running: Floats, cells: Ints, start: Floats) -> Floats:
+    """A running sum just before one cell of each row, of which `start` precedes the first."""
+    return np.where(cells > 0, entries(running, np.maximum(cells - 1, 0)), start[..., 0])
 
 
 def _after(start: Floats, cumulated: Floats) -> Floats:

@@ -6,8 +6,9 @@ items (`Terms.by_item`); for shares, very long lists and infinite terms prefixes
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import pairwise
 from typing import Any
 
@@ -15,11 +16,107 @@ import numpy as np
 
 from evenhand.cards import Floats
 from evenhand.metrics.template import Reading
+from evenhand.metrics.terms import Terms
 from evenhand.tallies.placement import Ints, Placement
 from evenhand.uncertainty.intervals import stream
 
 AT_ONCE = 1 << 16
 """Ranks of random orders handled together: they stay in the cache, and memory is not asked for again and again."""
+
+
+MOST_KEPT = 1 << 22
+"""Sums of random orders that are kept for the compositions to come: 32 MB."""
+
+
+@dataclass(eq=False)
+class Gains:
+    """What the items of one group add to a sum over prefixes: a constant, and (items, ranks) by item and place.
+
+    Attributes
+    ----------
+    drawn : by the first of the group's items, what they add in each random order.
+    """
+
+    constant: float
+    table: Floats
+    drawn: dict[int, Floats] = field(default_factory=dict)
+
+    @cached_property
+    def finite(self) -> bool:
+        """Whether sums can be taken apart by item: of infinite terms nothing can be taken away."""
+        return bool(np.isfinite(self.table).all())
+
+
+@dataclass(eq=False)
+class Drawn:
+    """Random orders of lists of one size, and what groups of items add in them.
+
+    Compositions of one size are put into the same orders, and many hold as many of a group, from the same item on: that
+    is added up once.
+
+    Attributes
+    ----------
+    labels : what the random stream is named by.
+    gains : by metric and kind, of lists without gaps: they have theirs in common.
+    """
+
+    size: int
+    draws: int
+    seed: int
+    labels: tuple[Any, ...]
+    gains: dict[tuple[int, int], Gains] = field(default_factory=dict)
+    kept: int = 0
+
+    @classmethod
+    def of(cls, p: Placement, batch: Batch, draws: int, seed: int, last: Drawn | None) -> Drawn:
+        """Those of this batch: the last one's, where they are the same."""
+        labels = (batch.size,) if p.rows is None else tuple(_shares(p, int(batch.first[0])).round(12).tolist())
+        return last if last is not None and last.labels == labels else cls(batch.size, draws, seed, labels)
+
+    @cached_property
+    def orders(self) -> Callable[[], Iterable[tuple[slice, Ints]]]:
+        """Which draws, and (many, size) their orders; the same at every call."""
+        if self.size * self.draws > MOST_KEPT:
+            return self._made
+        made = list(self._made())
+        return lambda: made
+
+    def _made(self) -> Iterator[tuple[slice, Ints]]:
+        rng = stream(self.seed, "orders", *self.labels)
+        at_once = max(1, AT_ONCE // self.size)
+        for start in range(0, self.draws, at_once):
+            here = slice(start, min(start + at_once, self.draws))
+            yield here, shuffled(self.size, here.stop - start, rng)
+
+    def _keep(self, more: int) -> None:
+        """Make room for as many numbers."""
+        if self.kept > MOST_KEPT:
+            self.gains.clear()
+            self.kept = 0
+        self.kept += more
+
+    def gains_of(self, terms: Terms, kind: int, weights: Floats, metric: int | None) -> Gains:
+        """Those of lists of this kind, kept where they go by a metric."""
+        found = None if metric is None else self.gains.get((metric, kind))
+        if found is None:
+            found = Gains(*terms.by_item(kind, weights))
+            if metric is not None:
+                self._keep(found.table.size)
+                self.gains[metric, kind] = found
+        return found
+
+    def add_up(self, gains: Sequence[Gains], start: int, stop: int) -> None:
+        """What these items of a list add in every order, for gains that do not know it yet."""
+        if not gains:
+            return
+        self._keep(len(gains) * self.draws)
+        for one in gains:
+            one.drawn[start] = np.full(self.draws, one.constant)
+        rows = np.arange(stop - start) * self.size
+        for here, order in self.orders():
+            places = np.sort(order[:, start:stop], axis=1) + rows
+            for one in gains:
+                one.drawn[start][here] += np.einsum("bi->b", one.table.take(places))
 
 
 @dataclass(frozen=True)
@@ -29,27 +126,22 @@ class Read:
     reading: Reading
     weights: list[Floats]
 
-    def by_item(self, batch: Batch, draws: int) -> list[tuple[float, Floats]] | None:
-        """For each composition, its sum over prefixes as a sum over its items: a constant, and gains by item and place.
+    def by_item(self, batch: Batch, drawn: Drawn, metric: int) -> list[list[Gains]] | None:
+        """For each composition, its sum over prefixes as a sum over the items of its groups.
 
         None where that is not had: of shares, of infinite terms, and of lists so long that orders would look up less.
         """
         p, terms = self.reading.placement, self.reading.terms
-        if p.rows is not None or batch.size > draws:
+        if p.rows is not None or batch.size > drawn.draws:
             return None
-        shared: dict[int, tuple[float, Floats]] = {}  # lists without gaps have theirs in common
         found = []
         for u, one in zip(batch.some.tolist(), batch.first.tolist(), strict=True):
-            kinds = self.reading.kinds[one].tolist()
-            made = shared if p.known[one] == p.lengths[one] else {}
-            for kind in kinds:
-                if kind not in made:
-                    made[kind] = terms.by_item(kind, self.weights[u])
-                if not np.isfinite(made[kind][1]).all():
-                    return None
+            kept = metric if p.known[one] == p.lengths[one] else None
             found.append(
-                (sum(made[kind][0] for kind in kinds), np.concatenate([made[kind][1].ravel() for kind in kinds]))
+                [drawn.gains_of(terms, kind, self.weights[u], kept) for kind in self.reading.kinds[one].tolist()]
             )
+            if not all(gains.finite for gains in found[-1]):
+                return None
         return found
 
     def by_prefix(self, batch: Batch, part: slice, order: Ints) -> Floats:
@@ -82,26 +174,24 @@ class Batch:
     parts: list[slice]
 
 
-def null_sums(p: Placement, read: Sequence[Read], batch: Batch, draws: int, seed: int) -> list[Floats]:
+def null_sums(p: Placement, read: Sequence[Read], batch: Batch, drawn: Drawn) -> list[Floats]:
     """For each metric, (U, draws) sums over prefixes of random orders."""
-    labels = [batch.size] if p.rows is None else _shares(p, int(batch.first[0])).round(12).tolist()
-    rng = stream(seed, "orders", *labels)
-    found = [np.empty((len(batch.some), draws)) for _ in read]
-    tables = [r.by_item(batch, draws) for r in read]
-    looked_at = max(r.reading.kinds.shape[1] for r in read)
-    at_once = max(1, AT_ONCE // batch.size)
-    for start in range(0, draws, at_once):
-        here = slice(start, min(start + at_once, draws))
-        order = shuffled(batch.size, here.stop - start, rng)
-        for part in batch.parts:
-            places = _places(order, p.counts[batch.first[part.start], :looked_at].astype(np.int64))
-            for r, sums, table in zip(read, found, tables, strict=True):
-                if table is None:
-                    sums[part, here] = r.by_prefix(batch, part, order)
-                    continue
+    found = [np.zeros((len(batch.some), drawn.draws)) for _ in read]
+    tables = [r.by_item(batch, drawn, metric) for metric, r in enumerate(read)]
+    added = [(sums, table) for sums, table in zip(found, tables, strict=True) if table is not None]
+    for part in batch.parts:
+        ends = np.cumsum(p.counts[batch.first[part.start]]).astype(np.int64).tolist()
+        for g, (start, stop) in enumerate(pairwise([0, *ends])):
+            here = [table[u][g] for _, table in added for u in range(part.start, part.stop) if g < len(table[u])]
+            drawn.add_up(list({id(one): one for one in here if start not in one.drawn}.values()), start, stop)
+            for sums, table in added:
                 for u in range(part.start, part.stop):
-                    constant, gains = table[u]
-                    sums[u, here] = constant + np.einsum("bi->b", gains.take(places))
+                    if g < len(table[u]):
+                        sums[u] += table[u][g].drawn[start]
+        for r, sums, by_item in zip(read, found, tables, strict=True):
+            if by_item is None:
+                for some, order in drawn.orders():
+                    sums[part, some] = r.by_prefix(batch, part, order)
     return found
 
 
@@ -117,16 +207,6 @@ def shuffled(size: int, many: int, rng: np.random.Generator) -> Ints:
     keys.sort(axis=1)
     keys &= (np.uint64(1) << last) - np.uint64(1)
     return keys.view(np.int64)
-
-
-def _places(order: Ints, counts: Ints) -> Ints:
-    """(many, items) where tables by item hold the items of some groups, each group's in the order of its places."""
-    size, items = order.shape[1], int(counts.sum())
-    group = np.repeat(np.arange(len(counts)), counts)
-    found: Ints = order[:, :items] + group * size
-    found.sort(axis=1)
-    found += (np.arange(items) - group) * size
-    return found
 
 
 def _held(p: Placement, one: int, order: Ints) -> Iterator[Any]:

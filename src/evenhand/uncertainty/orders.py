@@ -18,7 +18,7 @@ from evenhand.cards import Floats, parse_call
 from evenhand.errors import EvenhandError
 from evenhand.metrics.template import Reading, Scores, Template
 from evenhand.tallies.placement import Ints, Mix, Placement, distinct_rows, grouped
-from evenhand.uncertainty.order_sums import Batch, Read, null_sums
+from evenhand.uncertainty.order_sums import Batch, Drawn, Read, null_sums
 
 MOST_CELLS = 1 << 20
 MOST_KEPT = 1 << 25
@@ -111,9 +111,11 @@ def _shared_orders(asked: Sequence[tuple[Reading, Scores]], draws: int, seed: in
     read = [Read(reading, groups.weights(reading)) for reading, _ in asked]
     found = [Orders.empty(scores, groups, draws) for _, scores in asked]
     there = np.any([~np.isnan(scores.normalizers[groups.first]) for _, scores in asked], axis=0)
+    drawn = None
     for batch in groups.batches(p, np.flatnonzero(there), draws):
         rankings, row = groups.members(batch.some)
-        sums = null_sums(p, read, batch, draws, seed)
+        drawn = Drawn.of(p, batch, draws, seed, drawn)
+        sums = null_sums(p, read, batch, drawn)
         for orders, (_, scores), total in zip(found, asked, sums, strict=True):
             null = total / scores.normalizers[batch.first, None]
             exact = orders.means[rankings]

@@ -79,14 +79,14 @@ class Reduced:
 
     @classmethod
     def of(
-        cls, measured: Measured, within: Requests, blocked: Callable[[int], np.random.Generator] | None = None
+        cls, measured: Measured, within: Requests, joined: Sequence[Callable[[Floats], Floats]] | None = None
     ) -> Reduced:
-        """`blocked` gives the stream by which a slice's requests are put into blocks, where that is done at once."""
+        """`joined` puts the requests of each slice into blocks, where that is done at once."""
         parts = [measured.sums[within.part(s)] for s in range(len(within.slices))]
         totals = [sums.sum(0) for sums in parts]
-        if blocked is not None:
-            parts = [blocks(len(sums), blocked(s))(sums) for s, sums in enumerate(parts)]
-        return cls(replace(measured, sums=measured.sums[:0]), totals, parts)
+        if joined is not None:
+            parts = [blocked(sums) for blocked, sums in zip(joined, parts, strict=True)]
+        return cls(replace(measured, sums=measured.sums[:0].copy()), totals, parts)
 
     def estimate(self, s: int, part: slice) -> float:
         own = self.measured.resampler

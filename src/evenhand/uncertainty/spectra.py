@@ -20,9 +20,6 @@ log = logging.getLogger("evenhand")
 MOST_CELLS = 1 << 17
 """Cells (slices x draws x amounts) handled at a time: few enough to stay in cache."""
 
-JOINED = 1 << 15
-"""Cells of draws of several populations that are measured together: a few arrays of them stay in the nearest cache."""
-
 WIDE = 20_000
 """A spectrum with more distinct amounts is reduced to `FINE` parts before single amounts, or errors, are read off it."""
 
@@ -179,7 +176,7 @@ def _lots(populations: Spectrum, many: Sequence[int]) -> Iterator[tuple[Spectrum
     slices, kinds, cells = populations.counts.shape
     start = 0
     while start < kinds:
-        most = max(1, min(JOINED, MOST_CELLS) // max(1, slices * cells * many[start]))
+        most = max(1, MOST_CELLS // max(1, slices * cells * many[start]))
         stop = start + 1
         while stop < min(kinds, start + most) and many[stop] == many[start]:
             stop += 1

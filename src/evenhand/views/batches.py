@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 import narwhals as nw
 import numpy as np
 
-from evenhand.views.spilled import Spilled
+from evenhand.views.spilled import Spilled, table_of
 from evenhand.views.tables import each_once, engine_errors, to_polars
 
 Made = TypeVar("Made")
@@ -77,7 +77,7 @@ def ranking_facts(
     import polars as pl
 
     keys = list(keys)
-    if not _hands_parts(lazy):
+    if not hands_parts(lazy):
         return _settled(lazy, keys, order, item), summed(lazy, *asked) if asked else {}, lazy
 
     def facts(rows: Any) -> Any:
@@ -104,13 +104,13 @@ def _walked(
     lazy: nw.LazyFrame[Any], keys: list[str], make: Callable[[Any], Made]
 ) -> tuple[list[Made], nw.LazyFrame[Any]]:
     """The same, and the rows with those of a ranking together, for the next walk; other engines keep theirs."""
-    if not _hands_parts(lazy):
+    if not hands_parts(lazy):
         return [make(rows) for rows in _cut(to_polars(lazy).sort(*keys, nulls_last=True), keys)], lazy
     try:
         return [make(rows) for rows in _as_they_stand(lazy, keys)], lazy
     except _Scattered:
         near = _rearranged(lazy, keys, keys, lambda _, rows: rows)
-        return [make(rows) for rows in _whole(near, keys)], near if lazy.implementation.is_polars() else lazy
+        return [make(rows) for rows, _ in _whole(near, keys)], near if lazy.implementation.is_polars() else lazy
 
 
 def once(lazy: nw.LazyFrame[Any], keys: Sequence[str]) -> nw.LazyFrame[Any]:
@@ -169,6 +169,23 @@ def _sorted(rows: Any, keys: Sequence[str]) -> Any:
     return rows.sort(*keys, nulls_last=True, maintain_order=True)
 
 
+def by_score(lazy: nw.LazyFrame[Any], keys: Sequence[str]) -> nw.LazyFrame[Any]:
+    """Rows with the place that their score has in their ranking as `rank`; on Polars some rankings at a time, as they stand."""
+    place = nw.col("score").rank("ordinal", descending=True).over(*keys).cast(nw.Int64).alias("rank")
+    if not lazy.implementation.is_polars():
+        return lazy.with_columns(place)
+
+    def frames(columns: list[str] | None) -> Iterator[Any]:
+        names = schema.names() if columns is None else columns
+        wanted = dict.fromkeys([*keys, "score", *(name for name in names if name != "rank")])
+        for rows, _ in _whole(lazy.select(*wanted), list(keys)):
+            yield nw.from_native(rows).with_columns(place).select(*names).to_native()
+
+    schema = lazy.head(0).with_columns(place).to_native().collect_schema()
+    found: nw.LazyFrame[Any] = nw.from_native(table_of(frames, schema))
+    return found
+
+
 def distinct(lazy: nw.LazyFrame[Any], column: str) -> int:
     """How many values a column has that mostly stand in runs, as requests do."""
     lazy = lazy.select(column)
@@ -200,7 +217,7 @@ def repeated(
         found = to_polars(several(nw.from_native(rows).lazy()))
         return found.height, found.sort(*named).head(1)
 
-    if not _hands_parts(lazy):
+    if not hands_parts(lazy):
         found = several(lazy)
         count = int(to_polars(found.select(nw.len().alias("n")))["n"][0])
         first = to_polars(found.sort(*named).head(1)) if count else None
@@ -224,10 +241,13 @@ class _Scattered(Exception):  # noqa: N818
     """Rows of a ranking stand apart."""
 
 
-def _whole(lazy: nw.LazyFrame[Any], keys: list[str]) -> Iterator[Any]:
-    """All rows as frames of whole rankings, where the rows of a ranking are known to stand together."""
+def _whole(lazy: nw.LazyFrame[Any], keys: list[str]) -> Iterator[tuple[Any, Any]]:
+    """All rows as frames of whole rankings, where the rows of a ranking are known to stand together; where each begins."""
     import polars as pl
 
+    if _takes_slices(lazy):
+        yield from _sliced(lazy, keys)
+        return
     held: Any = None
     for part in _parts(lazy):
         rows = part if held is None else pl.concat([held, part], rechunk=True)
@@ -235,8 +255,25 @@ def _whole(lazy: nw.LazyFrame[Any], keys: list[str]) -> Iterator[Any]:
         last = int(first[-1]) if len(first) else 0
         held = rows[last:]
         if last:
-            yield rows[:last]
-    yield to_polars(lazy) if held is None else held
+            yield rows[:last], first[:-1]
+    rows = to_polars(lazy) if held is None else held
+    yield rows, first_of_runs(rows, keys)
+
+
+def _sliced(lazy: nw.LazyFrame[Any], keys: list[str]) -> Iterator[tuple[Any, Any]]:
+    """The same where any part of the rows can be read: a ranking that goes on behind a part is read with the next."""
+    start, size = 0, BLOCK
+    while True:
+        with engine_errors():
+            rows = lazy.to_native().slice(start, size).collect(engine="streaming").rechunk()
+        first = first_of_runs(rows, keys)
+        if rows.height < size:
+            yield rows, first
+            return
+        last = int(first[-1])
+        start, size = start + last, BLOCK if last else 2 * size
+        if last:
+            yield rows[:last], first[:-1]
 
 
 def _as_they_stand(lazy: nw.LazyFrame[Any], keys: list[str]) -> Iterator[Any]:
@@ -247,8 +284,8 @@ def _as_they_stand(lazy: nw.LazyFrame[Any], keys: list[str]) -> Iterator[Any]:
     import polars as pl
 
     heads: list[Any] = []
-    for rows in _whole(lazy, keys):
-        heads.append(rows.select(keys)[first_of_runs(rows, keys)])
+    for rows, first in _whole(lazy, keys):
+        heads.append(rows.select(keys)[first])
         if heads[-1].is_duplicated().any():
             raise _Scattered
         yield rows
@@ -266,9 +303,22 @@ def _cut(rows: Any, keys: list[str]) -> Iterator[Any]:
         start = max(stop, 1)
 
 
-def _hands_parts(lazy: nw.LazyFrame[Any]) -> bool:
+def hands_parts(lazy: nw.LazyFrame[Any]) -> bool:
     """Whether the engine hands rows over in the order in which it reads them."""
     return bool(lazy.implementation.is_polars() or lazy.implementation.is_duckdb())
+
+
+def frames(lazy: nw.LazyFrame[Any]) -> Iterator[Any]:
+    """The rows of any engine as Polars frames, one at least: some at a time from who can hand them over so."""
+    here = lazy.implementation
+    if hands_parts(lazy):
+        yield from _parts(lazy)
+    elif here.is_pyspark() or here.is_ibis():
+        yield to_polars(lazy)
+    else:
+        held = lazy.collect()
+        for start in range(0, max(1, len(held)), BLOCK):
+            yield to_polars(held[start : start + BLOCK].lazy())
 
 
 def _parts(lazy: nw.LazyFrame[Any]) -> Iterator[Any]:
@@ -285,7 +335,10 @@ def _parts(lazy: nw.LazyFrame[Any]) -> Iterator[Any]:
                 yield part
         elif lazy.implementation.is_duckdb():
             called = ("to_arrow_reader", "fetch_record_batch", "fetch_arrow_reader")  # by the versions of DuckDB
-            read = next(getattr(native, name) for name in called if hasattr(native, name))
+            again = native.project(
+                "*"
+            )  # a relation of its own: DuckDB before 1.4 reads from none twice once it was left half read
+            read = next(getattr(again, name) for name in called if hasattr(again, name))
             for batch in read(BLOCK):
                 yield pl.from_arrow(batch)
         elif hasattr(native, "collect_batches"):  # Polars from 1.34 on

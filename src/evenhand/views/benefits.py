@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import math
-from collections.abc import Mapping, Sequence
+import operator
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -99,7 +101,7 @@ def view_benefits(
     )
     lazy = _renamed(opened, unit, names, list(by), elsewhere, weight, marks)
     needed = ({"unit": unit} if unit is not None else {}) | marks
-    facts = _facts(lazy, names, needed, weight)
+    facts = _facts(lazy, names, needed, weight, opened.count)
     problems = value_problems(facts, names, needed, weight, nan_policy)
     if problems:
         raise all_problems(problems, where="The table")
@@ -202,19 +204,28 @@ def _number(name: str, opened: Table) -> nw.Expr:
     return number(name, opened, nw.Int64 if fits_int64(opened.schema[name]) else nw.Float64)
 
 
-def _facts(lazy: nw.LazyFrame[Any], names: list[str], needed: Mapping[str, str], weight: str | None) -> dict[str, Any]:
-    """One pass that counts rows and missing values and finds the extremes."""
+def _facts(
+    lazy: nw.LazyFrame[Any],
+    names: list[str],
+    needed: Mapping[str, str],
+    weight: str | None,
+    count: Callable[[], int] | None,
+) -> dict[str, Any]:
+    """One pass that counts rows and missing values and finds the extremes, of odd rows only where `count` knows how many there are."""
     schema = lazy.collect_schema()
-    asked = [nw.len().alias("rows")]
     numbers = [(f"amount_{i}", str(i)) for i in range(len(names))] + (
         [("weight", "weight")] if weight is not None else []
     )
     floats = [(column, tag) for column, tag in numbers if schema[column].is_float()]
+    asked = [nw.col(role).null_count().alias(f"{role}_null") for role in needed]
     for column, tag in numbers:
         asked += [nw.col(column).null_count().alias(f"missing_{tag}"), *_extremes(nw.col(column), tag)]
     asked += [nw.col(column).sum().alias(f"sum_{tag}") for column, tag in floats]
-    asked += [nw.col(role).null_count().alias(f"{role}_null") for role in needed]
-    facts = _told(lazy, asked)
+    if count is None or floats:
+        facts = _told(lazy, [nw.len().alias("rows"), *asked])
+    else:
+        rows = count()
+        facts = {"rows": rows} | _told(_odd(lazy, [*needed], [column for column, _ in numbers], rows), asked)
     again = []
     for column, tag in floats:  # a finite sum has no NaN in it, and to ask every number would take as long as the rest
         if not math.isfinite(facts[f"sum_{tag}"]):
@@ -229,6 +240,17 @@ def _facts(lazy: nw.LazyFrame[Any], names: list[str], needed: Mapping[str, str],
         if facts["rows"] * facts[f"max_{tag}"] > LARGEST_SUM
     ]  # hardly ever: how many are negative, and whether sums can wrap
     return facts | _told(lazy, again)
+
+
+def _odd(lazy: nw.LazyFrame[Any], labels: list[str], whole: list[str], rows: int) -> nw.LazyFrame[Any]:
+    """The rows that something may be wrong with: Parquet files say of most of their parts that they hold none, unread.
+
+    What they say of floats leaves NaN out, so that columns of those are read.
+    """
+    odd = [nw.col(name).is_null() for name in (*labels, *whole)]
+    for name in whole:
+        odd += [nw.col(name) < 0, nw.col(name) > int(LARGEST_SUM / max(1, rows))]
+    return lazy.filter(functools.reduce(operator.or_, odd)) if odd else lazy
 
 
 def _extremes(column: nw.Expr, tag: str) -> list[nw.Expr]:

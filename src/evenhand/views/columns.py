@@ -45,8 +45,9 @@ def number(name: str, table: Table, dtype: type[nw.Int64 | nw.Float64] = nw.Floa
 def label(name: str, table: Table) -> nw.Expr:
     """A column of labels without surprises: categories as text, NaN as missing."""
     column, dtype = table.col(name), table.schema[name]
-    if dtype in (nw.Categorical, nw.Enum) or (dtype == nw.Unknown and table.lazy.implementation.is_ibis()):
-        return in_words(column)  # of Ibis: ids like UUID, which drivers hand out as objects
+    engine = table.lazy.implementation
+    if dtype in (nw.Categorical, nw.Enum) or (dtype == nw.Unknown and (engine.is_ibis() or engine.is_duckdb())):
+        return in_words(column)  # of databases: ids like UUID, which drivers hand out as objects
     return nw.when(~column.is_nan()).then(column) if dtype.is_float() else column
 
 

@@ -49,10 +49,7 @@ def files_of(patterns: Sequence[str], role: str) -> tuple[list[str], str]:
     knock(patterns)
     paths = sorted({path for pattern in patterns for path in _matches(pattern, role)})
     paths = [as_lines(path, role) if path.lower().endswith(".json") and not special(path) else path for path in paths]
-    kinds = {_kind(path) for path in paths}
-    if len(kinds) > 1:
-        raise EvenhandError(f"{role} mixes files of the kinds {listing(sorted(kinds))}. Pass files of one kind.")
-    kind = kinds.pop()
+    kind = _one_kind([_kind(path) for path in paths], role)
     filled = [path for path in paths if _look_inside(path, kind)]
     if not filled and role in ("table", "rankings", "scores"):
         raise EvenhandError(
@@ -153,6 +150,17 @@ def _kind(path: str, *, strict: bool = True) -> str:
             f"{path!r} has an ending that is not known. Pass .parquet, .csv, .tsv or .jsonl (also .gz)."
         )
     return kind
+
+
+def kind_apart(paths: Sequence[str], role: str) -> str:
+    """The kind of files that only a cluster can reach, by their endings; of others, Parquet."""
+    return _one_kind([_kind(path, strict=False) or "parquet" for path in paths], role)
+
+
+def _one_kind(kinds: Sequence[str], role: str) -> str:
+    if len(set(kinds)) > 1:
+        raise EvenhandError(f"{role} mixes files of the kinds {listing(sorted({*kinds}))}. Pass files of one kind.")
+    return kinds[0]
 
 
 def may_be_file(text: str) -> bool:

@@ -129,10 +129,7 @@ def _from_table(table: Table, request: str, item: str) -> Judgments:
         number("relevance", table),
     )
     gaps, count, lazy = _judged(lazy)
-    if count:
-        raise EvenhandError(
-            f"relevance judges {count:,} pairs of request and item more than once. Keep one judgment for each."
-        )
+    refuse_repeated(count)
     return Judgments(lazy, table.origin, gaps)
 
 
@@ -159,6 +156,14 @@ def _from_column(table: Table, column: str, request: str, item: str, view: Walke
         lazy = once(lazy, ["request"])
         refuse_several(repeated(lazy, ["request"])[0])
     return Judgments(lazy, f"column {column!r} of the rankings", gaps, column)
+
+
+def refuse_repeated(count: int) -> None:
+    """Pairs that a table of judgments has in several rows."""
+    if count:
+        raise EvenhandError(
+            f"relevance judges {count:,} pairs of request and item more than once. Keep one judgment for each."
+        )
 
 
 def refuse_several(count: int) -> None:

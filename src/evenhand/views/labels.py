@@ -25,6 +25,7 @@ from evenhand.views.columns import how_many, in_words, label_problems, number
 from evenhand.views.columns import label as plain_label
 from evenhand.views.files import has_known_ending, may_be_file
 from evenhand.views.match import matched_ids, same_engine
+from evenhand.views.places import Places, are_distinct
 from evenhand.views.tables import Table, each_once, is_number, open_table, to_polars
 
 NEAR = 1e-6
@@ -442,11 +443,11 @@ def _with_items(lazy: nw.LazyFrame[Any]) -> nw.LazyFrame[Any]:
 
 def _at_hand(lazy: nw.LazyFrame[Any], most: int) -> nw.LazyFrame[Any]:
     """The rows in memory, so that they are made once; as they were where they are more, or another engine holds them."""
-    found = _few(lazy, most)
+    found = few_rows(lazy, most)
     return lazy if found is None else nw.from_native(found).lazy()
 
 
-def _few(lazy: nw.LazyFrame[Any], most: int) -> Any:
+def few_rows(lazy: nw.LazyFrame[Any], most: int = FEW) -> Any:
     """The rows as a Polars frame; None where they are more, or another engine holds them."""
     found = to_polars(lazy.head(most + 1)) if lazy.implementation.is_polars() else None
     return found if found is not None and found.height <= most else None
@@ -454,8 +455,7 @@ def _few(lazy: nw.LazyFrame[Any], most: int) -> Any:
 
 def _repeated(lazy: nw.LazyFrame[Any], keys: Sequence[str]) -> tuple[int, Any]:
     """How many keys have several rows, and the first item among them."""
-    few = _few(lazy, FEW) if len(keys) == 1 else None
-    if few is not None and few[keys[0]].n_unique() == few.height:
+    if lazy.implementation.is_polars() and are_distinct(lazy, keys):
         return 0, None
     twice = lazy.group_by(*keys).agg(nw.len().alias("rows")).filter(nw.col("rows") > 1)
     count, first = to_polars(twice.select(nw.len().alias("n"), nw.col("item").min().alias("first"))).row(0)
@@ -469,11 +469,16 @@ def _once(lazy: nw.LazyFrame[Any], keys: Sequence[str], role: str) -> nw.LazyFra
     rows = each_once(lazy)
     count, first = _repeated(rows, keys)
     if count:
-        raise EvenhandError(
-            f"{role} gives {count:,} of its ids more than one label (for example {first!r}). "
-            "Give each id one label, or pass eh.rollup(...) where an item has several providers."
-        )
+        raise several_labels(role, count, first)
     return rows
+
+
+def several_labels(role: str, count: int, first: Any) -> EvenhandError:
+    """That ids have more than one label."""
+    return EvenhandError(
+        f"{role} gives {count:,} of its ids more than one label (for example {first!r}). "
+        "Give each id one label, or pass eh.rollup(...) where an item has several providers."
+    )
 
 
 def _is_missing(column: str) -> nw.Expr:
@@ -543,9 +548,10 @@ def codes(column: Any, labels: Sequence[Any]) -> npt.NDArray[np.int64]:
     """(rows,) where each label of a Polars column stands among `labels`; a missing one stands behind the last."""
     import polars as pl
 
-    place = {label: i for i, label in enumerate(labels)}
-    there = column.unique()
-    known = [len(place) if g is None else place[g] for g in there.to_list()]
-    table = pl.DataFrame({"group": there, "code": pl.Series(known, dtype=pl.Int64)})
-    rows = column.to_frame("group").join(table, on="group", how="left", nulls_equal=True, maintain_order="left")
-    return np.asarray(rows["code"].to_numpy(), dtype=np.int64)
+    if not labels or column.null_count() == column.len():
+        return np.full(column.len(), len(labels))
+    known = pl.Series("group", list(labels), dtype=column.dtype, strict=False)  # 1.0 may have become 1 among labels
+    found = Places.of(known.to_frame()).of_known(column.to_frame("group"))
+    if column.null_count():
+        found[column.is_null().to_numpy()] = len(labels)
+    return found

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable
-from operator import ge, le
 from typing import Any
 
 import narwhals as nw
@@ -54,19 +52,6 @@ def _in_connection_of(relation: Any, evenhand_brings_this_along: Any) -> Any:
     return relation.query("evenhand_anchor", "select * from evenhand_brings_this_along")
 
 
-def rows_between(lazy: nw.LazyFrame[Any], column: str, first: Any, last: Any) -> nw.LazyFrame[Any]:
-    """Rows whose id lies between two, in the order of code points: that of PostgreSQL's text follows a language."""
-    if lazy.implementation.is_ibis() and lazy.collect_schema()[column] == nw.String:
-        table = lazy.to_native()
-        if table.get_backend().name == "postgres":
-            above, below = (_builtin(name, by) for name, by in (("text_pattern_ge", ge), ("text_pattern_le", le)))
-            held: nw.LazyFrame[Any] = nw.from_native(
-                table.filter(above(table[column], first) & below(table[column], last))
-            )
-            return held
-    return lazy.filter((nw.col(column) >= first) & (nw.col(column) <= last))
-
-
 def in_our_order(lazy: nw.LazyFrame[Any], column: str, name: str) -> nw.LazyFrame[Any]:
     """The table with another column that has the order of code points: of text in PostgreSQL, its bytes."""
     if lazy.implementation.is_ibis() and lazy.collect_schema()[column] == nw.String:
@@ -81,12 +66,6 @@ def in_our_order(lazy: nw.LazyFrame[Any], column: str, name: str) -> nw.LazyFram
 
 def _encoded(text: str, encoding: str) -> bytes:
     return text.encode(encoding)
-
-
-def _builtin(name: str, by: Callable[[str, str], bool]) -> Any:
-    """A comparison of two texts by the name that a database has for it."""
-    builtin = importlib.import_module("ibis").udf.scalar.builtin
-    return builtin(by, name=name, signature=(("string", "string"), "boolean"))
 
 
 def matched_ids(

@@ -104,7 +104,8 @@ class Checked:
         group = nw.col("group")
         kept = ~group.is_in([one for one in small if one is not None])
         kept = kept & ~group.is_null() if None in small else kept | group.is_null()
-        return self._restricted(kept), list(map(_name, sorted(small, key=order)))
+        left = replace(self._restricted(kept), counted=self.counted)  # whose query has left them out
+        return left, list(map(_name, sorted(small, key=order)))
 
     def _restricted(self, condition: nw.Expr) -> Checked:
         """The same view where a condition on slices or groups holds."""

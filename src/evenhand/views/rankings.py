@@ -16,7 +16,7 @@ from typing import Any, Literal
 import narwhals as nw
 
 from evenhand.errors import EvenhandError, all_problems, listing
-from evenhand.views.batches import ranking_facts, repeated
+from evenhand.views.batches import by_score, ranking_facts, repeated
 from evenhand.views.columns import how_many, label, number, role_problems, slice_problems
 from evenhand.views.files import has_known_ending
 from evenhand.views.tables import Table, fits_int64, open_table, to_polars
@@ -357,8 +357,7 @@ def _ordered(lazy: nw.LazyFrame[Any], roles: Roles, tied: bool) -> tuple[nw.Lazy
     if tied:
         return _by_input_order(lazy, roles)
     if roles.rank is None:
-        place = nw.col("score").rank("ordinal", descending=True).over(*roles.keys)
-        return lazy.with_columns(place.cast(nw.Int64).alias("rank")), 0
+        return by_score(lazy, roles.keys), 0
     return lazy.with_columns(nw.col("rank").cast(nw.Int64)), 0
 
 

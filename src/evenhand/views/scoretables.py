@@ -2,56 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any
 
 import narwhals as nw
 import numpy as np
-import numpy.typing as npt
 
 from evenhand.errors import EvenhandError, all_problems, listing
 from evenhand.labels import whole
+from evenhand.views.batches import frames
 from evenhand.views.columns import how_many, label, label_problems, number
-from evenhand.views.match import rows_between
-from evenhand.views.scores import TOGETHER, Apart, Block, Facts, Floats, Ints, Rows, Scores, Shown, spans
+from evenhand.views.numbering import Codes
+from evenhand.views.scores import TOGETHER, Apart, Block, Facts, Scores, Shown, spans
 from evenhand.views.tables import Table, each_once, is_number, missing_columns, open_table, to_polars
 from evenhand.views.usergroups import group_column, id_of, series, table_of, users_and_groups
+from evenhand.views.walked import Run, Runs, Walked
 
-READ_CELLS = 1 << 22
-"""Scores read at a time: a table whose users do not stand together is read once for every so many."""
-
-
-Codes = npt.NDArray[np.int32]
-
-
-class _Run(NamedTuple):
-    """The rows of a run of users: user i has `starts[i + 1] - starts[i]` cells, where users stand `together` from `starts[i]` on.
-
-    Each cell has its place in a users x items matrix.
-    """
-
-    starts: Ints
-    places: Ints
-    values: Floats
-    together: bool
-
-    def between(self, first: int, last: int, items: int) -> tuple[Rows, int | None]:
-        """Some rows, their items rising, and the first place that comes twice; copies, so that who holds them holds no run."""
-        starts = self.starts[first : last + 1]
-        at: Any = slice(int(starts[0]), int(starts[-1]))
-        if not self.together and at.stop - at.start < len(self.places):
-            at = (self.places >= first * items) & (self.places < last * items)
-        places, values = self.places[at], self.values[at]
-        twice = None
-        if (places[1:] <= places[:-1]).any():
-            order = np.argsort(places, kind="stable")
-            places, values = places[order], values[order]
-            again = places[1:][places[1:] == places[:-1]]
-            twice = int(again[0]) if len(again) else None
-        offset = np.repeat(np.arange(first, last, dtype=np.int64) * items, np.diff(starts))
-        return Rows(starts - starts[0], places - offset, values.copy()), twice
+READ_CELLS = 1 << 20
+"""Scores that are brought into order at a time; of more, records lie in files."""
 
 
 @dataclass(frozen=True)
@@ -61,8 +31,8 @@ class Long:
     lazy: nw.LazyFrame[Any]
     opened: Table
     role: str
-    facts: Facts
     slices: tuple[str, ...] = ()
+    named: tuple[str, str] = ("user", "item")
 
     @classmethod
     def of(
@@ -94,7 +64,7 @@ class Long:
             nw.col("evenhand_value").alias("value"),
             *(label(column, opened).alias(name) for name, (_, column) in slices.items()),
         )
-        return cls(lazy, opened, role, _facts(lazy, role, user, item), tuple(slices))
+        return cls(lazy, opened, role, tuple(slices), (user, item))
 
     def within(self, label: Sequence[Any]) -> Long:
         """The rows of one slice."""
@@ -108,8 +78,7 @@ class Long:
         return self._only(nw.from_native(self._held.join(users.alias("user").to_frame(), on="user", how="semi")).lazy())
 
     def _only(self, lazy: nw.LazyFrame[Any]) -> Long:
-        lazy = lazy.select("user", "item", "value")
-        return Long(lazy, self.opened, self.role, _facts(lazy, self.role, "user", "item"))
+        return Long(lazy.select("user", "item", "value"), self.opened, self.role)
 
     @cached_property
     def _held(self) -> Any:
@@ -126,35 +95,42 @@ class Long:
         """The same table with these ids as text."""
         return replace(self, lazy=self.lazy.with_columns(nw.col(role).cast(nw.String)))
 
+    @property
+    def _here(self) -> bool:
+        """Whether rows are read once, for everything; elsewhere, and of what is sliced first, the engine is asked for facts."""
+        here = self.lazy.implementation
+        return not (self.slices or here.is_pyspark() or here.is_ibis())
+
     @cached_property
-    def per_user(self) -> Any:
-        """Every user with the number of their rows, in the order of users."""
-        counts = self.lazy.group_by("user").agg(nw.len().alias("rows")).with_columns(nw.col("rows").cast(nw.Int64))
-        return to_polars(counts).sort("user")
+    def _walked(self) -> Walked:
+        return Walked.of(frames(self.lazy.select("user", "item", "value")), READ_CELLS)
+
+    def walked(self) -> Walked:
+        """All rows, which are then held by nobody else: who wants them again reads them again."""
+        found = self._walked
+        vars(self).pop("_walked")
+        if found.records is None:
+            return self.walked()
+        vars(self)["_walked"] = found.without_rows()
+        return found
+
+    @cached_property
+    def facts(self) -> Facts:
+        """What one pass finds; a user or an item that is missing is an error."""
+        return _facts(self._walked.facts if self._here else _asked(self.lazy), self.role, *self.named)
+
+    @cached_property
+    def user_ids(self) -> Any:
+        """The users in order."""
+        return (self._walked.users if self._here else to_polars(each_once(self.lazy.select("user")))["user"]).sort()
 
     @cached_property
     def item_ids(self) -> Any:
-        return to_polars(each_once(self.lazy.select("item")))["item"].sort()
-
-    def between(self, first: Any, last: Any, *, everybody: bool, kinds: Mapping[str, Any]) -> Any:
-        """The rows of a run of users as a Polars frame, some columns of other kinds."""
-        import polars as pl
-
-        lazy = self.lazy if everybody else rows_between(self.lazy, "user", first, last)
-        if lazy.implementation.is_polars():  # while it is read, so that no text is held
-            lazy, kinds = nw.from_native(lazy.to_native().cast(kinds)), {}
-        found = to_polars(lazy).cast(kinds)
-        known = (
-            self.per_user if everybody else self.per_user.filter(pl.col("user").is_between(pl.lit(first), pl.lit(last)))
-        )
-        if found.height != known["rows"].sum():
-            raise EvenhandError(
-                f"{self.role} is in a database that orders text in a way of its own. Name users by whole numbers, or pass a copy."
-            )
-        return found
+        """The items in order."""
+        return (self._walked.items if self._here else to_polars(each_once(self.lazy.select("item")))["item"]).sort()
 
 
-def _facts(lazy: nw.LazyFrame[Any], role: str, user: str, item: str) -> Facts:
+def _asked(lazy: nw.LazyFrame[Any]) -> dict[str, float]:
     """One pass that counts rows and what is missing, and finds the range."""
     value = nw.col("value")
     missing = value.is_null() | value.is_nan() | (value == float("-inf"))
@@ -169,7 +145,10 @@ def _facts(lazy: nw.LazyFrame[Any], role: str, user: str, item: str) -> Facts:
         there.max().alias("high"),
         _count((there == 0) | (there == 1), "bits"),
     )
-    found = {k: float(v) if v is not None else 0.0 for k, v in to_polars(asked).row(0, named=True).items()}
+    return {k: float(v) if v is not None else 0.0 for k, v in to_polars(asked).row(0, named=True).items()}
+
+
+def _facts(found: Mapping[str, float], role: str, user: str, item: str) -> Facts:
     problems = [
         f"{name}={column!r} is missing in {int(found[count]):,} rows of {role}. Remove these rows first."
         for name, column, count in (("user", user, "no_user"), ("item", item, "no_item"))
@@ -228,7 +207,7 @@ class TableScores:
         labelled = _labelled(user_groups, long, columns)
         listed = _listed(items, item)
         (long, truth), labelled, listed = _comparable((long, truth), labelled, listed)
-        seen = [t.per_user["user"] for t in (long, truth) if t is not None]
+        seen = [t.user_ids for t in (long, truth) if t is not None and t.facts]
         user_ids = _union("user", [*seen, *([labelled["user"]] if labelled is not None else [])])
         item_ids, unlisted = _catalogue(listed, [t.item_ids for t in (long, truth) if t is not None])
         return cls(long, truth, user_ids, item_ids, unlisted, labelled, columns, listed, apart)
@@ -248,15 +227,15 @@ class TableScores:
         has these columns too. Between systems alone all who are listed count, as they do where there is but one.
         """
         long, truth, labelled = self.scores.within(label), self.truth, self.labelled
-        own = long.per_user["user"]
+        own = long.user_ids
         if self.apart.by:
             if truth is not None:
                 truth = truth.within(label) if truth.slices else truth.of_users(own)
-                own = _union("user", [own, truth.per_user["user"]])
+                own = _union("user", [own, truth.user_ids])
             labelled = None if labelled is None else labelled.join(own.alias("user").to_frame(), on="user", how="semi")
         tables = [t for t in (long, truth) if t is not None]
         listed = [labelled["user"]] if labelled is not None else []
-        user_ids = _union("user", [*(t.per_user["user"] for t in tables), *listed])
+        user_ids = _union("user", [*(t.user_ids for t in tables), *listed])
         item_ids, unlisted = _catalogue(self.listed, [t.item_ids for t in tables])
         return TableScores(long, truth, user_ids, item_ids, unlisted, labelled, self.columns)
 
@@ -297,61 +276,30 @@ class TableScores:
     def backend(self) -> str:
         return self.scores.opened.backend
 
-    @cached_property
-    def _kinds(self) -> dict[str, Any]:
-        """Ids that are text come as their numbers in order."""
-        import polars as pl
-
-        held = {"user": self.user_ids, "item": self.item_ids}
-        return {role: pl.Enum(ids) for role, ids in held.items() if ids.dtype == pl.String}
-
-    @cached_property
-    def _user_code(self) -> Callable[[Any], Codes]:
-        return _coder(self.user_ids)
-
-    @cached_property
-    def _item_code(self) -> Callable[[Any], Codes]:
-        return _coder(self.item_ids)
-
     def places_of(self, users: Any) -> Codes:
         """The numbers of some users."""
-        return self._user_code(users.cast(self._kinds.get("user", self.user_ids.dtype)))
+        return _places(users, self.user_ids)
 
     def blocks(self) -> Iterator[Block]:
         tables = [table for table in (self.scores, self.truth) if table is not None]
-        before = np.zeros(self.users + 1, dtype=np.int64)
+        sizes = self.users, self.items
+        read = []
         for table in tables:
-            at = self.places_of(table.per_user["user"])
-            before[1:] += np.bincount(at, table.per_user["rows"].to_numpy(), self.users).astype(np.int64)
-        for start, stop in spans(np.cumsum(before), READ_CELLS):
-            yield from self._blocks_between(tables, start, stop)
+            rows = table.walked()
+            read.append(Runs(rows, self.places_of(rows.users), _places(rows.items, self.item_ids), sizes))
+        runs = list(spans(np.sum([one.before for one in read], axis=0), READ_CELLS))
+        for (start, _), *found in zip(runs, *(one.of(runs) for one in read), strict=True):
+            yield from self._blocks_of(tables, found, start)
 
-    def _blocks_between(self, tables: Sequence[Long], start: int, stop: int) -> Iterator[Block]:
+    def _blocks_of(self, tables: Sequence[Long], runs: Sequence[Run], start: int) -> Iterator[Block]:
         """The users of a run; a pair that comes twice is an error."""
-        runs = [self._run(table, start, stop) for table in tables]
+        for table, run in zip(tables, runs, strict=True):
+            if run.twice is not None:
+                user, at = divmod(run.twice[0], self.items)
+                raise listed_twice(table.role, run.twice[1], self.user_ids[start + user], self.item_ids[at])
         for first, last in spans(np.sum([run.starts for run in runs], axis=0)):
-            found = []
-            for table, run in zip(tables, runs, strict=True):
-                rows, twice = run.between(first, last, self.items)
-                if twice is not None:
-                    ordered = np.sort(run.places)
-                    user, at = divmod(twice, self.items)
-                    more = int((ordered[1:] == ordered[:-1]).sum())
-                    raise listed_twice(table.role, more, self.user_ids[start + user], self.item_ids[at])
-                found.append(rows)
+            found = [run.between(first, last, self.items) for run in runs]
             yield Block(start + first, found[0], found[1] if len(found) > 1 else None)
-
-    def _run(self, table: Long, start: int, stop: int) -> _Run:
-        """The rows of some users."""
-        first, last, everybody = self.user_ids[start], self.user_ids[stop - 1], (start, stop) == (0, self.users)
-        frame = table.between(first, last, everybody=everybody, kinds=self._kinds)
-        places = self._user_code(frame.drop_in_place("user")).astype(np.int64)
-        places -= start
-        starts = np.concatenate([[0], np.cumsum(np.bincount(places, minlength=stop - start))])
-        together = bool((places[1:] >= places[:-1]).all())
-        places *= self.items
-        places += self._item_code(frame.drop_in_place("item"))
-        return _Run(starts, places, frame["value"].to_numpy().astype(np.float64, copy=False), together)
 
     def labels(self, user_groups: Any) -> Any:
         """The group of every user, in the order of their ids."""
@@ -511,23 +459,9 @@ def _digits(number: int) -> str:
     return f"{number:,}" if number < 10**40 else "a number of more than 40 digits"
 
 
-def _coder(ids: Any) -> Callable[[Any], Codes]:
-    """From ids to their numbers: text is an Enum of the ids; whole numbers close together are looked up, others joined."""
-    import polars as pl
-
-    if ids.dtype == pl.String:
-        return lambda found: np.asarray(found.to_physical().to_numpy().astype(np.int32))
-    if ids.dtype == pl.Int64 and len(ids):
-        first, last, room = int(ids.min()), int(ids.max()), 8 * len(ids) + 1024
-        low = 0 if first >= 0 and last < room else first  # ids from 0 need not be moved
-        if last - low < room:
-            place = np.zeros(last - low + 1, dtype=np.int32)
-            place[ids.to_numpy() - low] = np.arange(len(ids))
-            return lambda found: place.take(found.to_numpy() - low if low else found.to_numpy())
-    known = pl.DataFrame({"id": ids, "code": np.arange(len(ids), dtype=np.int32)})
-
-    def code(found: Any) -> Codes:
-        joined = pl.DataFrame({"id": found}).join(known, on="id", how="left", maintain_order="left")
-        return np.asarray(joined["code"].to_numpy(), dtype=np.int32)
-
-    return code
+def _places(ids: Any, known: Any) -> Codes:
+    """Where ids stand among those that are known, whose order may be the caller's."""
+    if not len(ids):
+        return np.zeros(0, dtype=np.int32)
+    order = known.arg_sort().to_numpy().astype(np.int32)
+    return np.asarray(order.take(known.sort().search_sorted(ids).to_numpy()))

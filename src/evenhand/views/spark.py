@@ -1,18 +1,23 @@
-"""Parquet files read by Spark: by a cluster, or by this machine where no master is named."""
+"""Files read by Spark: by a cluster, or by this machine where no master is named.
+
+Text is read as Polars reads it: every column is text until a role asks for numbers. Spark's own reader takes whatever comes, so
+that lines are looked at first, where they are, and those that the two would not read alike are refused.
+"""
 
 from __future__ import annotations
 
+import csv
 import functools
 import importlib.util
 import os
 import re
 import shutil
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from evenhand.errors import EvenhandError
+from evenhand.errors import EvenhandError, listing
 
 
 def session(master: str | None = None) -> Any:
@@ -52,6 +57,119 @@ def read_parquet(lots: Sequence[Sequence[str]], columns: Sequence[str] | None, m
     if columns is not None:
         parts = [part.select(*(f"`{name}`" for name in columns)) for part in parts]
     return functools.reduce(lambda a, b: a.unionByName(b), parts)
+
+
+SEPARATORS = {"csv": ",", "tsv": "\t"}
+
+NOTHING = "\x01 evenhand: nothing \x01"
+"""What a field without anything is for a moment: with nothing, the empty text in quotes would be missing too."""
+
+CORRUPT = "evenhand cannot read"
+"""The column in which Spark puts lines that are no JSON."""
+
+
+def header(paths: Sequence[str], kind: str, master: str | None) -> list[str]:
+    """The names of the columns of files that only the cluster can reach; all of them must have the same."""
+    from pyspark.sql import functions as fn
+
+    lines = _lines(session(master), paths)
+    first = lines.first()
+    if first is None:
+        return []
+    place, same = fn.input_file_name(), fn.col("value") == first[0]
+    files = lines.select(fn.count_distinct(place).alias("all"), fn.count_distinct(fn.when(same, place)).alias("same"))
+    found = files.toArrow().to_pylist()[0]
+    if found["all"] != found["same"]:
+        raise EvenhandError(f"{listing(paths)!r} holds files with other headers. Pass files of one table.")
+    names = next(csv.reader([first[0].removesuffix("\r")], delimiter=SEPARATORS[kind]))
+    if twice := {name for name in names if names.count(name) > 1}:
+        raise EvenhandError(
+            f"{paths[0]!r} has several columns named {listing(sorted(twice))}. Give every column one name of its own."
+        )
+    return names
+
+
+def read_text(
+    lots: Sequence[Sequence[str]],
+    names: Sequence[Sequence[str]],
+    called: Mapping[str, str],
+    kind: str,
+    master: str | None,
+) -> Any:
+    """Files of CSV or TSV as one Spark table of text: of each lot, with these names of columns, those that are `called`."""
+    from pyspark.sql import functions as fn
+
+    spark, parts = session(master), []
+    for paths, own in zip(lots, names, strict=True):
+        _refuse_strange(_lines(spark, paths), paths, kind, len(own))
+        inner = [f"c{i}" for i in range(len(own))]  # Spark minds no capitals in names
+        reader = spark.read.schema(", ".join(f"{name} string" for name in inner)).options(
+            header=True, escape='"', nullValue=NOTHING
+        )
+        lines = reader.csv(list(map(_place, paths)), sep=SEPARATORS[kind])
+        lines = lines.where(fn.coalesce(*inner, fn.lit(None)).isNotNull())
+        parts.append(lines.select(*(fn.col(inner[own.index(name)]).alias(at) for name, at in called.items())))
+    return functools.reduce(lambda a, b: a.unionByName(b), parts)
+
+
+def read_json(paths: Sequence[str], master: str | None) -> Any:
+    """Lines of JSON as a Spark table of text, what is nested as it is; 1.0 and 2.50 are written as Polars does, 1 and 2.5."""
+    from pyspark.sql import functions as fn
+    from pyspark.sql.types import ArrayType, DoubleType, StringType, StructField, StructType
+
+    reader = session(master).read.options(columnNameOfCorruptRecord=CORRUPT, lineSep="\n")
+    places = list(map(_place, paths))
+    found = reader.json(places).schema
+    if CORRUPT in found.names:
+        raise EvenhandError(
+            f"{listing(paths)!r} has lines without a JSON object. Write one object per line, null where a value is missing."
+        )
+    nested = {field.name for field in found if isinstance(field.dataType, (ArrayType, StructType))}
+    text = [field if field.name in nested else StructField(field.name, StringType()) for field in found]
+    inner = [f"c{i}" for i in range(len(text))]
+    lines = reader.schema(StructType(text)).json(places).toDF(*inner)
+
+    def written(field: Any, at: str) -> Any:
+        number = fn.col(at).try_cast("double")
+        whole = (number == fn.rint(number)) & (fn.abs(number) < 1e15)
+        short = fn.regexp_replace(at, r"^(-?[0-9]+\.[0-9]*[1-9])0+$", "$1")
+        plain = fn.when(whole, number.cast("bigint").cast("string")).otherwise(short)
+        return plain if isinstance(field.dataType, DoubleType) else fn.col(at)
+
+    return lines.select(*(written(field, at).alias(field.name) for field, at in zip(found, inner, strict=True)))
+
+
+def _lines(spark: Any, paths: Sequence[str]) -> Any:
+    return spark.read.text(list(map(_place, paths)), lineSep="\n")
+
+
+def _refuse_strange(lines: Any, paths: Sequence[str], kind: str, fields: int) -> None:
+    """Stop at lines that Polars does not read, or that Spark reads in another way, without a word of what is in them."""
+    from pyspark.sql import functions as fn
+
+    separator = SEPARATORS[kind]
+    line = fn.regexp_replace("value", "\r$", "")
+    outside = fn.regexp_replace(line, '"[^"]*+"', "")
+    field = f'(?:"[^"\r]*+(?:""[^"\r]*+)*+"|[^"\r{separator}]*+)'
+    flags = {
+        "coded": ~fn.is_valid_utf8("value"),
+        "wide": fn.length(outside) - fn.length(fn.replace(outside, fn.lit(separator), fn.lit(""))) >= fields,
+        "odd": ~line.rlike(f"^{field}(?:{separator}{field})*+$")
+        | (line.rlike(r"^[\x00-\x20]+$") & ~line.rlike(f"^{separator}+$")),
+    }
+    asked = lines.select(*(fn.max(flag.cast("int")).alias(name) for name, flag in flags.items()))
+    found = asked.toArrow().to_pylist()[0]
+    if found["coded"]:
+        raise EvenhandError(f"{listing(paths)!r} is not UTF-8 text. Save it as UTF-8.")
+    if found["odd"]:
+        raise EvenhandError(
+            f"{listing(paths)!r} has fields over several lines, quotes inside a field, lines of blanks or carriage returns, which Spark "
+            "does not read as the other engines do. Write it as Parquet, or leave engine='spark' out."
+        )
+    if found["wide"]:
+        raise EvenhandError(
+            f"{listing(paths)!r} has lines with more fields than its header. Put quotes around fields that hold the separator."
+        )
 
 
 def _place(path: str) -> str:

@@ -13,6 +13,7 @@ from tempfile import gettempdir, mkdtemp
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from evenhand.errors import EvenhandError
 
@@ -58,6 +59,47 @@ class Spilled:
         return _scanned(kept, files)
 
 
+class Records:
+    """Records one after the other: in memory while there are few, else in a file."""
+
+    def __init__(self, kind: np.dtype[Any], most: int) -> None:
+        self.kind, self.most, self.size = kind, most, 0
+        self._held: list[npt.NDArray[Any]] = []
+        self._folder: Folder | None = None
+
+    def append(self, records: npt.NDArray[Any]) -> None:
+        self._held.append(records)
+        self.size += len(records)
+        if self.size > self.most:
+            self._folder = self._folder or Folder()
+            self._write()
+
+    def between(self, first: int, last: int) -> npt.NDArray[Any]:
+        """Some of them."""
+        if self._folder is not None:
+            size = self.kind.itemsize
+            return np.fromfile(self._file, self.kind, last - first, offset=first * size)
+        if len(self._held) != 1:
+            self._held = [np.concatenate([np.zeros(0, self.kind), *self._held])]
+        return self._held[0][first:last]
+
+    def _write(self) -> None:
+        try:
+            with self._file.open("ab") as file:
+                for held in self._held:
+                    file.write(held.data)
+        except OSError as error:
+            raise EvenhandError(
+                f"So many rows are numbered in temporary files, and {gettempdir()!r} has no room for them ({type(error).__name__}). "
+                "Set TMPDIR to a folder with more room."
+            ) from error
+        self._held = []
+
+    @property
+    def _file(self) -> Path:
+        return Path(getattr(self._folder, "name", "")) / "records"
+
+
 def _write(frame: Any, file: Path) -> None:
     try:
         frame.write_ipc(file, compression="uncompressed")
@@ -71,12 +113,20 @@ def _write(frame: Any, file: Path) -> None:
 def _scanned(kept: Folder, files: Sequence[Path]) -> Any:
     """A lazy table of all files, which lie in `kept` for as long as it is there."""
     import polars as pl
+
+    def frames(columns: list[str] | None) -> Iterator[Any]:
+        _ = kept
+        return (pl.read_ipc(file, columns=columns) for file in files)
+
+    return table_of(frames, pl.read_ipc_schema(files[0]))
+
+
+def table_of(frames: Callable[[list[str] | None], Iterable[Any]], schema: Any) -> Any:
+    """A lazy Polars table of frames that are made one after another, given the columns that somebody wants of them."""
     from polars.io.plugins import register_io_source
 
     def source(columns: list[str] | None, predicate: Any, rows: int | None, size: int | None) -> Iterator[Any]:
-        _ = kept
-        for file in files:
-            held = pl.read_ipc(file, columns=columns)
+        for held in frames(columns):
             for found in held.iter_slices(size or 250_000):
                 found = found if predicate is None else found.filter(predicate)
                 yield found if rows is None else found.head(rows)
@@ -84,4 +134,4 @@ def _scanned(kept: Folder, files: Sequence[Path]) -> Any:
                 if rows == 0:
                     return
 
-    return register_io_source(source, schema=pl.read_ipc_schema(files[0]))
+    return register_io_source(source, schema=schema)

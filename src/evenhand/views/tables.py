@@ -15,10 +15,10 @@ from uuid import UUID
 import narwhals as nw
 
 from evenhand.errors import EvenhandError, listing, refuse_keys, suggestion
-from evenhand.views.files import STANDARD_INPUT, database_of, files_of, literal
+from evenhand.views.files import STANDARD_INPUT, database_of, files_of, kind_apart, literal
 from evenhand.views.stores import SPECIAL, scan_special, scheme, unreadable_place
 from evenhand.views.text import as_numbers, as_parquet, as_whole, header, refused, scan
-from evenhand.views.warehouses import connect, of_sqlframe, quoted, relation_of
+from evenhand.views.warehouses import connect, fetched, of_sqlframe, quoted, relation_of
 
 BATCH = 1 << 18
 """Rows that are looked at together where none of them is kept."""
@@ -33,7 +33,7 @@ class Table:
 
     `called` are columns that have another name in here, since an engine takes theirs for a pattern; `text` is true where
     every column came as text, so that a role must say which are numbers. `lacking` are columns of some files only, each with
-    a file that lacks it.
+    a file that lacks it. `count` says how many rows there are, where Polars knows that without reading them.
     """
 
     lazy: nw.LazyFrame[Any]
@@ -42,6 +42,7 @@ class Table:
     called: Mapping[str, str] = field(default_factory=dict)
     text: bool = False
     lacking: Mapping[str, str] = field(default_factory=dict)
+    count: Callable[[], int] | None = None
 
     @cached_property
     def schema(self) -> nw.Schema:
@@ -124,8 +125,11 @@ def open_table(table: Any, *, role: str = "table") -> Table:
         frame = nw.from_native(pl.from_arrow(frame.to_native()))
     if name == "pandas":
         frame = _with_object_types(frame)
+    held = isinstance(frame, nw.DataFrame) and frame.implementation.is_polars()
     lazy, called = _without_patterns(frame.lazy())
-    return Table(lazy, name if name in EAGER else "pyarrow", f"a {name} table", called)
+    return Table(
+        lazy, name if name in EAGER else "pyarrow", f"a {name} table", called, count=frame.__len__ if held else None
+    )
 
 
 def _without_patterns(lazy: nw.LazyFrame[Any]) -> tuple[nw.LazyFrame[Any], dict[str, str]]:
@@ -191,7 +195,8 @@ def _open_files(patterns: Sequence[str], role: str, engine: str = "polars", mast
         if engine == "duckdb":
             return _open_with_duckdb(paths, kind, role, origin, shared)
         lazy, called = _without_patterns(nw.from_native(_scanned(shared, kind, role)))
-        return Table(lazy, "polars", origin, called, kind != "parquet", shared.lacking)
+        text = kind != "parquet"
+        return Table(lazy, "polars", origin, called, text, shared.lacking, None if text else lambda: row_count(lazy))
 
 
 def _open_database(words: Sequence[str], role: str) -> Table:
@@ -251,11 +256,16 @@ def _scanned(shared: Shared, kind: str, role: str) -> Any:
 def _text(paths: Sequence[str], kind: str, role: str) -> Any:
     scanned = scan(paths, kind)
     names = scanned.collect_schema().names()
+    refuse_twice(names, role)
+    return scanned
+
+
+def refuse_twice(names: Sequence[str], role: str) -> None:
+    """Stop where Polars has had to rename columns of text."""
     if twice := {n for n in names if any(other.startswith(f"{n}_duplicated_") for other in names)}:
         raise EvenhandError(
             f"{role} has several columns named {listing(sorted(twice))}. Give every column one name of its own."
         )
-    return scanned
 
 
 def _unreadable(paths: Sequence[str], kind: str, role: str, error: BaseException) -> EvenhandError:
@@ -384,10 +394,16 @@ def to_polars(lazy: nw.LazyFrame[Any]) -> Any:
             return lazy.to_native().collect(engine="streaming")
         schema = lazy.collect_schema()
         if lazy.implementation.is_ibis():
-            lazy = _as_told(lazy, schema)
-        found: Any = pl.from_arrow(lazy.collect("pyarrow").to_native().select(schema.names()))  # no index of pandas
+            collected = fetched(_as_told(lazy, schema).to_native())
+        else:
+            collected = lazy.collect("pyarrow").to_native()
+        found: Any = pl.from_arrow(collected.select(schema.names()))  # no index of pandas
         wide = [name for name, dtype in schema.items() if dtype in (nw.Int128, nw.UInt128)]
         return found.with_columns(*(_narrow(found[name]) for name in wide)) if wide else found
+
+
+def row_count(lazy: nw.LazyFrame[Any]) -> int:
+    return int(to_polars(lazy.select(nw.len().alias("n")))["n"][0])
 
 
 def in_batches(lazy: nw.LazyFrame[Any]) -> Iterator[Any]:
@@ -440,21 +456,28 @@ def _open_with_duckdb(paths: Sequence[str], kind: str, role: str, origin: str, s
 
 
 def _open_with_spark(patterns: Sequence[str], role: str, master: str | None) -> Table:
-    """Parquet files as a Spark table; of paths that only the cluster can reach, Spark says what is there."""
-    from evenhand.views.spark import read_parquet
+    """Files as a Spark table; of paths that only the cluster can reach, Spark says what is there."""
+    from evenhand.views import spark
 
     refuse_keys(role, *patterns)
     refuse_keys("master", master)
-    shared, origin = Shared([patterns]), listing(patterns)
-    if not any(map(scheme, patterns)):
-        paths, kind = files_of(patterns, role)
-        if kind != "parquet":
-            raise EvenhandError(
-                f"{paths[0]!r} is no Parquet file, and Spark would take its text for something else than the other engines do. "
-                "Write it as Parquet, or read it with another engine."
-            )
-        shared, origin = _shared(paths, kind), listing(paths)
-    with engine_errors(f"{role}={origin!r}"):
-        native = read_parquet(shared.lots, shared.columns, master)
+    apart = any(map(scheme, patterns))
+    paths, kind = (list(patterns), kind_apart(patterns, role)) if apart else files_of(patterns, role)
+    if kind in SPECIAL:
+        raise EvenhandError(f"{paths[0]!r} is read by Polars only. Leave engine='spark' out.")
+    shared = Shared([paths]) if apart else _shared(paths, kind)
+    with engine_errors(f"{role}={listing(paths)!r}"):
+        if kind in spark.SEPARATORS:
+            names = [spark.header(paths, kind, master)] if apart else [header(lot[0], kind) for lot in shared.lots]
+            refuse_twice(names[0], role)
+            columns = names[0] if shared.columns is None else shared.columns
+            called = {name: f"column {i} of {len(columns)}" for i, name in enumerate(columns)}
+            native = spark.read_text(shared.lots, names, called, kind, master)
+            return Table(nw.from_native(native), "pyarrow", listing(paths), called, True, shared.lacking)
+        native = (
+            spark.read_json(paths, master)
+            if kind == "jsonl"
+            else spark.read_parquet(shared.lots, shared.columns, master)
+        )
         lazy, called = _without_patterns(nw.from_native(native))
-    return Table(lazy, "pyarrow", origin, called, lacking=shared.lacking)
+    return Table(lazy, "pyarrow", listing(paths), called, kind != "parquet", shared.lacking)

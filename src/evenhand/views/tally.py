@@ -21,7 +21,7 @@ from evenhand.views.tables import Files, Table, each_once, open_table, to_polars
 TALLY = "tally:"
 """Before a path: the rows of a query, and not the table that it was run on."""
 
-FORMAT = "evenhand-tally-2"
+FORMAT = "evenhand-tally-3"
 """What the first column of every row begins with. Another meaning of the columns needs another number."""
 
 CHECKS = ("row_check", "rows_told", "check_told")
@@ -75,7 +75,7 @@ def part_of(verb: str, roles: Mapping[str, Any]) -> str:
     """What a row of a tally is about: the question and the columns by role, in letters that mean nothing to any database.
 
     >>> part_of("inequality", {"unit": "author", "amount": None, "by": ["a", "b's"]})
-    'evenhand-tally-2 verb=inequality unit=author by=a by=b~27~s'
+    'evenhand-tally-3 verb=inequality unit=author by=a by=b~27~s'
     """
     words = [FORMAT, f"verb={verb}"]
     for role, given in roles.items():
@@ -91,7 +91,7 @@ def _coded(found: re.Match[str]) -> str:
 def in_roles(part: str) -> dict[str, list[str]]:
     """What `part_of` wrote, by role.
 
-    >>> in_roles("evenhand-tally-2 verb=inequality by=a by=b~27~s")
+    >>> in_roles("evenhand-tally-3 verb=inequality by=a by=b~27~s")
     {'verb': ['inequality'], 'by': ['a', "b's"]}
     """
     found: dict[str, list[str]] = {}

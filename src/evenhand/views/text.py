@@ -52,7 +52,7 @@ def header(path: str, kind: str) -> list[str]:
 
     separator, end = "," if kind == "csv" else "\t", "\r" if only_carriage_returns(path) else "\n"
     lines = pl.scan_csv(literal([path]), separator=separator, infer_schema=False, eol_char=end)
-    return lines.collect_schema().names()
+    return [name.replace('""', '"') for name in lines.collect_schema().names()]
 
 
 def _json(places: list[str]) -> Any:

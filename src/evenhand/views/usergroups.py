@@ -12,7 +12,8 @@ import numpy as np
 from evenhand.errors import EvenhandError, all_problems, listing, suggestion
 from evenhand.labels import whole
 from evenhand.views.columns import label, label_problems
-from evenhand.views.labels import Alignment, view_labels
+from evenhand.views.files import has_known_ending
+from evenhand.views.labels import Alignment, few_rows, several_labels, view_labels
 from evenhand.views.tables import Table, each_once, fits_int64, missing_columns, open_table, to_polars
 
 REMEDY = "Pass a label per row, {user: label}, or a table of users and groups."
@@ -51,7 +52,7 @@ def labels_of_rows(user_groups: Any, users: int, *, user: str, group: str) -> An
 def table_of(user_groups: Any, *, user: str, group: str) -> Any:
     """Users and their groups as a Polars frame with columns `user` and `group`, one row per user."""
     if isinstance(user_groups, Mapping):
-        return _read(user_groups)
+        return _of_mapping(user_groups)
     if not _is_table(user_groups):
         raise EvenhandError(
             "user_groups has a label per row, but a long table has no order of users. Pass {user: label} or a table."
@@ -69,11 +70,19 @@ def users_and_groups(opened: Table, user: str, group: str, role: str) -> Any:
     if problems:
         raise all_problems(problems, where="The call")
     opened = opened.whole_ids(user)
-    pairs = each_once(opened.lazy.select(id_of(user, opened).alias("item"), label(group, opened).alias("group")))
-    return _read(Table(pairs, opened.backend, opened.origin))
+    pairs = opened.lazy.select(id_of(user, opened).alias("user"), label(group, opened).alias("group"))
+    frame = few_rows(pairs)
+    frame = to_polars(each_once(pairs)) if frame is None else frame
+    frame = frame.drop_nulls("user") if frame["user"].null_count() else frame
+    if frame["user"].n_unique() < frame.height:
+        frame = frame.unique()
+        again = frame["user"].filter(frame["user"].is_duplicated())
+        if len(again):
+            raise several_labels("user_groups", again.n_unique(), again.min())
+    return frame.with_columns(clean(frame["group"]))
 
 
-def _read(given: Any) -> Any:
+def _of_mapping(given: Mapping[Any, Any]) -> Any:
     """Labels of users, read as those of items are."""
     nobody = Table(nw.from_dict({"item": []}, backend="polars").lazy(), "polars", "")
     found = view_labels(given, nobody, item="item", role="user_groups")
@@ -119,6 +128,8 @@ def clean(labels: Any) -> Any:
 def _is_table(data: Any) -> bool:
     if isinstance(data, (str, Path)):
         return True
+    if isinstance(data, (list, tuple)):  # several files, as of any table; other lists have a label per row
+        return bool(data) and all(isinstance(d, Path) or (isinstance(d, str) and has_known_ending(d)) for d in data)
     try:
         nw.from_native(data)
     except TypeError:

@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import count
 from typing import Any
 
+import narwhals as nw
 import numpy as np
 import numpy.typing as npt
 
+from evenhand.views.tables import to_polars
+
 Ints = npt.NDArray[Any]
+
+AT_ONCE = 1 << 16
+"""Rows looked up at a time: few enough for what is made of them to stay in the cache."""
 
 
 @dataclass(frozen=True)
@@ -44,6 +51,18 @@ class Places:
 
     def of_rows(self, rows: Any) -> Ints:
         """(rows,) where the ids of a frame with the same columns stand; n where they are not."""
+        found = self.of_known(rows)
+        for name in rows.columns:  # the same hash is not yet the same id
+            same = self.ids[name].gather(found).eq(rows[name]).fill_null(value=False).to_numpy()
+            found[~same] = len(self.hashes) - 1
+        return found
+
+    def of_known(self, rows: Any) -> Ints:
+        """The same for rows of which all are known to be among the ids: hashes tell these apart."""
+        found = [self._some(some) for some in rows.iter_slices(AT_ONCE)]
+        return np.concatenate(found) if found else np.zeros(0, dtype=np.int32)
+
+    def _some(self, rows: Any) -> Ints:
         n = len(self.hashes) - 1
         hashes = _hashes(rows, self.seed)
         at = _slot(hashes, len(self.slots).bit_length() - 1)
@@ -53,20 +72,32 @@ class Places:
             at[other] = (at[other] + 1) & (len(self.slots) - 1)
             found[other] = self.slots.take(at[other])
             other = other[(self.hashes.take(found[other]) != hashes[other]) & (found[other] < n)]
-        for name in rows.columns:  # the same hash is not yet the same id
-            same = self.ids[name].gather(found).eq(rows[name]).fill_null(value=False).to_numpy()
-            found[~same] = n
         return found
+
+
+def are_distinct(lazy: nw.LazyFrame[Any], keys: Sequence[str]) -> bool:
+    """Whether no two rows of a Polars table are alike in the keys; in doubt it says no."""
+    import polars as pl
+
+    named = pl.col(keys[0]) if len(keys) == 1 else pl.struct(*keys)
+    found = to_polars(nw.from_native(lazy.to_native().select(named.hash().alias("hash"))))
+    return _differ(found["hash"].to_numpy())
 
 
 def _told_apart(ids: Any) -> tuple[npt.NDArray[np.uint64], int]:
     """Hashes of distinct rows that differ as the rows do, and the seed that gave them."""
     for seed in count():
         hashes = _hashes(ids, seed)
-        ordered = np.sort(hashes)
-        if (ordered[1:] != ordered[:-1]).all():
+        if _differ(hashes):
             break
     return hashes, seed
+
+
+def _differ(hashes: npt.NDArray[np.uint64]) -> bool:
+    import polars as pl
+
+    ordered = pl.Series(hashes).sort().to_numpy()
+    return bool((ordered[1:] != ordered[:-1]).all())
 
 
 def _hashes(rows: Any, seed: int) -> npt.NDArray[np.uint64]:

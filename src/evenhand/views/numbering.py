@@ -1,0 +1,98 @@
+"""Ids as numbers, in the order in which they first come: text is read once and compared by its hash."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+Codes = npt.NDArray[np.int32]
+Words = npt.NDArray[np.uint64]
+
+ODD = np.uint64(0x9E3779B97F4A7C15)
+"""Spreads whole numbers over the slots."""
+
+
+class Numbering:
+    """The numbers of the ids of a column, given out while rows come, one frame after the other.
+
+    Whole numbers are compared as they are, other ids by 128 bits of their hash: of a billion ids, two are taken for one with a
+    chance of 1e-21. An id has the first free slot from that of its hash on; `_slots` holds its number + 1, 0 where none is.
+    """
+
+    def __init__(self) -> None:
+        self._ids: list[Any] = []
+        self.size = 0
+        self._keys: list[Words] = []
+        self._slots = np.zeros(1 << 10, dtype=np.int32)
+
+    @property
+    def ids(self) -> Any:
+        """A Polars series of all ids, in the order of their numbers."""
+        import polars as pl
+
+        return pl.concat(self._ids)
+
+    def of(self, ids: Any) -> Codes:
+        """(rows,) the numbers of a series without nulls; ids that are new get the next ones."""
+        if not self._ids:
+            self._ids.append(ids.head(0))
+        keys = _keys(ids)
+        self._keys = self._keys or [np.zeros(1, dtype=np.uint64) for _ in keys]
+        numbers, unknown = self._found(keys)
+        if len(unknown):
+            new = ids.gather(unknown).unique(maintain_order=True)
+            self._add(new)
+            numbers[unknown] = self._found([key[unknown] for key in keys])[0]
+        return numbers
+
+    def _found(self, keys: list[Words]) -> tuple[Codes, npt.NDArray[np.int64]]:
+        """The numbers of keys, and which of them have none."""
+        at = _slot(keys[0], self._slots)
+        held = self._slots.take(at)
+        left, unknown = np.flatnonzero(~self._same(held, keys)), []
+        while len(left):
+            free = held[left] == 0
+            unknown.append(left[free])
+            left = left[~free]
+            at[left] = (at[left] + 1) & (len(self._slots) - 1)
+            held[left] = self._slots.take(at[left])
+            left = left[~self._same(held[left], [key[left] for key in keys])]
+        held -= 1
+        return held, np.sort(np.concatenate(unknown)) if unknown else np.zeros(0, dtype=np.int64)
+
+    def _same(self, held: Codes, keys: list[Words]) -> npt.NDArray[np.bool_]:
+        same = held > 0
+        for known, key in zip(self._keys, keys, strict=True):
+            same &= known.take(held) == key
+        return same
+
+    def _add(self, new: Any) -> None:
+        """Ids that have no number yet, none twice."""
+        self._ids.append(new)
+        first, self.size = self.size, self.size + len(new)
+        self._keys = [np.concatenate([held, key]) for held, key in zip(self._keys, _keys(new), strict=True)]
+        if 4 * self.size > len(self._slots):
+            first, self._slots = 0, np.zeros(1 << (8 * self.size).bit_length(), dtype=np.int32)
+        left = np.arange(first + 1, self.size + 1, dtype=np.int32)
+        at = _slot(self._keys[0].take(left), self._slots)
+        while len(left):
+            free = self._slots[at] == 0
+            self._slots[at[free]] = left[free]  # of several, one stays
+            out = self._slots[at] != left
+            left, at = left[out], (at[out] + 1) & (len(self._slots) - 1)
+
+
+def _keys(ids: Any) -> list[Words]:
+    """What tells ids apart, in words of 64 bits."""
+    import polars as pl
+
+    if ids.dtype == pl.Int64:
+        return [ids.to_numpy().view(np.uint64)]
+    return [np.asarray(ids.hash(seed).to_numpy()) for seed in (0, 1)]
+
+
+def _slot(key: Words, slots: Codes) -> npt.NDArray[np.int64]:
+    bits = len(slots).bit_length() - 1
+    return ((key * ODD) >> np.uint64(64 - bits)).view(np.int64)

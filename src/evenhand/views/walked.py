@@ -1,0 +1,171 @@
+"""Long tables of users, items and values, read once: every row becomes a record of two numbers and its value."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from evenhand.views.batches import first_of_runs
+from evenhand.views.numbering import Codes, Numbering
+from evenhand.views.scores import Floats, Ints, Rows
+from evenhand.views.spilled import Records
+
+RECORD = np.dtype([("user", np.int32), ("item", np.int32), ("value", np.float64)])
+
+FEW = 4
+"""Rows in a run of one user, on average, from which users are looked up run by run."""
+
+
+@dataclass(frozen=True)
+class Walked:
+    """All rows of a table: the ids of users and items in the order in which they first came, which is that of their numbers.
+
+    `counts` are the rows of every user, which stand `together` or anywhere; `facts` are counts and ends of the values.
+    """
+
+    users: Any
+    items: Any
+    counts: Ints
+    together: bool
+    facts: dict[str, float]
+    records: Records | None
+
+    @classmethod
+    def of(cls, frames: Iterable[Any], most: int) -> Walked:
+        """Of Polars frames with columns `user`, `item` and `value`; up to `most` rows are held in memory."""
+        users, items, records = Numbering(), Numbering(), Records(RECORD, most)
+        facts = dict.fromkeys(("rows", "no_user", "no_item", "cells", "masked", "bits"), 0.0)
+        facts |= {"low": np.inf, "high": -np.inf}
+        counts, together = np.zeros(0, dtype=np.int64), True
+        for frame in frames:
+            facts["rows"] += frame.height
+            facts["no_user"] += frame["user"].null_count()
+            facts["no_item"] += frame["item"].null_count()
+            if facts["no_user"] or facts["no_item"]:
+                frame = frame.drop_nulls(["user", "item"])  # an error will say so
+            values = _values(frame["value"], facts)
+            known, own = users.size, _by_run(frame, users)
+            together = together and _one_after_the_other(own, known, users.size)
+            own_counts = np.bincount(own, minlength=users.size)
+            own_counts[: len(counts)] += counts
+            counts = own_counts
+            rows = np.empty(frame.height, RECORD)
+            rows["user"], rows["item"], rows["value"] = own, items.of(frame["item"]), values
+            records.append(rows)
+        return cls(users.ids, items.ids, counts, together, facts, records)
+
+    def without_rows(self) -> Walked:
+        return replace(self, records=None)
+
+
+def _by_run(frame: Any, users: Numbering) -> Codes:
+    """The numbers of users, who may have many rows in a row."""
+    first = first_of_runs(frame, ["user"])
+    if FEW * len(first) > frame.height:
+        return users.of(frame["user"])
+    return np.repeat(users.of(frame["user"].gather(first)), np.diff(first, append=frame.height))
+
+
+def _one_after_the_other(own: Codes, known: int, now: int) -> bool:
+    """Whether users come in the order of their numbers, after those known before or at most the last of them."""
+    return not len(own) or bool(own[0] >= known - 1 and (own[1:] >= own[:-1]).all() and own[-1] == now - 1)
+
+
+def _values(column: Any, facts: dict[str, float]) -> Floats:
+    """The values of rows, whose facts are added."""
+    import polars as pl
+
+    values: Floats = column.cast(pl.Float64).to_numpy()  # null becomes NaN
+    missing = np.isnan(values) | (values == -np.inf)
+    there = values[~missing] if missing.any() else values
+    facts["cells"] += len(there)
+    facts["masked"] += float((values == -np.inf).sum()) if len(there) < len(values) else 0.0
+    if len(there):
+        facts["low"], facts["high"] = min(facts["low"], float(there.min())), max(facts["high"], float(there.max()))
+        facts["bits"] += float(((there == 0) | (there == 1)).sum())
+    return values
+
+
+class Run(NamedTuple):
+    """The rows of some users, by user and item: user i has cells `starts[i]` to `starts[i + 1]`.
+
+    Each cell has its place in a users x items matrix; `twice` is the first place that several have, and how many are too many.
+    """
+
+    starts: Ints
+    places: Ints
+    values: Floats
+    twice: tuple[int, int] | None
+
+    def between(self, first: int, last: int, items: int) -> Rows:
+        """Some rows; copies, so that who holds them holds no run."""
+        starts = self.starts[first : last + 1]
+        at = slice(int(starts[0]), int(starts[-1]))
+        offset = np.repeat(np.arange(first, last, dtype=np.int64) * items, np.diff(starts))
+        return Rows(starts - starts[0], self.places[at] - offset, self.values[at].copy())
+
+
+class Runs:
+    """A walked table as runs of users, who and whose items have other numbers now: `users[n]` and `items[n]` of number n."""
+
+    def __init__(self, table: Walked, users: Codes, items: Codes, sizes: tuple[int, int]) -> None:
+        self._table, self._users, self._items, self._wide = table, users, items.astype(np.int64), sizes[1]
+        self.before = np.zeros(sizes[0] + 1, dtype=np.int64)
+        self.before[1:] = np.cumsum(np.bincount(users, table.counts, sizes[0]).astype(np.int64))
+        self._ordered = table.together and bool((users[1:] > users[:-1]).all())
+
+    def of(self, spans: Sequence[tuple[int, int]]) -> Iterator[Run]:
+        """One run after the other, each of the users from one number to another."""
+        records: Any = self._table.records
+        if self._ordered or len(spans) == 1:
+            for start, stop in spans:
+                yield self._run(records.between(int(self.before[start]), int(self.before[stop])), start, stop)
+            return
+        for part, (start, stop) in zip(self._parted(records, spans), spans, strict=True):
+            yield self._run(part.between(0, part.size), start, stop)
+
+    def _parted(self, records: Records, spans: Sequence[tuple[int, int]]) -> list[Records]:
+        """The records of every run, in the order in which they came."""
+        part_of = np.searchsorted([stop for _, stop in spans], self._users, side="right")
+        part_of = part_of.astype(np.min_scalar_type(len(spans)))
+        parts = [Records(RECORD, -1) for _ in spans]
+        for first in range(0, records.size, AT_ONCE):
+            some = records.between(first, min(first + AT_ONCE, records.size))
+            part = part_of.take(some["user"])
+            order = np.argsort(part, kind="stable")
+            edges = np.searchsorted(part[order], np.arange(len(parts) + 1))
+            some = some[order]
+            for i in range(len(parts)):
+                parts[i].append(some[edges[i] : edges[i + 1]])
+        return parts
+
+    def _run(self, records: npt.NDArray[Any], start: int, stop: int) -> Run:
+        places = self._users.take(records["user"]).astype(np.int64)
+        places -= start
+        places *= self._wide
+        places += self._items.take(records["item"])
+        values, twice = np.ascontiguousarray(records["value"]), None
+        if not (places[1:] > places[:-1]).all():
+            places, values = _sorted(places, values)
+            again = places[1:][places[1:] == places[:-1]]
+            twice = (int(again[0]), len(again)) if len(again) else None
+        return Run(self.before[start : stop + 1] - self.before[start], places, values, twice)
+
+
+AT_ONCE = 1 << 20
+"""Records that are dealt out to runs at a time."""
+
+
+def _sorted(places: Ints, values: Floats) -> tuple[Ints, Floats]:
+    """Both by place; a place and where it stood are one number where that fits, which is sorted much faster than an index."""
+    bits = (len(places) - 1).bit_length()
+    if int(places.max()) >> (63 - bits):
+        order = np.argsort(places, kind="stable")
+        return places[order], values[order]
+    packed = (places << bits) | np.arange(len(places))
+    packed.sort()
+    return packed >> bits, values[packed & ((1 << bits) - 1)]
