@@ -86,14 +86,18 @@ package: .venv-package/.stamp
 # torch alone is a gigabyte.
 TOOLS := aequitas fairlearn fairranktune holisticai inequalipy ir-measures lenskit pysal ranx recbole statspai
 .PHONY: conformance $(TOOLS:%=conformance-%)
-conformance: $(TOOLS:%=conformance-%)
+conformance:  # one after the other; .NOTPARALLEL would hold for every target here, before make 4.4
+	$(foreach tool,$(TOOLS),$(MAKE) conformance-$(tool) && )true
 
-.NOTPARALLEL: conformance
 $(TOOLS:%=conformance-%): conformance-%: $(VENV)/.dev conformance/requirements/%.txt
 	$(PYTHON) -m venv .venv-conformance-$*
 	.venv-conformance-$*/bin/python -m pip install --quiet --disable-pip-version-check --requirement conformance/requirements/$*.txt
 	$(BIN)/python -m conformance.score $*=.venv-conformance-$*/bin/python
 	$(if $(KEEP),,rm -rf .venv-conformance-$*)
+
+# All that CI runs in, for `make -j`.
+.PHONY: environments
+environments: $(VENV)/.dev $(HOSTS:%=.venv-%/.host) .venv-oldest/.stamp .venv-package/.stamp $(DOCS)/.stamp
 
 # QUICK=1 for smaller sizes.
 bench: $(VENV)/.dev $(PEERS)/.stamp

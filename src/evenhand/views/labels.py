@@ -546,12 +546,7 @@ def _divided(found: Alignment, role: str) -> Alignment:
 
 def codes(column: Any, labels: Sequence[Any]) -> npt.NDArray[np.int64]:
     """(rows,) where each label of a Polars column stands among `labels`; a missing one stands behind the last."""
-    import polars as pl
-
-    if not labels or column.null_count() == column.len():
-        return np.full(column.len(), len(labels))
-    known = pl.Series("group", list(labels), dtype=column.dtype, strict=False)  # 1.0 may have become 1 among labels
-    found = Places.of(known.to_frame()).of_known(column.to_frame("group"))
-    if column.null_count():
-        found[column.is_null().to_numpy()] = len(labels)
-    return found
+    place = {label: i for i, label in enumerate(labels)}
+    there = column.unique()  # not the labels, of which several may be one value of the column, or none
+    known = np.array([len(place) if g is None else place[g] for g in there.to_list()], dtype=np.int64)
+    return known.take(Places.of(there.to_frame("group")).of_known(column.to_frame("group")))
