@@ -10,7 +10,9 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 demo: $(VENV)/.demo
 	$(BIN)/evenhand demo
 
-test: lint types contracts quick slow
+test:
+	$(MAKE) quick lint types contracts
+	$(MAKE) slow
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .
