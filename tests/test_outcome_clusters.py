@@ -122,3 +122,19 @@ def test_few_clusters_of_the_reference_in_a_bin_are_listed(monkeypatch):
     monkeypatch.setattr(engine, "AT_ONCE", 2_000)
     monkeypatch.setattr(engine, "LISTED", 1_500)
     same(eh.outcome_test(frame, **ROLES, reference="x", bins=[0.5, 0.995]), expected)
+
+
+@pytest.mark.parametrize("thin", [1, 4, 1_000])
+def test_clusters_of_few_and_of_many_rows_are_multiplied_alike(thin, monkeypatch):
+    rng = np.random.default_rng(6)
+    cluster = np.concatenate([rng.integers(0, 40, 90), np.full(60, 40), np.full(70, 41)])
+    rng.shuffle(cluster)
+    cell, (u, v, w) = rng.integers(0, 12, len(cluster)), rng.normal(size=(3, len(cluster)))
+    monkeypatch.setattr(cluster_squares, "THIN", thin)
+    monkeypatch.setattr(cluster_squares, "ROWS_AT_ONCE", 50)
+    codes = np.unique(cluster, return_inverse=True)[1]
+    (found,) = added_up(Loose(codes, cell, u, v, w), [cluster_squares.Recut.nothing(4, 3)])
+    table = np.zeros((codes.max() + 1, 12, 5))
+    np.add.at(table, (codes, cell), np.stack([w, w * u, w * v, w * u * u, w * u * v], axis=1))
+    np.testing.assert_allclose(found.cross, np.einsum("nka,nlb->kalb", table, table), atol=1e-10)
+    np.testing.assert_allclose(found.sums, table.sum(0), atol=1e-10)

@@ -7,10 +7,9 @@ import polars as pl
 import pytest
 
 import evenhand as eh
-from evenhand.engine import sketches
 from evenhand.tallies.rows import Rows
 from evenhand.uncertainty import odds
-from evenhand.views import sketch
+from evenhand.views import rulers, sketch
 
 MEASURES = [
     "pooled_gap",
@@ -84,23 +83,76 @@ def test_groups_that_come_late_or_have_no_name_are_counted(monkeypatch):
     assert_alike(*frames(made, monkeypatch))
 
 
+def readings(monkeypatch):
+    """What is read of the table after its first rows: the columns of each pass."""
+    found, real = [], sketch.in_batches
+    monkeypatch.setattr(sketch, "in_batches", lambda lazy: found.append(lazy.collect_schema().names()) or real(lazy))
+    return found
+
+
+def in_passes(made, monkeypatch, **more):
+    monkeypatch.setattr("evenhand.audits.outcome_test.FEW_ROWS", 0)
+    monkeypatch.setattr(sketch, "PILOT", 600)
+    monkeypatch.setattr("evenhand.views.tables.BATCH", 500)
+    engine = []
+    for name in ("_around_mean", "quantiles_within"):
+        monkeypatch.setattr(f"evenhand.engine.moments.{name}", lambda *_, name=name: engine.append(name))
+    return eh.outcome_test(made, **ROLES, **more)
+
+
+@pytest.mark.parametrize("bins", [10, [-0.5, 0.2]])
+@pytest.mark.parametrize("shape", ["normal", "whole", "spike", "skewed"])
+def test_rows_in_no_order_are_read_once(shape, bins, monkeypatch):
+    few, found = eh.outcome_test(table(SHAPES[shape]), **ROLES, bins=bins), readings(monkeypatch)
+    assert_alike(few, in_passes(table(SHAPES[shape]), monkeypatch, bins=bins))
+    assert len(found) == 1
+
+
+def test_where_edges_lie_elsewhere_than_the_first_rows_suggest_some_rows_are_read_again(monkeypatch):
+    made = table(np.r_[NORMAL[:1_500], 1 + np.abs(NORMAL[1_500:]) / 2])
+    few, found = eh.outcome_test(made, **ROLES), readings(monkeypatch)
+    monkeypatch.setattr(sketch, "BEYOND", 1.0)
+    monkeypatch.setattr(sketch, "MARGIN", 0.1)
+    assert_alike(few, in_passes(made, monkeypatch))
+    assert len(found) == 2
+
+
 def test_where_the_first_rows_mislead_the_range_is_taken_from_rows_all_over_the_table(monkeypatch):
-    made = table(SHAPES["sorted"])
-    calls = []
-    again = sketch.Sketch.again
-    monkeypatch.setattr(sketch.Sketch, "again", lambda self, lazy: calls.append(1) or again(self, lazy))
+    few, found = eh.outcome_test(table(SHAPES["sorted"]), **ROLES), readings(monkeypatch)
     monkeypatch.setattr(sketch, "STRIDE", 2)
-    monkeypatch.setattr(sketches, "MOST_APART", 400)
-    assert_alike(*frames(made, monkeypatch))
-    assert calls
+    assert_alike(few, in_passes(table(SHAPES["sorted"]), monkeypatch))
+    assert len(found) == 3  # given up on; some rows; all
 
 
-def test_where_too_many_scores_would_have_to_be_looked_at_they_are_counted_in_passes(monkeypatch):
-    monkeypatch.setattr(sketches, "MOST_APART", -1)
+def test_where_too_many_rows_would_have_to_be_kept_they_are_counted_in_passes(monkeypatch):
+    monkeypatch.setattr(sketch, "MOST_KEPT", -1)
     assert_alike(*frames(table(NORMAL), monkeypatch))
     monkeypatch.undo()
     monkeypatch.setattr(sketch, "MOST_GROUPS", 2)
     assert_alike(*frames(table(NORMAL), monkeypatch))
+
+
+OUTCOMES = {
+    "continuous": NORMAL * 2 + RNG.normal(size=ROWS),
+    "floats of two values": (RNG.random(ROWS) < 0.4) * 1.0,
+    "five": RNG.integers(10, 15, ROWS),
+    "more later": np.r_[np.arange(1_000) % 2, np.arange(ROWS - 1_000) % 7 - 2.5],
+    "truth values": RNG.random(ROWS) < 0.3,
+}
+
+
+@pytest.mark.parametrize("outcomes", OUTCOMES)
+def test_outcomes_of_any_kind_are_added_up(outcomes, monkeypatch):
+    assert_alike(*frames(table(SHAPES["spike"]).with_columns(y=pl.Series(OUTCOMES[outcomes])), monkeypatch))
+
+
+@pytest.mark.parametrize("dtype", [pl.Categorical, pl.Enum(["a", "b", "c", "unknown", "nobody"])])
+def test_categories_need_not_be_read_and_those_without_one_are_unknown(dtype, monkeypatch):
+    named = pl.Series(np.where(NORMAL > 2, "unknown", GROUPS))
+    made = table(NORMAL, named.set(pl.Series(NORMAL < -1.8), None))
+    few, many = frames(made.with_columns(pl.col("g").cast(dtype)), monkeypatch)
+    assert_alike(few, many)
+    assert_alike(few, eh.outcome_test(made, **ROLES))
 
 
 @pytest.mark.parametrize("wrong", [None, np.nan])
@@ -116,10 +168,10 @@ def test_a_missing_score_far_down_the_table_is_seen(wrong, monkeypatch):
 def test_a_part_never_falls_as_the_score_grows(shape, scale):
     scores = np.sort(SHAPES[shape] * scale)
     for some in (scores, scores[:100], scores[-100:], scores[:1]):
-        ruler = sketch.Ruler.of(some, whole=False)
+        ruler = rulers.Ruler.of(some, whole=False)
         parts = ruler.part(scores)
         assert np.all(np.diff(parts) >= 0)
-        assert 0 <= parts.min() <= parts.max() < sketch.PARTS
+        assert 0 <= parts.min() <= parts.max() < rulers.PARTS
 
 
 @pytest.mark.parametrize("rare", [False, True])

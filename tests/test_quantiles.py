@@ -91,6 +91,19 @@ def test_equal_edges_merge_and_the_largest_value_is_no_edge():
     assert quantile_edges(lazily(np.arange(1, 101)), "s", 4).tolist() == [25.0, 50.0, 75.0]
 
 
+def test_the_mean_around_a_quantile_does_not_depend_on_the_engine_nor_on_the_order_of_rows():
+    rng = np.random.default_rng(4)
+    values = pl.DataFrame({"x": rng.integers(-20, 20, 400) / 10})
+    ends = (float(values["x"].min()), float(values["x"].max()))
+    shares = [Fraction(d, 10) for d in range(1, 10)]
+    found = {
+        tuple(quantile_means(nw.from_native(make(frame)).lazy(), "x", shares, ends, 7).tolist())
+        for make in ENGINES.values()
+        for frame in (values, values.sort("x"), values.reverse())
+    }
+    assert len(found) == 1
+
+
 def test_a_value_that_is_the_mean_of_its_neighbours_equals_it_to_the_last_digit():
     values = nw.from_native(pl.LazyFrame({"value": [0.1, 0.2, 0.3]}))  # whose sum is 0.6000000000000001
     assert quantile_means(values, "value", [Fraction(1, 2)], (0.1, 0.3), 3).tolist() == [0.2]

@@ -112,7 +112,7 @@ def p_log_p(p: Floats) -> Floats:
 
 
 def tv_of(p: Floats, q: Floats) -> Floats:
-    return np.asarray(np.abs(p - q).sum(-1) / 2)
+    return np.asarray(total(np.abs(p - q)) / 2)
 
 
 def rd_of(p: tuple[Floats, Floats], q: tuple[Floats, Floats]) -> Floats:

@@ -95,7 +95,7 @@ class Grid:
 
     @classmethod
     def _given(cls, bins: Sequence[float], low: float, high: float, *, alone: bool = False) -> Grid:
-        given = _edges_given(bins)
+        given = given_edges(bins)
         wanted = given[(given >= low) & (given < high)]
         sets = {(len(wanted) + 2) // 2: wanted[1::2]} if len(wanted) > 1 and not alone else {}
         return cls._of(wanted, sets, len(given) + 1)
@@ -120,7 +120,7 @@ class Grid:
 def counted_edges_of(bins: Any) -> list[Any]:
     """Where a query cuts the scores: at shares of the rows, or at the scores that were given."""
     if not isinstance(bins, int):
-        return list(_edges_given(bins).tolist())
+        return list(given_edges(bins).tolist())
     if bins > MOST_COUNTED:
         raise EvenhandError(f"bins={bins} makes too long a query. Pass at most {MOST_COUNTED}, or pass the table.")
     return list(shares_of(counts_of(bins)))
@@ -150,7 +150,8 @@ def counts_of(bins: int) -> list[int]:
     return sorted({bins, max(1, bins // 2), min(MOST_BINS, 2 * bins)})
 
 
-def _edges_given(bins: Sequence[float]) -> Floats:
+def given_edges(bins: Sequence[float]) -> Floats:
+    """The scores at which one bin ends and the next begins."""
     try:
         given = np.asarray(bins, dtype=np.float64)
     except (TypeError, ValueError) as error:

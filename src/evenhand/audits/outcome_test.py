@@ -20,6 +20,7 @@ from evenhand.audits.outcome_bins import (
     Grid,
     counted_edges_of,
     counts_of,
+    given_edges,
     refuse_crowded,
     refuse_many_gaps,
 )
@@ -58,6 +59,7 @@ from evenhand.metrics.outcome import Covariance
 from evenhand.tallies.moments import Ints, Moments
 from evenhand.tallies.rows import Rows
 from evenhand.views.outcomes import UNKNOWN, Checked, Missing, Outcomes, Roles, view_outcomes
+from evenhand.views.sketch import Wish
 from evenhand.views.tally import tally_of
 
 MOST_ROWS = 2_000_000
@@ -141,7 +143,13 @@ def outcome_test(
     held = tally_of(table)
     if held is None:
         checked = view_outcomes(
-            table, roles, reference=reference, threshold=threshold, nan_policy=nan_policy, by_group=call.fewest > 1
+            table,
+            roles,
+            reference=reference,
+            threshold=threshold,
+            nan_policy=nan_policy,
+            by_group=call.fewest > 1,
+            wish=_wish(bins),
         )
     else:
         checked = view_counted_outcomes(
@@ -267,7 +275,12 @@ def _read(checked: Checked, bins: Any) -> tuple[Checked, Rows | None]:
     few = checked.counted is None and checked.rows <= min(FEW_ROWS, MOST_ROWS) and not is_apart(checked.scope)
     if few:
         return read_few(checked)
-    return look_into(checked, shares_of(counts_of(bins)) if isinstance(bins, int) else []), None
+    return look_into(checked, _wish(bins)), None
+
+
+def _wish(bins: Any) -> Wish:
+    """What will be asked of the scores."""
+    return Wish(shares_of(counts_of(bins))) if isinstance(bins, int) else Wish(edges=given_edges(bins).tolist())
 
 
 def _tallied(

@@ -19,7 +19,7 @@ from evenhand.cards import Floats
 from evenhand.engine.buckets import dense
 from evenhand.engine.cluster_products import Members
 from evenhand.engine.quantiles import quantiles
-from evenhand.tallies.cluster_squares import ClusterSquares, Loose, Recut, added_up
+from evenhand.tallies.cluster_squares import ClusterSquares, Loose, Recut, added_up, is_thin
 from evenhand.tallies.clusters import FLIPPED, LINEAR, SUMS, Clusters
 from evenhand.tallies.moments import Ints, Moments
 from evenhand.views.outcomes import Outcomes
@@ -94,7 +94,7 @@ def tally_clusters(rows: nw.LazyFrame[Any], view: Outcomes, fine: Moments, uses:
     parts = [(rows, many)] if wide or many <= AT_ONCE else _ranges(cells, many)
     listed: list[Clusters] = []
     added: list[ClusterSquares] = []
-    loose = False
+    loose = thin = False
     for part, size in parts:
         found = cells.loose(part) if loose and size <= 2 * AT_ONCE else cells.of(part)
         if isinstance(found, Clusters) and not added:
@@ -102,12 +102,17 @@ def tally_clusters(rows: nw.LazyFrame[Any], view: Outcomes, fine: Moments, uses:
                 listed.append(found)
                 continue
             loose = size < FULL * len(found.cell) and rows.implementation.is_polars()  # elsewhere rows would travel
+            thin = is_thin(found, fine.rows.size)  # then it is all one how many cells there are, and once is enough
+            recuts = [Recut.nothing(*fine.rows.shape)] if thin else recuts
         for one in (*listed, found):
             more = added_up(one, recuts)
             added = [before + here for before, here in zip(added, more, strict=True)] if added else more
         listed = []
-    if added and all(_countless(one, into, view.reference) for one, into in zip(added, joined, strict=True)):
-        return [replace(into, clusters=one) for into, one in zip(joined, added, strict=True)]
+    if added:
+        clustered = [replace(into, clusters=one) for into, one in zip([fine] if thin else joined, added, strict=True)]
+        clustered = [use.of(clustered[0]) for use in uses] if thin else clustered
+        if all(_countless(one, view.reference) for one in clustered):
+            return clustered
     whole = replace(fine, clusters=Clusters.joined(listed) if not added else cells.of(rows))
     return [use.of(whole) for use in uses]
 
@@ -119,19 +124,19 @@ def _on_spark(cells: _Cells, view: Outcomes, fine: Moments, uses: Sequence[Use])
     with Members.of(summed, names, sums, (cells.bins, cells.groups)) as members:
         counted = members.counted()
         found = [use.of(replace(fine, clusters=counted)) for use in uses]
-        if all(
-            isinstance(one.clusters, ClusterSquares) and _countless(one.clusters, one, view.reference) for one in found
-        ):
+        if all(_countless(one, view.reference) for one in found):
             whole: Clusters | ClusterSquares = members.multiplied(counted)
         else:
             whole = cells.of(cells.rows)
     return [use.of(replace(fine, clusters=whole)) for use in uses]
 
 
-def _countless(found: ClusterSquares, fine: Moments, reference: int) -> bool:
+def _countless(found: Moments, reference: int) -> bool:
     """Whether products will do, and hold every row: ranges in an order that is not the engine's would lose some."""
-    clusters = found.steps[reference].sum(0)
-    whole = np.isclose(found.sums[:, 0].sum(), fine.mass.sum(), rtol=1e-12)
+    if not isinstance(found.clusters, ClusterSquares):
+        return False
+    clusters = found.clusters.steps[reference].sum(0)
+    whole = np.isclose(found.clusters.sums[:, 0].sum(), found.mass.sum(), rtol=1e-12)
     return bool(whole and np.all((clusters == 0) | (clusters > FLIPPED)))
 
 

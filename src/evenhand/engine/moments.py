@@ -18,7 +18,7 @@ from evenhand.engine.clusters import Use, group_code, tally_clusters
 from evenhand.engine.counted_outcomes import counted_edges, counted_ends, counted_moments, reach_of
 from evenhand.engine.quantiles import quantile_means, quantiles_within, rank_of
 from evenhand.engine.queries_outcomes import shares_of
-from evenhand.engine.sketches import sketched_quantiles
+from evenhand.engine.sketches import sketched_moments, sketched_quantiles
 from evenhand.labels import in_order
 from evenhand.tallies.moments import POWERS, Ints, Moments
 from evenhand.tallies.rows import Rows
@@ -60,7 +60,7 @@ def score_edges(
         known = [dict(zip(view.counted.edges, at, strict=True)) for at in found_in]
         held = [np.array([at[share] for share in own]) for own, at in zip(shares, known, strict=True)]
         return [_inner(bins, own, at, part[1]) for (bins, part), own, at in zip(wanted, shares, held, strict=True)]
-    if view.sketch is not None and view.sketch.looked:
+    if view.sketch is not None and view.sketch.looked is not None:
         held = [sketched_quantiles(view.sketch, own, part) for own, (_, part) in zip(shares, wanted, strict=True)]
         return [_inner(bins, own, at, part[1]) for (bins, part), own, at in zip(wanted, shares, held, strict=True)]
     asked = [(own, part) for own, (_, part) in zip(shares, wanted, strict=True) if own]
@@ -135,16 +135,8 @@ def _tallied(
     """
     origin = _origins(edges, ends, uses[0])
     rows = view.scope.with_columns(_bin(edges).alias("bin"))
-    cells = _cells_from_mean(_from_origin(rows, origin), view)
-    if not isinstance(view, Outcomes):
-        refuse_many(cells["group"].n_unique(), f"group={view.asked[1]!r}")
-    labels = view.labels if isinstance(view, Outcomes) else in_order(cells["group"].unique())
-    level = np.full((len(origin), len(labels)), view.outcome_mean)
-    tally = _moments(cells, labels, origin, level, np.zeros_like(level))
-    if isinstance(view, Outcomes) and view.sketch is None:
-        known = view
-    else:  # a sketch tells no sums
-        known = view.grouped(labels, **_per_group(tally))
+    known, tally = _around(view, edges, ends, origin) or _around_mean(view, rows, origin)
+    labels = known.labels
     if any(_loses_digits(use.of(tally)) for use in uses):
         better = tally.shifted(_mean_scores(tally))
         lines = (better.origin, *_fitted(better))
@@ -153,6 +145,25 @@ def _tallied(
         return known, [use.of(tally) for use in uses]
     lined = _from_lines(rows, labels, tally.origin, tally.level, tally.slope)
     return known, tally_clusters(lined, known, tally, uses)
+
+
+def _around(view: Checked, edges: Floats, ends: Range, origin: Floats) -> tuple[Outcomes, Moments] | None:
+    """The view and its sums around the origins and the overall mean, where the check has made them already."""
+    if not isinstance(view, Outcomes) or view.sketch is None or ends != view.score_ends:
+        return None
+    tally = sketched_moments(view.sketch, edges, origin, view.outcome_mean, view.outcome_ends)
+    return None if tally is None else (view, tally)
+
+
+def _around_mean(view: Checked, rows: nw.LazyFrame[Any], origin: Floats) -> tuple[Outcomes, Moments]:
+    """The same by a pass over the rows, which have their bin."""
+    cells = _cells_from_mean(_from_origin(rows, origin), view)
+    if not isinstance(view, Outcomes):
+        refuse_many(cells["group"].n_unique(), f"group={view.asked[1]!r}")
+    labels = view.labels if isinstance(view, Outcomes) else in_order(cells["group"].unique())
+    level = np.full((len(origin), len(labels)), view.outcome_mean)
+    tally = _moments(cells, labels, origin, level, np.zeros_like(level))
+    return view if isinstance(view, Outcomes) else view.grouped(labels, **_per_group(tally)), tally
 
 
 def tally_rows(view: Outcomes, edges: Floats) -> Rows:

@@ -14,6 +14,7 @@ import numpy as np
 
 from evenhand.attention import parse, target_weights
 from evenhand.cards import Card, Floats, metric
+from evenhand.distances import total
 from evenhand.errors import EvenhandError
 from evenhand.metrics.exposure import Level, Model
 from evenhand.tallies.exposure import Exposure
@@ -93,7 +94,7 @@ def eed(
         norms = _norms(t)
         value = norms[..., 0] - norms[..., 3] if unbiased else norms[..., 0]
         return np.asarray(value / t.weight)
-    value = (t.received**2).sum(-1)
+    value = total(t.received**2)
     if unbiased:
         value = value - _norms(t)[..., 4]
     return _over_requests(t, value)
@@ -140,7 +141,7 @@ def eer(
     """
     if level == "item" or aggregate == "per_request":
         return np.asarray(2 * _norms(t)[..., 1] / t.weight)
-    return _over_requests(t, 2 * (t.received * _due(t, target)).sum(-1))
+    return _over_requests(t, 2 * total(t.received * _due(t, target)))
 
 
 @metric(
@@ -179,7 +180,7 @@ def target_norm(
     """
     if level == "item" or aggregate == "per_request":
         return np.asarray(_norms(t)[..., 2] / t.weight)
-    return _over_requests(t, (_due(t, target) ** 2).sum(-1))
+    return _over_requests(t, total(_due(t, target) ** 2))
 
 
 @metric(
@@ -229,7 +230,7 @@ def eel(
         # The three parts cancel where exposure meets its target; rounding may leave a trace below zero.
         value = value - norms[..., 3] if unbiased else np.maximum(value, 0.0)
         return np.asarray(value / t.weight)
-    value = ((t.received - _due(t, target)) ** 2).sum(-1)
+    value = total((t.received - _due(t, target)) ** 2)
     if unbiased:
         value = value - _norms(t)[..., 4]
     return _over_requests(t, value)
@@ -263,8 +264,8 @@ def disparity_by_noise(
     """What a policy that exposes all groups alike would score on so many requests: the least value, and noise."""
     if level != "group" or aggregate != "before" or unbiased:
         return np.array(np.nan)
-    total = t.received.sum() / t.weight.sum()
-    return np.asarray(total**2 / t.received.shape[-1] + _noise(t, t.received))
+    everything = t.received.sum() / t.weight.sum()
+    return np.asarray(everything**2 / t.received.shape[-1] + _noise(t, t.received))
 
 
 def _noise(t: Exposure, sums: Floats) -> Floats:

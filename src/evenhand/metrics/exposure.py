@@ -12,6 +12,7 @@ from typing import Any, Literal
 import numpy as np
 
 from evenhand.cards import Card, Floats, NotNegative, metric
+from evenhand.distances import total
 from evenhand.tallies.exposure import Amortised, Exposure
 
 Level = Literal["group", "item"]
@@ -343,6 +344,6 @@ def iaa(
     >>> iaa([1, 1], utility=[3, 1])
     0.5
     """
-    shown, worth = t.attention.sum(-1, keepdims=True), t.utility.sum(-1, keepdims=True)
-    gap = np.abs(t.attention / shown - t.utility / worth).sum(-1)
-    return np.where((shown > 0) & (worth > 0), gap[..., None], np.nan)[..., 0]
+    shown, worth = total(t.attention), total(t.utility)
+    gap = total(np.abs(t.attention / shown[..., None] - t.utility / worth[..., None]))
+    return np.where((shown > 0) & (worth > 0), gap, np.nan)

@@ -18,13 +18,19 @@ from evenhand.tallies.clusters import SUMS, Clusters, Ints, Piece
 AT_ONCE = 1_920
 """Clusters whose sums are laid out side by side: few enough to stay in the processor's cache, a multiple of `DEEP`."""
 
+ROWS_AT_ONCE, MOST_AT_ONCE = 1 << 20, 1 << 16
+"""Rows, and clusters, that are worked on at a time where sums are not laid out."""
+
+PAIRS_AT_ONCE = 1 << 17
+"""About how many pairs of rows are gathered at a time."""
+
 WIDE, DEEP = 40, 160
 """Columns and rows of matrices that are multiplied: larger ones would be shared out between threads, which here spend more
 time on waiting for each other than they save."""
 
 
-THIN = 8
-"""Cells for every row of a cluster, on average, from which on most of such a table would be multiplied for nothing."""
+THIN = 4
+"""Cells for every row of a cluster from which on its rows are multiplied two by two: most of such a table would be empty."""
 
 
 @dataclass(frozen=True)
@@ -106,12 +112,15 @@ class ClusterSquares:
     steps : (G + 1, B + 1, B) clusters with a row in a bin by the last bin before it in which they have one, 0 for none and
         1 for the first; in one group, and last in any. So clusters of joined bins can be counted.
     total : number of clusters.
+    change : (K, 5, 5) by what combinations the sums of each cell are replaced before they are multiplied, or None: it is cheaper
+        to change what is asked of the products than all of them.
     """
 
     cross: Floats
     sums: Floats
     steps: Ints
     total: int
+    change: Floats | None = None
 
     @classmethod
     def of(cls, rows: Clusters) -> ClusterSquares:
@@ -120,8 +129,9 @@ class ClusterSquares:
 
     def __add__(self, other: ClusterSquares) -> ClusterSquares:
         """With other clusters beside these."""
-        cross, sums = self.cross + other.cross, self.sums + other.sums
-        return ClusterSquares(cross, sums, self.steps + other.steps, self.total + other.total)
+        one, two = self._multiplied(), other._multiplied()
+        steps, total = self.steps + other.steps, self.total + other.total
+        return ClusterSquares(one.cross + two.cross, one.sums + two.sums, steps, total)
 
     @property
     def groups(self) -> int:
@@ -152,23 +162,33 @@ class ClusterSquares:
 
     def _changed(self, change: Floats) -> ClusterSquares:
         """The sums of each cell replaced by combinations of them."""
-        cross = np.einsum("kij,kjlm->kilm", change, self.cross)
-        cross = np.einsum("lnm,kilm->kiln", change, cross)
-        return replace(self, cross=cross, sums=np.einsum("kij,kj->ki", change, self.sums))
+        every = change if self.change is None else change @ self.change
+        return replace(self, change=every, sums=np.einsum("kij,kj->ki", change, self.sums))
+
+    def _multiplied(self) -> ClusterSquares:
+        """The same with products of the sums as they are."""
+        if self.change is None:
+            return self
+        cells, every = len(self.sums), self.sums.size
+        half = (self.change @ self.cross.reshape(cells, SUMS, every)).reshape(every, every)
+        cross = (self.change @ half.T.reshape(cells, SUMS, every)).reshape(self.cross.shape)  # alike on both sides
+        return replace(self, cross=cross, change=None)
 
     def part(self, first: int, last: int) -> ClusterSquares:
         """The bins from `first` up to, not including, `last`, and the clusters that have rows there."""
         cells = slice(first * self.groups, last * self.groups)
         steps = self.steps[:, first : last + 1, first:last].copy()
         steps[:, 0] = self.steps[:, : first + 1, first:last].sum(1)  # whatever came before, the first here
-        return ClusterSquares(self.cross[cells, :, cells], self.sums[cells], steps, int(steps[-1, 0].sum()))
+        total = int(steps[-1, 0].sum())
+        change = None if self.change is None else self.change[cells]
+        return ClusterSquares(self.cross[cells, :, cells], self.sums[cells], steps, total, change)
 
     def merged(self, into: Ints) -> ClusterSquares:
         """Bins joined; u and v of the joined bins must already agree."""
         bins, groups = int(into[-1]) + 1, self.groups
         first = np.searchsorted(into, np.arange(bins))
-        cut = (len(into), groups, SUMS)
-        cross = np.add.reduceat(np.add.reduceat(self.cross.reshape(cut + cut), first, axis=0), first, axis=3)
+        cut, whole = (len(into), groups, SUMS), self._multiplied().cross
+        cross = np.add.reduceat(np.add.reduceat(whole.reshape(cut + cut), first, axis=0), first, axis=3)
         sums = np.add.reduceat(self.sums.reshape(cut), first, axis=0)
         steps = np.add.reduceat(self.steps, first, axis=2)
         steps = np.add.reduceat(steps, np.concatenate([[0], first + 1]), axis=1)
@@ -187,12 +207,18 @@ class ClusterSquares:
 
     def _product(self, weights: Floats) -> Floats:
         size = self.sums.size
-        rows = weights.reshape(size, -1)
+        rows = weights.reshape(*self.sums.shape, -1)
+        if self.change is not None:
+            rows = np.einsum("kij,kih->kjh", self.change, rows)
+        rows = rows.reshape(size, -1)
         return np.asarray(rows.T @ self.cross.reshape(size, size) @ rows)
 
     def squares(self) -> Floats:
         """The squared sums of v of each cluster in a cell, added up."""
-        return np.asarray(np.einsum("kk->k", self.cross[:, 2, :, 2]))
+        if self.change is None:
+            return np.asarray(np.einsum("kk->k", self.cross[:, 2, :, 2]))
+        own, v = np.einsum("kikj->kij", self.cross), self.change[:, 2]
+        return np.asarray(np.einsum("ki,kij,kj->k", v, own, v))
 
     def effective(self, flat: Floats, tilt: Floats) -> float:
         """How many clusters of one size are worth as much, as of listed clusters."""
@@ -209,12 +235,20 @@ class ClusterSquares:
         return float((weights * self.sums).sum() ** 2 / square) if square > 0 else float(self.total)
 
 
+def is_thin(rows: Clusters | Loose, cells: int) -> bool:
+    """Whether most clusters have rows in few of their cells."""
+    return THIN * len(rows.cell) <= cells * (int(rows.cluster.max(initial=0)) + 1)
+
+
 def added_up(rows: Clusters | Loose, recuts: Sequence[Recut]) -> list[ClusterSquares]:
     """The products of clusters, each of which is here with all its rows, in bins of several kinds."""
     sums = [_Adding(recut) for recut in recuts]
-    for piece in rows.pieces(AT_ONCE):
+    size, clusters = AT_ONCE, int(rows.cluster.max(initial=0)) + 1
+    if is_thin(rows, min(recut.bins * recut.groups for recut in recuts)):
+        size = min(MOST_AT_ONCE, max(1, clusters * ROWS_AT_ONCE // max(1, len(rows.cell))))
+    for piece in rows.pieces(size):
         for one in sums:
-            one.add(piece)
+            one.add(piece, size)
     return [one.squares() for one in sums]
 
 
@@ -224,45 +258,66 @@ class _Adding:
 
     Attributes
     ----------
-    table : (clusters, 5 K) the sums of some clusters. cross, total, steps : as in `ClusterSquares`, by sum, then by cell.
-    thin : what clusters with few cells add to `cross`, by cell, then by sum.
+    cross, total, steps : as in `ClusterSquares`, by sum, then by cell.
+    thin : what clusters with few rows add to `cross`, by cell, then by sum, each pair of rows once.
     """
 
     recut: Recut
-    table: Floats = field(init=False)
-    cross: Floats = field(init=False)
-    thin: Floats | float = field(init=False, default=0.0)
+    cross: Floats | None = field(init=False, default=None)
+    thin: Floats | None = field(init=False, default=None)
     total: Floats = field(init=False)
     steps: Ints = field(init=False)
 
     def __post_init__(self) -> None:
         bins, groups = self.recut.bins, self.recut.groups
-        wide = SUMS * bins * groups
-        self.table, self.cross, self.total = np.zeros((AT_ONCE, wide)), np.zeros((wide, wide)), np.zeros(wide)
+        self.total = np.zeros(SUMS * bins * groups)
         self.steps = np.zeros((groups + 1, bins + 1, bins), dtype=np.int64)
 
-    def add(self, piece: Piece) -> None:
-        cells = self.recut.bins * self.recut.groups
+    def add(self, piece: Piece, size: int) -> None:
+        """More clusters, at most so many."""
         cluster, cell, sums = self.recut.of(piece)
-        place = cluster * cells + cell
-        added = [np.bincount(place, column, AT_ONCE * cells).reshape(AT_ONCE, cells) for column in sums[:1]]
-        if THIN * len(cell) < cells * AT_ONCE:
-            self.thin += _thin_square(cluster, cell, sums, cells)
-        else:
-            added += [np.bincount(place, column, AT_ONCE * cells).reshape(AT_ONCE, cells) for column in sums[1:]]
-            self.cross += _square(np.concatenate(added, axis=1, out=self.table))
+        bins, groups = self.recut.bins, self.recut.groups
+        cells = bins * groups
         self.total += np.concatenate([np.bincount(cell, column, cells) for column in sums])
-        held = (added[0] > 0).reshape(AT_ONCE, self.recut.bins, self.recut.groups)
+        held = np.zeros((size, bins, groups), dtype=bool)
+        held.reshape(-1)[cluster * cells + cell] = True
         self.steps[:-1] += _steps(held.transpose(0, 2, 1))
         self.steps[-1:] += _steps(np.any(held, axis=2, keepdims=True).transpose(0, 2, 1))
+        thick = THIN * np.bincount(cluster, minlength=size) > cells
+        if thick.all():
+            return self._add_table(cluster, cell, sums)
+        if thick.any():
+            at = np.flatnonzero(thick[cluster])
+            code = (np.cumsum(thick) - 1)[cluster[at]]
+            for start in range(0, int(thick.sum()), AT_ONCE):
+                here = (code >= start) & (code < start + AT_ONCE)
+                self._add_table(code[here] - start, cell[at[here]], tuple(column[at[here]] for column in sums))
+            at = np.flatnonzero(~thick[cluster])
+            cluster, cell, sums = cluster[at], cell[at], tuple(column[at] for column in sums)
+        if self.thin is None:
+            self.thin = np.zeros((cells, SUMS * cells, SUMS))
+        _add_pairs(self.thin, cluster, cell, sums)
+        return None
+
+    def _add_table(self, cluster: Ints, cell: Ints, sums: Sequence[Floats]) -> None:
+        """More clusters, at most `AT_ONCE`, of which most have rows in many cells."""
+        cells = self.recut.bins * self.recut.groups
+        place = cluster * cells + cell
+        added = [np.bincount(place, column, AT_ONCE * cells).reshape(AT_ONCE, cells) for column in sums]
+        found = _square(np.concatenate(added, axis=1))
+        self.cross = found if self.cross is None else self.cross + found
 
     def squares(self) -> ClusterSquares:
-        cut = (SUMS, self.recut.bins * self.recut.groups)
-        cross = self.cross.reshape(cut + cut).transpose(1, 0, 3, 2)
-        if np.ndim(self.thin):
-            cross = cross + np.reshape(self.thin, cut[::-1] * 2)
+        cells = self.recut.bins * self.recut.groups
+        cross = np.zeros((cells, SUMS, cells, SUMS))
+        if self.cross is not None:
+            cross += self.cross.reshape(SUMS, cells, SUMS, cells).transpose(1, 0, 3, 2)
+        if self.thin is not None:
+            once = self.thin.reshape(cells, cells, SUMS, SUMS).transpose(0, 3, 1, 2)
+            cross += once
+            cross += once.transpose(2, 3, 0, 1)
         total = int(self.steps[-1, 0].sum())
-        return ClusterSquares(np.ascontiguousarray(cross), self.total.reshape(cut).T.copy(), self.steps, total)
+        return ClusterSquares(cross, self.total.reshape(SUMS, cells).T.copy(), self.steps, total)
 
 
 def _square(table: Floats) -> Floats:
@@ -278,15 +333,29 @@ def _square(table: Floats) -> Floats:
     return out
 
 
-def _thin_square(cluster: Ints, cell: Ints, sums: Sequence[Floats], cells: int) -> Floats:
-    """The same from the sums of clusters that have few cells each, by cell, then by sum: only these are multiplied."""
+def _add_pairs(once: Floats, cluster: Ints, cell: Ints, sums: Sequence[Floats]) -> None:
+    """Add to `once`, by cell, then by sum, the products of all pairs of rows of a cluster, and half of a row's with itself.
+
+    Cell by cell: what a cell's rows add then stays in the processor's cache.
+    """
     from scipy import sparse
 
     order = np.argsort(cluster.astype(np.uint16), kind="stable")  # which numpy sorts by counting
-    starts = np.append(0, np.cumsum(np.bincount(cluster, minlength=AT_ONCE)))
-    blocks = (np.stack(sums, axis=1)[order, None, :], cell[order], starts)
-    table = sparse.bsr_array(blocks, shape=(AT_ONCE, SUMS * cells))
-    return np.asarray((table.T @ table).toarray())
+    cell, table = cell[order].astype(np.int32), np.stack(sums, axis=1)[order]
+    size = np.bincount(cluster)
+    after = np.repeat(np.cumsum(size), size) - np.arange(len(cell))  # rows of the cluster from this one on
+    column = cell[:, None] * np.int32(SUMS) + np.arange(SUMS, dtype=np.int32)
+    by_cell = np.argsort(cell.astype(np.uint16), kind="stable")
+    for k, own in enumerate(np.split(by_cell, np.cumsum(np.bincount(cell, minlength=len(once)))[:-1])):
+        for rows in np.array_split(own, 1 + int(after.take(own).sum()) // PAIRS_AT_ONCE) if len(own) else ():
+            many = after.take(rows)
+            upto = np.cumsum(many)
+            other = np.arange(upto[-1]) + np.repeat(rows - upto + many, many)
+            values = table.take(other, axis=0)
+            values[upto - many] /= 2  # the row itself
+            ends = np.append(0, SUMS * upto).astype(np.int32)
+            parts = values.ravel(), column.take(other, axis=0).ravel(), ends
+            once[k] += sparse.csr_array(parts, shape=(len(rows), once.shape[1])).T @ table.take(rows, axis=0)
 
 
 def _steps(held: np.typing.NDArray[np.bool_]) -> Ints:

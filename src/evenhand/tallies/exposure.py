@@ -76,7 +76,7 @@ class Exposed:
             raise EvenhandError(
                 "This distance looks at one group. Pass protected= with its label, or use js, kl or tv."
             )
-        return np.asarray(of[..., list(self.protected)].sum(-1))
+        return total(of[..., list(self.protected)])
 
     def others(self, of: Floats) -> Floats:
         """(...,) what all groups but the protected one hold of it."""
@@ -211,7 +211,7 @@ class Exposure:
         if of is None:
             raise EvenhandError(f"This metric needs {what}. Pass {what}=.")
         ours, theirs = self._sides()
-        return np.asarray(of[..., ours].sum(-1) / self.weight), np.asarray(of[..., theirs].sum(-1) / self.weight)
+        return np.asarray(total(of[..., ours]) / self.weight), np.asarray(total(of[..., theirs]) / self.weight)
 
     def side_sizes(self) -> tuple[float, float]:
         if self.sizes is None:

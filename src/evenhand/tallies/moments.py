@@ -162,21 +162,25 @@ class Moments:
         cluster: Any = None,
         weight: Any = None,
         ends: tuple[float, float] | None = None,
+        around: tuple[Floats, Floats, Floats] | None = None,
     ) -> Moments:
         """Tally arrays of rows that carry bin and group codes; `shape` says how many bins and groups there are.
 
-        `ends` : the smallest and the largest outcome of all, where these are not all rows.
+        `ends` : the smallest and the largest outcome of all, where these are not all rows. `around` : origin, level and slope to
+        measure from; None finds those that fit.
         """
         bins, groups = shape
         s, y = np.asarray(score, dtype=np.float64), np.asarray(outcome, dtype=np.float64)
         w = np.ones_like(s) if weight is None else np.asarray(weight, dtype=np.float64)
         b = np.asarray(bin, dtype=np.int64)
         cell = b * groups + np.asarray(group, dtype=np.int64)
-        held = np.bincount(b, w, bins)
-        origin = np.divide(np.bincount(b, w * s, bins), held, out=np.zeros(bins), where=held > 0)
-        at, size = _lines(s - origin[b], y, w, b, cell, shape), bins * groups
+        if around is None:
+            held = np.bincount(b, w, bins)
+            origin = np.divide(np.bincount(b, w * s, bins), held, out=np.zeros(bins), where=held > 0)
+            around = (origin, *_lines(s - origin[b], y, w, b, cell, shape))
+        (origin, level, slope), size = around, bins * groups
         u = s - origin[b]
-        v = y - at[0].ravel()[cell] - at[1].ravel()[cell] * u
+        v = y - level.ravel()[cell] - slope.ravel()[cell] * u
         low, high = np.full(size, np.inf), np.full(size, -np.inf)
         np.minimum.at(low, cell, s)
         np.maximum.at(high, cell, s)
@@ -189,7 +193,7 @@ class Moments:
         if weight is not None:
             rows = np.asarray(np.bincount(cell, minlength=size), dtype=np.float64).reshape(shape)
             more = {"squares": _powers(w * w, u, v, cell, shape), "held": rows}
-        return cls(_powers(w, u, v, cell, shape), origin, *at, *range_, above, below, clusters, **more)
+        return cls(_powers(w, u, v, cell, shape), origin, level, slope, *range_, above, below, clusters, **more)
 
 
 def _powers(w: Floats, u: Floats, v: Floats, cell: Ints, shape: tuple[int, int]) -> Floats:

@@ -211,21 +211,22 @@ def _facts(
     weight: str | None,
     count: Callable[[], int] | None,
 ) -> dict[str, Any]:
-    """One pass that counts rows and missing values and finds the extremes, of odd rows only where `count` knows how many there are."""
+    """One pass that counts rows and missing values and finds the extremes; none where `count` will do, since no row is odd."""
     schema = lazy.collect_schema()
     numbers = [(f"amount_{i}", str(i)) for i in range(len(names))] + (
         [("weight", "weight")] if weight is not None else []
     )
     floats = [(column, tag) for column, tag in numbers if schema[column].is_float()]
-    asked = [nw.col(role).null_count().alias(f"{role}_null") for role in needed]
+    asked = [(f"{role}_null", role, "null_count") for role in needed]
     for column, tag in numbers:
-        asked += [nw.col(column).null_count().alias(f"missing_{tag}"), *_extremes(nw.col(column), tag)]
-    asked += [nw.col(column).sum().alias(f"sum_{tag}") for column, tag in floats]
-    if count is None or floats:
-        facts = _told(lazy, [nw.len().alias("rows"), *asked])
+        asked += [(f"{word}_{tag}", column, does) for word, does in WHOLE.items()]
+    asked += [(f"sum_{tag}", column, "sum") for column, tag in floats]
+    rows = None if count is None or floats else count()
+    if rows is None or _any_odd(lazy, [*needed], [column for column, _ in numbers], rows):
+        told = [getattr(nw.col(column), does)().alias(name) for name, column, does in asked]
+        facts = _told(lazy, [nw.len().alias("rows"), *told])
     else:
-        rows = count()
-        facts = {"rows": rows} | _told(_odd(lazy, [*needed], [column for column, _ in numbers], rows), asked)
+        facts = {"rows": rows} | {name: 0.0 for name, _, _ in asked}
     again = []
     for column, tag in floats:  # a finite sum has no NaN in it, and to ask every number would take as long as the rest
         if not math.isfinite(facts[f"sum_{tag}"]):
@@ -242,15 +243,24 @@ def _facts(
     return facts | _told(lazy, again)
 
 
-def _odd(lazy: nw.LazyFrame[Any], labels: list[str], whole: list[str], rows: int) -> nw.LazyFrame[Any]:
-    """The rows that something may be wrong with: Parquet files say of most of their parts that they hold none, unread.
+WHOLE = {"missing": "null_count", "min": "min", "max": "max"}
+"""What is asked of every column of numbers."""
+
+
+def _any_odd(lazy: nw.LazyFrame[Any], labels: list[str], whole: list[str], rows: int) -> bool:
+    """Whether something may be wrong with a row: Parquet files say of most of their parts that nothing is, unread.
 
     What they say of floats leaves NaN out, so that columns of those are read.
     """
-    odd = [nw.col(name).is_null() for name in (*labels, *whole)]
+    import polars as pl
+
+    odd = [pl.col(name).is_null() for name in (*labels, *whole)]
     for name in whole:
-        odd += [nw.col(name) < 0, nw.col(name) > int(LARGEST_SUM / max(1, rows))]
-    return lazy.filter(functools.reduce(operator.or_, odd)) if odd else lazy
+        odd += [pl.col(name) < 0, pl.col(name) > int(LARGEST_SUM / max(1, rows))]
+    if not odd:
+        return False
+    found = lazy.to_native().filter(functools.reduce(operator.or_, odd)).select(pl.len())
+    return bool(to_polars(nw.from_native(found).lazy())["len"][0])
 
 
 def _extremes(column: nw.Expr, tag: str) -> list[nw.Expr]:

@@ -18,7 +18,7 @@ from evenhand.cards import Floats
 from evenhand.errors import EvenhandError, all_problems
 from evenhand.labels import matches, order
 from evenhand.views.columns import flag, label, number, role_problems, slice_problems
-from evenhand.views.sketch import Sketch, sketched
+from evenhand.views.sketch import Sketch, Wish, sketched
 from evenhand.views.tables import Table, open_table, to_polars
 
 OWN = frozenset({"bin_low", "bin_high", "se", "p", "p_adjusted", "intercept", "slope", "detectable", "share_used"})
@@ -71,7 +71,7 @@ class Checked:
     """What a database counted already; None where the rows are at hand."""
 
     sketch: Sketch | None
-    """Scores by part, where the check counted them; None where it did not."""
+    """Sums by part of the scores, over all of `scope` before it was cut to a range; None where the check did not make them."""
 
     @property
     def weighted(self) -> bool:
@@ -113,7 +113,7 @@ class Checked:
         return replace(
             self, lazy=self.lazy.filter(condition), scope=self.scope.filter(condition), facts=facts,
             counted=None if self.counted is None else self.counted.where(condition),
-            rows=int(facts["rows"].sum()), dropped=_dropped(facts, self.roles), **_ranges_of(facts),
+            rows=int(facts["rows"].sum()), dropped=_dropped(facts, self.roles), sketch=None, **_ranges_of(facts),
         )  # fmt: skip
 
     def group_names(self) -> tuple[str, ...]:
@@ -222,8 +222,12 @@ def view_outcomes(
     threshold: float | None = None,
     nan_policy: Missing = "raise",
     by_group: bool = False,
+    wish: Wish = Wish(),  # noqa: B008
 ) -> Checked:
-    """Check the roles and the values, all problems at once; find the range of scores and outcomes, per group if asked to."""
+    """Check the roles and the values, all problems at once; find the range of scores and outcomes, per group if asked to.
+
+    `wish` : what will be asked of the scores, so that the same pass may find it.
+    """
     opened = open_table(table).numbers(roles.score, roles.outcome, roles.treated, roles.weight)
     _refuse_bad_roles(opened, roles)
     if nan_policy not in ("raise", "omit"):
@@ -237,7 +241,7 @@ def view_outcomes(
     threshold = None if threshold is None else float(threshold)
     plain = _renamed(opened, roles)
     simple = not (roles.treated or roles.weight or roles.by or by_group) and threshold is None
-    (facts, sketch), known = _plain_facts(plain, opened, roles) if simple else (None, None), None
+    (facts, sketch), known = _plain_facts(plain, opened, roles, wish) if simple else (None, None), None
     lazy = plain if facts is not None else _flagged(plain, roles, threshold)
     if facts is None:
         facts = known = to_polars(_facts(lazy, roles))
@@ -331,7 +335,8 @@ def _optional(roles: Roles) -> list[str]:
     return [role for role in wanted if getattr(roles, role) is not None]
 
 
-def _renamed(opened: Table, roles: Roles) -> nw.LazyFrame[Any]:
+def _renamed(opened: Table, roles: Roles, *, as_categories: bool = False) -> nw.LazyFrame[Any]:
+    """The columns by role; groups as text, or as the categories they are: to tell these apart, nobody has to read."""
     schema = opened.schema
     chosen = [
         number(roles.score, opened).alias("score"),
@@ -339,7 +344,10 @@ def _renamed(opened: Table, roles: Roles) -> nw.LazyFrame[Any]:
     ]
     group = label(roles.group, opened)
     named = schema[roles.group] in (nw.Categorical, nw.Enum, nw.String)
-    chosen.append((group.fill_null(UNKNOWN) if named else group).alias("group"))
+    if as_categories and schema[roles.group] in (nw.Categorical, nw.Enum):
+        chosen.append(opened.col(roles.group).alias("group"))
+    else:
+        chosen.append((group.fill_null(UNKNOWN) if named else group).alias("group"))
     optional = {role: getattr(roles, role) for role in _optional(roles)}
     chosen += [label(column, opened).alias(role) for role, column in optional.items()]
     numbers = {"treated": roles.treated, "weight": roles.weight}
@@ -405,11 +413,15 @@ def _totals(score: str, outcome: str) -> list[nw.Expr]:
     return [nw.col(column).sum().alias(name) for column, name in zip((score, outcome), _SUMS, strict=True)]
 
 
-def _plain_facts(lazy: nw.LazyFrame[Any], opened: Table, roles: Roles) -> tuple[Any, Sketch | None]:
+def _plain_facts(lazy: nw.LazyFrame[Any], opened: Table, roles: Roles, wish: Wish) -> tuple[Any, Sketch | None]:
     """The same for all groups at once, a quarter of the work, if nothing is missing; None where something is."""
     columns = ("score", "outcome", *_optional(roles))
     if lazy.implementation.is_polars():
-        return sketched(lazy, columns, whole=opened.schema[roles.score].is_integer()) or (None, None)
+        rows, whole = _renamed(opened, roles, as_categories=True), opened.schema[roles.score].is_integer()
+        facts, sketch = sketched(rows, columns, wish, whole=whole) or (None, None)
+        if sketch is not None and opened.schema[roles.group] in (nw.Categorical, nw.Enum):
+            sketch = sketch.regrouped([UNKNOWN if label is None else label for label in sketch.labels])
+        return facts, sketch
     held = [nw.col(name).count().alias(f"held_{name}") for name in columns]
     sums = _totals("score", "outcome")
     facts = to_polars(lazy.select(nw.len().alias("used"), *held, *_ranges("score", "outcome"), *sums))

@@ -410,7 +410,7 @@ def in_batches(lazy: nw.LazyFrame[Any]) -> Iterator[Any]:
     """The rows of a Polars table in any order, a frame of some of them after another."""
     native = lazy.to_native()
     if not hasattr(native, "collect_batches"):  # Polars before 1.34
-        yield to_polars(lazy)
+        yield from to_polars(lazy).iter_slices(BATCH)
         return
     with engine_errors():
         yield from native.collect_batches(chunk_size=BATCH, maintain_order=False, engine="streaming")
