@@ -778,6 +778,13 @@ def test_a_population_that_the_database_cannot_reach_is_refused_before_a_query_i
     assert "is a file, which the query cannot reach. Name a table of the same database" in said(asked, capsys)
 
 
+@pytest.mark.parametrize("flag", ["--table", "--population"])
+def test_a_key_in_the_name_of_a_table_is_not_repeated(flag, capsys):
+    told = said([*words("rows are counted", "postgres"), flag, "postgresql://me:pass-word@host/shop"], capsys)
+    assert "credentials" in told
+    assert "pass-word" not in told
+
+
 def test_the_command_that_a_query_names_is_the_one_that_reads_its_rows(database, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     database.register("people", EVERYONE.to_arrow())

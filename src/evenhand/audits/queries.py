@@ -20,7 +20,7 @@ from evenhand.engine.populations import WEIGHTLESS, open_population
 from evenhand.engine.queries import Everyone, units_query
 from evenhand.engine.queries_outcomes import outcomes_query
 from evenhand.engine.queries_rankings import Counting, rankings_query
-from evenhand.errors import EvenhandError, all_problems, listing, unknown_name
+from evenhand.errors import EvenhandError, all_problems, listing, refuse_keys, unknown_name
 from evenhand.present.again import command
 from evenhand.tallies.spectrum import Spectrum
 from evenhand.views.benefits import name_problems
@@ -70,6 +70,8 @@ def sql(
         raise EvenhandError(f"names are those of sources, and {asked.name} has none. Leave them out.")
     lacking = {name: None for name, p in asked.parameters.items() if p.required and name not in roles}
     bound = asked.call(**{**lacking, **roles}).arguments
+    for role, name in (("table", table), ("relevance_in", relevance_in), ("population", bound.get("population"))):
+        refuse_keys(role, name)
     if population_by and not isinstance(bound.get("population"), str):
         raise EvenhandError("population_by is of a table of all units, and none was named. Pass population= with it.")
     if relevance_in is not None and bound.get("relevance") is None:
