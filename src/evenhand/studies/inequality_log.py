@@ -93,7 +93,7 @@ class Log:
     def in_figure_5(self) -> Table:
         """What figure 5 shows of the log, the two sides in a column `network`."""
         told = self._with_sides(self.compared, self.other)
-        return replace(told, lazy=told.lazy.filter(self._via.is_in([*self.inside, *self.compared])))
+        return told.of(told.lazy.filter(self._via.is_in([*self.inside, *self.compared])))
 
     @property
     def _via(self) -> nw.Expr:
@@ -116,7 +116,7 @@ class Log:
             rows = got.select(who, via).join(people, on=self.table.called.get(self.unit, self.unit))
         rows = rows if self.nan_policy == "raise" else rows.drop_nulls(subset=[self.table.called.get(size, size)])
         keys = [self.table.called.get(str(name), str(name)) for name in (self.unit, self.source)]
-        return replace(self.table, lazy=rows.unique(subset=keys))
+        return self.table.of(rows.unique(subset=keys))
 
     def roles(self) -> Shown:
         """The columns by their roles."""
@@ -208,7 +208,7 @@ def _with_amounts(opened: Table, amounts: Sequence[str]) -> Table:
     names = [table.called.get(a, a) for a in amounts]
     schema = table.lazy.collect_schema()
     there = [~nw.col(n).is_null() & (~nw.col(n).is_nan() if schema[n].is_float() else nw.lit(True)) for n in names]
-    return replace(table, lazy=table.lazy.filter(nw.any_horizontal(*there, ignore_nulls=True))) if there else table
+    return table.of(table.lazy.filter(nw.any_horizontal(*there, ignore_nulls=True))) if there else table
 
 
 def _everyone(opened: Table, unit: str, followers: str | None, population: Any) -> tuple[Any, str]:
@@ -221,7 +221,7 @@ def _everyone(opened: Table, unit: str, followers: str | None, population: Any) 
         return population, "as many as the population says"
     if population is None:
         own = _people(opened, unit, followers)
-        seen = replace(own, lazy=own.lazy.unique(subset=[opened.called.get(unit, unit)]))
+        seen = own.of(own.lazy.unique(subset=[opened.called.get(unit, unit)]))
         return (
             seen,
             "those in the log; whoever received nothing and is not in it is missing, which makes it look more even",
@@ -283,7 +283,7 @@ def _with_known_sources(given: Log) -> Log:
     """The log without rows of no source; it is refused with them unless they are to be omitted."""
     via = given.table.col(str(given.source))
     if given.nan_policy == "omit":
-        return replace(given, table=replace(given.table, lazy=given.table.lazy.filter(~via.is_null())))
+        return replace(given, table=given.table.of(given.table.lazy.filter(~via.is_null())))
     lost = to_polars(given.table.lazy.select(how_many(via.is_null()).alias("n")))["n"][0]
     if lost:
         raise EvenhandError(

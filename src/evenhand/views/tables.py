@@ -50,6 +50,10 @@ class Table:
         theirs = {inner: name for name, inner in self.called.items()}
         return nw.Schema({theirs.get(name, name): dtype for name, dtype in self.lazy.collect_schema().items()})
 
+    def of(self, rows: nw.LazyFrame[Any]) -> Table:
+        """Other rows of it; how many is not known."""
+        return replace(self, lazy=rows, count=None)
+
     def col(self, name: str) -> nw.Expr:
         """A column by the name that its owner gave it."""
         return nw.col(self.called.get(name, name))
