@@ -150,9 +150,8 @@ def _ranges(cells: _Cells, rows: int) -> list[tuple[nw.LazyFrame[Any], float]]:
         count = _passes(min(rows, cells.most))
         found = quantiles(cells.rows, "cluster", [Fraction(i, count) for i in range(1, count)], cells.ends)
         edges = [int(edge) if cells.coded else float(edge) for edge in found]
-    elif (
-        cells.rows.collect_schema()["cluster"] == nw.String and not cells.rows.implementation.is_ibis()
-    ):  # orders its own way
+    elif cells.rows.collect_schema()["cluster"] == nw.String and not cells.rows.implementation.is_ibis():
+        # Not of Ibis, whose databases order text their own way.
         known = to_polars(each_once(cells.rows.select("cluster")))["cluster"].sort()
         count = _passes(min(rows, len(known) * cells.within))
         edges = [known[len(known) * i // count] for i in range(1, count)]

@@ -14,7 +14,7 @@ class Dialect:
 
     Attributes
     ----------
-    quote : what stands around a name. double, bigint, text : types, as a cast writes them.
+    quote : what stands around a name. double, text : types, as a cast writes them.
     nan : whether `{0}`, a double, is NaN. escapes : whether a backslash in a text means something.
     kind : what the type of `{0}` is called. odd : whether `{0}`, of whatever type, is NaN. long : how many characters `{0}` has.
     """
@@ -22,7 +22,6 @@ class Dialect:
     name: str
     quote: str = '"'
     double: str = "DOUBLE"
-    bigint: str = "BIGINT"
     text: str = "VARCHAR"
     nan: str = "isnan({0})"
     escapes: bool = False
@@ -95,7 +94,7 @@ DIALECTS = {
             kind="CAST(pg_typeof({0}) AS TEXT)",
             odd=_guarded("CAST(pg_typeof({0}) AS TEXT)", "'double precision', 'real', 'numeric'", "NaN", "TEXT"),
         ),
-        Dialect("bigquery", "`", "FLOAT64", "INT64", "STRING", "IS_NAN({0})", escapes=True, kind="JSON_TYPE(TO_JSON({0}))"),
+        Dialect("bigquery", "`", "FLOAT64", "STRING", "IS_NAN({0})", escapes=True, kind="JSON_TYPE(TO_JSON({0}))"),
         Dialect(
             "snowflake", nan="{0} = CAST('NaN' AS DOUBLE)", escapes=True, kind="TYPEOF(TO_VARIANT({0}))",
             odd=_guarded("TYPEOF(TO_VARIANT({0}))", "'DOUBLE'", "NaN"),
@@ -105,7 +104,7 @@ DIALECTS = {
         ),
         Dialect("trino", nan="is_nan({0})"),
         Dialect(
-            "clickhouse", '"', "Nullable(Float64)", "Nullable(Int64)", "Nullable(String)", "isNaN({0})", escapes=True,
+            "clickhouse", '"', "Nullable(Float64)", "Nullable(String)", "isNaN({0})", escapes=True,
             kind="toTypeName({0})", long="CHAR_LENGTH({0})",
         ),
     )

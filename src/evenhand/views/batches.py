@@ -175,14 +175,14 @@ def by_score(lazy: nw.LazyFrame[Any], keys: Sequence[str]) -> nw.LazyFrame[Any]:
     if not lazy.implementation.is_polars():
         return lazy.with_columns(place)
 
-    def frames(columns: list[str] | None) -> Iterator[Any]:
+    def ranked(columns: list[str] | None) -> Iterator[Any]:
         names = schema.names() if columns is None else columns
         wanted = dict.fromkeys([*keys, "score", *(name for name in names if name != "rank")])
         for rows, _ in _whole(lazy.select(*wanted), list(keys)):
             yield nw.from_native(rows).with_columns(place).select(*names).to_native()
 
     schema = lazy.head(0).with_columns(place).to_native().collect_schema()
-    found: nw.LazyFrame[Any] = nw.from_native(table_of(frames, schema))
+    found: nw.LazyFrame[Any] = nw.from_native(table_of(ranked, schema))
     return found
 
 
@@ -335,9 +335,8 @@ def _parts(lazy: nw.LazyFrame[Any]) -> Iterator[Any]:
                 yield part
         elif lazy.implementation.is_duckdb():
             called = ("to_arrow_reader", "fetch_record_batch", "fetch_arrow_reader")  # by the versions of DuckDB
-            again = native.project(
-                "*"
-            )  # a relation of its own: DuckDB before 1.4 reads from none twice once it was left half read
+            # A relation of its own: DuckDB before 1.4 reads from none twice once it was left half read.
+            again = native.project("*")
             read = next(getattr(again, name) for name in called if hasattr(again, name))
             for batch in read(BLOCK):
                 yield pl.from_arrow(batch)

@@ -225,7 +225,7 @@ def _facts(
     if rows is None or _any_odd(lazy, [*needed], [column for column, _ in numbers], rows):
         told = [getattr(nw.col(column), does)().alias(name) for name, column, does in asked]
         facts = _told(lazy, [nw.len().alias("rows"), *told])
-    else:
+    else:  # nothing is missing, and no end of the amounts is one that a check minds
         facts = {"rows": rows} | {name: 0.0 for name, _, _ in asked}
     again = []
     for column, tag in floats:  # a finite sum has no NaN in it, and to ask every number would take as long as the rest

@@ -120,9 +120,8 @@ def fetched(table: Any) -> Any:
     if backend.name != "postgres":
         return table.to_pyarrow()
     for brought in table.op().find(importlib.import_module("ibis.expr.operations").InMemoryTable):
-        backend.to_pyarrow(
-            brought.to_expr().limit(0)
-        )  # which puts it there: a query in words would bring nothing along
+        # This puts it there: a query in words would bring nothing along.
+        backend.to_pyarrow(brought.to_expr().limit(0))
     query = in_steps(backend.compiler.to_sqlglot(table))
     return backend.sql(query.sql("postgres"), schema=table.schema()).to_pyarrow()
 
