@@ -499,7 +499,10 @@ def test_sums_of_amounts_have_no_least_and_no_most():
         ("author", None, "missing in 1 row"),
     ],
 )
-def test_an_odd_row_is_found_in_whichever_part_of_a_file_it_stands(tmp_path, column, value, says):
+@pytest.mark.parametrize("many", [False, True])
+def test_an_odd_row_is_found_in_whichever_part_of_a_file_it_stands(tmp_path, column, value, says, many, request):
+    if many:
+        request.getfixturevalue("in_passes")
     log = events(1000)
     for place in (0, 517, 999):
         odd = log.with_columns(pl.when(pl.int_range(pl.len()) == place).then(value).otherwise(column).alias(column))
@@ -509,7 +512,7 @@ def test_an_odd_row_is_found_in_whichever_part_of_a_file_it_stands(tmp_path, col
                 eh.inequality(table, unit="author", amount="views", population=None, interval=None)
 
 
-def test_sums_that_could_wrap_are_found_by_what_a_file_says_of_its_largest(tmp_path):
+def test_sums_that_could_wrap_are_found_by_what_a_file_says_of_its_largest(tmp_path, in_passes):
     log = pl.DataFrame({"unit": [0, 0, 1, 2], "n": [2**62, 2**62, 2**62, 1]})
     log.write_parquet(tmp_path / "log.parquet", row_group_size=1)
     for table in (log, tmp_path / "log.parquet"):

@@ -101,7 +101,10 @@ def view_benefits(
     )
     lazy = _renamed(opened, unit, names, list(by), elsewhere, weight, marks)
     needed = ({"unit": unit} if unit is not None else {}) | marks
-    facts = _facts(lazy, names, needed, weight, opened.count)
+    held = to_polars(lazy, few=True) if opened.few else None
+    if held is not None:  # chosen and cast once for all that follows
+        lazy = nw.from_native(held.lazy())
+    facts = _facts(lazy, names, needed, weight, opened.count, held)
     problems = value_problems(facts, names, needed, weight, nan_policy)
     if problems:
         raise all_problems(problems, where="The table")
@@ -210,8 +213,12 @@ def _facts(
     needed: Mapping[str, str],
     weight: str | None,
     count: Callable[[], int] | None,
+    held: Any,
 ) -> dict[str, Any]:
-    """One pass that counts rows and missing values and finds the extremes; none where `count` will do, since no row is odd."""
+    """Rows and missing values counted, and the extremes found: of `held` rows in memory, or in one pass.
+
+    Where `count` will do, since no row is odd, there is none.
+    """
     schema = lazy.collect_schema()
     numbers = [(f"amount_{i}", str(i)) for i in range(len(names))] + (
         [("weight", "weight")] if weight is not None else []
@@ -221,8 +228,10 @@ def _facts(
     for column, tag in numbers:
         asked += [(f"{word}_{tag}", column, does) for word, does in WHOLE.items()]
     asked += [(f"sum_{tag}", column, "sum") for column, tag in floats]
-    rows = None if count is None or floats else count()
-    if rows is None or _any_odd(lazy, [*needed], [column for column, _ in numbers], rows):
+    rows = None if count is None or held is not None or floats else count()
+    if held is not None:
+        facts = {"rows": len(held)} | {name: _known(getattr(held[column], does)()) for name, column, does in asked}
+    elif rows is None or _any_odd(lazy, [*needed], [column for column, _ in numbers], rows):
         told = [getattr(nw.col(column), does)().alias(name) for name, column, does in asked]
         facts = _told(lazy, [nw.len().alias("rows"), *told])
     else:  # nothing is missing, and no end of the amounts is one that a check minds
@@ -273,7 +282,11 @@ def _told(lazy: nw.LazyFrame[Any], asked: list[nw.Expr]) -> dict[str, Any]:
         return {}
     with np.errstate(over="ignore", invalid="ignore"):  # an infinite sum is told of later
         row = to_polars(lazy.select(*asked)).row(0, named=True)
-    return {name: 0 if value is None else float(value) for name, value in row.items()}
+    return {name: _known(value) for name, value in row.items()}
+
+
+def _known(value: Any) -> float:
+    return 0 if value is None else float(value)
 
 
 def value_problems(
