@@ -15,7 +15,7 @@ import evenhand as eh
 from evenhand.views import batches
 from evenhand.views.numbering import Numbering
 from evenhand.views.spilled import Folder
-from evenhand.views.walked import Walked
+from evenhand.views.walked import Runs, Walked
 
 RNG = np.random.default_rng(6)
 CALL = {"user_groups": "kind", "top": 2, "rng": 1, "interval": "percentile(29)", "chance": "permutation(29)"}
@@ -48,6 +48,26 @@ def test_a_walk_says_whether_users_stand_together():
     assert not together(["b", "a", "b"], ["c"])
     assert not together(["b", "a"], ["b", "c"])
     assert not together(["b", "a"], ["a", "b"])
+
+
+@pytest.mark.parametrize(("users", "items"), [(3, 2_000), (300, 60), (200_000, 5)])  # long, uneven and very many rows
+def test_runs_hold_every_row_by_user_and_item(users, items):
+    rng = np.random.default_rng(users)
+    cells = np.unique((users * rng.random(20_000) ** 2).astype(np.int64) * items + rng.integers(0, items, 20_000))
+    rows = rng.permutation(cells)
+    values = rng.random(users * items)[rows]
+    frame = pl.DataFrame({"user": rows // items, "item": rows % items, "value": values})
+    walked = Walked.of([frame[:7_000], frame[7_000:]], 10**6)
+    places = walked.users.to_numpy().astype(np.int32), walked.items.to_numpy().astype(np.int32)
+    (run,) = Runs(walked, *places, (users, items)).of([(0, users)])
+    expected = frame.sort("user", "item")
+    assert (np.diff(run.starts) == np.bincount(cells // items, minlength=users)).all()
+    assert (run.items == expected["item"].to_numpy()).all()
+    assert (run.values == expected["value"].to_numpy()).all()
+    assert run.twice is None
+    again = pl.concat([frame, expected[[5_000, 6_000, 6_000]]])
+    (run,) = Runs(Walked.of([again], 10**6), *places, (users, items)).of([(0, users)])
+    assert run.twice == (*expected.select("user", "item").row(5_000), 3)
 
 
 @pytest.mark.parametrize("ids", [pl.Int64, pl.String, pl.Categorical])

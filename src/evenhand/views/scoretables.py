@@ -295,10 +295,10 @@ class TableScores:
         """The users of a run; a pair that comes twice is an error."""
         for table, run in zip(tables, runs, strict=True):
             if run.twice is not None:
-                user, at = divmod(run.twice[0], self.items)
-                raise listed_twice(table.role, run.twice[1], self.user_ids[start + user], self.item_ids[at])
+                user, item, more = run.twice
+                raise listed_twice(table.role, more, self.user_ids[start + user], self.item_ids[item])
         for first, last in spans(np.sum([run.starts for run in runs], axis=0)):
-            found = [run.between(first, last, self.items) for run in runs]
+            found = [run.between(first, last) for run in runs]
             yield Block(start + first, found[0], found[1] if len(found) > 1 else None)
 
     def labels(self, user_groups: Any) -> Any:

@@ -93,27 +93,26 @@ def _values(column: Any, facts: dict[str, float]) -> Floats:
 class Run(NamedTuple):
     """The rows of some users, by user and item: user i has cells `starts[i]` to `starts[i + 1]`.
 
-    Each cell has its place in a users x items matrix; `twice` is the first place that several have, and how many are too many.
+    `twice` is the first user and item that several of them have, and how many are too many.
     """
 
     starts: Ints
-    places: Ints
+    items: Codes
     values: Floats
-    twice: tuple[int, int] | None
+    twice: tuple[int, int, int] | None
 
-    def between(self, first: int, last: int, items: int) -> Rows:
+    def between(self, first: int, last: int) -> Rows:
         """Some rows; copies, so that who holds them holds no run."""
         starts = self.starts[first : last + 1]
         at = slice(int(starts[0]), int(starts[-1]))
-        offset = np.repeat(np.arange(first, last, dtype=np.int64) * items, np.diff(starts))
-        return Rows(starts - starts[0], self.places[at] - offset, self.values[at].copy())
+        return Rows(starts - starts[0], self.items[at].astype(np.int64), self.values[at].copy())
 
 
 class Runs:
     """A walked table as runs of users, who and whose items have other numbers now: `users[n]` and `items[n]` of number n."""
 
     def __init__(self, table: Walked, users: Codes, items: Codes, sizes: tuple[int, int]) -> None:
-        self._table, self._users, self._items, self._wide = table, users, items.astype(np.int64), sizes[1]
+        self._table, self._users, self._items, self._wide = table, users, items, sizes[1]
         self.before = np.zeros(sizes[0] + 1, dtype=np.int64)
         self.before[1:] = np.cumsum(np.bincount(users, table.counts, sizes[0]).astype(np.int64))
         self._ordered = table.together and bool((users[1:] > users[:-1]).all())
@@ -144,28 +143,53 @@ class Runs:
         return parts
 
     def _run(self, records: npt.NDArray[Any], start: int, stop: int) -> Run:
-        places = self._users.take(records["user"]).astype(np.int64)
-        places -= start
-        places *= self._wide
-        places += self._items.take(records["item"])
+        starts = self.before[start : stop + 1] - self.before[start]
+        users, items = self._users.take(records["user"]), self._items.take(records["item"])
+        users -= start
         values, twice = np.ascontiguousarray(records["value"]), None
-        if not (places[1:] > places[:-1]).all():
-            places, values = _sorted(places, values)
-            again = places[1:][places[1:] == places[:-1]]
-            twice = (int(again[0]), len(again)) if len(again) else None
-        return Run(self.before[start : stop + 1] - self.before[start], places, values, twice)
+        if not (users[1:] >= users[:-1]).all():
+            order = _in_order(users, stop - start)
+            users, items, values = users[order], items[order], values[order]
+        back = (items[1:] <= items[:-1]) & (users[1:] == users[:-1])
+        if back.any():
+            items, values = _rising(starts, items, values, np.unique(users[1:][back]))
+            again = np.flatnonzero((items[1:] == items[:-1]) & (users[1:] == users[:-1]))
+            twice = (int(users[again[0]]), int(items[again[0]]), len(again)) if len(again) else None
+        return Run(starts, items, values, twice)
 
 
 AT_ONCE = 1 << 20
 """Records that are dealt out to runs at a time."""
 
+MOST_CELLS = 1 << 18
+"""Cells of rows of similar length that are sorted at a time."""
 
-def _sorted(places: Ints, values: Floats) -> tuple[Ints, Floats]:
-    """Both by place; a place and where it stood are one number where that fits, which is sorted much faster than an index."""
-    bits = (len(places) - 1).bit_length()
-    if int(places.max()) >> (63 - bits):
-        order = np.argsort(places, kind="stable")
-        return places[order], values[order]
-    packed = (places << bits) | np.arange(len(places))
-    packed.sort()
-    return packed >> bits, values[packed & ((1 << bits) - 1)]
+
+def _in_order(numbers: Codes, many: int) -> Ints:
+    """Where numbers below `many` stand, in their order: half of their bits at a time, which numpy sorts by counting."""
+    order = np.argsort(numbers.astype(np.uint16), kind="stable")
+    if many > 1 << 16:
+        order = order[np.argsort((numbers >> 16).astype(np.uint16)[order], kind="stable")]
+    return order
+
+
+def _rising(starts: Ints, items: Codes, values: Floats, rows: Codes) -> tuple[Codes, Floats]:
+    """Items and values with the items of some rows in order: each row by itself, for numpy sorts short ones much faster."""
+    items, values = items.copy(), values.copy()
+    lengths = (starts[1:] - starts[:-1])[rows]
+    order = np.argsort(lengths, kind="stable")
+    rows, lengths = rows[order], lengths[order]
+    first = 0
+    while first < len(rows):
+        last = int(np.searchsorted(lengths, 2 * lengths[first], side="right"))
+        last = max(first + 1, min(last, first + MOST_CELLS // (2 * int(lengths[first]))))
+        within, begin = np.arange(lengths[last - 1]), starts[rows[first:last], None]
+        inside = within < lengths[first:last, None]
+        at, bits = (begin + within)[inside], len(within).bit_length()
+        packed = np.full(inside.shape, np.iinfo(np.int64).max)
+        packed[inside] = items[at].astype(np.int64) << bits
+        packed |= within  # what stands past the end of a row stays there
+        packed.sort(axis=1)
+        items[at], values[at] = (packed >> bits)[inside], values[(begin + (packed & ((1 << bits) - 1)))[inside]]
+        first = last
+    return items, values
