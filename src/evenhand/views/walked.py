@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from evenhand.views.batches import first_of_runs
 from evenhand.views.numbering import Codes, Numbering
-from evenhand.views.scores import Floats, Ints, Rows
+from evenhand.views.scores import Floats, Ints, Rows, Sums, Thinning
 from evenhand.views.spilled import Records
 
 RECORD = np.dtype([("user", np.int32), ("item", np.int32), ("value", np.float64)])
@@ -20,11 +20,16 @@ FEW = 4
 """Rows in a run of one user, on average, from which users are looked up run by run."""
 
 
+class CannotThinError(Exception):
+    """Rows were dropped, and now a user comes again or has an item twice: all rows are needed."""
+
+
 @dataclass(frozen=True)
 class Walked:
     """All rows of a table: the ids of users and items in the order in which they first came, which is that of their numbers.
 
-    `counts` are the rows of every user, which stand `together` or anywhere; `facts` are counts and ends of the values.
+    `counts` are the records of every user, which stand `together` or anywhere; `facts` are counts and ends of the values. Where
+    records hold only some of the rows, `sums` are those of all.
     """
 
     users: Any
@@ -33,11 +38,13 @@ class Walked:
     together: bool
     facts: dict[str, float]
     records: Records | None
+    sums: Sums | None = None
 
     @classmethod
-    def of(cls, frames: Iterable[Any], most: int) -> Walked:
+    def of(cls, frames: Iterable[Any], most: int, thinning: Thinning | None = None) -> Walked:
         """Of Polars frames with columns `user`, `item` and `value`; up to `most` rows are held in memory."""
         users, items, records = Numbering(), Numbering(), Records(RECORD, most)
+        thin = _Thin(thinning, records) if thinning else None
         facts = dict.fromkeys(("rows", "no_user", "no_item", "cells", "masked", "bits"), 0.0)
         facts |= {"low": np.inf, "high": -np.inf}
         counts, together = np.zeros(0, dtype=np.int64), True
@@ -55,11 +62,77 @@ class Walked:
             counts = own_counts
             rows = np.empty(frame.height, RECORD)
             rows["user"], rows["item"], rows["value"] = own, items.of(frame["item"]), values
-            records.append(rows)
-        return cls(users.ids, items.ids, counts, together, facts, records)
+            if thin is None:
+                records.append(rows)
+            else:
+                thin = thin.append(rows, facts["cells"], together=together)
+        found = cls(users.ids, items.ids, counts, together, facts, records)
+        return found if thin is None else thin.ended(found)
 
     def without_rows(self) -> Walked:
         return replace(self, records=None)
+
+
+class _Thin:
+    """Rows on their way to records, of which only those are kept that are wanted, once there are many; until then all wait."""
+
+    def __init__(self, how: Thinning, records: Records) -> None:
+        self._how, self._records = how, records
+        self._waiting: list[npt.NDArray[Any]] = []
+        self._counts: list[Ints] = []
+        self._sums: list[Sums] = []
+
+    def append(self, rows: npt.NDArray[Any], cells: float, *, together: bool) -> _Thin | None:
+        """None from when all rows are kept: users stand apart, or few rows have a value."""
+        self._waiting.append(rows)
+        if together and cells > self._how.after:
+            held = np.concatenate(self._waiting)
+            last = int(np.searchsorted(held["user"], held["user"][-1]))  # who may go on in the next frame
+            self._drop(held[:last])
+            self._waiting = [held[last:].copy()]
+        elif self._sums:
+            raise CannotThinError
+        elif not together or sum(map(len, self._waiting)) > 2 * self._how.after:
+            self._release()
+            return None
+        return self
+
+    def ended(self, walked: Walked) -> Walked:
+        """The table, when all rows came."""
+        if not self._sums:
+            self._release()
+            return walked
+        self._drop(np.concatenate(self._waiting))
+        sums = Sums(*(np.concatenate(parts) for parts in zip(*self._sums, strict=True)))
+        return replace(walked, counts=np.concatenate(self._counts), sums=sums)
+
+    def _release(self) -> None:
+        for rows in self._waiting:
+            self._records.append(rows)
+
+    def _drop(self, rows: npt.NDArray[Any]) -> None:
+        """What is wanted of the rows of some users, who came one after the other, goes on."""
+        if not len(rows):
+            return
+        own, values = rows["user"] - rows["user"][0], np.ascontiguousarray(rows["value"])
+        if _any_twice(_starts(own), rows["item"]):
+            raise CannotThinError
+        there, many = ~_missing(values), int(own[-1]) + 1
+        if not there.all():
+            rows, own, values = rows[there], own[there], values[there]
+        starts = _starts(own, many)
+        cells = np.diff(starts)
+        total = np.zeros(many)
+        total[cells > 0] = np.add.reduceat(values, starts[:-1][cells > 0]) if len(values) else 0.0
+        kept = self._how.keep(starts, values)
+        self._sums.append(Sums(cells.astype(np.float64), total))
+        self._counts.append(np.bincount(own[kept], minlength=many))
+        self._records.append(rows[kept])
+
+
+def _starts(own: Codes, many: int = 0) -> Ints:
+    """(users + 1,) where the rows of every user begin, who come one after the other."""
+    return np.append(0, np.cumsum(np.bincount(own, minlength=many)))
 
 
 def _by_run(frame: Any, users: Numbering) -> Codes:
@@ -80,7 +153,7 @@ def _values(column: Any, facts: dict[str, float]) -> Floats:
     import polars as pl
 
     values: Floats = column.cast(pl.Float64).to_numpy()  # null becomes NaN
-    missing = np.isnan(values) | (values == -np.inf)
+    missing = _missing(values)
     there = values[~missing] if missing.any() else values
     facts["cells"] += len(there)
     facts["masked"] += float((values == -np.inf).sum()) if len(there) < len(values) else 0.0
@@ -88,6 +161,10 @@ def _values(column: Any, facts: dict[str, float]) -> Floats:
         facts["low"], facts["high"] = min(facts["low"], float(there.min())), max(facts["high"], float(there.max()))
         facts["bits"] += float(((there == 0) | (there == 1)).sum())
     return values
+
+
+def _missing(values: Floats) -> npt.NDArray[np.bool_]:
+    return np.asarray(np.isnan(values) | (values == -np.inf))
 
 
 class Run(NamedTuple):
@@ -116,6 +193,12 @@ class Runs:
         self.before = np.zeros(sizes[0] + 1, dtype=np.int64)
         self.before[1:] = np.cumsum(np.bincount(users, table.counts, sizes[0]).astype(np.int64))
         self._ordered = table.together and bool((users[1:] > users[:-1]).all())
+
+    def sums(self) -> Sums | None:
+        """Those of every user, under their numbers now."""
+        if self._table.sums is None:
+            return None
+        return Sums(*(np.bincount(self._users, part, len(self.before) - 1) for part in self._table.sums))
 
     def of(self, spans: Sequence[tuple[int, int]]) -> Iterator[Run]:
         """One run after the other, each of the users from one number to another."""
@@ -176,20 +259,39 @@ def _in_order(numbers: Codes, many: int) -> Ints:
 def _rising(starts: Ints, items: Codes, values: Floats, rows: Codes) -> tuple[Codes, Floats]:
     """Items and values with the items of some rows in order: each row by itself, for numpy sorts short ones much faster."""
     items, values = items.copy(), values.copy()
-    lengths = (starts[1:] - starts[:-1])[rows]
-    order = np.argsort(lengths, kind="stable")
-    rows, lengths = rows[order], lengths[order]
-    first = 0
-    while first < len(rows):
-        last = int(np.searchsorted(lengths, 2 * lengths[first], side="right"))
-        last = max(first + 1, min(last, first + MOST_CELLS // (2 * int(lengths[first]))))
-        within, begin = np.arange(lengths[last - 1]), starts[rows[first:last], None]
-        inside = within < lengths[first:last, None]
+    for begin, within, inside in _similar(starts, rows):
         at, bits = (begin + within)[inside], len(within).bit_length()
         packed = np.full(inside.shape, np.iinfo(np.int64).max)
         packed[inside] = items[at].astype(np.int64) << bits
         packed |= within  # what stands past the end of a row stays there
         packed.sort(axis=1)
         items[at], values[at] = (packed >> bits)[inside], values[(begin + (packed & ((1 << bits) - 1)))[inside]]
-        first = last
     return items, values
+
+
+def _any_twice(starts: Ints, items: Codes) -> bool:
+    """Whether an item stands in a row twice."""
+    for begin, within, inside in _similar(starts, np.arange(len(starts) - 1)):
+        if inside.all():
+            rows = items[begin + within]
+        else:
+            rows = np.tile(~within.astype(np.int32), (len(inside), 1))  # what stands past the end is no item
+            rows[inside] = items[(begin + within)[inside]]
+        rows.sort(axis=1)
+        if (rows[:, 1:] == rows[:, :-1]).any():
+            return True
+    return False
+
+
+def _similar(starts: Ints, rows: npt.NDArray[Any]) -> Iterator[tuple[Ints, Ints, npt.NDArray[np.bool_]]]:
+    """Rows of similar length together, some at a time: where each begins (rows, 1), places in them, and which are inside."""
+    lengths = (starts[1:] - starts[:-1])[rows]
+    order = np.argsort(lengths, kind="stable")
+    rows, lengths = rows[order], lengths[order]
+    first = int(np.searchsorted(lengths, 1))
+    while first < len(rows):
+        last = int(np.searchsorted(lengths, 2 * lengths[first], side="right"))
+        last = max(first + 1, min(last, first + MOST_CELLS // (2 * int(lengths[first]))))
+        within = np.arange(lengths[last - 1])
+        yield starts[rows[first:last], None], within, within < lengths[first:last, None]
+        first = last
