@@ -79,19 +79,22 @@ class _Thin:
     def __init__(self, how: Thinning, records: Records) -> None:
         self._how, self._records = how, records
         self._waiting: list[npt.NDArray[Any]] = []
+        self._dropping = False
         self._counts: list[Ints] = []
         self._sums: list[Sums] = []
 
     def append(self, rows: npt.NDArray[Any], cells: float, *, together: bool) -> _Thin | None:
         """None from when all rows are kept: users stand apart, or few rows have a value."""
+        if self._dropping and not together:
+            raise CannotThinError
+        if self._dropping:
+            self._next(rows)
+            return self
         self._waiting.append(rows)
         if together and cells > self._how.after:
-            held = np.concatenate(self._waiting)
-            last = int(np.searchsorted(held["user"], held["user"][-1]))  # who may go on in the next frame
-            self._drop(held[:last])
-            self._waiting = [held[last:].copy()]
-        elif self._sums:
-            raise CannotThinError
+            waiting, self._waiting, self._dropping = self._waiting, [], True
+            for some in waiting:
+                self._next(some)
         elif not together or sum(map(len, self._waiting)) > 2 * self._how.after:
             self._release()
             return None
@@ -99,12 +102,21 @@ class _Thin:
 
     def ended(self, walked: Walked) -> Walked:
         """The table, when all rows came."""
-        if not self._sums:
+        if not self._dropping:
             self._release()
             return walked
         self._drop(np.concatenate(self._waiting))
         sums = Sums(*(np.concatenate(parts) for parts in zip(*self._sums, strict=True)))
         return replace(walked, counts=np.concatenate(self._counts), sums=sums)
+
+    def _next(self, rows: npt.NDArray[Any]) -> None:
+        """Rows after those that wait: all but those of the last user, who may go on, are looked through."""
+        if len(rows) and rows["user"][0] != rows["user"][-1]:
+            rows = np.concatenate([*self._waiting, rows])
+            last = int(np.searchsorted(rows["user"], rows["user"][-1]))
+            self._drop(rows[:last])
+            self._waiting, rows = [], rows[last:].copy()
+        self._waiting.append(rows)
 
     def _release(self) -> None:
         for rows in self._waiting:
