@@ -8,10 +8,10 @@ from dataclasses import dataclass, replace
 from evenhand.cards import Floats
 from evenhand.engine.cuts import blocks_apart, lives_apart
 from evenhand.tallies.audience import Audience
-from evenhand.tallies.crosstab import Crosstab, UserBlock, scale_of, tabulate
+from evenhand.tallies.crosstab import Crosstab, Sums, UserBlock, scale_of, settled, tabulate
 from evenhand.tallies.replicates import Replicates, Weights
 from evenhand.tallies.shown import Cut, Ints, Ragged
-from evenhand.views.scores import BLOCK_CELLS, Rows, Scores
+from evenhand.views.scores import BLOCK_CELLS, Rows, Scores, Thinning
 
 MOST_OFFERED = 2_000_000
 """Scores that are kept, where some are missing, for what lists filled with them at random would give."""
@@ -37,6 +37,11 @@ class Reading:
     def shows(self) -> bool:
         """Whether it is said what is shown."""
         return self.listed or self.shown.given
+
+    @property
+    def thinning(self) -> Thinning | None:
+        """Which scores are wanted of a table with many of them; none where others matter too, or which are is not known yet."""
+        return Thinning(self.shown.may_show, MOST_OFFERED) if self.shown.given and not self.normalize else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +77,9 @@ def user_blocks(view: Scores, reading: Reading, *, offered: bool = False) -> Ite
 
     for block in view.blocks():
         scores, truth = ready(block.scores), None if block.truth is None else ready(block.truth)
+        if block.sums is not None:
+            yield block.first, settled(scores, None, reading.shown, Sums(*block.sums), view.items)
+            continue
         for start, stop in _runs(len(scores.starts) - 1, view.items) if reading.fill else [(0, len(scores.starts) - 1)]:
             if reading.fill:
                 part = scores.filled(start, stop, view.items)

@@ -176,7 +176,7 @@ def _listed(view: TableScores, placed: nw.LazyFrame[Any], true_by: Cut) -> Table
     rows = numbered(placed, ["user"], ["item", *flags], order, known=known)
     place = nw.col("place") if order else nw.col("below") + 1.0 if "below" in flags else nw.lit(1.0)
     rows = rows.with_columns((place * -1.0).alias("value"))
-    scores, truth = replace(view.scores, lazy=rows.select(*PAIR, "value")), view.truth
+    scores, truth = replace(view.scores, lazy=rows.select(*PAIR, "value"), thinning=None), view.truth
     if truth is not None:
         true = rows.filter(nw.col("relevant") > 0)
         truth = replace(truth, lazy=true.select(*PAIR, nw.col("relevant").alias("value")))

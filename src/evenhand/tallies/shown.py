@@ -151,19 +151,30 @@ class Cut:
         >>> Cut(top=2, ties="fractional").shown(Ragged.of(np.array([[0.5, 0.5, 0.5, 0.1]])))[0].values.round(2).tolist()
         [0.67, 0.67, 0.67]
         """
+        keep, tied = self._weights(scores, self.ties)
+        return scores.where(keep > 0, keep.astype(np.float64)), tied
+
+    def may_show(self, starts: Ints, values: Floats) -> npt.NDArray[np.bool_]:
+        """Which scores may be shown, ties broken in any way: what a cut of these leaves is what it leaves of all.
+
+        >>> Cut(top=1).may_show(np.array([0, 3]), np.array([0.5, 0.7, 0.7])).tolist()
+        [False, True, True]
+        """
+        return self._weights(Ragged(starts, starts[:0], values), "fractional")[0] > 0
+
+    def _weights(self, scores: Ragged, ties: Ties) -> tuple[npt.NDArray[Any], npt.NDArray[np.bool_]]:
+        """How much of a slot every cell gets, and which rows had ties."""
         if self.top is None:
-            keep = self._reached(scores.values)
-            return scores.where(keep, np.ones(len(keep))), np.zeros(len(scores.starts) - 1, dtype=bool)
-        keep = np.ones(len(scores.values), dtype=np.float64 if self.ties == "fractional" else np.bool_)
+            return self._reached(scores.values), np.zeros(len(scores.starts) - 1, dtype=bool)
+        keep = np.ones(len(scores.values), dtype=np.float64 if ties == "fractional" else np.bool_)
         tied = np.zeros(len(scores.starts) - 1, dtype=bool)
         for rows, at, inside in _batches(scores, self.top):
             x = scores.values[at]
             if not inside.all():
                 x[~inside] = -np.inf
-            weight, tied[rows] = _best(x, inside, self.top, self.ties)
+            weight, tied[rows] = _best(x, inside, self.top, ties)
             keep[at[inside]] = weight[inside]
-        there = keep > 0
-        return scores.where(there, keep.astype(np.float64)), tied
+        return keep, tied
 
     @property
     def reaching(self) -> tuple[float, float]:

@@ -15,10 +15,10 @@ from evenhand.labels import whole
 from evenhand.views.batches import frames
 from evenhand.views.columns import how_many, label, label_problems, number
 from evenhand.views.numbering import Codes
-from evenhand.views.scores import TOGETHER, Apart, Block, Facts, Scores, Shown, spans
+from evenhand.views.scores import TOGETHER, Apart, Block, Facts, Scores, Shown, Sums, Thinning, spans
 from evenhand.views.tables import Table, each_once, is_number, missing_columns, open_table, to_polars
 from evenhand.views.usergroups import group_column, id_of, series, table_of, users_and_groups
-from evenhand.views.walked import Run, Runs, Walked
+from evenhand.views.walked import CannotThinError, Run, Runs, Walked
 
 READ_CELLS = 1 << 20
 """Scores that are brought into order at a time; of more, records lie in files."""
@@ -33,6 +33,7 @@ class Long:
     role: str
     slices: tuple[str, ...] = ()
     named: tuple[str, str] = ("user", "item")
+    thinning: Thinning | None = None
 
     @classmethod
     def of(
@@ -103,7 +104,11 @@ class Long:
 
     @cached_property
     def _walked(self) -> Walked:
-        return Walked.of(frames(self.lazy.select("user", "item", "value")), READ_CELLS)
+        rows = self.lazy.select("user", "item", "value")
+        try:
+            return Walked.of(frames(rows), READ_CELLS, self.thinning)
+        except CannotThinError:
+            return Walked.of(frames(rows), READ_CELLS)
 
     def walked(self) -> Walked:
         """All rows, which are then held by nobody else: who wants them again reads them again."""
@@ -194,9 +199,11 @@ class TableScores:
         items: Any,
         user_groups: Any,
         apart: Apart = TOGETHER,
+        thinning: Thinning | None = None,
     ) -> TableScores:
         user, item = str(columns["user"]), str(columns["item"])
         long = Long.of(scores, "scores", user, item, columns["score"], apart.named)
+        long = replace(long, thinning=None if relevant is not None else thinning)
         truth = None
         if relevant is not None:
             found = open_table(relevant, role="relevant")
@@ -288,18 +295,20 @@ class TableScores:
             rows = table.walked()
             read.append(Runs(rows, self.places_of(rows.users), _places(rows.items, self.item_ids), sizes))
         runs = list(spans(np.sum([one.before for one in read], axis=0), READ_CELLS))
+        sums = read[0].sums()
         for (start, _), *found in zip(runs, *(one.of(runs) for one in read), strict=True):
-            yield from self._blocks_of(tables, found, start)
+            yield from self._blocks_of(tables, found, start, sums)
 
-    def _blocks_of(self, tables: Sequence[Long], runs: Sequence[Run], start: int) -> Iterator[Block]:
+    def _blocks_of(self, tables: Sequence[Long], runs: Sequence[Run], start: int, sums: Sums | None) -> Iterator[Block]:
         """The users of a run; a pair that comes twice is an error."""
         for table, run in zip(tables, runs, strict=True):
             if run.twice is not None:
-                user, at = divmod(run.twice[0], self.items)
-                raise listed_twice(table.role, run.twice[1], self.user_ids[start + user], self.item_ids[at])
+                user, item, more = run.twice
+                raise listed_twice(table.role, more, self.user_ids[start + user], self.item_ids[item])
         for first, last in spans(np.sum([run.starts for run in runs], axis=0)):
-            found = [run.between(first, last, self.items) for run in runs]
-            yield Block(start + first, found[0], found[1] if len(found) > 1 else None)
+            found = [run.between(first, last) for run in runs]
+            own = None if sums is None else Sums(*(part[start + first : start + last] for part in sums))
+            yield Block(start + first, found[0], found[1] if len(found) > 1 else None, own)
 
     def labels(self, user_groups: Any) -> Any:
         """The group of every user, in the order of their ids."""
