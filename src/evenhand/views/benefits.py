@@ -217,7 +217,7 @@ def _facts(
 ) -> dict[str, Any]:
     """Rows and missing values counted, and the extremes found: of `held` rows in memory, or in one pass.
 
-    Where `count` will do, since no row is odd, there is none.
+    Where `count` will do, since no row is odd, only floats are looked at.
     """
     schema = lazy.collect_schema()
     numbers = [(f"amount_{i}", str(i)) for i in range(len(names))] + (
@@ -228,14 +228,15 @@ def _facts(
     for column, tag in numbers:
         asked += [(f"{word}_{tag}", column, does) for word, does in WHOLE.items()]
     asked += [(f"sum_{tag}", column, "sum") for column, tag in floats]
-    rows = None if count is None or held is not None or floats else count()
+    sums = [nw.col(column).sum().alias(f"sum_{tag}") for column, tag in floats]
+    rows = None if count is None or held is not None else count()
     if held is not None:
         facts = {"rows": len(held)} | {name: _known(getattr(held[column], does)()) for name, column, does in asked}
-    elif rows is None or _any_odd(lazy, [*needed], [column for column, _ in numbers], rows):
+    elif rows is None or _any_odd(lazy, [*needed], numbers, floats, rows):
         told = [getattr(nw.col(column), does)().alias(name) for name, column, does in asked]
         facts = _told(lazy, [nw.len().alias("rows"), *told])
-    else:  # nothing is missing, and no end of the amounts is one that a check minds
-        facts = {"rows": rows} | {name: 0.0 for name, _, _ in asked}
+    else:  # nothing is null, and no end of the amounts is one that a check minds; whether a float is NaN is told by sums alone
+        facts = {"rows": rows} | {name: 0.0 for name, _, _ in asked} | _told(lazy, sums)
     again = []
     for column, tag in floats:  # a finite sum has no NaN in it, and to ask every number would take as long as the rest
         if not math.isfinite(facts[f"sum_{tag}"]):
@@ -256,16 +257,24 @@ WHOLE = {"missing": "null_count", "min": "min", "max": "max"}
 """What is asked of every column of numbers."""
 
 
-def _any_odd(lazy: nw.LazyFrame[Any], labels: list[str], whole: list[str], rows: int) -> bool:
+def _any_odd(
+    lazy: nw.LazyFrame[Any],
+    labels: list[str],
+    numbers: Sequence[tuple[str, str]],
+    floats: Sequence[tuple[str, str]],
+    rows: int,
+) -> bool:
     """Whether something may be wrong with a row: Parquet files say of most of their parts that nothing is, unread.
 
-    What they say of floats leaves NaN out, so that columns of those are read.
+    What they say of floats leaves NaN out, and so does this.
     """
     import polars as pl
 
-    odd = [pl.col(name).is_null() for name in (*labels, *whole)]
-    for name in whole:
-        odd += [pl.col(name) < 0, pl.col(name) > int(LARGEST_SUM / max(1, rows))]
+    odd = [pl.col(name).is_null() for name in labels]
+    for name, tag in numbers:
+        odd += [pl.col(name).is_null(), pl.col(name) < 0]
+        if (name, tag) not in floats:
+            odd.append(pl.col(name) > int(LARGEST_SUM / max(1, rows)))
     if not odd:
         return False
     found = lazy.to_native().filter(functools.reduce(operator.or_, odd)).select(pl.len())
