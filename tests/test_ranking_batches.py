@@ -202,7 +202,7 @@ def test_exposure_by_blocks_is_what_the_engine_adds_up(monkeypatch, lists, block
 )  # fmt: skip
 def test_labels_are_looked_up_whatever_the_ids_are(ids):
     known = pl.DataFrame({"item": ids, "group": ["b", None, "a"]})
-    lookup = Lookup.of(known, ["item"], ("a", "b"), "groups")
+    lookup = Lookup.of(known, ["item"], "groups", ("a", "b"))
     other = pl.Series([99] if ids.dtype.is_integer() else ["99"], dtype=ids.dtype)
     rows = pl.DataFrame({"item": pl.concat([ids.reverse(), other, ids])})
     assert lookup.codes(rows).tolist() == [0, 2, 1, 2, 1, 2, 0]

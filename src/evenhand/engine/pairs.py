@@ -112,16 +112,11 @@ class Pairing:
     carried: tuple[Any, ...] | None = None
 
     @cached_property
-    def _known(self) -> Any:
-        """The table of labels."""
-        assert isinstance(self.found, Alignment)  # noqa: S101  (others are carried)
-        return self.found.frame.select(*self.found.keys, "group")
-
-    @cached_property
     def labels(self) -> tuple[Any, ...]:
         """Every label there is, of scored items or others."""
-        everyone = self._known["group"].unique().to_list() if self.carried is None else self.carried
-        return tuple(whole(in_order(g for g in everyone if g is not None)))
+        if self.carried is None:
+            return tuple(whole(self.lookup.labels))
+        return tuple(whole(in_order(g for g in self.carried if g is not None)))
 
     @cached_property
     def codes(self) -> tuple[tuple[Any, ...], Ints, int, int]:
@@ -129,9 +124,9 @@ class Pairing:
 
     @cached_property
     def lookup(self) -> Lookup:
-        if self.carried is not None or not isinstance(self.found, Alignment):
-            return Lookup.carried(self.labels)
-        return Lookup.of(self._known, self.found.keys, self.labels, "groups")
+        if isinstance(self.found, Alignment) and self.carried is None:
+            return Lookup.of(self.found.frame, self.found.keys, "groups")
+        return Lookup.carried(self.labels)
 
     def along(self, keys: list[str]) -> Callable[[Any], _Block | None]:
         """What counts pairs while requests are checked, of those whose relevance is known already."""

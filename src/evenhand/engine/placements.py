@@ -18,7 +18,7 @@ from evenhand.tallies.ledger import Unknown as Unknown
 from evenhand.tallies.placement import UNKNOWN, Ints, Placement
 from evenhand.tallies.requests import Requests
 from evenhand.views.batches import by_ranking, first_of_runs
-from evenhand.views.labels import Alignment, Carried, codes
+from evenhand.views.labels import Alignment, Carried, coded
 from evenhand.views.match import matched_ids
 from evenhand.views.rankings import Rankings
 from evenhand.views.tables import to_polars
@@ -89,15 +89,15 @@ class Placing:
         table, soft = _beside_rows(found, groups)
         if found.soft:
             return cls(keys, found.keys, table, soft)
-        return cls(keys, found.keys, lookup=Lookup.of(table, found.keys, _distinct(table["group"]), "the labels"))
+        return cls(keys, found.keys, lookup=Lookup.of(table, found.keys, "the labels"))
 
     def __call__(self, rows: Any) -> _Block:
         if self.soft is not None:
             split = rows if self.table is None else _with_shares(rows, self.table, self.on)
             return _Block.of(rows, self.keys, *_shares(split, self.soft))
         lookup = self.lookup
-        found = _codes(rows["group"]) if lookup is None else _places(lookup.codes(rows), lookup.labels)
-        return _Block.of(rows, self.keys, *found, None)
+        held = coded(rows["group"]) if lookup is None else (lookup.codes(rows), lookup.labels)
+        return _Block.of(rows, self.keys, *_places(*held), None)
 
 
 def tally_placements(
@@ -242,17 +242,6 @@ def _refuse_strangers(placed: _Block, view: Rankings, found: Alignment) -> None:
             f"None of the items in the rankings has a label (for example {ranked[0]!r}; the labels have {known[0]!r}). "
             "Check that both name items the same way."
         )
-
-
-def _distinct(column: Any) -> tuple[Any, ...]:
-    """The labels of a column, in order."""
-    return tuple(in_order(column.drop_nulls().unique().to_list()))
-
-
-def _codes(column: Any) -> tuple[Any, tuple[Any, ...]]:
-    """Codes and labels, in order."""
-    labels = _distinct(column)
-    return _places(codes(column, labels), labels)
 
 
 def _places(found: Any, labels: tuple[Any, ...]) -> tuple[Any, tuple[Any, ...]]:

@@ -40,6 +40,9 @@ MOST_PAIRS = 1 << 22
 COMPARED = 6
 """Labels that a column is compared with, one by one: of more, they are looked up."""
 
+SOON = 1_000
+"""Rows in which all labels are likely to be met, where these are few."""
+
 TOGETHER = " & "
 """Between the parts of an intersectional label."""
 
@@ -549,6 +552,15 @@ def _divided(found: Alignment, role: str) -> Alignment:
         nw.when(total > 0).then(share / total).otherwise(1.0 / nw.col("rows")).alias("share"),
     )
     return replace(found, lazy=joined.select(*found.keys, "group", "share"))
+
+
+def coded(column: Any) -> tuple[npt.NDArray[np.int64], tuple[Any, ...]]:
+    """Codes of a Polars column, as `codes` gives them, and its labels in order."""
+    soon = tuple(in_order(column.head(SOON).unique().drop_nulls().to_list()))
+    if len(soon) <= COMPARED and (found := _compared(column, soon)) is not None:
+        return found, soon
+    labels = tuple(in_order(column.unique().drop_nulls().to_list()))
+    return codes(column, labels), labels
 
 
 def codes(column: Any, labels: Sequence[Any]) -> npt.NDArray[np.int64]:
