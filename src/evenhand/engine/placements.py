@@ -209,7 +209,7 @@ def _beside_rows(found: Alignment, groups: tuple[Any, ...] | None) -> tuple[Any,
 
     frame = found.frame
     if not found.soft:
-        return frame.drop("share"), ()
+        return frame, ()
     known = frame.filter(pl.col("group").is_not_null())
     if groups is None:
         groups = tuple(whole(in_order({*found.named, *known["group"].unique().to_list()})))
