@@ -213,15 +213,16 @@ def _open_files(patterns: Sequence[str], role: str, engine: str = "polars", mast
         few = _few(scanned, paths)
         lazy, called = _without_patterns(nw.from_native(scanned if few is None else few.lazy()))
         count = few.__len__ if few is not None else None if text else lambda: row_count(lazy)
-        return Table(lazy, "polars", origin, called, text, shared.lacking, count, few is not None)
+        at_hand = few is not None and len(few) <= FEW_ROWS
+        return Table(lazy, "polars", origin, called, text, shared.lacking, count, at_hand)
 
 
 def _few(scanned: Any, paths: Sequence[str]) -> Any:
-    """All rows of small files, if they are few; a small file can still hold many."""
+    """All rows of small files; a small file can still hold very many."""
     if any(map(scheme, paths)) or sum(map(os.path.getsize, paths)) > FEW_BYTES:
         return None
-    found = scanned.head(FEW_ROWS + 1).collect(engine="streaming")
-    return found if len(found) <= FEW_ROWS else None
+    found = scanned.head(BATCH + 1).collect(engine="streaming")
+    return found if len(found) <= BATCH else None
 
 
 def _open_database(words: Sequence[str], role: str) -> Table:
