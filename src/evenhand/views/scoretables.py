@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -104,11 +105,17 @@ class Long:
 
     @cached_property
     def _walked(self) -> Walked:
-        rows = self.lazy.select("user", "item", "value")
         try:
-            return Walked.of(frames(rows), READ_CELLS, self.thinning)
+            return self._walk(self.thinning)
         except CannotThinError:
-            return Walked.of(frames(rows), READ_CELLS)
+            pass
+        return self._walk(None)
+
+    def _walk(self, thinning: Thinning | None) -> Walked:
+        with closing(
+            frames(self.lazy.select("user", "item", "value"))
+        ) as rows:  # DuckDB reads no table twice at a time
+            return Walked.of(rows, READ_CELLS, thinning)
 
     def walked(self) -> Walked:
         """All rows, which are then held by nobody else: who wants them again reads them again."""
