@@ -409,6 +409,8 @@ def _union(role: str, ids: list[Any]) -> Any:
         raise EvenhandError(
             f"{role} ids are of different types: {listing(sorted(map(str, kinds)))}. Make them the same type."
         )
+    if len(held) == 1 and held[0].flags["SORTED_ASC"]:
+        return held[0]  # each once, from where they were found
     return pl.concat(held).unique().sort()
 
 
@@ -479,5 +481,7 @@ def _places(ids: Any, known: Any) -> Codes:
     """Where ids stand among those that are known, whose order may be the caller's."""
     if not len(ids):
         return np.zeros(0, dtype=np.int32)
+    if known.flags["SORTED_ASC"]:
+        return np.asarray(known.search_sorted(ids).to_numpy()).astype(np.int32)
     order = known.arg_sort().to_numpy().astype(np.int32)
     return np.asarray(order.take(known.sort().search_sorted(ids).to_numpy()))
