@@ -14,8 +14,8 @@ from polars.testing import assert_frame_equal
 
 import evenhand as eh
 from evenhand.views import batches
+from evenhand.views.folders import Folder
 from evenhand.views.numbering import Numbering
-from evenhand.views.spilled import Folder
 from evenhand.views.walked import Runs, Walked
 
 RNG = np.random.default_rng(6)
