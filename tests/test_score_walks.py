@@ -14,8 +14,8 @@ from polars.testing import assert_frame_equal
 
 import evenhand as eh
 from evenhand.views import batches
+from evenhand.views.folders import Folder
 from evenhand.views.numbering import Numbering
-from evenhand.views.spilled import Folder
 from evenhand.views.walked import Runs, Walked
 
 RNG = np.random.default_rng(6)
@@ -142,6 +142,9 @@ def test_all_scores_are_kept_where_users_come_again(thinned):
     assert [some for _, some in thinned] == [True, False]  # found out at the last row: walked once more
     assert_frame_equal(numbers(table.sample(fraction=1.0, shuffle=True, seed=1)), expected)
     assert [some for _, some in thinned] == [True, False, False]  # found out before any was dropped
+    duckdb = pytest.importorskip("duckdb")
+    found = numbers(duckdb.from_arrow(late.to_arrow()))
+    assert_frame_equal(pl.DataFrame(found), expected)
 
 
 def test_an_item_that_a_user_has_twice_is_told_however_low_it_scores(thinned):
@@ -202,3 +205,16 @@ def test_no_room_for_records_is_told(monkeypatch, tmp_path):
         pytest.raises(eh.EvenhandError, match=r"has no room for them \(OSError\)\. Set TMPDIR"),
     ):
         eh.recommender(scores(), **CALL)
+
+
+@pytest.mark.parametrize("engine", ["polars", "pandas", "pyarrow", "duckdb"])
+def test_a_table_without_rows_says_nothing_on_any_engine(engine):
+    table = scores().head(0)
+    given = {
+        "polars": lambda: table,
+        "pandas": table.to_pandas,
+        "pyarrow": table.to_arrow,
+        "duckdb": lambda: __import__("duckdb").from_arrow(table.to_arrow()),
+    }[engine]()
+    found = eh.recommender(given, **{**CALL, "user_groups": {0: "a", 1: "b"}}).frame
+    assert {*pl.DataFrame(found)["note"]} == {"empty"}

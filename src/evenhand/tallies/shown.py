@@ -36,15 +36,13 @@ class Ragged:
     values: Floats
 
     @classmethod
-    def of(cls, matrix: Floats, *, fill: float | None = None) -> Ragged:
-        """The cells of a dense matrix that are there: NaN and -inf mark the missing ones; `fill` gives these a value.
+    def of(cls, matrix: Floats) -> Ragged:
+        """The cells of a dense matrix that are there: NaN and -inf mark the missing ones.
 
         >>> Ragged.of(np.array([[0.5, np.nan], [np.nan, np.nan]])).starts.tolist()
         [0, 1, 1]
         """
         missing = np.isnan(matrix) | (matrix == -np.inf)
-        if fill is not None:
-            matrix, missing = np.where(missing, fill, matrix), np.zeros_like(missing)
         if not missing.any():
             rows, columns = matrix.shape
             items = np.broadcast_to(np.arange(columns), matrix.shape).reshape(-1)
@@ -58,12 +56,29 @@ class Ragged:
         missing = np.isnan(self.values) | (self.values == -np.inf)
         return self.where(~missing, self.values) if missing.any() else self
 
-    def filled(self, start: int, stop: int, items: int) -> Ragged:
-        """Rows `start` to `stop` with every item there: those that were missing at minus infinity."""
-        at = slice(int(self.starts[start]), int(self.starts[stop]))
-        matrix = np.full((stop - start, items), -np.inf)
-        matrix[self.rows[at] - start, self.items[at]] = self.values[at]
-        return Ragged.of(matrix, fill=-np.inf)
+    def filled(self, top: int, items: int) -> Ragged:
+        """Rows shorter than `top` with the last items that they lack, at minus infinity: as many as that takes, and one that ties.
+
+        >>> Ragged.of(np.array([[0.5, np.nan, np.nan, 0.1, np.nan]])).filled(3, 5).items.tolist()
+        [0, 2, 3, 4]
+        """
+        first = max(0, items - top - 1)  # a row lacks more of those from here on than it has slots left
+        rows, found = [self.rows], [self.items]
+        short, some = np.flatnonzero(self.lengths < min(top, items)), max(1, MOST_CELLS // (items - first or 1))
+        for own in (short[start : start + some] for start in range(0, len(short), some)):
+            lacks = np.ones((len(own), items - first), dtype=bool)
+            at = (self.items >= first) & np.isin(self.rows, own)
+            lacks[np.searchsorted(own, self.rows[at]), self.items[at] - first] = False
+            slots = top - self.lengths[own] + 1
+            lacks &= np.cumsum(lacks[:, ::-1], axis=1)[:, ::-1] <= slots[:, None]
+            row, item = np.nonzero(lacks)
+            rows.append(own[row])
+            found.append(item + first)
+        row, item = np.concatenate(rows), np.concatenate(found)
+        order = np.lexsort((item, row))
+        values = np.append(self.values, np.full(len(row) - len(self.values), -np.inf))
+        lengths = np.bincount(row, minlength=len(self.lengths))
+        return Ragged(np.append(0, np.cumsum(lengths)), item[order], values[order])
 
     @property
     def whole(self) -> bool:

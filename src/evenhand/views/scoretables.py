@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -104,11 +105,17 @@ class Long:
 
     @cached_property
     def _walked(self) -> Walked:
-        rows = self.lazy.select("user", "item", "value")
         try:
-            return Walked.of(frames(rows), READ_CELLS, self.thinning)
+            return self._walk(self.thinning)
         except CannotThinError:
-            return Walked.of(frames(rows), READ_CELLS)
+            pass
+        return self._walk(None)
+
+    def _walk(self, thinning: Thinning | None) -> Walked:
+        with closing(
+            frames(self.lazy.select("user", "item", "value"))
+        ) as rows:  # DuckDB reads no table twice at a time
+            return Walked.of(rows, READ_CELLS, thinning)
 
     def walked(self) -> Walked:
         """All rows, which are then held by nobody else: who wants them again reads them again."""
@@ -402,6 +409,8 @@ def _union(role: str, ids: list[Any]) -> Any:
         raise EvenhandError(
             f"{role} ids are of different types: {listing(sorted(map(str, kinds)))}. Make them the same type."
         )
+    if len(held) == 1 and held[0].flags["SORTED_ASC"]:
+        return held[0]  # each once, from where they were found
     return pl.concat(held).unique().sort()
 
 
@@ -472,5 +481,7 @@ def _places(ids: Any, known: Any) -> Codes:
     """Where ids stand among those that are known, whose order may be the caller's."""
     if not len(ids):
         return np.zeros(0, dtype=np.int32)
+    if known.flags["SORTED_ASC"]:
+        return np.asarray(known.search_sorted(ids).to_numpy()).astype(np.int32)
     order = known.arg_sort().to_numpy().astype(np.int32)
     return np.asarray(order.take(known.sort().search_sorted(ids).to_numpy()))
