@@ -5,6 +5,7 @@ import subprocess
 import sys
 
 import ibis
+import narwhals as nw
 import numpy as np
 import polars as pl
 import pytest
@@ -13,6 +14,7 @@ import sqlglot
 import evenhand as eh
 from evenhand.audits.declare import AUDITS, names
 from evenhand.cli import main
+from evenhand.engine.gathered import gathered
 from evenhand.findings import Findings
 from evenhand.present.again import ways
 from evenhand.views.warehouses import in_steps
@@ -258,6 +260,45 @@ def test_only_the_tally_leaves_postgresql(name, big, travelled):
     rows, size = np.sum(travelled, axis=0)
     assert rows < ROWS / (15 if name != "outcome_test" else 5)  # scores are counted to find the edges of bins
     assert size < BYTES / 15
+
+
+SHARING = {
+    "requests": {"request": "request", "metrics": "pooled_gap"},
+    "odds": {"metrics": "equalized_odds_gap"},
+    "odds with ties": {"score": "tied", "metrics": "equalized_odds_gap"},
+    "odds of many grades": {"outcome": "pay", "metrics": "equalized_odds_gap"},
+    "odds with weights": {"weight": "w", "metrics": "equalized_odds_gap"},
+    "odds of requests": {"request": "request", "outcome": "pay", "weight": "w", "metrics": "equalized_odds_gap"},
+    "rates of requests": {"request": "request", "treated": "seen", "metrics": "true_positive_rate_gap"},
+}
+
+
+@pytest.mark.usefixtures("in_passes")
+@pytest.mark.parametrize("name", SHARING)
+def test_an_outcome_test_leaves_rows_and_clusters_in_postgresql(name, server, travelled, monkeypatch):
+    monkeypatch.setattr("evenhand.engine.clusters.FLIPPED", 50)
+    connection = server["log"].get_backend()
+    if "scored_people" not in connection.list_tables():
+        rng = np.random.default_rng(8)
+        rows, request = 12_000, rng.integers(0, 3_000, 12_000)
+        score = rng.random(rows) + 0.1 * (request % 5)
+        people = {"s": score, "tied": score.round(2), "half": rng.choice(["A", "b", "É"], rows)}
+        people |= {"y": (rng.random(rows) < score).astype(int)}
+        people |= {"pay": score + rng.random(rows), "w": rng.random(rows) + 0.5, "seen": (score > 0.4).astype(int)}
+        HERE["scored"] = pl.DataFrame(people).with_columns(request=pl.Series([f"r{WHO[i % 10]}{i}" for i in request]))
+        connection.create_table("scored_people", HERE["scored"].to_arrow())
+    call = {"score": "s", "outcome": "y", "group": "half", "bins": 5, **SHARING[name]}
+    travelled.clear()
+    found = eh.outcome_test(connection.table("scored_people"), **call)
+    assert max(rows for rows, _ in travelled) <= 1 << 12  # scores are counted in so many buckets
+    same(cells(found), cells(eh.outcome_test(HERE["scored"], **call)))
+
+
+def test_rows_that_tie_come_out_of_one_list(big):
+    table = big.select(one=ibis.literal(1), side=big.side, s=big.viewer.cast("float64"))
+    rows = gathered(nw.from_native(table), ["one"], ["side"], "s").collect().to_native()
+    assert rows.height == ROWS
+    assert rows["s"].n_unique() == 50
 
 
 def test_postgresql_works_each_column_out_once(big):
