@@ -406,6 +406,22 @@ def test_ids_that_drivers_hand_out_as_objects_are_labels(server):
     assert found == cells(eh.inequality(plain, **UNITS, population=None, by="half", metrics="gini", interval=None))
 
 
+def test_blanks_that_fill_up_text_are_no_part_of_it(server):
+    connection = server["log"].get_backend()
+    connection.raw_sql("CREATE VIEW padded AS SELECT *, arm::char(9) AS pad, who::char(12) AS name FROM log")
+    connection.raw_sql("CREATE VIEW padded_authors AS SELECT who::char(5) AS name FROM authors")
+    padded, authors = connection.table("padded"), connection.table("padded_authors")
+    call = {"amount": "views", "rng": 1, "metrics": "gini"}
+    trial = {"control": "Control", "randomized": "viewer", "population": 20, "draws": 99}
+    expected = cells(eh.experiment(HERE["log"], unit="who", arm="arm", **trial, **call))
+    same(cells(eh.experiment(padded, unit="who", arm="pad", **trial, **call)), expected)
+    call |= {"interval": None}
+    everyone = HERE["authors"].rename({"who": "name"})
+    expected = cells(eh.inequality(HERE["log"].rename({"who": "name"}), unit="name", population=everyone, **call))
+    for population in (authors, everyone):
+        same(cells(eh.inequality(padded, unit="name", population=population, **call)), expected)
+
+
 @pytest.mark.parametrize(
     ("table", "said"),
     [

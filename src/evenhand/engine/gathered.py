@@ -104,7 +104,7 @@ def numbered(
     if lazy.implementation.is_pyspark():
         return _rows(*_on_spark(lazy, keys, values, order, known), keys, values, order)
     table, held = _counted(lazy, values)
-    return _rows(_packed(table, keys, order), held, keys, values, order)
+    return _rows(_packed(table, held, keys, order), held, keys, values, order)
 
 
 def _only(
@@ -154,15 +154,15 @@ def _in_a_query(
     table: Any, known: Any, keys: list[str], order: str | None, more: Sequence[str] = ()
 ) -> tuple[Any, Any] | None:
     """The same from a database; None where a value equals none that the query was told of."""
-    held = _packed(table, keys, order, more)
+    held = _packed(table, known, keys, order, more)
     return None if held[CODE].list.max().max() == known.height > 0 else (held, known)
 
 
-def _packed(table: Any, keys: list[str], order: str | None, more: Sequence[str] = ()) -> Any:
-    """A Polars frame of a row per ranking with its lists, which came as text: that of codes, and of `more` numbers."""
+def _packed(table: Any, known: Any, keys: list[str], order: str | None, more: Sequence[str] = ()) -> Any:
+    """A Polars frame of a row per ranking with its lists, which came as text: codes, as many digits each, or with `more` numbers."""
     import polars as pl
 
-    ibis = importlib.import_module("ibis")
+    ibis, wide = importlib.import_module("ibis"), len(str(known.height))
     kinds = {CODE: pl.Int32, **{name: pl.Float64 if table[name].type().is_floating() else pl.Int64 for name in more}}
     sums: dict[str, Any] = {}
     by: list[Any] = []
@@ -171,21 +171,24 @@ def _packed(table: Any, keys: list[str], order: str | None, more: Sequence[str] 
         ranked = ibis.coalesce(table[order] - before, table[order]) if order == "rank" else None
         table = table.mutate(**{STEP: (table[order] == before).ifelse(0, 1) if ranked is None else ranked})
         by = [table[order], table[STEP].desc()]  # of those at one place, the one that went up to it is first
-        sums = {STEP: table[STEP].cast("string").group_concat(",", order_by=by), "uneven": (table[STEP] != 1).any()}
-    row = functools.reduce(lambda one, other: one + ":" + other, (table[name].cast("string") for name in kinds))
-    packed = table.group_by(*keys).agg(**{CODE: row.group_concat(",", order_by=by)}, **sums)
+        steps = table[STEP].cast("string").group_concat("," if order == "rank" else "", order_by=by)
+        sums = {STEP: steps, "uneven": (table[STEP] != 1).any()}
+    code, *others = (table[name].cast("string") for name in kinds)
+    row = functools.reduce(lambda one, other: one + ":" + other, others, code) if others else code.lpad(wide, "0")
+    packed = table.group_by(*keys).agg(**{CODE: row.group_concat("," if others else "", order_by=by)}, **sums)
     if order is not None:
         packed = packed.mutate(**{STEP: packed["uneven"].ifelse(packed[STEP], None)}).drop("uneven")
     held = to_polars(nw.from_native(packed))
-    lists = [name for name in held.columns if name in (CODE, STEP)]
-    held = held.with_columns(pl.col(lists).cast(pl.String).str.split(","))
-    if STEP in lists:
-        held = held.with_columns(pl.col(STEP).cast(pl.List(pl.Int32)))
-    if not more:
-        return held.with_columns(pl.col(CODE).cast(pl.List(pl.Int32)))
-    parts = pl.element().str.split_exact(":", len(more))
-    fields = (parts.struct.field(f"field_{i}").cast(kind) for i, kind in enumerate(kinds.values()))
-    return held.with_columns(**{name: pl.col(CODE).list.eval(field) for name, field in zip(kinds, fields, strict=True)})
+    text = pl.col(CODE).cast(pl.String)
+    if order is not None:
+        apart = pl.col(STEP).cast(pl.String).str.split("," if order == "rank" else "")
+        held = held.with_columns(apart.cast(pl.List(pl.Int32)))
+    if not others:
+        return held.with_columns(text.str.extract_all(f".{{{wide}}}").cast(pl.List(pl.Int32)))
+    parts = pl.element().str.split_exact(":", len(others))
+    fields = [parts.struct.field(f"field_{i}").cast(kind) for i, kind in enumerate(kinds.values())]
+    rows = text.str.split(",")
+    return held.with_columns(**{name: rows.list.eval(field) for name, field in zip(kinds, fields, strict=True)})
 
 
 def _named(lazy: nw.LazyFrame[Any], values: list[str]) -> tuple[Any, Any] | None:
