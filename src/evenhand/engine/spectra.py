@@ -263,7 +263,7 @@ def _ordered(cells: Any, view: Benefits, broken: frozenset[Label]) -> Slices:
         weightless = np.bincount(places, by[-1], len(labels)) == 0
         kept = (by[-1] > 0) | weightless[places]
         by, units = [column[kept] for column in by], units[kept]
-    rising = np.lexsort(by[::-1])
+    rising = np.lexsort(by[::-1]) if view.weight is not None else _rising(places, values)
     by, units = [column[rising] for column in by], units[rising]
     starts = run_starts(*by)
     places, values, *weights = (column[starts] for column in by)
@@ -278,6 +278,15 @@ def _ordered(cells: Any, view: Benefits, broken: frozenset[Label]) -> Slices:
         spectra = Spectra.of([spectra[i] if i < len(labels) else nobody for i in order])
         labels = [every[i] for i in order]
     return Slices(tuple(labels), spectra, broken)
+
+
+def _rising(places: Any, values: Floats) -> Any:
+    """The order of cells by slice and amount, those that agree in any order: narrow numbers are put in order in one pass."""
+    order = np.argsort(values)
+    if not places.any():
+        return order
+    narrow = places[order].astype(np.min_scalar_type(places.max()))
+    return order[np.argsort(narrow, kind="stable")]
 
 
 def rounded(values: Floats, digits: int = DIGITS) -> Floats:
