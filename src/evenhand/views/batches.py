@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass
 from math import ceil
 from typing import Any, Generic, TypeVar
@@ -401,11 +401,16 @@ def hands_parts(lazy: nw.LazyFrame[Any]) -> bool:
     return bool(lazy.implementation.is_polars() or lazy.implementation.is_duckdb())
 
 
-def frames(lazy: nw.LazyFrame[Any]) -> Iterator[Any]:
+def frames(lazy: nw.LazyFrame[Any]) -> Generator[Any, None, None]:
     """The rows of any engine as Polars frames, one at least: some at a time from who can hand them over so."""
     here = lazy.implementation
     if hands_parts(lazy):
-        yield from _parts(lazy)
+        some = False
+        for part in _parts(lazy):
+            yield part
+            some = True
+        if not some:
+            yield to_polars(lazy)
     elif here.is_pyspark() or here.is_ibis():
         yield to_polars(lazy)
     else:

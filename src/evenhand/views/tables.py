@@ -19,7 +19,7 @@ from evenhand.errors import EvenhandError, listing, refuse_keys, suggestion
 from evenhand.views.files import STANDARD_INPUT, database_of, files_of, kind_apart, literal
 from evenhand.views.stores import SPECIAL, scan_special, scheme, unreadable_place
 from evenhand.views.text import as_numbers, as_parquet, as_whole, header, refused, scan
-from evenhand.views.warehouses import connect, fetched, of_sqlframe, quoted, relation_of
+from evenhand.views.warehouses import connect, fetched, of_sqlframe, quoted, relation_of, without_padding
 
 BATCH = 1 << 18
 """Rows that are looked at together where none of them is kept."""
@@ -118,6 +118,8 @@ def open_table(table: Any, *, role: str = "table") -> Table:
             frame = nw.from_native(table)
             if frame.implementation.is_sqlframe():
                 frame = nw.from_native(of_sqlframe(table, role))
+            elif frame.implementation.is_ibis():
+                frame = nw.from_native(without_padding(table))
             names = frame.collect_schema().names()
     except nw.exceptions.DuplicateError:  # some libraries let two columns have one name
         names = list(table.columns)
