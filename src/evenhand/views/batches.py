@@ -195,14 +195,25 @@ def once(lazy: nw.LazyFrame[Any], keys: Sequence[str]) -> nw.LazyFrame[Any]:
     return _rearranged(lazy, keys, keys, lambda _, rows: rows.unique())
 
 
-def joined(
+def rows_where(lazy: nw.LazyFrame[Any], condition: nw.Expr) -> Iterator[nw.LazyFrame[Any]]:
+    """The rows for which a condition holds, some after the other where they are made as they are read.
+
+    A row holds on to the text of all that were read with it: what is kept of one should be numbers.
+    """
+    made = [] if not lazy.implementation.is_polars() or _takes_slices(lazy) else _parts(lazy)
+    part = None
+    for part in made:
+        yield nw.from_native(part).lazy().filter(condition)
+    if part is None:
+        yield lazy.filter(condition)
+
+
+def joined_apart(
     lazy: nw.LazyFrame[Any], other: nw.LazyFrame[Any], on: Sequence[str], keys: Sequence[str]
 ) -> nw.LazyFrame[Any]:
-    """Rows with what another table says of them, both by the first of the columns `on`; rankings stand together."""
-    first, many = list(on[:1]), _height(lazy) + _height(other) if lazy.implementation.is_polars() else 0
-    if many <= SORTED or not _height(other):
-        return lazy.join(other, on=list(on), how="left")
-    beside = Spilled(_parts(other), first, ceil(many / SORTED))
+    """Rows with what another table says of them, both in files by the first of the columns `on`; rankings stand together."""
+    first = list(on[:1])
+    beside = Spilled(_parts(other), first, ceil((_height(lazy) + _height(other)) / SORTED))
     return _rearranged(
         lazy, first, keys, lambda i, rows: rows.join(beside.part(i), on=list(on), how="left"), beside.parts
     )
