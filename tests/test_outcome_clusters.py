@@ -79,9 +79,9 @@ def test_rows_that_nobody_added_up_give_the_products_of_joined_bins(thin, monkey
     use = engine.Use(1, 6, np.array([0, 0, 1, 1, 2]))
     joined = use.of(fine)
     u = s - fine.origin[b]
-    rows = Loose(
-        np.unique(c, return_inverse=True)[1], b * 3 + g, u, y - fine.level[b, g] - fine.slope[b, g] * u, w
-    )  # fmt: skip
+    v, codes = y - fine.level[b, g] - fine.slope[b, g] * u, np.unique(c, return_inverse=True)[1]
+    at = np.lexsort([b, g, codes])
+    rows = Loose(codes[at], (b * 3 + g)[at], u[at], v[at], w[at])
     (found,) = added_up(rows, [use.recut(fine, joined)])
     expected = ClusterSquares.of(joined.clusters)
     for name in ("cross", "sums", "steps", "total"):
@@ -128,8 +128,9 @@ def test_few_clusters_of_the_reference_in_a_bin_are_listed(monkeypatch):
 def test_clusters_of_few_and_of_many_rows_are_multiplied_alike(thin, monkeypatch):
     rng = np.random.default_rng(6)
     cluster = np.concatenate([rng.integers(0, 40, 90), np.full(60, 40), np.full(70, 41)])
-    rng.shuffle(cluster)
-    cell, (u, v, w) = rng.integers(0, 12, len(cluster)), rng.normal(size=(3, len(cluster)))
+    bin, group = rng.integers(0, 4, len(cluster)), rng.integers(0, 3, len(cluster))
+    at = np.lexsort([bin, group, cluster])
+    cluster, cell, (u, v, w) = cluster[at], (bin * 3 + group)[at], rng.normal(size=(3, len(cluster)))
     monkeypatch.setattr(cluster_squares, "THIN", thin)
     monkeypatch.setattr(cluster_squares, "ROWS_AT_ONCE", 50)
     codes = np.unique(cluster, return_inverse=True)[1]

@@ -107,7 +107,7 @@ def tally_clusters(rows: nw.LazyFrame[Any], view: Outcomes, fine: Moments, uses:
                 listed.append(found)
                 continue
             loose = size < FULL * len(found.cell) and rows.implementation.is_polars()  # elsewhere rows would travel
-            thin = is_thin(found, fine.rows.size)  # then it is all one how many cells there are, and once is enough
+            thin = is_thin(found, [into.rows.size for into in joined])  # then once, over fine bins, is enough
             recuts = [Recut.nothing(*fine.rows.shape)] if thin else recuts
         for one in (*listed, found):
             more = added_up(one, recuts)
@@ -236,19 +236,28 @@ class _Cells:
         )
 
     def loose(self, rows: nw.LazyFrame[Any]) -> Loose:
-        """The rows as they are, with their cluster and cell."""
+        """The rows as they are, with their cluster and cell, in order of cluster, group and bin."""
         more = ["weight"] if self.weighted else []
         found = to_polars(rows.select(**self.key, **{name: nw.col(name) for name in ("u", "v", *more)}))
+        if not self.coded:  # numbers are sorted the faster
+            key = dense(found["cluster"])[0].astype(np.int64) * self.within + found["cell"].to_numpy()
+            found = found.select("u", "v", *more).with_columns(_series("key", key))
+        found = found.sort("key")
         cluster, cell = self._placed(found)
         u, v, *weight = (found[name].to_numpy() for name in ("u", "v", *more))
-        return Loose(dense(cluster)[0], cell, u, v, *weight or [None])
+        return Loose(cluster.rle_id().to_numpy().astype(np.int64), cell, u, v, *weight or [None])
 
     def _placed(self, found: Any) -> tuple[Any, Any]:
         """The clusters of collected rows, and their cells: bin times number of groups plus group."""
         place = np.arange(self.within, dtype=np.int32).reshape(self.bins, self.groups).T.ravel()
-        if not self.coded:
+        if "key" not in found.columns:
             return found["cluster"], place[found["cell"].to_numpy()]
-        import polars as pl
+        key = found["key"].to_numpy()
+        cluster = key // self.within
+        return _series("cluster", cluster), place[key - cluster * self.within]
 
-        cluster, cell = np.divmod(found["key"].to_numpy(), self.within)
-        return pl.Series(cluster), place[cell]
+
+def _series(name: str, values: Any) -> Any:
+    import polars as pl
+
+    return pl.Series(name, values)

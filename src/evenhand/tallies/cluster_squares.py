@@ -7,21 +7,23 @@ over clusters, give every clustered error, and no cluster needs to be remembered
 
 from __future__ import annotations
 
+import itertools
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from evenhand.cards import Floats
-from evenhand.tallies.clusters import SUMS, Clusters, Ints, Piece
+from evenhand.tallies.clusters import SUMS, Clusters, Ints, Piece, runs
 
 AT_ONCE = 1_920
 """Clusters whose sums are laid out side by side: few enough to stay in the processor's cache, a multiple of `DEEP`."""
 
-ROWS_AT_ONCE, MOST_AT_ONCE = 1 << 20, 1 << 16
-"""Rows, and clusters, that are worked on at a time where sums are not laid out."""
+ROWS_AT_ONCE = 1 << 20
+"""Rows that are worked on at a time where sums are not laid out."""
 
-PAIRS_AT_ONCE = 1 << 17
+PAIRS_AT_ONCE = 1 << 16
 """About how many pairs of rows are gathered at a time."""
 
 WIDE, DEEP = 40, 160
@@ -29,17 +31,18 @@ WIDE, DEEP = 40, 160
 time on waiting for each other than they save."""
 
 
-THIN = 4
+THIN = 5
 """Cells for every row of a cluster from which on its rows are multiplied two by two: most of such a table would be empty."""
 
 
 @dataclass(frozen=True)
 class Loose:
-    """Rows in any order that nobody has added up: for clusters with hardly ever two rows in a cell, that would be lost work.
+    """Rows that nobody has added up: for clusters with hardly ever two rows in a cell, that would be lost work.
 
     Attributes
     ----------
-    cluster : (L,) cluster codes from 0, none left out. cell : (L,) bin times number of groups plus group.
+    cluster : (L,) cluster codes from 0, none left out; rows are sorted by cluster, then group, then bin.
+    cell : (L,) bin times number of groups plus group.
     u, v : (L,) as in `Moments`. weight : (L,), or None where every row weighs one.
     """
 
@@ -51,9 +54,7 @@ class Loose:
 
     def pieces(self, size: int) -> Iterator[Piece]:
         """Rows of so many clusters after another."""
-        piece = (self.cluster // size).astype(np.uint16)  # which numpy sorts by counting
-        order, ends = np.argsort(piece, kind="stable"), np.cumsum(np.bincount(piece))
-        for i, at in enumerate(np.split(order, ends[:-1])):
+        for i, at in enumerate(runs(self.cluster, size)):
             u, v = self.u[at], self.v[at]
             w = np.ones_like(u) if self.weight is None else self.weight[at]
             wu, wv = w * u, w * v
@@ -241,17 +242,17 @@ class ClusterSquares:
         return float((weights * self.sums).sum() ** 2 / square) if square > 0 else float(self.total)
 
 
-def is_thin(rows: Clusters | Loose, cells: int) -> bool:
-    """Whether most clusters have rows in few of their cells."""
-    return THIN * len(rows.cell) <= cells * (int(rows.cluster.max(initial=0)) + 1)
+def is_thin(rows: Clusters | Loose, cells: Sequence[int]) -> bool:
+    """Whether most clusters have so few rows that tables of all their cells, of each kind, are more work than pairs of rows."""
+    return THIN * len(rows.cell) <= math.hypot(*cells) * (int(rows.cluster.max(initial=0)) + 1)
 
 
 def added_up(rows: Clusters | Loose, recuts: Sequence[Recut]) -> list[ClusterSquares]:
     """The products of clusters, each of which is here with all its rows, in bins of several kinds."""
     sums = [_Adding(recut) for recut in recuts]
     size, clusters = AT_ONCE, int(rows.cluster.max(initial=0)) + 1
-    if is_thin(rows, min(recut.bins * recut.groups for recut in recuts)):
-        size = min(MOST_AT_ONCE, max(1, clusters * ROWS_AT_ONCE // max(1, len(rows.cell))))
+    if is_thin(rows, [recut.bins * recut.groups for recut in recuts]):
+        size = max(1, clusters * ROWS_AT_ONCE // max(1, len(rows.cell)))
     for piece in rows.pieces(size):
         for one in sums:
             one.add(piece, size)
@@ -264,11 +265,12 @@ class _Adding:
 
     Attributes
     ----------
-    cross, total, steps : as in `ClusterSquares`, by sum, then by cell.
+    table : (clusters, 5 K) the sums of some clusters. cross, total, steps : as in `ClusterSquares`, by sum, then by cell.
     thin : what clusters with few rows add to `cross`, by cell, then by sum, each pair of rows once.
     """
 
     recut: Recut
+    table: Floats | None = field(init=False, default=None)
     cross: Floats | None = field(init=False, default=None)
     thin: Floats | None = field(init=False, default=None)
     total: Floats = field(init=False)
@@ -285,33 +287,26 @@ class _Adding:
         bins, groups = self.recut.bins, self.recut.groups
         cells = bins * groups
         self.total += np.concatenate([np.bincount(cell, column, cells) for column in sums])
-        held = np.zeros((size, bins, groups), dtype=bool)
-        held.reshape(-1)[cluster * cells + cell] = True
-        self.steps[:-1] += _steps(held.transpose(0, 2, 1))
-        self.steps[-1:] += _steps(np.any(held, axis=2, keepdims=True).transpose(0, 2, 1))
-        thick = THIN * np.bincount(cluster, minlength=size) > cells
-        if thick.all():
-            return self._add_table(cluster, cell, sums)
+        self.steps += _steps(cluster, cell, bins, groups)
+        thick = (THIN * np.bincount(cluster, minlength=size) > cells)[cluster]
         if thick.any():
-            at = np.flatnonzero(thick[cluster])
-            code = (np.cumsum(thick) - 1)[cluster[at]]
-            for start in range(0, int(thick.sum()), AT_ONCE):
-                here = (code >= start) & (code < start + AT_ONCE)
-                self._add_table(code[here] - start, cell[at[here]], tuple(column[at[here]] for column in sums))
-            at = np.flatnonzero(~thick[cluster])
-            cluster, cell, sums = cluster[at], cell[at], tuple(column[at] for column in sums)
-        if self.thin is None:
-            self.thin = np.zeros((cells, SUMS * cells, SUMS))
-        _add_pairs(self.thin, cluster, cell, sums)
-        return None
+            many, places, more = _only(thick, cluster, cell, sums)
+            code = np.cumsum(np.diff(many, prepend=many[:1]) > 0)
+            for i, at in enumerate(runs(code, AT_ONCE)):
+                self._add_table(code[at] - i * AT_ONCE, places[at], tuple(column[at] for column in more))
+        if not thick.all():
+            if self.thin is None:
+                self.thin = np.zeros((cells, SUMS * cells, SUMS))
+            _add_pairs(self.thin, *_only(~thick, cluster, cell, sums))
 
     def _add_table(self, cluster: Ints, cell: Ints, sums: Sequence[Floats]) -> None:
         """More clusters, at most `AT_ONCE`, of which most have rows in many cells."""
         cells = self.recut.bins * self.recut.groups
         place = cluster * cells + cell
         added = [np.bincount(place, column, AT_ONCE * cells).reshape(AT_ONCE, cells) for column in sums]
-        found = _square(np.concatenate(added, axis=1))
-        self.cross = found if self.cross is None else self.cross + found
+        if self.cross is None:
+            self.cross, self.table = np.zeros((SUMS * cells, SUMS * cells)), np.empty((AT_ONCE, SUMS * cells))
+        self.cross += _square(np.concatenate(added, axis=1, out=self.table))
 
     def squares(self) -> ClusterSquares:
         cells = self.recut.bins * self.recut.groups
@@ -324,6 +319,14 @@ class _Adding:
             cross += once.transpose(2, 3, 0, 1)
         total = int(self.steps[-1, 0].sum())
         return ClusterSquares(cross, self.total.reshape(SUMS, cells).T.copy(), self.steps, total)
+
+
+def _only(here: np.typing.NDArray[np.bool_], cluster: Ints, cell: Ints, sums: tuple[Floats, ...]) -> Piece:
+    """Some rows of a piece."""
+    if here.all():
+        return cluster, cell, sums
+    at = np.flatnonzero(here)
+    return cluster[at], cell[at], tuple(column[at] for column in sums)
 
 
 def _square(table: Floats) -> Floats:
@@ -342,33 +345,52 @@ def _square(table: Floats) -> Floats:
 def _add_pairs(once: Floats, cluster: Ints, cell: Ints, sums: Sequence[Floats]) -> None:
     """Add to `once`, by cell, then by sum, the products of all pairs of rows of a cluster, and half of a row's with itself.
 
-    Cell by cell: what a cell's rows add then stays in the processor's cache.
+    A few cells at a time: what their rows add then stays in the processor's cache.
     """
     from scipy import sparse
 
-    order = np.argsort(cluster.astype(np.uint16), kind="stable")  # which numpy sorts by counting
-    cell, table = cell[order].astype(np.int32), np.stack(sums, axis=1)[order]
-    size = np.bincount(cluster)
-    after = np.repeat(np.cumsum(size), size) - np.arange(len(cell))  # rows of the cluster from this one on
+    rows, wide, size = len(cell), once.shape[1], np.bincount(cluster)
+    table, cell = np.stack(sums, axis=1), cell.astype(np.int32)
     column = cell[:, None] * np.int32(SUMS) + np.arange(SUMS, dtype=np.int32)
-    by_cell = np.argsort(cell.astype(np.uint16), kind="stable")
-    for k, own in enumerate(np.split(by_cell, np.cumsum(np.bincount(cell, minlength=len(once)))[:-1])):
-        for rows in np.array_split(own, 1 + int(after.take(own).sum()) // PAIRS_AT_ONCE) if len(own) else ():
-            many = after.take(rows)
-            upto = np.cumsum(many)
-            other = np.arange(upto[-1]) + np.repeat(rows - upto + many, many)
-            values = table.take(other, axis=0)
-            values[upto - many] /= 2  # the row itself
-            ends = np.append(0, SUMS * upto).astype(np.int32)
-            parts = values.ravel(), column.take(other, axis=0).ravel(), ends
-            once[k] += sparse.csr_array(parts, shape=(len(rows), once.shape[1])).T @ table.take(rows, axis=0)
+    ends = np.repeat(np.cumsum(size), size)
+    # Line 2 i of this matrix is row i with all that follow it in its cluster; nobody asks for the lines between.
+    cuts = np.stack([np.arange(rows), ends], axis=1).ravel() * SUMS
+    onwards = sparse.csr_array((table.ravel(), column.ravel(), cuts.astype(np.int32)), shape=(2 * rows - 1, wide))
+    by_cell = np.argsort(cell.astype(np.uint16), kind="stable")  # which numpy sorts by counting
+    pairs = np.append(0, np.cumsum((ends - np.arange(rows))[by_cell]))
+    last = np.cumsum(np.bincount(cell, minlength=len(once)))
+    stops = last[np.append(np.diff(pairs[last] // PAIRS_AT_ONCE) > 0, True)]
+    for start, stop in itertools.pairwise([0, *stops.tolist()]):
+        parts = 1 + int(pairs[stop] - pairs[start]) // (2 * PAIRS_AT_ONCE)
+        for own in np.array_split(by_cell[start:stop], parts) if stop > start else ():
+            some, k = onwards[2 * own], cell.take(own)
+            some.data.reshape(-1, SUMS)[some.indptr[:-1] // SUMS] /= 2  # the row itself
+            here = slice(int(k[0]), int(k[-1]) + 1)
+            many = here.stop - here.start
+            if many > 1:
+                some.indices += np.repeat((k - k[0]) * np.int32(wide), np.diff(some.indptr))
+            each = sparse.csr_array((some.data, some.indices, some.indptr), shape=(len(own), many * wide))
+            once[here] += (each.T @ table.take(own, axis=0)).reshape(many, wide, SUMS)
 
 
-def _steps(held: np.typing.NDArray[np.bool_]) -> Ints:
-    """Of clusters, kinds and bins, whether there is a row: by kind, how many clusters step from which bin to which."""
-    _, kinds, bins = held.shape
-    line, bin = np.divmod(np.flatnonzero(held), bins)
+def _steps(cluster: Ints, cell: Ints, bins: int, groups: int) -> Ints:
+    """By group, and last for any: how many clusters step from which bin to which; rows are in order of cluster, group and bin."""
+    every = np.arange(bins * groups, dtype=np.int32)
+    bin, group = (every // groups)[cell], (every % groups)[cell]
+    held = np.zeros((int(cluster.max(initial=0)) + 1) * bins, dtype=bool)
+    held[cluster * bins + bin] = True
+    in_any = np.flatnonzero(held)
+    line = in_any // bins
+    by_group = _stepped(cluster * groups + group, bin, bins, group), _stepped(line, in_any - line * bins, bins)
+    found = [np.bincount(code, minlength=n * (bins + 1) * bins) for code, n in zip(by_group, (groups, 1), strict=True)]
+    return np.concatenate(found).reshape(groups + 1, bins + 1, bins)
+
+
+def _stepped(line: Ints, bin: Ints, bins: int, kind: Ints | int = 0) -> Ints:
+    """Every step to another bin in a line: its kind, from which bin, counted from 1 or 0 for none, and to which, as one number."""
+    same = line[1:] == line[:-1]
     before = np.zeros_like(bin)
-    before[1:] = np.where(line[1:] == line[:-1], bin[:-1] + 1, 0)
-    found = np.bincount((line % kinds * (bins + 1) + before) * bins + bin, minlength=kinds * (bins + 1) * bins)
-    return np.asarray(found.reshape(kinds, bins + 1, bins), dtype=np.int64)
+    before[1:] = np.where(same, bin[:-1] + 1, 0)
+    new = np.ones(len(bin), dtype=bool)
+    new[1:] = ~same | (bin[1:] != bin[:-1])
+    return np.asarray(((kind * (bins + 1) + before) * bins + bin)[new])

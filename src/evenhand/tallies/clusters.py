@@ -24,7 +24,14 @@ LINEAR = ((0, 0), (1, 0), (0, 1), (2, 0), (1, 1))
 SUMS = len(LINEAR)
 
 Piece = tuple[Ints, Ints, tuple[Floats, ...]]
-"""Clusters, counted from 0, cells, and the five sums, in any order."""
+"""Clusters, counted from 0, cells, and the five sums, in order of cluster, group and bin."""
+
+
+def runs(cluster: Ints, size: int) -> Iterator[slice]:
+    """Where the rows of so many clusters after another are; they are sorted by cluster."""
+    total = int(cluster[-1]) + 1 if len(cluster) else 0
+    ends = np.searchsorted(cluster, np.arange(0, total + size, size))
+    yield from (slice(*ends) for ends in itertools.pairwise(ends.tolist()))
 
 
 @dataclass(frozen=True)
@@ -94,9 +101,7 @@ class Clusters:
 
     def pieces(self, size: int) -> Iterator[Piece]:
         """Rows of so many clusters after another."""
-        ends = np.searchsorted(self.cluster, np.arange(0, self.total + size, size))
-        for i, (first, last) in enumerate(itertools.pairwise(ends.tolist())):
-            at = slice(first, last)
+        for i, at in enumerate(runs(self.cluster, size)):
             yield self.cluster[at] - i * size, self.cell[at], tuple(column[at] for column in self.sums)
 
     def per_cell(self) -> Ints:
