@@ -199,6 +199,7 @@ class _Cells:
     ends : the smallest and the largest cluster, where they are numbers.
     most : cells of all clusters, if there are clusters of all whole numbers between the ends.
     coded : whether clusters are whole numbers small enough to be multiplied.
+    text : whether they are texts that Polars may number.
     """
 
     def __init__(self, rows: nw.LazyFrame[Any], view: Outcomes, bins: int) -> None:
@@ -212,6 +213,7 @@ class _Cells:
         self.key = {"cluster": nw.col("cluster"), "cell": cell}
         if ends is not None and self.coded:
             self.key = {"key": (nw.col("cluster").cast(nw.Int64) - ends[0]) * self.within + cell}
+        self.text = dtype == nw.String and rows.implementation.is_polars()
 
     def summed(self, rows: nw.LazyFrame[Any], *, coded: bool = True) -> tuple[nw.LazyFrame[Any], list[str]]:
         """A row per cluster and cell, and what its five sums are called; `coded` where one number may stand for both."""
@@ -227,8 +229,11 @@ class _Cells:
 
     def of(self, rows: nw.LazyFrame[Any]) -> Clusters:
         """Clusters with their sums, one by one, in order of cluster, group and bin."""
-        summed, names = self.summed(rows)
-        cells = to_polars(summed).sort(*self.key)
+        summed, names = self.summed(_as_categories(rows) if self.text else rows)
+        cells = to_polars(summed)
+        if self.text:
+            cells = cells.with_columns(self._key(_places(cells["cluster"]), cells["cell"]))
+        cells = cells.sort("key" if self.text else [*self.key])
         cluster, cell = self._placed(cells)
         sums = tuple(cells[name].to_numpy().astype(np.float64, copy=False) for name in names)
         return Clusters(
@@ -238,14 +243,19 @@ class _Cells:
     def loose(self, rows: nw.LazyFrame[Any]) -> Loose:
         """The rows as they are, with their cluster and cell, in order of cluster, group and bin."""
         more = ["weight"] if self.weighted else []
+        rows = _as_categories(rows) if self.text else rows
         found = to_polars(rows.select(**self.key, **{name: nw.col(name) for name in ("u", "v", *more)}))
-        if not self.coded:  # numbers are sorted the faster
-            key = dense(found["cluster"])[0].astype(np.int64) * self.within + found["cell"].to_numpy()
-            found = found.select("u", "v", *more).with_columns(_series("key", key))
+        if not self.coded:  # one number is sorted the faster
+            cluster = found["cluster"].to_physical().to_numpy() if self.text else dense(found["cluster"])[0]
+            found = found.select("u", "v", *more, self._key(cluster, found["cell"]))
         found = found.sort("key")
         cluster, cell = self._placed(found)
         u, v, *weight = (found[name].to_numpy() for name in ("u", "v", *more))
         return Loose(cluster.rle_id().to_numpy().astype(np.int64), cell, u, v, *weight or [None])
+
+    def _key(self, cluster: Any, cell: Any) -> Any:
+        """Numbers of clusters and cells as one number."""
+        return _series("key", cluster.astype(np.int64) * self.within + cell.to_numpy())
 
     def _placed(self, found: Any) -> tuple[Any, Any]:
         """The clusters of collected rows, and their cells: bin times number of groups plus group."""
@@ -255,6 +265,26 @@ class _Cells:
         key = found["key"].to_numpy()
         cluster = key // self.within
         return _series("cluster", cluster), place[key - cluster * self.within]
+
+
+def _as_categories(rows: nw.LazyFrame[Any]) -> nw.LazyFrame[Any]:
+    """The same rows with texts that Polars numbers while it reads them: numbers are grouped by, and kept, at far less cost."""
+    import polars as pl
+
+    own = pl.Categorical(pl.Categories.random())  # forgotten with these rows
+    found: nw.LazyFrame[Any] = nw.from_native(rows.to_native().with_columns(pl.col("cluster").cast(own)))
+    return found
+
+
+def _places(names: Any) -> Ints:
+    """Where each category stands among all that are here, in the order of their texts."""
+    import polars as pl
+
+    once = names.unique()
+    numbers = once.to_physical().to_numpy()
+    places = np.zeros(int(numbers.max()) + 1 if len(numbers) else 0, dtype=np.int64)
+    places[numbers[once.cast(pl.String).arg_sort().to_numpy()]] = np.arange(len(numbers))
+    return np.asarray(places[names.to_physical().to_numpy()])
 
 
 def _series(name: str, values: Any) -> Any:

@@ -31,7 +31,7 @@ WIDE, DEEP = 40, 160
 time on waiting for each other than they save."""
 
 
-THIN = 5
+THIN = 6
 """Cells for every row of a cluster from which on its rows are multiplied two by two: most of such a table would be empty."""
 
 
