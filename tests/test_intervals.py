@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy import stats
 
 from evenhand import EvenhandError
 from evenhand.cards import ask, asks, needing
@@ -332,6 +333,20 @@ def test_a_percentile_is_drawn_from_all_amounts_and_moves_no_other_metric():
     both = run([Spectrum.of(x)], asked=asks(["percentile(p=0.5)", "gini"], KNOWN), interval="percentile(49)")
     assert {float(both[0].low[0]), float(both[0].high[0])} <= set(x)
     assert (both[1].low[0], both[1].high[0]) == (alone.low[0], alone.high[0])
+
+
+@pytest.mark.parametrize("p", [0.001, 0.2, 0.5, 0.9, 0.999])
+def test_draws_of_a_percentile_have_the_law_of_order_statistics(p):
+    n, draws = 6 * MANY, 4_000
+    s = Spectrum.of(np.random.default_rng(3).lognormal(0, 1, n))
+    few = module._coarse(s, [p])
+    assert len(few.values) < len(s.values) / 2
+    drawn = few.resample(draws, np.random.default_rng(7))
+    found = np.searchsorted(s.values, ask(f"percentile(p={p})").on(drawn)) + 1  # rank of the unit that the draw reads
+    for rank in np.quantile(found, [0.05, 0.25, 0.5, 0.75, 0.95]).astype(int):
+        # At least p n units of a draw of n are among the first `rank`: a binomial number.
+        exact = stats.binom.sf(math.ceil(p * n) - 1, n, rank / n)
+        assert (found <= rank).mean() == pytest.approx(exact, abs=4 * 0.5 / math.sqrt(draws))
 
 
 def test_weighted_spectra_have_intervals_too():

@@ -41,7 +41,10 @@ def test_facts_are_those_of_all_rows_at_once_whatever_the_batches(monkeypatch, o
     monkeypatch.setattr(batches, "BLOCK", rows)
     monkeypatch.setattr(batches, "SORTED", 4 * rows)
     frame, keys = some_rankings(order, twice=twice), ["by_0", "request"]
-    found = to_polars(ranking_facts(nw.from_native(ENGINES[engine](frame)).lazy(), keys, "rank", "item")[0])
+    found = nw.from_native(
+        ranking_facts(nw.from_native(ENGINES[engine](frame)).lazy(), keys, "rank", "item").per
+    ).lazy()
+    found = to_polars(found)
     place = pl.col("rank")
     facts = {
         "n": pl.len(),
@@ -72,9 +75,18 @@ def test_facts_of_all_rows_are_added_up_from_those_of_parts(monkeypatch, tmp_pat
     monkeypatch.setattr(batches, "COUNTED", rows)
     frame = pl.DataFrame({"x": [4.0, None, -2.0, 7.0, 1.0, 5.0, 3.0]})
     frame.write_parquet(tmp_path / "x.parquet")
-    x, lazy = nw.col("x"), nw.from_native(pl.scan_parquet(tmp_path / "x.parquet"))
-    asked = [nw.len().alias("rows"), x.is_null().sum().alias("lost"), x.min().alias("low_x"), x.max().alias("high_x")]
-    assert batches.summed(lazy, *asked) == {"rows": 7, "lost": 1, "low_x": -2.0, "high_x": 7.0}
+    lazy = nw.from_native(pl.scan_parquet(tmp_path / "x.parquet"))
+
+    def asked(of):
+        x = of.col("x")
+        return [
+            of.len().alias("rows"),
+            x.is_null().sum().alias("lost"),
+            x.min().alias("low_x"),
+            x.max().alias("high_x"),
+        ]
+
+    assert batches.summed(lazy, asked) == {"rows": 7, "lost": 1, "low_x": -2.0, "high_x": 7.0}
 
 
 def test_only_what_can_be_read_in_slices_is(tmp_path):
@@ -190,7 +202,7 @@ def test_exposure_by_blocks_is_what_the_engine_adds_up(monkeypatch, lists, block
 )  # fmt: skip
 def test_labels_are_looked_up_whatever_the_ids_are(ids):
     known = pl.DataFrame({"item": ids, "group": ["b", None, "a"]})
-    lookup = Lookup.of(known, ["item"], ("a", "b"), "groups")
+    lookup = Lookup.of(known, ["item"], "groups", ("a", "b"))
     other = pl.Series([99] if ids.dtype.is_integer() else ["99"], dtype=ids.dtype)
     rows = pl.DataFrame({"item": pl.concat([ids.reverse(), other, ids])})
     assert lookup.codes(rows).tolist() == [0, 2, 1, 2, 1, 2, 0]

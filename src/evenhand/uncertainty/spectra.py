@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import logging
+import math
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -84,21 +86,33 @@ Asked = tuple[Ask, Estimates, Floats]
 def _drawn(fine: Spectra, every: list[Asked], interval: Interval) -> Iterator[tuple[list[Asked], Spectra, Any]]:
     """What to draw from for which metrics, and the numbers of its slices.
 
-    Sums over units and points of a curve need few cells; what reads single amounts off a slice sees all that are kept.
+    Sums over units and points of a curve need few cells; what reads amounts at a few places needs all cells near these, and
+    few elsewhere; what else reads single amounts off a slice sees all that are kept.
     """
     many = fine.wider(MANY)
     smooth = [one for one in every if one[0].smooth]
-    rest = [one for one in every if not one[0].smooth]
+    placed = [one for one in every if not one[0].smooth and one[0].places]
+    rest = [one for one in every if not one[0].smooth and not one[0].places]
     for some, which in ((every, ~many), (rest, many)):
         if some and which.any():
             yield some, fine.only(which), np.flatnonzero(which)
-    if smooth and many.any():
-        yield smooth, fine.only(many).each(_coarse), np.flatnonzero(many)
+    for some in (smooth, *([one] for one in placed)) if many.any() else ():
+        if some:
+            read = partial(_coarse, places=some[0][0].places, neighbours=some[0][0].neighbours)
+            yield some, fine.only(many).each(read), np.flatnonzero(many)
 
 
-def _coarse(s: Spectrum) -> Spectrum:
-    """Few cells that have nearly the same draws; the tail begins where it does in all of them."""
-    return s.gathered(COARSE, apart=float(s.units - tail_units(s.units)))
+def _coarse(s: Spectrum, places: Sequence[float] = (), neighbours: int = 1) -> Spectrum:
+    """Few cells that have nearly the same draws; the tail begins where it does in all of them.
+
+    How many units of a draw come from a cell or from all cells of a bin has the same law. So a percentile has it too while it
+    falls where cells are kept: how many units are below it varies by a standard deviation, and nobody sees eight of these and
+    32 units more.
+    """
+    units = float(s.units)
+    around = [(p * units, 8 * math.sqrt(units * p * (1 - p)) + 32 + 2 * neighbours) for p in places]
+    near = [(rank - far, rank + far) for rank, far in around]
+    return s.gathered(COARSE, apart=float(units - tail_units(s.units)), near=near)
 
 
 def _batch_intervals(

@@ -19,7 +19,7 @@ from evenhand.errors import EvenhandError, listing, refuse_keys, suggestion
 from evenhand.views.files import STANDARD_INPUT, database_of, files_of, kind_apart, literal
 from evenhand.views.stores import SPECIAL, scan_special, scheme, unreadable_place
 from evenhand.views.text import as_numbers, as_parquet, as_whole, header, refused, scan
-from evenhand.views.warehouses import connect, fetched, of_sqlframe, quoted, relation_of
+from evenhand.views.warehouses import connect, fetched, of_sqlframe, quoted, relation_of, without_padding
 
 BATCH = 1 << 18
 """Rows that are looked at together where none of them is kept."""
@@ -118,6 +118,8 @@ def open_table(table: Any, *, role: str = "table") -> Table:
             frame = nw.from_native(table)
             if frame.implementation.is_sqlframe():
                 frame = nw.from_native(of_sqlframe(table, role))
+            elif frame.implementation.is_ibis():
+                frame = nw.from_native(without_padding(table))
             names = frame.collect_schema().names()
     except nw.exceptions.DuplicateError:  # some libraries let two columns have one name
         names = list(table.columns)
@@ -213,15 +215,16 @@ def _open_files(patterns: Sequence[str], role: str, engine: str = "polars", mast
         few = _few(scanned, paths)
         lazy, called = _without_patterns(nw.from_native(scanned if few is None else few.lazy()))
         count = few.__len__ if few is not None else None if text else lambda: row_count(lazy)
-        return Table(lazy, "polars", origin, called, text, shared.lacking, count, few is not None)
+        at_hand = few is not None and len(few) <= FEW_ROWS
+        return Table(lazy, "polars", origin, called, text, shared.lacking, count, at_hand)
 
 
 def _few(scanned: Any, paths: Sequence[str]) -> Any:
-    """All rows of small files, if they are few; a small file can still hold many."""
+    """All rows of small files; a small file can still hold very many."""
     if any(map(scheme, paths)) or sum(map(os.path.getsize, paths)) > FEW_BYTES:
         return None
-    found = scanned.head(FEW_ROWS + 1).collect(engine="streaming")
-    return found if len(found) <= FEW_ROWS else None
+    found = scanned.head(BATCH + 1).collect(engine="streaming")
+    return found if len(found) <= BATCH else None
 
 
 def _open_database(words: Sequence[str], role: str) -> Table:
