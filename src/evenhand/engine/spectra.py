@@ -21,8 +21,8 @@ from evenhand.views.tables import each_once, engine_errors, to_polars
 HELD_UNITS = 1 << 24
 """Units (in all slices) that are added up at once where Polars can tell beforehand that there are more."""
 
-LOOKED_AT = 1 << 20
-"""Rows from all over a table that tell how many units it may have."""
+LOOKED_AT = 1 << 19
+"""Rows from all over a table that tell how many units it has, about."""
 
 RUNS = 8
 """Places that these rows are from."""
