@@ -367,6 +367,16 @@ def test_lists_that_are_filled_with_what_has_no_score_are_cut_on_the_cluster(jud
     assert not [name for sent, _ in watched[before:] for name in sent.column_names if name == "value"]
 
 
+def test_of_items_half_as_many_as_scores_ids_and_numbers_travel_but_no_score(spark, watched):
+    rng = np.random.default_rng(8)
+    table = ratings(200, 50).with_columns(item=pl.format("item {}", pl.Series(rng.permutation(10_000) // 2)))
+    table, before = table.unique(["user", "item"], maintain_order=True), len(watched)
+    eh.recommender(spark.createDataFrame(table.to_arrow()), user_groups="group", top=5, rng=1, interval=None)
+    sent = [left for left, _ in watched[before:]]
+    assert not [name for left in sent for name in left.column_names if name == "value"]
+    assert sum(left.nbytes for left in sent) < 0.4 * table.select("user", "item", "score").to_arrow().nbytes
+
+
 def test_units_that_hold_the_same_travel_once(spark, watched):
     rng, viewers = np.random.default_rng(8), 400
     table = pl.DataFrame(

@@ -6,7 +6,7 @@ items in order with their ties; which of the tied ones are shown is settled here
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any, TypeGuard
 
@@ -199,14 +199,14 @@ def _listed(view: TableScores, placed: nw.LazyFrame[Any], true_by: Cut) -> Table
     return replace(view, scores=replace(scores, lazy=scores.lazy.select(*PAIR, "value")), truth=truth)
 
 
-def _sent(table: Long, placed: nw.LazyFrame[Any], flags: list[str], *, known: bool = True) -> Long:
+def _sent(table: Long, placed: nw.LazyFrame[Any], flags: Sequence[str], *, known: bool = True) -> Long:
     """A table with the rows of it that came here: places below zero for values, so that the best is highest, beside `flags`."""
     import polars as pl
 
-    values = table.item_ids.alias("item").to_frame() if known else None
-    for flag in flags if known else []:
+    values = table.item_ids.alias("item").to_frame()
+    for flag in flags:
         values = values.join(pl.DataFrame({flag: [0.0, 1.0]}), how="cross")
     order = "place" if "place" in placed.collect_schema().names() else None
-    rows = numbered(placed, ["user"], ["item", *flags], order, known=values)
+    rows = numbered(placed, ["user"], ["item", *flags], order, known=values if known else None)
     place = nw.col("place") if order else nw.col("below") + 1.0 if "below" in flags else nw.lit(1.0)
     return replace(table, lazy=rows.with_columns((place * -1.0).alias("value")), thinning=None)

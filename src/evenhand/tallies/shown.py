@@ -181,7 +181,7 @@ class Cut:
         """How much of a slot every cell gets, and which rows had ties."""
         if self.top is None:
             return self._reached(scores.values), np.zeros(len(scores.starts) - 1, dtype=bool)
-        keep = np.ones(len(scores.values), dtype=np.float64 if ties == "fractional" else np.bool_)
+        keep: npt.NDArray[Any] = np.ones(len(scores.values), dtype=np.float64 if ties == "fractional" else np.bool_)
         tied = np.zeros(len(scores.starts) - 1, dtype=bool)
         for rows, at, inside in _batches(scores, self.top):
             x = scores.values[at]

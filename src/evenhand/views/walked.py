@@ -210,7 +210,9 @@ class Runs:
         """Those of every user, under their numbers now."""
         if self._table.sums is None:
             return None
-        return Sums(*(np.bincount(self._users, part, len(self.before) - 1) for part in self._table.sums))
+        cells, total = (np.zeros(len(self.before) - 1) for _ in range(2))
+        cells[self._users], total[self._users] = self._table.sums
+        return Sums(cells, total)
 
     def of(self, spans: Sequence[tuple[int, int]]) -> Iterator[Run]:
         """One run after the other, each of the users from one number to another."""
