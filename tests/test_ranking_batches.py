@@ -14,6 +14,7 @@ from evenhand.engine.labelled import Lookup
 from evenhand.errors import EvenhandError
 from evenhand.views import batches
 from evenhand.views.batches import ranking_facts
+from evenhand.views.beside import joined
 from evenhand.views.rankings import view_rankings
 from evenhand.views.tables import to_polars
 
@@ -128,10 +129,11 @@ def labelled_rankings(order):
 @pytest.mark.parametrize("labels", ["column", "table"])
 @pytest.mark.parametrize("order", ["together", "mixed"])
 @pytest.mark.parametrize("block", [9, 100])
-def test_prefix_and_pairwise_say_the_same_whatever_the_blocks(monkeypatch, order, block, labels):
+def test_audits_say_the_same_whatever_the_blocks(monkeypatch, order, block, labels):
     frame = labelled_rankings(order)
     group = "group" if labels == "column" else frame.select("item", "group").drop_nulls()
     rows = frame if labels == "column" else frame.drop("group")
+    judged = frame.select("request", "item", "relevance").filter(pl.col("item") % 4 > 0)
     calls = [
         lambda: eh.prefix(
             rows, group=group, protected="b", by="site", unknown="group", metrics=["ndd", "ndkl@5"], rng=1
@@ -140,6 +142,8 @@ def test_prefix_and_pairwise_say_the_same_whatever_the_blocks(monkeypatch, order
         lambda: eh.pairwise(
             rows, groups=group, protected="a", versus="b", relevance="relevance", by="site", unknown="group", rng=1
         ),
+        lambda: eh.pairwise(rows, groups=group, protected="a", versus="b", relevance=judged, rng=1),
+        lambda: eh.exposure(rows, groups=group, relevance=judged, metrics=["eel", "awrf"], rng=1),
     ]
     expected = [call() for call in calls]
     monkeypatch.setattr(batches, "BLOCK", block)
@@ -149,6 +153,31 @@ def test_prefix_and_pairwise_say_the_same_whatever_the_blocks(monkeypatch, order
         assert_frame_equal(found.frame, before.frame, rel_tol=1e-12, abs_tol=0)
         assert found.per_request.equals(before.per_request)
         assert found.provenance == before.provenance
+
+
+@pytest.mark.parametrize("kind", [pl.Int64, pl.String])
+@pytest.mark.parametrize("grade", [1.0, 0.1])
+@pytest.mark.parametrize("order", ["together", "mixed", "a request in two places"])
+@pytest.mark.parametrize("block", [7, 1_000])
+def test_what_another_table_says_of_rows_is_what_a_join_says(monkeypatch, kind, grade, order, block):
+    rng = np.random.default_rng(3)
+    pairs = pl.DataFrame({"request": np.arange(600) // 20, "item": np.tile(rng.permutation(40), 15)})
+    pairs = pairs.cast(kind).with_columns(relevance=pl.Series(rng.integers(0, 4, 600) * grade))
+    said = pairs.filter(pl.Series(rng.random(600) < 0.6), pl.col("request") != pairs["request"][100])
+    if order == "mixed":
+        requests = said["request"].unique(maintain_order=True).shuffle(1)
+        said = pl.concat([said.filter(pl.col("request") == one).sample(fraction=1, shuffle=True) for one in requests])
+    if order == "a request in two places":
+        said = pl.concat([said[3:], said[:3]])
+    rows = pairs.drop("relevance").filter(pl.col("request") != pairs["request"][300]).with_columns(sample=pl.lit(1))
+    rows = pl.concat([rows, rows.with_columns(sample=pl.lit(2))]).with_row_index("row")
+    monkeypatch.setattr(batches, "BLOCK", block)
+    monkeypatch.setattr(batches, "SORTED", 100)
+    on, lazies = ["request", "item"], (nw.from_native(frame.lazy()) for frame in (rows, said))
+    found = to_polars(joined(*lazies, on, ["sample", "request"])).sort("row")
+    assert_frame_equal(found, rows.join(said, on=on, how="left", maintain_order="left"))
+    only = to_polars(joined(nw.from_native(rows.lazy()), nw.from_native(said.lazy()), on, on).select("relevance"))
+    assert only["relevance"].null_count() == found["relevance"].null_count()
 
 
 @pytest.mark.parametrize("block", [1, 4, 100])

@@ -11,7 +11,7 @@ from typing import Any
 
 import narwhals as nw
 
-from evenhand.engine.gathered import gathered, is_apart, itemised
+from evenhand.engine.gathered import by_cluster, gathered, is_apart, itemised
 from evenhand.views.tables import to_polars
 
 RUN = "evenhand run"
@@ -37,12 +37,28 @@ def brought_in_order(lazy: nw.LazyFrame[Any], run: nw.Expr, columns: Sequence[st
     found = None
     if lazy.implementation.is_ibis():
         found = _from_a_database(lazy, run, columns, "score")
-    elif is_apart(lazy) and "cluster" not in columns:  # lists of clusters are in no order of all
+    elif is_apart(lazy) and "cluster" in columns:  # lists of clusters are in no order of all, so that places travel
+        return to_polars(_by_cluster(lazy, run, columns))
+    elif is_apart(lazy):
         found = gathered(lazy.with_columns(run.alias(RUN)), [RUN], columns, "score")
     if found is None:
         return brought(lazy, run, ["score", *columns])
     rows = to_polars(found)
     return rows.with_columns(pl.col("score") + pl.col(RUN).cast(pl.Float64) * rows.height).drop(RUN)
+
+
+def _by_cluster(lazy: nw.LazyFrame[Any], run: nw.Expr, columns: Sequence[str]) -> nw.LazyFrame[Any]:
+    """Rows from a Spark cluster with the place of their score among those of its run, and a number of the cluster."""
+    from pyspark.sql import Window
+    from pyspark.sql import functions as fn
+
+    rows = lazy.with_columns(run.alias(RUN)).to_native()
+    place = fn.dense_rank().over(Window.partitionBy(RUN).orderBy("score"))
+    rows = rows.withColumn("score", place)
+    values = [name for name in columns if name != "cluster"]
+    found = by_cluster(nw.from_native(rows), "cluster", [RUN, *values], ["score"])
+    score = nw.col("score").cast(nw.Float64) + nw.col(RUN).cast(nw.Float64) * 2.0**32
+    return found.with_columns(score.alias("score")).select("score", *columns)
 
 
 def _from_a_database(

@@ -79,6 +79,11 @@ def group_code(labels: Sequence[Any]) -> nw.Expr:
     return found.cast(nw.Int64)
 
 
+def multiplied_apart(rows: nw.LazyFrame[Any]) -> bool:
+    """Whether products are added up where the rows live, before bins are joined."""
+    return bool(rows.implementation.is_pyspark() or rows.implementation.is_ibis())
+
+
 def tally_clusters(rows: nw.LazyFrame[Any], view: Outcomes, fine: Moments, uses: Sequence[Use]) -> list[Moments]:
     """The sums of every use of `fine` bins, with those per cluster of `rows`, which have u and v as the fine bins have.
 
@@ -89,7 +94,7 @@ def tally_clusters(rows: nw.LazyFrame[Any], view: Outcomes, fine: Moments, uses:
     recuts = [use.recut(fine, into) for use, into in zip(uses, joined, strict=True)]
     cells = _Cells(rows, view, len(fine.origin))
     wide = max(into.rows.size for into in joined) * SUMS > WIDEST
-    if (rows.implementation.is_pyspark() or rows.implementation.is_ibis()) and not wide:
+    if multiplied_apart(rows) and not wide:
         return _where_they_live(cells, view, fine, uses)
     parts = [(rows, many)] if wide or many <= AT_ONCE else _ranges(cells, many)
     listed: list[Clusters] = []

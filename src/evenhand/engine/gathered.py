@@ -96,6 +96,15 @@ def itemised(
     return None if packed is None else _rows(*packed, keys, values, order)
 
 
+def by_cluster(lazy: nw.LazyFrame[Any], key: str, values: Sequence[str], plain: Sequence[str]) -> nw.LazyFrame[Any]:
+    """The same from a Spark cluster, by a key that comes as its place among all keys; `plain` columns are numbered only where
+    all values together are few.
+    """
+    lazy, keys, values = _only(lazy, [key], [*values, *plain], None)
+    held, known = _on_spark(lazy, keys, values, None, plain=plain, placed=True)
+    return _rows(held, known, keys, values, None)
+
+
 def numbered(
     lazy: nw.LazyFrame[Any], keys: Sequence[str], values: Sequence[str], order: str | None = None, *, known: Any = None
 ) -> nw.LazyFrame[Any]:
@@ -114,18 +123,31 @@ def _only(
 
 
 def _on_spark(
-    lazy: nw.LazyFrame[Any], keys: list[str], values: list[str], order: str | None, known: Any = None
+    lazy: nw.LazyFrame[Any],
+    keys: list[str],
+    values: list[str],
+    order: str | None,
+    known: Any = None,
+    plain: Sequence[str] = (),
+    *,
+    placed: bool = False,
 ) -> tuple[Any, Any]:
-    """A Polars frame of a row per ranking with its lists, and one of the values that codes are places in."""
+    """A Polars frame of a row per ranking with its lists, and one of the values that codes are places in.
+
+    `placed` : rows come in order of the one key, and their number stands for it.
+    """
     import polars as pl
     from pyspark.sql import functions as fn
 
-    coded, given = values, known is not None
-    known = known if given else to_polars(each_once(lazy.select(*values)).head(MOST_CODES + 1))
-    if not given and known.height > MOST_CODES:
-        kinds = lazy.collect_schema()
-        coded = [name for name in values if not kinds[name].is_float()]
-        known = to_polars(each_once(lazy.select(*coded))) if coded else known.select()
+    coded = values
+    if known is None:
+        kinds, few = lazy.collect_schema(), [name for name in values if name not in plain]
+        for coded in dict.fromkeys(map(tuple, (values, few, [name for name in few if not kinds[name].is_float()]))):
+            known = to_polars(each_once(lazy.select(*coded)).head(MOST_CODES + 1)) if coded else pl.DataFrame()
+            if known.height <= MOST_CODES:
+                break
+        else:
+            known = to_polars(each_once(lazy.select(*coded)))
     native, rows = lazy.to_native(), fn.col("evenhand rows")
     held = [name for name in values if name not in coded]
     if coded:
@@ -147,6 +169,9 @@ def _on_spark(
         even = fn.element_at(places, -1) if order == "rank" else fn.size(fn.array_distinct(places))
         lists.append(fn.when(even != fn.size(places), fn.transform(places, step)).alias(STEP))
     packed = native.groupBy(*keys).agg(fn.sort_array(fn.collect_list(row)).alias("evenhand rows"))
+    if placed:
+        found = to_polars(nw.from_native(packed.orderBy(*keys).select(*lists)))
+        return found.with_row_index(keys[0]), known
     return to_polars(nw.from_native(packed.select(*keys, *lists))), known
 
 

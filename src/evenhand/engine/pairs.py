@@ -19,7 +19,8 @@ from evenhand.tallies.exposure import side_codes
 from evenhand.tallies.ledger import UNKNOWN_LABEL, Unknown
 from evenhand.tallies.pairs import Ints, Pairs, counted_pairs, sampled_pairs
 from evenhand.tallies.requests import Requests
-from evenhand.views.batches import by_ranking, first_of_runs, joined
+from evenhand.views.batches import by_ranking, first_of_runs
+from evenhand.views.beside import joined
 from evenhand.views.judgments import Judgments, MissingRelevance, count_unjudged, unjudged, unjudged_as_zero
 from evenhand.views.labels import Alignment, Carried
 from evenhand.views.match import matched_ids, same_engine

@@ -15,7 +15,8 @@ from evenhand.engine.exposures import Rows, Wanted, with_groups
 from evenhand.engine.gathered import gathered, is_apart
 from evenhand.errors import EvenhandError
 from evenhand.tallies.ledger import Ledger
-from evenhand.views.batches import distinct, joined
+from evenhand.views.batches import distinct
+from evenhand.views.beside import joined
 from evenhand.views.columns import how_many, label, number
 from evenhand.views.item_lists import are_item_lists, judged_by, table_of
 from evenhand.views.judgments import (

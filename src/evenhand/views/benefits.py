@@ -50,6 +50,8 @@ class Benefits:
     dropped: dict[str, int]
     counted: Any = None
     """What a database counted already (`engine/counted.py`); the lazy table is then empty."""
+    anywhere: bool = False
+    """Whether Polars can look at some rows, wherever they stand, without reading those before them."""
 
     @property
     def keys(self) -> list[str]:
@@ -61,7 +63,7 @@ class Benefits:
         return sum(a.missing for a in self.amounts)
 
     def with_lazy(self, lazy: nw.LazyFrame[Any]) -> Benefits:
-        return replace(self, lazy=lazy)
+        return replace(self, lazy=lazy, anywhere=False)
 
 
 def view_benefits(
@@ -121,8 +123,9 @@ def view_benefits(
         if a.missing and nan_policy == "omit":
             dropped[f"{a.name} is missing"] = a.missing
     return Benefits(
-        lazy, opened.backend, opened.origin, unit, tuple(by), amounts, weight, int(facts["rows"]), nan_policy, dropped
-    )
+        lazy, opened.backend, opened.origin, unit, tuple(by), amounts, weight, int(facts["rows"]), nan_policy, dropped,
+        anywhere=opened.count is not None and not dropped,
+    )  # fmt: skip
 
 
 def _refuse_bad_names(
