@@ -510,13 +510,13 @@ def test_names_of_columns_cannot_end_their_quotes(database):
         assert "secrets" not in {t.name for t in tables}
 
 
-@pytest.mark.parametrize("table", ["log", "shop.log", "{{ ref('events') }}", '"my shop"."log"'])
+@pytest.mark.parametrize("table", ["log", "shop.log", "{{ ref('events') }}", '"my shop"."log"', '"my ""shop"""."log"'])
 def test_the_name_of_a_table_stands_in_the_query_as_it_was_typed(table, capsys):
     assert f"FROM {table} AS t" in printed("rows are counted", "postgres", capsys, table)
 
 
 @pytest.mark.parametrize(
-    "table", ["log; DROP TABLE log", "log -- x", "a b", "(SELECT 1)", '"a"" b', "{{ a }} {{ b }}", ""]
+    "table", ["log; DROP TABLE log", "log -- x", "a b", "(SELECT 1)", '"a"" b', '"a" "b"', '""', "{{ a }} {{ b }}", ""]
 )
 def test_what_is_no_name_of_a_table_is_refused(table, capsys):
     assert "is not the name of a table" in said(words("rows are counted", "postgres", table), capsys)

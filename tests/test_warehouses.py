@@ -5,6 +5,7 @@ import subprocess
 import sys
 
 import ibis
+import narwhals as nw
 import numpy as np
 import polars as pl
 import pytest
@@ -13,6 +14,7 @@ import sqlglot
 import evenhand as eh
 from evenhand.audits.declare import AUDITS, names
 from evenhand.cli import main
+from evenhand.engine.gathered import gathered
 from evenhand.findings import Findings
 from evenhand.present.again import ways
 from evenhand.views.warehouses import in_steps
@@ -260,6 +262,45 @@ def test_only_the_tally_leaves_postgresql(name, big, travelled):
     assert size < BYTES / 15
 
 
+SHARING = {
+    "requests": {"request": "request", "metrics": "pooled_gap"},
+    "odds": {"metrics": "equalized_odds_gap"},
+    "odds with ties": {"score": "tied", "metrics": "equalized_odds_gap"},
+    "odds of many grades": {"outcome": "pay", "metrics": "equalized_odds_gap"},
+    "odds with weights": {"weight": "w", "metrics": "equalized_odds_gap"},
+    "odds of requests": {"request": "request", "outcome": "pay", "weight": "w", "metrics": "equalized_odds_gap"},
+    "rates of requests": {"request": "request", "treated": "seen", "metrics": "true_positive_rate_gap"},
+}
+
+
+@pytest.mark.usefixtures("in_passes")
+@pytest.mark.parametrize("name", SHARING)
+def test_an_outcome_test_leaves_rows_and_clusters_in_postgresql(name, server, travelled, monkeypatch):
+    monkeypatch.setattr("evenhand.engine.clusters.FLIPPED", 50)
+    connection = server["log"].get_backend()
+    if "scored_people" not in connection.list_tables():
+        rng = np.random.default_rng(8)
+        rows, request = 12_000, rng.integers(0, 3_000, 12_000)
+        score = rng.random(rows) + 0.1 * (request % 5)
+        people = {"s": score, "tied": score.round(2), "half": rng.choice(["A", "b", "É"], rows)}
+        people |= {"y": (rng.random(rows) < score).astype(int)}
+        people |= {"pay": score + rng.random(rows), "w": rng.random(rows) + 0.5, "seen": (score > 0.4).astype(int)}
+        HERE["scored"] = pl.DataFrame(people).with_columns(request=pl.Series([f"r{WHO[i % 10]}{i}" for i in request]))
+        connection.create_table("scored_people", HERE["scored"].to_arrow())
+    call = {"score": "s", "outcome": "y", "group": "half", "bins": 5, **SHARING[name]}
+    travelled.clear()
+    found = eh.outcome_test(connection.table("scored_people"), **call)
+    assert max(rows for rows, _ in travelled) <= 1 << 12  # scores are counted in so many buckets
+    same(cells(found), cells(eh.outcome_test(HERE["scored"], **call)))
+
+
+def test_rows_that_tie_come_out_of_one_list(big):
+    table = big.select(one=ibis.literal(1), side=big.side, s=big.viewer.cast("float64"))
+    rows = gathered(nw.from_native(table), ["one"], ["side"], "s").collect().to_native()
+    assert rows.height == ROWS
+    assert rows["s"].n_unique() == 50
+
+
 def test_postgresql_works_each_column_out_once(big):
     made = "SELECT s * 31 AS far, side AS label FROM big"
     query = f"SELECT t.label, SUM(t.far * t.far * t.far) FROM ({made}) AS t GROUP BY 1"
@@ -363,6 +404,22 @@ def test_ids_that_drivers_hand_out_as_objects_are_labels(server):
             cells(eh.inequality(plain, unit="half", amount="views", population=None, interval=None)),
         )
     assert found == cells(eh.inequality(plain, **UNITS, population=None, by="half", metrics="gini", interval=None))
+
+
+def test_blanks_that_fill_up_text_are_no_part_of_it(server):
+    connection = server["log"].get_backend()
+    connection.raw_sql("CREATE VIEW padded AS SELECT *, arm::char(9) AS pad, who::char(12) AS name FROM log")
+    connection.raw_sql("CREATE VIEW padded_authors AS SELECT who::char(5) AS name FROM authors")
+    padded, authors = connection.table("padded"), connection.table("padded_authors")
+    call = {"amount": "views", "rng": 1, "metrics": "gini"}
+    trial = {"control": "Control", "randomized": "viewer", "population": 20, "draws": 99}
+    expected = cells(eh.experiment(HERE["log"], unit="who", arm="arm", **trial, **call))
+    same(cells(eh.experiment(padded, unit="who", arm="pad", **trial, **call)), expected)
+    call |= {"interval": None}
+    everyone = HERE["authors"].rename({"who": "name"})
+    expected = cells(eh.inequality(HERE["log"].rename({"who": "name"}), unit="name", population=everyone, **call))
+    for population in (authors, everyone):
+        same(cells(eh.inequality(padded, unit="name", population=population, **call)), expected)
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from typing import Any
 
 import narwhals as nw
 
-from evenhand.engine.gathered import gathered, is_apart
+from evenhand.engine.gathered import by_cluster, gathered, is_apart, itemised
 from evenhand.views.tables import to_polars
 
 RUN = "evenhand run"
@@ -19,9 +19,11 @@ RUN = "evenhand run"
 
 
 def brought(lazy: nw.LazyFrame[Any], run: nw.Expr, columns: Sequence[str]) -> Any:
-    """These columns of all rows as a Polars frame, in no order."""
+    """These columns of all rows as a Polars frame, in no order; a cluster is the number that it has among them."""
     found = None
-    if is_apart(lazy):
+    if lazy.implementation.is_ibis():
+        found = _from_a_database(lazy, run, columns)
+    elif is_apart(lazy):
         keys = [name for name in columns if name == "cluster"] or [RUN]
         rest = [name for name in columns if name not in keys]
         found = gathered(lazy.with_columns(run.alias(RUN)), keys, rest)
@@ -29,13 +31,50 @@ def brought(lazy: nw.LazyFrame[Any], run: nw.Expr, columns: Sequence[str]) -> An
 
 
 def brought_in_order(lazy: nw.LazyFrame[Any], run: nw.Expr, columns: Sequence[str]) -> Any:
-    """The same with `score`, which from afar is a number that ties and orders rows as the score does."""
+    """The same with `score`, which from afar is a number that ties and orders rows as the score does; and so may be the outcome."""
     import polars as pl
 
     found = None
-    if is_apart(lazy) and "cluster" not in columns:  # lists of clusters are in no order of all
+    if lazy.implementation.is_ibis():
+        found = _from_a_database(lazy, run, columns, "score")
+    elif is_apart(lazy) and "cluster" in columns:  # lists of clusters are in no order of all, so that places travel
+        return to_polars(_by_cluster(lazy, run, columns))
+    elif is_apart(lazy):
         found = gathered(lazy.with_columns(run.alias(RUN)), [RUN], columns, "score")
     if found is None:
         return brought(lazy, run, ["score", *columns])
     rows = to_polars(found)
     return rows.with_columns(pl.col("score") + pl.col(RUN).cast(pl.Float64) * rows.height).drop(RUN)
+
+
+def _by_cluster(lazy: nw.LazyFrame[Any], run: nw.Expr, columns: Sequence[str]) -> nw.LazyFrame[Any]:
+    """Rows from a Spark cluster with the place of their score among those of its run, and a number of the cluster."""
+    from pyspark.sql import Window
+    from pyspark.sql import functions as fn
+
+    rows = lazy.with_columns(run.alias(RUN)).to_native()
+    place = fn.dense_rank().over(Window.partitionBy(RUN).orderBy("score"))
+    rows = rows.withColumn("score", place)
+    values = [name for name in columns if name != "cluster"]
+    found = by_cluster(nw.from_native(rows), "cluster", [RUN, *values], ["score"])
+    score = nw.col("score").cast(nw.Float64) + nw.col(RUN).cast(nw.Float64) * 2.0**32
+    return found.with_columns(score.alias("score")).select("score", *columns)
+
+
+def _from_a_database(
+    lazy: nw.LazyFrame[Any], run: nw.Expr, columns: Sequence[str], order: str | None = None
+) -> nw.LazyFrame[Any] | None:
+    """Rows in lists, each as the number of what it holds, of as many columns as have few values together."""
+    if not is_apart(lazy):
+        return None
+    lazy, schema = lazy.with_columns(run.alias(RUN)), lazy.collect_schema()
+    ranked = [name for name in columns if name == "cluster"]
+    rest = [name for name in columns if name not in ranked]
+    for many in ([], [name for name in rest if schema[name].is_float()], [name for name in rest if name != "group"]):
+        apart = [name for name in many if name == "outcome" and order is not None]
+        plain = [name for name in many if name not in apart]
+        values = [name for name in rest if name not in many]
+        found = itemised(lazy, [RUN], values, order, [*ranked, *apart], plain)
+        if found is not None:
+            return found
+    return None

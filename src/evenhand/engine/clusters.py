@@ -17,7 +17,7 @@ import numpy as np
 
 from evenhand.cards import Floats
 from evenhand.engine.buckets import dense
-from evenhand.engine.cluster_products import Members
+from evenhand.engine.cluster_products import members
 from evenhand.engine.quantiles import quantiles
 from evenhand.tallies.cluster_squares import ClusterSquares, Loose, Recut, added_up, is_thin
 from evenhand.tallies.clusters import FLIPPED, LINEAR, SUMS, Clusters
@@ -79,6 +79,11 @@ def group_code(labels: Sequence[Any]) -> nw.Expr:
     return found.cast(nw.Int64)
 
 
+def multiplied_apart(rows: nw.LazyFrame[Any]) -> bool:
+    """Whether products are added up where the rows live, before bins are joined."""
+    return bool(rows.implementation.is_pyspark() or rows.implementation.is_ibis())
+
+
 def tally_clusters(rows: nw.LazyFrame[Any], view: Outcomes, fine: Moments, uses: Sequence[Use]) -> list[Moments]:
     """The sums of every use of `fine` bins, with those per cluster of `rows`, which have u and v as the fine bins have.
 
@@ -89,8 +94,8 @@ def tally_clusters(rows: nw.LazyFrame[Any], view: Outcomes, fine: Moments, uses:
     recuts = [use.recut(fine, into) for use, into in zip(uses, joined, strict=True)]
     cells = _Cells(rows, view, len(fine.origin))
     wide = max(into.rows.size for into in joined) * SUMS > WIDEST
-    if rows.implementation.is_pyspark() and not wide:
-        return _on_spark(cells, view, fine, uses)
+    if multiplied_apart(rows) and not wide:
+        return _where_they_live(cells, view, fine, uses)
     parts = [(rows, many)] if wide or many <= AT_ONCE else _ranges(cells, many)
     listed: list[Clusters] = []
     added: list[ClusterSquares] = []
@@ -117,15 +122,17 @@ def tally_clusters(rows: nw.LazyFrame[Any], view: Outcomes, fine: Moments, uses:
     return [use.of(whole) for use in uses]
 
 
-def _on_spark(cells: _Cells, view: Outcomes, fine: Moments, uses: Sequence[Use]) -> list[Moments]:
-    """The same from a Spark cluster, which adds up products itself; clusters are listed only where somebody looks at each."""
+def _where_they_live(cells: _Cells, view: Outcomes, fine: Moments, uses: Sequence[Use]) -> list[Moments]:
+    """The same from a Spark cluster or a database, which adds up products itself; clusters are listed only where somebody looks
+    at each.
+    """
     sums = np.stack([fine.sums[..., i, j].ravel() for i, j in LINEAR], axis=1)
     summed, names = cells.summed(cells.rows, coded=False)
-    with Members.of(summed, names, sums, (cells.bins, cells.groups)) as members:
-        counted = members.counted()
+    with members(summed, names, sums, (cells.bins, cells.groups)) as there:
+        counted = there.counted()
         found = [use.of(replace(fine, clusters=counted)) for use in uses]
         if all(_countless(one, view.reference) for one in found):
-            whole: Clusters | ClusterSquares = members.multiplied(counted)
+            whole: Clusters | ClusterSquares = there.multiplied(counted)
         else:
             whole = cells.of(cells.rows)
     return [use.of(replace(fine, clusters=whole)) for use in uses]

@@ -69,7 +69,8 @@ class Dialect:
 
     def table(self, name: str, role: str = "table") -> str:
         """A table by its name with dots, quoted or not, or by a Jinja expression, as they are; anything else is refused."""
-        quoted = f"{self.quote}[^{self.quote}\\\\\\x00-\\x1f]+{self.quote}"
+        twice = "" if self.name in ("bigquery", "clickhouse") else f"|{self.quote}{self.quote}"
+        quoted = f"{self.quote}(?:[^{self.quote}\\\\\\x00-\\x1f]{twice})+{self.quote}"
         plain = r"\w+(?:-\w+)*" if self.name == "bigquery" else r"\w[\w$]*"
         part = f"(?:{plain}|{quoted})"
         if re.fullmatch(rf"{part}(?:\.{part}){{0,3}}|\{{\{{[^{{}}\x00-\x1f]+\}}\}}", name):

@@ -18,6 +18,7 @@ import numpy as np
 
 from evenhand.views.batches import BLOCK
 from evenhand.views.labels import Alignment
+from evenhand.views.match import in_our_order
 from evenhand.views.tables import each_once, to_polars
 
 CODE, STEP = "evenhand code", "evenhand step"
@@ -28,6 +29,11 @@ MOST_CODES = 1 << 15
 
 MOST_CASES = 1 << 8
 """The same in a query, which names every one of them; of more, nothing is gathered."""
+
+ORDER = "evenhand order"
+
+EXACT = frozenset({"postgres", "duckdb"})
+"""Databases whose numbers, as text, have all their digits."""
 
 IN_ORDER = frozenset({"postgres", "duckdb", "bigquery", "snowflake", "trino"})
 """Databases that put the values of a group into one text in order and do not cut it short (MySQL does)."""
@@ -62,6 +68,43 @@ def gathered(
     return None if packed is None else _rows(*packed, keys, values, order)
 
 
+def itemised(
+    lazy: nw.LazyFrame[Any],
+    keys: Sequence[str],
+    values: Sequence[str],
+    order: str | None,
+    ranked: Sequence[str],
+    plain: Sequence[str],
+) -> nw.LazyFrame[Any] | None:
+    """The same from a database with columns that have too many values to be named: `ranked` ones, of which nobody reads more than
+    the order, come as their places among all values; `plain` numbers as they are.
+    """
+    lazy, keys, values = _only(lazy, keys, [*values, *ranked, *plain], order)
+    schema, table = lazy.collect_schema(), lazy.to_native()
+    if any(schema[name].is_float() for name in plain) and table.get_backend().name not in EXACT:
+        return None
+    coded = _named(lazy, [name for name in values if name not in (*ranked, *plain)])
+    if coded is None:
+        return None
+    named, known = coded
+    ibis = importlib.import_module("ibis")
+    for name in ranked:
+        in_order = in_our_order(nw.from_native(named), name, ORDER).to_native()
+        place = ibis.dense_rank().over(order_by=in_order[ORDER])
+        named = in_order.mutate(**{name: place}).drop(ORDER)
+    packed = _in_a_query(named, known, keys, order, [*ranked, *plain])
+    return None if packed is None else _rows(*packed, keys, values, order)
+
+
+def by_cluster(lazy: nw.LazyFrame[Any], key: str, values: Sequence[str], plain: Sequence[str]) -> nw.LazyFrame[Any]:
+    """The same from a Spark cluster, by a key that comes as its place among all keys; `plain` columns are numbered only where
+    all values together are few.
+    """
+    lazy, keys, values = _only(lazy, [key], [*values, *plain], None)
+    held, known = _on_spark(lazy, keys, values, None, plain=plain, placed=True)
+    return _rows(held, known, keys, values, None)
+
+
 def numbered(
     lazy: nw.LazyFrame[Any], keys: Sequence[str], values: Sequence[str], order: str | None = None, *, known: Any = None
 ) -> nw.LazyFrame[Any]:
@@ -70,7 +113,7 @@ def numbered(
     if lazy.implementation.is_pyspark():
         return _rows(*_on_spark(lazy, keys, values, order, known), keys, values, order)
     table, held = _counted(lazy, values)
-    return _rows(_packed(table, keys, order), held, keys, values, order)
+    return _rows(_packed(table, held, keys, order), held, keys, values, order)
 
 
 def _only(
@@ -80,18 +123,31 @@ def _only(
 
 
 def _on_spark(
-    lazy: nw.LazyFrame[Any], keys: list[str], values: list[str], order: str | None, known: Any = None
+    lazy: nw.LazyFrame[Any],
+    keys: list[str],
+    values: list[str],
+    order: str | None,
+    known: Any = None,
+    plain: Sequence[str] = (),
+    *,
+    placed: bool = False,
 ) -> tuple[Any, Any]:
-    """A Polars frame of a row per ranking with its lists, and one of the values that codes are places in."""
+    """A Polars frame of a row per ranking with its lists, and one of the values that codes are places in.
+
+    `placed` : rows come in order of the one key, and their number stands for it.
+    """
     import polars as pl
     from pyspark.sql import functions as fn
 
-    coded, given = values, known is not None
-    known = known if given else to_polars(each_once(lazy.select(*values)).head(MOST_CODES + 1))
-    if not given and known.height > MOST_CODES:
-        kinds = lazy.collect_schema()
-        coded = [name for name in values if not kinds[name].is_float()]
-        known = to_polars(each_once(lazy.select(*coded))) if coded else known.select()
+    coded = values
+    if known is None:
+        kinds, few = lazy.collect_schema(), [name for name in values if name not in plain]
+        for coded in dict.fromkeys(map(tuple, (values, few, [name for name in few if not kinds[name].is_float()]))):
+            known = to_polars(each_once(lazy.select(*coded)).head(MOST_CODES + 1)) if coded else pl.DataFrame()
+            if known.height <= MOST_CODES:
+                break
+        else:
+            known = to_polars(each_once(lazy.select(*coded)))
     native, rows = lazy.to_native(), fn.col("evenhand rows")
     held = [name for name in values if name not in coded]
     if coded:
@@ -113,20 +169,26 @@ def _on_spark(
         even = fn.element_at(places, -1) if order == "rank" else fn.size(fn.array_distinct(places))
         lists.append(fn.when(even != fn.size(places), fn.transform(places, step)).alias(STEP))
     packed = native.groupBy(*keys).agg(fn.sort_array(fn.collect_list(row)).alias("evenhand rows"))
+    if placed:
+        found = to_polars(nw.from_native(packed.orderBy(*keys).select(*lists)))
+        return found.with_row_index(keys[0]), known
     return to_polars(nw.from_native(packed.select(*keys, *lists))), known
 
 
-def _in_a_query(table: Any, known: Any, keys: list[str], order: str | None) -> tuple[Any, Any] | None:
+def _in_a_query(
+    table: Any, known: Any, keys: list[str], order: str | None, more: Sequence[str] = ()
+) -> tuple[Any, Any] | None:
     """The same from a database; None where a value equals none that the query was told of."""
-    held = _packed(table, keys, order)
+    held = _packed(table, known, keys, order, more)
     return None if held[CODE].list.max().max() == known.height > 0 else (held, known)
 
 
-def _packed(table: Any, keys: list[str], order: str | None) -> Any:
-    """A Polars frame of a row per ranking with its lists, which came as text."""
+def _packed(table: Any, known: Any, keys: list[str], order: str | None, more: Sequence[str] = ()) -> Any:
+    """A Polars frame of a row per ranking with its lists, which came as text: codes, as many digits each, or with `more` numbers."""
     import polars as pl
 
-    ibis = importlib.import_module("ibis")
+    ibis, wide = importlib.import_module("ibis"), len(str(known.height))
+    kinds = {CODE: pl.Int32, **{name: pl.Float64 if table[name].type().is_floating() else pl.Int64 for name in more}}
     sums: dict[str, Any] = {}
     by: list[Any] = []
     if order is not None:
@@ -134,13 +196,24 @@ def _packed(table: Any, keys: list[str], order: str | None) -> Any:
         ranked = ibis.coalesce(table[order] - before, table[order]) if order == "rank" else None
         table = table.mutate(**{STEP: (table[order] == before).ifelse(0, 1) if ranked is None else ranked})
         by = [table[order], table[STEP].desc()]  # of those at one place, the one that went up to it is first
-        sums = {STEP: table[STEP].cast("string").group_concat(",", order_by=by), "uneven": (table[STEP] != 1).any()}
-    packed = table.group_by(*keys).agg(**{CODE: table[CODE].cast("string").group_concat(",", order_by=by)}, **sums)
+        steps = table[STEP].cast("string").group_concat("," if order == "rank" else "", order_by=by)
+        sums = {STEP: steps, "uneven": (table[STEP] != 1).any()}
+    code, *others = (table[name].cast("string") for name in kinds)
+    row = functools.reduce(lambda one, other: one + ":" + other, others, code) if others else code.lpad(wide, "0")
+    packed = table.group_by(*keys).agg(**{CODE: row.group_concat("," if others else "", order_by=by)}, **sums)
     if order is not None:
         packed = packed.mutate(**{STEP: packed["uneven"].ifelse(packed[STEP], None)}).drop("uneven")
     held = to_polars(nw.from_native(packed))
-    lists = [name for name in held.columns if name in (CODE, STEP)]
-    return held.with_columns(pl.col(lists).cast(pl.String).str.split(",").cast(pl.List(pl.Int32)))
+    text = pl.col(CODE).cast(pl.String)
+    if order is not None:
+        apart = pl.col(STEP).cast(pl.String).str.split("," if order == "rank" else "")
+        held = held.with_columns(apart.cast(pl.List(pl.Int32)))
+    if not others:
+        return held.with_columns(text.str.extract_all(f".{{{wide}}}").cast(pl.List(pl.Int32)))
+    parts = pl.element().str.split_exact(":", len(others))
+    fields = [parts.struct.field(f"field_{i}").cast(kind) for i, kind in enumerate(kinds.values())]
+    rows = text.str.split(",")
+    return held.with_columns(**{name: rows.list.eval(field) for name, field in zip(kinds, fields, strict=True)})
 
 
 def _named(lazy: nw.LazyFrame[Any], values: list[str]) -> tuple[Any, Any] | None:
@@ -188,7 +261,7 @@ def _rows(held: Any, known: Any, keys: list[str], values: list[str], order: str 
                 .then(pl.int_ranges(1, pl.col(lists[0]).list.len() + 1))
                 .otherwise(places)
             )
-            part = part.with_columns(places.alias(order))
+            part = part.with_columns(places.alias(order)).drop(STEP)  # else every row would carry the list of all
         flat = part.explode(*lists, *([] if order is None else [order]))
         met = [known[name].gather(flat[CODE].cast(pl.UInt32)) for name in known.columns]
         return flat.with_columns(met).select(*kinds).cast(kinds)

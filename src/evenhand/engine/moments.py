@@ -14,7 +14,7 @@ import numpy as np
 
 from evenhand.cards import Floats
 from evenhand.engine.brought import brought, brought_in_order
-from evenhand.engine.clusters import Use, group_code, tally_clusters
+from evenhand.engine.clusters import Use, group_code, multiplied_apart, tally_clusters
 from evenhand.engine.counted_outcomes import counted_edges, counted_ends, counted_moments, reach_of
 from evenhand.engine.quantiles import quantile_means, quantiles_within, rank_of
 from evenhand.engine.queries_outcomes import shares_of
@@ -143,6 +143,11 @@ def _tallied(
         tally = _moments(_summed(_from_lines(rows, labels, *lines), view), labels, *lines)
     if not clustered:
         return known, [use.of(tally) for use in uses]
+    if (
+        multiplied_apart(rows) and not tally.slope.any()
+    ):  # where a large cluster is seen from afar, its square is all that one sees
+        better = tally.shifted(_mean_scores(tally))
+        tally = better.measured_from(*_fitted(better))
     lined = _from_lines(rows, labels, tally.origin, tally.level, tally.slope)
     return known, tally_clusters(lined, known, tally, uses)
 

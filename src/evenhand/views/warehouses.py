@@ -119,11 +119,40 @@ def fetched(table: Any) -> Any:
     backend = table.get_backend()
     if backend.name != "postgres":
         return table.to_pyarrow()
+    query = in_steps(_worded(table))
+    return backend.sql(query.sql("postgres"), schema=table.schema()).to_pyarrow()
+
+
+def _worded(table: Any) -> Any:
+    """The query (of sqlglot) of an Ibis table, which finds what it needs."""
+    backend = table.get_backend()
     for brought in table.op().find(importlib.import_module("ibis.expr.operations").InMemoryTable):
         # This puts it there: a query in words would bring nothing along.
         backend.to_pyarrow(brought.to_expr().limit(0))
-    query = in_steps(backend.compiler.to_sqlglot(table))
-    return backend.sql(query.sql("postgres"), schema=table.schema()).to_pyarrow()
+    return backend.compiler.to_sqlglot(table)
+
+
+PADDED = 1042
+"""What PostgreSQL calls the type `char(n)` in its answers."""
+
+
+def without_padding(table: Any) -> Any:
+    """An Ibis table whose text of type `char(n)` is what PostgreSQL compares: without the blanks that fill it up."""
+    backend = table.get_backend()
+    if backend.name != "postgres" or not any(kind.is_string() for kind in table.schema().values()):
+        return table
+    with backend.con.cursor() as cursor:
+        cursor.execute(_worded(table.limit(0)).sql("postgres"))
+        padded = [column.name for column in cursor.description if column.type_code == PADDED]
+    if not padded:
+        return table
+    builtin = importlib.import_module("ibis").udf.scalar.builtin
+    bare = builtin(_bare, name="rtrim", signature=(("string",), "string"))
+    return table.mutate(**{name: bare(table[name]) for name in padded})
+
+
+def _bare(text: str) -> str:
+    return text.rstrip(" ")
 
 
 def in_steps(query: Any) -> Any:
