@@ -23,7 +23,9 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci" if os.environ.ge
 
 @pytest.fixture
 def in_passes(monkeypatch):
-    """An outcome test of few rows asks the engine anew for all it needs, as it does of many."""
+    """An audit of few rows asks the engine anew for all it needs, as it does of many."""
+    monkeypatch.setattr("evenhand.views.tables.FEW_ROWS", -1)
+    monkeypatch.setattr("evenhand.views.tables.FEW_BYTES", -1)
     monkeypatch.setattr("evenhand.audits.outcome_test.FEW_ROWS", 0)
     monkeypatch.setattr("evenhand.views.sketch.PILOT", 64)
 

@@ -499,7 +499,10 @@ def test_sums_of_amounts_have_no_least_and_no_most():
         ("author", None, "missing in 1 row"),
     ],
 )
-def test_an_odd_row_is_found_in_whichever_part_of_a_file_it_stands(tmp_path, column, value, says):
+@pytest.mark.parametrize("many", [False, True])
+def test_an_odd_row_is_found_in_whichever_part_of_a_file_it_stands(tmp_path, column, value, says, many, request):
+    if many:
+        request.getfixturevalue("in_passes")
     log = events(1000)
     for place in (0, 517, 999):
         odd = log.with_columns(pl.when(pl.int_range(pl.len()) == place).then(value).otherwise(column).alias(column))
@@ -509,9 +512,25 @@ def test_an_odd_row_is_found_in_whichever_part_of_a_file_it_stands(tmp_path, col
                 eh.inequality(table, unit="author", amount="views", population=None, interval=None)
 
 
-def test_sums_that_could_wrap_are_found_by_what_a_file_says_of_its_largest(tmp_path):
+def test_sums_that_could_wrap_are_found_by_what_a_file_says_of_its_largest(tmp_path, in_passes):
     log = pl.DataFrame({"unit": [0, 0, 1, 2], "n": [2**62, 2**62, 2**62, 1]})
     log.write_parquet(tmp_path / "log.parquet", row_group_size=1)
     for table in (log, tmp_path / "log.parquet"):
         found = eh.inequality(table, unit="unit", amount="n", population=None, interval=None, metrics="mean").frame
         assert found["estimate"][0] == pytest.approx(2**62)
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), -1.0, None])
+def test_an_odd_float_is_found_whatever_a_file_says_of_its_ends(tmp_path, value, in_passes):
+    log = pl.DataFrame({"u": range(1000), "v": np.random.default_rng(1).random(1000)})
+    call = {"unit": "u", "amount": "v", "population": None, "metrics": "gini", "interval": None}
+    for place in (0, 517, 999):
+        odd = log.with_columns(v=pl.when(pl.int_range(pl.len()) == place).then(value).otherwise("v"))
+        odd.write_parquet(tmp_path / "log.parquet", row_group_size=100)
+        for table in (odd, tmp_path / "log.parquet"):
+            with pytest.raises(eh.EvenhandError, match=r"missing|negative|infinite"):
+                eh.inequality(table, **call)
+            if value is None or np.isnan(value):
+                left = eh.inequality(table, **call, nan_policy="omit").frame
+                kept = odd.filter(pl.col("v").is_not_null() & pl.col("v").is_not_nan())
+                assert left["estimate"].equals(eh.inequality(kept, **call).frame["estimate"])

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy import stats
 
 from evenhand import EvenhandError
 from evenhand.cards import ask, asks, needing
@@ -334,6 +335,20 @@ def test_a_percentile_is_drawn_from_all_amounts_and_moves_no_other_metric():
     assert (both[1].low[0], both[1].high[0]) == (alone.low[0], alone.high[0])
 
 
+@pytest.mark.parametrize("p", [0.001, 0.2, 0.5, 0.9, 0.999])
+def test_draws_of_a_percentile_have_the_law_of_order_statistics(p):
+    n, draws = 6 * MANY, 4_000
+    s = Spectrum.of(np.random.default_rng(3).lognormal(0, 1, n))
+    few = module._coarse(s, [p])
+    assert len(few.values) < len(s.values) / 2
+    drawn = few.resample(draws, np.random.default_rng(7))
+    found = np.searchsorted(s.values, ask(f"percentile(p={p})").on(drawn)) + 1  # rank of the unit that the draw reads
+    for rank in np.quantile(found, [0.05, 0.25, 0.5, 0.75, 0.95]).astype(int):
+        # At least p n units of a draw of n are among the first `rank`: a binomial number.
+        exact = stats.binom.sf(math.ceil(p * n) - 1, n, rank / n)
+        assert (found <= rank).mean() == pytest.approx(exact, abs=4 * 0.5 / math.sqrt(draws))
+
+
 def test_weighted_spectra_have_intervals_too():
     rng = np.random.default_rng(2)
     s = Spectrum.of(rng.lognormal(0, 1, 300), weights=rng.integers(1, 4, 300))
@@ -424,3 +439,27 @@ def test_a_normal_interval_says_nothing_where_draws_are_infinite():
     low, high = drawn_ends(1.0, np.array([1.0, 2.0, np.inf]), Interval.parse("normal"), (0.0, math.inf), 30)
     assert np.isnan(low)
     assert np.isnan(high)
+
+
+@given(
+    st.lists(st.floats(0.0, 1.0) | st.sampled_from([0.0, 1e-12, 1e-300]), min_size=1, max_size=60), st.integers(0, 150)
+)
+def test_units_drawn_one_by_one_lie_in_the_cell_that_their_number_falls_in(weights, size):
+    shares = np.array([*weights, 0.5]) / (sum(weights) + 0.5)
+    held = shares > 0
+    counts = module._populations(stream(1, "x"), size, shares, 7)
+    assert not counts[:, ~held].any()
+    if size <= module.FEW * held.sum():
+        ends = np.cumsum(shares[held])
+        numbers = stream(1, "x").random((7, size))
+        plain = [np.bincount(np.searchsorted(ends / ends[-1], n, side="right"), minlength=held.sum()) for n in numbers]
+        assert np.array_equal(counts[:, held], plain)
+
+
+def test_both_ways_of_drawing_populations_have_the_same_law():
+    shares = np.array([0.55, 0.3, 0.1, 0.04, 0.01])
+    one, other = (draw(np.random.default_rng(3)) for draw in (
+        lambda rng: module._one_by_one(rng, 12, shares, 40_000), lambda rng: rng.multinomial(12, shares, 40_000),
+    ))  # fmt: skip
+    assert np.allclose(one.mean(0), other.mean(0), atol=0.04)
+    assert np.allclose(np.cov(one.T), np.cov(other.T), atol=0.08)

@@ -10,6 +10,7 @@ import pytest
 import evenhand as eh
 from evenhand.engine import spectra as engine
 from evenhand.tallies.spectrum import Spectrum
+from evenhand.views.benefits import view_benefits
 
 ASKED = ["gini", "atkinson(epsilon=0.5)", "top_share(p=0.01)", "percentile_ratio"]
 
@@ -79,3 +80,34 @@ def test_no_gini_index_of_bins_is_too_low_by_more_than_the_bound():
         lost = eh.metrics.gini(x) - float(eh.metrics.gini.on(binned.spectra[0]))
         assert 0 <= lost <= binned.short()
         assert binned.short() < 5 * lost  # and the bound is no empty word
+
+
+@pytest.mark.parametrize("amount", ["amount", "whole", None])
+@pytest.mark.parametrize("unit", [int, str])
+def test_units_of_a_file_are_taken_share_by_share_and_nothing_changes(tmp_path, monkeypatch, amount, unit):
+    table = paid(unit=unit)
+    table.write_parquet(tmp_path / "log.parquet", row_group_size=1_000)
+    exact = spread(table.lazy(), amount=amount)
+    for size, value in (("HELD_UNITS", 1_500), ("LOOKED_AT", 2_000)):
+        monkeypatch.setattr(engine, size, value)
+    seen = []
+    monkeypatch.setattr(
+        engine, "_share_by_share", lambda *asked, made=engine._share_by_share: seen.append(1) or made(*asked)
+    )
+    for shares in (table, tmp_path / "log.parquet"):
+        found = spread(shares, amount=amount)
+        for column in ("estimate", "low", "high", "units"):
+            assert np.array_equal(found.frame[column], exact.frame[column], equal_nan=True)
+        assert "amounts" not in found.provenance
+    assert len(seen) == 2
+
+
+@pytest.mark.parametrize("order", ["shuffled", "sorted"])
+@pytest.mark.parametrize("many", [50, 5_000, 100_000])
+def test_how_many_units_there_are_is_told_beforehand(monkeypatch, order, many):
+    monkeypatch.setattr(engine, "LOOKED_AT", 1 << 13)
+    rng = np.random.default_rng(2)
+    for unit in (rng.integers(0, many, 100_000), (many * rng.random(100_000) ** 3).astype(int)):
+        table = pl.DataFrame({"u": np.sort(unit) if order == "sorted" else unit})
+        view = view_benefits(table, unit="u", amount=None)
+        assert 0.8 <= engine._may_be(view) / table["u"].n_unique() <= 4

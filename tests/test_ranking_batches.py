@@ -14,6 +14,7 @@ from evenhand.engine.labelled import Lookup
 from evenhand.errors import EvenhandError
 from evenhand.views import batches
 from evenhand.views.batches import ranking_facts
+from evenhand.views.beside import joined
 from evenhand.views.rankings import view_rankings
 from evenhand.views.tables import to_polars
 
@@ -41,7 +42,10 @@ def test_facts_are_those_of_all_rows_at_once_whatever_the_batches(monkeypatch, o
     monkeypatch.setattr(batches, "BLOCK", rows)
     monkeypatch.setattr(batches, "SORTED", 4 * rows)
     frame, keys = some_rankings(order, twice=twice), ["by_0", "request"]
-    found = to_polars(ranking_facts(nw.from_native(ENGINES[engine](frame)).lazy(), keys, "rank", "item")[0])
+    found = nw.from_native(
+        ranking_facts(nw.from_native(ENGINES[engine](frame)).lazy(), keys, "rank", "item").per
+    ).lazy()
+    found = to_polars(found)
     place = pl.col("rank")
     facts = {
         "n": pl.len(),
@@ -72,9 +76,18 @@ def test_facts_of_all_rows_are_added_up_from_those_of_parts(monkeypatch, tmp_pat
     monkeypatch.setattr(batches, "COUNTED", rows)
     frame = pl.DataFrame({"x": [4.0, None, -2.0, 7.0, 1.0, 5.0, 3.0]})
     frame.write_parquet(tmp_path / "x.parquet")
-    x, lazy = nw.col("x"), nw.from_native(pl.scan_parquet(tmp_path / "x.parquet"))
-    asked = [nw.len().alias("rows"), x.is_null().sum().alias("lost"), x.min().alias("low_x"), x.max().alias("high_x")]
-    assert batches.summed(lazy, *asked) == {"rows": 7, "lost": 1, "low_x": -2.0, "high_x": 7.0}
+    lazy = nw.from_native(pl.scan_parquet(tmp_path / "x.parquet"))
+
+    def asked(of):
+        x = of.col("x")
+        return [
+            of.len().alias("rows"),
+            x.is_null().sum().alias("lost"),
+            x.min().alias("low_x"),
+            x.max().alias("high_x"),
+        ]
+
+    assert batches.summed(lazy, asked) == {"rows": 7, "lost": 1, "low_x": -2.0, "high_x": 7.0}
 
 
 def test_only_what_can_be_read_in_slices_is(tmp_path):
@@ -116,10 +129,11 @@ def labelled_rankings(order):
 @pytest.mark.parametrize("labels", ["column", "table"])
 @pytest.mark.parametrize("order", ["together", "mixed"])
 @pytest.mark.parametrize("block", [9, 100])
-def test_prefix_and_pairwise_say_the_same_whatever_the_blocks(monkeypatch, order, block, labels):
+def test_audits_say_the_same_whatever_the_blocks(monkeypatch, order, block, labels):
     frame = labelled_rankings(order)
     group = "group" if labels == "column" else frame.select("item", "group").drop_nulls()
     rows = frame if labels == "column" else frame.drop("group")
+    judged = frame.select("request", "item", "relevance").filter(pl.col("item") % 4 > 0)
     calls = [
         lambda: eh.prefix(
             rows, group=group, protected="b", by="site", unknown="group", metrics=["ndd", "ndkl@5"], rng=1
@@ -128,6 +142,8 @@ def test_prefix_and_pairwise_say_the_same_whatever_the_blocks(monkeypatch, order
         lambda: eh.pairwise(
             rows, groups=group, protected="a", versus="b", relevance="relevance", by="site", unknown="group", rng=1
         ),
+        lambda: eh.pairwise(rows, groups=group, protected="a", versus="b", relevance=judged, rng=1),
+        lambda: eh.exposure(rows, groups=group, relevance=judged, metrics=["eel", "awrf"], rng=1),
     ]
     expected = [call() for call in calls]
     monkeypatch.setattr(batches, "BLOCK", block)
@@ -137,6 +153,31 @@ def test_prefix_and_pairwise_say_the_same_whatever_the_blocks(monkeypatch, order
         assert_frame_equal(found.frame, before.frame, rel_tol=1e-12, abs_tol=0)
         assert found.per_request.equals(before.per_request)
         assert found.provenance == before.provenance
+
+
+@pytest.mark.parametrize("kind", [pl.Int64, pl.String])
+@pytest.mark.parametrize("grade", [1.0, 0.1])
+@pytest.mark.parametrize("order", ["together", "mixed", "a request in two places"])
+@pytest.mark.parametrize("block", [7, 1_000])
+def test_what_another_table_says_of_rows_is_what_a_join_says(monkeypatch, kind, grade, order, block):
+    rng = np.random.default_rng(3)
+    pairs = pl.DataFrame({"request": np.arange(600) // 20, "item": np.tile(rng.permutation(40), 15)})
+    pairs = pairs.cast(kind).with_columns(relevance=pl.Series(rng.integers(0, 4, 600) * grade))
+    said = pairs.filter(pl.Series(rng.random(600) < 0.6), pl.col("request") != pairs["request"][100])
+    if order == "mixed":
+        requests = said["request"].unique(maintain_order=True).shuffle(1)
+        said = pl.concat([said.filter(pl.col("request") == one).sample(fraction=1, shuffle=True) for one in requests])
+    if order == "a request in two places":
+        said = pl.concat([said[3:], said[:3]])
+    rows = pairs.drop("relevance").filter(pl.col("request") != pairs["request"][300]).with_columns(sample=pl.lit(1))
+    rows = pl.concat([rows, rows.with_columns(sample=pl.lit(2))]).with_row_index("row")
+    monkeypatch.setattr(batches, "BLOCK", block)
+    monkeypatch.setattr(batches, "SORTED", 100)
+    on, lazies = ["request", "item"], (nw.from_native(frame.lazy()) for frame in (rows, said))
+    found = to_polars(joined(*lazies, on, ["sample", "request"])).sort("row")
+    assert_frame_equal(found, rows.join(said, on=on, how="left", maintain_order="left"))
+    only = to_polars(joined(nw.from_native(rows.lazy()), nw.from_native(said.lazy()), on, on).select("relevance"))
+    assert only["relevance"].null_count() == found["relevance"].null_count()
 
 
 @pytest.mark.parametrize("block", [1, 4, 100])
@@ -190,7 +231,7 @@ def test_exposure_by_blocks_is_what_the_engine_adds_up(monkeypatch, lists, block
 )  # fmt: skip
 def test_labels_are_looked_up_whatever_the_ids_are(ids):
     known = pl.DataFrame({"item": ids, "group": ["b", None, "a"]})
-    lookup = Lookup.of(known, ["item"], ("a", "b"), "groups")
+    lookup = Lookup.of(known, ["item"], "groups", ("a", "b"))
     other = pl.Series([99] if ids.dtype.is_integer() else ["99"], dtype=ids.dtype)
     rows = pl.DataFrame({"item": pl.concat([ids.reverse(), other, ids])})
     assert lookup.codes(rows).tolist() == [0, 2, 1, 2, 1, 2, 0]

@@ -10,12 +10,13 @@ import polars as pl
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from polars.testing import assert_frame_equal
 
 import evenhand as eh
 from evenhand.views import batches
+from evenhand.views.folders import Folder
 from evenhand.views.numbering import Numbering
-from evenhand.views.spilled import Folder
-from evenhand.views.walked import Walked
+from evenhand.views.walked import Runs, Walked
 
 RNG = np.random.default_rng(6)
 CALL = {"user_groups": "kind", "top": 2, "rng": 1, "interval": "percentile(29)", "chance": "permutation(29)"}
@@ -50,6 +51,26 @@ def test_a_walk_says_whether_users_stand_together():
     assert not together(["b", "a"], ["a", "b"])
 
 
+@pytest.mark.parametrize(("users", "items"), [(3, 9_000), (300, 60), (200_000, 5)])  # long, uneven and very many rows
+def test_runs_hold_every_row_by_user_and_item(users, items):
+    rng = np.random.default_rng(users)
+    cells = np.unique((users * rng.random(20_000) ** 2).astype(np.int64) * items + rng.integers(0, items, 20_000))
+    rows = rng.permutation(cells)
+    values = rng.random(users * items)[rows]
+    frame = pl.DataFrame({"user": rows // items, "item": rows % items, "value": values})
+    walked = Walked.of([frame[:7_000], frame[7_000:]], 10**6)
+    places = walked.users.to_numpy().astype(np.int32), walked.items.to_numpy().astype(np.int32)
+    (run,) = Runs(walked, *places, (users, items)).of([(0, users)])
+    expected = frame.sort("user", "item")
+    assert (np.diff(run.starts) == np.bincount(cells // items, minlength=users)).all()
+    assert (run.items == expected["item"].to_numpy()).all()
+    assert (run.values == expected["value"].to_numpy()).all()
+    assert run.twice is None
+    again = pl.concat([frame, expected[[5_000, 6_000, 6_000]]])
+    (run,) = Runs(Walked.of([again], 10**6), *places, (users, items)).of([(0, users)])
+    assert run.twice == (*expected.select("user", "item").row(5_000), 3)
+
+
 @pytest.mark.parametrize("ids", [pl.Int64, pl.String, pl.Categorical])
 @pytest.mark.parametrize("order", ["sorted", "shuffled", "by score"])
 def test_scores_that_lie_in_files_give_the_same_numbers(ids, order, monkeypatch):
@@ -69,6 +90,69 @@ def test_scores_that_lie_in_files_give_the_same_numbers(ids, order, monkeypatch)
         found.shown.sort("user", "item").select("user", "item", "shown").rows()
         == expected.shown.sort("user", "item").select("user", "item", "shown").rows()
     )
+
+
+@pytest.fixture
+def thinned(monkeypatch):
+    """Tables of more than 100 scores keep those that may be shown; how often one is walked, and what its records were."""
+    held = []
+
+    def walked(frames, most, thinning=None):
+        found = of(frames, most, thinning)
+        held.append((found.records.size, found.sums is not None))
+        return found
+
+    of = Walked.of
+    monkeypatch.setattr("evenhand.engine.crosstabs.MOST_OFFERED", 100)
+    monkeypatch.setattr(batches, "BLOCK", 50)
+    monkeypatch.setattr(Walked, "of", walked)
+    return held
+
+
+def numbers(table, **call):
+    return eh.recommender(table, **{**CALL, **call}).frame
+
+
+@pytest.mark.parametrize(
+    "cut", [{"top": 2}, {"top": 3, "ties": "fractional"}, {"top": 40, "ties": "last"}, {"top": None, "threshold": 0.7}]
+)
+@pytest.mark.parametrize("order", ["sorted", "by score", "by another id"])
+def test_of_many_scores_only_those_that_may_be_shown_are_kept(cut, order, thinned, monkeypatch):
+    holes = pl.when(pl.col("item") % 7 == 0).then(None).when(pl.col("item") % 5 == 0).then(-np.inf)
+    table = scores().with_columns(holes.otherwise(pl.col("score").round(1)).alias("score"))
+    table = {
+        "sorted": table,
+        "by score": table.sort("user", "score"),
+        "by another id": table.with_columns(user=17 * pl.col("user") % 41),
+    }[order]
+    found = numbers(table, **cut)
+    assert [some for _, some in thinned] == [True]
+    assert thinned[0][0] < table.height // 2 or cut["top"] == 40
+    monkeypatch.setattr("evenhand.engine.crosstabs.Reading.thinning", None)
+    expected = numbers(table, **cut)
+    assert thinned[1] == (table.height, False)
+    assert_frame_equal(found, expected, rel_tol=1e-12)  # sums are made in another order
+
+
+def test_all_scores_are_kept_where_users_come_again(thinned):
+    table = scores()
+    expected = numbers(table)
+    late = pl.concat([table[1:], table[:1]])
+    assert_frame_equal(numbers(late), expected)
+    assert [some for _, some in thinned] == [True, False]  # found out at the last row: walked once more
+    assert_frame_equal(numbers(table.sample(fraction=1.0, shuffle=True, seed=1)), expected)
+    assert [some for _, some in thinned] == [True, False, False]  # found out before any was dropped
+    duckdb = pytest.importorskip("duckdb")
+    found = numbers(duckdb.from_arrow(late.to_arrow()))
+    assert_frame_equal(pl.DataFrame(found), expected)
+
+
+def test_an_item_that_a_user_has_twice_is_told_however_low_it_scores(thinned):
+    table = scores()
+    lowest = table.filter(pl.col("user") == 20).sort("score").head(1).with_columns(score=pl.lit(-1.0))
+    table = pl.concat([table.filter(pl.col("user") <= 20), lowest, table.filter(pl.col("user") > 20)])
+    with pytest.raises(eh.EvenhandError, match=f"1 rows for a user and item .* user 20, item {lowest['item'][0]}"):
+        numbers(table)
 
 
 @pytest.mark.parametrize("engine", ["polars", "pandas", "pyarrow", "duckdb", "parquet"])
@@ -121,3 +205,16 @@ def test_no_room_for_records_is_told(monkeypatch, tmp_path):
         pytest.raises(eh.EvenhandError, match=r"has no room for them \(OSError\)\. Set TMPDIR"),
     ):
         eh.recommender(scores(), **CALL)
+
+
+@pytest.mark.parametrize("engine", ["polars", "pandas", "pyarrow", "duckdb"])
+def test_a_table_without_rows_says_nothing_on_any_engine(engine):
+    table = scores().head(0)
+    given = {
+        "polars": lambda: table,
+        "pandas": table.to_pandas,
+        "pyarrow": table.to_arrow,
+        "duckdb": lambda: __import__("duckdb").from_arrow(table.to_arrow()),
+    }[engine]()
+    found = eh.recommender(given, **{**CALL, "user_groups": {0: "a", 1: "b"}}).frame
+    assert {*pl.DataFrame(found)["note"]} == {"empty"}

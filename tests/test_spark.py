@@ -347,6 +347,36 @@ def test_lists_are_cut_on_the_cluster_with_their_ties_and_held_against_a_truth(t
     assert not [name for sent, _ in watched[before:] for name in sent.column_names if name == "value"]
 
 
+@pytest.mark.parametrize("judged", [False, True])
+@pytest.mark.parametrize("normalize", [False, True])
+def test_lists_that_are_filled_with_what_has_no_score_are_cut_on_the_cluster(judged, normalize, spark, watched):
+    rng = np.random.default_rng(7)
+    table = ratings(40, 20).with_columns(score=pl.Series(rng.integers(0, 6, 800) / 5)).filter(rng.random(800) < 0.2)
+    truth = table.filter(rng.random(table.height) < 0.6).select("user", "item", relevance=1 - pl.col("score"))
+    call = {"user_groups": "group", "top": 4, "convention": "holisticai", "normalize": normalize, "rng": 1}
+    call |= {"interval": "percentile(29)", "relevant": truth if judged else None}
+    before = len(watched)
+    there = eh.recommender(spark.createDataFrame(table.to_arrow()), **call)
+    here = eh.recommender(table, **call)
+    for column in ("estimate", "low", "high", "chance"):
+        np.testing.assert_allclose(
+            there.findings.columns[column], here.findings.columns[column], rtol=1e-9, err_msg=column
+        )
+    assert there.provenance["users_with_ties"] == here.provenance["users_with_ties"] > 0
+    assert there.provenance["slots"] == here.provenance["slots"] == 160
+    assert not [name for sent, _ in watched[before:] for name in sent.column_names if name == "value"]
+
+
+def test_of_items_half_as_many_as_scores_ids_and_numbers_travel_but_no_score(spark, watched):
+    rng = np.random.default_rng(8)
+    table = ratings(200, 50).with_columns(item=pl.format("item {}", pl.Series(rng.permutation(10_000) // 2)))
+    table, before = table.unique(["user", "item"], maintain_order=True), len(watched)
+    eh.recommender(spark.createDataFrame(table.to_arrow()), user_groups="group", top=5, rng=1, interval=None)
+    sent = [left for left, _ in watched[before:]]
+    assert not [name for left in sent for name in left.column_names if name == "value"]
+    assert sum(left.nbytes for left in sent) < 0.4 * table.select("user", "item", "score").to_arrow().nbytes
+
+
 def test_units_that_hold_the_same_travel_once(spark, watched):
     rng, viewers = np.random.default_rng(8), 400
     table = pl.DataFrame(

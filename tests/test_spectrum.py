@@ -198,6 +198,18 @@ def test_who_holds_most_or_stands_at_a_given_rank_shares_a_cell_with_nobody():
     assert len(found.values) < 150
 
 
+@given(st.lists(st.integers(0, 40), min_size=1, max_size=300), st.floats(-20, 320), st.floats(0, 40))
+def test_amounts_near_a_rank_share_a_cell_with_no_other(x, rank, far):
+    s = Spectrum.of([v**2 for v in x])
+    found = s.gathered(2, near=[(rank - far, rank + far)])
+    assert found.units == s.units
+    assert found.total == pytest.approx(s.total)
+    reach = np.cumsum(s.counts)
+    near = (reach >= rank - far) & (reach - s.counts <= rank + far) & (s.values > 0)
+    held = dict(zip(found.values, found.counts, strict=True))
+    assert [held.get(v) for v in s.values[near]] == s.counts[near].tolist()
+
+
 # --- resampling -------------------------------------------------------------------------------------------------------
 
 

@@ -69,7 +69,8 @@ class Card:
     number; metrics that have one lead a report. `fewest` is the number of units (of parameters) below which an interval
     needs a caution, where that is more than for others. `certain` says whether the parameters alone decide the value, so
     that no sample could change it. `local` says whether the value reads single places of the order of units (a
-    percentile), or hardly anything but its ends (a large power), so that it tells of single units. `compact` says that
+    percentile), or hardly anything but its ends (a large power), so that it tells of single units. `places` are the shares
+    of the units, counted from the bottom, at which the value reads an amount, where it reads nothing else. `compact` says that
     the metric also reads a tally that has no column for what was never shown, but its number (`Crosstab.unshown`).
     """
 
@@ -94,6 +95,7 @@ class Card:
     studentised: bool = True
     family: str = ""
     local: bool | Callable[..., bool] = False
+    places: Callable[..., tuple[float, ...]] | None = None
     reads: frozenset[str] | Callable[..., frozenset[str]] = frozenset()
     shuffled: Literal["", "labels"] = ""
     at_zero: float | None = None
@@ -354,6 +356,10 @@ class Metric:
     def local(self, **params: Any) -> bool:
         return bool(self._resolved(self.card.local, params))
 
+    def places(self, **params: Any) -> tuple[float, ...]:
+        known = self.card.places is not None and "convention" not in params
+        return tuple(self._resolved(self.card.places, params)) if known else ()
+
     def certain(self, **params: Any) -> bool:
         return "convention" not in params and bool(self._resolved(self.card.certain, params))
 
@@ -431,6 +437,11 @@ class Ask:
     def local(self) -> bool:
         """Whether the value reads single places of the order, or nearly nothing but its ends."""
         return self.metric.local(**self.params)
+
+    @property
+    def places(self) -> tuple[float, ...]:
+        """Shares of the units at which the value reads an amount, where it reads nothing else; none for other metrics."""
+        return self.metric.places(**self.params)
 
     @property
     def certain(self) -> bool:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import tempfile
 from pathlib import Path
 
 from evenhand.errors import EvenhandError, MissingExtraError, listing
 from evenhand.results import Result, load
+from evenhand.views.folders import Folder
 
 try:
     import mlflow
@@ -36,5 +36,5 @@ def read(run_id: str, audit: str | None = None, *, prefix: str = "", folder: str
     if len(wanted) != 1:
         fact = "holds no such result" if not wanted else "holds several results"
         raise EvenhandError(f"Run {run_id!r} {fact}. Its results: {listing(found) or 'none'}. Name one with audit=.")
-    with tempfile.TemporaryDirectory() as place:
-        return load(download_artifacts(run_id=run_id, artifact_path=found[wanted[0]], dst_path=place))
+    place = Folder()
+    return load(download_artifacts(run_id=run_id, artifact_path=found[wanted[0]], dst_path=place.name))

@@ -23,7 +23,7 @@ from evenhand.results import Result
 from evenhand.tallies.buckets import Buckets
 from evenhand.tallies.spectrum import Spectra, Spectrum
 from evenhand.uncertainty.intervals import Estimates, Interval, stream
-from evenhand.uncertainty.spectra import MANY, estimates
+from evenhand.uncertainty.spectra import MANY, MOST_CELLS, estimates
 from evenhand.uncertainty.tails import cautions
 from evenhand.uncertainty.viewers import both_ends, viewer_ends, viewers
 from evenhand.views.benefits import Amount, NanPolicy
@@ -166,12 +166,13 @@ def _rows(
     by_chance = chances(slices, amount, asked)
     counted = amount.name is None and slices.spectra.weights is None  # whole rows, which no rule can divide
     rows = []
+    wanted = [(a.ideal, a.better) for a in asked]
     for i, label in enumerate(slices.labels):
         labels = {**prepared.cells(label), **extra}
-        for a, estimate, chance in zip(asked, found, by_chance, strict=True):
+        for a, estimate, chance, (ideal, better) in zip(asked, found, by_chance, wanted, strict=True):
             made = row(
                 labels, a.text, estimate=float(estimate.estimate[i]), low=float(estimate.low[i]), high=float(estimate.high[i]),
-                chance=float(chance[i]), ideal=a.ideal, better=a.better, units=int(units[i]),
+                chance=float(chance[i]), ideal=ideal, better=better, units=int(units[i]),
                 undefined_draws=int(estimate.undefined_draws[i]), note=_note(slices, i, a, estimate, float(units[i]), warned[i]),
             )  # fmt: skip
             if counted:
@@ -243,13 +244,12 @@ def _note(slices: Slices, i: int, a: Ask, found: Estimates, units: float, warned
 
 def chances(slices: Slices, amount: Amount, asked: Sequence[Ask]) -> list[Any]:
     """What equal rates would give on counts of this size, for metrics that know it."""
-    nothing = np.full(len(slices.labels), np.nan)
     known = amount.integer and any(a.metric.has_chance for a in asked)
-    each = [slices.spectra[i] for i in range(len(slices.spectra))] if known else []
-    return [
-        np.array([float(a.metric.by_chance(s, **a.params)) for s in each]) if known and a.metric.has_chance else nothing
-        for a in asked
-    ]
+    found = [np.full(len(slices.labels), np.nan) for _ in asked]
+    for chosen, batch in slices.spectra.batches(MOST_CELLS) if known else ():
+        for a, chance in zip(asked, found, strict=True):
+            chance[chosen] = a.metric.by_chance(batch, **a.params)
+    return found
 
 
 def _add_curves(

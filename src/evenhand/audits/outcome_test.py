@@ -60,13 +60,11 @@ from evenhand.tallies.moments import Ints, Moments
 from evenhand.tallies.rows import Rows
 from evenhand.views.outcomes import UNKNOWN, Checked, Missing, Outcomes, Roles, view_outcomes
 from evenhand.views.sketch import Wish
+from evenhand.views.tables import FEW_ROWS
 from evenhand.views.tally import tally_of
 
 MOST_ROWS = 2_000_000
 """Rows whose labels can be permuted: more of them are not read into memory, and a group with few outcomes gets no p."""
-
-FEW_ROWS = 1 << 16
-"""Up to so many rows all that is asked of them is worked out of one reading: a pass takes longer to plan than to run."""
 
 
 @audit(

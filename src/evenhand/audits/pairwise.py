@@ -28,7 +28,7 @@ from evenhand.audits.declare import (
 from evenhand.audits.few import few_items
 from evenhand.audits.requests import RankingResult, held_of, interval_words, per_request, rows_of
 from evenhand.cards import Ask, Between, asks, needing, refuse_lacking
-from evenhand.engine.pairs import PairLedger, Sides, tally_pairs
+from evenhand.engine.pairs import Pairing, PairLedger, Sides, tally_pairs
 from evenhand.engine.prepared import as_table
 from evenhand.errors import EvenhandError
 from evenhand.tallies.ledger import Unknown
@@ -123,26 +123,24 @@ def pairwise(
     found = view_labels(groups, opened, item=item, request=request)
     also, to_count = carried(relevance, opened)
     ranked, column = _order(rank, score, opened.schema.names())
+    two = any("sides" in a.reads for a in asked)
+    pairing = Pairing(found, Sides(protected, versus, unknown, two))
     view = view_scored(
         opened, request=request, item=item, score=column, by=names_of(by), nan_policy=nan_policy,
         carry=found.carry(opened) | also, system=system or system_of(scores, opened), ranked=ranked, asked=to_count,
+        along=pairing.along if negatives is None else None,
     )  # fmt: skip
     judgments = view_judgments(relevance, opened, request=request, item=item, view=view)
     if judgments is None:
         raise EvenhandError("relevance is not given. Pass a table request, item, relevance, or a column of the scores.")
     log.info("counting pairs")
     few = few_items(view.lazy, found, view.slices, call.fewest, protected=protected, versus=versus, unknown=unknown)
-    lazy, found = few.rows(view.lazy, found)
-    sides = Sides(few.side(protected), few.side(versus), unknown, any("sides" in a.reads for a in asked))
-    ledger = tally_pairs(
-        replace(view, lazy=lazy),
-        found,
-        judgments,
-        missing_relevance,
-        sides,
-        negatives=negatives,
-        rng=stream(call.seed, "negatives"),
-    )
+    if few.called:
+        lazy, found = few.rows(view.lazy, found)
+        view = replace(view, lazy=lazy, made=None)
+        pairing = Pairing(found, Sides(few.side(protected), few.side(versus), unknown, two))
+    opponents = stream(call.seed, "negatives")
+    ledger = tally_pairs(view, pairing, judgments, missing_relevance, negatives=negatives, rng=opponents)
     within, names = ledger.within, view.slice_names
     small = few.small(within)
     rngs = [stream(call.seed, "pairwise", *where) for where in within.slices]

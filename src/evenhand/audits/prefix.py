@@ -6,6 +6,7 @@ import warnings
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from statistics import NormalDist
 from typing import Any, Literal
 
@@ -31,7 +32,7 @@ from evenhand.audits.few import few_items
 from evenhand.audits.prefix_curves import curves_of
 from evenhand.audits.requests import RankingResult, held_of, interval_words, per_request, rows_of
 from evenhand.cards import Ask, Floats, asks, needing, refuse_lacking
-from evenhand.engine.placements import Placed, tally_placements
+from evenhand.engine.placements import Placed, Placing, tally_placements
 from evenhand.errors import DataWarning, EvenhandError
 from evenhand.findings import slice_words
 from evenhand.labels import match, no_label, several
@@ -138,10 +139,11 @@ def prefix(
     view = view_rankings(
         opened, request=request, item=named, rank=None if score is not None else rank, score=score, by=names_of(by),
         system=system or system_of(table, opened), ties=ties, nan_policy=nan_policy, carry=labels.carry(opened),
+        along=partial(Placing.of, labels),
     )  # fmt: skip
     few = few_items(view.lazy, labels, view.slices, call.fewest, protected=protected, unknown=unknown)
     lazy, labels = few.rows(view.lazy, labels)
-    placed = tally_placements(replace(view, lazy=lazy), labels, unknown)
+    placed = tally_placements(replace(view, lazy=lazy, made=None if few.called else view.made), labels, unknown)
     _refuse_many(placed.placement)
     sided = few.side(protected)
     placement = placed.placement.protecting(protected_labels(sided, placed.placement.groups, group))

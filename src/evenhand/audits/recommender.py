@@ -185,7 +185,10 @@ def recommender(
     protected, versus = one_or_several(protected), one_or_several(versus)
     apart = Apart(names_of(by), system)
     apart.check((*call.audit.extra, user, item, "shown"))
-    view = view_scores(scores, relevant, columns=columns, items=items, user_groups=user_groups, apart=apart)
+    thinning = plain.thinning if convention is None else None
+    view = view_scores(
+        scores, relevant, columns=columns, items=items, user_groups=user_groups, apart=apart, thinning=thinning
+    )
     shows = _under_convention(convention, plain, view).shows
     given = {"users": user_groups is not None, "truth": relevant is not None, "shown": shows}
     given["scores"] = score is not None

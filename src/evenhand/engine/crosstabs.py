@@ -6,12 +6,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from evenhand.cards import Floats
-from evenhand.engine.cuts import blocks_apart, lives_apart
+from evenhand.engine.cuts import blocks_apart, filled, lives_apart
 from evenhand.tallies.audience import Audience
-from evenhand.tallies.crosstab import Crosstab, UserBlock, scale_of, tabulate
+from evenhand.tallies.crosstab import Crosstab, Sums, UserBlock, scale_of, settled, tabulate
 from evenhand.tallies.replicates import Replicates, Weights
 from evenhand.tallies.shown import Cut, Ints, Ragged
-from evenhand.views.scores import BLOCK_CELLS, Rows, Scores
+from evenhand.views.scores import Rows, Scores, Thinning
 
 MOST_OFFERED = 2_000_000
 """Scores that are kept, where some are missing, for what lists filled with them at random would give."""
@@ -38,6 +38,11 @@ class Reading:
         """Whether it is said what is shown."""
         return self.listed or self.shown.given
 
+    @property
+    def thinning(self) -> Thinning | None:
+        """Which scores are wanted of a table with many of them; none where others matter too, or which are is not known yet."""
+        return Thinning(self.shown.may_show, MOST_OFFERED) if self.shown.given and not self.normalize else None
+
 
 @dataclass(frozen=True, slots=True)
 class Tabulation:
@@ -61,9 +66,11 @@ def user_blocks(view: Scores, reading: Reading, *, offered: bool = False) -> Ite
     With `offered`, what users have a score for is told as well; scores that live apart are told of no further than asked.
     """
     offset, width = scale(view, reading)
-    if lives_apart(view) and not reading.fill:
-        scaled = (offset, width) if reading.normalize else None
-        yield from blocks_apart(view, reading.shown, reading.true, scaled, shows=reading.shows, offered=offered)
+    if lives_apart(view):
+        scaled, shows = (offset, width) if reading.normalize else None, reading.shows
+        yield from blocks_apart(
+            view, reading.shown, reading.true, scaled, shows=shows, offered=offered, fill=reading.fill
+        )
         return
 
     def ready(cells: Floats | Rows) -> Ragged:
@@ -72,25 +79,19 @@ def user_blocks(view: Scores, reading: Reading, *, offered: bool = False) -> Ite
 
     for block in view.blocks():
         scores, truth = ready(block.scores), None if block.truth is None else ready(block.truth)
-        for start, stop in _runs(len(scores.starts) - 1, view.items) if reading.fill else [(0, len(scores.starts) - 1)]:
-            if reading.fill:
-                part = scores.filled(start, stop, view.items)
-                true = None if truth is None else truth.filled(start, stop, view.items)
-            else:
-                part, true = scores, truth
-            yield block.first + start, tabulate(part, true, reading.shown, reading.true, view.items)
+        if block.sums is not None:
+            yield block.first, settled(scores, None, reading.shown, Sums(*block.sums), view.items)
+            continue
+        if reading.fill:
+            scores = filled(scores, reading.shown, view.items)
+            truth = None if truth is None else filled(truth, reading.true, view.items)
+        yield block.first, tabulate(scores, truth, reading.shown, reading.true, view.items)
 
 
 def scale(view: Scores, reading: Reading) -> tuple[float, float]:
     """Offset and width that the reading takes scores and truth by: the range of both together, or of the scores alone."""
     both = [f for f in (view.facts, None if reading.alone else view.truth_facts) if f is not None and f.cells]
     return scale_of(min(f.low for f in both), max(f.high for f in both)) if reading.normalize and both else (0.0, 1.0)
-
-
-def _runs(users: int, items: int) -> Iterator[tuple[int, int]]:
-    """Runs of users whose whole rows fit into memory."""
-    step = max(1, BLOCK_CELLS // max(1, items))
-    return ((start, min(start + step, users)) for start in range(0, users, step))
 
 
 def tabulation(view: Scores, reading: Reading, codes: Ints, groups: int) -> Tabulation:

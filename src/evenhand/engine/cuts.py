@@ -6,7 +6,7 @@ items in order with their ties; which of the tied ones are shown is settled here
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any, TypeGuard
 
@@ -32,26 +32,52 @@ def lives_apart(view: Scores) -> TypeGuard[TableScores]:
 
 
 def blocks_apart(
-    view: TableScores, shown_by: Cut, true_by: Cut, scaled: tuple[float, float] | None, *, shows: bool, offered: bool
+    view: TableScores,
+    shown_by: Cut,
+    true_by: Cut,
+    scaled: tuple[float, float] | None,
+    *,
+    shows: bool,
+    offered: bool,
+    fill: bool,
 ) -> Iterator[tuple[int, UserBlock]]:
-    """What every user is shown, in order. Places stand for scores; with `offered`, everything that users have a score for is told."""
+    """What every user is shown, in order. Places stand for scores; with `offered`, everything that users have a score for is told.
+
+    To `fill` short lists, those of the truth are sent as well: what nobody scored may be relevant.
+    """
     for table in (view.scores, view.truth):
         if table is not None:
             _refuse_twice(table)
-    rows = _there(view.scores.lazy, scaled)
-    relevant = None
+    scores = rows = _there(view.scores.lazy, scaled)
+    truth = relevant = None
     if view.truth is not None:
-        relevant = _relevant(_there(same_engine(view.truth.lazy, rows), scaled), true_by)
+        truth = _there(same_engine(view.truth.lazy, rows), scaled)
+        relevant = _relevant(truth, true_by)
         rows = rows.join(relevant, on=PAIR, how="left").with_columns(nw.col("relevant").fill_null(0.0))
     sums = _sums(view, rows, relevant)
     if not shows:
         yield 0, _scored(sums, judged=relevant is not None, items=view.items)
         return
-    cut = shown_by if shown_by.top is not None else REACHED
-    for block in _listed(view, _placed(rows, shown_by, offered=offered), true_by).blocks():
+    cut, true_cut = (by if by.top is not None else REACHED for by in (shown_by, true_by))
+    if fill:
+        lists = _listed(view, _placed(scores, shown_by, offered=False), true_by)
+        if view.truth is not None and truth is not None:
+            lists = replace(lists, truth=_sent(view.truth, _placed(truth, true_by, offered=False), []))
+    else:
+        lists = _listed(view, _placed(rows, shown_by, offered=offered), true_by)
+    for block in lists.blocks():
         places, true = Ragged(*block.scores), None if block.truth is None else Ragged(*block.truth)
         own = sums.of(slice(block.first, block.first + len(places.lengths)))
+        if fill:
+            places = filled(places, cut, view.items)
+            true = None if true is None else true_cut.shown(filled(true, true_cut, view.items))[0]
+            own = own if true is None else replace(own, wanted=true.sums(true.values))
         yield block.first, settled(places, true, cut, own, view.items)
+
+
+def filled(scores: Ragged, cut: Cut, items: int) -> Ragged:
+    """Scores with items that have none, as far as the cut may show them."""
+    return scores if cut.top is None else scores.filled(cut.top, items)
 
 
 def _scored(sums: Sums, *, judged: bool, items: int) -> UserBlock:
@@ -162,22 +188,25 @@ def _per_user(view: TableScores, rows: nw.LazyFrame[Any], asked: dict[str, nw.Ex
 
 
 def _listed(view: TableScores, placed: nw.LazyFrame[Any], true_by: Cut) -> TableScores:
-    """The view with rows that came here: places below zero for scores, so that the best is highest, and for truth what is relevant."""
+    """The view with rows that came here; the truth is what is relevant of them."""
+    flags = [name for name in ("relevant", "below") if name in placed.collect_schema().names()]
+    any_share = true_by.top is not None and true_by.ties == "fractional"  # of a slot
+    scores = _sent(view.scores, placed, flags, known=not any_share)
+    truth = view.truth
+    if truth is not None and "relevant" in flags:
+        true = scores.lazy.filter(nw.col("relevant") > 0)
+        truth = replace(truth, lazy=true.select(*PAIR, nw.col("relevant").alias("value")))
+    return replace(view, scores=replace(scores, lazy=scores.lazy.select(*PAIR, "value")), truth=truth)
+
+
+def _sent(table: Long, placed: nw.LazyFrame[Any], flags: Sequence[str], *, known: bool = True) -> Long:
+    """A table with the rows of it that came here: places below zero for values, so that the best is highest, beside `flags`."""
     import polars as pl
 
-    columns = placed.collect_schema().names()
-    flags = [name for name in ("relevant", "below") if name in columns]
-    known = view.scores.item_ids.alias("item").to_frame()
+    values = table.item_ids.alias("item").to_frame()
     for flag in flags:
-        known = known.join(pl.DataFrame({flag: [0.0, 1.0]}), how="cross")
-    if true_by.top is not None and true_by.ties == "fractional":
-        known = None  # shares of a slot may be any
-    order = "place" if "place" in columns else None
-    rows = numbered(placed, ["user"], ["item", *flags], order, known=known)
+        values = values.join(pl.DataFrame({flag: [0.0, 1.0]}), how="cross")
+    order = "place" if "place" in placed.collect_schema().names() else None
+    rows = numbered(placed, ["user"], ["item", *flags], order, known=values if known else None)
     place = nw.col("place") if order else nw.col("below") + 1.0 if "below" in flags else nw.lit(1.0)
-    rows = rows.with_columns((place * -1.0).alias("value"))
-    scores, truth = replace(view.scores, lazy=rows.select(*PAIR, "value")), view.truth
-    if truth is not None:
-        true = rows.filter(nw.col("relevant") > 0)
-        truth = replace(truth, lazy=true.select(*PAIR, nw.col("relevant").alias("value")))
-    return replace(view, scores=scores, truth=truth)
+    return replace(table, lazy=rows.with_columns((place * -1.0).alias("value")), thinning=None)

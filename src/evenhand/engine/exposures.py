@@ -126,7 +126,7 @@ def _lookup(
         return Lookup.carried(labels)
     if aligned.keys != ["item"]:
         return None
-    return Lookup.of(aligned.frame, aligned.keys, labels, "groups")
+    return Lookup.of(aligned.frame, aligned.keys, "groups", labels)
 
 
 def _in_the_engine(

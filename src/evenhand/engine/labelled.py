@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from evenhand.errors import EvenhandError
 from evenhand.views.columns import in_words
-from evenhand.views.labels import Alignment, Carried, codes
+from evenhand.views.labels import Alignment, Carried, coded, codes
 from evenhand.views.match import matched_ids
 from evenhand.views.places import Places
 from evenhand.views.tables import each_once, to_polars
@@ -50,10 +50,11 @@ class Lookup:
         return cls(tuple(labels), [], None, "groups")
 
     @classmethod
-    def of(cls, known: Any, keys: list[str], labels: Sequence[Any], role: str) -> Lookup:
-        """From a Polars frame of ids and groups, an id once."""
+    def of(cls, known: Any, keys: list[str], role: str, labels: Sequence[Any] | None = None) -> Lookup:
+        """From a Polars frame of ids and groups, an id once; the labels are those that are there, unless told."""
+        found, labels = coded(known["group"]) if labels is None else (codes(known["group"], labels), labels)
         kind = np.int16 if len(labels) < 2**15 else np.int32
-        held = np.append(codes(known["group"], labels).astype(kind), kind(len(labels)))
+        held = np.append(found.astype(kind), kind(len(labels)))
         made = cls(tuple(labels), keys, known.select(keys), role, held)
         items = known[keys[-1]]
         if len(keys) > 1 or not items.len() or not _whole(items):

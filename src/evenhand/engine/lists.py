@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import narwhals as nw
 import numpy as np
 import numpy.typing as npt
@@ -10,6 +12,7 @@ from evenhand.engine.exposures import Rows, ranking_keys, with_groups
 from evenhand.engine.gathered import gathered, is_apart
 from evenhand.tallies.items import Lists
 from evenhand.tallies.ledger import Ledger
+from evenhand.views.batches import rows_where
 from evenhand.views.labels import Alignment, codes
 from evenhand.views.tables import to_polars
 
@@ -21,14 +24,20 @@ def some_lists(rows: Rows, aligned: Alignment, ledger: Ledger, chosen: npt.NDArr
     keys = ranking_keys(ledger, rows)
     picked = keys[chosen].with_columns(pl.Series("list", np.arange(len(chosen))))
     requests = picked["request"].unique().to_list()
-    few = rows.listed.filter(nw.col("request").is_in(requests))
-    asked = ["rank", *(["relevance"] if "relevance" in rows.columns else []), "group"]
-    few, _ = with_groups(few, aligned, aligned.keys)
-    if is_apart(few) and not aligned.soft:
-        few = gathered(few, rows.rankings, asked[1:], "rank") or few
-    cells = to_polars(few.select(*rows.rankings, *asked, *(["share"] if aligned.soft else [])))
-    picked = picked.cast({key: cells.schema[key] for key in rows.rankings})  # labels may have lost their precise type
-    cells = cells.join(picked, on=rows.rankings, how="inner", nulls_equal=True)
+    names = rows.columns
+    asked = ["rank", *(["relevance"] if "relevance" in names else []), "group"]
+    needed = [c for c in dict.fromkeys([*rows.rankings, *aligned.keys, *asked]) if c in names]
+
+    def listed(few: nw.LazyFrame[Any]) -> Any:
+        few, _ = with_groups(few, aligned, aligned.keys)
+        if is_apart(few) and not aligned.soft:
+            few = gathered(few, rows.rankings, asked[1:], "rank") or few
+        cells = to_polars(few.select(*rows.rankings, *asked, *(["share"] if aligned.soft else [])))
+        own = picked.cast({key: cells.schema[key] for key in rows.rankings})  # labels may have lost their precise type
+        return cells.join(own, on=rows.rankings, how="inner", nulls_equal=True).drop(rows.rankings)
+
+    some = rows_where(rows.listed.select(*needed), nw.col("request").is_in(requests))
+    cells = pl.concat([listed(few) for few in some])
     at = cells["list"].to_numpy()
     slot = (cells.select((pl.col("rank").rank("dense").over("list")).cast(pl.Int64) - 1)).to_series().to_numpy()
     shape = (len(chosen), int(slot.max(initial=-1)) + 1)

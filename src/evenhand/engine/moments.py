@@ -20,7 +20,7 @@ from evenhand.engine.quantiles import quantile_means, quantiles_within, rank_of
 from evenhand.engine.queries_outcomes import shares_of
 from evenhand.engine.sketches import sketched_moments, sketched_quantiles
 from evenhand.labels import in_order
-from evenhand.tallies.moments import POWERS, Ints, Moments
+from evenhand.tallies.moments import POWERS, Ints, Moments, steady_slope
 from evenhand.tallies.rows import Rows
 from evenhand.views.columns import flag
 from evenhand.views.outcomes import Checked, Outcomes, refuse_many
@@ -416,7 +416,7 @@ def _fitted(tally: Moments) -> tuple[Floats, Floats]:
     offset = tally.sums[..., 1, 0] / mass
     within = (tally.sums[..., 2, 0] - offset * tally.sums[..., 1, 0]).sum(-1)
     across = (tally.sums[..., 1, 1] - offset * tally.sums[..., 0, 1]).sum(-1)
-    slope = np.divide(across, within, out=np.zeros_like(within), where=within > 0)
+    slope = steady_slope(across, within, tally.sums[..., 2, 0].sum(-1))
     level = tally.level + tally.sums[..., 0, 1] / mass - slope[:, None] * offset
     return level, np.repeat(slope[:, None], tally.rows.shape[1], axis=1)
 
@@ -427,5 +427,10 @@ def _loses_digits(tally: Moments) -> bool:
     residual = better.measured_from(*_fitted(better))
     varies = tally.low.min(-1) < tally.high.max(-1)
     spread, around = better.sums[..., 2, 0].sum(-1), tally.sums[..., 2, 0].sum(-1)
-    left, before = residual.sums[..., 0, 2].sum(-1), tally.sums[..., 0, 2].sum(-1)
-    return bool(np.any(varies & (spread < LOSS * around)) or np.any((before > 0) & (left < LOSS * before)))
+    left, before = residual.sums[..., 0, 2], tally.sums[..., 0, 2]
+    # Cells of one outcome have no squares of their own, whatever is left.
+    varied = (tally.above > 0) & (tally.below > 0)
+    unsure = varied & (LOSS * left < residual.unsure)
+    left, before = left.sum(-1), before.sum(-1)
+    lost = np.any(varies & (spread < LOSS * around)) or np.any((before > 0) & (left < LOSS * before))
+    return bool(lost or unsure.any())

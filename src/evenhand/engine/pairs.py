@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import narwhals as nw
@@ -18,7 +19,8 @@ from evenhand.tallies.exposure import side_codes
 from evenhand.tallies.ledger import UNKNOWN_LABEL, Unknown
 from evenhand.tallies.pairs import Ints, Pairs, counted_pairs, sampled_pairs
 from evenhand.tallies.requests import Requests
-from evenhand.views.batches import by_ranking, first_of_runs, joined
+from evenhand.views.batches import by_ranking, first_of_runs
+from evenhand.views.beside import joined
 from evenhand.views.judgments import Judgments, MissingRelevance, count_unjudged, unjudged, unjudged_as_zero
 from evenhand.views.labels import Alignment, Carried
 from evenhand.views.match import matched_ids, same_engine
@@ -97,47 +99,93 @@ class Sides:
         return place[theirs[0]] if self.unknown == "unprotected" and theirs else -1
 
 
+@dataclass(frozen=True)
+class Pairing:
+    """What counts the pairs of some whole requests after the other, by the labels of all items and their two sides.
+
+    Attributes
+    ----------
+    carried : every label there is, where rows carry theirs.
+    """
+
+    found: Alignment | Carried
+    sides: Sides
+    carried: tuple[Any, ...] | None = None
+
+    @cached_property
+    def labels(self) -> tuple[Any, ...]:
+        """Every label there is, of scored items or others."""
+        if self.carried is None:
+            return tuple(whole(self.lookup.labels))
+        return tuple(whole(in_order(g for g in self.carried if g is not None)))
+
+    @cached_property
+    def codes(self) -> tuple[tuple[Any, ...], Ints, int, int]:
+        return self.sides.codes(self.labels)
+
+    @cached_property
+    def lookup(self) -> Lookup:
+        if isinstance(self.found, Alignment) and self.carried is None:
+            return Lookup.of(self.found.frame, self.found.keys, "groups")
+        return Lookup.carried(self.labels)
+
+    def along(self, keys: list[str]) -> Callable[[Any], _Block | None]:
+        """What counts pairs while requests are checked, of those whose relevance is known already."""
+        if isinstance(self.found, Carried) or self.found.soft:
+            return lambda _: None
+        _ = self.lookup, self.codes
+
+        def block(rows: Any) -> _Block | None:
+            judged = rows["relevance"] if "relevance" in rows.columns else None
+            gaps = judged is None or judged.null_count() or np.isnan(judged.to_numpy()).any()
+            return None if gaps else self.block(rows, keys)
+
+        return block
+
+    def block(
+        self, rows: Any, keys: list[str], negatives: int | None = None, rng: np.random.Generator | None = None
+    ) -> _Block:
+        names, merged, *_ = self.codes
+        heads = first_of_runs(rows, keys)
+        _refuse_many(len(heads), len(names))
+        request = np.repeat(np.arange(len(heads)), np.diff(heads, append=rows.height))
+        held = self.lookup.codes(rows)
+        numbers = (request, rows["score"].to_numpy(), rows["relevance"].to_numpy(), merged.take(held))
+        counted = _counted(numbers, heads, len(names), negatives, rng)
+        return _Block(rows.select(keys)[heads], *counted, int((held == len(self.labels)).sum()))
+
+
 def tally_pairs(
     view: Scored,
-    found: Alignment | Carried,
+    pairing: Pairing,
     judgments: Judgments,
     missing: MissingRelevance,
-    sides: Sides,
     *,
     negatives: int | None = None,
     rng: np.random.Generator | None = None,
 ) -> PairLedger:
-    """Join, collect, and count the pairs of all requests; with `negatives`, that many opponents are drawn for each item."""
+    """Join, collect, and count the pairs of all requests; with `negatives`, that many opponents are drawn for each item.
+
+    What the `pairing` counted while the scores were checked is not counted again.
+    """
+    found, sides, keys = pairing.found, pairing.sides, list(view.keys)
     if found.soft:
         raise EvenhandError("groups gives shares, and pairs need one label per item. Pass one group for each item.")
-    everyone, beside = _labels(view.lazy, found)
-    labels = tuple(whole(in_order(g for g in everyone if g is not None)))
-    names, merged, ours, theirs = sides.codes(labels)
-    keys = list(view.keys)
+    if isinstance(found, Carried) or is_apart(view.lazy):
+        theirs = view.lazy if isinstance(found, Carried) else found.lazy
+        pairing = replace(pairing, carried=tuple(to_polars(each_once(theirs.select("group")))["group"].to_list()))
+    (names, _, protected, versus), _ = pairing.codes, pairing.lookup
     lazy, facts = _with_relevance(view.lazy, keys, judgments, missing)
     if is_apart(lazy):
-        lazy, beside = _gathered(lazy, found, keys, drawn=negatives is not None), None
-    lookup = Lookup.carried(labels) if beside is None else Lookup.of(beside[0], beside[1], labels, "groups")
-
-    def block(rows: Any) -> _Block:
-        heads = first_of_runs(rows, keys)
-        _refuse_many(len(heads), len(names))
-        request = np.repeat(np.arange(len(heads)), np.diff(heads, append=rows.height))
-        held = lookup.codes(rows)
-        numbers = (request, rows["score"].to_numpy(), rows["relevance"].to_numpy(), merged.take(held))
-        counted = _counted(numbers, heads, len(names), negatives, rng)
-        return _Block(rows.select(keys)[heads], *counted, int((held == len(labels)).sum()))
-
-    wanted = [
-        *keys,
-        "score",
-        "relevance",
-        *(["group"] if beside is None else ["item"]),
-        *(["item"] if negatives else []),
-    ]
+        lazy = _gathered(lazy, found, keys, drawn=negatives is not None)
+    named = "item" if pairing.carried is None else "group"
+    wanted = [*keys, "score", "relevance", named, *(["item"] if negatives else [])]
     lazy = lazy.select(*dict.fromkeys(wanted))
     order = [*keys, "relevance", "item"] if negatives else keys
-    whole_table = _Block.joined(_blocks(lazy, keys, block, order, at_once=negatives is not None), keys)
+    made = view.made or _blocks(
+        lazy, keys, lambda rows: pairing.block(rows, keys, negatives, rng), order, at_once=negatives is not None
+    )
+    whole_table = _Block.joined(made, keys)
     if sides.unknown == "raise" and whole_table.unlabelled:
         raise EvenhandError(
             f"{whole_table.unlabelled:,} scored items have no group. Add them to groups, or pass unknown='drop' or 'group'."
@@ -145,7 +193,7 @@ def tally_pairs(
     heads = whole_table.heads
     _refuse_many(heads.height, len(names))
     slices, starts = _slices(heads, list(view.slices))
-    tally = Pairs(whole_table.wins, whole_table.pairs, names, ours, theirs)
+    tally = Pairs(whole_table.wins, whole_table.pairs, names, protected, versus)
     facts = facts | {"unlabelled_scored_items": whole_table.unlabelled, "requests": heads.height}
     return PairLedger(Requests(slices, starts, heads["request"]), tally, facts)
 
@@ -160,7 +208,7 @@ class _Block:
     unlabelled: int
 
     @classmethod
-    def joined(cls, blocks: list[_Block], keys: list[str]) -> _Block:
+    def joined(cls, blocks: Sequence[_Block], keys: list[str]) -> _Block:
         """All requests, in order of what they are called."""
         import polars as pl
 
@@ -199,16 +247,6 @@ def _refuse_many(requests: int, groups: int) -> None:
         raise EvenhandError(
             f"{requests:,} requests times {groups:,} groups squared are too many to hold. Use broader groups."
         )
-
-
-def _labels(lazy: nw.LazyFrame[Any], found: Alignment | Carried) -> tuple[list[Any], tuple[Any, list[str]] | None]:
-    """Every label there is, of scored items or others; the table of labels and its keys, where rows do not carry them."""
-    if isinstance(found, Carried):
-        return to_polars(each_once(lazy.select(nw.col("group"))))["group"].to_list(), None
-    if is_apart(lazy):
-        return to_polars(each_once(found.lazy.select("group")))["group"].to_list(), (None, found.keys)
-    known = found.frame.select(*found.keys, "group")
-    return known["group"].unique().to_list(), (known, found.keys)
 
 
 def _with_relevance(

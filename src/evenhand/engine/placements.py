@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -17,7 +18,7 @@ from evenhand.tallies.ledger import Unknown as Unknown
 from evenhand.tallies.placement import UNKNOWN, Ints, Placement
 from evenhand.tallies.requests import Requests
 from evenhand.views.batches import by_ranking, first_of_runs
-from evenhand.views.labels import Alignment, Carried, codes
+from evenhand.views.labels import Alignment, Carried, coded
 from evenhand.views.match import matched_ids
 from evenhand.views.rankings import Rankings
 from evenhand.views.tables import to_polars
@@ -54,6 +55,51 @@ class Placed:
         return np.arange(self.starts[s], self.starts[s + 1])
 
 
+@dataclass(frozen=True)
+class Placing:
+    """What makes a block of rows of whole rankings, which carry what their labels asked for.
+
+    Attributes
+    ----------
+    keys : columns that name a ranking. on : ids that labels are joined by.
+    table : shares by id, where they stand beside the rows; soft : the groups of shares, wherever they stand.
+    lookup : labels by id, where they stand beside the rows.
+    """
+
+    keys: list[str]
+    on: list[str]
+    table: Any = None
+    soft: tuple[Any, ...] | None = None
+    lookup: Lookup | None = None
+
+    @classmethod
+    def of(
+        cls,
+        found: Alignment | Carried,
+        keys: list[str],
+        *,
+        groups: tuple[Any, ...] | None = None,
+        carried: bool = False,
+    ) -> Placing:
+        """With all labels at hand, unless rows have `carried` them; `groups` are all that items are shared among."""
+        if isinstance(found, Carried):
+            return cls(keys, [], soft=found.columns if found.soft else None)
+        if carried:
+            return cls(keys, [])
+        table, soft = _beside_rows(found, groups)
+        if found.soft:
+            return cls(keys, found.keys, table, soft)
+        return cls(keys, found.keys, lookup=Lookup.of(table, found.keys, "the labels"))
+
+    def __call__(self, rows: Any) -> _Block:
+        if self.soft is not None:
+            split = rows if self.table is None else _with_shares(rows, self.table, self.on)
+            return _Block.of(rows, self.keys, *_shares(split, self.soft))
+        lookup = self.lookup
+        held = coded(rows["group"]) if lookup is None else (lookup.codes(rows), lookup.labels)
+        return _Block.of(rows, self.keys, *_places(*held), None)
+
+
 def tally_placements(
     view: Rankings,
     found: Alignment | Carried,
@@ -65,36 +111,22 @@ def tally_placements(
     """The label at every rank; `view` carries what `found` asked for.
 
     Empty ranks and unknown labels are -1; `unknown` says whether unknown labels stay so. `groups` are all there are where
-    items are shared among them. Where `some_labelled`, labels that no item has are taken for ids that do not match.
+    items are shared among them. Where `some_labelled`, labels that no item has are taken for ids that do not match. What a
+    `Placing` made while the rankings were checked is not made again.
     """
-    keys = list(view.keys)
-    soft: tuple[Any, ...] = found.columns if isinstance(found, Carried) else ()
-    names = view.lazy.collect_schema().names()
-    table, lookup, on, lazy = None, None, list[str](), view.lazy
+    keys, lazy = list(view.keys), view.lazy
+    names = lazy.collect_schema().names()
+    beside = found if isinstance(found, Alignment) and "group" not in names else None
     if is_apart(lazy) and not found.soft:
-        if isinstance(found, Alignment) and "group" not in names:
-            lazy, table = labelled(lazy, found), to_polars(found.lazy.select("item").head(1))
+        lazy = lazy if beside is None else labelled(lazy, beside)
         lazy = gathered(lazy, keys, ["group"], "rank") or lazy
         names = lazy.collect_schema().names()
-    elif isinstance(found, Alignment) and "group" not in names:
-        table, soft = _beside_rows(found, groups)
-        on = found.keys
-        lookup = None if found.soft else Lookup.of(table, on, _distinct(table["group"]), "the labels")
-
-    def block(rows: Any) -> _Block:
-        if found.soft:
-            split = rows if table is None else _with_shares(rows, table, on)
-            held, labels, shares = _shares(split, soft)
-        else:
-            held, labels = _codes(rows["group"]) if lookup is None else _places(lookup.codes(rows), lookup.labels)
-            shares = None
-        return _Block.of(rows, keys, held, labels, shares)
-
-    needed = [*keys, "rank", *(["item"] if "item" in names and table is not None and "group" not in names else [])]
+    needed = [*keys, "rank", *(["item"] if beside is not None and "item" in names and "group" not in names else [])]
     lazy = lazy.select(*needed, *(c for c in names if c == "group" or c.startswith("share_")))
-    whole = _Block.joined(by_ranking(lazy, keys, block), keys)
-    if some_labelled and table is not None and table.height:
-        _refuse_strangers(whole, view, table)
+    made = view.made or by_ranking(lazy, keys, Placing.of(found, keys, groups=groups, carried="group" in names))
+    whole = _Block.joined(made, keys)
+    if some_labelled and beside is not None:
+        _refuse_strangers(whole, view, beside)
     codes, labels = _settled(whole, unknown)
     slices, edges = _slices(whole.heads, list(view.slices))
     tally = Placement(codes, whole.starts, labels, rows=whole.shares)
@@ -139,7 +171,7 @@ class _Block:
         return cls(rows.select(keys)[first], depths, missing, codes, labels, spread)
 
     @classmethod
-    def joined(cls, blocks: list[_Block], keys: list[str]) -> _Block:
+    def joined(cls, blocks: Sequence[_Block], keys: list[str]) -> _Block:
         """All rankings, in order of what they are called."""
         import polars as pl
 
@@ -177,7 +209,7 @@ def _beside_rows(found: Alignment, groups: tuple[Any, ...] | None) -> tuple[Any,
 
     frame = found.frame
     if not found.soft:
-        return frame.drop("share"), ()
+        return frame, ()
     known = frame.filter(pl.col("group").is_not_null())
     if groups is None:
         groups = tuple(whole(in_order({*found.named, *known["group"].unique().to_list()})))
@@ -199,25 +231,17 @@ def _with_shares(rows: Any, labels: Any, on: list[str]) -> Any:
     return rows.hstack(asked.join(known, on=on, how="left", maintain_order="left").drop(on))
 
 
-def _refuse_strangers(placed: _Block, view: Rankings, labels: Any) -> None:
+def _refuse_strangers(placed: _Block, view: Rankings, found: Alignment) -> None:
     """Labels that no ranked item has are taken for ids that do not match."""
-    if placed.missing.sum() and placed.missing.sum() == (placed.codes != UNKNOWN).sum():
-        ranked = to_polars(view.lazy.select("item").head(1))
+    if not placed.missing.sum() or placed.missing.sum() != (placed.codes != UNKNOWN).sum():
+        return
+    labels = found.lazy.filter(~nw.col("group").is_null()) if found.soft else found.lazy
+    ranked, known = (to_polars(lazy.select("item").head(1))["item"] for lazy in (view.lazy, labels))
+    if known.len():
         raise EvenhandError(
-            f"None of the items in the rankings has a label (for example {ranked['item'][0]!r}; the labels have "
-            f"{labels['item'][0]!r}). Check that both name items the same way."
+            f"None of the items in the rankings has a label (for example {ranked[0]!r}; the labels have {known[0]!r}). "
+            "Check that both name items the same way."
         )
-
-
-def _distinct(column: Any) -> tuple[Any, ...]:
-    """The labels of a column, in order."""
-    return tuple(in_order(column.drop_nulls().unique().to_list()))
-
-
-def _codes(column: Any) -> tuple[Any, tuple[Any, ...]]:
-    """Codes and labels, in order."""
-    labels = _distinct(column)
-    return _places(codes(column, labels), labels)
 
 
 def _places(found: Any, labels: tuple[Any, ...]) -> tuple[Any, tuple[Any, ...]]:

@@ -15,7 +15,8 @@ from evenhand.engine.exposures import Rows, Wanted, with_groups
 from evenhand.engine.gathered import gathered, is_apart
 from evenhand.errors import EvenhandError
 from evenhand.tallies.ledger import Ledger
-from evenhand.views.batches import distinct, joined
+from evenhand.views.batches import distinct
+from evenhand.views.beside import joined
 from evenhand.views.columns import how_many, label, number
 from evenhand.views.item_lists import are_item_lists, judged_by, table_of
 from evenhand.views.judgments import (
@@ -139,8 +140,12 @@ def prepare(
     whole, (opened, scored) = opened, _split_unranked(opened, roles, wanted=unranked)
     also, asked = carried(relevance, opened)
     carry = found.carry(opened) | also
-    asked += [how_many(nw.col("group").is_null()).alias("unlabelled")] if "group" in carry else []
-    view = view_rankings(opened, by=by, ties=ties, nan_policy=nan_policy, carry=carry, asked=asked, **roles)
+
+    def counted(of: Any) -> list[Any]:
+        unknown = [how_many(of.col("group").is_null(), of).alias("unlabelled")] if "group" in carry else []
+        return [*asked(of), *unknown]
+
+    view = view_rankings(opened, by=by, ties=ties, nan_policy=nan_policy, carry=carry, asked=counted, **roles)
     judgments = view_judgments(
         relevance, whole, request=roles["request"], item=roles["item"], view=view if scored is None else None
     )

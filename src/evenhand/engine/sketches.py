@@ -94,7 +94,7 @@ def _beside(one: Moments, other: Moments, order: Ints) -> Moments:
     both: dict[str, Any] = {
         name: np.concatenate([getattr(one, name), getattr(other, name)])[order] for name in _COLUMNS
     }
-    return replace(one, **both)
+    return replace(one, **both, lost=np.concatenate([one.unsure, other.unsure])[order])
 
 
 def _rows_below(sketch: Sketch, end: float, rows: Ints) -> int:

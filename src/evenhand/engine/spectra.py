@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -15,10 +16,19 @@ from evenhand.labels import NUMERAL, order, whole
 from evenhand.tallies.amounts import run_starts
 from evenhand.tallies.spectrum import Spectra, Spectrum, bin_codes
 from evenhand.views.benefits import Amount, Benefits
-from evenhand.views.tables import each_once, to_polars
+from evenhand.views.tables import each_once, engine_errors, to_polars
+
+HELD_UNITS = 1 << 24
+"""Units (in all slices) that are added up at once where Polars can tell beforehand that there are more."""
+
+LOOKED_AT = 1 << 20
+"""Rows from all over a table that tell how many units it may have."""
+
+RUNS = 8
+"""Places that these rows are from."""
 
 BEYOND = 1 << 27
-"""Rows up to which units are always added up at once."""
+"""Rows of other tables up to which units are always added up at once."""
 
 AT_ONCE = 1 << 25
 """Rows of a part where units are taken a part at a time."""
@@ -95,6 +105,8 @@ def tally_slices(view: Benefits, amount: Amount, *, bins: bool = False) -> Slice
     """
     if view.counted is None:
         lazy, broken = sound_rows(view, amount)
+        if (shares := _shares(view, amount)) > 1:
+            return _ordered(_share_by_share(lazy, view, amount, shares), view, broken)
         count = -(-view.rows // AT_ONCE)
         able = bins if not amount.integer else not lazy.implementation.is_pyspark()  # which holds any number of units
         large = view.rows > BEYOND and view.unit is not None and view.weight is None and able
@@ -107,6 +119,49 @@ def tally_slices(view: Benefits, amount: Amount, *, bins: bool = False) -> Slice
     if view.weight is not None and view.unit is not None:
         refuse_changing_weights(cells, view)
     return _ordered(cells, view, broken)
+
+
+def _shares(view: Benefits, amount: Amount) -> int:
+    """Into how many shares units are cut so that each is of no more than can be added up at once; 1 where nobody can tell."""
+    told = view.anywhere and view.unit is not None and view.weight is None and not amount.missing
+    if not told or view.rows <= HELD_UNITS or (view.rows > BEYOND and not amount.integer):
+        return 1
+    return math.ceil(_may_be(view) / HELD_UNITS)
+
+
+def _may_be(view: Benefits) -> float:
+    """About how many units of slices there are, rather too many than too few.
+
+    Rows from all over the table say how many they have, half of them and a quarter: with each doubling they grow by less, and on
+    it goes by as much less each time up to all rows.
+    """
+    import polars as pl
+
+    native, run = nw.to_native(view.lazy.select(*view.keys, "unit")), min(LOOKED_AT, view.rows) // RUNS
+    starts = np.linspace(0, view.rows - run, RUNS).astype(int).tolist()
+    with engine_errors():
+        some = [native.slice(start, run).collect(engine="streaming").hash_rows() for start in starts]
+    quarter, half, whole = (sum(pl.concat(some[i::n]).n_unique() for i in range(n)) / n for n in (4, 2, 1))
+    before, last = math.log2(half / quarter), math.log2(whole / half)
+    less = min(1.0, last / before) if before > 0 else 0.0
+    doublings = math.log2(view.rows / (run * RUNS))
+    growth = doublings if less == 1 else less * (1 - less**doublings) / (1 - less)
+    return min(view.rows, whole * 2.0 ** (last * growth))
+
+
+def _share_by_share(lazy: nw.LazyFrame[Any], view: Benefits, amount: Amount, shares: int) -> Any:
+    """Cells of one share of the units after another. The first tells how many more can be taken together."""
+    import polars as pl
+
+    native, key = nw.to_native(lazy), pl.col("unit").hash(0) % shares
+
+    def cells(own: Any) -> Any:
+        return _collapsed(_per_unit(nw.from_native(native.filter(own)).lazy(), view, amount), view)
+
+    found = [cells(key == 0)]
+    step = max(1, HELD_UNITS // max(1, int(found[0]["units"].sum())))
+    last = math.ceil((shares - 1) / step)
+    return pl.concat(found + [cells((key + (step - 1)) // step == part) for part in range(1, last + 1)])
 
 
 def unit_parts(lazy: nw.LazyFrame[Any], count: int) -> list[nw.LazyFrame[Any]]:
@@ -263,7 +318,7 @@ def _ordered(cells: Any, view: Benefits, broken: frozenset[Label]) -> Slices:
         weightless = np.bincount(places, by[-1], len(labels)) == 0
         kept = (by[-1] > 0) | weightless[places]
         by, units = [column[kept] for column in by], units[kept]
-    rising = np.lexsort(by[::-1])
+    rising = np.lexsort(by[::-1]) if view.weight is not None else _rising(places, values)
     by, units = [column[rising] for column in by], units[rising]
     starts = run_starts(*by)
     places, values, *weights = (column[starts] for column in by)
@@ -278,6 +333,15 @@ def _ordered(cells: Any, view: Benefits, broken: frozenset[Label]) -> Slices:
         spectra = Spectra.of([spectra[i] if i < len(labels) else nobody for i in order])
         labels = [every[i] for i in order]
     return Slices(tuple(labels), spectra, broken)
+
+
+def _rising(places: Any, values: Floats) -> Any:
+    """The order of cells by slice and amount, those that agree in any order: narrow numbers are put in order in one pass."""
+    order = np.argsort(values)
+    if not places.any():
+        return order
+    narrow = places[order].astype(np.min_scalar_type(places.max()))
+    return order[np.argsort(narrow, kind="stable")]
 
 
 def rounded(values: Floats, digits: int = DIGITS) -> Floats:

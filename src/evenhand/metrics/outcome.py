@@ -13,7 +13,7 @@ from typing import Any, Literal
 import numpy as np
 
 from evenhand.cards import Card, Floats, metric
-from evenhand.tallies.moments import Ints, Moments
+from evenhand.tallies.moments import Ints, Moments, settled
 
 Covariance = Literal["HC1", "classical", "cluster"]
 Bools = np.typing.NDArray[np.bool_]
@@ -28,7 +28,6 @@ with low outcomes, and a test that leaves them out finds a true null too rarely 
 
 FEWEST_CLUSTERS = 10
 ROUNDING = 1e-13
-CANCELLED = 1e-14
 POWER = 0.8
 
 
@@ -174,12 +173,12 @@ def gaps(m: Moments, reference: int, covariance: Covariance = "HC1") -> Gaps:
     HC1 is n/(n - k) times the sandwich, with the normal; classical has t(n - k); clustered is CR1 with t(clusters - 1).
     """
     fitted = lines(m)
-    rows, offset = m.rows, np.nan_to_num(m.mean_offset)
+    rows = m.rows
     n, k = rows.sum(-1), fitted.parameters
     defined = (rows > 0) & _comparable(rows, fitted, reference)[..., None]
     estimate = np.where(defined, fitted.level - fitted.level[..., reference, None], np.nan)
-    residual = m.measured_from(np.nan_to_num(fitted.level), fitted.slope[..., None])
-    flat, tilt = _influence(m.mass, offset, fitted, defined, reference)
+    residual = m.residuals(np.nan_to_num(fitted.level), fitted.slope[..., None])
+    flat, tilt = _influence(m, fitted, defined, reference)
     across, clusters, small = None, None, thin(rows, m.above, m.below)
     steady = np.full(rows.shape, np.inf)
     if covariance == "cluster":
@@ -193,10 +192,7 @@ def gaps(m: Moments, reference: int, covariance: Covariance = "HC1") -> Gaps:
         total = np.inf if covariance == "HC1" else float(np.sum(np.maximum(n - k, 0)))
         if covariance == "HC1":
             steady = _welch(residual.squared[..., :3, 2], flat, tilt, rows)
-            block = _without_rounding(block, meat(m.squared[..., :3, 2], flat, tilt))
-    speck = dust(m)
-    estimate = np.where(np.abs(estimate) <= speck[..., None, None], 0.0, estimate)
-    block = np.where(np.abs(block) <= speck[..., None, None, None] ** 2, 0.0, block)
+    estimate = np.where(np.abs(estimate) <= dust(m)[..., None, None], 0.0, estimate)
     likely = _likely(m)
     return Gaps(estimate, block, across, freedom, total, clusters, fitted, rows, small, likely, steady, reference)
 
@@ -207,12 +203,6 @@ def dust(m: Moments) -> Floats:
     return np.asarray(ROUNDING * (np.abs(np.nan_to_num(m.mean_outcome)) + spread).max((-1, -2)))
 
 
-def _without_rounding(block: Floats, around: Floats) -> Floats:
-    """Variances that are nothing but the rounding of the squares they are the remainder of become zero."""
-    spread = np.sqrt(np.maximum(np.diagonal(around, axis1=-2, axis2=-1), 0.0))
-    return np.asarray(np.where(np.abs(block) <= CANCELLED * spread[..., None] * spread[..., None, :], 0.0, block))
-
-
 def _clustered(residual: Moments, flat: Floats, tilt: Floats, n: Floats, k: Floats) -> tuple[Ints, Floats]:
     """Clusters in each bin, and the covariance of all gaps with CR1's factor of each bin."""
     if residual.clusters is None:
@@ -220,6 +210,9 @@ def _clustered(residual: Moments, flat: Floats, tilt: Floats, n: Floats, k: Floa
     bins, groups = residual.rows.shape
     held = residual.clusters.per_bin()
     across = residual.clusters.products(flat.reshape(-1, groups), tilt.reshape(-1, groups), bins)
+    alone = np.diagonal(meat(residual.squared[..., :3, 2], flat, tilt), axis1=-2, axis2=-1)
+    rowwise = np.sqrt(np.maximum(alone, 0.0)).ravel()
+    across = settled(across, rowwise[:, None] * rowwise, n.sum())
     root = np.repeat(np.sqrt(over(held, held - 1) * over(n - 1, n - k)), groups)
     return held, across * root[:, None] * root
 
@@ -270,15 +263,19 @@ def over(top: Any, bottom: Any) -> Floats:
     return np.asarray(np.divide(top, bottom, out=np.full(top.shape, np.nan), where=bottom > 0))
 
 
-def _influence(mass: Floats, offset: Floats, fitted: Lines, defined: Bools, reference: int) -> tuple[Floats, Floats]:
-    """What a residual e of a row of group g, at offset u, adds to the gap of group h: e * (flat + tilt * u) at [g, h]."""
+def _influence(m: Moments, fitted: Lines, defined: Bools, reference: int) -> tuple[Floats, Floats]:
+    """What a residual e of a row of group g, at offset u, adds to the gap of group h: e * (flat + tilt * u) at [g, h].
+
+    A cell of one score tells nothing of the slope.
+    """
+    mass, offset = m.mass, np.nan_to_num(m.mean_offset)
     groups = mass.shape[-1]
     share = np.divide(1.0, mass, out=np.zeros_like(mass), where=mass > 0)
     apart = offset - offset[..., reference, None]
     lean = np.divide(apart, fitted.spread[..., None], out=np.zeros_like(apart), where=fitted.spread[..., None] > 0)
-    flat = np.eye(groups) * share[..., None, :] + offset[..., :, None] * lean[..., None, :]
+    tilt = np.where((m.low < m.high)[..., :, None], -lean[..., None, :], 0.0)
+    flat = np.eye(groups) * share[..., None, :] - offset[..., :, None] * tilt
     flat[..., reference, :] -= share[..., reference, None]
-    tilt = -lean[..., None, :] + np.zeros_like(flat)
     keep = defined[..., None, :] & (np.arange(groups) != reference)
     return np.where(keep, flat, 0.0), np.where(keep, tilt, 0.0)
 
@@ -286,7 +283,7 @@ def _influence(mass: Floats, offset: Floats, fitted: Lines, defined: Bools, refe
 def influence(m: Moments, found: Gaps) -> tuple[Floats, Floats]:
     """What a residual e of a row of each cell, at offset u, adds to each gap of its bin: e * (flat + tilt * u) at [cell, gap]."""
     defined = np.isfinite(found.estimate)
-    return _influence(m.mass, np.nan_to_num(m.mean_offset), found.lines, defined, found.reference)
+    return _influence(m, found.lines, defined, found.reference)
 
 
 def _sandwich(
@@ -334,14 +331,12 @@ def reasons(m: Moments, found: Gaps) -> list[list[str]]:
 def mean_errors(m: Moments, covariance: Covariance = "HC1") -> tuple[Floats, Floats]:
     """Standard error of the mean outcome of every cell, and the degrees of freedom that go with it."""
     mean = np.nan_to_num(m.mean_outcome)
-    centred = m.measured_from(mean, np.zeros_like(m.slope))
-    squares, around = centred.squared[..., 0, 2], m.squared
-    before = around[..., 0, 2] + (m.level - mean) ** 2 * around[..., 0, 0] + m.slope**2 * around[..., 2, 0]
-    noise = ROUNDING * before + (ROUNDING * mean) ** 2 * around[..., 0, 0]
-    varied = (squares > noise) & (m.above > 0) & (m.below > 0)
-    squares = np.where(varied, squares, 0.0)  # zero: all outcomes of the cell are one number
+    centred = m.residuals(mean, np.zeros_like(m.slope))
+    varied = (m.above > 0) & (m.below > 0)
+    squares = np.where(varied, centred.squared[..., 0, 2], 0.0)  # zero: all outcomes of the cell are one number
     if covariance == "cluster" and centred.clusters is not None:
         held, square = (x.reshape(m.rows.shape) for x in (centred.clusters.per_cell(), centred.clusters.squares()))
+        square = settled(square, squares, m.rows)
         left = np.where(held > 1, held - 1.0, np.nan)
         with np.errstate(invalid="ignore", divide="ignore"):
             return np.where(squares > 0, np.sqrt(square * held / left), 0.0 * left) / m.mass, left

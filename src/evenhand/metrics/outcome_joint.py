@@ -21,7 +21,7 @@ from evenhand.metrics.outcome import (
     thin,
     two_sided,
 )
-from evenhand.tallies.moments import Moments
+from evenhand.tallies.moments import Moments, settled
 
 RANK = 1e-10
 """Eigenvalues of a scaled cross-product below this share of the largest one are rounding."""
@@ -158,37 +158,49 @@ def spline(m: Moments, reference: int, covariance: Covariance = "HC1", ends: Flo
     gram = meat(m.sums[..., :3, 0].reshape(-1, 3), level.reshape(-1, wide), turn.reshape(-1, wide))
     y0 = m.level * s0 + m.slope * s1 + m.sums[..., 0, 1]
     y1 = m.level * s1 + m.slope * s2 + m.sums[..., 1, 1]
-    right = np.einsum("bg,bgi->i", y0, level) + np.einsum("bg,bgi->i", y1, turn)
+    right = _along(y0, y1, level, turn)
     inverse, projector, rank = _pseudo_inverse(gram)
     theta = inverse @ right
+    rest = m.measured_from(level @ theta, turn @ theta).sums
+    theta = theta + inverse @ _along(rest[..., 0, 1], rest[..., 1, 1], level, turn)  # what rounding left of it
     lacking = np.abs(projector[:groups] - np.eye(len(gram))[:groups]).max(-1) > 1e-6
     others = np.arange(groups) != reference
     estimate = np.where(others & ~lacking, theta[:groups], np.where(others, np.nan, 0.0))
-    residual = m.measured_from(level @ theta, turn @ theta)
+    residual = m.residuals(level @ theta, turn @ theta)
     flat, tilt = level @ inverse[:, :groups], turn @ inverse[:, :groups]
     n, freedom = m.rows.sum(), np.inf
     left = n - rank if n > rank else np.nan
+    rowwise = meat(residual.squared[..., :3, 2], flat, tilt).sum(0)
     if covariance == "cluster" and residual.clusters is not None:
         clusters = residual.clusters.total
         variance = residual.clusters.products(flat.reshape(-1, groups), tilt.reshape(-1, groups))
+        variance = settled(np.diagonal(variance), np.diagonal(rowwise), n)
         variance = variance * over(clusters, clusters - 1) * (n - 1) / left
         freedom = clusters - 1.0 if clusters > 1 else np.nan
     elif covariance == "classical":
-        variance, freedom = inverse[:groups, :groups] * residual.sums[..., 0, 2].sum() / left, left
+        variance, freedom = np.diagonal(inverse)[:groups] * residual.sums[..., 0, 2].sum() / left, left
     else:
-        variance = meat(residual.squared[..., :3, 2], flat, tilt).sum(0) * n / left
-    error = np.where(np.isnan(estimate), np.nan, np.sqrt(np.maximum(np.diagonal(variance), 0.0)))
-    estimate, error = (np.where(np.abs(x) <= dust(m), 0.0, x) for x in (estimate, error))
+        variance = np.diagonal(rowwise) * n / left
+    error = np.where(np.isnan(estimate), np.nan, np.sqrt(np.maximum(variance, 0.0)))
+    estimate = np.where(np.abs(estimate) <= dust(m), 0.0, estimate)
     error[reference] = 0.0
     return Effect(estimate, error, float(freedom), thin(m.rows.sum(0), m.above.sum(0), m.below.sum(0)))
 
 
+def _along(flat: Floats, tilted: Floats, level: Floats, turn: Floats) -> Floats:
+    """Products with every regressor, out of the sums per cell of a number and of that number times u."""
+    return np.asarray(np.einsum("bg,bgi->i", flat, level) + np.einsum("bg,bgi->i", tilted, turn))
+
+
 def _spline_design(m: Moments, reference: int, ends: Floats | None) -> tuple[Floats, Floats]:
-    """Regressors of a row as `level + turn * u` per cell: a dummy per group (none for the reference), then a hat per knot."""
-    bins, groups = m.rows.shape
+    """Regressors of a row as `level + turn * u` per cell: a dummy per group (none for the reference), then a hat per knot.
+
+    In a bin of one score hats do not turn: one that no row is under, for they all lie at the next knot, is nothing at all.
+    """
+    (bins, groups), least, most = m.rows.shape, m.low.min(-1), m.high.max(-1)
     if ends is None:
-        low = m.low.min()
-        ends = np.concatenate([[low], np.maximum(m.high.max(-1), low)])  # an empty bin has no highest score
+        low = least.min()
+        ends = np.concatenate([[low], np.maximum(most, low)])  # an empty bin has no highest score
     knots = np.unique(ends)
     left = np.clip(np.searchsorted(knots, ends[1:]) - 1, 0, max(len(knots) - 2, 0))
     level = np.zeros((bins, groups, groups + len(knots)))
@@ -198,11 +210,11 @@ def _spline_design(m: Moments, reference: int, ends: Floats | None) -> tuple[Flo
     if len(knots) == 1:
         level[..., groups] = 1.0
         return level, turn
-    width = knots[left + 1] - knots[left]
-    b = np.arange(bins)
+    width, alone = knots[left + 1] - knots[left], least == most
+    b, start = np.arange(bins), np.where(alone, least, m.origin)
     for hat, where, sign in ((left, knots[left + 1], 1.0), (left + 1, knots[left], -1.0)):
-        level[b, :, groups + hat] = (sign * (where - m.origin) / width)[:, None]
-        turn[b, :, groups + hat] = (-sign / width)[:, None]
+        level[b, :, groups + hat] = (sign * (where - start) / width)[:, None]
+        turn[b, :, groups + hat] = np.where(alone, 0.0, -sign / width)[:, None]
     return level, turn
 
 

@@ -19,15 +19,13 @@ from evenhand.metrics.outcome import (
     Covariance,
     Gaps,
     critical,
-    dust,
     gaps,
     influence,
     quantile,
     two_sided,
 )
-from evenhand.tallies.cluster_squares import ClusterSquares
 from evenhand.tallies.clusters import Clusters
-from evenhand.tallies.moments import Moments
+from evenhand.tallies.moments import Moments, settled
 
 FEWEST_IN_ALL = 10
 """With fewer successes or failures of the group in all, the normal is no guide to the tails of its gap."""
@@ -128,11 +126,10 @@ def pooled(m: Moments, found: Gaps, covariance: Covariance = "HC1") -> Pooled:
     )
     few = np.asarray(_few(m, usable, found.reference) & (rows > 0) & (covariance != "cluster"))
     flat, tilt = influence(m, found)
-    speck = float(dust(m))
     for g in np.flatnonzero(rows > 0).tolist():
         null = Null(m, found, g, flat[..., g] * share[:, g, None], tilt[..., g] * share[:, g, None])
         at = null.variances(np.array([0.0, step, -step]), "alike" if few[g] else covariance).tolist()
-        if at[0] <= speck**2:  # outcomes that do not vary around their lines, but for rounding
+        if at[0] <= 0:  # outcomes that do not vary around their lines
             square[g] = 0.0
             continue
         square[g] = at[0], (at[1] - at[2]) / (2 * step), (at[1] + at[2] - 2 * at[0]) / (2 * step**2)
@@ -189,7 +186,7 @@ class Null:
     def residuals(self, d: float | Floats) -> Moments:
         """The rows measured from those lines."""
         level, slope = self.lines(d)
-        return self.m.measured_from(level, slope[..., None])
+        return self.m.residuals(level, slope[..., None])
 
     def variances(self, d: Floats, covariance: Covariance | Literal["alike"]) -> Floats:
         """Variance of the gap for each `d`: all rows alike, the rows of a bin alike, or from each row's or cluster's own residual.
@@ -197,11 +194,10 @@ class Null:
         With few outcomes a row's own residual tells little: a group without any would have the smallest error of all.
         """
         if covariance == "cluster":
-            flat, tilt = self.flat.reshape(-1, 1), self.tilt.reshape(-1, 1)
-            return np.array([self.clusters(one).products(flat, tilt)[0, 0] for one in d.tolist()])
+            return np.array([self._clustered(one) for one in d.tolist()])
         residual = self.residuals(d)
         parts = residual.squared[..., :3, 2] if covariance == "HC1" else self.m.sums[..., :3, 0]
-        own = parts[..., 0] * self.flat**2 + 2 * parts[..., 1] * self.flat * self.tilt + parts[..., 2] * self.tilt**2
+        own = self._rowwise(parts)
         n, left = self.m.rows.sum(-1), np.maximum(self.m.rows.sum(-1) - self.found.lines.parameters + 1, 1)
         if covariance == "HC1":
             return np.asarray((own.sum(-1) * n / left).sum(-1))
@@ -209,17 +205,23 @@ class Null:
         each = squares / left if covariance == "alike" else squares.sum(-1, keepdims=True) / left.sum()
         return np.asarray((own.sum(-1) * each).sum(-1))
 
+    def _rowwise(self, parts: Floats) -> Floats:
+        """What single rows add to the variance, per cell, out of sums of w, wu and wu^2."""
+        found = parts[..., 0] * self.flat**2 + 2 * parts[..., 1] * self.flat * self.tilt + parts[..., 2] * self.tilt**2
+        return np.asarray(found)
+
+    def _clustered(self, d: float) -> float:
+        residual = self.residuals(d)
+        if residual.clusters is None:
+            raise ValueError("clustered errors need sums per cluster")
+        found = residual.clusters.products(self.flat.reshape(-1, 1), self.tilt.reshape(-1, 1))[0, 0]
+        rowwise = self._rowwise(residual.squared[..., :3, 2]).sum()
+        return float(settled(found, rowwise, self.m.rows.sum()))
+
     def by_cluster(self) -> Floats | None:
         """What each cluster's residuals add to the gap if there is none; nothing where clusters are not listed."""
-        listed = self.clusters(0.0)
+        listed = self.residuals(0.0).clusters
         return listed.parts(self.flat.ravel(), self.tilt.ravel()) if isinstance(listed, Clusters) else None
-
-    def clusters(self, d: float) -> Clusters | ClusterSquares:
-        """The sums of clusters, with the outcome measured from those lines."""
-        parts = self.residuals(d).clusters
-        if parts is None:
-            raise ValueError("clustered errors need sums per cluster")
-        return parts
 
 
 @metric(

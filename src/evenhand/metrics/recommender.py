@@ -151,9 +151,13 @@ def exposure_kl(t: Crosstab, *, smoothing: NotNegative = 0.0) -> Floats:
     (a, b), (all_a, all_b) = t.exposure(), t.slots
     value = np.full(all_a.shape, math.inf)
     finite = np.ones(all_a.shape, dtype=bool) if smoothing else ~((a > 0) & (b == 0)).any(-1)
-    a, b = a[finite] + smoothing, b[finite] + smoothing
-    ratio = np.divide(a, b, out=np.ones_like(a), where=a > 0)
-    mean = (a * np.log(ratio, out=ratio)).sum(-1) / (all_a + smoothing * t.items)[finite]  # never shown: the ratio is 1
+    a, b = a[finite], b[finite]
+    if smoothing:
+        a, b = a + smoothing, b + smoothing
+    ratio = np.divide(a, b, out=np.ones_like(a), where=a > 0)  # never shown: the ratio is 1
+    np.log(ratio, out=ratio)
+    ratio *= a
+    mean = ratio.sum(-1) / (all_a + smoothing * t.items)[finite]
     value[finite] = mean + np.log((all_b + smoothing * t.items) / (all_a + smoothing * t.items))[finite]
     return _where_shown(t, np.maximum(value, 0.0))
 

@@ -44,8 +44,10 @@ class Audience:
         lengths, items, marks = (
             np.concatenate([getattr(part, name) for part in parts]) for name in ("lengths", "items", "marks")
         )
+        if all(part.values is None for part in parts):
+            return cls(lengths, items, None, marks)
         values = [np.ones(len(part.items)) if part.values is None else part.values for part in parts]
-        return cls(lengths, items, None if all(p.values is None for p in parts) else np.concatenate(values), marks)
+        return cls(lengths, items, np.concatenate(values), marks)
 
     def many_of_length(self) -> Floats | None:
         """(K + 1,) users by the length of their list; None where tied items share slots."""

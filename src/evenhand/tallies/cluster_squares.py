@@ -152,6 +152,12 @@ class ClusterSquares:
         change[:, 2, 1] = change[:, 4, 3] = turn.ravel()
         return self._changed(change)
 
+    def stilled(self, cells: np.typing.NDArray[np.bool_]) -> ClusterSquares:
+        """The same sums without v in these cells."""
+        change = np.tile(np.eye(SUMS), (cells.size, 1, 1))
+        change[cells, 2, 2] = change[cells, 4, 4] = 0.0
+        return self._changed(change)
+
     def shifted(self, by: Floats) -> ClusterSquares:
         """The same sums with u replaced by u + by."""
         d = np.repeat(by, self.groups)

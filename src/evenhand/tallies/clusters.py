@@ -109,6 +109,12 @@ class Clusters:
         n, u, v, uu, uv = self.sums
         return replace(self, sums=(n, u, v + d * n + t * u, uu, uv + d * u + t * uu))
 
+    def stilled(self, cells: np.typing.NDArray[np.bool_]) -> Clusters:
+        """The same sums without v in these cells."""
+        still = cells[self.cell]
+        n, u, v, uu, uv = self.sums
+        return replace(self, sums=(n, u, np.where(still, 0.0, v), uu, np.where(still, 0.0, uv)))
+
     def shifted(self, by: Floats) -> Clusters:
         """The same sums with u replaced by u + by."""
         d = by[self.bin]

@@ -23,6 +23,18 @@ Ints = np.typing.NDArray[np.int64]
 POWERS = tuple((i, j) for j in range(3) for i in range(5 - j))
 """The twelve sums: u^i v^j for j up to 2 and i + j up to 4. They give coefficients and robust errors of any line per cell."""
 
+EPSILON = float(np.finfo(np.float64).eps)
+ROUNDING = 32 * EPSILON
+"""How far a row may lie beside its line for rounding alone, as a share of the outcome and of slope times score: what the caller
+made its outcome of, and what a line is worked out from, are a few roundings each."""
+
+FEW = 16
+"""Roundings of a number that is worked out of a few sums."""
+
+STEEP = 1e-3
+"""Share of the squares of a bin's scores that must lie within groups for a slope to measure from: of less, rounding makes lines so
+steep that the rows of joined bins would be lost beside them."""
+
 _KEPT = np.array([[(i, j) in POWERS for j in range(3)] for i in range(5)])
 _CHOICES = np.array([[comb(i, k) for k in range(5)] for i in range(5)], dtype=np.float64)
 _STEPS = np.maximum(np.arange(5)[:, None] - np.arange(5), 0)
@@ -42,6 +54,7 @@ class Moments:
     clusters : the same rows summed per cluster, or the products of such sums where clusters are many; or None.
     squares : the same sums with squared weights, which robust errors need; None where every weight is one.
     held : (..., B, G) rows per cell; None where every weight is one, and `sums` count them.
+    lost : (..., B, G) how much of the squares of v may be rounding, since v was measured from other lines before; None for none.
     """
 
     sums: Floats
@@ -55,6 +68,7 @@ class Moments:
     clusters: Clusters | ClusterSquares | None = None
     squares: Floats | None = None
     held: Floats | None = None
+    lost: Floats | None = None
 
     @property
     def rows(self) -> Floats:
@@ -87,6 +101,23 @@ class Moments:
         with np.errstate(invalid="ignore"):
             return self.level + self.slope * self.mean_offset + self.sums[..., 0, 1] / self.mass
 
+    @property
+    def _mean_of_all(self) -> Floats:
+        """Mean outcome of all cells."""
+        mass = self.mass.sum((-1, -2), keepdims=True)
+        total = (self.mass * np.nan_to_num(self.mean_outcome)).sum((-1, -2), keepdims=True)
+        return np.divide(total, mass, out=np.zeros_like(total), where=mass > 0)
+
+    @property
+    def unsure(self) -> Floats:
+        """How much of the squares of v may be rounding."""
+        added_up = self._unsure_of(self.sums[..., 0, 2])
+        return added_up if self.lost is None else np.maximum(self.lost, added_up)
+
+    def _unsure_of(self, sums: Floats) -> Floats:
+        """How much of sums over rows may be rounding, theirs and that of the few numbers which they are then taken from."""
+        return np.asarray(EPSILON * (self.rows + FEW) * np.abs(sums))
+
     def reason(self) -> str:
         """Why the whole tally can say nothing, or nothing."""
         present = (self.rows.sum(-2) > 0).sum(-1)
@@ -98,7 +129,26 @@ class Moments:
         lines = {"level": level + 0 * self.level, "slope": slope + 0 * self.slope}
         clusters = None if self.clusters is None else self.clusters.tilted(by, turn)
         squares = None if self.squares is None else _tilted(self.squares, by, turn)
-        return replace(self, sums=_tilted(self.sums, by, turn), squares=squares, clusters=clusters, **lines)
+        lost = self.unsure + self._unsure_of(by**2 * self.mass + turn**2 * self.sums[..., 2, 0])
+        return replace(self, sums=_tilted(self.sums, by, turn), squares=squares, clusters=clusters, lost=lost, **lines)
+
+    def residuals(self, level: Floats, slope: Floats) -> Moments:
+        """The same rows with v measured from lines that they are compared with; rows that lie on them, but for rounding, have none.
+
+        A cell's rows lie on its line where their squares beside it are no more than rounding can make. A sum of n terms is known to
+        n epsilons of what was added up (and `FEW` more), and so is what is left of squares when they cancel out. And each row may be off by
+        `ROUNDING` of its outcome, of the mean of all outcomes and of slope times score.
+        """
+        found = self.measured_from(level, slope)
+        reach = np.where(self.mass > 0, np.maximum(np.abs(self.low), np.abs(self.high)), 0.0)
+        size = ROUNDING * (np.abs(level) + np.abs(slope) * reach + np.abs(self._mean_of_all))
+        still = found.sums[..., 0, 2] <= found.unsure + size**2 * self.mass
+        for sums in (found.sums, found.squares):
+            if sums is not None:
+                sums[still, :, 1:] = 0.0
+        if found.clusters is None or not still.any():
+            return found
+        return replace(found, clusters=found.clusters.stilled(still.ravel()))
 
     def shifted(self, origin: Floats) -> Moments:
         """The same rows with u measured from other scores; the lines stay where they are."""
@@ -123,6 +173,7 @@ class Moments:
             powers(self.sums), self.origin[..., first:last], self.level[cut], self.slope[cut], self.low[cut], self.high[cut],
             self.above[cut], self.below[cut], None if self.clusters is None else self.clusters.part(first, last),
             None if self.squares is None else powers(self.squares), None if self.held is None else self.held[cut],
+            None if self.lost is None else self.lost[cut],
         )  # fmt: skip
 
     def merged(self, into: Ints) -> Moments:
@@ -140,7 +191,11 @@ class Moments:
             centre = join(self.origin * rows, -1) / join(rows, -1)
         centre = np.where(np.isfinite(centre), centre, self.origin[..., first])
         flat = self.shifted(centre[..., into])
-        level, slope = flat.level[..., first, :], flat.slope[..., first, :]
+        mass = join(self.mass, -2)
+        level, slope = (
+            np.divide(join(self.mass * line, -2), mass, out=line[..., first, :].copy(), where=mass > 0)
+            for line in (flat.level, flat.slope)
+        )
         flat = flat.measured_from(level[..., into, :], slope[..., into, :])
         return Moments(
             join(flat.sums, -4), centre, level, slope,
@@ -148,6 +203,7 @@ class Moments:
             join(flat.above, -2), join(flat.below, -2),
             None if flat.clusters is None else flat.clusters.merged(into),
             None if flat.squares is None else join(flat.squares, -4), None if flat.held is None else join(flat.held, -2),
+            join(flat.unsure, -2),
         )  # fmt: skip
 
     @classmethod
@@ -196,6 +252,15 @@ class Moments:
         return cls(_powers(w, u, v, cell, shape), origin, level, slope, *range_, above, below, clusters, **more)
 
 
+def settled(variance: Floats, rowwise: Floats, rows: Any) -> Floats:
+    """Squares of sums over clusters; zero where they are no more than the rounding of those of the single `rows`, which cancel out.
+
+    >>> settled(np.array([1e-17, 1e-9]), np.array([1.0, 1.0]), 100).tolist()
+    [0.0, 1e-09]
+    """
+    return np.asarray(np.where(np.abs(variance) <= EPSILON * (rows + FEW) * rowwise, 0.0, variance))
+
+
 def _powers(w: Floats, u: Floats, v: Floats, cell: Ints, shape: tuple[int, int]) -> Floats:
     sums = np.zeros((shape[0] * shape[1], 5, 3))
     part = w
@@ -215,10 +280,16 @@ def _lines(u: Floats, y: Floats, w: Floats, b: Ints, cell: Ints, shape: tuple[in
     mass = np.where(mass > 0, mass, 1.0)
     mean_u, mean_y = np.bincount(cell, w * u, size) / mass, np.bincount(cell, w * y, size) / mass
     du, dy = u - mean_u[cell], y - mean_y[cell]
-    across, along = np.bincount(b, w * du * dy, shape[0]), np.bincount(b, w * du * du, shape[0])
-    slope = np.divide(across, along, out=np.zeros(shape[0]), where=along > 0)
-    slopes = np.broadcast_to(slope[:, None], shape)
+    across, along, around = (np.bincount(b, w * one, shape[0]) for one in (du * dy, du * du, u * u))
+    slopes = np.broadcast_to(steady_slope(across, along, around)[:, None], shape)
     return mean_y.reshape(shape) - slopes * mean_u.reshape(shape), slopes + np.zeros(shape)
+
+
+def steady_slope(across: Floats, within: Floats, around: Floats) -> Floats:
+    """Slopes to measure rows from, out of products of score and outcome and squares of scores within groups; 0 where these
+    are next to nothing of all squares `around` the centre of the bin.
+    """
+    return np.divide(across, within, out=np.zeros_like(within), where=within > STEEP * around)
 
 
 def _moved(sums: Floats, by: Floats) -> Floats:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -71,11 +71,12 @@ class Replicates:
         groups, items = like.counts.shape
         seen = np.zeros(items, dtype=bool)
         for audience, _ in self.parts:
-            seen[audience.items] = True
+            for some in _runs(audience.items):
+                seen[some] = True
         places = np.flatnonzero(seen)
         column = None if seen.all() else np.cumsum(seen, dtype=np.int32) - 1
         sums = [
-            _Sums(audience, plan, audience.items if column is None else column[audience.items], len(places), self.usual)
+            _Sums(audience, plan, _under_other_numbers(audience.items, column), len(places), self.usual)
             for audience, plan in self.parts
         ]
         rows = self.parts[0][1].rows
@@ -113,7 +114,7 @@ class _Sums:
         self._odd = self._with_other_lists(usual)
         self._members: list[tuple[Ints, Floats]] = []
         self._all: tuple[Floats, Floats] | None = None
-        self._made: list[tuple[int | Ints, Times, npt.NDArray[Any]]] = []
+        self._made: list[tuple[int | Ints, Times, _Shown]] = []
         self._held = range(0)
 
     def add(
@@ -126,13 +127,12 @@ class _Sums:
                 self._members = self._members or [
                     (some, own[some]) for some in (np.flatnonzero(place == i) for i in range(len(rows)))
                 ]
-                shown_to = made.reshape(len(rows), self.size, len(draws))
-                for row, shown, (members, theirs) in zip(rows, shown_to, self._members, strict=True):
-                    counts[row] = counts[row] + shown if more else shown
+                for i, (row, (members, theirs)) in enumerate(zip(rows, self._members, strict=True)):
+                    made.put(counts[row], i * self.size, more=more)
                     marks[row, :, :width] += few[members].T.astype(np.float64) @ theirs
                 odd = self._with_odd(few, odd)
             else:
-                counts[rows[place]] = counts[rows[place]] + made if more else made
+                made.put(counts[rows[place]], 0, more=more)
                 marks[rows[place], :, :width] += few.T.astype(np.float64) @ own
         if self._all is not None and self.plan.rest is not None:
             rest, others = rows[self.plan.rest], np.delete(rows, self.plan.rest)
@@ -143,7 +143,7 @@ class _Sums:
             marks[rest, :, :width] = self._all[1] - marks[others, :, :width].sum(0)
         return odd
 
-    def _under(self, draws: range, wide: int) -> Iterator[tuple[int | Ints, Times, npt.NDArray[Any]]]:
+    def _under(self, draws: range, wide: int) -> Iterator[tuple[int | Ints, Times, _Shown]]:
         """Where users count, their weights (U, D) and times shown (J, D) under some draws, which are made for more of them at once."""
         if not (draws.start in self._held and draws[-1] in self._held):
             self._held = range(draws.start, min(draws.start + wide, self.plan.draws))
@@ -152,14 +152,16 @@ class _Sums:
                 if isinstance(place, int) and place == self.plan.rest:
                     if self._all is None:
                         everybody = weights.T.astype(np.float64) @ self.audience.marks
-                        self._all = self._product(weights).astype(np.float64), everybody
+                        counted = np.zeros((self.size, 1))
+                        self._product(weights).put(counted, 0, more=False)
+                        self._all = counted, everybody
                     continue
                 self._made.append((place, weights, self._product(weights, None if isinstance(place, int) else place)))
         at = slice(draws.start - self._held.start, draws.stop - self._held.start)
         for place, weights, made in self._made:
-            yield place, np.ascontiguousarray(weights[:, at]), made[..., at]
+            yield place, np.ascontiguousarray(weights[:, at]), made.between(at)
 
-    def _product(self, weights: Times, place: Ints | None = None) -> npt.NDArray[Any]:
+    def _product(self, weights: Times, place: Ints | None = None) -> _Shown:
         """Times shown (J, D), or (places x J, D) where every user has a place."""
         name = "all" if place is None else "placed"
         if name not in self._products:
@@ -206,6 +208,36 @@ RUN = 1 << 21
 """Slots that are weighted by parts at a time."""
 
 
+def _runs(items: npt.NDArray[Any]) -> Iterator[npt.NDArray[Any]]:
+    """Some at a time: as an index of another kind than numpy's own, all would be copied."""
+    return (items[first : first + RUN] for first in range(0, len(items), RUN))
+
+
+def _under_other_numbers(items: Codes, numbers: Codes | None) -> Codes:
+    return items if numbers is None else np.concatenate([items[:0], *(numbers[some] for some in _runs(items))])
+
+
+class _Shown(NamedTuple):
+    """Times shown (size, D); what is shown too often for this has `rows` of its own, and zeros here."""
+
+    most: npt.NDArray[Any]
+    rows: Ints
+    often: npt.NDArray[Any]
+
+    def between(self, draws: slice) -> _Shown:
+        return _Shown(self.most[:, draws], self.rows, self.often[:, draws])
+
+    def put(self, into: Floats, first: int, *, more: bool) -> None:
+        """Fill in those from `first` on, or add `more`."""
+        some = self.most[first : first + len(into)]
+        if more:
+            into += some
+        else:
+            into[:] = some
+        at = slice(*np.searchsorted(self.rows, [first, first + len(into)]))
+        into[self.rows[at] - first] += self.often[at]
+
+
 class _Product:
     """Times shown as a product of what was shown (size, users) with weights up to `most`.
 
@@ -216,7 +248,10 @@ class _Product:
     def __init__(self, at: npt.NDArray[Any], lengths: Codes, values: Floats | None, size: int, most: int) -> None:
         self._often: Any = None
         if values is None:
-            sums = np.bincount(at, minlength=max(1, size)) * most
+            sums = np.zeros(max(1, size), dtype=np.int64)
+            for some in _runs(at):
+                sums += np.bincount(some, minlength=len(sums))
+            sums *= most
             kind = np.min_scalar_type(int(sums.max()))
             if kind.itemsize > SHORT.itemsize and size > MANY:
                 many = sums > np.iinfo(SHORT).max
@@ -230,13 +265,11 @@ class _Product:
             values = np.ones(len(at), dtype=kind)
         self._others: Any = _matrix(values, at, lengths, size)
 
-    def under(self, weights: Times) -> npt.NDArray[Any]:
-        """(size, D)"""
-        found = np.asarray(self._others @ weights.astype(self._others.dtype))
-        if self._often is not None:
-            found = found.astype(self._often.dtype)
-            found[self._rows] = self._often @ weights.astype(self._often.dtype)
-        return found
+    def under(self, weights: Times) -> _Shown:
+        most = np.asarray(self._others @ weights.astype(self._others.dtype))
+        if self._often is None:
+            return _Shown(most, np.zeros(0, dtype=np.int64), most[:0])
+        return _Shown(most, self._rows, np.asarray(self._often @ weights.astype(self._often.dtype)))
 
 
 SHORT = np.dtype(np.uint16)

@@ -36,15 +36,13 @@ class Ragged:
     values: Floats
 
     @classmethod
-    def of(cls, matrix: Floats, *, fill: float | None = None) -> Ragged:
-        """The cells of a dense matrix that are there: NaN and -inf mark the missing ones; `fill` gives these a value.
+    def of(cls, matrix: Floats) -> Ragged:
+        """The cells of a dense matrix that are there: NaN and -inf mark the missing ones.
 
         >>> Ragged.of(np.array([[0.5, np.nan], [np.nan, np.nan]])).starts.tolist()
         [0, 1, 1]
         """
         missing = np.isnan(matrix) | (matrix == -np.inf)
-        if fill is not None:
-            matrix, missing = np.where(missing, fill, matrix), np.zeros_like(missing)
         if not missing.any():
             rows, columns = matrix.shape
             items = np.broadcast_to(np.arange(columns), matrix.shape).reshape(-1)
@@ -58,12 +56,29 @@ class Ragged:
         missing = np.isnan(self.values) | (self.values == -np.inf)
         return self.where(~missing, self.values) if missing.any() else self
 
-    def filled(self, start: int, stop: int, items: int) -> Ragged:
-        """Rows `start` to `stop` with every item there: those that were missing at minus infinity."""
-        at = slice(int(self.starts[start]), int(self.starts[stop]))
-        matrix = np.full((stop - start, items), -np.inf)
-        matrix[self.rows[at] - start, self.items[at]] = self.values[at]
-        return Ragged.of(matrix, fill=-np.inf)
+    def filled(self, top: int, items: int) -> Ragged:
+        """Rows shorter than `top` with the last items that they lack, at minus infinity: as many as that takes, and one that ties.
+
+        >>> Ragged.of(np.array([[0.5, np.nan, np.nan, 0.1, np.nan]])).filled(3, 5).items.tolist()
+        [0, 2, 3, 4]
+        """
+        first = max(0, items - top - 1)  # a row lacks more of those from here on than it has slots left
+        rows, found = [self.rows], [self.items]
+        short, some = np.flatnonzero(self.lengths < min(top, items)), max(1, MOST_CELLS // (items - first or 1))
+        for own in (short[start : start + some] for start in range(0, len(short), some)):
+            lacks = np.ones((len(own), items - first), dtype=bool)
+            at = (self.items >= first) & np.isin(self.rows, own)
+            lacks[np.searchsorted(own, self.rows[at]), self.items[at] - first] = False
+            slots = top - self.lengths[own] + 1
+            lacks &= np.cumsum(lacks[:, ::-1], axis=1)[:, ::-1] <= slots[:, None]
+            row, item = np.nonzero(lacks)
+            rows.append(own[row])
+            found.append(item + first)
+        row, item = np.concatenate(rows), np.concatenate(found)
+        order = np.lexsort((item, row))
+        values = np.append(self.values, np.full(len(row) - len(self.values), -np.inf))
+        lengths = np.bincount(row, minlength=len(self.lengths))
+        return Ragged(np.append(0, np.cumsum(lengths)), item[order], values[order])
 
     @property
     def whole(self) -> bool:
@@ -151,19 +166,30 @@ class Cut:
         >>> Cut(top=2, ties="fractional").shown(Ragged.of(np.array([[0.5, 0.5, 0.5, 0.1]])))[0].values.round(2).tolist()
         [0.67, 0.67, 0.67]
         """
+        keep, tied = self._weights(scores, self.ties)
+        return scores.where(keep > 0, keep.astype(np.float64)), tied
+
+    def may_show(self, starts: Ints, values: Floats) -> npt.NDArray[np.bool_]:
+        """Which scores may be shown, ties broken in any way: what a cut of these leaves is what it leaves of all.
+
+        >>> Cut(top=1).may_show(np.array([0, 3]), np.array([0.5, 0.7, 0.7])).tolist()
+        [False, True, True]
+        """
+        return self._weights(Ragged(starts, starts[:0], values), "fractional")[0] > 0
+
+    def _weights(self, scores: Ragged, ties: Ties) -> tuple[npt.NDArray[Any], npt.NDArray[np.bool_]]:
+        """How much of a slot every cell gets, and which rows had ties."""
         if self.top is None:
-            keep = self._reached(scores.values)
-            return scores.where(keep, np.ones(len(keep))), np.zeros(len(scores.starts) - 1, dtype=bool)
-        keep = np.ones(len(scores.values), dtype=np.float64 if self.ties == "fractional" else np.bool_)
+            return self._reached(scores.values), np.zeros(len(scores.starts) - 1, dtype=bool)
+        keep: npt.NDArray[Any] = np.ones(len(scores.values), dtype=np.float64 if ties == "fractional" else np.bool_)
         tied = np.zeros(len(scores.starts) - 1, dtype=bool)
         for rows, at, inside in _batches(scores, self.top):
             x = scores.values[at]
             if not inside.all():
                 x[~inside] = -np.inf
-            weight, tied[rows] = _best(x, inside, self.top, self.ties)
+            weight, tied[rows] = _best(x, inside, self.top, ties)
             keep[at[inside]] = weight[inside]
-        there = keep > 0
-        return scores.where(there, keep.astype(np.float64)), tied
+        return keep, tied
 
     @property
     def reaching(self) -> tuple[float, float]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Literal
@@ -315,12 +315,13 @@ class Spectrum:
         head = slice(0, first)
         return Spectrum(np.concatenate([self.values[head], held / counts]), np.concatenate([self.counts[head], counts]))
 
-    def gathered(self, parts: int, apart: float = 0.0) -> Spectrum:
+    def gathered(self, parts: int, apart: float = 0.0, near: Sequence[tuple[float, float]] = ()) -> Spectrum:
         """The same units in fewer cells, each at its mean, for sums and points of the curve; weighted cells stay as they are.
 
         No bin of several amounts spans more than about a part in `parts` of the units or of all they hold, nor a factor of
         more than 2^(16 / parts) in amounts or, about, in ranks from the bottom or the top: so those that hold most, and
-        amounts that differ little, stay apart. The amount of the unit of rank `apart` shares its bin with no other.
+        amounts that differ little, stay apart. The amount of the unit of rank `apart` shares its bin with no other, nor does
+        any between two ranks of `near`.
 
         >>> Spectrum.of([1, 2, *range(1000, 1010), 9000]).gathered(4).values.tolist()
         [1.0, 2.0, 1000.0, 1002.0, 1005.0, 1007.5, 1009.0, 9000.0]
@@ -344,6 +345,7 @@ class Spectrum:
                         _alone(reach, edges)
                         for edges in (reach[-1] * even, ends, (reach[-1] - ends)[::-1], [apart, apart])
                     ),
+                    *(np.arange(*np.searchsorted(reach, ranks) + np.array([0, 2])) for ranks in near),
                 ]
             )
         )

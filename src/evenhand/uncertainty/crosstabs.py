@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -75,6 +76,8 @@ class Resampled:
             many = max(stop - start, HELD // len(self._places))
             self._from, self._weights = start, self._poisson(start, min(start + many, self.draws))
         yield self._places, self._weights[:, start - self._from : stop - self._from]
+        if stop == self.draws and not self.exact:
+            self._weights = self._weights[:, :0].copy()  # who asks again waits, others have the memory
 
     def _poisson(self, start: int, stop: int) -> Times:
         """Poisson(1) counts from 16 random bits each; every user takes whole words, so that their number changes nothing."""
@@ -91,18 +94,24 @@ class Dealt:
     """Group labels dealt out at random to the users whose group is known; past `EXACT`, each by itself."""
 
     def __init__(self, codes: Ints, known: int, draws: int, seed: int, where: Sequence[Any] = ()) -> None:
-        self.draws = draws
-        labelled = codes < known
-        self.sizes = np.bincount(codes[labelled], minlength=known)
-        rng, kind = stream(seed, "labels", *where), np.min_scalar_type(known + 1)
-        self._labels = np.full((len(codes), draws), known, dtype=kind)
-        if len(codes) * draws <= EXACT:
-            self._labels[labelled] = rng.permuted(np.tile(codes[labelled], (draws, 1)), axis=1).T
-        else:
-            self._deal(rng)
-            self._labels[~labelled] = known
-        self.rows, self.most, self._labelled = np.flatnonzero(self.sizes), 1, labelled
+        self.draws, self.most, self._codes, self._stream = draws, 1, codes, (seed, "labels", *where)
+        self._labelled = codes < known
+        self.sizes = np.bincount(codes[self._labelled], minlength=known)
+        self.rows = np.flatnonzero(self.sizes)
         self.rest = int(self.sizes[self.rows].argmax()) if len(self.rows) else None
+
+    @cached_property
+    def _labels(self) -> npt.NDArray[Any]:
+        """(U, D), dealt out when first asked for."""
+        known, rng = len(self.sizes), stream(*self._stream)
+        labels = np.full((len(self._codes), self.draws), known, dtype=np.min_scalar_type(known + 1))
+        if len(self._codes) * self.draws <= EXACT:
+            own = self._codes[self._labelled]
+            labels[self._labelled] = rng.permuted(np.tile(own, (self.draws, 1)), axis=1).T
+        else:
+            self._deal(rng, labels)
+            labels[~self._labelled] = known
+        return labels
 
     def between(self, start: int, stop: int) -> Iterator[Weighted]:
         """For every group, which users have its label in which of these draws."""
@@ -112,11 +121,11 @@ class Dealt:
             else:
                 yield place, (self._labels[:, start:stop] == row).view(np.uint8)
 
-    def _deal(self, rng: np.random.Generator) -> None:
+    def _deal(self, rng: np.random.Generator, labels: npt.NDArray[Any]) -> None:
         """Labels of users, each by itself."""
         edges = np.cumsum(self.sizes) / self.sizes.sum()
-        for first in range(0, len(self._labels), AT_ONCE):
-            some = self._labels[first : first + AT_ONCE]
+        for first in range(0, len(labels), AT_ONCE):
+            some = labels[first : first + AT_ONCE]
             lots, some[:] = rng.random(some.shape), 0
             for edge in edges:
                 some += lots >= edge

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import atexit
 import functools
 import json
-import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
 from evenhand.errors import EvenhandError
+from evenhand.views.folders import lasting
 
 
 @functools.cache
@@ -25,8 +24,6 @@ def as_lines(path: str, role: str) -> str:
         ) from error
     if not isinstance(rows, list) or not all(isinstance(row, Mapping) for row in rows):
         raise EvenhandError(f"{role}={path!r} is no array of objects. Pass [{{...}}, ...], or JSON lines (.jsonl).")
-    folder = tempfile.TemporaryDirectory(prefix="evenhand-", ignore_cleanup_errors=True)
-    atexit.register(folder.cleanup)
-    made = Path(folder.name) / f"{Path(path).stem}.jsonl"
+    made = lasting() / f"{Path(path).stem}.jsonl"
     made.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
     return str(made)

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
+from dataclasses import dataclass
 from math import ceil
-from typing import Any, TypeVar
+from typing import Any, Generic, TypeVar
 
 import narwhals as nw
 import numpy as np
 
+from evenhand.errors import EvenhandError
 from evenhand.views.spilled import Spilled, table_of
 from evenhand.views.tables import each_once, engine_errors, to_polars
 
@@ -26,15 +28,22 @@ SORTED = 1_000_000
 
 Sums = dict[str, Any]
 
+Asked = Callable[[Any], Sequence[Any]]
+"""What is asked of all rows: expressions of the library that is passed, narwhals or Polars, whose words are the same."""
 
-def summed(lazy: nw.LazyFrame[Any], *asked: nw.Expr) -> Sums:
+
+def nothing(_: Any) -> Sequence[Any]:
+    return ()
+
+
+def summed(lazy: nw.LazyFrame[Any], asked: Asked) -> Sums:
     """Facts of all rows from those of each part: what is called `low_...` is the least, `high_...` the largest, others add up."""
     if not _takes_slices(lazy):
-        return dict(to_polars(lazy.select(*asked)).row(0, named=True))
+        return dict(to_polars(lazy.select(*told)).row(0, named=True)) if (told := asked(nw)) else {}
     parts: list[Any] = []
     while not parts or parts[-1]["evenhand_rows"][0] == COUNTED:
         part = nw.from_native(lazy.to_native().slice(COUNTED * len(parts), COUNTED))
-        parts.append(to_polars(part.select(*asked, nw.len().alias("evenhand_rows"))))
+        parts.append(to_polars(part.select(*asked(nw), nw.len().alias("evenhand_rows"))))
     return _together([part.drop("evenhand_rows") for part in parts])
 
 
@@ -43,6 +52,8 @@ def _together(parts: Sequence[Any]) -> Sums:
     import polars as pl
 
     found = pl.concat(parts)
+    if found.height == 1:
+        return dict(found.row(0, named=True))
     ways = {"low": pl.Expr.min, "high": pl.Expr.max}
     total = [ways.get(c.split("_")[0], _total)(pl.col(c)) for c in found.columns]
     return dict(found.select(total).row(0, named=True)) if total else {}
@@ -55,44 +66,100 @@ def _total(counts: Any) -> Any:
 
 
 def with_sums(
-    lazy: nw.LazyFrame[Any], keys: Sequence[str], make: Callable[[Any], Made], asked: Sequence[nw.Expr]
+    lazy: nw.LazyFrame[Any], keys: Sequence[str], make: Callable[[Any], Made], asked: Asked
 ) -> tuple[list[Made], Sums, nw.LazyFrame[Any]]:
     """`by_ranking`, what `summed` says, and the rows for the next walk, from one walk over them."""
+    import polars as pl
+
+    told = list(asked(pl))
 
     def both(rows: Any) -> tuple[Made, Any]:
-        return make(rows), nw.from_native(rows).select(*asked).to_native() if asked else None
+        return make(rows), rows.select(told) if told else None
 
     found, lazy = _walked(lazy, list(keys), both)
     made, facts = zip(*found, strict=True)
-    return list(made), _together(facts) if asked else {}, lazy
+    return list(made), _together(facts) if told else {}, lazy
+
+
+@dataclass(frozen=True)
+class Facts(Generic[Made]):
+    """What was seen of rankings on a walk over their rows.
+
+    Attributes
+    ----------
+    per : one row per ranking: rows `n`, `distinct` values, `last` and `best` of what orders it, and distinct `items`; a
+        Polars frame from engines that hand over parts, a lazy table of others.
+    sums : what was asked of all rows, as `summed` says it.
+    lazy : the rows with those of a ranking together.
+    made : what was made on the way of some rankings after the other.
+    """
+
+    per: Any
+    sums: Sums
+    lazy: nw.LazyFrame[Any]
+    made: Sequence[Made | None] = ()
+
+
+Along = Callable[[list[str]], Callable[[Any], Made]]
+"""From the columns that name a ranking to what makes something of rows of whole rankings, a Polars frame of them."""
+
+
+def made_along(
+    along: Along[Made] | None, lazy: nw.LazyFrame[Any], keys: Sequence[str], sound: Callable[..., bool]
+) -> Callable[..., Made | None] | None:
+    """What goes along with a walk over rows that are only being checked: of rows that are not `sound` it makes nothing.
+
+    So it does where it refuses them: that is said once they are known to be what they should be.
+    """
+    if along is None or not hands_parts(lazy):
+        return None
+    try:
+        make = along(list(keys))  # before the walk: DuckDB answers no question while it hands over rows
+    except EvenhandError:
+        return None
+
+    def made(rows: Any, *facts: Any) -> Made | None:
+        try:
+            return make(rows) if sound(rows, *facts) else None
+        except EvenhandError:
+            return None
+
+    return made
+
+
+def every(made: Sequence[Made | None]) -> Sequence[Made] | None:
+    """What was made, if it was made of all rows."""
+    whole = [one for one in made if one is not None]
+    return whole if whole and len(whole) == len(made) else None
 
 
 def ranking_facts(
-    lazy: nw.LazyFrame[Any], keys: Sequence[str], order: str, item: str | None, *asked: nw.Expr
-) -> tuple[nw.LazyFrame[Any], Sums, nw.LazyFrame[Any]]:
-    """One row per ranking: rows `n`, `distinct` values, `last` and `best` of what orders it, and distinct `items`.
-
-    Beside it what was `asked` of all rows, as `summed` says it, and the rows with those of a ranking together.
-    """
+    lazy: nw.LazyFrame[Any],
+    keys: Sequence[str],
+    order: str,
+    item: str | None,
+    asked: Asked = nothing,
+    along: Callable[[Any, Any], Made | None] | None = None,
+) -> Facts[Made]:
+    """Facts of all rankings; `along` is given the rows of some after the other, and the facts of these."""
     import polars as pl
 
     keys = list(keys)
     if not hands_parts(lazy):
-        return _settled(lazy, keys, order, item), summed(lazy, *asked) if asked else {}, lazy
+        return Facts(_settled(lazy, keys, order, item), summed(lazy, asked), lazy)
 
-    def facts(rows: Any) -> Any:
+    def facts(rows: Any) -> tuple[Any, Made | None]:
         found = _of_runs(rows, keys, order, item)
         if found is None:
             found = to_polars(_settled(nw.from_native(rows).lazy(), keys, order, item))
-        counts = sorted(set(found.columns) - {*keys, "last", "best"})
-        return found.select(
-            *keys, pl.col("last", "best").cast(kind, strict=False), *(pl.col(c).cast(pl.Int64) for c in counts)
-        )
+        kinds = {name: kind if name in ("last", "best") else pl.Int64 for name in found.columns[len(keys) :]}
+        found = found.cast(kinds, strict=False)
+        return found, None if along is None else along(rows, found)
 
     # a missing place is told of by those who asked for it, and there is no other use for these facts
     kind = pl.Float64 if lazy.collect_schema()[order].is_float() else pl.Int64
     found, sums, lazy = with_sums(lazy, keys, facts, asked)
-    return nw.from_native(pl.concat(found).lazy()), sums, lazy
+    return Facts(pl.concat([per for per, _ in found]), sums, lazy, [made for _, made in found])
 
 
 def by_ranking(lazy: nw.LazyFrame[Any], keys: Sequence[str], make: Callable[[Any], Made]) -> list[Made]:
@@ -103,11 +170,19 @@ def by_ranking(lazy: nw.LazyFrame[Any], keys: Sequence[str], make: Callable[[Any
 def _walked(
     lazy: nw.LazyFrame[Any], keys: list[str], make: Callable[[Any], Made]
 ) -> tuple[list[Made], nw.LazyFrame[Any]]:
-    """The same, and the rows with those of a ranking together, for the next walk; other engines keep theirs."""
+    """The same, and the rows with those of a ranking together, for the next walk; other engines keep theirs.
+
+    Rows that came at once are kept in memory.
+    """
     if not hands_parts(lazy):
         return [make(rows) for rows in _cut(to_polars(lazy).sort(*keys, nulls_last=True), keys)], lazy
     try:
-        return [make(rows) for rows in _as_they_stand(lazy, keys)], lazy
+        made, only = list[Made](), None
+        for rows in _as_they_stand(lazy, keys):
+            only = None if made else rows
+            made.append(make(rows))
+        few = only is not None and lazy.implementation.is_polars()
+        return made, nw.from_native(only.lazy()) if few else lazy
     except _Scattered:
         near = _rearranged(lazy, keys, keys, lambda _, rows: rows)
         return [make(rows) for rows, _ in _whole(near, keys)], near if lazy.implementation.is_polars() else lazy
@@ -120,14 +195,25 @@ def once(lazy: nw.LazyFrame[Any], keys: Sequence[str]) -> nw.LazyFrame[Any]:
     return _rearranged(lazy, keys, keys, lambda _, rows: rows.unique())
 
 
-def joined(
+def rows_where(lazy: nw.LazyFrame[Any], condition: nw.Expr) -> Iterator[nw.LazyFrame[Any]]:
+    """The rows for which a condition holds, some after the other where they are made as they are read.
+
+    A row holds on to the text of all that were read with it: what is kept of one should be numbers.
+    """
+    made = [] if not lazy.implementation.is_polars() or _takes_slices(lazy) else _parts(lazy)
+    part = None
+    for part in made:
+        yield nw.from_native(part).lazy().filter(condition)
+    if part is None:
+        yield lazy.filter(condition)
+
+
+def joined_apart(
     lazy: nw.LazyFrame[Any], other: nw.LazyFrame[Any], on: Sequence[str], keys: Sequence[str]
 ) -> nw.LazyFrame[Any]:
-    """Rows with what another table says of them, both by the first of the columns `on`; rankings stand together."""
-    first, many = list(on[:1]), _height(lazy) + _height(other) if lazy.implementation.is_polars() else 0
-    if many <= SORTED or not _height(other):
-        return lazy.join(other, on=list(on), how="left")
-    beside = Spilled(_parts(other), first, ceil(many / SORTED))
+    """Rows with what another table says of them, both in files by the first of the columns `on`; rankings stand together."""
+    first = list(on[:1])
+    beside = Spilled(_parts(other), first, ceil((_height(lazy) + _height(other)) / SORTED))
     return _rearranged(
         lazy, first, keys, lambda i, rows: rows.join(beside.part(i), on=list(on), how="left"), beside.parts
     )
@@ -195,8 +281,12 @@ def distinct(lazy: nw.LazyFrame[Any], column: str) -> int:
 
 
 def repeated(
-    lazy: nw.LazyFrame[Any], keys: Sequence[str], item: str = "item", *asked: nw.Expr
-) -> tuple[int, dict[str, Any], Sums, nw.LazyFrame[Any]]:
+    lazy: nw.LazyFrame[Any],
+    keys: Sequence[str],
+    item: str = "item",
+    asked: Asked = nothing,
+    along: Callable[[Any], Made | None] | None = None,
+) -> tuple[int, dict[str, Any], Facts[Made]]:
     """How many items stand in a ranking several times, and the first of them with its ranking.
 
     Beside it what was `asked` of all rows, and the rows with those of a ranking together. Items
@@ -209,23 +299,23 @@ def repeated(
     def several(rows: nw.LazyFrame[Any]) -> nw.LazyFrame[Any]:
         return rows.group_by(*named).agg(nw.len().alias("evenhand_rows")).filter(nw.col("evenhand_rows") > 1)
 
-    def here(rows: Any) -> tuple[int, Any]:
+    def here(rows: Any) -> tuple[int, Any, Made | None]:
         lengths = np.diff(first_of_runs(rows, list(keys)), append=rows.height)
         alike = len(lengths) and _twice(rows[item].hash().to_numpy(), lengths)
-        if not alike:
-            return 0, None
-        found = to_polars(several(nw.from_native(rows).lazy()))
-        return found.height, found.sort(*named).head(1)
+        found = to_polars(several(nw.from_native(rows).lazy())) if alike else None
+        if found is None or not found.height:
+            return 0, None, None if along is None else along(rows)
+        return found.height, found.sort(*named).head(1), None
 
     if not hands_parts(lazy):
         found = several(lazy)
         count = int(to_polars(found.select(nw.len().alias("n")))["n"][0])
         first = to_polars(found.sort(*named).head(1)) if count else None
-        return count, {} if first is None else first.row(0, named=True), summed(lazy, *asked) if asked else {}, lazy
+        return count, {} if first is None else first.row(0, named=True), Facts(None, summed(lazy, asked), lazy)
     counted, sums, lazy = with_sums(lazy, keys, here, asked)
-    firsts = [first for count, first in counted if count]
+    firsts = [first for count, first, _ in counted if count]
     first = pl.concat(firsts).sort(*named).row(0, named=True) if firsts else {}
-    return sum(count for count, _ in counted), first, sums, lazy
+    return sum(count for count, *_ in counted), first, Facts(None, sums, lazy, [made for *_, made in counted])
 
 
 def first_of_runs(rows: Any, keys: list[str]) -> Any:
@@ -248,15 +338,18 @@ def _whole(lazy: nw.LazyFrame[Any], keys: list[str]) -> Iterator[tuple[Any, Any]
     if _takes_slices(lazy):
         yield from _sliced(lazy, keys)
         return
-    held: Any = None
+    held: list[Any] = []
     for part in _parts(lazy):
-        rows = part if held is None else pl.concat([held, part], rechunk=True)
+        held.append(part)
+        if sum(one.height for one in held) < BLOCK:
+            continue
+        rows = pl.concat(held, rechunk=True)
         first = first_of_runs(rows, keys)
         last = int(first[-1]) if len(first) else 0
-        held = rows[last:]
+        held = [rows[last:]]
         if last:
             yield rows[:last], first[:-1]
-    rows = to_polars(lazy) if held is None else held
+    rows = pl.concat(held, rechunk=True) if held else to_polars(lazy)
     yield rows, first_of_runs(rows, keys)
 
 
@@ -308,11 +401,16 @@ def hands_parts(lazy: nw.LazyFrame[Any]) -> bool:
     return bool(lazy.implementation.is_polars() or lazy.implementation.is_duckdb())
 
 
-def frames(lazy: nw.LazyFrame[Any]) -> Iterator[Any]:
+def frames(lazy: nw.LazyFrame[Any]) -> Generator[Any, None, None]:
     """The rows of any engine as Polars frames, one at least: some at a time from who can hand them over so."""
     here = lazy.implementation
     if hands_parts(lazy):
-        yield from _parts(lazy)
+        some = False
+        for part in _parts(lazy):
+            yield part
+            some = True
+        if not some:
+            yield to_polars(lazy)
     elif here.is_pyspark() or here.is_ibis():
         yield to_polars(lazy)
     else:
@@ -424,7 +522,7 @@ def _of_runs(rows: Any, keys: list[str], order: str, item: str | None) -> Any:
     }
     if item is not None:
         facts["items"] = n
-    return rows.select(keys)[first].with_columns(*(pl.Series(name, values) for name, values in facts.items()))
+    return rows.select(keys)[first].hstack([pl.Series(name, values) for name, values in facts.items()])
 
 
 def _changes(column: Any) -> Any:

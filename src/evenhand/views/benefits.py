@@ -50,6 +50,8 @@ class Benefits:
     dropped: dict[str, int]
     counted: Any = None
     """What a database counted already (`engine/counted.py`); the lazy table is then empty."""
+    anywhere: bool = False
+    """Whether Polars can look at some rows, wherever they stand, without reading those before them."""
 
     @property
     def keys(self) -> list[str]:
@@ -61,7 +63,7 @@ class Benefits:
         return sum(a.missing for a in self.amounts)
 
     def with_lazy(self, lazy: nw.LazyFrame[Any]) -> Benefits:
-        return replace(self, lazy=lazy)
+        return replace(self, lazy=lazy, anywhere=False)
 
 
 def view_benefits(
@@ -101,7 +103,10 @@ def view_benefits(
     )
     lazy = _renamed(opened, unit, names, list(by), elsewhere, weight, marks)
     needed = ({"unit": unit} if unit is not None else {}) | marks
-    facts = _facts(lazy, names, needed, weight, opened.count)
+    held = to_polars(lazy, few=True) if opened.few else None
+    if held is not None:  # chosen and cast once for all that follows
+        lazy = nw.from_native(held.lazy())
+    facts = _facts(lazy, names, needed, weight, opened.count, held)
     problems = value_problems(facts, names, needed, weight, nan_policy)
     if problems:
         raise all_problems(problems, where="The table")
@@ -118,8 +123,9 @@ def view_benefits(
         if a.missing and nan_policy == "omit":
             dropped[f"{a.name} is missing"] = a.missing
     return Benefits(
-        lazy, opened.backend, opened.origin, unit, tuple(by), amounts, weight, int(facts["rows"]), nan_policy, dropped
-    )
+        lazy, opened.backend, opened.origin, unit, tuple(by), amounts, weight, int(facts["rows"]), nan_policy, dropped,
+        anywhere=opened.count is not None and not dropped,
+    )  # fmt: skip
 
 
 def _refuse_bad_names(
@@ -210,8 +216,12 @@ def _facts(
     needed: Mapping[str, str],
     weight: str | None,
     count: Callable[[], int] | None,
+    held: Any,
 ) -> dict[str, Any]:
-    """One pass that counts rows and missing values and finds the extremes; none where `count` will do, since no row is odd."""
+    """Rows and missing values counted, and the extremes found: of `held` rows in memory, or in one pass.
+
+    Where `count` will do, since no row is odd, only floats are looked at.
+    """
     schema = lazy.collect_schema()
     numbers = [(f"amount_{i}", str(i)) for i in range(len(names))] + (
         [("weight", "weight")] if weight is not None else []
@@ -221,12 +231,15 @@ def _facts(
     for column, tag in numbers:
         asked += [(f"{word}_{tag}", column, does) for word, does in WHOLE.items()]
     asked += [(f"sum_{tag}", column, "sum") for column, tag in floats]
-    rows = None if count is None or floats else count()
-    if rows is None or _any_odd(lazy, [*needed], [column for column, _ in numbers], rows):
+    sums = [nw.col(column).sum().alias(f"sum_{tag}") for column, tag in floats]
+    rows = None if count is None or held is not None else count()
+    if held is not None:
+        facts = {"rows": len(held)} | {name: _known(getattr(held[column], does)()) for name, column, does in asked}
+    elif rows is None or _any_odd(lazy, [*needed], numbers, floats, rows):
         told = [getattr(nw.col(column), does)().alias(name) for name, column, does in asked]
         facts = _told(lazy, [nw.len().alias("rows"), *told])
-    else:  # nothing is missing, and no end of the amounts is one that a check minds
-        facts = {"rows": rows} | {name: 0.0 for name, _, _ in asked}
+    else:  # nothing is null, and no end of the amounts is one that a check minds; whether a float is NaN is told by sums alone
+        facts = {"rows": rows} | {name: 0.0 for name, _, _ in asked} | _told(lazy, sums)
     again = []
     for column, tag in floats:  # a finite sum has no NaN in it, and to ask every number would take as long as the rest
         if not math.isfinite(facts[f"sum_{tag}"]):
@@ -247,16 +260,24 @@ WHOLE = {"missing": "null_count", "min": "min", "max": "max"}
 """What is asked of every column of numbers."""
 
 
-def _any_odd(lazy: nw.LazyFrame[Any], labels: list[str], whole: list[str], rows: int) -> bool:
+def _any_odd(
+    lazy: nw.LazyFrame[Any],
+    labels: list[str],
+    numbers: Sequence[tuple[str, str]],
+    floats: Sequence[tuple[str, str]],
+    rows: int,
+) -> bool:
     """Whether something may be wrong with a row: Parquet files say of most of their parts that nothing is, unread.
 
-    What they say of floats leaves NaN out, so that columns of those are read.
+    What they say of floats leaves NaN out, and so does this.
     """
     import polars as pl
 
-    odd = [pl.col(name).is_null() for name in (*labels, *whole)]
-    for name in whole:
-        odd += [pl.col(name) < 0, pl.col(name) > int(LARGEST_SUM / max(1, rows))]
+    odd = [pl.col(name).is_null() for name in labels]
+    for name, tag in numbers:
+        odd += [pl.col(name).is_null(), pl.col(name) < 0]
+        if (name, tag) not in floats:
+            odd.append(pl.col(name) > int(LARGEST_SUM / max(1, rows)))
     if not odd:
         return False
     found = lazy.to_native().filter(functools.reduce(operator.or_, odd)).select(pl.len())
@@ -273,7 +294,11 @@ def _told(lazy: nw.LazyFrame[Any], asked: list[nw.Expr]) -> dict[str, Any]:
         return {}
     with np.errstate(over="ignore", invalid="ignore"):  # an infinite sum is told of later
         row = to_polars(lazy.select(*asked)).row(0, named=True)
-    return {name: 0 if value is None else float(value) for name, value in row.items()}
+    return {name: _known(value) for name, value in row.items()}
+
+
+def _known(value: Any) -> float:
+    return 0 if value is None else float(value)
 
 
 def value_problems(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from typing import Any
 
 import narwhals as nw
 
@@ -24,14 +25,17 @@ def in_words(column: nw.Expr) -> nw.Expr:
     return nw.when(~column.is_null()).then(column.cast(nw.String))
 
 
-def flag(condition: nw.Expr) -> nw.Expr:
-    """1 where the condition holds, 0 where it does not or cannot be told; PostgreSQL casts no truth value to a number."""
-    return nw.when(condition).then(nw.lit(1)).otherwise(nw.lit(0)).cast(nw.Int64)
+def flag(condition: Any, of: Any = nw) -> Any:
+    """1 where the condition holds, 0 where it does not or cannot be told; PostgreSQL casts no truth value to a number.
+
+    `of` is the library whose expression that is: narwhals, or Polars.
+    """
+    return of.when(condition).then(of.lit(1)).otherwise(of.lit(0)).cast(of.Int64)
 
 
-def how_many(condition: nw.Expr) -> nw.Expr:
+def how_many(condition: Any, of: Any = nw) -> Any:
     """Rows for which a condition holds; not every engine adds up truth values."""
-    return flag(condition).sum()
+    return flag(condition, of).sum()
 
 
 def number(name: str, table: Table, dtype: type[nw.Int64 | nw.Float64] = nw.Float64) -> nw.Expr:

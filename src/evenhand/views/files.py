@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import atexit
 import codecs
 import functools
 import glob
@@ -11,7 +10,6 @@ import json
 import os
 import shutil
 import sys
-import tempfile
 import zlib
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
@@ -19,6 +17,7 @@ from typing import Any
 
 from evenhand.errors import EvenhandError, listing, suggestion
 from evenhand.views.arrays import as_lines
+from evenhand.views.folders import lasting
 from evenhand.views.stores import SPECIAL, knock, refuse_place, scheme, special
 
 FIRST_BYTES = 1 << 16
@@ -178,14 +177,12 @@ def _standard_input() -> str:
     """The path of a file with what was piped in, which can be read once only; its kind is told from its first bytes."""
     if sys.stdin is None or sys.stdin.isatty():
         raise EvenhandError("Nothing is piped into '-'. Pass the path of a file, or pipe one in.")
-    folder = tempfile.TemporaryDirectory(prefix="evenhand-", ignore_cleanup_errors=True)
-    atexit.register(folder.cleanup)
     start = sys.stdin.buffer.read(FIRST_BYTES)
     inside = zlib.decompressobj(wbits=31).decompress(start, FIRST_BYTES) if start[:2] == b"\x1f\x8b" else start
     header = inside.lstrip(codecs.BOM_UTF8).partition(b"\n")[0]
     ending = ".parquet" if inside[:4] == b"PAR1" else ".jsonl" if header.lstrip()[:1] == b"{" else ".csv"
     ending = ".tsv" if ending == ".csv" and b"\t" in header and b"," not in header else ending
-    path = Path(folder.name) / f"standard input{ending}{'.gz' if inside is not start else ''}"
+    path = lasting() / f"standard input{ending}{'.gz' if inside is not start else ''}"
     with path.open("wb") as handle:
         handle.write(start)
         shutil.copyfileobj(sys.stdin.buffer, handle)

@@ -11,7 +11,7 @@ from typing import Any, Literal, Protocol
 import narwhals as nw
 
 from evenhand.errors import EvenhandError, all_problems, listing, suggestion
-from evenhand.views.batches import once, repeated, summed
+from evenhand.views.batches import Asked, nothing, once, repeated, summed
 from evenhand.views.columns import how_many, label, number
 from evenhand.views.files import has_known_ending
 from evenhand.views.tables import Table, is_number, open_table
@@ -74,12 +74,12 @@ def held_by(relevance: Any, table: Table) -> str | None:
     return relevance if isinstance(relevance, str) and relevance in table.schema.names() else None
 
 
-def carried(relevance: Any, table: Table) -> tuple[dict[str, nw.Expr], list[nw.Expr]]:
+def carried(relevance: Any, table: Table) -> tuple[dict[str, nw.Expr], Asked]:
     """What a view of the rankings must take along and be asked, so that `view_judgments` need not go through them again."""
     column = held_by(relevance, table)
     if column is None or not is_number(table.schema[column]):
-        return {}, []
-    return {"relevance": number(column, table)}, _asked()
+        return {}, nothing
+    return {"relevance": number(column, table)}, _asked
 
 
 def _opened(relevance: Any) -> Table:
@@ -174,20 +174,20 @@ def refuse_several(count: int) -> None:
         )
 
 
-def _silent() -> nw.Expr:
+def _silent(of: Any = nw) -> Any:
     """Rows that say nothing: a missing relevance is no judgment."""
-    y = nw.col("relevance")
-    return y.is_null() | y.is_nan() | nw.col("request").is_null() | nw.col("item").is_null()
+    y = of.col("relevance")
+    return y.is_null() | y.is_nan() | of.col("request").is_null() | of.col("item").is_null()
 
 
-def _asked() -> list[nw.Expr]:
+def _asked(of: Any) -> list[Any]:
     """What there is to know of all judgments."""
-    y = nw.col("relevance")
-    finite = nw.when(~y.is_nan()).then(y)
+    y = of.col("relevance")
+    finite = of.when(~y.is_nan()).then(y)
     return [
-        how_many(finite < 0).alias("judged_negative"),
-        how_many(finite == float("inf")).alias("judged_infinite"),
-        how_many(_silent()).alias("judged_silent"),
+        how_many(finite < 0, of).alias("judged_negative"),
+        how_many(finite == float("inf"), of).alias("judged_infinite"),
+        how_many(_silent(of), of).alias("judged_silent"),
     ]
 
 
@@ -195,7 +195,8 @@ def _judged(lazy: nw.LazyFrame[Any], view: Walked | None = None) -> tuple[int, i
     """How many rows say nothing, how many pairs have several of the others, and these others."""
     count, facts = 0, {} if view is None else dict(view.sums)
     if view is None or "judged_silent" not in facts or not view.single:
-        count, _, facts, lazy = repeated(lazy, ["request"], "item", *_asked())
+        count, _, seen = repeated(lazy, ["request"], "item", _asked)
+        facts, lazy = seen.sums, seen.lazy
     refuse_values(facts["judged_negative"], facts["judged_infinite"])
     gaps = int(facts["judged_silent"] or 0)
     lazy = lazy.filter(~_silent()) if gaps else lazy
@@ -210,15 +211,15 @@ def refuse_values(negative: Any, infinite: Any) -> None:
         )
 
 
-def unjudged() -> nw.Expr:
+def unjudged(of: Any = nw) -> Any:
     """Rows whose item nobody judged."""
-    return nw.col("relevance").is_null() | nw.col("relevance").is_nan()
+    return of.col("relevance").is_null() | of.col("relevance").is_nan()
 
 
 def count_unjudged(lazy: nw.LazyFrame[Any], judgments: Judgments, missing: MissingRelevance, kind: str) -> int:
     """How many rows of that kind have no judgment; refused where the policy is to raise."""
     whole = judgments.column is not None and not judgments.gaps
-    found = 0 if whole else int(summed(lazy, how_many(unjudged()).alias("n"))["n"] or 0)
+    found = 0 if whole else int(summed(lazy, lambda of: [how_many(unjudged(of), of).alias("n")])["n"] or 0)
     refuse_unjudged(found, missing, kind)
     return found
 

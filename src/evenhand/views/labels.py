@@ -37,6 +37,12 @@ FEW = 1 << 18
 MOST_PAIRS = 1 << 22
 """Different items of rankings that carry their labels, which are kept: to find them has taken more memory than that."""
 
+COMPARED = 6
+"""Labels that a column is compared with, one by one: of more, they are looked up."""
+
+SOON = 1_000
+"""Rows in which all labels are likely to be met, where these are few."""
+
 TOGETHER = " & "
 """Between the parts of an intersectional label."""
 
@@ -438,7 +444,11 @@ def _from_table(
 
 def _with_items(lazy: nw.LazyFrame[Any]) -> nw.LazyFrame[Any]:
     """Rows that name an item; in memory where they are few, for they are looked at several times."""
-    return _at_hand(lazy.filter(~nw.col("item").is_null()), FEW)
+    found, named = few_rows(lazy), ~nw.col("item").is_null()
+    if found is None:
+        return lazy.filter(named)
+    held = nw.from_native(found).lazy()
+    return held.filter(named) if found["item"].null_count() else held
 
 
 def _at_hand(lazy: nw.LazyFrame[Any], most: int) -> nw.LazyFrame[Any]:
@@ -544,9 +554,33 @@ def _divided(found: Alignment, role: str) -> Alignment:
     return replace(found, lazy=joined.select(*found.keys, "group", "share"))
 
 
+def coded(column: Any) -> tuple[npt.NDArray[np.int64], tuple[Any, ...]]:
+    """Codes of a Polars column, as `codes` gives them, and its labels in order."""
+    soon = tuple(in_order(column.head(SOON).unique().drop_nulls().to_list()))
+    if len(soon) <= COMPARED and (found := _compared(column, soon)) is not None:
+        return found, soon
+    labels = tuple(in_order(column.unique().drop_nulls().to_list()))
+    return codes(column, labels), labels
+
+
 def codes(column: Any, labels: Sequence[Any]) -> npt.NDArray[np.int64]:
     """(rows,) where each label of a Polars column stands among `labels`; a missing one stands behind the last."""
+    if len(labels) <= COMPARED and (found := _compared(column, labels)) is not None:
+        return found
     place = {label: i for i, label in enumerate(labels)}
     there = column.unique()  # not the labels, of which several may be one value of the column, or none
     known = np.array([len(place) if g is None else place[g] for g in there.to_list()], dtype=np.int64)
     return known.take(Places.of(there.to_frame("group")).of_known(column.to_frame("group")))
+
+
+def _compared(column: Any, labels: Sequence[Any]) -> npt.NDArray[np.int64] | None:
+    """The same for a few labels in words, each held against the column; None where there are others."""
+    import polars as pl
+
+    if column.dtype != pl.String or not all(isinstance(label, str) for label in labels):
+        return None
+    found, missing = np.full(column.len(), len(labels), dtype=np.uint8), column.null_count()
+    for i, label in enumerate(labels):
+        same = (column == label).fill_null(value=False) if missing else column == label
+        found -= same.to_numpy().view(np.uint8) * np.uint8(len(labels) - i)
+    return None if np.count_nonzero(found == len(labels)) > missing else found.astype(np.int64)

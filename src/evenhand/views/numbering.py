@@ -70,7 +70,7 @@ class Numbering:
 
     def _add(self, new: Any) -> None:
         """Ids that have no number yet, none twice."""
-        self._ids.append(new)
+        self._ids.append(_apart(new))
         first, self.size = self.size, self.size + len(new)
         self._keys = [np.concatenate([held, key]) for held, key in zip(self._keys, _keys(new), strict=True)]
         if 4 * self.size > len(self._slots):
@@ -82,6 +82,13 @@ class Numbering:
             self._slots[at[free]] = left[free]  # of several, one stays
             out = self._slots[at] != left
             left, at = left[out], (at[out] + 1) & (len(self._slots) - 1)
+
+
+def _apart(ids: Any) -> Any:
+    """The same ids in memory of their own: text points into that of the rows it came from, and would hold all of it."""
+    import polars as pl
+
+    return ids + "" if ids.dtype == pl.String else ids
 
 
 def _keys(ids: Any) -> list[Words]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import count
 from typing import Any
 
@@ -28,12 +28,14 @@ class Places:
     ids : a Polars frame, no row twice, and a row of nothing behind the last.
     hashes : (n + 1,) of its rows; `seed` is one with which they differ.
     slots : which row stands there; n where none does. A row stands in the first free slot from that of its hash on.
+    witnesses : (n + 1,) by column, what tells its ids from others of the same hash.
     """
 
     ids: Any
     hashes: npt.NDArray[np.uint64]
     seed: int
     slots: Ints
+    witnesses: dict[str, Any] = field(default_factory=dict)
 
     @classmethod
     def of(cls, ids: Any) -> Places:
@@ -53,8 +55,10 @@ class Places:
         """(rows,) where the ids of a frame with the same columns stand; n where they are not."""
         found = self.of_known(rows)
         for name in rows.columns:  # the same hash is not yet the same id
-            same = self.ids[name].gather(found).eq(rows[name]).fill_null(value=False).to_numpy()
-            found[~same] = len(self.hashes) - 1
+            if name not in self.witnesses:
+                self.witnesses[name] = _witness(self.ids[name], self.seed)
+            same = self.witnesses[name].gather(found).eq(_witness(rows[name], self.seed)).fill_null(value=False)
+            found[~same.to_numpy()] = len(self.hashes) - 1
         return found
 
     def of_known(self, rows: Any) -> Ints:
@@ -75,13 +79,25 @@ class Places:
         return found
 
 
+def _witness(ids: Any, seed: int) -> Any:
+    """The ids themselves; of text a second hash, so that ids that are taken for one another are alike in 128 bits."""
+    import polars as pl
+
+    if ids.dtype != pl.String:
+        return ids
+    hashes = ids.hash(~seed & 0xFFFFFFFF)
+    return hashes.zip_with(ids.is_not_null(), hashes.clear(ids.len())) if ids.null_count() else hashes
+
+
 def are_distinct(lazy: nw.LazyFrame[Any], keys: Sequence[str]) -> bool:
     """Whether no two rows of a Polars table are alike in the keys; in doubt it says no."""
     import polars as pl
 
     named = pl.col(keys[0]) if len(keys) == 1 else pl.struct(*keys)
-    found = to_polars(nw.from_native(lazy.to_native().select(named.hash().alias("hash"))))
-    return _differ(found["hash"].to_numpy())
+    whole = len(keys) == 1 and lazy.collect_schema()[keys[0]].is_integer()
+    asked = named.cast(pl.Int64, strict=False) if whole else named.hash()
+    found = to_polars(nw.from_native(lazy.to_native().select(asked.alias("key"))))["key"]
+    return not found.null_count() and _differ(found.to_numpy())
 
 
 def _told_apart(ids: Any) -> tuple[npt.NDArray[np.uint64], int]:
@@ -93,10 +109,12 @@ def _told_apart(ids: Any) -> tuple[npt.NDArray[np.uint64], int]:
     return hashes, seed
 
 
-def _differ(hashes: npt.NDArray[np.uint64]) -> bool:
+def _differ(numbers: npt.NDArray[Any]) -> bool:
     import polars as pl
 
-    ordered = pl.Series(hashes).sort().to_numpy()
+    if (numbers[1:] > numbers[:-1]).all():
+        return True
+    ordered = pl.Series(numbers).sort().to_numpy()
     return bool((ordered[1:] != ordered[:-1]).all())
 
 

@@ -8,15 +8,26 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
 import narwhals as nw
 
 from evenhand.errors import EvenhandError, all_problems, listing
-from evenhand.views.batches import by_score, ranking_facts, repeated
+from evenhand.views.batches import (
+    Along,
+    Asked,
+    by_score,
+    every,
+    hands_parts,
+    made_along,
+    nothing,
+    ranking_facts,
+    repeated,
+)
 from evenhand.views.columns import how_many, label, number, role_problems, slice_problems
 from evenhand.views.files import has_known_ending
 from evenhand.views.tables import Table, fits_int64, open_table, to_polars
@@ -46,6 +57,7 @@ class Rankings:
     dropped : rows left out, and why.
     sums : what was asked of all rows; nothing where some were left out.
     single : whether every request is known to have one ranking.
+    made : what was made on the way of some rankings after the other, all of them; None where it is still to be made.
     """
 
     lazy: nw.LazyFrame[Any]
@@ -61,6 +73,7 @@ class Rankings:
     dropped: Mapping[str, int] = field(default_factory=dict)
     sums: Mapping[str, Any] = field(default_factory=dict)
     single: bool = False
+    made: Sequence[Any] | None = None
 
     @property
     def slices(self) -> tuple[str, ...]:
@@ -155,13 +168,14 @@ def view_rankings(
     ties: Ties = "raise",
     nan_policy: Literal["raise", "omit"] = "raise",
     carry: Mapping[str, nw.Expr] | None = None,
-    asked: Sequence[nw.Expr] = (),
+    asked: Asked = nothing,
+    along: Along | None = None,
 ) -> Rankings:
     """Check the roles, then the values, all problems at once.
 
     `rank` orders; where the table has no such column, `score` does. `item=None`: items are not looked at. `carry` are
-    further columns to keep, by their name in the result; what is `asked` of all rows is counted on the way. TREC runs of
-    several systems are told apart without being asked.
+    further columns to keep, by their name in the result; what is `asked` of all rows is counted on the way, and what goes
+    `along` makes something of them while they are there. TREC runs of several systems are told apart without being asked.
     """
     opened = open_rankings(table).numbers(rank, score, probability, weight)
     system = system_of(table, opened) if system is None else system
@@ -174,14 +188,18 @@ def view_rankings(
     roles = Roles(request, item, rank, score, tuple(by), system, sample, probability, weight)
     _refuse_bad_names(opened, roles)
     lazy = in_memory_as_polars(_renamed(opened, roles, carry or {}))
-    named = None if item is None else "item"
-    per, sums, lazy = ranking_facts(lazy, roles.keys, roles.order, named, *_of_values(lazy, roles), *asked)
+    named, schema = None if item is None else "item", lazy.collect_schema()
+    going = made_along(along if schema.get("rank") == nw.Int64 else None, lazy, roles.keys, partial(_are_sound, roles))
+    seen = ranking_facts(
+        lazy, roles.keys, roles.order, named, lambda of: [*_of_values(schema, roles, of), *asked(of)], going
+    )
+    sums, made = seen.sums, seen.made
     rows, dropped = _sound_values(sums, roles, nan_policy)
     if dropped:
-        lazy = lazy.filter(*(~_is_missing(lazy, role) for role in dropped))
-        per, _, lazy = ranking_facts(lazy, roles.keys, roles.order, named)
-    facts = _sound_rankings(lazy, roles, per, ties)
-    lazy, tied = _ordered(lazy, roles, facts["tied"] > 0)
+        left = seen.lazy.filter(*(~_is_missing(schema, role) for role in dropped))
+        seen, made = ranking_facts(left, roles.keys, roles.order, named), ()
+    facts = _sound_rankings(seen.lazy, roles, seen.per, ties)
+    lazy, tied = _ordered(seen.lazy, roles, facts["tied"] > 0)
     tied += _ties_of_run(opened, roles)
     return Rankings(
         lazy,
@@ -197,6 +215,7 @@ def view_rankings(
         {f"{getattr(roles, role)} is missing": count for role, count in dropped.items()},
         {} if dropped else sums,
         facts["requests"] == facts["rankings"],
+        every(made),
     )
 
 
@@ -238,22 +257,22 @@ def _renamed(opened: Table, roles: Roles, carry: Mapping[str, nw.Expr]) -> nw.La
     return opened.lazy.select(*chosen, *(expression.alias(name) for name, expression in carry.items()))
 
 
-def _is_missing(lazy: nw.LazyFrame[Any], role: str) -> nw.Expr:
-    column = nw.col(role)
-    return column.is_null() | column.is_nan() if lazy.collect_schema()[role].is_float() else column.is_null()
+def _is_missing(schema: nw.Schema, role: str, of: Any = nw) -> Any:
+    column = of.col(role)
+    return column.is_null() | column.is_nan() if schema[role].is_float() else column.is_null()
 
 
-def _of_values(lazy: nw.LazyFrame[Any], roles: Roles) -> list[nw.Expr]:
-    """What must be known of all rows for their values to be sound."""
-    asked = [nw.len().alias("rows")]
+def _of_values(schema: nw.Schema, roles: Roles, of: Any) -> list[Any]:
+    """What must be known of all rows for their values to be sound, in the words of narwhals or of Polars."""
+    asked = [of.len().alias("rows")]
     present = [role for role, _ in roles.named() if role != "by"]
     for role in present:
-        asked.append(how_many(_is_missing(lazy, role)).alias(f"missing_{role}"))
+        asked.append(how_many(_is_missing(schema, role, of), of).alias(f"missing_{role}"))
         if role in NUMBERS:
-            there = nw.when(~_is_missing(lazy, role)).then(nw.col(role))
+            there = of.when(~_is_missing(schema, role, of)).then(of.col(role))
             asked += [there.min().alias(f"low_{role}"), there.max().alias(f"high_{role}")]
-    if "rank" in present and lazy.collect_schema()["rank"].is_float():
-        asked.append(how_many(nw.col("rank") != nw.col("rank").round()).alias("broken_rank"))
+    if "rank" in present and schema["rank"].is_float():
+        asked.append(how_many(of.col("rank") != of.col("rank").round(), of).alias("broken_rank"))
     return asked
 
 
@@ -299,23 +318,36 @@ def bad_numbers(facts: Mapping[str, Any], roles: Roles) -> list[str]:
     return problems
 
 
-def _sound_rankings(lazy: nw.LazyFrame[Any], roles: Roles, per: nw.LazyFrame[Any], ties: Ties) -> dict[str, int]:
+def _odd_rankings(held: Callable[[str], Any], roles: Roles) -> dict[str, Any]:
+    """Which rankings are not what they should be, by what is `held` of them: numpy arrays, or expressions of an engine."""
+    n = held("n")
+    tied = n != held("distinct")
+    odd = {"tied": tied} if roles.item is None else {"tied": tied, "twice": n != held("items")}
+    if roles.rank is None:
+        return odd
+    last = held("last")
+    return {**odd, "gaps": ~tied & (last != n), "late": held("best") > 1, "deep": last > 2 * n + DEEPEST}
+
+
+def _are_sound(roles: Roles, rows: Any, per: Any) -> bool:
+    """Whether these rankings, by the facts of them, have ranks that can be told apart and counted on."""
+    odd = _odd_rankings(lambda name: per[name].to_numpy(), roles)
+    return not (rows["rank"].null_count() or odd["tied"].any() or odd["deep"].any() or (per["best"] < 1).any())
+
+
+def _sound_rankings(lazy: nw.LazyFrame[Any], roles: Roles, per: Any, ties: Ties) -> dict[str, int]:
     """Refuse ties (unless their order is that of the rows), items listed twice, and ranks that are none."""
-    n = nw.col("n")
-    tied, ranked = n != nw.col("distinct"), nw.lit(roles.rank is not None)
-    sums = {
-        "tied": tied,
-        "gaps": ranked & ~tied & (nw.col("last") != n),
-        "late": ranked & (nw.col("best") > 1),
-        "deep": ranked & (nw.col("last") > 2 * n + DEEPEST),
-        "twice": (n != nw.col("items")) if roles.item is not None else (n < 0),
-    }
-    told = {"rankings": nw.len(), **{name: how_many(e) for name, e in sums.items()}}
-    if per.implementation.is_polars():  # elsewhere it would take another shuffle
-        told["requests"] = nw.col("request").n_unique()
-    counts = per.select(*(e.alias(name) for name, e in told.items()))
-    facts = {k: int(v or 0) for k, v in to_polars(counts).row(0, named=True).items()}
-    facts.setdefault("requests", facts["rankings"] if roles.keys == ("request",) else 0)
+    facts = dict.fromkeys(("tied", "twice", "gaps", "late", "deep"), 0)
+    if hands_parts(lazy):
+        facts |= {name: int(odd.sum()) for name, odd in _odd_rankings(lambda c: per[c].to_numpy(), roles).items()}
+        alone = roles.keys == ("request",)
+        facts |= {"rankings": per.height, "requests": per.height if alone else per["request"].n_unique()}
+    else:
+        told = {"rankings": nw.len(), **{name: how_many(e) for name, e in _odd_rankings(nw.col, roles).items()}}
+        counts = to_polars(per.select(*(e.alias(name) for name, e in told.items())))
+        facts |= {k: int(v or 0) for k, v in counts.row(0, named=True).items()}
+        # how many requests there are would take another shuffle
+        facts["requests"] = facts["rankings"] if roles.keys == ("request",) else 0
     problems = _bad_rankings(lazy, roles, facts, ties)
     if problems:
         raise all_problems(problems, where="The table of rankings")

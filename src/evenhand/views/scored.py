@@ -7,9 +7,10 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import narwhals as nw
+import numpy as np
 
 from evenhand.errors import EvenhandError, all_problems
-from evenhand.views.batches import repeated
+from evenhand.views.batches import Along, Asked, every, made_along, nothing, repeated
 from evenhand.views.columns import how_many, label, number, role_problems, slice_problems
 from evenhand.views.rankings import in_memory_as_polars
 from evenhand.views.tables import Table
@@ -29,6 +30,7 @@ class Scored:
     rows : how many there were; dropped : rows left out, and why.
     sums : what was asked of all rows; nothing where some were left out.
     single : whether no pair of a request and an item is known to have two rows.
+    made : what was made on the way of some requests after the other, all of them; None where it is still to be made.
     """
 
     lazy: nw.LazyFrame[Any]
@@ -40,6 +42,7 @@ class Scored:
     dropped: Mapping[str, int] = field(default_factory=dict)
     sums: Mapping[str, Any] = field(default_factory=dict)
     single: bool = False
+    made: Sequence[Any] | None = None
 
     @property
     def slices(self) -> tuple[str, ...]:
@@ -63,12 +66,13 @@ def view_scored(
     nan_policy: Literal["raise", "omit"] = "raise",
     carry: Mapping[str, nw.Expr] | None = None,
     ranked: bool = False,
-    asked: Sequence[nw.Expr] = (),
+    asked: Asked = nothing,
+    along: Along | None = None,
 ) -> Scored:
     """Check the roles, then the values, all problems at once. Rows without a score are left out, or refused.
 
     With `ranked`, the column that stands for the score holds ranks: the lowest is best. What is `asked` of all rows is
-    counted on the way.
+    counted on the way, and what goes `along` makes something of them while they are there.
     """
     if nan_policy not in ("raise", "omit"):
         raise EvenhandError(f"nan_policy={nan_policy!r} does not fit scores. Use 'raise' or 'omit'.")
@@ -83,17 +87,32 @@ def view_scored(
     lazy = opened.lazy.select(*chosen, *(expression.alias(name) for name, expression in (carry or {}).items()))
     lazy = in_memory_as_polars(lazy)
     keys = (*(f"by_{i}" for i in range(len(by))), *(["system"] if system is not None else []), "request")
-    count, first, sums, lazy = repeated(lazy, keys, "item", *_of_values(dict(roles)), *asked)
+    going = made_along(along, lazy, keys, _are_sound)
+    count, first, seen = repeated(lazy, keys, "item", lambda of: [*_of_values(dict(roles), of), *asked(of)], going)
+    sums, made = seen.sums, seen.made
     rows, missing = _sound_values(sums, dict(roles), nan_policy)
     if missing:
         value = nw.col("score")
-        lazy = lazy.filter(~(value.is_null() | value.is_nan()))
-        count, first, _, lazy = repeated(lazy, keys)
+        count, first, seen = repeated(seen.lazy.filter(~(value.is_null() | value.is_nan())), keys)
+        sums, made = {}, ()
     _refuse_twice(count, first)
     dropped = {f"{score} is missing": missing} if missing else {}
     return Scored(
-        lazy, opened.backend, opened.origin, by, keys, rows, dropped, {} if dropped else sums, keys == ("request",)
+        seen.lazy,
+        opened.backend,
+        opened.origin,
+        by,
+        keys,
+        rows,
+        dropped,
+        sums,
+        keys == ("request",),
+        every(made),
     )
+
+
+def _are_sound(rows: Any) -> bool:
+    return not rows["score"].null_count() and bool(np.isfinite(rows["score"].to_numpy()).all())
 
 
 def _refuse_bad_names(opened: Table, roles: list[tuple[str, str]], by: tuple[str, ...]) -> None:
@@ -102,15 +121,15 @@ def _refuse_bad_names(opened: Table, roles: list[tuple[str, str]], by: tuple[str
         raise all_problems(problems, where="The call")
 
 
-def _of_values(roles: Mapping[str, str]) -> list[nw.Expr]:
-    """What must be known of all rows for their values to be sound."""
-    value = nw.col("score")
+def _of_values(roles: Mapping[str, str], of: Any) -> list[Any]:
+    """What must be known of all rows for their values to be sound, in the words of narwhals or of Polars."""
+    value = of.col("score")
     absent = value.is_null() | value.is_nan()
     return [
-        nw.len().alias("rows"),
-        how_many(absent).alias("score"),
-        how_many(~absent & ~value.is_finite()).alias("infinite"),
-        *(how_many(nw.col(role).is_null()).alias(f"missing_{role}") for role in roles if role not in ORDERING),
+        of.len().alias("rows"),
+        how_many(absent, of).alias("score"),
+        how_many(~absent & ~value.is_finite(), of).alias("infinite"),
+        *(how_many(of.col(role).is_null(), of).alias(f"missing_{role}") for role in roles if role not in ORDERING),
     ]
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import zipfile
 import zlib
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
@@ -48,13 +48,31 @@ class Rows(NamedTuple):
     values: Floats
 
 
+class Thinning(NamedTuple):
+    """Which rows are kept of a table with more than `after` values, given those of some users as rows end to end."""
+
+    keep: Callable[[Ints, Floats], npt.NDArray[np.bool_]]
+    after: int
+
+
+class Sums(NamedTuple):
+    """How many values every user has, and their sum."""
+
+    cells: Floats
+    total: Floats
+
+
 @dataclass(frozen=True, slots=True)
 class Block:
-    """Users `first` onwards: their scores, and the truth where there is one; dense (users x items), or as rows."""
+    """Users `first` onwards: their scores, and the truth where there is one; dense (users x items), or as rows.
+
+    Where rows hold only scores that may be shown, `sums` are those of all.
+    """
 
     first: int
     scores: Floats | Rows
     truth: Floats | Rows | None
+    sums: Sums | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -364,8 +382,12 @@ def view_scores(
     items: Any,
     user_groups: Any,
     apart: Apart = TOGETHER,
+    thinning: Thinning | None = None,
 ) -> Scores:
-    """The scores and the truth, checked; `columns` names the roles of a long table, `apart` what it is sliced by."""
+    """The scores and the truth, checked; `columns` names the roles of a long table, `apart` what it is sliced by.
+
+    `thinning` says which scores of a long table are wanted at all, where that is known and there are many.
+    """
     if is_matrix(scores):
         if apart:
             raise EvenhandError(
@@ -381,4 +403,6 @@ def view_scores(
         raise EvenhandError("scores is a table and relevant a matrix. Pass both in the same form.")
     from evenhand.views.scoretables import TableScores
 
-    return TableScores.of(scores, relevant, columns=columns, items=items, user_groups=user_groups, apart=apart)
+    return TableScores.of(
+        scores, relevant, columns=columns, items=items, user_groups=user_groups, apart=apart, thinning=thinning
+    )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -15,10 +16,10 @@ from evenhand.labels import whole
 from evenhand.views.batches import frames
 from evenhand.views.columns import how_many, label, label_problems, number
 from evenhand.views.numbering import Codes
-from evenhand.views.scores import TOGETHER, Apart, Block, Facts, Scores, Shown, spans
+from evenhand.views.scores import TOGETHER, Apart, Block, Facts, Scores, Shown, Sums, Thinning, spans
 from evenhand.views.tables import Table, each_once, is_number, missing_columns, open_table, to_polars
 from evenhand.views.usergroups import group_column, id_of, series, table_of, users_and_groups
-from evenhand.views.walked import Run, Runs, Walked
+from evenhand.views.walked import CannotThinError, Run, Runs, Walked
 
 READ_CELLS = 1 << 20
 """Scores that are brought into order at a time; of more, records lie in files."""
@@ -33,6 +34,7 @@ class Long:
     role: str
     slices: tuple[str, ...] = ()
     named: tuple[str, str] = ("user", "item")
+    thinning: Thinning | None = None
 
     @classmethod
     def of(
@@ -103,7 +105,17 @@ class Long:
 
     @cached_property
     def _walked(self) -> Walked:
-        return Walked.of(frames(self.lazy.select("user", "item", "value")), READ_CELLS)
+        try:
+            return self._walk(self.thinning)
+        except CannotThinError:
+            pass
+        return self._walk(None)
+
+    def _walk(self, thinning: Thinning | None) -> Walked:
+        with closing(
+            frames(self.lazy.select("user", "item", "value"))
+        ) as rows:  # DuckDB reads no table twice at a time
+            return Walked.of(rows, READ_CELLS, thinning)
 
     def walked(self) -> Walked:
         """All rows, which are then held by nobody else: who wants them again reads them again."""
@@ -194,9 +206,11 @@ class TableScores:
         items: Any,
         user_groups: Any,
         apart: Apart = TOGETHER,
+        thinning: Thinning | None = None,
     ) -> TableScores:
         user, item = str(columns["user"]), str(columns["item"])
         long = Long.of(scores, "scores", user, item, columns["score"], apart.named)
+        long = replace(long, thinning=None if relevant is not None else thinning)
         truth = None
         if relevant is not None:
             found = open_table(relevant, role="relevant")
@@ -288,18 +302,20 @@ class TableScores:
             rows = table.walked()
             read.append(Runs(rows, self.places_of(rows.users), _places(rows.items, self.item_ids), sizes))
         runs = list(spans(np.sum([one.before for one in read], axis=0), READ_CELLS))
+        sums = read[0].sums()
         for (start, _), *found in zip(runs, *(one.of(runs) for one in read), strict=True):
-            yield from self._blocks_of(tables, found, start)
+            yield from self._blocks_of(tables, found, start, sums)
 
-    def _blocks_of(self, tables: Sequence[Long], runs: Sequence[Run], start: int) -> Iterator[Block]:
+    def _blocks_of(self, tables: Sequence[Long], runs: Sequence[Run], start: int, sums: Sums | None) -> Iterator[Block]:
         """The users of a run; a pair that comes twice is an error."""
         for table, run in zip(tables, runs, strict=True):
             if run.twice is not None:
-                user, at = divmod(run.twice[0], self.items)
-                raise listed_twice(table.role, run.twice[1], self.user_ids[start + user], self.item_ids[at])
+                user, item, more = run.twice
+                raise listed_twice(table.role, more, self.user_ids[start + user], self.item_ids[item])
         for first, last in spans(np.sum([run.starts for run in runs], axis=0)):
-            found = [run.between(first, last, self.items) for run in runs]
-            yield Block(start + first, found[0], found[1] if len(found) > 1 else None)
+            found = [run.between(first, last) for run in runs]
+            own = None if sums is None else Sums(*(part[start + first : start + last] for part in sums))
+            yield Block(start + first, found[0], found[1] if len(found) > 1 else None, own)
 
     def labels(self, user_groups: Any) -> Any:
         """The group of every user, in the order of their ids."""
@@ -393,6 +409,8 @@ def _union(role: str, ids: list[Any]) -> Any:
         raise EvenhandError(
             f"{role} ids are of different types: {listing(sorted(map(str, kinds)))}. Make them the same type."
         )
+    if len(held) == 1 and held[0].flags["SORTED_ASC"]:
+        return held[0]  # each once, from where they were found
     return pl.concat(held).unique().sort()
 
 
@@ -463,5 +481,7 @@ def _places(ids: Any, known: Any) -> Codes:
     """Where ids stand among those that are known, whose order may be the caller's."""
     if not len(ids):
         return np.zeros(0, dtype=np.int32)
+    if known.flags["SORTED_ASC"]:
+        return np.asarray(known.search_sorted(ids).to_numpy()).astype(np.int32)
     order = known.arg_sort().to_numpy().astype(np.int32)
     return np.asarray(order.take(known.sort().search_sorted(ids).to_numpy()))

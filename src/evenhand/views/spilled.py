@@ -5,25 +5,16 @@ The files are in the directory for temporary files, and are gone when nobody can
 
 from __future__ import annotations
 
-import shutil
-import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from tempfile import gettempdir, mkdtemp
+from tempfile import gettempdir
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from evenhand.errors import EvenhandError
-
-
-class Folder:
-    """A directory of its own, which is gone with the last who holds it."""
-
-    def __init__(self) -> None:
-        self.name = mkdtemp(prefix="evenhand-")
-        self.remove = weakref.finalize(self, shutil.rmtree, self.name, ignore_errors=True)
+from evenhand.views.folders import Folder
 
 
 class Spilled:

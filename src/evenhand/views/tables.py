@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import glob
+import os
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -23,6 +24,12 @@ from evenhand.views.warehouses import connect, fetched, of_sqlframe, quoted, rel
 BATCH = 1 << 18
 """Rows that are looked at together where none of them is kept."""
 
+FEW_ROWS = 1 << 16
+"""Rows up to which a table in memory, or in small files, is taken in once, and all else is asked of that."""
+
+FEW_BYTES = 1 << 20
+"""What small files hold together at most."""
+
 EAGER = frozenset({"polars", "pandas", "pyarrow", "modin"})
 """Libraries that can hold a small frame; the others get theirs as PyArrow."""
 
@@ -33,7 +40,8 @@ class Table:
 
     `called` are columns that have another name in here, since an engine takes theirs for a pattern; `text` is true where
     every column came as text, so that a role must say which are numbers. `lacking` are columns of some files only, each with
-    a file that lacks it. `count` says how many rows there are, where Polars knows that without reading them.
+    a file that lacks it. `count` says how many rows there are, where Polars knows that without reading them; `few` is true
+    where they are few and in memory already.
     """
 
     lazy: nw.LazyFrame[Any]
@@ -43,6 +51,7 @@ class Table:
     text: bool = False
     lacking: Mapping[str, str] = field(default_factory=dict)
     count: Callable[[], int] | None = None
+    few: bool = False
 
     @cached_property
     def schema(self) -> nw.Schema:
@@ -52,7 +61,7 @@ class Table:
 
     def of(self, rows: nw.LazyFrame[Any]) -> Table:
         """Other rows of it; how many is not known."""
-        return replace(self, lazy=rows, count=None)
+        return replace(self, lazy=rows, count=None, few=False)
 
     def col(self, name: str) -> nw.Expr:
         """A column by the name that its owner gave it."""
@@ -131,11 +140,13 @@ def open_table(table: Any, *, role: str = "table") -> Table:
         frame = nw.from_native(pl.from_arrow(frame.to_native()))
     if name == "pandas":
         frame = _with_object_types(frame)
-    held = isinstance(frame, nw.DataFrame) and frame.implementation.is_polars()
+    held = isinstance(frame, nw.DataFrame) and (frame.implementation.is_polars() or name == "pandas")
+    few = held and len(frame) <= FEW_ROWS
     lazy, called = _without_patterns(frame.lazy())
     return Table(
-        lazy, name if name in EAGER else "pyarrow", f"a {name} table", called, count=frame.__len__ if held else None
-    )
+        lazy, name if name in EAGER else "pyarrow", f"a {name} table", called,
+        count=frame.__len__ if held and name != "pandas" else None, few=few,
+    )  # fmt: skip
 
 
 def _without_patterns(lazy: nw.LazyFrame[Any]) -> tuple[nw.LazyFrame[Any], dict[str, str]]:
@@ -200,9 +211,20 @@ def _open_files(patterns: Sequence[str], role: str, engine: str = "polars", mast
         shared = _shared(paths, kind)
         if engine == "duckdb":
             return _open_with_duckdb(paths, kind, role, origin, shared)
-        lazy, called = _without_patterns(nw.from_native(_scanned(shared, kind, role)))
-        text = kind != "parquet"
-        return Table(lazy, "polars", origin, called, text, shared.lacking, None if text else lambda: row_count(lazy))
+        scanned, text = _scanned(shared, kind, role), kind != "parquet"
+        few = _few(scanned, paths)
+        lazy, called = _without_patterns(nw.from_native(scanned if few is None else few.lazy()))
+        count = few.__len__ if few is not None else None if text else lambda: row_count(lazy)
+        at_hand = few is not None and len(few) <= FEW_ROWS
+        return Table(lazy, "polars", origin, called, text, shared.lacking, count, at_hand)
+
+
+def _few(scanned: Any, paths: Sequence[str]) -> Any:
+    """All rows of small files; a small file can still hold very many."""
+    if any(map(scheme, paths)) or sum(map(os.path.getsize, paths)) > FEW_BYTES:
+        return None
+    found = scanned.head(BATCH + 1).collect(engine="streaming")
+    return found if len(found) <= BATCH else None
 
 
 def _open_database(words: Sequence[str], role: str) -> Table:
@@ -391,13 +413,13 @@ def each_once(lazy: nw.LazyFrame[Any]) -> nw.LazyFrame[Any]:
     return lazy.unique()
 
 
-def to_polars(lazy: nw.LazyFrame[Any]) -> Any:
-    """Collect a small table, whatever engine it lives in, as a Polars frame."""
+def to_polars(lazy: nw.LazyFrame[Any], *, few: bool = False) -> Any:
+    """Collect a small table, whatever engine it lives in, as a Polars frame; one of `few` rows in memory without streaming."""
     import polars as pl
 
     with engine_errors():
         if lazy.implementation.is_polars():
-            return lazy.to_native().collect(engine="streaming")
+            return lazy.to_native().collect(engine="in-memory" if few else "streaming")
         schema = lazy.collect_schema()
         if lazy.implementation.is_ibis():
             collected = fetched(_as_told(lazy, schema).to_native())

@@ -6,15 +6,14 @@ read one way here and another way there.
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import narwhals as nw
 
 from evenhand.errors import EvenhandError
 from evenhand.views.files import line_without_object, literal, only_carriage_returns
+from evenhand.views.folders import lasting
 
 FIRST_ROWS = 10_000
 """Lines of a file of JSON from which its columns are learnt; all of them where that is not enough."""
@@ -131,14 +130,8 @@ def as_whole(lazy: nw.LazyFrame[Any], columns: Sequence[str]) -> nw.LazyFrame[An
     return lazy.with_columns(*plain) if plain else lazy
 
 
-_FOLDERS: list[tempfile.TemporaryDirectory[str]] = []
-"""Where text that DuckDB is to read waits as Parquet; each goes when the process does."""
-
-
 def as_parquet(lines: Any) -> str:
-    """The path of a Parquet file with what was read."""
-    folder = tempfile.TemporaryDirectory(prefix="evenhand-", ignore_cleanup_errors=True)
-    _FOLDERS.append(folder)
-    path = str(Path(folder.name) / "lines.parquet")
+    """The path of a Parquet file with what was read, where text waits for DuckDB to read it."""
+    path = str(lasting() / "lines.parquet")
     lines.sink_parquet(path, compression="lz4")
     return path

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from evenhand.views.batches import first_of_runs
 from evenhand.views.numbering import Codes, Numbering
-from evenhand.views.scores import Floats, Ints, Rows
+from evenhand.views.scores import Floats, Ints, Rows, Sums, Thinning
 from evenhand.views.spilled import Records
 
 RECORD = np.dtype([("user", np.int32), ("item", np.int32), ("value", np.float64)])
@@ -20,11 +20,16 @@ FEW = 4
 """Rows in a run of one user, on average, from which users are looked up run by run."""
 
 
+class CannotThinError(Exception):
+    """Rows were dropped, and now a user comes again or has an item twice: all rows are needed."""
+
+
 @dataclass(frozen=True)
 class Walked:
     """All rows of a table: the ids of users and items in the order in which they first came, which is that of their numbers.
 
-    `counts` are the rows of every user, which stand `together` or anywhere; `facts` are counts and ends of the values.
+    `counts` are the records of every user, which stand `together` or anywhere; `facts` are counts and ends of the values. Where
+    records hold only some of the rows, `sums` are those of all.
     """
 
     users: Any
@@ -33,11 +38,13 @@ class Walked:
     together: bool
     facts: dict[str, float]
     records: Records | None
+    sums: Sums | None = None
 
     @classmethod
-    def of(cls, frames: Iterable[Any], most: int) -> Walked:
+    def of(cls, frames: Iterable[Any], most: int, thinning: Thinning | None = None) -> Walked:
         """Of Polars frames with columns `user`, `item` and `value`; up to `most` rows are held in memory."""
         users, items, records = Numbering(), Numbering(), Records(RECORD, most)
+        thin = _Thin(thinning, records) if thinning else None
         facts = dict.fromkeys(("rows", "no_user", "no_item", "cells", "masked", "bits"), 0.0)
         facts |= {"low": np.inf, "high": -np.inf}
         counts, together = np.zeros(0, dtype=np.int64), True
@@ -55,11 +62,89 @@ class Walked:
             counts = own_counts
             rows = np.empty(frame.height, RECORD)
             rows["user"], rows["item"], rows["value"] = own, items.of(frame["item"]), values
-            records.append(rows)
-        return cls(users.ids, items.ids, counts, together, facts, records)
+            if thin is None:
+                records.append(rows)
+            else:
+                thin = thin.append(rows, facts["cells"], together=together)
+        found = cls(users.ids, items.ids, counts, together, facts, records)
+        return found if thin is None else thin.ended(found)
 
     def without_rows(self) -> Walked:
         return replace(self, records=None)
+
+
+class _Thin:
+    """Rows on their way to records, of which only those are kept that are wanted, once there are many; until then all wait."""
+
+    def __init__(self, how: Thinning, records: Records) -> None:
+        self._how, self._records = how, records
+        self._waiting: list[npt.NDArray[Any]] = []
+        self._dropping = False
+        self._counts: list[Ints] = []
+        self._sums: list[Sums] = []
+
+    def append(self, rows: npt.NDArray[Any], cells: float, *, together: bool) -> _Thin | None:
+        """None from when all rows are kept: users stand apart, or few rows have a value."""
+        if self._dropping and not together:
+            raise CannotThinError
+        if self._dropping:
+            self._next(rows)
+            return self
+        self._waiting.append(rows)
+        if together and cells > self._how.after:
+            waiting, self._waiting, self._dropping = self._waiting, [], True
+            for some in waiting:
+                self._next(some)
+        elif not together or sum(map(len, self._waiting)) > 2 * self._how.after:
+            self._release()
+            return None
+        return self
+
+    def ended(self, walked: Walked) -> Walked:
+        """The table, when all rows came."""
+        if not self._dropping:
+            self._release()
+            return walked
+        self._drop(np.concatenate(self._waiting))
+        sums = Sums(*(np.concatenate(parts) for parts in zip(*self._sums, strict=True)))
+        return replace(walked, counts=np.concatenate(self._counts), sums=sums)
+
+    def _next(self, rows: npt.NDArray[Any]) -> None:
+        """Rows after those that wait: all but those of the last user, who may go on, are looked through."""
+        if len(rows) and rows["user"][0] != rows["user"][-1]:
+            rows = np.concatenate([*self._waiting, rows])
+            last = int(np.searchsorted(rows["user"], rows["user"][-1]))
+            self._drop(rows[:last])
+            self._waiting, rows = [], rows[last:].copy()
+        self._waiting.append(rows)
+
+    def _release(self) -> None:
+        for rows in self._waiting:
+            self._records.append(rows)
+
+    def _drop(self, rows: npt.NDArray[Any]) -> None:
+        """What is wanted of the rows of some users, who came one after the other, goes on."""
+        if not len(rows):
+            return
+        own, values = rows["user"] - rows["user"][0], np.ascontiguousarray(rows["value"])
+        if _any_twice(_starts(own), rows["item"]):
+            raise CannotThinError
+        there, many = ~_missing(values), int(own[-1]) + 1
+        if not there.all():
+            rows, own, values = rows[there], own[there], values[there]
+        starts = _starts(own, many)
+        cells = np.diff(starts)
+        total = np.zeros(many)
+        total[cells > 0] = np.add.reduceat(values, starts[:-1][cells > 0]) if len(values) else 0.0
+        kept = self._how.keep(starts, values)
+        self._sums.append(Sums(cells.astype(np.float64), total))
+        self._counts.append(np.bincount(own[kept], minlength=many))
+        self._records.append(rows[kept])
+
+
+def _starts(own: Codes, many: int = 0) -> Ints:
+    """(users + 1,) where the rows of every user begin, who come one after the other."""
+    return np.append(0, np.cumsum(np.bincount(own, minlength=many)))
 
 
 def _by_run(frame: Any, users: Numbering) -> Codes:
@@ -80,7 +165,7 @@ def _values(column: Any, facts: dict[str, float]) -> Floats:
     import polars as pl
 
     values: Floats = column.cast(pl.Float64).to_numpy()  # null becomes NaN
-    missing = np.isnan(values) | (values == -np.inf)
+    missing = _missing(values)
     there = values[~missing] if missing.any() else values
     facts["cells"] += len(there)
     facts["masked"] += float((values == -np.inf).sum()) if len(there) < len(values) else 0.0
@@ -90,33 +175,44 @@ def _values(column: Any, facts: dict[str, float]) -> Floats:
     return values
 
 
+def _missing(values: Floats) -> npt.NDArray[np.bool_]:
+    return np.asarray(np.isnan(values) | (values == -np.inf))
+
+
 class Run(NamedTuple):
     """The rows of some users, by user and item: user i has cells `starts[i]` to `starts[i + 1]`.
 
-    Each cell has its place in a users x items matrix; `twice` is the first place that several have, and how many are too many.
+    `twice` is the first user and item that several of them have, and how many are too many.
     """
 
     starts: Ints
-    places: Ints
+    items: Codes
     values: Floats
-    twice: tuple[int, int] | None
+    twice: tuple[int, int, int] | None
 
-    def between(self, first: int, last: int, items: int) -> Rows:
+    def between(self, first: int, last: int) -> Rows:
         """Some rows; copies, so that who holds them holds no run."""
         starts = self.starts[first : last + 1]
         at = slice(int(starts[0]), int(starts[-1]))
-        offset = np.repeat(np.arange(first, last, dtype=np.int64) * items, np.diff(starts))
-        return Rows(starts - starts[0], self.places[at] - offset, self.values[at].copy())
+        return Rows(starts - starts[0], self.items[at].astype(np.int64), self.values[at].copy())
 
 
 class Runs:
     """A walked table as runs of users, who and whose items have other numbers now: `users[n]` and `items[n]` of number n."""
 
     def __init__(self, table: Walked, users: Codes, items: Codes, sizes: tuple[int, int]) -> None:
-        self._table, self._users, self._items, self._wide = table, users, items.astype(np.int64), sizes[1]
+        self._table, self._users, self._items, self._wide = table, users, items, sizes[1]
         self.before = np.zeros(sizes[0] + 1, dtype=np.int64)
         self.before[1:] = np.cumsum(np.bincount(users, table.counts, sizes[0]).astype(np.int64))
         self._ordered = table.together and bool((users[1:] > users[:-1]).all())
+
+    def sums(self) -> Sums | None:
+        """Those of every user, under their numbers now."""
+        if self._table.sums is None:
+            return None
+        cells, total = (np.zeros(len(self.before) - 1) for _ in range(2))
+        cells[self._users], total[self._users] = self._table.sums
+        return Sums(cells, total)
 
     def of(self, spans: Sequence[tuple[int, int]]) -> Iterator[Run]:
         """One run after the other, each of the users from one number to another."""
@@ -144,28 +240,72 @@ class Runs:
         return parts
 
     def _run(self, records: npt.NDArray[Any], start: int, stop: int) -> Run:
-        places = self._users.take(records["user"]).astype(np.int64)
-        places -= start
-        places *= self._wide
-        places += self._items.take(records["item"])
+        starts = self.before[start : stop + 1] - self.before[start]
+        users, items = self._users.take(records["user"]), self._items.take(records["item"])
+        users -= start
         values, twice = np.ascontiguousarray(records["value"]), None
-        if not (places[1:] > places[:-1]).all():
-            places, values = _sorted(places, values)
-            again = places[1:][places[1:] == places[:-1]]
-            twice = (int(again[0]), len(again)) if len(again) else None
-        return Run(self.before[start : stop + 1] - self.before[start], places, values, twice)
+        if not (users[1:] >= users[:-1]).all():
+            order = _in_order(users, stop - start)
+            users, items, values = users[order], items[order], values[order]
+        back = (items[1:] <= items[:-1]) & (users[1:] == users[:-1])
+        if back.any():
+            items, values = _rising(starts, items, values, np.unique(users[1:][back]))
+            again = np.flatnonzero((items[1:] == items[:-1]) & (users[1:] == users[:-1]))
+            twice = (int(users[again[0]]), int(items[again[0]]), len(again)) if len(again) else None
+        return Run(starts, items, values, twice)
 
 
 AT_ONCE = 1 << 20
 """Records that are dealt out to runs at a time."""
 
+MOST_CELLS = 1 << 18
+"""Cells of rows of similar length that are sorted at a time."""
 
-def _sorted(places: Ints, values: Floats) -> tuple[Ints, Floats]:
-    """Both by place; a place and where it stood are one number where that fits, which is sorted much faster than an index."""
-    bits = (len(places) - 1).bit_length()
-    if int(places.max()) >> (63 - bits):
-        order = np.argsort(places, kind="stable")
-        return places[order], values[order]
-    packed = (places << bits) | np.arange(len(places))
-    packed.sort()
-    return packed >> bits, values[packed & ((1 << bits) - 1)]
+
+def _in_order(numbers: Codes, many: int) -> Ints:
+    """Where numbers below `many` stand, in their order: half of their bits at a time, which numpy sorts by counting."""
+    order = np.argsort(numbers.astype(np.uint16), kind="stable")
+    if many > 1 << 16:
+        order = order[np.argsort((numbers >> 16).astype(np.uint16)[order], kind="stable")]
+    return order
+
+
+def _rising(starts: Ints, items: Codes, values: Floats, rows: Codes) -> tuple[Codes, Floats]:
+    """Items and values with the items of some rows in order: each row by itself, for numpy sorts short ones much faster."""
+    items, values = items.copy(), values.copy()
+    for begin, within, inside in _similar(starts, rows):
+        at, bits = (begin + within)[inside], len(within).bit_length()
+        packed = np.full(inside.shape, np.iinfo(np.int64).max)
+        packed[inside] = items[at].astype(np.int64) << bits
+        packed |= within  # what stands past the end of a row stays there
+        packed.sort(axis=1)
+        items[at], values[at] = (packed >> bits)[inside], values[(begin + (packed & ((1 << bits) - 1)))[inside]]
+    return items, values
+
+
+def _any_twice(starts: Ints, items: Codes) -> bool:
+    """Whether an item stands in a row twice."""
+    for begin, within, inside in _similar(starts, np.arange(len(starts) - 1)):
+        if inside.all():
+            rows = items[begin + within]
+        else:
+            rows = np.tile(~within.astype(np.int32), (len(inside), 1))  # what stands past the end is no item
+            rows[inside] = items[(begin + within)[inside]]
+        rows.sort(axis=1)
+        if (rows[:, 1:] == rows[:, :-1]).any():
+            return True
+    return False
+
+
+def _similar(starts: Ints, rows: npt.NDArray[Any]) -> Iterator[tuple[Ints, Ints, npt.NDArray[np.bool_]]]:
+    """Rows of similar length together, some at a time: where each begins (rows, 1), places in them, and which are inside."""
+    lengths = (starts[1:] - starts[:-1])[rows]
+    order = np.argsort(lengths, kind="stable")
+    rows, lengths = rows[order], lengths[order]
+    first = int(np.searchsorted(lengths, 1))
+    while first < len(rows):
+        last = int(np.searchsorted(lengths, 2 * lengths[first], side="right"))
+        last = max(first + 1, min(last, first + MOST_CELLS // (2 * int(lengths[first]))))
+        within = np.arange(lengths[last - 1])
+        yield starts[rows[first:last], None], within, within < lengths[first:last, None]
+        first = last

@@ -1,0 +1,134 @@
+"""Folders for temporary files: gone with who holds them, and those of a killed process with the next one that needs any.
+
+All folders of a process lie in one, which holds a file that the process keeps locked. The system lets go of the lock of a
+killed process: the next one that makes a folder finds it free, and removes what was left. What is not surely left stays:
+folders of other users, of other hosts on a shared disk, and wherever locks are refused.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import shutil
+import stat
+import sys
+import weakref
+from pathlib import Path
+from tempfile import gettempdir, mkdtemp
+
+PREFIX, LOCK = "evenhand-", ".evenhand-lock"
+
+
+class Folder:
+    """A directory of its own, which is gone with the last who holds it."""
+
+    def __init__(self) -> None:
+        self._root = _root()
+        self.name = mkdtemp(dir=self._root.name)
+        self.remove = weakref.finalize(self, _remove, self.name, os.getpid())
+
+
+_LASTING: list[Folder] = []
+
+
+def lasting() -> Path:
+    """A folder that stays until Python ends."""
+    _LASTING.append(Folder())
+    return Path(_LASTING[-1].name)
+
+
+class _Root:
+    """The folder of a process, which is there while any of its folders is."""
+
+    def __init__(self) -> None:
+        _remove_left(gettempdir())
+        self.name = mkdtemp(prefix=PREFIX)
+        weakref.finalize(self, _remove, self.name, os.getpid(), _locked(self.name))
+
+
+_ROOTS: weakref.WeakValueDictionary[tuple[int, str], _Root] = weakref.WeakValueDictionary()
+
+
+def _root() -> _Root:
+    """That of this process, and not of one that it was forked from."""
+    here = os.getpid(), gettempdir()
+    found = _ROOTS.get(here)
+    if found is None or not os.path.isdir(found.name):
+        found = _ROOTS[here] = _Root()
+    return found
+
+
+def _remove(name: str, process: int, lock: int | None = None) -> None:
+    if process != os.getpid():
+        return
+    if lock is None:
+        shutil.rmtree(name, ignore_errors=True)
+    else:
+        _remove_locked(name, lock)
+
+
+def _remove_locked(name: str, lock: int) -> None:
+    """Remove a folder; who is killed on the way leaves its lock for the next."""
+    for inside in Path(name).glob("*"):
+        if inside.name != LOCK:
+            shutil.rmtree(inside, ignore_errors=True)
+    shutil.rmtree(name, ignore_errors=True)
+    os.close(lock)
+
+
+def _locked(name: str) -> int | None:
+    """A lock on a folder that says who holds it, or None where there are no locks. It has its name once it is held."""
+    if sys.platform == "win32":
+        return None
+    import fcntl
+
+    new = Path(name) / f"{LOCK}-new"
+    try:
+        descriptor = os.open(new, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600)
+    except OSError:
+        return None
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        os.write(descriptor, platform.node().encode())
+        new.rename(new.with_name(LOCK))
+    except OSError:
+        os.close(descriptor)
+        return None
+    return descriptor
+
+
+def _remove_left(directory: str) -> None:
+    """Remove the folders in a directory that killed processes of this user left on this host."""
+    if sys.platform == "win32" or not shutil.rmtree.avoids_symlink_attacks:
+        return
+    try:
+        with os.scandir(directory) as entries:
+            ours = [Path(e.path) for e in entries if e.name.startswith(PREFIX) and e.is_dir(follow_symlinks=False)]
+    except OSError:
+        return
+    for name in ours:
+        if (lock := _free(name / LOCK, name)) is not None:
+            _remove_locked(str(name), lock)
+
+
+def _free(path: Path, folder: Path) -> int | None:
+    """A descriptor that holds the lock of a folder whose process is gone; None where that is not sure."""
+    import fcntl
+
+    try:
+        descriptor = os.open(path, os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK)
+    except OSError:
+        return None
+    try:
+        held, owner = os.fstat(descriptor), os.lstat(folder)
+        own = (
+            stat.S_ISREG(held.st_mode) and stat.S_ISDIR(owner.st_mode) and {held.st_uid, owner.st_uid} == {os.getuid()}
+        )
+        if own and os.read(descriptor, 1 << 10) == platform.node().encode():
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if os.path.samestat(held, os.lstat(path)):  # nobody else removed it meanwhile
+                return descriptor
+    except OSError:
+        pass
+    os.close(descriptor)
+    return None

@@ -1,0 +1,107 @@
+"""What rounding leaves is nothing: rows on their lines have no error, in memory and in passes, whatever the errors are made of."""
+
+import numpy as np
+import polars as pl
+import pytest
+
+import evenhand as eh
+from evenhand.audits import outcome_test as audit
+from evenhand.tallies.moments import Moments
+
+ROLES = {"score": "s", "outcome": "y", "group": "g"}
+ERRORS = [{}, {"covariance": "classical"}, {"cluster": "c"}, {"weight": "w"}]
+
+
+def scores(kind, n, rng):
+    return {
+        "uniform": lambda: rng.random(n),
+        "normal": lambda: rng.normal(size=n),
+        "whole": lambda: rng.integers(0, 30, n) * 1.0,
+        "far off": lambda: 1e4 + rng.random(n),
+        "skewed": lambda: np.exp(3 * rng.normal(size=n)),
+    }[kind]()
+
+
+def rows_of(table, metrics, monkeypatch, *, few, **more):
+    with monkeypatch.context() as patched:
+        if not few:
+            patched.setattr(audit, "FEW_ROWS", 0)
+        found = eh.outcome_test(table, **ROLES, **more, metrics=metrics).frame
+    return [r for r in found.iter_rows(named=True) if r["note"] != "reference"]
+
+
+def table(n, rng, kind, groups=3):
+    return pl.DataFrame(
+        {
+            "s": scores(kind, n, rng),
+            "g": rng.integers(0, groups, n),
+            "c": rng.integers(0, n // 5, n),
+            "w": rng.random(n) + 0.1,
+        }
+    )
+
+
+@pytest.mark.parametrize("few", [True, False])
+@pytest.mark.parametrize("kind", ["uniform", "normal", "whole", "far off", "skewed"])
+@pytest.mark.parametrize("errors", ERRORS, ids=str)
+def test_outcomes_on_lines_have_no_error(kind, errors, few, monkeypatch):
+    rng = np.random.default_rng(len(kind))
+    for n, slope in ((60, 0.0), (900, 3.7e-3), (2_000, -1234.5)):
+        made = table(n, rng, kind).with_columns(y=0.3 + slope * pl.col("s"))
+        for r in rows_of(made, ["pooled_gap", "spline_gap", "outcome_gap"], monkeypatch, few=few, **errors):
+            assert not r["se"] > 0
+            assert np.isnan(r["p"])
+            assert np.isnan(r["low"])
+
+
+@pytest.mark.parametrize("few", [True, False])
+@pytest.mark.parametrize("errors", ERRORS, ids=str)
+def test_lines_with_a_gap_have_no_error_in_any_bin(errors, few, monkeypatch):
+    rng = np.random.default_rng(3)
+    for kind in ("normal", "whole", "far off"):
+        made = table(3_000, rng, kind).with_columns(y=700.3 - 3.1 * pl.col("s") + 411.7 * pl.col("g"))
+        for r in rows_of(made, ["outcome_gap"], monkeypatch, few=few, **errors):
+            assert not r["se"] > 0
+
+
+@pytest.mark.parametrize("few", [True, False])
+def test_noise_that_a_number_can_hold_is_an_error(few, monkeypatch):
+    """The rule takes no noise away that is larger than rounding: of the same noise the error is the same, far off or not."""
+    rng = np.random.default_rng(4)
+    made, noise = table(4_000, rng, "uniform"), 1e-7 * rng.normal(size=4_000)
+    near = rows_of(made.with_columns(y=pl.lit(noise)), ["outcome_gap"], monkeypatch, few=few)
+    far = rows_of(made.with_columns(y=1000 + 50 * pl.col("s") + pl.lit(noise)), ["outcome_gap"], monkeypatch, few=few)
+    assert [r["se"] for r in far] == pytest.approx([r["se"] for r in near], rel=1e-4)
+
+
+def test_clusters_whose_rows_cancel_out_have_no_error(monkeypatch):
+    """Every cluster has one row above its group's mean and one below, as far off: sums over clusters are all the same."""
+    pair = np.repeat(np.arange(400), 2)
+    up = np.tile([1.0, -1.0], 400) * np.repeat(np.random.default_rng(5).random(400), 2)
+    made = pl.DataFrame({"s": np.full(800, 0.3), "g": pair % 2, "c": pair, "y": 0.1 + up})
+    found = rows_of(made, ["outcome_gap"], monkeypatch, few=True, cluster="c")
+    assert {r["se"] for r in found} == {0.0}
+
+
+def test_residuals_of_a_cell_of_one_outcome_are_none_however_many_rows():
+    n = 300_000
+    m = Moments.of(np.zeros(n), np.where(np.arange(n) % 2, 0.3, 7.7), np.zeros(n), np.arange(n) % 2, shape=(1, 2),
+                   around=(np.zeros(1), np.full((1, 2), 3.1), np.zeros((1, 2))))  # fmt: skip
+    assert not m.residuals(m.mean_outcome, m.slope).sums[..., 0, 2].any()
+
+
+@pytest.mark.parametrize("errors", ERRORS, ids=str)
+def test_a_spline_is_the_same_in_memory_and_in_passes_also_with_empty_bins(errors, monkeypatch):
+    rng = np.random.default_rng(6)
+    for _ in range(6):
+        n = int(rng.integers(80, 600))
+        made = table(n, rng, "whole").with_columns(y=pl.lit(rng.normal(size=n)) + 0.1 * pl.col("s"))
+        made = made.filter(~pl.col("s").is_between(*sorted(rng.integers(0, 30, 2).tolist())))
+        edges = np.unique(rng.integers(0, 29, 9)).astype(float).tolist()
+        one, other = (
+            rows_of(made, ["spline_gap"], monkeypatch, few=few, bins=edges, **errors) for few in (True, False)
+        )
+        assert [r["se"] for r in one] == pytest.approx([r["se"] for r in other], rel=1e-9, nan_ok=True)
+        assert [r["estimate"] for r in one] == pytest.approx(
+            [r["estimate"] for r in other], rel=1e-9, abs=1e-12, nan_ok=True
+        )
