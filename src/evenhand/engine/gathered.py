@@ -143,7 +143,7 @@ def _on_spark(
     import polars as pl
     from pyspark.sql import functions as fn
 
-    coded = values
+    coded: Sequence[str] = values
     if known is None:
         kinds = lazy.collect_schema()
         fewer = [tuple(name for name in values if name not in plain[:i]) for i in range(len(plain) + 1)]
