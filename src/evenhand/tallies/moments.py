@@ -101,7 +101,7 @@ class Moments:
         with np.errstate(invalid="ignore"):
             return self.level + self.slope * self.mean_offset + self.sums[..., 0, 1] / self.mass
 
-    @property
+    @cached_property
     def _mean_of_all(self) -> Floats:
         """Mean outcome of all cells."""
         mass = self.mass.sum((-1, -2), keepdims=True)
