@@ -98,10 +98,14 @@ def test_the_command_line_leaves_nothing_when_it_is_told_to_end(place):
     with subprocess.Popen(command, env=environment, stdin=subprocess.PIPE, stderr=subprocess.DEVNULL) as process:
         process.stdin.write(b"user,item,score\n" + b"1,2,3\n" * 100_000)  # and then it waits for more
         process.stdin.flush()
-        while not names(place) and process.poll() is None:
+        while not list(place.glob("*/*/standard input.csv")) and process.poll() is None:
             time.sleep(0.01)
-        process.send_signal(signal.SIGTERM)
-        assert process.wait() == 143
+        ended = None
+        while ended is None:  # what comes just before Python begins to wait is heard after it
+            process.send_signal(signal.SIGTERM)
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                ended = process.wait(timeout=5)
+        assert ended == 143
     assert names(place) == []
 
 

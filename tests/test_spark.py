@@ -447,6 +447,25 @@ def test_rows_that_are_needed_travel_in_a_byte_or_two_and_scores_only_where_they
     assert there.equals(here)
 
 
+def test_rows_of_clusters_come_in_their_order_without_an_id(spark, watched, monkeypatch):
+    table = people(3_000).with_columns(pl.col("vacancy").alias("cluster"), pl.col("score") + pl.int_range(3_000) / 3e5)
+    frames = [nw.from_native(frame) for frame in (spark.createDataFrame(table.to_arrow()), table.lazy())]
+    run, columns = nw.when(nw.col("score") > 0.5).then(1).otherwise(0), ["group", "outcome", "cluster"]
+    for most in (1 << 15, 20):  # all combinations are numbered, or places of scores travel beside the others
+        monkeypatch.setattr("evenhand.engine.gathered.MOST_CODES", most)
+        before = len(watched)
+        both = [brought_in_order(frame, run, columns) for frame in frames]
+        places = [frame.with_columns(pl.col("score", "cluster").rank("dense")).sort(pl.all()) for frame in both]
+        assert (
+            places[0]
+            .select(sorted(places[0].columns))
+            .sort(pl.all())
+            .equals(places[1].select(sorted(places[1].columns)).sort(pl.all()))
+        )
+        assert not [name for sent, _ in watched[before:] for name in sent.column_names if name == "cluster"]
+        assert sum(sent.nbytes for sent, _ in watched[before:] if sent.num_rows < 100) < 6 * table.height
+
+
 def test_ties_have_no_order_on_a_cluster(spark):
     there = spark.createDataFrame(rankings(4, 6).to_arrow())
     with pytest.raises(eh.EvenhandError, match="whose rows have an order"):

@@ -26,7 +26,7 @@ def brought(lazy: nw.LazyFrame[Any], run: nw.Expr, columns: Sequence[str]) -> An
     elif is_apart(lazy):
         keys = [name for name in columns if name == "cluster"] or [RUN]
         rest = [name for name in columns if name not in keys]
-        found = gathered(lazy.with_columns(run.alias(RUN)), keys, rest)
+        found = gathered(lazy.with_columns(run.alias(RUN)), keys, rest, plain=_plain(rest))
     return to_polars((lazy if found is None else found).select(*columns))
 
 
@@ -40,11 +40,16 @@ def brought_in_order(lazy: nw.LazyFrame[Any], run: nw.Expr, columns: Sequence[st
     elif is_apart(lazy) and "cluster" in columns:  # lists of clusters are in no order of all, so that places travel
         return to_polars(_by_cluster(lazy, run, columns))
     elif is_apart(lazy):
-        found = gathered(lazy.with_columns(run.alias(RUN)), [RUN], columns, "score")
+        found = gathered(lazy.with_columns(run.alias(RUN)), [RUN], columns, "score", plain=_plain(columns))
     if found is None:
         return brought(lazy, run, ["score", *columns])
     rows = to_polars(found)
     return rows.with_columns(pl.col("score") + pl.col(RUN).cast(pl.Float64) * rows.height).drop(RUN)
+
+
+def _plain(columns: Sequence[str]) -> list[str]:
+    """Which of these columns have the most values, those with more of them first."""
+    return [name for name in ("score", "weight") if name in columns]
 
 
 def _by_cluster(lazy: nw.LazyFrame[Any], run: nw.Expr, columns: Sequence[str]) -> nw.LazyFrame[Any]:
@@ -56,7 +61,7 @@ def _by_cluster(lazy: nw.LazyFrame[Any], run: nw.Expr, columns: Sequence[str]) -
     place = fn.dense_rank().over(Window.partitionBy(RUN).orderBy("score"))
     rows = rows.withColumn("score", place)
     values = [name for name in columns if name != "cluster"]
-    found = by_cluster(nw.from_native(rows), "cluster", [RUN, *values], ["score"])
+    found = by_cluster(nw.from_native(rows), "cluster", [RUN, *values, "score"], _plain(["score", *values]))
     score = nw.col("score").cast(nw.Float64) + nw.col(RUN).cast(nw.Float64) * 2.0**32
     return found.with_columns(score.alias("score")).select("score", *columns)
 

@@ -53,16 +53,22 @@ def labelled(lazy: nw.LazyFrame[Any], found: Alignment) -> nw.LazyFrame[Any]:
 
 
 def gathered(
-    lazy: nw.LazyFrame[Any], keys: Sequence[str], values: Sequence[str], order: str | None = None
+    lazy: nw.LazyFrame[Any],
+    keys: Sequence[str],
+    values: Sequence[str],
+    order: str | None = None,
+    *,
+    plain: Sequence[str] = (),
 ) -> nw.LazyFrame[Any] | None:
     """The same rows in Polars, those of a ranking together and by `order`: columns `keys`, `order` and `values`.
 
     A `rank` is kept; anything else that orders is there as places from 1, which are the same where it was. None where a
-    query would have to name too many values.
+    query would have to name too many values. `plain` are columns that a cluster numbers only where few combinations of values
+    are left with them; it does without the first of them first.
     """
     lazy, keys, values = _only(lazy, keys, values, order)
     if lazy.implementation.is_pyspark():
-        return _rows(*_on_spark(lazy, keys, values, order), keys, values, order)
+        return _rows(*_on_spark(lazy, keys, values, order, plain=plain), keys, values, order)
     coded = _named(lazy, values)
     packed = None if coded is None else _in_a_query(*coded, keys, order)
     return None if packed is None else _rows(*packed, keys, values, order)
@@ -97,10 +103,8 @@ def itemised(
 
 
 def by_cluster(lazy: nw.LazyFrame[Any], key: str, values: Sequence[str], plain: Sequence[str]) -> nw.LazyFrame[Any]:
-    """The same from a Spark cluster, by a key that comes as its place among all keys; `plain` columns are numbered only where
-    all values together are few.
-    """
-    lazy, keys, values = _only(lazy, [key], [*values, *plain], None)
+    """The same from a Spark cluster, by a key that comes as its place among all keys."""
+    lazy, keys, values = _only(lazy, [key], values, None)
     held, known = _on_spark(lazy, keys, values, None, plain=plain, placed=True)
     return _rows(held, known, keys, values, None)
 
@@ -139,10 +143,12 @@ def _on_spark(
     import polars as pl
     from pyspark.sql import functions as fn
 
-    coded = values
+    coded: Sequence[str] = values
     if known is None:
-        kinds, few = lazy.collect_schema(), [name for name in values if name not in plain]
-        for coded in dict.fromkeys(map(tuple, (values, few, [name for name in few if not kinds[name].is_float()]))):
+        kinds = lazy.collect_schema()
+        fewer = [tuple(name for name in values if name not in plain[:i]) for i in range(len(plain) + 1)]
+        fewer.append(tuple(name for name in fewer[-1] if not kinds[name].is_float()))
+        for coded in dict.fromkeys(fewer):
             known = to_polars(each_once(lazy.select(*coded)).head(MOST_CODES + 1)) if coded else pl.DataFrame()
             if known.height <= MOST_CODES:
                 break

@@ -143,9 +143,8 @@ def _tallied(
         tally = _moments(_summed(_from_lines(rows, labels, *lines), view), labels, *lines)
     if not clustered:
         return known, [use.of(tally) for use in uses]
-    if (
-        multiplied_apart(rows) and not tally.slope.any()
-    ):  # where a large cluster is seen from afar, its square is all that one sees
+    if multiplied_apart(rows) and not tally.slope.any():
+        # Seen from afar, nothing but its size would be left of a large cluster once it is squared.
         better = tally.shifted(_mean_scores(tally))
         tally = better.measured_from(*_fitted(better))
     lined = _from_lines(rows, labels, tally.origin, tally.level, tally.slope)

@@ -7,7 +7,9 @@ bucket that is itself crowded is cut into buckets again.
 
 from __future__ import annotations
 
+import functools
 import math
+import operator
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -25,8 +27,8 @@ BUCKETS = 1 << 12
 CROWDED = 1 << 17
 """Rows in a bucket above which it is cut again instead of having its values collected."""
 
-AT_ONCE = 200
-"""Means that are asked for in one pass."""
+MOST_VALUES = 1 << 18
+"""Values that means are made of in one pass."""
 
 ROUNDING = 1e-12
 """0.55 * 100 is 55.00000000000001 in floating point; a rank this close to a whole number is that number."""
@@ -79,7 +81,8 @@ def quantile_means(
 ) -> Floats:
     """The mean of the `many` rows that lie around each quantile (of all rows where they are fewer), which is no row's own.
 
-    It has twelve digits, for what an engine adds up ends in its own: a value that is the mean must be so on all of them.
+    Engines count how often each value is there, and one sum is made of that: the mean is the same number on all of them. It has
+    twelve digits, for a value that is the mean must be so whatever the sum ends in.
     """
     low, high = map(float, ends)
     if low == high or not shares:
@@ -92,14 +95,23 @@ def quantile_means(
     first = np.array([rank_of(share, rows) for share in shares], dtype=np.int64) - many // 2
     first = np.clip(first, 1, max(1, rows - many + 1))
     low_ends, high_ends = cut.at(first), cut.at(np.minimum(first + many - 1, rows))
-    value, means = nw.col("value"), low_ends.copy()
-    for at in np.array_split(np.flatnonzero(low_ends < high_ends), 1 + len(shares) // AT_ONCE):
-        inside = [(value >= float(low_ends[i])) & (value <= float(high_ends[i])) for i in at]
-        asked = [nw.when(here).then(value).mean().alias(str(i)) for i, here in zip(at.tolist(), inside, strict=True)]
-        if asked:
-            found = to_polars(values.select(*asked))
-            means[at] = significant(np.array([found[str(i)][0] for i in at.tolist()]))
+    means, some = low_ends.copy(), np.flatnonzero(low_ends < high_ends)
+    at_once = max(1, MOST_VALUES // many)
+    for start in range(0, len(some), at_once):
+        at = some[start : start + at_once]
+        means[at] = significant(_means_between(values, low_ends[at], high_ends[at]))
     return means
+
+
+def _means_between(values: nw.LazyFrame[Any], lows: Floats, highs: Floats) -> Floats:
+    """The mean of the values from each of these to each of those, of which there are some."""
+    value = nw.col("value")
+    inside = [(value >= low) & (value <= high) for low, high in zip(lows.tolist(), highs.tolist(), strict=True)]
+    counted = values.filter(functools.reduce(operator.or_, inside)).group_by("value").agg(nw.len().alias("rows"))
+    found = to_polars(counted).sort("value")
+    known, rows = found["value"].to_numpy(), found["rows"].to_numpy()
+    ends = zip(np.searchsorted(known, lows).tolist(), np.searchsorted(known, highs, side="right").tolist(), strict=True)
+    return np.array([np.average(known[first:last], weights=rows[first:last]) for first, last in ends])
 
 
 def quantile_edges(lazy: nw.LazyFrame[Any], column: str, bins: int) -> Floats:

@@ -5,6 +5,7 @@ Lines are found of sums per cell and joined to the rows; slices get numbers to b
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from fractions import Fraction
 from typing import Any
@@ -44,7 +45,12 @@ def flags_of(roles: Roles) -> dict[str, str]:
 
 def shares_of(bins: Sequence[int]) -> list[Fraction]:
     """Where the edges of so many bins, or so many, lie: shares of the rows."""
-    return sorted({Fraction(d, b) for b in bins for d in range(1, b)})
+    return list(_shares_of(tuple(bins)))
+
+
+@functools.lru_cache(maxsize=8)
+def _shares_of(bins: tuple[int, ...]) -> tuple[Fraction, ...]:
+    return tuple(sorted({Fraction(d, b) for b in bins for d in range(1, b)}))
 
 
 def outcomes_part(roles: Roles, kind: str, threshold: float | None, bins: Any, fewest: int = 0) -> str:

@@ -21,8 +21,8 @@ from evenhand.views.tables import each_once, engine_errors, to_polars
 HELD_UNITS = 1 << 24
 """Units (in all slices) that are added up at once where Polars can tell beforehand that there are more."""
 
-LOOKED_AT = 1 << 20
-"""Rows from all over a table that tell how many units it may have."""
+LOOKED_AT = 1 << 19
+"""Rows from all over a table that tell how many units it has, about."""
 
 RUNS = 8
 """Places that these rows are from."""
@@ -146,7 +146,7 @@ def _may_be(view: Benefits) -> float:
     less = min(1.0, last / before) if before > 0 else 0.0
     doublings = math.log2(view.rows / (run * RUNS))
     growth = doublings if less == 1 else less * (1 - less**doublings) / (1 - less)
-    return min(view.rows, whole * 2.0 ** (last * growth))
+    return float(min(view.rows, whole * 2.0 ** (last * growth)))
 
 
 def _share_by_share(lazy: nw.LazyFrame[Any], view: Benefits, amount: Amount, shares: int) -> Any:

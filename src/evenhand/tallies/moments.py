@@ -101,12 +101,12 @@ class Moments:
         with np.errstate(invalid="ignore"):
             return self.level + self.slope * self.mean_offset + self.sums[..., 0, 1] / self.mass
 
-    @property
+    @cached_property
     def _mean_of_all(self) -> Floats:
         """Mean outcome of all cells."""
         mass = self.mass.sum((-1, -2), keepdims=True)
         total = (self.mass * np.nan_to_num(self.mean_outcome)).sum((-1, -2), keepdims=True)
-        return np.divide(total, mass, out=np.zeros_like(total), where=mass > 0)
+        return np.asarray(np.divide(total, mass, out=np.zeros_like(total), where=mass > 0))
 
     @property
     def unsure(self) -> Floats:
@@ -252,7 +252,7 @@ class Moments:
         return cls(_powers(w, u, v, cell, shape), origin, level, slope, *range_, above, below, clusters, **more)
 
 
-def settled(variance: Floats, rowwise: Floats, rows: Any) -> Floats:
+def settled(variance: Any, rowwise: Floats, rows: Any) -> Floats:
     """Squares of sums over clusters; zero where they are no more than the rounding of those of the single `rows`, which cancel out.
 
     >>> settled(np.array([1e-17, 1e-9]), np.array([1.0, 1.0]), 100).tolist()
@@ -285,11 +285,13 @@ def _lines(u: Floats, y: Floats, w: Floats, b: Ints, cell: Ints, shape: tuple[in
     return mean_y.reshape(shape) - slopes * mean_u.reshape(shape), slopes + np.zeros(shape)
 
 
-def steady_slope(across: Floats, within: Floats, around: Floats) -> Floats:
+def steady_slope(across: Any, within: Any, around: Any) -> Floats:
     """Slopes to measure rows from, out of products of score and outcome and squares of scores within groups; 0 where these
     are next to nothing of all squares `around` the centre of the bin.
     """
-    return np.divide(across, within, out=np.zeros_like(within), where=within > STEEP * around)
+    found: Floats = np.zeros(np.shape(within))
+    np.divide(across, within, out=found, where=within > STEEP * around)
+    return found
 
 
 def _moved(sums: Floats, by: Floats) -> Floats:

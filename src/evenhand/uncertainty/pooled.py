@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -22,6 +24,9 @@ SEED = 20_220
 
 MOST_NUMBERS = 1 << 22
 BITS = 62
+KEPT = 1 << 21
+"""Random signs that are held at a time as floats: 16 MiB."""
+
 FLAT = 1e-12
 FEWEST_CLUSTERS = 10
 
@@ -39,7 +44,7 @@ def tested(m: Moments, found: Gaps, pooled: Pooled, rows: Callable[[], Rows | No
 
 def _flipped(pooled: Pooled) -> Pooled:
     """Signs of whole clusters' contributions flipped at random; few contributing clusters allow no test."""
-    drawn, few = {}, pooled.few.copy()
+    few, alike = pooled.few.copy(), dict[int, dict[int, Floats]]()
     for g, parts in pooled.by_cluster.items():
         if parts is None:
             continue
@@ -47,9 +52,32 @@ def _flipped(pooled: Pooled) -> Pooled:
         if len(parts) < FEWEST_CLUSTERS:
             few[g] = True
         elif len(parts) <= FLIPPED:
-            signs = stream(SEED, "flips", len(parts)).integers(0, 2, (DRAWS, len(parts)), dtype=np.int8)
-            drawn[g] = np.abs((2.0 * signs - 1) @ parts) / np.sqrt((parts**2).sum())
+            alike.setdefault(len(parts), {})[g] = parts
+    drawn: dict[int, Floats] = {}
+    for many, groups in alike.items():
+        # Not as a product of matrices, which would be shared out between threads that wait for each other.
+        sums = [[np.einsum("dc,c->d", signs, parts) for parts in groups.values()] for signs in _signs(many)]
+        for g, sizes in zip(groups, map(np.concatenate, zip(*sums, strict=True)), strict=True):
+            drawn[g] = np.abs(sizes) / np.sqrt((groups[g] ** 2).sum())
     return replace(pooled, drawn=drawn, few=few)
+
+
+def _signs(many: int) -> Iterable[Floats]:
+    """Blocks of draws of as many signs."""
+    table = _table(1 << (many - 1).bit_length())[:, :many]
+    if table.dtype == np.float64:
+        return (table,)
+    at_once = max(1, KEPT // many)
+    return (2.0 * table[start : start + at_once] - 1 for start in range(0, DRAWS, at_once))
+
+
+@functools.lru_cache(maxsize=1)
+def _table(many: int) -> np.typing.NDArray[Any]:
+    """Random signs, the same for all groups, bins and tables; 0 and 1 in the place of -1 and 1 where they are many."""
+    bits = stream(SEED, "flips", many).integers(0, 2, (DRAWS, many), dtype=np.int8)
+    found = 2.0 * bits - 1 if bits.size <= KEPT else bits
+    found.flags.writeable = False
+    return found
 
 
 def _permuted(m: Moments, found: Gaps, pooled: Pooled, g: int, rows: Rows) -> Floats:

@@ -54,14 +54,15 @@ def estimates(
     for chosen, batch in spectra.batches(MOST_CELLS):
         for a, out, error in zip(asks, found, errors, strict=True):
             out.estimate[chosen] = a.on(batch)
-            if interval.kind != "none" and not wide.any():
+            if _reads_error(a, interval) and not wide.any():
                 error[chosen] = _errors(a, batch, out.estimate[chosen])
     if interval.kind == "none":
         return found
     fine = spectra.each(lambda s: s.gathered(FINE), wide)
     for chosen, batch in fine.batches(MOST_CELLS) if wide.any() else ():
         for a, error in zip(asks, errors, strict=True):
-            error[chosen] = _errors(a, batch, a.on(batch))
+            if _reads_error(a, interval):
+                error[chosen] = _errors(a, batch, a.on(batch))
     units = spectra.units
     if interval.kind == "normal":
         for a, out, error in zip(asks, found, errors, strict=True):
@@ -163,6 +164,11 @@ def _to_a_unit(low: Floats, high: Floats, units: Floats, span: tuple[float, floa
     """Ends of a share of the units that is read off the curve: one within the last unit may lie anywhere up to the end."""
     near = np.where(high > low, 1 / np.maximum(units, 1), 0.0)  # where nothing varies there is nothing to widen
     return np.where(low - span[0] < near, span[0], low), np.where(span[1] - high < near, span[1], high)
+
+
+def _reads_error(a: Ask, interval: Interval) -> bool:
+    """Whether the interval of a metric rests on its linearised error."""
+    return interval.kind == "normal" or (interval.kind == "bootstrap" and a.card.studentised)
 
 
 def _errors(a: Ask, s: Spectrum, estimate: Floats) -> Floats:

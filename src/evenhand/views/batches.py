@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass
 from math import ceil
-from typing import Any, Generic, TypeVar
+from typing import Any, TypeVar
 
 import narwhals as nw
 import numpy as np
@@ -82,7 +82,7 @@ def with_sums(
 
 
 @dataclass(frozen=True)
-class Facts(Generic[Made]):
+class Facts:
     """What was seen of rankings on a walk over their rows.
 
     Attributes
@@ -97,16 +97,16 @@ class Facts(Generic[Made]):
     per: Any
     sums: Sums
     lazy: nw.LazyFrame[Any]
-    made: Sequence[Made | None] = ()
+    made: Sequence[Any] = ()
 
 
-Along = Callable[[list[str]], Callable[[Any], Made]]
+Along = Callable[[list[str]], Callable[[Any], Any]]
 """From the columns that name a ranking to what makes something of rows of whole rankings, a Polars frame of them."""
 
 
 def made_along(
-    along: Along[Made] | None, lazy: nw.LazyFrame[Any], keys: Sequence[str], sound: Callable[..., bool]
-) -> Callable[..., Made | None] | None:
+    along: Along | None, lazy: nw.LazyFrame[Any], keys: Sequence[str], sound: Callable[..., bool]
+) -> Callable[..., Any] | None:
     """What goes along with a walk over rows that are only being checked: of rows that are not `sound` it makes nothing.
 
     So it does where it refuses them: that is said once they are known to be what they should be.
@@ -118,7 +118,7 @@ def made_along(
     except EvenhandError:
         return None
 
-    def made(rows: Any, *facts: Any) -> Made | None:
+    def made(rows: Any, *facts: Any) -> Any:
         try:
             return make(rows) if sound(rows, *facts) else None
         except EvenhandError:
@@ -139,8 +139,8 @@ def ranking_facts(
     order: str,
     item: str | None,
     asked: Asked = nothing,
-    along: Callable[[Any, Any], Made | None] | None = None,
-) -> Facts[Made]:
+    along: Callable[[Any, Any], Any] | None = None,
+) -> Facts:
     """Facts of all rankings; `along` is given the rows of some after the other, and the facts of these."""
     import polars as pl
 
@@ -148,7 +148,7 @@ def ranking_facts(
     if not hands_parts(lazy):
         return Facts(_settled(lazy, keys, order, item), summed(lazy, asked), lazy)
 
-    def facts(rows: Any) -> tuple[Any, Made | None]:
+    def facts(rows: Any) -> tuple[Any, Any]:
         found = _of_runs(rows, keys, order, item)
         if found is None:
             found = to_polars(_settled(nw.from_native(rows).lazy(), keys, order, item))
@@ -177,12 +177,11 @@ def _walked(
     if not hands_parts(lazy):
         return [make(rows) for rows in _cut(to_polars(lazy).sort(*keys, nulls_last=True), keys)], lazy
     try:
-        made, only = list[Made](), None
+        made: list[Made] = []
         for rows in _as_they_stand(lazy, keys):
-            only = None if made else rows
             made.append(make(rows))
-        few = only is not None and lazy.implementation.is_polars()
-        return made, nw.from_native(only.lazy()) if few else lazy
+        at_once = len(made) == 1 and lazy.implementation.is_polars()
+        return made, nw.from_native(rows.lazy()) if at_once else lazy
     except _Scattered:
         near = _rearranged(lazy, keys, keys, lambda _, rows: rows)
         return [make(rows) for rows, _ in _whole(near, keys)], near if lazy.implementation.is_polars() else lazy
@@ -285,8 +284,8 @@ def repeated(
     keys: Sequence[str],
     item: str = "item",
     asked: Asked = nothing,
-    along: Callable[[Any], Made | None] | None = None,
-) -> tuple[int, dict[str, Any], Facts[Made]]:
+    along: Callable[[Any], Any] | None = None,
+) -> tuple[int, dict[str, Any], Facts]:
     """How many items stand in a ranking several times, and the first of them with its ranking.
 
     Beside it what was `asked` of all rows, and the rows with those of a ranking together. Items
@@ -299,7 +298,7 @@ def repeated(
     def several(rows: nw.LazyFrame[Any]) -> nw.LazyFrame[Any]:
         return rows.group_by(*named).agg(nw.len().alias("evenhand_rows")).filter(nw.col("evenhand_rows") > 1)
 
-    def here(rows: Any) -> tuple[int, Any, Made | None]:
+    def here(rows: Any) -> tuple[int, Any, Any]:
         lengths = np.diff(first_of_runs(rows, list(keys)), append=rows.height)
         alike = len(lengths) and _twice(rows[item].hash().to_numpy(), lengths)
         found = to_polars(several(nw.from_native(rows).lazy())) if alike else None

@@ -447,7 +447,7 @@ def _with_items(lazy: nw.LazyFrame[Any]) -> nw.LazyFrame[Any]:
     found, named = few_rows(lazy), ~nw.col("item").is_null()
     if found is None:
         return lazy.filter(named)
-    held = nw.from_native(found).lazy()
+    held: nw.LazyFrame[Any] = nw.from_native(found).lazy()
     return held.filter(named) if found["item"].null_count() else held
 
 

@@ -176,7 +176,8 @@ def _facts(found: Mapping[str, float], role: str, user: str, item: str) -> Facts
 
 
 def _count(which: nw.Expr, name: str) -> nw.Expr:
-    return how_many(which).alias(name)
+    found: nw.Expr = how_many(which).alias(name)
+    return found
 
 
 @dataclass(frozen=True)
