@@ -251,11 +251,12 @@ def added_up(rows: Clusters | Loose, recuts: Sequence[Recut]) -> list[ClusterSqu
     """The products of clusters, each of which is here with all its rows, in bins of several kinds."""
     sums = [_Adding(recut) for recut in recuts]
     size, clusters = AT_ONCE, int(rows.cluster.max(initial=0)) + 1
-    if is_thin(rows, [recut.bins * recut.groups for recut in recuts]):
+    thin = is_thin(rows, [recut.bins * recut.groups for recut in recuts])
+    if thin:
         size = max(1, clusters * ROWS_AT_ONCE // max(1, len(rows.cell)))
     for piece in rows.pieces(size):
         for one in sums:
-            one.add(piece, size)
+            one.add(piece, size, thin=thin)
     return [one.squares() for one in sums]
 
 
@@ -281,17 +282,18 @@ class _Adding:
         self.total = np.zeros(SUMS * bins * groups)
         self.steps = np.zeros((groups + 1, bins + 1, bins), dtype=np.int64)
 
-    def add(self, piece: Piece, size: int) -> None:
-        """More clusters, at most so many."""
+    def add(self, piece: Piece, size: int, *, thin: bool) -> None:
+        """More clusters, at most so many; if they are `thin`, those with few rows are not laid out."""
         cluster, cell, sums = self.recut.of(piece)
         bins, groups = self.recut.bins, self.recut.groups
         cells = bins * groups
         self.total += np.concatenate([np.bincount(cell, column, cells) for column in sums])
         self.steps += _steps(cluster, cell, bins, groups)
-        thick = (THIN * np.bincount(cluster, minlength=size) > cells)[cluster]
+        few = cells if thin else 0
+        thick = (THIN * np.bincount(cluster, minlength=size) > few)[cluster]
         if thick.any():
             many, places, more = _only(thick, cluster, cell, sums)
-            code = np.cumsum(np.diff(many, prepend=many[:1]) > 0)
+            code = np.cumsum(np.diff(many, prepend=many[:1]) > 0, dtype=np.int64)
             for i, at in enumerate(runs(code, AT_ONCE)):
                 self._add_table(code[at] - i * AT_ONCE, places[at], tuple(column[at] for column in more))
         if not thick.all():
@@ -375,7 +377,7 @@ def _add_pairs(once: Floats, cluster: Ints, cell: Ints, sums: Sequence[Floats]) 
 
 def _steps(cluster: Ints, cell: Ints, bins: int, groups: int) -> Ints:
     """By group, and last for any: how many clusters step from which bin to which; rows are in order of cluster, group and bin."""
-    every = np.arange(bins * groups, dtype=np.int32)
+    every = np.arange(bins * groups)
     bin, group = (every // groups)[cell], (every % groups)[cell]
     held = np.zeros((int(cluster.max(initial=0)) + 1) * bins, dtype=bool)
     held[cluster * bins + bin] = True
