@@ -113,6 +113,7 @@ def tally_clusters(rows: nw.LazyFrame[Any], view: Outcomes, fine: Moments, uses:
             more = added_up(one, recuts)
             added = [before + here for before, here in zip(added, more, strict=True)] if added else more
         listed = []
+        del found, one  # before the next are collected
     if added:
         clustered = [replace(into, clusters=one) for into, one in zip([fine] if thin else joined, added, strict=True)]
         clustered = [use.of(clustered[0]) for use in uses] if thin else clustered
