@@ -55,6 +55,14 @@ def test_outcomes_on_lines_have_no_error(kind, errors, few, monkeypatch):
             assert np.isnan(r["low"])
 
 
+def test_cells_of_a_row_or_two_that_are_joined_have_no_error(monkeypatch):
+    for seed in range(25):
+        rng = np.random.default_rng(seed)
+        made = table(int(rng.integers(40, 80)), rng, "uniform", groups=4).with_columns(y=2 * pl.col("s") + 1)
+        for r in rows_of(made, ["pooled_gap", "outcome_gap"], monkeypatch, few=True, bins=10):
+            assert not r["se"] > 0
+
+
 @pytest.mark.parametrize("few", [True, False])
 @pytest.mark.parametrize("errors", ERRORS, ids=str)
 def test_lines_with_a_gap_have_no_error_in_any_bin(errors, few, monkeypatch):

@@ -94,7 +94,9 @@ def _beside(one: Moments, other: Moments, order: Ints) -> Moments:
     both: dict[str, Any] = {
         name: np.concatenate([getattr(one, name), getattr(other, name)])[order] for name in _COLUMNS
     }
-    return replace(one, **both, lost=np.concatenate([one.unsure, other.unsure])[order])
+    for name, parts in (("lost", (one.unsure, other.unsure)), ("blurred", (one.blur, other.blur))):
+        both[name] = np.concatenate(parts)[order]
+    return replace(one, **both)
 
 
 def _rows_below(sketch: Sketch, end: float, rows: Ints) -> int:

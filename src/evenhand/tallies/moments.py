@@ -55,6 +55,7 @@ class Moments:
     squares : the same sums with squared weights, which robust errors need; None where every weight is one.
     held : (..., B, G) rows per cell; None where every weight is one, and `sums` count them.
     lost : (..., B, G) how much of the squares of v may be rounding, since v was measured from other lines before; None for none.
+    blurred : (..., B, G) how much of the squares of u may be rounding, since u was measured from other scores before; None for none.
     """
 
     sums: Floats
@@ -69,6 +70,7 @@ class Moments:
     squares: Floats | None = None
     held: Floats | None = None
     lost: Floats | None = None
+    blurred: Floats | None = None
 
     @property
     def rows(self) -> Floats:
@@ -114,6 +116,11 @@ class Moments:
         added_up = self._unsure_of(self.sums[..., 0, 2])
         return added_up if self.lost is None else np.maximum(self.lost, added_up)
 
+    @property
+    def blur(self) -> Floats:
+        """How much of the squares of u may be rounding, beside that of adding them up."""
+        return np.zeros_like(self.mass) if self.blurred is None else self.blurred
+
     def _unsure_of(self, sums: Floats) -> Floats:
         """How much of sums over rows may be rounding, theirs and that of the few numbers which they are then taken from."""
         return np.asarray(EPSILON * (self.rows + FEW) * np.abs(sums))
@@ -129,7 +136,7 @@ class Moments:
         lines = {"level": level + 0 * self.level, "slope": slope + 0 * self.slope}
         clusters = None if self.clusters is None else self.clusters.tilted(by, turn)
         squares = None if self.squares is None else _tilted(self.squares, by, turn)
-        lost = self.unsure + self._unsure_of(by**2 * self.mass + turn**2 * self.sums[..., 2, 0])
+        lost = self.unsure + self._unsure_of(by**2 * self.mass + turn**2 * self.sums[..., 2, 0]) + turn**2 * self.blur
         return replace(self, sums=_tilted(self.sums, by, turn), squares=squares, clusters=clusters, lost=lost, **lines)
 
     def residuals(self, level: Floats, slope: Floats) -> Moments:
@@ -154,10 +161,12 @@ class Moments:
         """The same rows with u measured from other scores; the lines stay where they are."""
         by = self.origin - origin
         level = self.level - self.slope * by[..., None]
+        blurred = self._unsure_of(self.sums[..., 2, 0] + by[..., None] ** 2 * self.mass)
         return replace(
             self, sums=_moved(self.sums, by), origin=origin + 0 * self.origin, level=level,
             squares=None if self.squares is None else _moved(self.squares, by),
             clusters=None if self.clusters is None else self.clusters.shifted(by),
+            blurred=self.blur + blurred,
         )  # fmt: skip
 
     def part(self, first: int, last: int) -> Moments:
@@ -173,7 +182,7 @@ class Moments:
             powers(self.sums), self.origin[..., first:last], self.level[cut], self.slope[cut], self.low[cut], self.high[cut],
             self.above[cut], self.below[cut], None if self.clusters is None else self.clusters.part(first, last),
             None if self.squares is None else powers(self.squares), None if self.held is None else self.held[cut],
-            None if self.lost is None else self.lost[cut],
+            None if self.lost is None else self.lost[cut], None if self.blurred is None else self.blurred[cut],
         )  # fmt: skip
 
     def merged(self, into: Ints) -> Moments:
@@ -203,7 +212,7 @@ class Moments:
             join(flat.above, -2), join(flat.below, -2),
             None if flat.clusters is None else flat.clusters.merged(into),
             None if flat.squares is None else join(flat.squares, -4), None if flat.held is None else join(flat.held, -2),
-            join(flat.unsure, -2),
+            join(flat.unsure, -2), join(flat.blur, -2),
         )  # fmt: skip
 
     @classmethod
