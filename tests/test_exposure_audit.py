@@ -395,3 +395,9 @@ def test_every_engine_gives_the_same_numbers(engine):
         system="system",
     )
     np.testing.assert_allclose(mixed.findings.columns["estimate"], wanted["estimate"], rtol=1e-9)
+
+
+def test_an_empty_table_of_systems_has_no_rows():
+    rows = pl.DataFrame({"request": [1], "item": [1], "rank": [1], "system": ["s"]}).clear()
+    found = eh.exposure(rows, groups={1: "a", 2: "b"}, system="system", interval=None)
+    assert len(found.frame) == 0

@@ -166,6 +166,13 @@ def test_where_locks_are_refused_nothing_is_removed(place, monkeypatch):
     assert not own.exists()
 
 
+def test_where_no_folder_can_be_made_it_is_said(tmp_path, monkeypatch):
+    (tmp_path / "file").write_text("no folder")
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "file"))
+    with pytest.raises(evenhand.EvenhandError, match=r"no folder can be made for them \(\w+\)\. Set TMPDIR"):
+        Folder()
+
+
 def test_temporary_folders_are_made_in_one_place():
     source = Path(evenhand.__file__).parent
     code = {p.name: [line for line in p.read_text().splitlines() if ">>>" not in line] for p in source.rglob("*.py")}

@@ -11,7 +11,7 @@ import pytest
 import evenhand as eh
 from evenhand.audits.parameters import in_words
 from evenhand.errors import EvenhandError
-from evenhand.labels import in_order, match, matches, order, whole
+from evenhand.labels import in_order, match, matches, no_label, order, whole
 from evenhand.views.labels import as_call, codes, read_shares
 
 ITEMS = [f"d{i}" for i in range(8)]
@@ -418,3 +418,7 @@ def test_labels_that_no_value_can_be_and_values_that_read_the_same_keep_their_pl
     assert codes(moments, [moments.to_list()[0]]).tolist() == [0, 1, 0]
     assert codes(pl.Series([None, None]), ["a"]).tolist() == [1, 1]
     assert codes(pl.Series([], dtype=pl.String), []).tolist() == []
+
+
+def test_labels_that_there_are_stand_in_order_in_a_message():
+    assert no_label("protected", ["zz"], {"b", "10", "a", "9"}).endswith("Labels: '9', '10', 'a', 'b'.")

@@ -367,6 +367,13 @@ def test_sentences_name_chance_and_who_is_favoured():
     assert "random order" not in quiet[0]
 
 
+@pytest.mark.parametrize("least", [None, 20])
+def test_labels_by_item_of_rankings_without_items_are_refused(least):
+    rows = pl.DataFrame({"request": [1, 1, 2, 2], "rank": [1, 2, 1, 2]})
+    with pytest.raises(eh.EvenhandError, match=r"the rankings have no column of items\. Name it with item="):
+        eh.prefix(rows, group={1: "a", 2: "b"}, protected="a", min_units=least)
+
+
 def test_an_empty_table_is_undefined_and_says_so():
     row = eh.prefix(SERP.clear(), group="stance", protected="con", metrics="ndd", rng=1).frame.row(0, named=True)
     assert (row["note"], row["units"]) == ("empty", 0)

@@ -579,3 +579,10 @@ def test_plain_functions_and_the_audit_agree():
 def test_a_column_of_numbers_stays_one_where_no_row_has_a_number():
     found = eh.recommender([[0.9, 0.1], [0.2, 0.8]], top=1, metrics="item_gini", interval=None)
     assert found.frame.schema["p"] == pl.Float64
+
+
+def test_items_that_a_convention_shows_and_nobody_scored_have_no_id():
+    rows = pl.DataFrame({"user": list("xxyy"), "item": list("pqpq"), "score": [0.1, 0.2, 0.3, 0.1]})
+    asked = {"user_groups": {"x": "a", "y": "b"}, "protected": "a", "versus": "b", "interval": None, "chance": None}
+    shown = eh.recommender(rows, items=5, top=100, convention="holisticai", **asked).shown
+    assert shown["item"].to_list() == ["p", "q", None, None, None] * 2

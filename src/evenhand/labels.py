@@ -125,7 +125,7 @@ def match(typed: Any, labels: Iterable[Any]) -> Any:
 
 def no_label(role: str, lost: Sequence[Any], labels: Iterable[Any], *, of: str = "the groups") -> str:
     """What is wrong with labels that nobody has: what was typed, the nearest, and the labels there are."""
-    known = list(labels)
+    known = sorted(labels, key=order)
     near = suggestion(str(lost[0]), map(str, known)) if lost else ""
     named = listing(map(repr, lost)) or "[]"
     return f"{role}={named} is no label of {of}. {near}Labels: {listing(map(repr, known)) or 'none'}."

@@ -90,7 +90,7 @@ def _refuse_uncrossed(asked: Sequence[Asked]) -> None:
 def _lists(ready: Prepared, ledger: Ledger, seed: int) -> list[Lists]:
     slices = range(len(ledger.slices))
     chosen = [chosen_lists(ledger, ledger.part(s), _stream(seed, ledger, s, "lists")) for s in slices]
-    found = some_lists(ready.rows, ready.aligned, ledger, np.concatenate(chosen))
+    found = some_lists(ready.rows, ready.aligned, ledger, np.concatenate([np.zeros(0, dtype=np.int64), *chosen]))
     edges = np.concatenate([[0], np.cumsum([len(at) for at in chosen])])
     return [found.part(slice(int(edges[s]), int(edges[s + 1]))) for s in slices]
 

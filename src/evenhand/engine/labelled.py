@@ -10,9 +10,8 @@ import narwhals as nw
 import numpy as np
 import numpy.typing as npt
 
-from evenhand.errors import EvenhandError
 from evenhand.views.columns import in_words
-from evenhand.views.labels import Alignment, Carried, coded, codes
+from evenhand.views.labels import Alignment, Carried, coded, codes, refuse_unnamed
 from evenhand.views.match import matched_ids
 from evenhand.views.places import Places
 from evenhand.views.tables import each_once, to_polars
@@ -70,7 +69,7 @@ class Lookup:
         """(rows,) places in `labels`; behind the last where an item has none. Rows that carry their label are asked for it."""
         if self.held is None or "group" in rows.columns:
             return codes(rows["group"], self.labels)
-        refuse_unnamed(rows, self.keys)
+        refuse_unnamed(rows.columns, self.keys)
         if self.table is not None and _whole(rows[self.keys[0]]):
             at = np.subtract(rows[self.keys[0]].to_numpy(), self.low, dtype=np.int64).view(np.uint64)
             np.minimum(at, np.uint64(len(self.table) - 1), out=at)  # what is below the lowest has become very large
@@ -85,14 +84,6 @@ class Lookup:
         if kinds not in self.sought:
             self.sought[kinds] = Places.of(ids.collect("polars").to_native())
         return self.sought[kinds].of_rows(asked.collect("polars").to_native())
-
-
-def refuse_unnamed(rows: Any, keys: list[str]) -> None:
-    """Rows that do not have what labels are joined by."""
-    if lacking := [key for key in keys if key not in rows.columns]:
-        raise EvenhandError(
-            f"Labels are joined by item, and the rankings have no column of {lacking[0]}s. Name it with {lacking[0]}=."
-        )
 
 
 def _whole(ids: Any) -> bool:

@@ -10,7 +10,7 @@ import narwhals as nw
 import numpy as np
 
 from evenhand.engine.gathered import gathered, is_apart, labelled
-from evenhand.engine.labelled import Lookup, refuse_unnamed
+from evenhand.engine.labelled import Lookup
 from evenhand.errors import EvenhandError
 from evenhand.labels import in_order, whole
 from evenhand.tallies.ledger import UNKNOWN_LABEL
@@ -18,7 +18,7 @@ from evenhand.tallies.ledger import Unknown as Unknown
 from evenhand.tallies.placement import UNKNOWN, Ints, Placement
 from evenhand.tallies.requests import Requests
 from evenhand.views.batches import by_ranking, first_of_runs
-from evenhand.views.labels import Alignment, Carried, coded
+from evenhand.views.labels import Alignment, Carried, coded, refuse_unnamed
 from evenhand.views.match import matched_ids
 from evenhand.views.rankings import Rankings
 from evenhand.views.tables import to_polars
@@ -223,7 +223,7 @@ def _beside_rows(found: Alignment, groups: tuple[Any, ...] | None) -> tuple[Any,
 
 def _with_shares(rows: Any, labels: Any, on: list[str]) -> Any:
     """Join the shares by item, or by request and item."""
-    refuse_unnamed(rows, on)
+    refuse_unnamed(rows.columns, on)
     beside, ranked = matched_ids(
         nw.from_native(labels).lazy(), nw.from_native(rows.select(on)).lazy(), on, role="the labels"
     )

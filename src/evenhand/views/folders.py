@@ -16,6 +16,8 @@ import weakref
 from pathlib import Path
 from tempfile import gettempdir, mkdtemp
 
+from evenhand.errors import EvenhandError
+
 PREFIX, LOCK = "evenhand-", ".evenhand-lock"
 
 
@@ -23,8 +25,14 @@ class Folder:
     """A directory of its own, which is gone with the last who holds it."""
 
     def __init__(self) -> None:
-        self._root = _root()
-        self.name = mkdtemp(dir=self._root.name)
+        try:
+            self._root = _root()
+            self.name = mkdtemp(dir=self._root.name)
+        except OSError as error:
+            raise EvenhandError(
+                f"Temporary files are needed, and no folder can be made for them ({type(error).__name__}). "
+                "Set TMPDIR to a folder that can be written to."
+            ) from error
         self.remove = weakref.finalize(self, _remove, self.name, os.getpid())
 
 

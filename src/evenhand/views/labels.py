@@ -190,8 +190,17 @@ class Alignment:
 
     def beside(self, rows: nw.LazyFrame[Any]) -> tuple[Alignment, nw.LazyFrame[Any]]:
         """The same in the engine of the rankings, with ids that compare, and the rankings likewise."""
+        refuse_unnamed(rows.collect_schema().names(), self.keys)
         groups, rows = matched_ids(same_engine(self.lazy, rows), rows, self.keys, role="groups")
         return replace(self, lazy=groups), rows
+
+
+def refuse_unnamed(columns: Sequence[str], keys: Sequence[str]) -> None:
+    """Rankings without a column that labels are joined by."""
+    if lacking := [key for key in keys if key not in columns]:
+        raise EvenhandError(
+            f"Labels are joined by item, and the rankings have no column of {lacking[0]}s. Name it with {lacking[0]}=."
+        )
 
 
 @dataclass(frozen=True)

@@ -332,7 +332,7 @@ class TableScores:
         return pl.DataFrame({"user": self.user_ids}).join(known, on="user", how="left", maintain_order="left")["group"]
 
     def handed_out(self, shown: Iterator[tuple[tuple[Any, ...], Scores, Iterator[tuple[int, Shown]]]]) -> Any:
-        """A table of slices, users and items with how much of a slot each got."""
+        """A table of slices, users and items with how much of a slot each got; an item that nobody has a score for has no id."""
         import polars as pl
 
         user, item = str(self.columns["user"]), str(self.columns["item"])
@@ -341,7 +341,7 @@ class TableScores:
                 {
                     **{name: [one] * len(rows.items) for name, one in zip(self.apart.names, where, strict=True)},
                     user: part.user_ids.gather(first + rows.rows),
-                    item: part.item_ids.gather(rows.items),
+                    item: _ids_at(part.item_ids, rows.items),
                     "shown": rows.values,
                 }
             )
@@ -387,6 +387,13 @@ def _relevance_column(relevant: Table, columns: Mapping[str, str | None], by: se
             f"relevant has columns {listing(names)}, and none is called 'relevance'. Name it: relevance={rest[0]!r}."
         )
     return None
+
+
+def _ids_at(ids: Any, places: Any) -> Any:
+    """Ids of items by their number; none of items beyond those that there are scores of."""
+    if not (beyond := places >= ids.len()).any():
+        return ids.gather(places)
+    return ids.extend_constant(None, 1).gather(np.where(beyond, ids.len(), places))
 
 
 def _labelled(user_groups: Any, long: Long, columns: Mapping[str, str | None]) -> Any:
