@@ -44,7 +44,7 @@ $(HOSTS:%=.venv-%/.host): .venv-%/.host: pyproject.toml constraints-%.txt
 	touch $@
 
 # The oldest versions that pyproject.toml allows, and pandas 2: what readers, labels and engines do with them.
-OLDEST := tests/test_text_files.py tests/test_label_types.py tests/test_pandas.py
+OLDEST := tests/test_text_files.py tests/test_label_types.py tests/test_pandas.py tests/test_ranking_walks.py tests/test_score_walks.py
 .PHONY: oldest
 oldest: .venv-oldest/.stamp
 	.venv-oldest/bin/python -m pytest -q $(OLDEST)

@@ -53,7 +53,7 @@ def _read_off(
     ready = prepare(
         table, groups=groups, relevance=relevance, missing="zero", by=(), unranked=False, nan_policy="raise", **full
     )
-    labels = to_polars(each_once(ready.aligned.lazy.filter(~nw.col("group").is_null()).select("group"))).height
+    labels = to_polars(each_once(ready.aligned.lazy.filter(~nw.col("group").is_null()).select(nw.col("group")))).height
     unjudged = ready.unjudged / ready.view.rows if relevance is not None and ready.view.rows else None
     facts = {
         "rows": ready.view.rows, "groups": labels, "soft_groups": ready.aligned.soft,

@@ -173,7 +173,9 @@ def tally_pairs(
         raise EvenhandError("groups gives shares, and pairs need one label per item. Pass one group for each item.")
     if isinstance(found, Carried) or is_apart(view.lazy):
         theirs = view.lazy if isinstance(found, Carried) else found.lazy
-        pairing = replace(pairing, carried=tuple(to_polars(each_once(theirs.select("group")))["group"].to_list()))
+        pairing = replace(
+            pairing, carried=tuple(to_polars(each_once(theirs.select(nw.col("group"))))["group"].to_list())
+        )
     (names, _, protected, versus), _ = pairing.codes, pairing.lookup
     lazy, facts = _with_relevance(view.lazy, keys, judgments, missing)
     if is_apart(lazy):

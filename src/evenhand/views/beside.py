@@ -46,11 +46,12 @@ def _with_column(lazy: nw.LazyFrame[Any], name: str, said: npt.NDArray[Any]) -> 
     def beside(columns: list[str] | None) -> Iterator[Any]:
         names = schema.names() if columns is None else columns
         wanted, start, block = [c for c in names if c != name], 0, batches.BLOCK
-        bare = (pl.DataFrame(height=min(block, len(said) - i)) for i in range(0, len(said), block))
+        values = pl.Series(name, said)
+        bare = (values.slice(i, block).to_frame() for i in range(0, len(values), block))
         for rows in frames(lazy.select(*wanted)) if wanted else bare:
-            values = pl.Series(name, said[start : start + rows.height], dtype=pl.Float64)
+            own = values.slice(start, rows.height)
             start += rows.height
-            yield rows.with_columns(values.fill_nan(None)).select(names)
+            yield rows.with_columns(own.cast(pl.Float64).fill_nan(None)).select(names)
 
     found: nw.LazyFrame[Any] = nw.from_native(table_of(beside, schema))
     return found
