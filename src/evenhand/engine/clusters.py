@@ -25,7 +25,7 @@ from evenhand.tallies.moments import Ints, Moments
 from evenhand.views.outcomes import Outcomes
 from evenhand.views.tables import each_once, to_polars
 
-AT_ONCE = 1 << 22
+AT_ONCE = 3 << 20
 """Cells of clusters, or rows, that are collected at a time."""
 
 FULL = 2
