@@ -153,8 +153,15 @@ def test_blocks_of_users_change_nothing(monkeypatch):
     monkeypatch.setattr(draws, "EXACT", 0)
     large = eh.recommender(data[0], relevant=data[1], user_groups=data[2], **call)
     monkeypatch.setattr(score_views, "BLOCK_CELLS", 10_000)
-    monkeypatch.setattr(draws, "HELD", 2_000)
-    for name, size in (("MOST_CELLS", 500), ("WIDE", 3_000), ("RUN", 40), ("MANY", 0), ("SHORT", np.dtype(np.uint8))):
+    monkeypatch.setattr(draws, "AT_ONCE", 300)
+    for name, size in (
+        ("MOST_CELLS", 500),
+        ("WIDE", 3_000),
+        ("ALONE", 700),
+        ("RUN", 40),
+        ("MANY", 0),
+        ("SHORT", np.dtype(np.uint8)),
+    ):
         monkeypatch.setattr(f"evenhand.tallies.replicates.{name}", size)  # so that some items are shown too often
     same(columns(eh.recommender(data[0], relevant=data[1], user_groups=data[2], **call)), columns(large))
 
@@ -369,6 +376,30 @@ def test_resampled_users_have_the_mean_and_variance_of_the_bootstrap(exact, monk
     assert weights.mean() == pytest.approx(1, abs=0.01)
     assert weights.var() == pytest.approx(1, abs=0.02)
     assert np.corrcoef(weights[:100])[np.triu_indices(100, 1)].mean() == pytest.approx(0, abs=0.01)
+    assert np.corrcoef(weights[:, :100].T)[np.triu_indices(100, 1)].mean() == pytest.approx(0, abs=0.01)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [lambda: draws.Resampled(np.zeros(70), ["a"], 90, 1), lambda: draws.Dealt(np.arange(70) % 3, 3, 90, 1)],
+)
+def test_draws_do_not_depend_on_which_are_made_together(make, monkeypatch):
+    monkeypatch.setattr(draws, "EXACT", 0)
+    monkeypatch.setattr(draws, "AT_ONCE", 32)
+    plan = make()
+    expected = [weights for _, weights in plan.between(0, 90)]
+    for start, stop in ((0, 1), (3, 50), (50, 61), (61, 90)):
+        for (place, weights), all_draws in zip(plan.between(start, stop), expected, strict=True):
+            if not isinstance(place, int) or place != plan.rest:
+                assert (weights == all_draws[:, start:stop]).all()
+
+
+def test_a_group_that_nobody_is_in_is_dealt_to_nobody(monkeypatch):
+    monkeypatch.setattr(draws, "EXACT", 0)
+    for codes in (np.repeat([0, 1], 50), np.repeat([1, 2], 50), np.repeat([0, 2], 50)):
+        dealt = draws.Dealt(codes, 3, 8, 1)
+        assert dealt.rows.tolist() == sorted(set(codes.tolist()))
+        assert [int(weights.sum(0).mean()) in range(20, 81) for _, weights in dealt.between(0, 8)].count(True) == 1
 
 
 def test_replicates_of_weight_one_are_the_tally_itself():

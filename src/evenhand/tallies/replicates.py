@@ -83,7 +83,7 @@ class Replicates:
         cells = max(1, len(rows) * len(places))
         at_once = max(1, MOST_CELLS // cells, min(2 * EVEN, 2 * MOST_CELLS // cells))
         at_once = min(self.draws, at_once // EVEN * EVEN or at_once)
-        wide = at_once * max(1, WIDE // (at_once * cells))
+        wide = at_once * max(1, WIDE // (at_once * max(cells, len(self.parts[0][0].lengths))))
         held = np.zeros((groups, len(places), at_once))
         for start in range(0, self.draws, at_once):
             stop = min(start + at_once, self.draws)
@@ -112,28 +112,22 @@ class _Sums:
         self.audience, self.plan, self.columns, self.size = audience, plan, columns, size
         self._products: dict[str, _Product] = {}
         self._odd = self._with_other_lists(usual)
-        self._members: list[tuple[Ints, Floats]] = []
+        self._members: list[Ints] = []
         self._all: tuple[Floats, Floats] | None = None
-        self._made: list[tuple[int | Ints, Times, _Shown]] = []
+        self._made: list[tuple[int | Ints, Times, _Shown, Floats]] = []
         self._held = range(0)
 
     def add(
         self, draws: range, wide: int, counts: Floats, marks: Floats, odd: Floats | None, *, more: bool
     ) -> Floats | None:
         """Fill in times shown (G, J, D), or add `more`, and add to marks (G, D, M); gives what spread has beside times shown / usual."""
-        own, rows, width = self.audience.marks, self.plan.rows, self.audience.marks.shape[1]
-        for place, few, made in self._under(draws, wide):
+        rows, width = self.plan.rows, self.audience.marks.shape[1]
+        for place, few, made, marked in self._under(draws, wide):
+            for i, row in enumerate(rows[place : place + 1] if isinstance(place, int) else rows):
+                made.put(counts[row], i * self.size, more=more)
+                marks[row, :, :width] += marked[i]
             if not isinstance(place, int):
-                self._members = self._members or [
-                    (some, own[some]) for some in (np.flatnonzero(place == i) for i in range(len(rows)))
-                ]
-                for i, (row, (members, theirs)) in enumerate(zip(rows, self._members, strict=True)):
-                    made.put(counts[row], i * self.size, more=more)
-                    marks[row, :, :width] += few[members].T.astype(np.float64) @ theirs
                 odd = self._with_odd(few, odd)
-            else:
-                made.put(counts[rows[place]], 0, more=more)
-                marks[rows[place], :, :width] += few.T.astype(np.float64) @ own
         if self._all is not None and self.plan.rest is not None:
             rest, others = rows[self.plan.rest], np.delete(rows, self.plan.rest)
             counts[rest] = self._all[0]
@@ -143,23 +137,37 @@ class _Sums:
             marks[rest, :, :width] = self._all[1] - marks[others, :, :width].sum(0)
         return odd
 
-    def _under(self, draws: range, wide: int) -> Iterator[tuple[int | Ints, Times, _Shown]]:
-        """Where users count, their weights (U, D) and times shown (J, D) under some draws, which are made for more of them at once."""
+    def _under(self, draws: range, wide: int) -> Iterator[tuple[int | Ints, Times, _Shown, Floats]]:
+        """Where users count, their weights (U, D), and times shown and marks under some draws, which are made for more at once."""
         if not (draws.start in self._held and draws[-1] in self._held):
             self._held = range(draws.start, min(draws.start + wide, self.plan.draws))
             self._made = []  # before others are made
             for place, weights in self.plan.between(self._held.start, self._held.stop):
                 if isinstance(place, int) and place == self.plan.rest:
                     if self._all is None:
-                        everybody = weights.T.astype(np.float64) @ self.audience.marks
                         counted = np.zeros((self.size, 1))
                         self._product(weights).put(counted, 0, more=False)
-                        self._all = counted, everybody
+                        self._all = counted, self._marked(weights)[0]
                     continue
-                self._made.append((place, weights, self._product(weights, None if isinstance(place, int) else place)))
+                by = None if isinstance(place, int) else place
+                self._made.append((place, weights, self._product(weights, by), self._marked(weights, by)))
         at = slice(draws.start - self._held.start, draws.stop - self._held.start)
-        for place, weights, made in self._made:
-            yield place, np.ascontiguousarray(weights[:, at]), made.between(at)
+        for place, weights, made, marked in self._made:
+            yield place, weights[:, at], made.between(at), marked[:, at]
+
+    def _marked(self, weights: Times, place: Ints | None = None) -> Floats:
+        """Sums of marks (1, D, M), or (places, D, M) where every user has a place."""
+        if not self._members:
+            places = np.zeros(weights.shape[0]) if place is None else place
+            self._members = [np.flatnonzero(places == i) for i in range(1 if place is None else len(self.plan.rows))]
+        own, draws = self.audience.marks, weights.shape[1]
+        found = np.zeros((len(self._members), draws, own.shape[1]))
+        some = max(1, ALONE // max(1, draws * own.shape[1]))
+        for sums, members in zip(found, self._members, strict=True):
+            for first in range(0, len(members), some):
+                users = members[first : first + some]
+                sums += weights[users].astype(np.float64).T @ own[users]
+        return found
 
     def _product(self, weights: Times, place: Ints | None = None) -> _Shown:
         """Times shown (J, D), or (places x J, D) where every user has a place."""
@@ -203,6 +211,9 @@ class _Sums:
             found += shown @ (worth[users] * off[users, None])
         return found.T if odd is None else odd + found.T
 
+
+ALONE = 1 << 19
+"""Products of weights and marks added up at a time: past so many numpy wakes other threads, which cost more than they help here."""
 
 RUN = 1 << 21
 """Slots that are weighted by parts at a time."""

@@ -31,9 +31,6 @@ EXACT = 1 << 24
 AT_ONCE = 1 << 12
 """Users who are drawn or dealt labels at a time, since random numbers are wide."""
 
-HELD = 1 << 25
-"""Weights (users x draws) that are held at a time past `EXACT`; more draws are made from the start again."""
-
 NORMAL_DRAWS = 199
 
 ROUNDING = 1e-12
@@ -58,7 +55,7 @@ class Resampled:
         self.draws, self.rows = draws, np.unique(codes)
         self._places = np.searchsorted(self.rows, codes)
         self.exact = len(codes) * draws <= EXACT
-        self._from, self._weights = 0, np.zeros((len(codes), draws if self.exact else 0), dtype=np.uint8)
+        self._weights = np.zeros((len(codes), draws if self.exact else 0), dtype=np.uint8)
         if self.exact:
             for row, name in enumerate(names):
                 members = np.flatnonzero(codes == row)
@@ -72,22 +69,13 @@ class Resampled:
 
     def between(self, start: int, stop: int) -> Iterator[Weighted]:
         """The weights of some draws; each user counts in the row of their group."""
-        if not self._from <= start <= stop <= self._from + self._weights.shape[1]:
-            many = max(stop - start, HELD // len(self._places))
-            self._from, self._weights = start, self._poisson(start, min(start + many, self.draws))
-        yield self._places, self._weights[:, start - self._from : stop - self._from]
-        if stop == self.draws and not self.exact:
-            self._weights = self._weights[:, :0].copy()  # who asks again waits, others have the memory
-
-    def _poisson(self, start: int, stop: int) -> Times:
-        """Poisson(1) counts from 16 random bits each; every user takes whole words, so that their number changes nothing."""
-        rng, words = stream(*self._stream), -(-self.draws // 4)
+        if self.exact:
+            yield self._places, self._weights[:, start:stop]
+            return
         found = np.zeros((len(self._places), stop - start), dtype=np.uint8)
-        for first in range(0, len(found), AT_ONCE):
-            some = found[first : first + AT_ONCE]
-            bits = rng.integers(0, 1 << 64, (len(some), words), dtype=np.uint64).view(np.uint16)
-            some[:] = _POISSON[bits[:, start:stop]]
-        return found
+        for users, lots in _lots(self._stream, len(found), range(start, stop), np.uint16):
+            found[users] = _POISSON[lots]
+        yield self._places, found
 
 
 class Dealt:
@@ -100,35 +88,56 @@ class Dealt:
         self.rows = np.flatnonzero(self.sizes)
         self.rest = int(self.sizes[self.rows].argmax()) if len(self.rows) else None
 
-    @cached_property
-    def _labels(self) -> npt.NDArray[Any]:
-        """(U, D), dealt out when first asked for."""
-        known, rng = len(self.sizes), stream(*self._stream)
-        labels = np.full((len(self._codes), self.draws), known, dtype=np.min_scalar_type(known + 1))
-        if len(self._codes) * self.draws <= EXACT:
-            own = self._codes[self._labelled]
-            labels[self._labelled] = rng.permuted(np.tile(own, (self.draws, 1)), axis=1).T
-        else:
-            self._deal(rng, labels)
-            labels[~self._labelled] = known
-        return labels
-
     def between(self, start: int, stop: int) -> Iterator[Weighted]:
         """For every group, which users have its label in which of these draws."""
+        labels = self._labels[:, start:stop] if self._exact else self._each(range(start, stop))
         for place, row in enumerate(self.rows):
             if place == self.rest:
                 yield place, self._labelled[:, None].view(np.uint8)
             else:
-                yield place, (self._labels[:, start:stop] == row).view(np.uint8)
+                yield place, (labels == row).view(np.uint8)
 
-    def _deal(self, rng: np.random.Generator, labels: npt.NDArray[Any]) -> None:
-        """Labels of users, each by itself."""
-        edges = np.cumsum(self.sizes) / self.sizes.sum()
-        for first in range(0, len(labels), AT_ONCE):
-            some = labels[first : first + AT_ONCE]
-            lots, some[:] = rng.random(some.shape), 0
+    @property
+    def _exact(self) -> bool:
+        return len(self._codes) * self.draws <= EXACT
+
+    @cached_property
+    def _labels(self) -> npt.NDArray[Any]:
+        """(U, D), dealt out when first asked for."""
+        labels, own = self._nobody(self.draws), self._codes[self._labelled]
+        labels[self._labelled] = stream(*self._stream).permuted(np.tile(own, (self.draws, 1)), axis=1).T
+        return labels
+
+    def _each(self, draws: range) -> npt.NDArray[Any]:
+        """(U, D) labels of users, each by itself."""
+        labels = self._nobody(len(draws))
+        edges = (np.cumsum(self.sizes)[:-1] / self.sizes.sum() * (1 << 32)).astype(np.int64).tolist()
+        for users, lots in _lots(self._stream, len(labels), draws, np.uint32):
+            labels[users] = 0
             for edge in edges:
-                some += lots >= edge
+                labels[users] += lots >= edge
+        labels[~self._labelled] = len(self.sizes)
+        return labels
+
+    def _nobody(self, draws: int) -> npt.NDArray[Any]:
+        known = len(self.sizes)
+        return np.full((len(self._codes), draws), known, dtype=np.min_scalar_type(known + 1))
+
+
+def _lots(
+    named: tuple[Any, ...], users: int, draws: range, kind: type[np.unsignedinteger[Any]]
+) -> Iterator[tuple[slice, npt.NDArray[Any]]]:
+    """Random bits of a kind for some draws (users, D), some users at a time.
+
+    As many draws as fill a word of 64 bits have a stream of their own: any of them are made without others, in the memory of these.
+    """
+    each = 8 // np.dtype(kind).itemsize
+    first = draws.start // each
+    streams = [stream(*named, word) for word in range(first, -(-draws.stop // each))]
+    for start in range(0, users, AT_ONCE):
+        some = min(AT_ONCE, users - start)
+        words = np.stack([rng.integers(0, 1 << 64, some, dtype=np.uint64) for rng in streams], axis=1)
+        yield slice(start, start + some), words.view(kind)[:, draws.start - each * first : draws.stop - each * first]
 
 
 class Swapped:
