@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -175,7 +175,13 @@ class Cut:
         >>> Cut(top=1).may_show(np.array([0, 3]), np.array([0.5, 0.7, 0.7])).tolist()
         [False, True, True]
         """
-        return self._weights(Ragged(starts, starts[:0], values), "fractional")[0] > 0
+        if self.top is None:
+            return self._reached(values)
+        keep = np.ones(len(values), dtype=bool)
+        for _, cells in _batches(Ragged(starts, starts[:0], values), self.top):
+            x = cells.of(values)
+            cells.put(keep, x >= _bar(x, self.top))
+        return keep
 
     def _weights(self, scores: Ragged, ties: Ties) -> tuple[npt.NDArray[Any], npt.NDArray[np.bool_]]:
         """How much of a slot every cell gets, and which rows had ties."""
@@ -183,12 +189,9 @@ class Cut:
             return self._reached(scores.values), np.zeros(len(scores.starts) - 1, dtype=bool)
         keep: npt.NDArray[Any] = np.ones(len(scores.values), dtype=np.float64 if ties == "fractional" else np.bool_)
         tied = np.zeros(len(scores.starts) - 1, dtype=bool)
-        for rows, at, inside in _batches(scores, self.top):
-            x = scores.values[at]
-            if not inside.all():
-                x[~inside] = -np.inf
-            weight, tied[rows] = _best(x, inside, self.top, ties)
-            keep[at[inside]] = weight[inside]
+        for rows, cells in _batches(scores, self.top):
+            weight, tied[rows] = _best(cells.of(scores.values), cells.inside, self.top, ties)
+            cells.put(keep, weight)
         return keep, tied
 
     @property
@@ -204,8 +207,28 @@ class Cut:
         return np.asarray((values >= threshold) | (values == single))
 
 
-def _batches(scores: Ragged, top: int) -> Iterator[tuple[Ints, Ints, npt.NDArray[np.bool_]]]:
-    """Rows longer than `top`, those of similar length together: rows, cells (rows, width), and which cells are real."""
+class _Cells(NamedTuple):
+    """Rows of similar length side by side: where their cells are (rows, width), and which are inside of their row (None: all)."""
+
+    at: Ints
+    inside: npt.NDArray[np.bool_] | None
+
+    def of(self, values: Floats) -> Floats:
+        """Values (rows, width); what is outside is below all."""
+        found = values[self.at]
+        if self.inside is not None:
+            found[~self.inside] = -np.inf
+        return found
+
+    def put(self, into: npt.NDArray[Any], values: npt.NDArray[Any]) -> None:
+        if self.inside is None:
+            into[self.at] = values
+        else:
+            into[self.at[self.inside]] = values[self.inside]
+
+
+def _batches(scores: Ragged, top: int) -> Iterator[tuple[Ints, _Cells]]:
+    """Rows longer than `top`, those of similar length together, and their cells."""
     lengths = scores.lengths
     order = np.flatnonzero(lengths > top)
     order = order[np.argsort(lengths[order], kind="stable")]
@@ -215,20 +238,29 @@ def _batches(scores: Ragged, top: int) -> Iterator[tuple[Ints, Ints, npt.NDArray
         stop = int(np.searchsorted(lengths[order], 2 * narrow, side="right"))
         stop = max(start + 1, min(stop, start + MOST_CELLS // (2 * narrow)))
         rows = order[start:stop]
-        offsets = np.arange(int(lengths[rows[-1]]))
-        inside = offsets < lengths[rows][:, None]
-        at = scores.starts[rows][:, None] + np.where(inside, offsets, 0)
-        yield rows, at, inside
+        offsets, begin = np.arange(int(lengths[rows[-1]])), scores.starts[rows][:, None]
+        if len(offsets) == narrow:
+            yield rows, _Cells(begin + offsets, None)
+        else:
+            inside = offsets < lengths[rows][:, None]
+            yield rows, _Cells(begin + np.where(inside, offsets, 0), inside)
         start = stop
 
 
+def _bar(x: Floats, top: int) -> Floats:
+    """(rows, 1) the last of the `top` best of each row."""
+    last = x.shape[1] - top
+    return np.asarray(np.partition(x, last, axis=1)[:, last, None])
+
+
 def _best(
-    x: Floats, inside: npt.NDArray[np.bool_], top: int, ties: Ties
+    x: Floats, inside: npt.NDArray[np.bool_] | None, top: int, ties: Ties
 ) -> tuple[npt.NDArray[Any], npt.NDArray[np.bool_]]:
     """Weights of the `top` best cells of each row, and whether a tie at the last slot had to be broken."""
-    last = x.shape[1] - top
-    bar = np.partition(x, last, axis=1)[:, last, None]
-    over, on = x > bar, (x == bar) & inside
+    bar = _bar(x, top)
+    over, on = x > bar, x == bar
+    if inside is not None:
+        on &= inside
     free, equal = top - np.count_nonzero(over, axis=1), np.count_nonzero(on, axis=1)
     tied = equal > free
     if ties == "fractional":

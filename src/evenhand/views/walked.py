@@ -20,6 +20,27 @@ FEW = 4
 """Rows in a run of one user, on average, from which users are looked up run by run."""
 
 
+class _Rows(NamedTuple):
+    """Some rows of a table: the numbers of their users and items, and their values."""
+
+    user: Codes
+    item: Codes
+    value: Floats
+
+    def where(self, which: Any) -> _Rows:
+        return _Rows(*(column[which] for column in self))
+
+    @classmethod
+    def joined(cls, parts: Sequence[_Rows]) -> _Rows:
+        return cls(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))
+
+    def records(self) -> npt.NDArray[Any]:
+        found = np.empty(len(self.user), RECORD)
+        for name, column in zip(RECORD.names or (), self, strict=True):
+            found[name] = column
+        return found
+
+
 class CannotThinError(Exception):
     """Rows were dropped, and now a user comes again or has an item twice: all rows are needed."""
 
@@ -57,16 +78,13 @@ class Walked:
             values = _values(frame["value"], facts)
             known, own = users.size, _by_run(frame, users)
             together = together and _one_after_the_other(own, known, users.size)
-            own_counts = np.bincount(own, minlength=users.size)
-            own_counts[: len(counts)] += counts
-            counts = own_counts
-            rows = np.empty(frame.height, RECORD)
-            rows["user"], rows["item"], rows["value"] = own, items.of(frame["item"]), values
+            counts = _counted(counts, own, users.size)
+            rows = _Rows(own, items.of(frame["item"]), values)
             if thin is None:
-                records.append(rows)
+                records.append(rows.records())
             else:
                 thin = thin.append(rows, facts["cells"], together=together)
-        found = cls(users.ids, items.ids, counts, together, facts, records)
+        found = cls(users.ids, items.ids, counts[: users.size], together, facts, records)
         return found if thin is None else thin.ended(found)
 
     def without_rows(self) -> Walked:
@@ -78,12 +96,12 @@ class _Thin:
 
     def __init__(self, how: Thinning, records: Records) -> None:
         self._how, self._records = how, records
-        self._waiting: list[npt.NDArray[Any]] = []
+        self._waiting: list[_Rows] = []
         self._dropping = False
         self._counts: list[Ints] = []
         self._sums: list[Sums] = []
 
-    def append(self, rows: npt.NDArray[Any], cells: float, *, together: bool) -> _Thin | None:
+    def append(self, rows: _Rows, cells: float, *, together: bool) -> _Thin | None:
         """None from when all rows are kept: users stand apart, or few rows have a value."""
         if self._dropping and not together:
             raise CannotThinError
@@ -95,7 +113,7 @@ class _Thin:
             waiting, self._waiting, self._dropping = self._waiting, [], True
             for some in waiting:
                 self._next(some)
-        elif not together or sum(map(len, self._waiting)) > 2 * self._how.after:
+        elif not together or sum(len(some.user) for some in self._waiting) > 2 * self._how.after:
             self._release()
             return None
         return self
@@ -105,41 +123,55 @@ class _Thin:
         if not self._dropping:
             self._release()
             return walked
-        self._drop(np.concatenate(self._waiting))
+        self._drop(_Rows.joined(self._waiting))
         sums = Sums(*(np.concatenate(parts) for parts in zip(*self._sums, strict=True)))
         return replace(walked, counts=np.concatenate(self._counts), sums=sums)
 
-    def _next(self, rows: npt.NDArray[Any]) -> None:
+    def _next(self, rows: _Rows) -> None:
         """Rows after those that wait: all but those of the last user, who may go on, are looked through."""
-        if len(rows) and rows["user"][0] != rows["user"][-1]:
-            rows = np.concatenate([*self._waiting, rows])
-            last = int(np.searchsorted(rows["user"], rows["user"][-1]))
-            self._drop(rows[:last])
-            self._waiting, rows = [], rows[last:].copy()
+        if len(rows.user) and rows.user[0] != rows.user[-1]:
+            rows = _Rows.joined([*self._waiting, rows])
+            last = int(np.searchsorted(rows.user, rows.user[-1]))
+            self._drop(rows.where(slice(last)))
+            self._waiting, rows = (
+                [],
+                _Rows.joined([rows.where(slice(last, None))]),
+            )  # a copy, which holds on to no others
         self._waiting.append(rows)
 
     def _release(self) -> None:
         for rows in self._waiting:
-            self._records.append(rows)
+            self._records.append(rows.records())
 
-    def _drop(self, rows: npt.NDArray[Any]) -> None:
+    def _drop(self, rows: _Rows) -> None:
         """What is wanted of the rows of some users, who came one after the other, goes on."""
-        if not len(rows):
+        if not len(rows.user):
             return
-        own, values = rows["user"] - rows["user"][0], np.ascontiguousarray(rows["value"])
-        if _any_twice(_starts(own), rows["item"]):
+        first, many = rows.user[0], int(rows.user[-1] - rows.user[0]) + 1
+        starts = _starts(rows.user - first, many)
+        if _any_twice(starts, rows.item):
             raise CannotThinError
-        there, many = ~_missing(values), int(own[-1]) + 1
-        if not there.all():
-            rows, own, values = rows[there], own[there], values[there]
-        starts = _starts(own, many)
+        if (missing := _missing(rows.value)).any():
+            rows = rows.where(~missing)
+            starts = _starts(rows.user - first, many)
         cells = np.diff(starts)
         total = np.zeros(many)
-        total[cells > 0] = np.add.reduceat(values, starts[:-1][cells > 0]) if len(values) else 0.0
-        kept = self._how.keep(starts, values)
+        total[cells > 0] = np.add.reduceat(rows.value, starts[:-1][cells > 0]) if len(rows.value) else 0.0
+        kept = rows.where(self._how.keep(starts, rows.value))
         self._sums.append(Sums(cells.astype(np.float64), total))
-        self._counts.append(np.bincount(own[kept], minlength=many))
-        self._records.append(rows[kept])
+        self._counts.append(np.bincount(kept.user - first, minlength=many))
+        self._records.append(kept.records())
+
+
+def _counted(counts: Ints, own: Codes, users: int) -> Ints:
+    """How many rows every user has by now; there is room for more users than there are."""
+    if users > len(counts):
+        counts = np.append(counts, np.zeros(2 * users - len(counts), dtype=np.int64))
+    if len(own):
+        first = int(own.min())
+        more = np.bincount(own - first)
+        counts[first : first + len(more)] += more
+    return counts
 
 
 def _starts(own: Codes, many: int = 0) -> Ints:
@@ -170,12 +202,16 @@ def _values(column: Any, facts: dict[str, float]) -> Floats:
     facts["cells"] += len(there)
     facts["masked"] += float((values == -np.inf).sum()) if len(there) < len(values) else 0.0
     if len(there):
-        facts["low"], facts["high"] = min(facts["low"], float(there.min())), max(facts["high"], float(there.max()))
-        facts["bits"] += float(((there == 0) | (there == 1)).sum())
+        low, high = float(there.min()), float(there.max())
+        facts["low"], facts["high"] = min(facts["low"], low), max(facts["high"], high)
+        if low >= 0 and high <= 1:  # else not all are bits, which is all that is asked
+            facts["bits"] += float(((there == 0) | (there == 1)).sum())
     return values
 
 
 def _missing(values: Floats) -> npt.NDArray[np.bool_]:
+    if len(values) and values.min() > -np.inf:  # NaN is above nothing
+        return np.zeros(len(values), dtype=bool)
     return np.asarray(np.isnan(values) | (values == -np.inf))
 
 
