@@ -110,7 +110,9 @@ def test_a_ranking_longer_than_a_block_is_read_whole(monkeypatch):
     lengths = [3, 40, 1, 8, 16]
     frame = pl.DataFrame({"request": np.repeat(np.arange(5), lengths), "x": np.arange(sum(lengths))})
     monkeypatch.setattr(batches, "BLOCK", 8)
-    found = batches.by_ranking(nw.from_native(frame.lazy()), ["request"], lambda rows: rows)
+    made = batches.by_ranking(nw.from_native(frame.lazy()), ["request"], lambda rows, first: (rows, first))
+    found = [rows for rows, _ in made]
+    assert all(rows["request"][first].equals(rows["request"].unique(maintain_order=True)) for rows, first in made)
     assert pl.concat(found).equals(frame)
     assert pl.concat([rows.select("request").unique() for rows in found])["request"].is_unique().all()
 
@@ -146,9 +148,8 @@ def test_ids_of_one_hash_are_told_apart(monkeypatch):
     monkeypatch.setattr(places, "_hashes", lambda rows, seed: honest(rows, seed) >> np.uint64(0 if seed else 64 - 1))
     made = Places.of(known)
     assert made.seed > 0  # of the first seed, some of three hashes of one bit are alike
-    monkeypatch.setattr(
-        places, "_hashes", lambda rows, _: made.hashes[[2, 2, 1]]
-    )  # a stranger with the hash of the third
+    held = places._hashes(known, made.seed)[[2, 2, 1]]
+    monkeypatch.setattr(places, "_hashes", lambda *_: held)  # a stranger with the hash of the third
     assert made.of_rows(asked).tolist() == [2, 3, 1]
 
 

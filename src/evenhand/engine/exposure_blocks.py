@@ -20,7 +20,7 @@ from evenhand.engine.attending import attended
 from evenhand.engine.labelled import Lookup
 from evenhand.tallies.ledger import Look
 from evenhand.tallies.requests import Ints
-from evenhand.views.batches import by_ranking, first_of_runs
+from evenhand.views.batches import by_ranking
 from evenhand.views.tables import to_polars
 
 GRID = 2.0**24
@@ -51,11 +51,10 @@ class Ranked:
         """Columns that are read."""
         return [*self.keys, "rank", *(["relevance"] if self.gained else []), *(["score"] if self.scores else [])]
 
-    def cells(self, rows: Any, held: Ints, groups: int) -> Any:
-        """A Polars frame of the rows' cells; `held` are their groups, of which there are `groups`."""
+    def cells(self, rows: Any, first: Ints, held: Ints, groups: int) -> Any:
+        """A Polars frame of the cells of rankings that begin at `first`; `held` are the rows' groups, of which there are `groups`."""
         import polars as pl
 
-        first = first_of_runs(rows, self.keys)
         at = np.repeat(np.arange(len(first)) * groups, np.diff(first, append=rows.height)) + held
         rank = rows["rank"].to_numpy() - 1
         items = np.bincount(at, minlength=len(first) * groups)
@@ -98,8 +97,8 @@ class Judged:
 
     needs = ("request", "relevance")
 
-    def cells(self, rows: Any, held: Ints, groups: int) -> tuple[Any, Any]:
-        return _judged(rows, held, groups, self.looks, self.table)
+    def cells(self, rows: Any, first: Ints, held: Ints, groups: int) -> tuple[Any, Any]:
+        return _judged(rows, first, held, groups, self.looks, self.table)
 
 
 def cells_of(lazy: nw.LazyFrame[Any], keys: list[str], lookup: Lookup, makers: Sequence[Ranked | Judged]) -> list[Any]:
@@ -110,9 +109,9 @@ def cells_of(lazy: nw.LazyFrame[Any], keys: list[str], lookup: Lookup, makers: S
     named = "group" if "group" in lazy.collect_schema().names() else "item"
     wanted = dict.fromkeys([*keys, named, *(name for one in makers for name in one.needs)])
 
-    def block(rows: Any) -> list[Any]:
+    def block(rows: Any, first: Ints) -> list[Any]:
         held = lookup.codes(rows)
-        return [one.cells(rows, held, groups) for one in makers]
+        return [one.cells(rows, first, held, groups) for one in makers]
 
     made = zip(*by_ranking(lazy.select(*wanted), keys, block), strict=True)
     return [
@@ -149,11 +148,12 @@ def _of_lists(held: Ints, groups: int, weights: Floats) -> tuple[Floats, Floats]
     return high, low
 
 
-def _judged(rows: Any, held: Ints, groups: int, looks: int, table: Callable[[int], Floats]) -> tuple[Any, Any]:
+def _judged(
+    rows: Any, first: Ints, held: Ints, groups: int, looks: int, table: Callable[[int], Floats]
+) -> tuple[Any, Any]:
     """Cells of request and grade, best first, in which every item is due the mean of the ranks they share, added up."""
     import polars as pl
 
-    first = first_of_runs(rows, ["request"])
     sizes = np.diff(first, append=rows.height)
     grades = np.sort(rows["relevance"].unique().to_numpy())[::-1]
     request, grade, items = _graded(sizes, rows["relevance"].to_numpy(), grades, held, groups)

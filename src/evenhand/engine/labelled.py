@@ -78,12 +78,15 @@ class Lookup:
 
     def _places(self, rows: Any) -> npt.NDArray[Any]:
         """(rows,) where their ids stand among ours, which are made comparable once."""
-        ids, asked = (nw.from_native(frame).lazy() for frame in (self.ids, rows))
-        ids, asked = matched_ids(ids, asked, self.keys, role=self.role)
         kinds = tuple(rows.dtypes)
+        ids, asked = self.ids, rows
+        if kinds != tuple(ids.dtypes):
+            mine, theirs = (nw.from_native(frame).lazy() for frame in (ids, asked))
+            matched = matched_ids(mine, theirs, self.keys, role=self.role)
+            ids, asked = (one.collect("polars").to_native() for one in matched)
         if kinds not in self.sought:
-            self.sought[kinds] = Places.of(ids.collect("polars").to_native())
-        return self.sought[kinds].of_rows(asked.collect("polars").to_native())
+            self.sought[kinds] = Places.of(ids)
+        return self.sought[kinds].of_rows(asked)
 
 
 def _whole(ids: Any) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -19,7 +19,7 @@ from evenhand.tallies.exposure import side_codes
 from evenhand.tallies.ledger import UNKNOWN_LABEL, Unknown
 from evenhand.tallies.pairs import Ints, Pairs, counted_pairs, sampled_pairs
 from evenhand.tallies.requests import Requests
-from evenhand.views.batches import by_ranking, first_of_runs
+from evenhand.views.batches import Make, by_ranking, first_of_runs
 from evenhand.views.beside import joined
 from evenhand.views.judgments import Judgments, MissingRelevance, count_unjudged, unjudged, unjudged_as_zero
 from evenhand.views.labels import Alignment, Carried
@@ -129,30 +129,34 @@ class Pairing:
             return Lookup.of(self.found.frame, self.found.keys, "groups")
         return Lookup.carried(self.labels)
 
-    def along(self, keys: list[str]) -> Callable[[Any], _Block | None]:
+    def along(self, keys: list[str]) -> Make[_Block | None]:
         """What counts pairs while requests are checked, of those whose relevance is known already."""
         if isinstance(self.found, Carried) or self.found.soft:
-            return lambda _: None
+            return lambda *_: None
         _ = self.lookup, self.codes
 
-        def block(rows: Any) -> _Block | None:
+        def block(rows: Any, first: Ints) -> _Block | None:
             judged = rows["relevance"] if "relevance" in rows.columns else None
             gaps = judged is None or judged.null_count() or np.isnan(judged.to_numpy()).any()
-            return None if gaps else self.block(rows, keys)
+            return None if gaps else self.block(rows, first, keys)
 
         return block
 
     def block(
-        self, rows: Any, keys: list[str], negatives: int | None = None, rng: np.random.Generator | None = None
+        self,
+        rows: Any,
+        first: Ints,
+        keys: list[str],
+        negatives: int | None = None,
+        rng: np.random.Generator | None = None,
     ) -> _Block:
         names, merged, *_ = self.codes
-        heads = first_of_runs(rows, keys)
-        _refuse_many(len(heads), len(names))
-        request = np.repeat(np.arange(len(heads)), np.diff(heads, append=rows.height))
+        _refuse_many(len(first), len(names))
+        request = np.repeat(np.arange(len(first)), np.diff(first, append=rows.height))
         held = self.lookup.codes(rows)
         numbers = (request, rows["score"].to_numpy(), rows["relevance"].to_numpy(), merged.take(held))
-        counted = _counted(numbers, heads, len(names), negatives, rng)
-        return _Block(rows.select(keys)[heads], *counted, int((held == len(self.labels)).sum()))
+        counted = _counted(numbers, first, len(names), negatives, rng)
+        return _Block(rows.select(keys)[first], *counted, int((held == len(self.labels)).sum()))
 
 
 def tally_pairs(
@@ -185,7 +189,11 @@ def tally_pairs(
     lazy = lazy.select(*dict.fromkeys(wanted))
     order = [*keys, "relevance", "item"] if negatives else keys
     made = view.made or _blocks(
-        lazy, keys, lambda rows: pairing.block(rows, keys, negatives, rng), order, at_once=negatives is not None
+        lazy,
+        keys,
+        lambda rows, first: pairing.block(rows, first, keys, negatives, rng),
+        order,
+        at_once=negatives is not None,
     )
     whole_table = _Block.joined(made, keys)
     if sides.unknown == "raise" and whole_table.unlabelled:
@@ -224,12 +232,13 @@ class _Block:
 
 
 def _blocks(
-    lazy: nw.LazyFrame[Any], keys: list[str], block: Callable[[Any], _Block], order: list[str], *, at_once: bool
+    lazy: nw.LazyFrame[Any], keys: list[str], block: Make[_Block], order: list[str], *, at_once: bool
 ) -> list[_Block]:
     """Some requests after the other; `at_once` and in `order` where draws go on from one to the next."""
     if not at_once:
         return by_ranking(lazy, keys, block)
-    return [block(to_polars(lazy).sort(*order, nulls_last=True))]
+    rows = to_polars(lazy).sort(*order, nulls_last=True)
+    return [block(rows, first_of_runs(rows, keys))]
 
 
 def _gathered(

@@ -91,13 +91,13 @@ class Placing:
             return cls(keys, found.keys, table, soft)
         return cls(keys, found.keys, lookup=Lookup.of(table, found.keys, "the labels"))
 
-    def __call__(self, rows: Any) -> _Block:
+    def __call__(self, rows: Any, first: Ints) -> _Block:
         if self.soft is not None:
             split = rows if self.table is None else _with_shares(rows, self.table, self.on)
-            return _Block.of(rows, self.keys, *_shares(split, self.soft))
+            return _Block.of(rows, first, self.keys, *_shares(split, self.soft))
         lookup = self.lookup
         held = coded(rows["group"]) if lookup is None else (lookup.codes(rows), lookup.labels)
-        return _Block.of(rows, self.keys, *_places(*held), None)
+        return _Block.of(rows, first, self.keys, *_places(*held), None)
 
 
 def tally_placements(
@@ -153,9 +153,8 @@ class _Block:
     shares: Any
 
     @classmethod
-    def of(cls, rows: Any, keys: list[str], held: Any, labels: tuple[Any, ...], shares: Any) -> _Block:
+    def of(cls, rows: Any, first: Ints, keys: list[str], held: Any, labels: tuple[Any, ...], shares: Any) -> _Block:
         """From rows of which those of a ranking stand together, in any order."""
-        first = first_of_runs(rows, keys)
         ranks = rows["rank"].to_numpy()
         depths = np.maximum.reduceat(ranks, first) if len(first) else np.zeros(0, dtype=np.int64)
         at = np.repeat(np.cumsum(depths) - depths - 1, np.diff(first, append=rows.height)) + ranks

@@ -17,6 +17,9 @@ from evenhand.views.tables import each_once, engine_errors, to_polars
 
 Made = TypeVar("Made")
 
+Make = Callable[[Any, Any], Made]
+"""What makes something of a Polars frame of whole rankings, given where each of them begins."""
+
 BLOCK = 250_000
 """Rows read and added up together."""
 
@@ -66,15 +69,15 @@ def _total(counts: Any) -> Any:
 
 
 def with_sums(
-    lazy: nw.LazyFrame[Any], keys: Sequence[str], make: Callable[[Any], Made], asked: Asked
+    lazy: nw.LazyFrame[Any], keys: Sequence[str], make: Make[Made], asked: Asked
 ) -> tuple[list[Made], Sums, nw.LazyFrame[Any]]:
     """`by_ranking`, what `summed` says, and the rows for the next walk, from one walk over them."""
     import polars as pl
 
     told = list(asked(pl))
 
-    def both(rows: Any) -> tuple[Made, Any]:
-        return make(rows), rows.select(told) if told else None
+    def both(rows: Any, first: Any) -> tuple[Made, Any]:
+        return make(rows, first), rows.select(told) if told else None
 
     found, lazy = _walked(lazy, list(keys), both)
     made, facts = zip(*found, strict=True)
@@ -100,8 +103,8 @@ class Facts:
     made: Sequence[Any] = ()
 
 
-Along = Callable[[list[str]], Callable[[Any], Any]]
-"""From the columns that name a ranking to what makes something of rows of whole rankings, a Polars frame of them."""
+Along = Callable[[list[str]], Make[Any]]
+"""From the columns that name a ranking to what makes something of rows of whole rankings."""
 
 
 def made_along(
@@ -118,9 +121,9 @@ def made_along(
     except EvenhandError:
         return None
 
-    def made(rows: Any, *facts: Any) -> Any:
+    def made(rows: Any, first: Any, *facts: Any) -> Any:
         try:
-            return make(rows) if sound(rows, *facts) else None
+            return make(rows, first) if sound(rows, *facts) else None
         except EvenhandError:
             return None
 
@@ -139,7 +142,7 @@ def ranking_facts(
     order: str,
     item: str | None,
     asked: Asked = nothing,
-    along: Callable[[Any, Any], Any] | None = None,
+    along: Callable[[Any, Any, Any], Any] | None = None,
 ) -> Facts:
     """Facts of all rankings; `along` is given the rows of some after the other, and the facts of these."""
     import polars as pl
@@ -148,13 +151,13 @@ def ranking_facts(
     if not hands_parts(lazy):
         return Facts(_settled(lazy, keys, order, item), summed(lazy, asked), lazy)
 
-    def facts(rows: Any) -> tuple[Any, Any]:
-        found = _of_runs(rows, keys, order, item)
+    def facts(rows: Any, first: Any) -> tuple[Any, Any]:
+        found = _of_runs(rows, first, keys, order, item)
         if found is None:
             found = to_polars(_settled(nw.from_native(rows).lazy(), keys, order, item))
         kinds = {name: kind if name in ("last", "best") else pl.Int64 for name in found.columns[len(keys) :]}
         found = found.cast(kinds, strict=False)
-        return found, None if along is None else along(rows, found)
+        return found, None if along is None else along(rows, first, found)
 
     # a missing place is told of by those who asked for it, and there is no other use for these facts
     kind = pl.Float64 if lazy.collect_schema()[order].is_float() else pl.Int64
@@ -162,29 +165,27 @@ def ranking_facts(
     return Facts(pl.concat([per for per, _ in found]), sums, lazy, [made for _, made in found])
 
 
-def by_ranking(lazy: nw.LazyFrame[Any], keys: Sequence[str], make: Callable[[Any], Made]) -> list[Made]:
-    """What `make` makes of Polars frames of whole rankings, each with some of the rows; there is one frame at least."""
+def by_ranking(lazy: nw.LazyFrame[Any], keys: Sequence[str], make: Make[Made]) -> list[Made]:
+    """What `make` makes of frames of whole rankings, each with some of the rows; there is one frame at least."""
     return _walked(lazy, list(keys), make)[0]
 
 
-def _walked(
-    lazy: nw.LazyFrame[Any], keys: list[str], make: Callable[[Any], Made]
-) -> tuple[list[Made], nw.LazyFrame[Any]]:
+def _walked(lazy: nw.LazyFrame[Any], keys: list[str], make: Make[Made]) -> tuple[list[Made], nw.LazyFrame[Any]]:
     """The same, and the rows with those of a ranking together, for the next walk; other engines keep theirs.
 
     Rows that came at once are kept in memory.
     """
     if not hands_parts(lazy):
-        return [make(rows) for rows in _cut(to_polars(lazy).sort(*keys, nulls_last=True), keys)], lazy
+        return [make(*some) for some in _cut(to_polars(lazy).sort(*keys, nulls_last=True), keys)], lazy
     try:
         made: list[Made] = []
-        for rows in _as_they_stand(lazy, keys):
-            made.append(make(rows))
+        for rows, first in _as_they_stand(lazy, keys):
+            made.append(make(rows, first))
         at_once = len(made) == 1 and lazy.implementation.is_polars()
         return made, nw.from_native(rows.lazy()) if at_once else lazy
     except _Scattered:
         near = _rearranged(lazy, keys, keys, lambda _, rows: rows)
-        return [make(rows) for rows, _ in _whole(near, keys)], near if lazy.implementation.is_polars() else lazy
+        return [make(*some) for some in _whole(near, keys)], near if lazy.implementation.is_polars() else lazy
 
 
 def once(lazy: nw.LazyFrame[Any], keys: Sequence[str]) -> nw.LazyFrame[Any]:
@@ -276,7 +277,7 @@ def distinct(lazy: nw.LazyFrame[Any], column: str) -> int:
     lazy = lazy.select(column)
     if not _takes_slices(lazy):
         return int(to_polars(each_once(lazy).select(nw.len().alias("n")))["n"][0])
-    return sum(by_ranking(lazy, [column], lambda rows: len(first_of_runs(rows, [column]))))
+    return sum(by_ranking(lazy, [column], lambda _, first: len(first)))
 
 
 def repeated(
@@ -284,7 +285,7 @@ def repeated(
     keys: Sequence[str],
     item: str = "item",
     asked: Asked = nothing,
-    along: Callable[[Any], Any] | None = None,
+    along: Make[Any] | None = None,
 ) -> tuple[int, dict[str, Any], Facts]:
     """How many items stand in a ranking several times, and the first of them with its ranking.
 
@@ -298,12 +299,12 @@ def repeated(
     def several(rows: nw.LazyFrame[Any]) -> nw.LazyFrame[Any]:
         return rows.group_by(*named).agg(nw.len().alias("evenhand_rows")).filter(nw.col("evenhand_rows") > 1)
 
-    def here(rows: Any) -> tuple[int, Any, Any]:
-        lengths = np.diff(first_of_runs(rows, list(keys)), append=rows.height)
+    def here(rows: Any, first: Any) -> tuple[int, Any, Any]:
+        lengths = np.diff(first, append=rows.height)
         alike = len(lengths) and _twice(rows[item].hash().to_numpy(), lengths)
         found = to_polars(several(nw.from_native(rows).lazy())) if alike else None
         if found is None or not found.height:
-            return 0, None, None if along is None else along(rows)
+            return 0, None, None if along is None else along(rows, first)
         return found.height, found.sort(*named).head(1), None
 
     if not hands_parts(lazy):
@@ -368,7 +369,7 @@ def _sliced(lazy: nw.LazyFrame[Any], keys: list[str]) -> Iterator[tuple[Any, Any
             yield rows[:last], first[:-1]
 
 
-def _as_they_stand(lazy: nw.LazyFrame[Any], keys: list[str]) -> Iterator[Any]:
+def _as_they_stand(lazy: nw.LazyFrame[Any], keys: list[str]) -> Iterator[tuple[Any, Any]]:
     """The same where that is not known: `_Scattered` is raised if they do not.
 
     That may be only after the last frame, so what was made of the frames counts once they came to an end.
@@ -380,18 +381,19 @@ def _as_they_stand(lazy: nw.LazyFrame[Any], keys: list[str]) -> Iterator[Any]:
         heads.append(rows.select(keys)[first])
         if heads[-1].is_duplicated().any():
             raise _Scattered
-        yield rows
+        yield rows, first
     if pl.concat(heads).is_duplicated().any():
         raise _Scattered
 
 
-def _cut(rows: Any, keys: list[str]) -> Iterator[Any]:
-    """Sorted rows as frames of whole rankings."""
+def _cut(rows: Any, keys: list[str]) -> Iterator[tuple[Any, Any]]:
+    """Sorted rows as frames of whole rankings, and where each begins."""
     first = np.append(first_of_runs(rows, keys), rows.height)
     start = 0
     while start < rows.height or not start:
-        stop = int(first[np.searchsorted(first, min(start + BLOCK, rows.height))])
-        yield rows[start:stop]
+        here, there = np.searchsorted(first, [start, min(start + BLOCK, rows.height)]).tolist()
+        stop = int(first[there])
+        yield rows[start:stop], first[here:there] - start
         start = max(stop, 1)
 
 
@@ -491,7 +493,7 @@ def _settled(rows: nw.LazyFrame[Any], keys: Sequence[str], order: str, item: str
     return rows.group_by(*keys).agg(*(e.alias(name) for name, e in asked.items()))
 
 
-def _of_runs(rows: Any, keys: list[str], order: str, item: str | None) -> Any:
+def _of_runs(rows: Any, first: Any, keys: list[str], order: str, item: str | None) -> Any:
     """Facts of rankings whose rows stand together, where nothing looks as if it stood in one of them twice.
 
     Places that rise (or fall) from row to row are distinct, and so is what has distinct hashes. Otherwise None: then the
@@ -501,7 +503,6 @@ def _of_runs(rows: Any, keys: list[str], order: str, item: str | None) -> Any:
 
     if not rows.height:
         return None
-    first = first_of_runs(rows, keys)
     place = rows[order].to_numpy()
     inside = np.ones(rows.height, dtype=bool)
     inside[first] = False
