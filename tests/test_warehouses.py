@@ -17,7 +17,7 @@ from evenhand.cli import main
 from evenhand.engine.gathered import gathered
 from evenhand.findings import Findings
 from evenhand.present.again import ways
-from evenhand.views.warehouses import in_steps
+from evenhand.views.warehouses import fetched, in_steps, kept, put_there
 
 RNG = np.random.default_rng(11)
 WHO = ["a", "B", "b", "É", "_z", "10", "9", "Z", "é", "c d"]
@@ -238,18 +238,17 @@ def big(server):
 @pytest.fixture
 def travelled(monkeypatch):
     """Rows and bytes of every table that leaves PostgreSQL."""
-    left, fetch = [], ibis.expr.types.Table.to_pyarrow
+    left = []
 
-    def counted(table, **how):
-        assert "row_index" not in ibis.to_sql(
-            table
-        )  # how narwhals takes each row once: all of them in order, for a window
-        found = fetch(table, **how)
+    def counted(table):
+        # "row_index" is how narwhals takes each row once: all of them in order, for a window.
+        assert "row_index" not in ibis.to_sql(table)
+        found = fetched(table)
         left.append((found.num_rows, found.nbytes))
         return found
 
-    monkeypatch.setattr(ibis.expr.types.Table, "to_pyarrow", counted)
-    for way in ("to_pandas", "to_polars", "execute", "to_pyarrow_batches"):
+    monkeypatch.setattr("evenhand.views.tables.fetched", counted)
+    for way in ("to_pyarrow", "to_pandas", "to_polars", "execute", "to_pyarrow_batches"):
         monkeypatch.setattr(ibis.expr.types.Table, way, lambda *_, **__: pytest.fail("rows were fetched"))
     return left
 
@@ -372,6 +371,42 @@ def test_a_table_from_elsewhere_is_brought_along_and_who_may_not_is_told_what_to
     with pytest.raises(eh.EvenhandError, match="Grant SELECT on the table"):
         eh.inequality(table, **call, population=12)
     reader.disconnect()
+
+
+def test_a_step_that_is_read_twice_is_kept_where_that_is_allowed_and_gone_afterwards(server, postgres):
+    log = server["log"]
+    backend = log.get_backend()
+
+    def brought():
+        with backend.con.cursor() as cursor:
+            return cursor.execute("SELECT count(*) FROM pg_class WHERE relname LIKE '%evenhand%'").fetchone()[0]
+
+    before = brought()
+    with kept(log.filter(log.views > 2)) as step:
+        assert not step.equals(log.filter(log.views > 2))
+        assert fetched(step.count().as_table())[0][0].as_py() == HERE["log"].filter(pl.col("views") > 2).height
+    assert brought() == before
+    reading = ibis.postgres.connect(host=postgres, user="evenhand", database="postgres", password=PASSWORD)
+    reading.raw_sql("SET default_transaction_read_only = on")
+    table = reading.table("log")
+    with kept(table) as same_table:
+        assert same_table is table
+    clustered = {
+        "score": "watch",
+        "outcome": "seen",
+        "group": "half",
+        "cluster": "who",
+        "bins": 2,
+        "metrics": "pooled_gap",
+    }
+    same(cells(eh.outcome_test(table, **clustered)), cells(eh.outcome_test(HERE["log"], **clustered)))
+    reading.disconnect()
+
+
+def test_rows_that_are_brought_along_travel_in_one_go(server):
+    sent = pl.DataFrame({"who": [*WHO, None, 'tab\t, quote " and \\N'], "n": [*range(11), None], "x": [0.1] * 12})
+    there = put_there(sent, server["log"])
+    assert pl.from_arrow(fetched(there.order_by("n"))).equals(sent)
 
 
 def test_no_credential_and_no_row_is_told(server, postgres):

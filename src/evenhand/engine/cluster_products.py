@@ -6,7 +6,7 @@ Either way a first query counts clusters by the bins that they step through; whe
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any, Protocol
 
@@ -17,14 +17,17 @@ from evenhand.cards import Floats
 from evenhand.tallies.cluster_squares import ClusterSquares
 from evenhand.tallies.clusters import SUMS
 from evenhand.tallies.moments import Ints
-from evenhand.views.tables import each_once, to_polars
+from evenhand.views.match import in_our_order
+from evenhand.views.tables import each_once, engine_errors, to_polars
+from evenhand.views.warehouses import kept
 
 HELD = "evenhand cells"
 """The cells of a cluster, sorted by group, then by bin, each with its sums."""
 
 EVERY = tuple(np.ndindex(SUMS, SUMS))
-HALF = tuple((i, j) for i, j in EVERY if i <= j)
-"""Which sum is multiplied with which: of a pair of cells that is there once, or both ways round."""
+"""Which sum is multiplied with which."""
+
+ORDER = "evenhand order"
 
 
 class Members(Protocol):
@@ -46,7 +49,8 @@ def members(summed: nw.LazyFrame[Any], names: list[str], sums: Floats, shape: tu
     `sums` : (K, 5) sums of all of them, by bin times number of groups plus group. `shape` : how many bins and groups there are.
     """
     if not summed.implementation.is_pyspark():
-        yield _Joined(summed, names, sums, shape)
+        with kept(_numbers(summed, names).to_native()) as rows, engine_errors():
+            yield _Joined(nw.from_native(rows), sums, shape)
         return
     packed = _packed(summed.to_native(), names).persist()
     try:
@@ -90,7 +94,7 @@ class _Packed:
         pairs = self.packed.select(HELD, fn.posexplode(HELD).alias("i", "a")).select("a", fn.explode(rest).alias("b"))
         terms = [fn.sum(fn.col(f"a.m{i}") * fn.col(f"b.m{j}")).alias(f"product_{i}{j}") for i, j in EVERY]
         added = pairs.groupBy(fn.col("a.cell").alias("one"), fn.col("b.cell").alias("other")).agg(*terms)
-        return _of_products(to_polars(nw.from_native(added)), counted, self.shape, EVERY)
+        return _of_products(to_polars(nw.from_native(added)), counted, self.shape)
 
 
 def _packed(summed: Any, names: list[str]) -> Any:
@@ -104,10 +108,8 @@ def _packed(summed: Any, names: list[str]) -> Any:
 class _Joined:
     """Clusters in a database, a row for each of their cells, and every two of a cluster side by side where they are multiplied."""
 
-    def __init__(self, summed: nw.LazyFrame[Any], names: list[str], sums: Floats, shape: tuple[int, int]) -> None:
-        self.sums, self.shape = sums, shape
-        named = {f"m{i}": nw.col(name).cast(nw.Float64) for i, name in enumerate(names)}
-        self.rows = summed.select("cluster", nw.col("cell").cast(nw.Int64), **named)
+    def __init__(self, rows: nw.LazyFrame[Any], sums: Floats, shape: tuple[int, int]) -> None:
+        self.rows, self.sums, self.shape = rows, sums, shape
 
     def counted(self) -> ClusterSquares:
         bins, groups = self.shape
@@ -122,19 +124,19 @@ class _Joined:
 
     def multiplied(self, counted: ClusterSquares) -> ClusterSquares:
         others = self.rows.rename({name: f"other_{name}" for name in self.rows.collect_schema().names()})
-        pairs = self.rows.join(others, left_on="cluster", right_on="other_cluster", how=_how(self.rows))
-        terms = {f"product_{i}{j}": nw.col(f"m{i}") * nw.col(f"other_m{j}") for i, j in HALF}
+        pairs = self.rows.join(others, left_on="cluster", right_on="other_cluster", how="inner")
+        pairs = pairs.filter(nw.col("cell") <= nw.col("other_cell"))
+        terms = {f"product_{i}{j}": nw.col(f"m{i}") * nw.col(f"other_m{j}") for i, j in EVERY}
         pairs = pairs.select(one="cell", other="other_cell", **terms)
         added = pairs.group_by("one", "other").agg(*(nw.col(name).sum() for name in terms))
-        return _of_products(to_polars(added), counted, self.shape, HALF)
+        return _of_products(to_polars(added), counted, self.shape)
 
 
-def _how(rows: nw.LazyFrame[Any]) -> Any:
-    """How a table is joined with itself, each of its rows with one at least: so PostgreSQL does it by no loop in a loop.
-
-    It takes what was filtered and added up for far fewer rows than there are.
-    """
-    return "full" if rows.implementation.is_ibis() and rows.to_native().get_backend().name == "postgres" else "inner"
+def _numbers(summed: nw.LazyFrame[Any], names: list[str]) -> nw.LazyFrame[Any]:
+    """The same rows with sums that are no whole numbers, and clusters that PostgreSQL compares byte by byte."""
+    sums = {f"m{i}": nw.col(name).cast(nw.Float64) for i, name in enumerate(names)}
+    ordered = in_our_order(summed, "cluster", ORDER)
+    return ordered.select(nw.col("cell").cast(nw.Int64), cluster=nw.col(ORDER), **sums)
 
 
 def _of_steps(found: Any, sums: Floats, shape: tuple[int, int]) -> ClusterSquares:
@@ -147,14 +149,12 @@ def _of_steps(found: Any, sums: Floats, shape: tuple[int, int]) -> ClusterSquare
     return ClusterSquares(np.zeros((cells, SUMS, cells, SUMS)), sums, many, int(many[-1, 0].sum()))
 
 
-def _of_products(
-    found: Any, counted: ClusterSquares, shape: tuple[int, int], terms: Iterable[tuple[int, int]]
-) -> ClusterSquares:
-    """The same with these sums of products of two cells; what the two ways round of a pair have in common is told once or twice."""
+def _of_products(found: Any, counted: ClusterSquares, shape: tuple[int, int]) -> ClusterSquares:
+    """The same with the sums of products of every two cells, each pair of them once."""
     bins, groups = shape
     one, other = (found[name].to_numpy() % bins * groups + found[name].to_numpy() // bins for name in ("one", "other"))
     cross = np.zeros_like(counted.cross)
-    for i, j in terms:
+    for i, j in EVERY:
         values = found[f"product_{i}{j}"].to_numpy()
         cross[one, i, other, j] = values
         cross[other, j, one, i] = values

@@ -9,7 +9,8 @@ import narwhals as nw
 
 from evenhand.errors import EvenhandError
 from evenhand.views.columns import in_words
-from evenhand.views.tables import to_polars
+from evenhand.views.tables import engine_errors, to_polars
+from evenhand.views.warehouses import put_there
 
 
 def same_engine(lazy: nw.LazyFrame[Any], like: nw.LazyFrame[Any]) -> nw.LazyFrame[Any]:
@@ -28,7 +29,8 @@ def same_engine(lazy: nw.LazyFrame[Any], like: nw.LazyFrame[Any]) -> nw.LazyFram
     elif here.is_pandas():
         moved = frame.to_pandas()
     elif here.is_ibis():
-        moved = importlib.import_module("ibis").memtable(moved)
+        with engine_errors():
+            moved = put_there(frame, like.to_native())
     found: nw.LazyFrame[Any] = nw.from_native(moved).lazy()
     return found
 

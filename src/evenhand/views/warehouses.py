@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import os
 from collections import Counter
-from collections.abc import MutableMapping
+from collections.abc import Iterator, MutableMapping
 from typing import Any
 from weakref import WeakValueDictionary
 
@@ -114,13 +115,29 @@ def quoted(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
 
 
+AT_ONCE = 1 << 16
+"""Rows that are made into a column at a time: as the objects that a driver hands out they are large."""
+
+
 def fetched(table: Any) -> Any:
     """The rows of an Ibis table, as PyArrow."""
     backend = table.get_backend()
     if backend.name != "postgres":
         return table.to_pyarrow()
-    query = in_steps(_worded(table))
-    return backend.sql(query.sql("postgres"), schema=table.schema()).to_pyarrow()
+    import pyarrow as pa
+
+    schema, parts = table.schema(), list[Any]()
+    kind = schema.as_struct().to_pyarrow()
+    # Ibis would declare a cursor, for which PostgreSQL lets no second process help.
+    with backend.con.cursor() as cursor, backend.con.transaction():
+        cursor.execute(_query(table))
+        while rows := cursor.fetchmany(AT_ONCE):
+            parts.append(pa.RecordBatch.from_struct_array(pa.array(rows, type=kind)))
+    return pa.Table.from_batches(parts, schema=schema.to_pyarrow())
+
+
+def _query(table: Any) -> str:
+    return str(in_steps(_worded(table)).sql("postgres"))
 
 
 def _worded(table: Any) -> Any:
@@ -130,6 +147,52 @@ def _worded(table: Any) -> Any:
         # This puts it there: a query in words would bring nothing along.
         backend.to_pyarrow(brought.to_expr().limit(0))
     return backend.compiler.to_sqlglot(table)
+
+
+def put_there(frame: Any, like: Any) -> Any:
+    """A Polars frame as a temporary table beside an Ibis one."""
+    ibis, backend, rows = importlib.import_module("ibis"), like.get_backend(), frame.to_arrow()
+    if backend.name != "postgres":
+        return ibis.memtable(rows)
+    # Ibis would insert row by row.
+    name = ibis.util.gen_name("evenhand")
+    there = backend.create_table(name, schema=ibis.schema(rows.schema), temp=True)
+    with backend.con.cursor() as cursor, backend.con.transaction():
+        with cursor.copy(f"COPY {quoted(name)} FROM STDIN") as copy:
+            for row in frame.iter_rows():
+                copy.write_row(row)
+        cursor.execute(f"ANALYZE {quoted(name)}")
+    return there
+
+
+@contextlib.contextmanager
+def kept(table: Any) -> Iterator[Any]:
+    """An Ibis table that is read several times: worked out once by PostgreSQL, where one may make temporary tables there."""
+    backend = table.get_backend()
+    if backend.name != "postgres" or not _may_keep(backend):
+        yield table
+        return
+    name = importlib.import_module("ibis").util.gen_name("evenhand")
+    _run(backend, f"CREATE TEMPORARY TABLE {quoted(name)} AS {_query(table)}", f"ANALYZE {quoted(name)}")
+    try:
+        yield backend.table(name)
+    finally:
+        with contextlib.suppress(Exception):  # it is gone with the session
+            _run(backend, f"DROP TABLE {quoted(name)}")
+
+
+def _run(backend: Any, *statements: str) -> None:
+    with backend.con.cursor() as cursor, backend.con.transaction():
+        for statement in statements:
+            cursor.execute(statement)
+
+
+def _may_keep(backend: Any) -> bool:
+    rights = (
+        "has_database_privilege(current_database(), 'TEMPORARY') AND current_setting('transaction_read_only') = 'off'"
+    )
+    with backend.con.cursor() as cursor, backend.con.transaction():
+        return bool(cursor.execute(f"SELECT {rights}").fetchone()[0])
 
 
 PADDED = 1042
