@@ -451,9 +451,24 @@ def test_units_drawn_one_by_one_lie_in_the_cell_that_their_number_falls_in(weigh
     assert not counts[:, ~held].any()
     if size <= module.FEW * held.sum():
         ends = np.cumsum(shares[held])
-        numbers = stream(1, "x").random((7, size))
-        plain = [np.bincount(np.searchsorted(ends / ends[-1], n, side="right"), minlength=held.sum()) for n in numbers]
+        words = stream(1, "x").bit_generator.random_raw(7 * -(-size // 2)).view(np.uint32)
+        numbers = words.reshape(7, -1)[:, :size] / 2**32
+        ends = np.rint(ends / ends[-1] * 2**32) / 2**32
+        plain = [np.bincount(np.searchsorted(ends, n, side="right"), minlength=held.sum()) for n in numbers]
         assert np.array_equal(counts[:, held], plain)
+
+
+def test_units_drawn_one_by_one_are_the_same_however_many_are_drawn_at_a_time(monkeypatch):
+    shares = np.arange(1.0, 41.0) / 820
+
+    def draw(*parts: int):
+        rng = stream(1, "x")
+        return np.concatenate([module._one_by_one(rng, 33, shares, many) for many in parts])
+
+    whole = draw(20)
+    assert np.array_equal(whole, draw(1, 12, 7))
+    monkeypatch.setattr(module, "CLOSE", 100)
+    assert np.array_equal(whole, draw(20))
 
 
 def test_both_ways_of_drawing_populations_have_the_same_law():

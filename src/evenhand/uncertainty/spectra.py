@@ -7,6 +7,7 @@ import math
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -33,7 +34,7 @@ MANY = 1 << 9
 COARSE = 96
 """Some 400 bins: their standard errors are off by 1e-4 (points of the curve: 1e-2), and 999 draws know them to 2e-2."""
 
-FEW = 3
+FEW = 16
 """Units for each cell up to which they are drawn one by one."""
 
 CLOSE = 1 << 15
@@ -240,8 +241,11 @@ def _draw(
 
     def counted(count: int) -> Floats:
         drawn = np.empty((slices, kinds, count, cells))
-        for i, kind in np.ndindex(slices, kinds):
-            drawn[i, kind] = _populations(streams[i], round(sizes[i, kind]), shares[i, kind], count)
+        for i in range(slices):
+            changes = np.flatnonzero((shares[i, 1:] != shares[i, :-1]).any(-1)) + 1
+            for start, stop in pairwise([0, *changes.tolist(), kinds]):  # those that differ in amounts alone
+                found = _populations(streams[i], round(sizes[i, start]), shares[i, start], (stop - start) * count)
+                drawn[i, start:stop] = found.reshape(stop - start, count, cells)
         return drawn
 
     def flat(found: list[Floats]) -> list[Floats]:
@@ -280,25 +284,26 @@ def _populations(rng: np.random.Generator, size: int, shares: Floats, draws: int
 def _one_by_one(rng: np.random.Generator, size: int, shares: Floats, draws: int) -> Any:
     """The same counts from a draw of every unit, which takes less time than one of every cell where units are few.
 
-    A table tells the cell of a number from 0 to 1 by its first digits, unless a cell ends among those that share them.
+    A unit is a number of 32 binary digits. A table tells its cell by the first of them, unless a cell ends among those that
+    share these. Each population begins with a new word of 64, so that it is the same however many are drawn at a time.
     """
     cells = len(shares)
     ends = np.cumsum(shares)
-    ends /= ends[-1]
-    steps = 1 << (8 * cells).bit_length()
-    first = np.cumsum(np.bincount(np.ceil(ends * steps).astype(np.int64), minlength=steps + 1))
-    unsure, first = first[1:] != first[:-1], first[:-1]
+    ends = np.rint(ends / ends[-1] * 2.0**32).astype(np.int64)
+    digits = min(32, (64 * cells).bit_length())
+    rest = 32 - digits
+    table = np.repeat(
+        np.arange(cells + 1, dtype=np.min_scalar_type(cells)), np.diff(-(-ends >> rest), prepend=0, append=1 << digits)
+    )
+    table[ends[(ends & ((1 << rest) - 1)) > 0] >> rest] = cells
+    words, at_once = -(-size // 2), max(1, CLOSE // max(1, size))
     found = np.empty((draws, cells), dtype=np.int64)
-    at_once = max(1, CLOSE // max(1, size))
     for start in range(0, draws, at_once):
         many = min(at_once, draws - start)
-        drawn = rng.random(many * size)
-        place = (drawn * steps).astype(np.int64)
-        cell = first.take(place)
-        left = np.flatnonzero(unsure.take(place))
-        while len(left):
-            left = left[drawn.take(left) >= ends.take(cell.take(left))]
-            cell[left] += 1
-        cell.reshape(many, size)[:] += np.arange(0, many * cells, cells)[:, None]
-        found[start : start + many] = np.bincount(cell, minlength=many * cells).reshape(many, cells)
+        drawn = rng.bit_generator.random_raw(many * words).view(np.uint32).reshape(many, -1)[:, :size].ravel()
+        cell = table.take(drawn >> rest)
+        left = np.flatnonzero(cell == cells)
+        cell[left] = np.searchsorted(ends, drawn.take(left), side="right")
+        place = cell.reshape(many, size) + np.arange(0, many * cells, cells)[:, None]
+        found[start : start + many] = np.bincount(place.ravel(), minlength=many * cells).reshape(many, cells)
     return found

@@ -23,7 +23,7 @@ LEAST_EXPONENT = 1.1
 LIGHT = 10.0
 """A tail with a larger exponent is as good as ended by the largest amount: units are drawn as they are."""
 
-TAIL_CELLS = 49
+TAIL_CELLS = 32
 """Cells of a fitted tail: the same for every slice, so that sums group the same way whatever other slices there are."""
 
 EXPONENTS = 9
