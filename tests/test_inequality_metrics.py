@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 import evenhand as eh
 from evenhand import EvenhandError, UndefinedWarning, metrics
 from evenhand.cards import REGISTRY, ask
-from evenhand.metrics.inequality import standard_error
+from evenhand.metrics.inequality import spread_of_mean, standard_error
 from evenhand.tallies.spectrum import BLOCK, Spectrum
 from golden_cases import cases, holds, plain
 from oracles import inequality as oracle
@@ -442,6 +442,26 @@ def test_spectra_larger_than_a_block_give_the_same_numbers(ties):
 
 
 # --- standard errors --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "text", ["gini", "gini(corrected=True)", "atkinson(epsilon=0.5)", "top_share(p=0.1)", "bottom_share(p=0.3)"]
+)
+@pytest.mark.parametrize("near", [0.0, 10.0, 1e4, 1e9])
+def test_an_error_from_sums_of_terms_is_that_of_the_units(text, near):
+    """Also where amounts hardly differ and nearly all digits of the sums cancel out, and where a draw has one amount only."""
+    rng, a = np.random.default_rng(7), ask(text)
+    values = near + np.cumsum(rng.integers(1, 5, 12))[None, :]
+    counts = np.concatenate([rng.poisson(2, (40, 12)), np.eye(12)[:1] * 9]).astype(float)
+    s = Spectrum(values, counts)
+    moves = a.moves(s, a.on(s))
+    slow = [
+        np.std(np.repeat(row, count), dtype=np.longdouble)
+        for row, count in zip(np.asarray(moves), counts.astype(int), strict=True)
+    ]
+    assert spread_of_mean(s, moves) == pytest.approx(
+        np.array(slow, float) / np.sqrt(counts.sum(-1)), rel=1e-6, abs=1e-15
+    )
 
 
 @given(counts)

@@ -166,7 +166,7 @@ class Metric:
         self.card = card
         self.function = function
         self.conventions: dict[str, Convention] = {}
-        self._influence: Callable[..., Floats] | None = None
+        self._influence: Callable[..., Any] | None = None
         self._chance: Callable[..., Any] | None = None
         self._ideal: Callable[..., Any] | None = None
         self._attainable: Callable[..., tuple[float, float]] | None = None
@@ -188,7 +188,7 @@ class Metric:
     def _tally_arguments(self) -> list[str]:
         return list(inspect.signature(self.card.needs.of).parameters)  # type: ignore[attr-defined]
 
-    def influence(self, function: Callable[..., Floats]) -> Callable[..., Floats]:
+    def influence(self, function: Callable[..., Any]) -> Callable[..., Any]:
         """Register the linearisation: what one more unit in each cell does to the value (mean zero)."""
         self._influence = function
         return function
@@ -248,12 +248,17 @@ class Metric:
         """Whether the value has a linearisation; a percentile, which has none, jumps from one amount to the next."""
         return self._influence is not None and "convention" not in params
 
-    def linearised(self, tally: Any, estimate: Floats, params: Mapping[str, Any]) -> Floats | None:
-        """The influence of one unit in each cell, or None where the card has no linearised error."""
+    def moves(self, tally: Any, estimate: Floats, params: Mapping[str, Any]) -> Any:
+        """The influence of one unit in each cell as the metric says it, or None where the card has no linearised error."""
         if self._influence is None or not self.smooth(params):
             return None
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
             return self._influence(tally, estimate, **params)
+
+    def linearised(self, tally: Any, estimate: Floats, params: Mapping[str, Any]) -> Floats | None:
+        """The same as one number for each cell."""
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+            return None if (found := self.moves(tally, estimate, params)) is None else np.asarray(found)
 
     def on(self, tally: Any, *, convention: Any = None, **params: Any) -> Floats:
         """The value on a tally; leading axes of the tally (replicates, slices) are kept."""
@@ -467,6 +472,9 @@ class Ask:
 
     def by_chance(self, tally: Any) -> Any:
         return self.metric.by_chance(tally, **self.params)
+
+    def moves(self, tally: Any, estimate: Floats) -> Any:
+        return self.metric.moves(tally, estimate, self.params)
 
     def linearised(self, tally: Any, estimate: Floats) -> Floats | None:
         return self.metric.linearised(tally, estimate, self.params)

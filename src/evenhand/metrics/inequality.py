@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import warnings
+from dataclasses import dataclass
 from typing import Annotated, Any
 
 import numpy as np
@@ -20,6 +21,9 @@ Aversion = Annotated[float, Between(0, math.inf)]
 
 TINY = 1e-290
 """Below this a power of amounts no longer differs from 1."""
+
+LOST = 1e-8
+"""Share of its terms below which a spread is worked out from the units themselves: eight digits of it have cancelled out."""
 
 NEAR = 1e-9
 """How close a parameter must be to a removable singularity for its limit to be taken."""
@@ -84,15 +88,14 @@ def gini(s: Spectrum, *, corrected: bool = False) -> Floats:
 
 
 @gini.influence
-def _(s: Spectrum, estimate: Floats, *, corrected: bool = False) -> Floats:
+def _(s: Spectrum, estimate: Floats, *, corrected: bool = False) -> Terms:
     """Z_i / mean with Z_i = -(G + 1) x_i + (2 / n) sum_j max(x_i - x_j, 0), centred."""
-    size, mean = s.size[..., None], (s.total / s.size)[..., None]
+    size, mean = s.size, s.total / s.size
     correction = size / (size - 1) if corrected else np.ones_like(size)
     parts = [b.values * b.reach - b.held for b in s.walk()]
     above = parts[0] if len(parts) == 1 else np.concatenate(parts, axis=-1)
-    above *= 2 * correction / (size * mean)
-    above -= (estimate[..., None] + correction) / mean * s.values
-    return _centred(s, above)
+    terms = (2 * correction / (size * mean), above), (-(estimate + correction) / mean, s.values)
+    return Terms(terms, correction - estimate)
 
 
 def gini_chance(mean: Floats) -> Floats:
@@ -201,23 +204,22 @@ def atkinson(s: Spectrum, *, epsilon: Aversion = 0.5) -> Floats:
 
 
 @atkinson.influence
-def _(s: Spectrum, estimate: Floats, *, epsilon: float = 0.5) -> Floats:
+def _(s: Spectrum, estimate: Floats, *, epsilon: float = 0.5) -> Floats | Terms:
     """(1 - A) [(x / mean - 1) - (x^(1 - eps) / M - 1) / (1 - eps)], with M the mean of the powers."""
     if math.isinf(epsilon):
         return np.full(np.broadcast_shapes(s.counts.shape, s.values.shape), np.nan)
-    size, mean = s.size[..., None], (s.total / s.size)[..., None]
+    mean, left, power = s.total / s.size, 1 - estimate, 1 - epsilon
     lowest: Any = _lowest(s)[..., None] if epsilon >= 1 else np.inf
     base = np.where(lowest > 0, lowest, 1.0) if epsilon > 1 else _typical(s)
     relative = s.values / base
-    left = 1 - estimate[..., None]
-    if abs(1 - epsilon) < NEAR:
-        found = left / mean * s.values - left * np.log(relative)
+    if abs(power) < NEAR:
+        logs = np.log(relative)
+        found = Terms(((left / mean, s.values), (-left, logs)), left * (s.sum_of(logs) / s.size - 1))
     else:
-        powers = relative ** (1 - epsilon)
-        found = left / mean * s.values
-        found -= left / (1 - epsilon) / (s.sum_of(powers) / size[..., 0])[..., None] * powers
-    centred = _centred(s, found)  # what is the same for all units drops out
-    return np.where(lowest == 0, 0.0, centred) if epsilon >= 1 else centred
+        powers = relative**power
+        terms = (left / mean, s.values), (-left / power / (s.sum_of(powers) / s.size), powers)
+        found = Terms(terms, left / power - left)
+    return np.where(lowest == 0, 0.0, np.asarray(found)) if epsilon >= 1 else found
 
 
 Alpha = Annotated[float, Between(-math.inf, math.inf, open_low=True, open_high=True)]
@@ -496,12 +498,50 @@ def standard_error(of: object, s: Spectrum, **params: object) -> float:
         warnings.warn(UndefinedWarning(f"The error of {of.card.name} is undefined: {code}.", code), stacklevel=3)
         return math.nan
     estimate = of.on(s, **params)
-    per_unit = of.linearised(s, estimate, params)
+    per_unit = of.moves(s, estimate, params)
     return math.nan if per_unit is None else float(spread_of_mean(s, per_unit))
 
 
-def spread_of_mean(s: Spectrum, per_unit: Floats) -> Floats:
+@dataclass(frozen=True)
+class Terms:
+    """The influence of a unit as a sum of quantities per cell, each times a number per replicate, and of a constant.
+
+    Its spread follows from sums of them and of their products, and what replicates share is never multiplied out.
+    """
+
+    terms: tuple[tuple[Floats, Floats], ...]
+    constant: Floats
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:  # noqa: FBT001
+        found: Any = self.constant[..., None]
+        for times, quantity in self.terms:
+            found = found + times[..., None] * quantity
+        return found
+
+    def __neg__(self) -> Terms:
+        return Terms(tuple((-times, quantity) for times, quantity in self.terms), -self.constant)
+
+    def spread(self, s: Spectrum) -> tuple[Floats, Any]:
+        """Standard error of the mean over units without weights, and where too many digits of it cancel out."""
+        pulls = [x if x.size < s.counts.size else s.counts * x for _, x in self.terms]
+        mean, square, largest = np.zeros((3, *s.size.shape))
+        for i, (times, x) in enumerate(self.terms):
+            shared = pulls[i] is x
+            mean += times * (dot(s.counts, x) if shared else dot(pulls[i]))
+            largest += (own := times**2 * (dot(s.counts, x * x) if shared else dot(pulls[i], x)))
+            square += own
+            for (others, y), pull in zip(self.terms[:i], pulls, strict=False):
+                both = dot(pulls[i], y) if not shared else dot(s.counts, x * y) if pull is y else dot(pull, x)
+                square += 2 * times * others * both
+        spread = square - mean**2 / s.size
+        return np.sqrt(np.maximum(spread, 0.0)) / s.size, ~(spread > LOST * largest)
+
+
+def spread_of_mean(s: Spectrum, per_unit: Floats | Terms) -> Floats:
     """Standard error of a weighted mean of independent units whose influence is given per cell."""
+    if isinstance(per_unit, Terms):
+        found, lost = (np.nan, np.True_) if s.weights is not None else per_unit.spread(s)
+        return np.where(lost, spread_of_mean(s, np.asarray(per_unit)), found) if lost.any() else np.asarray(found)
     weights = 1.0 if s.weights is None else s.weights
     centred = _centred(s, per_unit)
     with np.errstate(over="ignore", under="ignore", invalid="ignore"):

@@ -14,7 +14,7 @@ import numpy as np
 
 from evenhand.cards import Card, Floats, Fraction, metric
 from evenhand.errors import EvenhandError, UndefinedWarning
-from evenhand.metrics.inequality import spread_of_mean
+from evenhand.metrics.inequality import Terms, spread_of_mean
 from evenhand.tallies.spectrum import Spectrum, before, entries
 
 TINY = 1e-290
@@ -63,15 +63,11 @@ def quantile(s: Spectrum, p: float | Floats) -> Floats:
     return found
 
 
-def lorenz_influence(s: Spectrum, p: float | Floats, share: Floats | None = None) -> Floats:
+def lorenz_influence(s: Spectrum, p: float | Floats, share: Floats | None = None) -> Terms:
     """[(x - q) 1(x <= q) + p q - L(p) x] / mean, with q the p-quantile; `share` is L(p) where it is known."""
-    mean, q = (s.total / s.size)[..., None], quantile(s, p)
-    held = (lorenz_at(s, p) if share is None else share)[..., None]
-    found = np.minimum(s.values, q[..., None])
-    found -= held * s.values
-    found += (p * q - q)[..., None]
-    found /= mean
-    return found
+    mean, q = s.total / s.size, quantile(s, p)
+    held = lorenz_at(s, p) if share is None else share
+    return Terms(((1 / mean, np.minimum(s.values, q[..., None])), (-held / mean, s.values)), (p * q - q) / mean)
 
 
 TOP_UNITS = 5
@@ -118,7 +114,7 @@ def top_share(s: Spectrum, p: Fraction = 0.01) -> Floats:
 
 
 @top_share.influence
-def _(s: Spectrum, estimate: Floats, p: float = 0.01) -> Floats:
+def _(s: Spectrum, estimate: Floats, p: float = 0.01) -> Terms:
     return -lorenz_influence(s, 1 - p, 1 - estimate)
 
 
@@ -153,7 +149,7 @@ def bottom_share(s: Spectrum, p: Fraction = 0.1) -> Floats:
 
 
 @bottom_share.influence
-def _(s: Spectrum, estimate: Floats, p: float = 0.1) -> Floats:
+def _(s: Spectrum, estimate: Floats, p: float = 0.1) -> Terms:
     return lorenz_influence(s, p, estimate)
 
 
@@ -193,8 +189,8 @@ def share_ratio(s: Spectrum, *, upper: Fraction = 0.8, lower: Fraction = 0.2) ->
 
 @share_ratio.influence
 def _(s: Spectrum, estimate: Floats, upper: float = 0.8, lower: float = 0.2) -> Floats:
-    below = lorenz_at(s, lower)[..., None]
-    return (-lorenz_influence(s, upper) - estimate[..., None] * lorenz_influence(s, lower)) / below
+    above, below = (np.asarray(lorenz_influence(s, p), np.float64) for p in (upper, lower))
+    return (-above - estimate[..., None] * below) / lorenz_at(s, lower)[..., None]
 
 
 @metric(
@@ -269,7 +265,7 @@ def equal_share(s: Spectrum, *, inverted: bool = False) -> Floats:
 @equal_share.influence
 def _(s: Spectrum, estimate: Floats, inverted: bool = False) -> Floats:  # noqa: FBT001, FBT002
     point = 1 - estimate if inverted else estimate
-    moved = _inverse_influence(s, point, lorenz_influence(s, point))
+    moved = _inverse_influence(s, point, np.asarray(lorenz_influence(s, point)))
     return -moved if inverted else moved
 
 
@@ -319,7 +315,8 @@ def equivalent_to_top(s: Spectrum, p: Fraction = 0.1, *, inverted: bool = False)
 @equivalent_to_top.influence
 def _(s: Spectrum, estimate: Floats, p: float = 0.1, inverted: bool = False) -> Floats:  # noqa: FBT001, FBT002
     point = 1 - estimate if inverted else estimate
-    moved = _inverse_influence(s, point, lorenz_influence(s, point) + lorenz_influence(s, 1 - p))
+    curve, top = (np.asarray(lorenz_influence(s, at)) for at in (point, 1 - p))
+    moved = _inverse_influence(s, point, curve + top)
     return -moved if inverted else moved
 
 

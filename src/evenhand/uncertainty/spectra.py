@@ -173,10 +173,10 @@ def _reads_error(a: Ask, interval: Interval) -> bool:
 
 
 def _errors(a: Ask, s: Spectrum, estimate: Floats) -> Floats:
-    per_unit = a.linearised(s, estimate)
+    per_unit = a.moves(s, estimate)
     if per_unit is None:
         return np.full(estimate.shape, np.nan)
-    with np.errstate(invalid="ignore", divide="ignore"):
+    with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
         return spread_of_mean(s, per_unit)
 
 
