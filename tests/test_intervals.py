@@ -478,3 +478,18 @@ def test_both_ways_of_drawing_populations_have_the_same_law():
     ))  # fmt: skip
     assert np.allclose(one.mean(0), other.mean(0), atol=0.04)
     assert np.allclose(np.cov(one.T), np.cov(other.T), atol=0.08)
+
+
+@pytest.mark.parametrize("most", [1, 700, 9 * 112 * 40 + 5, 9 * 111 * 40, 1 << 20])
+def test_ends_are_the_same_however_many_cells_are_handled_at_a_time(most, monkeypatch):
+    rng = np.random.default_rng(2)
+    spectra = Spectra.of([Spectrum.of(rng.poisson(mean, 60)) for mean in (2, 3, 20, 3000)])
+    asked, labels = asks(["gini", "top_share(p=0.1)", "equal_share"], needing(Spectrum)), [(i,) for i in range(4)]
+
+    def ends():
+        found = estimates(spectra, asked, Interval.parse("bootstrap(999)"), 1, labels)
+        return [(one.low.tolist(), one.high.tolist()) for one in found]
+
+    usual = ends()
+    monkeypatch.setattr(module, "MOST_CELLS", most)
+    assert ends() == usual

@@ -185,15 +185,13 @@ def _draws(
 ) -> tuple[list[Floats], list[Floats], list[Floats]]:
     """Every metric on draws of what the slices may be samples of: values, errors, and what the population drawn from has."""
     populations = grown(batch) if interval.kind == "bootstrap" else batch.spread_out()
-    slices, kinds, _ = populations.counts.shape
+    kinds = populations.counts.shape[1]
     many = [len(part) for part in np.array_split(np.arange(interval.draws), kinds)]
-    own = np.stack([np.broadcast_to(a.on(populations), (slices, kinds)) for a in asks])
-    centres = list(np.repeat(own, many, axis=2))
-    found: list[tuple[list[Floats], list[Floats]]] = [
+    found = [
         _draw(some, asks, draws, streams, errors_too=interval.kind == "bootstrap")
         for some, draws in _lots(populations, many)
     ]
-    values, errors = (
+    values, errors, centres = (
         [np.concatenate(parts, axis=1) for parts in zip(*kind, strict=True)] for kind in zip(*found, strict=True)
     )
     return values, errors, centres
@@ -207,7 +205,7 @@ def _lots(populations: Spectrum, many: Sequence[int]) -> Iterator[tuple[Spectrum
     slices, kinds, cells = populations.counts.shape
     start = 0
     while start < kinds:
-        most = max(1, MOST_CELLS // max(1, slices * cells * many[start]))
+        most = max(1, MOST_CELLS // max(1, slices * cells * (1 + many[start])))
         stop = start + 1
         while stop < min(kinds, start + most) and many[stop] == many[start]:
             stop += 1
@@ -217,13 +215,13 @@ def _lots(populations: Spectrum, many: Sequence[int]) -> Iterator[tuple[Spectrum
 
 def _draw(
     batch: Spectrum, asks: Sequence[Ask], draws: int, streams: list[np.random.Generator], *, errors_too: bool
-) -> tuple[list[Floats], list[Floats]]:
-    """Values and errors of every metric on so many draws of each population, a bounded number of cells at a time.
+) -> tuple[list[Floats], list[Floats], list[Floats]]:
+    """Every metric on so many draws of each population, a bounded number of cells at a time: values, errors, and its value there.
 
-    One thread draws the next counts while the other measures the last ones.
+    One thread draws the next counts while the other measures the last ones. The population itself is measured first.
     """
     slices, kinds, cells = batch.counts.shape
-    shape = (slices, kinds, draws)
+    shape = (slices, kinds, 1 + draws)
     values, errors = ([np.full(shape, np.nan) for _ in asks] for _ in range(2))
     at_once = max(1, MOST_CELLS // max(1, slices * kinds * cells))
     held = batch.spread_out()
@@ -239,31 +237,31 @@ def _draw(
     sizes = batch.counts.sum(-1)
     shares = batch.counts / np.maximum(sizes, 1)[..., None]
 
-    def counted(count: int) -> Floats:
-        drawn = np.empty((slices, kinds, count, cells))
+    def counted(start: int, stop: int) -> Floats:
+        own = int(start == 0)
+        counts, many = np.empty((slices, kinds, stop - start, cells)), stop - start - own
+        counts[:, :, :own] = held.counts
         for i in range(slices):
             changes = np.flatnonzero((shares[i, 1:] != shares[i, :-1]).any(-1)) + 1
-            for start, stop in pairwise([0, *changes.tolist(), kinds]):  # those that differ in amounts alone
-                found = _populations(streams[i], round(sizes[i, start]), shares[i, start], (stop - start) * count)
-                drawn[i, start:stop] = found.reshape(stop - start, count, cells)
-        return drawn
+            for first, last in pairwise([0, *changes.tolist(), kinds]):  # those that differ in amounts alone
+                found = _populations(streams[i], round(sizes[i, first]), shares[i, first], (last - first) * many)
+                counts[i, first:last, own:] = found.reshape(last - first, many, cells)
+        return counts
 
-    def flat(found: list[Floats]) -> list[Floats]:
-        return [one.reshape(slices, kinds * draws) for one in found]
-
-    if draws <= at_once:  # a thread would take longer to start
-        measure(0, counted(draws))
-        return flat(values), flat(errors)
-    with ThreadPoolExecutor(1) as pool:
-        pending = None
-        for start in range(0, draws, at_once):
-            drawn = counted(min(at_once, draws - start))
+    if draws < at_once:  # a thread would take longer to start
+        measure(0, counted(0, 1 + draws))
+    else:
+        with ThreadPoolExecutor(1) as pool:
+            pending = None
+            for start in range(0, 1 + draws, at_once):
+                drawn = counted(start, min(start + at_once, 1 + draws))
+                if pending is not None:
+                    pending.result()
+                pending = pool.submit(measure, start, drawn)
             if pending is not None:
                 pending.result()
-            pending = pool.submit(measure, start, drawn)
-        if pending is not None:
-            pending.result()
-    return flat(values), flat(errors)
+    drawn_values, drawn_errors = ([one[..., 1:].reshape(slices, -1) for one in found] for found in (values, errors))
+    return drawn_values, drawn_errors, [np.repeat(one[..., 0], draws, axis=1) for one in values]
 
 
 def _populations(rng: np.random.Generator, size: int, shares: Floats, draws: int) -> Any:
