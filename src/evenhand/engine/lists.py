@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import narwhals as nw
 import numpy as np
 import numpy.typing as npt
@@ -28,16 +26,13 @@ def some_lists(rows: Rows, aligned: Alignment, ledger: Ledger, chosen: npt.NDArr
     asked = ["rank", *(["relevance"] if "relevance" in names else []), "group"]
     needed = [c for c in dict.fromkeys([*rows.rankings, *aligned.keys, *asked]) if c in names]
 
-    def listed(few: nw.LazyFrame[Any]) -> Any:
-        few, _ = with_groups(few, aligned, aligned.keys)
-        if is_apart(few) and not aligned.soft:
-            few = gathered(few, rows.rankings, asked[1:], "rank") or few
-        cells = to_polars(few.select(*rows.rankings, *asked, *(["share"] if aligned.soft else [])))
-        own = picked.cast({key: cells.schema[key] for key in rows.rankings})  # labels may have lost their precise type
-        return cells.join(own, on=rows.rankings, how="inner", nulls_equal=True).drop(rows.rankings)
-
-    some = rows_where(rows.listed.select(*needed), nw.col("request").is_in(requests))
-    cells = pl.concat([listed(few) for few in some])
+    few = rows_where(rows.listed.select(*needed), nw.col("request").is_in(requests))
+    few, _ = with_groups(few, aligned, aligned.keys)
+    if is_apart(few) and not aligned.soft:
+        few = gathered(few, rows.rankings, asked[1:], "rank") or few
+    cells = to_polars(few.select(*rows.rankings, *asked, *(["share"] if aligned.soft else [])))
+    own = picked.cast({key: cells.schema[key] for key in rows.rankings})  # labels may have lost their precise type
+    cells = cells.join(own, on=rows.rankings, how="inner", nulls_equal=True)
     at = cells["list"].to_numpy()
     slot = (cells.select((pl.col("rank").rank("dense").over("list")).cast(pl.Int64) - 1)).to_series().to_numpy()
     shape = (len(chosen), int(slot.max(initial=-1)) + 1)

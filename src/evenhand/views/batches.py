@@ -195,17 +195,19 @@ def once(lazy: nw.LazyFrame[Any], keys: Sequence[str]) -> nw.LazyFrame[Any]:
     return _rearranged(lazy, keys, keys, lambda _, rows: rows.unique())
 
 
-def rows_where(lazy: nw.LazyFrame[Any], condition: nw.Expr) -> Iterator[nw.LazyFrame[Any]]:
-    """The rows for which a condition holds, some after the other where they are made as they are read.
+def rows_where(lazy: nw.LazyFrame[Any], condition: nw.Expr) -> nw.LazyFrame[Any]:
+    """The few rows for which a condition holds; where rows are made as they are read, these are kept.
 
-    A row holds on to the text of all that were read with it: what is kept of one should be numbers.
+    Their text is copied: as it stands it would hold on to that of all rows that were read with it.
     """
-    made = [] if not lazy.implementation.is_polars() or _takes_slices(lazy) else _parts(lazy)
-    part = None
-    for part in made:
-        yield nw.from_native(part).lazy().filter(condition)
-    if part is None:
-        yield lazy.filter(condition)
+    import polars as pl
+    import polars.selectors as cs
+
+    if not lazy.implementation.is_polars() or _takes_slices(lazy):
+        return lazy.filter(condition)
+    kept = (nw.from_native(part).filter(condition).to_native() for part in frames(lazy))
+    found: nw.LazyFrame[Any] = nw.from_native(pl.concat([rows.with_columns(cs.string() + "") for rows in kept]).lazy())
+    return found
 
 
 def joined_apart(
