@@ -133,11 +133,13 @@ def _lots(
     """
     each = 8 // np.dtype(kind).itemsize
     first = draws.start // each
-    streams = [stream(*named, word) for word in range(first, -(-draws.stop // each))]
+    streams = [stream(*named, word).bit_generator for word in range(first, -(-draws.stop // each))]
     for start in range(0, users, AT_ONCE):
-        some = min(AT_ONCE, users - start)
-        words = np.stack([rng.integers(0, 1 << 64, some, dtype=np.uint64) for rng in streams], axis=1)
-        yield slice(start, start + some), words.view(kind)[:, draws.start - each * first : draws.stop - each * first]
+        words = np.empty((min(AT_ONCE, users - start), len(streams)), dtype=np.uint64)
+        for i, bits in enumerate(streams):
+            words[:, i] = bits.random_raw(len(words))
+        lots = words.view(kind)[:, draws.start - each * first : draws.stop - each * first]
+        yield slice(start, start + len(words)), lots
 
 
 class Swapped:

@@ -277,12 +277,12 @@ class Runs:
 
     def _run(self, records: npt.NDArray[Any], start: int, stop: int) -> Run:
         starts = self.before[start : stop + 1] - self.before[start]
-        users, items = self._users.take(records["user"]), self._items.take(records["item"])
+        users, twice = self._users.take(records["user"]), None
         users -= start
-        values, twice = np.ascontiguousarray(records["value"]), None
         if not (users[1:] >= users[:-1]).all():
-            order = _in_order(users, stop - start)
-            users, items, values = users[order], items[order], values[order]
+            records = records[_in_order(users, stop - start)]
+            users = np.repeat(np.arange(stop - start, dtype=np.int32), np.diff(starts))
+        items, values = self._items.take(records["item"]), np.ascontiguousarray(records["value"])
         back = (items[1:] <= items[:-1]) & (users[1:] == users[:-1])
         if back.any():
             items, values = _rising(starts, items, values, np.unique(users[1:][back]))
