@@ -8,6 +8,7 @@ import polars as pl
 import pytest
 
 import evenhand as eh
+from evenhand.attention import parse
 from evenhand.metrics.representation import fair_chance
 from evenhand.tallies.placement import Placement
 from oracles import exposure as slow
@@ -120,3 +121,44 @@ def test_chance_can_be_left_out():
     run = lists(3, 6, 2, np.random.default_rng(1))
     result = eh.exposure(run, groups="group", protected="f", metrics=["awrf", "fair(p=0.5)", "ndd"], chance=False)
     assert all(math.isnan(c) for c in result.findings.columns["chance"])
+
+
+def arrangements(counts):
+    """Every order of so many labels of each kind, none twice."""
+    left = [(k, n) for k, n in enumerate(counts) if n]
+    if not left:
+        return [()]
+    return [(k, *rest) for k, _ in left for rest in arrangements([n - (g == k) for g, n in enumerate(counts)])]
+
+
+def chance_of(labels, lists, attention, metric="awrf(distance='tv')"):
+    rows = [
+        {"request": q, "item": f"{q}-{i}", "rank": i + 1, "group": g}
+        for q in range(lists)
+        for i, g in enumerate(labels)
+    ]
+    call = {"target": "equal", "attention": attention, "metrics": metric, "interval": None}
+    return eh.exposure(pl.DataFrame(rows), groups="group", **call).findings.columns["chance"][0]
+
+
+def over_all_orders(labels, weights):
+    """Mean total variation from equal shares, labels dealt again among the ranks that have one."""
+    known = [i for i, g in enumerate(labels) if g is not None]
+    names = sorted({labels[i] for i in known})
+    orders = np.array(arrangements([sum(labels[i] == g for i in known) for g in names]))
+    got = np.stack([((orders == k) * weights[known]).sum(1) for k in range(len(names))], axis=1)
+    return np.abs(got / got.sum(1, keepdims=True) - 1 / len(names)).sum(1).mean() / 2
+
+
+@pytest.mark.parametrize(("attention", "near"), [("geometric(stop=0.5)", 5e-5), ("log", 2e-4)])
+@pytest.mark.parametrize("labels", ["abbaabbaabbababa", "abcabcabcaba"])
+def test_drawn_orders_come_next_to_the_mean_over_all_orders(labels, attention, near):
+    weights = parse(attention).weights(len(labels))
+    wanted = over_all_orders(list(labels), weights)
+    assert chance_of(list(labels), 3, attention) == pytest.approx(wanted, abs=near)
+
+
+@pytest.mark.parametrize("labels", ["aabbbaabbb", ["a", None, "b", "b", "a", None, "c", "b", "c"]])
+def test_many_lists_alike_are_put_in_every_order_once(labels):
+    wanted = over_all_orders(list(labels), parse("log").weights(len(labels)))
+    assert chance_of(list(labels), 300, "log") == pytest.approx(wanted, abs=1e-12)

@@ -24,7 +24,8 @@ from evenhand.tallies.ledger import UNKNOWN_LABEL, Ledger, Look, Policy, amortis
 from evenhand.tallies.placement import UNKNOWN, Placement
 from evenhand.tallies.requests import Measured, of_rankings, of_sums
 from evenhand.uncertainty.intervals import stream
-from evenhand.uncertainty.items import ItemResampler, chosen_lists, in_random_order
+from evenhand.uncertainty.items import ItemResampler
+from evenhand.uncertainty.random_order import chosen_lists, in_random_order
 
 JUDGED = frozenset({"relevance", "gains", "dues"})
 """What metrics read that need judgments."""

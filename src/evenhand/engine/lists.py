@@ -37,9 +37,15 @@ def some_lists(rows: Rows, aligned: Alignment, ledger: Ledger, chosen: npt.NDArr
     slot = (cells.select((pl.col("rank").rank("dense").over("list")).cast(pl.Int64) - 1)).to_series().to_numpy()
     shape = (len(chosen), int(slot.max(initial=-1)) + 1)
     ranks, relevance = np.zeros(shape), np.zeros(shape)
-    shares = np.zeros((*shape, len(ledger.labels) + 1))
     ranks[at, slot] = cells["rank"].to_numpy()
     if "relevance" in cells.columns:
         relevance[at, slot] = cells["relevance"].to_numpy()
-    shares[at, slot, codes(cells["group"], ledger.labels)] = cells["share"].to_numpy() if aligned.soft else 1.0
-    return Lists(chosen, ranks, shares, relevance)
+    own = codes(cells["group"], ledger.labels)
+    if not aligned.soft:
+        kinds = np.zeros(shape, dtype=np.int64)
+        kinds[at, slot] = own
+        return Lists(chosen, ranks, kinds, np.eye(len(ledger.labels) + 1), relevance)
+    kinds = np.arange(ranks.size).reshape(shape)
+    shares = np.zeros((ranks.size, len(ledger.labels) + 1))
+    shares[kinds[at, slot], own] = cells["share"].to_numpy()
+    return Lists(chosen, ranks, kinds, shares, relevance)

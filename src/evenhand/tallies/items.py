@@ -21,16 +21,20 @@ class Lists:
     ----------
     at : (m,) which rankings of the ledger they are.
     ranks : (m, n) rank of each item; 0 past the end.
-    shares : (m, n, G + 1) groups of each item, the last unknown; relevance : (m, n).
+    kinds : (m, n) which row of `shares` each item has; shares : (K, G + 1) of groups, the last unknown.
+    relevance : (m, n).
     """
 
     at: np.typing.NDArray[np.int64]
     ranks: Floats
+    kinds: np.typing.NDArray[np.int64]
     shares: Floats
     relevance: Floats
 
     def part(self, here: slice) -> Lists:
-        return Lists(self.at[here], self.ranks[here], self.shares[here], self.relevance[here])
+        return replace(
+            self, at=self.at[here], ranks=self.ranks[here], kinds=self.kinds[here], relevance=self.relevance[here]
+        )
 
 
 @dataclass(frozen=True)

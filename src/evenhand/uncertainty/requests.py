@@ -14,6 +14,9 @@ MOST_CELLS = 1 << 21
 MANY = 1 << 12
 """Above this many requests, sums of random blocks are resampled: same variance, flat cost."""
 
+UNTHREADED = 1 << 18
+"""Up to this many products of numbers, numpy starts no threads: they wait busily, some 20 ms of every core each time."""
+
 FEW = 512
 """From this many requests on, it is several times quicker to draw requests and count them than to draw the counts."""
 
@@ -36,7 +39,8 @@ def together(parts: Sequence[Floats], draws: int, rng: np.random.Generator) -> l
         return [np.zeros((draws, width)) for width in widths]
     sums = np.concatenate(parts, axis=1)
     out = np.empty((draws, sums.shape[1]))
-    at_once = max(1, MOST_CELLS // requests)
+    few = UNTHREADED // max(1, sums.size)
+    at_once = few if few > 1 else max(1, MOST_CELLS // requests)
     for start in range(0, draws, at_once):
         count = min(at_once, draws - start)
         out[start : start + count] = picks(requests, count, rng) @ sums
