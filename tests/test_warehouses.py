@@ -290,6 +290,10 @@ def test_an_outcome_test_leaves_rows_and_clusters_in_postgresql(name, server, tr
     travelled.clear()
     found = eh.outcome_test(connection.table("scored_people"), **call)
     assert max(rows for rows, _ in travelled) <= 1 << 12  # scores are counted in so many buckets
+    lists = max(size for rows, size in travelled if rows <= 6)  # a list for each bin
+    places = name in ("odds of many grades", "odds of requests", "rates of requests")
+    written = 19 if "weight" in SHARING[name] else 0
+    assert lists < 12_000 * (2 + 3 * places + 3 * (name == "odds of requests") + written)
     same(cells(found), cells(eh.outcome_test(HERE["scored"], **call)))
 
 

@@ -18,11 +18,14 @@ RUN = "evenhand run"
 """Rows that travel in one list, where nothing else says which: any number that follows the score will do."""
 
 
-def brought(lazy: nw.LazyFrame[Any], run: nw.Expr, columns: Sequence[str]) -> Any:
-    """These columns of all rows as a Polars frame, in no order; a cluster is the number that it has among them."""
+def brought(lazy: nw.LazyFrame[Any], run: nw.Expr, columns: Sequence[str], rows: int) -> Any:
+    """These columns of all rows as a Polars frame, in no order; a cluster is the number that it has among them.
+
+    There are at most so many `rows`.
+    """
     found = None
     if lazy.implementation.is_ibis():
-        found = _from_a_database(lazy, run, columns)
+        found = _from_a_database(lazy, run, columns, rows)
     elif is_apart(lazy):
         keys = [name for name in columns if name == "cluster"] or [RUN]
         rest = [name for name in columns if name not in keys]
@@ -30,21 +33,21 @@ def brought(lazy: nw.LazyFrame[Any], run: nw.Expr, columns: Sequence[str]) -> An
     return to_polars((lazy if found is None else found).select(*columns))
 
 
-def brought_in_order(lazy: nw.LazyFrame[Any], run: nw.Expr, columns: Sequence[str]) -> Any:
+def brought_in_order(lazy: nw.LazyFrame[Any], run: nw.Expr, columns: Sequence[str], rows: int) -> Any:
     """The same with `score`, which from afar is a number that ties and orders rows as the score does; and so may be the outcome."""
     import polars as pl
 
     found = None
     if lazy.implementation.is_ibis():
-        found = _from_a_database(lazy, run, columns, "score")
+        found = _from_a_database(lazy, run, columns, rows, "score")
     elif is_apart(lazy) and "cluster" in columns:  # lists of clusters are in no order of all, so that places travel
         return to_polars(_by_cluster(lazy, run, columns))
     elif is_apart(lazy):
         found = gathered(lazy.with_columns(run.alias(RUN)), [RUN], columns, "score", plain=_plain(columns))
     if found is None:
-        return brought(lazy, run, ["score", *columns])
-    rows = to_polars(found)
-    return rows.with_columns(pl.col("score") + pl.col(RUN).cast(pl.Float64) * rows.height).drop(RUN)
+        return brought(lazy, run, ["score", *columns], rows)
+    held = to_polars(found)
+    return held.with_columns(pl.col("score") + pl.col(RUN).cast(pl.Float64) * held.height).drop(RUN)
 
 
 def _plain(columns: Sequence[str]) -> list[str]:
@@ -67,7 +70,7 @@ def _by_cluster(lazy: nw.LazyFrame[Any], run: nw.Expr, columns: Sequence[str]) -
 
 
 def _from_a_database(
-    lazy: nw.LazyFrame[Any], run: nw.Expr, columns: Sequence[str], order: str | None = None
+    lazy: nw.LazyFrame[Any], run: nw.Expr, columns: Sequence[str], rows: int, order: str | None = None
 ) -> nw.LazyFrame[Any] | None:
     """Rows in lists, each as the number of what it holds, of as many columns as have few values together."""
     if not is_apart(lazy):
@@ -79,7 +82,7 @@ def _from_a_database(
         apart = [name for name in many if name == "outcome" and order is not None]
         plain = [name for name in many if name not in apart]
         values = [name for name in rest if name not in many]
-        found = itemised(lazy, [RUN], values, order, [*ranked, *apart], plain)
+        found = itemised(lazy, [RUN], values, order, [*ranked, *apart], plain, rows)
         if found is not None:
             return found
     return None

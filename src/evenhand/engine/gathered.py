@@ -81,9 +81,10 @@ def itemised(
     order: str | None,
     ranked: Sequence[str],
     plain: Sequence[str],
+    rows: int,
 ) -> nw.LazyFrame[Any] | None:
     """The same from a database with columns that have too many values to be named: `ranked` ones, of which nobody reads more than
-    the order, come as their places among all values; `plain` numbers as they are.
+    the order, come as their places among all values; `plain` numbers as they are. There are at most so many `rows`.
     """
     lazy, keys, values = _only(lazy, keys, [*values, *ranked, *plain], order)
     schema, table = lazy.collect_schema(), lazy.to_native()
@@ -98,7 +99,7 @@ def itemised(
         in_order = in_our_order(nw.from_native(named), name, ORDER).to_native()
         place = ibis.dense_rank().over(order_by=in_order[ORDER])
         named = in_order.mutate(**{name: place}).drop(ORDER)
-    packed = _in_a_query(named, known, keys, order, [*ranked, *plain])
+    packed = _in_a_query(named, known, keys, order, ranked, plain, rows)
     return None if packed is None else _rows(*packed, keys, values, order)
 
 
@@ -181,45 +182,99 @@ def _on_spark(
     return to_polars(nw.from_native(packed.select(*keys, *lists))), known
 
 
-def _in_a_query(
-    table: Any, known: Any, keys: list[str], order: str | None, more: Sequence[str] = ()
-) -> tuple[Any, Any] | None:
+def _in_a_query(table: Any, known: Any, *how: Any) -> tuple[Any, Any] | None:
     """The same from a database; None where a value equals none that the query was told of."""
-    held = _packed(table, known, keys, order, more)
+    held = _packed(table, known, *how)
     return None if held[CODE].list.max().max() == known.height > 0 else (held, known)
 
 
-def _packed(table: Any, known: Any, keys: list[str], order: str | None, more: Sequence[str] = ()) -> Any:
-    """A Polars frame of a row per ranking with its lists, which came as text: codes, as many digits each, or with `more` numbers."""
-    import polars as pl
-
-    ibis, wide = importlib.import_module("ibis"), len(str(known.height))
-    kinds = {CODE: pl.Int32, **{name: pl.Float64 if table[name].type().is_floating() else pl.Int64 for name in more}}
+def _packed(
+    table: Any,
+    known: Any,
+    keys: list[str],
+    order: str | None,
+    ranked: Sequence[str] = (),
+    plain: Sequence[str] = (),
+    rows: int = 0,
+) -> Any:
+    """A Polars frame of a row per ranking with its lists, which came as text: codes and places in so many characters each, and
+    behind them `plain` numbers as they are written. No place is larger than `rows`.
+    """
+    widths = {CODE: _width(known.height), **{name: _width(rows) for name in ranked}}
     sums: dict[str, Any] = {}
     by: list[Any] = []
     if order is not None:
+        ibis = importlib.import_module("ibis")
         before = table[order].lag().over(group_by=keys, order_by=order)
-        ranked = ibis.coalesce(table[order] - before, table[order]) if order == "rank" else None
-        table = table.mutate(**{STEP: (table[order] == before).ifelse(0, 1) if ranked is None else ranked})
+        steps = ibis.coalesce(table[order] - before, table[order]) if order == "rank" else None
+        table = table.mutate(**{STEP: (table[order] == before).ifelse(0, 1) if steps is None else steps})
         by = [table[order], table[STEP].desc()]  # of those at one place, the one that went up to it is first
         steps = table[STEP].cast("string").group_concat("," if order == "rank" else "", order_by=by)
         sums = {STEP: steps, "uneven": (table[STEP] != 1).any()}
-    code, *others = (table[name].cast("string") for name in kinds)
-    row = functools.reduce(lambda one, other: one + ":" + other, others, code) if others else code.lpad(wide, "0")
-    packed = table.group_by(*keys).agg(**{CODE: row.group_concat("," if others else "", order_by=by)}, **sums)
+    fixed = [_in_characters(table[name], width) for name, width in widths.items()]
+    written = [part for name in plain for part in (table[name].cast("string"), ":")]
+    row = functools.reduce(operator.add, [*fixed, *written[:-1]])
+    packed = table.group_by(*keys).agg(**{CODE: row.group_concat(" " if plain else "", order_by=by)}, **sums)
     if order is not None:
         packed = packed.mutate(**{STEP: packed["uneven"].ifelse(packed[STEP], None)}).drop("uneven")
-    held = to_polars(nw.from_native(packed))
-    text = pl.col(CODE).cast(pl.String)
+    kinds = {name: "Float64" if table[name].type().is_floating() else "Int64" for name in plain}
+    return _unwritten(to_polars(nw.from_native(packed)), widths, kinds, order)
+
+
+def _unwritten(held: Any, widths: dict[str, int], kinds: dict[str, str], order: str | None) -> Any:
+    """Rankings whose lists came as text, with lists: of characters for the numbers of each row, and of `kinds` after them."""
+    import polars as pl
+
     if order is not None:
         apart = pl.col(STEP).cast(pl.String).str.split("," if order == "rank" else "")
         held = held.with_columns(apart.cast(pl.List(pl.Int32)))
-    if not others:
-        return held.with_columns(text.str.extract_all(f".{{{wide}}}").cast(pl.List(pl.Int32)))
-    parts = pl.element().str.split_exact(":", len(others))
-    fields = [parts.struct.field(f"field_{i}").cast(kind) for i, kind in enumerate(kinds.values())]
-    rows = text.str.split(",")
-    return held.with_columns(**{name: rows.list.eval(field) for name, field in zip(kinds, fields, strict=True)})
+    text, wide = held[CODE].cast(pl.String), sum(widths.values())
+    rows, sizes = text, text.str.len_bytes() // wide
+    if kinds:
+        each = text.str.split(" ")
+        rows, sizes = each.explode(), each.list.len()
+        parts = rows.str.slice(wide).str.split_exact(":", len(kinds) - 1).struct.unnest()
+        parts.columns = [*kinds]
+        rows = rows.str.slice(0, wide)
+    digits = np.frombuffer("".join(rows).encode("ascii"), dtype=np.uint8).reshape(-1, wide) - np.uint8(FIRST)
+    lists, at = dict[str, Any](), 0
+    for name, width in widths.items():
+        lists[name] = digits[:, at : at + width].astype(np.int32) @ (DIGITS ** np.arange(width)[::-1]).astype(np.int32)
+        at += width
+    lists |= {name: parts[name].cast(getattr(pl, kind)) for name, kind in kinds.items()}
+    ends = np.concatenate([[0], np.cumsum(sizes.to_numpy().astype(np.int64))])
+    return held.with_columns(**{name: _lists(values, ends) for name, values in lists.items()})
+
+
+def _lists(values: Any, ends: Any) -> Any:
+    """A Polars column of lists that end where they are said to."""
+    import polars as pl
+    import pyarrow as pa
+
+    flat = values.to_arrow() if isinstance(values, pl.Series) else pa.array(values)
+    return pl.from_arrow(pa.LargeListArray.from_arrays(pa.array(ends), flat))
+
+
+FIRST, DIGITS = 33, 94
+"""Characters that stand for the digits of a number: those from "!" to "~", which are neither blank nor longer than a byte."""
+
+
+def _width(most: int) -> int:
+    """How many characters the numbers from 0 to `most` need.
+
+    >>> _width(0), _width(93), _width(94), _width(600_000)
+    (1, 1, 2, 3)
+    """
+    return 1 if most < DIGITS else 1 + _width(most // DIGITS)
+
+
+def _in_characters(number: Any, width: int) -> Any:
+    """A whole number of Ibis as text of so many characters."""
+    builtin = importlib.import_module("ibis").udf.scalar.builtin
+    character = builtin(chr, name="chr", signature=(("int32",), "string"))
+    digits = [number // DIGITS**i if i else number for i in reversed(range(width))]
+    digits = [digits[0], *(digit % DIGITS for digit in digits[1:])]
+    return functools.reduce(operator.add, [character((digit + FIRST).cast("int32")) for digit in digits])
 
 
 def _named(lazy: nw.LazyFrame[Any], values: list[str]) -> tuple[Any, Any] | None:

@@ -173,7 +173,7 @@ def _around_mean(view: Checked, rows: nw.LazyFrame[Any], origin: Floats) -> tupl
 def tally_rows(view: Outcomes, edges: Floats) -> Rows:
     """The rows in scope one by one, ordered by what they hold; bins are right-closed, with these inner edges."""
     more = _more(view.scope)
-    held = brought(view.scope, _bin(edges), ["group", "score", "outcome", *more])
+    held = brought(view.scope, _bin(edges), ["group", "score", "outcome", *more], view.rows)
     return _in_no_bin(held, view, ["code", "score", "outcome", *more]).binned(edges)
 
 
@@ -183,7 +183,7 @@ def tally_ordered(view: Outcomes, edges: Floats) -> Rows:
     `edges` : scores that cut the rows into parts, the same for whatever they are.
     """
     more = _more(view.scope)
-    held = brought_in_order(view.scope, _bin(edges), ["group", "outcome", *more])
+    held = brought_in_order(view.scope, _bin(edges), ["group", "outcome", *more], view.rows)
     return _in_no_bin(held, view, ["code", "score", "outcome", *more])
 
 
@@ -222,7 +222,9 @@ def tally_known(view: Outcomes, edges: Floats) -> Rows:
     """
     outcome, more = nw.col("outcome"), _more(view.lazy)
     told = view.lazy.filter(~outcome.is_null()).filter(~outcome.is_nan())
-    rows = coded(brought(told, _bin(edges), ["group", "outcome", "used", *more]), view.labels).drop_nulls("code")
+    rows = coded(brought(told, _bin(edges), ["group", "outcome", "used", *more], view.rows), view.labels).drop_nulls(
+        "code"
+    )
     held = _sorted(rows, "code", "outcome", "used", *more).with_columns(score=0.0)
     known = _one_by_one(held, np.zeros(held.height, dtype=np.int64))
     return replace(known, treated=held["used"].to_numpy().astype(bool))
