@@ -215,6 +215,30 @@ def test_where_everybody_holds_a_slot_it_is_said_that_nothing_can_change():
     assert "nobody without a slot" in next(s for s in said if s.startswith("With the slots given again"))
 
 
+@pytest.mark.parametrize("seed", range(3))
+def test_where_nothing_can_change_rounding_is_no_evidence(seed):
+    rng = np.random.default_rng(seed)
+    score = rng.normal(size=400)
+    table = pl.DataFrame({"score": score, "group": rng.integers(0, 2, 400), "outcome": score > rng.normal(size=400)})
+    found = eh.outcome_test(table, score="score", outcome="outcome", group="group").counterfactual(null_draws=50, rng=1)
+    assert values(found)["outcome_relative_change", None]["p"] == 1
+
+
+def test_draws_give_slots_in_the_order_of_the_data():
+    rng = np.random.default_rng(4)
+    n = 3_000
+    score, group = np.round(rng.normal(size=n), 1), rng.integers(0, 3, n)
+    edges = np.quantile(score, [0.25, 0.5, 0.75])
+    c = Candidates.of(
+        rng.integers(0, 60, n), score, group, rng.random(n), rng.random(n) < 0.4,
+        edges=edges, groups=3, reference=0, scope=(-np.inf, np.inf),
+    )  # fmt: skip
+    plan = Reallocation(c, np.zeros(60, dtype=np.int64), 1)
+    for predicted in (rng.normal(size=n), np.round(rng.normal(size=n), 1), np.zeros(n), -1e9 * score[c.request]):
+        one = plan._order(predicted, exact=True)
+        assert (plan._order(np.stack([predicted, predicted]), exact=False) == one).all()
+
+
 def test_a_group_without_slots_has_no_relative_change():
     frame = pl.concat([jobs(), pl.DataFrame({"request": [0], "group": ["x"], "score": [0.9], "outcome": [1.0]})])
     frame = frame.with_columns(((pl.col("score") >= 0.5) & (pl.col("group") != "m")).alias("seen"))

@@ -34,6 +34,9 @@ BAND = (
 CHARTS = ("slots", "intervals")
 MOST_DRAWS = 100_000
 
+ROUNDING = 1e-12
+"""Changes closer than this are the same: where every candidate has a slot, all changes are rounding."""
+
 
 @dataclass(frozen=True)
 class Evidence:
@@ -254,7 +257,7 @@ def _outcome_rows(found: Change, null: Change | None, level: float) -> list[Row]
     p = np.nan
     if null is not None and not np.isnan(change):
         draws = null.outcome_change
-        p = (1 + np.count_nonzero(draws >= change)) / (1 + len(draws))
+        p = (1 + np.count_nonzero(draws >= change - ROUNDING)) / (1 + len(draws))
     rows.append({**row({}, "outcome_relative_change", estimate=change, units=units, note=note), "p": float(p)})
     if null is not None:
         rows.append(_band("outcome_relative_change_null", null.outcome_change, level, units=units))

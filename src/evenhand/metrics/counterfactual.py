@@ -8,8 +8,10 @@ outcomes without any group difference would have given.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 
@@ -22,7 +24,11 @@ DIGITS = 12
 """Predictions that agree to this many digits tie; the better score then goes first."""
 
 FLAT = 1e-10
-MOST_CELLS = 1 << 22
+MOST_SIGNS = 1 << 22
+"""Signs (rows times draws) drawn at a time."""
+
+MOST_CELLS = 1 << 20
+"""Rows times draws handled at a time: few enough to stay in cache."""
 
 
 @dataclass(frozen=True)
@@ -61,13 +67,11 @@ class Predictor:
     level: Floats
     slope: Floats
 
-    def __call__(self, c: Candidates, fold: Ints) -> Floats:
-        """The predicted outcome of every row by the lines of its request's fold; leading axes are draws."""
-        bins, groups = c.shape
-        cell = (fold[c.request] * bins + c.bin) * groups + c.group
+    def __call__(self, cell: Ints, offset: Floats) -> Floats:
+        """The predicted outcome of rows, by the fold, bin and group they are in; leading axes are draws."""
         level = self.level.reshape(*self.level.shape[:-3], -1)
-        slope = np.repeat(self.slope[..., None], groups, axis=-1).reshape(*self.slope.shape[:-2], -1)
-        return np.asarray(level[..., cell] + slope[..., cell] * c.offset)
+        slope = np.broadcast_to(self.slope[..., None], self.level.shape).reshape(level.shape)
+        return np.asarray(level.take(cell, axis=-1) + slope.take(cell, axis=-1) * offset)
 
 
 def predictor(s: Sums, reference: int, *, grouped: bool = True) -> Predictor:
@@ -159,45 +163,56 @@ class Reallocation:
         root = np.sqrt(np.maximum(free * (1 - self.folds / max(c.clusters, 2 * self.folds)), FLAT))
         return np.asarray(np.divide(residual, root, out=np.zeros_like(residual), where=free > FLAT))
 
+    @cached_property
     def _cell(self) -> Ints:
+        """The fold, bin and group of every row, as one number."""
         c = self.candidates
         bins, groups = c.shape
         return (self.fold[c.request] * bins + c.bin) * groups + c.group
 
     def _sums(self, outcome: Floats) -> Sums:
-        c, shape = self.candidates, (self.folds, *self.candidates.shape)
-        cell, u, y = (x[c.fitted] for x in (self._cell(), c.offset, outcome))
-        size = int(np.prod(shape))
-        weights = (np.ones_like(u), u, u * u, y, u * y)
-        return Sums(*(np.asarray(np.bincount(cell, w, size), dtype=np.float64).reshape(shape) for w in weights))
+        c = self.candidates
+        cell, u, y = self._cell[c.fitted], c.offset[c.fitted], outcome[c.fitted]
+        return Sums(*(self._added(cell, weights) for weights in (None, u, u * u, y, u * y)))
+
+    def _added(self, cell: Ints, weights: Floats | Ints | None = None) -> Floats:
+        """How many rows are in each fold, bin and group, or the sums of their weights; leading axes of `cell` are draws."""
+        lead, shape = cell.shape[:-1], (self.folds, *self.candidates.shape)
+        size, draws = math.prod(shape), math.prod(lead)
+        place = cell.reshape(draws, -1) + size * np.arange(draws)[:, None] if lead else cell
+        counted = np.bincount(place.ravel(), None if weights is None else weights.ravel(), size * draws)
+        return np.asarray(counted, dtype=np.float64).reshape(*lead, *shape)
 
     def _signed(self, s: Sums, residual: Floats, draws: int, rng: np.random.Generator) -> Iterator[Sums]:
         """Sums of the residuals, those of every cluster turned by a random sign, a few draws at a time."""
-        c, shape = self.candidates, (self.folds, *self.candidates.shape)
-        size = int(np.prod(shape))
+        c = self.candidates
         fitted = np.flatnonzero(c.fitted)
-        cell, cluster, e, u = self._cell()[fitted], c.cluster[fitted], residual[fitted], c.offset[fitted]
-        at_once = max(1, MOST_CELLS // max(1, len(c.request), size))
+        cell, cluster, e, u = self._cell[fitted], c.cluster[fitted], residual[fitted], c.offset[fitted]
+        large = max(1, len(c.request), self.folds * math.prod(c.shape))
+        at_once, step = (max(1, most // large) for most in (MOST_SIGNS, MOST_CELLS))
         for start in range(0, draws, at_once):
-            count = min(at_once, draws - start)
-            signs = rng.integers(0, 2, (count, c.clusters), dtype=np.int8) * 2 - 1
-            turned = e * signs[:, cluster]
-            place = (np.arange(count)[:, None] * size + cell).ravel()
-            y, uy = (np.bincount(place, x.ravel(), count * size).astype(np.float64) for x in (turned, turned * u))
-            yield replace(s, y=y.reshape(count, *shape), uy=uy.reshape(count, *shape))
+            signs = rng.integers(0, 2, (min(at_once, draws - start), c.clusters), dtype=np.int8) * 2 - 1
+            for first in range(0, len(signs), step):
+                turned = e * signs[first : first + step].take(cluster, axis=1)
+                every = np.broadcast_to(cell, turned.shape)
+                yield replace(s, y=self._added(every, turned), uy=self._added(every, turned * u))
 
     def _run(self, s: Sums, outcome: Floats | None, *, exact: bool) -> Change:
         """Allocate with the other folds' lines, value with the own fold's."""
-        c = self.candidates
-        others = s.without(self.folds)
-        chosen = predictor(others, c.reference)(c, self.fold)
-        worth = predictor(s, c.reference)(c, self.fold)
+        c, others, worth = self.candidates, s.without(self.folds), predictor(s, self.candidates.reference)
+        after = self._given(predictor(others, c.reference), worth, exact=exact)
         if self.recalibrated:
-            alike = predictor(others, c.reference, grouped=False)(c, self.fold)
-            before = self._worth(self._order(np.broadcast_to(alike, chosen.shape), exact=exact), worth)
-        else:
-            before = self._held(worth if outcome is None or self.folds > 1 else outcome)
-        return Change(before, self._worth(self._order(chosen, exact=exact), worth))
+            return Change(self._given(predictor(others, c.reference, grouped=False), worth, exact=exact), after)
+        before = self._held.worth(worth)
+        if outcome is not None and self.folds == 1:
+            before = replace(before, outcome=np.asarray(outcome[c.treated].sum()))
+        return Change(before, after)
+
+    def _given(self, lines: Predictor, worth: Predictor, *, exact: bool) -> Allocation:
+        """Slots that go to the highest predictions."""
+        c = self.candidates
+        rows = self._order(lines(self._cell, c.offset), exact=exact)
+        return self._slots(rows, np.broadcast_to(c.position[c.given], rows.shape)).worth(worth)
 
     def _order(self, predicted: Floats, *, exact: bool) -> Ints:
         """The rows that get the slots: of each request the highest predictions, then the best scores."""
@@ -205,25 +220,54 @@ class Reallocation:
         size = np.abs(predicted).max(-1, keepdims=True)
         low = -np.round(predicted / np.where(size > 0, size, 1.0), DIGITS)
         if exact:
-            return np.lexsort((low, c.request))[c.given]
-        # One number to sort by: the request, and within it how far below the highest prediction.
-        return np.argsort(c.request + 0.49 * low, axis=-1, kind="stable")[..., c.given]
+            return np.lexsort((low, c.request)).compress(c.given)
+        order, request, fine, places = self._keys
+        # One number to sort by: the request, how far below the highest prediction, and the place by score.
+        keys = np.rint((low.take(order, axis=-1) + 1) * fine).astype(np.int64)
+        keys *= places
+        keys += request
+        keys.sort(axis=-1, kind="stable")  # which finds runs that rise or fall
+        keys &= places - 1
+        keys += np.arange(1, len(c.request) + 1) - c.position
+        return keys if c.given.all() else keys.compress(c.given, axis=-1)
 
-    def _worth(self, rows: Ints, worth: Floats) -> Allocation:
+    @cached_property
+    def _keys(self) -> tuple[Ints, Ints, float, int]:
+        """What rows are sorted by: their order by request, bin and group, in which predictions rise or fall; what request and
+        place add to the number of each; how finely that tells predictions apart; and a power of two above all places.
+        """
         c = self.candidates
-        place, groups = c.position[c.given].astype(np.float64), c.group[rows]
-        mine = [groups == g for g in range(c.shape[1])]
-        slots = np.stack([m.sum(-1) for m in mine], axis=-1).astype(np.float64)
-        ranks = np.stack([(m * place).sum(-1) for m in mine], axis=-1)
-        return Allocation(slots, _mean(ranks, slots), np.take_along_axis(worth, rows, -1).sum(-1))
+        places = 1 << int(c.position.max(initial=1)).bit_length()
+        fine = (1 << 62) // (max(1, c.requests) * places)
+        order = np.lexsort((c.position, c.group, c.bin, c.request))
+        return order, (c.request * (fine * places) + c.position - 1)[order], (fine - 1) / 2, places
 
-    def _held(self, worth: Floats) -> Allocation:
+    @cached_property
+    def _held(self) -> Held:
         """The slots as they are."""
         c = self.candidates
-        held = np.flatnonzero(c.treated)
-        slots = np.bincount(c.group[held], minlength=c.shape[1]).astype(np.float64)
-        ranks = np.asarray(np.bincount(c.group[held], c.position[held], c.shape[1]), dtype=np.float64)
-        return Allocation(slots, _mean(ranks, slots), np.asarray(worth[..., held].sum(-1)))
+        return self._slots(np.flatnonzero(c.treated), c.position[c.treated])
+
+    def _slots(self, rows: Ints, place: Ints) -> Held:
+        """Rows in these places."""
+        cell = self._cell.take(rows)
+        weights = (None, self.candidates.offset.take(rows), place)
+        return Held(*(self._added(cell, one) for one in weights))
+
+
+@dataclass(frozen=True)
+class Held:
+    """Sums per fold, bin and group of 1, u and place over the rows that hold slots."""
+
+    rows: Floats
+    u: Floats
+    place: Floats
+
+    def worth(self, lines: Predictor) -> Allocation:
+        """What these lines predict for the rows in all."""
+        slots = self.rows.sum((-3, -2))
+        outcome = (lines.level * self.rows).sum((-3, -2, -1)) + (lines.slope * self.u.sum(-1)).sum((-2, -1))
+        return Allocation(slots, _mean(self.place.sum((-3, -2)), slots), np.asarray(outcome))
 
 
 def _mean(total: Floats, count: Floats) -> Floats:
