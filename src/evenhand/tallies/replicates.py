@@ -166,7 +166,7 @@ class _Sums:
         for sums, members in zip(found, self._members, strict=True):
             for first in range(0, len(members), some):
                 users = members[first : first + some]
-                sums += weights[users].astype(np.float64).T @ own[users]
+                sums += weights.take(users, axis=0).astype(np.float64).T @ own.take(users, axis=0)
         return found
 
     def _product(self, weights: Times, place: Ints | None = None) -> _Shown:

@@ -111,8 +111,8 @@ class Ragged:
 
     def where(self, keep: npt.NDArray[np.bool_], values: Floats) -> Ragged:
         """Only some of the cells, with other values."""
-        starts = np.concatenate([[0], np.cumsum(keep)])[self.starts].astype(np.int64)
-        return Ragged(starts, self.items[keep], values[keep])
+        starts, kept = np.append(0, np.cumsum(keep)).take(self.starts), np.flatnonzero(keep)
+        return Ragged(starts, self.items.take(kept), values.take(kept))
 
     def found_in(self, other: Ragged, items: int) -> Ints:
         """For every cell, where the other has the same row and item, or -1."""
@@ -215,7 +215,7 @@ class _Cells(NamedTuple):
 
     def of(self, values: Floats) -> Floats:
         """Values (rows, width); what is outside is below all."""
-        found = values[self.at]
+        found = values.take(self.at)
         if self.inside is not None:
             found[~self.inside] = -np.inf
         return found

@@ -27,8 +27,11 @@ class _Rows(NamedTuple):
     item: Codes
     value: Floats
 
-    def where(self, which: Any) -> _Rows:
-        return _Rows(*(column[which] for column in self))
+    def at(self, places: Ints) -> _Rows:
+        return _Rows(self.user.take(places), self.item.take(places), self.value.take(places))
+
+    def between(self, first: int, last: int) -> _Rows:
+        return _Rows(self.user[first:last], self.item[first:last], self.value[first:last])
 
     @classmethod
     def joined(cls, parts: Sequence[_Rows]) -> _Rows:
@@ -132,10 +135,10 @@ class _Thin:
         if len(rows.user) and rows.user[0] != rows.user[-1]:
             rows = _Rows.joined([*self._waiting, rows])
             last = int(np.searchsorted(rows.user, rows.user[-1]))
-            self._drop(rows.where(slice(last)))
+            self._drop(rows.between(0, last))
             self._waiting, rows = (
                 [],
-                _Rows.joined([rows.where(slice(last, None))]),
+                _Rows.joined([rows.between(last, len(rows.user))]),
             )  # a copy, which holds on to no others
         self._waiting.append(rows)
 
@@ -152,12 +155,12 @@ class _Thin:
         if _any_twice(starts, rows.item):
             raise CannotThinError
         if (missing := _missing(rows.value)).any():
-            rows = rows.where(~missing)
+            rows = rows.at(np.flatnonzero(~missing))
             starts = _starts(rows.user - first, many)
         cells = np.diff(starts)
         total = np.zeros(many)
         total[cells > 0] = np.add.reduceat(rows.value, starts[:-1][cells > 0]) if len(rows.value) else 0.0
-        kept = rows.where(self._how.keep(starts, rows.value))
+        kept = rows.at(np.flatnonzero(self._how.keep(starts, rows.value)))
         self._sums.append(Sums(cells.astype(np.float64), total))
         self._counts.append(np.bincount(kept.user - first, minlength=many))
         self._records.append(kept.records())
@@ -270,7 +273,7 @@ class Runs:
             part = part_of.take(some["user"])
             order = np.argsort(part, kind="stable")
             edges = np.searchsorted(part[order], np.arange(len(parts) + 1))
-            some = some[order]
+            some = some.take(order)
             for i in range(len(parts)):
                 parts[i].append(some[edges[i] : edges[i + 1]])
         return parts
@@ -280,7 +283,7 @@ class Runs:
         users, twice = self._users.take(records["user"]), None
         users -= start
         if not (users[1:] >= users[:-1]).all():
-            records = records[_in_order(users, stop - start)]
+            records = records.take(_in_order(users, stop - start))
             users = np.repeat(np.arange(stop - start, dtype=np.int32), np.diff(starts))
         items, values = self._items.take(records["item"]), np.ascontiguousarray(records["value"])
         back = (items[1:] <= items[:-1]) & (users[1:] == users[:-1])
@@ -312,10 +315,10 @@ def _rising(starts: Ints, items: Codes, values: Floats, rows: Codes) -> tuple[Co
     for begin, within, inside in _similar(starts, rows):
         at, bits = (begin + within)[inside], len(within).bit_length()
         packed = np.full(inside.shape, np.iinfo(np.int64).max)
-        packed[inside] = items[at].astype(np.int64) << bits
+        packed[inside] = items.take(at).astype(np.int64) << bits
         packed |= within  # what stands past the end of a row stays there
         packed.sort(axis=1)
-        items[at], values[at] = (packed >> bits)[inside], values[(begin + (packed & ((1 << bits) - 1)))[inside]]
+        items[at], values[at] = (packed >> bits)[inside], values.take((begin + (packed & ((1 << bits) - 1)))[inside])
     return items, values
 
 
@@ -323,10 +326,10 @@ def _any_twice(starts: Ints, items: Codes) -> bool:
     """Whether an item stands in a row twice."""
     for begin, within, inside in _similar(starts, np.arange(len(starts) - 1)):
         if inside.all():
-            rows = items[begin + within]
+            rows = items.take(begin + within)
         else:
             rows = np.tile(~within.astype(np.int32), (len(inside), 1))  # what stands past the end is no item
-            rows[inside] = items[(begin + within)[inside]]
+            rows[inside] = items.take((begin + within)[inside])
         rows.sort(axis=1)
         if (rows[:, 1:] == rows[:, :-1]).any():
             return True
