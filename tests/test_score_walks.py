@@ -40,6 +40,20 @@ def test_numbers_are_those_of_first_appearance(frames):
         assert not frames or numbering.ids.to_list() == list(known)
 
 
+@settings(max_examples=40)
+@given(
+    st.lists(
+        st.tuples(st.integers(-(2**63), 2**63 - 4_001) | st.integers(-9_000, 9_000), st.integers(1, 3)), max_size=6
+    )
+)
+def test_whole_numbers_close_together_and_far_apart_are_told_apart(spans):
+    numbering, known = Numbering(), {}
+    for low, step in spans:  # up to 1,300 ids from here on, in any order
+        ids = low + step * np.random.default_rng(step).permutation(4_000 // 3)[: 1_300 // step]
+        assert numbering.of(pl.Series(ids)).tolist() == [known.setdefault(one, len(known)) for one in ids.tolist()]
+    assert not spans or numbering.ids.to_list() == list(known)
+
+
 def test_a_walk_says_whether_users_stand_together():
     def together(*users):
         frames = [pl.DataFrame({"user": some, "item": range(len(some)), "value": [1.0] * len(some)}) for some in users]

@@ -18,7 +18,8 @@ class Numbering:
     """The numbers of the ids of a column, given out while rows come, one frame after the other.
 
     Whole numbers are compared as they are, other ids by 128 bits of their hash: of a billion ids, two are taken for one with a
-    chance of 1e-21. An id has the first free slot from that of its hash on; `_slots` holds its number + 1, 0 where none is.
+    chance of 1e-21. An id has the first free slot from that of its hash on; `_slots` holds its number + 1, 0 where none is. Whole
+    numbers that lie close together have a slot each, counted from `_base`, and the last slot is free.
     """
 
     def __init__(self) -> None:
@@ -26,6 +27,7 @@ class Numbering:
         self.size = 0
         self._keys: list[Words] = []
         self._slots = np.zeros(1 << 10, dtype=np.int32)
+        self._base: Any = None
 
     @property
     def ids(self) -> Any:
@@ -49,6 +51,9 @@ class Numbering:
 
     def _found(self, keys: list[Words]) -> tuple[Codes, npt.NDArray[np.int64]]:
         """The numbers of keys, and which of them have none."""
+        if self._base is not None:
+            numbers = self._slots.take(self._direct(keys[0])) - np.int32(1)
+            return numbers, np.flatnonzero(numbers < 0)
         at = _slot(keys[0], self._slots)
         held = self._slots.take(at)
         left, unknown = np.flatnonzero(~self._same(held, keys)), []
@@ -73,15 +78,41 @@ class Numbering:
         self._ids.append(_apart(new))
         first, self.size = self.size, self.size + len(new)
         self._keys = [np.concatenate([held, key]) for held, key in zip(self._keys, _keys(new), strict=True)]
-        if 4 * self.size > len(self._slots):
-            first, self._slots = 0, np.zeros(1 << (8 * self.size).bit_length(), dtype=np.int32)
         left = np.arange(first + 1, self.size + 1, dtype=np.int32)
+        outside = self._base is not None and bool(
+            (self._direct(self._keys[0].take(left)) == len(self._slots) - 1).any()
+        )
+        if outside or 4 * self.size > len(self._slots):
+            left, self._slots = np.arange(1, self.size + 1, dtype=np.int32), np.zeros(self._many, dtype=np.int32)
+            self._base = _before(self._keys, len(self._slots))
+        if self._base is not None:
+            self._slots[self._direct(self._keys[0].take(left))] = left
+            return
         at = _slot(self._keys[0].take(left), self._slots)
         while len(left):
             free = self._slots[at] == 0
             self._slots[at[free]] = left[free]  # of several, one stays
             out = self._slots[at] != left
             left, at = left[out], (at[out] + 1) & (len(self._slots) - 1)
+
+    @property
+    def _many(self) -> int:
+        """Slots for as many ids as there are, and some more."""
+        return max(len(self._slots), 1 << (8 * self.size).bit_length())
+
+    def _direct(self, keys: Words) -> npt.NDArray[np.int64]:
+        """The slots of whole numbers; the last one for those that have none."""
+        return np.asarray(np.minimum(keys - self._base, np.uint64(len(self._slots) - 1)).view(np.int64))
+
+
+def _before(keys: list[Words], slots: int) -> np.uint64 | None:
+    """Where slots begin that hold all ids, those of them in the middle: None where these are no whole numbers or lie too far apart."""
+    if len(keys) > 1:
+        return None
+    whole = keys[0][1:].view(np.int64)
+    low, high = int(whole.min()), int(whole.max())
+    room = slots - 2 - (high - low)
+    return np.uint64((low - room // 2) % (1 << 64)) if room >= 0 else None
 
 
 def _apart(ids: Any) -> Any:
