@@ -39,6 +39,19 @@ def test_every_order_is_equally_likely():
     assert shuffled(1, 3, np.random.default_rng(1)).tolist() == [[0], [0], [0]]
 
 
+def test_what_is_left_of_random_orders_of_more_items_is_as_random():
+    p, of = lists([5]), np.array([0])
+    six, five = (order_sums.Batch(size, of, of, [slice(0, 1)]) for size in (6, 5))
+    longer = order_sums.Drawn.of(p, six, 24_000, 1, None)
+    short = order_sums.Drawn.of(p, five, 24_000, 1, longer)
+    alone = order_sums.Drawn.of(p, five, 24_000, 1, None)
+    left, own = (np.concatenate([order for _, order in drawn.orders()]) for drawn in (short, alone))
+    assert (left == own).all()
+    _, times = np.unique(left @ 10 ** np.arange(5), return_counts=True)
+    assert len(times) == 120
+    assert ((times - 200) ** 2 / 200).sum() < 165  # chi square of 119 degrees: 0.3%
+
+
 @pytest.mark.parametrize("metric", METRICS)
 @pytest.mark.parametrize("gaps", [0.0, 0.2])
 def test_a_sum_over_items_is_the_sum_over_prefixes(metric, gaps, monkeypatch):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import pairwise
 from typing import Any
 
@@ -26,6 +26,10 @@ AT_ONCE = 1 << 16
 
 MOST_KEPT = 1 << 22
 """Sums of random orders that are kept for the compositions to come: 32 MB."""
+
+
+Orders = Callable[[], Iterable[tuple[slice, Ints]]]
+"""Which draws, and (many, size) their orders; the same at every call."""
 
 
 @dataclass(eq=False)
@@ -56,37 +60,37 @@ class Drawn:
 
     Attributes
     ----------
-    labels : what the random stream is named by.
+    labels : what is put into these orders, so many items or shares.
     gains : by metric and kind, of lists without gaps: they have theirs in common.
     """
 
     size: int
     draws: int
-    seed: int
     labels: tuple[Any, ...]
+    orders: Orders
     gains: dict[tuple[int, int], Gains] = field(default_factory=dict)
     kept: int = 0
 
     @classmethod
     def of(cls, p: Placement, batch: Batch, draws: int, seed: int, last: Drawn | None) -> Drawn:
-        """Those of this batch: the last one's, where they are the same."""
-        labels = (batch.size,) if p.rows is None else tuple(_shares(p, int(batch.first[0])).round(12).tolist())
-        return last if last is not None and last.labels == labels else cls(batch.size, draws, seed, labels)
+        """Those of this batch: the last one's, where they are the same; of fewer items, the last one's without the others.
 
-    @cached_property
-    def orders(self) -> Callable[[], Iterable[tuple[slice, Ints]]]:
-        """Which draws, and (many, size) their orders; the same at every call."""
-        if self.size * self.draws > MOST_KEPT:
-            return self._made
-        made = list(self._made())
-        return lambda: made
-
-    def _made(self) -> Iterator[tuple[slice, Ints]]:
-        rng = stream(self.seed, "orders", *self.labels)
-        at_once = max(1, AT_ONCE // self.size)
-        for start in range(0, self.draws, at_once):
-            here = slice(start, min(start + at_once, self.draws))
-            yield here, shuffled(self.size, here.stop - start, rng)
+        What is left of a random order is a random order. So that no number depends on what other lists there are, orders
+        begin with one of a few sizes above the list's own.
+        """
+        size = batch.size
+        labels = (size,) if p.rows is None else tuple(_shares(p, int(batch.first[0])).round(12).tolist())
+        if last is not None and last.labels == labels:
+            return last
+        if p.rows is not None:
+            orders: Orders = partial(_made, size, draws, seed, labels)
+        elif last is not None and _begun(last.size) == _begun(size) and last.size * draws <= MOST_KEPT:
+            orders = last.orders  # of no fewer items, since long lists come first
+        else:
+            orders = partial(_made, _begun(size), draws, seed, (_begun(size),))
+        made = partial(_left, orders, size)
+        kept = list(made()) if size * draws <= MOST_KEPT else None
+        return cls(size, draws, labels, made if kept is None else lambda: kept)
 
     def _keep(self, more: int) -> None:
         """Make room for as many numbers."""
@@ -193,6 +197,27 @@ def null_sums(p: Placement, read: Sequence[Read], batch: Batch, drawn: Drawn) ->
                 for some, order in drawn.orders():
                     sums[part, some] = r.by_prefix(batch, part, order)
     return found
+
+
+def _begun(size: int) -> int:
+    """How many items the orders of so many are begun with: a power of two, or three quarters of one."""
+    top = 1 << (size - 1).bit_length()
+    return top * 3 // 4 if size <= top * 3 // 4 else top
+
+
+def _made(size: int, draws: int, seed: int, labels: tuple[Any, ...]) -> Iterator[tuple[slice, Ints]]:
+    rng = stream(seed, "orders", *labels)
+    at_once = max(1, AT_ONCE // size)
+    for start in range(0, draws, at_once):
+        here = slice(start, min(start + at_once, draws))
+        yield here, shuffled(size, here.stop - start, rng)
+
+
+def _left(orders: Orders, size: int) -> Iterator[tuple[slice, Ints]]:
+    """The same orders without the items from the `size`-th on."""
+    for here, order in orders():
+        few = order if order.shape[1] == size else np.compress((order < size).reshape(-1), order).reshape(-1, size)
+        yield here, few
 
 
 def shuffled(size: int, many: int, rng: np.random.Generator) -> Ints:

@@ -169,7 +169,7 @@ class _Compositions:
         first = self.first[some]
         alike = np.arange(len(some)) if p.rows is not None else distinct_rows(p.counts[first])[1]
         size = p.known[first]
-        order = np.lexsort([alike, size])
+        order = np.lexsort([alike, -size])  # long lists first: short ones take over their orders
         size, alike, some, first = size[order], alike[order], some[order], first[order]
         starts = np.flatnonzero(np.diff(alike if p.rows is not None else size, prepend=-1))
         for start, stop in pairwise([*starts.tolist(), len(some)]):
