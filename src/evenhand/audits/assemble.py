@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 import math
 import re
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from evenhand.cards import REGISTRY, Ask, ask
+from evenhand.cards import REGISTRY, Ask, Metric, ask
 from evenhand.errors import EvenhandError
 from evenhand.findings import RANGE, Row
 from evenhand.uncertainty.difference import holm_by_family
@@ -32,7 +33,7 @@ def bounded(rows: Sequence[Row], over: str, *, sure: bool) -> list[Row]:
     """
     if not sure:
         return list(rows)
-    rules = {text: _rules_of(text) for text in dict.fromkeys(r["metric"] for r in rows)}
+    rules = {text: _rules_of(text, _named(text)) for text in dict.fromkeys(r["metric"] for r in rows)}
     return [_bounded(r, rules[r["metric"]], over) for r in rows]
 
 
@@ -44,8 +45,10 @@ class _Rules(NamedTuple):
     certain: bool = False
 
 
-def _rules_of(text: str) -> _Rules:
-    asked = card_of(text)
+@functools.lru_cache(maxsize=512)
+def _rules_of(text: str, of: Metric | None) -> _Rules:
+    """Rules for a metric as it is written; `of` is the one that goes by that name."""
+    asked = None if of is None else card_of(text)
     return _Rules() if asked is None else _Rules(max(FEW, asked.fewest), asked.span, asked.certain)
 
 
@@ -65,9 +68,13 @@ def _bounded(r: Row, rules: _Rules, over: str) -> Row:
     return {**r, "low": low, "high": high, "note": notes(*dict.fromkeys(codes))}
 
 
+def _named(text: str) -> Metric | None:
+    return REGISTRY.get(re.split(r"[(@]", text, maxsplit=1)[0].strip())
+
+
 def card_of(text: str) -> Ask | None:
     """The metric of a row, where it is one with a card."""
-    if re.split(r"[(@]", text, maxsplit=1)[0].strip() not in REGISTRY:
+    if _named(text) is None:
         return None
     try:
         return ask(text)

@@ -112,6 +112,8 @@ def gini_chance(mean: Floats) -> Floats:
     x = 2 * np.asarray(mean, dtype=np.float64)
     turn = np.cos((np.arange(64) + 0.5) * np.pi / 64)
     near = (np.exp(np.minimum(x, 32.0)[..., None] * (turn - 1)) * (1 + turn)).mean(-1)
+    if (x <= 32).all():
+        return np.asarray(near)
     far, orders = np.zeros(x.shape), np.array([0.0, 4.0])
     term, large = np.ones((*x.shape, 2)), np.maximum(x, 32.0)[..., None]
     for k in range(1, 20):

@@ -69,7 +69,10 @@ def wald(parts: Sequence[tuple[Floats, Floats]], freedom: float, clusters: int |
 def _statistic(estimate: Floats, covariance: Floats) -> tuple[float, int]:
     """The gaps in units of their errors, squared and added along the directions that the covariance spans; how many."""
     scale = np.sqrt(np.diagonal(covariance))
-    roots, axes = np.linalg.eigh(covariance / scale[:, None] / scale)
+    matrix = covariance / scale[:, None] / scale
+    if len(matrix) == 1:  # two groups, as in most tests
+        return float((estimate[0] / scale[0]) ** 2 / matrix[0, 0]), 1
+    roots, axes = np.linalg.eigh(matrix)
     kept = roots > RANK * roots.max()
     return float((((estimate / scale) @ axes)[kept] ** 2 / roots[kept]).sum()), int(kept.sum())
 
@@ -81,7 +84,8 @@ def bin_test(found: Gaps, b: int) -> Wald:
 
 def _part(found: Gaps, b: int, chosen: Bools) -> tuple[Floats, Floats]:
     """The chosen gaps of a bin, and their covariance."""
-    return found.estimate[b][chosen[b]], found.block[b][np.ix_(chosen[b], chosen[b])]
+    at = np.flatnonzero(chosen[b])
+    return found.estimate[b].take(at), found.block[b].take(at, 0).take(at, 1)
 
 
 def _clusters_in(found: Gaps, b: int) -> int | None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Literal
 
 import numpy as np
@@ -93,7 +94,8 @@ class Pooled:
         found = np.where(self.small, np.nan, critical(level, self.freedom))
         for g, sizes in self.drawn.items():
             beyond = int((1 - level) * (1 + len(sizes)))  # so many may lie beyond, the gap's own included
-            found[g] = np.sort(sizes)[len(sizes) - beyond] if 0 < beyond <= len(sizes) else np.nan
+            at = len(sizes) - beyond
+            found[g] = np.partition(sizes, at)[at] if 0 < beyond <= len(sizes) else np.nan
         return found
 
     def ends(self, level: float) -> tuple[Floats, Floats]:
@@ -210,8 +212,13 @@ class Null:
         found = parts[..., 0] * self.flat**2 + 2 * parts[..., 1] * self.flat * self.tilt + parts[..., 2] * self.tilt**2
         return np.asarray(found)
 
+    @cached_property
+    def without_gap(self) -> Moments:
+        """The rows measured from lines that the group and the reference share."""
+        return self.residuals(0.0)
+
     def _clustered(self, d: float) -> float:
-        residual = self.residuals(d)
+        residual = self.residuals(d) if d else self.without_gap
         if residual.clusters is None:
             raise ValueError("clustered errors need sums per cluster")
         found = residual.clusters.products(self.flat.reshape(-1, 1), self.tilt.reshape(-1, 1))[0, 0]
@@ -220,7 +227,7 @@ class Null:
 
     def by_cluster(self) -> Floats | None:
         """What each cluster's residuals add to the gap if there is none; nothing where clusters are not listed."""
-        listed = self.residuals(0.0).clusters
+        listed = self.without_gap.clusters
         return listed.parts(self.flat.ravel(), self.tilt.ravel()) if isinstance(listed, Clusters) else None
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import functools
 import itertools
+import operator
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -287,11 +288,10 @@ def _drawn(place: Ints, size: int, weight: Floats, cluster: Ints) -> Singles:
 
     rng = stream(SEED, "odds interval", len(place))
     many = int(cluster.max()) + 1
-    parts, out = sparse.csr_array((weight, (cluster, place)), shape=(many, size)), np.zeros((size, MULTIPLIERS))
-    for start in range(0, many, AT_ONCE):
-        some = parts[start : start + AT_ONCE]
-        out += np.asarray(some.T @ rng.standard_normal((some.shape[0], MULTIPLIERS)))
-    return out.astype(np.float32)
+    parts = sparse.csr_array((weight, (cluster, place)), shape=(many, size))
+    some = (parts[start : start + AT_ONCE] for start in range(0, many, AT_ONCE))
+    sums = (np.asarray(one.T @ rng.standard_normal((one.shape[0], MULTIPLIERS))) for one in some)
+    return functools.reduce(operator.iadd, sums).astype(np.float32)
 
 
 @dataclass(frozen=True)

@@ -417,9 +417,13 @@ def _plain_facts(lazy: nw.LazyFrame[Any], opened: Table, roles: Roles, wish: Wis
     """The same for all groups at once, a quarter of the work, if nothing is missing; None where something is."""
     columns = ("score", "outcome", *_optional(roles))
     if lazy.implementation.is_polars():
-        rows, whole = _renamed(opened, roles, as_categories=True), opened.schema[roles.score].is_integer()
+        categories, whole = (
+            opened.schema[roles.group] in (nw.Categorical, nw.Enum),
+            opened.schema[roles.score].is_integer(),
+        )
+        rows = _renamed(opened, roles, as_categories=True) if categories else lazy
         facts, sketch = sketched(rows, columns, wish, whole=whole) or (None, None)
-        if sketch is not None and opened.schema[roles.group] in (nw.Categorical, nw.Enum):
+        if sketch is not None and categories:
             sketch = sketch.regrouped([UNKNOWN if label is None else label for label in sketch.labels])
         return facts, sketch
     held = [nw.col(name).count().alias(f"held_{name}") for name in columns]
