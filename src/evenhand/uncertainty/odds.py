@@ -121,11 +121,18 @@ def _spread(rows: int, sides: Sequence[int]) -> slice:
 
 
 def _dealt(n: int, size: int, draws: int, rng: np.random.Generator) -> Bools:
-    """(draws, size) who is among n of them at random: those with the smallest keys. Two keys alike, once in 2^32 pairs, and one
-    more may be.
+    """(draws, size) who is among n of them at random: those with the smallest keys of a byte, and of those with the largest such
+    key as many as are still wanted, by lot.
     """
-    keys = rng.integers(0, 1 << 32, (draws, size), dtype=np.uint32)
-    return np.asarray(keys <= np.partition(keys, n - 1, axis=1)[:, n - 1, None])
+    keys = rng.bit_generator.random_raw(-(-draws * size // 8)).view(np.uint8)[: draws * size].reshape(draws, size)
+    last = np.sort(keys, axis=1, kind="stable")[:, n - 1, None]  # bytes are counted, not compared
+    found = keys < last
+    level = rng.permutation(np.flatnonzero(keys == last))
+    level = level[np.argsort(level // size, kind="stable")]
+    draw = level // size
+    wanted = (n - np.count_nonzero(found, axis=1))[draw]
+    found.ravel()[level[np.arange(len(draw)) - np.searchsorted(draw, draw) < wanted]] = True
+    return found
 
 
 @dataclass(frozen=True)
