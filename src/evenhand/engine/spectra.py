@@ -16,7 +16,7 @@ from evenhand.labels import NUMERAL, order, whole
 from evenhand.tallies.amounts import run_starts
 from evenhand.tallies.spectrum import Spectra, Spectrum, bin_codes
 from evenhand.views.benefits import Amount, Benefits
-from evenhand.views.tables import each_once, engine_errors, to_polars
+from evenhand.views.tables import FEW_ROWS, each_once, engine_errors, to_polars
 
 HELD_UNITS = 1 << 24
 """Units (in all slices) that are added up at once where Polars can tell beforehand that there are more."""
@@ -284,7 +284,8 @@ def _collapsed(per_unit: nw.LazyFrame[Any], view: Benefits) -> Any:
     keys = [*view.keys, "amount"]
     if view.weight is not None:
         keys += ["weight"] if view.unit is None else ["weight", "least_weight"]
-    return to_polars(per_unit.group_by(*keys).agg(nw.len().alias("units"))).with_columns(pl.col("units").cast(pl.Int64))
+    found = to_polars(per_unit.group_by(*keys).agg(nw.len().alias("units")), few=view.rows <= FEW_ROWS)
+    return found.with_columns(pl.col("units").cast(pl.Int64))
 
 
 def refuse_changing_weights(cells: Any, view: Benefits) -> None:

@@ -240,6 +240,8 @@ def view_outcomes(
         )
     threshold = None if threshold is None else float(threshold)
     plain = _renamed(opened, roles)
+    if opened.few:  # chosen and cast once for all that follows
+        plain = nw.from_native(to_polars(plain, few=True).lazy())
     simple = not (roles.treated or roles.weight or roles.by or by_group) and threshold is None
     (facts, sketch), known = _plain_facts(plain, opened, roles, wish) if simple else (None, None), None
     lazy = plain if facts is not None else _flagged(plain, roles, threshold)
@@ -417,10 +419,8 @@ def _plain_facts(lazy: nw.LazyFrame[Any], opened: Table, roles: Roles, wish: Wis
     """The same for all groups at once, a quarter of the work, if nothing is missing; None where something is."""
     columns = ("score", "outcome", *_optional(roles))
     if lazy.implementation.is_polars():
-        categories, whole = (
-            opened.schema[roles.group] in (nw.Categorical, nw.Enum),
-            opened.schema[roles.score].is_integer(),
-        )
+        whole = opened.schema[roles.score].is_integer()
+        categories = not opened.few and opened.schema[roles.group] in (nw.Categorical, nw.Enum)
         rows = _renamed(opened, roles, as_categories=True) if categories else lazy
         facts, sketch = sketched(rows, columns, wish, whole=whole) or (None, None)
         if sketch is not None and categories:
