@@ -486,10 +486,11 @@ def _digits(number: int) -> str:
 
 
 def _places(ids: Any, known: Any) -> Codes:
-    """Where ids stand among those that are known, whose order may be the caller's."""
+    """Where ids stand among those that are known, in whatever order."""
+    import polars as pl
+
     if not len(ids):
         return np.zeros(0, dtype=np.int32)
-    if known.flags["SORTED_ASC"]:
-        return np.asarray(known.search_sorted(ids).to_numpy()).astype(np.int32)
-    order = known.arg_sort().to_numpy().astype(np.int32)
-    return np.asarray(order.take(known.sort().search_sorted(ids).to_numpy()))
+    places = pl.DataFrame({"id": known, "place": np.arange(len(known), dtype=np.int32)})
+    found = ids.alias("id").to_frame().join(places, on="id", how="left", maintain_order="left")
+    return np.asarray(found["place"].to_numpy())
