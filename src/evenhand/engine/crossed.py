@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import narwhals as nw
 import numpy as np
+import numpy.typing as npt
 
 from evenhand.engine.attending import attended, ideal
 from evenhand.engine.exposures import Rows, Wanted, ranking_keys, with_groups
 from evenhand.errors import EvenhandError
-from evenhand.tallies.items import Crossed
+from evenhand.tallies.items import Crossed, SumsByItem
 from evenhand.tallies.ledger import Ledger
 from evenhand.views.columns import flag
 from evenhand.views.labels import Alignment, codes
+from evenhand.views.places import Places
 from evenhand.views.tables import each_once, to_polars
 
 MOST_ROWS = 20_000_000
@@ -28,6 +30,8 @@ def cross(
         raise EvenhandError(
             f"{size:,} rows are too many to resample items in memory (at most {MOST_ROWS:,}). Pass resample='requests'."
         )
+    import polars as pl
+
     by = aligned.keys
     joined, share = with_groups(attended(rows.lazy, wanted.looks, rows.rankings), aligned, by)
     shown = nw.col("shown") if "shown" in rows.columns else nw.lit(1.0)
@@ -46,23 +50,18 @@ def cross(
     )
     universe = to_polars(each_once(aligned.lazy.select("item", "group", "share")))
     about = None if judged is None or not wanted.judged else _judged_cells(judged, rows, aligned, by, wanted)
-    items = _numbered([cells["item"], universe["item"], *([] if about is None else [about[0]["item"]])])
-    ranked = _tables(ledger.labels, cells, places["at"].to_numpy(), sums, len(ledger.probability), items)
-    found: Mapping[Any, Any] = {}
+    named = pl.concat([f["item"] for f in (cells, universe, *([] if about is None else [about[0]]))]).unique().sort()
+    items = Places.of(named.to_frame())
+    ranked = _table(ledger.labels, cells, places["at"].to_numpy(), sums, len(ledger.probability), items)
+    found = None
     if about is not None:
         frame, names = about
         at = ledger.requests.to_frame("request").with_row_index("at")
         frame = at.join(frame, on="request", how="inner")
-        found = _tables(ledger.labels, frame, frame["at"].to_numpy(), names, len(ledger.requests), items)
-    sizes = _tables(
-        ledger.labels,
-        universe.with_columns(x0=universe["share"]),
-        np.zeros(universe.height, dtype=np.int64),
-        {"x": None},
-        1,
-        items,
-    )["x"]
-    return Crossed(len(items), ranked, found, sizes)
+        found = _table(ledger.labels, frame, frame["at"].to_numpy(), names, len(ledger.requests), items)
+    universe = universe.rename({"share": "x0"})
+    sizes = _table(ledger.labels, universe, np.zeros(universe.height, dtype=np.int64), ["sizes"], 1, items)
+    return Crossed(items.size, ranked, found, sizes)
 
 
 def _judged_cells(
@@ -83,23 +82,15 @@ def _collected(lazy: nw.LazyFrame[Any], keys: list[str], sums: Mapping[Any, nw.E
     return to_polars(lazy.select(*keys, *(e.alias(f"x{i}") for i, e in enumerate(sums.values()))))
 
 
-def _numbered(columns: list[Any]) -> dict[Any, int]:
-    """Every item with the number of its column in the sparse tables."""
-    import polars as pl
-
-    return {item: i for i, item in enumerate(pl.concat(columns).unique().sort().to_list())}
-
-
-def _tables(
-    labels: tuple[Any, ...], frame: Any, at: Any, names: Mapping[Any, Any], rows: int, items: Mapping[Any, int]
-) -> dict[Any, Any]:
-    from scipy.sparse import csr_array
-
+def _table(
+    labels: tuple[Any, ...], frame: Any, at: npt.NDArray[Any], names: Iterable[Any], rows: int, items: Places
+) -> SumsByItem:
+    """The numbers `x0`, `x1`, ... of a frame by ranking or request (its place `at`) and group, and by item."""
     wide = len(labels) + 1
-    row = at * wide + codes(frame["group"], labels)
-    column = np.array([items[d] for d in frame["item"].to_list()], dtype=np.int64)
-    shape = (rows * wide, len(items))
-    return {
-        name: csr_array((frame[f"x{i}"].fill_null(0.0).to_numpy(), (row, column)), shape=shape)
-        for i, name in enumerate(names)
-    }
+    row = at.astype(np.int64) * wide + codes(frame["group"], labels)
+    order = np.argsort(row, kind="stable")
+    return SumsByItem(
+        np.concatenate([[0], np.cumsum(np.bincount(row, minlength=rows * wide))]),
+        items.of_known(frame.select("item")).astype(np.int32).take(order),
+        {name: frame[f"x{i}"].fill_null(0.0).to_numpy().take(order) for i, name in enumerate(names)},
+    )

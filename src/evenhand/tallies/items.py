@@ -83,31 +83,71 @@ def _padded(table: Any, start: int, stop: int) -> Floats:
     return out
 
 
+AT_ONCE = 1 << 16
+"""Cells that are multiplied with the counts of their items at a time."""
+
+
+@dataclass(frozen=True)
+class SumsByItem:
+    """Sums over the items of each row, apart by item: a sparse table for each name, all of one shape.
+
+    Attributes
+    ----------
+    edges : (rows + 1,) where the cells of each row begin.
+    items : (cells,) the number of the item; values : by name, (cells,).
+    """
+
+    edges: np.typing.NDArray[np.int64]
+    items: np.typing.NDArray[np.int32]
+    values: Mapping[Any, Floats]
+
+    def times(self, counts: np.typing.NDArray[Any]) -> dict[Any, Floats]:
+        """(rows, draws) by name, with every item taken as often as (items, draws) `counts` say."""
+        from scipy.sparse import csr_array
+
+        rows = len(self.edges) - 1
+        found = {name: np.zeros((rows, counts.shape[1])) for name in self.values}
+        start = 0
+        while start < rows:
+            stop = int(np.searchsorted(self.edges, self.edges[start] + AT_ONCE, side="right")) - 1
+            stop = min(max(stop, start + 1), rows)
+            here = slice(int(self.edges[start]), int(self.edges[stop]))
+            taken = counts.take(self.items[here], axis=0).astype(np.float64)
+            edges, at = self.edges[start : stop + 1] - self.edges[start], np.arange(len(taken))
+            for name, values in self.values.items():
+                table = csr_array((values[here], at, edges), shape=(stop - start, len(taken)))
+                found[name][start:stop] = table @ taken
+            start = stop
+        return found
+
+
 @dataclass(frozen=True)
 class Crossed:
-    """Sparse tables with a column per item; a product with item counts gives the sums of a ledger.
+    """The sums of a ledger apart by item; with counts of items they are those of a resample.
 
     Attributes
     ----------
     items : number of items.
-    rankings : by name (items, scores, ("a", look), ("g", look)), sparse (R * (G + 1), I).
-    judged : by name (worth, relevant, ("t", look)), sparse (Q * (G + 1), I).
-    sizes : sparse (G + 1, I).
+    rankings : by name (items, scores, ("a", look), ("g", look)), rankings times groups and one; judged : by name (worth,
+        relevant, ("t", look)), requests times groups and one, or None.
+    sizes : of groups, one row for each and one.
     """
 
     items: int
-    rankings: Mapping[Any, Any]
-    judged: Mapping[Any, Any]
-    sizes: Any
+    rankings: SumsByItem
+    judged: SumsByItem | None
+    sizes: SumsByItem
 
-    def drawn(self, ledger: Ledger, counts: Floats) -> list[tuple[Ledger, Floats]]:
+    def drawn(self, ledger: Ledger, counts: np.typing.NDArray[Any]) -> list[tuple[Ledger, Floats]]:
         """A ledger and group sizes for each column of (I, draws) item counts."""
         wide = len(ledger.labels) + 1
         tables = [
-            {name: (table @ counts).T.reshape(counts.shape[1], -1, wide) for name, table in tables.items()}
-            for tables in (self.rankings, self.judged)
+            {name: sums.T.reshape(counts.shape[1], -1, wide) for name, sums in table.times(counts).items()}
+            if table is not None
+            else {}
+            for table in (self.rankings, self.judged)
         ]
-        sizes = (self.sizes @ counts).T
+        sizes = self.sizes.times(counts)["sizes"].T
         return [
             (_with_sums(ledger, *({k: v[b] for k, v in t.items()} for t in tables)), sizes[b])
             for b in range(counts.shape[1])

@@ -59,12 +59,11 @@ def crossed_draws(
     `measures` makes the metrics from a ledger and the sizes of its groups.
     """
     slices, found = range(len(ledger.slices)), []
-    chances = np.full(crossed.items, 1 / max(1, crossed.items))
     for start in range(0, draws, AT_ONCE):
         count = min(AT_ONCE, draws - start)
-        counts = rng.multinomial(crossed.items, chances, count).T.astype(np.float64)
+        counts = _counts(crossed.items, count, rng)
         for drawn, sizes in crossed.drawn(ledger, counts):
-            times = [_times(ledger.part(s), rng) for s in slices]
+            times = [picks(n, 1, rng)[0] if n else np.zeros(0) for n in np.diff(ledger.slice_starts).tolist()]
             measured = measures(drawn, sizes)
             with np.errstate(divide="ignore", invalid="ignore"):
                 values = [[float(m.value(_total(times[s], m.sums[ledger.part(s)]))) for m in measured] for s in slices]
@@ -72,10 +71,12 @@ def crossed_draws(
     return np.moveaxis(np.array(found), 0, -1)
 
 
-def _times(part: slice, rng: np.random.Generator) -> Floats:
-    requests = part.stop - part.start
-    chances = np.full(requests, 1 / max(1, requests))
-    return rng.multinomial(requests, chances).astype(np.float64) if requests else np.zeros(0)
+def _counts(items: int, draws: int, rng: np.random.Generator) -> np.typing.NDArray[np.uint8]:
+    """(items, draws) how often each item is in a resample of all: none of more than 255 comes so often."""
+    found = np.empty((items, draws), dtype=np.uint8)
+    for draw in range(draws):
+        found[:, draw] = picks(items, 1, rng)[0] if items else 0
+    return found
 
 
 def _total(times: Floats, sums: Floats) -> Floats:
