@@ -328,3 +328,14 @@ def test_the_page_of_a_history_says_that_intervals_of_two_days_are_no_test(tmp_p
         table = pl.DataFrame({"author": range(30), "n": np.arange(30) ** scale})
         history.append(eh.inequality(table, unit="author", amount="n", population=None, rng=1, metrics="gini"), at=day)
     assert "for the alarms to say" in history.report(tmp_path / "h.html").read_text()
+
+
+@pytest.mark.parametrize("items", [0, 1, 30, 2_000])
+def test_as_many_items_are_drawn_as_there_are(items):
+    from evenhand.uncertainty.items import _counts
+
+    drawn = _counts(items, 40, np.random.default_rng(1)).astype(np.int64)
+    assert drawn.shape == (items, 40)
+    assert drawn.sum(0).tolist() == [items] * 40
+    if items > 1:
+        assert drawn.var() == pytest.approx(1 - 1 / items, rel=0.1)  # as multinomial counts do

@@ -30,10 +30,25 @@ def cross(
         raise EvenhandError(
             f"{size:,} rows are too many to resample items in memory (at most {MOST_ROWS:,}). Pass resample='requests'."
         )
+    asked = None
+    if judged is not None and wanted.judged:
+        asked = judged.join(each_once(rows.lazy.select("request")), on="request", how="semi")
+    items = _numbered([table.select("item") for table in (rows.lazy, aligned.lazy, asked) if table is not None])
+    universe = to_polars(each_once(aligned.lazy.select("item", "group", "share"))).rename({"share": "x0"})
+    sizes = _table(ledger.labels, universe, np.zeros(universe.height, dtype=np.int64), ["sizes"], 1, items)
+    found = None if asked is None else _judged_table(asked, aligned, wanted, ledger, items)
+    return Crossed(items.size, _ranked_table(rows, aligned, wanted, ledger, items), found, sizes)
+
+
+def _numbered(tables: list[nw.LazyFrame[Any]]) -> Places:
+    """Every item with its number: its place among all of them, in order."""
     import polars as pl
 
-    by = aligned.keys
-    joined, share = with_groups(attended(rows.lazy, wanted.looks, rows.rankings), aligned, by)
+    return Places.of(pl.concat([to_polars(each_once(table)) for table in tables]).unique().sort("item"))
+
+
+def _ranked_table(rows: Rows, aligned: Alignment, wanted: Wanted, ledger: Ledger, items: Places) -> SumsByItem:
+    joined, share = with_groups(attended(rows.lazy, wanted.looks, rows.rankings), aligned, aligned.keys)
     shown = nw.col("shown") if "shown" in rows.columns else nw.lit(1.0)
     sums: dict[Any, nw.Expr] = {"items": share * shown}
     sums |= {("a", look): share * nw.col(f"a{i}") for i, look in enumerate(wanted.looks)}
@@ -41,41 +56,25 @@ def cross(
     if wanted.scores:
         sums["scores"] = share * nw.col("score")
     cells = _collected(joined, [*rows.rankings, "item", "group"], sums)
-    places = cells.join(
-        ranking_keys(ledger, rows).with_row_index("at"),
-        on=rows.rankings,
-        how="left",
-        nulls_equal=True,
-        maintain_order="left",
-    )
-    universe = to_polars(each_once(aligned.lazy.select("item", "group", "share")))
-    about = None if judged is None or not wanted.judged else _judged_cells(judged, rows, aligned, by, wanted)
-    named = pl.concat([f["item"] for f in (cells, universe, *([] if about is None else [about[0]]))]).unique().sort()
-    items = Places.of(named.to_frame())
-    ranked = _table(ledger.labels, cells, places["at"].to_numpy(), sums, len(ledger.probability), items)
-    found = None
-    if about is not None:
-        frame, names = about
-        at = ledger.requests.to_frame("request").with_row_index("at")
-        frame = at.join(frame, on="request", how="inner")
-        found = _table(ledger.labels, frame, frame["at"].to_numpy(), names, len(ledger.requests), items)
-    universe = universe.rename({"share": "x0"})
-    sizes = _table(ledger.labels, universe, np.zeros(universe.height, dtype=np.int64), ["sizes"], 1, items)
-    return Crossed(items.size, ranked, found, sizes)
+    own = ranking_keys(ledger, rows).with_row_index("at")
+    named = cells.select(rows.rankings).join(own, on=rows.rankings, how="left", nulls_equal=True, maintain_order="left")
+    return _table(ledger.labels, cells, named["at"].to_numpy(), sums, len(ledger.probability), items)
 
 
-def _judged_cells(
-    judged: nw.LazyFrame[Any], rows: Rows, aligned: Alignment, by: list[str], wanted: Wanted
-) -> tuple[Any, dict[Any, Any]]:
+def _judged_table(
+    judged: nw.LazyFrame[Any], aligned: Alignment, wanted: Wanted, ledger: Ledger, items: Places
+) -> SumsByItem:
     looks = [wanted.looks[i] for i in wanted.at(wanted.due)]
-    target = ideal(judged.join(each_once(rows.lazy.select("request")), on="request", how="semi"), looks)
-    joined, share = with_groups(target, aligned, by)
+    joined, share = with_groups(ideal(judged, looks), aligned, aligned.keys)
     sums: dict[Any, nw.Expr] = {
         "worth": share * nw.col("relevance"),
         "relevant": share * flag(nw.col("relevance") > 0),
     }
     sums |= {("t", look): share * nw.col(f"t{i}") for i, look in enumerate(looks)}
-    return _collected(joined, ["request", "item", "group"], sums), sums
+    cells = _collected(joined, ["request", "item", "group"], sums)
+    own = ledger.requests.to_frame("request").with_row_index("at")
+    named = cells.select("request").join(own, on="request", how="left", maintain_order="left")
+    return _table(ledger.labels, cells, named["at"].to_numpy(), sums, len(ledger.requests), items)
 
 
 def _collected(lazy: nw.LazyFrame[Any], keys: list[str], sums: Mapping[Any, nw.Expr]) -> Any:

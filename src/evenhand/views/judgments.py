@@ -192,15 +192,20 @@ def _asked(of: Any) -> list[Any]:
 
 
 def _judged(lazy: nw.LazyFrame[Any], view: Walked | None = None) -> tuple[int, int, nw.LazyFrame[Any]]:
-    """How many rows say nothing, how many pairs have several of the others, and these others."""
+    """How many rows say nothing, how many pairs may have several of the others, and these others.
+
+    Rankings that share a request mostly share its items too: their pairs are not counted before each is taken once.
+    """
     count, facts = 0, {} if view is None else dict(view.sums)
-    if view is None or "judged_silent" not in facts or not view.single:
+    if view is not None and "judged_silent" in facts:
+        count = 0 if view.single else facts["rows"]
+    else:
         count, _, seen = repeated(lazy, ["request"], "item", _asked)
         facts, lazy = seen.sums, seen.lazy
     refuse_values(facts["judged_negative"], facts["judged_infinite"])
     gaps = int(facts["judged_silent"] or 0)
     lazy = lazy.filter(~_silent()) if gaps else lazy
-    return gaps, repeated(lazy, ["request"])[0] if count and gaps else count, lazy
+    return gaps, repeated(lazy, ["request"])[0] if count and gaps and view is None else count, lazy
 
 
 def refuse_values(negative: Any, infinite: Any) -> None:
