@@ -125,9 +125,10 @@ def test_an_iceberg_table_in_an_object_store_is_read_by_its_metadata_file(bucket
 
 
 @pytest.mark.parametrize("name", ["none.parquet", "none/*.parquet", "none", "none.csv"])
-def test_what_is_not_there_is_said_in_a_sentence_without_the_key(bucket, name):
+@pytest.mark.parametrize("where", ["", "-of-nobody"])
+def test_what_is_not_there_is_said_in_a_sentence_without_the_key(bucket, name, where):
     with pytest.raises(eh.EvenhandError, match=r"is not there\. Check bucket and path\.") as caught:
-        asked(f"{bucket}/{name}")
+        asked(f"{bucket}{where}/{name}")
     assert SECRET not in str(caught.value)
 
 

@@ -153,10 +153,14 @@ def _newest(path: str) -> str:
     return str(newest[0])
 
 
+ABSENT = ("expanded paths were empty", "NoSuchBucket", "NoSuchKey")
+"""What Polars or a store says of a place that is not there."""
+
+
 def unreadable_place(path: str, error: BaseException) -> EvenhandError:
     """Why a place cannot be read, without the store's own words, which may quote a request and its signature."""
     begin = scheme(path)
-    if isinstance(error, FileNotFoundError) or "expanded paths were empty" in str(error):
+    if isinstance(error, FileNotFoundError) or any(words in str(error) for words in ABSENT):
         return EvenhandError(f"{path!r} is not there. Check bucket and path.")
     told = f" and the {SCHEMES[begin]}_... variables of the environment" if begin in SCHEMES else ""
     return EvenhandError(f"{path!r} cannot be read ({type(error).__name__}). Check the path{told}.")
