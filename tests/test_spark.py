@@ -438,12 +438,12 @@ def test_rows_that_are_needed_travel_in_a_byte_or_two_and_scores_only_where_they
     table = people(4_000).with_columns(pl.col("score") + np.random.default_rng(1).random(4_000).round(1) / 100)
     frames = [nw.from_native(frame) for frame in (spark.createDataFrame(table.to_arrow()), table.lazy())]
     run, before = nw.when(nw.col("score") > 0.5).then(1).otherwise(0), len(watched)
-    there, here = (brought_in_order(frame, run, ["group", "outcome"]) for frame in frames)
+    there, here = (brought_in_order(frame, run, ["group", "outcome"], table.height) for frame in frames)
     assert sum(sent.nbytes for sent, _ in watched[before:]) < 3 * table.height
     ranked = [frame.with_columns(pl.col("score").rank("dense")).sort(pl.all()) for frame in (there, here)]
     assert ranked[0].select("group", "outcome", "score").equals(ranked[1].select("group", "outcome", "score"))
     columns = ["group", "score", "outcome"]
-    there, here = (brought(frame, run, columns).sort(columns) for frame in frames)
+    there, here = (brought(frame, run, columns, table.height).sort(columns) for frame in frames)
     assert there.equals(here)
 
 
@@ -454,7 +454,7 @@ def test_rows_of_clusters_come_in_their_order_without_an_id(spark, watched, monk
     for most in (1 << 15, 20):  # all combinations are numbered, or places of scores travel beside the others
         monkeypatch.setattr("evenhand.engine.gathered.MOST_CODES", most)
         before = len(watched)
-        both = [brought_in_order(frame, run, columns) for frame in frames]
+        both = [brought_in_order(frame, run, columns, table.height) for frame in frames]
         places = [frame.with_columns(pl.col("score", "cluster").rank("dense")).sort(pl.all()) for frame in both]
         assert (
             places[0]
