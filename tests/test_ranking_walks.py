@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+from pathlib import Path
 
 import narwhals as nw
 import numpy as np
@@ -196,12 +197,28 @@ def test_ties_are_settled_by_the_order_of_rows_however_far_apart_those_of_a_rank
 
 
 def test_no_room_for_rows_that_stand_apart_is_told(monkeypatch, tmp_path):
-    def full(*_, **__):
-        raise OSError(28, "No space left on device")
-
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    monkeypatch.setattr(pl.DataFrame, "write_ipc", full)
+    monkeypatch.setattr(Spilled, "_file", lambda *_: Path("/dev/full"))
     with pytest.raises(eh.EvenhandError, match=r"has no room to bring them together \(OSError\)\. Sort the table"):
         Spilled([pl.DataFrame({"request": [1, 2, 1]})], ["request"], 2)
     gc.collect()
     assert not list(tmp_path.iterdir())
+
+
+def test_rows_that_stand_apart_take_a_file_for_each_part_however_many_blocks_they_come_in(monkeypatch, tmp_path):
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    kinds = {
+        "request": pl.Int128,
+        "item": pl.Categorical,
+        "at": pl.Datetime("us", "UTC"),
+        "rank": pl.UInt8,
+        "none": pl.Null,
+    }
+    rows = pl.DataFrame({"request": np.arange(60) % 7, "item": [f"item {i}" for i in range(60)], "rank": np.arange(60)})
+    rows = rows.with_columns(at=pl.lit("2026-11-17").str.to_datetime(), none=None).select(*kinds).cast(kinds)
+    spilled = Spilled(rows.iter_slices(5), ["request"], 3)
+    assert len([file for file in tmp_path.rglob("*") if file.suffix == ".arrows"]) == 3
+    parts = [spilled.part(i) for i in range(3)]
+    for request in range(7):
+        (held,) = (part for part in parts if request in part["request"])
+        assert_frame_equal(held.filter(pl.col("request") == request), rows.filter(pl.col("request") == request))

@@ -26,7 +26,7 @@ BLOCK = 250_000
 COUNTED = 1_000_000
 """Rows counted together, which needs none of them for long."""
 
-SORTED = 1_000_000
+SORTED = 500_000
 """Rows that are sorted at a time where those of a ranking stand apart."""
 
 Sums = dict[str, Any]

@@ -6,6 +6,7 @@ The files are in the directory for temporary files, and are gone when nobody can
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from tempfile import gettempdir
 from typing import Any
@@ -18,27 +19,28 @@ from evenhand.views.folders import Folder
 
 
 class Spilled:
-    """Rows in parts by a hash of some columns, so that rows alike in these are in the same part."""
+    """Rows in parts by a hash of some columns, so that rows alike in these are in the same part: a file each, appended to."""
 
     def __init__(self, frames: Iterable[Any], by: Sequence[str], parts: int) -> None:
         self.folder = Folder()
-        self.parts, self.frames = parts, 0
+        self.parts = parts
+        self._sizes: list[list[int]] = [[] for _ in range(parts)]
         for frame in frames:
             part = (frame.select(by).hash_rows().to_numpy() % np.uint64(parts)).astype(np.int64)
             edges = np.searchsorted(np.sort(part), np.arange(parts + 1)).tolist()
             frame = frame[np.argsort(part, kind="stable")]
             for i in range(parts):
-                _write(frame[edges[i] : edges[i + 1]], self._file(i, self.frames))
-            self.frames += 1
+                self._sizes[i].append(_append(frame[edges[i] : edges[i + 1]], self._file(i)))
 
-    def _file(self, part: int, frame: int) -> Path:
-        return Path(self.folder.name) / f"{part}-{frame}.arrow"
+    def _file(self, part: int) -> Path:
+        return Path(self.folder.name) / f"{part}.arrows"
 
     def part(self, number: int) -> Any:
         """A Polars frame of the rows of one part, in the order in which they came."""
         import polars as pl
 
-        return pl.concat([pl.read_ipc(self._file(number, i)) for i in range(self.frames)])
+        with self._file(number).open("rb") as file:
+            return pl.concat([pl.read_ipc_stream(file.read(size)) for size in self._sizes[number]])
 
     def rewritten(self, make: Callable[[int, Any], Any]) -> Any:
         """A lazy Polars table of what is made of each part, given its number and rows."""
@@ -91,9 +93,23 @@ class Records:
         return Path(getattr(self._folder, "name", "")) / "records"
 
 
+def _append(frame: Any, file: Path) -> int:
+    """How many bytes were added to the file."""
+    with _room(), file.open("ab") as opened:
+        start = opened.tell()
+        frame.write_ipc_stream(opened, compression="uncompressed")
+        return opened.tell() - start
+
+
 def _write(frame: Any, file: Path) -> None:
-    try:
+    with _room():
         frame.write_ipc(file, compression="uncompressed")
+
+
+@contextmanager
+def _room() -> Iterator[None]:
+    try:
+        yield
     except OSError as error:
         raise EvenhandError(
             f"Rows of a ranking stand apart, and {gettempdir()!r} has no room to bring them together ({type(error).__name__}). "
