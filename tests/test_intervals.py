@@ -446,24 +446,37 @@ def test_a_normal_interval_says_nothing_where_draws_are_infinite():
 )
 def test_units_drawn_one_by_one_lie_in_the_cell_that_their_number_falls_in(weights, size):
     shares = np.array([*weights, 0.5]) / (sum(weights) + 0.5)
+    shares = shares[shares > 0]
+    sizes = np.array([size, 0, size + 1, 3])
+    counts = module._one_by_one(stream(1, "x"), sizes, shares)
+    ends, rng = np.cumsum(shares), stream(1, "x").bit_generator
+    ends = np.rint(ends / ends[-1] * 2**32) / 2**32
+    for found, many in zip(counts, sizes, strict=True):
+        numbers = rng.random_raw(-(-many // 2)).view(np.uint32)[:many] / 2**32
+        assert np.array_equal(found, np.bincount(np.searchsorted(ends, numbers, side="right"), minlength=len(shares)))
+
+
+def both_streams():
+    return module._streams(1, ("x",))
+
+
+@given(
+    st.lists(st.sampled_from([0.0, 1e-300, 1e-9, 0.01, 0.1, 1.0, 30.0]), min_size=1, max_size=40), st.integers(0, 400)
+)
+def test_populations_hold_as_many_units_as_there_are_and_none_where_nobody_is(weights, size):
+    shares = np.array([*weights, 1.0]) / (sum(weights) + 1)
+    counts = module._populations(both_streams(), size, shares, 7)
+    assert (counts.sum(1) == size).all()
+    assert not counts[:, shares == 0].any()
     held = shares > 0
-    counts = module._populations(stream(1, "x"), size, shares, 7)
-    assert not counts[:, ~held].any()
-    if size <= module.FEW * held.sum():
-        ends = np.cumsum(shares[held])
-        words = stream(1, "x").bit_generator.random_raw(7 * -(-size // 2)).view(np.uint32)
-        numbers = words.reshape(7, -1)[:, :size] / 2**32
-        ends = np.rint(ends / ends[-1] * 2**32) / 2**32
-        plain = [np.bincount(np.searchsorted(ends, n, side="right"), minlength=held.sum()) for n in numbers]
-        assert np.array_equal(counts[:, held], plain)
+    assert np.array_equal(counts[:, held], module._populations(both_streams(), size, shares[held], 7))
 
 
-def test_units_drawn_one_by_one_are_the_same_however_many_are_drawn_at_a_time(monkeypatch):
-    shares = np.arange(1.0, 41.0) / 820
-
+@pytest.mark.parametrize("shares", [np.arange(1.0, 41.0) / 820, np.array([0.5, 0.3, *np.full(40, 0.005)])])
+def test_populations_are_the_same_however_many_are_drawn_at_a_time(shares, monkeypatch):
     def draw(*parts: int):
-        rng = stream(1, "x")
-        return np.concatenate([module._one_by_one(rng, 33, shares, many) for many in parts])
+        rngs = both_streams()
+        return np.concatenate([module._populations(rngs, 333, shares, many) for many in parts])
 
     whole = draw(20)
     assert np.array_equal(whole, draw(1, 12, 7))
@@ -471,11 +484,12 @@ def test_units_drawn_one_by_one_are_the_same_however_many_are_drawn_at_a_time(mo
     assert np.array_equal(whole, draw(20))
 
 
-def test_both_ways_of_drawing_populations_have_the_same_law():
+@pytest.mark.parametrize("often", [0, 2, 5, 100])
+def test_all_ways_of_drawing_populations_have_the_same_law(often, monkeypatch):
+    monkeypatch.setattr(module, "OFTEN", often)
     shares = np.array([0.55, 0.3, 0.1, 0.04, 0.01])
-    one, other = (draw(np.random.default_rng(3)) for draw in (
-        lambda rng: module._one_by_one(rng, 12, shares, 40_000), lambda rng: rng.multinomial(12, shares, 40_000),
-    ))  # fmt: skip
+    one = module._populations(both_streams(), 12, shares, 40_000)
+    other = np.random.default_rng(3).multinomial(12, shares, 40_000)
     assert np.allclose(one.mean(0), other.mean(0), atol=0.04)
     assert np.allclose(np.cov(one.T), np.cov(other.T), atol=0.08)
 

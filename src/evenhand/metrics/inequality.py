@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated, Any
 
 import numpy as np
@@ -95,7 +95,7 @@ def _(s: Spectrum, estimate: Floats, *, corrected: bool = False) -> Terms:
     parts = [b.values * b.reach - b.held for b in s.walk()]
     above = parts[0] if len(parts) == 1 else np.concatenate(parts, axis=-1)
     terms = (2 * correction / (size * mean), above), (-(estimate + correction) / mean, s.values)
-    return Terms(terms, correction - estimate)
+    return Terms(terms, correction - estimate, apart=1)
 
 
 def gini_chance(mean: Floats) -> Floats:
@@ -508,11 +508,13 @@ def standard_error(of: object, s: Spectrum, **params: object) -> float:
 class Terms:
     """The influence of a unit as a sum of quantities per cell, each times a number per replicate, and of a constant.
 
-    Its spread follows from sums of them and of their products, and what replicates share is never multiplied out.
+    Its spread follows from sums of them and of their products, and what replicates share, all but the first `apart`, is never
+    multiplied out.
     """
 
     terms: tuple[tuple[Floats, Floats], ...]
     constant: Floats
+    apart: int = 0
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:  # noqa: FBT001
         found: Any = self.constant[..., None]
@@ -521,20 +523,18 @@ class Terms:
         return found
 
     def __neg__(self) -> Terms:
-        return Terms(tuple((-times, quantity) for times, quantity in self.terms), -self.constant)
+        return replace(self, terms=tuple((-times, quantity) for times, quantity in self.terms), constant=-self.constant)
 
     def spread(self, s: Spectrum) -> tuple[Floats, Any]:
         """Standard error of the mean over units without weights, and where too many digits of it cancel out."""
-        pulls = [x if x.size < s.counts.size else s.counts * x for _, x in self.terms]
+        pulls = [s.counts * x for _, x in self.terms[: self.apart]]
         mean, square, largest = np.zeros((3, *s.size.shape))
         for i, (times, x) in enumerate(self.terms):
-            shared = pulls[i] is x
-            mean += times * (dot(s.counts, x) if shared else dot(pulls[i]))
-            largest += (own := times**2 * (dot(s.counts, x * x) if shared else dot(pulls[i], x)))
-            square += own
-            for (others, y), pull in zip(self.terms[:i], pulls, strict=False):
-                both = dot(pulls[i], y) if not shared else dot(s.counts, x * y) if pull is y else dot(pull, x)
-                square += 2 * times * others * both
+            mean += times * (dot(pulls[i]) if i < self.apart else s.total if x is s.values else dot(s.counts, x))
+            for j, (others, y) in enumerate(self.terms[: i + 1]):
+                both = times * others * (dot(pulls[j], x) if j < self.apart else dot(s.counts, x * y))
+                square += both if i == j else 2 * both
+                largest += both if i == j else 0.0
         spread = square - mean**2 / s.size
         return np.sqrt(np.maximum(spread, 0.0)) / s.size, ~(spread > LOST * largest)
 

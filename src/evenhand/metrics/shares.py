@@ -67,7 +67,8 @@ def lorenz_influence(s: Spectrum, p: float | Floats, share: Floats | None = None
     """[(x - q) 1(x <= q) + p q - L(p) x] / mean, with q the p-quantile; `share` is L(p) where it is known."""
     mean, q = s.total / s.size, quantile(s, p)
     held = lorenz_at(s, p) if share is None else share
-    return Terms(((1 / mean, np.minimum(s.values, q[..., None])), (-held / mean, s.values)), (p * q - q) / mean)
+    terms = (1 / mean, np.minimum(s.values, q[..., None])), (-held / mean, s.values)
+    return Terms(terms, (p * q - q) / mean, apart=1)
 
 
 TOP_UNITS = 5

@@ -34,8 +34,8 @@ MANY = 1 << 9
 COARSE = 96
 """Some 400 bins: their standard errors are off by 1e-4 (points of the curve: 1e-2), and 999 draws know them to 2e-2."""
 
-FEW = 16
-"""Units for each cell up to which they are drawn one by one."""
+OFTEN = 20
+"""A cell that more units of a draw are expected in is drawn at once; units of the others are drawn one by one."""
 
 CLOSE = 1 << 15
 """Units drawn at a time: few enough to stay in cache."""
@@ -77,8 +77,19 @@ def estimates(
                 log.info(
                     "drawing %s times: slice %s of %s", f"{interval.draws:,}", f"{at[0] + 1:,}", f"{len(spectra):,}"
                 )
-            _batch_intervals(at, batch, some, interval, [stream(seed, *labels[i]) for i in at], units[at])
+            _batch_intervals(at, batch, some, interval, [_streams(seed, labels[i]) for i in at], units[at])
     return found
+
+
+Ints = np.typing.NDArray[np.int64]
+
+Streams = tuple[np.random.Generator, np.random.Generator]
+"""Random numbers of a slice: for cells, and for single units."""
+
+
+def _streams(seed: int, label: tuple[Any, ...]) -> Streams:
+    cells = stream(seed, *label)
+    return cells, cells.spawn(1)[0]
 
 
 Asked = tuple[Ask, Estimates, Floats]
@@ -122,7 +133,7 @@ def _batch_intervals(
     batch: Spectrum,
     asked: Sequence[Asked],
     interval: Interval,
-    streams: list[np.random.Generator],
+    streams: Sequence[Streams],
     units: Floats,
 ) -> None:
     """Ends for the slices of a batch, whose numbers are `chosen`; of metrics that get them in the same way, together."""
@@ -181,7 +192,7 @@ def _errors(a: Ask, s: Spectrum, estimate: Floats) -> Floats:
 
 
 def _draws(
-    batch: Spectrum, asks: Sequence[Ask], interval: Interval, streams: list[np.random.Generator]
+    batch: Spectrum, asks: Sequence[Ask], interval: Interval, streams: Sequence[Streams]
 ) -> tuple[list[Floats], list[Floats], list[Floats]]:
     """Every metric on draws of what the slices may be samples of: values, errors, and what the population drawn from has."""
     populations = grown(batch) if interval.kind == "bootstrap" else batch.spread_out()
@@ -214,7 +225,7 @@ def _lots(populations: Spectrum, many: Sequence[int]) -> Iterator[tuple[Spectrum
 
 
 def _draw(
-    batch: Spectrum, asks: Sequence[Ask], draws: int, streams: list[np.random.Generator], *, errors_too: bool
+    batch: Spectrum, asks: Sequence[Ask], draws: int, streams: Sequence[Streams], *, errors_too: bool
 ) -> tuple[list[Floats], list[Floats], list[Floats]]:
     """Every metric on so many draws of each population, a bounded number of cells at a time: values, errors, and its value there.
 
@@ -264,23 +275,24 @@ def _draw(
     return drawn_values, drawn_errors, [np.repeat(one[..., 0], draws, axis=1) for one in values]
 
 
-def _populations(rng: np.random.Generator, size: int, shares: Floats, draws: int) -> Any:
-    """Multinomial counts; empty cells are left out of the drawing so that padding never moves the stream."""
-    held = shares > 0
-    whole = held.all()
-    own = shares if whole else shares[held]
-    if not len(own):
-        return np.zeros((draws, len(shares)))
-    counts = _one_by_one(rng, size, own, draws) if size <= FEW * len(own) else rng.multinomial(size, own, draws)
-    if whole:
-        return counts
-    drawn = np.zeros((draws, len(shares)))
-    drawn[:, held] = counts
-    return drawn
+def _populations(rngs: Streams, size: int, shares: Floats, draws: int) -> Any:
+    """Multinomial counts of so many populations; which cells are empty never moves the streams, so that padding does not."""
+    often = size * shares > OFTEN
+    rare, left = np.flatnonzero((shares > 0) & ~often), np.full(draws, size)
+    if len(rare) == len(shares):
+        return _one_by_one(rngs[1], left, shares)
+    found = np.zeros((draws, len(shares)), dtype=np.int64)
+    if often.any():
+        chances = np.append(shares[often], shares[rare].sum()) if len(rare) else shares[often]
+        drawn = rngs[0].multinomial(size, chances / chances.sum(), draws)
+        found[:, often], left = drawn[:, : np.count_nonzero(often)], drawn[:, -1]
+    if len(rare):
+        found[:, rare] = _one_by_one(rngs[1], left, shares[rare])
+    return found
 
 
-def _one_by_one(rng: np.random.Generator, size: int, shares: Floats, draws: int) -> Any:
-    """The same counts from a draw of every unit, which takes less time than one of every cell where units are few.
+def _one_by_one(rng: np.random.Generator, sizes: Ints, shares: Floats) -> Any:
+    """Counts of populations of these sizes from a draw of every unit, which takes less time than one of every cell where few are in it.
 
     A unit is a number of 32 binary digits. A table tells its cell by the first of them, unless a cell ends among those that
     share these. Each population begins with a new word of 64, so that it is the same however many are drawn at a time.
@@ -291,17 +303,24 @@ def _one_by_one(rng: np.random.Generator, size: int, shares: Floats, draws: int)
     digits = min(32, (64 * cells).bit_length())
     rest = 32 - digits
     table = np.repeat(
-        np.arange(cells + 1, dtype=np.min_scalar_type(cells)), np.diff(-(-ends >> rest), prepend=0, append=1 << digits)
+        np.arange(cells + 1, dtype=np.min_scalar_type(cells)),
+        np.diff(-(-ends >> rest), prepend=0, append=1 << digits),
     )
     table[ends[(ends & ((1 << rest) - 1)) > 0] >> rest] = cells
-    words, at_once = -(-size // 2), max(1, CLOSE // max(1, size))
-    found = np.empty((draws, cells), dtype=np.int64)
-    for start in range(0, draws, at_once):
-        many = min(at_once, draws - start)
-        drawn = rng.bit_generator.random_raw(many * words).view(np.uint32).reshape(many, -1)[:, :size].ravel()
+    at_once = max(1, CLOSE // max(1, int(sizes.max(initial=0))))
+    found = np.empty((len(sizes), cells), dtype=np.int64)
+    for start in range(0, len(sizes), at_once):
+        own = sizes[start : start + at_once]
+        words = (own + 1) // 2
+        drawn = rng.bit_generator.random_raw(int(words.sum())).view(np.uint32)
         cell = table.take(drawn >> rest)
         left = np.flatnonzero(cell == cells)
         cell[left] = np.searchsorted(ends, drawn.take(left), side="right")
-        place = cell.reshape(many, size) + np.arange(0, many * cells, cells)[:, None]
-        found[start : start + many] = np.bincount(place.ravel(), minlength=many * cells).reshape(many, cells)
+        place = np.repeat(np.arange(0, len(own) * cells, cells), 2 * words)
+        place += cell
+        place[(np.cumsum(2 * words) - 1)[own % 2 > 0]] = (
+            len(own) * cells
+        )  # the second half of a word that had one unit to draw
+        counts = np.bincount(place, minlength=len(own) * cells)[: len(own) * cells]
+        found[start : start + at_once] = counts.reshape(-1, cells)
     return found
