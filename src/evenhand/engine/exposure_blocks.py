@@ -34,22 +34,27 @@ class Ranked:
     Attributes
     ----------
     keys : columns that name one ranking. gained : places of the looks whose gains are added up.
+    each : columns with one number for each ranking; its cells have the largest and, as `least_...`, the smallest.
     """
 
     keys: list[str]
     looks: Sequence[Look]
     gained: Sequence[int]
     scores: bool
+    each: Sequence[str]
     table: Callable[[int], Floats]
 
     @classmethod
-    def of(cls, keys: list[str], looks: Sequence[Look], gained: Sequence[int], *, scores: bool) -> Ranked:
-        return cls(keys, looks, gained, scores, _attention(looks))
+    def of(
+        cls, keys: list[str], looks: Sequence[Look], gained: Sequence[int], *, scores: bool, each: Sequence[str] = ()
+    ) -> Ranked:
+        return cls(keys, looks, gained, scores, each, _attention(looks))
 
     @property
     def needs(self) -> list[str]:
         """Columns that are read."""
-        return [*self.keys, "rank", *(["relevance"] if self.gained else []), *(["score"] if self.scores else [])]
+        more = [*(["relevance"] if self.gained else []), *(["score"] if self.scores else []), *self.each]
+        return [*self.keys, "rank", *more]
 
     def cells(self, rows: Any, first: Ints, held: Ints, groups: int) -> Any:
         """A Polars frame of the cells of rankings that begin at `first`; `held` are the rows' groups, of which there are `groups`."""
@@ -75,6 +80,10 @@ class Ranked:
             found[f"g{i}"] = summed(split(weights[i].take(rank) * rows["relevance"].to_numpy()))
         if self.scores:
             found["scores"] = summed(split(rows["score"].to_numpy()))
+        for name in self.each:
+            values = rows[name].to_numpy()
+            for told, most in ((name, np.maximum), (f"least_{name}", np.minimum)):
+                found[told] = (most.reduceat(values, first) if len(first) else values)[there // groups]
         cells = rows.select(self.keys)[first[there // groups]]
         more = {"code": there % groups, "items": items[there].astype(np.float64), **found}
         return cells.with_columns(*(pl.Series(name, values) for name, values in more.items()))

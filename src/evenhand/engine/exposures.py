@@ -99,7 +99,8 @@ def tally_exposures(
     if lookup is None:
         cells, said = _in_the_engine(rows, aligned, judged, wanted, labels)
     else:
-        ranked = Ranked.of(rows.rankings, wanted.looks, wanted.at(wanted.gained), scores=wanted.scores)
+        each = [name for name in ("probability", "weight") if name in rows.columns]
+        ranked = Ranked.of(rows.rankings, wanted.looks, wanted.at(wanted.gained), scores=wanted.scores, each=each)
         due = [] if judged is None else [Judged.of(looks)]
         cells, *said = cells_of(rows.lazy, rows.rankings, lookup, [ranked, *(due if alike else [])])
         if judged is not None and not alike:
@@ -118,7 +119,7 @@ def _lookup(
     rows: Rows, aligned: Alignment, judged: nw.LazyFrame[Any] | None, wanted: Wanted, labels: tuple[Any, ...]
 ) -> Lookup | None:
     """The labels, where blocks of rows can be added up with them: a label per item, attention by rank alone."""
-    if not hands_parts(rows.lazy) or aligned.soft or {"shown", "probability", "weight"} & set(rows.columns):
+    if not hands_parts(rows.lazy) or aligned.soft or "shown" in rows.columns:
         return None
     if any(look.attention.needs_relevance for look in wanted.looks):
         return None
