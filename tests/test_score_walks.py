@@ -40,6 +40,14 @@ def test_numbers_are_those_of_first_appearance(frames):
         assert not frames or numbering.ids.to_list() == list(known)
 
 
+def test_categories_are_numbered_as_the_text_they_stand_for():
+    numbering, words = Numbering(), [["b", "a", "b"], ["c", "a"], [], ["d", "b", "e", "d"]]
+    kinds = [pl.Categorical, pl.String, pl.Categorical, pl.Enum(["e", "d", "c", "b"])]
+    found = [numbering.of(pl.Series(some, dtype=kind)).tolist() for some, kind in zip(words, kinds, strict=True)]
+    assert found == [[0, 1, 0], [2, 1], [], [3, 0, 4, 3]]
+    assert numbering.ids.to_list() == ["b", "a", "c", "d", "e"]
+
+
 @settings(max_examples=40)
 @given(
     st.lists(

@@ -195,8 +195,8 @@ def _listed(view: TableScores, placed: nw.LazyFrame[Any], true_by: Cut) -> Table
     truth = view.truth
     if truth is not None and "relevant" in flags:
         true = scores.lazy.filter(nw.col("relevant") > 0)
-        truth = replace(truth, lazy=true.select(*PAIR, nw.col("relevant").alias("value")))
-    return replace(view, scores=replace(scores, lazy=scores.lazy.select(*PAIR, "value")), truth=truth)
+        truth = truth.over(true.select(*PAIR, nw.col("relevant").alias("value")))
+    return replace(view, scores=scores.over(scores.lazy.select(*PAIR, "value")), truth=truth)
 
 
 def _sent(table: Long, placed: nw.LazyFrame[Any], flags: Sequence[str], *, known: bool = True) -> Long:
@@ -209,4 +209,4 @@ def _sent(table: Long, placed: nw.LazyFrame[Any], flags: Sequence[str], *, known
     order = "place" if "place" in placed.collect_schema().names() else None
     rows = numbered(placed, ["user"], ["item", *flags], order, known=values if known else None)
     place = nw.col("place") if order else nw.col("below") + 1.0 if "below" in flags else nw.lit(1.0)
-    return replace(table, lazy=rows.with_columns((place * -1.0).alias("value")), thinning=None)
+    return replace(table.over(rows.with_columns((place * -1.0).alias("value"))), thinning=None)

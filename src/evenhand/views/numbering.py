@@ -37,7 +37,11 @@ class Numbering:
         return pl.concat(self._ids)
 
     def of(self, ids: Any) -> Codes:
-        """(rows,) the numbers of a series without nulls; ids that are new get the next ones."""
+        """(rows,) the numbers of a series without nulls; ids that are new get the next ones, categories as the text they stand for."""
+        import polars as pl
+
+        if ids.dtype in (pl.Categorical, pl.Enum):
+            return self._of_categories(ids)
         if not self._ids:
             self._ids.append(ids.head(0))
         keys = _keys(ids)
@@ -48,6 +52,17 @@ class Numbering:
             self._add(new)
             numbers[unknown] = self._found([key[unknown] for key in keys])[0]
         return numbers
+
+    def _of_categories(self, ids: Any) -> Codes:
+        """Each category of these rows is put into words once."""
+        import polars as pl
+
+        codes = ids.to_physical().to_numpy()
+        held = np.full(int(codes.max(initial=0)) + 1, -1, dtype=np.int32)
+        held[codes[::-1]] = np.arange(len(codes) - 1, -1, -1, dtype=np.int32)  # of several rows, the first stays
+        first = np.sort(held[held >= 0])
+        held[codes.take(first)] = self.of(ids.gather(first).cast(pl.String))
+        return np.asarray(held.take(codes))
 
     def _found(self, keys: list[Words]) -> tuple[Codes, npt.NDArray[np.int64]]:
         """The numbers of keys, and which of them have none."""

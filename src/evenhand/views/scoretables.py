@@ -21,15 +21,21 @@ from evenhand.views.tables import Table, each_once, is_number, missing_columns, 
 from evenhand.views.usergroups import group_column, id_of, series, table_of, users_and_groups
 from evenhand.views.walked import CannotThinError, Run, Runs, Walked
 
+CATEGORIES = (nw.Categorical, nw.Enum)
+
 READ_CELLS = 1 << 20
 """Scores that are brought into order at a time; of more, records lie in files."""
 
 
 @dataclass(frozen=True)
 class Long:
-    """A checked long table with columns `user`, `item`, `value` and `slices`; without scores every row is worth 1."""
+    """A checked long table with columns `user`, `item`, `value` and `slices`; without scores every row is worth 1.
+
+    `coded` is the same where ids may also be categories, which are slow to put into words row by row.
+    """
 
     lazy: nw.LazyFrame[Any]
+    coded: nw.LazyFrame[Any]
     opened: Table
     role: str
     slices: tuple[str, ...] = ()
@@ -60,13 +66,25 @@ class Long:
         if problems:
             raise all_problems(problems, where="The call")
         worth = number(value, opened) if value else nw.lit(1.0)
-        lazy = opened.lazy.with_columns(worth.alias("evenhand_value")).select(
-            id_of(user, opened).alias("user"),
-            id_of(item, opened).alias("item"),
-            nw.col("evenhand_value").alias("value"),
-            *(label(column, opened).alias(name) for name, (_, column) in slices.items()),
+        rows = opened.lazy.with_columns(worth.alias("evenhand_value"))
+        ids = [id_of(name, opened) for name in (user, item)]
+        coded = [
+            opened.col(name) if opened.lazy.implementation.is_polars() and schema[name] in CATEGORIES else told
+            for name, told in zip((user, item), ids, strict=True)
+        ]
+        lazy, as_coded = (
+            rows.select(
+                *(told.alias(own) for own, told in zip(("user", "item"), columns, strict=True)),
+                nw.col("evenhand_value").alias("value"),
+                *(label(column, opened).alias(name) for name, (_, column) in slices.items()),
+            )
+            for columns in (ids, coded)
         )
-        return cls(lazy, opened, role, tuple(slices), (user, item))
+        return cls(lazy, as_coded, opened, role, tuple(slices), (user, item))
+
+    def over(self, lazy: nw.LazyFrame[Any]) -> Long:
+        """The same table with other rows."""
+        return replace(self, lazy=lazy, coded=lazy)
 
     def within(self, label: Sequence[Any]) -> Long:
         """The rows of one slice."""
@@ -80,7 +98,8 @@ class Long:
         return self._only(nw.from_native(self._held.join(users.alias("user").to_frame(), on="user", how="semi")).lazy())
 
     def _only(self, lazy: nw.LazyFrame[Any]) -> Long:
-        return Long(lazy.select("user", "item", "value"), self.opened, self.role)
+        rows = lazy.select("user", "item", "value")
+        return Long(rows, rows, self.opened, self.role)
 
     @cached_property
     def _held(self) -> Any:
@@ -95,7 +114,7 @@ class Long:
 
     def in_words(self, role: str) -> Long:
         """The same table with these ids as text."""
-        return replace(self, lazy=self.lazy.with_columns(nw.col(role).cast(nw.String)))
+        return self.over(self.lazy.with_columns(nw.col(role).cast(nw.String)))
 
     @property
     def _here(self) -> bool:
@@ -113,7 +132,7 @@ class Long:
 
     def _walk(self, thinning: Thinning | None) -> Walked:
         with closing(
-            frames(self.lazy.select("user", "item", "value"))
+            frames(self.coded.select("user", "item", "value"))
         ) as rows:  # DuckDB reads no table twice at a time
             return Walked.of(rows, READ_CELLS, thinning)
 

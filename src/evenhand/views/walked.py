@@ -184,7 +184,9 @@ def _starts(own: Codes, many: int = 0) -> Ints:
 
 def _by_run(frame: Any, users: Numbering) -> Codes:
     """The numbers of users, who may have many rows in a row."""
-    first = first_of_runs(frame, ["user"])
+    import polars as pl
+
+    first = first_of_runs(frame.select(pl.col("user").to_physical()), ["user"])
     if FEW * len(first) > frame.height:
         return users.of(frame["user"])
     return np.repeat(users.of(frame["user"].gather(first)), np.diff(first, append=frame.height))
