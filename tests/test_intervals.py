@@ -457,7 +457,7 @@ def test_units_drawn_one_by_one_lie_in_the_cell_that_their_number_falls_in(weigh
 
 
 def both_streams():
-    return module._streams(1, ("x",))
+    return module.streams_of(stream(1, "x"))
 
 
 @given(
@@ -465,18 +465,18 @@ def both_streams():
 )
 def test_populations_hold_as_many_units_as_there_are_and_none_where_nobody_is(weights, size):
     shares = np.array([*weights, 1.0]) / (sum(weights) + 1)
-    counts = module._populations(both_streams(), size, shares, 7)
+    counts = module.populations(both_streams(), size, shares, 7)
     assert (counts.sum(1) == size).all()
     assert not counts[:, shares == 0].any()
     held = shares > 0
-    assert np.array_equal(counts[:, held], module._populations(both_streams(), size, shares[held], 7))
+    assert np.array_equal(counts[:, held], module.populations(both_streams(), size, shares[held], 7))
 
 
 @pytest.mark.parametrize("shares", [np.arange(1.0, 41.0) / 820, np.array([0.5, 0.3, *np.full(40, 0.005)])])
 def test_populations_are_the_same_however_many_are_drawn_at_a_time(shares, monkeypatch):
     def draw(*parts: int):
         rngs = both_streams()
-        return np.concatenate([module._populations(rngs, 333, shares, many) for many in parts])
+        return np.concatenate([module.populations(rngs, 333, shares, many) for many in parts])
 
     whole = draw(20)
     assert np.array_equal(whole, draw(1, 12, 7))
@@ -488,7 +488,7 @@ def test_populations_are_the_same_however_many_are_drawn_at_a_time(shares, monke
 def test_all_ways_of_drawing_populations_have_the_same_law(often, monkeypatch):
     monkeypatch.setattr(module, "OFTEN", often)
     shares = np.array([0.55, 0.3, 0.1, 0.04, 0.01])
-    one = module._populations(both_streams(), 12, shares, 40_000)
+    one = module.populations(both_streams(), 12, shares, 40_000)
     other = np.random.default_rng(3).multinomial(12, shares, 40_000)
     assert np.allclose(one.mean(0), other.mean(0), atol=0.04)
     assert np.allclose(np.cov(one.T), np.cov(other.T), atol=0.08)

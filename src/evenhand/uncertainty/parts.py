@@ -12,6 +12,7 @@ from evenhand.cards import Floats
 from evenhand.metrics.inequality import spread_of_mean
 from evenhand.tallies.spectrum import Spectrum
 from evenhand.uncertainty.intervals import Interval, centred_ends, normal_ends, percentile_ends
+from evenhand.uncertainty.spectra import populations, streams_of
 
 MOST_CELLS = 1 << 20
 """Cells (draws x cells of the tally) held at a time."""
@@ -60,15 +61,16 @@ class Ends:
 def drawn_ends(
     tally: T, figures: Callable[[T], Figures], found: Figures, interval: Interval, rng: np.random.Generator
 ) -> dict[str, Ends]:
-    """Intervals of every figure, from populations drawn cell by cell: percentiles, less their bias where `bootstrap` is asked for."""
+    """Intervals of every figure, from populations that are drawn: percentiles, less their bias where `bootstrap` is asked for."""
     size, cells = round(float(tally.counts.sum())), len(tally.counts)
     if not size:
         return blank(found)
     draws: dict[str, list[Floats]] = {name: [] for name in found}
+    rngs = streams_of(rng)
     at_once = max(1, MOST_CELLS // max(1, cells))
     for start in range(0, interval.draws, at_once):
         many = min(at_once, interval.draws - start)
-        counts = rng.multinomial(size, tally.counts / tally.counts.sum(), many).astype(np.float64)
+        counts = populations(rngs, size, tally.counts / tally.counts.sum(), many).astype(np.float64)
         for name, values in figures(tally.with_counts(counts)).items():
             draws[name].append(values)
     ends = {}

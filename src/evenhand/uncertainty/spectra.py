@@ -77,7 +77,7 @@ def estimates(
                 log.info(
                     "drawing %s times: slice %s of %s", f"{interval.draws:,}", f"{at[0] + 1:,}", f"{len(spectra):,}"
                 )
-            _batch_intervals(at, batch, some, interval, [_streams(seed, labels[i]) for i in at], units[at])
+            _batch_intervals(at, batch, some, interval, [streams_of(stream(seed, *labels[i])) for i in at], units[at])
     return found
 
 
@@ -87,8 +87,7 @@ Streams = tuple[np.random.Generator, np.random.Generator]
 """Random numbers of a slice: for cells, and for single units."""
 
 
-def _streams(seed: int, label: tuple[Any, ...]) -> Streams:
-    cells = stream(seed, *label)
+def streams_of(cells: np.random.Generator) -> Streams:
     return cells, cells.spawn(1)[0]
 
 
@@ -255,7 +254,7 @@ def _draw(
         for i in range(slices):
             changes = np.flatnonzero((shares[i, 1:] != shares[i, :-1]).any(-1)) + 1
             for first, last in pairwise([0, *changes.tolist(), kinds]):  # those that differ in amounts alone
-                found = _populations(streams[i], round(sizes[i, first]), shares[i, first], (last - first) * many)
+                found = populations(streams[i], round(sizes[i, first]), shares[i, first], (last - first) * many)
                 counts[i, first:last, own:] = found.reshape(last - first, many, cells)
         return counts
 
@@ -275,7 +274,7 @@ def _draw(
     return drawn_values, drawn_errors, [np.repeat(one[..., 0], draws, axis=1) for one in values]
 
 
-def _populations(rngs: Streams, size: int, shares: Floats, draws: int) -> Any:
+def populations(rngs: Streams, size: int, shares: Floats, draws: int) -> Any:
     """Multinomial counts of so many populations; which cells are empty never moves the streams, so that padding does not."""
     often = size * shares > OFTEN
     rare, left = np.flatnonzero((shares > 0) & ~often), np.full(draws, size)
