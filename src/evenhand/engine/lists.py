@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import narwhals as nw
 import numpy as np
 import numpy.typing as npt
 
@@ -10,7 +9,7 @@ from evenhand.engine.exposures import Rows, ranking_keys, with_groups
 from evenhand.engine.gathered import gathered, is_apart
 from evenhand.tallies.items import Lists
 from evenhand.tallies.ledger import Ledger
-from evenhand.views.batches import rows_where
+from evenhand.views.batches import rows_of
 from evenhand.views.labels import Alignment, codes
 from evenhand.views.tables import to_polars
 
@@ -21,12 +20,11 @@ def some_lists(rows: Rows, aligned: Alignment, ledger: Ledger, chosen: npt.NDArr
 
     keys = ranking_keys(ledger, rows)
     picked = keys[chosen].with_columns(pl.Series("list", np.arange(len(chosen))))
-    requests = picked["request"].unique().to_list()
     names = rows.columns
     asked = ["rank", *(["relevance"] if "relevance" in names else []), "group"]
     needed = [c for c in dict.fromkeys([*rows.rankings, *aligned.keys, *asked]) if c in names]
 
-    few = rows_where(rows.listed.select(*needed), nw.col("request").is_in(requests))
+    few = rows_of(rows.listed.select(*needed), picked.select(rows.rankings))
     few, _ = with_groups(few, aligned, aligned.keys)
     if is_apart(few) and not aligned.soft:
         few = gathered(few, rows.rankings, asked[1:], "rank") or few

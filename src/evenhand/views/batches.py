@@ -195,19 +195,26 @@ def once(lazy: nw.LazyFrame[Any], keys: Sequence[str]) -> nw.LazyFrame[Any]:
     return _rearranged(lazy, keys, keys, lambda _, rows: rows.unique())
 
 
-def rows_where(lazy: nw.LazyFrame[Any], condition: nw.Expr) -> nw.LazyFrame[Any]:
-    """The few rows for which a condition holds; where rows are made as they are read, these are kept.
+def rows_of(lazy: nw.LazyFrame[Any], named: Any) -> nw.LazyFrame[Any]:
+    """The rows of a few rankings, which a Polars frame names; engines other than Polars keep all of their requests.
 
-    Their text is copied: as it stands it would hold on to that of all rows that were read with it.
+    Where rows are made as they are read, these are kept, and their text is copied: as it stands it would hold on to that of
+    all rows that were read with it.
     """
     import polars as pl
     import polars.selectors as cs
 
-    if not lazy.implementation.is_polars() or _takes_slices(lazy):
-        return lazy.filter(condition)
-    kept = (nw.from_native(part).filter(condition).to_native() for part in frames(lazy))
-    found: nw.LazyFrame[Any] = nw.from_native(pl.concat([rows.with_columns(cs.string() + "") for rows in kept]).lazy())
-    return found
+    if not lazy.implementation.is_polars():
+        return lazy.filter(nw.col("request").is_in(named["request"].unique().to_list()))
+    native, keys = lazy.to_native(), named.columns
+    named = named.cast({key: kind for key, kind in native.collect_schema().items() if key in keys})
+    if _takes_slices(lazy):
+        found = native.join(named.lazy(), on=keys, how="semi", nulls_equal=True)
+    else:
+        kept = (part.join(named, on=keys, how="semi", nulls_equal=True) for part in frames(lazy))
+        found = pl.concat([rows.with_columns(cs.string() + "") for rows in kept]).lazy()
+    of_rankings: nw.LazyFrame[Any] = nw.from_native(found)
+    return of_rankings
 
 
 def joined_apart(
