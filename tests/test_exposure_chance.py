@@ -74,6 +74,19 @@ def test_the_chance_of_awrf_is_the_mean_over_all_orders(attention):
     assert result.findings.columns["chance"][0] == pytest.approx(total / weight, abs=1e-9)
 
 
+def test_lists_of_few_arrangements_are_put_in_all_of_them_however_many_lists_there_are():
+    run = pl.concat([lists(1, 10, n, np.random.default_rng(n)).with_columns(request=pl.lit(n)) for n in range(2, 9)])
+    found = eh.exposure(
+        run, groups="group", protected="f", target="equal", metrics="awrf(distance='tv')", interval=None, rng=1
+    )
+    expected = []
+    for n in range(2, 9):
+        at = itertools.combinations(range(10), n)
+        orders = (["f" if i in chosen else "m" for i in range(10)] for chosen in map(set, at))
+        expected.append(np.mean([slow.awrf(order, {"f": 0.5, "m": 0.5}, "tv", model="geometric", stop=0.5) for order in orders]))  # fmt: skip
+    assert found.findings.columns["chance"][0] == pytest.approx(np.mean(expected), abs=1e-12)
+
+
 @pytest.mark.parametrize("labels", [[0, 1], [1, 0, 0, None], [1, 1, 0, 0, 0], [None, 1, 0]])
 def test_the_chance_of_fair_is_the_mean_over_all_orders(labels):
     known = [x for x in labels if x is not None]

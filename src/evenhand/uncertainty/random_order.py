@@ -117,24 +117,24 @@ def _arranged(ask: Ask, counts: Ints, weights: Floats, target: Floats, policy: P
     """(m,) mean of the metric over arrangements of (m, G) labels on ranks with attention (m, n).
 
     Arrangements stand in the order of the alphabet. All of them are taken where they are no more than the orders that a list
-    is worth; otherwise one at random out of each of as many equal strata. So the first ranks, which get most of the
-    attention, hold each label as often as they should.
+    is worth, and of the lists with the fewest while `ORDERS` last; otherwise one at random out of each of as many equal strata.
+    So the first ranks, which get most of the attention, hold each label as often as they should.
     """
+    groups = counts.shape[1]
     alike: dict[bytes, int] = {}
     keys = np.concatenate([counts, weights, target], axis=1)
     which = np.array([alike.setdefault(key.tobytes(), len(alike)) for key in keys])
     first, times = np.unique(which, return_index=True, return_counts=True)[1:]
-    enough = min(_affordable(ORDERS, counts.shape[1]), STRATIFIED * counts.shape[1])
+    enough = min(_affordable(ORDERS, groups), STRATIFIED * groups)
     worth = times * -(-enough // len(counts))
     counts, weights, target = counts[first], weights[first], target[first]
     size = counts.sum(1)
     logs = np.concatenate([[0.0], np.log(np.arange(1, size.max() + 1)).cumsum()])
     ways = np.exp(np.minimum(logs[size] - logs[counts].sum(1), 40.0)).round().astype(np.int64)
+    full, fewest = ways <= worth, np.argsort(ways, kind="stable")
+    full[fewest[ways[fewest].cumsum(dtype=np.float64) <= _affordable(ORDERS, groups)]] = True
     found = np.empty(len(first))
-    for some, orders, rng in (
-        (ways <= worth, ways, None),
-        (ways > worth, worth, stream(0, "arrangements", len(which))),
-    ):
+    for some, orders, rng in ((full, ways, None), (~full, worth, stream(0, "arrangements", len(which)))):
         dealt = _Dealt(counts[some], weights[some], orders[some], rng)
         found[some] = dealt.mean(ask, target[some], policy)
     return np.asarray(found[which])
