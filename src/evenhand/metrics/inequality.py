@@ -22,8 +22,8 @@ Aversion = Annotated[float, Between(0, math.inf)]
 TINY = 1e-290
 """Below this a power of amounts no longer differs from 1."""
 
-LOST = 1e-8
-"""Share of its terms below which a spread is worked out from the units themselves: eight digits of it have cancelled out."""
+LOST = 1e-6
+"""Share of its terms below which a spread is worked out from the units themselves: six digits of it have cancelled out."""
 
 NEAR = 1e-9
 """How close a parameter must be to a removable singularity for its limit to be taken."""
@@ -501,7 +501,7 @@ def standard_error(of: object, s: Spectrum, **params: object) -> float:
         return math.nan
     estimate = of.on(s, **params)
     per_unit = of.moves(s, estimate, params)
-    return math.nan if per_unit is None else float(spread_of_mean(s, per_unit))
+    return math.nan if per_unit is None else float(spread_of_mean(s, np.asarray(per_unit)))
 
 
 @dataclass(frozen=True)

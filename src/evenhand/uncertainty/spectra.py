@@ -317,9 +317,8 @@ def _one_by_one(rng: np.random.Generator, sizes: Ints, shares: Floats) -> Any:
         cell[left] = np.searchsorted(ends, drawn.take(left), side="right")
         place = np.repeat(np.arange(0, len(own) * cells, cells), 2 * words)
         place += cell
-        place[(np.cumsum(2 * words) - 1)[own % 2 > 0]] = (
-            len(own) * cells
-        )  # the second half of a word that had one unit to draw
+        unused = (np.cumsum(2 * words) - 1)[own % 2 > 0]  # the second half of a word that had one unit to draw
+        place[unused] = len(own) * cells
         counts = np.bincount(place, minlength=len(own) * cells)[: len(own) * cells]
         found[start : start + at_once] = counts.reshape(-1, cells)
     return found
