@@ -204,12 +204,15 @@ def rows_of(lazy: nw.LazyFrame[Any], named: Any) -> nw.LazyFrame[Any]:
     import polars as pl
     import polars.selectors as cs
 
-    if not lazy.implementation.is_polars():
-        return lazy.filter(nw.col("request").is_in(named["request"].unique().to_list()))
-    native, keys = lazy.to_native(), named.columns
-    named = named.cast({key: kind for key, kind in native.collect_schema().items() if key in keys})
+    asked = lazy.filter(
+        nw.col("request").is_in(named["request"].unique().to_list())
+    )  # files are asked for no other rows
+    keys = named.columns
+    if not lazy.implementation.is_polars() or (keys == ["request"] and _takes_slices(lazy)):
+        return asked
+    named = named.cast({key: kind for key, kind in lazy.to_native().collect_schema().items() if key in keys})
     if _takes_slices(lazy):
-        found = native.join(named.lazy(), on=keys, how="semi", nulls_equal=True)
+        found = asked.to_native().join(named.lazy(), on=keys, how="semi", nulls_equal=True)
     else:
         kept = (part.join(named, on=keys, how="semi", nulls_equal=True) for part in frames(lazy))
         found = pl.concat([rows.with_columns(cs.string() + "") for rows in kept]).lazy()
