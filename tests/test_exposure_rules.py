@@ -609,8 +609,9 @@ def test_nothing_the_caller_passed_is_changed():
     assert groups == before[2]
 
 
+@pytest.mark.parametrize("systems", [(), ("old", "new")])
 @pytest.mark.parametrize("soft", [False, True])
-def test_taking_every_item_once_gives_the_same_sums_as_the_engine(soft):
+def test_taking_every_item_once_gives_the_same_sums_as_the_engine(soft, systems):
     from evenhand.audits.exposure_asks import asked_for, wanted_by
     from evenhand.engine.crossed import cross
     from evenhand.engine.exposures import group_sizes, tally_exposures
@@ -619,6 +620,8 @@ def test_taking_every_item_once_gives_the_same_sums_as_the_engine(soft):
     requests, groups = world(13, soft=soft)
     rankings, judged = tables(requests)
     roles = dict.fromkeys(("score", "probability", "weight", "system"))
+    if systems:  # the judgments of a request are those of every system that ranks it
+        rankings, roles["system"] = rankings.join(pl.DataFrame({"system": systems}), how="cross"), "system"
     roles |= {name: name for name in ("request", "item", "rank", "sample")}
     ready = prepare(
         rankings,

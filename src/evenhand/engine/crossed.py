@@ -72,9 +72,9 @@ def _judged_table(
     }
     sums |= {("t", look): share * nw.col(f"t{i}") for i, look in enumerate(looks)}
     cells = _collected(joined, ["request", "item", "group"], sums)
-    own = ledger.requests.to_frame("request").with_row_index("at")
-    named = cells.select("request").join(own, on="request", how="left", maintain_order="left")
-    return _table(ledger.labels, cells, named["at"].to_numpy(), sums, len(ledger.requests), items)
+    own = ledger.requests.to_frame("request").with_row_index("at")  # a request of several slices is there in each
+    named = own.join(cells, on="request", maintain_order="left")
+    return _table(ledger.labels, named, named["at"].to_numpy(), sums, len(ledger.requests), items)
 
 
 def _collected(lazy: nw.LazyFrame[Any], keys: list[str], sums: Mapping[Any, nw.Expr]) -> Any:
