@@ -240,6 +240,12 @@ def test_missing_amounts_follow_the_policy():
     }
 
 
+def test_amounts_of_any_size_say_the_same():
+    call = CALL | dict(amount="watch", population=None, interval=None)
+    seen, tiny = (eh.sources(events(300).with_columns(pl.col("watch") * k), **call) for k in (1.0, 1e-300))
+    assert tiny.frame["estimate"].to_list() == pytest.approx(seen.frame["estimate"].to_list(), rel=1e-9)
+
+
 def test_small_slices_are_suppressed():
     df = events()
     frame = eh.sources(df, **CALL, population=None, by="day", min_units=10_000, interval=None).frame

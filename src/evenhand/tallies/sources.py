@@ -157,12 +157,14 @@ class Sources:
 
 
 def significant(x: Floats, digits: int = 12) -> Floats:
-    """Round to significant digits, so that 0.1 + 0.2 ties with 0.3; whole numbers stay as they are, however large.
+    """Round to significant digits, so that 0.1 + 0.2 ties with 0.3.
 
-    >>> significant(np.array([0.1 + 0.2, 1e15 + 1, 0.0])).tolist() == [0.3, 1e15 + 1, 0.0]
+    Whole numbers stay as they are, however large, and so do those under 1e-290, which no power of ten makes whole.
+
+    >>> significant(np.array([0.1 + 0.2, 1e15 + 1, 0.0, 1e-300])).tolist() == [0.3, 1e15 + 1, 0.0, 1e-300]
     True
     """
-    broken = x != np.rint(x)
+    broken = (x != np.rint(x)) & (np.abs(x) >= 1e-290)
     if not broken.any():
         return x
     some = x[broken]
