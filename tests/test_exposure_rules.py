@@ -649,6 +649,23 @@ def test_taking_every_item_once_gives_the_same_sums_as_the_engine(soft, systems)
             np.testing.assert_allclose(getattr(again, name)[look], values, atol=1e-12)
 
 
+def test_intervals_over_items_too_do_not_depend_on_the_order_of_rows():
+    rng = np.random.default_rng(3)
+    ranked = pl.DataFrame(
+        {
+            "request": np.repeat(np.arange(30), 20),
+            "item": np.concatenate([rng.permutation(90)[:20] for _ in range(30)]),
+            "rank": np.tile(np.arange(1, 21), 30),
+            "worth": rng.random(600),
+        }
+    )
+    groups = pl.DataFrame({"item": np.arange(90), "group": rng.choice(["a", "b"], 90)})
+    call = {"groups": groups, "relevance": "worth", "protected": "a", "rng": 1, "chance": False}
+    call |= {"metrics": ["log_dp", "log_eur", "eel"], "resample": "requests_and_items", "interval": "percentile(49)"}
+    seen, again = (eh.exposure(rows, **call).findings.columns for rows in (ranked, ranked[rng.permutation(600)]))
+    assert [seen[end] for end in ("low", "high")] == [again[end] for end in ("low", "high")]
+
+
 def test_intervals_over_items_too_are_wider_and_said_so():
     requests, groups = world(11, requests=12)
     rankings, judged = tables(requests)

@@ -87,9 +87,10 @@ def _table(
     """The numbers `x0`, `x1`, ... of a frame by ranking or request (its place `at`) and group, and by item."""
     wide = len(labels) + 1
     row = at.astype(np.int64) * wide + codes(frame["group"], labels)
-    order = np.argsort(row, kind="stable")
+    column = items.of_known(frame.select("item"))
+    order = np.argsort(row * items.size + column)  # engines give rows in any order, which would move last bits of sums
     return SumsByItem(
         np.concatenate([[0], np.cumsum(np.bincount(row, minlength=rows * wide))]),
-        items.of_known(frame.select("item")).astype(np.int32).take(order),
+        column.astype(np.int32).take(order),
         {name: frame[f"x{i}"].fill_null(0.0).to_numpy().take(order) for i, name in enumerate(names)},
     )
