@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import math
 import re
@@ -391,3 +392,20 @@ def test_a_page_need_not_hold_every_protected_label():
     with pytest.warns(eh.DataWarning, match="protected=-3 is no label"):
         found = eh.prefix(table({"q": labels}), group="stance", protected=[-3, -2, -1], metrics="ndd", rng=1)
     assert found.frame["estimate"][0] == pytest.approx(ndd([int(x < 0) for x in labels], protected=1))
+
+
+@pytest.mark.parametrize("metric", ["ndr", "ndd"])
+def test_orders_that_tie_with_the_mean_reach_it_whatever_the_seed(metric):
+    lists = ["ffmmf", "mf", "fmm"]
+    rows = [(q, f"{q}{i}", i + 1, label) for q, labels in enumerate(lists) for i, label in enumerate(labels)]
+    run = pl.DataFrame(rows, schema=["request", "item", "rank", "group"], orient="row")
+    values = [
+        [getattr(eh.metrics, metric)(order, protected="f") for order in itertools.permutations(labels)]
+        for labels in lists
+    ]
+    means = np.array([np.mean(each) for each in itertools.product(*values)])
+    found = np.mean([values[i][0] for i in range(3)])
+    exact = np.mean(means >= found - 1e-9)
+    for seed in range(6):
+        call = {"group": "group", "protected": "f", "metrics": metric, "interval": None, "chance": "permutation(9999)"}
+        assert eh.prefix(run, **call, rng=seed).frame["p"][0] == pytest.approx(exact, abs=0.03)

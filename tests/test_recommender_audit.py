@@ -379,6 +379,17 @@ def test_resampled_users_have_the_mean_and_variance_of_the_bootstrap(exact, monk
     assert np.corrcoef(weights[:, :100].T)[np.triu_indices(100, 1)].mean() == pytest.approx(0, abs=0.01)
 
 
+@pytest.mark.parametrize("cut", [{"top": 5}, {"threshold": 0.7}])
+def test_ends_of_metrics_that_grow_with_users_do_not_widen_where_draws_vary_in_users(cut, monkeypatch):
+    scores = np.random.default_rng(3).random((800, 40))
+    widths = []
+    for exact in (1 << 24, 0):
+        monkeypatch.setattr(draws, "EXACT", exact)
+        row = eh.recommender(scores, metrics="recommendation_popularity", rng=1, **cut).frame.row(0, named=True)
+        widths.append(row["high"] - row["low"])
+    assert widths[1] == pytest.approx(widths[0], rel=0.15)
+
+
 @pytest.mark.parametrize(
     "make",
     [lambda: draws.Resampled(np.zeros(70), ["a"], 90, 1), lambda: draws.Dealt(np.arange(70) % 3, 3, 90, 1)],

@@ -228,7 +228,7 @@ def recommendation_popularity(t: Crosstab) -> Floats:
     >>> recommendation_popularity([[1, 1], [1, 0]], threshold=0.5)
     1.75
     """
-    return np.asarray((t.popularity * t.spread).sum(-1) / t.mark("viewers").sum(-1))
+    return np.asarray(t.for_each * (t.popularity * t.spread).sum(-1) / t.mark("viewers").sum(-1))
 
 
 def lorenz_points(t: Crosstab, most: int = 400, *, fewest: int = 0) -> dict[str, list[float]]:

@@ -59,6 +59,7 @@ class Crosstab:
         are shared, and where there are too many.
     places, unshown : where only items that anybody is shown have a column, their places in the catalogue and how many more
         items it has. Metrics whose card is `compact` read such a tally, others `everything`.
+    for_each : (...,) how many users stand for each that was drawn: 1, but where draws vary in how many they hold.
     """
 
     counts: Floats
@@ -71,6 +72,7 @@ class Crosstab:
     odds: Ragged | None = None
     places: Ints | None = None
     unshown: int = 0
+    for_each: Floats | float = 1.0
 
     @classmethod
     def of(

@@ -80,6 +80,7 @@ class Replicates:
             for audience, plan in self.parts
         ]
         rows = self.parts[0][1].rows
+        users = float(like.mark("users")[rows].sum())
         cells = max(1, len(rows) * len(places))
         at_once = max(1, MOST_CELLS // cells, min(2 * EVEN, 2 * MOST_CELLS // cells))
         at_once = min(self.draws, at_once // EVEN * EVEN or at_once)
@@ -95,10 +96,12 @@ class Replicates:
             for row in rows[1:]:
                 shown += counts[row]
             spread = shown.T / self.usual
+            drawn = marks[rows, :, 0].sum(0)
             made = Crosstab(
                 np.moveaxis(counts, -1, 0),  # draws lie side by side in memory, as the sums are made
                 spread if odd is None else spread + odd, np.moveaxis(marks, 1, 0), like.pair, like.judged, like.cut,
                 places=places, unshown=items - len(places),
+                for_each=np.divide(users, drawn, out=np.ones_like(drawn), where=drawn > 0),
             )  # fmt: skip
             if like.cut:
                 vars(made)["popularity"] = shown.T  # as it would find it

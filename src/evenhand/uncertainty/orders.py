@@ -27,6 +27,8 @@ MANY = 200
 """Above this many rankings the mean over random orders is normal for all that matters here."""
 NEAR = 1e-9
 """A random order this close to the value counts as reaching it."""
+ROUNDED = 1e-6
+"""The same for values that are kept: these are good to seven digits."""
 
 
 def draws_of(chance: str | None) -> int:
@@ -86,8 +88,9 @@ class Orders:
         pools = self.kept[self.which[at]]
         picks = rng.integers(0, pools.shape[1], pools.shape)
         off = expected - float(pools.mean(dtype=np.float64))  # the pools' own mean is off by their sampling error
-        drawn = np.take_along_axis(pools, picks, axis=1).mean(0, dtype=np.float64) + off
-        return float((1 + np.count_nonzero(drawn >= mean - NEAR)) / (1 + len(drawn)))
+        drawn = np.take_along_axis(pools, picks, axis=1).mean(0, dtype=np.float64)
+        reach = mean - ROUNDED - max(off, 0.0)  # the other way it would push those that tie with the mean below it
+        return float((1 + np.count_nonzero(drawn >= reach)) / (1 + len(drawn)))
 
 
 def random_orders(asked: Sequence[tuple[Reading, Scores]], draws: int, seed: int) -> list[Orders]:
@@ -206,4 +209,4 @@ def random_order_of(template: Template, p: Placement, draws: int, seed: int, tai
     (orders,) = random_orders([(reading, scores)], draws, seed)
     values = scores.chances if orders.kept is None else orders.kept[0].astype(np.float64)
     cut = float(np.quantile(values, 1 - tail, method="higher"))
-    return Random(float(orders.means[0]), cut + 1e-6)  # kept values are good to seven digits
+    return Random(float(orders.means[0]), cut + ROUNDED)
