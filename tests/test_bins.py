@@ -7,7 +7,7 @@ import pytest
 
 import evenhand as eh
 from evenhand import metrics as m
-from evenhand.views.bins import slicing
+from evenhand.sources.slicing import slicing
 
 ENGINES = {
     "pandas": lambda df: df.to_pandas(),

@@ -14,15 +14,15 @@ from pathlib import Path
 import pytest
 
 import evenhand
-from evenhand.views import folders
-from evenhand.views.folders import LOCK, Folder
+from evenhand.sources import folders
+from evenhand.sources.folders import LOCK, Folder
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="folders are locked where there is flock")
 
 HOLDS = """
 import sys, time
 from pathlib import Path
-from evenhand.views.folders import Folder, lasting
+from evenhand.sources.folders import Folder, lasting
 held = Folder()
 (Path(held.name) / "rows").write_text("some")
 print(held.name, flush=True)

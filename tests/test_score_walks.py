@@ -14,7 +14,7 @@ from polars.testing import assert_frame_equal
 
 import evenhand as eh
 from evenhand.views import batches
-from evenhand.views.folders import Folder
+from evenhand.sources.folders import Folder
 from evenhand.views.numbering import Numbering
 from evenhand.views.walked import Runs, Walked
 

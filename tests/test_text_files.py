@@ -14,7 +14,7 @@ import pytest
 
 import evenhand as eh
 from evenhand.cli import main
-from evenhand.views import files
+from evenhand.sources import files
 from evenhand.views.tables import Files, open_table, to_polars
 
 ENGINES = ("polars", "duckdb")

@@ -28,8 +28,8 @@ from evenhand.errors import UndefinedWarning as UndefinedWarning
 from evenhand.results import Result as Result
 from evenhand.series.history import History as History
 from evenhand.series.history import history as history
-from evenhand.views.bins import log_bins as log_bins
-from evenhand.views.bins import quantile_bins as quantile_bins
+from evenhand.sources.slicing import log_bins as log_bins
+from evenhand.sources.slicing import quantile_bins as quantile_bins
 from evenhand.views.groups import rollup as rollup
 from evenhand.views.labels import shares as shares
 

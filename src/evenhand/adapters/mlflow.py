@@ -6,7 +6,7 @@ from pathlib import Path
 
 from evenhand.errors import EvenhandError, MissingExtraError, listing
 from evenhand.results import Result, load
-from evenhand.views.folders import Folder
+from evenhand.sources.folders import Folder
 
 try:
     import mlflow

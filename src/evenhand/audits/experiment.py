@@ -30,9 +30,9 @@ from evenhand.cards import Between, asks, needing
 from evenhand.errors import EvenhandError
 from evenhand.present.text import plural
 from evenhand.results import Result, as_frame
+from evenhand.sources.slicing import slicing
 from evenhand.tallies.spectrum import Spectrum
 from evenhand.views.benefits import NanPolicy
-from evenhand.views.bins import slicing
 
 Draws = Annotated[int, Between(99, 100_000)]
 Shares = Annotated[

@@ -22,13 +22,13 @@ from evenhand.engine.queries_outcomes import outcomes_query
 from evenhand.engine.queries_rankings import Counting, rankings_query
 from evenhand.errors import EvenhandError, all_problems, listing, refuse_keys, unknown_name
 from evenhand.present.again import command
+from evenhand.sources.files import database_of, has_known_ending
+from evenhand.sources.slicing import slicing
+from evenhand.sources.stores import scheme
 from evenhand.tallies.spectrum import Spectrum
 from evenhand.views.benefits import name_problems
-from evenhand.views.bins import slicing
-from evenhand.views.files import database_of, has_known_ending
 from evenhand.views.outcomes import name_problems as outcome_problems
 from evenhand.views.rankings import name_problems as ranking_problems
-from evenhand.views.stores import scheme
 from evenhand.views.tables import Table
 
 Given = Mapping[str, Any]

@@ -18,6 +18,7 @@ from evenhand.errors import EvenhandError, unknown_name
 from evenhand.findings import Row, label, row
 from evenhand.metrics.decomposition import SourceParts, source_influence, source_parts
 from evenhand.results import Result
+from evenhand.sources.slicing import LogBins, QuantileBins
 from evenhand.tallies.sources import Sources
 from evenhand.tallies.spectrum import Spectra, Spectrum
 from evenhand.uncertainty.intervals import Estimates, Interval, stream
@@ -26,7 +27,6 @@ from evenhand.uncertainty.rules import ANYTHING
 from evenhand.uncertainty.spectra import estimates
 from evenhand.uncertainty.tails import cautions
 from evenhand.views.benefits import Amount, NanPolicy
-from evenhand.views.bins import LogBins, QuantileBins
 
 PER_SOURCE = ("share", "own_gini", "correlation", "contribution", "marginal")
 METRICS = ("gini", *PER_SOURCE)

@@ -13,8 +13,8 @@ from evenhand.engine.counted import CountedPopulation, view_counted
 from evenhand.engine.populations import join_population, meeting, open_population, pad
 from evenhand.engine.spectra import Slices, tally_slices, whole_labels
 from evenhand.errors import EvenhandError
+from evenhand.sources.slicing import Bins, LogBins, QuantileBins, Slicing, slicing
 from evenhand.views.benefits import Amount, Benefits, NanPolicy, view_benefits
-from evenhand.views.bins import Bins, LogBins, QuantileBins, Slicing, slicing
 from evenhand.views.tables import Table, open_table
 from evenhand.views.tally import Tally, tally_of
 

@@ -17,7 +17,7 @@ from typing import Any
 
 from evenhand.cli import colour
 from evenhand.errors import EvenhandError, printable
-from evenhand.views.files import database_of, split_kind
+from evenhand.sources.files import database_of, split_kind
 
 FORMATS = ("table", "csv", "tsv", "jsonl", "json", "markdown", "latex", "openmetrics", "grafana")
 ENDINGS = {

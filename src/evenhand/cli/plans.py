@@ -20,8 +20,8 @@ from evenhand.audits.declare import Audit, Call, find
 from evenhand.cli.audit import ENGINES, beside_table, from_plan, source
 from evenhand.errors import EvenhandError, listing, suggestion, unknown_name
 from evenhand.present.checks import INCONCLUSIVE
-from evenhand.views.files import split_kind
-from evenhand.views.stores import scheme
+from evenhand.sources.files import split_kind
+from evenhand.sources.stores import scheme
 
 ENDINGS = {
     "name": "what to call this audit in a build",

@@ -14,9 +14,9 @@ from evenhand.engine.populations import changing
 from evenhand.engine.quantiles import quantile_edges
 from evenhand.engine.spectra import Label, Slices, rounded, rows_in_order
 from evenhand.errors import EvenhandError
+from evenhand.sources.slicing import Bins, LogBins
 from evenhand.tallies.spectrum import Spectra
 from evenhand.views.benefits import Benefits
-from evenhand.views.bins import Bins, LogBins
 from evenhand.views.columns import flag
 from evenhand.views.tables import Table, each_once, is_number, to_polars
 

@@ -21,6 +21,7 @@ from evenhand.audits.units import sizes, units_of
 from evenhand.errors import listing
 from evenhand.metrics.shares import lorenz_curve
 from evenhand.results import Result
+from evenhand.sources.slicing import log_bins
 from evenhand.studies.inequality_figures import figures
 from evenhand.studies.inequality_findings import (
     ATKINSON,
@@ -39,7 +40,6 @@ from evenhand.studies.inequality_findings import (
 from evenhand.studies.inequality_log import NETWORK, USUAL, Log, of_data, of_platform
 from evenhand.studies.study import Claim, Study, Table, on_own_data
 from evenhand.synthetic.platform import Platform, platform
-from evenhand.views.bins import log_bins
 
 SIZE = 50_000
 BINS = 20

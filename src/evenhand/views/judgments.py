@@ -11,9 +11,9 @@ from typing import Any, Literal, Protocol
 import narwhals as nw
 
 from evenhand.errors import EvenhandError, all_problems, listing, suggestion
+from evenhand.sources.files import has_known_ending
 from evenhand.views.batches import Asked, nothing, once, repeated, summed
 from evenhand.views.columns import how_many, label, number
-from evenhand.views.files import has_known_ending
 from evenhand.views.tables import Table, is_number, open_table
 
 MissingRelevance = Literal["zero", "drop", "raise"]

@@ -21,9 +21,9 @@ import numpy.typing as npt
 
 from evenhand.errors import EvenhandError, all_problems, listing, suggestion
 from evenhand.labels import in_order
+from evenhand.sources.files import has_known_ending, may_be_file
 from evenhand.views.columns import how_many, in_words, label_problems, number
 from evenhand.views.columns import label as plain_label
-from evenhand.views.files import has_known_ending, may_be_file
 from evenhand.views.match import matched_ids, same_engine
 from evenhand.views.places import Places, are_distinct
 from evenhand.views.tables import Table, each_once, is_number, open_table, to_polars

@@ -17,6 +17,7 @@ from typing import Any, Literal
 import narwhals as nw
 
 from evenhand.errors import EvenhandError, all_problems, listing
+from evenhand.sources.files import has_known_ending
 from evenhand.views.batches import (
     Along,
     Asked,
@@ -29,7 +30,6 @@ from evenhand.views.batches import (
     repeated,
 )
 from evenhand.views.columns import how_many, label, number, role_problems, slice_problems
-from evenhand.views.files import has_known_ending
 from evenhand.views.tables import Table, fits_int64, open_table, to_polars
 
 NUMBERS = ("rank", "score", "probability", "weight")

@@ -11,7 +11,7 @@ from typing import Any
 import narwhals as nw
 
 from evenhand.errors import EvenhandError, listing, suggestion
-from evenhand.views.files import literal, nearby
+from evenhand.sources.files import literal, nearby
 from evenhand.views.groups import rollup
 from evenhand.views.labels import Alignment, view_labels
 from evenhand.views.tables import engine_errors, open_table

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from evenhand.errors import DataWarning, EvenhandError
-from evenhand.views.files import nearby
+from evenhand.sources.files import nearby
 from evenhand.views.tables import engine_errors
 
 RUN = r"^\s*(?<request>\S+)\s+(?<iteration>\S+)\s+(?<item>\S+)\s+(?<rank>\S+)\s+(?<score>\S+)(?:\s+(?<system>.*?))?\s*$"

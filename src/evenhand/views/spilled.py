@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from evenhand.errors import EvenhandError
-from evenhand.views.folders import Folder
+from evenhand.sources.folders import Folder
 
 
 class Spilled:

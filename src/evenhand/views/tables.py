@@ -16,8 +16,8 @@ from uuid import UUID
 import narwhals as nw
 
 from evenhand.errors import EvenhandError, listing, refuse_keys, suggestion
-from evenhand.views.files import STANDARD_INPUT, database_of, files_of, kind_apart, literal
-from evenhand.views.stores import SPECIAL, scan_special, scheme, unreadable_place
+from evenhand.sources.files import STANDARD_INPUT, database_of, files_of, kind_apart, literal
+from evenhand.sources.stores import SPECIAL, scan_special, scheme, unreadable_place
 from evenhand.views.text import as_numbers, as_parquet, as_whole, header, refused, scan
 from evenhand.views.warehouses import connect, fetched, of_sqlframe, quoted, relation_of, without_padding
 

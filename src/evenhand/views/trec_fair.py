@@ -11,7 +11,7 @@ from typing import Any
 import narwhals as nw
 
 from evenhand.errors import EvenhandError, listing
-from evenhand.views.files import literal
+from evenhand.sources.files import literal
 from evenhand.views.groups import rollup
 from evenhand.views.labels import Alignment
 from evenhand.views.tables import Files, engine_errors

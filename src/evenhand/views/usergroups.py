@@ -11,8 +11,8 @@ import numpy as np
 
 from evenhand.errors import EvenhandError, all_problems, listing, suggestion
 from evenhand.labels import whole
+from evenhand.sources.files import has_known_ending
 from evenhand.views.columns import label, label_problems
-from evenhand.views.files import has_known_ending
 from evenhand.views.labels import Alignment, few_rows, several_labels, view_labels
 from evenhand.views.tables import Table, each_once, fits_int64, missing_columns, open_table, to_polars
 

@@ -11,7 +11,7 @@ from typing import Any
 from weakref import WeakValueDictionary
 
 from evenhand.errors import EvenhandError, listing, suggestion
-from evenhand.views.files import WITHIN, database_of, nearby
+from evenhand.sources.files import WITHIN, database_of, nearby
 
 DISABLED = ("statistics_propagation", "filter_pushdown", "type_pushdown")
 """What DuckDB's optimiser must not do. Parquet statistics leave NaN out, and it believes the statistics: `isnan` is then

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from evenhand.errors import EvenhandError
-from evenhand.views.folders import lasting
+from evenhand.sources.folders import lasting
 
 
 @functools.cache

@@ -16,9 +16,9 @@ from pathlib import Path
 from typing import Any
 
 from evenhand.errors import EvenhandError, listing, suggestion
-from evenhand.views.arrays import as_lines
-from evenhand.views.folders import lasting
-from evenhand.views.stores import SPECIAL, knock, refuse_place, scheme, special
+from evenhand.sources.arrays import as_lines
+from evenhand.sources.folders import lasting
+from evenhand.sources.stores import SPECIAL, knock, refuse_place, scheme, special
 
 FIRST_BYTES = 1 << 16
 """How much of a file is looked at before an engine reads it."""

@@ -1,0 +1,89 @@
+"""Tables of a DuckDB database file, named as a path; frames of SQLFrame, which are queries on a connection."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+from evenhand.errors import EvenhandError, listing, suggestion
+from evenhand.sources.engine import DuckDBEngine
+from evenhand.sources.files import WITHIN, database_of, nearby
+from evenhand.sources.sql import quoted, text
+
+
+def attached(engine: DuckDBEngine, word: str, role: str) -> str:
+    """What stands after FROM for the table that `file.duckdb::schema.table` names."""
+    path, name = database_of(word) or (word, "")
+    if not os.path.isfile(path):
+        raise EvenhandError(f"{role}={path!r} is not a file. {nearby(path)}Pass the path of a DuckDB database.")
+    database = _attach(engine, path)
+    tables = _tables(engine, database)
+    names = listing(tables) or "none"
+    if not name:
+        remedy = f"Name one of its tables ({names}), as in {path}{WITHIN}{next(iter(tables), 'table')}."
+        raise EvenhandError(f"{role}={word!r} is a database, not a table. {remedy}")
+    found = _spelled(name, tables)
+    if found is None:
+        raise EvenhandError(
+            f"{role}={word!r} names a table that the database does not have. {suggestion(name, tables)}Tables: {names}."
+        )
+    return engine.view(f"SELECT * FROM {'.'.join(map(quoted, (database, *found)))}")
+
+
+def _attach(engine: DuckDBEngine, path: str) -> str:
+    """The name of a database file in the engine, attached for reading."""
+    place = os.path.realpath(path)
+    known = engine.cells("SELECT database_name, path FROM duckdb_databases() WHERE path IS NOT NULL")
+    for name, there in zip(known.values("database_name"), known.values("path"), strict=True):
+        if there == place:
+            return str(name)
+    name = f"evenhand_file_{len(known) + 1}"
+    try:
+        engine.attach(f"ATTACH {text(place)} AS {name} (READ_ONLY)")
+    except EvenhandError:
+        raise
+    except Exception as error:
+        raise _closed(path, error) from error
+    return name
+
+
+def _tables(engine: DuckDBEngine, database: str) -> dict[str, tuple[str, str]]:
+    """Tables and views of a database with their schemas, by the names that one types."""
+    own = f"database_name = {text(database)} AND NOT internal"
+    found = engine.cells(
+        f"SELECT schema_name, table_name FROM duckdb_tables() WHERE {own} "
+        f"UNION ALL SELECT schema_name, view_name FROM duckdb_views() WHERE {own}"
+    ).labels(["schema_name", "table_name"])
+    return {table if schema == "main" else f"{schema}.{table}": (schema, table) for schema, table in sorted(found)}
+
+
+def _spelled(name: str, tables: dict[str, tuple[str, str]]) -> tuple[str, str] | None:
+    """The table that is meant; `main` may be written or not, and DuckDB minds no capitals."""
+    folded = {known.lower(): found for known, found in tables.items()}
+    folded = {f"{schema}.{table}".lower(): (schema, table) for schema, table in tables.values()} | folded
+    return tables.get(name) or folded.get(name.lower())
+
+
+def _closed(path: str, error: Exception) -> EvenhandError:
+    """Why a database file does not open; DuckDB's own words name processes and folders, and stand in `__cause__`."""
+    kind, words = type(error).__name__, str(error)
+    if "lock" in words:
+        return EvenhandError(f"{path!r} is locked: another process writes to it. Let it finish, or pass a copy of it.")
+    if "different configuration" in words or "already attached" in words or "Unique file handle" in words:
+        return EvenhandError(
+            f"{path!r} is open for writing in this program. Pass the table itself, as connection.table('name')."
+        )
+    if "not a valid DuckDB" in words:
+        return EvenhandError(f"{path!r} is not a DuckDB database. Check the path, or the ending of the file.")
+    return EvenhandError(f"{path!r} cannot be opened: DuckDB gives up on it ({kind}). Check that it is whole.")
+
+
+def of_sqlframe(frame: Any, role: str) -> Any:
+    """A frame of SQLFrame as the relation that DuckDB makes of its query: one engine less that counts in its own way."""
+    connection = frame.session._conn  # noqa: SLF001  (it has no public name)
+    if type(connection).__module__.split(".")[0].lstrip("_") != "duckdb":
+        engine = type(frame.session).__name__.removesuffix("Session")
+        raise EvenhandError(
+            f"{role} is an SQLFrame frame on {engine}, and only those on DuckDB are read. Pass an Ibis table of that database."
+        )
+    return connection.sql(frame.sql(dialect="duckdb"))

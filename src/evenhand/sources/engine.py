@@ -1,0 +1,347 @@
+"""DuckDB as the local engine: one database per process, one cursor per audit, a limit on memory, a private folder to spill into."""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import os
+import weakref
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol, TypeVar
+
+import numpy as np
+
+from evenhand.cards import Floats
+from evenhand.errors import EvenhandError
+from evenhand.labels import NUMERAL
+from evenhand.sources.failures import reading
+from evenhand.sources.folders import Folder
+from evenhand.sources.sql import columns, text
+
+T = TypeVar("T")
+
+BATCH_ROWS = 250_000
+"""Rows that a batch of whole groups has at least, so that numpy works on long arrays."""
+
+MOST_MEMORY = 2 << 30
+"""Bytes that DuckDB may use where EVENHAND_MEMORY does not say otherwise; a quarter of the machine's memory if that is less."""
+
+DISABLED_OPTIMIZERS = ("statistics_propagation", "type_pushdown")
+"""Parquet statistics leave NaN out, and DuckDB believes them; a cast of text is moved into the reader, which knows no `true`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cells:
+    """The rows that a query answered, column by column."""
+
+    frame: Any
+    """A Polars frame; only `sources` may look at it."""
+
+    def __len__(self) -> int:
+        return int(self.frame.height)
+
+    @property
+    def names(self) -> list[str]:
+        return list(self.frame.columns)
+
+    def floats(self, name: str) -> Floats:
+        """A column as float64; NULL is NaN."""
+        import polars as pl
+
+        return np.asarray(self.frame[name].cast(pl.Float64).to_numpy(), dtype=np.float64)
+
+    def integers(self, name: str) -> Any:
+        """A column as int64; it may hold no NULL."""
+        import polars as pl
+
+        return self.frame[name].cast(pl.Int64).to_numpy()
+
+    def hashes(self, name: str) -> Any:
+        """A column of hashes or other whole numbers in their own width."""
+        return self.frame[name].to_numpy()
+
+    def values(self, name: str) -> list[Any]:
+        """A column as plain Python values; NULL is None."""
+        return list(self.frame[name].to_list())
+
+    def row(self) -> dict[str, Any]:
+        """The only row, by column."""
+        return dict(self.frame.row(0, named=True))
+
+    def labels(self, names: Sequence[str]) -> list[tuple[Any, ...]]:
+        """Rows of some columns as tuples of plain Python values."""
+        return [tuple(row) for row in self.frame.select(names).iter_rows()] if names else [()] * len(self)
+
+    def codes(self, names: Sequence[str]) -> tuple[Any, list[tuple[Any, ...]]]:
+        """Which of the distinct labels each row has, and these labels in the order of results: numerals by size, NULL last."""
+        import polars as pl
+
+        if not names:
+            return np.zeros(len(self), dtype=np.int64), [()]
+        distinct = sorted_by_label(self.frame.select(names).unique(), names)
+        numbered = distinct.with_row_index("evenhand_code")
+        joined = self.frame.select(names).join(
+            numbered, on=list(names), how="left", nulls_equal=True, maintain_order="left"
+        )
+        return joined["evenhand_code"].cast(pl.Int64).to_numpy(), [tuple(row) for row in distinct.iter_rows()]
+
+    def where(self, mask: Any) -> Cells:
+        """The rows that a mask keeps."""
+        import polars as pl
+
+        return Cells(self.frame.filter(pl.Series(np.asarray(mask, dtype=bool))))
+
+
+@dataclass(frozen=True, slots=True)
+class Batch(Cells):
+    """Rows of whole groups, one group after another."""
+
+    starts: Any
+    """(groups + 1,) the row at which each group begins, and the number of rows."""
+
+    @property
+    def groups(self) -> int:
+        return len(self.starts) - 1
+
+    def firsts(self, names: Sequence[str]) -> Cells:
+        """The first row of each group."""
+        return Cells(self.frame.select(names)[self.starts[:-1]])
+
+
+def sorted_by_label(frame: Any, keys: Sequence[str]) -> Any:
+    """Rows of a Polars frame in the order of their labels: text that is a number by its size, the missing last."""
+    import polars as pl
+
+    order: list[Any] = []
+    for key in keys:
+        if frame.schema[key] == pl.String:
+            numeral = pl.when(pl.col(key).str.contains(f"^{NUMERAL}$")).then(pl.col(key)).cast(pl.Float64)
+            order += [pl.col(key).is_null(), numeral]
+        order.append(pl.col(key))
+    return frame.sort(order, nulls_last=True)
+
+
+class Engine(Protocol):
+    """Where a relation lives and its queries run."""
+
+    has_row_order: bool
+    """Whether rows have an order that `row_number() OVER ()` tells."""
+
+    def cells(self, query: str) -> Cells:
+        """Run a query whose answer is small; its rows as columns."""
+
+    def groups(self, query: str, key: Sequence[str], order: Sequence[str] = ()) -> Iterator[Batch]:
+        """Rows in batches of whole groups: rows of one key together, in `order`; keys in no promised order."""
+
+    def tallied(self, query: str, key: Sequence[str], order: Sequence[str], partial: Callable[[Batch], T]) -> list[T]:
+        """What `partial` makes of every batch of whole groups; a cluster runs it where the rows are."""
+
+    def bring(self, frame: Any) -> str:
+        """The name of a table with the rows of a Polars frame, for queries of this engine to join."""
+
+    def keep(self, query: str) -> str:
+        """The name of a temporary table with the answer of a query that several queries read."""
+
+
+class DuckDBEngine:
+    """A cursor on the database of this process, with the frames that were registered on it."""
+
+    has_row_order = True
+    dialect = "duckdb"
+
+    def __init__(self) -> None:
+        self._cursor = _database().cursor()
+        self._frames: list[str] = []
+        self._folders: list[Folder] = []
+        weakref.finalize(self, _close, self._cursor, self._frames)
+
+    def execute(self, statement: str) -> None:
+        """Run a statement that answers nothing."""
+        with reading():
+            self._cursor.execute(statement)
+
+    def attach(self, statement: str) -> None:
+        """Run a statement whose errors are told by who asked."""
+        self._cursor.execute(statement)
+
+    def cells(self, query: str) -> Cells:
+        with reading():
+            return Cells(_frame(self._cursor.sql(query)))
+
+    def groups(self, query: str, key: Sequence[str], order: Sequence[str] = ()) -> Iterator[Batch]:
+        import polars as pl
+
+        kinds = self.cells(f"SELECT {columns(key)} FROM ({query}) AS rows_in_order LIMIT 0").frame.schema
+        by_hash = any(not kind.is_integer() for kind in kinds.values())
+        hashed = f", hash({columns(key)}) AS evenhand_hash" if by_hash else ""
+        first = ["evenhand_hash"] if by_hash else list(key)
+        ordered = f"SELECT *{hashed} FROM ({query}) AS rows_in_order ORDER BY {columns([*first, *order])}"
+        pending: Any = None
+        for frame in self._stream(ordered):
+            rows = frame if pending is None else pl.concat([pending, frame])
+            last = _start_of_last_group(rows, first)
+            if last < BATCH_ROWS:
+                pending = rows
+                continue
+            yield _batch(rows[:last], key, first, order)
+            pending = rows[last:]
+        if pending is not None and pending.height:
+            yield _batch(pending, key, first, order)
+
+    def tallied(self, query: str, key: Sequence[str], order: Sequence[str], partial: Callable[[Batch], T]) -> list[T]:
+        return [partial(batch) for batch in self.groups(query, key, order)]
+
+    def bring(self, frame: Any) -> str:
+        return self.register(frame)
+
+    def keep(self, query: str) -> str:
+        name = _new_name()
+        self.execute(f"CREATE TEMPORARY TABLE {name} AS {query}")
+        return name
+
+    def view(self, query: str) -> str:
+        """The name of a view: its query runs wherever it is read."""
+        name = _new_name()
+        self.execute(f"CREATE TEMPORARY VIEW {name} AS {query}")
+        return name
+
+    def ingest(self, lazy: Any, columns: Sequence[str] | None = None) -> str:
+        """The name of a view on a temporary file with the rows of a lazy Polars frame, which is run once."""
+        from polars.selectors import by_name
+
+        folder = Folder()
+        self._folders.append(folder)
+        path = f"{folder.name}/rows.parquet"
+        with reading():
+            (lazy if columns is None else lazy.select(by_name(*columns))).sink_parquet(path, compression="lz4")
+        return self.view(f"SELECT * FROM read_parquet({text(path)})")
+
+    def register(self, frame: Any) -> str:
+        """The name under which queries find a frame: a pandas frame, or anything with an Arrow stream."""
+        name = _new_name()
+        with reading():
+            self._cursor.register(name, frame if _is_scanned_natively(frame) else _ArrowStream(frame))
+        self._frames.append(name)
+        return name
+
+    def types(self, query: str) -> dict[str, str]:
+        """The columns that a query answers, with DuckDB's names of their types."""
+        with reading():
+            relation = self._cursor.sql(query)
+            return dict(zip(relation.columns, map(str, relation.types), strict=True))
+
+    def _stream(self, query: str) -> Iterator[Any]:
+        import polars as pl
+        from arro3.core import RecordBatchReader
+
+        with reading():
+            for batch in RecordBatchReader.from_stream(self._cursor.sql(query)):
+                yield pl.DataFrame(batch)
+
+
+class _ArrowStream:
+    """A frame of which DuckDB sees its Arrow stream only: it would ask PyArrow for anything else."""
+
+    def __init__(self, frame: Any) -> None:
+        self._frame = frame
+
+    def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:
+        return self._frame.__arrow_c_stream__(requested_schema)
+
+
+def one_shot(relation: Any) -> Any:
+    """A stream that can be read once: the rows of a relation of somebody else's connection."""
+    return _ArrowStream(relation)
+
+
+def _is_scanned_natively(frame: Any) -> bool:
+    return type(frame).__module__.split(".")[0] in ("pandas", "pyarrow")
+
+
+def _frame(relation: Any) -> Any:
+    import polars as pl
+    from arro3.core import RecordBatchReader
+
+    return pl.DataFrame(RecordBatchReader.from_stream(relation).read_all())
+
+
+_NUMBERS = itertools.count(1)
+
+
+def _new_name() -> str:
+    return f"evenhand_{next(_NUMBERS)}"
+
+
+def _start_of_last_group(rows: Any, key: Sequence[str]) -> int:
+    """The row at which the last group begins: it may go on in the next batch."""
+    ids = _runs(rows, key)
+    return int(np.searchsorted(ids, ids[-1])) if len(ids) else 0
+
+
+def _runs(rows: Any, key: Sequence[str]) -> Any:
+    """(rows,) the number of the run of equal keys that a row is in."""
+    changed = np.zeros(rows.height, dtype=bool)
+    for name in key:
+        column = rows[name]
+        changed[1:] |= column.slice(1).ne_missing(column.slice(0, rows.height - 1)).to_numpy()
+    return np.cumsum(changed)
+
+
+def _batch(rows: Any, key: Sequence[str], sorted_by: Sequence[str], order: Sequence[str]) -> Batch:
+    """Rows with the starts of their groups; two keys with one hash are told apart."""
+    runs = _runs(rows, sorted_by)
+    if list(key) != list(sorted_by):
+        exact = _runs(rows, [*sorted_by, *key])
+        if exact[-1] != runs[-1] if len(runs) else False:
+            rows = rows.sort([*sorted_by, *key, *order], nulls_last=True, maintain_order=True)
+            exact = _runs(rows, [*sorted_by, *key])
+        rows, runs = rows.drop("evenhand_hash"), exact
+    starts = np.flatnonzero(np.diff(runs, prepend=-1)) if len(runs) else np.zeros(0, dtype=np.int64)
+    return Batch(rows, np.append(starts, rows.height))
+
+
+def _close(cursor: Any, frames: Sequence[str]) -> None:
+    for name in frames:
+        cursor.unregister(name)
+    cursor.close()
+
+
+@functools.cache
+def _database_of(process: int) -> tuple[Any, Folder]:
+    import duckdb
+
+    folder = Folder()
+    connection = duckdb.connect()
+    known_optimizers = {name for (name,) in connection.execute("SELECT name FROM duckdb_optimizers()").fetchall()}
+    settings = {
+        "memory_limit": f"{memory_limit() // 2**20}MiB",
+        "temp_directory": folder.name,
+        "TimeZone": "UTC",
+        "disabled_optimizers": ",".join(name for name in DISABLED_OPTIMIZERS if name in known_optimizers),
+    }
+    for name, value in settings.items():
+        connection.execute(f"SET GLOBAL {name} = '{value}'")
+    return connection, folder
+
+
+def _database() -> Any:
+    """The database of this process, and not of one that it was forked from."""
+    return _database_of(os.getpid())[0]
+
+
+def memory_limit() -> int:
+    """Bytes that DuckDB may use: EVENHAND_MEMORY (as in 400MB or 4GiB), else a quarter of the machine's, at most 2 GiB."""
+    typed = os.environ.get("EVENHAND_MEMORY", "").strip()
+    if not typed:
+        machine = (
+            os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") if hasattr(os, "sysconf") else 4 * MOST_MEMORY
+        )
+        return min(MOST_MEMORY, machine // 4)
+    units = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "KIB": 2**10, "MIB": 2**20, "GIB": 2**30}
+    digits = typed.rstrip("BbKkMmGgIi ")
+    unit = typed[len(digits) :].strip().upper()
+    try:
+        return int(float(digits) * units[unit])
+    except (KeyError, ValueError) as error:
+        raise EvenhandError(f"EVENHAND_MEMORY={typed!r} is no size. Write it as in 400MB or 4GiB.") from error

@@ -1,0 +1,56 @@
+"""What engines and readers raise, as one sentence of fact and one of remedy."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator
+
+from evenhand.errors import EvenhandError
+
+LIBRARIES = {
+    "polars": "Polars", "duckdb": "DuckDB", "arro3": "Arrow", "pyarrow": "PyArrow", "pyspark": "Spark", "py4j": "Spark",
+    "narwhals": "narwhals", "pandas": "pandas", "ibis": "Ibis", "pyo3_runtime": "Polars", "deltalake": "deltalake",
+    "internal": "deltalake", "pyiceberg": "PyIceberg", "psycopg": "PostgreSQL", "psycopg2": "PostgreSQL", "sqlframe": "SQLFrame",
+    "sqlglot": "sqlglot", "snowflake": "Snowflake", "google": "BigQuery", "databricks": "Databricks",
+    "clickhouse_connect": "ClickHouse", "trino": "Trino", "MySQLdb": "MySQL", "pyodbc": "ODBC", "oracledb": "Oracle",
+}  # fmt: skip
+
+WITHOUT_RIGHTS = ("InsufficientPrivilege", "ReadOnlySqlTransaction")
+"""Errors of PostgreSQL about what a user may do."""
+
+
+def library_of(error: BaseException) -> str:
+    """Which library raised an error, by its name; nothing where none of ours did."""
+    return LIBRARIES.get(type(error).__module__.split(".")[0].lstrip("_"), "")
+
+
+def is_panic(error: BaseException) -> bool:
+    """Whether Rust gave up: such an error is no Exception, so that it passes by those who catch these."""
+    return type(error).__name__ == "PanicException"
+
+
+def unreadable(what: str, error: BaseException) -> EvenhandError:
+    """That an engine gave up, without its own words: they may quote a row of somebody's data, and stand in `__cause__`."""
+    library, kind = library_of(error), type(error).__name__
+    if kind in WITHOUT_RIGHTS:
+        return EvenhandError(
+            f"{what} cannot be read: {library} does not let this user do it ({kind}). Grant SELECT on the table; where another "
+            "table is brought along (a population, labels, buckets) also TEMPORARY on the database, outside read-only transactions."
+        )
+    why = f"{library} gives up on it ({kind})" if library else kind
+    if isinstance(error, OSError) and error.strerror:
+        why = error.strerror
+    return EvenhandError(f"{what} cannot be read: {why}. Check that it is whole, or write it again.")
+
+
+@contextlib.contextmanager
+def reading(role: str = "table", explain: Callable[[BaseException], EvenhandError] | None = None) -> Iterator[None]:
+    """Turns what a library raises over data into one error in words; `explain` makes that error where it is given."""
+    try:
+        yield
+    except (EvenhandError, KeyboardInterrupt, SystemExit, MemoryError, GeneratorExit):
+        raise
+    except BaseException as error:
+        if library_of(error) or isinstance(error, (OSError, UnicodeError)):
+            raise (explain(error) if explain else unreadable(role, error)) from error
+        raise

@@ -1,0 +1,191 @@
+"""A table that queries can name: its columns with their types, and the engine that it lives in."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import narwhals as nw
+
+from evenhand.errors import EvenhandError
+from evenhand.sources.engine import Cells, Engine
+from evenhand.sources.sql import known, quoted, select
+
+Type = nw.dtypes.DType
+
+WHOLE = r"^[+-]?[0-9]{1,18}$"
+NUMBER = r"^([+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]{1,4})?|NaN|nan|[+-]?inf)$"
+TRUTH = r"^(true|false|True|False|TRUE|FALSE)$"
+WRITTEN_WHOLE = r"^(0|-?[1-9][0-9]{0,17})$"
+"""Whole numbers as they are always written: text and number say the same, so that no two ids become one."""
+
+
+@dataclass(frozen=True)
+class Relation:
+    """A table by its name in an engine, whatever the caller passed.
+
+    Attributes
+    ----------
+    engine : where its queries run.
+    name : what stands after FROM.
+    schema : columns by the names that their owner gave them, with their types.
+    expressions : SQL of each column.
+    backend : the dataframe library in which results are handed out.
+    origin : a few words on where it came from.
+    is_text : whether every column came as text, so that a role must say which are numbers.
+    lacking : columns of some files only, each with a file that lacks it.
+    """
+
+    engine: Engine
+    name: str
+    schema: Mapping[str, Type]
+    expressions: Mapping[str, str]
+    backend: str
+    origin: str
+    is_text: bool = False
+    lacking: Mapping[str, str] = field(default_factory=dict)
+
+    def column(self, name: str) -> str:
+        """SQL of a column as its owner has it."""
+        return self.expressions[name]
+
+    def label(self, name: str) -> str:
+        """SQL of a column of labels: categories and ids of databases as text, NaN as NULL."""
+        kind, column = self.schema[name], self.expressions[name]
+        if kind in (nw.Categorical, nw.Enum, nw.Unknown):
+            return f"CAST({column} AS VARCHAR)"
+        return known(column) if kind.is_float() else column
+
+    def number(self, name: str, kind: str = "DOUBLE") -> str:
+        """SQL of a column of numbers wide enough to be added up; truth values are 1 and 0, NaN is NULL."""
+        column = self.expressions[name]
+        if self.schema[name] == nw.Boolean:
+            column = f"CASE WHEN {column} THEN 1 WHEN NOT {column} THEN 0 END"
+        number = f"CAST({column} AS {kind})"
+        return known(number) if self.schema[name].is_float() else number
+
+    def label_type(self, name: str) -> Type:
+        """The type of a column once `label` has read it."""
+        kind = self.schema[name]
+        return nw.String() if kind in (nw.Categorical, nw.Enum, nw.Unknown) else kind
+
+    def select(self, expressions: Mapping[str, str]) -> str:
+        """A query for some expressions of its columns, by the names that they get."""
+        return f"SELECT {select(expressions)} FROM {self.name}"
+
+    def facts(self, asked: Mapping[str, str]) -> dict[str, Any]:
+        """What one query answers about all rows."""
+        return self.engine.cells(self.select(asked)).row() if asked else {}
+
+    def cells(self, query: str) -> Cells:
+        return self.engine.cells(query)
+
+    def with_numbers(self, *columns: Any) -> Relation:
+        """The same table, these columns as numbers where they came as text and hold nothing else, or hold nothing at all."""
+        named = dict.fromkeys(c for c in columns if isinstance(c, str))
+        words = [c for c in named if self.schema.get(c) in (nw.String, nw.Unknown)]
+        if not words:
+            return self
+        asked = {}
+        for i, name in enumerate(words):
+            column = f"CAST({self.expressions[name]} AS VARCHAR)"
+            asked[f"known_{i}"] = f"COUNT({column})"
+            if self.is_text:
+                for kind, pattern in (("whole", WHOLE), ("number", NUMBER), ("truth", TRUTH)):
+                    asked[f"{kind}_{i}"] = f"SUM(CASE WHEN regexp_matches({column}, '{pattern}') THEN 1 ELSE 0 END)"
+        facts = self.facts(asked)
+        expressions, schema = dict(self.expressions), dict(self.schema)
+        for i, name in enumerate(words):
+            column, count = self.expressions[name], int(facts[f"known_{i}"])
+            fitting = {kind for kind in ("whole", "number", "truth") if int(facts.get(f"{kind}_{i}") or 0) == count}
+            if not count:
+                expressions[name], schema[name] = "CAST(NULL AS DOUBLE)", nw.Float64()
+            elif not self.is_text:
+                continue
+            elif "truth" in fitting:
+                expressions[name] = (
+                    f"CASE WHEN LOWER({column}) = 'true' THEN TRUE WHEN {column} IS NOT NULL THEN FALSE END"
+                )
+                schema[name] = nw.Boolean()
+            elif "whole" in fitting:
+                expressions[name], schema[name] = f"CAST({column} AS BIGINT)", nw.Int64()
+            elif "number" in fitting:
+                expressions[name], schema[name] = f"CAST({column} AS DOUBLE)", nw.Float64()
+        return replace(self, expressions=expressions, schema=schema)
+
+    def with_whole_ids(self, *columns: str) -> Relation:
+        """The same table, these ids as whole numbers where they came as text and nothing is lost, for those who order by id."""
+        words = [c for c in columns if self.is_text and self.schema.get(c) == nw.String]
+        odd = {
+            str(i): f"SUM(CASE WHEN regexp_matches({self.expressions[c]}, '{WRITTEN_WHOLE}') THEN 0 ELSE 1 END)"
+            for i, c in enumerate(words)
+        }
+        facts = self.facts(odd)
+        plain = [c for i, c in enumerate(words) if not int(facts[str(i)] or 0)]
+        expressions = {**self.expressions, **{c: f"CAST({self.expressions[c]} AS BIGINT)" for c in plain}}
+        return replace(self, expressions=expressions, schema={**self.schema, **dict.fromkeys(plain, nw.Int64())})
+
+
+def relation_of(engine: Engine, name: str, schema: Mapping[str, Type], **facts: Any) -> Relation:
+    """A relation whose columns have in the engine the names that their owner gave them."""
+    return Relation(engine, name, schema, {column: quoted(column) for column in schema}, **facts)
+
+
+def is_number(kind: Type | None) -> bool:
+    return kind is not None and bool(kind.is_numeric() or kind == nw.Boolean)
+
+
+def fits_int64(kind: Type) -> bool:
+    """Whether whole numbers of this type can be added up as such; truth values count as 0 and 1."""
+    return bool(kind == nw.Boolean or (kind.is_integer() and kind not in (nw.UInt64, nw.Int128, nw.UInt128)))
+
+
+def comparable(left: Type, right: Type, *, column: str, role: str) -> tuple[str, str]:
+    """SQL patterns (`{}` is the column) that make ids of two tables comparable; whole numbers become text beside text.
+
+    >>> comparable(nw.Int64(), nw.String(), column="item", role="groups")
+    ('CAST({} AS VARCHAR)', '{}')
+    """
+    if left == right or (left.is_integer() and right.is_integer()):
+        return "{}", "{}"
+    if left.is_integer() and right == nw.String:
+        return "CAST({} AS VARCHAR)", "{}"
+    if left == nw.String and right.is_integer():
+        return "{}", "CAST({} AS VARCHAR)"
+    raise EvenhandError(
+        f"{column} holds {left} values in {role} and {right} in the rankings. Make them the same type, so that they can be joined."
+    )
+
+
+_DUCKDB_TYPES: Mapping[str, Type] = {
+    "TINYINT": nw.Int8(), "SMALLINT": nw.Int16(), "INTEGER": nw.Int32(), "BIGINT": nw.Int64(), "HUGEINT": nw.Int128(),
+    "UTINYINT": nw.UInt8(), "USMALLINT": nw.UInt16(), "UINTEGER": nw.UInt32(), "UBIGINT": nw.UInt64(), "UHUGEINT": nw.UInt128(),
+    "FLOAT": nw.Float32(), "DOUBLE": nw.Float64(), "BOOLEAN": nw.Boolean(), "VARCHAR": nw.String(), "BLOB": nw.Binary(),
+    "DATE": nw.Date(), "TIME": nw.Time(), "TIMESTAMP": nw.Datetime("us"), "TIMESTAMP_NS": nw.Datetime("ns"),
+    "TIMESTAMP_MS": nw.Datetime("ms"), "TIMESTAMP_S": nw.Datetime("us"), "TIMESTAMP WITH TIME ZONE": nw.Datetime("us", "UTC"),
+    "INTERVAL": nw.Duration("us"),
+}  # fmt: skip
+
+
+def type_of(name: str) -> Type:
+    """A type by DuckDB's name for it.
+
+    >>> type_of("BIGINT"), type_of("INTEGER[]"), type_of("DECIMAL(18,2)"), type_of("UUID")
+    (Int64, List(Int32), Decimal(...), Unknown)
+    """
+    if name.endswith("]"):
+        inner, _, size = name[:-1].rpartition("[")
+        return nw.Array(type_of(inner), int(size)) if size else nw.List(type_of(inner))
+    if name.startswith(("STRUCT", "MAP", "UNION")):
+        return nw.Struct([])
+    if name.startswith("DECIMAL"):
+        precision, scale = name[len("DECIMAL(") : -1].split(",")
+        return nw.Decimal(int(precision), int(scale))
+    if name.startswith("ENUM"):
+        return nw.Categorical()
+    return _DUCKDB_TYPES.get(name, nw.Unknown())
+
+
+def schema_of(types: Mapping[str, str]) -> dict[str, Type]:
+    return {name: type_of(kind) for name, kind in types.items()}

@@ -1,0 +1,96 @@
+"""Roles as data: which column plays which part, and one query that counts every problem of a table."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
+
+import narwhals as nw
+
+from evenhand.errors import listing, suggestion
+from evenhand.sources.relation import Relation, is_number
+from evenhand.sources.sql import count_where
+
+NESTED = (nw.List, nw.Struct, nw.Array)
+
+RESERVED = frozenset(
+    {"metric", "group", "estimate", "low", "high", "chance", "ideal", "better", "units", "undefined_draws", "note"}
+)
+"""Columns of every result; a slice column of that name would hide them."""
+
+
+def missing_columns(table: Relation, roles: Sequence[tuple[str, Any]]) -> list[str]:
+    """One problem per role whose column the table does not have."""
+    names = list(table.schema)
+    problems = []
+    for role, column in roles:
+        if not isinstance(column, str):
+            problems.append(f"{role}={column!r} is not a column name. Pass the name of a column as text.")
+        elif column in table.lacking:
+            problems.append(
+                f"{role}={column!r} is not a column of {table.lacking[column]!r}. Pass files that all have it."
+            )
+        elif column not in names:
+            problems.append(
+                f"{role}={column!r} is not a column of the table. {suggestion(column, names)}Columns: {listing(names) or 'none'}."
+            )
+    return problems
+
+
+def role_problems(table: Relation, roles: Sequence[tuple[str, Any]], numbers: Collection[str]) -> list[str]:
+    """What keeps columns from their roles: they are not there, or hold no numbers where numbers are meant, or no labels."""
+    problems, schema = missing_columns(table, roles), table.schema
+    for role, column in roles:
+        if not isinstance(column, str) or column not in schema:
+            continue
+        if role not in numbers:
+            problems += label_problems(role, column, table)
+        elif not is_number(schema[column]):
+            problems.append(f"{role}={column!r} holds {schema[column]} values, not numbers. Convert the column first.")
+    return problems
+
+
+def label_problems(role: str, column: str, table: Relation) -> list[str]:
+    """What keeps a column from being labels: nested values, several types in one column."""
+    kind = table.schema[column]
+    if kind == nw.Object:
+        return [
+            f"{role}={column!r} holds values that are neither all text nor all numbers. Pass a column of plain labels."
+        ]
+    if kind in NESTED:
+        return [f"{role}={column!r} holds {kind} values. Pass a column of plain labels."]
+    return []
+
+
+def slice_problems(by: Sequence[str], own: Collection[str] = ()) -> list[str]:
+    """Why a result cannot be sliced so: a column is named twice, or like one of every result or of this audit's `own`."""
+    taken = RESERVED.union(own)
+    problems = [
+        f"by={b!r} is also a column of every result. Rename that column of the table first." for b in by if b in taken
+    ]
+    return problems + [f"by names {b!r} twice. Name each column once." for b in dict.fromkeys(by) if by.count(b) > 1]
+
+
+def number_facts(columns: Mapping[str, str]) -> dict[str, str]:
+    """What to ask of columns of numbers (SQL by role), for one query: how many are missing or negative, the lowest and highest."""
+    asked = {}
+    for role, column in columns.items():
+        asked[f"missing_{role}"] = count_where(f"{column} IS NULL")
+        asked[f"negative_{role}"] = count_where(f"{column} < 0")
+        asked[f"low_{role}"] = f"MIN({column})"
+        asked[f"high_{role}"] = f"MAX({column})"
+    return asked
+
+
+def label_facts(columns: Mapping[str, str]) -> dict[str, str]:
+    """What to ask of columns of labels and ids (SQL by role), for one query: how many are missing."""
+    return {f"missing_{role}": count_where(f"{column} IS NULL") for role, column in columns.items()}
+
+
+def counted_rows(many: Any) -> str:
+    """So many rows, in the number that fits.
+
+    >>> counted_rows(1), counted_rows(1200)
+    ('1 row', '1,200 rows')
+    """
+    return f"{int(many):,} row{'s' * (many != 1)}"
