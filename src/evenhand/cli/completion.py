@@ -72,7 +72,7 @@ def candidates(words: Sequence[str]) -> list[str]:
 def columns(words: Sequence[str]) -> list[str]:
     """Names of the columns of the files among these words; none where they cannot be read."""
     from evenhand.errors import EvenhandError
-    from evenhand.views.tables import open_table
+    from evenhand.sources.opening import open_table
 
     files = [word for word in words if os.path.isfile(word)]
     try:

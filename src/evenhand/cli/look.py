@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 from evenhand.errors import EvenhandError
 
 if TYPE_CHECKING:
-    from evenhand.views.roles import Sight
+    from evenhand.sources.inspect import Sample
 
 GROUPS = "GROUPS.csv"
 """Stands in a command for a file that only the reader can name."""
@@ -45,13 +45,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     from evenhand.cli import main
-    from evenhand.views.roles import sight
+    from evenhand.sources.inspect import inspect
 
     if args.html and not args.run:
         raise EvenhandError(
             "--html needs an answer to write down. Add --run, or type one of the commands below --help."
         )
-    seen = sight(args.file if len(args.file) > 1 else args.file[0])
+    seen = inspect(args.file if len(args.file) > 1 else args.file[0])
     asked = questions(seen, args.file)
     if not args.run:
         print(*described(seen), "", *proposed(asked), sep="\n")
@@ -66,7 +66,7 @@ def run(args: argparse.Namespace) -> int:
     return main(words)
 
 
-def described(seen: Sight) -> list[str]:
+def described(seen: Sample) -> list[str]:
     """The columns as a table: name, type, how many values, what it could be."""
     rows = [("column", "type", "values", "missing", "for example", "could be")]
     rows += [
@@ -75,7 +75,7 @@ def described(seen: Sight) -> list[str]:
     ]
     widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
     lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
-    first = "the first " if seen.more else ""
+    first = "the first " if seen.has_more else ""
     return [f"{len(seen.columns)} columns, {first}{seen.rows:,} rows", "", *lines]
 
 
@@ -98,7 +98,7 @@ def proposed(asked: list[Question]) -> list[str]:
     return lines
 
 
-def questions(seen: Sight, files: list[str]) -> list[Question]:
+def questions(seen: Sample, files: list[str]) -> list[Question]:
     """All that the columns allow, the most telling first."""
     made = (ask(seen, files) for ask in ASKED)
     return [_leaving_out(seen, question) for question in made if question is not None]
@@ -108,7 +108,7 @@ NEEDED = ("--unit", "--amount", "--score", "--outcome", "--request", "--rank")
 """Options whose column may not lack a value, unless somebody says that such rows are left out."""
 
 
-def _leaving_out(seen: Sight, question: Question) -> Question:
+def _leaving_out(seen: Sample, question: Question) -> Question:
     """The question as it can be run: rows that lack what it needs are left out, and that is said."""
     from evenhand.cli import options_of
 
@@ -122,7 +122,7 @@ def _leaving_out(seen: Sight, question: Question) -> Question:
     return replace(question, words=words, note="\n".join(filter(None, [question.note, note])))
 
 
-def _outcome(seen: Sight, files: list[str]) -> Question | None:
+def _outcome(seen: Sample, files: list[str]) -> Question | None:
     score, outcome = seen.having("score"), seen.having("outcome")
     group = seen.having("group", without=[outcome, score])
     if not (score and outcome and group):
@@ -133,7 +133,7 @@ def _outcome(seen: Sight, files: list[str]) -> Question | None:
     return Question("Is some group held to a higher bar?", words)
 
 
-def _ranked(seen: Sight) -> tuple[str, str, str, list[str]]:
+def _ranked(seen: Sample) -> tuple[str, str, str, list[str]]:
     """Request, rank and group of rankings, and the options that differ from their defaults."""
     rank, request = seen.having("rank"), seen.having("request")
     system = seen.having("system", without=[request])
@@ -142,11 +142,11 @@ def _ranked(seen: Sight) -> tuple[str, str, str, list[str]]:
     return rank, request, group, [*words, *(["--system", system] if system else [])]
 
 
-def _prefix(seen: Sight, files: list[str]) -> Question | None:
+def _prefix(seen: Sample, files: list[str]) -> Question | None:
     rank, request, group, words = _ranked(seen)
     if not (rank and request and group):
         return None
-    first = _smallest(seen, group)
+    first = seen.rarest(group)  # more often than not the one that somebody worries about
     asks = "Does every top of the ranking mirror the whole?"
     return Question(
         asks,
@@ -155,7 +155,7 @@ def _prefix(seen: Sight, files: list[str]) -> Question | None:
     )
 
 
-def _exposure(seen: Sight, files: list[str]) -> Question | None:
+def _exposure(seen: Sample, files: list[str]) -> Question | None:
     rank, request, group, words = _ranked(seen)
     item = seen.having("item", without=[request])
     if not (rank and request and item):
@@ -165,12 +165,10 @@ def _exposure(seen: Sight, files: list[str]) -> Question | None:
     if not group:
         note = f"{GROUPS} is a file with a group for each item."
         return Question(asks, ["exposure", *files, "--groups", GROUPS, *words, *named], note)
-    return Question(
-        asks, ["exposure", *files, "--groups", group, *words, *named, "--protected", _smallest(seen, group)]
-    )
+    return Question(asks, ["exposure", *files, "--groups", group, *words, *named, "--protected", seen.rarest(group)])
 
 
-def _recommender(seen: Sight, files: list[str]) -> Question | None:
+def _recommender(seen: Sample, files: list[str]) -> Question | None:
     user = seen.having("user")
     item, score = seen.having("item", without=[user]), seen.having("score")
     if not (user and item and score) or seen.having("rank"):
@@ -189,7 +187,7 @@ def _recommender(seen: Sight, files: list[str]) -> Question | None:
     )
 
 
-def _inequality(seen: Sight, files: list[str]) -> Question | None:
+def _inequality(seen: Sample, files: list[str]) -> Question | None:
     unit = seen.having("unit") or seen.having("user") or seen.having("item")
     if not unit or seen.having("rank"):
         return None
@@ -198,26 +196,20 @@ def _inequality(seen: Sight, files: list[str]) -> Question | None:
     return Question("How unevenly is it spread?", [*words, *(["--by", group] if group else [])])
 
 
-def _parts(seen: Sight, files: list[str]) -> Question | None:
+def _parts(seen: Sample, files: list[str]) -> Question | None:
     """Groups of units where each unit has one label; sources where it has several."""
     spread = _inequality(seen, files)
     if spread is None or "--by" not in spread.words or "--amount" not in spread.words:
         return None
     words, group = spread.words[1:-2], spread.words[-1]
     unit = words[words.index("--unit") + 1]
-    if seen.frame.select(unit, group).unique()[unit].is_unique().all():
+    if seen.is_constant_within(unit, group):
         return Question(
             "Does the inequality lie within groups or between them?", ["decompose", *words, "--group", group]
         )
     return Question("Which source makes the skew?", ["sources", *words, "--source", group])
 
 
-ASKED: tuple[Callable[[Sight, list[str]], Question | None], ...] = (
+ASKED: tuple[Callable[[Sample, list[str]], Question | None], ...] = (
     _outcome, _exposure, _prefix, _recommender, _inequality, _parts,
 )  # fmt: skip
-
-
-def _smallest(seen: Sight, group: str) -> str:
-    """The label that fewest rows have: more often than not the one that somebody worries about."""
-    counts = seen.frame[group].drop_nulls().value_counts().sort("count", group)
-    return str(counts[group][0])

@@ -7,15 +7,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import narwhals as nw
 
-from evenhand.views.tables import open_table, to_polars
+from evenhand.sources.engine import Cells
+from evenhand.sources.opening import open_table
+from evenhand.sources.relation import is_number
 
 SAMPLE = 100_000
-"""Rows that are looked at."""
+"""Rows that are read."""
 
 FEW_LABELS = 30
 """Different values that a column of groups may have."""
@@ -54,13 +56,13 @@ class Column:
 
 
 @dataclass(frozen=True, slots=True)
-class Sight:
-    """What was seen of a table: its columns, how many rows were looked at, and whether there are more."""
+class Sample:
+    """The first rows of a table: its columns, how many rows were read, and whether there are more."""
 
     columns: tuple[Column, ...]
     rows: int
-    more: bool
-    frame: Any
+    has_more: bool
+    cells: Cells
 
     def having(self, role: str, *, without: Sequence[str] = ()) -> str:
         """The column that most likely plays a role, or nothing: columns named for it come first."""
@@ -68,29 +70,40 @@ class Sight:
         named = [c.name for c in able if _is_called(c.name, role)]
         return next(iter([*named, *(c.name for c in able)]), "")
 
+    def is_constant_within(self, unit: str, label: str) -> bool:
+        """Whether every unit has one label only."""
+        return bool(self.cells.frame.select(unit, label).unique()[unit].is_unique().all())
 
-def sight(table: Any) -> Sight:
-    """Look at the first rows of a table."""
+    def rarest(self, column: str) -> str:
+        """The label that fewest rows have; of several, the first."""
+        counts = self.cells.frame[column].drop_nulls().value_counts().sort("count", column)
+        return str(counts[column][0])
+
+
+def inspect(table: Any) -> Sample:
+    """The first rows of a table, with the roles that each column could play."""
     opened = open_table(table)
-    opened = opened.numbers(*opened.schema.names())  # what could be a number; text files hold text until somebody asks
-    frame = to_polars(opened.lazy.head(SAMPLE + 1))
-    more, frame = len(frame) > SAMPLE, frame.head(SAMPLE)
-    schema = nw.from_native(frame, eager_only=True).schema
-    return Sight(tuple(_column(frame, name, dtype) for name, dtype in schema.items()), len(frame), more, frame)
+    opened = opened.with_numbers(*opened.schema)  # text files hold text until somebody asks
+    expressions = {
+        name: opened.column(name) if is_number(kind) else opened.label(name) for name, kind in opened.schema.items()
+    }
+    rows = opened.engine.cells(f"{opened.select(expressions)} LIMIT {SAMPLE + 1}").frame
+    has_more, rows = rows.height > SAMPLE, rows.head(SAMPLE)
+    schema = nw.from_native(rows, eager_only=True).schema
+    columns = tuple(_column(rows, name, kind) for name, kind in schema.items())
+    return Sample(columns, rows.height, has_more, Cells(rows))
 
 
 def _column(frame: Any, name: str, dtype: Any) -> Column:
-    held = frame[name].drop_nulls()
+    values = frame[name].drop_nulls()
     number = dtype.is_numeric()
-    whole = dtype.is_integer() or (number and bool((held == held.round(0)).all()))
-    low, high = (float(held.min()), float(held.max())) if number and len(held) else (None, None)
+    whole = dtype.is_integer() or (number and bool((values == values.round(0)).all()))
+    low, high = (float(values.min()), float(values.max())) if number and len(values) else (None, None)
     kind = "yes or no" if dtype == nw.Boolean else "date" if dtype.is_temporal() else "text"
     kind = ("whole number" if whole else "number") if number else kind
-    found = Column(
-        name, kind, held.n_unique(), len(frame) - len(held), low, high, str(held[0])[:30] if len(held) else "", ()
-    )
-    roles = tuple(role for role in NAMES if _may_be(found, role, len(held)))
-    return Column(found.name, found.kind, found.distinct, found.missing, low, high, found.example, roles)
+    example = str(values[0])[:30] if len(values) else ""
+    column = Column(name, kind, values.n_unique(), len(frame) - len(values), low, high, example, ())
+    return replace(column, roles=tuple(role for role in NAMES if _may_be(column, role, len(values))))
 
 
 def _is_called(name: str, role: str) -> bool:
