@@ -92,6 +92,24 @@ class Cells:
 
         return Cells(self.frame.filter(pl.Series(np.asarray(mask, dtype=bool))))
 
+    def distinct(self, names: Sequence[str]) -> int:
+        """How many different rows some columns have."""
+        return int(self.frame.select(names).n_unique())
+
+    def sorted_by(self, names: Sequence[str]) -> Cells:
+        """The rows in the order of some columns: text by its bytes, NULL last."""
+        return Cells(self.frame.sort(names, nulls_last=True))
+
+    def with_column(self, name: str, values: Any) -> Cells:
+        """The rows with one more column."""
+        import polars as pl
+
+        return Cells(self.frame.with_columns(pl.Series(name, values)))
+
+    def select(self, names: Sequence[str]) -> Cells:
+        """Some of the columns."""
+        return Cells(self.frame.select(names))
+
 
 @dataclass(frozen=True, slots=True)
 class Batch(Cells):
@@ -138,7 +156,7 @@ class Engine(Protocol):
         """What `partial` makes of every batch of whole groups; a cluster runs it where the rows are."""
 
     def bring(self, frame: Any) -> str:
-        """The name of a table with the rows of a Polars frame, for queries of this engine to join."""
+        """The name of a table with the rows of a Polars frame, or of cells, for queries of this engine to join."""
 
     def keep(self, query: str) -> str:
         """The name of a temporary table with the answer of a query that several queries read."""
@@ -193,7 +211,7 @@ class DuckDBEngine:
         return [partial(batch) for batch in self.groups(query, key, order)]
 
     def bring(self, frame: Any) -> str:
-        return self.register(frame)
+        return self.register(frame.frame if isinstance(frame, Cells) else frame)
 
     def keep(self, query: str) -> str:
         name = _new_name()
