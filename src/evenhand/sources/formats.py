@@ -211,12 +211,18 @@ def read_files(
     shared = shared_columns(paths, form.header)
     if shared.columns is None:
         names = form.header(paths[0]) if needed is not None else []
-        chosen = [n for n in names if n in needed] if needed is not None and names else None
-        return form.read(engine, paths, chosen or None), shared.lacking
-    chosen = [n for n in shared.columns if needed is None or n in needed] or list(shared.columns)
+        return form.read(engine, paths, _chosen(names, needed) or None), shared.lacking
+    chosen = _chosen(shared.columns, needed)
     parts = [form.read(engine, lot, chosen) for lot in shared.lots]
     rows = " UNION ALL ".join(f"SELECT {column_list(chosen)} FROM {part}" for part in parts)
     return engine.view(rows), shared.lacking
+
+
+def _chosen(names: Sequence[str], needed: Sequence[str] | None) -> list[str]:
+    """The columns to be read: all of them where one that is needed is not there, so that an error can list them."""
+    if not needed or not set(needed) <= set(names):
+        return list(names)
+    return [name for name in names if name in needed]
 
 
 def explain_files(paths: Sequence[str], kind: str) -> Callable[[BaseException], EvenhandError] | None:

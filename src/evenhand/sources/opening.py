@@ -140,9 +140,11 @@ def _refuse_names(names: Sequence[Any], role: str) -> None:
 
 
 def _needed(names: Sequence[str], columns: Sequence[Any] | None) -> list[str]:
-    """The columns to be fetched: those that were named, or all where none of these is there."""
-    chosen = [name for name in names if columns is None or name in columns]
-    return chosen or list(names)
+    """The columns to be fetched: those that were named, or all where one is not there, so that an error can list them."""
+    named = [column for column in columns or () if column is not None]
+    if not named or not all(column in names for column in named):
+        return list(names)
+    return [name for name in names if name in named]
 
 
 def _registered(

@@ -1,0 +1,304 @@
+"""Who received what: a log of units and amounts with known column names, checked before anything is added up."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+import narwhals as nw
+
+from evenhand.errors import EvenhandError, all_problems, listing
+from evenhand.sources.engine import Engine
+from evenhand.sources.opening import open_table
+from evenhand.sources.relation import Relation, Type, fits_int64, is_number
+from evenhand.sources.roles import (
+    counted_rows,
+    label_facts,
+    missing_columns,
+    number_facts,
+    role_problems,
+    slice_problems,
+)
+from evenhand.sources.sql import columns, quoted, select
+
+LARGEST_SUM = 9e18
+"""Above this an int64 sum could wrap; amounts are then added as float64, good to 16 digits."""
+
+LARGEST_EXACT = 2**53
+"""Whole numbers up to here are themselves as float64."""
+
+NO_ROWS = "The table has no rows. Pass a table of who received what; check the path or the filter before it."
+
+NanPolicy = Literal["raise", "omit", "propagate"]
+Label = tuple[Any, ...]
+
+
+@dataclass(frozen=True)
+class Amount:
+    """An amount column: its name in the user's table (None: rows are counted), its name in a `Log`, and its type.
+
+    Attributes
+    ----------
+    integer : whether amounts are added up as whole numbers.
+    missing : rows without the amount.
+    """
+
+    name: str | None
+    column: str
+    integer: bool
+    missing: int
+
+
+@dataclass(frozen=True)
+class Log:
+    """A checked log with columns `unit`, `by_0..`, `amount_0..`, `weight` and marks, whichever roles were named.
+
+    Attributes
+    ----------
+    engine : where its queries run.
+    sql : a SELECT of these columns; stands in brackets after FROM (`rows`).
+    types : the type of each column.
+    backend : the dataframe library in which results are handed out. origin : a few words on where the table came from.
+    unit, by, weight : the columns of the user's table in these roles.
+    amounts : the amount columns. rows : rows read.
+    dropped : rows left out, by reason.
+    counted : what a database counted already (a tally file); there is then nothing to query.
+    """
+
+    engine: Engine
+    sql: str
+    types: Mapping[str, Type]
+    backend: str
+    origin: str
+    unit: str | None
+    by: tuple[str, ...]
+    amounts: tuple[Amount, ...]
+    weight: str | None
+    rows: int
+    nan_policy: NanPolicy
+    dropped: dict[str, int]
+    counted: Any = None
+
+    @property
+    def keys(self) -> list[str]:
+        """Our names of the slice columns."""
+        return [f"by_{i}" for i in range(len(self.by))]
+
+    @property
+    def missing(self) -> int:
+        return sum(a.missing for a in self.amounts)
+
+    @property
+    def source(self) -> str:
+        """The log as it stands after FROM."""
+        return f"({self.sql}) AS log"
+
+    def is_number(self, key: str) -> bool:
+        """Whether a column of ours holds numbers."""
+        return is_number(self.types.get(key))
+
+    def with_columns(self, expressions: Mapping[str, str], types: Mapping[str, Type]) -> Log:
+        """The same rows with some columns replaced or added: SQL by the column's name, over the columns of ours."""
+        kept = {name: quoted(name) for name in self.types}
+        return replace(
+            self, sql=f"SELECT {select({**kept, **expressions})} FROM {self.source}", types={**self.types, **types}
+        )
+
+    def known(self, amount: Amount) -> str:
+        """The rows whose amount is known, as they stand after FROM."""
+        return f"{self.source} WHERE {quoted(amount.column)} IS NOT NULL" if amount.missing else self.source
+
+    def value(self, amount: Amount) -> str:
+        """SQL of what a row adds to its unit's amount."""
+        return quoted(amount.column) if amount.name is not None else "CAST(1 AS BIGINT)"
+
+    def sums(self, amount: Amount, keys: Sequence[str]) -> str:
+        """A SELECT of what was received in all by each combination of `keys`: `amount`, and the extreme weights where there are any.
+
+        Rows whose amount is missing are left out.
+        """
+        total = "COUNT(*)" if amount.name is None else f"SUM({quoted(amount.column)})"
+        added = f"CAST({total} AS {'BIGINT' if amount.integer else 'DOUBLE'}) AS amount"
+        weights = ", MAX(weight) AS weight, MIN(weight) AS least_weight" if self.weight is not None else ""
+        return f"SELECT {columns(keys)}, {added}{weights} FROM {self.known(amount)} GROUP BY {columns(keys)}"
+
+    def broken(self, amount: Amount) -> frozenset[Label]:
+        """Slices that a missing amount spoils: those that hold one, where it propagates."""
+        if not amount.missing or self.nan_policy != "propagate":
+            return frozenset()
+        if not self.keys:
+            return frozenset({()})
+        query = f"SELECT DISTINCT {columns(self.keys)} FROM {self.source} WHERE {quoted(amount.column)} IS NULL"
+        return frozenset(self.engine.cells(query).labels(self.keys))
+
+    def labels(self, names: Sequence[str]) -> list[Label]:
+        """The different combinations of labels in some columns, in the order of results."""
+        return self.engine.cells(f"SELECT DISTINCT {columns(names)} FROM {self.source}").codes(names)[1]
+
+
+def open_log(
+    table: Any,
+    *,
+    unit: str | None,
+    amount: str | Sequence[str] | None,
+    by: Sequence[str] = (),
+    weight: str | None = None,
+    nan_policy: NanPolicy = "raise",
+    elsewhere: Sequence[str] = (),
+    part: str = "",
+    marks: Mapping[str, str] | None = None,
+) -> Log:
+    """A log with its roles checked and everything that is wrong with its values counted by one query.
+
+    Parameters
+    ----------
+    elsewhere : slice columns that another table (the population) holds; they are joined in later.
+    part : the role (`"source"`, `"group"`) of the last column of `by` where that one is not a slice.
+    marks : labels that every row has, by role (`{"arm": "variant"}`); they are columns of that name.
+    """
+    marks = dict(marks or {})
+    names: list[Any] = [] if amount is None else list(amount) if isinstance(amount, (list, tuple)) else [amount]
+    own_by = [b for b in by if b not in elsewhere]
+    opened = open_table(table, columns=[unit, *names, *own_by, weight, *marks.values()]).with_numbers(*names, weight)
+    if nan_policy not in ("raise", "omit", "propagate"):
+        raise EvenhandError(f"nan_policy={nan_policy!r} is unknown. Use 'raise', 'omit' or 'propagate'.")
+    multiple = not isinstance(amount, str) and amount is not None
+    _refuse_bad_names(opened, unit, names, own_by, list(by), weight, part, marks, multiple=multiple)
+    labels = {"unit": unit} if unit is not None else {}
+    labels |= {**marks, **{f"by_{i}": b for i, b in enumerate(by) if b not in elsewhere}}
+    needed = ({"unit": unit} if unit is not None else {}) | marks
+    facts = _facts(opened, names, {role: opened.label(column) for role, column in needed.items()}, weight)
+    if problems := value_problems(facts, names, needed, weight, nan_policy):
+        raise all_problems(problems, where="The table")
+    integers = [_stays_integer(opened.schema[name], facts, i) for i, name in enumerate(names)]
+    chosen = {role: opened.label(column) for role, column in labels.items()}
+    chosen |= {f"amount_{i}": opened.number(a, "BIGINT" if integers[i] else "DOUBLE") for i, a in enumerate(names)}
+    chosen |= {"weight": opened.number(weight)} if weight is not None else {}
+    types: dict[str, Type] = {role: opened.label_type(column) for role, column in labels.items()}
+    types |= {f"amount_{i}": nw.Int64() if whole else nw.Float64() for i, whole in enumerate(integers)}
+    types |= {"weight": nw.Float64()} if weight is not None else {}
+    if not chosen:
+        chosen, types = {"row_of_log": "1"}, {"row_of_log": nw.Int64()}
+    lost = {role: column for role, column in needed.items() if facts[f"missing_{role}"]}
+    dropped = {f"{column} is missing": int(facts[f"missing_{role}"]) for role, column in lost.items()}
+    named = [chosen[role] for role in lost]
+    where = f" WHERE {' AND '.join(f'{column} IS NOT NULL' for column in named)}" if named else ""
+    amounts = tuple(
+        Amount(name, f"amount_{i}", integers[i], int(facts[f"missing_{i}"])) for i, name in enumerate(names)
+    ) or (Amount(None, "", True, 0),)
+    if nan_policy == "omit":
+        dropped |= {f"{a.name} is missing": a.missing for a in amounts if a.missing}
+    return Log(
+        opened.engine, opened.select(chosen) + where, types, opened.backend, opened.origin, unit, tuple(by), amounts, weight,
+        int(facts["rows"]), nan_policy, dropped,
+    )  # fmt: skip
+
+
+def _refuse_bad_names(
+    opened: Relation,
+    unit: str | None,
+    names: list[str],
+    own_by: list[str],
+    by: list[str],
+    weight: str | None,
+    part: str,
+    marks: Mapping[str, str],
+    *,
+    multiple: bool,
+) -> None:
+    named: list[tuple[str, Any]] = [("unit", unit), ("weight", weight), *marks.items()]
+    named += [("amount", a) for a in names] + [("by", b) for b in by]
+    nameless = [(role, name) for role, name in named if name is not None and not isinstance(name, str)]
+    if nameless:
+        raise all_problems(missing_columns(opened, nameless), where="The call")
+    role_of = dict.fromkeys(by, "by") | ({by[-1]: part} if part else {})
+    roles = [("unit", unit)] if unit is not None else []
+    roles += (
+        [("amount", a) for a in names]
+        + [(role_of[b], b) for b in own_by]
+        + ([("weight", weight)] if weight is not None else [])
+        + list(marks.items())
+    )
+    problems = role_problems(opened, roles, ("amount", "weight"))
+    problems += name_problems(unit, names, by, part, multiple=multiple)
+    if problems:
+        if not missing_columns(opened, roles) and not opened.facts({"n": "COUNT(*)"})["n"]:
+            raise EvenhandError(NO_ROWS)  # a file of a header alone has no types to speak of
+        raise all_problems(problems, where="The call")
+
+
+def name_problems(unit: str | None, names: Sequence[str], by: Sequence[str], part: str, *, multiple: bool) -> list[str]:
+    """What is wrong with the columns that were named, whatever the table holds; `part` is the role of the last of `by`."""
+    slices = list(by[:-1] if part else by)
+    problems = slice_problems(slices, {"amount"} if multiple else ())
+    problems += [
+        f"amount names {a!r} twice. Name each column once." for a in sorted({a for a in names if names.count(a) > 1})
+    ]
+    problems += [f"unit={unit!r} is also named in by. A unit cannot be its own slice." for b in slices if b == unit]
+    if part and by[-1] in [unit, *slices]:
+        problems.append(
+            f"{part}={by[-1]!r} is also named as {'unit' if by[-1] == unit else 'by'}. Name another column."
+        )
+    if multiple and not names:
+        problems.append("amount is an empty list. Name at least one column, or pass None to count rows.")
+    return problems
+
+
+def _facts(opened: Relation, names: Sequence[str], labels: Mapping[str, str], weight: str | None) -> dict[str, Any]:
+    """Rows and missing values counted, extremes and sums, by one query."""
+    numbers = {
+        str(i): opened.number(a, "BIGINT" if fits_int64(opened.schema[a]) else "DOUBLE") for i, a in enumerate(names)
+    }
+    numbers |= {"weight": opened.number(weight)} if weight is not None else {}
+    inner = {f"number_{tag}": number for tag, number in numbers.items()} | {
+        f"label_{r}": label for r, label in labels.items()
+    }
+    asked = {"rows": "COUNT(*)", **label_facts({role: quoted(f"label_{role}") for role in labels})}
+    asked |= number_facts({tag: quoted(f"number_{tag}") for tag in numbers})
+    asked |= {f"sum_{tag}": f"SUM(CAST({quoted(f'number_{tag}')} AS DOUBLE))" for tag in numbers}
+    rows = f"({opened.select(inner)}) AS numbers" if inner else opened.name
+    facts = opened.engine.cells(f"SELECT {select(asked)} FROM {rows}").row()
+    return {name: 0.0 if value is None else float(value) for name, value in facts.items()}
+
+
+def value_problems(
+    facts: Mapping[str, Any], names: Sequence[str], needed: Mapping[str, str], weight: str | None, nan_policy: NanPolicy
+) -> list[str]:
+    """What is wrong with the values of a log, from the facts that a query counted."""
+    if not facts["rows"]:
+        return [NO_ROWS]
+    problems = []
+    for i, name in enumerate(names):
+        missing, negative = int(facts[f"missing_{i}"]), int(facts[f"negative_{i}"])
+        if missing and nan_policy == "raise":
+            problems.append(
+                f"amount={name!r} is missing (null or NaN) in {missing:,} of {int(facts['rows']):,} rows. "
+                "Fill them, or pass nan_policy='omit' or nan_policy='propagate'."
+            )
+        if negative:
+            problems.append(f"amount={name!r} is negative in {counted_rows(negative)}. Pass amounts of zero or more.")
+        if facts[f"high_{i}"] == math.inf:
+            problems.append(f"amount={name!r} is infinite in some rows. Pass finite amounts.")
+        elif facts[f"sum_{i}"] == math.inf:
+            problems.append(f"amount={name!r} adds up to more than a number can hold. Pass it in a larger unit.")
+    problems += [
+        f"{role}={column!r} is missing in {counted_rows(facts[f'missing_{role}'])}. Remove them, or pass nan_policy='omit'."
+        for role, column in needed.items()
+        if facts[f"missing_{role}"] and nan_policy != "omit"
+    ]
+    if weight is not None and (facts["missing_weight"] or facts["low_weight"] < 0 or facts["high_weight"] == math.inf):
+        problems.append(f"weight={weight!r} holds missing, negative or infinite values. Pass weights of zero or more.")
+    return problems
+
+
+def _stays_integer(kind: Type, facts: Mapping[str, Any], i: int) -> bool:
+    """Whether amounts are added up as int64."""
+    exact = fits_int64(kind) or (kind.is_integer() and facts[f"high_{i}"] <= LARGEST_EXACT)
+    return bool(exact and facts[f"sum_{i}"] <= LARGEST_SUM)
+
+
+def slice_words(labels: Sequence[Any]) -> str:
+    """Slice labels in an error message."""
+    return listing(repr(label if len(label) > 1 else label[0]) for label in labels)
