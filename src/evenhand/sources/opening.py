@@ -92,7 +92,8 @@ def _open_frame(table: Any, role: str, columns: Sequence[Any] | None, engine: En
         _refuse_names(names, role)
         needed = _needed(names, columns)
         name, owner_names, backend = _registered(local, table, names, needed)
-        return _relation(local, name, owner_names, backend, f"a {backend_word(table)} table")
+        word = f"a {backend_word(table)} table"
+        return _relation(local, name, owner_names, backend, word, every_column=tuple(names))
 
 
 def backend_word(table: Any) -> str:
@@ -278,9 +279,11 @@ def _open_lazily(
             lazy = pl.scan_ndjson(list(paths))
         else:
             lazy = pl.scan_csv(list(paths), separator="," if kind == "csv" else "\t", infer_schema=False)
-        needed = _needed(lazy.collect_schema().names(), columns)
+        names = lazy.collect_schema().names()
+        needed = _needed(names, columns)
         is_text = kind in FORMATS and FORMATS[kind].is_text
-        return _relation(engine, engine.ingest(lazy, needed), needed, "polars", origin, is_text=is_text)
+        facts = {"is_text": is_text, "every_column": tuple(names)}
+        return _relation(engine, engine.ingest(lazy, needed), needed, "polars", origin, **facts)
 
 
 def _open_database(words: Sequence[str], role: str, engine: DuckDBEngine) -> Relation:

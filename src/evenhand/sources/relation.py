@@ -35,6 +35,7 @@ class Relation:
     origin : a few words on where it came from.
     is_text : whether every column came as text, so that a role must say which are numbers.
     lacking : columns of some files only, each with a file that lacks it.
+    every_column : what the owner's table is made of, where not all of its columns were fetched.
     """
 
     engine: Engine
@@ -45,6 +46,12 @@ class Relation:
     origin: str
     is_text: bool = False
     lacking: Mapping[str, str] = field(default_factory=dict)
+    every_column: tuple[str, ...] = ()
+
+    @property
+    def names(self) -> list[str]:
+        """The columns of the owner's table, fetched or not, for words about what is there."""
+        return list(self.every_column or self.schema)
 
     def column(self, name: str) -> str:
         """SQL of a column as its owner has it."""

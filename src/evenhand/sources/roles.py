@@ -21,7 +21,7 @@ RESERVED = frozenset(
 
 def missing_columns(table: Relation, roles: Sequence[tuple[str, Any]]) -> list[str]:
     """One problem per role whose column the table does not have."""
-    names = list(table.schema)
+    names = table.names
     problems = []
     for role, column in roles:
         if not isinstance(column, str):
@@ -30,7 +30,7 @@ def missing_columns(table: Relation, roles: Sequence[tuple[str, Any]]) -> list[s
             problems.append(
                 f"{role}={column!r} is not a column of {table.lacking[column]!r}. Pass files that all have it."
             )
-        elif column not in names:
+        elif column not in table.schema:
             problems.append(
                 f"{role}={column!r} is not a column of the table. {suggestion(column, names)}Columns: {listing(names) or 'none'}."
             )
