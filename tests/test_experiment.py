@@ -13,8 +13,8 @@ from evenhand.cli import main
 from evenhand.engine.buckets import bucket_size
 from evenhand.metrics.inequality import standard_error
 from evenhand.tallies.buckets import Buckets
+from evenhand.tallies.paired_amounts import PairedAmounts
 from evenhand.tallies.spectrum import Spectrum
-from evenhand.tallies.twice import Twice
 from evenhand.uncertainty.arms import paired_contrast, units_contrast
 from evenhand.uncertainty.experiments import contrast, sample_ratio, subsets
 from oracles import experiment as slow
@@ -113,8 +113,8 @@ def test_some_buckets_alone_leave_the_others_units_unseen():
 
 
 def test_pairs_of_amounts_merge_and_keep_their_units():
-    first = Twice.of([1, 0, 1], [2, 2, 2])
-    both = first.merge(Twice.of([1, 4], [2, 0]))
+    first = PairedAmounts.from_arrays([1, 0, 1], [2, 2, 2])
+    both = first.merge(PairedAmounts.from_arrays([1, 4], [2, 0]))
     assert dict(zip(zip(both.first, both.second, strict=True), both.counts, strict=True)) == {
         (0, 2): 1,
         (1, 2): 3,
@@ -336,8 +336,8 @@ def test_the_bias_of_few_units_is_taken_off_each_arm():
     rng = np.random.default_rng(1)
     found = [
         units_contrast(
-            Twice.of(rng.lognormal(0, 0.7, 12)),
-            Twice.of(rng.lognormal(0, 0.7, 600)),
+            PairedAmounts.from_arrays(rng.lognormal(0, 0.7, 12)),
+            PairedAmounts.from_arrays(rng.lognormal(0, 0.7, 600)),
             GINI,
             draws=99,
             level=0.95,
@@ -356,8 +356,8 @@ def test_sixty_against_six_hundred_units_reject_at_the_nominal_rate():
     rng = np.random.default_rng(2)
     p = [
         units_contrast(
-            Twice.of(rng.lognormal(0, 1, 60).round(2)),
-            Twice.of(rng.lognormal(0, 1, 600).round(2)),
+            PairedAmounts.from_arrays(rng.lognormal(0, 1, 60).round(2)),
+            PairedAmounts.from_arrays(rng.lognormal(0, 1, 600).round(2)),
             ASKED[:3],
             draws=199,
             level=0.95,
@@ -372,7 +372,7 @@ def test_the_same_units_twice_are_as_sure_as_a_paired_bootstrap():
     rng = np.random.default_rng(5)
     base = rng.lognormal(2, 1, 300)
     first, second = np.round(base * rng.lognormal(0, 0.2, 300)), np.round(base * rng.lognormal(0, 0.2, 300))
-    found = paired_contrast(Twice.of(first, second), GINI, draws=499, level=0.95, rng=rng)
+    found = paired_contrast(PairedAmounts.from_arrays(first, second), GINI, draws=499, level=0.95, rng=rng)
     draws = []
     for _ in range(499):
         k = rng.integers(0, 300, 300)

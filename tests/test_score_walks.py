@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from polars.testing import assert_frame_equal
 
 import evenhand as eh
-from evenhand.views import batches
 from evenhand.sources.folders import Folder
+from evenhand.views import batches
 from evenhand.views.numbering import Numbering
 from evenhand.views.walked import Runs, Walked
 

@@ -17,8 +17,8 @@ from evenhand.engine.occasions import Occasions, arms_of, refuse_several_arms, t
 from evenhand.engine.spectra import Label, tally_slices, whole_labels
 from evenhand.errors import EvenhandError, listing
 from evenhand.tallies.buckets import Buckets
+from evenhand.tallies.paired_amounts import PairedAmounts
 from evenhand.tallies.spectrum import Spectrum
-from evenhand.tallies.twice import Twice
 from evenhand.uncertainty.arms import paired_contrast, thinned, units_contrast
 from evenhand.uncertainty.experiments import Contrast, absent, contrast, sample_ratio, volume_ratio
 from evenhand.uncertainty.intervals import stream
@@ -175,9 +175,9 @@ def units_randomized(asked: Asked) -> Trial:
         held = dict(zip(slices.labels, slices.tallies, strict=True))
         sizes = {str(a): round(sum(t.units for k, t in held.items() if k[-1] == a)) for a in arms}
         for label in dict.fromkeys(k[:-1] for k in held):
-            other = held.get((*label, at), Twice.of([]))
+            other = held.get((*label, at), PairedAmounts.from_arrays([]))
             for name in (name for name in arms if name != at):
-                mine = held.get((*label, name), Twice.of([]))
+                mine = held.get((*label, name), PairedAmounts.from_arrays([]))
                 rng = stream(asked.seed, "experiment", amount.name, name, *label)
                 found = absent(asked.metrics) if not (mine.units and other.units) else units_contrast(
                     mine, other, asked.metrics, draws=asked.draws, level=asked.level, rng=rng
@@ -277,8 +277,8 @@ def _arms_of_units(units: Units, amount: Amount, before: Units | None, i: int) -
     return seen.among(units.padded(seen.pooled))
 
 
-def _once(s: Spectrum) -> Twice:
-    return Twice(s.values, np.zeros(len(s.values)), s.counts, s.weights)
+def _once(s: Spectrum) -> PairedAmounts:
+    return PairedAmounts(s.values, np.zeros(len(s.values)), s.counts, s.weights)
 
 
 def _past_buckets(before: Units, i: int, deal: Assignment, now: BucketSlices) -> dict[Label, Buckets]:

@@ -19,8 +19,8 @@ from evenhand.engine.spectra import (
     sound_rows,
 )
 from evenhand.errors import EvenhandError
+from evenhand.tallies.paired_amounts import PairedAmounts
 from evenhand.tallies.spectrum import Spectra
-from evenhand.tallies.twice import Twice
 from evenhand.views.benefits import Amount, Benefits
 from evenhand.views.match import matched_ids, same_engine
 from evenhand.views.tables import each_once, to_polars
@@ -31,7 +31,7 @@ class Occasions:
     """Pairs of amounts per slice, in the order of the labels, and the slices that hold a NaN."""
 
     labels: tuple[Label, ...]
-    tallies: tuple[Twice, ...]
+    tallies: tuple[PairedAmounts, ...]
     broken: frozenset[Label] = frozenset()
 
     @property
@@ -46,7 +46,9 @@ class Occasions:
         units = dict(zip(everyone.labels, everyone.spectra.units.tolist(), strict=True))
         kept = tuple(label for label in everyone.labels if label in mine)
         unseen = {k: units[k] - mine[k].units for k in kept}
-        padded = [mine[k].merge(Twice.of([0.0], [0.0], [unseen[k]])) if unseen[k] else mine[k] for k in kept]
+        padded = [
+            mine[k].merge(PairedAmounts.from_arrays([0.0], [0.0], [unseen[k]])) if unseen[k] else mine[k] for k in kept
+        ]
         return Occasions(kept, tuple(padded), self.broken)
 
 
@@ -107,10 +109,10 @@ def _occasions(lazy: nw.LazyFrame[Any], view: Benefits, broken: frozenset[Label]
     return Occasions(tuple(parts[i][0] for i in order), tuple(_twice(parts[i][1], weighted) for i in order), broken)
 
 
-def _twice(cells: Any, weighted: Sequence[str]) -> Twice:
+def _twice(cells: Any, weighted: Sequence[str]) -> PairedAmounts:
     sides = [cells[name].to_numpy().astype(np.float64) for name in ("first", "second")]
     sides = [
         rounded(x) if cells[name].dtype.is_float() else x for x, name in zip(sides, ("first", "second"), strict=True)
     ]
     weights = cells["weight"].to_numpy() if weighted else None
-    return Twice.of(sides[0], sides[1], cells["units"].to_numpy(), weights)
+    return PairedAmounts.from_arrays(sides[0], sides[1], cells["units"].to_numpy(), weights)

@@ -19,8 +19,8 @@ from evenhand.results import Result
 from evenhand.studies.study import Claim, Figure, Study, Table
 from evenhand.synthetic.trial import Habit, trial
 from evenhand.tallies.buckets import Buckets
+from evenhand.tallies.paired_amounts import PairedAmounts
 from evenhand.tallies.spectrum import Spectrum
-from evenhand.tallies.twice import Twice
 from evenhand.uncertainty.arms import paired_contrast, units_contrast
 from evenhand.uncertainty.experiments import contrast
 from evenhand.uncertainty.intervals import stream
@@ -69,7 +69,14 @@ def viewers(effect: float, rng: np.random.Generator, *, share: float, habit: Hab
 def units(effect: float, rng: np.random.Generator, *, few: int, many: int) -> tuple[float, float]:
     """Authors randomised: different authors in either arm."""
     amounts = [np.round(rng.lognormal(3, 1 - effect * arm, n)) for arm, n in ((1, few), (0, many))]
-    right = units_contrast(Twice.of(amounts[0]), Twice.of(amounts[1]), GINI, draws=DRAWS, level=None, rng=rng)
+    right = units_contrast(
+        PairedAmounts.from_arrays(amounts[0]),
+        PairedAmounts.from_arrays(amounts[1]),
+        GINI,
+        draws=DRAWS,
+        level=None,
+        rng=rng,
+    )
     return independent_p(amounts[0], amounts[1]), float(right.p[0])
 
 
@@ -79,7 +86,7 @@ def periods(effect: float, rng: np.random.Generator, *, authors: int) -> tuple[f
     later, first = (
         np.round(usual ** (1 - effect * on) * rng.lognormal(0, 0.3, authors)) for on in (1, 0)
     )  # fmt: skip
-    right = paired_contrast(Twice.of(later, first), GINI, draws=DRAWS, level=0.95, rng=rng)
+    right = paired_contrast(PairedAmounts.from_arrays(later, first), GINI, draws=DRAWS, level=0.95, rng=rng)
     return independent_p(later, first), float(right.p[0])
 
 

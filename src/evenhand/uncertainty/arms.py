@@ -13,8 +13,8 @@ import numpy as np
 
 from evenhand.cards import Ask, Floats
 from evenhand.metrics.inequality import spread_of_mean
+from evenhand.tallies.paired_amounts import PairedAmounts, joined
 from evenhand.tallies.spectrum import Spectrum
-from evenhand.tallies.twice import Twice, joined
 from evenhand.uncertainty.experiments import Contrast, lorenz_on_grid, mean_of_known, past_slope, spread_of_known
 from evenhand.uncertainty.intervals import DEFAULT_DRAWS, percentile_ends
 
@@ -48,8 +48,8 @@ class Measured:
 
 
 def units_contrast(
-    arm: Twice,
-    control: Twice,
+    arm: PairedAmounts,
+    control: PairedAmounts,
     asks: Sequence[Ask],
     *,
     draws: int,
@@ -93,7 +93,7 @@ def units_contrast(
 
 
 def paired_contrast(
-    pairs: Twice, asks: Sequence[Ask], *, draws: int, level: float | None, rng: np.random.Generator
+    pairs: PairedAmounts, asks: Sequence[Ask], *, draws: int, level: float | None, rng: np.random.Generator
 ) -> Contrast:
     """The same units on two occasions, first less second: each draw takes units with both of their amounts."""
     one = np.ones(len(asks))
@@ -117,16 +117,18 @@ def paired_contrast(
     )  # fmt: skip
 
 
-def _curve(tally: Twice, side: int) -> Floats:
+def _curve(tally: PairedAmounts, side: int) -> Floats:
     return lorenz_on_grid(tally.sides[side].spectrum(tally.counts))
 
 
-def enough(*tallies: Twice) -> bool:
+def enough(*tallies: PairedAmounts) -> bool:
     """Whether there are so many units that an interval can be had."""
     return min(tally.units for tally in tallies) >= FEWEST
 
 
-def thinned(found: Contrast, pairs: Twice, asks: Sequence[Ask], *, equal: bool, rng: np.random.Generator) -> Contrast:
+def thinned(
+    found: Contrast, pairs: PairedAmounts, asks: Sequence[Ask], *, equal: bool, rng: np.random.Generator
+) -> Contrast:
     """What unequal volume alone gives: the occasion with more events, thinned to the volume of the other.
 
     Each event stays with the same chance. With `equal` the difference itself is the one at equal volume.
@@ -149,7 +151,7 @@ def thinned(found: Contrast, pairs: Twice, asks: Sequence[Ask], *, equal: bool, 
     return replace(found, chance=-shift, p=np.full(len(asks), np.nan), **sides, **moved)
 
 
-def measured(tally: Twice, counts: Floats, asks: Sequence[Ask], slope: Floats | None = None) -> Measured:
+def measured(tally: PairedAmounts, counts: Floats, asks: Sequence[Ask], slope: Floats | None = None) -> Measured:
     """Every metric on both occasions for counts (draws, pairs), with the error of first less `slope` times second."""
     shape = (len(counts), len(asks))
     found = Measured(np.full(shape, np.nan), np.zeros(shape), np.full(shape, np.nan))
@@ -179,7 +181,7 @@ def _influence(a: Ask, s: Spectrum, estimate: Floats, cell: np.typing.NDArray[np
     return None if per_unit is None else np.broadcast_to(per_unit, s.counts.shape)[..., cell]
 
 
-def _bias(tally: Twice, asks: Sequence[Ask], slope: Floats) -> tuple[Floats, Floats]:
+def _bias(tally: PairedAmounts, asks: Sequence[Ask], slope: Floats) -> tuple[Floats, Floats]:
     """What the number of units alone adds to a value (jackknife: each unit left out once), and to first less `slope` times second."""
     narrow = tally.binned()[0]
     found = []

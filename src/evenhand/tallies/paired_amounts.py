@@ -41,7 +41,7 @@ class Side:
 
 
 @dataclass(frozen=True)
-class Twice:
+class PairedAmounts:
     """How many units received each pair of amounts.
 
     Attributes
@@ -57,10 +57,10 @@ class Twice:
     weights: Floats | None = None
 
     @classmethod
-    def of(cls, first: Any, second: Any = None, counts: Any = None, weights: Any = None) -> Twice:
+    def from_arrays(cls, first: Any, second: Any = None, counts: Any = None, weights: Any = None) -> PairedAmounts:
         """Tally two amounts for each unit, or one (then the second is nothing).
 
-        >>> Twice.of([1, 0, 1], [2, 2, 2]).counts.tolist()
+        >>> PairedAmounts.from_arrays([1, 0, 1], [2, 2, 2]).counts.tolist()
         [1.0, 2.0]
         """
         first = np.asarray(first, dtype=np.float64)
@@ -71,11 +71,11 @@ class Twice:
         at = order[starts]
         return cls(first[at], second[at], joined(counts, order, starts), None if weights is None else weights[at])
 
-    def merge(self, other: Twice) -> Twice:
+    def merge(self, other: PairedAmounts) -> PairedAmounts:
         """Add a shard with other units; the order of shards never matters."""
         return self.beside(other)[0]
 
-    def beside(self, other: Twice) -> tuple[Twice, Floats]:
+    def beside(self, other: PairedAmounts) -> tuple[PairedAmounts, Floats]:
         """Both tallies as one, and how many units of each of its cells come from this one."""
         keys = [np.concatenate([self.first, other.first]), np.concatenate([self.second, other.second])]
         if self.weights is not None or other.weights is not None:
@@ -86,7 +86,9 @@ class Twice:
         mine = np.concatenate([self.counts, np.zeros(len(other.counts))])
         order, starts = _runs(keys)
         at = order[starts]
-        both = Twice(keys[0][at], keys[1][at], joined(counts, order, starts), keys[2][at] if len(keys) > 2 else None)
+        both = PairedAmounts(
+            keys[0][at], keys[1][at], joined(counts, order, starts), keys[2][at] if len(keys) > 2 else None
+        )
         return both, joined(mine, order, starts)
 
     @property
@@ -103,7 +105,7 @@ class Twice:
         """How either occasion is read off the pairs."""
         return _side(self.first, self.weights), _side(self.second, self.weights)
 
-    def binned(self) -> tuple[Twice, Ints, Ints]:
+    def binned(self) -> tuple[PairedAmounts, Ints, Ints]:
         """The same units on a grid of both amounts, each cell at its means; and which cells went where, for `joined`.
 
         Narrow and weighted tallies stay as they are.
@@ -115,7 +117,7 @@ class Twice:
         order, starts = _runs([_codes(self.first, width), _codes(self.second, width)])
         counts = joined(self.counts, order, starts)
         means = [joined(x * self.counts, order, starts) / counts for x in (self.first, self.second)]
-        return Twice(means[0], means[1], counts), order, starts
+        return PairedAmounts(means[0], means[1], counts), order, starts
 
     def resample(self, draws: int, rng: np.random.Generator) -> Floats:
         """Counts of whole populations drawn with replacement: units keep their pair."""
