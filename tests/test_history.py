@@ -238,7 +238,7 @@ def test_a_lock_left_by_a_killed_writer_holds_nobody_up(kept):
 def test_the_plan_can_be_read_off_the_file(kept):
     result = audited()
     kept.append(result, at="2026-11-16")
-    known = store.plans(store.read(kept.path))[result.provenance["plan_hash"]]
+    known = store.read(kept.path).plans[result.provenance["plan_hash"]]
     assert known["plan"]["metrics"] == ["gini", "top_share(p=0.1)"]
     assert known["slices"] == ["source"]
 

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date, datetime, time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -18,9 +18,6 @@ from evenhand.present.lines import BESIDE, Line, lines
 from evenhand.results import Result
 from evenhand.series import store
 from evenhand.uncertainty.alarms import Watch, watch
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 RATE = 0.05
 ASSUMED = 0.3
@@ -79,33 +76,26 @@ class History:
 
     def held(self) -> set[tuple[str, date]]:
         """The plans, by their hashes, and the days that there are rows for."""
-        table = store.read(self.path)
-        return set() if table is None else set(zip(table["plan"].to_pylist(), table["at"].to_pylist(), strict=True))
+        stored = store.read(self.path)
+        return set() if stored is None else set(stored.rows.select("plan", "at").iter_rows())
 
     @property
     def frame(self) -> Any:
         """All rows, by day, as a Polars frame."""
-        import polars as pl
-
-        return pl.from_arrow(store.by_day(self._table()))
+        return store.by_day(self._stored().rows)
 
     def latest(self) -> list[Findings]:
         """The rows of each plan's last day as findings of their audit, for export."""
-        table = self._table()
-        known = store.plans(table)
+        stored = self._stored()
         found = []
-        for plan in table["plan"].unique().to_pylist():
-            days = [d for d, p in zip(table["at"].to_pylist(), table["plan"].to_pylist(), strict=True) if p == plan]
-            rows = store.rows_of(table, plan, max(days))
-            told = known.get(plan, {})
-            slices = [s for s in told.get("slices", []) if s in rows.column_names]
-            extra = [
-                n
-                for n in rows.column_names
-                if n not in {*BESIDE, *COLUMNS, *slices} and rows[n].null_count < rows.num_rows
-            ]
-            columns = {name: rows[name].to_pylist() for name in [*slices, *COLUMNS, *extra]}
-            audit = str(told.get("audit") or rows["audit"][0].as_py())
+        for plan in stored.rows["plan"].unique(maintain_order=True):
+            days = stored.rows.filter(stored.rows["plan"] == plan)["at"]
+            rows = store.rows_of(stored.rows, plan, days.max())
+            told = stored.plans.get(plan, {})
+            slices = [s for s in told.get("slices", []) if s in rows.columns]
+            extra = _filled(rows, slices)
+            columns = {name: rows[name].to_list() for name in [*slices, *COLUMNS, *extra]}
+            audit = str(told.get("audit") or rows["audit"][0])
             facts = {"plan_hash": plan, "at": max(days).isoformat(), "plan": told.get("plan") or {}}
             found.append(
                 Findings(
@@ -147,7 +137,7 @@ class History:
             raise EvenhandError(
                 f"rate={rate!r} is no chance of a false alarm. Pass a number between 0 and 1, such as 0.05."
             )
-        findings = _findings(self._table())
+        findings = _findings(self._stored())
         drawn = lines(findings)
         days = sorted({day for line in drawn for day in line.at})
         seen = _watched(drawn, days, rate)
@@ -158,11 +148,11 @@ class History:
         curves = {**findings.curves, "alarms": _alarm_columns(drawn, days, seen)}
         return Result(replace(findings, curves=curves, provenance={**findings.provenance, **facts}))
 
-    def _table(self) -> pa.Table:
-        table = store.read(self.path)
-        if table is None:
+    def _stored(self) -> store.Stored:
+        stored = store.read(self.path)
+        if stored is None:
             raise EvenhandError(f"{str(self.path)!r} does not exist. Append a result first.")
-        return table
+        return stored
 
 
 @dataclass(frozen=True, repr=False)
@@ -209,17 +199,20 @@ def day(at: Any) -> date:
     return found
 
 
-def _findings(table: pa.Table) -> Findings:
+def _filled(rows: Any, slices: Sequence[str]) -> list[str]:
+    """Columns beside those of every result in which anything stands."""
+    return [n for n in rows.columns if n not in {*BESIDE, *COLUMNS, *slices} and rows[n].null_count() < rows.height]
+
+
+def _findings(stored: store.Stored) -> Findings:
     """The whole table as findings, the newest rows first; columns that nobody filled are left out."""
-    known = store.plans(table)
+    known = stored.plans
     slices = list(
-        dict.fromkeys(name for told in known.values() for name in told["slices"] if name in table.column_names)
+        dict.fromkeys(name for told in known.values() for name in told["slices"] if name in stored.rows.columns)
     )
-    table = store.by_day(table, newest_first=True)
-    extra = [
-        n for n in table.column_names if n not in {*BESIDE, *COLUMNS, *slices} and table[n].null_count < table.num_rows
-    ]
-    columns = {name: table[name].to_pylist() for name in ["at", *slices, *COLUMNS, *extra, "plan", "audit"]}
+    rows = store.by_day(stored.rows, newest_first=True)
+    extra = _filled(rows, slices)
+    columns = {name: rows[name].to_list() for name in ["at", *slices, *COLUMNS, *extra, "plan", "audit"]}
     levels = {float(told.get("level") or 0.95) for told in known.values()}
     facts: dict[str, Any] = {"level": levels.pop()} if len(levels) == 1 else {}
     facts["interval_for"] = EACH_DAY

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from datetime import date
 from io import BytesIO
 from pathlib import Path
@@ -20,50 +21,53 @@ from evenhand.present.files import write_whole
 from evenhand.series.locks import only_writer
 
 if TYPE_CHECKING:
-    import pyarrow as pa
+    import polars as pl
 
 FIRST = ("at", "plan", "audit")
 """Columns before those of the frame: the day, the hash of the plan, the question."""
 COUNTS = frozenset({"units", "undefined_draws"})
-ABOUT = b"evenhand"
+ABOUT = "evenhand"
 """Where the file keeps what is known of each plan: its words, its slices, its question."""
 
 
-def read(path: Path) -> pa.Table | None:
+@dataclass(frozen=True)
+class Stored:
+    """The rows of a history as they were added, and what is known of each plan, by its hash, in the order of first use."""
+
+    rows: pl.DataFrame
+    plans: Mapping[str, dict[str, Any]]
+
+
+def read(path: Path) -> Stored | None:
     """All rows as they were added; nothing where there is no file yet."""
-    import pyarrow as pa
-    import pyarrow.parquet as pq
+    import polars as pl
 
     try:
-        # One thread: a command that ends while Arrow is still starting its pool is aborted by the C++ run time.
-        table = pq.ParquetFile(pa.BufferReader(path.read_bytes())).read(use_threads=False)
+        content = path.read_bytes()
     except FileNotFoundError:
         return None
     except OSError as error:
         raise EvenhandError(f"{str(path)!r} cannot be read ({error.strerror}). Pass the path of a history.") from error
-    except pa.ArrowInvalid as error:
-        raise _foreign(path) from error
-    if not set(FIRST) | set(COLUMNS) <= set(table.column_names):
+    try:
+        rows = pl.read_parquet(content)
+        described = pl.read_parquet_metadata(content).get(ABOUT)
+        plans = dict(json.loads(described)) if described else {}
+    except BaseException as error:
+        if isinstance(error, (pl.exceptions.PolarsError, OSError, ValueError)) or type(error).__name__ == "PanicException":
+            raise _foreign(path) from error
+        raise
+    if not set(FIRST) | set(COLUMNS) <= set(rows.columns):
         raise _foreign(path)
-    return table
+    return Stored(rows, plans)
 
 
 def _foreign(path: Path) -> EvenhandError:
     return EvenhandError(f"{str(path)!r} is not a history. Pass a path that holds one, or none yet.")
 
 
-def plans(table: pa.Table) -> dict[str, dict[str, Any]]:
-    """What is known of each plan, by its hash, in the order they were first used."""
-    held = (table.schema.metadata or {}).get(ABOUT)
-    return dict(json.loads(held)) if held else {}
-
-
-def by_day(table: pa.Table, *, newest_first: bool = False) -> pa.Table:
+def by_day(rows: pl.DataFrame, *, newest_first: bool = False) -> pl.DataFrame:
     """The same rows in order of time; those of one day stay as they are."""
-    import numpy as np
-
-    days = table["at"].to_numpy().astype("datetime64[D]").astype(np.int64)
-    return table.take(np.argsort(-days if newest_first else days, kind="stable"))
+    return rows.sort("at", descending=newest_first, maintain_order=True)
 
 
 def add(path: Path, findings: Findings, plan: str, at: date, *, replace: bool) -> bool:
@@ -74,45 +78,48 @@ def add(path: Path, findings: Findings, plan: str, at: date, *, replace: bool) -
     target = Path(os.path.realpath(path))
     if not target.parent.is_dir():
         raise EvenhandError(f"{str(path)!r} is in a folder that does not exist. Make the folder first.")
-    rows = _table(findings, plan, at)
+    rows = _rows(findings, plan, at)
     with only_writer(target):
-        held = read(target)
-        if held is not None:
-            there = rows_of(held, plan, at)
-            if there.num_rows and _same(there, rows):
+        stored = read(target)
+        plans = {**(stored.plans if stored else {}), plan: about(findings)}
+        if stored is not None:
+            earlier = rows_of(stored.rows, plan, at)
+            if earlier.height and _same(earlier, rows):
                 return False
-            if there.num_rows and not replace:
+            if earlier.height and not replace:
                 raise EvenhandError(
                     f"{str(path)!r} holds other numbers for {at} and this plan. Pass replace=True to put these in their place."
                 )
-            rows = _under(_without(held, plan, at), rows, path)
-        write_whole(target, _bytes(rows, {**(plans(held) if held is not None else {}), plan: about(findings)}))
+            rows = _appended(stored.rows.filter(~_of_day(plan, at)), rows, path)
+        write_whole(target, _bytes(rows, plans))
     return True
 
 
 def about(findings: Findings) -> dict[str, Any]:
     """What the rows alone do not say."""
-    held = findings.provenance
+    provenance = findings.provenance
     return {
         "audit": findings.audit, "question": findings.question, "slices": list(findings.slices),
-        "words": dict(findings.words), "level": held.get("level", 0.95), "plan": plain(held.get("plan") or {}),
+        "words": dict(findings.words), "level": provenance.get("level", 0.95), "plan": plain(provenance.get("plan") or {}),
     }  # fmt: skip
 
 
-def _table(findings: Findings, plan: str, at: date) -> pa.Table:
+def _rows(findings: Findings, plan: str, at: date) -> pl.DataFrame:
     """The rows of a result with their day and plan, in the types of a history."""
-    import pyarrow as pa
+    import polars as pl
 
     taken = [name for name in findings.slices if name in FIRST]
     if taken:
         raise EvenhandError(f"{taken[0]!r} is also a column of every history. Rename that column of the table first.")
     n = len(findings)
-    columns = {"at": pa.array([at] * n, pa.date32()), "plan": pa.array([plan] * n, pa.string()),
-               "audit": pa.array([findings.audit] * n, pa.string())}  # fmt: skip
+    columns = [
+        pl.Series("at", [at] * n, pl.Date), pl.Series("plan", [plan] * n, pl.String),
+        pl.Series("audit", [findings.audit] * n, pl.String),
+    ]  # fmt: skip
     for name in dict.fromkeys([*findings.slices, *COLUMNS, *findings.columns]):
         values = findings.columns.get(name, [None] * n)
-        columns[name] = _column(values, number=name not in findings.slices and _is_number(name, values))
-    return pa.table(columns)
+        columns.append(_column(name, values, number=name not in findings.slices and _is_number(name, values)))
+    return pl.DataFrame(columns)
 
 
 def _is_number(name: str, values: Sequence[Any]) -> bool:
@@ -122,67 +129,53 @@ def _is_number(name: str, values: Sequence[Any]) -> bool:
     return bool(known) and all(isinstance(plain(v), (int, float)) and not isinstance(v, bool) for v in known)
 
 
-def _column(values: Sequence[Any], *, number: bool) -> pa.Array:
+def _column(name: str, values: Sequence[Any], *, number: bool) -> pl.Series:
     """Numbers as such, missing where they are undefined; everything else is a label."""
-    import pyarrow as pa
+    import polars as pl
 
     if number:
-        return pa.array([None if v is None or v != v else float(v) for v in values], pa.float64())
-    return pa.array([None if v is None else label(v) for v in values], pa.string())
+        return pl.Series(name, [None if v is None or v != v else float(v) for v in values], pl.Float64)
+    return pl.Series(name, [None if v is None else label(v) for v in values], pl.String)
 
 
-def rows_of(table: pa.Table, plan: str, at: date) -> pa.Table:
-    return table.filter(_here(table, plan, at))
+def rows_of(rows: pl.DataFrame, plan: str, at: date) -> pl.DataFrame:
+    return rows.filter(_of_day(plan, at))
 
 
-def _without(table: pa.Table, plan: str, at: date) -> pa.Table:
-    import pyarrow.compute as pc
+def _of_day(plan: str, at: date) -> pl.Expr:
+    import polars as pl
 
-    return table.filter(pc.invert(_here(table, plan, at)))
-
-
-def _here(table: pa.Table, plan: str, at: date) -> Any:
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
-    return pc.and_(pc.equal(table["plan"], plan), pc.equal(table["at"], pa.scalar(at, pa.date32())))
+    return (pl.col("plan") == plan) & (pl.col("at") == at)
 
 
-def _same(held: pa.Table, rows: pa.Table) -> bool:
+def _same(earlier: pl.DataFrame, rows: pl.DataFrame) -> bool:
     """Whether two tables say the same, whatever the order of their rows; columns that only one has are empty in the other."""
-    names = list(dict.fromkeys([*held.column_names, *rows.column_names]))
+    names = list(dict.fromkeys([*earlier.columns, *rows.columns]))
 
-    def told(table: pa.Table) -> list[tuple[str, ...]]:
-        columns = [table[n].to_pylist() if n in table.column_names else [None] * table.num_rows for n in names]
+    def lines(table: pl.DataFrame) -> list[tuple[str, ...]]:
+        columns = [table[n].to_list() if n in table.columns else [None] * table.height for n in names]
         return sorted(tuple(repr(v) for v in row) for row in zip(*columns, strict=True))
 
-    return told(held) == told(rows)
+    return lines(earlier) == lines(rows)
 
 
-def _under(held: pa.Table, rows: pa.Table, path: Path) -> pa.Table:
-    """The new rows below the old ones; a column that is new to either side is missing in the other."""
-    import pyarrow as pa
+def _appended(stored: pl.DataFrame, rows: pl.DataFrame, path: Path) -> pl.DataFrame:
+    """The new rows below the stored ones; a column that is new to either side is missing in the other."""
+    import polars as pl
 
-    for field in held.schema:
-        if field.name not in rows.column_names or rows.schema.field(field.name).type == field.type:
+    for name, kind in stored.schema.items():
+        if name not in rows.columns or rows.schema[name] == kind:
             continue
-        place, column = rows.column_names.index(field.name), rows[field.name]
-        if field.type == pa.string():
-            column = _column(column.to_pylist(), number=False)
-        elif column.null_count == len(column):
-            column = pa.nulls(len(column), field.type)
+        if kind == pl.String:
+            rows = rows.with_columns(_column(name, rows[name].to_list(), number=False))
+        elif rows[name].null_count() == rows.height:
+            rows = rows.with_columns(pl.Series(name, [None] * rows.height, kind))
         else:
-            raise EvenhandError(
-                f"{field.name!r} holds numbers in {str(path)!r} and labels here. Use another file for this history."
-            )
-        rows = rows.set_column(place, field.name, column)
-    return pa.concat_tables([held, rows], promote_options="default")
+            raise EvenhandError(f"{name!r} holds numbers in {str(path)!r} and labels here. Use another file for this history.")
+    return pl.concat([stored, rows], how="diagonal")
 
 
-def _bytes(table: pa.Table, known: Mapping[str, Any]) -> bytes:
-    import pyarrow.parquet as pq
-
-    described = {**(table.schema.metadata or {}), ABOUT: json.dumps(known, ensure_ascii=False).encode()}
+def _bytes(rows: pl.DataFrame, plans: Mapping[str, Any]) -> bytes:
     out = BytesIO()
-    pq.write_table(table.replace_schema_metadata(described), out, compression="zstd")
+    rows.write_parquet(out, compression="zstd", metadata={ABOUT: json.dumps(plans, ensure_ascii=False)})
     return out.getvalue()
