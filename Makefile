@@ -51,7 +51,7 @@ oldest: .venv-oldest/.stamp
 
 .venv-oldest/.stamp: pyproject.toml constraints-oldest.txt
 	$(PYTHON) -m venv .venv-oldest
-	.venv-oldest/bin/python -m pip install --quiet --disable-pip-version-check --constraint constraints-oldest.txt --editable '.[duckdb]' pandas pytest hypothesis
+	.venv-oldest/bin/python -m pip install --quiet --disable-pip-version-check --constraint constraints-oldest.txt --editable '.[arrow,report]' pandas pytest hypothesis
 	touch $@
 
 # The site, from docs/: examples are run and pictures drawn by the build; a link that leads nowhere fails it.

@@ -98,3 +98,9 @@ def test_the_oldest_versions_that_are_tested_are_those_that_are_allowed():
     )
     for name, least in (one.split(">=") for one in allowed):
         assert tested[name].startswith(least), name
+
+
+def test_public_names_win_over_folders_of_the_same_name():
+    code = "import evenhand.sources.engine, evenhand as eh; from evenhand import sources; print(callable(eh.sources), sources is eh.sources)"
+    answer = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert answer.stdout.split() == ["True", "True"]

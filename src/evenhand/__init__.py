@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import importlib
 import re
+import sys
 from pathlib import Path
+from types import ModuleType
 
 __version__ = "0.1.0"
 
@@ -29,6 +31,18 @@ def __getattr__(name: str) -> object:
     )
     globals()[name] = found
     return found
+
+
+class _Package(ModuleType):
+    """A package whose public names win over folders of the same name: `eh.sources` is the audit, whatever was imported."""
+
+    def __setattr__(self, name: str, value: object) -> None:
+        is_folder = isinstance(value, ModuleType) and value.__name__ == f"{__name__}.{name}"
+        if not (is_folder and _WHERE.get(name, __name__) != __name__):
+            super().__setattr__(name, value)
+
+
+sys.modules[__name__].__class__ = _Package
 
 
 def __dir__() -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import math
 import warnings
@@ -336,6 +337,8 @@ def as_frame(columns: Mapping[str, Sequence[Any]], backend: Any, slices: Sequenc
     """
     import narwhals as nw
 
+    if backend == "pyarrow" and importlib.util.find_spec("pyarrow") is None:
+        backend = "polars"  # frames of lazy libraries are handed out in one of the two
     schema = {
         name: _label_dtype(column) if name in slices else _dtype(name, column) for name, column in columns.items()
     }

@@ -15,11 +15,12 @@ from typing import Any
 import altair as alt
 
 import evenhand.present
-from evenhand.errors import EvenhandError, unknown_name
+from evenhand.errors import EvenhandError, MissingExtraError, unknown_name
 from evenhand.findings import Findings
 from evenhand.present.drawing import KINDS, Kind, Panel, Picture, speakable
 from evenhand.present.files import write_whole
 from evenhand.present.pages import chart_page
+from evenhand.present.still import can_draw
 from evenhand.present.theme import LIGHT, theme
 
 for _module in sorted(m.name for m in pkgutil.iter_modules(evenhand.present.__path__) if m.name.startswith("charts_")):
@@ -77,6 +78,8 @@ def save(chart: Any, path: str | Path) -> Path:
         raise EvenhandError(f"{str(path)!r} is no picture file. End its name in {', '.join(FORMATS)}.")
     if kind == ".html":
         return write_whole(target, chart_page(chart.to_dict()))
+    if not can_draw():
+        raise MissingExtraError("vl-convert-python", "report")
     if kind == ".svg":
         return write_whole(target, as_svg(chart))
     with io.BytesIO() as out:

@@ -5,11 +5,12 @@ from __future__ import annotations
 from html import escape
 from typing import Any
 
-from evenhand.errors import EvenhandError
+from evenhand.errors import EvenhandError, MissingExtraError
 from evenhand.findings import Findings
 from evenhand.present import charts, summary
 from evenhand.present.drawing import speakable
-from evenhand.present.pages import VEGA_LITE
+from evenhand.present.pages import VEGA_LITE, chart_page
+from evenhand.present.still import can_draw
 from evenhand.present.tables import html_table
 from evenhand.present.verdict import verdict
 
@@ -34,6 +35,8 @@ def _picture(findings: Findings) -> str:
 
 def still(chart: Any) -> str:
     """An Altair chart as SVG."""
+    if not can_draw():
+        raise MissingExtraError("vl-convert-python", "report")
     import vl_convert
 
     return str(vl_convert.vegalite_to_svg(chart.to_dict(), vl_version=VEGA_LITE, allowed_base_urls=[]))
@@ -43,7 +46,11 @@ class Offline:
     """Mixed into a chart: it shows itself as a picture, where Altair would fetch scripts from the network."""
 
     def _repr_mimebundle_(self, *_: Any, **__: Any) -> dict[str, Any]:
-        return {"image/svg+xml": still(self), "text/plain": "<evenhand chart; save it with .save('chart.svg')>"}
+        words = "<evenhand chart; save it with .save('chart.html')>"
+        if can_draw():
+            return {"image/svg+xml": still(self), "text/plain": words}
+        page = escape(chart_page(self.to_dict()))  # type: ignore[attr-defined]
+        return {"text/html": f'<iframe srcdoc="{page}" width="100%" height="420" frameborder="0"></iframe>', "text/plain": words}
 
 
 def offline(chart: Any) -> Any:

@@ -19,6 +19,8 @@ POLICY = "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inli
 VEGA_LITE = "6.4"
 """The version that Altair writes for."""
 
+ASSETS = resources.files("evenhand.present") / "assets"
+
 
 def document(title: str, style: str, body: Sequence[str], scripts: Sequence[str]) -> str:
     """A whole page that follows the reader's light or dark setting, or what its own switch says (`data-theme`)."""
@@ -45,27 +47,29 @@ def _variables(where: str, colours: Colours) -> str:
 
 def asset(name: str) -> str:
     """A file that is part of every page."""
-    return (resources.files("evenhand.present") / "assets" / name).read_text(encoding="utf-8")
+    return (ASSETS / name).read_text(encoding="utf-8")
 
 
 @functools.cache
 def vega() -> str:
-    """Vega, Vega-Lite and Embed as one script; making it takes seconds, so once per process."""
-    import vl_convert
-
-    return str(vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;", vl_version=VEGA_LITE))
+    """Vega, Vega-Lite and Embed as one script, as vl-convert bundles them (`python docs/generate.py` makes the file anew)."""
+    return gzip.decompress((ASSETS / "vega.js.gz").read_bytes()).decode()
 
 
 @functools.cache
 def packed_vega() -> str:
-    """The same, packed; that takes a while too."""
-    return packed("vega", vega())
+    """Vega for a page whose scripts unpack it."""
+    return _packed("vega", (ASSETS / "vega.js.gz").read_bytes())
 
 
 def packed(name: str, text: str) -> str:
     """Text that a page's scripts unpack by name: base64 of gzip, a fraction of its size and never markup."""
-    held = base64.b64encode(gzip.compress(text.encode(), 9, mtime=0)).decode()
-    return f'<script type="application/gzip" id="{escape(name)}">{held}</script>'
+    return _packed(name, gzip.compress(text.encode(), 9, mtime=0))
+
+
+def _packed(name: str, compressed: bytes) -> str:
+    encoded = base64.b64encode(compressed).decode()
+    return f'<script type="application/gzip" id="{escape(name)}">{encoded}</script>'
 
 
 def script(code: str) -> str:

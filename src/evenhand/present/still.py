@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import re
 from collections.abc import Mapping
@@ -29,8 +30,11 @@ def svg(spec: Mapping[str, Any], width: int, name: str) -> str:
 
     What the page says once (fonts, descriptions) is not said again on every mark, points that only answer to the pointer are
     left out, and lengths keep one digit behind the point: a report with its pictures stays small. `name` sets what the
-    picture calls its parts apart from those of others on the page.
+    picture calls its parts apart from those of others on the page. Without vl-convert (the extra `report`) there is none,
+    and the page's scripts draw the chart alone.
     """
+    if not can_draw():
+        return ""
     import vl_convert
 
     sized = {**spec, "width": width, "autosize": {"type": "fit-x", "contains": "padding"}}
@@ -42,6 +46,11 @@ def svg(spec: Mapping[str, Any], width: int, name: str) -> str:
     return "".join(
         _smaller(part) if part.startswith("<") else part for part in re.split(r"(<[^>]*>)", _UNSEEN.sub("", made))
     )
+
+
+def can_draw() -> bool:
+    """Whether charts can be made into pictures: vl-convert is installed."""
+    return importlib.util.find_spec("vl_convert") is not None
 
 
 def _smaller(tag: str) -> str:
