@@ -6,15 +6,15 @@ import math
 from fractions import Fraction
 
 import duckdb
-import narwhals as nw
 import numpy as np
 import polars as pl
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from evenhand.engine import quantiles as module
-from evenhand.engine.quantiles import quantile_edges, quantile_means, quantiles, rank_of
+from evenhand.sources import quantiles as module
+from evenhand.sources.opening import open_table
+from evenhand.sources.quantiles import quantile_edges, quantile_means, quantiles, rank_of
 
 ENGINES = {
     "polars": lambda frame: frame,
@@ -25,8 +25,10 @@ ENGINES = {
 }
 
 
-def lazily(values, engine="polars-lazy"):
-    return nw.from_native(ENGINES[engine](pl.DataFrame({"s": values}))).lazy()
+def column(values, engine="polars"):
+    """The engine and the query of a table with one column."""
+    opened = open_table(ENGINES[engine](pl.DataFrame({"s": values})))
+    return opened.engine, opened.select({"value": opened.number("s")})
 
 
 def by_sorting(values, shares):
@@ -51,7 +53,7 @@ def test_equal_to_sorting_on_every_engine(engine, kind):
         "nearly all zero": np.concatenate([np.zeros(5_000), rng.random(9)]),
         "huge and tiny": np.array([1e308, -1e308, 5e-324, 0.0, 0.0, 7.0]),
     }[kind]
-    assert quantiles(lazily(values, engine), "s", DECILES).tolist() == by_sorting(values, DECILES)
+    assert quantiles(*column(values, engine), DECILES).tolist() == by_sorting(values, DECILES)
 
 
 @pytest.mark.parametrize("engine", ENGINES)
@@ -59,7 +61,7 @@ def test_a_crowded_bucket_is_cut_again(engine, monkeypatch):
     monkeypatch.setattr(module, "BUCKETS", 8)
     monkeypatch.setattr(module, "CROWDED", 20)
     values = np.concatenate([np.random.default_rng(3).random(2_000), [1e6]])
-    assert quantiles(lazily(values, engine), "s", DECILES).tolist() == by_sorting(values, DECILES)
+    assert quantiles(*column(values, engine), DECILES).tolist() == by_sorting(values, DECILES)
 
 
 @given(
@@ -68,7 +70,7 @@ def test_a_crowded_bucket_is_cut_again(engine, monkeypatch):
 )
 @settings(max_examples=60)
 def test_any_numbers_and_any_shares(values, shares):
-    assert quantiles(lazily(values), "s", shares).tolist() == by_sorting(values, shares)
+    assert quantiles(*column(values), shares).tolist() == by_sorting(values, shares)
 
 
 def test_a_decimal_share_means_the_decimal_and_not_its_rounding():
@@ -77,33 +79,33 @@ def test_a_decimal_share_means_the_decimal_and_not_its_rounding():
 
 
 def test_an_empty_table_has_no_quantiles():
-    assert np.isnan(quantiles(lazily(np.zeros(0)), "s", [0.5])).all()
+    assert np.isnan(quantiles(*column(np.zeros(0)), [0.5])).all()
 
 
 def test_integers_are_counted_as_numbers():
-    assert quantiles(lazily([3, 1, 2, 2]), "s", [0.5, 1.0]).tolist() == [2.0, 3.0]
+    assert quantiles(*column([3, 1, 2, 2]), [0.5, 1.0]).tolist() == [2.0, 3.0]
 
 
 def test_equal_edges_merge_and_the_largest_value_is_no_edge():
-    assert quantile_edges(lazily([1, 1, 1, 1, 2, 3]), "s", 3).tolist() == [1.0]
-    assert quantile_edges(lazily([1, 3, 3, 3]), "s", 2).tolist() == []
-    assert quantile_edges(lazily([4, 4]), "s", 10).tolist() == []
-    assert quantile_edges(lazily(np.arange(1, 101)), "s", 4).tolist() == [25.0, 50.0, 75.0]
+    assert quantile_edges(*column([1, 1, 1, 1, 2, 3]), 3).tolist() == [1.0]
+    assert quantile_edges(*column([1, 3, 3, 3]), 2).tolist() == []
+    assert quantile_edges(*column([4, 4]), 10).tolist() == []
+    assert quantile_edges(*column(np.arange(1, 101)), 4).tolist() == [25.0, 50.0, 75.0]
 
 
 def test_the_mean_around_a_quantile_does_not_depend_on_the_engine_nor_on_the_order_of_rows():
     rng = np.random.default_rng(4)
-    values = pl.DataFrame({"x": rng.integers(-20, 20, 400) / 10})
-    ends = (float(values["x"].min()), float(values["x"].max()))
+    values = rng.integers(-20, 20, 400) / 10
+    ends = (values.min(), values.max())
     shares = [Fraction(d, 10) for d in range(1, 10)]
     found = {
-        tuple(quantile_means(nw.from_native(make(frame)).lazy(), "x", shares, ends, 7).tolist())
-        for make in ENGINES.values()
-        for frame in (values, values.sort("x"), values.reverse())
+        tuple(quantile_means(*column(ordered, engine), shares, ends, 7).tolist())
+        for engine in ENGINES
+        for ordered in (values, np.sort(values), values[::-1])
     }
     assert len(found) == 1
 
 
 def test_a_value_that_is_the_mean_of_its_neighbours_equals_it_to_the_last_digit():
-    values = nw.from_native(pl.LazyFrame({"value": [0.1, 0.2, 0.3]}))  # whose sum is 0.6000000000000001
-    assert quantile_means(values, "value", [Fraction(1, 2)], (0.1, 0.3), 3).tolist() == [0.2]
+    values = column([0.1, 0.2, 0.3])  # whose sum is 0.6000000000000001
+    assert quantile_means(*values, [Fraction(1, 2)], (0.1, 0.3), 3).tolist() == [0.2]

@@ -11,6 +11,7 @@ import numpy as np
 
 from evenhand.cards import Floats
 from evenhand.errors import EvenhandError, all_problems
+from evenhand.sources.rounding import significant as significant
 from evenhand.tallies.amounts import vector
 from evenhand.tallies.spectrum import Spectrum, collapse
 
@@ -154,24 +155,6 @@ class Sources:
         if not self.units.any():
             return "empty"
         return "" if (self.counts * self.totals).any() else "zero_total"
-
-
-def significant(x: Floats, digits: int = 12) -> Floats:
-    """Round to significant digits, so that 0.1 + 0.2 ties with 0.3.
-
-    Whole numbers stay as they are, however large, and so do those under 1e-290, which no power of ten makes whole.
-
-    >>> significant(np.array([0.1 + 0.2, 1e15 + 1, 0.0, 1e-300])).tolist() == [0.3, 1e15 + 1, 0.0, 1e-300]
-    True
-    """
-    broken = (x != np.rint(x)) & (np.abs(x) >= 1e-290)
-    if not broken.any():
-        return x
-    some = x[broken]
-    scale = 10.0 ** (digits - 1 - np.floor(np.log10(np.abs(some))))
-    out = x.copy()
-    out[broken] = np.rint(some * scale) / scale
-    return out
 
 
 def ladder(values: Floats) -> Ladder:
