@@ -6,7 +6,7 @@ import functools
 import itertools
 import os
 import weakref
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
@@ -110,6 +110,29 @@ class Cells:
         """Some of the columns."""
         return Cells(self.frame.select(names))
 
+    def take(self, index: Any) -> Cells:
+        """The rows at some places."""
+        return Cells(self.frame[np.asarray(index, dtype=np.int64)])
+
+    def column(self, name: str) -> Any:
+        """A column of ids to be handed out: it has a length, items by place and `to_list`."""
+        return self.frame[name]
+
+    def runs(self, names: Sequence[str]) -> Any:
+        """(rows,) the number of the run of rows with equal values in some columns that a row is in."""
+        return _runs(self.frame, names)
+
+    def numbered(self, names: Sequence[str]) -> tuple[Any, Cells]:
+        """Which of the distinct rows of some columns each row has, and these in order with a column `number`."""
+        import polars as pl
+
+        distinct = self.frame.select(names).unique().sort(names, nulls_last=True)
+        distinct = distinct.with_columns(pl.Series("number", np.arange(distinct.height)))
+        joined = self.frame.select(names).join(
+            distinct, on=list(names), how="left", nulls_equal=True, maintain_order="left"
+        )
+        return joined["number"].to_numpy(), Cells(distinct)
+
 
 @dataclass(frozen=True, slots=True)
 class Batch(Cells):
@@ -156,7 +179,7 @@ class Engine(Protocol):
         """What `partial` makes of every batch of whole groups; a cluster runs it where the rows are."""
 
     def bring(self, frame: Any) -> str:
-        """The name of a table with the rows of a Polars frame, or of cells, for queries of this engine to join."""
+        """The name of a table with the rows of a Polars frame, of cells or of arrays by name, for queries of this engine to join."""
 
     def keep(self, query: str) -> str:
         """The name of a temporary table with the answer of a query that several queries read."""
@@ -211,6 +234,10 @@ class DuckDBEngine:
         return [partial(batch) for batch in self.groups(query, key, order)]
 
     def bring(self, frame: Any) -> str:
+        import polars as pl
+
+        if isinstance(frame, Mapping):
+            frame = pl.DataFrame(dict(frame))
         return self.register(frame.frame if isinstance(frame, Cells) else frame)
 
     def keep(self, query: str) -> str:
