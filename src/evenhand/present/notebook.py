@@ -50,7 +50,10 @@ class Offline:
         if can_draw():
             return {"image/svg+xml": still(self), "text/plain": words}
         page = escape(chart_page(self.to_dict()))  # type: ignore[attr-defined]
-        return {"text/html": f'<iframe srcdoc="{page}" width="100%" height="420" frameborder="0"></iframe>', "text/plain": words}
+        return {
+            "text/html": f'<iframe srcdoc="{page}" width="100%" height="420" frameborder="0"></iframe>',
+            "text/plain": words,
+        }
 
 
 def offline(chart: Any) -> Any:

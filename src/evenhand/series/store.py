@@ -53,7 +53,10 @@ def read(path: Path) -> Stored | None:
         described = pl.read_parquet_metadata(content).get(ABOUT)
         plans = dict(json.loads(described)) if described else {}
     except BaseException as error:
-        if isinstance(error, (pl.exceptions.PolarsError, OSError, ValueError)) or type(error).__name__ == "PanicException":
+        if (
+            isinstance(error, (pl.exceptions.PolarsError, OSError, ValueError))
+            or type(error).__name__ == "PanicException"
+        ):
             raise _foreign(path) from error
         raise
     if not set(FIRST) | set(COLUMNS) <= set(rows.columns):
@@ -171,7 +174,9 @@ def _appended(stored: pl.DataFrame, rows: pl.DataFrame, path: Path) -> pl.DataFr
         elif rows[name].null_count() == rows.height:
             rows = rows.with_columns(pl.Series(name, [None] * rows.height, kind))
         else:
-            raise EvenhandError(f"{name!r} holds numbers in {str(path)!r} and labels here. Use another file for this history.")
+            raise EvenhandError(
+                f"{name!r} holds numbers in {str(path)!r} and labels here. Use another file for this history."
+            )
     return pl.concat([stored, rows], how="diagonal")
 
 
