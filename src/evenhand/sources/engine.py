@@ -6,7 +6,7 @@ import functools
 import itertools
 import os
 import weakref
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
@@ -150,6 +150,15 @@ class Batch(Cells):
         return Cells(self.frame.select(names)[self.starts[:-1]])
 
 
+def frame_of(table: Any) -> Any:
+    """A Polars frame of what is brought along: such a frame, cells, or arrays by name."""
+    import polars as pl
+
+    if isinstance(table, Mapping):
+        return pl.DataFrame(dict(table))
+    return table.frame if isinstance(table, Cells) else table
+
+
 def sorted_by_label(frame: Any, keys: Sequence[str]) -> Any:
     """Rows of a Polars frame in the order of their labels: text that is a number by its size, the missing last."""
     import polars as pl
@@ -184,6 +193,9 @@ class Engine(Protocol):
     def keep(self, query: str) -> str:
         """The name of a temporary table with the answer of a query that several queries read."""
 
+    def view(self, query: str) -> str:
+        """The name of a view: its query runs wherever it is read."""
+
 
 class DuckDBEngine:
     """A cursor on the database of this process, with the frames that were registered on it."""
@@ -211,43 +223,27 @@ class DuckDBEngine:
             return Cells(_frame(self._cursor.sql(query)))
 
     def groups(self, query: str, key: Sequence[str], order: Sequence[str] = ()) -> Iterator[Batch]:
-        import polars as pl
-
         kinds = self.cells(f"SELECT {columns(key)} FROM ({query}) AS rows_in_order LIMIT 0").frame.schema
         by_hash = any(not kind.is_integer() for kind in kinds.values())
         hashed = f", hash({columns(key)}) AS evenhand_hash" if by_hash else ""
         first = ["evenhand_hash"] if by_hash else list(key)
         ordered = f"SELECT *{hashed} FROM ({query}) AS rows_in_order ORDER BY {columns([*first, *order])}"
-        pending: Any = None
-        for frame in self._stream(ordered):
-            rows = frame if pending is None else pl.concat([pending, frame])
-            last = _start_of_last_group(rows, first)
-            if last < BATCH_ROWS:
-                pending = rows
-                continue
-            yield _batch(rows[:last], key, first, order)
-            pending = rows[last:]
-        if pending is not None and pending.height:
-            yield _batch(pending, key, first, order)
+        yield from whole_groups(self._stream(ordered), key, first, order)
 
     def tallied(self, query: str, key: Sequence[str], order: Sequence[str], partial: Callable[[Batch], T]) -> list[T]:
         return [partial(batch) for batch in self.groups(query, key, order)]
 
     def bring(self, frame: Any) -> str:
-        import polars as pl
-
-        if isinstance(frame, Mapping):
-            frame = pl.DataFrame(dict(frame))
-        return self.register(frame.frame if isinstance(frame, Cells) else frame)
+        return self.register(frame_of(frame))
 
     def keep(self, query: str) -> str:
-        name = _new_name()
+        name = new_name()
         self.execute(f"CREATE TEMPORARY TABLE {name} AS {query}")
         return name
 
     def view(self, query: str) -> str:
         """The name of a view: its query runs wherever it is read."""
-        name = _new_name()
+        name = new_name()
         self.execute(f"CREATE TEMPORARY VIEW {name} AS {query}")
         return name
 
@@ -264,7 +260,7 @@ class DuckDBEngine:
 
     def register(self, frame: Any) -> str:
         """The name under which queries find a frame: a pandas frame, or anything with an Arrow stream."""
-        name = _new_name()
+        name = new_name()
         with reading():
             self._cursor.register(name, frame if _is_scanned_natively(frame) else _ArrowStream(frame))
         self._frames.append(name)
@@ -314,8 +310,28 @@ def _frame(relation: Any) -> Any:
 _NUMBERS = itertools.count(1)
 
 
-def _new_name() -> str:
+def new_name() -> str:
+    """A name that no other table of this process has."""
     return f"evenhand_{next(_NUMBERS)}"
+
+
+def whole_groups(
+    frames: Iterable[Any], key: Sequence[str], sorted_by: Sequence[str], order: Sequence[str]
+) -> Iterator[Batch]:
+    """Batches of whole groups from sorted Polars frames: a group that goes on in the next frame waits for it."""
+    import polars as pl
+
+    pending: Any = None
+    for frame in frames:
+        rows = frame if pending is None else pl.concat([pending, frame])
+        last = _start_of_last_group(rows, sorted_by)
+        if last < BATCH_ROWS:
+            pending = rows
+            continue
+        yield _batch(rows[:last], key, sorted_by, order)
+        pending = rows[last:]
+    if pending is not None and pending.height:
+        yield _batch(pending, key, sorted_by, order)
 
 
 def _start_of_last_group(rows: Any, key: Sequence[str]) -> int:
