@@ -5,6 +5,8 @@ from __future__ import annotations
 import contextlib
 import importlib
 import pickle
+import re
+import warnings
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -15,7 +17,7 @@ import narwhals as nw
 from evenhand.errors import EvenhandError, listing, refuse_keys
 from evenhand.sources.dialects import adapted, parsed, translated, with_steps
 from evenhand.sources.engine import Batch, Cells, Engine, new_name, whole_groups
-from evenhand.sources.failures import reading
+from evenhand.sources.failures import reading, unreadable
 from evenhand.sources.files import files_of, kind_apart
 from evenhand.sources.formats import FORMATS, shared_columns
 from evenhand.sources.relation import Relation, relation_of
@@ -41,12 +43,12 @@ class SparkEngine:
             return Cells(_polars(self._rows(query).toArrow()))
 
     def groups(self, query: str, key: Sequence[str], order: Sequence[str] = ()) -> Iterator[Batch]:
-        with reading():
+        with reading(explain=_explain_executors):
             for (pickled,) in self._mapped(query, key, order, _itself).toLocalIterator():
                 yield _unpacked(pickled)
 
     def tallied(self, query: str, key: Sequence[str], order: Sequence[str], partial: Callable[[Batch], T]) -> list[T]:
-        with reading():
+        with reading(explain=_explain_executors):
             answers = self._mapped(query, key, order, partial).toArrow()
             return [_unpacked(pickled) for pickled in answers.column(0).to_pylist()]
 
@@ -83,7 +85,20 @@ class SparkEngine:
         rows = self._rows(query)
         sort = [fn.col(f"`{name}`").asc_nulls_last() for name in (*key, *order)]
         together = rows.repartition(*(fn.col(f"`{name}`") for name in key)).sortWithinPartitions(*sort)
-        return together.mapInArrow(_OnExecutor(tuple(key), tuple(order), partial), "answer binary")
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # on versions of pandas, which is not asked here
+            return together.mapInArrow(_OnExecutor(tuple(key), tuple(order), partial), "answer binary")
+
+
+def _explain_executors(error: BaseException) -> EvenhandError:
+    """Whole groups are tallied by Python on the executors, which must have evenhand."""
+    lacking = re.search(r"No module named '(\w+)", str(error))
+    if lacking is None:
+        return unreadable("table", error)
+    return EvenhandError(
+        f"Spark's executors have no Python package {lacking[1]!r}, and this audit counts whole groups there. Install evenhand "
+        "in the Python of the executors, which PYSPARK_PYTHON names."
+    )
 
 
 @dataclass(frozen=True)
