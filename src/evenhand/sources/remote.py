@@ -16,7 +16,7 @@ import narwhals as nw
 
 from evenhand.errors import EvenhandError, listing, refuse_keys
 from evenhand.sources.dialects import adapted, parsed, translated, with_steps
-from evenhand.sources.engine import Batch, Cells, Engine, new_name, whole_groups
+from evenhand.sources.engine import Batch, Cells, Engine, frame_of, new_name, whole_groups
 from evenhand.sources.failures import reading, unreadable
 from evenhand.sources.files import files_of, kind_apart
 from evenhand.sources.formats import FORMATS, shared_columns
@@ -54,7 +54,7 @@ class SparkEngine:
 
     def bring(self, frame: Any) -> str:
         with reading():
-            rows = _signed(frame).to_arrow(compat_level=_oldest())
+            rows = _signed(frame_of(frame)).to_arrow(compat_level=_oldest())
             return self.named(self.session.createDataFrame(rows))
 
     def keep(self, query: str) -> str:
@@ -215,7 +215,7 @@ class DatabaseEngine:
 
     def bring(self, frame: Any) -> str:
         with reading():
-            rows, name = _signed(frame), new_name()
+            rows, name = _signed(frame_of(frame)), new_name()
             if rows.height <= VALUES_ROWS:
                 self._steps[name] = self._bytewise_text(_values(rows), rows)
             else:
