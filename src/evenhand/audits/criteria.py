@@ -13,14 +13,14 @@ from evenhand import metrics as _all_metrics  # noqa: F401  (fills the registry)
 from evenhand.audits.declare import Call, Columns, Count, Metrics, Seed, Table, Takes, audit, log
 from evenhand.audits.units import By, Population, units_of
 from evenhand.cards import Ask, Between, Floats, asks, needing
-from evenhand.engine.spectra import Slices
 from evenhand.errors import EvenhandError, listing, unknown_name
 from evenhand.metrics.criteria import CRITERIA, PUBLISHED, Fact, theoretical, worst
 from evenhand.results import Result
+from evenhand.sources.logs import NanPolicy
+from evenhand.tallies.slices import Slices
 from evenhand.tallies.spectrum import Spectrum
 from evenhand.uncertainty.intervals import stream
 from evenhand.uncertainty.spectra import WIDE
-from evenhand.views.benefits import NanPolicy
 
 METRICS = ("gini", "atkinson", "top_share", "percentile_ratio", "share_ratio", "equivalent_to_top", "equal_share")
 COLUMNS = ("metric", "criterion", "measured", "value", "published", "note")
@@ -103,7 +103,7 @@ def criteria(
     seed = call.seed
     prepared = units_of(table, unit=unit, amount=amount, population=population, by=by, nan_policy=nan_policy)
     slices = []
-    for one in prepared.view.amounts:
+    for one in prepared.log.amounts:
         log.info("adding up %s", one.name or "rows")
         slices += _spectra(prepared.slices(one), one.name)
     if not slices:
@@ -115,7 +115,7 @@ def criteria(
     for n, a in enumerate(asked, 1):
         log.info("checking %s: metric %s of %s", a.text, n, len(asked))
         _add(columns, a, _facts(a, kept, limits, draws, seed))
-    view = prepared.view
+    read = prepared.log
     facts = {
         "population": prepared.population_words, "slices": len(kept), "slices_left_out": len(slices) - len(kept),
         "theoretical_criteria_on": f"the {min(len(kept), MOST_SLICES)} largest slices",
@@ -123,7 +123,7 @@ def criteria(
     }  # fmt: skip
     words = {"unit": unit or "row", "amount": "rows" if amount is None else str(amount)}
     return call.result(
-        columns, backend=view.backend, read=view.rows, dropped=view.dropped, words=words, facts=facts,
+        columns, backend=read.backend, read=read.rows, dropped=read.dropped, words=words, facts=facts,
         hides=len(kept) < len(slices),
     )  # fmt: skip
 

@@ -4,32 +4,36 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Literal
 
+import narwhals as nw
 import numpy as np
 
 from evenhand.audits.assemble import hidden, names_of, notes, suppressed
 from evenhand.audits.declare import OTHER_UNITS, Call, Count, Level, Metrics, Seed, Table, audit, log
 from evenhand.audits.units import By, Population, Units, units_of
 from evenhand.cards import Ask, parse_call
-from evenhand.engine.partitions import partitions, refuse_shared_units
-from evenhand.engine.spectra import Label
 from evenhand.errors import EvenhandError, all_problems, unknown_name
 from evenhand.findings import Row, label, row
 from evenhand.metrics.decomposition import INDICES, TUNED, Index, Parts, checked_index, parts, parts_influence
 from evenhand.results import Result
-from evenhand.tallies.partition import Partition
+from evenhand.sources.logs import NanPolicy
+from evenhand.sources.opening import open_table
+from evenhand.sources.relation import Relation
+from evenhand.sources.roles import label_problems, missing_columns
+from evenhand.sources.sql import text
+from evenhand.tallies.partition import Partition, partitions, refuse_shared_units
+from evenhand.tallies.slices import Label
 from evenhand.tallies.spectrum import Spectra, Spectrum, collapse
 from evenhand.uncertainty.intervals import Estimates, Interval, stream
 from evenhand.uncertainty.parts import WIDE, Ends, blank, drawn_ends, linearised_ends
 from evenhand.uncertainty.spectra import WIDE as BINNED
 from evenhand.uncertainty.spectra import estimates
 from evenhand.uncertainty.tails import cautions
-from evenhand.views.benefits import NanPolicy
-from evenhand.views.labels import TOGETHER, combined
-from evenhand.views.tables import Table as Opened
-from evenhand.views.tables import missing_columns, open_table
+
+TOGETHER = " & "
+"""Between the parts of a label that several columns make."""
 
 NOTHING_BETWEEN = frozenset({"between", "overlap"})
 """Parts that are certain where there is one group only."""
@@ -111,14 +115,14 @@ def decompose(
         table, unit=unit, amount=amount, population=population, by=by, weight=weight, nan_policy=nan_policy,
         part=("group", split_by),
     )  # fmt: skip
-    view = prepared.view
-    _refuse_unplaced(prepared, view.by[-1], population)
-    refuse_shared_units(view)
+    read = prepared.log
+    _refuse_unplaced(prepared, read.by[-1], population)
+    refuse_shared_units(read)
     log.info("adding up %s per group", amount or "rows")
-    slices = prepared.slices(view.amounts[0])
+    slices = prepared.slices(read.amounts[0])
     if len(slices.labels) > MOST_GROUPS:
         raise EvenhandError(
-            f"group={view.by[-1]!r} splits the units into {len(slices.labels):,} groups, too many to be told apart. Group them "
+            f"group={read.by[-1]!r} splits the units into {len(slices.labels):,} groups, too many to be told apart. Group them "
             f"into at most {MOST_GROUPS:,}."
         )
     broken = {where[:-1] for where in slices.broken}
@@ -140,7 +144,7 @@ def decompose(
     }  # fmt: skip
     words = {"unit": unit or "row", "amount": "rows" if amount is None else amount, "index": NAMES[chosen]}
     return call.result(
-        rows, backend=view.backend, read=view.rows, dropped=view.dropped, slices=prepared.whole().by,
+        rows, backend=read.backend, read=read.rows, dropped=read.dropped, slices=prepared.whole().by,
         columns=prepared.whole().columns, words=words, facts=facts, counts={"units_without_group": left_out},
     )  # fmt: skip
 
@@ -156,15 +160,21 @@ def _together(table: Any, population: Any, group: By) -> tuple[Any, Any, Any]:
     opened, name = open_table(table), TOGETHER.join(group)
     if lost := missing_columns(opened, [("group", c) for c in group]):
         raise all_problems(lost)
-    opened = replace(opened, lazy=opened.lazy.with_columns(combined(list(group), opened, "group").alias(name)))
+    opened = _with_combined(opened, list(group), name)
     if population is None or isinstance(population, (int, Mapping)):
         return opened, population, name
-    everyone = open_table(population, role="population")
-    if all(c in everyone.schema.names() for c in group):
-        everyone = replace(
-            everyone, lazy=everyone.lazy.with_columns(combined(list(group), everyone, "group").alias(name))
-        )
+    everyone = open_table(population, role="population", beside=opened)
+    if all(c in everyone.schema for c in group):
+        everyone = _with_combined(everyone, list(group), name)
     return opened, everyone, name
+
+
+def _with_combined(opened: Relation, columns: Sequence[str], name: str) -> Relation:
+    """The table with one more column, of the labels that several columns make; missing where one of them is."""
+    if problems := [p for c in columns for p in label_problems("group", c, opened)]:
+        raise all_problems([p.replace("plain labels.", "plain labels, or eh.rollup(...).") for p in problems])
+    label = f" || {text(TOGETHER)} || ".join(f"CAST({opened.label(c)} AS VARCHAR)" for c in columns)
+    return opened.with_column(name, label, nw.String())
 
 
 def _without_group(split: Mapping[Label, Partition]) -> int:
@@ -202,11 +212,11 @@ def _checked(metrics: str | Sequence[str] | None, index: Index) -> tuple[str, ..
 def _refuse_unplaced(prepared: Units, group: str, population: Any) -> None:
     """A number of units, or a table without the group, does not say which group the unseen belong to."""
     everyone = prepared.everyone
-    placed = group in everyone.schema.names() if isinstance(everyone, Opened) else not isinstance(everyone, int)
+    placed = group in everyone.schema if isinstance(everyone, Relation) else not isinstance(everyone, int)
     if not placed:
         what = (
             "population is a table without that column and"
-            if isinstance(everyone, Opened)
+            if isinstance(everyone, Relation)
             else f"population={population!r}"
         )
         raise EvenhandError(

@@ -25,7 +25,7 @@ from evenhand.audits.experiment_designs import Asked, Compared, paired, units_ra
 from evenhand.audits.experiment_power import POWER, plan_ahead
 from evenhand.audits.experiment_rows import EXTRA, curves_of, rows_of
 from evenhand.audits.inequality import METRICS
-from evenhand.audits.units import By, Population
+from evenhand.audits.units_of_views import By, Population
 from evenhand.cards import Between, asks, needing
 from evenhand.errors import EvenhandError
 from evenhand.present.text import plural

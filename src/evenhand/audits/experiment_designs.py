@@ -10,7 +10,7 @@ from typing import Any, Literal
 import numpy as np
 
 from evenhand.audits.declare import log
-from evenhand.audits.units import Units, units_of
+from evenhand.audits.units_of_views import Units, units_of
 from evenhand.cards import Ask
 from evenhand.engine.buckets import Assignment, BucketSlices, assign, tally_buckets
 from evenhand.engine.occasions import Occasions, arms_of, refuse_several_arms, tally_arms, tally_before

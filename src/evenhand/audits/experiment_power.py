@@ -11,7 +11,7 @@ import numpy as np
 from evenhand.audits.assemble import suppressed
 from evenhand.audits.declare import Call, log
 from evenhand.audits.experiment_designs import Asked, refuse_shares
-from evenhand.audits.units import Units
+from evenhand.audits.units_of_views import Units
 from evenhand.engine.buckets import Assignment, assign, tally_buckets
 from evenhand.engine.spectra import whole_labels
 from evenhand.errors import EvenhandError, listing

@@ -11,22 +11,23 @@ from evenhand import metrics as _all_metrics  # noqa: F401  (fills the registry)
 from evenhand.audits.assemble import enough, hidden, names_of, notes, suppressed
 from evenhand.audits.declare import OTHER_UNITS, Call, Columns, Count, Countable, Level, Metrics, Seed, audit, log
 from evenhand.audits.units import By, Population, Units, units_of
+from evenhand.audits.units_of_views import units_of as units_of_views
 from evenhand.cards import Ask, asks, needing
 from evenhand.engine.buckets import assign, tally_buckets
-from evenhand.engine.spectra import Label, Slices, whole_labels
 from evenhand.errors import EvenhandError
 from evenhand.findings import Row, row
 from evenhand.metrics.shares import lorenz_curve
 from evenhand.present.lorenz import corners, stops
 from evenhand.present.text import plural
 from evenhand.results import Result
+from evenhand.sources.logs import Amount, NanPolicy
 from evenhand.tallies.buckets import Buckets
+from evenhand.tallies.slices import Label, Slices, whole_labels
 from evenhand.tallies.spectrum import Spectra, Spectrum
 from evenhand.uncertainty.intervals import Estimates, Interval, stream
 from evenhand.uncertainty.spectra import MANY, MOST_CELLS, estimates
 from evenhand.uncertainty.tails import cautions
 from evenhand.uncertainty.viewers import both_ends, viewer_ends, viewers
-from evenhand.views.benefits import Amount, NanPolicy
 
 OTHER_VIEWERS = (
     "The interval is for these same {units}, seen by as many other {viewers} like these: how far the number would move had "
@@ -105,35 +106,40 @@ def inequality(
         table, unit=unit, amount=amount, population=population, by=by, weight=weight, nan_policy=nan_policy,
         marks={"randomized": viewer} if viewer is not None else None,
     )  # fmt: skip
-    view = prepared.view
+    read = prepared.log
     several = amount is not None and not isinstance(amount, str)
-    seen = _viewers(prepared, viewer, call)
+    roles = {
+        "unit": unit,
+        "amount": amount,
+        "population": population,
+        "by": by,
+        "weight": weight,
+        "nan_policy": nan_policy,
+    }
+    seen = _viewers(table, roles, viewer, call)
     rows: list[Row] = []
     curves: dict[str, list[Any]] = {}
-    wide, kept = 0, ""
-    for one in view.amounts:
+    wide = 0
+    for one in read.amounts:
         log.info("adding up %s", one.name or "rows")
-        slices = prepared.slices(one, bins=True)
+        slices = prepared.slices(one)
         extra = {"amount": one.name} if several else {}
-        kept = _kept_words(slices) or kept
         small = hidden(slices.spectra.receivers.tolist(), enough(call.fewest, asked), total_shown=False)
         rows += _rows(slices, one, prepared, asked, call, small, extra, seen(one), both=both)
-        _add_curves(curves, slices, view.by, extra, small, len(view.amounts), call.fewest)
+        _add_curves(curves, slices, read.by, extra, small, len(read.amounts), call.fewest)
         wide += int(slices.spectra.wider(MANY).sum())
     amounts = ("amount",) if several else ()
-    names, columns = (*view.by, *amounts), (*prepared.columns, *amounts)
+    names, columns = (*read.by, *amounts), (*prepared.columns, *amounts)
     facts = {
-        "interval": _interval_words(call.interval, wide, viewer, both=both, exact=not kept), "population": prepared.population_words,
+        "interval": _interval_words(call.interval, wide, viewer, both=both), "population": prepared.population_words,
         "missing_slice_labels": "shown as a slice of their own",
     }  # fmt: skip
-    if kept:
-        facts["amounts"] = kept
     if viewer is not None and call.interval.kind != "none":
         meant = OTHER_BOTH if both else OTHER_VIEWERS
         facts["interval_for"] = meant.format(units=plural(str(unit)), viewers=plural(viewer))
     words = {"unit": unit or "row", "amount": "rows" if amount is None else "amounts" if several else str(amount)}
     return call.result(
-        rows, backend=view.backend, read=view.rows, dropped=view.dropped, slices=names, columns=columns,
+        rows, backend=read.backend, read=read.rows, dropped=read.dropped, slices=names, columns=columns,
         curves={"lorenz": curves}, words=words, facts=facts,
     )  # fmt: skip
 
@@ -220,15 +226,19 @@ def _rests_on(seen_by: int, units: int | None) -> dict[str, Any]:
     return {"rests_on": seen_by, "few": "few_viewers"}
 
 
-def _viewers(prepared: Units, within: str | None, call: Call) -> Callable[[Amount], Mapping[Label, Buckets] | None]:
+def _viewers(
+    table: Any, roles: Mapping[str, Any], within: str | None, call: Call
+) -> Callable[[Amount], Mapping[Label, Buckets] | None]:
     """What makes, for an amount, the tally by viewer of each slice; nothing where nobody asked."""
     if within is None or call.interval.kind == "none":
         return lambda _: None
     log.info("putting %s into buckets", within)
+    prepared = units_of_views(table, **roles, marks={"randomized": within})
     deal = assign(prepared.view, randomized=within, rng=stream(call.seed, "buckets"))
 
     def of(amount: Amount) -> Mapping[Label, Buckets]:
-        found = tally_buckets(prepared.view, amount, deal)
+        (same,) = (one for one in prepared.view.amounts if one.name == amount.name)
+        found = tally_buckets(prepared.view, same, deal)
         slices = found.among(prepared.padded(found.pooled))
         named = whole_labels([prepared.legend.name(prepared.by, label) for label in slices.labels])
         return dict(zip(named, slices.tallies, strict=True))
@@ -284,25 +294,10 @@ def _add_curves(
         curves.setdefault("share", []).extend(curve.share[kept].tolist())
 
 
-def _kept_words(slices: Slices) -> str:
-    """How far amounts that were too many to keep each can be off."""
-    if not slices.width:
-        return ""
-    width = f"2^{round(np.log2(slices.width))}"
-    return (
-        f"kept in bins of a relative width of {width}, each at its mean, since units are too many to hold every amount: the Gini "
-        f"index is at most {slices.short():.0e} too low, a percentile is off by at most that width, and totals are exact"
-    )
-
-
-def _interval_words(how: Interval, wide: int, within: str | None, *, both: bool, exact: bool = True) -> str:
+def _interval_words(how: Interval, wide: int, within: str | None, *, both: bool) -> str:
     if within is not None and how.kind != "none":
         words = f"leaving out one {within} (or bucket of them) at a time, Student's t, logit or log scale"
-        return (
-            f"{words}; added in squares to {_interval_words(how, wide, None, both=False, exact=exact)}"
-            if both
-            else words
-        )
+        return f"{words}; added in squares to {_interval_words(how, wide, None, both=False)}" if both else words
     words = {
         "bootstrap": f"bootstrap over units, {how.draws:,} draws, studentised with the linearised error, logit or log scale, "
         "the largest amounts from fitted tails, never shorter than Student's t",
@@ -311,5 +306,5 @@ def _interval_words(how: Interval, wide: int, within: str | None, *, both: bool,
         "none": "none",
     }[how.kind]
     binned = f"; draws of {wide:,} slices with over {MANY:,} different amounts run on bins of them, each at its mean"
-    binned += " (estimates are exact)" if exact else ""
+    binned += " (estimates are exact)"
     return words + (binned if wide and how.draws else "")

@@ -11,25 +11,26 @@ from evenhand.audits.declare import Audit, find, versions
 from evenhand.audits.exposure_asks import wanted_by
 from evenhand.audits.outcome_bins import counted_edges_of
 from evenhand.audits.outcome_rows import askable
+from evenhand.audits.population import WEIGHTLESS
 from evenhand.audits.sources import checked_metrics
 from evenhand.audits.units import refuse_uncounted
 from evenhand.cards import asks, needing
 from evenhand.engine.dialects import Dialect
 from evenhand.engine.dialects import dialect as dialect_of
-from evenhand.engine.populations import WEIGHTLESS, open_population
 from evenhand.engine.queries import Everyone, units_query
 from evenhand.engine.queries_outcomes import outcomes_query
 from evenhand.engine.queries_rankings import Counting, rankings_query
 from evenhand.errors import EvenhandError, all_problems, listing, refuse_keys, unknown_name
 from evenhand.present.again import command
 from evenhand.sources.files import database_of, has_known_ending
+from evenhand.sources.logs import name_problems
+from evenhand.sources.populations import open_population
+from evenhand.sources.relation import Relation
 from evenhand.sources.slicing import slicing
 from evenhand.sources.stores import scheme
 from evenhand.tallies.spectrum import Spectrum
-from evenhand.views.benefits import name_problems
 from evenhand.views.outcomes import name_problems as outcome_problems
 from evenhand.views.rankings import name_problems as ranking_problems
-from evenhand.views.tables import Table
 
 Given = Mapping[str, Any]
 
@@ -151,7 +152,7 @@ def _everyone(given: Given, by: Sequence[str], more: _More) -> Everyone | None:
     """The table of all units in the same database, where the population is one."""
     population = given["population"]
     if not isinstance(population, str):
-        if population is not None and isinstance(open_population(population, given["unit"]), Table):
+        if population is not None and isinstance(open_population(population, given["unit"]), Relation):
             raise EvenhandError(
                 "population is a table that is here, not in the database. Name one of the same database."
             )

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 from evenhand.audits.assemble import names_of, notes, suppressed
@@ -12,21 +11,20 @@ from evenhand.audits.declare import OTHER_UNITS, Call, Count, Countable, Level, 
 from evenhand.audits.inequality import chances
 from evenhand.audits.units import By, Population, Units, units_of
 from evenhand.cards import Ask, ask
-from evenhand.engine.sources import SourceSlices, source_names, tally_sources
-from evenhand.engine.spectra import whole_labels
 from evenhand.errors import EvenhandError, unknown_name
 from evenhand.findings import Row, label, row
 from evenhand.metrics.decomposition import SourceParts, source_influence, source_parts
 from evenhand.results import Result
+from evenhand.sources.logs import Amount, NanPolicy
 from evenhand.sources.slicing import LogBins, QuantileBins
-from evenhand.tallies.sources import Sources
+from evenhand.tallies.slices import whole_labels
+from evenhand.tallies.sources import Sources, SourceSlices
 from evenhand.tallies.spectrum import Spectra, Spectrum
 from evenhand.uncertainty.intervals import Estimates, Interval, stream
 from evenhand.uncertainty.parts import WIDE, Ends, blank, drawn_ends, linearised_ends
 from evenhand.uncertainty.rules import ANYTHING
 from evenhand.uncertainty.spectra import estimates
 from evenhand.uncertainty.tails import cautions
-from evenhand.views.benefits import Amount, NanPolicy
 
 PER_SOURCE = ("share", "own_gini", "correlation", "contribution", "marginal")
 METRICS = ("gini", *PER_SOURCE)
@@ -93,7 +91,7 @@ def sources(
     whole = prepared.whole()
     log.info("adding up %s per source", amount or "rows")
     tallies = _tallies(whole, prepared.by[-1])
-    rows = _rows(tallies, whole, whole.view.amounts[0], asked, how, seed, call.fewest)
+    rows = _rows(tallies, whole, whole.log.amounts[0], asked, how, seed, call.fewest)
     wide = sum(len(t.counts) > WIDE for t in tallies.tallies)
     facts = {
         "interval": _interval_words(how, wide), "population": whole.population_words,
@@ -101,7 +99,7 @@ def sources(
     }  # fmt: skip
     words = {"unit": unit, "amount": "rows" if amount is None else amount, "source": prepared.by[-1]}
     return call.result(
-        rows, backend=whole.view.backend, read=whole.view.rows, dropped=whole.view.dropped, slices=whole.by,
+        rows, backend=whole.log.backend, read=whole.log.rows, dropped=whole.log.dropped, slices=whole.by,
         columns=whole.columns, words=words, facts=facts,
     )  # fmt: skip
 
@@ -118,15 +116,14 @@ def checked_metrics(metrics: str | Sequence[str]) -> tuple[str, ...]:
 
 def _tallies(whole: Units, source: str) -> SourceSlices:
     """The vectors of every slice, with those who received nothing, bins called by name."""
-    view, legend, key = whole.view, whole.legend, f"by_{len(whole.by)}"
-    seen = tally_sources(view, view.amounts[0], key)
-    found = source_names(view, key)
-    full = seen.padded(whole.padded(seen.totals), found)
-    called = tuple(legend.name([source], (name,))[0] for name in found)
+    read, legend = whole.log, whole.legend
+    seen = SourceSlices.per_slice(read, read.amounts[0], f"by_{len(whole.by)}")
+    full = seen.padded(whole.padded(seen.totals))
+    full = full.renamed(tuple(legend.name([source], (name,))[0] for name in full.names))
     order = legend.order(full.labels)
-    names = whole_labels([legend.name(view.by, full.labels[i]) for i in order])
-    broken = frozenset(legend.name(view.by, one) for one in full.broken)
-    return SourceSlices(names, tuple(replace(full.tallies[i], names=called) for i in order), broken)
+    labels = whole_labels([legend.name(read.by, full.labels[i]) for i in order])
+    broken = frozenset(legend.name(read.by, label) for label in full.broken)
+    return SourceSlices(full.names, labels, tuple(full.tallies[i] for i in order), broken)
 
 
 def _rows(

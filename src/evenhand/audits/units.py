@@ -7,15 +7,20 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Annotated, Any
 
+import narwhals as nw
+
 from evenhand.audits.declare import Takes, log, pairs
-from evenhand.engine.bins import Legend, bin_slices
+from evenhand.audits.population import padded
 from evenhand.engine.counted import CountedPopulation, view_counted
-from evenhand.engine.populations import join_population, meeting, open_population, pad
-from evenhand.engine.spectra import Slices, tally_slices, whole_labels
 from evenhand.errors import EvenhandError
+from evenhand.sources.logs import Amount, Log, NanPolicy, open_log
+from evenhand.sources.opening import open_table
+from evenhand.sources.populations import open_population, varying, with_slices_of_units, with_text_ids
+from evenhand.sources.relation import Relation, is_number
 from evenhand.sources.slicing import Bins, LogBins, QuantileBins, Slicing, slicing
-from evenhand.views.benefits import Amount, Benefits, NanPolicy, view_benefits
-from evenhand.views.tables import Table, open_table
+from evenhand.sources.sql import known, quoted
+from evenhand.tallies.bins import Edges, Legend
+from evenhand.tallies.slices import Slices, whole_labels
 from evenhand.views.tally import Tally, tally_of
 
 ONLY_SEEN = "only units seen"
@@ -46,34 +51,42 @@ Population = Annotated[Any, Takes("N|FILE|SLICE=N,...|none", table=True, sizes=T
 
 @dataclass(frozen=True)
 class Units:
-    """A checked table of who received what, everyone who could have, and what the bins are called."""
+    """A checked log of who received what, everyone who could have, and what the bins are called.
 
-    view: Benefits
+    Attributes
+    ----------
+    log : the log, bins in place of the numbers that are binned.
+    everyone : None, a number, numbers by slice, a relation, or what a database counted.
+    legend : what the bins are called.
+    slicing : what `by=` asked for.
+    """
+
+    log: Log
     everyone: Any
     legend: Legend
-    asked: Slicing
+    slicing: Slicing
 
     @property
     def by(self) -> tuple[str, ...]:
-        return self.view.by
+        return self.log.by
 
     @property
     def columns(self) -> list[str]:
         """Slice columns of the frame, edges of bins included."""
         return self.legend.columns(self.by)
 
-    def slices(self, amount: Amount, *, bins: bool = False) -> Slices:
-        """One spectrum per slice, the unseen included, called by name; `bins` of amounts will do where units are too many."""
-        named = self.legend.named(self.by, self.padded(tally_slices(self.view, amount, bins=bins)))
+    def slices(self, amount: Amount) -> Slices:
+        """One spectrum per slice, the unseen included, called by name."""
+        named = self.legend.named(self.by, self.padded(Slices.per_slice(self.log, amount)))
         return replace(named, labels=whole_labels(named.labels))
 
     def padded(self, seen: Slices) -> Slices:
         """Slices with the units that nobody saw."""
-        return pad(seen, self.view, self.legend.numbered(self.by, self.everyone))
+        return padded(seen, self.log, self.legend.numbered(self.by, self.everyone))
 
     def whole(self) -> Units:
         """The same units without the part that splits them."""
-        return replace(self, view=replace(self.view, by=self.by[:-1]))
+        return replace(self, log=replace(self.log, by=self.by[:-1]))
 
     def cells(self, label: tuple[Any, ...]) -> dict[str, Any]:
         """A slice as cells of the frame."""
@@ -84,7 +97,7 @@ class Units:
         """Who was counted, for the record."""
         if self.everyone is None:
             return ONLY_SEEN
-        if isinstance(self.everyone, Table):
+        if isinstance(self.everyone, Relation):
             return self.everyone.origin
         if isinstance(self.everyone, CountedPopulation):
             return self.everyone.table
@@ -109,37 +122,91 @@ def units_of(
     becomes the last of `by`. `marks` are other columns by role (`{"arm": "variant"}`).
     """
     asked = slicing(by)
-    if (held := tally_of(table)) is not None:
-        return _counted(held, asked, unit, amount, population, weight, nan_policy, part, marks)
+    if (tally := tally_of(table)) is not None:
+        return _counted(tally, asked, unit, amount, population, weight, nan_policy, part, marks)
     split = slicing([part[1]], part[0]) if part else slicing(None)
-    wanted = (*asked.columns, *split.columns)
-    sizes = [one.column for one in (*asked.bins, *split.bins)]
-    everyone = open_population(population, unit, numbers=sizes)
-    opened = open_table(table).numbers(*sizes)
-    elsewhere = _only_in_population(opened, everyone, wanted)
+    by_columns, bins = (*asked.columns, *split.columns), (*asked.bins, *split.bins)
+    numbers = [spec.column for spec in bins]
+    if not isinstance(population, Relation):
+        open_population(population if _is_plain(population) else None, unit)  # refused before the table is opened
+    amounts = [amount] if amount is None or isinstance(amount, str) else list(amount)
+    needed = [unit, *amounts, *by_columns, weight, *(marks or {}).values()]
+    opened = open_table(table, columns=needed).with_numbers(*numbers)
+    everyone = open_population(population, unit, columns=by_columns, numbers=numbers, beside=opened)
+    elsewhere = _only_in_population(opened, everyone, by_columns)
     log.info("checking the table")
-    view = view_benefits(
+    read = open_log(
         opened,
         unit=unit,
         amount=amount,
-        by=wanted,
+        by=by_columns,
         weight=weight,
         nan_policy=nan_policy,
         elsewhere=elsewhere,
         part=part[0] if part else "",
         marks=marks,
     )
-    view = meeting(view, everyone)
-    view = join_population(view, everyone if isinstance(everyone, Table) else None, elsewhere)
-    view, everyone, legend = bin_slices(view, everyone, (*asked.bins, *split.bins))
-    twice = [name for name in legend.columns(view.by) if legend.columns(view.by).count(name) > 1]
-    if twice:
-        raise EvenhandError(f"by={twice[0]!r} is also the name of a bin's edge. Rename that column of the table first.")
-    return Units(view, everyone, legend, asked)
+    if isinstance(everyone, Relation):
+        read = with_slices_of_units(with_text_ids(read, everyone), everyone, elsewhere)
+    read, everyone, legend = _binned(read, everyone, bins)
+    repeated = [name for name in legend.columns(read.by) if legend.columns(read.by).count(name) > 1]
+    if repeated:
+        raise EvenhandError(
+            f"by={repeated[0]!r} is also the name of a bin's edge. Rename that column of the table first."
+        )
+    return Units(read, everyone, legend, asked)
+
+
+def _is_plain(population: Any) -> bool:
+    return population is None or isinstance(population, (bool, int, float, Mapping)) or hasattr(population, "dtype")
+
+
+def _binned(read: Log, everyone: Any, bins: Sequence[Bins]) -> tuple[Log, Any, Legend]:
+    """The log and the population with the number of its bin in place of each binned value."""
+    edges: dict[str, Edges] = {}
+    for spec in bins:
+        if isinstance(everyone, int):
+            raise EvenhandError(
+                f"population={everyone!r} would count every unit in every bin of by={spec}. "
+                f"Pass a table of units that holds {spec.column!r}, {{bin: size}}, or None for those seen."
+            )
+        key = f"by_{read.by.index(spec.column)}"
+        held = isinstance(everyone, Relation) and spec.column in everyone.schema
+        if not read.is_number(key) or (held and not is_number(everyone.schema[spec.column])):
+            raise EvenhandError(f"by={spec} needs numbers, and {spec.column!r} holds none. Slice by the column itself.")
+        value = known("CAST(value AS DOUBLE)")
+        units = _values_of_units(read, everyone if held else None, key, spec)
+        values = read.engine.keep(f"SELECT {value} AS value FROM ({units}) AS units WHERE {value} IS NOT NULL")
+        bin_edges = edges[spec.column] = Edges.from_values(read.engine, values, spec)
+        read = read.with_columns({key: bin_edges.code(quoted(key))}, {key: nw.Int64()})
+        if held:
+            everyone = everyone.with_column(spec.column, bin_edges.code(everyone.number(spec.column)), nw.Int64())
+    return read, everyone, Legend(edges)
+
+
+def _values_of_units(read: Log, population: Relation | None, key: str, spec: Bins) -> str:
+    """A SELECT with the value of each unit: of everyone where the population holds the column, else of those seen."""
+    if read.unit is None:
+        return f"SELECT {quoted(key)} AS value FROM {read.source}"
+    seen = f"SELECT DISTINCT unit, {quoted(key)} AS value FROM {read.source}"
+    _refuse_varying(read, seen, f"{spec.column!r} differs between rows of the same unit", spec)
+    if population is None:
+        return seen
+    chosen = {"unit": population.label(read.unit), "value": population.number(spec.column)}
+    everyone = population.select(chosen).replace("SELECT", "SELECT DISTINCT", 1)
+    _refuse_varying(read, everyone, f"{spec.column!r} differs between rows of the same unit in population", spec)
+    return everyone
+
+
+def _refuse_varying(read: Log, values: str, fact: str, spec: Bins) -> None:
+    if count := varying(read, values, "value"):
+        raise EvenhandError(
+            f"{fact} for {count:,} units, so by={spec} would put them in several bins. Give each unit one value."
+        )
 
 
 def _counted(
-    held: Tally, asked: Slicing, unit: str | None, amount: Any, population: Any, weight: str | None, nan_policy: NanPolicy,
+    tally: Tally, asked: Slicing, unit: str | None, amount: Any, population: Any, weight: str | None, nan_policy: NanPolicy,
     part: tuple[str, str | Bins] | None, marks: Mapping[str, str] | None,
 ) -> Units:  # fmt: skip
     """The same from the rows of a query: whatever would need single units is refused."""
@@ -148,20 +215,20 @@ def _counted(
         raise EvenhandError(f"{part[0]}={part[1]!r} needs the table: no query counts it. Pass the table itself.")
     refuse_uncounted(asked, split, next(iter(marks.values())) if marks else None)
     everyone = None if isinstance(population, str) else open_population(population, unit)
-    if isinstance(everyone, Table):
+    if isinstance(everyone, Relation):
         raise EvenhandError(UNCOUNTED.format(population="population"))
     several = amount is not None and not isinstance(amount, str)
-    view = view_counted(
-        held, unit=unit, amounts=list(amount) if several else [amount], by=asked.columns, weight=weight, nan_policy=nan_policy,
+    read = view_counted(
+        tally, unit=unit, amounts=list(amount) if several else [amount], by=asked.columns, weight=weight, nan_policy=nan_policy,
         source=split.columns[0] if part else None,
     )  # fmt: skip
     if isinstance(population, str):
-        everyone = view.counted.everyone
+        everyone = read.counted.everyone
         if everyone is None or everyone.table != population:
             raise EvenhandError(UNCOUNTED.format(population=f"population={population!r}"))
-    if part:  # told apart again by `whole`
-        view = replace(view, by=(*asked.columns, *split.columns))
-    return Units(view, everyone, Legend(), asked)
+    if part:  # left out again by `whole`
+        read = replace(read, by=(*asked.columns, *split.columns))
+    return Units(read, everyone, Legend(), asked)
 
 
 UNCOUNTED = (
@@ -171,7 +238,7 @@ UNCOUNTED = (
 
 
 def refuse_uncounted(asked: Slicing, split: Slicing, viewer: Any) -> None:
-    """What no count per slice can tell is refused in the same words before a query is printed and where its rows are read."""
+    """Refuse what no count per slice can answer, in the same words before a query is printed and where its rows are read."""
     if asked.bins or split.bins:
         (spec, *_) = (*asked.bins, *split.bins)
         raise EvenhandError(
@@ -181,9 +248,8 @@ def refuse_uncounted(asked: Slicing, split: Slicing, viewer: Any) -> None:
         raise EvenhandError(f"within={viewer!r} needs the table: a tally holds no single viewers. Leave it out.")
 
 
-def _only_in_population(opened: Table, everyone: Any, by: Sequence[str]) -> list[str]:
+def _only_in_population(opened: Relation, everyone: Any, by: Sequence[str]) -> list[str]:
     """Slice columns that the population table has and the table has not."""
-    if not isinstance(everyone, Table):
+    if not isinstance(everyone, Relation):
         return []
-    mine, theirs = opened.schema.names(), everyone.schema.names()
-    return [b for b in by if b not in mine and b in theirs]
+    return [b for b in by if b not in opened.schema and b in everyone.schema]

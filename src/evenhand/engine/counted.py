@@ -9,7 +9,8 @@ from typing import Any
 from evenhand.engine.queries import FAULTS, OUTSIDE, slice_keys, units_columns, units_part
 from evenhand.errors import EvenhandError, all_problems
 from evenhand.labels import in_order, whole
-from evenhand.views.benefits import LARGEST_SUM, Amount, Benefits, NanPolicy, name_problems, value_problems
+from evenhand.sources.engine import Cells, DuckDBEngine
+from evenhand.sources.logs import LARGEST_SUM, Amount, Log, NanPolicy, name_problems, value_problems
 from evenhand.views.tally import Tally, in_roles, kind_in, open_tally, told, typed
 
 
@@ -48,10 +49,20 @@ class Counted:
     names: Mapping[Any, int] = field(default_factory=dict)
     everyone: CountedPopulation | None = None
 
-    def spread(self, amount: Amount) -> Any:
-        """The cells with a column for each source there is, in order."""
+    def units(self, amount: Amount) -> Cells:
+        """How many units hold each amount, per slice."""
+        return Cells(self.cells[amount.column])
+
+    def sources(self, amount: Amount) -> Cells:
+        """The same with a column for each source there is, in order."""
         cells = self.cells[amount.column]
-        return cells.with_columns(cells[f"from_{k}"].alias(f"from_{i}") for i, k in enumerate(self.names.values()))
+        return Cells(
+            cells.with_columns(cells[f"from_{k}"].alias(f"from_{i}") for i, k in enumerate(self.names.values()))
+        )
+
+    def spoilt(self, log: Log, amount: Amount) -> frozenset[tuple[Any, ...]]:
+        """Slices that a missing amount spoils."""
+        return self.broken[amount.column] if log.nan_policy == "propagate" else frozenset()
 
 
 def view_counted(
@@ -63,8 +74,8 @@ def view_counted(
     weight: str | None,
     nan_policy: NanPolicy,
     source: str | None = None,
-) -> Benefits:
-    """The rows of a query as the view that the table would have given, with the same complaints."""
+) -> Log:
+    """The rows of a query as the log that the table would have given, with the same complaints."""
     import polars as pl
 
     names = told(held, "name") if source is not None else []
@@ -84,7 +95,7 @@ def view_counted(
     needed = {} if unit is None else {"unit": unit}
     if problems := value_problems(facts, named, needed, weight, nan_policy):
         raise all_problems(problems, where="The table")
-    dropped = {f"{unit} is missing": int(facts["unit_null"])} if facts["unit_null"] else {}
+    dropped = {f"{unit} is missing": int(facts["missing_unit"])} if facts["missing_unit"] else {}
     read = []
     for i, (name, part) in enumerate(zip(amounts, parts, strict=True)):
         whole = not part["fractions"].sum() and facts[f"sum_{i}"] <= LARGEST_SUM
@@ -98,10 +109,9 @@ def view_counted(
         _sources(parts[0], names, kind_in(frame, "source")) if source is not None else {},
         _everyone(frame, by),
     )
-    nothing = opened.lazy.head(0)
-    return Benefits(
-        nothing, opened.backend, opened.origin, unit, tuple(by), tuple(read), weight, int(facts["rows"]), nan_policy, dropped,
-        counted,
+    return Log(
+        DuckDBEngine(), "", {}, opened.backend, opened.origin, unit, tuple(by), tuple(read), weight, int(facts["rows"]), nan_policy,
+        dropped, counted,
     )  # fmt: skip
 
 
@@ -120,21 +130,21 @@ def _everyone(frame: Any, by: Sequence[str]) -> CountedPopulation | None:
 
 
 def _facts(parts: Sequence[Any], weight: str | None) -> dict[str, Any]:
-    """What `views/benefits.py` asks of a table."""
+    """What `sources/logs.py` asks of a table."""
     import polars as pl
 
     first = parts[0]
     facts: dict[str, Any] = {"rows": float(first["rows_read"].sum())}
-    facts["unit_null"] = float(first.filter(pl.col("nameless") > 0)["rows_read"].sum())
+    facts["missing_unit"] = float(first.filter(pl.col("nameless") > 0)["rows_read"].sum())
     for i, part in enumerate(parts):
         facts |= {f"{name}_{i}": float(part[name].sum()) for name in FAULTS}
         facts |= {
-            f"max_{i}": part["amount"].max() or 0.0,
+            f"high_{i}": part["amount"].max() or 0.0,
             f"sum_{i}": float((part["amount"] * part["units_held"]).sum()),
         }
     if weight is not None:
         facts |= {"missing_weight": first["no_weight"].sum()}
-        facts |= {"min_weight": first["least_weight"].min() or 0.0, "max_weight": first["weight"].max() or 0.0}
+        facts |= {"low_weight": first["least_weight"].min() or 0.0, "high_weight": first["weight"].max() or 0.0}
     return facts
 
 

@@ -99,12 +99,14 @@ class Log:
         """Whether a column of ours holds numbers."""
         return is_number(self.types.get(key))
 
+    def with_rows(self, sql: str, types: Mapping[str, Type]) -> Log:
+        """The same log read by another SELECT, which has some more columns."""
+        return replace(self, sql=sql, types={**self.types, **types})
+
     def with_columns(self, expressions: Mapping[str, str], types: Mapping[str, Type]) -> Log:
         """The same rows with some columns replaced or added: SQL by the column's name, over the columns of ours."""
         kept = {name: quoted(name) for name in self.types}
-        return replace(
-            self, sql=f"SELECT {select({**kept, **expressions})} FROM {self.source}", types={**self.types, **types}
-        )
+        return self.with_rows(f"SELECT {select({**kept, **expressions})} FROM {self.source}", types)
 
     def known(self, amount: Amount) -> str:
         """The rows whose amount is known, as they stand after FROM."""

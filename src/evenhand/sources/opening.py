@@ -80,12 +80,10 @@ def _local(engine: Engine | None) -> DuckDBEngine:
 
 def _open_frame(table: Any, role: str, columns: Sequence[Any] | None, engine: Engine | None) -> Relation:
     library = type(table).__module__.split(".")[0].lstrip("_")
-    if library == "ibis" and databases.is_duckdb(table):
-        table, library = databases.of_ibis(table), "duckdb"
     if library in ("pyspark", "ibis"):
         from evenhand.sources import remote
 
-        return remote.open_frame(table, role, engine)
+        return remote.open_frame(table, role)
     local = _local(engine)
     with reading(role):
         if library == "sqlframe":
@@ -143,11 +141,9 @@ def _refuse_names(names: Sequence[Any], role: str) -> None:
 
 
 def _needed(names: Sequence[str], columns: Sequence[Any] | None) -> list[str]:
-    """The columns to be fetched: those that were named, or all where one is not there, so that an error can list them."""
-    named = [column for column in columns or () if column is not None]
-    if not named or not all(column in names for column in named):
-        return list(names)
-    return [name for name in names if name in named]
+    """The columns to be fetched: those that were named, or all where none of these is there."""
+    chosen = [name for name in names if columns is None or name in columns]
+    return chosen or list(names)
 
 
 def _registered(
@@ -252,7 +248,7 @@ def _open_files(
     if asked == "spark":
         from evenhand.sources import remote
 
-        return remote.open_files(patterns, role, master, engine)
+        return remote.open_files(patterns, role, master)
     paths, kind = files_of(patterns, role)
     origin = "standard input" if STANDARD_INPUT in patterns else listing(paths)
     local = _local(engine)

@@ -77,6 +77,19 @@ class Relation:
         kind = self.schema[name]
         return nw.String() if kind in (nw.Categorical, nw.Enum, nw.Unknown) else kind
 
+    def with_column(self, name: str, expression: str, kind: Type) -> Relation:
+        """The same table with a column replaced or added: SQL over its columns, and its type."""
+        return replace(self, expressions={**self.expressions, name: expression}, schema={**self.schema, name: kind})
+
+    def where(self, condition: str) -> Relation:
+        """The rows that meet a condition on its columns."""
+        return replace(self, name=f"(SELECT * FROM {self.name} WHERE {condition})")
+
+    def only(self, *names: str) -> Relation:
+        """The same table with some of its columns."""
+        expressions, schema = ({name: of[name] for name in names} for of in (self.expressions, self.schema))
+        return replace(self, expressions=expressions, schema=schema, every_column=())
+
     def select(self, expressions: Mapping[str, str]) -> str:
         """A query for some expressions of its columns, by the names that they get."""
         return f"SELECT {select(expressions)} FROM {self.name}"

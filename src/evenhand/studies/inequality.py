@@ -206,7 +206,7 @@ def _crossings(given: Log) -> list[tuple[str, str]]:
     """Pairs of engagement types of which neither is more equal throughout."""
     read: dict[str, Any] = {"population": given.everyone, "nan_policy": given.nan_policy}
     prepared = units_of(given.table, unit=given.unit, amount=list(given.amounts), **read)
-    spectra = {one.name: prepared.slices(one).spectra[0] for one in prepared.view.amounts}
+    spectra = {one.name: prepared.slices(one).spectra[0] for one in prepared.log.amounts}
     curves = {str(name): lorenz_curve(s) for name, s in spectra.items() if not s.reason()}
     pairs = itertools.combinations(curves, 2)
     return [(a, b) for a, b in pairs if not curves[a].dominates(curves[b]) and not curves[b].dominates(curves[a])]

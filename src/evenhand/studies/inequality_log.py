@@ -10,15 +10,16 @@ from typing import Any
 import narwhals as nw
 
 from evenhand.audits.assemble import names_of
-from evenhand.engine.populations import changing
 from evenhand.errors import EvenhandError, all_problems, listing
 from evenhand.labels import in_order, match, matches, several
+from evenhand.sources.logs import NanPolicy
+from evenhand.sources.opening import open_table
+from evenhand.sources.populations import units_with_several
+from evenhand.sources.relation import Relation, relation_of
+from evenhand.sources.roles import missing_columns
+from evenhand.sources.sql import count_where, select, text
 from evenhand.studies.study import Table as Shown
 from evenhand.synthetic.platform import ENGAGEMENTS, Platform
-from evenhand.views.benefits import NanPolicy
-from evenhand.views.columns import how_many
-from evenhand.views.match import same_engine
-from evenhand.views.tables import Table, missing_columns, open_table, to_polars
 
 POOLED = "pooled"
 """All out-of-network sources together, where one of them can be named."""
@@ -41,7 +42,7 @@ class Log:
     counted : who that is, in words.
     """
 
-    table: Table
+    table: Relation
     unit: str
     amounts: tuple[str, ...]
     everyone: Any
@@ -72,8 +73,8 @@ class Log:
         """Whether the followers of everyone who counts are known."""
         return (
             self.followers is not None
-            and isinstance(self.everyone, Table)
-            and self.followers in self.everyone.schema.names()
+            and isinstance(self.everyone, Relation)
+            and self.followers in self.everyone.schema
         )
 
     @property
@@ -86,37 +87,59 @@ class Log:
         """What figure 5 calls its out-of-network side: the source itself, or what they are together."""
         return OUTSIDE if self.beside in (POOLED, INSIDE) else self.beside
 
-    def by_network(self) -> Table:
+    def by_network(self) -> Relation:
         """The log with a column `network`: in_network, out_of_network, and what is neither under its own name."""
         return self._with_sides(self.outside, OUTSIDE)
 
-    def in_figure_5(self) -> Table:
+    def in_figure_5(self) -> Relation:
         """What figure 5 shows of the log, the two sides in a column `network`."""
-        told = self._with_sides(self.compared, self.other)
-        return told.of(told.lazy.filter(self._via.is_in([*self.inside, *self.compared])))
+        return self._with_sides(self.compared, self.other).where(self._is_one_of([*self.inside, *self.compared]))
 
     @property
-    def _via(self) -> nw.Expr:
-        return self.table.col(str(self.source))
+    def _source_text(self) -> str:
+        return f"CAST({self.table.label(str(self.source))} AS VARCHAR)"
 
-    def _with_sides(self, outside: Sequence[Any], called: str) -> Table:
-        told = nw.when(self._via.is_in(list(outside))).then(nw.lit(called)).otherwise(self._via.cast(nw.String))
-        told = nw.when(self._via.is_in(list(self.inside))).then(nw.lit(INSIDE)).otherwise(told)
-        return replace(self.table, lazy=self.table.lazy.with_columns(told.alias(NETWORK)))
+    def _is_one_of(self, sources: Sequence[Any]) -> str:
+        """SQL of whether a row is from one of some sources."""
+        named = [text(self._words[source]) for source in sources if source in self._words]
+        return f"{self._source_text} IN ({', '.join(named)})" if named else "FALSE"
 
-    def reached(self) -> Table:
+    @cached_property
+    def _words(self) -> dict[Any, str]:
+        """Every label of the source as the engine writes it."""
+        chosen = {"label": self.table.label(str(self.source)), "words": self._source_text}
+        cells = self.table.engine.cells(f"SELECT DISTINCT {select(chosen)} FROM {self.table.name}")
+        return dict(zip(cells.values("label"), cells.values("words"), strict=True))
+
+    def _with_sides(self, outside: Sequence[Any], called: str) -> Relation:
+        side = f"""
+            CASE WHEN {self._is_one_of(self.inside)} THEN {text(INSIDE)}
+                WHEN {self._is_one_of(outside)} THEN {text(called)}
+                ELSE {self._source_text} END
+        """
+        return self.table.with_column(NETWORK, side, nw.String())
+
+    def reached(self) -> Relation:
         """The followers of every unit that got something from a source: a row for each of both."""
-        amount, who = self.table.col(self.first), self.table.col(self.unit)
-        via, size = self.table.col(str(self.source)), str(self.followers)
-        got = self.table.lazy.filter(amount > 0)
-        if size in self.table.schema.names():
-            rows = got.select(who, via, self.table.col(size))
+        table, size = self.table, str(self.followers)
+        chosen = {"who": table.label(self.unit), "via": table.label(str(self.source))}
+        got = f"{table.number(self.first)} > 0"
+        if size in table.schema:
+            owner = table
+            rows = f"{table.select({**chosen, 'size': table.label(size)})} WHERE {got}"
         else:
-            people = same_engine(self.everyone.lazy.select(self.everyone.col(self.unit), self.everyone.col(size)), got)
-            rows = got.select(who, via).join(people, on=self.table.called.get(self.unit, self.unit))
-        rows = rows if self.nan_policy == "raise" else rows.drop_nulls(subset=[self.table.called.get(size, size)])
-        keys = [self.table.called.get(str(name), str(name)) for name in (self.unit, self.source)]
-        return self.table.of(rows.unique(subset=keys))
+            owner = self.everyone
+            people = owner.select({"who": owner.label(self.unit), "size": owner.label(size)})
+            rows = f"""
+                SELECT shown.who, shown.via, people.size
+                FROM ({table.select(chosen)} WHERE {got}) AS shown
+                JOIN ({people}) AS people ON shown.who = people.who
+            """
+        known_only = "" if self.nan_policy == "raise" else "WHERE size IS NOT NULL"
+        names = {self.unit: "who", str(self.source): "via", size: "MAX(size)"}
+        query = f"SELECT {select(names)} FROM ({rows}) AS followed {known_only} GROUP BY who, via"
+        kinds = {name: table.label_type(name) for name in (self.unit, str(self.source))} | {size: owner.schema[size]}
+        return relation_of(table.engine, f"({query})", kinds, backend=table.backend, origin=table.origin)
 
     def roles(self) -> Shown:
         """The columns by their roles."""
@@ -135,10 +158,11 @@ def of_platform(month: Platform, beside: str = USUAL) -> Log:
 
     matches("figure_5", beside, [*OUT_OF_NETWORK, POOLED], of="the sources out of network")
     eligible = month.authors.filter((pl.col("displays") > 0) & (pl.col("followers") > 0))
+    engagements = open_table(month.engagements)
+    everyone = open_table(eligible.select("author_id", "followers"), beside=engagements)
     return Log(
-        open_table(month.engagements), "author_id", ENGAGEMENTS, open_table(eligible.select("author_id", "followers")), "source",
-        "followers", (INSIDE,), OUT_OF_NETWORK, beside,
-    )  # fmt: skip
+        engagements, "author_id", ENGAGEMENTS, everyone, "source", "followers", (INSIDE,), OUT_OF_NETWORK, beside
+    )
 
 
 def of_data(
@@ -171,7 +195,7 @@ def of_data(
     _refuse_unknown_followers(opened, everyone, followers)
     if not amounts:
         opened, amounts = _counting_rows(opened)
-    opened, policy = opened.numbers(*amounts, followers), nan_policy or "raise"
+    opened, policy = opened.with_numbers(*amounts, followers), nan_policy or "raise"
     found = Log(opened, unit, amounts, everyone, source, followers, counted=counted, nan_policy=policy)
     if followers is not None:
         if policy == "raise":
@@ -187,31 +211,29 @@ def of_data(
     return _with_networks(found, several(in_network), several(out_of_network), beside)
 
 
-def labels_of(table: Table, column: str) -> list[Any]:
+def labels_of(table: Relation, column: str) -> list[Any]:
     """The labels of a column, in order, without the missing."""
-    found = to_polars(table.lazy.select(table.col(column).alias("label")).unique())
-    return in_order(found["label"].drop_nulls().to_list())
+    cells = table.engine.cells(f"SELECT DISTINCT {table.label(column)} AS label FROM {table.name}")
+    return in_order(label for label in cells.values("label") if label is not None)
 
 
-def _counting_rows(opened: Table) -> tuple[Table, tuple[str]]:
+def _counting_rows(opened: Relation) -> tuple[Relation, tuple[str]]:
     name = "rows"
-    if name in opened.schema.names():
+    if name in opened.schema:
         raise EvenhandError(
             f"The table has a column {name!r}, and no amount= is named. Pass amount={name!r}, or rename it."
         )
-    return replace(opened, lazy=opened.lazy.with_columns(nw.lit(1).alias(name))), (name,)
+    return opened.with_column(name, "1", nw.Int64()), (name,)
 
 
-def _with_amounts(opened: Table, amounts: Sequence[str]) -> Table:
+def _with_amounts(opened: Relation, amounts: Sequence[str]) -> Relation:
     """The rows that have one of the amounts: whose amounts are all missing is not known to have received nothing."""
-    table = opened.numbers(*amounts)
-    names = [table.called.get(a, a) for a in amounts]
-    schema = table.lazy.collect_schema()
-    there = [~nw.col(n).is_null() & (~nw.col(n).is_nan() if schema[n].is_float() else nw.lit(True)) for n in names]
-    return table.of(table.lazy.filter(nw.any_horizontal(*there, ignore_nulls=True))) if there else table
+    table = opened.with_numbers(*amounts)
+    present = [f"{table.label(a)} IS NOT NULL" for a in amounts]
+    return table.where(" OR ".join(present)) if present else table
 
 
-def _everyone(opened: Table, unit: str, followers: str | None, population: Any) -> tuple[Any, str]:
+def _everyone(opened: Relation, unit: str, followers: str | None, population: Any) -> tuple[Any, str]:
     """Who counts, and that in words: without a population, whoever is in the log, in all of its slices."""
     if isinstance(population, Mapping):
         raise EvenhandError(
@@ -220,71 +242,77 @@ def _everyone(opened: Table, unit: str, followers: str | None, population: Any) 
     if isinstance(population, (int, float)):
         return population, "as many as the population says"
     if population is None:
-        own = _people(opened, unit, followers)
-        seen = own.of(own.lazy.unique(subset=[opened.called.get(unit, unit)]))
         return (
-            seen,
+            _once_each(_people(opened, unit, followers), unit),
             "those in the log; whoever received nothing and is not in it is missing, which makes it look more even",
         )
-    table = open_table(population, role="population")
+    table = open_table(population, role="population", beside=opened)
     if problems := missing_columns(table, [("unit", unit)]):
         raise all_problems([p.replace("column of the table", "column of the population table") for p in problems])
     return _people(table, unit, followers), "those of the population table"
 
 
-def _people(table: Table, unit: str, followers: str | None) -> Table:
+def _once_each(people: Relation, unit: str) -> Relation:
+    """One row for each unit."""
+    chosen = {name: f"MAX({people.label(name)})" for name in people.schema if name != unit}
+    query = f"SELECT {select({unit: people.label(unit), **chosen})} FROM {people.name} GROUP BY {people.label(unit)}"
+    kinds = {name: people.label_type(name) for name in people.schema}
+    return relation_of(people.engine, f"({query})", kinds, backend=people.backend, origin=people.origin)
+
+
+def _people(table: Relation, unit: str, followers: str | None) -> Relation:
     """Units with their followers where the table has them, and nothing else: any more would be taken for slices."""
-    sized = [followers] if followers in table.schema.names() and followers is not None else []
-    as_number = table.numbers(*sized)
-    return replace(as_number, lazy=as_number.lazy.select(*(table.col(name) for name in (unit, *sized))))
+    sized = [followers] if followers is not None and followers in table.schema else []
+    return table.with_numbers(*sized).only(unit, *sized)
 
 
-def _refuse_unknown_followers(opened: Table, everyone: Any, followers: str | None) -> None:
-    held = isinstance(everyone, Table) and followers in everyone.schema.names()
+def _refuse_unknown_followers(opened: Relation, everyone: Any, followers: str | None) -> None:
+    held = isinstance(everyone, Relation) and followers in everyone.schema
     if followers is not None and not held and (problems := missing_columns(opened, [("followers", followers)])):
         raise all_problems(problems)
 
 
+def _with_followers(given: Log) -> list[Relation]:
+    """The tables that have the followers of units."""
+    tables = (given.table, given.everyone)
+    return [table for table in tables if isinstance(table, Relation) and given.followers in table.schema]
+
+
 def _refuse_missing_followers(given: Log) -> None:
     name = str(given.followers)
-    for table in (given.table, given.everyone):
-        if isinstance(table, Table) and name in table.schema.names():
-            own = table.col(name)
-            missing = own.is_null() | own.is_nan() if table.schema[name].is_float() else own.is_null()
-            lost = to_polars(table.lazy.select(how_many(missing).alias("n")))["n"][0]
-            if lost:
-                raise EvenhandError(
-                    f"followers={name!r} is missing (null or NaN) in {lost:,} rows. Fill them, or pass nan_policy='omit'."
-                )
+    for table in _with_followers(given):
+        lost = int(table.facts({"n": count_where(f"{table.label(name)} IS NULL")})["n"])
+        if lost:
+            raise EvenhandError(
+                f"followers={name!r} is missing (null or NaN) in {lost:,} rows. Fill them, or pass nan_policy='omit'."
+            )
 
 
 def _refuse_changing_followers(given: Log) -> None:
     """One number for every unit, in the log and in the population: of two nobody can say which it had."""
     name = str(given.followers)
-    for table in (given.table, given.everyone):
-        if (
-            isinstance(table, Table)
-            and name in table.schema.names()
-            and (count := changing(_pairs(table, given.unit, name)))
-        ):
+    for table in _with_followers(given):
+        if count := _varying(table, given.unit, name):
             raise EvenhandError(
                 f"followers={name!r} has more than one number for {count:,} units. Keep one for each, such as the last."
             )
 
 
-def _pairs(table: Table, unit: str, name: str) -> nw.LazyFrame[Any]:
-    """Which units have which values of a column, without the missing."""
-    value = table.col(name)
-    there = ~value.is_null() & ~value.is_nan() if table.schema[name].is_float() else ~value.is_null()
-    return table.lazy.filter(there).select(table.col(unit).alias("unit"), value.alias("value")).unique()
+def _varying(table: Relation, unit: str, name: str) -> int:
+    """How many units have several values in a column, the missing left out."""
+    pairs = (
+        f"{table.select({'unit': table.label(unit), 'value': table.label(name)})} WHERE {table.label(name)} IS NOT NULL"
+    )
+    query = f"SELECT COUNT(*) AS n FROM ({units_with_several(pairs, ['value'])}) AS several"
+    return int(table.engine.cells(query).row()["n"])
 
 
 def _with_known_sources(given: Log) -> Log:
     """The log without rows of no source; it is refused with them unless they are to be omitted."""
-    via = given.table.col(str(given.source))
+    via = given.table.label(str(given.source))
     if given.nan_policy == "omit":
-        return replace(given, table=given.table.of(given.table.lazy.filter(~via.is_null())))
-    lost = to_polars(given.table.lazy.select(how_many(via.is_null()).alias("n")))["n"][0]
+        return replace(given, table=given.table.where(f"{via} IS NOT NULL"))
+    lost = int(given.table.facts({"n": count_where(f"{via} IS NULL")})["n"])
     if lost:
         raise EvenhandError(
             f"source={given.source!r} is missing in {lost:,} rows. Give them a source, or pass nan_policy='omit'."
@@ -294,9 +322,9 @@ def _with_known_sources(given: Log) -> Log:
 
 def _refuse_kinds_of_units(given: Log) -> None:
     """A source that never varies within a unit is a kind of unit, of which nobody says how many there are."""
-    if len(given.sources) < 2 or not isinstance(given.everyone, Table):
+    if len(given.sources) < 2 or not isinstance(given.everyone, Relation):
         return
-    if not changing(_pairs(given.table, given.unit, str(given.source))):
+    if not _varying(given.table, given.unit, str(given.source)):
         raise EvenhandError(
             f"source={given.source!r} is the same in all rows of every unit: it says what a unit is, not where an amount came "
             "from. Leave source= out, and compare kinds of units with eh.inequality(by=...)."

@@ -6,15 +6,20 @@ from collections.abc import Collection, Hashable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from evenhand.cards import Floats
 from evenhand.errors import EvenhandError
 from evenhand.labels import in_order, listed
+from evenhand.sources.sql import columns
 from evenhand.tallies.amounts import vector
+from evenhand.tallies.slices import Label, Slices
 from evenhand.tallies.spectrum import Spectra, Spectrum
+
+if TYPE_CHECKING:
+    from evenhand.sources.logs import Log
 
 Ints = np.typing.NDArray[np.int64]
 
@@ -136,6 +141,37 @@ class Partition:
     def binned(self) -> Partition:
         """The same units on each group's grid of bins, for draws."""
         return Partition.joined(self.groups, [self[g].binned() for g in range(len(self))])
+
+
+def refuse_shared_units(log: Log) -> None:
+    """Refuse units in two groups, the last of the log's slice columns: they would count twice."""
+    if log.unit is None:
+        return
+    *slices, _ = log.keys
+    query = f"""
+        SELECT COUNT(*) AS n FROM (
+            SELECT {columns([*slices, "unit"])}
+            FROM (SELECT DISTINCT {columns([*log.keys, "unit"])} FROM {log.source}) AS pairs
+            GROUP BY {columns([*slices, "unit"])}
+            HAVING COUNT(*) > 1
+        ) AS shared
+    """
+    count = int(log.engine.cells(query).row()["n"])
+    if count:
+        raise EvenhandError(
+            f"group={log.by[-1]!r} differs between rows of the same unit for {count:,} units. Give each unit one group; "
+            "to split the amounts of a unit, use sources."
+        )
+
+
+def partitions(slices: Slices) -> dict[Label, Partition]:
+    """The groups of each slice side by side; the last part of a label is the group."""
+    members: dict[Label, dict[Any, int]] = {}
+    for i, label in enumerate(slices.labels):
+        members.setdefault(label[:-1], {})[label[-1]] = i
+    return {
+        where: Partition.joined(tuple(at), [slices.spectra[i] for i in at.values()]) for where, at in members.items()
+    }
 
 
 def coded(groups: Any) -> tuple[list[Any], Ints]:

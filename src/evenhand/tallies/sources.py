@@ -5,17 +5,27 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from evenhand.cards import Floats
 from evenhand.errors import EvenhandError, all_problems
+from evenhand.labels import whole
 from evenhand.sources.rounding import significant as significant
+from evenhand.sources.sql import columns, quoted
 from evenhand.tallies.amounts import vector
-from evenhand.tallies.spectrum import Spectrum, collapse
+from evenhand.tallies.slices import Label, Slices, rounded, rows_in_order
+from evenhand.tallies.spectrum import Spectra, Spectrum, collapse
+
+if TYPE_CHECKING:
+    from evenhand.sources.engine import Cells
+    from evenhand.sources.logs import Amount, Log
 
 Ints = np.typing.NDArray[np.int64]
+
+MOST_SOURCES = 200
+"""Each source is a column of the query's sums per unit."""
 
 
 class Ladder(NamedTuple):
@@ -155,6 +165,109 @@ class Sources:
         if not self.units.any():
             return "empty"
         return "" if (self.counts * self.totals).any() else "zero_total"
+
+
+@dataclass(frozen=True)
+class SourceSlices:
+    """One tally of sources per slice, in the order of the labels, and the slices that hold a missing amount."""
+
+    names: tuple[Any, ...]
+    labels: tuple[Label, ...]
+    tallies: tuple[Sources, ...]
+    broken: frozenset[Label] = frozenset()
+
+    @staticmethod
+    def query(log: Log, amount: Amount, key: str, codes: str, count: int) -> str:
+        """SQL that counts, per slice, the units that hold each vector of amounts.
+
+        `key` is the column of the source, `codes` a table of sources (`label`) with their numbers (`code`), of which there
+        are `count`; the missing source has the last.
+        """
+        kind = "BIGINT" if amount.integer else "DOUBLE"
+        parts = [f"from_{k}" for k in range(count)]
+        sums = ", ".join(
+            f"CAST(SUM(CASE WHEN code = {k} THEN {log.value(amount)} ELSE 0 END) AS {kind}) AS {part}"
+            for k, part in enumerate(parts)
+        )
+        return f"""
+            WITH coded AS (
+                SELECT log.*, COALESCE(codes.code, {count - 1}) AS code
+                FROM {log.source}
+                LEFT JOIN {codes} AS codes ON log.{quoted(key)} = codes.label
+            ), per_unit AS (
+                SELECT {columns([*log.keys, "unit"])}, {sums}
+                FROM coded
+                {f"WHERE {quoted(amount.column)} IS NOT NULL" if amount.missing else ""}
+                GROUP BY {columns([*log.keys, "unit"])}
+            )
+            SELECT {columns([*log.keys, *parts])}, COUNT(*) AS units
+            FROM per_unit
+            GROUP BY {columns([*log.keys, *parts])}
+        """
+
+    @classmethod
+    def per_slice(cls, log: Log, amount: Amount, key: str) -> SourceSlices:
+        """What units of each slice of a log received from each source; `key` is the column of the source."""
+        if log.counted is not None:
+            names, cells = tuple(log.counted.names), log.counted.sources(amount)
+            broken = log.counted.spoilt(log, amount)
+        else:
+            found = log.engine.cells(
+                f"SELECT DISTINCT {quoted(key)} AS label FROM {log.source} LIMIT {MOST_SOURCES + 1}"
+            )
+            if len(found) > MOST_SOURCES:
+                raise EvenhandError(
+                    f"source has more than {MOST_SOURCES} different values, too many to tell apart. Group them into fewer sources."
+                )
+            codes, labels = found.codes(["label"])
+            names, broken = tuple(whole([label for (label,) in labels])), log.broken(amount)
+            if not names:  # every row was left out
+                nobody = Sources((), np.zeros((0, 0)), np.zeros(0))
+                return cls((), (), ()) if log.keys else cls((), ((),), (nobody,))
+            table = log.engine.bring(found.with_column("code", codes))
+            cells = log.engine.cells(cls.query(log, amount, key, table, len(names)))
+        return cls.from_cells(cells, log.keys, names, broken, is_integer=amount.integer)
+
+    @classmethod
+    def from_cells(
+        cls, cells: Cells, keys: list[str], names: tuple[Any, ...], broken: frozenset[Label], *, is_integer: bool
+    ) -> SourceSlices:
+        """Cells (`from_0`, `from_1`, ..., `units`) split into slices; float amounts are rounded, cells that agree are merged."""
+        parts = [f"from_{k}" for k in range(len(names))]
+        if is_integer:
+            amounts = np.column_stack([cells.integers(part) for part in parts]).astype(np.float64)
+        else:
+            amounts = rounded(np.column_stack([cells.floats(part) for part in parts]))
+        counts = cells.integers("units").astype(np.float64)
+        codes, labels = cells.codes(keys)
+        order = np.argsort(codes, kind="stable")
+        members = np.split(order, np.searchsorted(codes[order], np.arange(1, len(labels)))) if labels else []
+        tallies = [Sources.collapsed(names, amounts[m], counts[m]) for m in members]
+        present = set(labels)
+        absent = [label for label in broken if label not in present]
+        tallies += [Sources(names, np.zeros((0, len(names))), np.zeros(0)) for _ in absent]
+        every = [*labels, *absent]
+        rising = rows_in_order(every) if absent else range(len(every))
+        return cls(names, tuple(every[i] for i in rising), tuple(tallies[i] for i in rising), broken)
+
+    @property
+    def totals(self) -> Slices:
+        """The units' totals, as the inequality audit sees them."""
+        return Slices(self.labels, Spectra.of([t.spectrum for t in self.tallies]), self.broken)
+
+    def padded(self, totals: Slices) -> SourceSlices:
+        """The same units as in `totals`, whose slices also hold those nobody saw."""
+        seen = dict(zip(self.labels, self.tallies, strict=True))
+        nobody = Sources(self.names, np.zeros((0, len(self.names))), np.zeros(0))
+        everyone = []
+        for label, units in zip(totals.labels, totals.spectra.units.tolist(), strict=True):
+            tally = seen.get(label, nobody)
+            everyone.append(tally.padded(units - float(tally.units)))
+        return SourceSlices(self.names, totals.labels, tuple(everyone), totals.broken)
+
+    def renamed(self, names: tuple[Any, ...]) -> SourceSlices:
+        """The same with other names of the sources."""
+        return replace(self, names=names, tallies=tuple(replace(tally, names=names) for tally in self.tallies))
 
 
 def ladder(values: Floats) -> Ladder:

@@ -421,6 +421,10 @@ class Spectra:
         at = slice(int(self.starts[i]), int(self.starts[i + 1]))
         return Spectrum(self.values[at], self.counts[at], None if self.weights is None else self.weights[at])
 
+    def separate(self) -> list[Spectrum]:
+        """Every slice by itself."""
+        return [self[i] for i in range(len(self))]
+
     @property
     def units(self) -> Floats:
         return _segment_sums(self.counts, self.starts)

@@ -1,0 +1,150 @@
+"""Slices with everyone who could have received something: the units that nobody saw are added, or the population is refused."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from evenhand.engine.counted import CountedPopulation
+from evenhand.errors import EvenhandError
+from evenhand.labels import spellings
+from evenhand.sources.logs import Log, slice_words
+from evenhand.sources.populations import AT_MOST, MOST_UNITS, never_varies, outside_population, population_sizes
+from evenhand.sources.relation import Relation
+from evenhand.tallies.slices import Label, Slices
+
+WEIGHTLESS = "population as a table does not say what the unseen units weigh. Pass population=None with weight=."
+
+REMEDY = "Pass {slice: size}, a table of units that holds the column, or None for those seen."
+
+
+def padded(slices: Slices, log: Log, population: Any) -> Slices:
+    """The slices with the units that nobody saw."""
+    if population is None:
+        return slices
+    if isinstance(population, Relation):
+        _refuse_weights(log)
+        held = [i for i, b in enumerate(log.by) if b in population.schema]
+        _refuse_other_slices(slices, log, held)
+        _refuse_outsiders(outside_population(log, population, held), slices=bool(held))
+        return _padded_held(slices, log, held, population_sizes(log, population, held))
+    if isinstance(population, CountedPopulation):
+        _refuse_weights(log)
+        _refuse_other_slices(slices, log, population.held)
+        _refuse_outsiders(population.outside, slices=bool(population.held))
+        return _padded_held(slices, log, population.held, population.sizes)
+    if log.weight is not None:
+        raise EvenhandError(
+            "population as a number does not say what the unseen units weigh. Pass population=None with weight=."
+        )
+    if isinstance(population, Mapping):
+        return _padded_to(slices, _mapped(slices, log, population))
+    if len(log.by) != 1 or slices.spectra.units.sum() <= population:  # more than that: some unit is in two slices
+        _refuse_padding_of_unit_properties(slices, log, list(log.by), f"population={population!r}")
+    return _padded_to(slices, dict.fromkeys(_labels(slices, log), int(population)))
+
+
+def _mapped(slices: Slices, log: Log, population: Mapping[Any, Any]) -> dict[Label, int]:
+    sizes = _typed({k if isinstance(k, tuple) else (k,): v for k, v in population.items()}, slices.labels)
+    if not log.by:
+        raise EvenhandError("population gives a size per slice, but there are no slices. Pass one number, or name by=.")
+    wrong = [
+        k
+        for k, v in sizes.items()
+        if len(k) != len(log.by) or isinstance(v, bool) or not isinstance(v, (int, np.integer)) or v < 0
+    ]
+    if wrong:
+        raise EvenhandError(
+            f"population has entries that cannot be read: {slice_words(wrong)}. Pass {{slice: whole number}}."
+        )
+    if many := [k for k, v in sizes.items() if v > MOST_UNITS]:
+        raise EvenhandError(f"population has sizes that are too many: {slice_words(many)}. {AT_MOST}")
+    lacking = [label for label in slices.labels if label not in sizes]
+    if lacking:
+        raise EvenhandError(
+            f"population lacks {len(lacking):,} slices of the table: {slice_words(lacking)}. Give each slice its size."
+        )
+    return {label: int(size) for label, size in sizes.items()}
+
+
+def _typed(sizes: dict[Label, Any], labels: tuple[Label, ...]) -> dict[Label, Any]:
+    """Sizes by slices as the table has them: a command line, and a text file, know numbers as text only."""
+    columns = [set(column) for column in zip(*labels, strict=True)]
+    written = [{word: v for v in column if v is not None for word in spellings(v)} for column in columns]
+
+    def meant(at: int, value: Any) -> Any:
+        if at >= len(columns) or value in columns[at]:
+            return value
+        return next((written[at][word] for word in spellings(value) if word in written[at]), value)
+
+    return {tuple(meant(i, v) for i, v in enumerate(key)): size for key, size in sizes.items()}
+
+
+def _padded_to(slices: Slices, sizes: Mapping[Label, int]) -> Slices:
+    seen = dict(zip(slices.labels, slices.spectra.units.tolist(), strict=True))
+    short = {label: n for label, n in seen.items() if sizes[label] < n}
+    if short:
+        worst = max(short, key=lambda label: short[label] - sizes[label])
+        where = f" in slice {slice_words([worst])}" if worst else ""
+        raise EvenhandError(
+            f"population={sizes[worst]:,} is smaller than the {int(short[worst]):,} units in the table{where}. "
+            "Pass the number of units that could have received something, or None for those seen."
+        )
+    return slices.padded(sizes)
+
+
+def _padded_held(slices: Slices, log: Log, held: Sequence[int], sizes: Mapping[Label, int]) -> Slices:
+    """Padded to the sizes of slices that a table of units gives at the places `held` of their labels."""
+    if not held:
+        return _padded_to(slices, dict.fromkeys(_labels(slices, log), sizes.get((), 0)))
+    if len(held) == len(log.by):
+        return _padded_to(slices, sizes)
+    rest = [i for i in range(len(log.by)) if i not in held]
+    seen = dict.fromkeys(tuple(label[i] for i in rest) for label in slices.labels)
+    both = {other + key: n for other in seen for key, n in sizes.items()}
+    places = [*rest, *held]
+    return _padded_to(slices, {tuple(key[places.index(i)] for i in range(len(places))): n for key, n in both.items()})
+
+
+def _labels(slices: Slices, log: Log) -> tuple[Label, ...]:
+    """The slices seen; without slices the whole table is one, also where it holds nobody."""
+    return slices.labels if log.by else ((),)
+
+
+def _refuse_weights(log: Log) -> None:
+    if log.weight is not None:
+        raise EvenhandError(WEIGHTLESS)
+
+
+def _refuse_outsiders(count: int, *, slices: bool) -> None:
+    """A unit that received something but is not in the population means that one of the two tables is wrong."""
+    if count:
+        raise EvenhandError(
+            f"{count:,} units received something but are not in population{' with the same slice' if slices else ''}. "
+            "Add them to the population table, or remove their rows."
+        )
+
+
+def _refuse_other_slices(slices: Slices, log: Log, held: Sequence[int]) -> None:
+    """Slices of units that the table of all units does not know."""
+    others = [b for i, b in enumerate(log.by) if i not in held]
+    _refuse_padding_of_unit_properties(slices, log, others, "population is a table without that column and")
+
+
+def _refuse_padding_of_unit_properties(slices: Slices, log: Log, columns: list[str], what: str) -> None:
+    """One size for every slice is wrong where the slice is a property of the unit: nobody could be in two of them."""
+    places = {b: log.by.index(b) for b in columns}
+    several = [b for b, i in places.items() if len({label[i] for label in slices.labels}) > 1]
+    fixed = [b for b in several if _never_varies(log, f"by_{places[b]}")]
+    if fixed:
+        raise EvenhandError(
+            f"by={fixed[0]!r} never varies within a unit, so {what} would count every unit in every slice. {REMEDY}"
+        )
+
+
+def _never_varies(log: Log, key: str) -> bool:
+    if log.counted is not None:
+        return log.unit is None or bool(log.counted.most[key] <= 1)
+    return never_varies(log, key)
