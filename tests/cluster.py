@@ -6,6 +6,7 @@ import os
 import re
 import shutil
 import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Mapping
@@ -84,6 +85,7 @@ def told(log: Path, words: str, process: subprocess.Popen[bytes], seconds: float
 def session(url: str, settings: Mapping[str, str] = SETTINGS) -> Any:
     """The one session of this process."""
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # executors tally whole groups with evenhand
     from pyspark.sql import SparkSession
 
     builder = SparkSession.builder.master(url).appName("evenhand tests")

@@ -56,14 +56,14 @@ def intervals(findings: Findings) -> Picture:
     are turned round (100% minus the value) and drawn on a log axis.
     """
     labels = row_labels(findings)
-    apart = are_differences(findings)
+    as_difference = are_differences(findings)
     if dated(findings):
         return _over_time(findings)
-    dots = [_dot(row, where, apart=apart) for row, where in zip(findings.rows(), labels, strict=True)]
+    dots = [_dot(row, where, as_difference=as_difference) for row, where in zip(findings.rows(), labels, strict=True)]
     scalars = {m for m, rows in Counter(findings.columns["metric"]).items() if rows == 1}
     families: dict[_Family, list[Dot]] = {}
     for dot in dots:
-        families.setdefault(_family(dot["metric"], alone=dot["metric"] in scalars), []).append(dot)
+        families.setdefault(_family(dot["metric"], is_single=dot["metric"] in scalars), []).append(dot)
     drawn = {family: inside for family, inside in families.items() if any(map(_seen, inside))}
     families = drawn or families  # an axis with nothing on it says nothing; the note names what was left out
     split = Counter(family.name for family in families)
@@ -74,8 +74,8 @@ def intervals(findings: Findings) -> Picture:
             inside,
             along,
             title=family.title(inside, split=split[family.name] > 1),
-            turned=family.name == TURNED and not apart,
-            apart=apart,
+            turned=family.name == TURNED and not as_difference,
+            as_difference=as_difference,
         )
         for family, inside in families.items()
     )
@@ -91,14 +91,14 @@ def _over_time(findings: Findings) -> Picture:
     series = distinct(names)
     panels = []
     for metric in findings.metrics():
-        mine = sorted((d for d in dots if d["metric"] == metric), key=lambda d: d["day"])
-        values = [v for d in mine for v in (d["x"], d["low"], d["high"]) if math.isfinite(v)]
+        of_metric = sorted((d for d in dots if d["metric"] == metric), key=lambda d: d["day"])
+        values = [v for d in of_metric for v in (d["x"], d["low"], d["high"]) if math.isfinite(v)]
         rows = [
             {
                 "series": d["label"], "x": d["day"], "y": d["x"], "low": d["low"], "high": d["high"], "level": d["chance"],
                 "day_text": d["day"], "value_text": d["text"],
             }
-            for d in mine
+            for d in of_metric
         ]  # fmt: skip
         tips = {"day_text": day, "value_text": "estimate", **({"series": " "} if len(series) > 1 else {})}
         y = Axis(format=axis_format(values, metric), ticks=4, scale={"zero": False})
@@ -146,31 +146,33 @@ class _Family:
         return f"{self.name.capitalize()}, {bounds}" if split and bounds else self.name.capitalize()
 
 
-def _family(metric: str, *, alone: bool) -> _Family:
+def _family(metric: str, *, is_single: bool) -> _Family:
     card = card_of(metric)
     if card is None or not card.family:
-        return _Family("overall" if alone else metric_title(metric), is_share(metric), (0, 0))
+        return _Family("overall" if is_single else metric_title(metric), is_share(metric), (0, 0))
     return _Family(card.family, is_share(metric), ask(metric, REGISTRY).span)
 
 
-def _dot(row: Mapping[str, Any], where: str, *, apart: bool = False) -> Dot:
+def _dot(row: Mapping[str, Any], where: str, *, as_difference: bool = False) -> Dot:
     metric = row["metric"]
     named = {"x": "estimate", "low": "low", "high": "high", "chance": "chance", "ideal": "ideal"}
     numbers = {field: read_number(row[column]) for field, column in named.items()}
     undefined = math.isnan(numbers["x"])
-    said = {
-        "text": "–" if undefined else _text(numbers["x"], metric, apart=apart),
+    texts = {
+        "text": "–" if undefined else _text(numbers["x"], metric, as_difference=as_difference),
         "why": reason_text(row["note"]) if undefined else "",
     }
-    return {"label": where, "series": metric_title(metric), "metric": metric, **numbers, **said}
+    return {"label": where, "series": metric_title(metric), "metric": metric, **numbers, **texts}
 
 
-def _text(value: float, metric: str, *, apart: bool) -> str:
+def _text(value: float, metric: str, *, as_difference: bool) -> str:
     """An estimate, or a difference with its sign, of shares in points."""
-    return signed(value, percent if is_share(metric) else number) if apart and value else value_text(value, metric)
+    return (
+        signed(value, percent if is_share(metric) else number) if as_difference and value else value_text(value, metric)
+    )
 
 
-def _panel(dots: list[Dot], along: Sequence[str], *, title: str, turned: bool, apart: bool) -> Panel:
+def _panel(dots: list[Dot], along: Sequence[str], *, title: str, turned: bool, as_difference: bool) -> Panel:
     """Rows are slices and groups, told apart by colour where a family has several metrics; or the metrics themselves.
 
     They stand in the order `along` where the slices have one of their own (bins), else the largest first.
@@ -196,8 +198,9 @@ def _panel(dots: list[Dot], along: Sequence[str], *, title: str, turned: bool, a
         "high": "high",
         "chance": "chance alone",
     }
+    axis = _axis(values, rows[0]["metric"], is_single=len(rows) == 1 and not as_difference, turned=turned)
     return in_rows(
-        rows, "dot", x=_axis(values, rows[0]["metric"], alone=len(rows) == 1 and not apart, turned=turned), tips=tips, order=shown,
+        rows, "dot", x=axis, tips=tips, order=shown,
         series=series if several else [], lanes=several, title=title, least=56,
     )  # fmt: skip
 
@@ -231,8 +234,8 @@ def _range(rows: Sequence[Dot]) -> list[float]:
     lucky = [d["chance"] for d in rows if math.isfinite(d["chance"])]
     if not sure or not lucky or len(rows) == 1:
         return [*sure, *lucky]
-    alone, together = max(sure) - min(sure), max(sure + lucky) - min(sure + lucky)
-    return sure if 0 < alone < CROWDED * together else [*sure, *lucky]
+    sure_width, whole_width = max(sure) - min(sure), max(sure + lucky) - min(sure + lucky)
+    return sure if 0 < sure_width < CROWDED * whole_width else [*sure, *lucky]
 
 
 def _within(value: float, values: Sequence[float]) -> bool:
@@ -260,7 +263,7 @@ def _turned(dot: Dot) -> Dot:
     return {**dot, **{field: 1 - dot[other] for field, other in others.items()}}
 
 
-def _axis(values: Sequence[float], metric: str, *, alone: bool, turned: bool) -> Axis:
+def _axis(values: Sequence[float], metric: str, *, is_single: bool, turned: bool) -> Axis:
     """From 0 to 1 where that shows the differences; closer where it does not; a log axis for what was turned round."""
     form = axis_format(values, metric)
     low, high = min(values, default=0.0), max(values, default=1.0)
@@ -269,7 +272,7 @@ def _axis(values: Sequence[float], metric: str, *, alone: bool, turned: bool) ->
         if values and low > 0:
             return Axis(title, form, (low / 1.3, min(high * 1.3, 1.0)), ticks, scale={"type": "log"})
         return Axis(title, form, (0, 1), ticks)
-    if low >= 0 and high <= 1 and (high - low > NARROW or alone):
+    if low >= 0 and high <= 1 and (high - low > NARROW or is_single):
         return Axis(format=form, domain=(0, 1))
     if low > 0 and high / low >= WIDE and math.isinf(ask(metric, REGISTRY).span[1] if card_of(metric) else 0.0):
         return Axis("log scale", form, (low / 1.5, high * 1.5), decades(values), scale={"type": "log"})
@@ -284,10 +287,10 @@ def _axis(values: Sequence[float], metric: str, *, alone: bool, turned: bool) ->
 def _in_words(findings: Findings, dots: Sequence[Dot]) -> str:
     parts = []
     for metric in findings.metrics()[:4]:
-        known = [d for d in dots if d["metric"] == metric and math.isfinite(d["x"])]
-        if not known:
+        defined = [d for d in dots if d["metric"] == metric and math.isfinite(d["x"])]
+        if not defined:
             continue
-        low, high = (pick(known, key=lambda d: d["x"]) for pick in (min, max))
+        low, high = (pick(defined, key=lambda d: d["x"]) for pick in (min, max))
         runs = f"runs from {low['text']} ({low['label']}) to {high['text']} ({high['label']})"
         parts.append(f"{metric_title(metric)} " + (runs if low["label"] != high["label"] else f"is {low['text']}"))
     return "; ".join(parts) + "." if parts else "No number is defined."
@@ -295,12 +298,12 @@ def _in_words(findings: Findings, dots: Sequence[Dot]) -> str:
 
 def _note(findings: Findings, dots: Sequence[Dot]) -> str:
     notes = [f"Differences: {_minus(findings)}."] if are_differences(findings) else []
-    said = {
+    sentences = {
         "low": "Bars are intervals.",
         "chance": "The diamond is what chance alone would give, where it falls on the axis.",
         "ideal": "The grey tick is the ideal, where it falls on the axis.",
     }
-    notes += [line for field, line in said.items() if any(math.isfinite(dot[field]) for dot in dots)]
+    notes += [line for field, line in sentences.items() if any(math.isfinite(dot[field]) for dot in dots)]
     endless = distinct(dot["series"] for dot in dots if math.isinf(dot["x"]))
     notes += [f"{', '.join(endless)}: infinite values are in the table only."] if endless else []
     rows = len({dot["label"] for dot in dots})
@@ -347,9 +350,11 @@ def scatter(findings: Findings) -> Picture:
         )
         for other in others
     )  # fmt: skip
-    table = {"slice": names, **{m: [drawable(v) for v in found.values()] for m, found in values.items()}}
-    says = f"{metric_title(first)} of {counted(len(names), 'slice')} against {', '.join(map(metric_title, others))}."
-    return Picture(panels, table, says, lead=False)
+    table = {"slice": names, **{m: [drawable(v) for v in by_slice.values()] for m, by_slice in values.items()}}
+    sentence = (
+        f"{metric_title(first)} of {counted(len(names), 'slice')} against {', '.join(map(metric_title, others))}."
+    )
+    return Picture(panels, table, sentence, lead=False)
 
 
 def _free_axis(metric: str, values: Sequence[float]) -> Axis:

@@ -48,32 +48,32 @@ def _no_curve(findings: Findings) -> str:
 @chart("lorenz", title="Who holds how much: the Lorenz curve", unless=_no_curve, reported=False)
 def lorenz(findings: Findings) -> Picture:
     """Share of everything held by the bottom part of the units; the further below the dashed line, the less equal."""
-    found = curves(findings)
-    layers = [*_gap(found), *_lines(findings, found, _held(findings)), *_equality()]
-    return _picture(findings, found, layers, _crowd_note(found))
+    drawn = curves(findings)
+    layers = [*_gap(drawn), *_lines(findings, drawn, _held(findings)), *_equality()]
+    return _picture(findings, drawn, layers, _crowd_note(drawn))
 
 
 @chart("lorenz_log", title="Who holds how much, on a log axis", unless=_no_curve)
 def lorenz_log(findings: Findings) -> Picture:
     """The same curves on a log axis with a linear stretch below one in a million: where does holding anything begin?"""
-    found = [curve.thinned(MOST_POINTS // 4).bent() for curve in curves(findings)]
+    drawn = [curve.thinned(MOST_POINTS // 4).bent() for curve in curves(findings)]
     ticks = [0, *(10.0**k for k in range(-6, 1))]
     title = f"share of all {_amount(findings)}, log scale"
     y = Axis(title, SHARE, (0, 1), ticks, scale={"type": "symlog", "constant": LINEAR_BELOW})
     note = (
         f"The axis is logarithmic above {short_percent(LINEAR_BELOW)} and linear below it. Dashed: if all had the same."
     )
-    layers = [*_lines(findings, found, y), *_equality(named=False)]
-    return _picture(findings, found, layers, " ".join(filter(None, [note, _crowd_note(found)])))
+    layers = [*_lines(findings, drawn, y), *_equality(named=False)]
+    return _picture(findings, drawn, layers, " ".join(filter(None, [note, _crowd_note(drawn)])))
 
 
 @chart("top", title="What the few at the top hold", unless=_no_curve, reported=False)
 def from_the_top(findings: Findings) -> Picture:
     """The same curves seen from the top, on a log axis: how much do the top 0.1%, 1%, 10% hold?"""
-    found = curves(findings)
-    crowded = len(found) > MOST_SERIES
-    shown = [found[0], found[-1]] if crowded else list(found)
-    least = max(1e-9, min(float(np.diff(c.population[-2:])[0]) for c in found))
+    drawn = curves(findings)
+    crowded = len(drawn) > MOST_SERIES
+    shown = [drawn[0], drawn[-1]] if crowded else list(drawn)
+    least = max(1e-9, min(float(np.diff(c.population[-2:])[0]) for c in drawn))
     ticks = [10.0**k for k in range(-8, 1) if 10.0**k >= least]
     x = Axis(
         f"{holders(findings)} with most, log scale", SHARE, (least, 1), ticks, scale={"type": "log", "nice": False}
@@ -92,18 +92,18 @@ def from_the_top(findings: Findings) -> Picture:
     if len(shown) > 1:
         layers.append(_signs(findings, [_on_tail(curve, least, k, len(shown)) for k, curve in enumerate(shown)], place))
     if crowded:
-        crowd = alt.Chart(_tails(found[1:-1], least, max(12, MOST_POINTS // len(found))))
+        crowd = alt.Chart(_tails(drawn[1:-1], least, max(12, MOST_POINTS // len(drawn))))
         layers.insert(
-            0, crowd.mark_line(style="crowd", opacity=max(0.06, 8 / len(found))).encode(**place, detail="k:N")
+            0, crowd.mark_line(style="crowd", opacity=max(0.06, 8 / len(drawn))).encode(**place, detail="k:N")
         )
-    note = " ".join(filter(None, ["Dashed: if all had the same.", _crowd_note(found)]))
-    return _picture(findings, found, layers, note)
+    note = " ".join(filter(None, ["Dashed: if all had the same.", _crowd_note(drawn)]))
+    return _picture(findings, drawn, layers, note)
 
 
-def _tails(found: Sequence[Curve], least: float, most: int) -> Any:
+def _tails(drawn: Sequence[Curve], least: float, most: int) -> Any:
     rows = [
         (curve.name, k, float(x), float(y))
-        for k, curve in enumerate(found)
+        for k, curve in enumerate(drawn)
         for x, y in zip(*curve.tail(least, most), strict=True)
     ]
     series, ks, xs, ys = zip(*rows, strict=True)
@@ -142,31 +142,31 @@ def _tips(findings: Findings, side: str) -> list[Any]:
     ]
 
 
-def _picture(findings: Findings, found: Sequence[Curve], layers: Sequence[Any], note: str) -> Picture:
-    least = found[-1]
+def _picture(findings: Findings, drawn: Sequence[Curve], layers: Sequence[Any], note: str) -> Picture:
+    least = drawn[-1]
     who = f" of {least.name}" if least.name else ""
-    says = (
-        (f"On the least equal curve{who}, " if len(found) > 1 else "On this curve, ")
+    sentence = (
+        (f"On the least equal curve{who}, " if len(drawn) > 1 else "On this curve, ")
         + f"the bottom half of {holders(findings)} hold {percent(least.at(0.5))} and the top 1% hold {percent(1 - least.at(0.99))}."
     )
-    named: dict[str, list[Any]] = {slices_in_words(findings): [c.name for c in found]} if findings.slices else {}
+    named: dict[str, list[Any]] = {slices_in_words(findings): [c.name for c in drawn]} if findings.slices else {}
     panel = Panel(alt.layer(*layers), height=SIDE, square=True)
-    return Picture((panel,), named | _read_out(found), says, note, lead=False)
+    return Picture((panel,), named | _read_out(drawn), sentence, note, lead=False)
 
 
-def _read_out(found: Sequence[Curve]) -> dict[str, list[Any]]:
-    return {f"held by the bottom {100 * p:g}%": [percent(c.at(p)) for c in found] for p in READ_AT}
+def _read_out(drawn: Sequence[Curve]) -> dict[str, list[Any]]:
+    return {f"held by the bottom {100 * p:g}%": [percent(c.at(p)) for c in drawn] for p in READ_AT}
 
 
 def _held(findings: Findings) -> Axis:
     return shares(f"share of all {_amount(findings)}")
 
 
-def _lines(findings: Findings, found: Sequence[Curve], y: Axis, across: str = "") -> list[Any]:
+def _lines(findings: Findings, drawn: Sequence[Curve], y: Axis, across: str = "") -> list[Any]:
     """A colour per curve; where there are too many, the two extremes stand out from the crowd."""
-    most = max(20, min(MOST_CORNERS, MOST_POINTS // len(found)))
-    crowded = len(found) > MOST_SERIES
-    shown = [found[0], found[-1]] if crowded else list(found)
+    most = max(20, min(MOST_CORNERS, MOST_POINTS // len(drawn)))
+    crowded = len(drawn) > MOST_SERIES
+    shown = [drawn[0], drawn[-1]] if crowded else list(drawn)
     x = shares(across or f"{holders(findings)}, from those with least to those with most").on(alt.X, "x")
     place = {"x": x, "y": y.on(alt.Y, "y")}
     coloured = {} if len(shown) == 1 else {"color": series_colour([c.name for c in shown], slices_in_words(findings))}
@@ -180,14 +180,14 @@ def _lines(findings: Findings, found: Sequence[Curve], y: Axis, across: str = ""
         layers.append(_signs(findings, [_on_curve(curve, k, len(shown)) for k, curve in enumerate(shown)], place))
     if not crowded:
         return layers
-    crowd = alt.Chart(_points(found[1:-1], most)).mark_line(style="crowd", opacity=max(0.06, 8 / len(found)))
+    crowd = alt.Chart(_points(drawn[1:-1], most)).mark_line(style="crowd", opacity=max(0.06, 8 / len(drawn)))
     return [crowd.encode(**place, detail="k:N", order="x:Q"), *layers]
 
 
-def _points(found: Sequence[Curve], most: int) -> Any:
+def _points(drawn: Sequence[Curve], most: int) -> Any:
     rows = [
         (curve.name, k, float(x), float(y))
-        for k, curve in enumerate(c.thinned(most) for c in found)
+        for k, curve in enumerate(c.thinned(most) for c in drawn)
         for x, y in zip(curve.population, curve.share, strict=True)
     ]
     series, ks, xs, ys = zip(*rows, strict=True)
@@ -198,23 +198,23 @@ def _equality(*, named: bool = True) -> list[Any]:
     """The dashed line; its name stands on it where there is room, which on a log axis there is not."""
     line = [i / 200 for i in range(201)]  # many points, since the straight line is a bent one on the log axis
     ends = alt.Chart(records(x=line, y=line)).mark_line(style="reference").encode(x="x:Q", y="y:Q")
-    said = alt.Chart(records(x=[0.5], y=[0.5], text=["if all had the same"])).encode(x="x:Q", y="y:Q", text="text:N")
-    texts = [said.mark_text(style=style, align="right", dx=-10, dy=-4) for style in ("halo", "aside")]
+    caption = alt.Chart(records(x=[0.5], y=[0.5], text=["if all had the same"])).encode(x="x:Q", y="y:Q", text="text:N")
+    texts = [caption.mark_text(style=style, align="right", dx=-10, dy=-4) for style in ("halo", "aside")]
     return [ends, *(texts if named else [])]
 
 
-def _gap(found: Sequence[Curve]) -> list[Any]:
+def _gap(drawn: Sequence[Curve]) -> list[Any]:
     """The area between one curve and equality, which is half the Gini index."""
-    if len(found) > 1:
+    if len(drawn) > 1:
         return []
-    curve = found[0].thinned(MOST_POINTS // 2)
+    curve = drawn[0].thinned(MOST_POINTS // 2)
     data = records(x=curve.population.tolist(), y=curve.share.tolist(), z=curve.population.tolist())
     return [alt.Chart(data).mark_area(style="gap").encode(x="x:Q", y="y:Q", y2="z:Q")]
 
 
-def _crowd_note(found: Sequence[Curve]) -> str:
-    many = len(found) > MOST_SERIES
-    return f"{len(found):,} curves; the most and the least equal one are in colour." if many else ""
+def _crowd_note(drawn: Sequence[Curve]) -> str:
+    many = len(drawn) > MOST_SERIES
+    return f"{len(drawn):,} curves; the most and the least equal one are in colour." if many else ""
 
 
 def _amount(findings: Findings) -> str:
@@ -252,8 +252,8 @@ def lorenz_annotated(findings: Findings) -> Picture:
     table = {"letter": list(words), "meaning": list(words.values())}
     whose = [f"The curve of {curve.name}."] if curve.name else []
     note = "\n".join([*whose, *(f"{k}: {v}" for k, v in words.items())])
-    says = f"Letters mark what can be read off: {words['d']}; {words['f']}."
-    return Picture((Panel(alt.layer(*layers), height=SIDE, square=True),), table, says, note, lead=False)
+    sentence = f"Letters mark what can be read off: {words['d']}; {words['f']}."
+    return Picture((Panel(alt.layer(*layers), height=SIDE, square=True),), table, sentence, note, lead=False)
 
 
 def _letter_places(curve: Curve, half: float, matched: float, top: float) -> list[tuple[float, float]]:
@@ -272,11 +272,11 @@ def _nothing_shown(findings: Findings) -> str:
 @chart("catalogue", title="How the slots are spread over the catalogue", unless=_nothing_shown, reported=False)
 def catalogue(findings: Findings) -> Picture:
     """Share of all slots held by the items shown least; the further below the dashed line, the fewer items are shown."""
-    found = curves(findings)
+    drawn = curves(findings)
     across = "items, from those shown least to those shown most"
-    layers = [*_gap(found), *_lines(findings, found, shares("share of all slots"), across), *_equality()]
+    layers = [*_gap(drawn), *_lines(findings, drawn, shares("share of all slots"), across), *_equality()]
     items = findings.provenance.get("items")
     many = number(float(items)) if isinstance(items, (int, float)) else "the"
-    held = f"half of {many} items that is shown least holds {percent(found[-1].at(0.5))} of all slots."
-    says = f"{found[-1].name}: the {held}" if found[-1].name else f"The {held}"
-    return Picture((Panel(alt.layer(*layers), height=360, square=True),), _read_out(found), says, lead=False)
+    share_text = f"half of {many} items that is shown least holds {percent(drawn[-1].at(0.5))} of all slots."
+    sentence = f"{drawn[-1].name}: the {share_text}" if drawn[-1].name else f"The {share_text}"
+    return Picture((Panel(alt.layer(*layers), height=360, square=True),), _read_out(drawn), sentence, lead=False)

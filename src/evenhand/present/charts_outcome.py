@@ -42,33 +42,33 @@ Row = Mapping[str, Any]
 @chart("outcomes", title="Does the same score mean the same outcome?", unless=without_curve("calibration"))
 def outcomes(findings: Findings) -> Picture:
     """Mean outcome per score bin and group (figures 4 and 6 of the outcome-test paper)."""
-    found = points(findings, "calibration")
-    groups = distinct(p["group"] for p in found)
+    curve = points(findings, "calibration")
+    groups = distinct(p["group"] for p in curve)
     lane = min(LANE, 0.6 / max(1, len(groups)))
     shift = {group: lane * (i - (len(groups) - 1) / 2) for i, group in enumerate(groups)}
     title = f"mean {word(findings, 'outcome')}".capitalize()
-    says = f"{title} in {len({p['bin'] for p in found})} score bins for {len(groups)} groups"
-    parts = _in_slices(findings, found)
-    shifted = [(where, [{**p, "x": p["bin"] + shift[p["group"]]} for p in mine]) for where, mine in parts]
+    lead = f"{title} in {len({p['bin'] for p in curve})} score bins for {len(groups)} groups"
+    parts = _in_slices(findings, curve)
+    shifted = [(where, [{**p, "x": p["bin"] + shift[p["group"]]} for p in part_rows]) for where, part_rows in parts]
     panels = tuple(
-        _means(findings, mine, _bin_axis(findings, mine), height=340 if len(parts) == 1 else 240, title=where)
-        for where, mine in shifted[:MOST_PANELS]
+        _means(findings, part_rows, _bin_axis(findings, part_rows), height=340 if len(parts) == 1 else 240, title=where)
+        for where, part_rows in shifted[:MOST_PANELS]
     )
-    told = says + (f": {_ends(found)}." if len(parts) == 1 else f", slice by slice ({len(parts)}).")
+    sentence = lead + (f": {_ends(curve)}." if len(parts) == 1 else f", slice by slice ({len(parts)}).")
     note = f"{BARS} Lines that lie apart mean different standards.{_left(parts)}"
-    return Picture(panels, _table(findings, found), told, note)
+    return Picture(panels, _table(findings, curve), sentence, note)
 
 
 @chart("calibration", title="Outcome against score", unless=without_curve("calibration"), reported=False)
 def calibration(findings: Findings) -> Picture:
     """Mean outcome against mean score per bin and group; the dashed line is where both are equal."""
-    found = points(findings, "calibration")
-    scores = [p["score"] for p in found]
+    curve = points(findings, "calibration")
+    scores = [p["score"] for p in curve]
     axis = Axis(f"mean {word(findings, 'score')}", axis_format(scores), scale={"zero": False})
-    parts = _in_slices(findings, found)
+    parts = _in_slices(findings, curve)
     panels = [
-        _means(findings, [{**p, "x": p["score"]} for p in mine], axis, height=420, title=where)
-        for where, mine in parts[:MOST_PANELS]
+        _means(findings, [{**p, "x": p["score"]} for p in part_rows], axis, height=420, title=where)
+        for where, part_rows in parts[:MOST_PANELS]
     ]
     note = BARS
     if "calibration_gap" in findings.metrics():
@@ -77,8 +77,8 @@ def calibration(findings: Findings) -> Picture:
         panels = [replace(panel, chart=alt.layer(equal, panel.chart)) for panel in panels]
         note += " On the dashed line the score is the outcome it promises."
     title = f"mean {word(findings, 'outcome')}".capitalize()
-    told = f"{title} against mean score" + (f": {_ends(found)}." if len(parts) == 1 else f", {len(parts)} slices.")
-    return Picture(tuple(panels), _table(findings, found), told, note + _left(parts))
+    sentence = f"{title} against mean score" + (f": {_ends(curve)}." if len(parts) == 1 else f", {len(parts)} slices.")
+    return Picture(tuple(panels), _table(findings, curve), sentence, note + _left(parts))
 
 
 MOST_PANELS = 12
@@ -97,7 +97,7 @@ def _left(parts: Sequence[Any]) -> str:
     return f" {len(parts) - MOST_PANELS} more panels are in the table." if len(parts) > MOST_PANELS else ""
 
 
-def _means(findings: Findings, found: Sequence[Row], x: Axis, *, height: int, title: str = "") -> Panel:
+def _means(findings: Findings, curve: Sequence[Row], x: Axis, *, height: int, title: str = "") -> Panel:
     rates = bool(findings.provenance.get("outcomes"))
     outcome = word(findings, "outcome").replace("_", " ")
     named = f"{outcome} rate" if rates else f"mean {outcome}"
@@ -106,7 +106,7 @@ def _means(findings: Findings, found: Sequence[Row], x: Axis, *, height: int, ti
             "series": p["group"], "x": p["x"], "y": p["outcome"], "low": p["low"], "high": p["high"], "bin": p["bin"],
             "units": p["units"], "sure": p["units"] >= FEWEST,
         }
-        for p in found
+        for p in curve
     ]  # fmt: skip
     form = SHARE if rates else axis_format([row["y"] for row in rows])
     y = Axis(named, form, ticks=6, scale={"zero": False})
@@ -118,8 +118,8 @@ def _bin_axis(findings: Findings, rows: Sequence[Row]) -> Axis:
     """An axis of bins that names the score at which each ends: bins are counted, but readers think in scores."""
     last = int(max((row["bin"] for row in rows), default=1))
     where = {findings.slice_label(r) for r in rows}  # edges are those of the slice that is drawn
-    told = [r for r in findings.rows() if findings.slice_label(r) in where]
-    tops = {int(r["bin"]): r["bin_high"] for r in told if not math.isnan(read_number(r.get("bin")))}
+    slice_rows = [r for r in findings.rows() if findings.slice_label(r) in where]
+    tops = {int(r["bin"]): r["bin_high"] for r in slice_rows if not math.isnan(read_number(r.get("bin")))}
     names = [number(tops[b]) if b in tops else str(b) for b in range(1, last + 1)]
     ticks = list(range(1, last + 1, max(1, math.ceil(last / 20))))
     named = {"labelExpr": f"{json.dumps(names)}[datum.value - 1]", "grid": False}
@@ -127,17 +127,19 @@ def _bin_axis(findings: Findings, rows: Sequence[Row]) -> Axis:
     return Axis(title, "d", (0.5, last + 0.5), ticks, scale={"nice": False}, more=named)
 
 
-def _table(findings: Findings, found: Sequence[Row]) -> dict[str, list[Any]]:
-    return columns_of(found, *findings.slices, "bin", "group", "score", "outcome", "low", "high", "units")
+def _table(findings: Findings, curve: Sequence[Row]) -> dict[str, list[Any]]:
+    return columns_of(curve, *findings.slices, "bin", "group", "score", "outcome", "low", "high", "units")
 
 
-def _ends(found: Sequence[Row]) -> str:
+def _ends(curve: Sequence[Row]) -> str:
     """From the first to the last bin, group by group."""
     means: dict[str, list[float]] = {}
-    for p in found:
+    for p in curve:
         means.setdefault(p["group"], []).append(p["outcome"])
     shown = list(means.items())[:MOST_SERIES]
-    return "; ".join(f"{group} from {number(mine[0])} to {number(mine[-1])}" for group, mine in shown)
+    return "; ".join(
+        f"{group} from {number(group_means[0])} to {number(group_means[-1])}" for group, group_means in shown
+    )
 
 
 def _gap_rows(findings: Findings) -> list[Row]:
@@ -147,8 +149,8 @@ def _gap_rows(findings: Findings) -> list[Row]:
 
 
 def _no_gaps(findings: Findings) -> str:
-    known = [r for r in _gap_rows(findings) if not math.isnan(read_number(r["estimate"]))]
-    return "" if known else "no gap between groups is defined"
+    defined = [r for r in _gap_rows(findings) if not math.isnan(read_number(r["estimate"]))]
+    return "" if defined else "no gap between groups is defined"
 
 
 @chart("gaps", title="Who does better than the score says?", unless=_no_gaps)
@@ -159,14 +161,15 @@ def gaps(findings: Findings) -> Picture:
     x = _bin_axis(findings, rows)
     reference = word(findings, "reference")
     parts = [
-        (f"{g}, {where}" if where else str(g), [r for r in mine if r["group"] == g])
-        for where, mine in _in_slices(findings, rows)
+        (f"{g}, {where}" if where else str(g), [r for r in part_rows if r["group"] == g])
+        for where, part_rows in _in_slices(findings, rows)
         for g in groups[:MOST_SERIES]
     ]
     shown = parts[: MOST_PANELS if findings.slices else None]
     y = _gap_axis(findings, rows, reference)
     panels = tuple(
-        _gap_panel(mine, title, _bin_axis(findings, mine) if findings.slices else x, y) for title, mine in shown
+        _gap_panel(part_rows, title, _bin_axis(findings, part_rows) if findings.slices else x, y)
+        for title, part_rows in shown
     )
     table = columns_of(
         rows,
@@ -184,7 +187,7 @@ def gaps(findings: Findings) -> Picture:
     )
     beyond = sum(read_number(r["p_adjusted"]) < 0.05 for r in rows if not math.isnan(read_number(r["estimate"])))
     where = f"{len({r['bin'] for r in rows})} bins for {len(groups)} groups"
-    says = f"Gaps to {reference} in {where}; {beyond} are beyond chance after adjustment."
+    sentence = f"Gaps to {reference} in {where}; {beyond} are beyond chance after adjustment."
     left = f" {len(groups) - MOST_SERIES} more groups are in the table." if len(groups) > MOST_SERIES else ""
     note = (
         "Above zero: the group does better than the reference at equal score, so it is under-rated. Bars are intervals; "
@@ -192,7 +195,7 @@ def gaps(findings: Findings) -> Picture:
         + left
         + (_left(parts) if findings.slices else "")
     )
-    return Picture(panels, table, says, note)
+    return Picture(panels, table, sentence, note)
 
 
 def _is_sure(row: Row) -> bool:
@@ -208,14 +211,14 @@ def _gap_axis(findings: Findings, rows: Sequence[Row], reference: str) -> Axis:
     return Axis(f"gap to {reference}", form, domain, cut=True, scale={"nice": True})
 
 
-def _gap_panel(found: Sequence[Row], group: str, x: Axis, y: Axis) -> Panel:
+def _gap_panel(gap_rows: Sequence[Row], group: str, x: Axis, y: Axis) -> Panel:
     rows = [
         {
             "x": float(r["bin"]), "y": r["estimate"], "low": r["low"], "high": r["high"], "units": r["units"],
             "score_text": f"{number(r['bin_low'])} to {number(r['bin_high'])}", "sure": _is_sure(r),
             "p_text": "" if math.isnan(read_number(r["p_adjusted"])) else number(r["p_adjusted"]),
         }
-        for r in found
+        for r in gap_rows
         if not math.isnan(read_number(r["estimate"]))
     ]  # fmt: skip
     tips = {"score_text": "score", "y": "gap", "low": "low", "high": "high", "p_text": "adjusted p", "units": "rows"}

@@ -37,64 +37,64 @@ def _known(value: Any) -> bool:
 )
 def prefix(findings: Findings) -> Picture:
     """Share of each label among the first i, its share of the whole (dashed), and the band of random orders."""
-    found = points(findings, "prefix")
-    slices, groups = distinct(p["where"] for p in found), distinct(p["group"] for p in found)
+    curve = points(findings, "prefix")
+    slices, groups = distinct(p["where"] for p in curve), distinct(p["group"] for p in curve)
     drawn = groups[:1] if len(groups) == 2 else groups[:MOST_SERIES]
     parts = [(where, [g]) for where in slices for g in drawn]
     if len(parts) > MOST_PANELS:  # no room for a panel each: a line for each label, without bands
         parts = [(where, drawn) for where in slices]
-    panels = [_share_panel(found, where, part, drawn, findings) for where, part in parts[:MOST_PANELS]]
+    panels = [_share_panel(curve, where, part, drawn, findings) for where, part in parts[:MOST_PANELS]]
     level = short_percent(float(findings.provenance.get("level", 0.95)))
     notes = [f"Band: where the line stays in {level} of random orders of the same items, rank by rank."]
     notes = notes if len(parts[0][1]) == 1 else []
     notes += ["Dashed: share of the whole."]
     if len(parts) > MOST_PANELS:
         notes.append(f"{MOST_PANELS} of {len(parts)} slices are drawn.")
-    return Picture(tuple(panels), _share_table(found), _shares_in_words(found, drawn), " ".join(notes))
+    return Picture(tuple(panels), _share_table(curve), _shares_in_words(curve, drawn), " ".join(notes))
 
 
 def _share_panel(
-    found: Sequence[Point], where: str, groups: Sequence[str], drawn: Sequence[str], findings: Findings
+    curve: Sequence[Point], where: str, groups: Sequence[str], drawn: Sequence[str], findings: Findings
 ) -> Panel:
-    alone = len(groups) == 1
+    is_single = len(groups) == 1
     rows = [
         {
             "series": p["group"], "x": p["rank"], "y": p["share"], "level": p["overall"],
             "share_text": percent(p["share"]), "overall_text": percent(p["overall"]),
-            **({"low": p["low"], "high": p["high"]} if alone else {}),
+            **({"low": p["low"], "high": p["high"]} if is_single else {}),
         }
-        for p in found
+        for p in curve
         if p["where"] == where and p["group"] in groups
     ]  # fmt: skip
     deepest = max((row["x"] for row in rows), default=1)
     scale = {"type": "log", "base": 2, "nice": False}
     return lines(
-        rows, shaded=True, small=True, series=drawn, legend=False if alone else word(findings, "group"),
+        rows, shaded=True, small=True, series=drawn, legend=False if is_single else word(findings, "group"),
         x=Axis("top i ranks, log scale", "d", (1, max(2, deepest)), [t for t in TICKS if t <= deepest], scale=scale),
         y=shares("share among the top i"),
         tips={"series": "label", "x": "top", "share_text": "share", "overall_text": "share of the whole"},
-        title=", ".join(filter(None, [where, groups[0] if alone else ""])),
+        title=", ".join(filter(None, [where, groups[0] if is_single else ""])),
     )  # fmt: skip
 
 
-def _share_table(found: Sequence[Point]) -> dict[str, list[Any]]:
-    kept = [p for p in found if p["rank"] in READ_AT]
-    table: dict[str, list[Any]] = {"slice": [p["where"] for p in kept]} if any(p["where"] for p in kept) else {}
-    table |= {"label": [p["group"] for p in kept], "top": [p["rank"] for p in kept]}
+def _share_table(curve: Sequence[Point]) -> dict[str, list[Any]]:
+    shown = [p for p in curve if p["rank"] in READ_AT]
+    table: dict[str, list[Any]] = {"slice": [p["where"] for p in shown]} if any(p["where"] for p in shown) else {}
+    table |= {"label": [p["group"] for p in shown], "top": [p["rank"] for p in shown]}
     named = (("share", "share"), ("overall", "share of the whole"), ("low", "random from"), ("high", "random to"))
-    return table | {title: [percent(p[name]) for p in kept] for name, title in named}
+    return table | {title: [percent(p[name]) for p in shown] for name, title in named}
 
 
-def _shares_in_words(found: Sequence[Point], groups: Sequence[str]) -> str:
+def _shares_in_words(curve: Sequence[Point], groups: Sequence[str]) -> str:
     """The top 10 of the slice in which the first label is furthest from its share of the whole."""
 
     def at(where: str, group: str) -> Point:
-        mine = [p for p in found if p["group"] == group and p["where"] == where]
-        return next((p for p in mine if p["rank"] == 10), mine[-1])
+        of_group = [p for p in curve if p["group"] == group and p["where"] == where]
+        return next((p for p in of_group if p["rank"] == 10), of_group[-1])
 
-    slices = distinct(p["where"] for p in found if p["group"] == groups[0])
+    slices = distinct(p["where"] for p in curve if p["group"] == groups[0])
     where = max(slices, key=lambda w: abs(at(w, groups[0])["share"] - at(w, groups[0])["overall"]))
-    shown = [at(where, g) for g in groups[:3] if any(p["group"] == g and p["where"] == where for p in found)]
+    shown = [at(where, g) for g in groups[:3] if any(p["group"] == g and p["where"] == where for p in curve)]
     parts = [
         f"{percent(p['share'])} of the top {p['rank']} are {p['group']}, of the whole {percent(p['overall'])}: {_against_chance(p)}"
         for p in shown
@@ -111,30 +111,30 @@ def _against_chance(point: Point) -> str:
 @chart("requests", title="Request by request, against chance", unless=without_curve("requests"))
 def requests(findings: Findings) -> Picture:
     """The value of each request, highest first, beside what a random order of the same items would give."""
-    found = points(findings, "requests")
-    metrics = distinct(p["metric"] for p in found)
-    by_metric = {m: [p for p in found if p["metric"] == m] for m in metrics}
+    curve = points(findings, "requests")
+    metrics = distinct(p["metric"] for p in curve)
+    by_metric = {m: [p for p in curve if p["metric"] == m] for m in metrics}
     panels = [_request_panel(by_metric[m], m) for m in metrics[:MOST_PANELS]]
     table = {
-        "request": [_request_name(p) for p in found],
-        "metric": [p["metric"] for p in found],
-        "value": [value_text(p["estimate"]) for p in found],
-        "chance": [value_text(p["chance"]) if _known(p["chance"]) else "" for p in found],
-        "labelled items": [p["items"] for p in found],
+        "request": [_request_name(p) for p in curve],
+        "metric": [p["metric"] for p in curve],
+        "value": [value_text(p["estimate"]) for p in curve],
+        "chance": [value_text(p["chance"]) if _known(p["chance"]) else "" for p in curve],
+        "labelled items": [p["items"] for p in curve],
     }
     note = "The diamond is what a random order of the same items gives on average."
-    if any(len(mine) > MOST_ROWS for mine in by_metric.values()):
+    if any(len(of_metric) > MOST_ROWS for of_metric in by_metric.values()):
         note += f" Where there are more than {MOST_ROWS} requests, the highest and the lowest are drawn."
-    says = _requests_in_words(findings, by_metric)
-    return Picture(tuple(panels), table, says, f"{says} {note}", lead=False)
+    sentence = _requests_in_words(findings, by_metric)
+    return Picture(tuple(panels), table, sentence, f"{sentence} {note}", lead=False)
 
 
 def _request_name(point: Point) -> str:
     return f"{point['request']} ({point['where']})" if point["where"] else str(point["request"])
 
 
-def _request_panel(found: Sequence[Point], metric: str) -> Panel:
-    ordered = sorted(found, key=lambda p: -p["estimate"])
+def _request_panel(curve: Sequence[Point], metric: str) -> Panel:
+    ordered = sorted(curve, key=lambda p: -p["estimate"])
     shown = ends([_request_name(p) for p in ordered])
     rows = [
         {
@@ -156,15 +156,15 @@ def _requests_in_words(findings: Findings, by_metric: dict[str, list[Point]]) ->
     unit = word(findings, "unit")
     furthest: dict[str, list[str]] = {}
     counts = []
-    for metric, mine in list(by_metric.items())[:3]:
-        above = sum(p["estimate"] > p["chance"] for p in mine if _known(p["chance"]))
-        worst = max(mine, key=lambda p: p["estimate"])
+    for metric, of_metric in list(by_metric.items())[:3]:
+        above = sum(p["estimate"] > p["chance"] for p in of_metric if _known(p["chance"]))
+        worst = max(of_metric, key=lambda p: p["estimate"])
         card = card_of(metric)
         symbol = card.symbol if card is not None and card.symbol else metric
         largest = " (the largest possible)" if math.isclose(worst["estimate"], 1.0) else ""
         furthest.setdefault(_called(worst, unit), []).append(f"{symbol} {number(worst['estimate'])}{largest}")
-        every = len(mine) == _measured(findings, metric)
-        part = f"{above:,} of {len(mine):,}" if every else f"about {above / len(mine):.0%} of all"
+        every = len(of_metric) == _measured(findings, metric)
+        part = f"{above:,} of {len(of_metric):,}" if every else f"about {above / len(of_metric):.0%} of all"
         counts.append(f"{part} {plural(unit)} by {symbol}")
     listed = [
         f"{name}{'' if i else ' is the furthest from even'}: {' and '.join(v)}"
@@ -192,18 +192,18 @@ def _called(point: Point, unit: str) -> str:
 @chart("strip", title="The rankings themselves", unless=without_curve("strip"))
 def strip(findings: Findings) -> Picture:
     """Every ranking as a row of cells, one per rank, coloured by label; unknown labels are left blank."""
-    found = points(findings, "strip")
-    names = distinct(_request_name(p) for p in found)
-    common, named = _named(findings, found)
+    cells = points(findings, "strip")
+    names = distinct(_request_name(p) for p in cells)
+    common, named = _named(findings, cells)
     rows = [
         {
             "label": _request_name(p), "series": p["group"] if p["group"] in named else "other", "low": p["rank"],
             "high": p["rank"] + 0.94, "group_text": p["group"],
         }
-        for p in found
+        for p in cells
         if p["group"] is not None
     ]  # fmt: skip
-    deepest = max(p["rank"] for p in found)
+    deepest = max(p["rank"] for p in cells)
     ticks = [t for t in (1, 5, *range(10, 101, 10)) if t <= deepest]
     axis = Axis("rank", "d", (1, deepest + 1), ticks, scale={"nice": False}, more={"grid": False})
     tips = {"label": "request", "low": "rank", "group_text": "label"}
@@ -211,15 +211,15 @@ def strip(findings: Findings) -> Picture:
     panel = in_rows(
         rows, "span", x=axis, tips=tips, order=names, series=series, legend=word(findings, "group"), each=16
     )
-    ranked = [" ".join(str(p["group"] or "–") for p in found if _request_name(p) == name)[:300] for name in names]
-    says = f"{len(names):,} rankings with their labels rank by rank, down to rank {deepest}."
+    ranked = [" ".join(str(p["group"] or "–") for p in cells if _request_name(p) == name)[:300] for name in names]
+    sentence = f"{len(names):,} rankings with their labels rank by rank, down to rank {deepest}."
     note = "Furthest from the whole first, closest last." if len(names) > 1 else ""
-    return Picture((panel,), {"request": names, "labels from the top": ranked}, says, note, lead=False)
+    return Picture((panel,), {"request": names, "labels from the top": ranked}, sentence, note, lead=False)
 
 
-def _named(findings: Findings, found: Sequence[Point]) -> tuple[list[str], list[str]]:
+def _named(findings: Findings, cells: Sequence[Point]) -> tuple[list[str], list[str]]:
     """All labels, the most common first, and those that have a colour of their own: the same as in the curve."""
-    groups = [str(p["group"]) for p in found if p["group"] is not None]
+    groups = [str(p["group"]) for p in cells if p["group"] is not None]
     common = sorted(distinct(groups), key=lambda g: -groups.count(g))
     curve = distinct((findings.curves.get("prefix") or {}).get("group", []))
     named = sorted(common[: MOST_SERIES - 1] if len(common) > MOST_SERIES else common)
@@ -229,22 +229,22 @@ def _named(findings: Findings, found: Sequence[Point]) -> tuple[list[str], list[
 @chart("bias", title="Mean metric value by ranking bias", unless=without_curve("bias"))
 def bias(findings: Findings) -> Picture:
     """Mean value of each metric along the ranking bias, a line per set: figures 1 and 2 of Draws et al."""
-    found = points(findings, "bias")
-    metrics, sets = distinct(p["metric"] for p in found), distinct(p["set"] for p in found)
-    panels = [_bias_panel([p for p in found if p["metric"] == m], m, sets) for m in metrics]
-    table = columns_of(found, "metric", "set", "alpha") | {"mean": [number(p["mean"]) for p in found]}
-    settings = len({p["alpha"] for p in found})
-    says = f"Means of {', '.join(map(metric_title, metrics))} for {len(sets)} sets over {settings} settings."
+    curve = points(findings, "bias")
+    metrics, sets = distinct(p["metric"] for p in curve), distinct(p["set"] for p in curve)
+    panels = [_bias_panel([p for p in curve if p["metric"] == m], m, sets) for m in metrics]
+    table = columns_of(curve, "metric", "set", "alpha") | {"mean": [number(p["mean"]) for p in curve]}
+    settings = len({p["alpha"] for p in curve})
+    sentence = f"Means of {', '.join(map(metric_title, metrics))} for {len(sets)} sets over {settings} settings."
     note = "Left of 0 the first side is favoured, right of 0 the other. Values above 1 are cut off, as in the paper."
-    return Picture(tuple(panels), table, says, note)
+    return Picture(tuple(panels), table, sentence, note)
 
 
-def _bias_panel(found: Sequence[Point], metric: str, sets: Sequence[str]) -> Panel:
+def _bias_panel(curve: Sequence[Point], metric: str, sets: Sequence[str]) -> Panel:
     rows = [
         {"series": p["set"], "x": p["alpha"], "y": p["mean"], "level": p["chance"], "value_text": number(p["mean"])}
-        for p in found
+        for p in curve
     ]
-    top = 1.0 if max((p["mean"] for p in found), default=1.0) > 0.5 else 0.25
+    top = 1.0 if max((p["mean"] for p in curve), default=1.0) > 0.5 else 0.25
     return lines(
         rows, x=Axis("ranking bias", ticks=[-1, -0.5, 0, 0.5, 1]), y=Axis("mean value", domain=(0, top), cut=True),
         tips={"series": "set", "x": "ranking bias", "value_text": "mean"}, series=sets, legend="set", small=True,
@@ -255,19 +255,19 @@ def _bias_panel(found: Sequence[Point], metric: str, sets: Sequence[str]) -> Pan
 @chart("exposure", title="Who gets the exposure, and the target", unless=without_curve("exposure"))
 def exposure(findings: Findings) -> Picture:
     """Share of exposure of each group with its interval, and a tick at the target; one panel per slice, or per group."""
-    found = points(findings, "exposure")
-    slices, groups = distinct(p["where"] for p in found), distinct(p["group"] for p in found)
+    curve = points(findings, "exposure")
+    slices, groups = distinct(p["where"] for p in curve), distinct(p["group"] for p in curve)
     by, of, parts = (
         ("where", "group", slices) if len(slices) <= MOST_SLICES else ("group", "where", groups[:MOST_SLICES])
     )
-    panels = tuple(_exposure_panel([p for p in found if p[by] == part], of, part) for part in parts)
-    table = {"slice": [p["where"] for p in found]} if slices != [""] else {}
-    table |= columns_of(found, "group", "exposure", "low", "high", "target", "items")
-    return Picture(panels, table, _exposure_in_words(found), "Tick: the target. Line: the interval over requests.")
+    panels = tuple(_exposure_panel([p for p in curve if p[by] == part], of, part) for part in parts)
+    table = {"slice": [p["where"] for p in curve]} if slices != [""] else {}
+    table |= columns_of(curve, "group", "exposure", "low", "high", "target", "items")
+    return Picture(panels, table, _exposure_in_words(curve), "Tick: the target. Line: the interval over requests.")
 
 
-def _exposure_panel(found: Sequence[Point], of: str, title: str) -> Panel:
-    shown = sorted(found, key=lambda p: -p["exposure"] if _known(p["exposure"]) else 0.0)[:MOST_ROWS]
+def _exposure_panel(curve: Sequence[Point], of: str, title: str) -> Panel:
+    shown = sorted(curve, key=lambda p: -p["exposure"] if _known(p["exposure"]) else 0.0)[:MOST_ROWS]
     rows = [
         {
             "label": p[of], "x": p["exposure"], "low": p["low"], "high": p["high"], "aim": p["target"],
@@ -279,45 +279,45 @@ def _exposure_panel(found: Sequence[Point], of: str, title: str) -> Panel:
     return in_rows(rows, "bar", x=shares("share of exposure"), tips=tips, title=title, each=26, least=64)
 
 
-def _exposure_in_words(found: Sequence[Point]) -> str:
-    gaps = [(p["exposure"] - p["target"], p) for p in found if _known(p["exposure"]) and _known(p["target"])]
+def _exposure_in_words(curve: Sequence[Point]) -> str:
+    gaps = [(p["exposure"] - p["target"], p) for p in curve if _known(p["exposure"]) and _known(p["target"])]
     if not gaps:
         return "No labelled item was exposed."
     gap, most = max(gaps, key=lambda pair: abs(pair[0]))
     where = f"{most['where']}: " if most["where"] else ""
     side = "above" if gap >= 0 else "below"
     gets, due = percent(most["exposure"]), percent(most["target"])
-    said = f"{where}{most['group']} gets {gets} of the exposure, {side} its target of {due}"
+    sentence = f"{where}{most['group']} gets {gets} of the exposure, {side} its target of {due}"
     if _known(most["low"]) and _known(most["high"]) and most["low"] <= most["target"] <= most["high"]:
-        return f"{said}; other requests like these could well close that gap, the largest there is."
-    return f"{said}: the largest gap there is."
+        return f"{sentence}; other requests like these could well close that gap, the largest there is."
+    return f"{sentence}: the largest gap there is."
 
 
 def _no_relevance(findings: Findings) -> str:
-    held = findings.curves.get("exposure") or {}
-    return "" if any(_known(y) for y in held.get("relevance", [])) else "it holds no relevance"
+    curve = findings.curves.get("exposure") or {}
+    return "" if any(_known(y) for y in curve.get("relevance", [])) else "it holds no relevance"
 
 
 @chart("relevance", title="Exposure against relevance", unless=_no_relevance)
 def relevance(findings: Findings) -> Picture:
     """Each group's share of all relevance joined to its share of exposure: in proportion, the two coincide."""
-    found = [p for p in points(findings, "exposure") if _known(p["relevance"]) and _known(p["exposure"])]
-    slices = distinct(p["where"] for p in found)
-    panels = tuple(_relevance_panel([p for p in found if p["where"] == w], w) for w in slices[:MOST_SLICES])
-    table = {"slice": [p["where"] for p in found], **columns_of(found, "group", "relevance", "exposure")}
+    curve = [p for p in points(findings, "exposure") if _known(p["relevance"]) and _known(p["exposure"])]
+    slices = distinct(p["where"] for p in curve)
+    panels = tuple(_relevance_panel([p for p in curve if p["where"] == w], w) for w in slices[:MOST_SLICES])
+    table = {"slice": [p["where"] for p in curve], **columns_of(curve, "group", "relevance", "exposure")}
     rest = f"{MOST_SLICES} of {len(slices)} slices are drawn; the table has all." if len(slices) > MOST_SLICES else ""
-    gap, most = max(((p["exposure"] - p["relevance"], p) for p in found), key=lambda pair: abs(pair[0]))
+    gap, most = max(((p["exposure"] - p["relevance"], p) for p in curve), key=lambda pair: abs(pair[0]))
     lead = f"{most['where']}: " if most["where"] else ""
     part = "about its part" if abs(gap) < NEAR else f"{'more' if gap > 0 else 'less'} than its part"
-    says = (
+    sentence = (
         f"{lead}{most['group']} has {percent(most['relevance'])} of the relevance and gets {percent(most['exposure'])} of "
         f"the exposure, {part}."
     )
-    return Picture(panels, table, says, rest)
+    return Picture(panels, table, sentence, rest)
 
 
-def _relevance_panel(found: Sequence[Point], title: str) -> Panel:
-    shown = sorted(found, key=lambda p: p["exposure"] - p["relevance"])[:MOST_ROWS]
+def _relevance_panel(curve: Sequence[Point], title: str) -> Panel:
+    shown = sorted(curve, key=lambda p: p["exposure"] - p["relevance"])[:MOST_ROWS]
     has, gets = [p["relevance"] for p in shown], [p["exposure"] for p in shown]
     return joined(
         [p["group"] for p in shown], has, gets, ("of relevance", "of exposure"), [percent(v) for v in (*has, *gets)],
@@ -326,8 +326,8 @@ def _relevance_panel(found: Sequence[Point], title: str) -> Panel:
 
 
 def _no_differences(findings: Findings) -> str:
-    held = findings.curves.get("differences") or {}
-    return "" if held.get("item") else "no two groups are shown different items"
+    curve = findings.curves.get("differences") or {}
+    return "" if curve.get("item") else "no two groups are shown different items"
 
 
 @chart("differences", title="Which items the two groups are shown differently", unless=_no_differences)
@@ -336,8 +336,8 @@ def differences(findings: Findings) -> Picture:
     by_slice: dict[str, list[Point]] = {}
     for p in points(findings, "differences"):
         by_slice.setdefault(p["where"], []).append(p)
-    kept = [(where, found[:MOST_ITEMS]) for where, found in list(by_slice.items())[:MOST_SLICES]]
-    rows = [p for _, found in kept for p in found]
+    drawn = [(where, items[:MOST_ITEMS]) for where, items in list(by_slice.items())[:MOST_SLICES]]
+    rows = [p for _, items in drawn for p in items]
     versus, protected = str(rows[0]["versus"]), str(rows[0]["protected"])
     table = {
         **columns_of(rows, *findings.slices),
@@ -347,17 +347,17 @@ def differences(findings: Findings) -> Picture:
     }
     most = max(rows, key=lambda p: abs(p["versus_share"] - p["protected_share"]))
     shares = f"{percent(most['versus_share'])} of the slots of {versus} and {percent(most['protected_share'])} of those of {protected}"
-    says = f"{most['where']}: item" if most["where"] else "Item"
+    lead = f"{most['where']}: item" if most["where"] else "Item"
     note = "Only the widest gaps are drawn; some gap is expected by chance, see the chance column."
     note += f" {MOST_SLICES} of {len(by_slice)} slices are drawn." if len(by_slice) > MOST_SLICES else ""
-    panels = tuple(_differences_panel(found, (versus, protected), where) for where, found in kept)
-    return Picture(panels, table, f"{says} {most['item']} differs most: {shares}.", note, lead=False)
+    panels = tuple(_differences_panel(items, (versus, protected), where) for where, items in drawn)
+    return Picture(panels, table, f"{lead} {most['item']} differs most: {shares}.", note, lead=False)
 
 
-def _differences_panel(found: Sequence[Point], sides: tuple[str, str], where: str) -> Panel:
-    a, b = [p["versus_share"] for p in found], [p["protected_share"] for p in found]
+def _differences_panel(items: Sequence[Point], sides: tuple[str, str], where: str) -> Panel:
+    a, b = [p["versus_share"] for p in items], [p["protected_share"] for p in items]
     return joined(
-        [str(p["item"]) for p in found], a, b, sides, [percent(v) for v in (*a, *b)],
+        [str(p["item"]) for p in items], a, b, sides, [percent(v) for v in (*a, *b)],
         x=Axis("share of the group's slots", SHARE), heading="item", tips={"label": "item", "series": "group", "value_text": "share"},
         title=where,
     )  # fmt: skip
@@ -366,22 +366,24 @@ def _differences_panel(found: Sequence[Point], sides: tuple[str, str], where: st
 @chart("stability", title="Where each system stands under other choices", unless=without_curve("stability"))
 def stability(findings: Findings) -> Picture:
     """Best, mean and worst place of every system over all combinations of choices; 1 is the fairest."""
-    held = findings.curves["stability"]
-    own = ("metric", "system", "best", "worst", "mean", "first", "settings")
-    others = [name for name in held if name not in own]
+    curve = findings.curves["stability"]
+    columns = ("metric", "system", "best", "worst", "mean", "first", "settings")
+    others = [name for name in curve if name not in columns]
     by_title: dict[str, list[Point]] = {}
     for p in points(findings, "stability"):
         by_title.setdefault(", ".join([*(label(p[o]) for o in others), metric_title(p["metric"])]), []).append(p)
-    panels = tuple(_places_panel(found, title) for title, found in list(by_title.items())[:MOST_SLICES])
-    rows = [p for found in by_title.values() for p in found]
+    panels = tuple(_places_panel(places, title) for title, places in list(by_title.items())[:MOST_SLICES])
+    rows = [p for places in by_title.values() for p in places]
     moved = sum(p["best"] != p["worst"] for p in rows if _known(p["best"]))
-    says = f"{moved} of {len(rows)} places of a system change with the choices; {len(rows) - moved} stay what they are."
-    table = columns_of(points(findings, "stability"), *held)
-    return Picture(panels, table, says, "A line from the best to the worst place, a dot at the mean.")
+    sentence = (
+        f"{moved} of {len(rows)} places of a system change with the choices; {len(rows) - moved} stay what they are."
+    )
+    table = columns_of(points(findings, "stability"), *curve)
+    return Picture(panels, table, sentence, "A line from the best to the worst place, a dot at the mean.")
 
 
-def _places_panel(found: Sequence[Point], title: str) -> Panel:
-    ordered = sorted(found, key=lambda p: (read_number(p["mean"]), str(p["system"])))
+def _places_panel(places: Sequence[Point], title: str) -> Panel:
+    ordered = sorted(places, key=lambda p: (read_number(p["mean"]), str(p["system"])))
     shown = ends([str(p["system"]) for p in ordered])
     rows = [
         {
@@ -392,6 +394,6 @@ def _places_panel(found: Sequence[Point], title: str) -> Panel:
         if str(p["system"]) in shown
     ]  # fmt: skip
     tips = {"label": "system", "x": "mean place", "low": "best", "high": "worst", "came_text": "came"}
-    ticks = list(range(1, len(found) + 1, max(1, len(found) // 12)))
-    x = Axis("place, 1 is the fairest", "d", (0.5, len(found) + 0.5), ticks, scale={"nice": False})
+    ticks = list(range(1, len(places) + 1, max(1, len(places) // 12)))
+    x = Axis("place, 1 is the fairest", "d", (0.5, len(places) + 0.5), ticks, scale={"nice": False})
     return in_rows(rows, "dot", x=x, tips=tips, order=shown, heading="system", title=title, least=90)

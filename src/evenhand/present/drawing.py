@@ -153,7 +153,7 @@ def speakable(findings: Findings) -> Findings:
     return replace(
         findings, slices=tuple(map(_spoken, findings.slices)), columns=plain(findings.columns),
         curves={name: plain(points) for name, points in findings.curves.items()},
-        words={role: _spoken(said) for role, said in findings.words.items()},
+        words={role: _spoken(text) for role, text in findings.words.items()},
     )  # fmt: skip
 
 
@@ -161,8 +161,8 @@ def _spoken(value: Any) -> Any:
     if not isinstance(value, str):
         return value
     parts = value.split(">")  # a pair of groups is taken apart by who draws it
-    told = [f"{part}\u200b" if part in _INHERITED else part for part in parts]
-    return _UNSPEAKABLE.sub(" ", ">".join(told))
+    escaped = [f"{part}\u200b" if part in _INHERITED else part for part in parts]
+    return _UNSPEAKABLE.sub(" ", ">".join(escaped))
 
 
 def drawable(value: Any) -> Any:
@@ -182,8 +182,8 @@ def records(**columns: Sequence[Any]) -> Any:
 
 
 def _point(value: Any) -> Any:
-    found = drawable(value)
-    return float(f"{found:.7g}") if isinstance(found, float) else found
+    finite = drawable(value)
+    return float(f"{finite:.7g}") if isinstance(finite, float) else finite
 
 
 def points(findings: Findings, curve: str) -> list[dict[str, Any]]:

@@ -72,8 +72,8 @@ class Axis:
         ticks = {"tickCount": self.ticks} if isinstance(self.ticks, int) else {"values": list(self.ticks)}
         ends = {} if self.domain is None else {"domain": list(self.domain)}
         axis = alt.Axis(format=self.format, **ticks, **self.more)
-        told, scale = ("T", {"type": "utc", **self.scale}) if self.days else ("Q", self.scale)
-        return channel(f"{name}:{told}", title=self.title, scale=alt.Scale(**ends, **scale), axis=axis)
+        kind, scale = ("T", {"type": "utc", **self.scale}) if self.days else ("Q", self.scale)
+        return channel(f"{name}:{kind}", title=self.title, scale=alt.Scale(**ends, **scale), axis=axis)
 
 
 def shares(title: str | None) -> Axis:
@@ -101,10 +101,10 @@ def decades(values: Iterable[float]) -> list[float]:
     >>> decades([0.02, 0.3]), decades([1, 5000])
     ([0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0], [1.0, 10.0, 100.0, 1000.0, 10000.0])
     """
-    known = [v for v in values if v > 0]
-    if not known:
+    positive = [v for v in values if v > 0]
+    if not positive:
         return [1.0]
-    first, last = math.floor(math.log10(min(known))), math.ceil(math.log10(max(known)))
+    first, last = math.floor(math.log10(min(positive))), math.ceil(math.log10(max(positive)))
     steps = (1, 2, 5) if last - first < 3 else (1,)
     ticks = [float(f"{step}e{power}") for power in range(first, last + 1) for step in steps]
     return [t for t in ticks if t <= float(f"1e{last}")]
@@ -223,8 +223,8 @@ def in_rows(
     colour = _coloured(series, legend=legend) if series else {}
     layers = [alt.Chart(records(zero=[0.0])).mark_rule(style="zero").encode(x="zero:Q")] if zero else []
     layers += _behind(base, rows, mark, colour)
-    apart = {**colour, **_second_sign(rows, mark, series, legend=legend)} if series else {}
-    layers.append(_mark(base, mark, lanes=lanes).encode(**_place(mark, x), tooltip=tooltips(tips), **apart))
+    encodings = {**colour, **_second_sign(rows, mark, series, legend=legend)} if series else {}
+    layers.append(_mark(base, mark, lanes=lanes).encode(**_place(mark, x), tooltip=tooltips(tips), **encodings))
     layers += _upon(base, rows, mark, tips)
     lines = TALL if any("\n" in label for label in shown) else each
     tall = max(lines, LANE * len(series) + 8 if lanes else 0)
@@ -256,40 +256,40 @@ def _mark(base: Any, mark: str, *, lanes: bool) -> Any:
 
 def _behind(base: Any, rows: Rows, mark: str, colour: Mapping[str, Any]) -> list[Any]:
     """What a row's mark is read against."""
-    found = []
+    layers = []
     if _has(rows, "band_low"):
-        found.append(base.mark_bar(style="gap", height=18).encode(x="band_low:Q", x2="band_high:Q"))
+        layers.append(base.mark_bar(style="gap", height=18).encode(x="band_low:Q", x2="band_high:Q"))
     if _has(rows, "ideal"):
-        found.append(base.mark_tick(style="ideal", thickness=2, size=14, clip=True).encode(x="ideal:Q"))
+        layers.append(base.mark_tick(style="ideal", thickness=2, size=14, clip=True).encode(x="ideal:Q"))
     if _has(rows, "tie"):
         tied = base.copy()
         tied.data = _data([row for row in rows if _has([row], "tie")])  # Vega takes an end that is not there for zero
-        found.append(tied.mark_rule(style="link").encode(x="x:Q", x2="tie:Q"))
+        layers.append(tied.mark_rule(style="link").encode(x="x:Q", x2="tie:Q"))
     if mark == "dot" and _has(rows, "low"):
-        found.append(base.mark_rule(style="range", clip=True).encode(x="low:Q", x2="high:Q", **colour))
+        layers.append(base.mark_rule(style="range", clip=True).encode(x="low:Q", x2="high:Q", **colour))
     if _has(rows, "chance"):
-        found.append(base.mark_point(style="chance", clip=True).encode(x="chance:Q"))
-    return found
+        layers.append(base.mark_point(style="chance", clip=True).encode(x="chance:Q"))
+    return layers
 
 
 def _upon(base: Any, rows: Rows, mark: str, tips: Tips) -> list[Any]:
     """What stands on a row's bar or at its end."""
-    found = []
+    layers = []
     if mark == "bar" and _has(rows, "low"):
-        found.append(base.mark_rule(style="whisker").encode(x="low:Q", x2="high:Q"))
+        layers.append(base.mark_rule(style="whisker").encode(x="low:Q", x2="high:Q"))
     if _has(rows, "aim"):
         tick = base.mark_tick(style="chosen", thickness=2.5, size=20)
-        found.append(tick.encode(x="aim:Q", tooltip=tooltips(tips)))
+        layers.append(tick.encode(x="aim:Q", tooltip=tooltips(tips)))
     if _has(rows, "inside"):
-        found.append(base.mark_text(style="inside", align="left", dx=8).encode(x="low:Q", text="inside:N"))
+        layers.append(base.mark_text(style="inside", align="left", dx=8).encode(x="low:Q", text="inside:N"))
     if _has(rows, "why"):
-        found += [
+        layers += [
             base.mark_text(style=style, align="left").encode(x=alt.value(8), text="why:N") for style in ("halo", "aside")
         ]  # fmt: skip
     if _has(rows, "text"):
-        beside = base.mark_text(style="value", align="left", dx=10)
-        found.append(beside.encode(x=alt.value("width"), text="text:N"))
-    return found
+        labels = base.mark_text(style="value", align="left", dx=10)
+        layers.append(labels.encode(x=alt.value("width"), text="text:N"))
+    return layers
 
 
 def joined(
@@ -339,7 +339,7 @@ def lines(
     detail = {"detail": "series:N"} if crowd else {}
     across, up = x.on(alt.X, "x"), y.on(alt.Y, "y")
     layers = [alt.Chart(records(y=[0.0])).mark_rule(style="zero").encode(y=up)] if zero else []
-    sure, thin = ([row for row in rows if bool(row.get("sure", True)) == known] for known in (True, False))
+    sure, thin = ([row for row in rows if bool(row.get("sure", True)) == is_sure] for is_sure in (True, False))
     size = {"size": 22} if small else {}
     if sure:
         base = alt.Chart(_data(sure)).encode(x=across, **colour, **detail)
@@ -355,13 +355,13 @@ def lines(
 
 def _around(base: Any, rows: Rows, *, shaded: bool) -> list[Any]:
     """Intervals, and the level that a line is read against."""
-    found = []
+    layers = []
     if _has(rows, "low"):
         mark = base.mark_area(opacity=0.14) if shaded else base.mark_rule(style="range")
-        found.append(mark.encode(y="low:Q", y2="high:Q"))
+        layers.append(mark.encode(y="low:Q", y2="high:Q"))
     if _has(rows, "level"):
-        found.append(base.mark_line(strokeDash=[5, 4], strokeWidth=1.2).encode(y="level:Q"))
-    return found
+        layers.append(base.mark_line(strokeDash=[5, 4], strokeWidth=1.2).encode(y="level:Q"))
+    return layers
 
 
 def squares(

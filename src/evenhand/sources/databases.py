@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 from typing import Any
 
@@ -87,3 +88,16 @@ def of_sqlframe(frame: Any, role: str) -> Any:
             f"{role} is an SQLFrame frame on {engine}, and only those on DuckDB are read. Pass an Ibis table of that database."
         )
     return connection.sql(frame.sql(dialect="duckdb"))
+
+
+def is_duckdb(table: Any) -> bool:
+    """Whether an Ibis table lives in DuckDB, as tables in memory do."""
+    return bool(table.get_backend().name == "duckdb")
+
+
+def of_ibis(table: Any) -> Any:
+    """An Ibis table on DuckDB as the relation that its connection makes of its query."""
+    backend = table.get_backend()
+    for brought in table.op().find(importlib.import_module("ibis.expr.operations").InMemoryTable):
+        backend.to_pyarrow(brought.to_expr().limit(0))  # a query in words would bring nothing along
+    return backend.con.sql(backend.compiler.to_sqlglot(table).sql("duckdb"))

@@ -6,7 +6,7 @@ import functools
 import itertools
 import os
 import weakref
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
@@ -110,6 +110,29 @@ class Cells:
         """Some of the columns."""
         return Cells(self.frame.select(names))
 
+    def take(self, index: Any) -> Cells:
+        """The rows at some places."""
+        return Cells(self.frame[np.asarray(index, dtype=np.int64)])
+
+    def column(self, name: str) -> Any:
+        """A column of ids to be handed out: it has a length, items by place and `to_list`."""
+        return self.frame[name]
+
+    def runs(self, names: Sequence[str]) -> Any:
+        """(rows,) the number of the run of rows with equal values in some columns that a row is in."""
+        return _runs(self.frame, names)
+
+    def numbered(self, names: Sequence[str]) -> tuple[Any, Cells]:
+        """Which of the distinct rows of some columns each row has, and these in order with a column `number`."""
+        import polars as pl
+
+        distinct = self.frame.select(names).unique().sort(names, nulls_last=True)
+        distinct = distinct.with_columns(pl.Series("number", np.arange(distinct.height)))
+        joined = self.frame.select(names).join(
+            distinct, on=list(names), how="left", nulls_equal=True, maintain_order="left"
+        )
+        return joined["number"].to_numpy(), Cells(distinct)
+
 
 @dataclass(frozen=True, slots=True)
 class Batch(Cells):
@@ -125,6 +148,15 @@ class Batch(Cells):
     def firsts(self, names: Sequence[str]) -> Cells:
         """The first row of each group."""
         return Cells(self.frame.select(names)[self.starts[:-1]])
+
+
+def frame_of(table: Any) -> Any:
+    """A Polars frame of what is brought along: such a frame, cells, or arrays by name."""
+    import polars as pl
+
+    if isinstance(table, Mapping):
+        return pl.DataFrame(dict(table))
+    return table.frame if isinstance(table, Cells) else table
 
 
 def sorted_by_label(frame: Any, keys: Sequence[str]) -> Any:
@@ -156,10 +188,13 @@ class Engine(Protocol):
         """What `partial` makes of every batch of whole groups; a cluster runs it where the rows are."""
 
     def bring(self, frame: Any) -> str:
-        """The name of a table with the rows of a Polars frame, or of cells, for queries of this engine to join."""
+        """The name of a table with the rows of a Polars frame, of cells or of arrays by name, for queries of this engine to join."""
 
     def keep(self, query: str) -> str:
         """The name of a temporary table with the answer of a query that several queries read."""
+
+    def view(self, query: str) -> str:
+        """The name of a view: its query runs wherever it is read."""
 
 
 class DuckDBEngine:
@@ -188,39 +223,27 @@ class DuckDBEngine:
             return Cells(_frame(self._cursor.sql(query)))
 
     def groups(self, query: str, key: Sequence[str], order: Sequence[str] = ()) -> Iterator[Batch]:
-        import polars as pl
-
         kinds = self.cells(f"SELECT {columns(key)} FROM ({query}) AS rows_in_order LIMIT 0").frame.schema
         by_hash = any(not kind.is_integer() for kind in kinds.values())
         hashed = f", hash({columns(key)}) AS evenhand_hash" if by_hash else ""
         first = ["evenhand_hash"] if by_hash else list(key)
         ordered = f"SELECT *{hashed} FROM ({query}) AS rows_in_order ORDER BY {columns([*first, *order])}"
-        pending: Any = None
-        for frame in self._stream(ordered):
-            rows = frame if pending is None else pl.concat([pending, frame])
-            last = _start_of_last_group(rows, first)
-            if last < BATCH_ROWS:
-                pending = rows
-                continue
-            yield _batch(rows[:last], key, first, order)
-            pending = rows[last:]
-        if pending is not None and pending.height:
-            yield _batch(pending, key, first, order)
+        yield from whole_groups(self._stream(ordered), key, first, order)
 
     def tallied(self, query: str, key: Sequence[str], order: Sequence[str], partial: Callable[[Batch], T]) -> list[T]:
         return [partial(batch) for batch in self.groups(query, key, order)]
 
     def bring(self, frame: Any) -> str:
-        return self.register(frame.frame if isinstance(frame, Cells) else frame)
+        return self.register(frame_of(frame))
 
     def keep(self, query: str) -> str:
-        name = _new_name()
+        name = new_name()
         self.execute(f"CREATE TEMPORARY TABLE {name} AS {query}")
         return name
 
     def view(self, query: str) -> str:
         """The name of a view: its query runs wherever it is read."""
-        name = _new_name()
+        name = new_name()
         self.execute(f"CREATE TEMPORARY VIEW {name} AS {query}")
         return name
 
@@ -237,7 +260,7 @@ class DuckDBEngine:
 
     def register(self, frame: Any) -> str:
         """The name under which queries find a frame: a pandas frame, or anything with an Arrow stream."""
-        name = _new_name()
+        name = new_name()
         with reading():
             self._cursor.register(name, frame if _is_scanned_natively(frame) else _ArrowStream(frame))
         self._frames.append(name)
@@ -287,8 +310,28 @@ def _frame(relation: Any) -> Any:
 _NUMBERS = itertools.count(1)
 
 
-def _new_name() -> str:
+def new_name() -> str:
+    """A name that no other table of this process has."""
     return f"evenhand_{next(_NUMBERS)}"
+
+
+def whole_groups(
+    frames: Iterable[Any], key: Sequence[str], sorted_by: Sequence[str], order: Sequence[str]
+) -> Iterator[Batch]:
+    """Batches of whole groups from sorted Polars frames: a group that goes on in the next frame waits for it."""
+    import polars as pl
+
+    pending: Any = None
+    for frame in frames:
+        rows = frame if pending is None else pl.concat([pending, frame])
+        last = _start_of_last_group(rows, sorted_by)
+        if last < BATCH_ROWS:
+            pending = rows
+            continue
+        yield _batch(rows[:last], key, sorted_by, order)
+        pending = rows[last:]
+    if pending is not None and pending.height:
+        yield _batch(pending, key, sorted_by, order)
 
 
 def _start_of_last_group(rows: Any, key: Sequence[str]) -> int:

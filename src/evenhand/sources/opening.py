@@ -80,10 +80,12 @@ def _local(engine: Engine | None) -> DuckDBEngine:
 
 def _open_frame(table: Any, role: str, columns: Sequence[Any] | None, engine: Engine | None) -> Relation:
     library = type(table).__module__.split(".")[0].lstrip("_")
+    if library == "ibis" and databases.is_duckdb(table):
+        table, library = databases.of_ibis(table), "duckdb"
     if library in ("pyspark", "ibis"):
         from evenhand.sources import remote
 
-        return remote.open_frame(table, role)
+        return remote.open_frame(table, role, engine)
     local = _local(engine)
     with reading(role):
         if library == "sqlframe":
@@ -248,7 +250,7 @@ def _open_files(
     if asked == "spark":
         from evenhand.sources import remote
 
-        return remote.open_files(patterns, role, master)
+        return remote.open_files(patterns, role, master, engine)
     paths, kind = files_of(patterns, role)
     origin = "standard input" if STANDARD_INPUT in patterns else listing(paths)
     local = _local(engine)

@@ -1,0 +1,85 @@
+"""Queries in other dialects than DuckDB's, by sqlglot, and the few things that sqlglot does not know."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from evenhand.errors import EvenhandError
+
+WIDE_INTEGERS = frozenset({"duckdb", "clickhouse"})
+"""Dialects with whole numbers of 128 bits; the others have decimals of 38 digits."""
+
+BIT_HASHES: Mapping[str, str] = {"spark": "XXHASH64", "databricks": "XXHASH64"}
+"""What other dialects call DuckDB's `hash`."""
+
+
+def parsed(query: str, dialect: str = "duckdb") -> Any:
+    """A query as sqlglot's tree."""
+    if importlib.util.find_spec("sqlglot") is None:
+        raise EvenhandError("sqlglot is not installed. Install it with: pip install 'evenhand[sql]'.")
+    return importlib.import_module("sqlglot").parse_one(query, dialect=dialect)
+
+
+def adapted(query: str, dialect: str) -> Any:
+    """The tree of a query of ours, with what a dialect calls otherwise."""
+    exp = _expressions()
+    tree = parsed(query)
+    for rule in _RULES:
+        tree = tree.transform(lambda node, rule=rule: rule(exp, node, dialect), copy=False)
+    return tree
+
+
+def translated(query: str, dialect: str, *, pretty: bool = False) -> str:
+    """A query of ours in another dialect.
+
+    >>> translated("SELECT CAST(SUM(a) AS HUGEINT) AS total FROM t", "postgres")
+    'SELECT CAST(SUM(a) AS DECIMAL(38, 0)) AS total FROM t'
+    """
+    return str(adapted(query, dialect).sql(dialect, pretty=pretty))
+
+
+def with_steps(tree: Any, steps: Mapping[str, Any], *, in_line: frozenset[str] = frozenset()) -> Any:
+    """A query that begins with the named steps that it reads, and those that they read; `in_line`: never worked out apart."""
+    exp = _expressions()
+    wanted: set[str] = set()
+    pending = [tree]
+    while pending:
+        names = {table.name for table in pending.pop().find_all(exp.Table)} & steps.keys() - wanted
+        wanted |= names
+        pending += [steps[name] for name in names]
+    if not wanted:
+        return tree
+    tree = tree.copy()
+    key = "with_" if "with_" in tree.arg_types else "with"
+    own = tree.args.get(key)
+    tree.set(key, None)
+    for name in (name for name in steps if name in wanted):
+        materialized = False if name in in_line else None
+        tree = tree.with_(name, as_=steps[name].copy(), materialized=materialized, copy=False)
+    for step in own.expressions if own is not None else ():
+        tree.args[key].append("expressions", step)
+    return tree
+
+
+def _wide_integers(exp: Any, node: Any, dialect: str) -> Any:
+    """Whole numbers of 128 bits as decimals."""
+    if isinstance(node, exp.DataType) and node.is_type("int128") and dialect not in WIDE_INTEGERS:
+        return exp.DataType.build("DECIMAL(38, 0)")
+    return node
+
+
+def _hashes(exp: Any, node: Any, dialect: str) -> Any:
+    """Hashes by the name that they have."""
+    if isinstance(node, exp.Anonymous) and node.name.lower() == "hash" and dialect in BIT_HASHES:
+        return exp.Anonymous(this=BIT_HASHES[dialect], expressions=node.expressions)
+    return node
+
+
+_RULES: tuple[Callable[[Any, Any, str], Any], ...] = (_wide_integers, _hashes)
+
+
+def _expressions() -> Any:
+    return importlib.import_module("sqlglot.expressions")

@@ -1,0 +1,178 @@
+"""Files read by Spark: by a cluster, or by this machine where no master is named.
+
+Text is read as the local engine reads it: every column is text until a role asks for numbers. Spark's own reader takes whatever comes, so
+that lines are looked at first, where they are, and those that the two would not read alike are refused.
+"""
+
+from __future__ import annotations
+
+import csv
+import functools
+import importlib.util
+import os
+import re
+import shutil
+import warnings
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from evenhand.errors import EvenhandError, listing
+
+
+def session(master: str | None = None) -> Any:
+    """The session of this process, on `master`; one that runs, or that spark-submit asked for, where none is named."""
+    if importlib.util.find_spec("pyspark") is None:
+        raise EvenhandError("pyspark is not installed. Install it with: pip install 'evenhand[spark]'.")
+    from pyspark.sql import SparkSession
+
+    running = SparkSession.getActiveSession()
+    if running is not None and master not in (None, running.sparkContext.master):
+        raise EvenhandError(
+            f"A Spark session on {running.sparkContext.master!r} runs already. Leave master={master!r} out, or stop it first."
+        )
+    builder = SparkSession.builder.appName("evenhand").config("spark.ui.showConsoleProgress", "false")
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # on versions of pandas, which is not asked here
+            found = (builder if master is None else builder.master(master)).getOrCreate()
+    except Exception as error:
+        where = "" if master is None else f" on {master!r}"
+        if not (os.environ.get("JAVA_HOME") or shutil.which("java")):
+            raise EvenhandError(
+                "Spark does not start, for there is no Java. Install Java 17, or set JAVA_HOME."
+            ) from error
+        raise EvenhandError(
+            f"Spark does not start{where} ({type(error).__name__}). Check that Java is 17 or newer, that the master is up, "
+            "and its address: spark://HOST:7077, yarn, k8s://HOST:443 or local[4]."
+        ) from error
+    found.sparkContext.setLogLevel("OFF")
+    return found
+
+
+def read_parquet(lots: Sequence[Sequence[str]], columns: Sequence[str] | None, master: str | None) -> Any:
+    """Files as one Spark table: lots that have the same columns, and of several lots the columns that all have."""
+    spark = session(master)
+    parts = [spark.read.parquet(*map(_place, lot)) for lot in lots]
+    if columns is not None:
+        parts = [part.select(*(f"`{name}`" for name in columns)) for part in parts]
+    return functools.reduce(lambda a, b: a.unionByName(b), parts)
+
+
+SEPARATORS = {"csv": ",", "tsv": "\t"}
+
+NOTHING = "\x01 evenhand: nothing \x01"
+"""What a field without anything is for a moment: with nothing, the empty text in quotes would be missing too."""
+
+CORRUPT = "evenhand cannot read"
+"""The column in which Spark puts lines that are no JSON."""
+
+
+def header(paths: Sequence[str], kind: str, master: str | None) -> list[str]:
+    """The names of the columns of files that only the cluster can reach; all of them must have the same."""
+    from pyspark.sql import functions as fn
+
+    lines = _lines(session(master), paths)
+    first = lines.first()
+    if first is None:
+        return []
+    place, same = fn.input_file_name(), fn.col("value") == first[0]
+    files = lines.select(fn.count_distinct(place).alias("all"), fn.count_distinct(fn.when(same, place)).alias("same"))
+    found = files.toArrow().to_pylist()[0]
+    if found["all"] != found["same"]:
+        raise EvenhandError(f"{listing(paths)!r} holds files with other headers. Pass files of one table.")
+    names = next(csv.reader([first[0].removesuffix("\r")], delimiter=SEPARATORS[kind]))
+    if twice := {name for name in names if names.count(name) > 1}:
+        raise EvenhandError(
+            f"{paths[0]!r} has several columns named {listing(sorted(twice))}. Give every column one name of its own."
+        )
+    return names
+
+
+def read_text(
+    lots: Sequence[Sequence[str]],
+    headers: Sequence[Sequence[str]],
+    names: Sequence[str],
+    kind: str,
+    master: str | None,
+) -> Any:
+    """Files of CSV or TSV as one Spark table of text, column after column of `names`: of each lot by its own header."""
+    from pyspark.sql import functions as fn
+
+    spark, parts = session(master), []
+    for paths, header_names in zip(lots, headers, strict=True):
+        _refuse_strange(_lines(spark, paths), paths, kind, len(header_names))
+        inner = [f"c{i}" for i in range(len(header_names))]  # Spark minds no capitals in names
+        reader = spark.read.schema(", ".join(f"{name} string" for name in inner)).options(
+            header=True, escape='"', nullValue=NOTHING
+        )
+        lines = reader.csv(list(map(_place, paths)), sep=SEPARATORS[kind])
+        lines = lines.where(fn.coalesce(*inner, fn.lit(None)).isNotNull())
+        chosen = [fn.col(inner[header_names.index(name)]).alias(f"n{i}") for i, name in enumerate(names)]
+        parts.append(lines.select(*chosen))
+    return functools.reduce(lambda a, b: a.unionByName(b), parts)
+
+
+def read_json(paths: Sequence[str], master: str | None) -> Any:
+    """Lines of JSON as a Spark table of text, what is nested as it is; 1.0 and 2.50 are written as the local engine does, 1 and 2.5."""
+    from pyspark.sql import functions as fn
+    from pyspark.sql.types import ArrayType, DoubleType, StringType, StructField, StructType
+
+    reader = session(master).read.options(columnNameOfCorruptRecord=CORRUPT, lineSep="\n")
+    places = list(map(_place, paths))
+    found = reader.json(places).schema
+    if CORRUPT in found.names:
+        raise EvenhandError(
+            f"{listing(paths)!r} has lines without a JSON object. Write one object per line, null where a value is missing."
+        )
+    nested = {field.name for field in found if isinstance(field.dataType, (ArrayType, StructType))}
+    text = [field if field.name in nested else StructField(field.name, StringType()) for field in found]
+    inner = [f"c{i}" for i in range(len(text))]
+    lines = reader.schema(StructType(text)).json(places).toDF(*inner)
+
+    def written(field: Any, at: str) -> Any:
+        number = fn.col(at).try_cast("double")
+        whole = (number == fn.rint(number)) & (fn.abs(number) < 1e15)
+        short = fn.regexp_replace(at, r"^(-?[0-9]+\.[0-9]*[1-9])0+$", "$1")
+        plain = fn.when(whole, number.cast("bigint").cast("string")).otherwise(short)
+        return plain if isinstance(field.dataType, DoubleType) else fn.col(at)
+
+    return lines.select(*(written(field, at).alias(field.name) for field, at in zip(found, inner, strict=True)))
+
+
+def _lines(spark: Any, paths: Sequence[str]) -> Any:
+    return spark.read.text(list(map(_place, paths)), lineSep="\n")
+
+
+def _refuse_strange(lines: Any, paths: Sequence[str], kind: str, fields: int) -> None:
+    """Stop at lines that the local engine does not read, or that Spark reads in another way, without a word of what is in them."""
+    from pyspark.sql import functions as fn
+
+    separator = SEPARATORS[kind]
+    line = fn.regexp_replace("value", "\r$", "")
+    outside = fn.regexp_replace(line, '"[^"]*+"', "")
+    field = f'(?:"[^"\r]*+(?:""[^"\r]*+)*+"|[^"\r{separator}]*+)'
+    flags = {
+        "coded": ~fn.is_valid_utf8("value"),
+        "wide": fn.length(outside) - fn.length(fn.replace(outside, fn.lit(separator), fn.lit(""))) >= fields,
+        "odd": ~line.rlike(f"^{field}(?:{separator}{field})*+$")
+        | (line.rlike(r"^[\x00-\x20]+$") & ~line.rlike(f"^{separator}+$")),
+    }
+    asked = lines.select(*(fn.max(flag.cast("int")).alias(name) for name, flag in flags.items()))
+    found = asked.toArrow().to_pylist()[0]
+    if found["coded"]:
+        raise EvenhandError(f"{listing(paths)!r} is not UTF-8 text. Save it as UTF-8.")
+    if found["odd"]:
+        raise EvenhandError(
+            f"{listing(paths)!r} has fields over several lines, quotes inside a field, lines of blanks or carriage returns, which Spark "
+            "does not read as the other engines do. Write it as Parquet, or leave engine='spark' out."
+        )
+    if found["wide"]:
+        raise EvenhandError(
+            f"{listing(paths)!r} has lines with more fields than its header. Put quotes around fields that hold the separator."
+        )
+
+
+def _place(path: str) -> str:
+    """A path as a cluster is told it, whose own paths may be in another file system; a star in a name here is no pattern."""
+    return path if "://" in path else "file://" + re.sub(r"([\\{}\[\]*?])", r"\\\1", str(Path(path).absolute()))
