@@ -12,7 +12,8 @@ import evenhand as eh
 from evenhand.audits.parameters import in_words
 from evenhand.errors import EvenhandError
 from evenhand.labels import in_order, match, matches, no_label, order, whole
-from evenhand.views.labels import as_call, codes, read_shares
+from evenhand.sources.labels import as_call, read_shares
+from evenhand.views.labels import codes
 
 ITEMS = [f"d{i}" for i in range(8)]
 SIDE = dict(zip(ITEMS, ["f", "m", "m", "f", "m", "f", "m", None], strict=True))

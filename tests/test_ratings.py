@@ -8,8 +8,8 @@ import pytest
 
 import evenhand as eh
 from evenhand.cli import main
+from evenhand.sources.ratings import item_groups, ratings
 from evenhand.studies.fair_ranking_ratings import HELD_OUT, held_out
-from evenhand.views.ratings import item_groups, ratings
 from rated import LAYOUTS, interactions, write, write_genders
 
 

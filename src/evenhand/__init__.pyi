@@ -28,9 +28,9 @@ from evenhand.errors import UndefinedWarning as UndefinedWarning
 from evenhand.results import Result as Result
 from evenhand.series.history import History as History
 from evenhand.series.history import history as history
+from evenhand.sources.labels import shares as shares
+from evenhand.sources.rollup import rollup as rollup
 from evenhand.sources.slicing import log_bins as log_bins
 from evenhand.sources.slicing import quantile_bins as quantile_bins
-from evenhand.views.groups import rollup as rollup
-from evenhand.views.labels import shares as shares
 
 __version__: str

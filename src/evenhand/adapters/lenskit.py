@@ -21,9 +21,10 @@ from evenhand import metrics as plain
 from evenhand.attention import Attention, parse
 from evenhand.audits.exposure import exposure
 from evenhand.errors import DataWarning, EvenhandError, MissingExtraError, UndefinedWarning
+from evenhand.sources.opening import open_table as open_relation
+from evenhand.sources.labels import Labels, open_labels
+from evenhand.sources.rollup import rollup
 from evenhand.tallies.exposure import Exposed, side_codes, target_shares
-from evenhand.views.groups import rollup
-from evenhand.views.labels import Alignment, view_labels
 from evenhand.views.match import matched_ids
 from evenhand.views.tables import open_table, to_polars
 
@@ -37,13 +38,13 @@ except ModuleNotFoundError as error:
 __all__ = ["AWRF", "EED", "EEL", "EER", "FAIR", "ExposureMetric", "ProviderGini", "nDD", "nDJS", "nDKL"]
 
 
-def aligned(groups: Any) -> Alignment:
+def aligned(groups: Any) -> Labels:
     """Groups in any form `eh.exposure` takes but a column name: `{item: group}`, a table, shares, `eh.rollup(...)`."""
     import polars as pl
 
-    nowhere = open_table(pl.DataFrame(schema={"item_id": pl.String}))
-    found = view_labels(groups, nowhere, item="item_id")
-    if not isinstance(found, Alignment):
+    nowhere = open_relation(pl.DataFrame(schema={"item_id": pl.String}))
+    found = open_labels(groups, nowhere, item="item_id")
+    if not isinstance(found, Labels):
         raise EvenhandError(f"groups={groups!r} is not a file. Pass {{item: group}}, a table, or a path.")
     return found
 

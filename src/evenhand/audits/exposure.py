@@ -42,15 +42,16 @@ from evenhand.errors import EvenhandError, listing
 from evenhand.findings import Row, slice_words
 from evenhand.labels import all_but, match
 from evenhand.sources.files import has_known_ending, may_be_file
+from evenhand.sources.labels import read_shares
+from evenhand.sources.rollup import rollup
 from evenhand.tallies.exposure import Amortised, Exposure, side_codes, target_shares
 from evenhand.tallies.ledger import Ledger, Policy, Unknown, policy_for, unlabelled
 from evenhand.tallies.requests import Measured
 from evenhand.uncertainty.intervals import stream
 from evenhand.uncertainty.items import crossed_draws
 from evenhand.uncertainty.requests import Reduced, blocks
-from evenhand.views.groups import rollup
 from evenhand.views.judgments import MissingRelevance
-from evenhand.views.labels import Alignment, read_shares
+from evenhand.views.labels import Alignment
 from evenhand.views.rankings import Roles, Ties
 from evenhand.views.tally import Tally, tally_of, told
 

@@ -1,15 +1,15 @@
 """Reading what others wrote: TREC runs, judgments and labels, and saved results."""
 
 from evenhand.results import load as result
-from evenhand.views.read import labels, qrels, trec_run, trec_runs
-from evenhand.views.tally import tally
-from evenhand.views.trec_fair import (
+from evenhand.sources.trec import labels, qrels, trec_run, trec_runs
+from evenhand.sources.trec_fair import (
     qrels_groups,
     trec_fair_groups,
     trec_fair_queries,
     trec_fair_run,
     trec_fair_sequence,
 )
+from evenhand.views.tally import tally
 
 __all__ = [
     "labels",

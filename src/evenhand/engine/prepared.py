@@ -14,11 +14,12 @@ from evenhand.engine.counted_rankings import CountedRankings
 from evenhand.engine.exposures import Rows, Wanted, with_groups
 from evenhand.engine.gathered import gathered, is_apart
 from evenhand.errors import EvenhandError
+from evenhand.sources.item_lists import are_item_lists, judged_by, table_of
+from evenhand.sources.trec_fair import fair_roles
 from evenhand.tallies.ledger import Ledger
 from evenhand.views.batches import distinct
 from evenhand.views.beside import joined
 from evenhand.views.columns import how_many, label, number
-from evenhand.views.item_lists import are_item_lists, judged_by, table_of
 from evenhand.views.judgments import (
     Judgments,
     MissingRelevance,
@@ -32,7 +33,6 @@ from evenhand.views.labels import Alignment, view_labels
 from evenhand.views.match import matched_ids, same_engine
 from evenhand.views.rankings import NUMBERS, Rankings, open_rankings, system_of, view_rankings
 from evenhand.views.tables import Table, each_once, to_polars
-from evenhand.views.trec_fair import fair_roles
 
 LONG = 128
 """Items of a list for each group: of more, their sums are fewer bytes."""

@@ -17,10 +17,10 @@ from typing import Any
 import numpy as np
 
 from evenhand.errors import EvenhandError, MissingExtraError, listing, suggestion
+from evenhand.sources.labels import Labels
+from evenhand.sources.ratings import item_groups, ratings
 from evenhand.studies.fair_ranking_tasks import Task
 from evenhand.studies.study import Table
-from evenhand.views.labels import Alignment
-from evenhand.views.ratings import item_groups, ratings
 
 log = logging.getLogger("evenhand")
 USERS, LEAST, HELD_OUT, DEPTH = 5_000, 10, 5, 50
@@ -95,19 +95,18 @@ def held_out(rated: Any, users: int, seed: int) -> Split:
     return Split(place.filter(~test).select("user", "item"), place.filter(test).select("user", "item"))
 
 
-def _thirds(rated: Any) -> Alignment:
+def _thirds(rated: Any) -> Labels:
     """Items by popularity, each third with a third of all ratings."""
-    import narwhals as nw
     import polars as pl
 
     counts = rated.group_by("item").len("ratings").sort("ratings", "item")
     middle = (pl.col("ratings").cum_sum() - pl.col("ratings") / 2) / pl.col("ratings").sum()
     third = (middle * 3).floor().clip(0, 2).cast(pl.Int64).replace_strict(dict(enumerate(THIRDS)))
     labels = counts.select("item", third.alias("group"), pl.lit(1.0).alias("share"))
-    return Alignment(nw.from_native(labels).lazy(), soft=False, origin="popularity")
+    return Labels.from_frame(labels, soft=False, origin="popularity")
 
 
-def _sides(labels: Alignment, rated: Any, protected: str | None, versus: str | None) -> tuple[str, str, str]:
+def _sides(labels: Labels, rated: Any, protected: str | None, versus: str | None) -> tuple[str, str, str]:
     """The protected group and the other, and what a reader should know about who has a label."""
     import polars as pl
 

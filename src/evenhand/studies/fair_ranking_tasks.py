@@ -14,10 +14,10 @@ import numpy as np
 
 from evenhand.errors import EvenhandError, listing
 from evenhand.labels import match, no_label
+from evenhand.sources.trec_fair import trec_fair_groups, trec_fair_queries, trec_fair_run
 from evenhand.studies.study import Table
 from evenhand.synthetic.corpus import Corpus, Maker, corpus
 from evenhand.views.tables import open_table, to_polars
-from evenhand.views.trec_fair import trec_fair_groups, trec_fair_queries, trec_fair_run
 
 REQUESTS = 150
 NEGATIVES = 1_000

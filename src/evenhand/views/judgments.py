@@ -54,7 +54,7 @@ def view_judgments(
     """
     if relevance is None:
         return None
-    from evenhand.views.trec_fair import fair_paths, trec_fair_queries
+    from evenhand.sources.trec_fair import fair_paths, trec_fair_queries
 
     if (fair := fair_paths(relevance)) is not None:
         relevance = trec_fair_queries(fair[0])
@@ -86,7 +86,7 @@ def _opened(relevance: Any) -> Table:
     if isinstance(relevance, Mapping):
         return _from_mapping(relevance)
     if isinstance(relevance, (str, Path)) and os.path.isfile(relevance) and not has_known_ending(str(relevance)):
-        from evenhand.views.read import qrels
+        from evenhand.sources.trec import qrels
 
         return Table(open_table(qrels(relevance)).lazy, "polars", str(relevance))
     return open_table(relevance, role="relevance").numbers("relevance")

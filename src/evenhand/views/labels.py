@@ -6,10 +6,8 @@ request and item in the form of judgments, a table of shares, or `eh.rollup(...)
 
 from __future__ import annotations
 
-import ast
 import math
 import os
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -22,6 +20,7 @@ import numpy.typing as npt
 from evenhand.errors import EvenhandError, all_problems, listing, suggestion
 from evenhand.labels import in_order
 from evenhand.sources.files import has_known_ending, may_be_file
+from evenhand.sources.labels import Labels, Shares, read_shares
 from evenhand.views.columns import how_many, in_words, label_problems, number
 from evenhand.views.columns import label as plain_label
 from evenhand.views.match import matched_ids, same_engine
@@ -45,110 +44,6 @@ SOON = 1_000
 
 TOGETHER = " & "
 """Between the parts of an intersectional label."""
-
-
-@dataclass(frozen=True, slots=True)
-class Shares:
-    """Columns with the share of each group in the item: of the rankings, or of a table of items.
-
-    Attributes
-    ----------
-    columns : all numbers of the table where none are named.
-    of : the table of items, or `{item: {label: share}}`; None for the rankings.
-    counts : the numbers are counts, which say how an item is shared once they are divided by their sum.
-    """
-
-    columns: tuple[str, ...]
-    of: Any = None
-    counts: bool = False
-
-    def __str__(self) -> str:
-        more = [f"of={str(self.of)!r}"] if self.of is not None else []
-        return f"shares({', '.join([*map(repr, self.columns), *more, *(['counts=True'] if self.counts else [])])})"
-
-    def as_word(self) -> str | None:
-        """As plans write it; nothing where the table has no name."""
-        return str(self) if self.of is None or isinstance(self.of, (str, Path)) else None
-
-
-def shares(*columns: str, of: Any = None, counts: bool = False) -> Shares:
-    """Groups that items are shared among, one column of shares each: `groups=eh.shares("con", "pro")`.
-
-    The shares of an item add up to 1; where all of them are missing, its groups are unknown. A list of columns is something
-    else: labels, which are combined.
-
-    Parameters
-    ----------
-    columns : of the rankings, or of the table `of`; left out, all columns of that table beside the item.
-    of : a table (or path) with a row per item, or `{item: {label: share}}`.
-    counts : the numbers are counts (two women and one man wrote it): they are divided by their sum. Zeros only: unknown.
-
-    >>> str(shares("con", "pro"))
-    "shares('con', 'pro')"
-    >>> str(shares(of="authors.csv", counts=True))
-    "shares(of='authors.csv', counts=True)"
-    """
-    few = len(columns) < 2 and not (of is not None and not columns)
-    if few or not all(isinstance(c, str) for c in columns) or len(set(columns)) < len(columns):
-        raise EvenhandError(
-            f"shares({', '.join(map(repr, columns))}) does not name two columns or more. Write shares('con', 'pro')."
-        )
-    if not isinstance(counts, bool):
-        raise EvenhandError(
-            f"counts={counts!r} is neither True nor False. Pass counts=True where the numbers are counts."
-        )
-    return Shares(columns, of, counts)
-
-
-def read_shares(text: str) -> Shares | None:
-    """`shares(con, pro)` as plans and the command line write it, names in quotes or bare; None where this is something else.
-
-    >>> read_shares("shares(con, pro)")
-    Shares(columns=('con', 'pro'), of=None, counts=False)
-    """
-    found = as_call(text, "shares", ("of", "counts"))
-    return None if found is None else shares(*found[0], **found[1])
-
-
-ARGUMENT = r"""(?:'(?:\\.|[^'\\])*'|"(?:\\.|[^"\\])*"|[^,'"])+"""
-"""What stands between two commas; commas in quotes do not count."""
-
-
-def as_call(text: str, name: str, keywords: Sequence[str]) -> tuple[list[Any], dict[str, Any]] | None:
-    """What `name(...)` is called with, words in quotes or bare; None where this is something else.
-
-    >>> as_call("rollup(items.csv, people.csv, split='|')", "rollup", ["split"])
-    (['items.csv', 'people.csv'], {'split': '|'})
-    """
-    found = re.fullmatch(rf"\s*{name}\s*\((.*)\)\s*", text, re.DOTALL)
-    if not found:
-        return None
-    inside = found[1].rstrip(", \n\t")
-    parts = re.findall(ARGUMENT, inside)
-    if ",".join(parts) != inside:
-        raise EvenhandError(
-            f"{text!r} has an open quote, or nothing between two commas. Put quotes around the whole word, or around none of it."
-        )
-    pairs = [(re.fullmatch(r"(\w+)\s*=\s*(.*)", p.strip(), re.DOTALL), p.strip()) for p in parts]
-    args = [_word(p) for pair, p in pairs if pair is None]
-    named = {pair[1]: _word(pair[2]) for pair, _ in pairs if pair is not None}
-    if odd := [k for k in named if k not in keywords]:
-        raise EvenhandError(
-            f"{text!r} has no argument {odd[0]!r}. {suggestion(odd[0], keywords)}Known: {listing(keywords)}."
-        )
-    return args, named
-
-
-def _word(text: str) -> Any:
-    """An argument of a text form: in quotes as Python reads it, bare as it stands; true and false are not names."""
-    if text[:1] in ("'", '"'):
-        try:
-            return ast.literal_eval(text)
-        except (ValueError, SyntaxError):
-            raise EvenhandError(
-                f"{text} cannot be read. Put quotes around the whole word, or around none of it."
-            ) from None
-    return {"True": True, "False": False}.get(text, text)
 
 
 @dataclass(frozen=True)
@@ -255,6 +150,8 @@ def view_labels(
     given: Any, table: Table, *, item: str, request: str = "request", role: str = "groups"
 ) -> Alignment | Carried:
     """What was passed as `role`, checked; `table` holds the rankings that the labels are for."""
+    if isinstance(given, Labels):
+        return _aligned(given)
     if isinstance(given, Alignment):
         return given
     if (fair := _of_trec_fair(given)) is not None:
@@ -278,15 +175,20 @@ def view_labels(
 
 def _of_trec_fair(given: Any) -> Alignment | None:
     """A file of the TREC Fair track, `"trec-fair:FILE"`."""
-    from evenhand.views.trec_fair import fair_paths, trec_fair_groups
+    from evenhand.sources.trec_fair import fair_paths, trec_fair_groups
 
     found = fair_paths(given)
-    return None if found is None else trec_fair_groups(found[0])
+    return None if found is None else _aligned(trec_fair_groups(found[0]))
+
+
+def _aligned(labels: Labels) -> Alignment:
+    """Labels of the new door for audits that have not gone through it yet."""
+    return Alignment(nw.from_native(labels.frame).lazy(), labels.soft, labels.origin, labels.named, labels.word)
 
 
 def _opened(given: Any, role: str) -> Table:
     if isinstance(given, (str, Path)) and os.path.isfile(given) and not has_known_ending(str(given)):
-        from evenhand.views.read import labels
+        from evenhand.sources.trec import labels
 
         return Table(open_table(labels(given)).lazy, "polars", str(given))
     return open_table(given, role=role)
@@ -352,9 +254,10 @@ def _shares_of(given: Shares, item: str, request: str, role: str) -> Alignment:
 
 def _rolled_up(text: str) -> Alignment | None:
     """`rollup(items.csv, providers.csv)` as plans and the command line write it."""
-    from evenhand.views.groups import read_rollup
+    from evenhand.sources.rollup import read_rollup
 
-    return read_rollup(text)
+    found = read_rollup(text)
+    return None if found is None else _aligned(found)
 
 
 def _parts(counts: Sequence[nw.Expr]) -> list[nw.Expr]:

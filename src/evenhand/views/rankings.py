@@ -128,13 +128,13 @@ class Roles:
 
 def open_rankings(table: Any) -> Table:
     """A table of rankings, one or more TREC runs, or runs of the TREC Fair track."""
-    from evenhand.views.trec_fair import fair_paths, trec_fair_run
+    from evenhand.sources.trec_fair import fair_paths, trec_fair_run
 
     if (fair := fair_paths(table)) is not None:
         return open_table(trec_fair_run(fair), role="rankings")
     if not are_runs(table):
         return open_table(table, role="rankings")
-    from evenhand.views.read import trec_runs
+    from evenhand.sources.trec import trec_runs
 
     found = open_table(trec_runs(table), role="rankings")
     return Table(found.lazy, found.backend, listing([table] if isinstance(table, (str, Path)) else table))

@@ -17,6 +17,7 @@ import narwhals as nw
 
 from evenhand.errors import EvenhandError, listing, refuse_keys, suggestion
 from evenhand.sources.files import STANDARD_INPUT, database_of, files_of, kind_apart, literal
+from evenhand.sources.opening import Files as Files
 from evenhand.sources.stores import SPECIAL, scan_special, scheme, unreadable_place
 from evenhand.views.text import as_numbers, as_parquet, as_whole, header, refused, scan
 from evenhand.views.warehouses import connect, fetched, of_sqlframe, quoted, relation_of, without_padding
@@ -83,24 +84,6 @@ class Table:
         """The same table, these ids as whole numbers where they came as text and nothing is lost, for those who order by id."""
         words = [self.called.get(c, c) for c in columns if self.text and self.schema.get(c) == nw.String]
         return replace(self, lazy=as_whole(self.lazy, words)) if words else self
-
-
-@dataclass(frozen=True)
-class Files:
-    """Files with the engine that reads them, and the Spark master; a plan records the files."""
-
-    paths: tuple[str, ...]
-    engine: str = "polars"
-    master: str | None = None
-
-    @property
-    def reading(self) -> dict[str, str]:
-        """What it takes to read them again, where no other engine may reach them."""
-        named = {} if self.master is None else {"master": self.master}
-        return {"engine": self.engine, **named} if self.engine == "spark" else {}
-
-    def as_word(self) -> Any:
-        return list(self.paths) if len(self.paths) > 1 else self.paths[0]
 
 
 def open_table(table: Any, *, role: str = "table") -> Table:

@@ -11,10 +11,11 @@ from typing import Any
 import narwhals as nw
 
 from evenhand.errors import EvenhandError, listing
+from evenhand.sources.failures import reading
 from evenhand.sources.files import literal
-from evenhand.views.groups import rollup
-from evenhand.views.labels import Alignment
-from evenhand.views.tables import Files, engine_errors
+from evenhand.sources.labels import Labels
+from evenhand.sources.opening import Files
+from evenhand.sources.rollup import rollup
 
 FAIR = "trec-fair:"
 """Before a path: a file of the track."""
@@ -86,7 +87,7 @@ def trec_fair_sequence(path: str | Path) -> Any:
     return numbers
 
 
-def trec_fair_groups(path: str | Path) -> Alignment:
+def trec_fair_groups(path: str | Path) -> Labels:
     """Groups of documents, from lines `document,group of the first author,group of the second,...`, as shares.
 
     Every author has an equal part of the document; an empty cell is an author of unknown group, whose part is unknown.
@@ -127,7 +128,7 @@ def trec_fair_run(paths: str | Path | Sequence[str | Path]) -> Any:
     return pl.concat(found).select("system", "request", "sample", "item", "rank", "weight")
 
 
-def qrels_groups(judged: Any, *, item: str = "item", iteration: str = "iteration") -> Alignment:
+def qrels_groups(judged: Any, *, item: str = "item", iteration: str = "iteration") -> Labels:
     """Groups from the iteration field of expeval's qrels: ids between commas or bars, -1 where unlabelled.
 
     A document with several ids is shared equally among them (expeval gives each the whole document).
@@ -153,7 +154,7 @@ def _json_lines(path: str | Path, keys: tuple[str, ...]) -> Any:
     import polars as pl
 
     _exists(path)
-    with engine_errors(str(path)):
+    with reading(str(path)):
         lines = pl.scan_ndjson(literal([str(path)]), infer_schema_length=None).collect()
     lacking = [k for k in keys if k not in lines.columns]
     if lacking:
@@ -167,7 +168,7 @@ def _split_lines(path: str | Path) -> Any:
     import polars as pl
 
     _exists(path)
-    with engine_errors(str(path)):
+    with reading(str(path)):
         lines = pl.read_csv(str(path), glob=False, has_header=False, separator="\x1f", quote_char=None, new_columns=["line"],
                             infer_schema=False)  # fmt: skip
     lines = lines.filter(pl.col("line").str.strip_chars() != "")

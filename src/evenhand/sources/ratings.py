@@ -8,13 +8,12 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import narwhals as nw
-
 from evenhand.errors import EvenhandError, listing, suggestion
+from evenhand.sources.failures import reading
 from evenhand.sources.files import literal, nearby
-from evenhand.views.groups import rollup
-from evenhand.views.labels import Alignment, view_labels
-from evenhand.views.tables import engine_errors, open_table
+from evenhand.sources.labels import Labels, open_labels
+from evenhand.sources.opening import open_table
+from evenhand.sources.rollup import rollup
 
 USERS = ("user", "user_id", "userid")
 ITEMS = ("item", "item_id", "itemid", "movie_id", "movieid", "book_id", "bookid", "work_id", "isbn", "cluster")
@@ -37,7 +36,7 @@ def ratings(path: str | Path) -> Any:
     import polars as pl
 
     found = _scanned(path, "ratings")
-    with engine_errors(f"ratings={str(path)!r}"):
+    with reading(f"ratings={str(path)!r}"):
         names = found.collect_schema().names()
     named = _columns(names)
     user, item = (next((named[n] for n in known if n in named), None) for known in (USERS, ITEMS))
@@ -47,7 +46,7 @@ def ratings(path: str | Path) -> Any:
             f"ratings={str(path)!r} has no column of {lacking}. Name them user_id and item_id (or movieId, book_id). "
             f"Its columns: {listing(names)}."
         )
-    with engine_errors(f"ratings={str(path)!r}"):
+    with reading(f"ratings={str(path)!r}"):
         pairs = found.select(pl.col(user).alias("user"), pl.col(item).alias("item")).collect(engine="streaming")
     holes = pairs.filter(pl.any_horizontal(pl.all().is_null())).height
     if holes:
@@ -55,7 +54,7 @@ def ratings(path: str | Path) -> Any:
     return pairs.unique().sort("user", "item")
 
 
-def item_groups(paths: str | Path | Sequence[str | Path], *, group: str | None = None) -> Alignment:
+def item_groups(paths: str | Path | Sequence[str | Path], *, group: str | None = None) -> Labels:
     """Groups of rated items from one file (item and label, or shares), or two: item to author, and author to label.
 
     `group` names the column of labels (default: group, gender, or the only one there is). Labels such as `unknown` and
@@ -73,8 +72,8 @@ def item_groups(paths: str | Path | Sequence[str | Path], *, group: str | None =
     item = _key(table, ITEMS, listed[0])
     others = [c for c in table.columns if c != item]
     if group is None and len(others) > 1 and (_shares(table, others) or {"group", "share"} == set(others)):
-        soft = view_labels(table.rename({item: "item"}), open_table(table), item="item")
-        if isinstance(soft, Alignment):
+        soft = open_labels(table.rename({item: "item"}), open_table(table), item="item")
+        if isinstance(soft, Labels):
             return soft
     label = _label(table, others, group, listed[0])
     known = _known(table.select(pl.col(item).alias("item"), label))
@@ -84,7 +83,7 @@ def item_groups(paths: str | Path | Sequence[str | Path], *, group: str | None =
     return _hard(known, str(listed[0]))
 
 
-def _through_authors(books: str | Path, authors: str | Path, group: str | None) -> Alignment:
+def _through_authors(books: str | Path, authors: str | Path, group: str | None) -> Labels:
     """One label for each book: that of its authors, where those that are known agree."""
     import polars as pl
 
@@ -103,14 +102,14 @@ def _through_authors(books: str | Path, authors: str | Path, group: str | None) 
     return _hard(links.join(known, on="author", how="left"), f"{books}, through {authors}")
 
 
-def _hard(frame: Any, origin: str) -> Alignment:
+def _hard(frame: Any, origin: str) -> Labels:
     """One label per item; an item whose known labels disagree is unknown."""
     import polars as pl
 
     each = frame.group_by("item").agg(pl.col("group").drop_nulls().unique()).sort("item")
     one = pl.when(pl.col("group").list.len() == 1).then(pl.col("group").list.first()).alias("group")
     rows = each.select("item", one, pl.lit(1.0).alias("share")).filter(pl.col("item").is_not_null())
-    return Alignment(nw.from_native(rows).lazy(), soft=False, origin=origin)
+    return Labels.from_frame(rows, soft=False, origin=origin)
 
 
 def _known(frame: Any) -> Any:
@@ -154,7 +153,7 @@ def _columns(names: Sequence[str]) -> Mapping[str, str]:
 
 
 def _table(path: str | Path) -> Any:
-    with engine_errors(f"groups={str(path)!r}"):
+    with reading(f"groups={str(path)!r}"):
         return _scanned(path, "groups").collect()
 
 
@@ -168,7 +167,7 @@ def _scanned(path: str | Path, role: str) -> Any:
         raise EvenhandError(f"{role}={str(path)!r} is a folder. Pass one of its files: {listing(inside) or 'none'}.")
     if not os.path.isfile(place):
         raise EvenhandError(f"{role}={str(path)!r} is not a file. {nearby(place)}Pass the path of a file.")
-    with engine_errors(f"{role}={str(path)!r}"):
+    with reading(f"{role}={str(path)!r}"):
         if place.suffix in (".parquet", ".pq"):
             return pl.scan_parquet(place, glob=False)
         first = _first_line(place)

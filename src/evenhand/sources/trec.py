@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from evenhand.errors import DataWarning, EvenhandError
+from evenhand.sources.failures import reading
 from evenhand.sources.files import nearby
-from evenhand.views.tables import engine_errors
 
 RUN = r"^\s*(?<request>\S+)\s+(?<iteration>\S+)\s+(?<item>\S+)\s+(?<rank>\S+)\s+(?<score>\S+)(?:\s+(?<system>.*?))?\s*$"
 JUDGED = r"^\s*(?<request>\S+)\s+(?<iteration>\S+)\s+(?<item>\S+)\s+(?<value>\S+)\s*$"
@@ -168,7 +168,7 @@ def _fields(path: str | Path, pattern: str, wanted: str) -> Any:
         raise EvenhandError(f"{str(path)!r} is not a file. {nearby(path)}Pass the path of a TREC file.")
     if not Path(path).stat().st_size:
         raise EvenhandError(f"{str(path)!r} is empty. Pass a TREC file with lines.")
-    with engine_errors(repr(str(path))):
+    with reading(repr(str(path))):
         lines = pl.read_csv(
             path, glob=False, has_header=False, separator="\x01", quote_char=None, schema={"line": pl.String},
             encoding="utf8-lossy", truncate_ragged_lines=True,
