@@ -10,8 +10,8 @@ import pytest
 import evenhand as eh
 from evenhand.cards import asks, needing
 from evenhand.cli import main
-from evenhand.engine.buckets import bucket_size
 from evenhand.metrics.inequality import standard_error
+from evenhand.tallies.assignment import bucket_size
 from evenhand.tallies.buckets import Buckets
 from evenhand.tallies.paired_amounts import PairedAmounts
 from evenhand.tallies.spectrum import Spectrum
@@ -74,7 +74,7 @@ def test_any_choice_of_buckets_gives_the_spectrum_of_its_rows(amounts, weighted)
     weights = rng.integers(1, 4, units).astype(float) if weighted else None
     whole = np.zeros((buckets, units))
     np.add.at(whole, (bucket, unit), amount)
-    tally = Buckets.of(unit, bucket, amount, sizes=np.ones(buckets), weights=weights, unseen=7)
+    tally = Buckets.from_arrays(unit, bucket, amount, sizes=np.ones(buckets), weights=weights, unseen=7)
     assert tally.units == units + 7
     chosen = rng.random((5, buckets)) < 0.4
     zeros, more = np.zeros(7), None if weights is None else np.concatenate([weights, np.ones(7)])
@@ -93,9 +93,9 @@ def test_any_choice_of_buckets_gives_the_spectrum_of_its_rows(amounts, weighted)
 def test_shards_of_other_units_merge_in_any_order():
     rng = np.random.default_rng(1)
     unit, bucket, amount = rng.integers(0, 40, 300), rng.integers(0, 6, 300), rng.integers(1, 9, 300)
-    every = Buckets.of(unit, bucket, amount, sizes=np.ones(6))
+    every = Buckets.from_arrays(unit, bucket, amount, sizes=np.ones(6))
     low, high = (
-        Buckets.of(unit[k] - 20 * i, bucket[k], amount[k], sizes=np.ones(6))
+        Buckets.from_arrays(unit[k] - 20 * i, bucket[k], amount[k], sizes=np.ones(6))
         for i, k in enumerate((unit < 20, unit >= 20))
     )
     chosen = rng.random((9, 6)) < 0.5
@@ -107,7 +107,7 @@ def test_shards_of_other_units_merge_in_any_order():
 
 
 def test_some_buckets_alone_leave_the_others_units_unseen():
-    tally = Buckets.of([0, 1, 2, 2], [0, 0, 1, 0], [3, 1, 5, 1], sizes=[1, 1])
+    tally = Buckets.from_arrays([0, 1, 2, 2], [0, 0, 1, 0], [3, 1, 5, 1], sizes=[1, 1])
     alone = tally.only(np.array([False, True]))
     assert (alone.units, alone.unseen, alone.totals.tolist()) == (3.0, 2.0, [5])
 
@@ -267,7 +267,7 @@ def test_buckets_are_of_one_size_and_never_mix_arms():
 
 
 def test_a_share_of_an_arm_is_drawn_in_whole_buckets_of_the_right_mean():
-    arm = Buckets.of([0], [0], [1], sizes=[10] * 50, arms=[0] * 50)
+    arm = Buckets.from_arrays([0], [0], [1], sizes=[10] * 50, arms=[0] * 50)
     chosen, weight, left = subsets(arm, 0.33, np.random.default_rng(1))
     assert set(chosen.sum(1)) == {16, 17}
     assert weight @ chosen.sum(1) == pytest.approx(16.5)
@@ -539,7 +539,7 @@ def test_the_command_line_compares_plans_and_refuses(tmp_path, capsys):
 
 def test_contrast_is_the_same_for_the_same_seed():
     rng = np.random.default_rng(0)
-    tally = Buckets.of(
+    tally = Buckets.from_arrays(
         rng.integers(0, 30, 400), rng.integers(0, 40, 400), np.ones(400, int), sizes=np.ones(40), arms=np.arange(40) % 2
     )
     found = [
@@ -552,7 +552,7 @@ def test_contrast_is_the_same_for_the_same_seed():
 def test_amounts_in_millionths_cost_no_more_than_others():
     rng = np.random.default_rng(3)
     rows = rng.integers(0, 60, 400), rng.integers(0, 30, 400), rng.integers(1, 4, 400)
-    small, large = (Buckets.of(*rows[:2], rows[2] * unit, sizes=np.ones(30)) for unit in (1, 10**12))
+    small, large = (Buckets.from_arrays(*rows[:2], rows[2] * unit, sizes=np.ones(30)) for unit in (1, 10**12))
     chosen = rng.random((5, 30)) < 0.5
     for (_, *here), (_, *there) in zip(small.halves(chosen), large.halves(chosen), strict=True):
         for a, b in zip(here, there, strict=True):

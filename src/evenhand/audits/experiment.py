@@ -25,14 +25,14 @@ from evenhand.audits.experiment_designs import Asked, Compared, paired, units_ra
 from evenhand.audits.experiment_power import POWER, plan_ahead
 from evenhand.audits.experiment_rows import EXTRA, curves_of, rows_of
 from evenhand.audits.inequality import METRICS
-from evenhand.audits.units_of_views import By, Population
+from evenhand.audits.units import By, Population
 from evenhand.cards import Between, asks, needing
 from evenhand.errors import EvenhandError
 from evenhand.present.text import plural
 from evenhand.results import Result, as_frame
+from evenhand.sources.logs import NanPolicy
 from evenhand.sources.slicing import slicing
 from evenhand.tallies.spectrum import Spectrum
-from evenhand.views.benefits import NanPolicy
 
 Draws = Annotated[int, Between(99, 100_000)]
 Shares = Annotated[
@@ -161,7 +161,7 @@ def experiment(
         "chance": "what unequal volume alone gives" if randomized != unit else "what unequal numbers of units alone give",
     }  # fmt: skip
     return call.result(
-        rows, backend=trial.units.view.backend, read=trial.units.view.rows, dropped=trial.units.view.dropped,
+        rows, backend=trial.units.log.backend, read=trial.units.log.rows, dropped=trial.units.log.dropped,
         slices=(*names, "arm"), columns=(*trial.units.columns, *trial.amounts, "arm"),
         curves=curves_of(compared, asked, fewest), words=words,
         facts={k: v for k, v in facts.items() if v is not None}, counts=counts, of=ExperimentResult,

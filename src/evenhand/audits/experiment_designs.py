@@ -10,19 +10,19 @@ from typing import Any, Literal
 import numpy as np
 
 from evenhand.audits.declare import log
-from evenhand.audits.units_of_views import Units, units_of
+from evenhand.audits.units import Units, units_of
 from evenhand.cards import Ask
-from evenhand.engine.buckets import Assignment, BucketSlices, assign, tally_buckets
-from evenhand.engine.occasions import Occasions, arms_of, refuse_several_arms, tally_arms, tally_before
-from evenhand.engine.spectra import Label, tally_slices, whole_labels
 from evenhand.errors import EvenhandError, listing
-from evenhand.tallies.buckets import Buckets
-from evenhand.tallies.paired_amounts import PairedAmounts
+from evenhand.sources.logs import Amount, Log, NanPolicy
+from evenhand.sources.relation import comparable
+from evenhand.tallies.assignment import Assignment
+from evenhand.tallies.buckets import Buckets, BucketSlices
+from evenhand.tallies.paired_amounts import PairedAmounts, PairedSlices, arms_of, refuse_several_arms
+from evenhand.tallies.slices import Label, Slices, whole_labels
 from evenhand.tallies.spectrum import Spectrum
 from evenhand.uncertainty.arms import paired_contrast, thinned, units_contrast
 from evenhand.uncertainty.experiments import Contrast, absent, contrast, sample_ratio, volume_ratio
 from evenhand.uncertainty.intervals import stream
-from evenhand.views.benefits import Amount, NanPolicy
 
 CHANGED = 2.0
 """Errors by which volume per randomised unit must differ before it counts as changed."""
@@ -57,12 +57,12 @@ class Asked:
             nan_policy=self.nan_policy, marks=marks, part=part,
         )  # fmt: skip
 
-    def past(self, marks: Mapping[str, str]) -> Units:
-        """The log from before the change: whoever was seen in it."""
+    def past(self, marks: Mapping[str, str], now: Log) -> Units:
+        """The log from before the change, beside that of the experiment: whoever was seen in it."""
         try:
             return units_of(
                 self.before, unit=self.unit, amount=self.amount, population=None, by=self.by, nan_policy=self.nan_policy,
-                marks=marks,
+                marks=marks, beside=now,
             )  # fmt: skip
         except EvenhandError as error:
             raise EvenhandError(f"In before: {error}") from error
@@ -120,15 +120,17 @@ def viewers_randomized(asked: Asked) -> Trial:
     marks = {"arm": str(asked.arm), "randomized": str(asked.randomized)}
     units = asked.units(marks)
     log.info("putting %s into buckets", asked.randomized)
-    deal = assign(units.view, randomized=str(asked.randomized), arm=asked.arm, rng=stream(asked.seed, "buckets"))
+    deal = Assignment.from_log(
+        units.log, randomized=str(asked.randomized), arm=asked.arm, rng=stream(asked.seed, "buckets")
+    )
     at = control_of(deal.arms, asked.control)
-    before = asked.past({"randomized": str(asked.randomized)}) if asked.before is not None else None
+    before = asked.past({"randomized": str(asked.randomized)}, units.log) if asked.before is not None else None
     compared: list[Compared] = []
-    for i, amount in enumerate(units.view.amounts):
+    for i, amount in enumerate(units.log.amounts):
         log.info("adding up %s by bucket", amount.name or "rows")
-        seen = tally_buckets(units.view, amount, deal)
+        seen = BucketSlices.per_slice(units.log, amount, deal)
         slices = seen.among(units.padded(seen.pooled))
-        past = _past_buckets(before, i, deal, slices) if before else {}
+        past = _past_buckets(before, units, i, deal, slices) if before else {}
         for label, tally in _in_order(units, slices):
             extra = {"amount": amount.name} if _several(asked) else {}
             for k, name in enumerate(deal.arms):
@@ -145,11 +147,11 @@ def viewers_randomized(asked: Asked) -> Trial:
                     int(min(sizes[k], sizes[at])), ratio, bool(abs(np.log(ratio)) > CHANGED * error) if ratio > 0 else False,
                     True, label in slices.broken,
                 ))  # fmt: skip
-    everyone = {str(a): int(n) for a, n in zip(deal.arms, _everyone(deal), strict=True)}
+    everyone = {str(a): int(n) for a, n in zip(deal.arms, deal.totals(), strict=True)}
     words = "leaving out buckets of {} (delete-d jackknife) at the volume compared, t quantiles"
     return Trial(
         units, compared, "another column randomised", words.format(asked.randomized), deal.arms[at], everyone,
-        ("amount",) if _several(asked) else (), ratio_of(everyone, asked.shares), before.view.origin if before else None,
+        ("amount",) if _several(asked) else (), ratio_of(everyone, asked.shares), before.log.origin if before else None,
     )  # fmt: skip
 
 
@@ -161,13 +163,13 @@ def units_randomized(asked: Asked) -> Trial:
             f"with the column {asked.arm!r}, or None for those seen."
         )
     units = asked.units({}, part=("arm", str(asked.arm)))
-    refuse_several_arms(units.view, f"by_{len(units.by) - 1}")
-    before = asked.past({}) if asked.before is not None else None
+    refuse_several_arms(units.log, f"by_{len(units.by) - 1}")
+    before = asked.past({}, units.log) if asked.before is not None else None
     compared: list[Compared] = []
     arms: tuple[Any, ...] = ()
     sizes: dict[str, int] = {}
     at: Any = None
-    for i, amount in enumerate(units.view.amounts):
+    for i, amount in enumerate(units.log.amounts):
         log.info("adding up %s", amount.name or "rows")
         slices = _arms_of_units(units, amount, before, i)
         arms = whole_arms(slices.labels)
@@ -193,26 +195,27 @@ def units_randomized(asked: Asked) -> Trial:
                 ))  # fmt: skip
     return Trial(
         units.whole(), compared, "units randomised", "re-assigning units, each difference over its own error", at, sizes,
-        ("amount",) if _several(asked) else (), ratio_of(sizes, asked.shares), before.view.origin if before else None,
+        ("amount",) if _several(asked) else (), ratio_of(sizes, asked.shares), before.log.origin if before else None,
     )  # fmt: skip
 
 
 def paired(asked: Asked) -> Trial:
     """Nothing was randomised: each unit is compared with itself."""
     units = asked.units({"arm": str(asked.arm)})
-    arms = arms_of(units.view)
-    at = arms[control_of(arms, asked.control)]
+    codes, arms = arms_of(units.log)
+    control = control_of(arms, asked.control)
+    at = arms[control]
     compared: list[Compared] = []
-    for amount in units.view.amounts:
+    for amount in units.log.amounts:
         if asked.equal == "amount" and not amount.integer:
             raise EvenhandError(
                 f"equal='amount' thins events, and amount={amount.name!r} holds fractions. Pass counts, or leave equal out."
             )
-        for name in arms:
-            if name == at:
+        for code, name in enumerate(arms):
+            if code == control:
                 continue
             log.info("pairing %s", amount.name or "rows")
-            seen = tally_arms(units.view, amount, name, at)
+            seen = PairedSlices.of_arms(units.log, amount, codes, code, control)
             slices = seen.among(units.padded(seen.pooled))
             for label, pairs in _in_order(units, slices):
                 rng = stream(asked.seed, "experiment", amount.name, name, *label)
@@ -266,14 +269,13 @@ def whole_arms(labels: Sequence[Label]) -> tuple[Any, ...]:
     return tuple(dict.fromkeys(label[-1] for label in labels))
 
 
-def _arms_of_units(units: Units, amount: Amount, before: Units | None, i: int) -> Occasions:
+def _arms_of_units(units: Units, amount: Amount, before: Units | None, i: int) -> PairedSlices:
     """Units of every slice and arm, with what they received before where that is known."""
     if before is None:
-        found = units.padded(tally_slices(units.view, amount))
-        labels = found.labels
-        tallies = tuple(_once(found.spectra[k]) for k in range(len(labels)))
-        return Occasions(labels, tallies, found.broken)
-    seen = tally_before(units.view, amount, before.view, before.view.amounts[i])
+        slices = units.padded(Slices.per_slice(units.log, amount))
+        return PairedSlices(slices.labels, tuple(map(_once, slices.spectra.separate())), slices.broken)
+    ids = comparable(before.log.types["unit"], units.log.types["unit"], column="unit", role="before")
+    seen = PairedSlices.with_past(units.log, amount, before.log, before.log.amounts[i], ids)
     return seen.among(units.padded(seen.pooled))
 
 
@@ -281,13 +283,14 @@ def _once(s: Spectrum) -> PairedAmounts:
     return PairedAmounts(s.values, np.zeros(len(s.values)), s.counts, s.weights)
 
 
-def _past_buckets(before: Units, i: int, deal: Assignment, now: BucketSlices) -> dict[Label, Buckets]:
+def _past_buckets(before: Units, during: Units, i: int, deal: Assignment, now: BucketSlices) -> dict[Label, Buckets]:
     """Buckets of the past, per slice, over as many units as the experiment has."""
-    found = tally_buckets(before.view, before.view.amounts[i], deal)
+    ids = comparable(before.log.types["randomized"], during.log.types["randomized"], column="randomized", role="before")
+    past = BucketSlices.per_slice(before.log, before.log.amounts[i], deal, ids)
     units = dict(zip(now.labels, (t.units for t in now.tallies), strict=True))
     return {
         label: replace(tally, unseen=max(0.0, units[label] - tally.units))
-        for label, tally in zip(found.labels, found.tallies, strict=True)
+        for label, tally in zip(past.labels, past.tallies, strict=True)
         if label in units
     }
 
@@ -308,11 +311,6 @@ def _sides(tally: Buckets, arm: int, control: int) -> tuple[Spectrum, Spectrum]:
 
 def _given(spectra: tuple[Spectrum, Spectrum]) -> tuple[Spectrum, Spectrum]:
     return spectra
-
-
-def _everyone(deal: Assignment) -> Any:
-    """Randomised units of each arm, over all slices to which they belong."""
-    return sum(np.bincount(d.arms, d.sizes, minlength=len(deal.arms)) for d in deal.dealt.values())
 
 
 def _several(asked: Asked) -> bool:

@@ -11,13 +11,13 @@ import numpy as np
 from evenhand.audits.assemble import suppressed
 from evenhand.audits.declare import Call, log
 from evenhand.audits.experiment_designs import Asked, refuse_shares
-from evenhand.audits.units_of_views import Units
-from evenhand.engine.buckets import Assignment, assign, tally_buckets
-from evenhand.engine.spectra import whole_labels
+from evenhand.audits.units import Units
 from evenhand.errors import EvenhandError, listing
 from evenhand.findings import Row, row
 from evenhand.results import Result
-from evenhand.tallies.buckets import Buckets
+from evenhand.tallies.assignment import Assignment
+from evenhand.tallies.buckets import Buckets, BucketSlices
+from evenhand.tallies.slices import whole_labels
 from evenhand.uncertainty.experiments import detectable
 from evenhand.uncertainty.intervals import stream
 
@@ -37,12 +37,12 @@ def plan_ahead(call: Call, asked: Asked, level: float, kind: Callable[..., Held]
     control = _control(shares, asked.control)
     units = asked.units({"randomized": str(asked.randomized)})
     log.info("putting %s into buckets", asked.randomized)
-    deal = assign(units.view, randomized=str(asked.randomized), rng=stream(asked.seed, "buckets"))
+    deal = Assignment.from_log(units.log, randomized=str(asked.randomized), rng=stream(asked.seed, "buckets"))
     rows: list[Row] = []
     planned: dict[str, list[Any]] = {}
     several = asked.amount is not None and not isinstance(asked.amount, str)
-    for amount in units.view.amounts:
-        seen = tally_buckets(units.view, amount, deal)
+    for amount in units.log.amounts:
+        seen = BucketSlices.per_slice(units.log, amount, deal)
         slices = seen.among(units.padded(seen.pooled))
         for i in units.legend.order(slices.labels):
             label, tally = slices.labels[i], slices.tallies[i]
@@ -119,7 +119,7 @@ def _result(
     *,
     several: bool,
 ) -> Held:
-    view = units.view
+    log_read = units.log
     amounts = ("amount",) if several else ()
     words = {
         "unit": asked.unit,
@@ -132,7 +132,7 @@ def _result(
         "power": POWER, "population": units.population_words,
     }  # fmt: skip
     return call.result(
-        rows, backend=view.backend, read=view.rows, dropped=view.dropped, slices=(*view.by, *amounts, "arm"),
+        rows, backend=log_read.backend, read=log_read.rows, dropped=log_read.dropped, slices=(*log_read.by, *amounts, "arm"),
         columns=(*units.columns, *amounts, "arm"), curves={"detectable": planned}, words=words, facts=facts, of=kind,
         planned=planned,
     )  # fmt: skip

@@ -11,9 +11,7 @@ from evenhand import metrics as _all_metrics  # noqa: F401  (fills the registry)
 from evenhand.audits.assemble import enough, hidden, names_of, notes, suppressed
 from evenhand.audits.declare import OTHER_UNITS, Call, Columns, Count, Countable, Level, Metrics, Seed, audit, log
 from evenhand.audits.units import By, Population, Units, units_of
-from evenhand.audits.units_of_views import units_of as units_of_views
 from evenhand.cards import Ask, asks, needing
-from evenhand.engine.buckets import assign, tally_buckets
 from evenhand.errors import EvenhandError
 from evenhand.findings import Row, row
 from evenhand.metrics.shares import lorenz_curve
@@ -21,7 +19,8 @@ from evenhand.present.lorenz import corners, stops
 from evenhand.present.text import plural
 from evenhand.results import Result
 from evenhand.sources.logs import Amount, NanPolicy
-from evenhand.tallies.buckets import Buckets
+from evenhand.tallies.assignment import Assignment
+from evenhand.tallies.buckets import Buckets, BucketSlices
 from evenhand.tallies.slices import Label, Slices, whole_labels
 from evenhand.tallies.spectrum import Spectra, Spectrum
 from evenhand.uncertainty.intervals import Estimates, Interval, stream
@@ -108,15 +107,7 @@ def inequality(
     )  # fmt: skip
     read = prepared.log
     several = amount is not None and not isinstance(amount, str)
-    roles = {
-        "unit": unit,
-        "amount": amount,
-        "population": population,
-        "by": by,
-        "weight": weight,
-        "nan_policy": nan_policy,
-    }
-    seen = _viewers(table, roles, viewer, call)
+    seen = _viewers(prepared, viewer, call)
     rows: list[Row] = []
     curves: dict[str, list[Any]] = {}
     wide = 0
@@ -226,24 +217,20 @@ def _rests_on(seen_by: int, units: int | None) -> dict[str, Any]:
     return {"rests_on": seen_by, "few": "few_viewers"}
 
 
-def _viewers(
-    table: Any, roles: Mapping[str, Any], within: str | None, call: Call
-) -> Callable[[Amount], Mapping[Label, Buckets] | None]:
+def _viewers(prepared: Units, within: str | None, call: Call) -> Callable[[Amount], Mapping[Label, Buckets] | None]:
     """What makes, for an amount, the tally by viewer of each slice; nothing where nobody asked."""
     if within is None or call.interval.kind == "none":
         return lambda _: None
     log.info("putting %s into buckets", within)
-    prepared = units_of_views(table, **roles, marks={"randomized": within})
-    deal = assign(prepared.view, randomized=within, rng=stream(call.seed, "buckets"))
+    assignment = Assignment.from_log(prepared.log, randomized=within, rng=stream(call.seed, "buckets"))
 
-    def of(amount: Amount) -> Mapping[Label, Buckets]:
-        (same,) = (one for one in prepared.view.amounts if one.name == amount.name)
-        found = tally_buckets(prepared.view, same, deal)
-        slices = found.among(prepared.padded(found.pooled))
+    def by_viewer(amount: Amount) -> Mapping[Label, Buckets]:
+        seen = BucketSlices.per_slice(prepared.log, amount, assignment)
+        slices = seen.among(prepared.padded(seen.pooled))
         named = whole_labels([prepared.legend.name(prepared.by, label) for label in slices.labels])
         return dict(zip(named, slices.tallies, strict=True))
 
-    return of
+    return by_viewer
 
 
 def _note(slices: Slices, i: int, a: Ask, found: Estimates, units: float, warned: str) -> str | None:

@@ -115,11 +115,13 @@ def units_of(
     nan_policy: NanPolicy = "raise",
     part: tuple[str, str | Bins] | None = None,
     marks: Mapping[str, str] | None = None,
+    beside: Log | None = None,
 ) -> Units:
     """Open and check everything that was passed; nothing is added up yet.
 
     `part` is a role and its column (`("group", "band")`) that splits the units' amounts further without being a slice; it
-    becomes the last of `by`. `marks` are other columns by role (`{"arm": "variant"}`).
+    becomes the last of `by`. `marks` are other columns by role (`{"arm": "variant"}`). `beside` is a log in whose engine this
+    one is to be, so that the two can be joined.
     """
     asked = slicing(by)
     if (tally := tally_of(table)) is not None:
@@ -131,7 +133,7 @@ def units_of(
         open_population(population if _is_plain(population) else None, unit)  # refused before the table is opened
     amounts = [amount] if amount is None or isinstance(amount, str) else list(amount)
     needed = [unit, *amounts, *by_columns, weight, *(marks or {}).values()]
-    opened = open_table(table, columns=needed).with_numbers(*numbers)
+    opened = open_table(table, columns=needed, beside=beside).with_numbers(*numbers)
     everyone = open_population(population, unit, columns=by_columns, numbers=numbers, beside=opened)
     elsewhere = _only_in_population(opened, everyone, by_columns)
     log.info("checking the table")

@@ -10,7 +10,7 @@ from uuid import UUID
 
 from evenhand.errors import EvenhandError, listing
 from evenhand.sources import databases
-from evenhand.sources.engine import Cells, DuckDBEngine, Engine
+from evenhand.sources.engine import Cells, DuckDBEngine, Engine, InEngine
 from evenhand.sources.failures import reading
 from evenhand.sources.files import STANDARD_INPUT, database_of, files_of
 from evenhand.sources.formats import FORMATS, explain_files, read_files
@@ -41,14 +41,14 @@ class Files:
 
 
 def open_table(
-    table: Any, *, role: str = "table", columns: Sequence[Any] | None = None, beside: Relation | None = None
+    table: Any, *, role: str = "table", columns: Sequence[Any] | None = None, beside: InEngine | None = None
 ) -> Relation:
     """A relation from a dataframe, a path, a glob, or several paths.
 
     Parameters
     ----------
     columns : the columns that will be read; others need not be fetched. None: all of them.
-    beside : another relation, in whose engine this one is to be, so that the two can be joined.
+    beside : another relation or log, in whose engine this one is to be, so that the two can be joined.
     """
     opened = _opened(table, role, columns, beside.engine if beside is not None else None)
     return opened if beside is None or opened.engine is beside.engine else _moved(opened, beside.engine)

@@ -60,7 +60,9 @@ def viewers(effect: float, rng: np.random.Generator, *, share: float, habit: Hab
     treated[viewer] = frame["arm"].to_numpy() == "new"
     everyone, unit = np.unique(author, return_inverse=True)
     seen, bucket = np.unique(viewer, return_inverse=True)
-    tally = Buckets.of(unit, bucket, np.ones(len(unit), dtype=np.int64), sizes=np.ones(len(seen)), arms=treated[seen])
+    tally = Buckets.from_arrays(
+        unit, bucket, np.ones(len(unit), dtype=np.int64), sizes=np.ones(len(seen)), arms=treated[seen]
+    )
     arms = [np.bincount(unit[treated[viewer] == k], minlength=len(everyone)) for k in (1, 0)]
     right = contrast(tally, GINI, arm=1, control=0, draws=DRAWS, level=None, rng=rng)
     return independent_p(arms[0], arms[1]), float(right.p[0])

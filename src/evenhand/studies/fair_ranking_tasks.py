@@ -14,10 +14,10 @@ import numpy as np
 
 from evenhand.errors import EvenhandError, listing
 from evenhand.labels import match, no_label
+from evenhand.sources.opening import fetch, open_table
 from evenhand.sources.trec_fair import trec_fair_groups, trec_fair_queries, trec_fair_run
 from evenhand.studies.study import Table
 from evenhand.synthetic.corpus import Corpus, Maker, corpus
-from evenhand.views.tables import open_table, to_polars
 
 REQUESTS = 150
 NEGATIVES = 1_000
@@ -140,8 +140,8 @@ def from_table(
 
     opened = open_table(str(path))
     named = {role: columns.get(role, role) for role in (*COLUMNS, "score")}
-    opened = opened.numbers(*(named[role] for role in ("rank", "relevance", "score")))
-    held = opened.schema.names()
+    opened = opened.with_numbers(*(named[role] for role in ("rank", "relevance", "score")))
+    held = list(opened.schema)
     if elsewhere and named["group"] not in held:
         named["group"] = "group"
     lost = [name for role, name in named.items() if name not in held and (role in COLUMNS or role in columns)]
@@ -150,7 +150,7 @@ def from_table(
             f"{str(path)!r} lacks {listing(lost)}. A table of rankings has columns for {listing(COLUMNS)}: name those that are "
             f"called otherwise. It has {listing(held)}."
         )
-    table = to_polars(opened.lazy.select(*(opened.col(name).alias(r) for r, name in named.items() if name in held)))
+    table = fetch(opened, {role: opened.label(name) for role, name in named.items() if name in held}).frame
     if table["system"].n_unique() < 2:
         raise EvenhandError(f"{str(path)!r} holds one system, and metrics agree over systems. Pass two or more.")
     table = table.with_columns(pl.col("system").cast(pl.String), pl.col("relevance").cast(pl.Float64))

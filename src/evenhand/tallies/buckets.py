@@ -6,16 +6,22 @@ have been is then a sum over buckets, and every metric reads the spectrum of suc
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
-from typing import Any
+from functools import cached_property, partial
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from evenhand.cards import Floats
 from evenhand.tallies.amounts import run_starts
-from evenhand.tallies.spectrum import Spectrum
+from evenhand.tallies.assignment import Assignment, Label, SliceBuckets
+from evenhand.tallies.slices import Slices, refuse_weights, rows_in_order
+from evenhand.tallies.spectrum import Spectra, Spectrum
+
+if TYPE_CHECKING:
+    from evenhand.sources.engine import Batch
+    from evenhand.sources.logs import Amount, Log
 
 Ints = np.typing.NDArray[np.int64]
 Chosen = np.typing.NDArray[np.bool_]
@@ -60,7 +66,7 @@ class Buckets:
     movable: Chosen
 
     @classmethod
-    def of(
+    def from_arrays(
         cls,
         unit: Any,
         bucket: Any,
@@ -75,7 +81,7 @@ class Buckets:
     ) -> Buckets:
         """Tally rows of unit (0, 1, ...), bucket and amount; `weights` holds one number per unit, `times` for how many it stands.
 
-        >>> tally = Buckets.of([0, 0, 1, 1], [0, 1, 1, 1], [2, 1, 1, 3], sizes=[1, 1])
+        >>> tally = Buckets.from_arrays([0, 0, 1, 1], [0, 1, 1, 1], [2, 1, 1, 3], sizes=[1, 1])
         >>> tally.totals.tolist(), tally.amount.tolist()
         ([3, 4], [2, 1, 4])
         """
@@ -293,6 +299,116 @@ class Buckets:
             kind = _whole_type(self.totals[start:stop].max(initial=0))
         cells = (self.amount[at].astype(kind), self.bucket[at], self.starts[start : stop + 1] - at.start)
         return csr_matrix(cells, shape=(stop - start, len(self.sizes))) @ picked.astype(kind, copy=False)
+
+
+@dataclass(frozen=True)
+class BucketSlices:
+    """Amounts by unit and bucket of each slice, in the order of the labels, and the slices that hold a missing amount."""
+
+    labels: tuple[Label, ...]
+    tallies: tuple[Buckets, ...]
+    broken: frozenset[Label] = frozenset()
+
+    @staticmethod
+    def query(log: Log, amount: Amount, buckets: str, ids: tuple[str, str]) -> str:
+        """SQL of what each unit received from each bucket.
+
+        `buckets` is a table of `randomized` and `bucket`; `ids` are patterns that make the ids of the log and its own comparable.
+        """
+        same_id = f"{ids[0].format('log.randomized')} = {ids[1].format('dealt.randomized')}"
+        rows = f"SELECT log.*, dealt.bucket FROM {log.source} JOIN {buckets} AS dealt ON {same_id}"
+        return replace(log, sql=rows).sums(amount, [*log.keys, "unit", "bucket"])
+
+    @classmethod
+    def per_slice(
+        cls, log: Log, amount: Amount, assignment: Assignment, ids: tuple[str, str] = ("{}", "{}")
+    ) -> BucketSlices:
+        """What each unit received from each bucket, per slice. Ids of units stay where the rows are."""
+        query = cls.query(log, amount, log.engine.bring(assignment.ids), ids)
+        count = partial(_unit_cells, keys=log.keys, is_integer=amount.integer, is_weighted=log.weight is not None)
+        batches = log.engine.tallied(query, [*log.keys, "unit"], ["bucket"], count)
+        if log.weight is not None:
+            refuse_weights(sum(cells.changing for batch in batches for _, cells in batch), log.weight)
+        parts: dict[Label, list[UnitCells]] = {} if log.keys else {(): []}
+        for batch in batches:
+            for label, cells in batch:
+                parts.setdefault(label, []).append(cells)
+        labels = list(parts)
+        ordered = [labels[i] for i in rows_in_order(labels)]
+        tallies = tuple(
+            _buckets(parts[k], assignment.buckets(k), amount, is_weighted=log.weight is not None) for k in ordered
+        )
+        return cls(tuple(ordered), tallies, log.broken(amount))
+
+    @property
+    def pooled(self) -> Slices:
+        """The slices with all arms together."""
+        return Slices(self.labels, Spectra.of([tally.whole() for tally in self.tallies]), self.broken)
+
+    def among(self, everyone: Slices) -> BucketSlices:
+        """The same with units that nobody saw: `everyone` says how many each slice has in all."""
+        seen = dict(zip(self.labels, self.tallies, strict=True))
+        units = dict(zip(everyone.labels, everyone.spectra.units.tolist(), strict=True))
+        labels = tuple(label for label in everyone.labels if label in seen)
+        padded = (replace(seen[k], unseen=seen[k].unseen + units[k] - seen[k].units) for k in labels)
+        return BucketSlices(labels, tuple(padded), self.broken)
+
+
+@dataclass(frozen=True, slots=True)
+class UnitCells:
+    """What whole units of a slice received from each bucket.
+
+    Attributes
+    ----------
+    units : (cells,) the unit of each cell, numbered from 0 without gaps. buckets, amounts : (cells,)
+    weights : (units,) the weight of each unit, where there are weights.
+    changing : units with several weights.
+    """
+
+    units: Ints
+    buckets: Ints
+    amounts: Any
+    weights: Floats | None = None
+    changing: int = 0
+
+
+def _unit_cells(
+    batch: Batch, keys: Sequence[str], *, is_integer: bool, is_weighted: bool
+) -> list[tuple[Label, UnitCells]]:
+    """Rows of whole units as arrays without ids, slice by slice."""
+    slice_codes, labels = batch.codes(keys)
+    starts = batch.starts[:-1]
+    units = np.repeat(np.arange(batch.groups), np.diff(batch.starts))
+    buckets = batch.integers("bucket")
+    amounts = batch.integers("amount") if is_integer else batch.floats("amount")
+    weights = least = np.zeros(batch.groups)
+    if is_weighted:
+        weights = np.maximum.reduceat(batch.floats("weight"), starts)
+        least = np.minimum.reduceat(batch.floats("least_weight"), starts)
+    slices = []
+    for code, label in enumerate(labels):
+        rows = np.flatnonzero(slice_codes == code)
+        members = np.flatnonzero(slice_codes[starts] == code)
+        cells = UnitCells(
+            np.searchsorted(members, units[rows]), buckets[rows], amounts[rows], weights[members] if is_weighted else None,
+            int((weights != least)[members].sum()),
+        )  # fmt: skip
+        slices.append((label, cells))
+    return slices
+
+
+def _buckets(parts: Sequence[UnitCells], dealt: SliceBuckets, amount: Amount, *, is_weighted: bool) -> Buckets:
+    """The tally of one slice from the cells of its units, which came in several batches."""
+    counts = [int(part.units[-1]) + 1 for part in parts]
+    offsets = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
+    none = np.zeros(0, dtype=np.int64)
+    return Buckets.from_arrays(
+        np.concatenate([none, *(part.units + offset for part, offset in zip(parts, offsets, strict=False))]),
+        np.concatenate([none, *(part.buckets for part in parts)]),
+        np.concatenate([none if amount.integer else np.zeros(0), *(part.amounts for part in parts)]),
+        weights=np.concatenate([np.zeros(0), *(part.weights for part in parts)]) if is_weighted else None,
+        sizes=dealt.sizes, arms=dealt.arms, movable=dealt.movable,
+    )  # fmt: skip
 
 
 def _taken(tally: Buckets, order: Ints) -> Buckets:

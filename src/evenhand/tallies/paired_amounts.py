@@ -3,15 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from evenhand.cards import Floats
+from evenhand.errors import EvenhandError
+from evenhand.sources.sql import columns
 from evenhand.tallies.amounts import run_starts
-from evenhand.tallies.spectrum import Spectrum
+from evenhand.tallies.slices import Label, Slices, refuse_weights, rounded
+from evenhand.tallies.spectrum import Spectra, Spectrum
+
+if TYPE_CHECKING:
+    from evenhand.sources.engine import Cells
+    from evenhand.sources.logs import Amount, Log
 
 Ints = np.typing.NDArray[np.int64]
 
@@ -130,6 +137,142 @@ class PairedAmounts:
         """Counts of `size` units drawn without replacement: who would be in an arm of that size."""
         held = self.counts.astype(np.int64)
         return rng.multivariate_hypergeometric(held, size, draws, method="marginals").astype(np.float64)
+
+
+@dataclass(frozen=True)
+class PairedSlices:
+    """Pairs of amounts per slice, in the order of the labels, and the slices that hold a missing amount."""
+
+    labels: tuple[Label, ...]
+    tallies: tuple[PairedAmounts, ...]
+    broken: frozenset[Label] = frozenset()
+
+    @staticmethod
+    def arms_query(log: Log, amount: Amount, arms: str, arm: int, control: int) -> str:
+        """SQL that counts the units with each pair of amounts; `arms` is a table of `arm` and its `code`."""
+        rows = f"SELECT log.*, arms.code FROM {log.source} JOIN {arms} AS arms ON log.arm = arms.arm"
+        sums = ", ".join(
+            f"CAST(SUM(CASE WHEN code = {code} THEN amount ELSE 0 END) AS {_type(amount)}) AS {side}_amount"
+            for side, code in (("first", arm), ("second", control))
+        )
+        weights = ", MAX(weight) AS weight, MIN(least_weight) AS least_weight" if log.weight is not None else ""
+        return f"""
+            WITH per_arm AS (
+                {replace(log, sql=rows).sums(amount, [*log.keys, "unit", "code"])}
+            ),
+            per_unit AS (
+                SELECT {columns([*log.keys, "unit"])}, {sums}{weights}
+                FROM per_arm
+                GROUP BY {columns([*log.keys, "unit"])}
+            )
+            {_counted(log)}
+        """
+
+    @staticmethod
+    def before_query(log: Log, amount: Amount, before: Log, past: Amount, ids: tuple[str, str]) -> str:
+        """SQL that counts the units with each pair of amounts, now and before; `ids` are patterns that make their ids comparable."""
+        weights = ", now.weight, now.least_weight" if log.weight is not None else ""
+        return f"""
+            WITH now AS (
+                {log.sums(amount, [*log.keys, "unit"])}
+            ),
+            past AS (
+                {replace(before, weight=None).sums(past, ["unit"])}
+            ),
+            per_unit AS (
+                SELECT {columns([*log.keys, "unit"], table="now")}, now.amount AS first_amount,
+                    COALESCE(past.amount, 0) AS second_amount{weights}
+                FROM now LEFT JOIN past ON {ids[1].format("now.unit")} = {ids[0].format("past.unit")}
+            )
+            {_counted(log)}
+        """
+
+    @classmethod
+    def of_arms(cls, log: Log, amount: Amount, arms: Cells, arm: int, control: int) -> PairedSlices:
+        """What each unit received in one arm and in another; who is in one of them only received nothing in the other."""
+        table = log.engine.bring(arms)
+        cells = log.engine.cells(cls.arms_query(log, amount, table, arm, control))
+        return cls.from_cells(log, (amount, amount), cells)
+
+    @classmethod
+    def with_past(
+        cls, log: Log, amount: Amount, before: Log, past: Amount, ids: tuple[str, str] = ("{}", "{}")
+    ) -> PairedSlices:
+        """What each unit received during the experiment and before it; slices are those of the experiment."""
+        return cls.from_cells(log, (amount, past), log.engine.cells(cls.before_query(log, amount, before, past, ids)))
+
+    @classmethod
+    def from_cells(cls, log: Log, amounts: tuple[Amount, Amount], cells: Cells) -> PairedSlices:
+        """Float amounts are rounded, and cells that then agree are merged."""
+        if log.weight is not None:
+            several = cells.floats("weight") != cells.floats("least_weight")
+            refuse_weights(int(cells.integers("units")[several].sum()), log.weight)
+        codes, labels = cells.codes(log.keys)
+        first, second = (
+            cells.floats(name) if amount.integer else rounded(cells.floats(name))
+            for name, amount in zip(("first_amount", "second_amount"), amounts, strict=True)
+        )
+        units = cells.floats("units")
+        weights = cells.floats("weight") if log.weight is not None else None
+        tallies = []
+        for code in range(len(labels)):
+            rows = np.flatnonzero(codes == code)
+            own_weights = None if weights is None else weights[rows]
+            tallies.append(PairedAmounts.from_arrays(first[rows], second[rows], units[rows], own_weights))
+        return cls(tuple(labels), tuple(tallies), log.broken(amounts[0]))
+
+    @property
+    def pooled(self) -> Slices:
+        """The slices by their first amounts; how many units each has is what counts."""
+        spectra = [tally.sides[0].spectrum(tally.counts) for tally in self.tallies]
+        return Slices(self.labels, Spectra.of(spectra), self.broken)
+
+    def among(self, everyone: Slices) -> PairedSlices:
+        """The same with units that nobody saw: `everyone` says how many each slice has in all."""
+        seen = dict(zip(self.labels, self.tallies, strict=True))
+        units = dict(zip(everyone.labels, everyone.spectra.units.tolist(), strict=True))
+        labels = tuple(label for label in everyone.labels if label in seen)
+        unseen = {k: units[k] - seen[k].units for k in labels}
+        padded = [
+            seen[k].merge(PairedAmounts.from_arrays([0.0], [0.0], [unseen[k]])) if unseen[k] else seen[k]
+            for k in labels
+        ]
+        return PairedSlices(labels, tuple(padded), self.broken)
+
+
+def _counted(log: Log) -> str:
+    """How many units have each row of `per_unit`."""
+    weights = ["weight", "least_weight"] if log.weight is not None else []
+    cells = columns([*log.keys, "first_amount", "second_amount", *weights])
+    return f"SELECT {cells}, COUNT(*) AS units FROM per_unit GROUP BY {cells}"
+
+
+def _type(amount: Amount) -> str:
+    return "BIGINT" if amount.integer else "DOUBLE"
+
+
+def arms_of(log: Log) -> tuple[Cells, tuple[Any, ...]]:
+    """The arms of a log with the code of each, and their labels in the order of the codes."""
+    arms = log.engine.cells(f"SELECT DISTINCT arm FROM {log.source}")
+    codes, labels = arms.codes(["arm"])
+    return arms.with_column("code", codes), tuple(label[0] for label in labels)
+
+
+def refuse_several_arms(log: Log, key: str) -> None:
+    """Refuse units that have rows in several arms: they were not what was randomised."""
+    query = f"""
+        SELECT COUNT(*) AS units FROM (
+            SELECT unit
+            FROM (SELECT DISTINCT {columns(["unit", key])} FROM {log.source}) AS units_of_arms
+            GROUP BY unit
+            HAVING COUNT(*) > 1
+        ) AS several
+    """
+    if several := int(log.engine.cells(query).row()["units"]):
+        raise EvenhandError(
+            f"{several:,} units (unit={log.unit!r}) have rows in several arms, so they were not what was randomised. "
+            "Name the column that was as randomized, or pass None if nothing was."
+        )
 
 
 def joined(counts: Floats, order: Ints, starts: Ints) -> Floats:
