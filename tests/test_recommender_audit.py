@@ -16,12 +16,12 @@ from scipy.special import i0, i1
 import evenhand as eh
 from evenhand import EvenhandError
 from evenhand import metrics as m
-from evenhand.engine.crosstabs import Reading, tabulation
-from evenhand.tallies.audience import Audience
+from evenhand.sources import engine, matrices
 from evenhand.tallies.crosstab import Crosstab
+from evenhand.tallies.resampled_lists import ResampledLists
 from evenhand.tallies.shown import Cut, Ragged
+from evenhand.tallies.user_lists import tabulate
 from evenhand.uncertainty import crosstabs as draws
-from evenhand.views import scores as score_views
 from golden_cases import CASES, cases, holds, plain
 from test_recommender_metrics import OPPORTUNITY, PAIRED, SINGLE, audits, groups_of, how_of
 
@@ -145,37 +145,27 @@ def test_blocks_of_users_change_nothing(monkeypatch):
     call = {"top": 5, "true_threshold": 0.5, "rng": 3, "interval": "bootstrap(49)", "chance": "permutation(49)"}
     whole = eh.recommender(data[0], relevant=data[1], user_groups=data[2], **call)
     expected_long = long_call(*data)
-    monkeypatch.setattr(score_views, "BLOCK_CELLS", 100)
-    monkeypatch.setattr("evenhand.views.scoretables.READ_CELLS", 300)
+    monkeypatch.setattr(matrices, "BATCH_CELLS", 100)
+    monkeypatch.setattr(engine, "BATCH_ROWS", 300)
     same(columns(eh.recommender(data[0], relevant=data[1], user_groups=data[2], **call)), columns(whole))
     same(columns(eh.recommender(sparse_of(data[0]), relevant=data[1], user_groups=data[2], **call)), columns(whole))
     same(columns(long_call(*data)), columns(expected_long))
     monkeypatch.setattr(draws, "EXACT", 0)
     large = eh.recommender(data[0], relevant=data[1], user_groups=data[2], **call)
-    monkeypatch.setattr(score_views, "BLOCK_CELLS", 10_000)
     monkeypatch.setattr(draws, "AT_ONCE", 300)
-    for name, size in (
-        ("MOST_CELLS", 500),
-        ("WIDE", 3_000),
-        ("ALONE", 700),
-        ("RUN", 40),
-        ("MANY", 0),
-        ("SHORT", np.dtype(np.uint8)),
-    ):
-        monkeypatch.setattr(f"evenhand.tallies.replicates.{name}", size)  # so that some items are shown too often
+    for name, size in (("MOST_CELLS", 500), ("FEWEST_DRAWS", 3), ("EXACT_SUM", 0)):
+        monkeypatch.setattr(f"evenhand.tallies.resampled_lists.{name}", size)
     same(columns(eh.recommender(data[0], relevant=data[1], user_groups=data[2], **call)), columns(large))
 
 
 @pytest.mark.parametrize("number", [lambda i: i - 7, lambda i: i * 10**12, lambda i: i + 10**9])
-def test_ids_may_be_any_whole_numbers_and_rows_in_any_order(number, monkeypatch):
+def test_ids_may_be_any_whole_numbers_and_rows_in_any_order(number):
     matrix, _, groups = generated(users=60)
     call = {"top": 5, "rng": 3, "interval": "bootstrap(49)", "chance": "permutation(49)"}
     expected = eh.recommender(matrix, user_groups=groups, **call)
     scores = long_of(matrix).with_columns(number(pl.col("user")).alias("user"), number(pl.col("item")).alias("item"))
     scores = scores.sample(fraction=1.0, shuffle=True, seed=2)
     people = {number(user): group for user, group in enumerate(groups)}
-    monkeypatch.setattr("evenhand.views.scoretables.READ_CELLS", 200)
-    monkeypatch.setattr(score_views, "BLOCK_CELLS", 60)
     same(columns(eh.recommender(scores, user_groups=people, **call)), columns(expected))
     with pytest.raises(EvenhandError, match="3 rows for a user and item that already had one"):
         eh.recommender(pl.concat([scores, scores.filter(pl.col("user") == scores["user"].max()).head(3)]), **call)
@@ -321,16 +311,12 @@ def test_a_list_of_recommendations_without_scores():
     assert found.shown.height == 3
 
 
-def test_lists_of_one_length_need_no_shares_of_slots_of_their_own():
-    listed = pl.DataFrame({"user": np.repeat(np.arange(6), 3), "item": np.arange(18) % 5})
-    view = score_views.view_scores(
-        listed, None, columns={"user": "user", "item": "item", "score": None}, items=None, user_groups=None
-    )
-    found = tabulation(view, Reading(Cut(), Cut(), listed=True), np.zeros(6, dtype=np.int64), 1)
-    assert found.usual == found.audience.usual == 3
-    again = next(iter(found.under(draws.Resampled(np.zeros(6, dtype=np.int64), ["all"], 9, 1)).crosstabs(found.total)))
+def test_shares_of_slots_are_drawn_like_times_shown_where_lists_are_of_one_length():
+    lists = tabulate(Ragged.of(np.random.default_rng(1).random((6, 5))), None, Cut(3), Cut(), 5)
+    codes = np.zeros(6, dtype=np.int64)
+    total = Crosstab.from_lists(lists, codes, 1, 5, cut=True, everywhere=True)
+    (again,) = ResampledLists(((lists, draws.Resampled(codes, ["all"], 9, 1)),)).crosstabs(total)
     np.testing.assert_allclose(again.spread, again.counts[:, 0] / 3)
-    assert Audience(np.zeros(2, dtype=np.int32), np.zeros(0, dtype=np.int32), None, np.zeros((2, 4))).usual == 1
 
 
 def test_identical_groups_differ_by_what_noise_alone_gives():
@@ -425,17 +411,13 @@ def test_replicates_of_weight_one_are_the_tally_itself():
         def between(self, start, stop):
             yield codes, np.ones((len(codes), stop - start), dtype=np.uint8)
 
-    from evenhand.engine.crosstabs import Reading, tabulation
-    from evenhand.views.scores import view_scores
-
-    roles = {"user": "user", "item": "item", "score": "score", "group": "group", "relevance": None}
-    view = view_scores(matrix, truth, columns=roles, items=None, user_groups=groups)
     codes = np.array(["abc".index(g) for g in groups])
-    made = tabulation(view, Reading(Cut(4), Cut(threshold=0.5)), codes, 3)
-    (again,) = made.under(Once()).crosstabs(made.total)
-    np.testing.assert_allclose(again.counts[1], made.total.counts)
-    np.testing.assert_allclose(again.marks[1], made.total.marks)
-    np.testing.assert_allclose(again.spread[1], made.total.spread, rtol=1e-5)
+    lists = tabulate(Ragged.of(matrix), Ragged.of(truth), Cut(4), Cut(threshold=0.5), matrix.shape[1])
+    total = Crosstab.from_lists(lists, codes, 3, matrix.shape[1], cut=True, everywhere=False)
+    (again,) = ResampledLists(((lists, Once()),)).crosstabs(total)
+    np.testing.assert_allclose(again.counts[1], total.counts)
+    np.testing.assert_allclose(again.marks[1], total.marks)
+    np.testing.assert_allclose(again.spread[1], total.spread, rtol=1e-5)
     assert found.frame["undefined_draws"].sum() == 0
 
 

@@ -13,18 +13,18 @@ import numpy as np
 from evenhand.audits.assemble import notes
 from evenhand.audits.declare import Call
 from evenhand.audits.paired import SystemsResult, chosen_of, standing_of
-from evenhand.audits.recommender import Part, RecommenderResult, Served
+from evenhand.audits.recommender import Part, RecommenderResult, Served, Tabulation
 from evenhand.audits.systems import system_column
 from evenhand.cards import Floats
-from evenhand.engine.crosstabs import tabulation
 from evenhand.errors import EvenhandError
 from evenhand.findings import Row, row
-from evenhand.tallies.replicates import Replicates
+from evenhand.tallies.resampled_lists import ResampledLists
+from evenhand.tallies.shown import Ints
+from evenhand.tallies.user_lists import AT
 from evenhand.uncertainty.crosstabs import Resampled, Swapped, affordable, values
 from evenhand.uncertainty.difference import holm
 from evenhand.uncertainty.intervals import percentile_ends
 from evenhand.uncertainty.rules import ANYTHING
-from evenhand.views.scoretables import TableScores, side_by_side
 
 QUESTION = "Which recommenders differ, on the same users?"
 SAME_USERS = (
@@ -32,6 +32,7 @@ SAME_USERS = (
     "come. Items stay as they are."
 )
 DRAWS = 999
+CELLS = AT["cells"]
 AT_ONCE = 6
 """Sets of draws that are held beside each other: resamples of both, and both halves of every swap."""
 
@@ -105,28 +106,25 @@ class _Pair:
 
     @classmethod
     def of(cls, served: Served, a: Part, b: Part, draws: int, seed: int, where: tuple[Any, ...]) -> _Pair:
-        if not isinstance(a.view, TableScores) or not isinstance(b.view, TableScores):
+        if served.is_matrix:
             raise EvenhandError("A matrix holds one recommender. Pass a long table with system=.")
-        one, other = side_by_side(a.view, b.view)
-        codes, questions = served.codes(one), served.questions()
+        users, at_a, at_b = np.intersect1d(a.slice.users, b.slice.users, assume_unique=True, return_indices=True)
+        codes, questions = a.tabulation.codes[at_a], served.questions()
         names = [*served.sides.names, "(unknown)", "(nobody)"]
-        slots = float(min(one.facts.cells, one.users * (a.reading.shown.top or one.items)))
-        made = affordable(draws, AT_ONCE * len(np.unique(codes)), one.items, slots)
-
-        mine, theirs = (
-            tabulation(view, part.reading, codes, served.sides.groups) for view, part in ((one, a), (other, b))
-        )
+        mine, theirs = _side_by_side(served, a, b, at_a, at_b, codes)
+        slots = float(min(mine.lists.marks[:, CELLS].sum(), len(users) * (mine.reading.shown.top or mine.total.items)))
+        made = affordable(draws, AT_ONCE * len(np.unique(codes)), mine.total.items, slots)
         drawn = Resampled(codes, names, made, seed, ("compared", *where))
         kept, left = Swapped(codes, made, seed, where), Swapped(codes, made, seed, where, other=True)
 
-        def on(replicates: Replicates) -> Floats:
+        def on(replicates: ResampledLists) -> Floats:
             return np.stack(values(replicates, mine.total, questions))
 
         counted = mine.total.mark("users")
-        sizes = [float(one.users) if q.pair is None else float(min(counted[list(q.pair)])) for q in questions]
+        sizes = [float(len(users)) if q.pair is None else float(min(counted[list(q.pair)])) for q in questions]
         seen = [np.array([float(q.on(t.total)) for q in questions]) for t in (mine, theirs)]
         return cls(
-            served, one.users, a.view.users + b.view.users - 2 * one.users, sizes, (seen[0], seen[1]),
+            served, len(users), a.slice.user_count + b.slice.user_count - 2 * len(users), sizes, (seen[0], seen[1]),
             (on(mine.under(drawn)), on(theirs.under(drawn))),
             (on(mine.under(kept).with_other(theirs.under(left))), on(mine.under(left).with_other(theirs.under(kept)))),
         )  # fmt: skip
@@ -158,3 +156,18 @@ class _Pair:
             (~(swapped < abs(seen) * (1 - 1e-6) - 1e-9)).sum()
         )  # an undefined swap counts as large: never too sure
         return float(low[0]), float(high[0]), (1 + large) / (1 + len(swapped)), int(np.isnan(drawn).sum())
+
+
+def _side_by_side(
+    served: Served, a: Part, b: Part, at_a: Ints, at_b: Ints, codes: Ints
+) -> tuple[Tabulation, Tabulation]:
+    """Two slices on the users that both have, and on the items that either has."""
+    items = np.union1d(a.slice.items, b.slice.items)
+    many = len(items) + max(0, max(a.slice.item_count, b.slice.item_count) - len(items))
+
+    def tabulated(part: Part, users: Ints) -> Tabulation:
+        reading = part.tabulation.reading
+        lists = part.tabulation.lists.take(users).with_items(np.searchsorted(items, part.slice.items))
+        return Tabulation.from_lists(lists, codes, served.sides.groups, many, reading, everywhere=False)
+
+    return tabulated(a, at_a), tabulated(b, at_b)

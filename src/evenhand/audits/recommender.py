@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Annotated, Any, Literal
 
@@ -26,19 +26,19 @@ from evenhand.audits.declare import (
     log,
 )
 from evenhand.cards import Ask, Floats, asks, lacks, needing, parse_call, refuse_lacking
-from evenhand.engine.crosstabs import Reading, Tabulation, scale, tabulation, user_blocks
 from evenhand.errors import EvenhandError, listing
 from evenhand.findings import Row, row, slice_words
 from evenhand.labels import all_but, matches, one_or_several, several
 from evenhand.metrics.catalogue import lorenz_points
 from evenhand.results import Result
+from evenhand.sources.scores import Scores, Slice, SliceColumns, open_scores
 from evenhand.tallies.crosstab import Crosstab
-from evenhand.tallies.replicates import Replicates
+from evenhand.tallies.resampled_lists import ResampledLists, Weights
 from evenhand.tallies.shown import Cut, Ints
 from evenhand.tallies.sides import Sides
+from evenhand.tallies.user_lists import Reading, UserLists
 from evenhand.uncertainty.crosstabs import ROUNDING, Question, Resampled, ends, plans, values
 from evenhand.uncertainty.intervals import Interval
-from evenhand.views.scores import Apart, Scores, Shown, view_scores
 
 MOST_DIFFERENCES = 30
 SCORES = "a matrix (.npz, .npy), or a table: Parquet, CSV or JSON lines (also .gz)"
@@ -51,13 +51,9 @@ class Served:
     parts: Sequence[Part]
     asked: Sequence[Ask]
     sides: Sides
-    grouped: bool
     fewest: int
     convention: str | None
-
-    def codes(self, view: Scores) -> Ints:
-        """The group of every user of a slice."""
-        return _codes(view, self.grouped or None, self.sides)
+    is_matrix: bool
 
     def questions(self) -> list[Question]:
         return _questions(self.asked, self.sides)
@@ -183,31 +179,36 @@ def recommender(
     columns = {"user": user, "item": item, "score": score, "group": group, "relevance": relevance}
     log.info("checking the scores")
     protected, versus = one_or_several(protected), one_or_several(versus)
-    apart = Apart(names_of(by), system)
-    apart.check((*call.audit.extra, user, item, "shown"))
-    thinning = plain.thinning if convention is None else None
-    view = view_scores(
-        scores, relevant, columns=columns, items=items, user_groups=user_groups, apart=apart, thinning=thinning
-    )
-    shows = _under_convention(convention, plain, view).shows
+    sliced_by = SliceColumns(names_of(by), system)
+    sliced_by.check((*call.audit.extra, user, item, "shown"))
+    opened = open_scores(scores, relevant, names=columns, items=items, user_groups=user_groups, sliced_by=sliced_by)
+    shows = plain.shows or any(_under_convention(convention, plain, part).shows for part in opened.slices)
     given = {"users": user_groups is not None, "truth": relevant is not None, "shown": shows}
     given["scores"] = score is not None
     asked = _asked(metrics, convention, {need for need, there in given.items() if there})
-    sides = _sides(view, user_groups, protected, versus)
+    sides, codes = _sides(opened, protected, versus)
     deals = deals if any(a.card.shuffled for a in asked) else 0
-    parts = []
-    for where, part in view.parts():
-        log.info("finding what %s users are shown", f"{part.users:,}")
-        codes = _codes(part, user_groups, sides)
-        parts.append(_measured(part, codes, where, plain, convention, asked, sides, deals, call, apart.names))
-    told = {slice_words(apart.names, p.where): p for p in parts}
+    log.info("finding what %s users are shown", f"{sum(part.user_count for part in opened.slices):,}")
+    readings = [_under_convention(convention, plain, part) for part in opened.slices]
+    lists = UserLists.per_slice(opened, readings)
+    other: Sequence[UserLists | None] = [None] * len(lists)
+    if convention == "holisticai" and plain.normalize and relevant is not None:
+        # It scales scores and truth together where it judges, and the scores alone elsewhere.
+        alone = [_under_convention(convention, replace(plain, alone=True), part) for part in opened.slices]
+        other = UserLists.per_slice(opened, alone)
+    parts = [
+        _measured(opened, part, codes[part.users], of_part, reading, beside, asked, sides, deals, call)
+        for part, of_part, reading, beside in zip(opened.slices, lists, readings, other, strict=True)
+    ]
+    by_slice = {slice_words(sliced_by.names, p.where): p for p in parts}
     return call.result(
-        [r for p in parts for r in p.rows], backend=view.backend, read=view.facts.rows, dropped=_dropped(view),
-        slices=apart.names, curves=_joined([p.curves for p in parts], [p.where for p in parts], apart.names),
+        [r for p in parts for r in p.rows], backend=opened.backend, read=opened.facts.rows, dropped=_dropped(opened),
+        slices=sliced_by.names, curves=_joined([p.curves for p in parts], [p.where for p in parts], sliced_by.names),
         words={"unit": "user", "holder": "item", "amount": "slots"},
-        facts={**_of_each(told, lambda p: p.facts), "convention": convention or "evenhand"}, counts=_of_each(told, lambda p: p.counts),
-        of=RecommenderResult, show=lambda: _show(view, parts if shows else []),
-        served=Served(parts, asked, sides, user_groups is not None, call.fewest, convention),
+        facts={**_of_each(by_slice, lambda p: p.facts), "convention": convention or "evenhand"},
+        counts=_of_each(by_slice, lambda p: p.counts), of=RecommenderResult,
+        show=lambda: _show(opened, parts if shows else []),
+        served=Served(parts, asked, sides, call.fewest, convention, opened.matrix is not None),
     )  # fmt: skip
 
 
@@ -215,47 +216,82 @@ def recommender(
 class Part:
     """One slice, measured."""
 
-    where: tuple[Any, ...]
-    view: Scores
-    reading: Reading
+    slice: Slice
+    tabulation: Tabulation
     rows: list[Row]
     curves: dict[str, dict[str, list[Any]]]
     facts: dict[str, Any]
     counts: dict[str, Any]
 
+    @property
+    def where(self) -> tuple[Any, ...]:
+        return self.slice.where
+
+
+@dataclass(frozen=True)
+class Tabulation:
+    """Lists of users with their groups, and the crosstab of the two."""
+
+    lists: UserLists
+    codes: Ints
+    reading: Reading
+    total: Crosstab
+
+    @classmethod
+    def from_lists(
+        cls, lists: UserLists, codes: Ints, groups: int, items: int, reading: Reading, *, everywhere: bool
+    ) -> Tabulation:
+        total = Crosstab.from_lists(lists, codes, groups, items, cut=reading.shows, everywhere=everywhere)
+        return cls(lists, codes, reading, replace(total, odds=lists.odds()))
+
+    @property
+    def tied(self) -> int:
+        """Users with a tie at the last slot."""
+        return int(self.lists.tied.sum())
+
+    @property
+    def slots(self) -> float:
+        return float((self.total.counts if self.reading.shows else self.total.mark("cells")).sum())
+
+    def under(self, weights: Weights) -> ResampledLists:
+        """The same users, counted as the weights say."""
+        return ResampledLists(((self.lists, weights),))
+
 
 def _measured(
-    view: Scores, codes: Any, where: tuple[Any, ...], plain: Reading, convention: str | None, asked: Sequence[Ask], sides: Sides,
-    deals: int, call: Call, slices: Sequence[str],
+    opened: Scores, part: Slice, codes: Ints, lists: UserLists, reading: Reading, beside: UserLists | None, asked: Sequence[Ask],
+    sides: Sides, deals: int, call: Call,
 ) -> Part:  # fmt: skip
-    """The rows of a slice, with draws of its own."""
-    reading = _under_convention(convention, plain, view)
+    """The rows of a slice, with draws of its own; metrics that judge nothing read the lists `beside`, where there are any."""
+    users, items = part.user_count, part.item_count
     names = [*sides.names, "(unknown)", "(nobody)"]
-    slots = float(min(view.facts.cells, view.users * (plain.shown.top or view.items)))
-    resampled, dealt = plans(codes, names, len(sides.names), call.interval, deals, call.seed, view.items, slots, where)
-    cells = dict(zip(slices, where, strict=True))
+    slots = float(min(part.facts.cells, users * (reading.shown.top or items)))
+    resampled, dealt = plans(codes, names, len(sides.names), call.interval, deals, call.seed, items, slots, part.where)
+    cells = dict(zip(opened.sliced_by.names, part.where, strict=True))
 
-    def measured(reading: Reading) -> tuple[Tabulation, list[dict[str, Any]]]:
-        found = tabulation(view, reading, codes, sides.groups)
-        again, by_chance = (found.under(plan) if plan else None for plan in (resampled, dealt))
-        return found, _rows(found, asked, sides, call, again, by_chance, cells)
+    def measured(lists: UserLists) -> tuple[Tabulation, list[dict[str, Any]]]:
+        everywhere = reading.allows_any_item(part)
+        tabulated = Tabulation.from_lists(lists, codes, sides.groups, items, reading, everywhere=everywhere)
+        again, by_chance = (tabulated.under(plan) if plan else None for plan in (resampled, dealt))
+        return tabulated, _rows(tabulated, asked, sides, call, again, by_chance, cells)
 
-    found, rows = measured(reading)
-    if convention == "holisticai" and plain.normalize and view.truth_facts is not None:
-        # It scales scores and truth together where it judges, and the scores alone elsewhere.
-        _, other = measured(_under_convention(convention, replace(plain, alone=True), view))
+    tabulated, rows = measured(lists)
+    if beside is not None:
+        _, other = measured(beside)
         judging = {a.text for a in asked if "truth" in a.reads}
         rows = [one if one["metric"] in judging else two for one, two in zip(rows, other, strict=True)]
-    few = bool(where) and view.users < call.fewest
+    total = tabulated.total
+    few = bool(part.where) and users < call.fewest
     facts = {
-        "items": None if few else view.items,
-        "groups": hidden_sizes(_sizes(found.total, sides), call.fewest, parts=True),
+        "items": None if few else items,
+        "groups": hidden_sizes(_sizes(total, sides), call.fewest, parts=True),
         "interval": _interval_words(call.interval, resampled),
     }
     counts = {
-        "users": view.users, "users_with_ties": found.tied, "users_shown_nothing": _blank(found.total), "slots": found.slots,
+        "users": users, "users_with_ties": tabulated.tied, "users_shown_nothing": _blank(total), "slots": tabulated.slots,
     }  # fmt: skip
-    return Part(where, view, reading, rows, _curves(found.total, sides, view, call.fewest), facts, counts)
+    curves = _curves(total, sides, lambda i: opened.item_name(part, i), call.fewest)
+    return Part(part, tabulated, rows, curves, facts, counts)
 
 
 def _of_each(told: Mapping[str, Part], of: Callable[[Part], dict[str, Any]]) -> dict[str, Any]:
@@ -284,14 +320,10 @@ def _joined(
     return joined
 
 
-def _show(view: Scores, parts: Sequence[Part]) -> Any:
+def _show(opened: Scores, parts: Sequence[Part]) -> Any:
     if not parts:
         raise EvenhandError("Nothing says what was shown. Pass top or threshold to recommender.")
-
-    def blocks(p: Part) -> Iterator[tuple[int, Shown]]:
-        return ((first, users.shown) for first, users in user_blocks(p.view, p.reading))
-
-    return view.handed_out((p.where, p.view, blocks(p)) for p in parts)
+    return opened.shown(part.tabulation.lists for part in parts)
 
 
 def _asked(metrics: Any, convention: str | None, has: set[str]) -> tuple[Ask, ...]:
@@ -314,7 +346,7 @@ def _asked(metrics: Any, convention: str | None, has: set[str]) -> tuple[Ask, ..
     return tuple(_under(a, convention) for a in asked)
 
 
-def _under_convention(convention: str | None, reading: Reading, view: Scores) -> Reading:
+def _under_convention(convention: str | None, reading: Reading, part: Slice) -> Reading:
     """As holisticai reads scores: it shows tied items from the last column, missing ones too, cuts the truth like the scores, and takes a
     matrix of nothing but 0 and 1, once normalised, as it stands.
     """
@@ -322,9 +354,9 @@ def _under_convention(convention: str | None, reading: Reading, view: Scores) ->
         return reading
     last = replace(reading.shown, ties="last")
     stands = Cut(threshold=1.0)
-    as_given = scale(view, reading) == (0.0, 1.0)
-    shown = stands if as_given and view.facts.binary else last
-    true = stands if as_given and view.truth_facts is not None and view.truth_facts.binary else last
+    as_given = reading.scale(part.facts, part.truth_facts) == (0.0, 1.0)
+    shown = stands if as_given and part.facts.is_binary else last
+    true = stands if as_given and part.truth_facts is not None and part.truth_facts.is_binary else last
     return replace(reading, shown=shown, true=true, fill=last.top is not None)
 
 
@@ -346,13 +378,13 @@ def _permutations(chance: str | None) -> int:
     return draws
 
 
-def _sides(view: Scores, user_groups: Any, protected: Any, versus: Any) -> Sides:
-    """The groups of all users, whatever slice they are in."""
-    if user_groups is None:
+def _sides(opened: Scores, protected: Any, versus: Any) -> tuple[Sides, Ints]:
+    """The groups of all users, whatever slice they are in, and the row of every user."""
+    if opened.labels is None:
         if protected is not None or versus is not None:
             raise EvenhandError("protected and versus are groups of users. Pass user_groups, or leave them out.")
-        return Sides((), {}, ())
-    known = _known(view.labels(user_groups))
+        return Sides((), {}, ()), np.zeros(len(opened.user_ids), dtype=np.int64)
+    codes, known = opened.group_codes()
     versus = all_but(versus, protected, known)
     protected, versus = (
         matches(role, several(side), known, of="user_groups") if len(known) > 1 and side is not None else several(side)
@@ -361,33 +393,13 @@ def _sides(view: Scores, user_groups: Any, protected: Any, versus: Any) -> Sides
     sides = Sides.of(known, protected, versus)
     if sides.rows.keys() and set(protected) & set(versus):
         raise EvenhandError("protected and versus share a group. Put each group on one side.")
-    return sides
-
-
-def _known(labels: Any) -> list[Any]:
-    return labels.unique().drop_nulls().to_list()  # type: ignore[no-any-return]
-
-
-def _codes(view: Scores, user_groups: Any, sides: Sides) -> Ints:
-    """The row of every user."""
-    import polars as pl
-
-    if user_groups is None:
-        return np.zeros(view.users, dtype=np.int64)
-    labels = view.labels(user_groups)
-    known, old, new = _known(labels), list(sides.rows), list(sides.rows.values())
-    same = [i for i, label in enumerate(old) if label in known]
-    if not same:
-        return np.full(view.users, sides.unknown, dtype=np.int64)
-    found = labels.replace_strict(
-        [old[i] for i in same], [new[i] for i in same], default=sides.unknown, return_dtype=pl.Int64
-    )
-    return np.asarray(found.fill_null(sides.unknown).to_numpy(), dtype=np.int64)
+    rows = np.array([*(sides.rows.get(label, sides.unknown) for label in known), sides.unknown], dtype=np.int64)
+    return sides, rows[codes]
 
 
 def _rows(
-    found: Tabulation, asked: Sequence[Ask], sides: Sides, call: Call, again: Replicates | None, by_chance: Replicates | None,
-    cells: Mapping[str, Any],
+    found: Tabulation, asked: Sequence[Ask], sides: Sides, call: Call, again: ResampledLists | None,
+    by_chance: ResampledLists | None, cells: Mapping[str, Any],
 ) -> list[Row]:  # fmt: skip
     """A row per metric, and per pair of groups where the metric compares two."""
     questions = _questions(asked, sides)
@@ -447,7 +459,7 @@ def _against(estimate: float, chance: Floats | float) -> dict[str, Any]:
     }
 
 
-def _chances(total: Crosstab, questions: Sequence[Question], by_chance: Replicates | None) -> list[Any]:
+def _chances(total: Crosstab, questions: Sequence[Question], by_chance: ResampledLists | None) -> list[Any]:
     """What no bias would give: a number where the metric knows it, draws where labels are dealt out, else nothing."""
     chances = [q.ask.by_chance(total if q.pair is None else total.between(*q.pair)) for q in questions]
     at = [i for i, q in enumerate(questions) if q.ask.card.shuffled]
@@ -457,7 +469,9 @@ def _chances(total: Crosstab, questions: Sequence[Question], by_chance: Replicat
     return chances
 
 
-def _curves(total: Crosstab, sides: Sides, view: Scores, fewest: int) -> dict[str, dict[str, list[Any]]]:
+def _curves(
+    total: Crosstab, sides: Sides, item_name: Callable[[int], str], fewest: int
+) -> dict[str, dict[str, list[Any]]]:
     """The Lorenz curve of times shown, and the items whose share differs most between the first two groups."""
     curves: dict[str, dict[str, list[Any]]] = {}
     users = total.mark("users")
@@ -473,20 +487,19 @@ def _curves(total: Crosstab, sides: Sides, view: Scores, fewest: int) -> dict[st
     apart = np.where(told, np.abs(a - b), 0.0)
     widest = np.argsort(-apart, kind="stable")[:MOST_DIFFERENCES]
     widest = widest[apart[widest] > 0]
-    ids = getattr(view, "item_ids", None)
     versus, protected = (sides.name(side) for side in sides.pairs[0])
     curves["differences"] = {
-        "item": [str(ids[int(i)] if ids is not None else int(i)) for i in widest],
+        "item": [item_name(int(i)) for i in widest],
         "versus_share": a[widest].tolist(), "protected_share": b[widest].tolist(),
         "versus": [versus] * len(widest), "protected": [protected] * len(widest),
     }  # fmt: skip
     return curves
 
 
-def _dropped(view: Scores) -> dict[str, int]:
-    missing, masked = view.facts.rows - view.facts.cells, view.facts.masked
-    found = {"score is missing": missing - masked, "score is -inf (masked)": masked}
-    return {words: count for words, count in found.items() if count > 0}
+def _dropped(opened: Scores) -> dict[str, int]:
+    missing, masked = opened.facts.rows - opened.facts.cells, opened.facts.masked
+    counts = {"score is missing": missing - masked, "score is -inf (masked)": masked}
+    return {words: count for words, count in counts.items() if count > 0}
 
 
 def _sizes(total: Crosstab, sides: Sides) -> dict[str, int]:

@@ -248,6 +248,19 @@ class DuckDBEngine:
         self.execute(f"CREATE TEMPORARY TABLE {name} AS {query}")
         return name
 
+    def collect(self, frames: Iterable[Any]) -> str:
+        """The name of a temporary table with the rows of several Polars frames, of which there is one at least."""
+        name = ""
+        for frame in frames:
+            rows = self.register(frame)
+            if name:
+                self.execute(f"INSERT INTO {name} SELECT * FROM {rows}")
+            else:
+                name = self.keep(f"SELECT * FROM {rows}")
+            self._cursor.unregister(rows)
+            self._frames.remove(rows)
+        return name
+
     def view(self, query: str) -> str:
         """The name of a view: its query runs wherever it is read."""
         name = new_name()

@@ -4,40 +4,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Hashable, Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Literal
 
 import numpy as np
-import numpy.typing as npt
 
 from evenhand.cards import Floats
 from evenhand.errors import EvenhandError, listing
 from evenhand.labels import listed, plain
-from evenhand.tallies.audience import Audience
 from evenhand.tallies.shown import Cut, Ints, Ragged
 from evenhand.tallies.sides import Sides
 from evenhand.tallies.spectrum import Spectrum
-
-MARKS = (
-    "users",
-    "viewers",  # users shown something
-    "cells",  # scores that are not missing
-    "score",
-    "seekers",  # users with something relevant, and on: only where there is a truth
-    "either",  # users shown something or with something relevant
-    "precision",
-    "recall",
-    "f1",
-    "rated",  # cells with both a score and a truth
-    "square",
-    "absolute",
-)
-"""What is summed over the users of a group, in this order."""
-
-_AT = {name: i for i, name in enumerate(MARKS)}
-UNJUDGED = _AT["seekers"]
-"""How many of the marks there are without a truth."""
+from evenhand.tallies.user_lists import AT, MARKS, UserLists, scale_of, tabulate
 
 
 @dataclass(frozen=True)
@@ -106,7 +85,7 @@ class Crosstab:
             Cut.checked(top, threshold, ties),
             Cut.checked(true_top, true_threshold, ties, prefix="true_"),
         )
-        block = tabulate(
+        lists = tabulate(
             Ragged.of(matrix), None if truth is None else Ragged.of(truth), shown_by, true_by, matrix.shape[1]
         )
         codes, groups, pair = np.zeros(len(matrix), dtype=np.int64), 1, None
@@ -114,26 +93,25 @@ class Crosstab:
             labels = _user_labels(user_groups, len(matrix))
             sides = _one_pair(labels, protected, versus)
             codes, groups, pair = sides.codes(labels), sides.groups, sides.pairs[0]
-        found = cls.summed(
-            block.audience(), codes, groups, matrix.shape[1], cut=shown_by.given, everywhere=bool(np.isfinite(matrix).all())
-        )  # fmt: skip
-        return replace(found, pair=pair, judged=block.judged)
+        everywhere = bool(np.isfinite(matrix).all())
+        total = cls.from_lists(lists, codes, groups, matrix.shape[1], cut=shown_by.given, everywhere=everywhere)
+        return replace(total, pair=pair)
 
     @classmethod
-    def summed(
-        cls, audience: Audience, codes: Ints, groups: int, items: int, *, cut: bool, everywhere: bool
+    def from_lists(
+        cls, lists: UserLists, codes: Ints, groups: int, items: int, *, cut: bool, everywhere: bool
     ) -> Crosstab:
-        """Add up the users of each group; `everywhere` says that any item could have been shown to anybody."""
-        counts, spread = audience.summed(codes, groups, items)
+        """Sums over the users of each group; `everywhere` says that any item could have been shown to anybody."""
+        counts, spread = lists.summed(codes, groups, items)
         marks = np.zeros((groups, len(MARKS)))
-        for column, own in enumerate(audience.marks.T):
-            marks[:, column] = np.bincount(codes, own, groups)
-        lengths = audience.many_of_length() if everywhere else None
-        return cls(counts, spread, marks, cut=cut, lengths=lengths)
+        for column, values in enumerate(lists.marks.T):
+            marks[:, column] = np.bincount(codes, values, groups)
+        lengths = lists.users_by_length() if everywhere else None
+        return cls(counts, spread, marks, judged=lists.is_judged, cut=cut, lengths=lengths)
 
     def mark(self, name: str) -> Floats:
         """One of the `MARKS` for every group: (..., G)."""
-        return np.asarray(self.marks[..., _AT[name]])
+        return np.asarray(self.marks[..., AT[name]])
 
     @property
     def items(self) -> int:
@@ -219,97 +197,6 @@ class Crosstab:
         return "" if self.items and self.mark("users").any() else "empty"
 
 
-@dataclass(frozen=True, slots=True)
-class UserBlock:
-    """Some users: what each was shown, their marks (R, M), and which of them had a tie at the last slot."""
-
-    shown: Ragged
-    marks: Floats
-    tied: npt.NDArray[np.bool_]
-    items: int
-    judged: bool
-    offered: Ragged
-
-    def audience(self) -> Audience:
-        return Audience.of(self.shown, self.marks)
-
-    def odds(self) -> Ragged:
-        """The chance of what each user has a score for to be on their list, were it filled with that at random."""
-        offered, slots = self.offered, self.shown.sums(self.shown.values)
-        return Ragged(offered.starts, offered.items, (slots / np.maximum(offered.lengths, 1))[offered.rows])
-
-
-@dataclass(frozen=True, slots=True)
-class Sums:
-    """Sums over the scores of every user: how many and their total; beside a truth how much of it is relevant, and errors."""
-
-    cells: Floats
-    score: Floats
-    wanted: Floats | None = None
-    rated: Floats | None = None
-    square: Floats | None = None
-    absolute: Floats | None = None
-
-    def of(self, users: slice) -> Sums:
-        """Those of some users."""
-        held = {f.name: getattr(self, f.name) for f in fields(self)}
-        return replace(self, **{name: sums[users] for name, sums in held.items() if sums is not None})
-
-
-def tabulate(scores: Ragged, truth: Ragged | None, shown_by: Cut, true_by: Cut, items: int) -> UserBlock:
-    """What a block of users is shown and how it compares with the truth; both have one row per user."""
-    real = np.isfinite(scores.values)  # a convention may fill missing scores with -inf
-    everything = bool(real.all())
-    cells = scores.lengths.astype(np.float64) if everything else scores.sums(real.astype(np.float64))
-    sums = Sums(cells, scores.sums(scores.values if everything else np.where(real, scores.values, 0.0)))
-    relevant = None
-    if truth is not None:
-        relevant = (
-            true_by.shown(truth)[0] if true_by.given else truth.where(truth.values > 0, np.ones(len(truth.values)))
-        )
-        sums = replace(sums, wanted=relevant.sums(relevant.values), **_errors(scores, truth, items))
-    return settled(scores, relevant, shown_by, sums, items)
-
-
-def settled(scores: Ragged, relevant: Ragged | None, shown_by: Cut, sums: Sums, items: int) -> UserBlock:
-    """The same from sums over all scores, and of the scores and of what is relevant at least what may be shown."""
-    shown, tied = shown_by.shown(scores)
-    marks = np.zeros((len(scores.starts) - 1, UNJUDGED if relevant is None else len(MARKS)))
-    slots = shown.lengths.astype(np.float64) if shown.whole else shown.sums(shown.values)
-    marks[:, _AT["users"]] = 1
-    marks[:, _AT["viewers"]] = slots > 0
-    marks[:, _AT["cells"]], marks[:, _AT["score"]] = sums.cells, sums.score
-    if relevant is not None:
-        _judge(marks, shown, slots, relevant, sums, items)
-    return UserBlock(shown, marks, tied, items, relevant is not None, scores)
-
-
-def _judge(marks: Floats, shown: Ragged, slots: Floats, relevant: Ragged, sums: Sums, items: int) -> None:
-    wanted: Any = sums.wanted
-    at = shown.found_in(relevant, items)
-    both = np.where(at >= 0, relevant.values[at] if len(relevant.values) else 0.0, 0.0)
-    hits = shown.sums(shown.values * both)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        marks[:, _AT["precision"]] = np.where(slots > 0, hits / slots, 0.0)
-        marks[:, _AT["recall"]] = np.where(wanted > 0, hits / wanted, 0.0)
-        marks[:, _AT["f1"]] = np.where(slots + wanted > 0, 2 * hits / (slots + wanted), 0.0)
-    marks[:, _AT["seekers"]] = wanted > 0
-    marks[:, _AT["either"]] = slots + wanted > 0
-    for name in ("rated", "square", "absolute"):
-        marks[:, _AT[name]] = getattr(sums, name)
-
-
-def _errors(scores: Ragged, truth: Ragged, items: int) -> dict[str, Floats]:
-    """How many scores of every user have a truth, and their squared and absolute errors."""
-    at = scores.found_in(truth, items)
-    with np.errstate(invalid="ignore"):
-        error = np.where(at >= 0, scores.values - (truth.values[at] if len(truth.values) else 0.0), np.nan)
-    there = np.isfinite(error)
-    error = np.where(there, error, 0.0)
-    found = {"rated": there.astype(np.float64), "square": error**2, "absolute": np.abs(error)}
-    return {name: scores.sums(cells) for name, cells in found.items()}
-
-
 def spectrum_of(shown: Floats, more: int = 0) -> Spectrum:
     """How many items were shown how often (..., J), and `more` never: counted by times shown where that is shorter.
 
@@ -354,11 +241,6 @@ def matrix_of(name: str, data: Any) -> Floats:
             f"{int(np.isposinf(matrix).sum()):,} {name} are infinite. Pass finite scores; NaN marks a missing one."
         )
     return matrix if matrix.dtype == np.float32 else matrix.astype(np.float64, copy=False)
-
-
-def scale_of(low: float, high: float) -> tuple[float, float]:
-    """Offset and width that bring scores to [0, 1]; equal scores all become 0."""
-    return (low, high - low) if high > low else (low if np.isfinite(low) else 0.0, 1.0)
 
 
 def _normalized(matrix: Floats, truth: Floats | None) -> tuple[Floats, Floats | None]:

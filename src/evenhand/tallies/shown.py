@@ -169,20 +169,6 @@ class Cut:
         keep, tied = self._weights(scores, self.ties)
         return scores.where(keep > 0, keep.astype(np.float64)), tied
 
-    def may_show(self, starts: Ints, values: Floats) -> npt.NDArray[np.bool_]:
-        """Which scores may be shown, ties broken in any way: what a cut of these leaves is what it leaves of all.
-
-        >>> Cut(top=1).may_show(np.array([0, 3]), np.array([0.5, 0.7, 0.7])).tolist()
-        [False, True, True]
-        """
-        if self.top is None:
-            return self._reached(values)
-        keep = np.ones(len(values), dtype=bool)
-        for _, cells in _batches(Ragged(starts, starts[:0], values), self.top):
-            x = cells.of(values)
-            cells.put(keep, x >= _bar(x, self.top))
-        return keep
-
     def _weights(self, scores: Ragged, ties: Ties) -> tuple[npt.NDArray[Any], npt.NDArray[np.bool_]]:
         """How much of a slot every cell gets, and which rows had ties."""
         if self.top is None:

@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from evenhand.cards import Ask, Floats
 from evenhand.tallies.crosstab import Crosstab
-from evenhand.tallies.replicates import Replicates, Times
+from evenhand.tallies.resampled_lists import ResampledLists, Times
 from evenhand.tallies.shown import Ints
 from evenhand.uncertainty.intervals import Interval, drawn_ends, stream, without_noise
 
@@ -185,7 +185,7 @@ class Question:
         return np.broadcast_to(found, tally.counts.shape[:-2])  # a metric may say the same of all of them
 
 
-def values(replicates: Replicates, total: Crosstab, questions: Sequence[Question]) -> list[Floats]:
+def values(replicates: ResampledLists, total: Crosstab, questions: Sequence[Question]) -> list[Floats]:
     """Every question on every replicate."""
     found: list[list[Floats]] = [[] for _ in questions]
     for tally in replicates.crosstabs(total):

@@ -1,7 +1,8 @@
-"""Which group each user belongs to: labels per row, a mapping, or a table."""
+"""Which group each user belongs to: labels per row, a mapping, a table, or a column of the scores."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -12,90 +13,99 @@ import numpy as np
 from evenhand.errors import EvenhandError, all_problems, listing, suggestion
 from evenhand.labels import whole
 from evenhand.sources.files import has_known_ending
-from evenhand.views.columns import label, label_problems
-from evenhand.views.labels import Alignment, few_rows, several_labels, view_labels
-from evenhand.views.tables import Table, each_once, fits_int64, missing_columns, open_table, to_polars
+from evenhand.sources.opening import open_table
+from evenhand.sources.relation import Relation, Type, fits_int64
+from evenhand.sources.roles import label_problems, missing_columns
 
 REMEDY = "Pass a label per row, {user: label}, or a table of users and groups."
 
 
 def labels_of_rows(user_groups: Any, users: int, *, user: str, group: str) -> Any:
-    """The group of each row of a matrix; users are numbered from 0, and null is unknown."""
+    """The group of each row of a matrix as a Polars series; users are numbered from 0, and null is unknown."""
     import polars as pl
 
     if not _is_table(user_groups) and not isinstance(user_groups, Mapping):
-        labels = clean(series("user_groups", user_groups))
+        labels = plain_labels(series("user_groups", user_groups))
         if len(labels) != users:
             raise EvenhandError(f"user_groups has {len(labels):,} labels for {users:,} users. {REMEDY}")
         return labels
     if not isinstance(user_groups, Mapping):
-        names = (opened := open_table(user_groups, role="user_groups")).schema.names()
-        if user not in names and group in names:
-            return labels_of_rows(
-                to_polars(opened.lazy.select(opened.col(group).alias("group")))["group"], users, user=user, group=group
-            )
-    table = table_of(user_groups, user=user, group=group)
-    table = table if table.height else table.with_columns(pl.col("user").cast(pl.Int64, strict=False))
-    if table.height and not table["user"].dtype.is_integer():
+        opened = open_table(user_groups, role="user_groups", columns=[user, group])
+        if user not in opened.schema and group in opened.schema:
+            in_order = opened.engine.cells(opened.select({"label": opened.column(group)})).frame["label"]
+            return labels_of_rows(in_order, users, user=user, group=group)
+    table = users_and_labels(user_groups, user=user, group=group)
+    table = table if table.height else table.with_columns(pl.col("owner").cast(pl.Int64, strict=False))
+    if table.height and not table["owner"].dtype.is_integer():
         raise EvenhandError("user_groups names users, but the rows of scores are numbered from 0. " + REMEDY)
-    outside = table.filter((pl.col("user") < 0) | (pl.col("user") >= users))["user"].to_list()
+    outside = table.filter((pl.col("owner") < 0) | (pl.col("owner") >= users))["owner"].to_list()
     if outside:
         raise EvenhandError(
             f"user_groups has users that scores has not: {listing(outside)}. Rows of scores are numbered from 0."
         )
-    rows = pl.DataFrame({"user": np.arange(users)})
-    return rows.join(table.with_columns(pl.col("user").cast(pl.Int64)), on="user", how="left", maintain_order="left")[
-        "group"
+    rows = pl.DataFrame({"owner": np.arange(users)})
+    return rows.join(table.with_columns(pl.col("owner").cast(pl.Int64)), on="owner", how="left", maintain_order="left")[
+        "label"
     ]
 
 
-def table_of(user_groups: Any, *, user: str, group: str) -> Any:
-    """Users and their groups as a Polars frame with columns `user` and `group`, one row per user."""
+def users_and_labels(user_groups: Any, *, user: str, group: str) -> Any:
+    """Users and their groups as a Polars frame with columns `owner` and `label`, one row per user."""
     if isinstance(user_groups, Mapping):
-        return _of_mapping(user_groups)
+        return _from_mapping(user_groups)
     if not _is_table(user_groups):
         raise EvenhandError(
             "user_groups has a label per row, but a long table has no order of users. Pass {user: label} or a table."
         )
-    opened = open_table(user_groups, role="user_groups")
+    opened = open_table(user_groups, role="user_groups", columns=[user, group])
     problems = missing_columns(opened, [("user", user), ("group", group)])
     if problems:
         raise all_problems([p.replace("column of the table", "column of user_groups") for p in problems])
-    return users_and_groups(opened, user, group, "group")
+    return labels_in_columns(opened, user, group, "group")
 
 
-def users_and_groups(opened: Table, user: str, group: str, role: str) -> Any:
+def labels_in_columns(opened: Relation, user: str, group: str, role: str) -> Any:
     """Two columns of a table as users and their groups, those of nobody left out; a user with two labels is an error."""
     problems = [p for name, c in (("user", user), (role, group)) for p in label_problems(name, c, opened)]
     if problems:
         raise all_problems(problems, where="The call")
-    opened = opened.whole_ids(user)
-    pairs = opened.lazy.select(id_of(user, opened).alias("user"), label(group, opened).alias("group"))
-    frame = few_rows(pairs)
-    frame = to_polars(each_once(pairs)) if frame is None else frame
-    frame = frame.drop_nulls("user") if frame["user"].null_count() else frame
-    if frame["user"].n_unique() < frame.height:
-        frame = frame.unique()
-        again = frame["user"].filter(frame["user"].is_duplicated())
-        if len(again):
-            raise several_labels("user_groups", again.n_unique(), again.min())
-    return frame.with_columns(clean(frame["group"]))
+    opened = opened.with_whole_ids(user)
+    pairs = opened.select({"owner": id_of(opened, user)[0], "label": opened.label(group)})
+    frame = opened.engine.cells(
+        f"SELECT owner, label FROM ({pairs}) AS labelled WHERE owner IS NOT NULL GROUP BY owner, label"
+    ).frame
+    repeated = frame["owner"].filter(frame["owner"].is_duplicated())
+    if len(repeated):
+        raise EvenhandError(
+            f"user_groups gives {repeated.n_unique():,} of its ids more than one label (for example {repeated.min()!r}). "
+            "Give each id one label, or pass eh.rollup(...) where an item has several providers."
+        )
+    return frame.with_columns(plain_labels(frame["label"]))
 
 
-def _of_mapping(given: Mapping[Any, Any]) -> Any:
-    """Labels of users, read as those of items are."""
-    nobody = Table(nw.from_dict({"item": []}, backend="polars").lazy(), "polars", "")
-    found = view_labels(given, nobody, item="item", role="user_groups")
-    if found.soft or not isinstance(found, Alignment):
+def _from_mapping(labels: Mapping[Any, Any]) -> Any:
+    import polars as pl
+
+    if any(isinstance(label, Mapping) for label in labels.values()):
         raise EvenhandError(f"user_groups shares users among groups, and each has one label here. {REMEDY}")
-    frame = found.frame.select("item", "group").rename({"item": "user"})
-    return frame.with_columns(clean(frame["group"]))
+    known = [None if isinstance(label, float) and math.isnan(label) else label for label in labels.values()]
+    try:
+        frame = pl.DataFrame(
+            {"owner": list(labels) or pl.Series(dtype=pl.String), "label": known or pl.Series(dtype=pl.String)}
+        )
+    except (TypeError, pl.exceptions.PolarsError) as error:
+        raise EvenhandError(
+            "user_groups mixes kinds of items or labels. Pass items of one type and labels of one type."
+        ) from error
+    return frame.with_columns(plain_labels(frame["label"]))
 
 
-def id_of(name: str, table: Table) -> nw.Expr:
-    """A column of ids: whole numbers as int64, text as text, NaN as missing, so that ids of different tables compare."""
-    dtype = table.schema[name]
-    return table.col(name).cast(nw.Int64) if dtype.is_integer() and fits_int64(dtype) else label(name, table)
+def id_of(table: Relation, name: str) -> tuple[str, Type]:
+    """SQL and type of a column of ids: whole numbers as BIGINT, text as text, NaN as NULL, so that ids of tables compare."""
+    kind = table.schema[name]
+    if kind.is_integer() and fits_int64(kind):
+        return f"CAST({table.column(name)} AS BIGINT)", nw.Int64()
+    return table.label(name), table.label_type(name)
 
 
 def series(role: str, values: Any) -> Any:
@@ -112,7 +122,7 @@ def series(role: str, values: Any) -> Any:
         raise EvenhandError(f"{role} mixes values of different types. Make them all text, or all numbers.") from error
 
 
-def clean(labels: Any) -> Any:
+def plain_labels(labels: Any) -> Any:
     """Labels with NaN as missing, categories as text, and whole numbers with gaps as whole numbers."""
     import polars as pl
 

@@ -1,0 +1,664 @@
+"""Scores of users for items, checked: a matrix, a sparse one, or a long table, with the truth, the catalogue and user groups.
+
+Whatever they come in, they are one query: a row per user and item with whole-number codes for both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Protocol
+
+import narwhals as nw
+import numpy as np
+import numpy.typing as npt
+
+from evenhand.errors import EvenhandError, all_problems, listing
+from evenhand.labels import whole
+from evenhand.sources.engine import DuckDBEngine, Engine
+from evenhand.sources.matrices import Matrix, is_matrix
+from evenhand.sources.opening import open_table
+from evenhand.sources.relation import Relation, Type, is_number
+from evenhand.sources.roles import label_problems, missing_columns, slice_problems
+from evenhand.sources.sql import columns, count_where, double, quoted, same
+from evenhand.sources.user_groups import (
+    group_column,
+    id_of,
+    labels_in_columns,
+    labels_of_rows,
+    series,
+    users_and_labels,
+)
+
+Ints = npt.NDArray[np.int64]
+Floats = npt.NDArray[np.float64]
+
+MOST_ITEMS = 2**31
+"""Items are counted one by one in some figures; more of them than this fit into no memory."""
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """How many rows and scores there are, their range, how many are -inf, and whether all cells are there and 0 or 1."""
+
+    rows: int = 0
+    cells: int = 0
+    low: float = np.inf
+    high: float = -np.inf
+    masked: int = 0
+    is_binary: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class SliceColumns:
+    """What the scores of a long table are sliced by: columns, and the column of the recommender."""
+
+    by: tuple[str, ...] = ()
+    system: str | None = None
+
+    def __bool__(self) -> bool:
+        return bool(self.by or self.system)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The slice columns of the result; the system is always called system."""
+        return (*self.by, *(["system"] if self.system is not None else []))
+
+    @property
+    def roles(self) -> dict[str, tuple[str, str]]:
+        """Our names of the slice columns, each with its role and the user's name."""
+        named = {f"by_{i}": ("by", b) for i, b in enumerate(self.by)}
+        return named | ({"system": ("system", self.system)} if self.system is not None else {})
+
+    def check(self, result_columns: Collection[str]) -> None:
+        """Refuse slice columns that are named twice, or like a column of the result."""
+        if problems := slice_problems(self.names, result_columns):
+            raise all_problems(problems, where="The call")
+
+
+@dataclass(frozen=True, slots=True)
+class Slice:
+    """One slice of the scores, with its users and items.
+
+    Attributes
+    ----------
+    where : labels of the slice.
+    users, items : where they stand among the ids of all slices; their order is that of the codes in the query.
+    unlisted : items of the catalogue beyond those, which have no id.
+    facts, truth_facts : of the scores and of the truth.
+    """
+
+    where: tuple[Any, ...]
+    users: Ints
+    items: Ints
+    unlisted: int
+    facts: Facts
+    truth_facts: Facts | None
+
+    @property
+    def user_count(self) -> int:
+        return len(self.users)
+
+    @property
+    def item_count(self) -> int:
+        return len(self.items) + self.unlisted
+
+
+class Lists(Protocol):
+    """What the users of a slice were shown, end to end, and how much of a slot each item had (None: one)."""
+
+    @property
+    def lengths(self) -> npt.NDArray[Any]: ...
+    @property
+    def items(self) -> npt.NDArray[Any]: ...
+    @property
+    def values(self) -> Floats | None: ...
+
+
+@dataclass(frozen=True)
+class Scores:
+    """Checked scores: a query of all rows, and what its codes stand for.
+
+    Attributes
+    ----------
+    query : rows of `owner` (a number for every slice and user, slices one after the other), `is_truth`, `item` (its number in
+        the slice) and `value`, in no order.
+    user_ids, item_ids : Polars series, in order.
+    labels : the group of every user as a Polars series, null where unknown; None where no groups were named.
+    """
+
+    engine: Engine
+    query: str
+    slices: Sequence[Slice]
+    user_ids: Any
+    item_ids: Any
+    labels: Any
+    column_names: tuple[str, str]
+    sliced_by: SliceColumns
+    backend: str
+    origin: str
+    facts: Facts
+    matrix: Matrix | None = None
+
+    def group_codes(self) -> tuple[Ints, list[Any]]:
+        """Which of the labels every user has, and these labels; -1 where the group is unknown."""
+        import polars as pl
+
+        known = self.labels.unique().drop_nulls()
+        coded = pl.DataFrame({"label": known, "code": np.arange(len(known))})
+        joined = self.labels.alias("label").to_frame().join(coded, on="label", how="left", maintain_order="left")
+        return joined["code"].fill_null(-1).to_numpy(), known.to_list()
+
+    def item_name(self, part: Slice, item: int) -> str:
+        """The id of an item by its number in a slice."""
+        return str(self.item_ids[int(part.items[item])])
+
+    def repeated(self, role: str, more: int, owner: int, item: int) -> EvenhandError:
+        """That a user has several scores for an item, given how many too many and the first by its codes."""
+        ends = np.cumsum([part.user_count for part in self.slices])
+        at = int(np.searchsorted(ends, owner, side="right"))
+        part = self.slices[at]
+        user = self.user_ids[int(part.users[owner - (int(ends[at]) - part.user_count)])]
+        return EvenhandError(
+            f"{role} has {more:,} rows for a user and item that already had one (first: user {user!r}, item "
+            f"{self.item_ids[int(part.items[item])]!r}). "
+            "Keep one row for each, or name the column that tells them apart: by or system."
+        )
+
+    def shown(self, lists: Iterable[Lists]) -> Any:
+        """What was shown to whom, slice by slice, in the form the scores came in; items that nobody scored have no id."""
+        import polars as pl
+
+        if self.matrix is not None:
+            return self._shown_matrix(next(iter(lists)))
+        user, item = self.column_names
+        frames = [
+            pl.DataFrame(
+                {
+                    **{
+                        name: [label] * len(own.items)
+                        for name, label in zip(self.sliced_by.names, part.where, strict=True)
+                    },
+                    user: self.user_ids.gather(np.repeat(part.users, own.lengths)),
+                    item: self._ids_of(part, own.items),
+                    "shown": np.ones(len(own.items)) if own.values is None else own.values,
+                }
+            )
+            for part, own in zip(self.slices, lists, strict=True)
+        ]
+        frame = (
+            pl.concat(frames, how="vertical_relaxed")
+            if frames
+            else pl.DataFrame({user: self.user_ids.head(0), item: self.item_ids.head(0), "shown": []})
+        )
+        return {"pandas": frame.to_pandas, "pyarrow": frame.to_arrow}.get(self.backend, lambda: frame)()
+
+    def _ids_of(self, part: Slice, items: npt.NDArray[Any]) -> Any:
+        beyond = items >= len(part.items)
+        if not beyond.any():
+            return self.item_ids.gather(part.items[items])
+        places = np.append(part.items, len(self.item_ids))[np.where(beyond, len(part.items), items)]
+        return self.item_ids.extend_constant(None, 1).gather(places)
+
+    def _shown_matrix(self, lists: Lists) -> Any:
+        matrix: Any = self.matrix
+        values = np.ones(len(lists.items)) if lists.values is None else lists.values
+        if matrix.is_sparse:
+            from scipy.sparse import csr_array
+
+            starts = np.append(0, np.cumsum(lists.lengths, dtype=np.int64))
+            return csr_array((values, lists.items.astype(np.int64), starts), shape=matrix.shape)
+        shown = np.zeros(matrix.shape)
+        shown[np.repeat(np.arange(len(lists.lengths)), lists.lengths), lists.items] = values
+        return shown
+
+
+def open_scores(
+    scores: Any,
+    relevant: Any,
+    *,
+    names: Mapping[str, str | None],
+    items: Any,
+    user_groups: Any,
+    sliced_by: SliceColumns,
+) -> Scores:
+    """The scores and the truth, checked; `names` has the columns of a long table by their roles."""
+    if not is_matrix(scores):
+        if relevant is not None and is_matrix(relevant):
+            raise EvenhandError("scores is a table and relevant a matrix. Pass both in the same form.")
+        return _from_tables(scores, relevant, names, items, user_groups, sliced_by)
+    if sliced_by:
+        raise EvenhandError(
+            "by and system name columns, and scores is a matrix, which has none. Pass a table of user, item and score, "
+            "or call recommender once for each matrix."
+        )
+    if relevant is not None and not is_matrix(relevant):
+        raise EvenhandError("scores is a matrix and relevant a table. Pass both in the same form.")
+    if items is not None:
+        raise EvenhandError("items is the number of columns of scores when that is a matrix. Leave items out.")
+    return _from_matrices(scores, relevant, names, user_groups)
+
+
+@dataclass(frozen=True)
+class LongTable:
+    """A checked long table: SQL of its users, items and values, and of the columns that it is sliced by."""
+
+    relation: Relation
+    role: str
+    names: tuple[str, str]
+    ids: Mapping[str, tuple[str, Type]]
+    """SQL and type of `owner` and `item`."""
+    value: str
+    slices: Mapping[str, str] = field(default_factory=dict)
+    missing_word: str = "a missing one is null or NaN"
+
+    @property
+    def rows(self) -> str:
+        """A query for owner, item, value and the slice columns."""
+        ids = {name: expression for name, (expression, _) in self.ids.items()}
+        return self.relation.select({**ids, "value": self.value, **self.slices})
+
+    def with_text_ids(self, name: str) -> LongTable:
+        """The same table with users or items as text."""
+        as_text = (f"CAST({self.ids[name][0]} AS VARCHAR)", nw.String())
+        return replace(self, ids={**self.ids, name: as_text})
+
+    def distinct(self, name: str) -> Any:
+        """Users or items, each once, as a Polars series."""
+        query = f"SELECT {name} FROM ({self.rows}) AS long_table GROUP BY {name}"
+        return self.relation.engine.cells(query).frame[name]
+
+    def problems(self, found: Mapping[str, Any]) -> list[str]:
+        """What is wrong with the values of all rows: users and items that are missing, infinite scores."""
+        named = zip(("user", "item"), self.names, ("no_owner", "no_item"), strict=True)
+        problems = [
+            f"{role}={column!r} is missing in {int(found[count]):,} rows of {self.role}. Remove these rows first."
+            for role, column, count in named
+            if found[count]
+        ]
+        if found["high"] == np.inf:
+            problems.append(f"{self.role} holds infinite values. Pass finite scores; {self.missing_word}.")
+        return problems
+
+
+def open_long_table(
+    table: Any, role: str, user: str, item: str, value: str | None, slices: Mapping[str, tuple[str, str]], *,
+    more: Sequence[str] = (), beside: Relation | None = None,
+) -> LongTable:  # fmt: skip
+    """A long table with its roles checked; without a column of values every row is worth 1."""
+    needed = [user, item, value, *(column for _, column in slices.values()), *more]
+    opened = open_table(table, role=role, columns=needed, beside=beside)
+    opened = opened.with_numbers(value).with_whole_ids(user, item)
+    schema = opened.schema
+    roles = [("user", user), ("item", item)] + (
+        [("score" if role == "scores" else "relevance", value)] if value else []
+    )
+    problems = [
+        p.replace("column of the table", f"column of {role}")
+        for p in missing_columns(opened, [*roles, *slices.values()])
+    ]
+    if len(problems) > 1 and user not in schema and item not in schema:
+        problems.append(f"{role} may be a matrix with a row per user. Then pass its values: {role}.to_numpy().")
+    if not problems and value and not is_number(schema[value]):
+        problems.append(f"{roles[2][0]}={value!r} holds {schema[value]} values, not numbers. Convert the column first.")
+    problems = problems or [
+        p for own, name in (*roles[:2], *slices.values()) for p in label_problems(own, name, opened)
+    ]
+    if problems:
+        raise all_problems(problems, where="The call")
+    ids = {"owner": id_of(opened, user), "item": id_of(opened, item)}
+    labels = {name: opened.label(column) for name, (_, column) in slices.items()}
+    return LongTable(opened, role, (user, item), ids, opened.number(value) if value else double(1), labels)
+
+
+def _from_matrices(scores: Any, relevant: Any, names: Mapping[str, str | None], user_groups: Any) -> Scores:
+    import polars as pl
+
+    matrix = Matrix.from_data(scores, "scores")
+    truth = None if relevant is None else Matrix.from_data(relevant, "relevant")
+    if truth is not None and truth.shape != matrix.shape:
+        raise EvenhandError(f"relevant has shape {truth.shape} and scores {matrix.shape}. Pass one truth per score.")
+    engine = DuckDBEngine()
+    users, items = (pl.Series(np.arange(size)) for size in matrix.shape)
+    tables = [_matrix_table(m, engine, role) for m, role in ((matrix, "scores"), (truth, "relevant")) if m is not None]
+    facts = [_facts_of(table, f"SELECT 0 AS slice, * FROM ({table.rows}) AS cells") for table in tables]
+    labels = None
+    if user_groups is not None:
+        labels = labels_of_rows(user_groups, matrix.shape[0], user=str(names["user"]), group=str(names["group"]))
+    found = [replace(f.get(0, Facts()), rows=f.get(0, Facts()).cells) for f in facts]
+    rows = [f"SELECT 0 AS slice, owner, item, value FROM ({table.rows}) AS cells" for table in tables]
+    everybody = pl.DataFrame({"slice": np.zeros(len(users), dtype=np.int32), "id": users})
+    return _scores(
+        engine, rows, [()], {"owner": everybody, "item": None}, (users, items), [0], [{0: f} for f in found], labels,
+        column_names=(str(names["user"]), str(names["item"])), sliced_by=SliceColumns(), backend="polars",
+        origin=matrix.origin, facts=found[0], matrix=matrix,
+    )  # fmt: skip
+
+
+def _matrix_table(matrix: Matrix, engine: DuckDBEngine, role: str) -> LongTable:
+    cells = matrix.relation(engine)
+    ids = {"owner": id_of(cells, "user"), "item": id_of(cells, "item")}
+    return LongTable(cells, role, ("user", "item"), ids, quoted("score"), missing_word="NaN marks a missing one")
+
+
+def _from_tables(
+    scores: Any, relevant: Any, names: Mapping[str, str | None], items: Any, user_groups: Any, sliced_by: SliceColumns
+) -> Scores:
+    user, item = str(names["user"]), str(names["item"])
+    in_scores = [user_groups] if isinstance(user_groups, str) and "." not in user_groups else []
+    table = open_long_table(scores, "scores", user, item, names["score"], sliced_by.roles, more=in_scores)
+    truth = None
+    if relevant is not None:
+        opened = open_table(relevant, role="relevant", beside=table.relation)
+        by = {name: role for name, role in sliced_by.roles.items() if role[0] == "by"}
+        by = by if all(column in opened.schema for _, column in by.values()) else {}
+        column = _relevance_column(opened, names, {*sliced_by.by} if by else set())
+        truth = open_long_table(opened, "relevant", user, item, column, by)
+    labelled = _labelled(user_groups, table.relation, names)
+    listed = _listed(items, item)
+    (table, truth), labelled, listed = _comparable((table, truth), labelled, listed)
+    return _sliced(table, truth, labelled, listed, sliced_by)
+
+
+def _sliced(table: LongTable, truth: LongTable | None, labelled: Any, listed: Any, sliced_by: SliceColumns) -> Scores:
+    """Slices with their users and items, and the query of all rows."""
+    import polars as pl
+
+    engine = table.relation.engine
+    where, slice_table = _slice_labels(table, sliced_by)
+    rows = [_with_slice(table, slice_table)]
+    facts = [_facts_of(table, rows[0])]
+    members: dict[str, Any] = _members(engine, rows[0])
+    ids = {name: [members[name]["id"].unique()] for name in members}
+    if truth is not None:
+        whole_facts = _facts_of(truth, f"SELECT 0 AS slice, * FROM ({truth.rows}) AS long_table")
+        rows.append(_truth_rows(truth, sliced_by, slice_table, engine, members["owner"]))
+        facts.append(_facts_of(truth, rows[1]) if sliced_by else whole_facts)
+        of_truth = _members(engine, rows[1])
+        for name in ids:
+            ids[name].append(truth.distinct(name) if sliced_by else of_truth[name]["id"].unique())
+            members[name] = _concatenated([members[name], of_truth[name]])
+    users = _union("user", [*ids["owner"], *([labelled["owner"]] if labelled is not None else [])])
+    if labelled is not None and not sliced_by.by:
+        slices = pl.DataFrame({"slice": np.arange(len(where), dtype=np.int32)})
+        named = slices.join(labelled.select(pl.col("owner").alias("id").cast(users.dtype, strict=False)), how="cross")
+        members["owner"] = _concatenated([members["owner"], named])
+    everything = _catalogue(listed, ids["item"])
+    unlisted = [0] * len(where)
+    if isinstance(listed, pl.DataFrame):
+        members["item"] = None
+    else:
+        seen = dict(members["item"].unique().group_by("slice").len().iter_rows())
+        unlisted = [_unlisted(listed, seen.get(i, 0)) for i in range(len(where))]
+    labels = None if labelled is None else _labels_of(users, labelled)
+    totals = [sum(getattr(f, name) for f in facts[0].values()) for name in ("rows", "cells", "masked")]
+    return _scores(
+        engine, rows, where, members, (users, everything), unlisted, facts, labels, column_names=table.names,
+        sliced_by=sliced_by, backend=table.relation.backend, origin=table.relation.origin,
+        facts=Facts(totals[0], totals[1], masked=totals[2]),
+    )  # fmt: skip
+
+
+def _scores(
+    engine: Engine, rows: Sequence[str], where: Sequence[tuple[Any, ...]], members: Mapping[str, Any], ids: tuple[Any, Any],
+    unlisted: Sequence[int], slice_facts: Sequence[Mapping[int, Facts]], labels: Any, **described: Any,
+) -> Scores:  # fmt: skip
+    """Codes of users and items, and the query that has them in place of ids.
+
+    `members` are frames of `slice` and `id`, for `owner` and for `item`, or None where every slice has all of them; `ids` are all
+    of them in the order of their codes.
+    """
+    import polars as pl
+
+    places, joins = {}, {}
+    for (name, alias), known in zip((("owner", "owners"), ("item", "things")), ids, strict=True):
+        matching = f"{alias}.id = scores.{name}"
+        if members[name] is None:
+            coded = pl.DataFrame({"id": known, "code": np.arange(len(known), dtype=np.int32)})
+            places[name] = [np.arange(len(known))] * len(where)
+        else:
+            coded = _coded(members[name], known, running=name == "owner")
+            ends = np.searchsorted(coded["slice"].to_numpy(), np.arange(1, len(where)))
+            places[name] = np.split(coded["place"].to_numpy(), ends) if where else []
+            coded, matching = coded.select("slice", "id", "code"), f"{alias}.slice = scores.slice AND {matching}"
+        joins[name] = f"JOIN {engine.bring(coded)} AS {alias} ON {matching}"
+    slices = []
+    for i, labels_of_slice in enumerate(where):
+        users, items = (places[name][i] for name in ("owner", "item"))
+        cells = len(users) * (len(items) + unlisted[i])
+        found = [f.get(i, Facts()) for f in slice_facts]
+        found = [replace(f, is_binary=f.is_binary and f.cells == cells) for f in found]
+        slices.append(Slice(labels_of_slice, users, items, unlisted[i], found[0], found[1] if len(found) > 1 else None))
+    parts = [
+        f"SELECT slice, owner, item, value, {flag} AS is_truth FROM ({own}) AS {name}"
+        for own, flag, name in zip(rows, ("FALSE", "TRUE"), ("scored", "relevant"), strict=False)
+    ]
+    union = "\n            UNION ALL ".join(parts)
+    query = f"""
+        SELECT owners.code AS owner, scores.is_truth, things.code AS item, scores.value
+        FROM (
+            {union}
+        ) AS scores
+        {joins["owner"]}
+        {joins["item"]}
+    """
+    return Scores(engine, query, slices, *ids, labels, **described)
+
+
+def _coded(members: Any, ids: Any, *, running: bool) -> Any:
+    """Members of slices with their `place` among the ids and their `code`: a number within the slice, or one that goes on."""
+    import polars as pl
+
+    known = pl.DataFrame({"id": ids, "place": np.arange(len(ids))})
+    members = members.with_columns(pl.col("id").cast(ids.dtype, strict=False)).unique()
+    rows = members.join(known, on="id", how="inner").sort("slice", "place")
+    code = pl.int_range(pl.len(), dtype=pl.Int32)
+    return rows.with_columns((code if running else code.over("slice")).alias("code"))
+
+
+def _slice_labels(table: LongTable, sliced_by: SliceColumns) -> tuple[list[tuple[Any, ...]], str]:
+    """The labels of all slices, in order, the missing ones last, and the name of a table with their codes."""
+    import polars as pl
+
+    if not sliced_by:
+        return [()], ""
+    listed = columns(table.slices)
+    engine = table.relation.engine
+    frame = engine.cells(f"SELECT {listed} FROM ({table.rows}) AS long_table GROUP BY {listed}").frame
+    frame = frame.sort(list(table.slices), nulls_last=True)
+    name = engine.bring(frame.with_columns(pl.int_range(pl.len(), dtype=pl.Int32).alias("slice")))
+    where = zip(*(whole(frame[column].to_list()) for column in table.slices), strict=True)
+    return list(where), name
+
+
+def _with_slice(table: LongTable, slice_table: str) -> str:
+    """Rows with the code of their slice; of a truth that has some of the slice columns, in every slice with their labels."""
+    if not table.slices:
+        return f"SELECT 0 AS slice, owner, item, value FROM ({table.rows}) AS long_table"
+    matching = " AND ".join(same(f"long_table.{quoted(c)}", f"slices.{quoted(c)}") for c in table.slices)
+    return (
+        f"SELECT slices.slice, long_table.owner, long_table.item, long_table.value FROM ({table.rows}) AS long_table "
+        f"JOIN {slice_table} AS slices ON {matching}"
+    )
+
+
+def _truth_rows(truth: LongTable, sliced_by: SliceColumns, slice_table: str, engine: Engine, members: Any) -> str:
+    """Rows of the truth with the code of the slice: its own, those of its users, or every one where systems alone are sliced by."""
+    if truth.slices or not sliced_by:
+        return _with_slice(truth, slice_table)
+    if not sliced_by.by:
+        return (
+            f"SELECT slices.slice, long_table.owner, long_table.item, long_table.value FROM ({truth.rows}) AS long_table "
+            f"CROSS JOIN {slice_table} AS slices"
+        )
+    name = engine.bring(members)
+    return (
+        f"SELECT members.slice, long_table.owner, long_table.item, long_table.value FROM ({truth.rows}) AS long_table "
+        f"JOIN {name} AS members ON members.id = long_table.owner"
+    )
+
+
+def _members(engine: Engine, rows: str) -> dict[str, Any]:
+    """The users and the items of every slice, as frames of `slice` and `id`."""
+    import polars as pl
+
+    found = {}
+    for name in ("owner", "item"):
+        query = f"SELECT slice, {name} AS id FROM ({rows}) AS sliced GROUP BY slice, {name}"
+        found[name] = engine.cells(query).frame.with_columns(pl.col("slice").cast(pl.Int32))
+    return found
+
+
+def _concatenated(frames: Sequence[Any]) -> Any:
+    """Frames of `slice` and `id`, those without rows left out: nobody's ids may have any type."""
+    import polars as pl
+
+    filled = [frame for frame in frames if frame.height] or [frames[0]]
+    return pl.concat(filled) if len({frame.schema["id"] for frame in filled}) == 1 else filled[0]
+
+
+def _facts_of(table: LongTable, rows: str) -> dict[int, Facts]:
+    """Facts of every slice, by its code, in one query; a user or an item that is missing is an error."""
+    known = f"CASE WHEN value > {double(-np.inf)} THEN value END"
+    cells = table.relation.engine.cells(f"""
+        SELECT slice,
+               COUNT(*) AS row_count,
+               {count_where("owner IS NULL")} AS no_owner,
+               {count_where("item IS NULL")} AS no_item,
+               COUNT({known}) AS cell_count,
+               {count_where(f"value = {double(-np.inf)}")} AS masked,
+               MIN({known}) AS low,
+               MAX({known}) AS high,
+               {count_where("value = 0 OR value = 1")} AS bits
+        FROM ({rows}) AS sliced
+        GROUP BY slice
+    """)
+    found = [dict(zip(cells.names, row, strict=True)) for row in cells.labels(cells.names)]
+    totals = {name: sum(int(row[name]) for row in found) for name in ("no_owner", "no_item")}
+    highest = max((row["high"] for row in found if row["high"] is not None), default=-np.inf)
+    if problems := table.problems({**totals, "high": highest}):
+        raise all_problems(problems)
+    return {
+        int(row["slice"]): Facts(
+            int(row["row_count"]), int(row["cell_count"]), np.inf if row["low"] is None else float(row["low"]),
+            -np.inf if row["high"] is None else float(row["high"]), int(row["masked"]),
+            is_binary=int(row["bits"]) == int(row["cell_count"]),
+        )
+        for row in found
+    }  # fmt: skip
+
+
+def _relevance_column(relevant: Relation, names: Mapping[str, str | None], by: set[str]) -> str | None:
+    """The column that says how relevant: as named, or called `relevance` or like the scores; none if there is no other column."""
+    if names["relevance"] is not None:
+        return names["relevance"]
+    for name in ("relevance", names["score"]):
+        if name in relevant.schema:
+            return name
+    rest = [n for n in relevant.schema if n not in (names["user"], names["item"], *by)]
+    if rest:
+        raise EvenhandError(
+            f"relevant has columns {listing(relevant.schema)}, and none is called 'relevance'. Name it: relevance={rest[0]!r}."
+        )
+    return None
+
+
+def _labelled(user_groups: Any, scores: Relation, names: Mapping[str, str | None]) -> Any:
+    """Users and groups as a frame, or None; the groups may be a column of the scores."""
+    if user_groups is None:
+        return None
+    user, group = str(names["user"]), str(names["group"])
+    column = group_column(user_groups, scores.names)
+    if column is None:
+        return users_and_labels(user_groups, user=user, group=group)
+    return labels_in_columns(scores, user, column, "user_groups")
+
+
+def _labels_of(users: Any, labelled: Any) -> Any:
+    """The group of every user, in the order of their ids."""
+    import polars as pl
+
+    labelled = labelled if labelled.height else labelled.with_columns(pl.col("owner").cast(users.dtype, strict=False))
+    return users.alias("owner").to_frame().join(labelled, on="owner", how="left", maintain_order="left")["label"]
+
+
+def _union(role: str, ids: list[Any]) -> Any:
+    """All ids in order; ids of different types would never meet."""
+    import polars as pl
+
+    filled = [s for s in ids if len(s)] or ids[:1]
+    kinds = {s.dtype for s in filled}
+    if len(kinds) > 1:
+        raise EvenhandError(
+            f"{role} ids are of different types: {listing(sorted(map(str, kinds)))}. Make them the same type."
+        )
+    return pl.concat([s.alias("id") for s in filled]).unique().sort()
+
+
+def _comparable(
+    tables: tuple[LongTable, LongTable | None], labelled: Any, listed: Any
+) -> tuple[tuple[LongTable, LongTable | None], Any, Any]:
+    """Ids that compare: whole numbers become text where a text file, which has nothing else, holds the same ids."""
+    import polars as pl
+
+    frames = {"owner": labelled, "item": listed}
+    for name, frame in frames.items():
+        kinds = [table.ids[name][1] for table in tables if table is not None]
+        other = frame[name].dtype if isinstance(frame, pl.DataFrame) and frame.height else None
+        has_text = other == pl.String or nw.String in kinds
+        if has_text and any(kind.is_integer() for kind in kinds):
+            scores, truth = (
+                table.with_text_ids(name) if table is not None and table.ids[name][1].is_integer() else table
+                for table in tables
+            )
+            tables = (scores or tables[0], truth)
+        if has_text and other is not None and other.is_integer():
+            frames[name] = frame.with_columns(pl.col(name).cast(pl.String))
+    return tables, frames["owner"], frames["item"]
+
+
+def _listed(items: Any, column: str) -> Any:
+    """A catalogue as a frame with a column `item`; a number, and nothing, as they are."""
+    if items is None or (isinstance(items, (int, np.integer)) and not isinstance(items, bool)):
+        return items
+    if isinstance(items, (list, tuple, set, frozenset, np.ndarray)):
+        return series("items", list(items)).unique(maintain_order=True).alias("item").to_frame()
+    opened = open_table(items, role="items", columns=[column]).with_whole_ids(column)
+    if problems := missing_columns(opened, [("item", column)]):
+        raise all_problems([p.replace("column of the table", "column of items") for p in problems])
+    rows = opened.select({"item": id_of(opened, column)[0]})
+    return opened.engine.cells(f"SELECT item FROM ({rows}) AS catalogue GROUP BY item").frame.sort("item")
+
+
+def _catalogue(listed: Any, seen: list[Any]) -> Any:
+    """The items in order: those seen, or those listed."""
+    everything = _union("item", seen)
+    if listed is None or isinstance(listed, (int, np.integer)):
+        _unlisted(listed, len(everything))
+        return everything
+    ids = listed["item"]
+    _union("item", [ids, everything])
+    outside = everything.filter(~everything.is_in(ids.implode()))
+    if len(outside):
+        raise EvenhandError(
+            f"{len(outside):,} items of the table are not in items: {listing(outside.to_list())}. List the whole catalogue."
+        )
+    return ids
+
+
+def _unlisted(listed: int | None, seen: int) -> int:
+    """How many items of a catalogue of so many were not seen."""
+    if listed is None:
+        return 0
+    if listed < seen:
+        raise EvenhandError(
+            f"items={listed:,} is smaller than the {seen:,} items in the table. Pass the size of the catalogue."
+        )
+    if listed > MOST_ITEMS:
+        raise EvenhandError(f"items={_digits(int(listed))} is too many. Pass at most {MOST_ITEMS:,} items.")
+    return int(listed) - seen
+
+
+def _digits(number: int) -> str:
+    """A large number as it was typed, or how long it is."""
+    return f"{number:,}" if number < 10**40 else "a number of more than 40 digits"

@@ -1,0 +1,352 @@
+"""What every user was shown: the tally of a recommender, one list per user, counted by one loop over users."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from evenhand.cards import Floats
+from evenhand.tallies.shown import Cut, Ints, Ragged
+
+if TYPE_CHECKING:
+    from evenhand.sources.engine import Batch
+    from evenhand.sources.scores import Facts, Scores, Slice
+
+Codes = npt.NDArray[np.int32]
+Bools = npt.NDArray[np.bool_]
+
+MOST_OFFERED = 2_000_000
+"""Scores that are kept, where some are missing, for what lists filled with them at random would give."""
+
+AT_ONCE = 1 << 20
+"""Slots that are added up at a time, at least."""
+
+MARKS = (
+    "users",
+    "viewers",  # users shown something
+    "cells",  # scores that are not missing
+    "score",
+    "seekers",  # users with something relevant, and on: only where there is a truth
+    "either",  # users shown something or with something relevant
+    "precision",
+    "recall",
+    "f1",
+    "rated",  # cells with both a score and a truth
+    "square",
+    "absolute",
+)
+"""What is summed over the users of a group, in this order."""
+
+AT = {name: i for i, name in enumerate(MARKS)}
+UNJUDGED = AT["seekers"]
+"""How many of the marks there are without a truth."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """How scores become "shown" and truth becomes "relevant".
+
+    `normalize` brings both to [0, 1] first, by the range of both or, with `alone`, of the scores; `fill` shows missing items
+    too, as if they scored lowest (holisticai does);
+    `listed` means that every row is shown as it stands.
+    """
+
+    shown: Cut
+    true: Cut
+    normalize: bool = False
+    alone: bool = False
+    fill: bool = False
+    listed: bool = False
+
+    @property
+    def shows(self) -> bool:
+        """Whether it is said what is shown."""
+        return self.listed or self.shown.given
+
+    def scale(self, facts: Facts, truth_facts: Facts | None) -> tuple[float, float]:
+        """Offset and width that scores and truth are scaled by: the range of both together, or of the scores alone."""
+        both = [f for f in (facts, None if self.alone else truth_facts) if f is not None and f.cells]
+        return scale_of(min(f.low for f in both), max(f.high for f in both)) if self.normalize and both else (0.0, 1.0)
+
+    def allows_any_item(self, part: Slice) -> bool:
+        """Whether any item could have been shown to any user: no score is missing, or there are none."""
+        return self.listed or self.fill or part.facts.cells == part.user_count * part.item_count
+
+
+@dataclass(frozen=True, slots=True)
+class UserLists:
+    """The items that every user was shown, end to end, and sums over their scores.
+
+    Attributes
+    ----------
+    lengths : (U,) how many items each user was shown; items : (n,) their numbers.
+    values : (n,) how much of a slot each had; None where all had one.
+    marks : (U, M) the first of `MARKS`, of each user.
+    tied : (U,) who had a tie at the last slot.
+    offered : a row per user with the items that they have a score for, where those are kept.
+    """
+
+    lengths: Codes
+    items: Codes
+    values: Floats | None
+    marks: Floats
+    tied: Bools
+    offered: Ragged | None = None
+
+    @classmethod
+    def joined(cls, parts: Sequence[UserLists]) -> UserLists:
+        """Users after users."""
+        lengths, items, marks, tied = (
+            np.concatenate([getattr(part, name) for part in parts]) for name in ("lengths", "items", "marks", "tied")
+        )
+        values = None
+        if any(part.values is not None for part in parts):
+            values = np.concatenate([np.ones(len(p.items)) if p.values is None else p.values for p in parts])
+        offered = [part.offered for part in parts if part.offered is not None]
+        return cls(lengths, items, values, marks, tied, Ragged.joined(offered) if len(offered) == len(parts) else None)
+
+    @classmethod
+    def per_slice(cls, scores: Scores, readings: Sequence[Reading]) -> list[UserLists]:
+        """The lists of every slice, under its own reading, in one pass over all scores."""
+        ends = np.cumsum([0, *(part.user_count for part in scores.slices)])
+        cuts = tuple(SliceCut.from_slice(part, r) for part, r in zip(scores.slices, readings, strict=True))
+        pieces = scores.engine.tallied(scores.query, ["owner"], ["is_truth", "item"], CutUsers(ends, cuts))
+        for role, repeats in zip(
+            ("scores", "relevant"), zip(*(piece.repeats for piece in pieces), strict=True), strict=False
+        ):
+            if more := sum(count for count, _, _ in repeats):
+                raise scores.repeated(role, more, *min((owner, item) for count, owner, item in repeats if count))
+        return [cut.whole(pieces, i, int(ends[i + 1] - ends[i])) for i, cut in enumerate(cuts)]
+
+    def __len__(self) -> int:
+        return len(self.lengths)
+
+    @property
+    def starts(self) -> Ints:
+        return np.append(0, np.cumsum(self.lengths, dtype=np.int64))
+
+    @property
+    def slots(self) -> Floats:
+        """Slots of every user."""
+        if self.values is None:
+            return self.lengths.astype(np.float64)
+        return np.asarray(np.bincount(np.repeat(np.arange(len(self)), self.lengths), self.values, len(self)))
+
+    @property
+    def is_judged(self) -> bool:
+        """Whether there was a truth to hold the scores against."""
+        return self.marks.shape[1] > UNJUDGED
+
+    def take(self, users: Ints) -> UserLists:
+        """The lists of some users, in their order."""
+        at, lengths = _cells_of(self.starts, users)
+        offered = None
+        if self.offered is not None:
+            cells, many = _cells_of(self.offered.starts, users)
+            offered = Ragged(np.append(0, np.cumsum(many)), self.offered.items[cells], self.offered.values[cells])
+        values = None if self.values is None else self.values[at]
+        return UserLists(lengths.astype(np.int32), self.items[at], values, self.marks[users], self.tied[users], offered)
+
+    def with_items(self, numbers: npt.NDArray[Any]) -> UserLists:
+        """The same lists, items under other numbers: `numbers[i]` of item i."""
+        return replace(self, items=numbers[self.items].astype(np.int32))
+
+    def without_lists(self) -> UserLists:
+        """The same users, were they shown nothing."""
+        return replace(self, lengths=np.zeros_like(self.lengths), items=self.items[:0], values=None)
+
+    def users_by_length(self) -> Floats | None:
+        """(K + 1,) users by the length of their list; None where tied items share slots."""
+        return None if self.values is not None else np.bincount(self.lengths, minlength=1).astype(np.float64)
+
+    def odds(self) -> Ragged | None:
+        """The chance of what each user has a score for to be on their list, were it filled with that at random.
+
+        None where slots are shared, and where what users have a score for was not kept.
+        """
+        if self.offered is None or self.values is not None or not len(self):
+            return None
+        offered = self.offered
+        return Ragged(offered.starts, offered.items, (self.slots / np.maximum(offered.lengths, 1))[offered.rows])
+
+    def summed(self, codes: Ints, groups: int, items: int) -> tuple[Floats, Floats]:
+        """Times each item was shown to each group (G, J), and the sum of its shares of its users' slots (J,)."""
+        counts, spread = np.zeros(groups * items), np.zeros(items)
+        with np.errstate(divide="ignore"):
+            share = 1 / self.slots
+        for users, at in self.runs(max(AT_ONCE, groups * items)):
+            lengths = self.lengths[users]
+            cells = np.repeat(codes[users] * items, lengths) + self.items[at]
+            values = None if self.values is None else self.values[at]
+            counts += np.bincount(cells, values, groups * items)
+            shares = np.repeat(share[users], lengths)
+            spread += np.bincount(self.items[at], shares if values is None else shares * values, items)
+        return counts.reshape(groups, items), spread
+
+    def runs(self, most: int) -> Iterator[tuple[slice, slice]]:
+        """Users, and their slots, at most so many at a time or those of one user."""
+        ends = np.cumsum(self.lengths, dtype=np.int64)
+        start, done = 0, 0
+        while start < len(ends):
+            stop = max(start + 1, int(np.searchsorted(ends, done + most, side="right")))
+            yield slice(start, stop), slice(done, int(ends[stop - 1]))
+            start, done = stop, int(ends[stop - 1])
+
+
+def _cells_of(starts: Ints, rows: Ints) -> tuple[Ints, Ints]:
+    """Where the cells of some rows stand, row after row, and how many each has."""
+    lengths = starts[rows + 1] - starts[rows]
+    ends = np.cumsum(lengths)
+    return np.repeat(starts[rows] - (ends - lengths), lengths) + np.arange(int(ends[-1]) if len(ends) else 0), lengths
+
+
+@dataclass(frozen=True, slots=True)
+class SliceCut:
+    """How the scores of one slice are cut: its reading and scale, its number of items, and what is kept."""
+
+    reading: Reading
+    scale: tuple[float, float]
+    items: int
+    is_judged: bool
+    keeps_offered: bool
+
+    @classmethod
+    def from_slice(cls, part: Slice, reading: Reading) -> SliceCut:
+        gaps = not reading.allows_any_item(part) and reading.shows and part.facts.cells <= MOST_OFFERED
+        scale = reading.scale(part.facts, part.truth_facts)
+        return cls(reading, scale, part.item_count, part.truth_facts is not None, gaps)
+
+    def lists(self, scores: Ragged, truth: Ragged) -> UserLists:
+        """What users are shown, given their scores and the truth."""
+        scores, relevant = self._ready(scores, self.reading.shown), self._ready(truth, self.reading.true)
+        made = tabulate(scores, relevant if self.is_judged else None, self.reading.shown, self.reading.true, self.items)
+        made = made if self.keeps_offered else replace(made, offered=None)
+        return made if self.reading.shows else made.without_lists()
+
+    def _ready(self, cells: Ragged, cut: Cut) -> Ragged:
+        cells = cells.there()
+        if self.reading.normalize:
+            offset, width = self.scale
+            cells = Ragged(cells.starts, cells.items, (cells.values - offset) / width)
+        return cells.filled(cut.top, self.items) if self.reading.fill and cut.top is not None else cells
+
+    def whole(self, pieces: Sequence[Piece], at: int, users: int) -> UserLists:
+        """The lists of all users of a slice in order, those without a row included."""
+        own = [part for piece in pieces for i, part in piece.parts if i == at]
+        owners = np.concatenate([np.zeros(0, dtype=np.int64), *(owner for owner, _ in own)])
+        absent = np.setdiff1d(np.arange(users), owners, assume_unique=True)
+        lists = [part for _, part in own]
+        if len(absent) or not lists:
+            nothing = Ragged(np.zeros(len(absent) + 1, dtype=np.int64), np.zeros(0, dtype=np.int64), np.zeros(0))
+            owners = np.append(owners, absent)
+            lists.append(self.lists(nothing, nothing))
+        joined = UserLists.joined(lists)
+        return joined if (owners[1:] > owners[:-1]).all() else joined.take(np.argsort(owners))
+
+
+Repeats = tuple[int, int, int]
+"""How many rows are too many, and the first owner and item that have several."""
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """What one batch of users gave: by slice, who they are there and their lists; and pairs that came twice."""
+
+    parts: Sequence[tuple[int, tuple[Ints, UserLists]]]
+    repeats: tuple[Repeats, Repeats]
+
+
+@dataclass(frozen=True, slots=True)
+class CutUsers:
+    """Cuts the scores of whole users: those of slice i are `ends[i]` to `ends[i + 1]`."""
+
+    ends: Ints
+    cuts: Sequence[SliceCut]
+
+    def __call__(self, batch: Batch) -> Piece:
+        owners, lengths = batch.firsts(["owner"]).integers("owner"), np.diff(batch.starts)
+        items, values = batch.integers("item"), batch.floats("value")
+        is_truth = batch.integers("is_truth").astype(bool)
+        user = np.repeat(np.arange(len(owners)), lengths)
+        again = np.flatnonzero((items[1:] == items[:-1]) & (is_truth[1:] == is_truth[:-1]) & (user[1:] == user[:-1]))
+        repeats = [_repeats(again[is_truth[again] == kind], owners[user], items) for kind in (False, True)]
+        slices = np.searchsorted(self.ends, owners, side="right") - 1
+        parts = []
+        for i in np.unique(slices).tolist():
+            chosen = slices == i
+            rows = np.repeat(chosen, lengths)
+            numbers = (np.cumsum(chosen) - 1)[user]
+            tables = [
+                _ragged(rows & (is_truth == kind), numbers, items, values, int(chosen.sum())) for kind in (False, True)
+            ]
+            parts.append((i, (owners[chosen] - self.ends[i], self.cuts[i].lists(*tables))))
+        return Piece(parts, (repeats[0], repeats[1]))
+
+
+def _repeats(at: Ints, owners: Ints, items: Ints) -> Repeats:
+    if not len(at):
+        return 0, 0, 0
+    first = at[np.lexsort((items[at], owners[at]))[0]]
+    return len(at), int(owners[first]), int(items[first])
+
+
+def _ragged(rows: Bools, numbers: Ints, items: Ints, values: Floats, users: int) -> Ragged:
+    """Some rows as those of so many users."""
+    if rows.all():
+        return Ragged(np.append(0, np.cumsum(np.bincount(numbers, minlength=users))), items, values)
+    counts = np.bincount(numbers[rows], minlength=users)
+    return Ragged(np.append(0, np.cumsum(counts)), items[rows], values[rows])
+
+
+def tabulate(scores: Ragged, truth: Ragged | None, shown_by: Cut, true_by: Cut, items: int) -> UserLists:
+    """What users are shown and how it compares with the truth; both have one row per user."""
+    shown, tied = shown_by.shown(scores)
+    slots = shown.lengths.astype(np.float64) if shown.whole else shown.sums(shown.values)
+    real = np.isfinite(scores.values)  # a convention may fill missing scores with -inf
+    marks = np.zeros((len(scores.starts) - 1, UNJUDGED if truth is None else len(MARKS)))
+    marks[:, AT["users"]] = 1
+    marks[:, AT["viewers"]] = slots > 0
+    marks[:, AT["cells"]] = scores.lengths if real.all() else scores.sums(real.astype(np.float64))
+    marks[:, AT["score"]] = scores.sums(scores.values if real.all() else np.where(real, scores.values, 0.0))
+    if truth is not None:
+        relevant = (
+            true_by.shown(truth)[0] if true_by.given else truth.where(truth.values > 0, np.ones(len(truth.values)))
+        )
+        _judge(marks, shown, slots, relevant, items)
+        for name, sums in _errors(scores, truth, items).items():
+            marks[:, AT[name]] = sums
+    lengths, listed = (part.astype(np.int32) for part in (shown.lengths, shown.items))
+    return UserLists(lengths, listed, None if shown.whole else shown.values, marks, tied, scores)
+
+
+def _judge(marks: Floats, shown: Ragged, slots: Floats, relevant: Ragged, items: int) -> None:
+    wanted = relevant.sums(relevant.values)
+    at = shown.found_in(relevant, items)
+    both = np.where(at >= 0, relevant.values[at] if len(relevant.values) else 0.0, 0.0)
+    hits = shown.sums(shown.values * both)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        marks[:, AT["precision"]] = np.where(slots > 0, hits / slots, 0.0)
+        marks[:, AT["recall"]] = np.where(wanted > 0, hits / wanted, 0.0)
+        marks[:, AT["f1"]] = np.where(slots + wanted > 0, 2 * hits / (slots + wanted), 0.0)
+    marks[:, AT["seekers"]] = wanted > 0
+    marks[:, AT["either"]] = slots + wanted > 0
+
+
+def _errors(scores: Ragged, truth: Ragged, items: int) -> dict[str, Floats]:
+    """How many scores of every user have a truth, and their squared and absolute errors."""
+    at = scores.found_in(truth, items)
+    with np.errstate(invalid="ignore"):
+        error = np.where(at >= 0, scores.values - (truth.values[at] if len(truth.values) else 0.0), np.nan)
+    known = np.isfinite(error)
+    error = np.where(known, error, 0.0)
+    cells = {"rated": known.astype(np.float64), "square": error**2, "absolute": np.abs(error)}
+    return {name: scores.sums(values) for name, values in cells.items()}
+
+
+def scale_of(low: float, high: float) -> tuple[float, float]:
+    """Offset and width that bring scores to [0, 1]; equal scores all become 0."""
+    return (low, high - low) if high > low else (low if np.isfinite(low) else 0.0, 1.0)
