@@ -634,7 +634,7 @@ def _catalogue(listed: Any, seen: list[Any]) -> Any:
     """The items in order: those seen, or those listed."""
     everything = _union("item", seen)
     if listed is None or isinstance(listed, (int, np.integer)):
-        _unlisted(listed, len(everything))
+        _unlisted(None if listed is None else int(listed), len(everything))
         return everything
     ids = listed["item"]
     _union("item", [ids, everything])

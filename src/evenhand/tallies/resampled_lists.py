@@ -130,9 +130,11 @@ class _Sums:
             for i, row in enumerate(rows):
                 marks[row, :, :width] += self._marked(weights, np.flatnonzero(place == i))
         if whole is not None and rest is not None:
+            left = np.repeat(whole[0], stop - start, axis=1)
             others = np.delete(rows, rest)
-            # parts of a slot do not add up to the last digit
-            counts[rows[rest]] = np.maximum(whole[0] - counts[others].sum(0), 0.0)
+            for row in others:
+                left -= counts[row]
+            counts[rows[rest]] = np.maximum(left, 0.0)  # parts of a slot do not add up to the last digit
             marks[rows[rest], :, :width] = whole[1] - marks[others, :, :width].sum(0)
 
     def _product(self, name: str, weights: Times, place: Ints | None = None) -> Floats:

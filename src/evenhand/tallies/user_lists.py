@@ -139,7 +139,7 @@ class UserLists:
     @property
     def is_judged(self) -> bool:
         """Whether there was a truth to hold the scores against."""
-        return self.marks.shape[1] > UNJUDGED
+        return bool(self.marks.shape[1] > UNJUDGED)
 
     def take(self, users: Ints) -> UserLists:
         """The lists of some users, in their order."""
