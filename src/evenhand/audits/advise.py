@@ -11,16 +11,17 @@ from evenhand.audits.advise_goal import Goal, advise_goal
 from evenhand.audits.declare import Call, Labels, Rankings, Seed, TableOrColumn, TableOrColumns, audit, log
 from evenhand.audits.prefix import protected_labels
 from evenhand.cards import REGISTRY, Between
-from evenhand.engine.placements import Unknown, tally_placements
 from evenhand.errors import EvenhandError
 from evenhand.metrics.prefix import TEMPLATES
 from evenhand.results import Result
+from evenhand.sources.labels import columns_in, open_labels
+from evenhand.sources.rankings import Ties, open_rankings, ranking_table
 from evenhand.synthetic.viewpoints import viewpoint_codes
+from evenhand.tallies.ledger import Unknown
+from evenhand.tallies.placed import Placed
 from evenhand.tallies.placement import Placement
 from evenhand.uncertainty.intervals import stream
 from evenhand.uncertainty.orders import random_order_of
-from evenhand.views.labels import view_labels
-from evenhand.views.rankings import Ties, open_rankings, view_rankings
 
 Degree = Literal["low", "medium", "high"]
 DEGREES: tuple[Degree, ...] = ("low", "medium", "high")
@@ -148,14 +149,16 @@ def _read_off(
     table: Any, group: Any, protected: Any, unknown: Unknown, balance: Degree | None, bias: Degree | None, roles: dict[str, Any]
 ) -> tuple[Situation, dict[str, Any], Any]:  # fmt: skip
     """Balance, number of labels and a typical list of the caller's rankings."""
-    opened = open_rankings(table)
-    named = roles["item"] if roles["item"] in opened.schema.names() else None
-    labels = view_labels(group, opened, request=roles["request"], item=roles["item"], role="group")
+    columns = [*(roles[role] for role in ("request", "item", "rank", "score")), *columns_in(group)]
+    opened = ranking_table(table, columns=columns)
+    named = roles["item"] if roles["item"] in opened.schema else None
+    labels = open_labels(group, opened, request=roles["request"], item=roles["item"], role="group")
     ordered = {"rank": None if roles["score"] is not None else roles["rank"], "score": roles["score"]}
-    view = view_rankings(
+    view = open_rankings(
         opened, request=roles["request"], item=named, **ordered, ties=roles["ties"], carry=labels.carry(opened)
     )
-    placed = tally_placements(view, labels, unknown).placement
+    labels.refuse_bad_rows(view)
+    placed = Placed.from_rankings(view, labels.coded(view, role="the labels"), unknown).placement
     if placed.rows is not None:
         raise EvenhandError("Items that are shared out between groups leave no choice: use 'ndjs', or 'pref_kl'.")
     placed = placed.protecting(protected_labels(protected, placed.groups, group))

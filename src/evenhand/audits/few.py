@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, TypeVar
@@ -108,11 +108,31 @@ def few_items(
     Labels join within their side only: protected ones, those they are compared with, the others. Items without a label
     count where `unknown` makes a group of them; it joins no other.
     """
+    items_of = partial(items_by_label, lazy, found) if counted is None else counted.items_by_label
+    in_columns = isinstance(found, Carried) and found.soft
+    return few_labels(
+        items_of, slices, fewest, protected=protected, versus=versus, unknown=unknown, in_columns=in_columns
+    )
+
+
+def few_labels(
+    items_of: Callable[[Sequence[str]], Sequence[tuple[tuple[tuple[Any, ...], Any], int]]],
+    slices: Sequence[str],
+    fewest: int,
+    *,
+    protected: Any = None,
+    versus: Any = None,
+    unknown: str = "drop",
+    in_columns: bool = False,
+) -> Few:
+    """Which labels have too few items to be shown and are merged, given the items of each label in each slice.
+
+    `in_columns`: items are shared among columns of the rankings, so that there is no label to merge.
+    """
     if fewest <= 1:
         return Few(fewest, (), {}, False, {})
-    if isinstance(found, Carried) and found.soft:
-        return Few(fewest, (), {}, True, {})  # shares of items in columns: no label to take together
-    items_of = partial(items_by_label, lazy, found) if counted is None else counted.items_by_label
+    if in_columns:
+        return Few(fewest, (), {}, True, {})
     cells = [cell for cell in items_of(slices) if unknown == "group" or cell[0][1] is not None]
     labels = list(dict.fromkeys(label for (_, label), _ in cells if label is not None))
     total = {label: items for (_, label), items in items_of(())}

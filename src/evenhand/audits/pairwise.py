@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from typing import Annotated, Any, Literal
 
 import numpy as np
@@ -25,21 +24,19 @@ from evenhand.audits.declare import (
     audit,
     log,
 )
-from evenhand.audits.few import few_items
+from evenhand.audits.few import few_labels
 from evenhand.audits.requests import RankingResult, held_of, interval_words, per_request, rows_of
 from evenhand.cards import Ask, Between, asks, needing, refuse_lacking
-from evenhand.engine.pairs import Pairing, PairLedger, Sides, tally_pairs
-from evenhand.engine.prepared import as_table
 from evenhand.errors import EvenhandError
+from evenhand.sources.judgments import MissingRelevance, carried, open_judgments
+from evenhand.sources.labels import columns_in, open_labels
+from evenhand.sources.rankings import as_table, open_scores, ranking_table, system_of
 from evenhand.tallies.ledger import Unknown
+from evenhand.tallies.pair_counts import PairCounts, Sides
 from evenhand.tallies.pairs import Pairs
 from evenhand.tallies.requests import Measured, of_sums
 from evenhand.uncertainty.intervals import stream
 from evenhand.uncertainty.requests import Reduced, blocks
-from evenhand.views.judgments import MissingRelevance, carried, view_judgments
-from evenhand.views.labels import view_labels
-from evenhand.views.rankings import open_rankings, system_of
-from evenhand.views.scored import view_scored
 
 METRICS = ("intra_acc", "inter_acc", "accuracy")
 ANYONE = "*"
@@ -119,28 +116,30 @@ def pairwise(
     if unknown == "unprotected" and protected is None:
         raise EvenhandError("unknown='unprotected' needs two sides. Pass protected= with one of them.")
     log.info("checking the scores")
-    opened = open_rankings(as_table(scores, request=request, item=item)).numbers(relevance)
-    found = view_labels(groups, opened, item=item, request=request)
-    also, to_count = carried(relevance, opened)
-    ranked, column = _order(rank, score, opened.schema.names())
-    two = any("sides" in a.reads for a in asked)
-    pairing = Pairing(found, Sides(protected, versus, unknown, two))
-    view = view_scored(
-        opened, request=request, item=item, score=column, by=names_of(by), nan_policy=nan_policy,
-        carry=found.carry(opened) | also, system=system or system_of(scores, opened), ranked=ranked, asked=to_count,
-        along=pairing.along if negatives is None else None,
+    columns = [request, item, score, rank, RANK, system, *names_of(by), *columns_in(groups), *columns_in(relevance)]
+    opened = ranking_table(as_table(scores, request=request, item=item), columns=columns).with_numbers(relevance)
+    labels = open_labels(groups, opened, item=item, request=request)
+    ranked, column = _order(rank, score, opened.names)
+    view = open_scores(
+        opened, request=request, item=item, score=column, by=names_of(by), nan_policy=nan_policy, ranked=ranked,
+        carry=labels.carry(opened) | carried(relevance, opened), system=system or system_of(scores, opened),
     )  # fmt: skip
-    judgments = view_judgments(relevance, opened, request=request, item=item, view=view)
+    judgments = open_judgments(relevance, opened, request=request, item=item, single=view.single)
     if judgments is None:
         raise EvenhandError("relevance is not given. Pass a table request, item, relevance, or a column of the scores.")
     log.info("counting pairs")
-    few = few_items(view.lazy, found, view.slices, call.fewest, protected=protected, versus=versus, unknown=unknown)
-    if few.called:
-        lazy, found = few.rows(view.lazy, found)
-        view = replace(view, lazy=lazy, made=None)
-        pairing = Pairing(found, Sides(few.side(protected), few.side(versus), unknown, two))
-    opponents = stream(call.seed, "negatives")
-    ledger = tally_pairs(view, pairing, judgments, missing_relevance, negatives=negatives, rng=opponents)
+    coded = labels.coded(view)
+    few = few_labels(
+        coded.items_by_label, view.slices, call.fewest, protected=protected, versus=versus, unknown=unknown,
+        in_columns=labels.soft and not coded.has_table,
+    )  # fmt: skip
+    if labels.soft:
+        raise EvenhandError("groups gives shares, and pairs need one label per item. Pass one group for each item.")
+    two = any("sides" in a.reads for a in asked)
+    ledger = PairCounts.from_scores(
+        view, coded.renamed(few.called), Sides(few.side(protected), few.side(versus), unknown, two), judgments,
+        missing_relevance, negatives=negatives, rng=stream(call.seed, "negatives"),
+    )  # fmt: skip
     within, names = ledger.within, view.slice_names
     small = few.small(within)
     rngs = [stream(call.seed, "pairwise", *where) for where in within.slices]
@@ -167,12 +166,12 @@ def _order(rank: str | None, score: str | None, columns: Sequence[str]) -> tuple
     return ranked, RANK if ranked else score
 
 
-def _words(request: str, ledger: PairLedger) -> dict[str, str]:
+def _words(request: str, ledger: PairCounts) -> dict[str, str]:
     versus = ledger.pairs.versus
     return {"unit": request, **({"versus": str(ledger.pairs.groups[versus])} if versus >= 0 else {})}
 
 
-def measured(a: Ask, ledger: PairLedger, average: Average) -> Iterator[Measured]:
+def measured(a: Ask, ledger: PairCounts, average: Average) -> Iterator[Measured]:
     """The rows of a metric: one on the two sides, or one for every ordered pair of groups and each group against all."""
     t = ledger.pairs
     if a.card.per != "pair":
@@ -187,7 +186,7 @@ def measured(a: Ask, ledger: PairLedger, average: Average) -> Iterator[Measured]
         yield _of(a, cell, f"{t.groups[i]}>{other}", cell.pairs[..., 0, 0], ledger, average)
 
 
-def _of(a: Ask, t: Pairs, group: str | None, counts: Any, ledger: PairLedger, average: Average) -> Measured:
+def _of(a: Ask, t: Pairs, group: str | None, counts: Any, ledger: PairCounts, average: Average) -> Measured:
     """A metric on wins and pairs; where requests count alike, on each one's shares."""
     tally = t.alike() if average == "macro" else t
     pairs = [float(counts[ledger.within.part(s)].sum()) for s in range(len(ledger.within.slices))]

@@ -5,8 +5,7 @@ from __future__ import annotations
 import warnings
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from functools import partial
+from dataclasses import dataclass
 from statistics import NormalDist
 from typing import Any, Literal
 
@@ -28,25 +27,25 @@ from evenhand.audits.declare import (
     audit,
     log,
 )
-from evenhand.audits.few import few_items
+from evenhand.audits.few import few_labels
 from evenhand.audits.prefix_curves import curves_of
 from evenhand.audits.requests import RankingResult, held_of, interval_words, per_request, rows_of
 from evenhand.cards import Ask, Floats, asks, needing, refuse_lacking
-from evenhand.engine.placements import Placed, Placing, tally_placements
 from evenhand.errors import DataWarning, EvenhandError
 from evenhand.findings import slice_words
 from evenhand.labels import match, no_label, several
 from evenhand.metrics.prefix import lean_and_spread, looked_at, reading_of, reasons_of, scores_of
 from evenhand.metrics.template import Scores
+from evenhand.sources.labels import columns_in, open_labels
+from evenhand.sources.rankings import Rankings as RankingsView
+from evenhand.sources.rankings import Ties, open_rankings, ranking_table, system_of
 from evenhand.tallies.ledger import Unknown
+from evenhand.tallies.placed import Placed
 from evenhand.tallies.placement import Placement
 from evenhand.tallies.requests import Measured, of_rankings
 from evenhand.uncertainty.intervals import stream
 from evenhand.uncertainty.orders import Orders, draws_of, random_orders
 from evenhand.uncertainty.requests import Reduced
-from evenhand.views.labels import view_labels
-from evenhand.views.rankings import Rankings as RankingsView
-from evenhand.views.rankings import Ties, open_rankings, system_of, view_rankings
 
 SIDED = ("ndd", "ndkl")
 MANY = ("ndjs",)
@@ -131,19 +130,23 @@ def prefix(
     if unknown == "unprotected" and protected is None:
         raise EvenhandError("unknown='unprotected' needs two sides. Pass protected= with one of them.")
     log.info("checking the rankings")
-    opened = open_rankings(table)
-    named = item if item in opened.schema.names() else None
-    labels = view_labels(group, opened, request=request, item=item, role="group")
+    columns = [request, item, rank, score, system, *names_of(by), *columns_in(group)]
+    opened = ranking_table(table, columns=columns)
+    named = item if item in opened.schema else None
+    labels = open_labels(group, opened, request=request, item=item, role="group")
     if labels.soft:
         refuse_lacking(asked, has - {"labels"})
-    view = view_rankings(
+    view = open_rankings(
         opened, request=request, item=named, rank=None if score is not None else rank, score=score, by=names_of(by),
         system=system or system_of(table, opened), ties=ties, nan_policy=nan_policy, carry=labels.carry(opened),
-        along=partial(Placing.of, labels),
     )  # fmt: skip
-    few = few_items(view.lazy, labels, view.slices, call.fewest, protected=protected, unknown=unknown)
-    lazy, labels = few.rows(view.lazy, labels)
-    placed = tally_placements(replace(view, lazy=lazy, made=None if few.called else view.made), labels, unknown)
+    labels.refuse_bad_rows(view)
+    coded = labels.coded(view, role="the labels")
+    few = few_labels(
+        coded.items_by_label, view.slices, call.fewest, protected=protected, unknown=unknown,
+        in_columns=labels.soft and not coded.has_table,
+    )  # fmt: skip
+    placed = Placed.from_rankings(view, coded.renamed(few.called), unknown)
     _refuse_many(placed.placement)
     sided = few.side(protected)
     placement = placed.placement.protecting(protected_labels(sided, placed.placement.groups, group))
@@ -158,7 +161,7 @@ def prefix(
         "ordered_by": view.ordered_by, "labels": [str(g) for g in placed.placement.groups][:100], "random_orders": draws,
         **few.facts(), "interval": interval_words(call.interval),
     }  # fmt: skip
-    words = {"unit": request, "group": group if isinstance(group, str) and group in opened.schema.names() else "group"}
+    words = {"unit": request, "group": group if isinstance(group, str) and group in opened.schema else "group"}
     curves = curves_of(placed, placement, [(o.ask.text, o.scores) for o in ordered], names, level, call.fewest, small)
     return call.result(
         rows, backend=view.backend, read=view.rows, dropped=view.dropped, slices=names, curves=curves, words=words,

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 from evenhand.cards import Floats
-from evenhand.engine.placements import Placed
 from evenhand.metrics.chance import share_band
 from evenhand.metrics.template import Scores
+from evenhand.tallies.placed import Placed
 from evenhand.tallies.placement import Batch, Ints, Placement
 
 MOST_SLICES = 12

@@ -114,6 +114,17 @@ class Cells:
         """The rows at some places."""
         return Cells(self.frame[np.asarray(index, dtype=np.int64)])
 
+    def followed_by(self, others: Sequence[Cells]) -> Cells:
+        """The rows and those of others with the same columns, one after another."""
+        import polars as pl
+
+        return Cells(pl.concat([self.frame, *(cells.frame for cells in others)])) if others else self
+
+    def order(self, names: Sequence[str]) -> Any:
+        """(rows,) the places of the rows in the order of some columns: text by its bytes, NULL last, equal rows as they stand."""
+        frame = self.frame.select(names).with_row_index("evenhand_place")
+        return frame.sort(names, nulls_last=True, maintain_order=True)["evenhand_place"].to_numpy().astype(np.int64)
+
     def column(self, name: str) -> Any:
         """A column of ids to be handed out: it has a length, items by place and `to_list`."""
         return self.frame[name]

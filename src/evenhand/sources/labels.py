@@ -190,6 +190,11 @@ class CodedLabels:
     origin: str
     role: str
 
+    @property
+    def has_table(self) -> bool:
+        """Whether labels came in a table of their own, whose ids may be others than those of the rankings."""
+        return True
+
     def items(self) -> str:
         """A SELECT of every item (and request), label and share."""
         return self.table
@@ -289,6 +294,12 @@ class Labels:
         """Nothing needs to be taken along from the rankings."""
         return {}
 
+    def refuse_bad_rows(self, _: Ranked) -> None:
+        """Nothing: shares in a table were checked when it was opened."""
+
+    def refuse_bad_items(self, _: Ranked) -> None:
+        """Nothing: shares in a table were checked when it was opened."""
+
     def coded(self, rankings: Ranked, role: str = "groups") -> CodedLabels:
         """The labels as codes, in the engine of some rankings."""
         refuse_unnamed(rankings.types, self.keys)
@@ -326,6 +337,7 @@ class LabelColumns:
         """What to take along from the rankings: `label_value`, NULL where one of its columns is; or `share_0`, `share_1`, ..."""
         if not self.soft:
             return {"label_value": combined(list(self.columns), table, self.role)}
+        table = table.with_numbers(*self.columns)
         numbers = [table.number(c) for c in self.columns]
         return {f"share_{i}": share for i, share in enumerate(_parts(numbers) if self.counts else numbers)}
 
@@ -370,6 +382,10 @@ class LabelColumns:
 @dataclass(frozen=True)
 class _ItemsOfColumns(CodedLabels):
     """Labels that rows of the rankings carry; the table of items is made when somebody asks for it."""
+
+    @property
+    def has_table(self) -> bool:
+        return False
 
     def items(self) -> str:
         return self._by_item.table

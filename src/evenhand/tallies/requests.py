@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
 from evenhand.cards import Ask, Floats
+
+if TYPE_CHECKING:
+    from evenhand.sources.engine import Cells
 
 Ints = npt.NDArray[np.int64]
 Codes = npt.NDArray[Any]
@@ -29,6 +32,14 @@ class Requests:
     slices: Sequence[tuple[Any, ...]]
     starts: Ints
     ids: Any
+
+    @classmethod
+    def from_heads(cls, heads: Cells, slices: Sequence[str]) -> Requests:
+        """From cells with a row per request (or ranking), sorted, and the columns that name its slice."""
+        if not slices:
+            return cls([()], np.array([0, len(heads)]), heads.column("request"))
+        starts = np.flatnonzero(np.diff(heads.runs(slices), prepend=-1))
+        return cls(heads.take(starts).labels(slices), np.append(starts, len(heads)), heads.column("request"))
 
     def part(self, s: int) -> slice:
         """Requests of a slice."""
