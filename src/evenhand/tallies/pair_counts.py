@@ -127,7 +127,8 @@ class PairCounts:
             requests = _sample(lists, keys, len(names), negatives, rng)
         if requests is None:
             heads = engine.cells(f"SELECT {columns(keys)} FROM ({query}) AS scored LIMIT 0")
-            requests = _Requests(heads, *np.zeros((2, 0, len(names), len(names))), 0)
+            none = np.zeros((0, len(names), len(names)))
+            requests = _Requests(heads, none, none, 0)
         if sides.unknown == "raise" and requests.unlabelled:
             raise EvenhandError(
                 f"{requests.unlabelled:,} scored items have no group. Add them to groups, or pass unknown='drop' or 'group'."
