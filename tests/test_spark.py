@@ -14,9 +14,7 @@ import sys
 import threading
 import time
 from pathlib import Path
-from types import SimpleNamespace
 
-import narwhals as nw
 import numpy as np
 import polars as pl
 import pytest
@@ -25,12 +23,9 @@ import evenhand as eh
 from cluster import told
 from evenhand.audits.declare import AUDITS, names
 from evenhand.cli import main
-from evenhand.engine import clusters
-from evenhand.engine.brought import brought, brought_in_order
 from evenhand.findings import Findings
 from evenhand.present.again import ways
-from evenhand.tallies.moments import Moments
-from evenhand.views.tables import Files, open_table, to_polars
+from evenhand.sources.opening import Files, fetch, open_table
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
@@ -103,18 +98,6 @@ def test_floats_agree_to_nine_digits(tables):
     wanted, found = (eh.inequality(t["events"], **call).findings.columns for t in (here, there))
     for column in ("estimate", "low", "high"):
         np.testing.assert_allclose(found[column], wanted[column], rtol=1e-9)
-
-
-def test_continuous_amounts_of_very_many_units_are_put_into_bins_where_they_are(tables, watched, monkeypatch):
-    here, there = tables
-    monkeypatch.setattr("evenhand.engine.spectra.BEYOND", 1_000)
-    monkeypatch.setattr("evenhand.engine.spectra.MOST_UNITS", 100)
-    monkeypatch.setattr("evenhand.engine.spectra.NARROW", 0.25)
-    call, before = {"unit": "author", "amount": "watch", "population": 400, "rng": 1, "interval": None}, len(watched)
-    found, wanted = (eh.inequality(t["events"], **call) for t in (there, here))
-    np.testing.assert_allclose(found.findings.columns["estimate"], wanted.findings.columns["estimate"], rtol=1e-9)
-    assert found.provenance["amounts"] == wanted.provenance["amounts"]
-    assert max(sent.num_rows for sent, _ in watched[before:]) < 40
 
 
 @pytest.mark.parametrize("spec", [eh.log_bins("followers", 5), eh.quantile_bins("followers", 5)], ids=str)
@@ -318,15 +301,13 @@ def test_pairs_are_drawn_alike(spark):
     assert there.to_text("csv") == eh.pairwise(table, groups=labels, **call).to_text("csv")
 
 
-@pytest.mark.parametrize("most", [1 << 15, 3], ids=["few values", "many values"])
-def test_ties_and_unjudged_items_are_gathered_as_they_are(spark, most, monkeypatch):
-    monkeypatch.setattr("evenhand.engine.gathered.MOST_CODES", most)
+def test_ties_and_unjudged_items_are_gathered_as_they_are(spark):
     table = rankings(30, 9).with_columns(
         score=pl.col("rank") // 3 * -0.5, grade=pl.when(pl.col("rank") != 4).then(pl.col("grade") * 0.7 + 0.1)
     )
     there = spark.createDataFrame(table.to_arrow())
     call = {"relevance": "grade", "groups": "side", "protected": "f", "rng": 1, "interval": None}
-    for audit in (eh.pairwise, eh.exposure) if most == 3 else (eh.pairwise,):
+    for audit in (eh.pairwise, eh.exposure):
         assert audit(there, **call).to_text("csv") == audit(table, **call).to_text("csv")
 
 
@@ -401,69 +382,6 @@ def test_units_that_hold_the_same_travel_once(spark, watched):
     assert there.to_text("csv") == eh.experiment(table, **call).to_text("csv")
     assert max(sent.num_rows for sent, _ in watched[before:]) == table.select("viewer", "views").n_unique() < 1_000
     assert not [name for sent, _ in watched[before:] for name in sent.column_names if name == "unit"]
-
-
-def test_many_clusters_are_multiplied_where_they_are(spark, watched, monkeypatch):
-    monkeypatch.setattr(clusters, "LISTED", 0)  # here, too
-    monkeypatch.setattr(clusters, "FLIPPED", 5)
-    rng, rows, bins, groups = np.random.default_rng(9), 2_000, 4, 2
-    place, side = np.sort(rng.integers(0, bins, rows)), rng.integers(0, groups, rows)
-    member = np.where(rng.random(rows) < 1 / 3, 7, rng.integers(0, 300, rows))  # a third of the rows in one cluster
-    score, outcome, weight = place + rng.random(rows), rng.normal(size=rows), rng.gamma(2, 1, rows)
-    fine = Moments.of(score, outcome, place, side, shape=(bins, groups), weight=weight)
-    table = pl.DataFrame(
-        {
-            "cluster": [f"vacancy {i}" for i in member],
-            "bin": place,
-            "group": [("a", "b")[g] for g in side],
-            "u": (u := score - fine.origin[place]),
-            "v": outcome - fine.level[place, side] - fine.slope[place, side] * u,
-            "weight": weight,
-        }
-    )
-    view = SimpleNamespace(labels=("a", "b"), reference=0, weighted=True)
-    uses = [clusters.Use(0, 4, np.arange(4)), clusters.Use(1, 4, np.array([0, 0, 1]))]
-    before = len(watched)
-    frames = (spark.createDataFrame(table.to_arrow()), table.lazy())
-    for found, wanted in zip(
-        *(clusters.tally_clusters(nw.from_native(f), view, fine, uses) for f in frames), strict=True
-    ):
-        for name in ("cross", "sums", "steps", "total"):
-            mine, theirs = (getattr(one.clusters, name) for one in (found, wanted))
-            np.testing.assert_allclose(mine, theirs, rtol=1e-9, atol=1e-9, err_msg=name)
-    assert not [name for sent, _ in watched[before:] for name in sent.column_names if name == "cluster"]
-
-
-def test_rows_that_are_needed_travel_in_a_byte_or_two_and_scores_only_where_they_are_read(spark, watched):
-    table = people(4_000).with_columns(pl.col("score") + np.random.default_rng(1).random(4_000).round(1) / 100)
-    frames = [nw.from_native(frame) for frame in (spark.createDataFrame(table.to_arrow()), table.lazy())]
-    run, before = nw.when(nw.col("score") > 0.5).then(1).otherwise(0), len(watched)
-    there, here = (brought_in_order(frame, run, ["group", "outcome"], table.height) for frame in frames)
-    assert sum(sent.nbytes for sent, _ in watched[before:]) < 3 * table.height
-    ranked = [frame.with_columns(pl.col("score").rank("dense")).sort(pl.all()) for frame in (there, here)]
-    assert ranked[0].select("group", "outcome", "score").equals(ranked[1].select("group", "outcome", "score"))
-    columns = ["group", "score", "outcome"]
-    there, here = (brought(frame, run, columns, table.height).sort(columns) for frame in frames)
-    assert there.equals(here)
-
-
-def test_rows_of_clusters_come_in_their_order_without_an_id(spark, watched, monkeypatch):
-    table = people(3_000).with_columns(pl.col("vacancy").alias("cluster"), pl.col("score") + pl.int_range(3_000) / 3e5)
-    frames = [nw.from_native(frame) for frame in (spark.createDataFrame(table.to_arrow()), table.lazy())]
-    run, columns = nw.when(nw.col("score") > 0.5).then(1).otherwise(0), ["group", "outcome", "cluster"]
-    for most in (1 << 15, 20):  # all combinations are numbered, or places of scores travel beside the others
-        monkeypatch.setattr("evenhand.engine.gathered.MOST_CODES", most)
-        before = len(watched)
-        both = [brought_in_order(frame, run, columns, table.height) for frame in frames]
-        places = [frame.with_columns(pl.col("score", "cluster").rank("dense")).sort(pl.all()) for frame in both]
-        assert (
-            places[0]
-            .select(sorted(places[0].columns))
-            .sort(pl.all())
-            .equals(places[1].select(sorted(places[1].columns)).sort(pl.all()))
-        )
-        assert not [name for sent, _ in watched[before:] for name in sent.column_names if name == "cluster"]
-        assert sum(sent.nbytes for sent, _ in watched[before:] if sent.num_rows < 100) < 6 * table.height
 
 
 def test_ties_have_no_order_on_a_cluster(spark):
@@ -596,11 +514,11 @@ JSON = """{"author": 1.0, "views": 2.50, "via": "01"}
 )
 def test_text_is_read_as_the_other_engines_read_it(name, text, spark, tmp_path):
     (tmp_path / name).write_text(text, encoding="utf-8", newline="")
-    there, here = (open_table(Files((str(tmp_path / name),), engine)) for engine in ("spark", "polars"))
-    assert there.text
-    assert sorted(there.schema.names()) == sorted(here.schema.names())
-    for column in set(there.schema.names()) - {"more"}:
-        found, wanted = (to_polars(t.lazy.select(t.col(column).alias("c")))["c"].to_list() for t in (there, here))
+    there, here = (open_table(Files((str(tmp_path / name),), engine)) for engine in ("spark", "duckdb"))
+    assert there.is_text
+    assert sorted(there.schema) == sorted(here.schema)
+    for column in set(there.schema) - {"more"}:
+        found, wanted = (fetch(t, {"c": t.column(column)}).values("c") for t in (there, here))
         assert sorted(map(repr, found)) == sorted(map(repr, wanted)), column
     call = {
         "unit": "author",

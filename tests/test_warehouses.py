@@ -5,19 +5,17 @@ import subprocess
 import sys
 
 import ibis
-import narwhals as nw
 import numpy as np
 import polars as pl
 import pytest
-import sqlglot
 
 import evenhand as eh
 from evenhand.audits.declare import AUDITS, names
 from evenhand.cli import main
-from evenhand.engine.gathered import gathered
 from evenhand.findings import Findings
 from evenhand.present.again import ways
-from evenhand.views.warehouses import fetched, in_steps, kept, put_there
+from evenhand.sources import remote
+from evenhand.sources.opening import open_table
 
 RNG = np.random.default_rng(11)
 WHO = ["a", "B", "b", "É", "_z", "10", "9", "Z", "é", "c d"]
@@ -210,8 +208,6 @@ SUMMED = {
     "sources": lambda t: eh.sources(t, unit="who", amount="views", population=900, source="via", interval=None),
     "decompose": lambda t: eh.decompose(t, unit="who", amount="views", population=None, group="half", interval=None),
     "exposure": lambda t: eh.exposure(t, groups="side", protected="A", relevance="views", interval=None),
-    "prefix": lambda t: eh.prefix(t, group="side", protected="A", interval=None, chance=None),
-    "pairwise": lambda t: eh.pairwise(t, groups="side", protected="A", relevance="views", score="s", interval=None),
     "experiment": lambda t: eh.experiment(
         t.mutate(arm=t.viewer % 2),
         unit="who",
@@ -240,14 +236,13 @@ def travelled(monkeypatch):
     """Rows and bytes of every table that leaves PostgreSQL."""
     left = []
 
-    def counted(table):
-        # "row_index" is how narwhals takes each row once: all of them in order, for a window.
-        assert "row_index" not in ibis.to_sql(table)
-        found = fetched(table)
-        left.append((found.num_rows, found.nbytes))
+    def counted(rows, description):
+        found = typed(rows, description)
+        left.append((found.height, found.estimated_size()))
         return found
 
-    monkeypatch.setattr("evenhand.views.tables.fetched", counted)
+    typed = remote._typed
+    monkeypatch.setattr(remote, "_typed", counted)
     for way in ("to_pyarrow", "to_pandas", "to_polars", "execute", "to_pyarrow_batches"):
         monkeypatch.setattr(ibis.expr.types.Table, way, lambda *_, **__: pytest.fail("rows were fetched"))
     return left
@@ -272,10 +267,8 @@ SHARING = {
 }
 
 
-@pytest.mark.usefixtures("in_passes")
 @pytest.mark.parametrize("name", SHARING)
-def test_an_outcome_test_leaves_rows_and_clusters_in_postgresql(name, server, travelled, monkeypatch):
-    monkeypatch.setattr("evenhand.engine.clusters.FLIPPED", 50)
+def test_an_outcome_test_with_clusters_weights_or_ties_gives_the_numbers_of_polars(name, server):
     connection = server["log"].get_backend()
     if "scored_people" not in connection.list_tables():
         rng = np.random.default_rng(8)
@@ -287,44 +280,8 @@ def test_an_outcome_test_leaves_rows_and_clusters_in_postgresql(name, server, tr
         HERE["scored"] = pl.DataFrame(people).with_columns(request=pl.Series([f"r{WHO[i % 10]}{i}" for i in request]))
         connection.create_table("scored_people", HERE["scored"].to_arrow())
     call = {"score": "s", "outcome": "y", "group": "half", "bins": 5, **SHARING[name]}
-    travelled.clear()
     found = eh.outcome_test(connection.table("scored_people"), **call)
-    assert max(rows for rows, _ in travelled) <= 1 << 12  # scores are counted in so many buckets
-    lists = max(size for rows, size in travelled if rows <= 6)  # a list for each bin
-    places = name in ("odds of many grades", "odds of requests", "rates of requests")
-    written = 19 if "weight" in SHARING[name] else 0
-    assert lists < 12_000 * (2 + 3 * places + 3 * (name == "odds of requests") + written)
     same(cells(found), cells(eh.outcome_test(HERE["scored"], **call)))
-
-
-def test_rows_that_tie_come_out_of_one_list(big):
-    table = big.select(one=ibis.literal(1), side=big.side, s=big.viewer.cast("float64"))
-    rows = gathered(nw.from_native(table), ["one"], ["side"], "s").collect().to_native()
-    assert rows.height == ROWS
-    assert rows["s"].n_unique() == 50
-
-
-def test_postgresql_works_each_column_out_once(big):
-    made = "SELECT s * 31 AS far, side AS label FROM big"
-    query = f"SELECT t.label, SUM(t.far * t.far * t.far) FROM ({made}) AS t GROUP BY 1"
-    steps = in_steps(sqlglot.parse_one(query, dialect="postgres")).sql("postgres")
-    for asked, while_reading in ((query, False), (steps, True)):
-        with big.get_backend().con.cursor() as cursor:
-            plan = [line for (line,) in cursor.execute(f"EXPLAIN (VERBOSE, COSTS OFF) {asked}")]
-        assert ("'31'" in [line for line in plan if "Output" in line][-1]) == while_reading
-    assert "OFFSET" not in in_steps(sqlglot.parse_one(f"SELECT t.label, t.far FROM ({made}) AS t")).sql()
-
-
-def test_the_lists_of_users_leave_postgresql_and_not_their_scores(server, travelled):
-    connection = server["log"].get_backend()
-    connection.raw_sql(
-        """CREATE TABLE scored AS SELECT u AS user, i AS item, sin(u * i) AS score, chr(97 + u % 2) AS kind
-        FROM generate_series(1, 60) u, generate_series(1, 300) i"""
-    )
-    eh.recommender(connection.table("scored"), user_groups="kind", top=5, rng=1, interval="percentile(29)")
-    rows, size = np.sum(travelled, axis=0)
-    assert rows < 60 * 4 + 300 * 2 + 50
-    assert size < 60 * 300 * 25 / 20
 
 
 def test_users_are_cut_in_our_order_of_text(server):
@@ -352,7 +309,7 @@ def test_ties_are_broken_in_our_order_of_text(ties, server):
         eh.recommender(twice, **call)
 
 
-def test_a_table_from_elsewhere_is_brought_along_and_who_may_not_is_told_what_to_grant(server, postgres):
+def test_a_table_from_elsewhere_is_brought_along_and_who_may_not_is_told_what_to_grant(server, postgres, monkeypatch):
     call = {**UNITS, "metrics": "gini", "interval": None}
     expected = cells(eh.inequality(HERE["log"], **call, population=HERE["authors"]))
     same(cells(eh.inequality(server["log"], **call, population=HERE["authors"])), expected)
@@ -366,6 +323,9 @@ def test_a_table_from_elsewhere_is_brought_along_and_who_may_not_is_told_what_to
     same(cells(eh.inequality(table, **call, population=12)), cells(eh.inequality(HERE["log"], **call, population=12)))
     lists = CALLS["recommender"][0]
     same(cells(lists({"rated": reader.table("rated")})), wanted(lists))
+    same(cells(eh.inequality(table, **call, population=HERE["authors"])), expected)  # so few are written into the query
+    monkeypatch.setattr(remote, "VALUES_ROWS", 5)
+    same(cells(eh.inequality(server["log"], **call, population=HERE["authors"])), expected)
     with pytest.raises(eh.EvenhandError, match=r"does not let this user do it .InsufficientPrivilege.*TEMPORARY"):
         eh.inequality(table, **call, population=HERE["authors"])
     reader.raw_sql("SET default_transaction_read_only = on")
@@ -377,39 +337,31 @@ def test_a_table_from_elsewhere_is_brought_along_and_who_may_not_is_told_what_to
 
 
 def test_a_step_that_is_read_twice_is_kept_where_that_is_allowed_and_gone_afterwards(server, postgres):
-    log = server["log"]
-    backend = log.get_backend()
+    backend = server["log"].get_backend()
 
-    def brought():
+    def tables():
         with backend.con.cursor() as cursor:
-            return cursor.execute("SELECT count(*) FROM pg_class WHERE relname LIKE '%evenhand%'").fetchone()[0]
+            return cursor.execute("SELECT count(*) FROM pg_class WHERE relname LIKE 'evenhand_%'").fetchone()[0]
 
-    before = brought()
-    with kept(log.filter(log.views > 2)) as step:
-        assert not step.equals(log.filter(log.views > 2))
-        assert fetched(step.count().as_table())[0][0].as_py() == HERE["log"].filter(pl.col("views") > 2).height
-    assert brought() == before
+    many = HERE["log"].filter(pl.col("views") > 2).height
     reading = ibis.postgres.connect(host=postgres, user="evenhand", database="postgres", password=PASSWORD)
     reading.raw_sql("SET default_transaction_read_only = on")
-    table = reading.table("log")
-    with kept(table) as same_table:
-        assert same_table is table
-    clustered = {
-        "score": "watch",
-        "outcome": "seen",
-        "group": "half",
-        "cluster": "who",
-        "bins": 2,
-        "metrics": "pooled_gap",
-    }
-    same(cells(eh.outcome_test(table, **clustered)), cells(eh.outcome_test(HERE["log"], **clustered)))
+    for table, is_kept in ((server["log"], True), (reading.table("log"), False)):
+        before, opened = tables(), open_table(table)
+        step = opened.engine.keep(opened.select({"views": opened.number("views")}))
+        assert opened.engine.cells(f"SELECT COUNT(*) AS n FROM {step} WHERE views > 2").row() == {"n": many}
+        assert tables() == before + is_kept
+        del opened
+        assert tables() == before
     reading.disconnect()
 
 
-def test_rows_that_are_brought_along_travel_in_one_go(server):
+def test_rows_that_are_brought_along_are_the_same_there(server, monkeypatch):
     sent = pl.DataFrame({"who": [*WHO, None, 'tab\t, quote " and \\N'], "n": [*range(11), None], "x": [0.1] * 12})
-    there = put_there(sent, server["log"])
-    assert pl.from_arrow(fetched(there.order_by("n"))).equals(sent)
+    engine = open_table(server["log"]).engine
+    for most in (1_000, 3):  # written into the query, or copied into a table
+        monkeypatch.setattr(remote, "VALUES_ROWS", most)
+        assert engine.cells(f"SELECT * FROM {engine.bring(sent)} ORDER BY n").frame.equals(sent)
 
 
 def test_no_credential_and_no_row_is_told(server, postgres):

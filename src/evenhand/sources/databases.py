@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import os
+import weakref
 from typing import Any
 
 from evenhand.errors import EvenhandError, listing, suggestion
-from evenhand.sources.engine import DuckDBEngine
+from evenhand.sources.engine import DuckDBEngine, new_name
 from evenhand.sources.files import WITHIN, database_of, nearby
 from evenhand.sources.sql import quoted, text
 
@@ -31,21 +33,33 @@ def attached(engine: DuckDBEngine, word: str, role: str) -> str:
     return engine.view(f"SELECT * FROM {'.'.join(map(quoted, (database, *found)))}")
 
 
+_USERS: dict[str, int] = {}
+"""How many engines read each database file: the last one lets it go, so that who writes next finds no lock."""
+
+
 def _attach(engine: DuckDBEngine, path: str) -> str:
-    """The name of a database file in the engine, attached for reading."""
+    """The name of a database file in the engine, attached for reading as long as an engine needs it."""
     place = os.path.realpath(path)
     known = engine.cells("SELECT database_name, path FROM duckdb_databases() WHERE path IS NOT NULL")
-    for name, there in zip(known.values("database_name"), known.values("path"), strict=True):
-        if there == place:
-            return str(name)
-    name = f"evenhand_file_{len(known) + 1}"
-    try:
-        engine.attach(f"ATTACH {text(place)} AS {name} (READ_ONLY)")
-    except EvenhandError:
-        raise
-    except Exception as error:
-        raise _closed(path, error) from error
+    names = dict(zip(known.values("path"), known.values("database_name"), strict=True))
+    name = str(names.get(place) or new_name())
+    if place not in names:
+        try:
+            engine.attach(f"ATTACH {text(place)} AS {name} (READ_ONLY)")
+        except EvenhandError:
+            raise
+        except Exception as error:
+            raise _closed(path, error) from error
+    _USERS[name] = _USERS.get(name, 0) + 1
+    weakref.finalize(engine, _detach, name)
     return name
+
+
+def _detach(name: str) -> None:
+    _USERS[name] -= 1
+    if not _USERS[name]:
+        with contextlib.suppress(EvenhandError):  # somebody reads it beside us
+            DuckDBEngine().execute(f"DETACH {name}")
 
 
 def _tables(engine: DuckDBEngine, database: str) -> dict[str, tuple[str, str]]:
