@@ -14,20 +14,18 @@ from evenhand.allocation.objectives import Atkinson, Evenness, Objective, Shares
 from evenhand.allocation.replay import Stage
 from evenhand.attention import parse
 from evenhand.audits.assemble import notes
+from evenhand.audits.candidates import Candidates
 from evenhand.audits.declare import Call, Level, Seed, Table, TableOrColumn, Takes, audit, log, pairs
 from evenhand.audits.rebalance_result import Frontier, Headroom, Part, RebalanceResult, headroom
 from evenhand.audits.rebalance_rows import Meter, spread_of
 from evenhand.cards import Between, parse_call
-from evenhand.engine.prepared import as_table
-from evenhand.engine.slates import Candidates, served_lists, tally_candidates
 from evenhand.errors import EvenhandError, listing, unknown_name
 from evenhand.findings import Row, row
+from evenhand.sources.judgments import carried, open_judgments
+from evenhand.sources.labels import columns_in, open_labels
+from evenhand.sources.rankings import as_table, open_rankings, open_scores, ranking_table
 from evenhand.uncertainty.intervals import stream
 from evenhand.uncertainty.jackknife import BUCKETS, buckets
-from evenhand.views.judgments import view_judgments
-from evenhand.views.labels import view_labels
-from evenhand.views.rankings import open_rankings, view_rankings
-from evenhand.views.scored import view_scored
 
 Strength = Annotated[float, Between(0, 1)]
 CELLS = 4_000_000
@@ -111,14 +109,13 @@ def rebalance(
         raise EvenhandError(f"attention={attention!r} depends on more than rank. Use log, geometric, rbp or uniform.")
     strengths = _strengths(strength)
     log.info("checking the candidates")
-    opened = open_rankings(as_table(scores, request=request, item=item))
-    owners = None if providers is None else view_labels(providers, opened, item=item, request=request, role="providers")
-    judgments = None if relevance is None else view_judgments(relevance, opened, request=request, item=item)
-    view = view_scored(
-        opened, request=request, item=item, score=score, nan_policy=nan_policy,
-        carry=owners.carry(opened) if owners is not None else {},
-    )  # fmt: skip
-    found = tally_candidates(view, owners, judgments, top, model)
+    needed = [request, item, score, *columns_in(providers), *columns_in(relevance)]
+    opened = ranking_table(as_table(scores, request=request, item=item), columns=needed).with_numbers(relevance)
+    owners = None if providers is None else open_labels(providers, opened, item=item, request=request, role="providers")
+    judgments = open_judgments(relevance, opened, request=request, item=item)
+    carry = (owners.carry(opened) if owners is not None else {}) | carried(relevance, opened)
+    view = open_scores(opened, request=request, item=item, score=score, nan_policy=nan_policy, carry=carry)
+    found = Candidates.from_scores(view, owners, judgments, top, model)
     aim, target = _objective(objective, found)
     held = _held_out(found, holdout, call.seed)
     frontier = _frontier(found, held, aim, strengths, iterations, call.seed)
@@ -128,12 +125,12 @@ def rebalance(
     rows = _rows(frontier, meters)
     left = None
     if rankings is not None:
-        lists = served_lists(found, view_rankings(rankings, request=request, item=item))
+        lists = found.served_lists(open_rankings(ranking_table(rankings), request=request, item=item))
         left, more = _served(frontier, meters[frontier.on], lists)
         rows += more
     facts = {
         "requests": found.slates.requests, "held_out_requests": int(held.sum()), "providers": len(found.providers),
-        "items_without_provider": found.alone, "candidates": len(found.slates.item), "top": top,
+        "items_without_provider": found.unowned, "candidates": len(found.slates.item), "top": top,
         "steps": {str(p.strength): p.steps for p in frontier.found}, "tolerance": "0.001 of evenness at the same relevance",
         "interval": "none" if call.interval.kind == "none" else "t, with the error of a jackknife over held-out requests",
     }  # fmt: skip

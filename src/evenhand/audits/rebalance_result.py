@@ -13,12 +13,13 @@ from evenhand.allocation.frankwolfe import Found
 from evenhand.allocation.objectives import Objective
 from evenhand.allocation.policies import Draw
 from evenhand.allocation.replay import Replayed, Stage
+from evenhand.audits.candidates import Candidates
 from evenhand.cards import Floats
-from evenhand.engine.slates import Candidates
 from evenhand.errors import EvenhandError, listing
 from evenhand.metrics.shares import lorenz_curve
 from evenhand.present.lorenz import corners
 from evenhand.results import Result
+from evenhand.sources.candidates import native
 from evenhand.tallies.slates import Ints
 from evenhand.tallies.spectrum import Spectrum
 
@@ -94,7 +95,7 @@ class Frontier:
             drawn = {"sample": i, "probability": float(p)} if means == "policy" else {}
             for part in self.parts.values():
                 lists = part.stage.lists(draw)
-                tables.append(pl.DataFrame(self.candidates.table(part.stage.slates, part.which, lists, **drawn)))
+                tables.append(self.candidates.table(part.stage.slates, part.which, lists, **drawn))
         keys = ["request", *(["sample"] if means == "policy" else []), "rank"]
         return pl.concat(tables).sort(keys)
 
@@ -196,7 +197,7 @@ class RebalanceResult(Result):
 
     def rankings(self, strength: float, by_means: Means = "policy") -> Any:
         """New lists: `request`, `item`, `rank`; of the policy also `sample` and `probability`, as `eh.exposure` reads them."""
-        return self._native(self._frontier.rankings(strength, by_means))
+        return native(self._frontier.rankings(strength, by_means), self.backend)
 
     def movers(self, strength: float, by_means: Means = "policy") -> Any:
         """Share of all exposure of each provider before and after, those who gain most first."""
@@ -216,10 +217,4 @@ class RebalanceResult(Result):
     def _handed(self, columns: Mapping[str, Any]) -> Any:
         import polars as pl
 
-        return self._native(pl.DataFrame(columns, strict=False))
-
-    def _native(self, frame: Any) -> Any:
-        """A table in the caller's library, PyArrow where that is lazy only."""
-        if self.backend == "pandas":
-            return frame.to_pandas()
-        return frame if self.backend == "polars" else frame.to_arrow()
+        return native(pl.DataFrame(columns, strict=False), self.backend)

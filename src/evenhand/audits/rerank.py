@@ -10,17 +10,17 @@ import numpy as np
 from evenhand.allocation.rerankers import boosted, calibrated, det_const_sort, fa_star_ir
 from evenhand.attention import log as logarithmic
 from evenhand.attention import parse
+from evenhand.audits.candidates import Candidates
 from evenhand.audits.declare import Call, Labels, Table, TableOrColumn, Takes, pairs, tool
 from evenhand.cards import Between, parse_call
-from evenhand.engine.prepared import as_table
-from evenhand.engine.slates import Candidates, tally_candidates
 from evenhand.errors import EvenhandError, listing, unknown_name
 from evenhand.metrics.representation import fair_table
+from evenhand.sources.candidates import native
+from evenhand.sources.labels import columns_in, open_labels
+from evenhand.sources.opening import fetch, open_table
+from evenhand.sources.rankings import as_table, open_scores, ranking_table
+from evenhand.sources.relation import is_number
 from evenhand.tallies.slates import Ints
-from evenhand.views.labels import view_labels
-from evenhand.views.rankings import open_rankings
-from evenhand.views.scored import view_scored
-from evenhand.views.tables import is_number, open_table, to_polars
 
 METHODS = ("boosts", "fa_star_ir", "det_const_sort", "calibrated")
 Shares = Annotated[Any, Takes("LABEL=SHARE,..", read=lambda words: pairs("target", words[0], float))]
@@ -71,11 +71,12 @@ def rerank(
     if name not in METHODS:
         raise unknown_name("method", method, METHODS, what="a known re-ranker")
     model = parse(attention) if name == "boosts" else logarithmic(offset=1)
-    opened = open_rankings(as_table(scores, request=request, item=item))
-    owners = None if groups is None else view_labels(groups, opened, item=item, request=request)
-    carried = {} if owners is None else owners.carry(opened)
-    view = view_scored(opened, request=request, item=item, score=score, nan_policy=nan_policy, carry=carried)
-    found = tally_candidates(view, owners, None, top, model, gains=name == "boosts")
+    needed = [request, item, score, *columns_in(groups)]
+    opened = ranking_table(as_table(scores, request=request, item=item), columns=needed)
+    owners = None if groups is None else open_labels(groups, opened, item=item, request=request)
+    carry = {} if owners is None else owners.carry(opened)
+    view = open_scores(opened, request=request, item=item, score=score, nan_policy=nan_policy, carry=carry)
+    found = Candidates.from_scores(view, owners, None, top, model, gains=name == "boosts")
     if name == "boosts":
         _only(method, args, keywords)
         lists = boosted(found.slates, _boosts(boosts, found))
@@ -91,16 +92,7 @@ def rerank(
         else:
             (strength,) = _only(method, args, keywords, strength=0.5)
             lists = calibrated(found.slates, codes, shares, strength)
-    return _handed(found, lists, view.backend)
-
-
-def _handed(found: Candidates, lists: Ints, backend: str) -> Any:
-    import polars as pl
-
-    frame = pl.DataFrame(found.table(found.slates, np.arange(found.slates.requests), lists))
-    if backend == "pandas":
-        return frame.to_pandas()
-    return frame if backend == "polars" else frame.to_arrow()
+    return native(found.table(found.slates, np.arange(found.slates.requests), lists), view.backend)
 
 
 def _only(method: str, args: list[Any], keywords: Mapping[str, Any], *needed: str, **usual: float) -> list[float]:
@@ -144,9 +136,9 @@ def _fair(found: Candidates, protected: Any, p: float, alpha: float) -> Ints:
 
 def _aims(found: Candidates, target: Any, method: str) -> tuple[Ints, Any]:
     """Group codes of items and the share of each group."""
-    if found.alone:
+    if found.unowned:
         raise EvenhandError(
-            f"{found.alone:,} items have no group, and method={method!r} needs one of each. Add them to groups."
+            f"{found.unowned:,} items have no group, and method={method!r} needs one of each. Add them to groups."
         )
     numbers = isinstance(target, Mapping) and all(isinstance(v, (int, float)) and v >= 0 for v in target.values())
     if not numbers or abs(sum(target.values()) - 1) > 1e-6:
@@ -168,15 +160,15 @@ def _boosts(boosts: Any, found: Candidates) -> Any:
     if isinstance(boosts, Mapping):
         given = dict(boosts)
     else:
-        table = open_table(boosts, role="boosts").numbers("boost")
-        names = table.schema.names()
+        table = open_table(boosts, role="boosts", columns=["provider", "boost"]).with_numbers("boost")
+        names = table.names
         if not {"provider", "boost"} <= set(names) or not is_number(table.schema["boost"]):
             raise EvenhandError(
                 f"boosts has the columns {listing(names)}. Pass a table of provider and boost, a number."
             )
-        frame = to_polars(table.lazy.select("provider", "boost"))
-        given = dict(zip(frame["provider"].to_list(), frame["boost"].to_list(), strict=True))
-        if len(given) < frame.height:
+        cells = fetch(table, {"provider": table.column("provider"), "boost": table.column("boost")})
+        given = dict(zip(cells.values("provider"), cells.values("boost"), strict=True))
+        if len(given) < len(cells):
             raise EvenhandError("boosts names a provider twice. Give each one boost.")
     words = {str(label): value for label, value in given.items()}
     if not words.keys() & {str(p) for p in found.providers}:

@@ -199,6 +199,11 @@ class CodedLabels:
         """A SELECT of every item (and request), label and share."""
         return self.table
 
+    @property
+    def item_keys(self) -> tuple[str, ...]:
+        """What `items` names them by: the item, or the item and the request where labels depend on it."""
+        return self.keys
+
     def join(self, rows: str, types: Mapping[str, Type], role: str = "groups") -> str:
         """A SELECT of other rows that have an item (and a request), with `label` and `share`."""
         refuse_unnamed(types, self.keys)
@@ -389,6 +394,10 @@ class _ItemsOfColumns(CodedLabels):
 
     def items(self) -> str:
         return self._by_item.table
+
+    @property
+    def item_keys(self) -> tuple[str, ...]:
+        return self._by_item.keys
 
     def join(self, rows: str, types: Mapping[str, Type], role: str = "groups") -> str:
         return super(_ItemsOfColumns, self._by_item).join(rows, types, role)

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from evenhand.cards import Floats
+
+if TYPE_CHECKING:
+    from evenhand.sources.candidates import CandidateRows
+    from evenhand.sources.engine import Batch
 
 Ints = np.typing.NDArray[np.int64]
 
@@ -82,6 +86,22 @@ class Slates:
         weights = np.asarray(attention, dtype=np.float64)
         return cls(starts, items[order], gains[order], owners, top, weights, judged)
 
+    @classmethod
+    def from_candidates(cls, rows: CandidateRows, top: int, attention: Floats) -> Slates:
+        """The candidates of every request, sorted: one loop over requests."""
+        parts = rows.engine.tallied(rows.query, ["request"], ["cost", "item"], _sorted_candidates)
+        parts.sort(key=lambda part: int(part.request[0]))
+        request, item, score, relevance = (
+            np.concatenate([getattr(part, name) for part in parts])
+            for name in ("request", "item", "score", "relevance")
+        )
+        if not (request[1:] >= request[:-1]).all():
+            order = np.argsort(request, kind="stable")
+            request, item, score, relevance = (column[order] for column in (request, item, score, relevance))
+        owners = Owners(rows.owned, rows.owners, rows.shares, len(rows.item_ids), len(rows.providers))
+        starts = np.concatenate([[0], np.cumsum(np.bincount(request))])
+        return cls(starts, item, score, owners, top, attention, relevance if rows.has_relevance else None)
+
     @property
     def requests(self) -> int:
         return len(self.starts) - 1
@@ -151,3 +171,26 @@ class Slates:
         rows = np.repeat(self.starts[chosen] - starts[:-1], sizes) + np.arange(starts[-1])
         judged = None if self.relevance is None else self.relevance[rows]
         return replace(self, starts=starts, item=self.item[rows], score=self.score[rows], relevance=judged)
+
+
+@dataclass(frozen=True, slots=True)
+class _SortedCandidates:
+    """Candidates of some requests, best first."""
+
+    request: Ints
+    item: Ints
+    score: Floats
+    relevance: Floats
+
+
+def _sorted_candidates(batch: Batch) -> _SortedCandidates:
+    """Columns of a batch of whole requests; an item that nobody judged is worth 0, and NaN where nobody judged its request."""
+    relevance = batch.floats("relevance")
+    known = ~np.isnan(relevance)
+    judged = np.repeat(np.logical_or.reduceat(known, batch.starts[:-1]), np.diff(batch.starts))
+    return _SortedCandidates(
+        batch.integers("request"),
+        batch.integers("item"),
+        batch.floats("score"),
+        np.where(judged & ~known, 0.0, relevance),
+    )
