@@ -893,9 +893,12 @@ def test_amounts_that_are_all_missing_are_answered_with_a_note():
 def test_nan_that_duckdb_hides_behind_parquet_statistics_is_found(tmp_path):
     path = tmp_path / "log.parquet"
     pl.DataFrame({"author": list("abcd"), "watch": [0.5, math.nan, 2.0, 1.0]}).write_parquet(path)
-    call = {"unit": "author", "amount": "watch", "population": None, "interval": None}
-    for policy in ("raise", "omit", "propagate"):
-        refusal(duckdb.read_parquet(str(path)), "amount='watch' is (NaN|missing)", nan_policy=policy, **call)
+    call = {"unit": "author", "amount": "watch", "population": None, "interval": None, "metrics": "gini"}
+    refusal(duckdb.read_parquet(str(path)), "amount='watch' is missing", **call)
+    omitted = eh.inequality(duckdb.read_parquet(str(path)), nan_policy="omit", **call)
+    assert omitted.findings.columns["units"] == [3]
+    spoilt = eh.inequality(duckdb.read_parquet(str(path)), nan_policy="propagate", **call)
+    assert spoilt.findings.columns["note"] == ["nan_in_data"]
 
 
 @pytest.mark.parametrize("policy", ["omit", "propagate"])
