@@ -15,6 +15,7 @@ import evenhand as eh
 from evenhand.cli import main
 from evenhand.errors import EvenhandError, listing, printable
 from evenhand.present.files import write_whole
+from evenhand.sources import engine
 
 WORDS = ["--unit", "u", "--amount", "v", "--population", "none", "-m", "gini", "--interval", "none", "--seed", "1"]
 
@@ -84,7 +85,7 @@ def test_a_panic_of_an_engine_is_a_sentence(monkeypatch, capsys, log):
     def give_up(*_, **__):
         raise PanicException("index out of bounds")
 
-    monkeypatch.setattr(pl, "scan_csv", give_up)
+    monkeypatch.setattr(engine, "_frame", give_up)
     assert main(["inequality", log, *WORDS]) == 2
     assert "cannot be read" in capsys.readouterr().err
 

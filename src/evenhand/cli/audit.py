@@ -14,7 +14,8 @@ from evenhand.audits.parameters import Parameter, bare, options
 from evenhand.errors import EvenhandError
 from evenhand.views.tally import TALLY
 
-ENGINES = ("polars", "duckdb", "spark")
+ENGINES = ("duckdb", "polars", "spark")
+"""What reads files; polars is the word of earlier plans for the local engine, which is DuckDB."""
 NAMES = {"metrics": ("-m", "--metric"), "rng": ("--seed",), "cutoffs": ("--cutoff", "--cutoffs")}
 """Options that are not called like their parameter."""
 
@@ -74,7 +75,8 @@ def add_audit(parser: argparse.ArgumentParser, audit: Audit) -> None:
 
 def add_engine(group: Any) -> None:
     """What reads the files."""
-    group.add_argument("--engine", choices=ENGINES, default=ENGINES[0], help="what reads the files (default: polars)")
+    how = "what reads the files (default: duckdb; polars means the same)"
+    group.add_argument("--engine", choices=ENGINES, default=ENGINES[0], help=how)
     group.add_argument("--master", metavar="URL", help="with --engine spark: the cluster, such as spark://host:7077")
 
 
@@ -184,11 +186,11 @@ def _placed(parameter: Parameter, typed: Any, args: argparse.Namespace) -> list[
 
 
 def source(files: Sequence[str], engine: str, master: str | None = None) -> Any:
-    """Files as an audit takes them: paths, with the engine that reads them where it is not the usual one."""
+    """Files as an audit takes them: paths, with the cluster that reads them where it is not this machine."""
     if master is not None and engine != "spark":
         raise EvenhandError(f"--master {master} is a cluster of Spark. Add --engine spark, or leave it out.")
-    if engine != ENGINES[0] and not files[0].endswith((".npz", ".npy")):
-        from evenhand.views.tables import Files
+    if engine == "spark" and not files[0].endswith((".npz", ".npy")):
+        from evenhand.sources.opening import Files
 
         return Files(tuple(files), engine, master)
     return list(files) if len(files) > 1 else files[0]

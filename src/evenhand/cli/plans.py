@@ -30,7 +30,7 @@ ENDINGS = {
     "inconclusive": "what decides a check whose interval reaches the other side: estimate, pass or fail",
     "outputs": "files to write; the ending decides: .html, .csv, .tsv, .jsonl, .json, .md, .tex, .txt or .prom",
     "plot": "charts to write, as KIND=FILE.svg",
-    "engine": "what reads the files: polars, duckdb or spark",
+    "engine": "what reads the files: duckdb (polars means the same) or spark",
     "master": "with spark: the cluster, such as spark://host:7077",
 }
 """Keys of an audit beside its parameters; a parameter of the same name comes first."""

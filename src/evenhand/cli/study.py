@@ -138,7 +138,9 @@ def _add_roles(parser: argparse.ArgumentParser) -> None:
         said = "; ".join(f"{', '.join(names)}: {text}" for text, names in told.items())
         words: dict[str, Any] = {"nargs": "+"} if one.takes.many else {}
         add_option(own, one, declared(next(iter(by_study))), required=False, help=said, **words)
-    own.add_argument("--engine", choices=ENGINES, help="what reads a table of --data (default: polars)")
+    own.add_argument(
+        "--engine", choices=ENGINES, help="what reads a table of --data (default: duckdb; polars means the same)"
+    )
 
 
 def _given(study: Audit, args: argparse.Namespace) -> dict[str, Any]:
