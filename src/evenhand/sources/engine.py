@@ -376,6 +376,8 @@ def _runs(rows: Any, key: Sequence[str]) -> Any:
     changed = np.zeros(rows.height, dtype=bool)
     for name in key:
         column = rows[name]
+        if not rows.height:
+            break
         changed[1:] |= column.slice(1).ne_missing(column.slice(0, rows.height - 1)).to_numpy()
     return np.cumsum(changed)
 

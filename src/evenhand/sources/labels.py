@@ -199,6 +199,10 @@ class CodedLabels:
         """A SELECT of every item (and request), label and share."""
         return self.table
 
+    def with_items(self) -> CodedLabels:
+        """The same with the table of items made, which then stays as it is whatever becomes of the rows."""
+        return self
+
     @property
     def item_keys(self) -> tuple[str, ...]:
         """What `items` names them by: the item, or the item and the request where labels depend on it."""
@@ -395,6 +399,12 @@ class _ItemsOfColumns(CodedLabels):
     def items(self) -> str:
         return self._by_item.table
 
+    def with_items(self) -> CodedLabels:
+        keys, table = self._by_item.keys, self._by_item.table
+        return CodedLabels(
+            self.engine, self.labels, keys, self.soft, self.rows, table, self.types, self.origin, self.role
+        )
+
     @property
     def item_keys(self) -> tuple[str, ...]:
         return self._by_item.keys
@@ -406,10 +416,10 @@ class _ItemsOfColumns(CodedLabels):
     def _by_item(self) -> _ItemsOfColumns:
         """With every item (and request, where an item has several labels) once; two labels in one request are refused."""
         refuse_unnamed(self.types, ("item",))
-        known = f"SELECT DISTINCT request, item, label, share FROM ({self.rows}) AS labelled WHERE label IS NOT NULL"
-        per_item = f"SELECT DISTINCT item, label, share FROM ({known}) AS pairs"
-        for keys, query in ((("item",), per_item), (("item", "request"), known)):
-            pairs = self.engine.keep(query)
+        for keys in (("item",), ("item", "request")):
+            pairs = self.engine.keep(
+                f"SELECT DISTINCT {column_list(keys)}, label, share FROM ({self.rows}) AS labelled WHERE label IS NOT NULL"
+            )
             count, _ = _repeated(self.engine, pairs, keys, shared=self.soft)
             if not count:
                 table = f"SELECT {column_list(keys)}, label, share FROM {pairs}"

@@ -1,4 +1,4 @@
-"""What needs single items: whole lists, attention item by item, and sums kept apart by item."""
+"""Sums by item: attention item by item, and the sums of groups kept apart by item, so that items can be resampled."""
 
 from __future__ import annotations
 
@@ -10,31 +10,7 @@ import numpy as np
 
 from evenhand.cards import Ask, Floats
 from evenhand.tallies.exposure import Amortised
-from evenhand.tallies.ledger import Ledger, Look
-
-
-@dataclass(frozen=True)
-class Lists:
-    """Whole rankings, best rank first, padded at the end.
-
-    Attributes
-    ----------
-    at : (m,) which rankings of the ledger they are.
-    ranks : (m, n) rank of each item; 0 past the end.
-    kinds : (m, n) which row of `shares` each item has; shares : (K, G + 1) of groups, the last unknown.
-    relevance : (m, n).
-    """
-
-    at: np.typing.NDArray[np.int64]
-    ranks: Floats
-    kinds: np.typing.NDArray[np.int64]
-    shares: Floats
-    relevance: Floats
-
-    def part(self, here: slice) -> Lists:
-        return replace(
-            self, at=self.at[here], ranks=self.ranks[here], kinds=self.kinds[here], relevance=self.relevance[here]
-        )
+from evenhand.tallies.group_exposure import AttentionSpec, GroupExposure
 
 
 @dataclass(frozen=True)
@@ -101,6 +77,15 @@ class SumsByItem:
     items: np.typing.NDArray[np.int32]
     values: Mapping[Any, Floats]
 
+    @classmethod
+    def from_rows(
+        cls, rows: np.typing.NDArray[Any], items: np.typing.NDArray[Any], values: Mapping[Any, Floats], many: int
+    ) -> SumsByItem:
+        """From the row, of which there are so `many`, the item and the values of every cell, in any order."""
+        order = np.lexsort([items, rows])  # so that sums have the same last bits whatever the order was
+        edges = np.concatenate([[0], np.cumsum(np.bincount(rows, minlength=many))])
+        return cls(edges, items.astype(np.int32).take(order), {name: x.take(order) for name, x in values.items()})
+
     def times(self, counts: np.typing.NDArray[Any]) -> dict[Any, Floats]:
         """(rows, draws) by name, with every item taken as often as (items, draws) `counts` say."""
         from scipy.sparse import csr_array
@@ -122,14 +107,14 @@ class SumsByItem:
 
 
 @dataclass(frozen=True)
-class Crossed:
-    """The sums of a ledger apart by item; with counts of items they are those of a resample.
+class CrossedSums:
+    """The exposure of groups apart by item; with counts of items the sums are those of a resample.
 
     Attributes
     ----------
     items : number of items.
-    rankings : by name (items, scores, ("a", look), ("g", look)), rankings times groups and one; judged : by name (worth,
-        relevant, ("t", look)), requests times groups and one, or None.
+    rankings : by name (items, scores, ("a", attention), ("g", attention)), rankings times groups and one; judged : by name
+        (worth, relevant, ("t", attention)), requests times groups and one, or None.
     sizes : of groups, one row for each and one.
     """
 
@@ -138,27 +123,27 @@ class Crossed:
     judged: SumsByItem | None
     sizes: SumsByItem
 
-    def drawn(self, ledger: Ledger, counts: np.typing.NDArray[Any]) -> list[tuple[Ledger, Floats]]:
-        """A ledger and group sizes for each column of (I, draws) item counts."""
-        wide = len(ledger.labels) + 1
+    def drawn(self, exposure: GroupExposure, counts: np.typing.NDArray[Any]) -> list[tuple[GroupExposure, Floats]]:
+        """Exposure and group sizes for each column of (I, draws) item counts."""
+        width = len(exposure.labels) + 1
         tables = [
-            {name: sums.T.reshape(counts.shape[1], -1, wide) for name, sums in table.times(counts).items()}
+            {name: sums.T.reshape(counts.shape[1], -1, width) for name, sums in table.times(counts).items()}
             if table is not None
             else {}
             for table in (self.rankings, self.judged)
         ]
         sizes = self.sizes.times(counts)["sizes"].T
         return [
-            (_with_sums(ledger, *({k: v[b] for k, v in t.items()} for t in tables)), sizes[b])
+            (_with_sums(exposure, *({k: v[b] for k, v in t.items()} for t in tables)), sizes[b])
             for b in range(counts.shape[1])
         ]
 
 
-def _with_sums(ledger: Ledger, ranked: Mapping[Any, Floats], judged: Mapping[Any, Floats]) -> Ledger:
-    def by_look(found: Mapping[Any, Floats], kind: str) -> dict[Look, Floats]:
-        return {name[1]: values for name, values in found.items() if isinstance(name, tuple) and name[0] == kind}
+def _with_sums(exposure: GroupExposure, ranked: Mapping[Any, Floats], judged: Mapping[Any, Floats]) -> GroupExposure:
+    def by_attention(sums: Mapping[Any, Floats], kind: str) -> dict[AttentionSpec, Floats]:
+        return {name[1]: values for name, values in sums.items() if isinstance(name, tuple) and name[0] == kind}
 
     return replace(
-        ledger, items=ranked["items"], attended=by_look(ranked, "a"), gained=by_look(ranked, "g"), scores=ranked.get("scores"),
-        worth=judged.get("worth"), relevant=judged.get("relevant"), due=by_look(judged, "t"),
+        exposure, items=ranked["items"], attended=by_attention(ranked, "a"), gained=by_attention(ranked, "g"),
+        scores=ranked.get("scores"), worth=judged.get("worth"), relevant=judged.get("relevant"), due=by_attention(judged, "t"),
     )  # fmt: skip

@@ -1,0 +1,348 @@
+"""Rankings, labels and judgments as relations of one engine with comparable ids, ready to be joined by the tallies of exposure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any
+
+import narwhals as nw
+import numpy as np
+
+from evenhand.attention import Attention
+from evenhand.errors import EvenhandError
+from evenhand.sources.engine import Engine
+from evenhand.sources.item_lists import are_item_lists, judged_by
+from evenhand.sources.judgments import Judgments, MissingRelevance, carried, open_judgments
+from evenhand.sources.labels import CodedLabels, LabelColumns, Labels, columns_in, open_labels
+from evenhand.sources.rankings import NUMBERS, Rankings, as_table, open_rankings, ranking_table, system_of
+from evenhand.sources.relation import Relation, Type, comparable
+from evenhand.sources.sql import columns, count_where, double, quoted, select
+from evenhand.sources.trec_fair import fair_roles
+
+KEYS = ("request", "item")
+
+
+@dataclass(frozen=True)
+class JudgedRankings:
+    """Checked rankings with the labels and judgments of their items, nothing added up yet.
+
+    Attributes
+    ----------
+    view : the rankings as they were checked; labels : of their items, beside the rows.
+    types : the columns of the rows: those of the view, `relevance` where the rows carry it, and `shown`, which is zero for
+        items that were scored but not ranked and for what keeps the place of a list without items.
+    judged : a SELECT of request, item and relevance, ids as the rows have them; None where nothing is judged.
+    dropped : rows left out, and why. unjudged : ranked items without a judgment, where they had to be counted.
+    """
+
+    view: Rankings
+    labels: CodedLabels
+    types: Mapping[str, Type]
+    judged: str | None = None
+    dropped: Mapping[str, int] = field(default_factory=dict)
+    unjudged: int | None = None
+
+    @property
+    def engine(self) -> Engine:
+        return self.view.engine
+
+    @property
+    def slices(self) -> tuple[str, ...]:
+        return self.view.slices
+
+    @property
+    def rankings(self) -> tuple[str, ...]:
+        """Columns that name one ranking: slices, request and sample."""
+        return (*self.slices, *(name for name in ("request", "sample") if name in self.types))
+
+    @property
+    def columns(self) -> Mapping[str, Type]:
+        return self.types
+
+    @property
+    def soft(self) -> bool:
+        """Whether an item may belong to several groups."""
+        return self.labels.soft
+
+    @property
+    def ranked(self) -> str:
+        """The rows with `label` and `share`, as they stand after FROM."""
+        return f"({self.labels.rows})"
+
+    @property
+    def factors(self) -> list[str]:
+        """SQL of what a row counts: its share of an item, and whether it is in a list."""
+        return ["ranked.share"] * self.soft + ["ranked.shown"] * ("shown" in self.types)
+
+    @property
+    def relevance(self) -> str:
+        """SQL of a row's relevance: NULL where nobody judged."""
+        return "ranked.relevance" if "relevance" in self.types else "judged.relevance"
+
+    def source(self, *, relevance: bool) -> str:
+        """The rows as `ranked`, with the judgments joined where they are read and stand in a table of their own."""
+        rows = f"{self.ranked} AS ranked"
+        if not relevance or "relevance" in self.types:
+            return rows
+        same = " AND ".join(f"judged.{key} = ranked.{key}" for key in KEYS)
+        return f"{rows}\n    LEFT JOIN ({self.judged}) AS judged ON {same}"
+
+    @property
+    def judged_items(self) -> str:
+        """A SELECT of request, item, relevance, label and share of what is judged."""
+        assert self.judged is not None  # noqa: S101  (asked for by who needs judgments)
+        return self.labels.join(self.judged, {**{key: self.types[key] for key in KEYS}, "relevance": nw.Float64()})
+
+    @property
+    def labelled_items(self) -> str:
+        """A SELECT of item, label and share of every item that has a label, ids as the rows have them."""
+        ours, _ = comparable(self.labels.types["item"], self.types["item"], column="item", role="groups")
+        return f"SELECT DISTINCT {ours.format('item')} AS item, label, share FROM ({self.labels.items()}) AS labelled"
+
+    def same_ranking(self, left: str, right: str) -> str:
+        """SQL of whether rows of two tables are of one ranking; slices may be NULL."""
+        return " AND ".join(
+            f"{left}.{quoted(key)} {'IS NOT DISTINCT FROM' if key.startswith('by_') else '='} {right}.{quoted(key)}"
+            for key in self.rankings
+        )
+
+    @cached_property
+    def depth(self) -> int:
+        """The deepest place of a row."""
+        return int(
+            self.engine.cells(f"SELECT MAX(place) AS deepest FROM {self.ranked} AS ranked").row()["deepest"] or 0
+        )
+
+    @cached_property
+    def grades(self) -> Any:
+        """The distinct grades of relevance."""
+        if self.judged is None:
+            return np.zeros(0)
+        return self.engine.cells(f"SELECT DISTINCT relevance FROM ({self.judged}) AS judged").floats("relevance")
+
+    def reach(self) -> int:
+        """The deepest place that anything has or would have in an ideal ranking."""
+        if self.judged is None:
+            return self.depth
+        per_request = f"SELECT COUNT(*) AS items FROM ({self.judged}) AS judged GROUP BY request"
+        most = self.engine.cells(f"SELECT MAX(items) AS items FROM ({per_request}) AS per_request").row()["items"]
+        return max(self.depth, int(most or 0))
+
+    def refuse_grades(self, models: Iterable[Attention]) -> None:
+        """A cascade that names grades must name every one that is judged."""
+        named = [m for m in models if m.needs_relevance and None not in m.keeps()]
+        if named and self.judged is not None:
+            for model in named:
+                model.check_grades(self.grades)
+
+    def group_sizes(self, *, unknown: bool) -> Any:
+        """(G + 1,) how many items of each label there are to be ranked; the last number is the unknown.
+
+        Items that are ranked but have no row among the labels are counted only when `unknown` asks for it.
+        """
+        groups = len(self.labels.labels)
+        sizes = np.zeros(groups + 1)
+        cells = self.engine.cells(
+            f"SELECT COALESCE(label, {groups}) AS code, SUM(share) AS items FROM ({self.labelled_items}) AS sized GROUP BY label"
+        )
+        sizes[cells.integers("code")] = cells.floats("items")
+        if unknown:
+            absent = self.engine.cells(
+                f"""
+                SELECT COUNT(*) AS n
+                FROM (SELECT DISTINCT item FROM {self.ranked} AS ranked) AS ranked
+                LEFT JOIN (SELECT DISTINCT item FROM ({self.labelled_items}) AS sized) AS sized ON sized.item = ranked.item
+                WHERE sized.item IS NULL
+                """
+            )
+            sizes[-1] += int(absent.row()["n"])
+        return sizes
+
+    def count_labels(self) -> int:
+        """How many labels items have."""
+        items = f"({self.labelled_items}) AS labelled"
+        return int(self.engine.cells(f"SELECT COUNT(DISTINCT label) AS n FROM {items}").row()["n"])
+
+    def count_unjudged(self) -> int:
+        """How many ranked items nobody judged."""
+        rows = self.source(relevance=True)
+        absent = f"CASE WHEN {self.relevance} IS NULL THEN ranked.share ELSE 0 END"
+        return round(float(self.engine.cells(f"SELECT SUM({absent}) AS n FROM {rows}").row()["n"] or 0))
+
+    def count_requests(self) -> dict[str, int]:
+        """How many distinct requests are ranked, judged, and both."""
+        ranked = f"SELECT DISTINCT request FROM {self.ranked} AS ranked"
+        row = self.engine.cells(
+            f"""
+            SELECT (SELECT COUNT(*) FROM ({ranked}) AS requests) AS ranked, COUNT(*) AS judged, COUNT(requests.request) AS both
+            FROM (SELECT DISTINCT request FROM ({self.judged}) AS judged) AS judgments
+            LEFT JOIN ({ranked}) AS requests ON requests.request = judgments.request
+            """
+        ).row()
+        return {name: int(count) for name, count in row.items()}
+
+    def first_judged(self) -> Any:
+        """The first request that is judged, for words about ids; None where nothing is."""
+        found = self.engine.cells(f"SELECT request FROM ({self.judged}) AS judged LIMIT 1").values("request")
+        return found[0] if found else None
+
+    def items_by_label(self, slices: Sequence[str]) -> list[tuple[tuple[tuple[Any, ...], Any], int]]:
+        """Ranked items of each label in each slice."""
+        return self.labels.items_by_label(slices)
+
+    def renamed(self, names: Mapping[Any, str]) -> JudgedRankings:
+        """The same with labels under other names, those that get one name merged."""
+        return replace(self, labels=self.labels.renamed(names)) if names else self
+
+
+def open_judged_rankings(
+    rankings: Any,
+    *,
+    groups: Any,
+    relevance: Any,
+    missing: MissingRelevance,
+    by: Sequence[str],
+    ties: Any,
+    unranked: bool,
+    nan_policy: Any,
+    **roles: Any,
+) -> JudgedRankings:
+    """Open and check the three tables; with `unranked`, rows that have a score but no rank are kept for what they predict."""
+    roles |= {role: column for role, column in fair_roles(rankings).items() if roles[role] is None}
+    words = [relevance] if isinstance(relevance, str) else []
+    named = [*by, *roles.values(), *words, *columns_in(groups)]
+    table = ranking_table(as_table(rankings, request=roles["request"], item=roles["item"]), columns=named)
+    table = table.with_numbers(*words, *(roles.get(role) for role in NUMBERS))
+    if are_item_lists(relevance):
+        relevance = judged_by(relevance, request=roles["request"], item=roles["item"])
+    roles["system"] = roles["system"] or system_of(rankings, table)
+    labels = open_labels(groups, table, item=roles["item"], request=roles["request"])
+    carry = labels.carry(table) | carried(relevance, table)
+    absent = _without_rank(table, roles, wanted=unranked)
+    types: dict[str, Type] = {name: nw.Float64() if name != "label_value" else nw.Unknown() for name in carry}
+    view = open_rankings(
+        table, by=by, ties=ties, nan_policy=nan_policy, carry=carry,
+        where=f"NOT ({absent})" if absent else "", **roles,
+    )  # fmt: skip
+    is_single = view.single and not absent and not view.dropped
+    judgments = open_judgments(relevance, table, request=roles["request"], item=roles["item"], single=is_single)
+    _refuse_negative(view, roles["score"], wanted=unranked)
+    rows = _Rows(view.sql, {**view.types, **types})
+    if absent:
+        rows = rows.with_unranked(table, absent, view, roles, carry)
+    return _joined(view, rows, labels, judgments, missing)
+
+
+@dataclass(frozen=True)
+class _Rows:
+    """A SELECT of rows with the types of its columns."""
+
+    sql: str
+    types: Mapping[str, Type]
+
+    def select(self, expressions: Mapping[str, str], **types: Type) -> _Rows:
+        """The rows with some columns replaced or added."""
+        chosen = {name: quoted(name) for name in self.types} | dict(expressions)
+        return _Rows(f"SELECT {select(chosen)} FROM ({self.sql}) AS ranked", {**self.types, **types})
+
+    def with_text_ids(self, keys: Sequence[str]) -> _Rows:
+        """The rows with some ids as text, so that they can be compared with text."""
+        if not keys:
+            return self
+        return self.select({k: f"CAST({k} AS VARCHAR)" for k in keys}, **dict.fromkeys(keys, nw.String()))
+
+    def with_unranked(
+        self, table: Relation, absent: str, view: Rankings, roles: Mapping[str, Any], carry: Mapping[str, str]
+    ) -> _Rows:
+        """Ranked rows and those that were only scored, told apart by `shown`."""
+        scored = {f"by_{i}": table.label(b) for i, b in enumerate(view.by)} | dict(carry)
+        for role in ("system", "request", "sample", "item", "score", "probability", "weight"):
+            if roles[role] is not None:
+                scored[role] = table.number(roles[role]) if role in NUMBERS else table.label(roles[role])
+        scored["place"] = "CAST(1 AS BIGINT)"
+        order = {name: scored[name] for name in self.types} | {"shown": double(0)}
+        ranked = self.select({"shown": double(1)}, shown=nw.Float64())
+        return replace(ranked, sql=f"{ranked.sql} UNION ALL {table.select(order)} WHERE {absent}")
+
+    def without_unjudged(self, keys: Sequence[str]) -> _Rows:
+        """Lists without the items that nobody judged, places closed up.
+
+        A list that loses all of its items keeps one row that is shown to nobody: the request was made, and nobody was exposed.
+        """
+        names = columns(keys)
+        shown = "shown" if "shown" in self.types else double(1)
+        judged = f"SUM(CASE WHEN relevance IS NULL THEN 0 ELSE 1 END) OVER (PARTITION BY {names})"
+        counted = self.select({"shown": shown, "judged_rows": judged}, shown=nw.Float64())
+        zeroed = [name for name in ("shown", "relevance", "score") if name in counted.types]
+        emptied = {name: f"CASE WHEN relevance IS NULL THEN 0 ELSE {name} END" for name in zeroed}
+        kept = counted.select(emptied)
+        is_kept = "relevance IS NOT NULL OR (judged_rows = 0 AND place = 1 AND shown > 0)"
+        kept = replace(kept, sql=f"{kept.sql} WHERE {is_kept}")
+        return kept.select({"place": f"DENSE_RANK() OVER (PARTITION BY {names}, shown ORDER BY place)"})
+
+
+def _joined(
+    view: Rankings, rows: _Rows, labels: Labels | LabelColumns, judgments: Judgments | None, missing: MissingRelevance
+) -> JudgedRankings:
+    """Rows with their labels, and judgments with ids that compare."""
+    as_text = set()
+    if isinstance(labels, Labels):
+        as_text = _compared_as_text(labels.relation.schema, rows.types, labels.keys, "groups")
+    rows = rows.with_text_ids([key for key in KEYS if key in as_text])
+    if judgments is None:
+        return JudgedRankings(view, _coded(view, rows, labels), rows.types, None, view.dropped)
+    as_text = _compared_as_text(judgments.types, rows.types, KEYS, "relevance")
+    rows = rows.with_text_ids([key for key in KEYS if key in as_text])
+    judged = _Rows(judgments.sql, judgments.types)
+    judged = judged.with_text_ids(
+        [key for key in KEYS if rows.types[key] == nw.String and judged.types[key] != nw.String]
+    )
+    judgments = replace(judgments, sql=judged.sql, types=judged.types)
+    dropped, unjudged = dict(view.dropped), None
+    if missing != "zero":
+        unjudged = judgments.count_unjudged(judgments.join(rows.sql, rows.types), missing, "ranked items")
+        if unjudged and missing == "drop":
+            dropped["ranked items without a judgment"] = unjudged
+    coded = _coded(view, rows, labels)
+    if dropped != view.dropped:
+        labelled = {**rows.types, "label": nw.Int64(), "share": nw.Float64()}
+        listed = _Rows(judgments.join(coded.rows, rows.types), {**labelled, "relevance": nw.Float64()})
+        rows = listed.without_unjudged(view.keys)
+        coded = replace(coded, rows=rows.sql)
+    return JudgedRankings(view, coded, rows.types, judged.sql, dropped, unjudged)
+
+
+def _coded(view: Rankings, rows: _Rows, labels: Labels | LabelColumns) -> CodedLabels:
+    listed = replace(view, sql=rows.sql, types=rows.types)
+    if isinstance(labels, LabelColumns):
+        labels.refuse_bad_items(listed)
+    return labels.coded(listed).with_items()
+
+
+def _compared_as_text(
+    beside: Mapping[str, Type], types: Mapping[str, Type], keys: Iterable[str], role: str
+) -> set[str]:
+    """Ids of the rows that have to be text, since those of another table are."""
+    return {key for key in keys if comparable(beside[key], types[key], column=key, role=role)[1] != "{}"}
+
+
+def _without_rank(table: Relation, roles: Mapping[str, Any], *, wanted: bool) -> str:
+    """SQL of which rows have no rank, where their score is of use and there are any."""
+    rank, score = roles["rank"], roles["score"]
+    if not wanted or rank not in table.schema or score not in table.schema:
+        return ""
+    absent = f"{table.number(rank)} IS NULL"
+    return absent if int(table.facts({"n": count_where(absent)})["n"]) else ""
+
+
+def _refuse_negative(view: Rankings, score: str | None, *, wanted: bool) -> None:
+    """Scores below zero cannot be shared out."""
+    if not wanted:
+        return
+    negative = int(view.engine.cells(f"SELECT {count_where('score < 0')} AS n FROM {view.source}").row()["n"])
+    if negative:
+        raise EvenhandError(
+            f"score={score!r} is negative in {negative:,} rows, so it cannot be shared out. Pass predicted utility of zero or more."
+        )

@@ -1,0 +1,295 @@
+"""Attention that each group received in each ranking: one query, one row per ranking and group."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from evenhand.attention import Attention
+from evenhand.cards import Floats
+from evenhand.errors import EvenhandError
+from evenhand.sources.sql import columns, exact_sum, select
+from evenhand.tallies.requests import Requests
+
+if TYPE_CHECKING:
+    from evenhand.sources.engine import Cells
+    from evenhand.sources.judged_rankings import JudgedRankings
+
+Ints = npt.NDArray[np.int64]
+
+MOST_NUMBERS = 400_000_000
+"""Rankings times groups times sums that are held (3 GiB); more is refused with a remedy."""
+
+
+@dataclass(frozen=True)
+class AttentionSpec:
+    """How far down and how closely readers look: a browsing model, and the rank at which a metric cuts."""
+
+    attention: Attention
+    cutoff: int | None = None
+
+    def __str__(self) -> str:
+        return str(self.attention) if self.cutoff is None else f"{self.attention}@{self.cutoff}"
+
+    @property
+    def is_by_rank(self) -> bool:
+        """Whether the rank alone decides, so that a query can add up; a cascade needs the items above."""
+        return not self.attention.needs_relevance
+
+    def by_place(self, depth: int) -> Floats:
+        """The weight of the places from 1 to `depth`, before anybody stops at an item above."""
+        weights = np.asarray(self.attention.at(np.arange(1.0, depth + 1)), dtype=np.float64)
+        return weights if self.cutoff is None else np.where(np.arange(depth) < self.cutoff, weights, 0.0)
+
+
+@dataclass(frozen=True)
+class RequiredSums:
+    """What the metrics of a call need to be added up.
+
+    Attributes
+    ----------
+    specs : attention to add up by ranking and group.
+    gained : those whose attention times relevance is needed too; due : those with the exposure under the ideal policy;
+        items : those with norms over items.
+    scores : whether predicted utility is added up; judged : whether relevance is, request by request.
+    """
+
+    specs: tuple[AttentionSpec, ...]
+    gained: frozenset[AttentionSpec] = field(default_factory=frozenset)
+    due: frozenset[AttentionSpec] = field(default_factory=frozenset)
+    items: frozenset[AttentionSpec] = field(default_factory=frozenset)
+    scores: bool = False
+    judged: bool = False
+
+    @property
+    def by_rank(self) -> list[AttentionSpec]:
+        """Those that the query adds up."""
+        return [spec for spec in self.specs if spec.is_by_rank]
+
+    @property
+    def by_list(self) -> list[AttentionSpec]:
+        """Those that need whole lists."""
+        return [spec for spec in self.specs if not spec.is_by_rank]
+
+    def at(self, chosen: frozenset[AttentionSpec]) -> list[int]:
+        """Where some of them stand."""
+        return [i for i, spec in enumerate(self.specs) if spec in chosen]
+
+    def among(self, chosen: frozenset[AttentionSpec]) -> list[AttentionSpec]:
+        """Some of them, in order."""
+        return [spec for spec in self.specs if spec in chosen]
+
+
+@dataclass(frozen=True)
+class GroupExposure:
+    """Sums per ranking and group, rankings within requests within slices.
+
+    The last column of every (R, G + 1) and (Q, G + 1) array belongs to items without a label.
+
+    Attributes
+    ----------
+    keys : (R,) rows with the slice, request and sample of each ranking.
+    slices : labels of the slices; slice s holds requests slice_starts[s] to slice_starts[s + 1].
+    requests : (Q,) ids; request q holds rankings request_starts[q] to request_starts[q + 1].
+    probability : (R,) of each draw, as given; weight : (Q,) of each request.
+    labels : names of the G groups.
+    items : (R, G + 1) number of items. attended, gained : by attention, its sums, and those of attention times relevance.
+    scores : predicted utility. unjudged : ranked items without a judgment.
+    judged : (Q,) whether anybody judged an item of the request; None where judgments were not asked for.
+    worth, relevant, due : (Q, G + 1) what is judged; due_norms : (Q,) by attention, squared target exposure over items.
+    norms : (Q, 3) by attention, |e|^2, e.e* and the draws' own squares, over items.
+    """
+
+    keys: Cells
+    slices: list[tuple[Any, ...]]
+    slice_starts: Ints
+    requests: Any
+    request_starts: Ints
+    probability: Floats
+    weight: Floats
+    known_probability: bool
+    labels: tuple[Any, ...]
+    items: Floats
+    attended: Mapping[AttentionSpec, Floats]
+    gained: Mapping[AttentionSpec, Floats] = field(default_factory=dict)
+    scores: Floats | None = None
+    unjudged: int = 0
+    judged: npt.NDArray[np.bool_] | None = None
+    worth: Floats | None = None
+    relevant: Floats | None = None
+    due: Mapping[AttentionSpec, Floats] = field(default_factory=dict)
+    due_norms: Mapping[AttentionSpec, Floats] = field(default_factory=dict)
+    norms: Mapping[AttentionSpec, Floats] = field(default_factory=dict)
+
+    @classmethod
+    def from_rankings(cls, tables: JudgedRankings, required: RequiredSums, labels: tuple[Any, ...]) -> GroupExposure:
+        """The sums of one query; what needs whole lists is added by `ranked_lists`, what is judged by `judged_requests`."""
+        attention = tables.engine.bring(attention_table(required.by_rank, tables.depth))
+        cells = tables.engine.cells(query(tables, required, len(labels), attention))
+        return cls.from_cells(cells, tables.slices, required, labels)
+
+    @classmethod
+    def from_cells(
+        cls, cells: Cells, slices: Sequence[str], required: RequiredSums, labels: tuple[Any, ...]
+    ) -> GroupExposure:
+        """The rows of the query as dense arrays, rankings in the order of their keys."""
+        requests = [*slices, "request"]
+        rankings = [*requests, "sample"] if "sample" in cells.names else requests
+        cells = cells.sorted_by(rankings)
+        ranking = cells.runs(rankings)
+        first = run_starts(ranking)[:-1]
+        keys = cells.select(rankings).take(first)
+        request = keys.runs(requests)
+        starts = run_starts(request)
+        heads = starts[:-1]
+        refuse_many(len(first), len(labels), required)
+        code = cells.integers("code")
+
+        def dense(name: str) -> Floats:
+            sums = np.zeros((len(first), len(labels) + 1))
+            sums[ranking, code] = cells.floats(name)
+            return sums
+
+        part = run_starts(keys.take(heads).runs(slices)) if slices else np.array([0, len(heads)])
+        return cls(
+            keys=keys,
+            slices=keys.take(heads[part[:-1]]).labels(slices) if slices else [()],
+            slice_starts=part,
+            requests=keys.take(heads).column("request"),
+            request_starts=starts,
+            probability=_per_key(cells, "probability", first, "draw"),
+            weight=_per_key(cells, "weight", first[heads] if len(first) else heads, "request"),
+            known_probability="probability" in cells.names,
+            labels=labels,
+            items=dense("items"),
+            attended={spec: dense(f"attention_{i}") for i, spec in enumerate(required.by_rank)},
+            gained={
+                spec: dense(f"gain_{i}") for i, spec in enumerate(required.by_rank) if spec in required.gained
+            },
+            scores=dense("scores") if required.scores else None,
+            unjudged=round(float(cells.floats("unjudged").sum())) if "unjudged" in cells.names else 0,
+        )  # fmt: skip
+
+    def of_judged(self) -> GroupExposure:
+        """The same sums with no weight on requests that nobody judged: what an ideal policy would do there is unknown."""
+        return self if self.judged is None else replace(self, weight=np.where(self.judged, self.weight, 0.0))
+
+    @property
+    def within(self) -> Requests:
+        """The requests within their slices, as every ranking audit has them."""
+        return Requests(self.slices, self.slice_starts, self.requests)
+
+    @cached_property
+    def request_of(self) -> Ints:
+        """(R,) the request of each ranking."""
+        return np.repeat(np.arange(len(self.requests)), np.diff(self.request_starts))
+
+    @cached_property
+    def draws(self) -> Ints:
+        """(Q,) rankings of each request."""
+        return np.diff(self.request_starts)
+
+    @cached_property
+    def mass(self) -> Floats:
+        """(Q,) what the probabilities of a request's rankings add up to."""
+        return self.added(self.probability)
+
+    @cached_property
+    def share(self) -> Floats:
+        """(R,) probability of each ranking given its request."""
+        return np.asarray(self.probability / self.mass[self.request_of])
+
+    def added(self, values: Floats) -> Floats:
+        """Sums over the rankings of each request."""
+        if not len(values):
+            return np.zeros((0, *values.shape[1:]))
+        return np.asarray(np.add.reduceat(values, self.request_starts[:-1], axis=0))
+
+    def expected(self, values: Floats) -> Floats:
+        """Means over the rankings of each request, by their probability."""
+        share = self.share if values.ndim == 1 else self.share[:, None]
+        return self.added(values * share)
+
+    def part(self, s: int) -> slice:
+        """Requests of a slice."""
+        return slice(int(self.slice_starts[s]), int(self.slice_starts[s + 1]))
+
+    def rankings_of(self, part: slice) -> slice:
+        """Rankings of a run of requests."""
+        return slice(int(self.request_starts[part.start]), int(self.request_starts[part.stop]))
+
+
+def attention_table(specs: Sequence[AttentionSpec], depth: int) -> dict[str, Any]:
+    """Columns `place` and `attention_0`, ...: the weight of every place, for a query to join."""
+    weights = {f"attention_{i}": spec.by_place(depth) for i, spec in enumerate(specs)}
+    return {"place": np.arange(1, depth + 1, dtype=np.int64), **weights}
+
+
+def query(tables: JudgedRankings, required: RequiredSums, groups: int, attention: str) -> str:
+    """One row per ranking and group (its `code`, the unknown last): items, attention, attention times relevance.
+
+    `attention` is a table with the weight of every place.
+    """
+    specs, factors = required.by_rank, tables.factors
+    weights = [" * ".join([*factors, f"attention.attention_{i}"]) for i in range(len(specs))]
+    sums = {"items": exact_sum(" * ".join(factors)) if factors else "COUNT(*)"}
+    sums |= {f"attention_{i}": exact_sum(weight) for i, weight in enumerate(weights)}
+    sums |= {
+        f"gain_{i}": exact_sum(f"{weights[i]} * COALESCE({tables.relevance}, 0)")
+        for i, spec in enumerate(specs)
+        if spec in required.gained
+    }
+    if required.scores:
+        sums["scores"] = exact_sum("ranked.share * ranked.score")
+    for name in ("probability", "weight"):
+        if name in tables.columns:
+            sums |= {name: f"MAX(ranked.{name})", f"least_{name}": f"MIN(ranked.{name})"}
+    if tables.judged is not None:
+        sums["unjudged"] = exact_sum(f"CASE WHEN {tables.relevance} IS NULL THEN ranked.share ELSE 0 END")
+    keys = columns(tables.rankings, table="ranked")
+    return f"""
+    SELECT {keys}, COALESCE(ranked.label, {groups}) AS code,
+        {select(sums)}
+    FROM {tables.source(relevance=tables.judged is not None)}
+    LEFT JOIN {attention} AS attention ON attention.place = ranked.place
+    GROUP BY {keys}, ranked.label
+    """
+
+
+def run_starts(runs: Any) -> Ints:
+    """The row at which each run begins, and the number of rows.
+
+    >>> run_starts(np.array([0, 0, 1, 2, 2])).tolist()
+    [0, 2, 3, 5]
+    """
+    return np.append(np.flatnonzero(np.diff(runs, prepend=-1)), len(runs)).astype(np.int64)
+
+
+def refuse_many(rankings: int, groups: int, required: RequiredSums) -> None:
+    """Refuse sums that would fill the memory."""
+    arrays = 1 + len(required.specs) + len(required.gained) + len(required.due) + 2 * required.judged + required.scores
+    if rankings * (groups + 1) * arrays > MOST_NUMBERS:
+        raise EvenhandError(
+            f"{rankings:,} rankings times {groups:,} groups are too many to hold. Use broader groups, or slice the rankings."
+        )
+
+
+def _per_key(cells: Cells, name: str, first: Ints, what: str) -> Floats:
+    """One number per ranking or request, from a column that must not vary within it; `first` are their first rows."""
+    if name not in cells.names:
+        return np.ones(len(first))
+    if not len(first):
+        return np.zeros(0)
+    highest = np.maximum.reduceat(cells.floats(name), first)
+    lowest = np.minimum.reduceat(cells.floats(f"least_{name}"), first)
+    varying = int((highest != lowest).sum())
+    if varying:
+        raise EvenhandError(
+            f"{name} differs between rows of the same {what} in {varying:,} of {len(first):,}. Give each {what} one {name}."
+        )
+    return np.asarray(highest, dtype=np.float64)

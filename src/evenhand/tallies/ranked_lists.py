@@ -1,0 +1,425 @@
+"""What needs whole ranked lists: cascade attention, norms over items, attention item by item, and items resampled.
+
+One stream over whole requests, lists in the order of their places, adds up all that a call asks for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from evenhand.cards import Floats
+from evenhand.errors import EvenhandError
+from evenhand.sources.sql import select
+from evenhand.tallies.group_exposure import AttentionSpec, GroupExposure, RequiredSums, run_starts
+from evenhand.tallies.item_sums import CrossedSums, ItemAttention, SumsByItem
+
+if TYPE_CHECKING:
+    from evenhand.sources.engine import Batch
+    from evenhand.sources.judged_rankings import JudgedRankings
+    from evenhand.tallies.judged_requests import JudgedRequests
+
+Ints = npt.NDArray[np.int64]
+
+MOST_ROWS = 20_000_000
+"""Rows whose sums are kept apart by item, so that items can be resampled."""
+
+
+@dataclass(frozen=True)
+class ListSpec:
+    """What to add up over whole lists.
+
+    Attributes
+    ----------
+    sums : attention by ranking and group; gained : those of them whose relevance met is added up too.
+    norms : attention whose norms over items are taken; due : those of them with a target.
+    items : attention item by item, as (attention, pooled).
+    apart : what is kept apart by item: attention, where items are resampled; None otherwise.
+    """
+
+    groups: int
+    sums: tuple[AttentionSpec, ...] = ()
+    gained: frozenset[AttentionSpec] = frozenset()
+    norms: tuple[AttentionSpec, ...] = ()
+    due: tuple[AttentionSpec, ...] = ()
+    items: tuple[tuple[AttentionSpec, bool], ...] = ()
+    apart: RequiredSums | None = None
+
+    @property
+    def is_empty(self) -> bool:
+        return not (self.sums or self.norms or self.items or self.apart is not None)
+
+    @property
+    def specs(self) -> list[AttentionSpec]:
+        """All attention that is read."""
+        more = () if self.apart is None else self.apart.specs
+        return list(dict.fromkeys([*self.sums, *self.norms, *(spec for spec, _ in self.items), *more]))
+
+    @property
+    def needs_relevance(self) -> bool:
+        return any(not spec.is_by_rank for spec in self.specs) or bool(self.apart is not None and self.apart.gained)
+
+    @property
+    def needs_items(self) -> bool:
+        return bool(self.norms or self.items or self.apart is not None)
+
+
+@dataclass(frozen=True)
+class ListSums:
+    """What the lists of a call, or of a batch of them, add up to; every part as rows of a sparse table.
+
+    Attributes
+    ----------
+    cells : rankings times groups and one, plus the group; sums : by ("attention" or "gain", attention).
+    requests : numbers of requests; norms : by attention, (n, 3) |e|^2, e.e*, the draws' own squares.
+    items : by (attention, pooled), request, item, attention and utility.
+    apart : the same as cells, items, and by name their values.
+    """
+
+    cells: Ints
+    sums: Mapping[tuple[str, AttentionSpec], Floats]
+    requests: Ints
+    norms: Mapping[AttentionSpec, Floats]
+    items: Mapping[tuple[AttentionSpec, bool], tuple[Ints, Ints, Floats, Floats]]
+    apart: tuple[Ints, Ints, Mapping[Any, Floats]] | None = None
+
+    @classmethod
+    def from_rankings(
+        cls, tables: JudgedRankings, exposure: GroupExposure, spec: ListSpec, judged: JudgedRequests | None, items: str
+    ) -> list[ListSums]:
+        """One stream over whole requests; `items` is a table of items and their numbers, or nothing."""
+        keys = exposure.keys.with_column("ranking", np.arange(len(exposure.probability)))
+        keys = keys.with_column("request_number", exposure.request_of)
+        due = tables.engine.bring(judged.grades) if judged is not None and spec.norms and spec.due else ""
+        numbers = "" if judged is None or not due else tables.engine.bring(judged.requests)
+        text = query(tables, spec, tables.engine.bring(keys), items, numbers, due)
+        return tables.engine.tallied(text, ["request_number"], ["ranking", "place"], ListBatch(spec, tables.soft))
+
+
+def query(tables: JudgedRankings, spec: ListSpec, keys: str, items: str, numbers: str, due: str) -> str:
+    """Rows of the rankings by the numbers of their ranking and request, with what is asked of them.
+
+    `keys` number the rankings; `items` the items; `numbers` the requests of the table `due`, which says what is due to a
+    grade.
+    """
+    chosen = {"request_number": "keys.request_number", "ranking": "keys.ranking", "place": "ranked.place"}
+    chosen |= {"code": f"COALESCE(ranked.label, {spec.groups})", "share": "ranked.share"}
+    chosen |= {name: f"ranked.{name}" for name in ("shown", "score", "probability") if name in tables.columns}
+    needs_relevance = tables.judged is not None and spec.needs_relevance
+    if needs_relevance:
+        chosen["relevance"] = f"COALESCE({tables.relevance}, 0)"
+    joins = [f"JOIN {keys} AS keys ON {tables.same_ranking('ranked', 'keys')}"]
+    if items:
+        chosen["item"] = "items.number"
+        joins.append(f"JOIN {items} AS items ON items.item = ranked.item")
+    if due:
+        chosen |= {f"due_{j}": f"COALESCE(due.due_{j}, 0)" for j in range(len(spec.due))}
+        joins.append(
+            f"LEFT JOIN ({tables.judged}) AS target ON target.request = ranked.request AND target.item = ranked.item"
+        )
+        joins.append(f"LEFT JOIN {numbers} AS numbers ON numbers.request = ranked.request")
+        joins.append(f"LEFT JOIN {due} AS due ON due.number = numbers.number AND due.relevance = target.relevance")
+    joined = "\n    ".join(joins)
+    return f"""
+    SELECT {select(chosen)}
+    FROM {tables.source(relevance=needs_relevance)}
+    {joined}
+    """
+
+
+@dataclass(frozen=True)
+class ListBatch:
+    """What adds up a batch of whole requests."""
+
+    spec: ListSpec
+    soft: bool
+
+    def __call__(self, batch: Batch) -> ListSums:
+        rows = ListRows.from_batch(batch, self.spec, soft=self.soft)
+        return ListSums(
+            *rows.by_group(self.spec),
+            batch.integers("request_number")[batch.starts[:-1]],
+            {spec: rows.item_norms(spec, batch) for spec in self.spec.norms},
+            {key: rows.by_item(*key) for key in self.spec.items},
+            None if self.spec.apart is None else rows.kept_apart(self.spec.apart, self.spec.groups),
+        )
+
+
+@dataclass(frozen=True)
+class ListRows:
+    """Rows of whole lists, by place; an item that is shared among groups has a row for each.
+
+    Attributes
+    ----------
+    ranking, request, code : numbers of the ranking, the request and the group.
+    weights : by attention, what is paid to each row's item; nothing to those in no list.
+    first : whether a row is the first of its item in the list.
+    item, relevance, score, probability : where there are any. due : by attention, what is due to the item.
+    """
+
+    ranking: Ints
+    request: Ints
+    code: Ints
+    share: Floats
+    shown: Floats
+    weights: Mapping[AttentionSpec, Floats]
+    first: npt.NDArray[np.bool_]
+    item: Ints | None
+    relevance: Floats | None
+    score: Floats | None
+    probability: Floats
+    due: Mapping[AttentionSpec, Floats] = field(default_factory=dict)
+
+    @classmethod
+    def from_batch(cls, batch: Batch, spec: ListSpec, *, soft: bool) -> ListRows:
+        ranking, place, names = batch.integers("ranking"), batch.integers("place"), set(batch.names)
+
+        def column(name: str) -> Floats | None:
+            return batch.floats(name) if name in names else None
+
+        shown, relevance, probability = column("shown"), column("relevance"), column("probability")
+        seen = np.ones(len(batch), dtype=bool) if shown is None else shown > 0
+        item = batch.integers("item") if "item" in names else None
+        first = np.ones(len(batch), dtype=bool)
+        if soft:  # rows of one item in one list follow each other, unless others that are in no list come between
+            own = np.lexsort([np.arange(len(batch)), place if item is None else item, ~seen, ranking])
+            named = place if item is None else item
+            again = (np.diff(ranking[own]) == 0) & (np.diff(named[own]) == 0) & (np.diff(seen[own]) == 0)
+            first[own[1:][again]] = False
+        weights = list_attention(spec.specs, ranking, place, relevance, seen, first)
+        due = {one: batch.floats(f"due_{j}") for j, one in enumerate(spec.due)} if "due_0" in names else {}
+        return cls(
+            ranking, batch.integers("request_number"), batch.integers("code"), batch.floats("share"),
+            seen.astype(np.float64) if shown is None else shown, weights, first, item, relevance, column("score"),
+            np.ones(len(batch)) if probability is None else probability, due,
+        )  # fmt: skip
+
+    def by_group(self, spec: ListSpec) -> tuple[Ints, dict[tuple[str, AttentionSpec], Floats]]:
+        """Sums by ranking and group."""
+        if not spec.sums:
+            return np.zeros(0, dtype=np.int64), {}
+        cells, at = np.unique(self.ranking * (spec.groups + 1) + self.code, return_inverse=True)
+        at = at.reshape(-1)
+        sums = {}
+        for one in spec.sums:
+            parts = self.share * self.weights[one]
+            sums["attention", one] = np.bincount(at, parts, minlength=len(cells))
+            if one in spec.gained and self.relevance is not None:
+                sums["gain", one] = np.bincount(at, parts * self.relevance, minlength=len(cells))
+        return cells, sums
+
+    def item_norms(self, one: AttentionSpec, batch: Batch) -> Floats:
+        """(requests, 3) |e|^2 and e.e* over items, and the sum over draws of the square of a draw's exposure.
+
+        Draws enter with their probability as it stands; who reads the norms divides by what a request's probabilities add up to.
+        """
+        assert self.item is not None  # noqa: S101  (asked for by the query)
+        drawn = np.where(self.first, self.probability * self.weights[one], 0.0)
+        order = np.lexsort([np.arange(len(drawn)), self.item, self.request])
+        pairs = run_starts(
+            np.cumsum((np.diff(self.request[order], prepend=-1) != 0) | (np.diff(self.item[order], prepend=-1) != 0))
+            - 1
+        )[:-1]
+        exposure = np.add.reduceat(drawn[order], pairs)
+        due = self.due[one][order][pairs] if one in self.due else np.zeros(len(pairs))
+        owner = np.repeat(np.arange(batch.groups), np.diff(batch.starts))[order][pairs]
+        own = np.add.reduceat((drawn * drawn)[order], pairs)
+        return np.column_stack(
+            [np.bincount(owner, part, minlength=batch.groups) for part in (exposure * exposure, exposure * due, own)]
+        )
+
+    def by_item(self, one: AttentionSpec, pooled: bool) -> tuple[Ints, Ints, Floats, Floats]:  # noqa: FBT001
+        """Request, item, attention and predicted utility of every row.
+
+        Unless `pooled`, both are shares of their ranking; a ranking without attention or without utility is left out.
+        """
+        assert self.item is not None and self.score is not None  # noqa: S101, PT018  (asked for by the query)
+        keep = self.first
+        ranking, attention, utility = self.ranking[keep], self.weights[one][keep], self.score[keep]
+        request, item, probability = self.request[keep], self.item[keep], self.probability[keep]
+        if not pooled:
+            starts = run_starts(np.cumsum(np.diff(ranking, prepend=-1) != 0) - 1)
+            sizes = np.diff(starts)
+            whole = [
+                np.repeat(np.add.reduceat(values, starts[:-1]), sizes) if len(values) else values
+                for values in (attention, utility)
+            ]
+            there = (whole[0] > 0) & (whole[1] > 0)
+            attention, utility = (
+                values[there] / total[there] for values, total in zip((attention, utility), whole, strict=True)
+            )
+            request, item, probability = request[there], item[there], probability[there]
+        return request, item, probability * attention, probability * utility
+
+    def kept_apart(self, required: RequiredSums, groups: int) -> tuple[Ints, Ints, dict[Any, Floats]]:
+        """Cell of ranking and group, item, and by name what the item adds to the cell's sums."""
+        assert self.item is not None  # noqa: S101  (asked for by the query)
+        values: dict[Any, Floats] = {"items": self.share * self.shown}
+        values |= {("a", one): self.share * self.weights[one] for one in required.specs}
+        if self.relevance is not None:
+            gained = required.among(required.gained)
+            values |= {("g", one): self.share * self.weights[one] * self.relevance for one in gained}
+        if required.scores and self.score is not None:
+            values["scores"] = self.share * self.score
+        return self.ranking * (groups + 1) + self.code, self.item, values
+
+
+def list_attention(
+    specs: Sequence[AttentionSpec], ranking: Ints, place: Ints, relevance: Floats | None, seen: Any, first: Any
+) -> dict[AttentionSpec, Floats]:
+    """Attention on every row of lists by place; readers of a cascade may have stopped at the items above.
+
+    The share of readers who got past them is a product of powers, one for each grade, so that a reader who always stops (a
+    power of zero) is no special case. Nobody looks at a row that is not `seen`; an item counts once, at its `first` row.
+    """
+    depth = int(place.max(initial=0))
+    weights = {spec: np.where(seen, spec.by_place(depth).take(place - 1), 0.0) for spec in specs}
+    cascades = [spec for spec in specs if not spec.is_by_rank]
+    if not cascades or relevance is None or not len(place):
+        return weights
+    starts = run_starts(np.cumsum(np.diff(ranking, prepend=-1) != 0) - 1)
+    sizes = np.diff(starts)
+    for grade in sorted(
+        {g for spec in cascades for g in spec.attention.keeps()}, key=lambda g: -1.0 if g is None else g
+    ):
+        hit = ((relevance > 0) if grade is None else (relevance == grade)) & seen
+        stops = (hit & first).astype(np.int64)
+        passed = np.cumsum(stops)
+        passed -= np.repeat(passed[starts[:-1]] - stops[starts[:-1]], sizes)
+        above = (passed - hit).astype(np.float64)  # every row of an item is behind its first
+        for spec in cascades:
+            if grade in spec.attention.keeps():
+                weights[spec] = weights[spec] * spec.attention.keeps()[grade] ** above
+    return weights
+
+
+def with_lists(exposure: GroupExposure, required: RequiredSums, parts: Sequence[ListSums]) -> GroupExposure:
+    """The exposure of groups with the sums of cascades and the norms over items."""
+    width = len(exposure.labels) + 1
+
+    def dense(kind: str, spec: AttentionSpec) -> Floats:
+        sums = np.zeros(len(exposure.probability) * width)
+        for part in parts:
+            sums[part.cells] = part.sums[kind, spec]
+        return sums.reshape(-1, width)
+
+    def norms(spec: AttentionSpec) -> Floats:
+        values = np.zeros((len(exposure.requests), 3))
+        for part in parts:
+            values[part.requests] = part.norms[spec]
+        return values
+
+    attended = {s: exposure.attended[s] if s.is_by_rank else dense("attention", s) for s in required.specs}
+    gained = {s: exposure.gained[s] if s.is_by_rank else dense("gain", s) for s in required.among(required.gained)}
+    return replace(
+        exposure, attended=attended, gained=gained, norms={s: norms(s) for s in required.among(required.items)}
+    )
+
+
+def item_attention(
+    exposure: GroupExposure, key: tuple[AttentionSpec, bool], parts: Sequence[ListSums], items: int
+) -> ItemAttention:
+    """Attention and predicted utility of every item in every request, times the weight of the request."""
+    from scipy.sparse import csr_array
+
+    columns_of = [np.concatenate([np.zeros(0), *(part.items[key][i] for part in parts)]) for i in range(4)]
+    request, item = columns_of[0].astype(np.int64), columns_of[1].astype(np.int64)
+    scale = (exposure.weight / exposure.mass)[request]
+    shape = (len(exposure.requests), max(items, 1))
+    tables = [csr_array((values * scale, (request, item)), shape=shape) for values in columns_of[2:]]
+    return ItemAttention(*tables)
+
+
+def number_items(tables: JudgedRankings, *, everything: bool, requests: str = "") -> tuple[str, int]:
+    """A table of items with their `number`, in the order of their ids, and how many there are.
+
+    Those of the rankings; with `everything` also those that only have a label, and those of `requests` that are only judged.
+    """
+    parts = [f"SELECT DISTINCT item FROM {tables.ranked} AS ranked"]
+    if everything:
+        parts.append(f"SELECT item FROM ({tables.labelled_items}) AS labelled")
+    if requests:
+        parts.append(
+            f"SELECT judged.item FROM ({tables.judged}) AS judged JOIN {requests} AS r ON r.request = judged.request"
+        )
+    query = f"SELECT item, ROW_NUMBER() OVER (ORDER BY item) - 1 AS number FROM ({' UNION '.join(parts)}) AS every_item"
+    name = tables.engine.keep(query)
+    return name, int(tables.engine.cells(f"SELECT COUNT(*) AS n FROM {name}").row()["n"])
+
+
+def crossed_sums(
+    tables: JudgedRankings, exposure: GroupExposure, required: RequiredSums, parts: Sequence[ListSums],
+    judged: JudgedRequests | None, items: tuple[str, int],
+) -> CrossedSums:  # fmt: skip
+    """The sums of groups kept apart by item."""
+    name, many = items
+    width = len(exposure.labels) + 1
+    rows, numbers, values = (
+        zip(*(part.apart for part in parts if part.apart is not None), strict=True) if parts else ((), (), ())
+    )
+    names = list(values[0]) if values else ["items"]
+    ranked = SumsByItem.from_rows(
+        _joined(rows), _joined(numbers), {n: _joined([v[n] for v in values], float) for n in names},
+        len(exposure.probability) * width,
+    )  # fmt: skip
+    sized = tables.engine.cells(
+        f"""
+        SELECT items.number, COALESCE(sized.label, {width - 1}) AS code, sized.share
+        FROM (SELECT DISTINCT item, label, share FROM ({tables.labelled_items}) AS labelled) AS sized
+        JOIN {name} AS items ON items.item = sized.item
+        """
+    )
+    sizes = SumsByItem.from_rows(
+        sized.integers("code"), sized.integers("number"), {"sizes": sized.floats("share")}, width
+    )
+    return CrossedSums(
+        many, ranked, None if judged is None else _judged_apart(tables, exposure, required, judged, name), sizes
+    )
+
+
+def _judged_apart(
+    tables: JudgedRankings, exposure: GroupExposure, required: RequiredSums, judged: JudgedRequests, items: str
+) -> SumsByItem:
+    specs, width = required.among(required.due), len(exposure.labels) + 1
+    requests, due = tables.engine.bring(judged.requests), tables.engine.bring(judged.grades)
+    chosen = {"number": "numbers.number", "item": "items.number", "code": f"COALESCE(judged.label, {width - 1})"}
+    chosen |= {"share": "judged.share", "relevance": "judged.relevance"}
+    chosen |= {f"due_{j}": f"due.due_{j}" for j in range(len(specs))}
+    rows = tables.engine.cells(
+        f"""
+        SELECT {select(chosen)}
+        FROM ({tables.judged_items}) AS judged
+        JOIN {requests} AS numbers ON numbers.request = judged.request
+        JOIN {items} AS items ON items.item = judged.item
+        JOIN {due} AS due ON due.number = numbers.number AND due.relevance = judged.relevance
+        """
+    ).sorted_by(["number"])
+    share, relevance, number = rows.floats("share"), rows.floats("relevance"), rows.integers("number")
+    values: dict[Any, Floats] = {"worth": share * relevance, "relevant": share * (relevance > 0)}
+    values |= {("t", spec): share * rows.floats(f"due_{j}") for j, spec in enumerate(specs)}
+    low, high = (
+        np.searchsorted(number, judged.which, side=side) for side in ("left", "right")
+    )  # a request of several slices is in each
+    sizes = high - low
+    owner = np.repeat(np.arange(len(sizes)), sizes)
+    at = np.arange(len(owner)) - np.repeat(np.cumsum(sizes) - sizes, sizes) + np.repeat(low, sizes)
+    return SumsByItem.from_rows(
+        owner * width + rows.integers("code")[at], rows.integers("item")[at], {name: x[at] for name, x in values.items()},
+        len(sizes) * width,
+    )  # fmt: skip
+
+
+def _joined(arrays: Sequence[Any], kind: Any = np.int64) -> Any:
+    return np.concatenate([np.zeros(0, dtype=kind), *arrays])
+
+
+def refuse_many_rows(rows: int) -> None:
+    """Refuse to keep more rows apart than fit."""
+    if rows > MOST_ROWS:
+        raise EvenhandError(
+            f"{rows:,} rows are too many to resample items in memory (at most {MOST_ROWS:,}). Pass resample='requests'."
+        )
