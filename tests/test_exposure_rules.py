@@ -612,10 +612,9 @@ def test_nothing_the_caller_passed_is_changed():
 @pytest.mark.parametrize("systems", [(), ("old", "new")])
 @pytest.mark.parametrize("soft", [False, True])
 def test_taking_every_item_once_gives_the_same_sums_as_the_engine(soft, systems):
-    from evenhand.audits.exposure_asks import asked_for, wanted_by
-    from evenhand.engine.crossed import cross
-    from evenhand.engine.exposures import group_sizes, tally_exposures
-    from evenhand.engine.prepared import prepare
+    from evenhand.audits.exposure_asks import asked_for
+    from evenhand.audits.exposure_measures import add_up
+    from evenhand.sources.judged_rankings import open_judged_rankings
 
     requests, groups = world(13, soft=soft)
     rankings, judged = tables(requests)
@@ -623,7 +622,7 @@ def test_taking_every_item_once_gives_the_same_sums_as_the_engine(soft, systems)
     if systems:  # the judgments of a request are those of every system that ranks it
         rankings, roles["system"] = rankings.join(pl.DataFrame({"system": systems}), how="cross"), "system"
     roles |= {name: name for name in ("request", "item", "rank", "sample")}
-    ready = prepare(
+    opened = open_judged_rankings(
         rankings,
         groups=groups,
         relevance=judged,
@@ -635,17 +634,16 @@ def test_taking_every_item_once_gives_the_same_sums_as_the_engine(soft, systems)
         **roles,
     )
     metrics = ["awrf", "eel", "eer"] if soft else ["awrf", "log_rur", "eel"]
-    wanted = wanted_by(asked_for(metrics, None, "relevant"))
-    labels, sizes = group_sizes(ready.rows, ready.aligned, unknown=False)
-    ledger = tally_exposures(ready.rows, ready.aligned, ready.judged, wanted, labels)
-    table = cross(ready.rows, ready.aligned, ready.judged, wanted, ledger, 100)
-    ((again, counted),) = table.drawn(ledger, np.ones((table.items, 1)))
+    asked, labels = asked_for(metrics, None, "relevant"), opened.labels.labels
+    sizes = opened.group_sizes(unknown=False)
+    sums, _, crossed = add_up(opened, asked, labels, resample_items=True)
+    ((again, counted),) = crossed.drawn(sums, np.ones((crossed.items, 1)))
     np.testing.assert_allclose(counted, sizes)
     for name in ("items", "worth", "relevant"):
-        np.testing.assert_allclose(getattr(again, name), getattr(ledger, name), atol=1e-12)
+        np.testing.assert_allclose(getattr(again, name), getattr(sums, name), atol=1e-12)
     for name in ("attended", "gained", "due"):
-        assert getattr(again, name).keys() == getattr(ledger, name).keys()
-        for look, values in getattr(ledger, name).items():
+        assert getattr(again, name).keys() == getattr(sums, name).keys()
+        for look, values in getattr(sums, name).items():
             np.testing.assert_allclose(getattr(again, name)[look], values, atol=1e-12)
 
 

@@ -21,8 +21,8 @@ from evenhand import metrics as plain
 from evenhand.attention import Attention, parse
 from evenhand.audits.exposure import exposure
 from evenhand.errors import DataWarning, EvenhandError, MissingExtraError, UndefinedWarning
-from evenhand.sources.opening import open_table as open_relation
 from evenhand.sources.labels import Labels, open_labels
+from evenhand.sources.opening import open_table as open_relation
 from evenhand.sources.rollup import rollup
 from evenhand.tallies.exposure import Exposed, side_codes, target_shares
 from evenhand.views.match import matched_ids

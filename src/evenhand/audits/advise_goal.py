@@ -5,13 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Literal
 
-import narwhals as nw
-
 from evenhand.audits.declare import Call
 from evenhand.cards import REGISTRY
-from evenhand.engine.prepared import prepare
 from evenhand.results import Result
-from evenhand.views.tables import each_once, to_polars
+from evenhand.sources.judged_rankings import open_judged_rankings
 
 Goal = Literal["one_ranking", "parity", "opportunity"]
 QUESTION = "Which exposure metric for these rankings?"
@@ -50,17 +47,16 @@ def _read_off(
 ) -> tuple[Case, dict[str, Any], str]:
     """Number and kind of groups, and how many ranked items nobody judged."""
     full = {"sample": None, "probability": None, "weight": None, "system": None, **roles}
-    ready = prepare(
+    tables = open_judged_rankings(
         table, groups=groups, relevance=relevance, missing="zero", by=(), unranked=False, nan_policy="raise", **full
     )
-    labels = to_polars(each_once(ready.aligned.lazy.filter(~nw.col("group").is_null()).select(nw.col("group")))).height
-    unjudged = ready.unjudged / ready.view.rows if relevance is not None and ready.view.rows else None
+    labels, rows = tables.count_labels(), tables.view.rows
+    unjudged = tables.count_unjudged() / rows if relevance is not None and rows else None
     facts = {
-        "rows": ready.view.rows, "groups": labels, "soft_groups": ready.aligned.soft,
-        "share_of_ranked_items_without_judgment": unjudged,
+        "rows": rows, "groups": labels, "soft_groups": tables.soft, "share_of_ranked_items_without_judgment": unjudged,
     }  # fmt: skip
     thin = sparse if sparse is not None or unjudged is None else unjudged > SPARSE
-    return Case(thin, ready.aligned.soft, labels, roles.get("score") is not None), facts, ready.view.backend
+    return Case(thin, tables.soft, labels, roles.get("score") is not None), facts, tables.view.backend
 
 
 def _advice(goal: Goal, case: Case) -> list[tuple[str, str, str]]:

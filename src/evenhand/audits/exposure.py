@@ -28,31 +28,37 @@ from evenhand.audits.declare import (
     log,
     pairs,
 )
-from evenhand.audits.exposure_asks import TARGETS, Asked, asked_for, wanted_by
+from evenhand.audits.exposure_asks import TARGETS, MetricSpec, asked_for, required_by
 from evenhand.audits.exposure_curves import curves
-from evenhand.audits.exposure_measures import Tallied, ledger_of, measure, measured_on, tally
-from evenhand.audits.few import few_items
+from evenhand.audits.exposure_measures import (
+    ExposureTallies,
+    add_up,
+    lists_by_slice,
+    measure,
+    measured_on,
+    placement_of,
+)
+from evenhand.audits.few import few_labels
 from evenhand.audits.requests import RankingResult, draws_wanted, held_of, interval_words, per_request, rows_of
 from evenhand.cards import Floats, refuse_lacking
-from evenhand.engine.counted_rankings import refuse_lists, view_counted_rankings
-from evenhand.engine.exposures import Rows, group_sizes
-from evenhand.engine.prepared import Prepared, prepare
+from evenhand.engine.counted_rankings import CountedRankings, open_counted_rankings, refuse_lists
 from evenhand.engine.queries_rankings import Counting
 from evenhand.errors import EvenhandError, listing
 from evenhand.findings import Row, slice_words
 from evenhand.labels import all_but, match
 from evenhand.sources.files import has_known_ending, may_be_file
+from evenhand.sources.judged_rankings import JudgedRankings, open_judged_rankings
+from evenhand.sources.judgments import MissingRelevance
 from evenhand.sources.labels import read_shares
+from evenhand.sources.rankings import Roles, Ties
 from evenhand.sources.rollup import rollup
-from evenhand.tallies.exposure import Amortised, Exposure, side_codes, target_shares
-from evenhand.tallies.ledger import Ledger, Policy, Unknown, policy_for, unlabelled
+from evenhand.tallies.exposure import Amortised, Exposed, Exposure, side_codes, target_shares
+from evenhand.tallies.exposure_policy import Policy, Unknown, policy_for, unlabelled
+from evenhand.tallies.group_exposure import GroupExposure
 from evenhand.tallies.requests import Measured
 from evenhand.uncertainty.intervals import stream
 from evenhand.uncertainty.items import crossed_draws
 from evenhand.uncertainty.requests import Reduced, blocks
-from evenhand.views.judgments import MissingRelevance
-from evenhand.views.labels import Alignment
-from evenhand.views.rankings import Roles, Ties
 from evenhand.views.tally import Tally, tally_of, told
 
 __all__ = ["exposure", "rollup"]
@@ -173,72 +179,66 @@ def exposure(
     """
     asked, has = asked_by(call.arguments)
     log.info("checking the rankings")
-    held = tally_of(rankings)
-    ready = counted(held, call, asked) if held is not None else prepare(
+    tally = tally_of(rankings)
+    tables: JudgedRankings | CountedRankings = counted(tally, call, asked) if tally is not None else open_judged_rankings(
         rankings, groups=groups, relevance=relevance, missing=missing_relevance, by=names_of(by), ties=ties,
         unranked=any(a.needs(Amortised) for a in asked), nan_policy=nan_policy, request=request, item=item, rank=rank,
         score=score, sample=sample, probability=probability, weight=weight, system=system,
     )  # fmt: skip
-    if ready.aligned.soft:
+    view = tables.view
+    if tables.soft:
         asked = _allowed(asked, has - {"labels"}, named=metrics is not None)
-    if any(a.look.attention.is_function for a in asked):
-        asked, call = _in_numbers(asked, ready, call)
-    ready.refuse_grades(a.look.attention for a in asked)
-    few = few_items(
-        ready.rows.lazy,
-        ready.aligned,
-        ready.view.slices,
-        call.fewest,
-        protected=protected,
-        versus=versus,
-        unknown=unknown,
-        counted=ready.counted,
+    if isinstance(tables, JudgedRankings):
+        if any(a.browsing.attention.is_function for a in asked):
+            asked, call = _in_numbers(asked, tables, call)
+        tables.refuse_grades(a.browsing.attention for a in asked)
+    few = few_labels(
+        tables.items_by_label, tables.slices, call.fewest, protected=protected, versus=versus, unknown=unknown
     )
     protected, versus = few.side(protected), few.side(versus)
     asked = [few.asked(replace(a, target=few.shares(a.target)) if isinstance(a.target, Mapping) else a) for a in asked]
-    lazy, _ = few.rows(ready.rows.lazy, ready.aligned)
-    if ready.counted is not None and few.called:
-        ready = replace(ready, counted=ready.counted.renamed(few.called))
-    elif ready.counted is None:
-        ready = replace(ready, rows=replace(ready.rows, lazy=lazy), aligned=few.labels(ready.aligned))
-    some = unknown in ("group", "unprotected")
-    if ready.counted is None:
-        labels, sizes = group_sizes(ready.rows, ready.aligned, unknown=some)
-    else:
-        labels, sizes = ready.counted.group_sizes(unknown=some)
-    labels, sizes, asked = _with_target_groups(labels, sizes, asked)
+    tables = tables.renamed(few.called)
+    sizes = tables.group_sizes(unknown=unknown in ("group", "unprotected"))
+    labels, sizes, asked = _with_target_groups(tables.labels.labels, sizes, asked)
     policy = _sides(labels, protected, versus, unknown, asked)
     log.info("adding up exposure")
-    near = ready.near(wanted_by(asked), len(labels))
-    ledger = ledger_of(ready, near, asked, labels)
-    _refuse_unknown(ledger, unknown)
     both = resample == "requests_and_items" and call.interval.kind != "none"
-    judged = ready.counts(ledger)
-    tallied = tally(ready, near, ledger, policy, sizes, asked, call.seed, chance=chance, crossed=both)
+    if isinstance(tables, CountedRankings):
+        sums = tables.exposure(required_by(asked), labels)
+        _refuse_unknown(sums, unknown)
+        tallies = ExposureTallies(sums, policy, sizes)
+    else:
+        sums, by_item, crossed = add_up(tables, asked, labels, resample_items=both)
+        _refuse_unknown(sums, unknown)
+        placement = placement_of(tables, sums, policy) if any(a.placed for a in asked) else None
+        simulated = chance and bool(policy.labels) and any(a.needs(Exposed) for a in asked)
+        lists = lists_by_slice(tables, sums, asked, call.seed) if simulated else None
+        tallies = ExposureTallies(sums, policy, sizes, placement, by_item, lists, crossed)
+    judged = _judgment_counts(tables, sums)
     log.info("measuring")
-    small = few.small(ledger.within)
-    rows, found = _rows(tallied, asked, ready, call, small, chance=chance)
-    within, names = ledger.within, ready.view.slice_names
+    small = few.small(sums.within)
+    rows, measures = _rows(tallies, asked, tables, call, small, chance=chance)
+    within, names = sums.within, view.slice_names
     over = "requests, for these items" if resample == "requests" else "requests and items"
     facts = {
-        "ordered_by": ready.view.ordered_by, "interval": interval_words(call.interval, over), **few.facts(),
+        "ordered_by": view.ordered_by, "interval": interval_words(call.interval, over), **few.facts(),
     }  # fmt: skip
     counts = {
-        **ready.view.counts(), "requests": len(ledger.requests), **_group_counts(tallied, names, small),
+        **view.counts(), "requests": len(sums.requests), **_group_counts(tallies, names, small),
         **judged,
     }  # fmt: skip
     if both:
         facts["interval_for"] = OTHER_REQUESTS_AND_ITEMS
-    kept = tallied.lasting()
+    kept = tallies.lasting()
     return call.result(
-        rows, backend=ready.view.backend, read=ready.view.rows, dropped=ready.dropped, slices=names,
-        curves=curves(tallied, asked, names, call, small), words={"unit": request, "amount": "exposure", **_versus(policy)}, facts=facts,
-        counts=counts, of=RankingResult, each=per_request(found, within, names, small),
+        rows, backend=view.backend, read=view.rows, dropped=tables.dropped, slices=names,
+        curves=curves(tallies, asked, names, call, small), words={"unit": request, "amount": "exposure", **_versus(policy)}, facts=facts,
+        counts=counts, of=RankingResult, each=per_request(measures, within, names, small),
         hold=lambda: held_of([measure(a, kept, chance=False) for a in asked], within, small),
     )  # fmt: skip
 
 
-def asked_by(given: Mapping[str, Any]) -> tuple[list[Asked], set[str]]:
+def asked_by(given: Mapping[str, Any]) -> tuple[list[MetricSpec], set[str]]:
     """What a call asks for, and what it has for metrics to read."""
     _check_target(given["target"])
     asked = asked_for(
@@ -259,7 +259,7 @@ def roles_of(given: Mapping[str, Any]) -> Roles:
     return Roles(given["request"], given["item"], given["rank"], by=names_of(given["by"]), **more)
 
 
-def refuse_uncounted(given: Mapping[str, Any], asked: Sequence[Asked]) -> None:
+def refuse_uncounted(given: Mapping[str, Any], asked: Sequence[MetricSpec]) -> None:
     """What no sum per ranking and group can tell is refused before a query is printed, and where its rows are read."""
     lists = [
         a.text
@@ -267,8 +267,8 @@ def refuse_uncounted(given: Mapping[str, Any], asked: Sequence[Asked]) -> None:
         if a.placed
         or a.needs(Amortised)
         or a.norms == "item"
-        or a.look.attention.is_function
-        or a.look.attention.needs_relevance
+        or a.browsing.attention.is_function
+        or a.browsing.attention.needs_relevance
     ]
     groups, relevance = given["groups"], given["relevance"]
     if not isinstance(groups, str) or has_known_ending(groups) or read_shares(groups) or groups.startswith("rollup("):
@@ -289,37 +289,41 @@ def refuse_uncounted(given: Mapping[str, Any], asked: Sequence[Asked]) -> None:
             raise refuse_lists(name if "=" in name else f"{name}={given[name]!r}")
 
 
-def counted(held: Tally, call: Call, asked: Sequence[Asked]) -> Prepared:
-    """What is ready where a database added up."""
+def counted(tally: Tally, call: Call, asked: Sequence[MetricSpec]) -> CountedRankings:
+    """The sums where a database added up."""
     given, roles = call.arguments, roles_of(call.arguments)
     refuse_uncounted(given, asked)
-    relevance = given["relevance"]
-    apart = next(iter(told(held, "relevance_in")), None)
-    asked_of = Counting(roles, given["groups"], wanted_by(asked), relevance, few=call.fewest > 1, relevance_in=apart)
-    view, found = view_counted_rankings(
-        held, asked_of, nan_policy=given["nan_policy"], missing=given["missing_relevance"]
+    apart = next(iter(told(tally, "relevance_in")), None)
+    counting = Counting(
+        roles, given["groups"], required_by(asked), given["relevance"], few=call.fewest > 1, relevance_in=apart
     )
-    aligned = Alignment(view.lazy, False, f"column {given['groups']!r} of the rankings")
-    origin = None if relevance is None else apart or f"column {relevance!r} of the rankings"
-    return Prepared(
-        view,
-        Rows(view.lazy, view.slices),
-        aligned,
-        found.judgments,
-        aligned.origin,
-        origin,
-        view.dropped,
-        found.unjudged,
-        found,
-    )
+    return open_counted_rankings(tally, counting, nan_policy=given["nan_policy"], missing=given["missing_relevance"])
 
 
-def _in_numbers(asked: Sequence[Asked], ready: Prepared, call: Call) -> tuple[list[Asked], Call]:
+def _in_numbers(asked: Sequence[MetricSpec], tables: JudgedRankings, call: Call) -> tuple[list[MetricSpec], Call]:
     """Functions by their values at the ranks and grades that there are: so engines can read them, and the plan hold them."""
-    depth, grades = ready.reach()
-    told = parse(call.arguments["attention"]).in_numbers(depth, grades)
-    seen = [replace(a, look=replace(a.look, attention=a.look.attention.in_numbers(depth, grades))) for a in asked]
-    return seen, replace(call, arguments={**call.arguments, "attention": told.as_word()})
+    depth, grades = tables.reach(), tables.grades
+    model = parse(call.arguments["attention"]).in_numbers(depth, grades)
+    specs = [
+        replace(a, browsing=replace(a.browsing, attention=a.browsing.attention.in_numbers(depth, grades)))
+        for a in asked
+    ]
+    return specs, replace(call, arguments={**call.arguments, "attention": model.as_word()})
+
+
+def _judgment_counts(tables: JudgedRankings | CountedRankings, sums: GroupExposure) -> dict[str, Any]:
+    """What a reader should know about judgments, for provenance."""
+    if tables.judged is None:
+        return {}
+    requests = tables.count_requests()
+    counts = {
+        "ranked_items_without_judgment": sums.unjudged if tables.unjudged is None else tables.unjudged,
+        "requests_without_judgment": requests["ranked"] - requests["both"],
+        "judged_requests_without_ranking": requests["judged"] - requests["both"],
+    }
+    if sums.relevant is not None:
+        counts["requests_without_relevant_items"] = int((sums.relevant.sum(-1) == 0).sum())
+    return counts
 
 
 def _check_target(target: Any) -> None:
@@ -329,7 +333,7 @@ def _check_target(target: Any) -> None:
         raise EvenhandError(f"target={target!r} is unknown. Use {listing(map(repr, TARGETS))}, or {{group: share}}.")
 
 
-def _allowed(asked: Sequence[Asked], has: AbstractSet[str], *, named: bool) -> list[Asked]:
+def _allowed(asked: Sequence[MetricSpec], has: AbstractSet[str], *, named: bool) -> list[MetricSpec]:
     """The metrics, without those of the default whose card reads what is not there; others that lack it are refused."""
     kept = [a for a in asked if named or a.metric.reads(**a.params) <= has]
     refuse_lacking(kept, has)
@@ -337,28 +341,29 @@ def _allowed(asked: Sequence[Asked], has: AbstractSet[str], *, named: bool) -> l
 
 
 def _rows(
-    t: Tallied, asked: Sequence[Asked], ready: Prepared, call: Call, small: Sequence[bool], *, chance: bool
-) -> tuple[list[Row], list[Measured]]:
+    t: ExposureTallies, asked: Sequence[MetricSpec], tables: JudgedRankings | CountedRankings, call: Call,
+    small: Sequence[bool], *, chance: bool,
+) -> tuple[list[Row], list[Measured]]:  # fmt: skip
     """The rows of the frame, and the measures behind them, which keep no sums."""
-    ledger = t.ledger
+    sums = t.sums
 
-    def again(drawn: Ledger, sizes: Floats) -> list[Measured]:
+    def on_resample(drawn: GroupExposure, sizes: Floats) -> list[Measured]:
         return [measured_on(a, drawn, t.policy, sizes) for a in asked]
 
-    rngs = [stream(call.seed, "exposure", *where, "blocks") for where in ledger.slices]
-    joined = [blocks(ledger.within.size(s), rng) for s, rng in enumerate(rngs)]
-    found = [Reduced.of(measure(a, t, chance=chance), ledger.within, joined) for a in asked]
+    rngs = [stream(call.seed, "exposure", *where, "blocks") for where in sums.slices]
+    joined = [blocks(sums.within.size(s), rng) for s, rng in enumerate(rngs)]
+    reduced = [Reduced.of(measure(a, t, chance=chance), sums.within, joined) for a in asked]
     drawn = None
     if t.crossed is not None:
         rng = stream(call.seed, "exposure", "items")
-        drawn = crossed_draws(again, t.crossed, ledger, draws_wanted(call.interval), rng)
-    rows = rows_of(found, ledger.within, ready.view.slice_names, call, small, drawn)
-    return rows, [f.measured for f in found]
+        drawn = crossed_draws(on_resample, t.crossed, sums, draws_wanted(call.interval), rng)
+    rows = rows_of(reduced, sums.within, tables.view.slice_names, call, small, drawn)
+    return rows, [r.measured for r in reduced]
 
 
 def _with_target_groups(
-    labels: tuple[Any, ...], sizes: Any, asked: Sequence[Asked]
-) -> tuple[tuple[Any, ...], Any, list[Asked]]:
+    labels: tuple[Any, ...], sizes: Any, asked: Sequence[MetricSpec]
+) -> tuple[tuple[Any, ...], Any, list[MetricSpec]]:
     """Groups that only a target names are groups too: nobody in them was exposed."""
     found = [
         replace(a, target={match(g, labels): s for g, s in a.target.items()}) if isinstance(a.target, Mapping) else a
@@ -373,14 +378,16 @@ def _with_target_groups(
     return (*labels, *more), np.concatenate([sizes[:-1], np.zeros(len(more)), sizes[-1:]]), found
 
 
-def _own_matched(a: Asked, labels: tuple[Any, ...]) -> Asked:
+def _own_matched(a: MetricSpec, labels: tuple[Any, ...]) -> MetricSpec:
     own = a.params.get("target")
     if not a.needs(Exposure) or not isinstance(own, Mapping):
         return a
     return replace(a, params={**a.params, "target": {match(g, labels): s for g, s in own.items()}})
 
 
-def _sides(labels: tuple[Any, ...], protected: Any, versus: Any, unknown: Unknown, asked: Sequence[Asked]) -> Policy:
+def _sides(
+    labels: tuple[Any, ...], protected: Any, versus: Any, unknown: Unknown, asked: Sequence[MetricSpec]
+) -> Policy:
     versus = all_but(versus, protected, labels)
     ours = None if protected is None else side_codes("protected", protected, labels)
     theirs = None if versus is None else side_codes("versus", versus, labels)
@@ -398,8 +405,8 @@ def _sides(labels: tuple[Any, ...], protected: Any, versus: Any, unknown: Unknow
     return policy_for(unknown, labels, ours, theirs)
 
 
-def _refuse_unknown(ledger: Ledger, unknown: Unknown) -> None:
-    count = round(float(ledger.items[:, -1].sum()))
+def _refuse_unknown(sums: GroupExposure, unknown: Unknown) -> None:
+    count = round(float(sums.items[:, -1].sum()))
     if unknown == "raise" and count:
         raise EvenhandError(
             f"{count:,} ranked items have no group. Add them to groups, or pass unknown='drop' or 'group'."
@@ -411,31 +418,31 @@ def _versus(policy: Policy) -> dict[str, str]:
     return {"versus": ", ".join(str(policy.labels[i]) for i in policy.versus)} if policy.versus else {}
 
 
-def _group_counts(t: Tallied, names: Sequence[str], small: Sequence[bool]) -> dict[str, Any]:
+def _group_counts(t: ExposureTallies, names: Sequence[str], small: Sequence[bool]) -> dict[str, Any]:
     """Sizes of the groups, and how much attention went to items without one: nobody should have to ask."""
-    ledger, policy = t.ledger, t.policy
-    looks = {str(look): look for look in ledger.attended}
+    sums, policy = t.sums, t.policy
+    specs = {str(spec): spec for spec in sums.attended}
     share = {
         ", ".join(map(str, label)) or "all": {
-            name: unlabelled(ledger, look, ledger.part(s)) for name, look in looks.items()
+            name: unlabelled(sums, spec, sums.part(s)) for name, spec in specs.items()
         }
-        for s, label in enumerate(ledger.slices)
+        for s, label in enumerate(sums.slices)
         if not small[s]
     }
     sizes = {str(g): float(n) for g, n in zip(policy.labels, policy.settled(t.sizes), strict=True)}
     return {
         "group_sizes": dict.fromkeys(sizes, "suppressed") if all(small) and small else sizes,
-        "unlabelled_ranked_items": float(ledger.items[:, -1].sum()),
+        "unlabelled_ranked_items": float(sums.items[:, -1].sum()),
         "unlabelled_exposure": share,
-        **({"unlabelled_share": _unlabelled_shares(ledger, names)} if policy.unknown == "drop" else {}),
+        **({"unlabelled_share": _unlabelled_shares(sums, names)} if policy.unknown == "drop" else {}),
     }
 
 
-def _unlabelled_shares(ledger: Ledger, names: Sequence[str]) -> dict[str, float]:
+def _unlabelled_shares(sums: GroupExposure, names: Sequence[str]) -> dict[str, float]:
     """Share of all ranked items in each slice that have no label, by the slice in words."""
     found = {}
-    for s, where in enumerate(ledger.slices):
-        items = ledger.items[ledger.rankings_of(ledger.part(s))]
+    for s, where in enumerate(sums.slices):
+        items = sums.items[sums.rankings_of(sums.part(s))]
         total = float(items.sum())
         found[slice_words(names, where)] = float(items[:, -1].sum()) / total if total else 0.0
     return found

@@ -9,11 +9,10 @@ from typing import Any, Literal
 from evenhand import metrics as _all_metrics  # noqa: F401  (fills the registry)
 from evenhand.attention import Attention, parse
 from evenhand.cards import Ask, asks, needing
-from evenhand.engine.exposures import Wanted
 from evenhand.errors import EvenhandError
 from evenhand.metrics.representation import Represented
 from evenhand.tallies.exposure import Amortised, Exposed, Exposure, target_shares
-from evenhand.tallies.ledger import Look
+from evenhand.tallies.group_exposure import AttentionSpec, RequiredSums
 from evenhand.tallies.placement import Placement
 
 TARGETS = ("population", "equal", "ranking", "relevant")
@@ -22,17 +21,17 @@ WITH_RELEVANCE = ("log_eur", "eel", "eer")
 
 
 @dataclass(frozen=True)
-class Asked(Ask):
+class MetricSpec(Ask):
     """A metric as asked for, with the attention and target that hold for it."""
 
-    look: Look = Look(parse("uniform"))  # noqa: RUF009  (frozen)
+    browsing: AttentionSpec = AttentionSpec(parse("uniform"))  # noqa: RUF009  (frozen)
     target: Any = "population"
 
     @property
     def reads(self) -> frozenset[str]:
         """What the card says, and relevance where the attention or the target of this call asks for it."""
         own = self.metric.reads(**self.params)
-        by_attention = not self.placed and self.look.attention.needs_relevance
+        by_attention = not self.placed and self.browsing.attention.needs_relevance
         by_target = self.needs(Exposed) and isinstance(self.target, str) and self.target == "relevant"
         return own | {"relevance"} if by_attention or by_target else own
 
@@ -63,7 +62,7 @@ class Asked(Ask):
         return "group" if self.settled("aggregate") == "per_request" or self.settled("unbiased") else None
 
 
-def asked_for(metrics: str | Sequence[str] | None, attention: Attention | None, target: Any) -> list[Asked]:
+def asked_for(metrics: str | Sequence[str] | None, attention: Attention | None, target: Any) -> list[MetricSpec]:
     """The metrics asked for, or all that may be measured by default."""
     parsed = asks(
         (*ALWAYS, *WITH_RELEVANCE) if metrics is None else metrics,
@@ -72,7 +71,7 @@ def asked_for(metrics: str | Sequence[str] | None, attention: Attention | None, 
     return [_asked(a, attention, target) for a in parsed]
 
 
-def _asked(ask: Ask, attention: Attention | None, target: Any) -> Asked:
+def _asked(ask: Ask, attention: Attention | None, target: Any) -> MetricSpec:
     own = ask.params.get("attention")
     if own is None and attention is None:
         own = ask.settled("attention")
@@ -85,17 +84,19 @@ def _asked(ask: Ask, attention: Attention | None, target: Any) -> Asked:
         raise EvenhandError(
             f"metrics={ask.text!r} names an unknown target. Use 'population', 'equal', 'ranking' or 'relevant'."
         )
-    found = Asked(ask.text, ask.metric, ask.params, ask.cutoff, look=Look(chosen, ask.cutoff), target=aim)
-    if found.needs(Exposure) and ask.settled("target") is not None:
-        _check_own_target(found)
-    if found.norms == "item" and ask.params.get("aggregate") == "before":
+    spec = MetricSpec(
+        ask.text, ask.metric, ask.params, ask.cutoff, browsing=AttentionSpec(chosen, ask.cutoff), target=aim
+    )
+    if spec.needs(Exposure) and ask.settled("target") is not None:
+        _check_own_target(spec)
+    if spec.norms == "item" and ask.params.get("aggregate") == "before":
         raise EvenhandError(
             f"metrics={ask.text!r} cannot be taken before requests are joined. Leave aggregate out, or 'per_request'."
         )
-    return found
+    return spec
 
 
-def _check_own_target(asked: Asked) -> None:
+def _check_own_target(asked: MetricSpec) -> None:
     """A target of expected exposure is one of groups, known beforehand."""
     own = asked.settled("target")
     if isinstance(own, Mapping):
@@ -111,17 +112,17 @@ def _check_own_target(asked: Asked) -> None:
         )
 
 
-def wanted_by(asked: Sequence[Asked]) -> Wanted:
+def required_by(asked: Sequence[MetricSpec]) -> RequiredSums:
     """The sums that these metrics need."""
     summed = [a for a in asked if not a.placed]
-    looks = tuple(dict.fromkeys(a.look for a in summed))
-    if not looks:
-        looks = (Look(parse("geometric(stop=0.5)")),)
-    return Wanted(
-        looks,
-        gained=frozenset(a.look for a in summed if "gains" in a.reads),
-        due=frozenset(a.look for a in summed if "dues" in a.reads),
-        items=frozenset(a.look for a in summed if a.norms == "item"),
+    specs = tuple(dict.fromkeys(a.browsing for a in summed))
+    if not specs:
+        specs = (AttentionSpec(parse("geometric(stop=0.5)")),)
+    return RequiredSums(
+        specs,
+        gained=frozenset(a.browsing for a in summed if "gains" in a.reads),
+        due=frozenset(a.browsing for a in summed if "dues" in a.reads),
+        items=frozenset(a.browsing for a in summed if a.norms == "item"),
         scores=any(a.needs(Amortised) for a in summed),
         judged=any("relevance" in a.metric.reads(**a.params) or a.target == "relevant" for a in summed),
     )

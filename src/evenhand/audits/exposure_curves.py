@@ -8,33 +8,33 @@ from typing import Any
 import numpy as np
 
 from evenhand.audits.declare import Call
-from evenhand.audits.exposure_asks import Asked
-from evenhand.audits.exposure_measures import Tallied
+from evenhand.audits.exposure_asks import MetricSpec
+from evenhand.audits.exposure_measures import ExposureTallies
 from evenhand.audits.requests import draws_wanted
 from evenhand.cards import Floats
-from evenhand.tallies.ledger import exposure, targets
+from evenhand.tallies.exposure_policy import exposure, targets
 from evenhand.uncertainty.intervals import percentile_ends, stream
 from evenhand.uncertainty.requests import together
 
 
 def curves(
-    t: Tallied, asked: Sequence[Asked], slice_names: Sequence[str], call: Call, small: Sequence[bool]
+    t: ExposureTallies, asked: Sequence[MetricSpec], slice_names: Sequence[str], call: Call, small: Sequence[bool]
 ) -> dict[str, dict[str, list[Any]]]:
     """A point for each group in each slice; `small` slices have none."""
-    ledger, policy = t.ledger, t.policy
+    sums, policy = t.sums, t.policy
     if not policy.labels or not asked:
         return {"exposure": {}}
     first = asked[0]
-    look = first.look if first.look in ledger.attended else next(iter(ledger.attended))
-    tally = exposure(ledger, policy, look, t.sizes)
-    aim = targets(ledger, policy, first.target, t.sizes)
-    aim = np.broadcast_to(aim, (len(ledger.requests), len(policy.labels))) if aim.ndim == 1 else aim
-    aim = aim if len(aim) == len(ledger.requests) else ledger.expected(np.nan_to_num(aim))
+    browsing = first.browsing if first.browsing in sums.attended else next(iter(sums.attended))
+    tally = exposure(sums, policy, browsing, t.sizes)
+    aim = targets(sums, policy, first.target, t.sizes)
+    aim = np.broadcast_to(aim, (len(sums.requests), len(policy.labels))) if aim.ndim == 1 else aim
+    aim = aim if len(aim) == len(sums.requests) else sums.expected(np.nan_to_num(aim))
     names = (*slice_names, "group", "exposure", "low", "high", "target", "relevance", "items")
     points: dict[str, list[Any]] = {name: [] for name in names}
     sizes = policy.settled(t.sizes)
-    for s, where in enumerate(ledger.slices):
-        part = ledger.part(s)
+    for s, where in enumerate(sums.slices):
+        part = sums.part(s)
         if small[s]:
             continue
         received = tally.received[part]

@@ -8,21 +8,30 @@ from typing import Any
 
 import numpy as np
 
-from evenhand.audits.exposure_asks import Asked, wanted_by
+from evenhand.audits.exposure_asks import MetricSpec, required_by
 from evenhand.cards import Floats
-from evenhand.engine.crossed import cross
-from evenhand.engine.exposures import item_norms, tally_exposures, tally_items
-from evenhand.engine.lists import some_lists
-from evenhand.engine.placements import tally_placements
-from evenhand.engine.prepared import Prepared
 from evenhand.errors import EvenhandError
 from evenhand.metrics.prefix import looked_at, reasons_of, scores_of
 from evenhand.metrics.representation import Represented
+from evenhand.sources.judged_rankings import JudgedRankings
 from evenhand.tallies.exposure import Amortised, Exposed, Exposure
-from evenhand.tallies.items import Crossed, ItemAttention, Lists
-from evenhand.tallies.ledger import UNKNOWN_LABEL, Ledger, Look, Policy, amortised, exposed, exposure, targets
+from evenhand.tallies.exposure_policy import UNKNOWN_LABEL, Policy, amortised, exposed, exposure, targets
+from evenhand.tallies.group_exposure import AttentionSpec, GroupExposure
+from evenhand.tallies.item_sums import CrossedSums, ItemAttention
+from evenhand.tallies.judged_requests import JudgedRequests, refuse_strangers
+from evenhand.tallies.placed import Placed
 from evenhand.tallies.placement import UNKNOWN, Placement
+from evenhand.tallies.ranked_lists import (
+    ListSpec,
+    ListSums,
+    crossed_sums,
+    item_attention,
+    number_items,
+    refuse_many_rows,
+    with_lists,
+)
 from evenhand.tallies.requests import Measured, of_rankings, of_sums
+from evenhand.tallies.sampled_lists import SampledLists
 from evenhand.uncertainty.intervals import stream
 from evenhand.uncertainty.items import ItemResampler
 from evenhand.uncertainty.random_order import chosen_lists, in_random_order
@@ -32,54 +41,70 @@ JUDGED = frozenset({"relevance", "gains", "dues"})
 
 
 @dataclass(frozen=True)
-class Tallied:
+class ExposureTallies:
     """All that was added up for the metrics of one call; nothing is asked of the engine after this.
 
     Attributes
     ----------
     sizes : (G + 1,) items of each group, the unknown last.
     placement : labels in rank order, for metrics that read them.
-    items : attention item by item, by look and whether it is pooled.
+    items : attention item by item, by attention and whether it is pooled.
     lists : per slice, rankings that stand for it, for chance levels; None where nobody asked.
     crossed : sums kept apart by item, for resampling items too.
     """
 
-    ledger: Ledger
+    sums: GroupExposure
     policy: Policy
     sizes: Floats
     placement: Placement | None = None
-    items: Mapping[tuple[Look, bool], ItemAttention] = field(default_factory=dict)
-    lists: Sequence[Lists] | None = None
-    crossed: Crossed | None = None
+    items: Mapping[tuple[AttentionSpec, bool], ItemAttention] = field(default_factory=dict)
+    lists: Sequence[SampledLists] | None = None
+    crossed: CrossedSums | None = None
 
-    def lasting(self) -> Tallied:
+    @classmethod
+    def from_sums(cls, sums: GroupExposure, policy: Policy, sizes: Floats) -> ExposureTallies:
+        """Where a database added up, and there are no lists."""
+        return cls(sums, policy, sizes)
+
+    def lasting(self) -> ExposureTallies:
         """What is worth keeping for comparing systems later: neither lists nor sums by item."""
         return replace(self, lists=None, crossed=None)
 
 
-def tally(
-    ready: Prepared, near: Prepared, ledger: Ledger, policy: Policy, sizes: Floats, asked: Sequence[Asked], seed: int, *,
-    chance: bool, crossed: bool,
-) -> Tallied:  # fmt: skip
-    """Everything beside the ledger that these metrics need; lists are asked of what is `near`."""
-    pooled = [(a.look, a.settled("normalize") == "pooled") for a in asked if a.of_items]
-    table = None
-    if crossed:
+def add_up(
+    tables: JudgedRankings, asked: Sequence[MetricSpec], labels: tuple[Any, ...], *, resample_items: bool
+) -> tuple[GroupExposure, dict[tuple[AttentionSpec, bool], ItemAttention], CrossedSums | None]:
+    """The sums by group that these metrics need, attention item by item, and the sums apart by item where items are resampled."""
+    required = required_by(asked)
+    sums, judged = GroupExposure.from_rankings(tables, required, labels), None
+    if tables.judged is not None and required.judged:
+        judged = JudgedRequests.from_rankings(tables, sums, required)
+        sums = judged.beside(sums)
+        if sums.judged is not None and not sums.judged.any():
+            refuse_strangers(sums, tables.first_judged())
+    by_item = tuple(dict.fromkeys((a.browsing, a.settled("normalize") == "pooled") for a in asked if a.of_items))
+    norms = tuple(required.among(required.items))
+    spec = ListSpec(
+        len(labels), tuple(required.by_list), required.gained, norms, tuple(required.among(required.due)), by_item,
+        required if resample_items else None,
+    )  # fmt: skip
+    if spec.is_empty:
+        return sums, {}, None
+    if resample_items:
         _refuse_uncrossed(asked)
-        table = cross(ready.rows, ready.aligned, ready.judged, wanted_by(asked), ledger, ready.view.rows)
-    simulated = chance and ready.counted is None and bool(policy.labels) and any(a.needs(Exposed) for a in asked)
-    return Tallied(
-        ledger,
-        policy,
-        sizes,
-        _placement(near, ledger, policy) if any(a.placed for a in asked) else None,
-        {key: tally_items(ready.rows, key[0], ledger, pooled=key[1]) for key in dict.fromkeys(pooled)},
-        _lists(near, ledger, seed) if simulated else None,
-        table,
-    )
+        refuse_many_rows(tables.view.rows)
+    items = ("", 0)
+    if spec.needs_items:
+        requests = tables.engine.bring(judged.requests) if resample_items and judged is not None else ""
+        items = number_items(tables, everything=resample_items, requests=requests)
+    parts = ListSums.from_rankings(tables, sums, spec, judged, items[0])
+    sums = with_lists(sums, required, parts)
+    tables_by_item = {key: item_attention(sums, key, parts, items[1]) for key in by_item}
+    crossed = crossed_sums(tables, sums, required, parts, judged, items) if resample_items else None
+    return sums, tables_by_item, crossed
 
 
-def _refuse_uncrossed(asked: Sequence[Asked]) -> None:
+def _refuse_uncrossed(asked: Sequence[MetricSpec]) -> None:
     """Metrics of single items, or of the order of labels, have no meaning when items come twice or not at all."""
     lost = [a.text for a in asked if a.placed or a.item_level]
     if lost:
@@ -88,28 +113,31 @@ def _refuse_uncrossed(asked: Sequence[Asked]) -> None:
         )
 
 
-def _lists(ready: Prepared, ledger: Ledger, seed: int) -> list[Lists]:
-    slices = range(len(ledger.slices))
-    chosen = [chosen_lists(ledger, ledger.part(s), _stream(seed, ledger, s, "lists")) for s in slices]
-    found = some_lists(ready.rows, ready.aligned, ledger, np.concatenate([np.zeros(0, dtype=np.int64), *chosen]))
+def lists_by_slice(
+    tables: JudgedRankings, sums: GroupExposure, asked: Sequence[MetricSpec], seed: int
+) -> list[SampledLists]:
+    """Per slice, whole rankings that stand for it."""
+    slices = range(len(sums.slices))
+    chosen = [chosen_lists(sums, sums.part(s), stream(seed, "exposure", *sums.slices[s], "lists")) for s in slices]
+    needs_relevance = any(not a.browsing.is_by_rank for a in asked if a.needs(Exposed))
+    lists = SampledLists.from_rankings(
+        tables, sums, np.concatenate([np.zeros(0, dtype=np.int64), *chosen]), relevance=needs_relevance
+    )
     edges = np.concatenate([[0], np.cumsum([len(at) for at in chosen])])
-    return [found.part(slice(int(edges[s]), int(edges[s + 1]))) for s in slices]
+    return [lists.part(slice(int(edges[s]), int(edges[s + 1]))) for s in slices]
 
 
-def _stream(seed: int, ledger: Ledger, s: int, *more: Any) -> np.random.Generator:
-    return stream(seed, "exposure", *ledger.slices[s], *more)
-
-
-def _placement(ready: Prepared, ledger: Ledger, policy: Policy) -> Placement:
-    """Labels in rank order for the rankings of the ledger."""
-    view = replace(ready.view, lazy=ready.rows.listed)
+def placement_of(tables: JudgedRankings, sums: GroupExposure, policy: Policy) -> Placement:
+    """Labels in rank order, for the rankings of the sums."""
+    labels = replace(tables.labels, labels=sums.labels)
+    if "shown" in tables.columns:
+        labels = replace(labels, rows=f"SELECT * FROM ({labels.rows}) AS listed WHERE shown > 0")
     unknown = "group" if policy.unknown == "unprotected" else policy.unknown
-    found = tally_placements(view, ready.aligned, unknown, groups=ledger.labels, some_labelled=False)
-    placed = found.placement
+    placed = Placed.from_rankings(tables.view, labels, unknown, some_labelled=False).placement
     if policy.onto is not None:
         placed = _merged(placed, UNKNOWN_LABEL, policy.labels[policy.onto])
-    lengths = np.zeros(len(ledger.probability), dtype=np.int64)  # also of lists that hold no item
-    lengths[ledger.items.sum(-1) > 0] = placed.lengths
+    lengths = np.zeros(len(sums.probability), dtype=np.int64)  # also of lists that hold no item
+    lengths[sums.items.sum(-1) > 0] = placed.lengths
     placed = replace(placed, starts=np.concatenate([[0], np.cumsum(lengths)]))
     sides = None if policy.protected is None else [policy.labels[i] for i in policy.protected]
     return placed.protecting(sides or None)
@@ -124,55 +152,57 @@ def _merged(placed: Placement, label: Any, into: Any) -> Placement:
     return replace(placed, codes=code[placed.codes], groups=groups)
 
 
-def measure(asked: Asked, t: Tallied, *, chance: bool) -> Measured:
+def measure(asked: MetricSpec, t: ExposureTallies, *, chance: bool) -> Measured:
     """The metric over all requests, and per slice what random order would give, where that is known."""
     if asked.placed:
         return _of_placement(asked, t, chance=chance)
     if asked.of_items:
-        table = t.items[asked.look, asked.settled("normalize") == "pooled"]
+        table = t.items[asked.browsing, asked.settled("normalize") == "pooled"]
         return _of_items(asked, table)
-    found = measured_on(asked, t.ledger, t.policy, t.sizes, chance=_chances(asked, t) if chance else None)
+    found = measured_on(asked, t.sums, t.policy, t.sizes, chance=_chances(asked, t) if chance else None)
     if chance and asked.metric.has_chance and asked.needs(Exposure):
-        tally, within = _sums(asked, t.ledger, t.policy, t.sizes), t.ledger
+        tally, within = _sums(asked, t.sums, t.policy, t.sizes), t.sums
         kept = np.ones(len(found.sums), dtype=bool) if found.counted is None else found.counted
         parts = [tally.with_sums(found.sums[within.part(s)][kept[within.part(s)]]) for s in range(len(within.slices))]
         found = replace(found, chance=np.array([float(asked.by_chance(part)) for part in parts]))
     return found
 
 
-def measured_on(asked: Asked, ledger: Ledger, policy: Policy, sizes: Floats, chance: Floats | None = None) -> Measured:
+def measured_on(
+    asked: MetricSpec, sums: GroupExposure, policy: Policy, sizes: Floats, chance: Floats | None = None
+) -> Measured:
     """A metric of exposure sums, or of single rankings' exposure."""
     group = _group(asked, policy)
     if asked.needs(Exposed):
-        seen = exposed(ledger, policy, asked.look, targets(ledger, policy, asked.target, sizes))
-        above = ledger.expected(np.nan_to_num(seen.shares - seen.target)) * ledger.weight[:, None]
-        gaps = [above[ledger.part(s)].sum(0) for s in range(len(ledger.slices))]
+        seen = exposed(sums, policy, asked.browsing, targets(sums, policy, asked.target, sizes))
+        above = sums.expected(np.nan_to_num(seen.shares - seen.target)) * sums.weight[:, None]
+        gaps = [above[sums.part(s)].sum(0) for s in range(len(sums.slices))]
         return _of_rankings(
-            asked, ledger, asked.on(seen), seen, group=group, chance=chance,
+            asked, sums, asked.on(seen), seen, group=group, chance=chance,
             cells=lambda s, value: {"favoured": None if np.isnan(value) else _favoured(gaps[s], policy)},
         )  # fmt: skip
     if asked.needs(Amortised):
         pooled = asked.settled("normalize") == "pooled"
-        return of_sums(asked, amortised(ledger, policy, asked.look, pooled=pooled), group=group)
-    if ledger.judged is None or not asked.reads & JUDGED:
-        return of_sums(asked, _sums(asked, ledger, policy, sizes), group=group)
-    return _of_judged(asked, ledger, of_sums(asked, _sums(asked, ledger.of_judged(), policy, sizes), group=group))
+        return of_sums(asked, amortised(sums, policy, asked.browsing, pooled=pooled), group=group)
+    if sums.judged is None or not asked.reads & JUDGED:
+        return of_sums(asked, _sums(asked, sums, policy, sizes), group=group)
+    return _of_judged(asked, sums, of_sums(asked, _sums(asked, sums.of_judged(), policy, sizes), group=group))
 
 
-def _sums(asked: Asked, ledger: Ledger, policy: Policy, sizes: Floats) -> Exposure:
+def _sums(asked: MetricSpec, sums: GroupExposure, policy: Policy, sizes: Floats) -> Exposure:
     """Exposure, with what was due by relevance or by the metric's own target."""
     own = asked.settled("target")
-    shares = None if own is None else targets(ledger, policy, own, sizes)
-    return exposure(ledger, policy, asked.look, sizes, asked.norms, shares)
+    shares = None if own is None else targets(sums, policy, own, sizes)
+    return exposure(sums, policy, asked.browsing, sizes, asked.norms, shares)
 
 
-def _of_judged(asked: Asked, ledger: Ledger, found: Measured) -> Measured:
+def _of_judged(asked: MetricSpec, sums: GroupExposure, found: Measured) -> Measured:
     """A metric that knows an ideal only where somebody judged: other requests are left out, and said to be."""
-    known = ledger.judged
+    known = sums.judged
     assert known is not None  # noqa: S101  (asked for by the caller)
 
     def reason(s: int, total: Floats) -> str:
-        part = known[ledger.part(s)]
+        part = known[sums.part(s)]
         return found.reason(s, total) if part.any() or not len(part) else "no_judged_requests"
 
     lost = np.where(known, found.reasons, np.array("no_judged_requests", object))
@@ -180,16 +210,16 @@ def _of_judged(asked: Asked, ledger: Ledger, found: Measured) -> Measured:
     return replace(found, values=values, reasons=lost, reason=reason, counted=known, left_out="unjudged_requests")
 
 
-def _of_rankings(asked: Asked, ledger: Ledger, values: Floats, seen: Any, **fields: Any) -> Measured:
-    values = np.broadcast_to(values, (len(ledger.probability),))
+def _of_rankings(asked: MetricSpec, sums: GroupExposure, values: Floats, seen: Any, **fields: Any) -> Measured:
+    values = np.broadcast_to(values, (len(sums.probability),))
     reasons = (
         reasons_of(asked, seen, values)
         if asked.needs(Placement)
         else asked.card.reasons(seen, np.isnan(values), **asked.params)
     )
     return of_rankings(
-        asked, values, reasons, ledger.within, expected=ledger.expected, first=ledger.request_starts[:-1],
-        weight=ledger.weight, **fields,
+        asked, values, reasons, sums.within, expected=sums.expected, first=sums.request_starts[:-1],
+        weight=sums.weight, **fields,
     )  # fmt: skip
 
 
@@ -198,14 +228,14 @@ def _favoured(gaps: Floats, policy: Policy) -> str | None:
     return str(policy.labels[int(gaps.argmax())]) if len(gaps) and gaps.max() > 1e-12 else None
 
 
-def _group(asked: Asked, policy: Policy) -> str | None:
+def _group(asked: MetricSpec, policy: Policy) -> str | None:
     """The protected group, for metrics that look at it; nothing for those that look at all groups."""
     if "sides" not in asked.reads or not policy.protected:
         return None
     return ", ".join(str(policy.labels[i]) for i in policy.protected)
 
 
-def _of_items(asked: Asked, table: ItemAttention) -> Measured:
+def _of_items(asked: MetricSpec, table: ItemAttention) -> Measured:
     """Attention item by item, which brings its own way to be resampled."""
     values = table.each(asked)
     lost = np.where(np.isnan(values), "zero_utility", "")
@@ -216,7 +246,7 @@ def _of_items(asked: Asked, table: ItemAttention) -> Measured:
     )  # fmt: skip
 
 
-def _of_placement(asked: Asked, t: Tallied, *, chance: bool) -> Measured:
+def _of_placement(asked: MetricSpec, t: ExposureTallies, *, chance: bool) -> Measured:
     """A metric of labels in rank order, and what a random order would give on average."""
     assert t.placement is not None  # noqa: S101  (tallied because this metric was asked for)
     p = looked_at(asked, t.placement)
@@ -228,15 +258,15 @@ def _of_placement(asked: Asked, t: Tallied, *, chance: bool) -> Measured:
     else:
         scores = scores_of(asked, p, chance=chance)
         values, each = scores.values, scores.chances
-    found = _of_rankings(asked, t.ledger, values, p)
-    return replace(found, chance=_slice_means(t.ledger, found, np.broadcast_to(each, (len(p),)))) if chance else found
+    found = _of_rankings(asked, t.sums, values, p)
+    return replace(found, chance=_slice_means(t.sums, found, np.broadcast_to(each, (len(p),)))) if chance else found
 
 
-def _with_share(asked: Asked, t: Tallied) -> Asked:
+def _with_share(asked: MetricSpec, t: ExposureTallies) -> MetricSpec:
     """A metric that was not told the share of the protected group takes that of the target."""
     if "p" not in asked.metric.parameters or asked.settled("p") is not None:
         return asked
-    aim = targets(t.ledger, t.policy, asked.target, t.sizes)
+    aim = targets(t.sums, t.policy, asked.target, t.sizes)
     if aim.ndim != 1:
         raise EvenhandError(
             f"metrics={asked.text!r} needs one share for all lists. Write '{asked.card.name}(p=0.5)', or pass target= "
@@ -246,39 +276,30 @@ def _with_share(asked: Asked, t: Tallied) -> Asked:
     return replace(asked, params={**asked.params, "p": share})
 
 
-def _slice_means(ledger: Ledger, found: Measured, each: Floats) -> Floats:
+def _slice_means(sums: GroupExposure, found: Measured, each: Floats) -> Floats:
     """(slices,) means of a value of every ranking, over requests in which the metric exists."""
     blank = np.zeros(len(each), dtype="<U1")
-    sums = of_rankings(
-        found.ask, each, blank, ledger.within, expected=ledger.expected, first=ledger.request_starts[:-1], weight=ledger.weight
+    means = of_rankings(
+        found.ask, each, blank, sums.within, expected=sums.expected, first=sums.request_starts[:-1], weight=sums.weight
     ).sums  # fmt: skip
-    sums = np.where(np.isnan(found.values)[:, None], 0.0, sums)
-    return np.array([found.value(sums[ledger.part(s)].sum(0)) for s in range(len(ledger.slices))])
+    means = np.where(np.isnan(found.values)[:, None], 0.0, means)
+    return np.array([found.value(means[sums.part(s)].sum(0)) for s in range(len(sums.slices))])
 
 
-def _chances(asked: Asked, t: Tallied) -> Floats | None:
+def _chances(asked: MetricSpec, t: ExposureTallies) -> Floats | None:
     """(slices,) the mean over lists of what each would score in random order, for metrics of single rankings' exposure."""
     if not asked.needs(Exposed) or t.lists is None:
         return None
-    ledger, policy = t.ledger, t.policy
-    aim = targets(ledger, policy, asked.target, t.sizes)
+    sums, policy = t.sums, t.policy
+    aim = targets(sums, policy, asked.target, t.sizes)
     found = np.full(len(t.lists), np.nan)
     for s, lists in enumerate(t.lists):
         at = lists.at
-        own = aim if aim.ndim == 1 else aim[at if len(aim) == len(ledger.probability) else ledger.request_of[at]]
-        values = in_random_order(lists, asked, asked.look, policy, own)
-        rankings = ledger.rankings_of(ledger.part(s))
+        own = aim if aim.ndim == 1 else aim[at if len(aim) == len(sums.probability) else sums.request_of[at]]
+        values = in_random_order(lists, asked, asked.browsing, policy, own)
+        rankings = sums.rankings_of(sums.part(s))
         everything = len(at) == rankings.stop - rankings.start
-        weight = (ledger.weight[ledger.request_of] * ledger.share)[at] if everything else np.ones(len(at))
+        weight = (sums.weight[sums.request_of] * sums.share)[at] if everything else np.ones(len(at))
         there = ~np.isnan(values) & (weight > 0)
         found[s] = np.average(values[there], weights=weight[there]) if there.any() else np.nan
     return found
-
-
-def ledger_of(ready: Prepared, near: Prepared, asked: Sequence[Asked], labels: tuple[Any, ...]) -> Ledger:
-    """The sums per ranking, request and group that these metrics need; items are asked of all that is `ready`."""
-    wanted = wanted_by(asked)
-    if ready.counted is not None:
-        return ready.counted.ledger(ready.rows, wanted, labels)
-    found = tally_exposures(near.rows, near.aligned, near.judged, wanted, labels, alike=near.alike)
-    return replace(found, norms=item_norms(ready.rows, ready.judged, wanted)) if wanted.items else found

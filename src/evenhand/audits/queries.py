@@ -8,7 +8,7 @@ from typing import Any
 
 from evenhand import metrics as _all_metrics  # noqa: F401  (fills the registry)
 from evenhand.audits.declare import Audit, find, versions
-from evenhand.audits.exposure_asks import wanted_by
+from evenhand.audits.exposure_asks import required_by
 from evenhand.audits.outcome_bins import counted_edges_of
 from evenhand.audits.outcome_rows import askable
 from evenhand.audits.population import WEIGHTLESS
@@ -25,12 +25,12 @@ from evenhand.present.again import command
 from evenhand.sources.files import database_of, has_known_ending
 from evenhand.sources.logs import name_problems
 from evenhand.sources.populations import open_population
+from evenhand.sources.rankings import name_problems as ranking_problems
 from evenhand.sources.relation import Relation
 from evenhand.sources.slicing import slicing
 from evenhand.sources.stores import scheme
 from evenhand.tallies.spectrum import Spectrum
 from evenhand.views.outcomes import name_problems as outcome_problems
-from evenhand.views.rankings import name_problems as ranking_problems
 
 Given = Mapping[str, Any]
 
@@ -187,7 +187,7 @@ def _exposure(d: Dialect, table: str, given: Given, more: _More) -> str:
     _refuse_file("relevance_in", more.relevance_in)
     few = (given["min_units"] or 0) > 1
     asked_of = Counting(
-        roles, given["groups"], wanted_by(asked), given["relevance"], more.truth, few, more.relevance_in
+        roles, given["groups"], required_by(asked), given["relevance"], more.truth, few, more.relevance_in
     )
     return rankings_query(d, table, asked_of)
 

@@ -9,10 +9,9 @@ from types import SimpleNamespace
 from typing import Any
 
 from evenhand.engine.dialects import Dialect
-from evenhand.engine.exposures import Wanted
 from evenhand.engine.queries import answered, doubles, flag, kinds_query, selected, slice_keys
-from evenhand.tallies.ledger import Look
-from evenhand.views.rankings import DEEPEST, Roles
+from evenhand.sources.rankings import DEEPEST, Roles
+from evenhand.tallies.group_exposure import AttentionSpec, RequiredSums
 from evenhand.views.tally import part_of
 
 COUNTS = ("rankings", "tied", "gaps", "late", "deep", "twice", "rows_read", "clashes", "nameless_items")
@@ -75,15 +74,15 @@ class Counting:
 
     roles: Roles
     groups: str
-    wanted: Wanted
+    wanted: RequiredSums
     relevance: str | None = None
     truth: Collection[str] = ()
     few: bool = False
     relevance_in: str | None = None
 
     @property
-    def due(self) -> list[Look]:
-        return [self.wanted.looks[i] for i in self.wanted.at(self.wanted.due)]
+    def due(self) -> list[AttentionSpec]:
+        return [self.wanted.specs[i] for i in self.wanted.at(self.wanted.due)]
 
     @property
     def judged(self) -> bool:
@@ -94,9 +93,9 @@ def rankings_part(asked: Counting) -> str:
     """What a row of `rankings_query` is about."""
     wanted = asked.wanted
     named: dict[str, Any] = {"groups": asked.groups, "relevance": asked.relevance, "relevance_in": asked.relevance_in}
-    named |= {"look": list(map(str, wanted.looks)), "due": list(map(str, asked.due))}
+    named |= {"look": list(map(str, wanted.specs)), "due": list(map(str, asked.due))}
     named["min_units"] = "any" if asked.few else None
-    named["gain"] = [str(wanted.looks[i]) for i in wanted.at(wanted.gained)]
+    named["gain"] = [str(wanted.specs[i]) for i in wanted.at(wanted.gained)]
     for role, column in asked.roles.named():
         named.setdefault(role, []).append(column)
     return part_of("exposure", named)
@@ -119,7 +118,7 @@ RELEVANCE = ("unjudged", "negative_relevance", "infinite_relevance", "twice_judg
 def rankings_columns(asked: Counting) -> tuple[list[str], list[str]]:
     """The labels and the numbers that a row of `rankings_query` has."""
     roles, wanted = asked.roles, asked.wanted
-    numbers = ["items_held", "group_items", *(f"a{i}" for i in range(len(wanted.looks)))]
+    numbers = ["items_held", "group_items", *(f"a{i}" for i in range(len(wanted.specs)))]
     numbers += [f"g{i}" for i in wanted.at(wanted.gained)]
     for role in ("probability", "weight"):
         numbers += [f"most_{role}", f"least_{role}"] if getattr(roles, role) is not None else []
@@ -159,7 +158,7 @@ def rankings_query(d: Dialect, table: str, asked: Counting) -> str:
 
     Where relevance is asked for, also what is judged, and the exposure that an ideal order would give, per request and group.
     """
-    roles, looks, relevance = asked.roles, asked.wanted.looks, asked.relevance
+    roles, looks, relevance = asked.roles, asked.wanted.specs, asked.relevance
     keys, checked = _keys(roles), _checked(roles)
     chosen = [f"{d.label(b)} AS {key}" for key, b in zip(slice_keys(roles.by), roles.by, strict=True)]
     chosen += [f"{d.number(c) if role in _NUMBERS else d.label(c)} AS {_name(role)}" for role, c in checked]
@@ -319,7 +318,7 @@ def _missing(roles: Roles) -> list[str]:
 
 def _sums(asked: Counting, keys: Sequence[str]) -> list[str]:
     roles, wanted = asked.roles, asked.wanted
-    found = [*keys, "label", "COUNT(*) AS items_held", *(f"SUM(at_{i}) AS a{i}" for i in range(len(wanted.looks)))]
+    found = [*keys, "label", "COUNT(*) AS items_held", *(f"SUM(at_{i}) AS a{i}" for i in range(len(wanted.specs)))]
     found += [f"SUM(at_{i} * COALESCE(relevance_read, 0)) AS g{i}" for i in wanted.at(wanted.gained)]
     for role in ("probability", "weight"):
         if getattr(roles, role) is not None:
@@ -327,7 +326,7 @@ def _sums(asked: Counting, keys: Sequence[str]) -> list[str]:
     return found
 
 
-def _attention(d: Dialect, look: Look) -> str:
+def _attention(d: Dialect, look: AttentionSpec) -> str:
     """The formula of a look as a double."""
     formula = str(look.attention.at(Sql("place"), OPERATIONS))
     if look.cutoff is not None:

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from evenhand.cards import Ask, Floats
-from evenhand.tallies.items import Crossed, ItemAttention
-from evenhand.tallies.ledger import Ledger
+from evenhand.tallies.group_exposure import GroupExposure
+from evenhand.tallies.item_sums import CrossedSums, ItemAttention
 from evenhand.tallies.requests import Measured
 from evenhand.uncertainty.requests import picks
 
@@ -48,25 +48,25 @@ class ItemResampler:
 
 
 def crossed_draws(
-    measures: Callable[[Ledger, Floats], Sequence[Measured]],
-    crossed: Crossed,
-    ledger: Ledger,
+    measures: Callable[[GroupExposure, Floats], Sequence[Measured]],
+    crossed: CrossedSums,
+    sums: GroupExposure,
     draws: int,
     rng: np.random.Generator,
 ) -> Floats:
     """(slices, metrics, draws) the metrics on resamples of the requests of each slice and of all items.
 
-    `measures` makes the metrics from a ledger and the sizes of its groups.
+    `measures` makes the metrics from the exposure of groups and their sizes of its groups.
     """
-    slices, found = range(len(ledger.slices)), []
+    slices, found = range(len(sums.slices)), []
     for start in range(0, draws, AT_ONCE):
         count = min(AT_ONCE, draws - start)
         counts = _counts(crossed.items, count, rng)
-        for drawn, sizes in crossed.drawn(ledger, counts):
-            times = [picks(n, 1, rng)[0] if n else np.zeros(0) for n in np.diff(ledger.slice_starts).tolist()]
+        for drawn, sizes in crossed.drawn(sums, counts):
+            times = [picks(n, 1, rng)[0] if n else np.zeros(0) for n in np.diff(sums.slice_starts).tolist()]
             measured = measures(drawn, sizes)
             with np.errstate(divide="ignore", invalid="ignore"):
-                values = [[float(m.value(_total(times[s], m.sums[ledger.part(s)]))) for m in measured] for s in slices]
+                values = [[float(m.value(_total(times[s], m.sums[sums.part(s)]))) for m in measured] for s in slices]
             found.append(values)
     return np.moveaxis(np.array(found), 0, -1)
 

@@ -10,8 +10,9 @@ import numpy.typing as npt
 
 from evenhand.cards import Ask, Floats
 from evenhand.tallies.exposure import Exposed
-from evenhand.tallies.items import Lists
-from evenhand.tallies.ledger import Ledger, Look, Policy
+from evenhand.tallies.exposure_policy import Policy
+from evenhand.tallies.group_exposure import AttentionSpec, GroupExposure
+from evenhand.tallies.sampled_lists import SampledLists
 from evenhand.uncertainty.intervals import stream
 
 Ints = npt.NDArray[np.int64]
@@ -47,13 +48,13 @@ FULL = 7
 """Lists of up to this many items that belong to several groups in part are put in every order."""
 
 
-def chosen_lists(ledger: Ledger, part: slice, rng: np.random.Generator) -> Ints:
+def chosen_lists(sums: GroupExposure, part: slice, rng: np.random.Generator) -> Ints:
     """Rankings of a slice that stand for all of it: all, or a sample by their weight."""
-    at = np.arange(*ledger.rankings_of(part).indices(len(ledger.probability)))
-    most = _affordable(MOST_LISTS, ledger.items.shape[1])
+    at = np.arange(*sums.rankings_of(part).indices(len(sums.probability)))
+    most = _affordable(MOST_LISTS, sums.items.shape[1])
     if len(at) <= most:
         return at
-    weight = (ledger.weight[ledger.request_of] * ledger.share)[at]
+    weight = (sums.weight[sums.request_of] * sums.share)[at]
     if not weight.sum() > 0:
         return at[:0]
     return np.sort(rng.choice(at, most, replace=True, p=weight / weight.sum()))
@@ -63,7 +64,7 @@ def _affordable(most: int, groups: int) -> int:
     return max(10, most * MANY_GROUPS // max(MANY_GROUPS, groups))
 
 
-def in_random_order(lists: Lists, ask: Ask, look: Look, policy: Policy, target: Floats) -> Floats:
+def in_random_order(lists: SampledLists, ask: Ask, browsing: AttentionSpec, policy: Policy, target: Floats) -> Floats:
     """(m,) mean of the metric when the labels of each list are dealt again among its labelled ranks; `target` is (G,) or (m, G).
 
     Only labels move; ranks without one stay as they are. Lists whose labels have few arrangements are done in full, the
@@ -71,7 +72,7 @@ def in_random_order(lists: Lists, ask: Ask, look: Look, policy: Policy, target: 
     """
     found = np.full(len(lists.at), np.nan)
     shares = policy.settled(lists.shares)
-    weights, kinds = _labelled(lists, look, shares.sum(-1) > 0)
+    weights, kinds = _labelled(lists, browsing, shares.sum(-1) > 0)
     size = (kinds >= 0).sum(1)
     whole = np.append((shares == 1).sum(-1) == (shares > 0).sum(-1), True)[kinds].all(1)
     target = np.broadcast_to(target, (len(found), shares.shape[-1]))
@@ -91,13 +92,13 @@ def in_random_order(lists: Lists, ask: Ask, look: Look, policy: Policy, target: 
     return found
 
 
-def _labelled(lists: Lists, look: Look, known: npt.NDArray[np.bool_]) -> tuple[Floats, Ints]:
+def _labelled(lists: SampledLists, browsing: AttentionSpec, known: npt.NDArray[np.bool_]) -> tuple[Floats, Ints]:
     """Attention and kind of each list's labelled ranks, moved to the front; zeros and -1 behind."""
     inside = lists.ranks > 0
-    weights = np.asarray(look.attention.at(np.maximum(lists.ranks, 1)), dtype=np.float64)
-    if look.attention.needs_relevance:
-        weights = weights * look.attention.survival(lists.relevance)
-    seen = inside if look.cutoff is None else inside & (lists.ranks <= look.cutoff)
+    weights = np.asarray(browsing.attention.at(np.maximum(lists.ranks, 1)), dtype=np.float64)
+    if browsing.attention.needs_relevance:
+        weights = weights * browsing.attention.survival(lists.relevance)
+    seen = inside if browsing.cutoff is None else inside & (lists.ranks <= browsing.cutoff)
     labelled = inside & known[lists.kinds]
     row = np.nonzero(labelled)[0]
     slot = (labelled.cumsum(1) - 1)[labelled]
