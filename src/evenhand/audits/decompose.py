@@ -18,11 +18,11 @@ from evenhand.errors import EvenhandError, all_problems, unknown_name
 from evenhand.findings import Row, label, row
 from evenhand.metrics.decomposition import INDICES, TUNED, Index, Parts, checked_index, parts, parts_influence
 from evenhand.results import Result
+from evenhand.sources.labels import TOGETHER, combined
 from evenhand.sources.logs import NanPolicy
 from evenhand.sources.opening import open_table
 from evenhand.sources.relation import Relation
-from evenhand.sources.roles import label_problems, missing_columns
-from evenhand.sources.sql import text
+from evenhand.sources.roles import missing_columns
 from evenhand.tallies.partition import Partition, partitions, refuse_shared_units
 from evenhand.tallies.slices import Label
 from evenhand.tallies.spectrum import Spectra, Spectrum, collapse
@@ -31,9 +31,6 @@ from evenhand.uncertainty.parts import WIDE, Ends, blank, drawn_ends, linearised
 from evenhand.uncertainty.spectra import WIDE as BINNED
 from evenhand.uncertainty.spectra import estimates
 from evenhand.uncertainty.tails import cautions
-
-TOGETHER = " & "
-"""Between the parts of a label that several columns make."""
 
 NOTHING_BETWEEN = frozenset({"between", "overlap"})
 """Parts that are certain where there is one group only."""
@@ -171,10 +168,7 @@ def _together(table: Any, population: Any, group: By) -> tuple[Any, Any, Any]:
 
 def _with_combined(opened: Relation, columns: Sequence[str], name: str) -> Relation:
     """The table with one more column, of the labels that several columns make; missing where one of them is."""
-    if problems := [p for c in columns for p in label_problems("group", c, opened)]:
-        raise all_problems([p.replace("plain labels.", "plain labels, or eh.rollup(...).") for p in problems])
-    label = f" || {text(TOGETHER)} || ".join(f"CAST({opened.label(c)} AS VARCHAR)" for c in columns)
-    return opened.with_column(name, label, nw.String())
+    return opened.with_column(name, combined(list(columns), opened, "group"), nw.String())
 
 
 def _without_group(split: Mapping[Label, Partition]) -> int:
