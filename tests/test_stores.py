@@ -169,13 +169,6 @@ def test_a_place_that_is_not_read_is_refused_with_those_that_are():
         asked("ftp://host/x.parquet")
 
 
-def test_duckdb_leaves_stores_to_polars():
-    from evenhand.views.tables import Files
-
-    with pytest.raises(eh.EvenhandError, match="read by Polars only"):
-        asked(Files(("s3://bucket/x.parquet",), "duckdb"))
-
-
 def test_a_delta_table_is_its_newest_version_and_not_all_files_in_its_folder(tmp_path):
     path = str(tmp_path / "delta")
     deltalake.write_deltalake(path, OTHER.to_arrow())

@@ -15,7 +15,7 @@ import pytest
 import evenhand as eh
 from evenhand.cli import main
 from evenhand.sources import files
-from evenhand.views.tables import Files, open_table, to_polars
+from evenhand.sources.opening import Files, open_table
 
 ENGINES = ("polars", "duckdb")
 
@@ -68,8 +68,8 @@ def opened(path, engine):
 
 
 def rows(table):
-    names = table.schema.names()
-    return names, to_polars(table.lazy.select(*(table.col(n).alias(str(i)) for i, n in enumerate(names)))).rows()
+    names = table.names
+    return names, table.cells(table.select({str(i): table.column(n) for i, n in enumerate(names)})).frame.rows()
 
 
 @pytest.mark.parametrize("engine", ENGINES)
@@ -115,8 +115,8 @@ def test_what_counts_as_a_number_is_the_same_on_every_engine(name, engine, tmp_p
     written, dtype, expected = NUMBERS[name]
     path = tmp_path / "x.csv"
     path.write_text("u,v\n" + "".join(f"a,{v}\n" for v in written))
-    table = opened(path, engine).numbers("v")
-    found = to_polars(table.lazy.select(table.col("v").alias("v")))["v"]
+    table = opened(path, engine).with_numbers("v")
+    found = table.cells(table.select({"v": table.column("v")})).frame["v"]
     assert found.dtype == dtype
     assert (found.fill_nan(None) if dtype == pl.Float64 else found).to_list() == expected
 

@@ -2,20 +2,32 @@
 
 from __future__ import annotations
 
-import contextlib
 import importlib
 import os
-import weakref
+from dataclasses import replace
 from typing import Any
 
 from evenhand.errors import EvenhandError, listing, suggestion
-from evenhand.sources.engine import DuckDBEngine, new_name
+from evenhand.sources.columns import StoredTable, by_position, of_duckdb_type
+from evenhand.sources.engine import DuckDBEngine
 from evenhand.sources.files import WITHIN, database_of, nearby
+from evenhand.sources.frames import Choice
 from evenhand.sources.sql import quoted, text
 
 
-def attached(engine: DuckDBEngine, word: str, role: str) -> str:
-    """What stands after FROM for the table that `file.duckdb::schema.table` names."""
+def attached_table(engine: DuckDBEngine, word: str, role: str, choose: Choice) -> StoredTable:
+    """The table that `file.duckdb::schema.table` names; its rows are read where they are."""
+    table = _attached(engine, word, role)
+    relation = engine.relation(f"SELECT * FROM {table}")
+    chosen = choose(list(relation.columns))
+    columns = [of_duckdb_type(name, kind) for name, kind in zip(relation.columns, relation.types, strict=True)]
+    columns = [column if column.name in chosen else replace(column, sql="") for column in columns]
+    stored = [replace(column, sql="{}") if column.is_stored else column for column in columns]
+    return StoredTable(engine.view(by_position(table, columns)), stored)
+
+
+def _attached(engine: DuckDBEngine, word: str, role: str) -> str:
+    """What stands after FROM for a table of a database file."""
     path, name = database_of(word) or (word, "")
     if not os.path.isfile(path):
         raise EvenhandError(f"{role}={path!r} is not a file. {nearby(path)}Pass the path of a DuckDB database.")
@@ -30,36 +42,17 @@ def attached(engine: DuckDBEngine, word: str, role: str) -> str:
         raise EvenhandError(
             f"{role}={word!r} names a table that the database does not have. {suggestion(name, tables)}Tables: {names}."
         )
-    return engine.view(f"SELECT * FROM {'.'.join(map(quoted, (database, *found)))}")
-
-
-_USERS: dict[str, int] = {}
-"""How many engines read each database file: the last one lets it go, so that who writes next finds no lock."""
+    return ".".join(map(quoted, (database, *found)))
 
 
 def _attach(engine: DuckDBEngine, path: str) -> str:
-    """The name of a database file in the engine, attached for reading as long as an engine needs it."""
-    place = os.path.realpath(path)
-    known = engine.cells("SELECT database_name, path FROM duckdb_databases() WHERE path IS NOT NULL")
-    names = dict(zip(known.values("path"), known.values("database_name"), strict=True))
-    name = str(names.get(place) or new_name())
-    if place not in names:
-        try:
-            engine.attach(f"ATTACH {text(place)} AS {name} (READ_ONLY)")
-        except EvenhandError:
-            raise
-        except Exception as error:
-            raise _closed(path, error) from error
-    _USERS[name] = _USERS.get(name, 0) + 1
-    weakref.finalize(engine, _detach, name)
-    return name
-
-
-def _detach(name: str) -> None:
-    _USERS[name] -= 1
-    if not _USERS[name]:
-        with contextlib.suppress(EvenhandError):  # somebody reads it beside us
-            DuckDBEngine().execute(f"DETACH {name}")
+    """The name of a database file in the engine, attached for reading until the last engine that reads it is gone."""
+    try:
+        return engine.attach(os.path.realpath(path))
+    except EvenhandError:
+        raise
+    except Exception as error:
+        raise _closed(path, error) from error
 
 
 def _tables(engine: DuckDBEngine, database: str) -> dict[str, tuple[str, str]]:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import itertools
 import os
+import threading
 import weakref
+import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
@@ -17,7 +20,7 @@ from evenhand.errors import EvenhandError
 from evenhand.labels import NUMERAL
 from evenhand.sources.failures import reading
 from evenhand.sources.folders import Folder
-from evenhand.sources.sql import columns, text
+from evenhand.sources.sql import columns, quoted, text
 
 T = TypeVar("T")
 
@@ -225,16 +228,25 @@ class DuckDBEngine:
         self._cursor = _database().cursor()
         self._frames: list[str] = []
         self._folders: list[Folder] = []
-        weakref.finalize(self, _close, self._cursor, self._frames)
+        self._zone: str | None = None
+        self._attached: list[str] = []
+        weakref.finalize(self, _close, self._cursor, self._frames, self._attached, id(self), os.getpid())
 
     def execute(self, statement: str) -> None:
         """Run a statement that answers nothing."""
         with reading():
             self._cursor.execute(statement)
 
-    def attach(self, statement: str) -> None:
-        """Run a statement whose errors are told by who asked."""
-        self._cursor.execute(statement)
+    def attach(self, path: str) -> str:
+        """The name of a database file, attached for reading; what DuckDB says against it is told by who asked."""
+        with _ATTACHING:
+            users = _ATTACHED.setdefault((os.getpid(), path), set())
+            name = f"evenhand_file_{zlib.crc32(path.encode()):08x}"
+            if not users:
+                self._cursor.execute(f"ATTACH {text(path)} AS {name} (READ_ONLY)")
+            users.add(id(self))
+            self._attached.append(path)
+        return name
 
     def cells(self, query: str) -> Cells:
         with reading():
@@ -297,6 +309,22 @@ class DuckDBEngine:
         self._frames.append(name)
         return name
 
+    def use_zone(self, zone: str) -> None:
+        """Hand moments out in the zone of a table; the first one that asks for a zone gets it."""
+        if self._zone is None:
+            with contextlib.suppress(Exception):  # DuckDB knows named zones only; moments stay the same in any
+                self._cursor.execute(f"SET TimeZone = {text(zone)}")
+            self._zone = zone
+
+    def relation(self, query: str) -> Any:
+        """A query with the names and types of its columns, before it is run."""
+        with reading():
+            return self._cursor.sql(query)
+
+    def column_types(self, query: str) -> list[Any]:
+        """The types of the columns that a query answers, as DuckDB has them."""
+        return list(self.relation(query).types)
+
     def types(self, query: str) -> dict[str, str]:
         """The columns that a query answers, with DuckDB's names of their types."""
         with reading():
@@ -305,11 +333,24 @@ class DuckDBEngine:
 
     def _stream(self, query: str) -> Iterator[Any]:
         import polars as pl
-        from arro3.core import RecordBatchReader
 
         with reading():
-            for batch in RecordBatchReader.from_stream(self._cursor.sql(query)):
-                yield pl.DataFrame(batch)
+            reader, durations = _reader(self._cursor.sql(query))
+            for batch in reader:
+                yield _plain(pl.DataFrame(batch), durations, wide=pl.Int128)
+
+
+class OneShot:
+    """A reader of Arrow batches whose schema is asked for apart: its rows are there once."""
+
+    def __init__(self, reader: Any) -> None:
+        self._reader, self._schema = reader, reader.schema
+
+    def __arrow_c_schema__(self) -> Any:
+        return self._schema.__arrow_c_schema__()
+
+    def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:
+        return self._reader.__arrow_c_stream__(requested_schema)
 
 
 class _ArrowStream:
@@ -322,20 +363,45 @@ class _ArrowStream:
         return self._frame.__arrow_c_stream__(requested_schema)
 
 
-def one_shot(relation: Any) -> Any:
-    """A stream that can be read once: the rows of a relation of somebody else's connection."""
-    return _ArrowStream(relation)
-
-
 def _is_scanned_natively(frame: Any) -> bool:
-    return type(frame).__module__.split(".")[0] in ("pandas", "pyarrow")
+    return isinstance(frame, OneShot) or type(frame).__module__.split(".")[0] == "pandas"
 
 
 def _frame(relation: Any) -> Any:
     import polars as pl
-    from arro3.core import RecordBatchReader
 
-    return pl.DataFrame(RecordBatchReader.from_stream(relation).read_all())
+    reader, durations = _reader(relation)
+    return _plain(pl.DataFrame(reader.read_all()), durations)
+
+
+def _reader(relation: Any) -> tuple[Any, list[str]]:
+    """The batches of a relation, and its columns of durations, which come as microseconds: Polars reads no intervals."""
+    from arro3.core import DataType, RecordBatchReader
+
+    reader = RecordBatchReader.from_stream(relation)
+    schema = reader.schema
+    durations = [name for name in schema.names if DataType.is_interval(schema.field(name).type)]
+    if not durations:
+        return reader, []
+    listed = (
+        f"EPOCH_US({quoted(name)}) AS {quoted(name)}" if name in durations else quoted(name)
+        for name in relation.columns
+    )
+    del reader  # no second query while the first is open
+    return RecordBatchReader.from_stream(relation.project(", ".join(listed))), durations
+
+
+def _plain(frame: Any, durations: Sequence[str], wide: Any = None) -> Any:
+    """A frame with durations, and with the whole numbers of 128 bits that DuckDB sends as decimals."""
+    import polars as pl
+
+    columns = [frame[name].cast(pl.Duration("us")) for name in durations]
+    for name, kind in frame.schema.items():
+        if kind == pl.Decimal(38, 0):
+            narrow = frame[name].cast(pl.Int64, strict=False) if wide is None else None
+            fits = narrow is not None and narrow.null_count() == frame[name].null_count()
+            columns.append(narrow if fits else frame[name].cast(pl.Int128))
+    return frame.with_columns(columns) if columns else frame
 
 
 _NUMBERS = itertools.count(1)
@@ -395,9 +461,25 @@ def _batch(rows: Any, key: Sequence[str], sorted_by: Sequence[str], order: Seque
     return Batch(rows, np.append(starts, rows.height))
 
 
-def _close(cursor: Any, frames: Sequence[str]) -> None:
+_ATTACHED: dict[tuple[int, str], set[int]] = {}
+"""Database files that are read at the moment, by process and path, with the engines that read them: who writes next finds no lock."""
+
+_ATTACHING = threading.RLock()
+
+
+def _close(cursor: Any, frames: Sequence[str], attached: Sequence[str], engine: int, process: int) -> None:
+    """Let go of what an engine held; a process that was forked has no part in it."""
+    if process != os.getpid():
+        return
     for name in frames:
         cursor.unregister(name)
+    with _ATTACHING:
+        for path in attached:
+            users = _ATTACHED.get((process, path), set())
+            users.discard(engine)
+            if not users:
+                with contextlib.suppress(Exception):
+                    cursor.execute(f"DETACH evenhand_file_{zlib.crc32(path.encode()):08x}")
     cursor.close()
 
 

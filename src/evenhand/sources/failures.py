@@ -29,18 +29,22 @@ def is_panic(error: BaseException) -> bool:
     return type(error).__name__ == "PanicException"
 
 
+class UnreadableError(EvenhandError):
+    """That a library gave up, which who reads a file may be able to explain."""
+
+
 def unreadable(what: str, error: BaseException) -> EvenhandError:
     """That an engine gave up, without its own words: they may quote a row of somebody's data, and stand in `__cause__`."""
     library, kind = library_of(error), type(error).__name__
     if kind in WITHOUT_RIGHTS:
-        return EvenhandError(
+        return UnreadableError(
             f"{what} cannot be read: {library} does not let this user do it ({kind}). Grant SELECT on the table; where another "
             "table is brought along (a population, labels, buckets) also TEMPORARY on the database, outside read-only transactions."
         )
     why = f"{library} gives up on it ({kind})" if library else kind
     if isinstance(error, OSError) and error.strerror:
         why = error.strerror
-    return EvenhandError(f"{what} cannot be read: {why}. Check that it is whole, or write it again.")
+    return UnreadableError(f"{what} cannot be read: {why}. Check that it is whole, or write it again.")
 
 
 @contextlib.contextmanager
@@ -48,6 +52,10 @@ def reading(role: str = "table", explain: Callable[[BaseException], EvenhandErro
     """Turns what a library raises over data into one error in words; `explain` makes that error where it is given."""
     try:
         yield
+    except UnreadableError as error:
+        if explain is None or error.__cause__ is None:
+            raise
+        raise explain(error.__cause__) from error.__cause__
     except (EvenhandError, KeyboardInterrupt, SystemExit, MemoryError, GeneratorExit):
         raise
     except BaseException as error:

@@ -5,23 +5,24 @@ from __future__ import annotations
 import codecs
 import functools
 import glob
-import gzip
-import json
 import os
 import shutil
 import sys
 import zlib
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any
 
 from evenhand.errors import EvenhandError, listing, suggestion
 from evenhand.sources.arrays import as_lines
 from evenhand.sources.folders import lasting
+from evenhand.sources.formats import (
+    ENDINGS,
+    FIRST_BYTES,
+    FORMATS,
+    PACKED,
+    opened_bytes,
+)
 from evenhand.sources.stores import SPECIAL, knock, refuse_place, scheme, special
-
-FIRST_BYTES = 1 << 16
-"""How much of a file is looked at before an engine reads it."""
 
 KINDS = ("trec-fair:", "tally:")
 """What may stand before a path and says what the file is."""
@@ -104,16 +105,6 @@ def literal(paths: Iterable[str]) -> list[str]:
     return [path if scheme(path) else glob.escape(path) for path in paths]
 
 
-_SUFFIXES = {
-    ".parquet": "parquet",
-    ".pq": "parquet",
-    ".csv": "csv",
-    ".tsv": "tsv",
-    ".jsonl": "jsonl",
-    ".ndjson": "jsonl",
-}
-
-
 WITHIN = "::"
 """What stands between a database file and the table in it."""
 
@@ -137,9 +128,9 @@ def _kind(path: str, *, strict: bool = True) -> str:
     if found := special(path):
         return found
     suffixes = Path(path).suffixes
-    if suffixes and suffixes[-1] == ".gz":
+    if suffixes and suffixes[-1] == PACKED:
         suffixes = suffixes[:-1]
-    kind = _SUFFIXES.get(suffixes[-1].lower(), "") if suffixes else ""
+    kind = ENDINGS.get(suffixes[-1].lower(), "") if suffixes else ""
     if not kind and strict and suffixes and suffixes[-1].lower() in _SHEETS:
         raise EvenhandError(
             f"{path!r} has an ending that is not known: a spreadsheet's. Save the sheet as CSV and pass that file."
@@ -189,14 +180,8 @@ def _standard_input() -> str:
     return str(path)
 
 
-def only_carriage_returns(path: str) -> bool:
-    """Whether the lines of a file end as on old Macs, as far as can be seen from its beginning."""
-    if scheme(path):
-        return False
-    opener: Callable[..., Any] = gzip.open if path.endswith(".gz") else open
-    with opener(path, "rb") as handle:
-        start = handle.read(FIRST_BYTES)
-    return b"\r" in start and b"\n" not in start
+MARKS = {"parquet": (b"PAR1", "Parquet"), "arrow": (b"ARROW1", "Arrow")}
+"""How files that are no text begin and end."""
 
 
 def _look_inside(path: str, kind: str) -> bool:
@@ -207,20 +192,20 @@ def _look_inside(path: str, kind: str) -> bool:
     if scheme(path) or kind in SPECIAL:
         return True
     try:
-        opener: Callable[..., Any] = gzip.open if path.endswith(".gz") else open
-        with opener(path, "rb") as handle:
+        with opened_bytes(path) as handle:
             start = handle.read(FIRST_BYTES)
-        if kind == "parquet":
+        if kind in MARKS:
             with Path(path).open("rb") as handle:
+                mark, name = MARKS[kind]
                 handle.seek(0, 2)
                 size = handle.tell()
-                handle.seek(max(0, size - 4))
-                whole = start[:4] == b"PAR1" and handle.read(4) == b"PAR1" and size >= 12
+                handle.seek(max(0, size - len(mark)))
+                whole = start[: len(mark)] == mark and handle.read(len(mark)) == mark and size >= 12
             if not whole:
                 raise EvenhandError(
-                    f"{path!r} is not a whole Parquet file. Write it again, or check that its copy finished."
+                    f"{path!r} is not a whole {name} file. Write it again, or check that its copy finished."
                 )
-        else:
+        elif FORMATS[kind].is_text:
             codecs.getincrementaldecoder("utf-8")().decode(start)  # a character cut at the end is fine
     except (OSError, EOFError, zlib.error) as error:
         raise EvenhandError(f"{path!r} cannot be read ({error}). Check the file and its permissions.") from error
@@ -243,24 +228,3 @@ def _look_inside(path: str, kind: str) -> bool:
         )
     old_mac = b"\r" in header.rstrip(b"\r")  # its lines end in no more than that
     return len(start) == FIRST_BYTES or old_mac or bool(rest.strip())
-
-
-def line_without_object(paths: Sequence[str]) -> str:
-    """Where JSON lines go wrong, in words; nothing where every line is an object, or nobody can tell."""
-    for path in paths:
-        opener: Callable[..., Any] = gzip.open if path.endswith(".gz") else open
-        with opener(path, "rt", encoding="utf-8", errors="replace") as handle:
-            for number, line in enumerate(handle, 1):
-                if line.strip() and not _is_object(line):
-                    return f"{path!r} has no JSON object in line {number:,}. Write one object per line, null where a value is missing."
-    return ""
-
-
-def _is_object(line: str) -> bool:
-    def refuse(name: str) -> Any:
-        raise ValueError(name)  # NaN and Infinity are no JSON
-
-    try:
-        return isinstance(json.loads(line, parse_constant=refuse), dict)
-    except ValueError:
-        return False

@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
-from uuid import UUID
+
+import narwhals as nw
 
 from evenhand.errors import EvenhandError, listing
 from evenhand.sources import databases
+from evenhand.sources.columns import usable_names
 from evenhand.sources.engine import Cells, DuckDBEngine, Engine, InEngine
 from evenhand.sources.failures import reading
 from evenhand.sources.files import STANDARD_INPUT, database_of, files_of
 from evenhand.sources.formats import FORMATS, explain_files, read_files
-from evenhand.sources.relation import Relation, relation_of, schema_of
+from evenhand.sources.frames import library_of_frame, store_frame
+from evenhand.sources.relation import Relation, relation_from_table
 from evenhand.sources.sql import quoted
-from evenhand.sources.stores import SPECIAL, scan_special, scheme, unreadable_place
+from evenhand.sources.stores import SPECIAL, scan_place, scan_special, scheme, unreadable_place
 
 EAGER = frozenset({"polars", "pandas", "pyarrow", "modin"})
 """Libraries that can hold a small frame; the others get theirs as PyArrow."""
@@ -68,9 +71,10 @@ def _opened(table: Any, role: str, columns: Sequence[Any] | None, engine: Engine
 
 def _moved(opened: Relation, engine: Engine) -> Relation:
     """A small table in another engine, by way of this process."""
-    frame = opened.engine.cells(opened.select(dict(opened.expressions))).frame
-    return relation_of(
-        engine, engine.bring(frame), opened.schema, backend=opened.backend, origin=opened.origin, is_text=opened.is_text
+    inner = dict(zip(opened.expressions, usable_names(list(opened.expressions)), strict=True))
+    cells = opened.engine.cells(opened.select({inner[name]: sql for name, sql in opened.expressions.items()}))
+    return replace(
+        opened, engine=engine, name=engine.bring(cells), expressions={name: quoted(inner[name]) for name in inner}
     )
 
 
@@ -79,7 +83,7 @@ def _local(engine: Engine | None) -> DuckDBEngine:
 
 
 def _open_frame(table: Any, role: str, columns: Sequence[Any] | None, engine: Engine | None) -> Relation:
-    library = type(table).__module__.split(".")[0].lstrip("_")
+    library = library_of_frame(table)
     if library == "ibis" and databases.is_duckdb(table):
         table, library = databases.of_ibis(table), "duckdb"
     if library in ("pyspark", "ibis"):
@@ -89,150 +93,32 @@ def _open_frame(table: Any, role: str, columns: Sequence[Any] | None, engine: En
     local = _local(engine)
     with reading(role):
         if library == "sqlframe":
-            table = databases.of_sqlframe(table, role)
-        names = _names_of(table, role)
-        _refuse_names(names, role)
-        needed = _needed(names, columns)
-        name, owner_names, backend = _registered(local, table, names, needed)
-        word = f"a {backend_word(table)} table"
-        return _relation(local, name, owner_names, backend, word, every_column=tuple(names))
+            library, table = "duckdb", databases.of_sqlframe(table, role)
+        stored = store_frame(local, table, role, _choice(role, columns))
+        backend = library if library in EAGER else "pyarrow"
+        return _relation(relation_from_table(local, stored, backend=backend, origin=f"a {library} table"))
 
 
-def backend_word(table: Any) -> str:
-    """What the library of a frame is called."""
-    library = type(table).__module__.split(".")[0].lstrip("_")
-    return {"sqlframe": "duckdb"}.get(library, library)
+def _choice(role: str, columns: Sequence[Any] | None) -> Callable[[list[Any]], Collection[str]]:
+    """Which columns of a table will be read; each must have one name of its own, as text."""
 
-
-def _names_of(table: Any, role: str) -> list[Any]:
-    """The columns of a frame, by whatever it calls them."""
-    import narwhals as nw
-
-    library = backend_word(table)
-    if library in ("pandas", "modin", "duckdb"):
-        if not hasattr(table, "columns"):
-            raise _no_frame(table, role)
-        return list(table.columns)
-    if library == "pyarrow":
-        if not hasattr(table, "column_names") and not hasattr(table, "schema"):
-            raise _no_frame(table, role)
-        return list(table.schema.names)
-    try:
-        return list(nw.from_native(table).collect_schema().names())
-    except TypeError as error:
-        if hasattr(table, "__arrow_c_stream__"):
-            import polars as pl
-
-            return list(pl.DataFrame(table).columns)
-        raise _no_frame(table, role) from error
-
-
-def _no_frame(table: Any, role: str) -> EvenhandError:
-    return EvenhandError(
-        f"{role} is of type {type(table).__name__}, which is not a dataframe. "
-        "Pass a pandas, Polars, PyArrow, DuckDB or PySpark table, or a path to Parquet, CSV or JSON lines."
-    )
-
-
-def _refuse_names(names: Sequence[Any], role: str) -> None:
-    twice = sorted({str(n) for n in names if names.count(n) > 1})
-    if twice or not all(isinstance(n, str) for n in names):
-        raise EvenhandError(
-            f"{role} has columns named {listing(twice or names)}. Give every column one name of its own, as text."
-        )
-
-
-def _needed(names: Sequence[str], columns: Sequence[Any] | None) -> list[str]:
-    """The columns to be fetched: those that were named, or all where none of these is there."""
-    chosen = [name for name in names if columns is None or name in columns]
-    return chosen or list(names)
-
-
-def _registered(
-    engine: DuckDBEngine, table: Any, names: Sequence[str], needed: Sequence[str]
-) -> tuple[str, Sequence[str], str]:
-    """The name of a frame in the engine, the columns that it has there in their order, and the library of its owner."""
-    import polars as pl
-
-    library = backend_word(table)
-    if library == "pandas":
-        return engine.register(_plain_pandas(table[list(needed)])), needed, library
-    if library == "duckdb":
-        from evenhand.sources.engine import one_shot
-
-        chosen = table.project(", ".join(map(quoted, needed)))
-        return engine.keep(f"SELECT * FROM {engine.register(one_shot(chosen))}"), needed, "pyarrow"
-    if isinstance(table, pl.LazyFrame):
-        return engine.ingest(table, needed), needed, "polars"
-    if isinstance(table, pl.DataFrame):
-        return engine.register(_plain_polars(table.select(pl.selectors.by_name(*needed)))), needed, "polars"
-    if library == "pyarrow" and hasattr(table, "select"):
-        return engine.register(table.select(list(needed))), needed, "pyarrow"
-    frame = _collected(table).select(pl.selectors.by_name(*needed))
-    return engine.register(_plain_polars(frame)), needed, library if library in EAGER else "pyarrow"
-
-
-def _collected(table: Any) -> Any:
-    """Any other frame as a Polars one."""
-    import narwhals as nw
-    import polars as pl
-
-    if hasattr(table, "__arrow_c_stream__"):
-        return pl.DataFrame(table)
-    frame = nw.from_native(table)
-    lazy = frame if isinstance(frame, nw.LazyFrame) else frame.lazy()
-    return pl.from_arrow(lazy.collect("pyarrow").to_native())
-
-
-def _plain_polars(frame: Any) -> Any:
-    """A frame of types that DuckDB reads: categories as text, wide numbers as far as 64 bits hold them."""
-    import polars as pl
-
-    casts: dict[str, Any] = {}
-    for name, kind in frame.schema.items():
-        if isinstance(kind, (pl.Categorical, pl.Enum)):
-            casts[name] = pl.String
-        elif kind in (pl.Int128, pl.UInt128):
-            casts[name] = (
-                pl.Int64
-                if frame[name].cast(pl.Int64, strict=False).null_count() == frame[name].null_count()
-                else pl.Float64
+    def choose(names: list[Any]) -> Collection[str]:
+        twice = sorted({str(n) for n in names if names.count(n) > 1})
+        if twice or not all(isinstance(n, str) for n in names):
+            raise EvenhandError(
+                f"{role} has columns named {listing(twice or names)}. Give every column one name of its own, as text."
             )
-    return frame.with_columns(pl.selectors.by_name(name).cast(kind) for name, kind in casts.items()) if casts else frame
+        return names if columns is None else [name for name in names if name in columns]
+
+    return choose
 
 
-def _plain_pandas(frame: Any) -> Any:
-    """A frame whose columns of plain objects (True and None, whole numbers, dates, decimals) are read as what they hold."""
-    import pandas as pd
-
-    half = [c for c, kind in frame.dtypes.items() if kind == "float16"]
-    frame = frame.astype(dict.fromkeys(half, "float32")) if half else frame
-    for name in (c for c, kind in frame.dtypes.items() if isinstance(kind, pd.CategoricalDtype)):
-        frame = frame.assign(**{name: frame[name].astype(frame[name].cat.categories.dtype)})
-    for name in (c for c, kind in frame.dtypes.items() if kind == object):
-        values = frame[name]
-        inferred = pd.api.types.infer_dtype(values, skipna=True)
-        if inferred == "boolean":
-            frame = frame.assign(**{name: values.astype("boolean")})
-        elif inferred == "integer":
-            frame = frame.assign(**{name: values.astype("Int64")})
-        elif inferred == "floating":
-            frame = frame.assign(**{name: values.astype("float64")})
-        elif all(isinstance(value, UUID) for value in values.dropna()):  # as database drivers hand out ids
-            frame = frame.assign(**{name: values.map(str, na_action="ignore")})
-    return frame
-
-
-def _relation(
-    engine: DuckDBEngine, name: str, owner_names: Sequence[str], backend: str, origin: str, **facts: Any
-) -> Relation:
-    """A relation of the local engine; DuckDB minds no capitals, so columns are addressed by their place."""
-    types = engine.types(f"SELECT * FROM {name}")
-    kinds = schema_of(types)
-    inner = dict(zip(owner_names, types, strict=True))
-    schema = {owner: kinds[there] for owner, there in inner.items()}
-    expressions = {owner: quoted(there) for owner, there in inner.items()}
-    return Relation(engine, name, schema, expressions, backend, origin, **facts)
+def _relation(relation: Relation) -> Relation:
+    """A relation of the local engine, which hands moments out in the zone that the table has."""
+    zones = [getattr(kind, "time_zone", None) for kind in relation.schema.values() if kind == nw.Datetime]
+    if isinstance(relation.engine, DuckDBEngine) and any(zones):
+        relation.engine.use_zone(next(zone for zone in zones if zone))
+    return relation
 
 
 def _open_files(
@@ -246,7 +132,7 @@ def _open_files(
     if any(map(database_of, patterns)):
         if asked == "spark":
             raise EvenhandError(f"{patterns[0]!r} is read by DuckDB only. Leave engine={asked!r} out.")
-        return _open_database(patterns, role, _local(engine))
+        return _open_database(patterns, role, columns, _local(engine))
     if asked == "spark":
         from evenhand.sources import remote
 
@@ -256,44 +142,34 @@ def _open_files(
     local = _local(engine)
     if kind in SPECIAL or any(map(scheme, paths)):
         return _open_lazily(local, paths, kind, role, origin, columns)
-    form = FORMATS[kind]
     with reading(f"{role}={origin!r}", explain_files(paths, kind)):
-        needed = [c for c in columns if isinstance(c, str)] if columns is not None else None
-        name, lacking = read_files(local, paths, kind, needed)
-        types = local.types(f"SELECT * FROM {name}")
-        return _relation(local, name, list(types), "polars", origin, is_text=form.is_text, lacking=lacking)
+        files = read_files(local, paths, kind, role, _choice(role, columns))
+        facts = {"backend": "polars", "origin": origin, "is_text": FORMATS[kind].is_text, "lacking": files.lacking}
+        return _relation(relation_from_table(local, files.table, **facts))
 
 
 def _open_lazily(
     engine: DuckDBEngine, paths: Sequence[str], kind: str, role: str, origin: str, columns: Sequence[Any] | None
 ) -> Relation:
     """Object stores, Delta and Iceberg: read by Polars with their own libraries, the needed columns once."""
-    import polars as pl
-
     with reading(role, lambda error: unreadable_place(paths[0], error)):
         if kind in SPECIAL:
             lazy, origin = scan_special(paths, kind, role)
-        elif kind == "parquet":
-            lazy = pl.scan_parquet(list(paths))
-        elif kind == "jsonl":
-            lazy = pl.scan_ndjson(list(paths))
         else:
-            lazy = pl.scan_csv(list(paths), separator="," if kind == "csv" else "\t", infer_schema=False)
-        names = lazy.collect_schema().names()
-        needed = _needed(names, columns)
+            lazy = scan_place(paths, kind, role)
+        stored = store_frame(engine, lazy, role, _choice(role, columns))
         is_text = kind in FORMATS and FORMATS[kind].is_text
-        facts = {"is_text": is_text, "every_column": tuple(names)}
-        return _relation(engine, engine.ingest(lazy, needed), needed, "polars", origin, **facts)
+        return _relation(relation_from_table(engine, stored, backend="polars", origin=origin, is_text=is_text))
 
 
-def _open_database(words: Sequence[str], role: str, engine: DuckDBEngine) -> Relation:
+def _open_database(words: Sequence[str], role: str, columns: Sequence[Any] | None, engine: DuckDBEngine) -> Relation:
     if len(words) > 1:
         raise EvenhandError(
             f"{role} names several tables, one of them in a database. Pass one, or a view on all of them."
         )
     with reading(role):
-        name = databases.attached(engine, words[0], role)
-        return _relation(engine, name, list(engine.types(f"SELECT * FROM {name}")), "pyarrow", words[0])
+        stored = databases.attached_table(engine, words[0], role, _choice(role, columns))
+        return _relation(relation_from_table(engine, stored, backend="pyarrow", origin=words[0]))
 
 
 def fetch(relation: Relation, expressions: Mapping[str, str] | None = None) -> Cells:

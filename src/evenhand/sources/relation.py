@@ -9,10 +9,10 @@ from typing import Any
 import narwhals as nw
 
 from evenhand.errors import EvenhandError
+from evenhand.sources.columns import StoredTable, usable_names
+from evenhand.sources.columns import Type as Type
 from evenhand.sources.engine import Cells, Engine
 from evenhand.sources.sql import known, quoted, select
-
-Type = nw.dtypes.DType
 
 WHOLE = r"^[+-]?[0-9]{1,18}$"
 NUMBER = r"^([+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]{1,4})?|NaN|nan|[+-]?inf)$"
@@ -29,13 +29,13 @@ class Relation:
     ----------
     engine : where its queries run.
     name : what stands after FROM.
-    schema : columns by the names that their owner gave them, with their types.
-    expressions : SQL of each column.
+    schema : all columns by the names that their owner gave them, with their types.
+    expressions : SQL of each column that was fetched.
     backend : the dataframe library in which results are handed out.
     origin : a few words on where it came from.
     is_text : whether every column came as text, so that a role must say which are numbers.
     lacking : columns of some files only, each with a file that lacks it.
-    every_column : what the owner's table is made of, where not all of its columns were fetched.
+    native : columns whose values no engine compares, each with what its owner calls their type.
     """
 
     engine: Engine
@@ -46,12 +46,12 @@ class Relation:
     origin: str
     is_text: bool = False
     lacking: Mapping[str, str] = field(default_factory=dict)
-    every_column: tuple[str, ...] = ()
+    native: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def names(self) -> list[str]:
-        """The columns of the owner's table, fetched or not, for words about what is there."""
-        return list(self.every_column or self.schema)
+        """The columns of the owner's table, for words about what is there."""
+        return list(self.schema)
 
     def column(self, name: str) -> str:
         """SQL of a column as its owner has it."""
@@ -87,8 +87,11 @@ class Relation:
 
     def only(self, *names: str) -> Relation:
         """The same table with some of its columns."""
-        expressions, schema = ({name: of[name] for name in names} for of in (self.expressions, self.schema))
-        return replace(self, expressions=expressions, schema=schema, every_column=())
+        return replace(
+            self,
+            expressions={name: self.expressions[name] for name in names},
+            schema={name: self.schema[name] for name in names},
+        )
 
     def select(self, expressions: Mapping[str, str]) -> str:
         """A query for some expressions of its columns, by the names that they get."""
@@ -104,7 +107,7 @@ class Relation:
     def with_numbers(self, *columns: Any) -> Relation:
         """The same table, these columns as numbers where they came as text and hold nothing else, or hold nothing at all."""
         named = dict.fromkeys(c for c in columns if isinstance(c, str))
-        words = [c for c in named if self.schema.get(c) in (nw.String, nw.Unknown)]
+        words = [c for c in named if self.schema.get(c) in (nw.String, nw.Unknown) and c not in self.native]
         if not words:
             return self
         asked = {}
@@ -152,6 +155,19 @@ def relation_of(engine: Engine, name: str, schema: Mapping[str, Type], **facts: 
     return Relation(engine, name, schema, {column: quoted(column) for column in schema}, **facts)
 
 
+def relation_from_table(engine: Engine, table: StoredTable, **facts: Any) -> Relation:
+    """A relation of a stored table, whose columns DuckDB may have to call otherwise than their owner does."""
+    inner = zip(table.columns, usable_names([column.name for column in table.columns]), strict=True)
+    return Relation(
+        engine,
+        table.name,
+        {column.name: column.kind for column in table.columns},
+        {column.name: column.sql.format(quoted(name)) for column, name in inner if column.sql},
+        native={column.name: column.native for column in table.columns if column.native},
+        **facts,
+    )
+
+
 def is_number(kind: Type | None) -> bool:
     return kind is not None and bool(kind.is_numeric() or kind == nw.Boolean)
 
@@ -176,36 +192,3 @@ def comparable(left: Type, right: Type, *, column: str, role: str) -> tuple[str,
     raise EvenhandError(
         f"{column} holds {left} values in {role} and {right} in the rankings. Make them the same type, so that they can be joined."
     )
-
-
-_DUCKDB_TYPES: Mapping[str, Type] = {
-    "TINYINT": nw.Int8(), "SMALLINT": nw.Int16(), "INTEGER": nw.Int32(), "BIGINT": nw.Int64(), "HUGEINT": nw.Int128(),
-    "UTINYINT": nw.UInt8(), "USMALLINT": nw.UInt16(), "UINTEGER": nw.UInt32(), "UBIGINT": nw.UInt64(), "UHUGEINT": nw.UInt128(),
-    "FLOAT": nw.Float32(), "DOUBLE": nw.Float64(), "BOOLEAN": nw.Boolean(), "VARCHAR": nw.String(), "BLOB": nw.Binary(),
-    "DATE": nw.Date(), "TIME": nw.Time(), "TIMESTAMP": nw.Datetime("us"), "TIMESTAMP_NS": nw.Datetime("ns"),
-    "TIMESTAMP_MS": nw.Datetime("ms"), "TIMESTAMP_S": nw.Datetime("us"), "TIMESTAMP WITH TIME ZONE": nw.Datetime("us", "UTC"),
-    "INTERVAL": nw.Duration("us"),
-}  # fmt: skip
-
-
-def type_of(name: str) -> Type:
-    """A type by DuckDB's name for it.
-
-    >>> type_of("BIGINT"), type_of("INTEGER[]"), type_of("DECIMAL(18,2)"), type_of("UUID")
-    (Int64, List(Int32), Decimal(...), Unknown)
-    """
-    if name.endswith("]"):
-        inner, _, size = name[:-1].rpartition("[")
-        return nw.Array(type_of(inner), int(size)) if size else nw.List(type_of(inner))
-    if name.startswith(("STRUCT", "MAP", "UNION")):
-        return nw.Struct([])
-    if name.startswith("DECIMAL"):
-        precision, scale = name[len("DECIMAL(") : -1].split(",")
-        return nw.Decimal(int(precision), int(scale))
-    if name.startswith("ENUM"):
-        return nw.Categorical()
-    return _DUCKDB_TYPES.get(name, nw.Unknown())
-
-
-def schema_of(types: Mapping[str, str]) -> dict[str, Type]:
-    return {name: type_of(kind) for name, kind in types.items()}

@@ -8,10 +8,9 @@ from typing import Any
 import narwhals as nw
 
 from evenhand.errors import listing, suggestion
+from evenhand.sources.columns import NESTED
 from evenhand.sources.relation import Relation, is_number
 from evenhand.sources.sql import count_where
-
-NESTED = (nw.List, nw.Struct, nw.Array)
 
 RESERVED = frozenset(
     {"metric", "group", "estimate", "low", "high", "chance", "ideal", "better", "units", "undefined_draws", "note"}
@@ -51,7 +50,7 @@ def role_problems(table: Relation, roles: Sequence[tuple[str, Any]], numbers: Co
 
 
 def label_problems(role: str, column: str, table: Relation) -> list[str]:
-    """What keeps a column from being labels: nested values, several types in one column."""
+    """What keeps a column from being labels: nested values, several types in one column, types that engines cannot compare."""
     kind = table.schema[column]
     if kind == nw.Object:
         return [
@@ -59,6 +58,10 @@ def label_problems(role: str, column: str, table: Relation) -> list[str]:
         ]
     if kind in NESTED:
         return [f"{role}={column!r} holds {kind} values. Pass a column of plain labels."]
+    if kind == nw.Duration and column in table.native:
+        return [f"{role}={column!r} holds durations, which this engine does not hand out. Cast them to text first."]
+    if column in table.native:
+        return [f"{role}={column!r} holds {table.native[column]} values. Pass a column of plain labels."]
     return []
 
 

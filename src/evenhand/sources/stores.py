@@ -132,6 +132,29 @@ def scan_special(paths: Sequence[str], kind: str, role: str) -> tuple[Any, str]:
     return pl.scan_delta(table), f"{path} (Delta, version {table.version()})"
 
 
+def scan_place(paths: Sequence[str], kind: str, role: str) -> Any:
+    """Files of an object store as a lazy Polars table; text stays text, and lines without anything are left out."""
+    import polars as pl
+
+    if kind == "parquet":
+        return pl.scan_parquet(list(paths))
+    if kind == "arrow":
+        return pl.scan_ipc(list(paths))
+    if kind == "jsonl":
+        schema = pl.scan_ndjson(list(paths), infer_schema_length=None).collect_schema()
+        return pl.scan_ndjson(
+            list(paths), schema={name: native if native.is_nested() else pl.String for name, native in schema.items()}
+        )
+    scanned = pl.scan_csv(list(paths), separator="," if kind == "csv" else "\t", infer_schema=False)
+    names = scanned.collect_schema().names()
+    if twice := sorted({n for n in names if any(other.startswith(f"{n}_duplicated_") for other in names)}):
+        raise EvenhandError(
+            f"{role} has several columns named {listing(twice)}. Give every column one name of its own."
+        )
+    scanned = scanned.rename({name: name.replace('""', '"') for name in names if '""' in name})
+    return scanned.filter(~pl.all_horizontal(pl.all().is_null()))
+
+
 def _newest(path: str) -> str:
     """The file that says what an Iceberg table holds now."""
     if path.endswith(".metadata.json"):

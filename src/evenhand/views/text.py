@@ -12,8 +12,9 @@ from typing import Any
 import narwhals as nw
 
 from evenhand.errors import EvenhandError
-from evenhand.sources.files import line_without_object, literal, only_carriage_returns
+from evenhand.sources.files import literal
 from evenhand.sources.folders import lasting
+from evenhand.sources.formats import line_without_object, only_carriage_returns
 
 FIRST_ROWS = 10_000
 """Lines of a file of JSON from which its columns are learnt; all of them where that is not enough."""

@@ -1,0 +1,262 @@
+"""Dataframes of every library as tables that DuckDB reads: categories as text, wide numbers whole, mixtures of types refused."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from dataclasses import replace
+from typing import Any
+from uuid import UUID
+
+import narwhals as nw
+
+from evenhand.errors import EvenhandError
+from evenhand.sources.columns import NESTED, Column, StoredTable, Type, by_position, of_duckdb_type, usable_names
+from evenhand.sources.engine import DuckDBEngine, OneShot
+
+Choice = Callable[[list[Any]], Collection[str]]
+"""From the names of a table's columns to those that will be read; it refuses names that are no text, or there twice."""
+
+MIXED = "several types"
+"""What the type of a column is called whose values have several."""
+
+ROWS_AT_ONCE = 122_880
+"""Rows of a frame that DuckDB is handed at once: a row group, which is what one of its threads works on."""
+
+
+def library_of_frame(table: Any) -> str:
+    """The library that a frame is of, by its name."""
+    return type(table).__module__.split(".")[0].lstrip("_")
+
+
+def store_frame(engine: DuckDBEngine, table: Any, role: str, choose: Choice) -> StoredTable:
+    """A frame as a table of the engine, with the columns that `choose` picks of its names."""
+    store = _STORES.get(library_of_frame(table), _store_other)
+    return store(engine, table, role, choose)
+
+
+def no_frame(table: Any, role: str) -> EvenhandError:
+    """What to say of something that is no dataframe."""
+    return EvenhandError(
+        f"{role} is of type {type(table).__name__}, which is not a dataframe. "
+        "Pass a pandas, Polars, PyArrow, DuckDB or PySpark table, or a path to Parquet, CSV or JSON lines."
+    )
+
+
+def _store_pandas(engine: DuckDBEngine, frame: Any, role: str, choose: Choice) -> StoredTable:
+    import pandas as pd
+
+    if not isinstance(frame, pd.DataFrame):
+        raise no_frame(frame, role)
+    names: list[Any] = list(frame.columns)
+    chosen, columns, arrays = choose(names), [], {}
+    for i, inner in enumerate(usable_names(names)):
+        column, values = _pandas_column(names[i], frame.iloc[:, i], is_read=names[i] in chosen)
+        columns.append(column)
+        if column.is_stored:
+            arrays[inner] = values.array
+    arrays = arrays or {"none": pd.array([0] * len(frame), dtype="int8")}
+    return StoredTable(engine.register(pd.DataFrame(arrays, copy=False)), columns)
+
+
+def _pandas_column(name: str, values: Any, *, is_read: bool) -> tuple[Column, Any]:
+    """A column of pandas with values that DuckDB reads."""
+    import pandas as pd
+
+    if not is_read:
+        return Column(name, nw.from_native(values, series_only=True).dtype, ""), values
+    if values.dtype == "float16":
+        values = values.astype("float32")
+    if isinstance(values.dtype, pd.CategoricalDtype):
+        return _pandas_categories(name, values)
+    if values.dtype == object:
+        return _pandas_objects(name, values)
+    kind, native = nw.from_native(values, series_only=True).dtype, str(values.dtype)
+    if native == "null[pyarrow]":
+        return Column(name, kind, "CAST(NULL AS VARCHAR)"), values
+    if kind in NESTED or kind == nw.Unknown:
+        return Column(name, kind, "NULL", "" if kind in NESTED else native), values
+    return Column(name, kind), values
+
+
+def _pandas_categories(name: str, values: Any) -> tuple[Column, Any]:
+    """Categories are read as text; those that are text already stay as they are."""
+    kind = nw.from_native(values, series_only=True).dtype
+    categories = list(values.cat.categories)
+    if not all(isinstance(category, str) for category in categories):
+        if len({type(category) for category in categories}) > 1:
+            return Column(name, nw.Object(), "NULL", MIXED), values
+        values = values.cat.rename_categories([str(category) for category in categories])
+    return Column(name, kind), values
+
+
+_PANDAS_OBJECTS: dict[str, tuple[Type, str | None]] = {
+    "string": (nw.String(), None), "empty": (nw.String(), "string"), "boolean": (nw.Boolean(), "boolean"),
+    "integer": (nw.Int64(), "Int64"), "floating": (nw.Float64(), "float64"), "mixed-integer-float": (nw.Float64(), "float64"),
+    "date": (nw.Date(), None), "time": (nw.Time(), None), "bytes": (nw.Binary(), None), "decimal": (nw.Decimal(), None),
+}  # fmt: skip
+"""What pandas infers of plain objects that are all of one kind, and the type to cast them to."""
+
+
+def _pandas_objects(name: str, values: Any) -> tuple[Column, Any]:
+    """Plain objects (True and None, whole numbers, dates, decimals) are read as what they hold; mixtures are not."""
+    import pandas as pd
+
+    inferred = pd.api.types.infer_dtype(values, skipna=True)
+    if inferred in _PANDAS_OBJECTS:
+        kind, cast = _PANDAS_OBJECTS[inferred]
+        try:
+            return Column(name, kind), values if cast is None else values.astype(cast)
+        except (OverflowError, TypeError, ValueError):  # whole numbers of more than 64 bits
+            return Column(name, nw.Object(), "NULL", MIXED), values
+    if all(isinstance(value, UUID) for value in values.dropna()):  # as database drivers hand out ids
+        return Column(name, nw.String()), values.map(str, na_action="ignore")
+    return Column(name, nw.Object(), "NULL", MIXED), values
+
+
+def _store_polars(engine: DuckDBEngine, frame: Any, role: str, choose: Choice) -> StoredTable:
+    import polars as pl
+
+    if not isinstance(frame, (pl.DataFrame, pl.LazyFrame)):
+        raise no_frame(frame, role)
+    schema = frame.collect_schema()
+    columns, expressions = polars_columns(schema, choose(schema.names()))
+    plain = frame.select(expressions) if expressions else frame.select(pl.repeat(0, pl.len()).alias("none"))
+    if isinstance(plain, pl.LazyFrame):
+        return StoredTable(engine.ingest(plain), columns)
+    return StoredTable(engine.register(_in_parts(plain)), columns)
+
+
+def _in_parts(frame: Any) -> Any:
+    """A frame in chunks, which the threads of DuckDB share; nothing is copied."""
+    import polars as pl
+
+    return pl.concat(list(frame.iter_slices(ROWS_AT_ONCE)), rechunk=False) if len(frame) > ROWS_AT_ONCE else frame
+
+
+def polars_columns(schema: Any, chosen: Collection[str]) -> tuple[list[Column], list[Any]]:
+    """Columns of a Polars frame, and the expressions that select what DuckDB can read of those that are chosen."""
+    from polars.selectors import by_name
+
+    kinds = polars_kinds(schema)
+    columns, expressions = [], []
+    for name, inner in zip(kinds, usable_names(list(kinds)), strict=True):
+        column, cast = _polars_column(name, schema[name], kinds[name])
+        column = column if name in chosen else replace(column, sql="")
+        columns.append(column)
+        if column.is_stored:
+            values = by_name(name).as_expr()
+            expressions.append((values if cast is None else values.cast(cast)).alias(inner))
+    return columns, expressions
+
+
+def polars_kinds(schema: Any) -> dict[str, Type]:
+    """The types of a Polars schema as narwhals calls them."""
+    import polars as pl
+
+    return dict(nw.from_native(pl.DataFrame(schema=schema)).schema)
+
+
+def _polars_column(name: str, native: Any, kind: Type) -> tuple[Column, Any]:
+    """A column with the type that Polars casts it to, where DuckDB does not read its own."""
+    import polars as pl
+
+    if kind in NESTED:
+        return Column(name, kind, "NULL"), None
+    if kind == nw.Object:
+        return Column(name, kind, "NULL", MIXED), None
+    if isinstance(native, (pl.Categorical, pl.Enum)):
+        return Column(name, kind), pl.String
+    if native in (pl.Int128, pl.UInt128):
+        return Column(name, kind, f"CAST({{}} AS {'' if native == pl.Int128 else 'U'}HUGEINT)"), pl.String
+    if native == pl.Float16:
+        return Column(name, nw.Float32()), pl.Float32
+    if isinstance(native, pl.Duration):
+        return Column(name, kind, DURATIONS[native.time_unit]), pl.Int64
+    if native == pl.Time:
+        return Column(name, kind, "CAST({} AS TIME)"), None
+    if native == pl.Null:
+        return Column(name, kind, "CAST(NULL AS VARCHAR)"), None
+    return Column(name, kind), None
+
+
+DURATIONS = {"us": "to_microseconds({})", "ms": "to_milliseconds({})", "ns": "to_microseconds({} // 1000)"}
+"""Durations of a column that counts them in some unit."""
+
+
+def _store_arrow(engine: DuckDBEngine, table: Any, role: str, choose: Choice) -> StoredTable:
+    """A table of PyArrow shares its memory with Polars; a reader is one of many streams."""
+    import polars as pl
+    import pyarrow as pa
+
+    if not isinstance(table, (pa.Table, pa.RecordBatch)):
+        return _store_stream(engine, table, role, choose)
+    chosen = choose(list(table.schema.names))
+    frame = pl.from_arrow(table) if table.schema.names else pl.DataFrame({"none": [0] * table.num_rows})
+    return _store_polars(engine, frame, role, lambda _: chosen)
+
+
+def _store_stream(engine: DuckDBEngine, table: Any, role: str, choose: Choice) -> StoredTable:
+    """An Arrow stream, which may be there once only: written to a temporary table."""
+    from arro3.core import RecordBatchReader
+
+    try:
+        reader = RecordBatchReader.from_stream(table)
+    except (AttributeError, TypeError, ValueError) as error:
+        raise no_frame(table, role) from error
+    columns = [_stream_column(c) for c in polars_columns(_polars_schema(reader), choose(list(reader.schema.names)))[0]]
+    rows = engine.keep(by_position(engine.register(OneShot(reader)), columns))
+    return StoredTable(rows, [replace(column, sql="{}") if column.is_stored else column for column in columns])
+
+
+def _stream_column(column: Column) -> Column:
+    """A column of an Arrow stream: DuckDB reads durations as such, and none of the types that only Polars has."""
+    if column.kind == nw.Duration and column.sql:
+        return replace(column, sql="{}")
+    is_of_polars = column.kind in (nw.Int128, nw.UInt128) and column.sql
+    return replace(column, kind=nw.Unknown(), sql="NULL", native=str(column.kind)) if is_of_polars else column
+
+
+def _polars_schema(reader: Any) -> Any:
+    import polars as pl
+
+    return pl.DataFrame(reader.schema.empty_table()).schema
+
+
+def _store_duckdb(engine: DuckDBEngine, relation: Any, role: str, choose: Choice) -> StoredTable:
+    """A relation of the caller's connection: its query runs there, once."""
+    from arro3.core import RecordBatchReader
+
+    if not hasattr(relation, "columns") or not hasattr(relation, "types"):
+        raise no_frame(relation, role)
+    chosen = choose(list(relation.columns))
+    columns = [of_duckdb_type(name, kind) for name, kind in zip(relation.columns, relation.types, strict=True)]
+    columns = [column if column.name in chosen else replace(column, sql="") for column in columns]
+    rows = relation.query("evenhand_relation", by_position("evenhand_relation", columns))
+    reader = RecordBatchReader.from_stream(rows)
+    kinds = iter(polars_kinds(_polars_schema(reader)).values())
+    brought = [_brought_column(column, next(kinds)) if column.is_stored else column for column in columns]
+    return StoredTable(engine.keep(f"SELECT * FROM {engine.register(OneShot(reader))}"), brought)
+
+
+def _brought_column(column: Column, kind: Type) -> Column:
+    """A column of a relation once it is here: whole numbers of 128 bits travel as decimals; its connection has a zone."""
+    if column.kind in (nw.Int128, nw.UInt128):
+        return replace(column, sql=f"CAST({{}} AS {'' if column.kind == nw.Int128 else 'U'}HUGEINT)")
+    is_zoned = column.kind == nw.Datetime and getattr(column.kind, "time_zone", None)
+    return replace(column, kind=kind if is_zoned else column.kind, sql="{}")
+
+
+def _store_other(engine: DuckDBEngine, table: Any, role: str, choose: Choice) -> StoredTable:
+    """A frame of any other library: its Arrow stream, or what narwhals makes of it."""
+    try:
+        frame = nw.from_native(table)
+    except TypeError:
+        return _store_stream(engine, table, role, choose)
+    lazy = frame if isinstance(frame, nw.LazyFrame) else frame.lazy()
+    chosen = choose(list(lazy.collect_schema().names()))
+    return _store_polars(engine, lazy.collect("polars").to_native(), role, lambda _: chosen)
+
+
+_STORES: dict[str, Callable[[DuckDBEngine, Any, str, Choice], StoredTable]] = {
+    "pandas": _store_pandas, "polars": _store_polars, "pyarrow": _store_arrow, "duckdb": _store_duckdb,
+}  # fmt: skip
