@@ -40,7 +40,15 @@ def paid(rows: int, unit: type = int) -> pl.DataFrame:
 def test_little_memory_changes_nothing(tmp_path, amount):
     path = tmp_path / "log.parquet"
     paid(1_200_000, str).write_parquet(path)
-    call = {"unit": "unit", "amount": amount, "population": None, "by": "by", "metrics": ASKED, "interval": None, "rng": 1}
+    call = {
+        "unit": "unit",
+        "amount": amount,
+        "population": None,
+        "by": "by",
+        "metrics": ASKED,
+        "interval": None,
+        "rng": 1,
+    }
     environment = {**os.environ, "EVENHAND_MEMORY": "90MB"}
     words = [sys.executable, "-c", PROGRAM, str(path), json.dumps(call)]
     cramped = subprocess.run(words, env=environment, capture_output=True, text=True, check=False)

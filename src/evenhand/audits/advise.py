@@ -17,7 +17,7 @@ from evenhand.results import Result
 from evenhand.sources.labels import columns_in, open_labels
 from evenhand.sources.rankings import Ties, open_rankings, ranking_table
 from evenhand.synthetic.viewpoints import viewpoint_codes
-from evenhand.tallies.ledger import Unknown
+from evenhand.tallies.exposure_policy import Unknown
 from evenhand.tallies.placed import Placed
 from evenhand.tallies.placement import Placement
 from evenhand.uncertainty.intervals import stream

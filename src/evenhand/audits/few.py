@@ -4,18 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any, TypeVar
-
-import narwhals as nw
 
 from evenhand.audits.assemble import hidden
 from evenhand.cards import Ask
-from evenhand.engine.counted_rankings import CountedRankings
-from evenhand.engine.labelled import Found, items_by_label, renamed_labels, renamed_rows
 from evenhand.labels import OTHERS, all_but, match, several
 from evenhand.tallies.requests import Requests
-from evenhand.views.labels import Alignment, Carried
 
 NAMES = ("(small groups)", "(small protected groups)", "(small other groups)")
 """What labels that are taken together are called: of all, of the protected side, of the side it is compared with."""
@@ -81,39 +75,6 @@ class Few:
         ]
         return hidden(counted, self.fewest, total_shown=False)
 
-    def rows(self, lazy: nw.LazyFrame[Any], found: Found) -> tuple[nw.LazyFrame[Any], Found]:
-        """Rows, or the table of labels beside them, with labels as they are called now."""
-        if not self.called:
-            return lazy, found
-        return renamed_rows(lazy, self.called), self.labels(found) if isinstance(found, Alignment) else found
-
-    def labels(self, found: Alignment) -> Alignment:
-        """Groups of items as they are called now."""
-        return renamed_labels(found, self.called) if self.called else found
-
-
-def few_items(
-    lazy: nw.LazyFrame[Any],
-    found: Found,
-    slices: Sequence[str],
-    fewest: int,
-    *,
-    protected: Any = None,
-    versus: Any = None,
-    unknown: str = "drop",
-    counted: CountedRankings | None = None,
-) -> Few:
-    """Count the ranked items of every label (rows, where items have no names), and take the small ones together.
-
-    Labels join within their side only: protected ones, those they are compared with, the others. Items without a label
-    count where `unknown` makes a group of them; it joins no other.
-    """
-    items_of = partial(items_by_label, lazy, found) if counted is None else counted.items_by_label
-    in_columns = isinstance(found, Carried) and found.soft
-    return few_labels(
-        items_of, slices, fewest, protected=protected, versus=versus, unknown=unknown, in_columns=in_columns
-    )
-
 
 def few_labels(
     items_of: Callable[[Sequence[str]], Sequence[tuple[tuple[tuple[Any, ...], Any], int]]],
@@ -127,7 +88,9 @@ def few_labels(
 ) -> Few:
     """Which labels have too few items to be shown and are merged, given the items of each label in each slice.
 
-    `in_columns`: items are shared among columns of the rankings, so that there is no label to merge.
+    Labels join within their side only: protected ones, those they are compared with, the others. Items without a label
+    count where `unknown` makes a group of them; it joins no other. `in_columns`: items are shared among columns of the
+    rankings, so that there is no label to merge.
     """
     if fewest <= 1:
         return Few(fewest, (), {}, False, {})

@@ -39,7 +39,7 @@ from evenhand.metrics.template import Scores
 from evenhand.sources.labels import columns_in, open_labels
 from evenhand.sources.rankings import Rankings as RankingsView
 from evenhand.sources.rankings import Ties, open_rankings, ranking_table, system_of
-from evenhand.tallies.ledger import Unknown
+from evenhand.tallies.exposure_policy import Unknown
 from evenhand.tallies.placed import Placed
 from evenhand.tallies.placement import Placement
 from evenhand.tallies.requests import Measured, of_rankings

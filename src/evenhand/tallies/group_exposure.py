@@ -270,6 +270,15 @@ def run_starts(runs: Any) -> Ints:
     return np.append(np.flatnonzero(np.diff(runs, prepend=-1)), len(runs)).astype(np.int64)
 
 
+def grouped_sums(group: Ints, values: Floats, groups: int) -> Floats:
+    """(groups,) sums of values by the number of their group.
+
+    >>> grouped_sums(np.array([0, 2, 2]), np.array([1.0, 2.0, 3.0]), 3).tolist()
+    [1.0, 0.0, 5.0]
+    """
+    return np.asarray(np.bincount(group, values, minlength=groups), dtype=np.float64)
+
+
 def refuse_many(rankings: int, groups: int, required: RequiredSums) -> None:
     """Refuse sums that would fill the memory."""
     arrays = 1 + len(required.specs) + len(required.gained) + len(required.due) + 2 * required.judged + required.scores

@@ -16,7 +16,7 @@ import numpy.typing as npt
 from evenhand.cards import Floats
 from evenhand.errors import EvenhandError
 from evenhand.sources.sql import exact_sum
-from evenhand.tallies.group_exposure import AttentionSpec, GroupExposure, RequiredSums, run_starts
+from evenhand.tallies.group_exposure import AttentionSpec, GroupExposure, RequiredSums, grouped_sums, run_starts
 
 if TYPE_CHECKING:
     from evenhand.sources.engine import Batch, Cells
@@ -144,9 +144,9 @@ class RequestBatch:
         owner = request[first]
         return BatchSums(
             cells,
-            {name: np.bincount(at.reshape(-1), items * each, minlength=len(cells)) for name, each in values.items()},
+            {name: grouped_sums(at.reshape(-1), items * each, len(cells)) for name, each in values.items()},
             number[batch.starts[:-1]],
-            np.array([np.bincount(owner, many * t * t, minlength=batch.groups) for t in due]).reshape(-1, batch.groups),
+            np.array([grouped_sums(owner, many * t * t, batch.groups) for t in due]).reshape(-1, batch.groups),
             {"number": number[first], "relevance": grade[first], **{f"due_{j}": t for j, t in enumerate(due)}},
         )
 

@@ -14,7 +14,7 @@ from evenhand.errors import EvenhandError
 from evenhand.labels import all_but
 from evenhand.sources.sql import columns
 from evenhand.tallies.exposure import side_codes
-from evenhand.tallies.ledger import UNKNOWN_LABEL, Unknown
+from evenhand.tallies.exposure_policy import UNKNOWN_LABEL, Unknown
 from evenhand.tallies.pairs import Ints, Pairs, counted_pairs, sampled_pairs
 from evenhand.tallies.requests import Requests
 

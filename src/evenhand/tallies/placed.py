@@ -13,7 +13,7 @@ import numpy.typing as npt
 from evenhand.cards import Floats
 from evenhand.errors import EvenhandError
 from evenhand.sources.sql import columns
-from evenhand.tallies.ledger import UNKNOWN_LABEL, Unknown
+from evenhand.tallies.exposure_policy import UNKNOWN_LABEL, Unknown
 from evenhand.tallies.placement import UNKNOWN, Ints, Placement
 from evenhand.tallies.requests import Requests
 

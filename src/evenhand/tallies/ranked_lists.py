@@ -15,7 +15,7 @@ import numpy.typing as npt
 from evenhand.cards import Floats
 from evenhand.errors import EvenhandError
 from evenhand.sources.sql import select
-from evenhand.tallies.group_exposure import AttentionSpec, GroupExposure, RequiredSums, run_starts
+from evenhand.tallies.group_exposure import AttentionSpec, GroupExposure, RequiredSums, grouped_sums, run_starts
 from evenhand.tallies.item_sums import CrossedSums, ItemAttention, SumsByItem
 
 if TYPE_CHECKING:
@@ -207,9 +207,9 @@ class ListRows:
         sums = {}
         for one in spec.sums:
             parts = self.share * self.weights[one]
-            sums["attention", one] = np.bincount(at, parts, minlength=len(cells))
+            sums["attention", one] = grouped_sums(at, parts, len(cells))
             if one in spec.gained and self.relevance is not None:
-                sums["gain", one] = np.bincount(at, parts * self.relevance, minlength=len(cells))
+                sums["gain", one] = grouped_sums(at, parts * self.relevance, len(cells))
         return cells, sums
 
     def item_norms(self, one: AttentionSpec, batch: Batch) -> Floats:
@@ -220,16 +220,15 @@ class ListRows:
         assert self.item is not None  # noqa: S101  (asked for by the query)
         drawn = np.where(self.first, self.probability * self.weights[one], 0.0)
         order = np.lexsort([np.arange(len(drawn)), self.item, self.request])
-        pairs = run_starts(
-            np.cumsum((np.diff(self.request[order], prepend=-1) != 0) | (np.diff(self.item[order], prepend=-1) != 0))
-            - 1
-        )[:-1]
+        request, item = self.request[order], self.item[order]
+        fresh = (np.diff(request, prepend=-1) != 0) | (np.diff(item, prepend=-1) != 0)
+        pairs = np.flatnonzero(fresh)  # the first row of each item of a request
         exposure = np.add.reduceat(drawn[order], pairs)
         due = self.due[one][order][pairs] if one in self.due else np.zeros(len(pairs))
         owner = np.repeat(np.arange(batch.groups), np.diff(batch.starts))[order][pairs]
         own = np.add.reduceat((drawn * drawn)[order], pairs)
         return np.column_stack(
-            [np.bincount(owner, part, minlength=batch.groups) for part in (exposure * exposure, exposure * due, own)]
+            [grouped_sums(owner, part, batch.groups) for part in (exposure * exposure, exposure * due, own)]
         )
 
     def by_item(self, one: AttentionSpec, pooled: bool) -> tuple[Ints, Ints, Floats, Floats]:  # noqa: FBT001
