@@ -356,17 +356,18 @@ class BucketSlices:
 
 @dataclass(frozen=True, slots=True)
 class UnitCells:
-    """What whole units of a slice received from each bucket.
+    """What whole units of a slice received from each bucket, in types as narrow as the numbers allow: a cluster sends it.
 
     Attributes
     ----------
-    units : (cells,) the unit of each cell, numbered from 0 without gaps. buckets, amounts : (cells,)
+    lengths : (units,) how many cells each unit has, one unit after another.
+    buckets, amounts : (cells,) the bucket, and what the unit received from it.
     weights : (units,) the weight of each unit, where there are weights.
     changing : units with several weights.
     """
 
-    units: Ints
-    buckets: Ints
+    lengths: Any
+    buckets: Any
     amounts: Any
     weights: Floats | None = None
     changing: int = 0
@@ -377,8 +378,7 @@ def _unit_cells(
 ) -> list[tuple[Label, UnitCells]]:
     """Rows of whole units as arrays without ids, slice by slice."""
     slice_codes, labels = batch.codes(keys)
-    starts = batch.starts[:-1]
-    units = np.repeat(np.arange(batch.groups), np.diff(batch.starts))
+    starts, lengths = batch.starts[:-1], np.diff(batch.starts)
     buckets = batch.integers("bucket")
     amounts = batch.integers("amount") if is_integer else batch.floats("amount")
     weights = least = np.zeros(batch.groups)
@@ -390,7 +390,7 @@ def _unit_cells(
         rows = np.flatnonzero(slice_codes == code)
         members = np.flatnonzero(slice_codes[starts] == code)
         cells = UnitCells(
-            np.searchsorted(members, units[rows]), buckets[rows], amounts[rows], weights[members] if is_weighted else None,
+            _narrow(lengths[members]), _narrow(buckets[rows]), _narrow(amounts[rows]), weights[members] if is_weighted else None,
             int((weights != least)[members].sum()),
         )  # fmt: skip
         slices.append((label, cells))
@@ -399,11 +399,10 @@ def _unit_cells(
 
 def _buckets(parts: Sequence[UnitCells], dealt: SliceBuckets, amount: Amount, *, is_weighted: bool) -> Buckets:
     """The tally of one slice from the cells of its units, which came in several batches."""
-    counts = [int(part.units[-1]) + 1 for part in parts]
-    offsets = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
     none = np.zeros(0, dtype=np.int64)
+    lengths = np.concatenate([none, *(part.lengths for part in parts)])
     return Buckets.from_arrays(
-        np.concatenate([none, *(part.units + offset for part, offset in zip(parts, offsets, strict=False))]),
+        np.repeat(np.arange(len(lengths)), lengths),
         np.concatenate([none, *(part.buckets for part in parts)]),
         np.concatenate([none if amount.integer else np.zeros(0), *(part.amounts for part in parts)]),
         weights=np.concatenate([np.zeros(0), *(part.weights for part in parts)]) if is_weighted else None,
