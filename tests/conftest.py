@@ -26,8 +26,6 @@ def in_passes(monkeypatch):
     """An audit of few rows asks the engine anew for all it needs, as it does of many."""
     monkeypatch.setattr("evenhand.views.tables.FEW_ROWS", -1)
     monkeypatch.setattr("evenhand.views.tables.FEW_BYTES", -1)
-    monkeypatch.setattr("evenhand.audits.outcome_test.FEW_ROWS", 0)
-    monkeypatch.setattr("evenhand.views.sketch.PILOT", 64)
 
 
 @pytest.fixture(scope="session")

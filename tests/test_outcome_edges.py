@@ -4,18 +4,14 @@ from __future__ import annotations
 
 import math
 
-import narwhals as nw
 import numpy as np
 import polars as pl
 import pytest
 import statsmodels.api as sm
 
 import evenhand as eh
-from evenhand.engine.moments import _from_lines
 
 ROLES = {"score": "s", "outcome": "y", "group": "g"}
-
-pytestmark = pytest.mark.usefixtures("in_passes")
 
 
 def rows_of(found, metric):
@@ -70,14 +66,6 @@ def test_bins_that_tie_for_the_lowest_outcome_are_not_told_apart_by_rounding(per
     table = pl.DataFrame({"s": np.arange(164) / per, "y": y, "g": (["a", "b", "c"] * 55)[:164]})
     (lowest,) = rows_of(eh.outcome_test(table, **ROLES, bins=4, kind="classification"), "lowest_bin")
     assert (lowest["estimate"], lowest["note"]) == (1.0, "no_interval")
-
-
-def test_more_cells_than_a_short_number_counts_keep_their_lines():
-    level = np.zeros((1_000, 34))
-    level[999, 33] = 5.0
-    row = pl.LazyFrame({"score": [0.5], "outcome": [5.0], "group": [33], "bin": pl.Series([999], dtype=pl.Int16)})
-    lined = _from_lines(nw.from_native(row), range(34), np.zeros(1_000), level, np.zeros((1_000, 34)))
-    assert lined.collect()["v"].to_list() == [0.0]
 
 
 @pytest.mark.parametrize("column", ["s", "y"])

@@ -478,15 +478,16 @@ def _saved(result, folder):
     return folder / "r.json"
 
 
-@pytest.mark.parametrize(
-    "asked",
-    [{}, {"cluster": "q", "weight": "w"}, {"by": "k", "treated": "t"}, {"kind": "classification", "threshold": 0.4}, {"min_units": 5}],
-)  # fmt: skip
-def test_few_rows_that_are_read_once_say_what_passes_over_them_say(asked, monkeypatch):
-    rng, frame = np.random.default_rng(4), candidates(900, requests=30)
-    more = {"w": rng.gamma(1.5, 2.0, 900), "t": rng.integers(0, 2, 900), "k": rng.choice(["u", "v"], 900)}
-    table = frame.with_columns(**{name: pl.Series(column) for name, column in more.items()})
-    table = table.filter((pl.col("g") != "u") | (pl.col("s") < 0.8))  # not every group has every score
-    found = eh.outcome_test(table, **ROLES, bins=4, **asked).findings
-    monkeypatch.setattr("evenhand.audits.outcome_test.FEW_ROWS", 0)
-    same(found.columns, eh.outcome_test(table, **ROLES, bins=4, **asked).findings.columns)
+@pytest.mark.parametrize("rare", [False, True])
+def test_the_chance_of_odds_gaps_from_rows_spread_over_the_scores_is_that_of_all_rows(rare, monkeypatch):
+    rng, many = np.random.default_rng(5), 12_000
+    outcome = (rng.random(many) < (0.05 if rare else 0.5)).astype(float)
+    rows = Rows.of(rng.normal(size=many), outcome=outcome, groups=(rng.random(many) < 0.3).astype(int))
+    whole = odds.odds_gaps(rows, 1, 0, 0.95, [False, True])
+    monkeypatch.setattr(odds, "SPREAD", 2_000)
+    monkeypatch.setattr(odds, "FEWEST_SPREAD", 200)
+    kept = len(range(many)[odds._spread(many, [int(outcome.sum())])])
+    assert kept == (4_000 if rare else 2_000)
+    for some, every in zip(odds.odds_gaps(rows, 1, 0, 0.95, [False, True]), whole, strict=True):
+        assert (some.estimate, some.low, some.high) == (every.estimate, every.low, every.high)
+        assert some.chance == pytest.approx(every.chance, rel=0.1)  # some four errors of its draws

@@ -13,17 +13,16 @@ from evenhand.audits.assemble import adjusted
 from evenhand.audits.declare import Call, log
 from evenhand.audits.outcome_rows import without_few
 from evenhand.cards import Floats, is_whole
-from evenhand.engine.candidates import tally_candidates
 from evenhand.errors import EvenhandError
 from evenhand.findings import Findings, Row, row, slice_words, tidy
 from evenhand.metrics.counterfactual import Reallocation, folded
 from evenhand.metrics.outcome import FEWEST_ROWS
 from evenhand.results import Result, as_frame
+from evenhand.sources.outcomes import Outcomes
 from evenhand.tallies.candidates import Candidates
 from evenhand.tallies.moments import Ints
 from evenhand.tallies.reallocated import Change
 from evenhand.uncertainty.intervals import seed_of, stream
-from evenhand.views.outcomes import Outcomes
 
 QUESTION = "What would change without the bias?"
 EXTRA = ("p", "p_adjusted")
@@ -166,7 +165,7 @@ def _given_again(
     bar = e.view.threshold if e.view.threshold is not None else e.scope[0]
     bounded = window == "bin" and e.kind == "classification"
     lowest = bar - _lowest_width(bar, e.ends) if bounded else -np.inf
-    c = tally_candidates(e.view, e.ends[1:-1], e.scope, lowest)
+    c = Candidates.from_table(e.view, e.ends[1:-1], e.scope, lowest)
     c, fold = _dealt(c, folds, seed, requests=e.requests)
     plan = Reallocation(c, fold, folds, recalibrated=baseline == "recalibrated")
     log.info("giving %s slots again", f"{int(c.slots.sum()):,}")

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Annotated, Any
 
 import numpy as np
 
 from evenhand.audits.declare import Takes
 from evenhand.cards import Floats
-from evenhand.engine.moments import mean_edges, score_edges
+from evenhand.engine.counted_outcomes import counted_edges, counted_ends, reach_of
 from evenhand.engine.queries_outcomes import shares_of
 from evenhand.errors import EvenhandError
+from evenhand.sources.outcomes import NARROWEST, Outcomes
+from evenhand.sources.quantiles import Range, quantile_means, quantiles_within
+from evenhand.tallies.binned import Bins as ScoreBins
 from evenhand.tallies.moments import Ints
-from evenhand.tallies.rows import Rows
-from evenhand.views.outcomes import NARROWEST, Checked, Outcomes
 
 MOST_BINS = 1_000
 MOST_GAPS = 6_000
@@ -53,44 +55,30 @@ class Grid:
     asked: int
 
     @classmethod
-    def of(
-        cls,
-        view: Checked,
-        bins: int | Sequence[float],
-        low: float,
-        high: float,
-        *,
-        fewest: int = 0,
-        rows: Rows | None = None,
+    def from_view(
+        cls, view: Outcomes, bins: int | Sequence[float], low: float, high: float, *, fewest: int = 0
     ) -> Grid:
-        """`fewest` : scores that an edge is the mean of. `rows` : all that is in scope, where they were read already."""
+        """Bins of the scores from `low` to `high`; an edge is the mean of `fewest` scores where that is more than one."""
         if not isinstance(bins, int):
             return cls._given(bins, low, high)
         counts = counts_of(bins)
         if fewest > 1:
             return cls._found(bins, counts, mean_edges(view, counts, (low, high), fewest))
-        return cls._found(bins, counts, score_edges(view, [(counts, (low, high))], (low, high), rows)[0])
+        return cls._found(bins, counts, score_edges(view, [(counts, (low, high))])[0])
 
     @classmethod
     def pair(
-        cls,
-        view: Outcomes,
-        bins: int | Sequence[float],
-        low: float,
-        high: float,
-        *,
-        fewest: int = 0,
-        rows: Rows | None = None,
+        cls, view: Outcomes, bins: int | Sequence[float], low: float, high: float, *, fewest: int = 0
     ) -> tuple[Grid, Grid]:
         """Bins of the scores from `low` to `high`, and the same number of all scores, with no others beside them."""
         wide = view.score_ends
         if not isinstance(bins, int):
             return cls._given(bins, low, high), cls._given(bins, *wide, alone=True)
         if fewest > 1:
-            (alone,) = score_edges(view, [([bins], wide)], wide, rows)
-            return cls.of(view.within(low, high), bins, low, high, fewest=fewest), cls._found(bins, [bins], alone)
+            (alone,) = score_edges(view, [([bins], wide)])
+            return cls.from_view(view, bins, low, high, fewest=fewest), cls._found(bins, [bins], alone)
         counts = counts_of(bins)
-        inside, alone = score_edges(view, [(counts, (low, high)), ([bins], wide)], wide, rows)
+        inside, alone = score_edges(view, [(counts, (low, high)), ([bins], wide)])
         return cls._found(bins, counts, inside), cls._found(bins, [bins], alone)
 
     @classmethod
@@ -113,8 +101,55 @@ class Grid:
 
     def ends(self, low: float, high: float) -> Floats:
         """The edges of the test's bins, with both ends of the scope."""
-        inner = self.edges[np.flatnonzero(np.diff(self.main))]
-        return np.concatenate([[low], inner, [high]])
+        return np.concatenate([[low], self._inner(self.main), [high]])
+
+    def binnings(self, low: float, high: float) -> list[ScoreBins]:
+        """The test's bins, then those of every other number."""
+        return [ScoreBins(self._inner(into), low, high) for into in (self.main, *self.others.values())]
+
+    def _inner(self, into: Ints) -> Floats:
+        return np.asarray(self.edges[np.flatnonzero(np.diff(into))])
+
+
+def score_edges(view: Outcomes, wanted: Sequence[tuple[Sequence[int], Range]]) -> list[list[Floats]]:
+    """For each number of bins of each range of scores the distinct inner edges: exact inverted-CDF quantiles of its rows."""
+    shares = [shares_of(bins) for bins, _ in wanted]
+    if view.counted is not None:
+        at_shares = [
+            dict(zip(view.counted.edges, counted_edges(view, reach_of(view, *part)), strict=True)) for _, part in wanted
+        ]
+        edges = [np.array([at[share] for share in own]) for own, at in zip(shares, at_shares, strict=True)]
+    else:
+        low, high = min(part[0] for _, part in wanted), max(part[1] for _, part in wanted)
+        asked = [(own, part) for own, (_, part) in zip(shares, wanted, strict=True) if own]
+        scores = view.scores(low, high)
+        found = iter(quantiles_within(view.source, scores, asked, (low, high)) if asked else ())
+        edges = [next(found) if own else np.zeros(0) for own in shares]
+    return [_distinct(bins, own, at, part[1]) for (bins, part), own, at in zip(wanted, shares, edges, strict=True)]
+
+
+def mean_edges(view: Outcomes, bins: Sequence[int], ends: Range, fewest: int) -> list[Floats]:
+    """The same where an edge is the mean of `fewest` scores around it, since it leaves and is else somebody's own score."""
+    shares = shares_of(bins)
+    if view.counted is not None:
+        found = counted_edges(view, "shared")
+        return _distinct(bins, shares, found if len(found) else np.full(len(shares), ends[1]), ends[1])
+    edges = quantile_means(view.source, view.scores(*ends), shares, ends, fewest) if shares else np.zeros(0)
+    return _distinct(bins, shares, edges, ends[1])
+
+
+def shared_ends(view: Outcomes, low: float, high: float, fewest: int) -> Range:
+    """The ends of a scope as they may leave: the mean of its `fewest` lowest scores, and of its highest."""
+    if view.counted is not None:
+        return counted_ends(view)
+    both = [Fraction(0), Fraction(1)]
+    least, most = quantile_means(view.source, view.scores(low, high), both, (low, high), fewest).tolist()
+    return float(least), float(most)
+
+
+def _distinct(bins: Sequence[int], shares: Sequence[Fraction], edges: Floats, high: float) -> list[Floats]:
+    at = dict(zip(shares, edges, strict=True))
+    return [np.unique([e for d in range(1, b) if (e := at[Fraction(d, b)]) < high]).astype(np.float64) for b in bins]
 
 
 def counted_edges_of(bins: Any) -> list[Any]:

@@ -9,9 +9,9 @@ import numpy as np
 
 from evenhand.audits.assemble import notes
 from evenhand.findings import Row, row
+from evenhand.sources.outcomes import Outcomes
 from evenhand.tallies.rows import Rows
 from evenhand.uncertainty.odds import Odds, odds_gaps, rate_gap
-from evenhand.views.outcomes import Outcomes
 
 
 @dataclass(frozen=True)

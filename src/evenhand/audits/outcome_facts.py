@@ -12,7 +12,7 @@ from evenhand.audits.outcome_rows import Binning, is_binary
 from evenhand.cards import Floats
 from evenhand.findings import Row, slice_words
 from evenhand.metrics.outcome import FEWEST_EXPECTED
-from evenhand.views.outcomes import Outcomes
+from evenhand.sources.outcomes import Outcomes
 
 BIN_RULE = "right-closed; equal edges merged"
 SMALL_RULE = (

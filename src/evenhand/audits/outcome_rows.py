@@ -23,11 +23,11 @@ from evenhand.metrics.outcome_joint import (
 )
 from evenhand.metrics.outcome_means import lowest_bin
 from evenhand.metrics.outcome_pooled import Pooled, pooled
+from evenhand.sources.outcomes import Outcomes
 from evenhand.tallies.moments import Moments
 from evenhand.tallies.rows import Rows
 from evenhand.uncertainty.difference import holm, holm_by_family
 from evenhand.uncertainty.pooled import tested as tested_by_chance
-from evenhand.views.outcomes import Outcomes
 
 EXTRA = ("bin", "bin_low", "bin_high", "se", "p", "p_adjusted", "intercept", "slope", "detectable", "share_used")
 Cells = frozenset[tuple[int | None, str | None]]

@@ -19,10 +19,9 @@ from evenhand.audits.outcome_bins import (
     Bins,
     Grid,
     counted_edges_of,
-    counts_of,
-    given_edges,
     refuse_crowded,
     refuse_many_gaps,
+    shared_ends,
 )
 from evenhand.audits.outcome_contrast import ODDS, RATES, Everybody
 from evenhand.audits.outcome_facts import CANNOT_SAY, facts_of, of_slices, remedies
@@ -39,28 +38,18 @@ from evenhand.audits.outcome_rows import (
     without_few,
 )
 from evenhand.cards import Ask, Floats, asks
-from evenhand.engine.counted_outcomes import view_counted_outcomes
-from evenhand.engine.gathered import is_apart
-from evenhand.engine.moments import (
-    read_few,
-    shared_ends,
-    tally_apart,
-    tally_known,
-    tally_moments,
-    tally_ordered,
-    tally_rows,
-)
-from evenhand.engine.queries_outcomes import shares_of
-from evenhand.engine.sketches import look_into
+from evenhand.engine.counted_outcomes import counted_moments, reach_of, view_counted_outcomes
 from evenhand.errors import EvenhandError
 from evenhand.findings import Row
 from evenhand.labels import whole as whole_labels
-from evenhand.metrics.outcome import Covariance
+from evenhand.metrics.outcome import Covariance, gaps, mean_errors
+from evenhand.metrics.outcome_joint import spline
+from evenhand.metrics.outcome_pooled import pooled
+from evenhand.sources.outcomes import UNKNOWN, Checked, Missing, Outcomes, Roles, open_outcomes
+from evenhand.tallies.binned import BinnedMoments
+from evenhand.tallies.binned import Bins as ScoreBins
 from evenhand.tallies.moments import Ints, Moments
 from evenhand.tallies.rows import Rows
-from evenhand.views.outcomes import UNKNOWN, Checked, Missing, Outcomes, Roles, view_outcomes
-from evenhand.views.sketch import Wish
-from evenhand.views.tables import FEW_ROWS
 from evenhand.views.tally import tally_of
 
 MOST_ROWS = 2_000_000
@@ -140,15 +129,7 @@ def outcome_test(
     log.info("checking the table")
     held = tally_of(table)
     if held is None:
-        checked = view_outcomes(
-            table,
-            roles,
-            reference=reference,
-            threshold=threshold,
-            nan_policy=nan_policy,
-            by_group=call.fewest > 1,
-            wish=_wish(bins),
-        )
+        checked = open_outcomes(table, roles, reference=reference, threshold=threshold, nan_policy=nan_policy)
     else:
         checked = view_counted_outcomes(
             held,
@@ -233,29 +214,25 @@ def _tested(label: tuple[Any, ...], checked: Checked, plan: _Plan) -> _Part:
         checked, left = checked.without_small_groups(call.fewest)
     if plan.words.get("reference") and not checked.holds_reference():
         return _undefined(label, checked.group_names(), "suppressed" if left else "reference_absent", plan)
-    known, held = _read(checked, plan.bins)
-    scoped, (low, high) = _scope(known, plan.kind)
+    view = checked.by_group()
+    low, high = _scope(view, plan.kind)
     if not low <= high:
-        view = checked.by_group()
         why = (
             "no_common_support" if view.labels else "suppressed" if left else "nobody_treated" if view.rows else "empty"
         )
         return _undefined(label, view.names, why, plan, view.names[view.reference] if view.labels else "")
     if call.fewest > 1:
-        scoped, (low, high) = _shared_scope(scoped, (low, high), call.fewest)
-    view, grid, moments, wide = _tallied(checked, scoped, (low, high), plan, held)
+        low, high = _shared_scope(view, (low, high), call.fewest)
+    binnings, grid = _binnings(view, (low, high), plan)
     words = {**plan.words, "reference": view.names[view.reference]}
-    if not moments.rows.sum():  # nothing lies between ends that are means
+    if binnings is None:  # nothing lies between ends that are means
         return _undefined(label, view.names, "suppressed", plan, words["reference"])
-    if plan.how == "cluster":
-        refuse_many_gaps(len(view.names), grid)
-    tested, others = _binnings(view, moments, grid, plan, (low, high), held)
-    whole = _whole(replace(view, scope=checked.scope), *wide, plan, held) if wide else tested
     wanted = {*ODDS, *RATES} if plan.asked is None else {a.card.name for a in plan.asked}
+    tested = binnings.tested
     rows = all_rows(
-        tested, others, view, kind=plan.kind, level=plan.level, everybody=_everybody(checked, view, wanted, held, grid.edges),
+        tested, binnings.others, view, kind=plan.kind, level=plan.level, everybody=_everybody(view, wanted, binnings.rows),
         wanted=wanted,
-        whole=whole if plan.kind == "ranking" else None,
+        whole=binnings.whole if plan.kind == "ranking" else None,
     )  # fmt: skip
     chosen = rows if plan.asked is None else chosen_rows(rows, plan.asked, tested, view)
     few = few_cells(tested, view, call.fewest)
@@ -266,73 +243,69 @@ def _tested(label: tuple[Any, ...], checked: Checked, plan: _Plan) -> _Part:
     )  # fmt: skip
 
 
-def _read(checked: Checked, bins: Any) -> tuple[Checked, Rows | None]:
-    """The view with its groups and all its rows, if they are few and not on a cluster or a server, where they stay; else the
-    view with what one pass tells of its groups and of the edges of bins.
-    """
-    few = checked.counted is None and checked.rows <= min(FEW_ROWS, MOST_ROWS) and not is_apart(checked.scope)
-    if few:
-        return read_few(checked)
-    return look_into(checked, _wish(bins)), None
+@dataclass(frozen=True)
+class _Binnings:
+    """The test's own bins, half and twice as many, and the same number of all scores, shared or not."""
+
+    tested: Binning
+    others: dict[int, Binning]
+    whole: Binning
+    rows: _RowsOnce
 
 
-def _wish(bins: Any) -> Wish:
-    """What will be asked of the scores."""
-    return Wish(shares_of(counts_of(bins))) if isinstance(bins, int) else Wish(edges=given_edges(bins).tolist())
-
-
-def _tallied(
-    checked: Checked, scoped: Checked, ends: tuple[float, float], plan: _Plan, held: Rows | None
-) -> tuple[Outcomes, Grid, Moments, tuple[Grid, Moments] | None]:
-    """The view with its groups, the bins and their sums; and the same for all scores, if not every group reaches all."""
+def _binnings(view: Outcomes, ends: tuple[float, float], plan: _Plan) -> tuple[_Binnings | None, Grid]:
+    """Every binning, tested, and the bins; None where no row lies in them."""
     log.info("finding the edges of the score bins")
-    score, fewest, clustered = plan.words["score"], plan.call.fewest, plan.how == "cluster"
-    if not isinstance(scoped, Outcomes) or ends == checked.score_ends:
-        grid = Grid.of(scoped, plan.bins, *ends, fewest=fewest, rows=held)
+    score, fewest = plan.words["score"], plan.call.fewest
+    apart = ends != view.score_ends  # not every group reaches all scores, or ends are means
+    if apart:
+        grid, wide = Grid.pair(view, plan.bins, *ends, fewest=fewest)
         refuse_crowded(score, np.diff([ends[0], *grid.edges, ends[1]]))
-        log.info("adding up per bin and group")
-        if held is not None and isinstance(scoped, Outcomes):
-            return scoped, grid, _summed(held, grid, scoped, ends, clustered=clustered), None
-        view, moments = tally_moments(scoped, grid.edges, *ends, clustered=clustered, shared=fewest > 1)
-        return view, grid, moments, None
-    groups, (least, most) = replace(scoped, scope=checked.scope), checked.score_ends
-    grid, wide = Grid.pair(groups, plan.bins, *ends, fewest=fewest, rows=held)
-    refuse_crowded(score, np.diff([ends[0], *grid.edges, ends[1]]))
-    refuse_crowded(score, np.diff([least, *wide.edges, most]))
+        refuse_crowded(score, np.diff([view.score_ends[0], *wide.edges, view.score_ends[1]]))
+    else:
+        grid = wide = Grid.from_view(view, plan.bins, *ends, fewest=fewest)
+        refuse_crowded(score, np.diff([ends[0], *grid.edges, ends[1]]))
     log.info("adding up per bin and group")
-    if held is not None:
-        inside, over_all = (
-            _summed(held, one, scoped, part, clustered=clustered)
-            for one, part in ((grid, ends), (wide, checked.score_ends))
-        )
-        return scoped, grid, inside, (wide, over_all)
-    known, moments, over_all = tally_apart(groups, grid.edges, ends, wide.edges, clustered=clustered)
-    return known.within(*ends), grid, moments, (wide, over_all)
+    bins = [*grid.binnings(*ends), *(wide.binnings(*view.score_ends) if apart else [])]
+    if plan.how == "cluster":
+        refuse_many_gaps(len(view.names), grid)
+    moments = _moments(view, bins, plan)
+    if not moments[0].rows.sum():
+        return None, grid
+    rows = _RowsOnce(view)
 
+    def binning(m: Moments, grid: Grid, into: Ints, ends: tuple[float, float], edges: Floats | None) -> Binning:
+        few = int(m.rows.sum())
+        return Binning.of(m, view.reference, plan.how, edges, lambda: rows.binned(few, grid.edges, into, ends))
 
-def _summed(rows: Rows, grid: Grid, view: Outcomes, ends: tuple[float, float], *, clustered: bool) -> Moments:
-    return rows.within(*ends).moments(grid.edges, len(view.labels), view.outcome_ends, clustered=clustered)
-
-
-def _binnings(
-    view: Outcomes, moments: Moments, grid: Grid, plan: _Plan, ends: tuple[float, float], held: Rows | None
-) -> tuple[Binning, dict[int, Binning]]:
-    """The test's own bins, and half and twice as many."""
-    rows_of = _RowsOnce(view, grid.edges, int(moments.rows.sum()), None if held is None else held.within(*ends))
-    tested = Binning.of(
-        moments.merged(grid.main), view.reference, plan.how, grid.ends(*ends), lambda: rows_of(grid.main)
-    )
+    tested = binning(moments[0], grid, grid.main, ends, grid.ends(*ends))
     others = {
-        count: Binning.of(moments.merged(into), view.reference, plan.how, None, lambda into=into: rows_of(into))  # type: ignore[misc]
-        for count, into in grid.others.items()
+        count: binning(m, grid, into, ends, None)
+        for (count, into), m in zip(grid.others.items(), moments[1:], strict=False)
     }
-    return tested, others
+    whole = tested
+    if apart:
+        whole = binning(moments[-1], wide, wide.main, view.score_ends, wide.ends(*view.score_ends))
+    return _Binnings(tested, others, whole, rows), grid
 
 
-def _whole(groups: Outcomes, grid: Grid, moments: Moments, plan: _Plan, held: Rows | None) -> Binning:
-    """The same bins of all scores, also those that not every group reaches."""
-    rows_of = _RowsOnce(groups, grid.edges, int(moments.rows.sum()), held)
-    return Binning.of(moments, groups.reference, plan.how, grid.ends(*groups.score_ends), lambda: rows_of(grid.main))
+def _moments(view: Outcomes, bins: Sequence[ScoreBins], plan: _Plan) -> list[Moments]:
+    """Sums per bin and group of every binning, with what errors ask of the clusters."""
+    if view.counted is not None:
+        ends = bins[0].low, bins[0].high
+        shared = "shared" if plan.call.fewest > 1 else reach_of(view, *ends)
+        return [counted_moments(view, b.edges, b.high, shared if (b.low, b.high) == ends else "all") for b in bins]
+    binned = BinnedMoments.from_table(view, bins, clustered=plan.how == "cluster")
+    if plan.how != "cluster":
+        return binned.moments
+
+    def ask(moments: Sequence[Moments]) -> None:
+        for m in moments:
+            pooled(m, gaps(m, view.reference, plan.how), plan.how)
+        spline(moments[0], view.reference, plan.how, np.concatenate([[bins[0].low], bins[0].edges, [bins[0].high]]))
+        mean_errors(moments[0], plan.how)
+
+    return binned.with_clusters(ask)
 
 
 def _curves(cells: Sequence[Mapping[str, Any]], parts: Sequence[_Part]) -> dict[str, Any]:
@@ -376,63 +349,54 @@ def _checked(
     return "cluster" if cluster is not None or request is not None else "HC1"
 
 
-def _scope(view: Checked, kind: str) -> tuple[Checked, tuple[float, float]]:
-    """The rows that are tested, and the range of their scores: that of all groups at once, or all at or above the threshold."""
+def _scope(view: Outcomes, kind: str) -> tuple[float, float]:
+    """The range of the scores that are tested: that which all groups share, or all at or above the threshold."""
     if kind == "classification":
-        return view, view.score_ends
-    groups = view if isinstance(view, Outcomes) else view.by_group()
-    ends = (float(groups.low.max()), float(groups.high.min())) if len(groups.labels) else (math.nan, math.nan)
-    return groups.within(*ends), ends
+        return view.score_ends
+    return (float(view.low.max()), float(view.high.min())) if len(view.labels) else (math.nan, math.nan)
 
 
-def _shared_scope(view: Checked, ends: tuple[float, float], fewest: int) -> tuple[Checked, tuple[float, float]]:
+def _shared_scope(view: Outcomes, ends: tuple[float, float], fewest: int) -> tuple[float, float]:
     """The same without the outermost rows: an end is the mean of `fewest` scores, or the threshold, not somebody's own."""
     low, high = shared_ends(view, *ends, fewest)
-    low = low if view.threshold is None else min(view.threshold, low)
-    grouped = view if isinstance(view, Outcomes) else view.by_group()
-    return grouped.within(low, high), (low, high)
+    return low if view.threshold is None else min(view.threshold, low), high
 
 
-def _everybody(
-    checked: Checked, view: Outcomes, wanted: AbstractSet[str], held: Rows | None, edges: Floats
-) -> Everybody:
-    """The rows of all scores, and who of those with a known outcome was treated, as far as they are `wanted`.
-
-    `edges` : scores with about as many rows between each two of them.
-    """
-    cut = checked.roles.treated is not None or checked.threshold is not None
-    if checked.counted is not None:
+def _everybody(view: Outcomes, wanted: AbstractSet[str], rows: _RowsOnce) -> Everybody:
+    """The rows of all scores, and who of those with a known outcome was treated, as far as they are `wanted`."""
+    cut = view.roles.treated is not None or view.threshold is not None
+    if view.counted is not None:
         return Everybody(None, None, cut, "no_single_rows")
-    whole = replace(view, scope=checked.scope)
-    seen = held
-    if held is None and wanted & {*ODDS} and view.used.sum() <= MOST_ROWS:
-        seen = tally_ordered(whole, edges)
-    if not cut or not wanted & {*RATES} or checked.rows > MOST_ROWS or checked.outcome_ends != (0.0, 1.0):
+    seen = rows.everyone() if wanted & {*ODDS} else None
+    if not cut or not wanted & {*RATES} or view.rows > MOST_ROWS or view.outcome_ends != (0.0, 1.0):
         return Everybody(seen, None, cut)
-    known = tally_known(whole, edges)
+    known = Rows.from_columns(view.rows_with_outcome())
     return Everybody(seen, None if known.treated is None or known.treated.all() else known, cut)
 
 
 @dataclass
 class _RowsOnce:
-    """The rows in scope by bin, read when first asked for and not again; nothing where they are too many to hold.
-
-    `few` : the same rows, where they were read already.
-    """
+    """The rows that count one by one, read when first asked for and not again; nothing where they are too many to hold."""
 
     view: Outcomes
-    edges: Floats
-    many: int
-    few: Rows | None
-    held: Rows | None = None
+    every: Rows | None = None
 
-    def __call__(self, into: Ints) -> Rows | None:
-        if self.many > MOST_ROWS or self.view.counted is not None:
+    def everyone(self) -> Rows | None:
+        """Rows of all scores."""
+        if self.view.counted is not None or self.view.used.sum() > MOST_ROWS:
             return None
-        if self.held is None:
-            log.info("reading the rows one by one, since a group has few outcomes")
-            self.held = tally_rows(self.view, self.edges) if self.few is None else self.few.binned(self.edges)
-        return self.held.merged(into)
+        if self.every is None:
+            self.every = Rows.from_columns(self.view.rows_that_count(*self.view.score_ends))
+        return self.every
+
+    def binned(self, many: int, edges: Floats, into: Ints, ends: tuple[float, float]) -> Rows | None:
+        """The `many` rows between two scores, in fine bins with these inner edges that are joined as `into` says."""
+        if many > MOST_ROWS or self.view.counted is not None:
+            return None
+        log.info("reading the rows one by one, since a group has few outcomes")
+        every = self.everyone()
+        rows = every.within(*ends) if every is not None else Rows.from_columns(self.view.rows_that_count(*ends))
+        return rows.binned(edges).merged(into)
 
 
 def _undefined(label: tuple[Any, ...], names: Sequence[str], why: str, plan: _Plan, reference: str = "") -> _Part:

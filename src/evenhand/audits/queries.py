@@ -24,13 +24,13 @@ from evenhand.errors import EvenhandError, all_problems, listing, refuse_keys, u
 from evenhand.present.again import command
 from evenhand.sources.files import database_of, has_known_ending
 from evenhand.sources.logs import name_problems
+from evenhand.sources.outcomes import name_problems as outcome_problems
 from evenhand.sources.populations import open_population
 from evenhand.sources.rankings import name_problems as ranking_problems
 from evenhand.sources.relation import Relation
 from evenhand.sources.slicing import slicing
 from evenhand.sources.stores import scheme
 from evenhand.tallies.spectrum import Spectrum
-from evenhand.views.outcomes import name_problems as outcome_problems
 
 Given = Mapping[str, Any]
 

@@ -17,8 +17,8 @@ from evenhand.metrics.outcome_joint import joint_test
 from evenhand.metrics.outcome_pooled import pooled_gap
 from evenhand.present.files import write_whole
 from evenhand.present.text import number
+from evenhand.sources.outcomes import off_scale, refuse_many
 from evenhand.tallies.moments import Ints, Moments
-from evenhand.views.outcomes import off_scale, refuse_many
 
 UNKNOWN = "unknown"
 KIND = "evenhand.OutcomeRecalibrator"

@@ -12,9 +12,9 @@ from typing import Any
 
 from evenhand.engine.dialects import Dialect
 from evenhand.engine.queries import answered, doubles, flag, kinds_query, selected, slice_keys
-from evenhand.engine.queries_clusters import PRODUCTS, cluster_answers, cluster_parts
+from evenhand.errors import EvenhandError
+from evenhand.sources.outcomes import UNKNOWN, Roles
 from evenhand.tallies.moments import POWERS
-from evenhand.views.outcomes import UNKNOWN, Roles
 from evenhand.views.tally import part_of
 
 SUMS = ("mass", "low", "high", "outcome_low", "outcome_high", "score_sum", "outcome_sum")
@@ -27,6 +27,15 @@ SCOPE = ("scope_low", "scope_high")
 """Where ends are means of several scores, the ends of what is tested."""
 
 
+def refuse_clusters(roles: Roles) -> None:
+    """Clustered errors are made of whole clusters, and a tally holds sums."""
+    if roles.clustered:
+        raise EvenhandError(
+            "Clustered errors are worked out from whole clusters, and a query adds them up. "
+            "Pass the table itself, or covariance='HC1'."
+        )
+
+
 def flags_of(roles: Roles) -> dict[str, str]:
     """What is wrong with a row, by name, as conditions."""
     wanted = "wanted = 1 AND "
@@ -35,8 +44,6 @@ def flags_of(roles: Roles) -> dict[str, str]:
         found |= {"odd": "treated_read <> 0 AND treated_read <> 1", "untold": "treated_read IS NULL"}
     if roles.request is not None:
         found["no_request"] = "request_id IS NULL"
-    if roles.clustered and roles.cluster != roles.request:
-        found["no_cluster"] = "cluster_id IS NULL"
     if roles.weight is not None:
         found |= {"no_weight": "weight_read IS NULL", "zero_weight": "weight_read = 0"}
         found["negative_weight"] = "weight_read < 0 OR weight_read > 1.7e308"
@@ -57,7 +64,6 @@ def outcomes_part(roles: Roles, kind: str, threshold: float | None, bins: Any, f
     """What a row of `outcomes_query` is about."""
     named: dict[str, Any] = {"kind": kind, "threshold": None if threshold is None else str(float(threshold))}
     named["min_units"] = str(fewest) if fewest > 1 else None
-    named |= {"covariance": "cluster"} if roles.clustered else {}
     for role, column in roles.named():
         named.setdefault(role, []).append(column)
     return part_of(
@@ -69,14 +75,13 @@ def outcomes_columns(roles: Roles, edges: int, fewest: int = 0) -> list[str]:
     """The numbers that a row of `outcomes_query` has: of a group, or of a cell."""
     kinds = ("sum", "square") if roles.weight is not None else ("sum",)
     powers = [f"{kind}_{i}{j}" for kind in kinds for i, j in POWERS]
-    products = PRODUCTS if roles.clustered else ()
     scope = SCOPE if fewest > 1 else ()
-    return [*_facts(roles), *SUMS, *CELL, *powers, *(f"edge_{k}" for k in range(edges)), *scope, *products]
+    return [*_facts(roles), *SUMS, *CELL, *powers, *(f"edge_{k}" for k in range(edges)), *scope]
 
 
 def outcomes_labels(roles: Roles) -> list[str]:
     """The labels that a row of `outcomes_query` has."""
-    return ["reach", *slice_keys(roles.by), "label", *(["label_2", "cluster"] if roles.clustered else [])]
+    return ["reach", *slice_keys(roles.by), "label"]
 
 
 def _facts(roles: Roles) -> list[str]:
@@ -92,6 +97,7 @@ def outcomes_query(
     `edges` are what `bins` stand for: shares of the rows (fractions: the scores there are found first) or scores. With
     `fewest`, groups of fewer rows are left out, and ends and edges are means of so many scores.
     """
+    refuse_clusters(roles)
     keys = slice_keys(roles.by)
     about = d.word(outcomes_part(roles, kind, threshold, bins, fewest))
     few = fewest > 1
@@ -112,11 +118,8 @@ def outcomes_query(
     groups = [*_facts(roles), *SUMS]
     own = {name: name for name in (*keys, "label")}
     facts = {c: _inner(c) if c in _facts(roles) else c for c in groups}
-    sums = {c: _inner(c) for c in columns if c not in groups and c not in PRODUCTS}
+    sums = {c: _inner(c) for c in columns if c not in groups}
     told = [(d.word("group"), own, facts, "tally_facts"), ("reach", own, sums, "tally_edges")]
-    if roles.clustered:
-        parts += cluster_parts(d, keys)
-        told += cluster_answers(d, keys)
     answers = [
         _answer(d, about, labels, columns, {"reach": reach, **named}, numbers, source)
         for reach, named, numbers, source in told
@@ -126,8 +129,7 @@ def outcomes_query(
 
 def _kinds(roles: Roles) -> dict[str, str]:
     """Labels whose type is looked up in the table, for they are text before they are answers."""
-    cluster = {"label_2": roles.group, "cluster": str(roles.cluster)} if roles.clustered else {}
-    return {"label": roles.group, **cluster}
+    return {"label": roles.group}
 
 
 def _inner(column: str) -> str:
@@ -142,7 +144,7 @@ def _answer(
 ) -> str:  # fmt: skip
     """Rows of one kind, with nothing in the columns of the others."""
     chosen = [f"{about} AS part", *(f"{named.get(name, d.as_text('NULL'))} AS read_{name}" for name in labels)]
-    chosen += [f"kind_{name}" for name in labels if name in ("label", "label_2", "cluster")]
+    chosen += [f"kind_{name}" for name in labels if name == "label"]
     numbers = doubles(d, {c: own.get(c, "NULL") for c in columns})
     return selected([*chosen, *numbers], f"{source} CROSS JOIN tally_kinds")
 
@@ -152,8 +154,6 @@ def _read(d: Dialect, roles: Roles, truth: Collection[str]) -> list[str]:
     chosen.append(f"COALESCE({d.as_text(d.label(roles.group))}, {d.word(UNKNOWN)}) AS label")
     numbers = {"score": roles.score, "outcome": roles.outcome, "treated": roles.treated, "weight": roles.weight}
     chosen += [f"{d.number(c, truth=c in truth)} AS {role}_read" for role, c in numbers.items() if c is not None]
-    if roles.clustered:
-        chosen.append(f"{d.label(str(roles.cluster))} AS cluster_id")
     return chosen + ([f"{d.label(roles.request)} AS request_id"] if roles.request is not None else [])
 
 
@@ -205,7 +205,7 @@ def _steps(
     keys = slice_keys(roles.by)
     slice_, group = _over(*keys), _over(*keys, "label")
     weight = "weight_read" if roles.weight is not None else d.as_double("1")
-    own = [*keys, "label", *(["cluster_id"] if roles.clustered else [])]
+    own = [*keys, "label"]
     held = [*own, *(["slice_of"] if keys else []), "s", "y", "w", "y_low", "y_high", "middle_s", "middle_y"]
     own += [f"DENSE_RANK() OVER (ORDER BY {', '.join(keys)}) AS slice_of"] if keys else []
     own += ["score_read AS s", "outcome_read AS y", f"{weight} AS w"]

@@ -218,8 +218,20 @@ def _clustered(residual: Moments, flat: Floats, tilt: Floats, n: Floats, k: Floa
 
 
 def _effective(m: Moments, flat: Floats, tilt: Floats) -> float:
-    groups = m.rows.shape[-1]
-    return m.clusters.effective(flat.reshape(-1, groups), tilt.reshape(-1, groups)) if m.clusters is not None else 0.0
+    """How many clusters of one size are worth as much: fewer than there are, where some weigh far more than others.
+
+    A cluster's weight is the variance that its rows would give the gaps if all rows were equally uncertain (those of
+    a larger weight less so, as weighted least squares takes them to be).
+    """
+    if m.clusters is None:
+        return 0.0
+    w0, w1, w2 = (m.sums[..., i, 0, None] for i in range(3))
+    parts = (flat * flat * w0 + 2 * flat * tilt * w1 + tilt * tilt * w2).sum(-2, keepdims=True)
+    share = np.divide(1.0, parts, out=np.zeros_like(parts), where=parts > 0)
+    level, turn, bend = ((product * share).sum(-1) for product in (flat * flat, 2 * flat * tilt, tilt * tilt))
+    total = float((level * w0[..., 0] + turn * w1[..., 0] + bend * w2[..., 0]).sum())
+    square = m.clusters.squared_sizes(level.ravel(), turn.ravel(), bend.ravel())
+    return total**2 / square if square > 0 else float(m.clusters.total)
 
 
 def _clusters_per_cell(m: Moments) -> Ints:

@@ -25,7 +25,6 @@ from evenhand.metrics.outcome import (
     quantile,
     two_sided,
 )
-from evenhand.tallies.clusters import Clusters
 from evenhand.tallies.moments import Moments, settled
 
 FEWEST_IN_ALL = 10
@@ -131,12 +130,13 @@ def pooled(m: Moments, found: Gaps, covariance: Covariance = "HC1") -> Pooled:
     for g in np.flatnonzero(rows > 0).tolist():
         null = Null(m, found, g, flat[..., g] * share[:, g, None], tilt[..., g] * share[:, g, None])
         at = null.variances(np.array([0.0, step, -step]), "alike" if few[g] else covariance).tolist()
+        parts = null.by_cluster() if covariance == "cluster" else None
         if at[0] <= 0:  # outcomes that do not vary around their lines
             square[g] = 0.0
             continue
         square[g] = at[0], (at[1] - at[2]) / (2 * step), (at[1] + at[2] - 2 * at[0]) / (2 * step**2)
         if covariance == "cluster":
-            by_cluster[g] = null.by_cluster()
+            by_cluster[g] = parts
     square[found.reference] = 0.0
     freedom = float(np.maximum(m.rows.sum() - found.lines.parameters.sum(), 1)) if covariance == "classical" else np.inf
     return Pooled(estimate, square, share, rows, usable.sum(0).astype(float), freedom, few, by_cluster)
@@ -226,9 +226,9 @@ class Null:
         return float(settled(found, rowwise, self.m.rows.sum()))
 
     def by_cluster(self) -> Floats | None:
-        """What each cluster's residuals add to the gap if there is none; nothing where clusters are not listed."""
-        listed = self.without_gap.clusters
-        return listed.parts(self.flat.ravel(), self.tilt.ravel()) if isinstance(listed, Clusters) else None
+        """What each cluster's residuals add to the gap if there is none; nothing where clusters are many."""
+        clusters = self.without_gap.clusters
+        return None if clusters is None else clusters.parts(self.flat.ravel(), self.tilt.ravel())
 
 
 @metric(

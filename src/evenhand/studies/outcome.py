@@ -21,12 +21,12 @@ from evenhand.audits.parameters import Table as Data
 from evenhand.metrics.outcome import gaps
 from evenhand.metrics.outcome_joint import joint_test
 from evenhand.results import Result
+from evenhand.sources.outcomes import Missing
 from evenhand.studies.outcome_findings import Rates, claims
 from evenhand.studies.outcome_log import on_data, reach
 from evenhand.studies.study import Figure, Study, Table, on_own_data
 from evenhand.synthetic.marketplace import marketplace
 from evenhand.tallies.moments import Moments
-from evenhand.views.outcomes import Missing
 
 if TYPE_CHECKING:
     import polars as pl

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from evenhand.cards import Floats
 from evenhand.tallies.moments import Ints
+
+if TYPE_CHECKING:
+    from evenhand.sources.outcomes import Outcomes
 
 Bools = np.typing.NDArray[np.bool_]
 
@@ -42,6 +45,20 @@ class Candidates:
     shape: tuple[int, int]
     reference: int
     cluster: Ints
+
+    @classmethod
+    def from_table(
+        cls, view: Outcomes, edges: Floats, scope: tuple[float, float], lowest: float = -np.inf
+    ) -> Candidates:
+        """Every row that holds a slot or is scored at least `lowest`; they leave the engine in five narrow columns.
+
+        A new allocation needs the candidates of a request side by side, treated or not; a table without requests is one.
+        """
+        rows = view.candidates(lowest)
+        return cls.of(
+            rows["request"], rows["score"], rows["code"], rows["outcome"], rows["used"], edges=edges, groups=len(view.labels),
+            reference=view.reference, scope=scope,
+        )  # fmt: skip
 
     @classmethod
     def of(

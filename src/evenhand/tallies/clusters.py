@@ -1,46 +1,45 @@
-"""Sums per cluster and cell of the outcome test, cluster by cluster: all that clustered errors need."""
+"""Sums per cluster and cell of the outcome test: all that clustered errors need.
+
+Clustered errors are squares of sums over whole clusters. Whatever line the rows are measured from and whatever each row
+weighs, such a sum is linear in five sums per cell: those of 1, u, v, u^2 and uv. `Clusters` has these sums. Of a table with
+many clusters they are read some clusters at a time, and only what was asked of them is kept (`PendingClusters`).
+"""
 
 from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from evenhand.cards import Floats
 
+if TYPE_CHECKING:
+    from evenhand.sources.engine import Batch
+    from evenhand.tallies.binned import Use
+    from evenhand.tallies.moments import Moments
+
 Ints = np.typing.NDArray[np.int64]
+Bools = np.typing.NDArray[np.bool_]
 
 MOST_CELLS = 1 << 22
 
 FLIPPED = 2_000
 """With more clusters than this nobody asks what each of them adds: a sum of their flipped parts is as good as normal."""
 
-LINEAR = ((0, 0), (1, 0), (0, 1), (2, 0), (1, 1))
-"""Powers of u and v whose sums over a cluster its errors are made of: 1, u, v, u^2 and uv."""
-
-SUMS = len(LINEAR)
-
-Piece = tuple[Ints, Ints, tuple[Floats, ...]]
-"""Clusters, counted from 0, cells, and the five sums, in order of cluster, group and bin."""
-
-
-def runs(cluster: Ints, size: int) -> Iterator[slice]:
-    """Where the rows of so many clusters after another are; they are sorted by cluster."""
-    total = int(cluster[-1]) + 1 if len(cluster) else 0
-    ends = np.searchsorted(cluster, np.arange(0, total + size, size))
-    yield from (slice(*ends) for ends in itertools.pairwise(ends.tolist()))
+FLAT = 1e-12
+"""Share of the largest part of a cluster below which a part is what is left of rounding."""
 
 
 @dataclass(frozen=True)
 class Clusters:
-    """The rows of each cluster and cell added up; where they are many, `ClusterSquares` say the same.
+    """The rows of each cluster and cell added up.
 
     Attributes
     ----------
-    cluster : (L,) cluster codes from 0; rows are sorted by cluster, then group, then bin, and no cell comes twice.
+    cluster : (L,) cluster codes; rows are sorted by cluster, then group, then bin, and no cell comes twice.
     cell : (L,) bin times number of groups plus group.
     sums : five columns (L,), the sums of 1, u, v, u^2 and uv, each times the weight of its row.
     bins, groups : how many there are.
@@ -65,14 +64,15 @@ class Clusters:
         return cls(keys // (bins * groups), keys % bins * groups + group, tuple(sums), *shape)
 
     @classmethod
-    def joined(cls, parts: Sequence[Clusters]) -> Clusters:
-        """Clusters of one part after those of another."""
-        if len(parts) == 1:
-            return parts[0]
-        first = np.cumsum([0, *(part.total for part in parts)])
-        cluster = np.concatenate([part.cluster + start for part, start in zip(parts, first, strict=False)])
-        sums = tuple(np.concatenate(columns) for columns in zip(*(part.sums for part in parts), strict=True))
-        return cls(cluster, np.concatenate([part.cell for part in parts]), sums, parts[0].bins, parts[0].groups)
+    def from_sorted(
+        cls, cluster: Ints, cell: Ints, u: Floats, v: Floats, shape: tuple[int, int], weight: Any
+    ) -> Clusters:
+        """Tally rows that are sorted by cluster, then group, then bin; `weight` is None where every row weighs one."""
+        starts = np.flatnonzero(np.append(True, (cluster[1:] != cluster[:-1]) | (cell[1:] != cell[:-1])))
+        w = np.ones_like(u) if weight is None else weight
+        wu, wv = w * u, w * v
+        sums = tuple(np.add.reduceat(part, starts) for part in (w, wu, wv, wu * u, wu * v))
+        return cls(cluster[starts], cell[starts], sums, *shape)
 
     @property
     def bin(self) -> Ints:
@@ -81,6 +81,11 @@ class Clusters:
     @property
     def total(self) -> int:
         """Number of clusters."""
+        return int(np.count_nonzero(np.diff(self.cluster))) + 1 if len(self.cluster) else 0
+
+    @property
+    def codes(self) -> int:
+        """The largest cluster code, and one."""
         return int(self.cluster[-1]) + 1 if len(self.cluster) else 0
 
     def per_bin(self) -> Ints:
@@ -95,14 +100,9 @@ class Clusters:
     def batches(self, columns: int) -> Iterator[tuple[slice, int, int]]:
         """Runs of clusters few enough for a table with this many columns: their rows, the first, and how many."""
         at_once = max(1, MOST_CELLS // columns)
-        for start in range(0, self.total, at_once):
+        for start in range(0, self.codes, at_once):
             first, last = np.searchsorted(self.cluster, [start, start + at_once])
-            yield slice(int(first), int(last)), start, min(at_once, self.total - start)
-
-    def pieces(self, size: int) -> Iterator[Piece]:
-        """Rows of so many clusters after another."""
-        for i, at in enumerate(runs(self.cluster, size)):
-            yield self.cluster[at] - i * size, self.cell[at], tuple(column[at] for column in self.sums)
+            yield slice(int(first), int(last)), start, min(at_once, self.codes - start)
 
     def per_cell(self) -> Ints:
         """Clusters with a row in each cell."""
@@ -114,7 +114,7 @@ class Clusters:
         n, u, v, uu, uv = self.sums
         return replace(self, sums=(n, u, v + d * n + t * u, uu, uv + d * u + t * uu))
 
-    def stilled(self, cells: np.typing.NDArray[np.bool_]) -> Clusters:
+    def stilled(self, cells: Bools) -> Clusters:
         """The same sums without v in these cells."""
         still = cells[self.cell]
         n, u, v, uu, uv = self.sums
@@ -128,11 +128,10 @@ class Clusters:
 
     def part(self, first: int, last: int) -> Clusters:
         """The bins from `first` up to, not including, `last`, and the clusters that have rows there."""
-        here = (self.bin >= first) & (self.bin < last)
-        cluster = self.cluster[here]
-        codes = np.asarray(np.cumsum(np.diff(cluster, prepend=cluster[:1]) > 0), dtype=np.int64)
-        sums = tuple(column[here] for column in self.sums)
-        return Clusters(codes, self.cell[here] - first * self.groups, sums, last - first, self.groups)
+        inside = (self.bin >= first) & (self.bin < last)
+        sums = tuple(column[inside] for column in self.sums)
+        cell = self.cell[inside] - first * self.groups
+        return Clusters(self.cluster[inside], cell, sums, last - first, self.groups)
 
     def merged(self, into: Ints) -> Clusters:
         """Bins joined; u and v of the joined bins must already agree."""
@@ -154,36 +153,208 @@ class Clusters:
         for rows, start, size in self.batches(slots * wide):
             cell, v, uv = self.cell[rows], self.sums[2][rows], self.sums[4][rows]
             place = (self.cluster[rows] - start) * slots + (0 if bins is None else cell // self.groups)
-            z = [
-                np.bincount(place, flat[cell, h] * v + tilt[cell, h] * uv, size * slots).reshape(size, slots)
-                for h in range(wide)
-            ]
-            for h, i in np.ndindex(wide, wide):
-                out[:, h, :, i] += z[h].T @ z[i]
+            used = np.flatnonzero(flat.any(0) | tilt.any(0)).tolist()  # the reference has no gap to itself
+            scores = {
+                h: np.bincount(place, flat[cell, h] * v + tilt[cell, h] * uv, size * slots).reshape(size, slots)
+                for h in used
+            }
+            for h, i in itertools.product(used, used):
+                out[:, h, :, i] += scores[h].T @ scores[i]
         return out.reshape(slots * wide, slots * wide)
 
     def parts(self, flat: Floats, tilt: Floats) -> Floats:
         """What each cluster adds to the sum of v * (flat + tilt * u), which are (cells,)."""
         each = flat[self.cell] * self.sums[2] + tilt[self.cell] * self.sums[4]
-        return np.asarray(np.bincount(self.cluster, each, self.total), dtype=np.float64)
+        return np.asarray(np.bincount(self.cluster, each, self.codes), dtype=np.float64)
 
     def squares(self) -> Floats:
         """The squared sums of v of each cluster in a cell, added up."""
         return np.asarray(np.bincount(self.cell, self.sums[2] ** 2, self.bins * self.groups))
 
-    def effective(self, flat: Floats, tilt: Floats) -> float:
-        """How many clusters of one size are worth as much: fewer than there are, where some weigh far more than others.
-
-        A cluster's weight is the variance that its rows would give the gaps if all rows were equally uncertain (those of
-        a larger weight less so, as weighted least squares takes them to be).
-        """
+    def squared_sizes(self, flat: Floats, tilt: Floats, bend: Floats) -> float:
+        """The sum over clusters of squared sizes: a row's is flat + tilt * u + bend * u^2 of its cell, times its weight."""
         n, u, _, uu, _ = self.sums
-        weight = np.zeros(self.total)
-        for h in range(flat.shape[1]):
-            f, t = flat[self.cell, h], tilt[self.cell, h]
-            own = f * f * n + 2 * f * t * u + t * t * uu
-            part = np.bincount(self.bin, own)[self.bin]
-            share = np.divide(own, part, out=np.zeros_like(own), where=part > 0)
-            weight += np.bincount(self.cluster, share, self.total)
-        square = float((weight**2).sum())
-        return float(weight.sum() ** 2 / square) if square > 0 else float(self.total)
+        each = flat[self.cell] * n + tilt[self.cell] * u + bend[self.cell] * uu
+        return float((np.bincount(self.cluster, each, self.codes) ** 2).sum())
+
+
+@dataclass(frozen=True)
+class Question:
+    """What is asked of clusters: a method of `Clusters` with its arguments, after the sums were measured from other lines."""
+
+    name: str
+    arguments: tuple[Any, ...] = ()
+    steps: tuple[tuple[str, tuple[Any, ...]], ...] = ()
+
+    @property
+    def key(self) -> tuple[Any, ...]:
+        """What the question is told by: it is asked twice, with arguments worked out in the same way."""
+        steps = [(name, *map(_bytes, arguments)) for name, arguments in self.steps]
+        return (self.name, *map(_bytes, self.arguments), *steps)
+
+
+def _bytes(argument: Any) -> Any:
+    return argument.tobytes() if isinstance(argument, np.ndarray) else argument
+
+
+@dataclass
+class PendingClusters:
+    """Stands for the clusters of a table, which are read once: notes what is asked of them, and has the answers afterwards.
+
+    Which sums over clusters an error is made of (residuals of which lines, times which weights) the moments alone say. So errors
+    are worked out twice: over placeholders, to learn what will be asked, and over the answers.
+    """
+
+    bins: int
+    groups: int
+    questions: dict[tuple[Any, ...], Question] = field(default_factory=dict)
+    answers: dict[tuple[Any, ...], Any] = field(default_factory=dict)
+    steps: tuple[tuple[str, tuple[Any, ...]], ...] = ()
+
+    def answer(self, answers: Sequence[Any]) -> None:
+        """Take the answers to all questions, in their order."""
+        self.answers.update(zip(self.questions, answers, strict=True))
+
+    def tilted(self, by: Floats, turn: Floats) -> PendingClusters:
+        return replace(self, steps=(*self.steps, ("tilted", (by, turn))))
+
+    def shifted(self, by: Floats) -> PendingClusters:
+        return replace(self, steps=(*self.steps, ("shifted", (by,))))
+
+    def part(self, first: int, last: int) -> PendingClusters:
+        return replace(self, steps=(*self.steps, ("part", (first, last))), bins=last - first)
+
+    def merged(self, into: Ints) -> PendingClusters:
+        return replace(self, steps=(*self.steps, ("merged", (into,))), bins=int(into[-1]) + 1)
+
+    def stilled(self, cells: Bools) -> PendingClusters:
+        return replace(self, steps=(*self.steps, ("stilled", (cells,))))
+
+    @property
+    def total(self) -> int:
+        return int(self._asked(Question("total", (), self.steps), 2))
+
+    def per_bin(self) -> Ints:
+        return np.asarray(self._asked(Question("per_bin", (), self.steps), np.full(self.bins, 2)))
+
+    def per_cell(self) -> Ints:
+        return np.asarray(self._asked(Question("per_cell", (), self.steps), np.full(self.bins * self.groups, 2)))
+
+    def products(self, flat: Floats, tilt: Floats, bins: int | None = None) -> Floats:
+        size = flat.shape[1] * (bins or 1)
+        return np.asarray(self._asked(Question("products", (flat, tilt, bins), self.steps), np.eye(size)))
+
+    def squares(self) -> Floats:
+        return np.asarray(self._asked(Question("squares", (), self.steps), np.ones(self.bins * self.groups)))
+
+    def squared_sizes(self, flat: Floats, tilt: Floats, bend: Floats) -> float:
+        return float(self._asked(Question("squared_sizes", (flat, tilt, bend), self.steps), 1.0))
+
+    def parts(self, flat: Floats, tilt: Floats) -> Floats | None:
+        """What each cluster adds, in the order of clusters; None where more of them add something than are looked at one by one."""
+        found: Floats | None = self._asked(Question("parts", (flat, tilt), self.steps), None)
+        return found
+
+    def _asked(self, question: Question, placeholder: Any) -> Any:
+        if self.answers:
+            return self.answers[question.key]
+        self.questions.setdefault(question.key, question)
+        return placeholder
+
+
+@dataclass(frozen=True)
+class Parts:
+    """What single clusters add, with the ids of those that add something; `values` is None where these are too many."""
+
+    values: Floats | None
+    ids: list[Any]
+
+    @classmethod
+    def from_values(cls, values: Floats, ids: Any) -> Parts:
+        chosen = np.flatnonzero(values)
+        if _too_many(values):
+            return cls(None, [])
+        return cls(values[chosen], [ids[i] for i in chosen.tolist()])
+
+    def __add__(self, other: Parts) -> Parts:
+        if self.values is None or other.values is None:
+            return Parts(None, [])
+        values = np.concatenate([self.values, other.values])
+        return Parts(None, []) if _too_many(values) else Parts(values, self.ids + other.ids)
+
+    def in_order(self) -> Floats | None:
+        """The values in the order of their clusters."""
+        if self.values is None:
+            return None
+        return np.asarray(self.values[sorted(range(len(self.ids)), key=self.ids.__getitem__)])
+
+
+def _too_many(parts: Floats) -> bool:
+    size = np.abs(parts)
+    return int(np.count_nonzero(size > FLAT * size.max(initial=0.0))) > FLIPPED
+
+
+Answers = list[list[Any]]
+"""To every question about every binning."""
+
+
+@dataclass(frozen=True)
+class ClusterLoop:
+    """What a batch of whole clusters answers to the questions about every binning: `fine` bins joined as its use says."""
+
+    fine: Moments
+    uses: tuple[Use, ...]
+    questions: tuple[tuple[Question, ...], ...]
+
+    def __call__(self, batch: Batch) -> Answers:
+        bins, groups = self.fine.rows.shape
+        place = batch.integers("place")
+        code, bin = place // bins, place % bins
+        cell = bin * groups + code
+        u = batch.floats("score") - self.fine.origin[bin]
+        v = batch.floats("outcome") - self.fine.level.ravel()[cell] - self.fine.slope.ravel()[cell] * u
+        weight = batch.floats("weight") if "weight" in batch.names else None
+        cluster = np.repeat(np.arange(batch.groups), np.diff(batch.starts))
+        fine = replace(self.fine, clusters=Clusters.from_sorted(cluster, cell, u, v, (bins, groups), weight))
+        ids = _Ids(batch)
+        return [
+            _answered(use.of(fine).clusters, questions, ids)
+            for use, questions in zip(self.uses, self.questions, strict=True)
+        ]
+
+    def merge(self, one: Answers, other: Answers) -> Answers:
+        """The answers over the clusters of two batches: everything adds up."""
+        pairs = zip(one, other, strict=True)
+        return [[a + b for a, b in zip(left, right, strict=True)] for left, right in pairs]
+
+    def finished(self, answers: Answers) -> Answers:
+        """The answers as they were asked for, once all clusters were read."""
+        return [[a.in_order() if isinstance(a, Parts) else a for a in own] for own in answers]
+
+
+@dataclass
+class _Ids:
+    """The ids of the clusters of a batch, looked up where somebody asks."""
+
+    batch: Batch
+    values: list[Any] | None = None
+
+    def __getitem__(self, i: int) -> Any:
+        if self.values is None:
+            self.values = self.batch.firsts(["cluster"]).values("cluster")
+        return self.values[i]
+
+
+def _answered(clusters: Any, questions: Sequence[Question], ids: _Ids) -> list[Any]:
+    answers, measured = [], dict[tuple[Any, ...], Any]()
+    for question in questions:
+        stepped, key = clusters, tuple[Any, ...]()
+        for name, arguments in question.steps:
+            key = (*key, name, *map(id, arguments))
+            if key not in measured:
+                measured[key] = getattr(stepped, name)(*arguments)
+            stepped = measured[key]
+        method = getattr(stepped, question.name)
+        found = method(*question.arguments) if callable(method) else method
+        answers.append(Parts.from_values(found, ids) if question.name == "parts" else found)
+    return answers

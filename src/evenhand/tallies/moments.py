@@ -15,8 +15,7 @@ from typing import Any
 import numpy as np
 
 from evenhand.cards import Floats
-from evenhand.tallies.cluster_squares import ClusterSquares
-from evenhand.tallies.clusters import Clusters
+from evenhand.tallies.clusters import Clusters, PendingClusters
 
 Ints = np.typing.NDArray[np.int64]
 
@@ -51,7 +50,7 @@ class Moments:
     level, slope : (..., B, G) the line that v is measured from.
     low, high : (..., B, G) smallest and largest score in the cell; inf and -inf where it is empty.
     above, below : (..., B, G) rows whose outcome lies above the smallest, below the largest outcome of all.
-    clusters : the same rows summed per cluster, or the products of such sums where clusters are many; or None.
+    clusters : the same rows summed per cluster, of a table that is read once what is asked of them; or None.
     squares : the same sums with squared weights, which robust errors need; None where every weight is one.
     held : (..., B, G) rows per cell; None where every weight is one, and `sums` count them.
     lost : (..., B, G) how much of the squares of v may be rounding, since v was measured from other lines before; None for none.
@@ -66,7 +65,7 @@ class Moments:
     high: Floats
     above: Floats
     below: Floats
-    clusters: Clusters | ClusterSquares | None = None
+    clusters: Clusters | PendingClusters | None = None
     squares: Floats | None = None
     held: Floats | None = None
     lost: Floats | None = None

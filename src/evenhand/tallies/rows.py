@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
@@ -9,7 +10,7 @@ import numpy as np
 
 from evenhand.cards import Floats
 from evenhand.errors import EvenhandError
-from evenhand.tallies.moments import Ints, Moments
+from evenhand.tallies.moments import Ints
 
 
 @dataclass(frozen=True)
@@ -40,6 +41,17 @@ class Rows:
             s, y, np.zeros(len(s), dtype=np.int64), g, w, None, None if treated is None else np.asarray(treated) > 0
         )
 
+    @classmethod
+    def from_columns(cls, columns: Mapping[str, Any]) -> Rows:
+        """Rows of a table from its columns: `code`, `outcome`, and `score`, `weight`, `cluster` and `used` where it has them."""
+        code = columns["code"]
+        nothing = np.zeros(len(code))
+        used = columns.get("used")
+        return cls(
+            columns.get("score", nothing), columns["outcome"], nothing.astype(np.int64), code, columns.get("weight"),
+            columns.get("cluster"), None if used is None else used > 0,
+        )  # fmt: skip
+
     def reason(self) -> str:
         return "" if len(self.score) else "empty"
 
@@ -62,13 +74,6 @@ class Rows:
         bins = np.searchsorted(edges, self.score)
         order = np.argsort(bins, kind="stable")
         return replace(self._at(order), bin=bins[order])
-
-    def moments(self, edges: Floats, groups: int, ends: tuple[float, float], *, clustered: bool) -> Moments:
-        """Sums per bin and group; `ends` are the smallest and the largest outcome of all."""
-        return Moments.of(
-            self.score, self.outcome, np.searchsorted(edges, self.score), self.group, shape=(len(edges) + 1, groups),
-            cluster=self.cluster if clustered else None, weight=self.weight, ends=ends,
-        )  # fmt: skip
 
     def merged(self, into: Ints) -> Rows:
         """The same rows in coarser bins."""

@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 
 from evenhand.errors import EvenhandError, all_problems, listing
+from evenhand.sources.outcomes import UNKNOWN
 from evenhand.views.columns import slice_problems
-from evenhand.views.outcomes import UNKNOWN
 from evenhand.views.tables import Files, Table, each_once, open_table, to_polars
 
 TALLY = "tally:"

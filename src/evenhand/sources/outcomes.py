@@ -1,0 +1,634 @@
+"""Scored candidates and what became of them: a table of scores, outcomes and groups with known column names, checked first."""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from dataclasses import field as dataclass_field
+from numbers import Real
+from typing import Any, Literal
+
+import narwhals as nw
+import numpy as np
+
+from evenhand.cards import Floats
+from evenhand.errors import EvenhandError, all_problems
+from evenhand.labels import matches, order
+from evenhand.sources.engine import Cells, Engine
+from evenhand.sources.opening import open_table
+from evenhand.sources.relation import Relation
+from evenhand.sources.roles import role_problems, slice_problems
+from evenhand.sources.sql import INFINITY, columns, count_where, double, quoted, select, text
+
+Ints = np.typing.NDArray[np.int64]
+
+OWN = frozenset({"bin_low", "bin_high", "se", "p", "p_adjusted", "intercept", "slope", "detectable", "share_used"})
+"""Columns of the answer that no slice may be called like."""
+
+UNKNOWN = "unknown"
+"""What candidates without a group label are called; they are a group of their own."""
+
+MOST_SLICES = 500
+MOST_GROUPS = 1_000
+"""Every gap has a covariance with every other one: the work grows with the cube of the groups."""
+
+NARROWEST, WIDEST = 1e-60, 1e60
+"""Between these the fourth powers of scores, and the squares of scores times outcomes, are numbers with all their digits."""
+
+Missing = Literal["raise", "omit"]
+
+
+@dataclass(frozen=True)
+class Roles:
+    """The columns of the caller's table by role."""
+
+    score: str
+    outcome: str
+    group: str
+    request: str | None = None
+    treated: str | None = None
+    cluster: str | None = None
+    clustered: bool = True
+    """Whether the errors are clustered; a cluster that is named for nothing is checked all the same."""
+
+    weight: str | None = None
+    by: tuple[str, ...] = ()
+
+    @property
+    def keys(self) -> list[str]:
+        """Our names of the slice columns."""
+        return [f"by_{i}" for i in range(len(self.by))]
+
+    @property
+    def shared(self) -> list[str]:
+        """Roles of columns that say which rows belong together."""
+        roles = ("request", "cluster") if self.clustered else ("request",)
+        return [role for role in roles if getattr(self, role) is not None]
+
+    def named(self) -> list[tuple[str, str]]:
+        """Every role that was given a column, with that column."""
+        more = {"request": self.request, "treated": self.treated, "weight": self.weight}
+        more |= {"cluster": self.cluster} if self.cluster != self.request else {}
+        given = [(role, column) for role, column in more.items() if column is not None]
+        given += [("by", column) for column in self.by]
+        return [("score", self.score), ("outcome", self.outcome), ("group", self.group), *given]
+
+
+@dataclass(frozen=True)
+class CountedOutcomes:
+    """Sums that a database made: a row per slice, scope, bin and group, bins between `edges` (shares of the rows, or scores)."""
+
+    cells: Any
+    edges: tuple[Any, ...]
+
+
+@dataclass(frozen=True)
+class Checked:
+    """A checked table of candidates, or the rows of one slice or of some groups.
+
+    Attributes
+    ----------
+    engine : where its queries run.
+    sql : a SELECT of `by_0..`, `label`, `score`, `outcome`, of `request`, `cluster` and `weight` where named, and of `used`: 1 in
+        rows whose outcome was observed and counts (treated, at or above the threshold, nothing missing), else 0.
+    scope : a SELECT of the rows that count, of the same columns but `used`.
+    ordered : `sql` with a `row_number` where rows have an order and requests are named, else nothing.
+    backend : the dataframe library in which results are handed out. origin : a few words on where the table came from.
+    score_ends, outcome_ends : the smallest and the largest of the rows that count. outcome_mean : their mean.
+    threshold : the score from which candidates are treated.
+    rows : rows read. dropped : rows left out, by reason.
+    asked : the reference group that was named, and the column of the groups.
+    facts : a frame with a row per slice and group: rows, flags, sums and ranges.
+    roles : the columns by role.
+    counted : what a database counted already (a tally file); there is then nothing to query.
+    """
+
+    engine: Engine | None
+    sql: str
+    scope: str
+    ordered: str
+    backend: str
+    origin: str
+    score_ends: tuple[float, float]
+    outcome_ends: tuple[float, float]
+    outcome_mean: float
+    threshold: float | None
+    rows: int
+    dropped: Mapping[str, int]
+    asked: tuple[Any, str]
+    facts: Any
+    roles: Roles
+    counted: CountedOutcomes | None = None
+
+    @property
+    def weighted(self) -> bool:
+        return self.roles.weight is not None
+
+    def slices(self) -> list[tuple[tuple[Any, ...], Checked]]:
+        """The same table slice by slice; one slice without a label where none were asked for."""
+        keys = self.roles.keys
+        if not keys:
+            return [((), self)]
+        labels = slice_labels(self.facts, keys)
+        if len(labels) > MOST_SLICES:
+            raise EvenhandError(
+                f"by={list(self.roles.by)} makes {len(labels):,} slices, more than the {MOST_SLICES:,} that can be tested. "
+                "Name columns with fewer values."
+            )
+        numbered = _numbered(self.facts, keys, labels)
+        facts = _joined(self.facts, numbered, keys)
+        counted = None if self.counted is None else _joined(self.counted.cells, numbered, keys)
+        rows = self if self.engine is None else self._in_order_of(self.engine, numbered)
+        return [
+            (label, rows._slice(k, facts, counted))  # noqa: SLF001
+            for k, label in enumerate(labels)
+        ]
+
+    def _in_order_of(self, engine: Engine, numbered: Any) -> Checked:
+        """The same rows in a temporary table that is sorted by slice, so that the queries of a slice read no other."""
+        keys = self.roles.keys
+        rows = f"({self.ordered or self.sql}) AS candidates JOIN {engine.bring(numbered)} AS slices ON {_same('slices', keys)}"
+        table = engine.keep(f"SELECT candidates.*, slices.slice_number FROM {rows} ORDER BY slices.slice_number")
+        names = columns(self._columns)
+        return replace(
+            self, sql=f"SELECT {names}, used FROM {table}", scope=f"SELECT {names} FROM {table} WHERE used = 1",
+            ordered=f"SELECT {names}, used, row_number FROM {table}" if self.ordered else "",
+        )  # fmt: skip
+
+    def _slice(self, number: int, facts: Any, counted: Any) -> Checked:
+        import polars as pl
+
+        chosen = pl.col("slice_number") == number
+        part = self._with_facts(facts.filter(chosen))
+        if self.counted is not None:
+            return replace(part, counted=replace(self.counted, cells=counted.filter(chosen)))
+        return part._selected(lambda query, more: f"{query} {more} slice_number = {number}")  # noqa: SLF001
+
+    def _selected(self, restrict: Any) -> Checked:
+        """Every query restricted; `restrict` gets the query and the word (WHERE, AND) that a condition begins with."""
+        return replace(
+            self, sql=restrict(self.sql, "WHERE"), scope=restrict(self.scope, "AND"),
+            ordered=restrict(self.ordered, "WHERE") if self.ordered else "",
+        )  # fmt: skip
+
+    def _with_facts(self, facts: Any) -> Checked:
+        return replace(
+            self, facts=facts, rows=int(facts["rows"].sum()), dropped=_dropped(facts, self.roles), **_ranges_of(facts)
+        )
+
+    def without_small_groups(self, fewest: int) -> tuple[Checked, list[str]]:
+        """The table without rows of groups that have fewer rows that count, and what these groups are called."""
+        import polars as pl
+
+        sizes = _over_slices(self.facts)
+        small = sizes.filter(pl.col("used") < fewest)["label"]
+        if not len(small):
+            return self, []
+        large = sizes.filter(pl.col("used") >= fewest).select("label")
+        left = self._with_facts(self.facts.join(large, on="label", how="semi", nulls_equal=True))
+        if self.engine is not None:
+            table = self.engine.bring(large)
+
+            def restrict(query: str, _: str) -> str:
+                return f"SELECT candidates.* FROM ({query}) AS candidates JOIN {table} AS large ON {_same('large', ['label'])}"
+
+            left = left._selected(restrict)  # noqa: SLF001
+        return left, list(map(name_of, sorted(small.to_list(), key=order)))  # a tally's query has left them out
+
+    @property
+    def _columns(self) -> list[str]:
+        weight = ["weight"] if self.weighted else []
+        return [*self.roles.keys, "label", "score", "outcome", *self.roles.shared, *weight]
+
+    def group_names(self) -> tuple[str, ...]:
+        """What the groups with rows that count are called."""
+        labels = self.facts.filter(self.facts["used"] > 0)["label"].unique()
+        return tuple(map(name_of, sorted(labels, key=order)))
+
+    def holds_reference(self) -> bool:
+        """Whether the group that was named as the reference has rows that count."""
+        return name_of(self.asked[0]) in self.group_names()
+
+    def by_group(self) -> Outcomes:
+        """The same rows with what is known of each group as arrays."""
+        facts = self.facts.filter(self.facts["used"] > 0)
+        if self.roles.by:
+            facts = _over_slices(facts)
+        refuse_many(facts.height, f"group={self.asked[1]!r}")
+        rows = sorted(facts.iter_rows(named=True), key=lambda row: order(row["label"]))
+        arrays: dict[str, Any] = {
+            name: np.array([row[name] for row in rows], dtype=np.float64)
+            for name in ("used", "mass", "low", "high", "score_sum", "outcome_sum")
+        }
+        labels = [row["label"] for row in rows]
+        known: dict[str, Any] = {field.name: getattr(self, field.name) for field in fields(Checked)}
+        return Outcomes(
+            **known, **arrays, labels=tuple(labels), reference=_position(self.asked, labels, arrays["used"])
+        )
+
+
+@dataclass(frozen=True)
+class Outcomes(Checked):
+    """Checked rows with their groups: `labels` as the table has them, and arrays with one entry per group.
+
+    `used` are rows, `mass` their weights; the sums of scores and outcomes are weighted.
+    """
+
+    labels: tuple[Any, ...] = ()
+    reference: int = 0
+    used: Floats = dataclass_field(default_factory=lambda: np.zeros(0))
+    mass: Floats = dataclass_field(default_factory=lambda: np.zeros(0))
+    low: Floats = dataclass_field(default_factory=lambda: np.zeros(0))
+    high: Floats = dataclass_field(default_factory=lambda: np.zeros(0))
+    score_sum: Floats = dataclass_field(default_factory=lambda: np.zeros(0))
+    outcome_sum: Floats = dataclass_field(default_factory=lambda: np.zeros(0))
+
+    @property
+    def source(self) -> Engine:
+        """Where the rows are."""
+        assert self.engine is not None  # noqa: S101  (a tally file has no rows to ask for)
+        return self.engine
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The groups in words."""
+        return tuple(map(name_of, self.labels))
+
+    def within(self, low: float, high: float) -> str:
+        """A SELECT of the rows that count with scores from one end to the other."""
+        if self.engine is None or (low, high) == self.score_ends:
+            return self.scope
+        return f"SELECT * FROM ({self.scope}) AS scope WHERE score >= {double(low)} AND score <= {double(high)}"
+
+    def scores(self, low: float, high: float) -> str:
+        """A SELECT of these scores as `value`."""
+        return f"SELECT score AS value FROM ({self.within(low, high)}) AS scope"
+
+    def bring_cells(self, bins: int, **numbers: Floats) -> str:
+        """The name of a table in the engine with a row per `bin` and `label`, bin by bin, and these numbers."""
+        import polars as pl
+
+        label = pl.Series("label", list(self.labels) * bins, dtype=self.facts.schema["label"])
+        number = np.repeat(np.arange(bins, dtype=np.int32), len(self.labels))
+        return self.source.bring({"bin": number, "label": label, **numbers})
+
+    @functools.cached_property
+    def group_codes(self) -> str:
+        """The name of a table in the engine with the `code` of every group's `label`: its position among the labels."""
+        return self.source.bring(self._coded_labels)
+
+    @property
+    def _coded_labels(self) -> Any:
+        import polars as pl
+
+        label = pl.Series("label", list(self.labels), dtype=self.facts.schema["label"])
+        return pl.DataFrame([label, pl.Series("code", range(len(self.labels)), dtype=pl.Int32)])
+
+    def codes(self, cells: Cells) -> Ints:
+        """Positions among the labels of the `label` of each cell; -1 where a label is none of them."""
+        joined = cells.frame.select("label").join(
+            self._coded_labels, on="label", how="left", nulls_equal=True, maintain_order="left"
+        )
+        return np.asarray(joined["code"].fill_null(-1).to_numpy().astype(np.int64))
+
+    def rows_that_count(self, low: float, high: float) -> dict[str, Any]:
+        """Code, score and outcome, weight and cluster where named, of the rows between two scores, ordered by what they hold."""
+        more = [name for name in ("weight", "cluster") if name in self._columns]
+        return self._fetched(self.within(low, high), ["score", "outcome", *more])
+
+    def rows_with_outcome(self) -> dict[str, Any]:
+        """Code, outcome, `used`, and weight and cluster where named, of all rows whose outcome the table has, in their order."""
+        more = [name for name in ("weight", "cluster") if name in self._columns]
+        rows = f"SELECT * FROM ({self.sql}) AS candidates WHERE outcome IS NOT NULL"
+        return self._fetched(rows, ["outcome", "used", *more])
+
+    def _fetched(self, query: str, names: Sequence[str]) -> dict[str, Any]:
+        """Columns of rows, sorted by code and then by each of them; clusters as codes."""
+        cells = self.source.cells(f"SELECT {columns(['label', *names])} FROM ({query}) AS chosen")
+        codes = self.codes(cells)
+        frame = cells.select(names).with_column("code", codes).where(codes >= 0).frame
+        for name in ("code", *names)[::-1]:  # a stable sort by each, last one first, is faster than one by all of them
+            frame = frame.sort(name, maintain_order=True)
+        columns_of_rows = {name: frame[name].to_numpy() for name in ("code", *names) if name != "cluster"}
+        if "cluster" in names:
+            columns_of_rows["cluster"] = frame["cluster"].rank("dense").to_numpy().astype(np.int64) - 1
+        return columns_of_rows
+
+    def candidates(self, lowest: float) -> dict[str, Any]:
+        """Request, code, score, outcome (0 where nobody saw) and `used` of rows that hold a slot or are scored at least `lowest`.
+
+        In the order of the table; in one of their own where there are no requests, so that the table's does not decide which
+        part a row is dealt into. Rows of groups of whom no outcome was ever seen are left out: nothing can be predicted for them.
+        """
+        has_requests = self.roles.request is not None
+        names = [*(["request"] if has_requests else []), "score", "label", "outcome", "used"]
+        rows, place = (self.ordered, ["row_number"]) if self.ordered else (self.sql, [])
+        where = f" WHERE used = 1 OR score >= {double(lowest)}" if lowest > -np.inf else ""
+        cells = self.source.cells(f"SELECT {columns([*names, *place])} FROM ({rows}) AS candidates{where}")
+        codes = self.codes(cells)
+        frame = cells.with_column("code", codes).where(codes >= 0).frame
+        frame = frame.sort(*(place or ["score", "code", "outcome", "used"]))
+        return {
+            "request": frame["request"].rank("dense").to_numpy() if has_requests else np.zeros(frame.height, np.int64),
+            "score": frame["score"].to_numpy(),
+            "code": frame["code"].to_numpy(),
+            "outcome": frame["outcome"].fill_null(0.0).to_numpy(),
+            "used": frame["used"].to_numpy() == 1,
+        }
+
+
+def refuse_many(groups: int, said: str) -> None:
+    """Stop before a column of ids keeps everybody waiting; `said` is what the caller knows the groups as."""
+    if groups > MOST_GROUPS:
+        raise EvenhandError(
+            f"{said} has {groups:,} different values, too many to compare. Group them into at most {MOST_GROUPS:,}."
+        )
+
+
+def open_outcomes(
+    table: Any,
+    roles: Roles,
+    *,
+    reference: Any = None,
+    threshold: float | None = None,
+    nan_policy: Missing = "raise",
+) -> Checked:
+    """A table with its roles checked and everything that is wrong with its values counted by one query."""
+    opened = open_table(table, columns=[column for _, column in roles.named()])
+    opened = opened.with_numbers(roles.score, roles.outcome, roles.treated, roles.weight)
+    _refuse_bad_roles(opened, roles)
+    if nan_policy not in ("raise", "omit"):
+        raise EvenhandError(f"nan_policy={nan_policy!r} does not fit this question. Use 'raise' or 'omit'.")
+    is_number = isinstance(threshold, Real) and not isinstance(threshold, bool)
+    if threshold is not None and not (is_number and _is_finite(threshold)):
+        raise EvenhandError(
+            f"threshold={threshold!r} is not a {'finite ' if is_number else ''}number. "
+            "Pass the score from which candidates are treated."
+        )
+    threshold = None if threshold is None else float(threshold)
+    candidates = _candidates(opened, roles)
+    facts = _plain(opened.engine.cells(_facts_query(opened.select(candidates), roles, threshold)), roles)
+    if problems := _value_problems(facts, roles, nan_policy):
+        raise all_problems(problems, where="The table")
+    names = [name for name in candidates if name != "treated"]
+    is_whole = int(facts["used"].sum()) == int(
+        facts["rows"].sum()
+    )  # nothing to leave out, so no query needs to look again
+    kept = "" if is_whole else f" WHERE {_kept(roles, threshold)}"
+    wanted = _wanted(roles, threshold)
+    used = f"CASE WHEN {wanted} THEN 1 ELSE 0 END" if wanted and not is_whole else "1"
+
+    def rows(chosen: Mapping[str, str], more: str, where: str) -> str:
+        return f"SELECT {columns(names)}{more} FROM ({opened.select(chosen)}) AS candidates{where}"
+
+    has_order = opened.engine.has_row_order and roles.request is not None
+    numbered = {**candidates, "row_number": "ROW_NUMBER() OVER ()"}
+    return Checked(
+        opened.engine, sql=rows(candidates, f", {used} AS used", kept),
+        scope=rows(candidates, "", f"{kept} AND {wanted}" if kept and wanted else kept),
+        ordered=rows(numbered, f", {used} AS used, row_number", kept) if has_order else "",
+        backend=opened.backend, origin=opened.origin, **_ranges_of(facts), threshold=threshold, rows=int(facts["rows"].sum()),
+        dropped=_dropped(facts, roles), asked=(reference, roles.group), facts=facts, roles=roles,
+    )  # fmt: skip
+
+
+def counted_outcomes(
+    backend: str, origin: str, facts: Any, counted: CountedOutcomes, roles: Roles, *, reference: Any, threshold: float | None,
+    nan_policy: Missing,
+) -> Checked:  # fmt: skip
+    """The same from `facts` per slice and group that a database counted, and its sums per bin; there are no rows."""
+    if problems := _value_problems(facts, roles, nan_policy):
+        raise all_problems(problems, where="The table")
+    return Checked(
+        None, "", "", "", backend, origin, **_ranges_of(facts), threshold=threshold, rows=int(facts["rows"].sum()),
+        dropped=_dropped(facts, roles), asked=(reference, roles.group), facts=facts, roles=roles, counted=counted,
+    )  # fmt: skip
+
+
+def _candidates(opened: Relation, roles: Roles) -> dict[str, str]:
+    """SQL of every column by our name."""
+    chosen = {key: opened.label(b) for key, b in zip(roles.keys, roles.by, strict=True)}
+    label = opened.label(roles.group)
+    is_text = opened.label_type(roles.group) == nw.String
+    chosen["label"] = f"COALESCE({label}, {text(UNKNOWN)})" if is_text else label
+    chosen |= {"score": opened.number(roles.score), "outcome": opened.number(roles.outcome)}
+    chosen |= {role: opened.label(getattr(roles, role)) for role in roles.shared}
+    numbers = {"weight": roles.weight, "treated": roles.treated}
+    return chosen | {role: opened.number(column) for role, column in numbers.items() if column is not None}
+
+
+def _wanted(roles: Roles, threshold: float | None) -> str:
+    """Condition on rows whose outcome could be observed; nothing where that is all of them."""
+    conditions = ["treated > 0"] if roles.treated is not None else []
+    conditions += [f"score >= {double(threshold)}"] if threshold is not None else []
+    return " AND ".join(conditions)
+
+
+def _flags(roles: Roles, threshold: float | None) -> dict[str, str]:
+    """Conditions on rows that something is wrong with, by name."""
+    wanted = _wanted(roles, threshold)
+    flags = {"no_score": "score IS NULL", "no_outcome": f"outcome IS NULL{f' AND {wanted}' if wanted else ''}"}
+    if roles.treated is not None:
+        flags |= {"odd": "treated <> 0 AND treated <> 1", "untold": "treated IS NULL"}
+    flags |= {f"no_{role}": f"{role} IS NULL" for role in roles.shared}
+    if roles.weight is not None:
+        flags |= {"no_weight": "weight IS NULL", "zero_weight": "weight = 0"}
+        flags["negative_weight"] = f"weight < 0 OR weight = {INFINITY}"
+    return flags
+
+
+def _kept(roles: Roles, threshold: float | None) -> str:
+    """Condition on rows that nothing is missing from."""
+    wanted = _wanted(roles, threshold)
+    conditions = ["score IS NOT NULL", *(f"{role} IS NOT NULL" for role in roles.shared)]
+    conditions += ["treated IS NOT NULL"] if roles.treated is not None else []
+    conditions += ["weight IS NOT NULL", "weight <> 0"] if roles.weight is not None else []
+    return " AND ".join([*conditions, f"(outcome IS NOT NULL OR NOT ({wanted}))" if wanted else "outcome IS NOT NULL"])
+
+
+def _facts_query(candidates: str, roles: Roles, threshold: float | None) -> str:
+    """One pass, a row per slice and group: what is missing, and the range and sums of scores and outcomes that count."""
+    counts = " AND ".join(filter(None, [_kept(roles, threshold), _wanted(roles, threshold)]))
+    mass = "weight" if roles.weight is not None else "1"
+    weight = "weight * " if roles.weight is not None else ""
+    sums = {"mass": mass, "score_sum": f"{weight}score", "outcome_sum": f"{weight}outcome"}
+    ends = {
+        "low": ("MIN", "score"), "high": ("MAX", "score"),
+        "outcome_low": ("MIN", "outcome"), "outcome_high": ("MAX", "outcome"),
+    }  # fmt: skip
+    facts = {"rows": "COUNT(*)"}
+    facts |= {name: count_where(condition) for name, condition in _flags(roles, threshold).items()}
+    facts["used"] = count_where("is_used = 1")
+    facts |= {name: f"COALESCE(SUM(CASE WHEN is_used = 1 THEN {value} END), 0)" for name, value in sums.items()}
+    facts |= {name: f"{end}(CASE WHEN is_used = 1 THEN {value} END)" for name, (end, value) in ends.items()}
+    keys = columns([*roles.keys, "label"])
+    marked = f"SELECT *, CASE WHEN {counts} THEN 1 ELSE 0 END AS is_used FROM ({candidates}) AS candidates"
+    return f"SELECT {keys}, {select(facts)} FROM ({marked}) AS marked GROUP BY {keys}"
+
+
+def _plain(cells: Cells, roles: Roles) -> Any:
+    """Facts as a frame, counts and sums as plain numbers on every engine."""
+    import polars as pl
+
+    sums = ("mass", "low", "high", "outcome_low", "outcome_high", "score_sum", "outcome_sum")
+    labels = [*roles.keys, "label"]
+    counts = [name for name in cells.names if name not in labels and name not in sums]
+    return cells.frame.with_columns(pl.col(counts).cast(pl.Int64), pl.col(sums).cast(pl.Float64))
+
+
+def _same(table: str, keys: Sequence[str]) -> str:
+    """Join condition: the labels are equal, two missing ones included."""
+    return " AND ".join(f"candidates.{quoted(key)} IS NOT DISTINCT FROM {table}.{quoted(key)}" for key in keys)
+
+
+def _numbered(facts: Any, keys: Sequence[str], labels: Sequence[tuple[Any, ...]]) -> Any:
+    """A frame of the slices with their number, in the order of these labels."""
+    import polars as pl
+
+    schema = {key: facts.schema[key] for key in keys}
+    return pl.DataFrame(list(labels), schema=schema, orient="row").with_columns(
+        slice_number=pl.Series(range(len(labels)), dtype=pl.Int32)
+    )
+
+
+def _joined(facts: Any, numbered: Any, keys: Sequence[str]) -> Any:
+    return facts.join(numbered, on=list(keys), how="left", nulls_equal=True, maintain_order="left")
+
+
+def _ranges_of(facts: Any) -> dict[str, Any]:
+    """The ends of scores and outcomes over all that was counted, and the middle of the outcomes."""
+    ends = _ends(facts, "outcome_low", "outcome_high")
+    return {
+        "score_ends": _ends(facts, "low", "high"),
+        "outcome_ends": ends,
+        "outcome_mean": _middle(ends, float(facts["outcome_sum"].sum()), float(facts["mass"].sum())),
+    }
+
+
+def _over_slices(facts: Any) -> Any:
+    """Facts per group, whatever the slice."""
+    import polars as pl
+
+    sums = [pl.col(name).sum() for name in ("used", "mass", "score_sum", "outcome_sum")]
+    return facts.group_by("label", maintain_order=True).agg(*sums, pl.col("low").min(), pl.col("high").max())
+
+
+def slice_labels(facts: Any, keys: Sequence[str]) -> list[tuple[Any, ...]]:
+    """Labels of the slices, in order."""
+    distinct = list(facts.select(keys).unique().iter_rows())
+    return sorted(distinct, key=lambda label: tuple(map(order, label)))
+
+
+def _middle(ends: tuple[float, float], total: float, rows: float) -> float:
+    """The mean outcome; outcomes that are all one number have that number as their mean, to the last bit on any engine."""
+    return 0.0 if not rows else ends[0] if ends[0] == ends[1] else total / rows
+
+
+def _is_finite(number: Any) -> bool:
+    try:
+        return math.isfinite(number)
+    except OverflowError:  # a whole number that no float holds
+        return False
+
+
+def _refuse_bad_roles(opened: Relation, roles: Roles) -> None:
+    problems = role_problems(opened, roles.named(), ("score", "outcome", "treated", "weight")) + name_problems(roles)
+    if problems:
+        raise all_problems(problems, where="The call")
+
+
+def name_problems(roles: Roles) -> list[str]:
+    """What is wrong with the columns that were named, whatever the table holds."""
+    problems = []
+    for one, other in itertools.combinations(("score", "outcome", "group"), 2):
+        if (column := getattr(roles, one)) == getattr(roles, other) and column is not None:
+            problems.append(f"{one} and {other} are both {column!r}. Pass the score, what became of it, and the group.")
+    problems += slice_problems(roles.by, OWN | {"bin"})
+    return problems + [f"by={b!r} is also the group. Name another column." for b in roles.by if b == roles.group]
+
+
+def _count(facts: Any, name: str) -> int:
+    return int(facts[name].sum()) if name in facts.columns and facts.height else 0
+
+
+def _value_problems(facts: Any, roles: Roles, nan_policy: Missing) -> list[str]:
+    problems = []
+    ends = [facts[name].max() for name in ("high", "outcome_high")] + [
+        facts[name].min() for name in ("low", "outcome_low")
+    ]
+    if any(end is not None and math.isinf(end) for end in ends):
+        problems.append("Some rows have an infinite score or outcome. Pass finite numbers.")
+    problems += _scale_problems(facts, roles)
+    if odd := _count(facts, "odd"):
+        problems.append(f"treated={roles.treated!r} is neither 0 nor 1 in {odd:,} rows. Pass 0, 1 or booleans.")
+    if odd := _count(facts, "negative_weight"):
+        problems.append(
+            f"weight={roles.weight!r} is negative or infinite in {odd:,} rows. Pass weights of zero or more."
+        )
+    for name, where, remedy in _missing_words(roles):
+        if (many := _count(facts, name)) and nan_policy == "raise":
+            problems.append(f"{where} in {many:,} rows. {remedy}")
+    return problems
+
+
+def _scale_problems(facts: Any, roles: Roles) -> list[str]:
+    problems = []
+    for role, low, high in (("score", "low", "high"), ("outcome", "outcome_low", "outcome_high")):
+        problems += off_scale(f"{role}={getattr(roles, role)!r}", *_ends(facts, low, high))
+    return problems
+
+
+def off_scale(said: str, least: float, most: float) -> list[str]:
+    """A problem where numbers run from `least` to `most` and the powers of that range are none; infinite ends are another."""
+    if not least < most or math.isinf(least) or math.isinf(most) or NARROWEST <= most - least <= WIDEST:
+        return []
+    return [
+        f"{said} runs from {least:.6g} to {most:.6g}, a range whose powers no number holds. "
+        "Multiply the column so that its range is close to 1, or take logarithms."
+    ]
+
+
+def _missing_words(roles: Roles) -> list[tuple[str, str, str]]:
+    drop = "Fill them, or pass nan_policy='omit'."
+    observed = "treated rows" if roles.treated is not None else "treated= if the outcome is seen for some rows only"
+    hint = drop if roles.treated is not None else f"Pass {observed}, fill them, or pass nan_policy='omit'."
+    return [
+        ("no_score", f"score={roles.score!r} is missing (null or NaN)", drop),
+        ("no_outcome", f"outcome={roles.outcome!r} is missing (null or NaN)", hint),
+        ("untold", f"treated={roles.treated!r} is missing", drop),
+        ("no_request", f"request={roles.request!r} is missing", drop),
+        ("no_weight", f"weight={roles.weight!r} is missing (null or NaN)", drop),
+        *([("no_cluster", f"cluster={roles.cluster!r} is missing", drop)] if roles.cluster != roles.request else []),
+    ]
+
+
+def _dropped(facts: Any, roles: Roles) -> dict[str, int]:
+    counts = {fact: _count(facts, name) for name, fact, _ in _missing_words(roles)}
+    counts[f"weight={roles.weight!r} is zero"] = _count(facts, "zero_weight")
+    return {fact: rows for fact, rows in counts.items() if rows}
+
+
+def _ends(facts: Any, low: str, high: str) -> tuple[float, float]:
+    """The smallest and the largest of all groups; NaN where no row counts."""
+    least, most = facts[low].min(), facts[high].max()
+    return (math.nan, math.nan) if least is None else (float(least), float(most))
+
+
+def name_of(label: Any) -> str:
+    """A group in words; engines that know no missing whole numbers turn 1 into 1.0."""
+    if label is None:
+        return UNKNOWN
+    return str(int(label)) if isinstance(label, float) and label.is_integer() else str(label)
+
+
+def _position(asked: tuple[Any, str], labels: Sequence[Any], used: Floats) -> int:
+    """Where the reference group stands; the largest group where none was named."""
+    reference, column = asked
+    if reference is None:
+        return int(used.argmax()) if len(used) else 0
+    known = [UNKNOWN if label is None else label for label in labels]
+    (found,) = matches("reference", [reference], known, of=f"{column!r} with observed outcomes")
+    return known.index(found)
