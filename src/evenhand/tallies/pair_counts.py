@@ -112,7 +112,7 @@ class PairCounts:
         engine, keys = scores.engine, list(scores.keys)
         lost = judgments.count_unjudged(judgments.join(scores.sql, scores.types), missing, "scored items")
         query = (
-            f"SELECT {columns(keys)}, item, score, COALESCE(relevance, 0) AS relevance, COALESCE(label, -1) AS label "
+            f"SELECT {columns(keys)}, item, score, COALESCE(relevance, 0) AS relevance, CAST(COALESCE(label, -1) AS INTEGER) AS label "
             f"FROM ({judgments.join(labels.rows, scores.types)}) AS judged"
             + (" WHERE relevance IS NOT NULL" if missing == "drop" else "")
         )

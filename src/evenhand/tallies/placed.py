@@ -66,7 +66,9 @@ class Placed:
         Where `some_labelled`, labels of a table that no ranked item has are taken for ids that do not match.
         """
         keys = list(rankings.keys)
-        query = f"SELECT {columns(keys)}, place, COALESCE(label, {UNLABELLED}) AS label, share FROM ({labels.rows}) AS labelled"
+        share = ", share" if labels.soft else ""
+        label = f"CAST(COALESCE(label, {UNLABELLED}) AS INTEGER) AS label"
+        query = f"SELECT {columns(keys)}, place, {label}{share} FROM ({labels.rows}) AS labelled"
         make = partial(_read_lists, keys=keys, groups=len(labels.labels), soft=labels.soft)
         lists = _Lists.merge(rankings.engine.tallied(query, keys, ["place"], make), keys)
         if lists is None:
