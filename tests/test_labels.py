@@ -13,7 +13,6 @@ from evenhand.audits.parameters import in_words
 from evenhand.errors import EvenhandError
 from evenhand.labels import in_order, match, matches, no_label, order, whole
 from evenhand.sources.labels import as_call, read_shares
-from evenhand.views.labels import codes
 
 ITEMS = [f"d{i}" for i in range(8)]
 SIDE = dict(zip(ITEMS, ["f", "m", "m", "f", "m", "f", "m", None], strict=True))
@@ -411,14 +410,6 @@ def test_a_split_that_makes_no_sense_is_refused(how, said):
     films = pl.DataFrame({"item": ["a"], "group": ["X|Y"], "w": [1.0]})
     with pytest.raises(eh.EvenhandError, match=said):
         eh.rollup(films, **how)
-
-
-def test_labels_that_no_value_can_be_and_values_that_read_the_same_keep_their_places():
-    assert codes(pl.Series([2, None, 1]), [1, 2, "unknown", "nobody"]).tolist() == [1, 4, 0]
-    moments = pl.Series([10**18, None, 10**18 + 1]).cast(pl.Datetime("ns"))  # one microsecond, as Python has them
-    assert codes(moments, [moments.to_list()[0]]).tolist() == [0, 1, 0]
-    assert codes(pl.Series([None, None]), ["a"]).tolist() == [1, 1]
-    assert codes(pl.Series([], dtype=pl.String), []).tolist() == []
 
 
 def test_labels_that_there_are_stand_in_order_in_a_message():

@@ -2,28 +2,31 @@
 
 from __future__ import annotations
 
-import narwhals as nw
 import polars as pl
 import pytest
 
 import evenhand as eh
 from evenhand import EvenhandError
-from evenhand.views.rankings import view_rankings
-from evenhand.views.tables import to_polars
+from evenhand.sources.rankings import open_rankings, ranking_table
 from ranked_tables import ENGINES, table
 
 engines = pytest.mark.parametrize("engine", ENGINES)
 SERP = table({"zoo": ["con", "pro", "con"], "tax": ["pro", "con"]})
 
 
+def view_rankings(frame, **roles):
+    return open_rankings(ranking_table(frame), **roles)
+
+
 def rows(view, *columns):
-    return to_polars(view.lazy).sort("request", "rank").select(columns or ["request", "rank"]).rows()
+    frame = view.engine.cells(view.sql).frame
+    return frame.sort("request", "place").select(columns or ["request", "place"]).rows()
 
 
 @engines
 def test_ranks_are_taken_as_they_are(engine):
-    view = view_rankings(ENGINES[engine](SERP), carry={"group": nw.col("stance")})
-    assert rows(view, "request", "rank", "group") == [
+    view = view_rankings(ENGINES[engine](SERP), carry={"group": '"stance"'})
+    assert rows(view, "request", "place", "group") == [
         ("tax", 1, "pro"),
         ("tax", 2, "con"),
         ("zoo", 1, "con"),
@@ -37,7 +40,7 @@ def test_ranks_are_taken_as_they_are(engine):
 def test_scores_order_where_there_is_no_rank(engine):
     scored = SERP.drop("rank").with_columns(score=pl.Series([0.1, 0.3, 0.2, 5.0, 6.0]))
     view = view_rankings(ENGINES[engine](scored), score="score")
-    assert [item for _, _, item in rows(view, "request", "rank", "item")] == [
+    assert [item for _, _, item in rows(view, "request", "place", "item")] == [
         "tax-2",
         "tax-1",
         "zoo-2",
@@ -55,7 +58,7 @@ def test_ties_are_refused_or_kept_in_the_order_of_the_rows(engine):
     ):
         view_rankings(ENGINES[engine](tied))
     view = view_rankings(ENGINES[engine](tied), ties="input_order")
-    assert [item for _, item in rows(view, "rank", "item")] == ["tax-1", "tax-2", "zoo-1", "zoo-2", "zoo-3"]
+    assert [item for _, item in rows(view, "place", "item")] == ["tax-1", "tax-2", "zoo-1", "zoo-2", "zoo-3"]
     assert view.ties == 2
 
 
@@ -63,7 +66,7 @@ def test_ties_are_refused_or_kept_in_the_order_of_the_rows(engine):
 def test_tied_scores_keep_the_order_of_the_rows_on_request(engine):
     tied = SERP.drop("rank").with_columns(score=pl.Series([1.0, 2.0, 2.0, 1.0, 1.0]))
     view = view_rankings(ENGINES[engine](tied), score="score", ties="input_order")
-    assert [item for _, item in rows(view, "rank", "item")] == ["tax-1", "tax-2", "zoo-2", "zoo-3", "zoo-1"]
+    assert [item for _, item in rows(view, "place", "item")] == ["tax-1", "tax-2", "zoo-2", "zoo-3", "zoo-1"]
 
 
 def test_breaking_ties_leaves_the_empty_ranks_of_other_rankings():

@@ -14,7 +14,6 @@ import warnings
 from collections.abc import Iterable, Mapping
 from typing import Any, Literal
 
-import narwhals as nw
 import numpy as np
 
 from evenhand import metrics as plain
@@ -22,11 +21,10 @@ from evenhand.attention import Attention, parse
 from evenhand.audits.exposure import exposure
 from evenhand.errors import DataWarning, EvenhandError, MissingExtraError, UndefinedWarning
 from evenhand.sources.labels import Labels, open_labels
-from evenhand.sources.opening import open_table as open_relation
+from evenhand.sources.opening import open_table
+from evenhand.sources.relation import comparable
 from evenhand.sources.rollup import rollup
 from evenhand.tallies.exposure import Exposed, side_codes, target_shares
-from evenhand.views.match import matched_ids
-from evenhand.views.tables import open_table, to_polars
 
 try:
     import lenskit.data  # noqa: F401  (lenskit.metrics cannot be imported first)
@@ -42,7 +40,7 @@ def aligned(groups: Any) -> Labels:
     """Groups in any form `eh.exposure` takes but a column name: `{item: group}`, a table, shares, `eh.rollup(...)`."""
     import polars as pl
 
-    nowhere = open_relation(pl.DataFrame(schema={"item_id": pl.String}))
+    nowhere = open_table(pl.DataFrame(schema={"item_id": pl.String}))
     found = open_labels(groups, nowhere, item="item_id")
     if not isinstance(found, Labels):
         raise EvenhandError(f"groups={groups!r} is not a file. Pass {{item: group}}, a table, or a path.")
@@ -273,7 +271,7 @@ class ProviderGini(GlobalMetric):
         corrected: bool = False,
     ) -> None:  # fmt: skip
         table = providers if isinstance(providers, Mapping) else open_table(providers, role="providers")
-        item = "item" if isinstance(table, Mapping) or "item" in table.schema.names() else "item_id"
+        item = "item" if isinstance(table, Mapping) or "item" in table.schema else "item_id"
         self.owners = rollup(table, item=item, group="provider")
         self.n, self.attention, self.population, self.corrected = n, parse(attention), population, corrected
         known = len(_shares(self.owners.frame))
@@ -295,14 +293,21 @@ class ProviderGini(GlobalMetric):
         shown = pl.DataFrame({"item": [i for ids in lists for i in ids], "attention": np.concatenate([[], *weights])})
         if not shown.height:
             return dict.fromkeys(_shares(self.owners.frame), 0.0)
-        totals = nw.from_native(shown.group_by("item").agg(pl.col("attention").sum())).lazy()
-        owned, totals = matched_ids(nw.from_native(self.owners.frame).lazy(), totals, ["item"], role="providers")
-        nobody = int(to_polars(totals.join(owned, on="item", how="anti").select(nw.len().alias("n")))["n"][0])
+        owned = self.owners.relation
+        ranked = open_table(shown, beside=owned)
+        ours, theirs = comparable(owned.schema["item"], ranked.schema["item"], column="item", role="providers")
+        totals = f"SELECT item, SUM(attention) AS attention FROM {ranked.name} GROUP BY item"
+        on = f"{ours.format('owned.item')} = {theirs.format('totals.item')}"
+        unowned = f"SELECT COUNT(*) AS n FROM ({totals}) AS totals LEFT JOIN {owned.name} AS owned ON {on} WHERE owned.item IS NULL"
+        nobody = int(owned.cells(unowned).row()["n"])
         if nobody:
             warnings.warn(DataWarning(f"{nobody:,} items shown have no provider; they were left out."), stacklevel=2)
-        both = to_polars(owned.join(totals, on="item", how="left")).filter(pl.col("group").is_not_null())
-        part = (pl.col("share") * pl.col("attention").fill_null(0.0)).sum()
-        return dict(both.group_by("group").agg(part).sort("group").iter_rows())
+        query = f"""
+            SELECT owned.label AS label, SUM(owned.share * COALESCE(totals.attention, 0)) AS attention
+            FROM {owned.name} AS owned LEFT JOIN ({totals}) AS totals ON {on}
+            WHERE owned.label IS NOT NULL GROUP BY owned.label ORDER BY owned.label
+        """
+        return dict(owned.cells(query).labels(["label", "attention"]))
 
     def measure_run(self, output: Any, test: Any, /) -> float:  # noqa: ARG002
         found = list(self.amounts(output).values())

@@ -16,8 +16,6 @@ from typing import Any
 import narwhals as nw
 import numpy as np
 
-from evenhand.views.batches import BLOCK
-from evenhand.views.labels import Alignment
 from evenhand.views.match import in_our_order
 from evenhand.views.tables import each_once, to_polars
 
@@ -39,17 +37,15 @@ IN_ORDER = frozenset({"postgres", "duckdb", "bigquery", "snowflake", "trino"})
 """Databases that put the values of a group into one text in order and do not cut it short (MySQL does)."""
 
 
+BLOCK = 250_000
+"""Rows read together."""
+
+
 def is_apart(lazy: nw.LazyFrame[Any]) -> bool:
     """Whether rows live on a cluster or in a database that can gather them before they are sent."""
     if lazy.implementation.is_ibis():
         return lazy.to_native().get_backend().name in IN_ORDER
     return bool(lazy.implementation.is_pyspark())
-
-
-def labelled(lazy: nw.LazyFrame[Any], found: Alignment) -> nw.LazyFrame[Any]:
-    """Rows with the label of their item beside them, joined where the rows are."""
-    aligned, lazy = found.beside(lazy)
-    return lazy.join(aligned.lazy.select(*aligned.keys, "group"), on=aligned.keys, how="left")
 
 
 def gathered(

@@ -491,6 +491,7 @@ def _database_of(process: int) -> tuple[Any, Folder]:
     connection = duckdb.connect()
     known_optimizers = {name for (name,) in connection.execute("SELECT name FROM duckdb_optimizers()").fetchall()}
     settings = {
+        "allocator_background_threads": "true",  # else memory that a query gave back is not handed back to the system
         "memory_limit": f"{memory_limit() // 2**20}MiB",
         "temp_directory": folder.name,
         "TimeZone": "UTC",
