@@ -17,7 +17,6 @@ from typing import Any
 
 from evenhand.cli import colour
 from evenhand.errors import EvenhandError, printable
-from evenhand.sources.files import database_of, split_kind
 
 FORMATS = ("table", "csv", "tsv", "jsonl", "json", "markdown", "latex", "openmetrics", "grafana")
 ENDINGS = {
@@ -156,6 +155,8 @@ def outputs(args: argparse.Namespace, asked: Sequence[Asked] = ()) -> list[str]:
 
 def inputs(args: argparse.Namespace) -> list[str]:
     """Files that the words of this command name, patterns spelled out; an answer must not take their place."""
+    from evenhand.sources.files import database_of, split_kind
+
     words: list[str] = []
     for name, value in vars(args).items():
         written = ("html", "output", "plot", "junit", "summary", *getattr(args, "written", ()))
