@@ -83,7 +83,7 @@ class Slice:
     Attributes
     ----------
     where : labels of the slice.
-    users, items : where they stand among the ids of all slices; their order is that of the codes in the query.
+    users, items : where they stand among the ids of all slices, rising; their number in the slice is their place here.
     unlisted : items of the catalogue beyond those, which have no id.
     facts, truth_facts : of the scores and of the truth.
     """
@@ -121,8 +121,8 @@ class Scores:
 
     Attributes
     ----------
-    query : rows of `owner` (a number for every slice and user, slices one after the other), `is_truth`, `item` (its number in
-        the slice) and `value`, in no order.
+    query : rows of `owner` (a number for every slice and user, slices one after the other), `is_truth`, `item` (its place among
+        all ids) and `value`, in no order.
     user_ids, item_ids : Polars series, in order.
     labels : the group of every user as a Polars series, null where unknown; None where no groups were named.
     """
@@ -161,7 +161,7 @@ class Scores:
         user = self.user_ids[int(part.users[owner - (int(ends[at]) - part.user_count)])]
         return EvenhandError(
             f"{role} has {more:,} rows for a user and item that already had one (first: user {user!r}, item "
-            f"{self.item_ids[int(part.items[item])]!r}). "
+            f"{self.item_ids[item]!r}). "
             "Keep one row for each, or name the column that tells them apart: by or system."
         )
 
@@ -410,18 +410,19 @@ def _scores(
     """
     import polars as pl
 
-    places, joins = {}, {}
-    for (name, alias), known in zip((("owner", "owners"), ("item", "things")), ids, strict=True):
-        matching = f"{alias}.id = scores.{name}"
+    places = {}
+    for name, known in zip(("owner", "item"), ids, strict=True):
         if members[name] is None:
-            coded = pl.DataFrame({"id": known, "code": np.arange(len(known), dtype=np.int32)})
             places[name] = [np.arange(len(known))] * len(where)
-        else:
-            coded = _coded(members[name], known, running=name == "owner")
-            ends = np.searchsorted(coded["slice"].to_numpy(), np.arange(1, len(where)))
-            places[name] = np.split(coded["place"].to_numpy(), ends) if where else []
-            coded, matching = coded.select("slice", "id", "code"), f"{alias}.slice = scores.slice AND {matching}"
-        joins[name] = f"JOIN {engine.bring(coded)} AS {alias} ON {matching}"
+            continue
+        coded = _coded(members[name], known)
+        ends = np.searchsorted(coded["slice"].to_numpy(), np.arange(1, len(where)))
+        places[name] = np.split(coded["place"].to_numpy(), ends) if where else []
+        if name == "owner":
+            owners = engine.bring(coded.select("slice", "id", pl.int_range(pl.len(), dtype=pl.Int32).alias("code")))
+    things = engine.bring(pl.DataFrame({"id": ids[1], "code": np.arange(len(ids[1]), dtype=np.int32)}))
+    # One slice needs no condition on it, from which an optimizer might conclude that owners meet things.
+    in_slice = "owners.slice = scores.slice AND " if len(where) > 1 else ""
     slices = []
     for i, labels_of_slice in enumerate(where):
         users, items = (places[name][i] for name in ("owner", "item"))
@@ -439,21 +440,19 @@ def _scores(
         FROM (
             {union}
         ) AS scores
-        {joins["owner"]}
-        {joins["item"]}
+        JOIN {owners} AS owners ON {in_slice}owners.id = scores.owner
+        JOIN {things} AS things ON things.id = scores.item
     """
     return Scores(engine, query, slices, *ids, labels, **described)
 
 
-def _coded(members: Any, ids: Any, *, running: bool) -> Any:
-    """Members of slices with their `place` among the ids and their `code`: a number within the slice, or one that goes on."""
+def _coded(members: Any, ids: Any) -> Any:
+    """Members of slices with their `place` among the ids, in order."""
     import polars as pl
 
     known = pl.DataFrame({"id": ids, "place": np.arange(len(ids))})
     members = members.with_columns(pl.col("id").cast(ids.dtype, strict=False)).unique()
-    rows = members.join(known, on="id", how="inner").sort("slice", "place")
-    code = pl.int_range(pl.len(), dtype=pl.Int32)
-    return rows.with_columns((code if running else code.over("slice")).alias("code"))
+    return members.join(known, on="id", how="inner").sort("slice", "place")
 
 
 def _slice_labels(table: LongTable, sliced_by: SliceColumns) -> tuple[list[tuple[Any, ...]], str]:

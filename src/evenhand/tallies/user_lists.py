@@ -211,6 +211,8 @@ class SliceCut:
     reading: Reading
     scale: tuple[float, float]
     items: int
+    places: Ints
+    """Where the items of the slice stand among all items, rising."""
     is_judged: bool
     keeps_offered: bool
 
@@ -218,7 +220,7 @@ class SliceCut:
     def from_slice(cls, part: Slice, reading: Reading) -> SliceCut:
         gaps = not reading.allows_any_item(part) and reading.shows and part.facts.cells <= MOST_OFFERED
         scale = reading.scale(part.facts, part.truth_facts)
-        return cls(reading, scale, part.item_count, part.truth_facts is not None, gaps)
+        return cls(reading, scale, part.item_count, part.items, part.truth_facts is not None, gaps)
 
     def lists(self, scores: Ragged, truth: Ragged) -> UserLists:
         """What users are shown, given their scores and the truth."""
@@ -228,7 +230,10 @@ class SliceCut:
         return made if self.reading.shows else made.without_lists()
 
     def _ready(self, cells: Ragged, cut: Cut) -> Ragged:
+        """Cells that are not missing, items by their number in the slice, values scaled."""
         cells = cells.there()
+        if len(self.places) and len(self.places) <= self.places[-1]:
+            cells = Ragged(cells.starts, np.searchsorted(self.places, cells.items), cells.values)
         if self.reading.normalize:
             offset, width = self.scale
             cells = Ragged(cells.starts, cells.items, (cells.values - offset) / width)
