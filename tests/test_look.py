@@ -94,3 +94,12 @@ def test_what_is_proposed_can_be_typed_although_a_unit_is_missing(tmp_path, caps
     assert "--population none --nan-policy omit" in shown
     assert "Rows without author are left out." in shown
     assert main(["look", str(path), "--run"]) == 0
+
+
+def test_columns_without_a_name_or_with_capitals_alone_between_them_are_read(tmp_path, capsys):
+    path = tmp_path / "index.csv"
+    path.write_text(",Views,views,author\n0,1,7,a\n1,2,8,b\n2,3,9,c\n", encoding="utf-8")
+    assert main(["look", str(path)]) == 0
+    shown = capsys.readouterr().out
+    assert "4 columns, 3 rows" in shown
+    assert [line.split()[0] for line in shown.splitlines()[4:7]] == ["Views", "views", "author"]

@@ -56,11 +56,13 @@ def run(args: argparse.Namespace) -> int:
 def _columns(args: argparse.Namespace, *roles: str) -> Any:
     """The whole table, its numbers read as such; a role that is no column is an error."""
     from evenhand.errors import EvenhandError, all_problems
-    from evenhand.views.tables import is_number, missing_columns, open_table, to_polars
+    from evenhand.sources.opening import fetch, open_table
+    from evenhand.sources.relation import is_number
+    from evenhand.sources.roles import missing_columns
 
     named = [(role, getattr(args, role)) for role in roles]
     numeric = [column for role, column in named if role != "group"]
-    opened = open_table(args.files if len(args.files) > 1 else args.files[0]).numbers(*numeric)
+    opened = open_table(args.files if len(args.files) > 1 else args.files[0]).with_numbers(*numeric)
     problems = [p.replace(f"{r}=", f"--{r} ") for (r, c) in named for p in missing_columns(opened, [(r, c)])]
     if problems:
         raise all_problems(problems, where="The command")
@@ -69,7 +71,7 @@ def _columns(args: argparse.Namespace, *roles: str) -> Any:
         raise EvenhandError(
             f"{lost[0]!r} holds {opened.schema[lost[0]]} values, not numbers. Convert the column first."
         )
-    frame = to_polars(opened.lazy)
+    frame = fetch(opened).frame
     blank = {column: frame[column].is_null().sum() + frame[column].cast(float).is_nan().sum() for column in numeric}
     if empty := [column for column, many in blank.items() if many]:
         raise EvenhandError(f"{empty[0]!r} is missing in {blank[empty[0]]:,} rows. Remove them first.")

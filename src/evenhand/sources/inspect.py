@@ -13,7 +13,7 @@ from typing import Any
 import narwhals as nw
 
 from evenhand.sources.engine import Cells
-from evenhand.sources.opening import open_table
+from evenhand.sources.opening import fetch, open_table
 from evenhand.sources.relation import is_number
 
 SAMPLE = 100_000
@@ -87,7 +87,7 @@ def inspect(table: Any) -> Sample:
     expressions = {
         name: opened.column(name) if is_number(kind) else opened.label(name) for name, kind in opened.schema.items()
     }
-    rows = opened.engine.cells(f"{opened.select(expressions)} LIMIT {SAMPLE + 1}").frame
+    rows = fetch(opened, expressions, most=SAMPLE + 1).frame
     has_more, rows = rows.height > SAMPLE, rows.head(SAMPLE)
     schema = nw.from_native(rows, eager_only=True).schema
     columns = tuple(_column(rows, name, kind) for name, kind in schema.items())

@@ -172,6 +172,11 @@ def _open_database(words: Sequence[str], role: str, columns: Sequence[Any] | Non
         return _relation(relation_from_table(engine, stored, backend="pyarrow", origin=words[0]))
 
 
-def fetch(relation: Relation, expressions: Mapping[str, str] | None = None) -> Cells:
-    """All rows of a small relation."""
-    return relation.engine.cells(relation.select(dict(expressions or relation.expressions)))
+def fetch(relation: Relation, expressions: Mapping[str, str] | None = None, *, most: int | None = None) -> Cells:
+    """All rows of a small relation, or the first so many (`most`)."""
+    named = dict(expressions or relation.expressions)
+    inner = [f"column_{i}" for i in range(len(named))]  # no engine quotes the empty name, and DuckDB minds no capitals
+    query = relation.select(dict(zip(inner, named.values(), strict=True))) + (
+        f" LIMIT {most}" if most is not None else ""
+    )
+    return Cells(relation.engine.cells(query).frame.rename(dict(zip(inner, named, strict=True))))
