@@ -87,10 +87,6 @@ class Log:
         return [f"by_{i}" for i in range(len(self.by))]
 
     @property
-    def missing(self) -> int:
-        return sum(a.missing for a in self.amounts)
-
-    @property
     def source(self) -> str:
         """The log as it stands after FROM."""
         return f"({self.sql}) AS log"
@@ -134,10 +130,6 @@ class Log:
             return frozenset({()})
         query = f"SELECT DISTINCT {columns(self.keys)} FROM {self.source} WHERE {quoted(amount.column)} IS NULL"
         return frozenset(self.engine.cells(query).labels(self.keys))
-
-    def labels(self, names: Sequence[str]) -> list[Label]:
-        """The different combinations of labels in some columns, in the order of results."""
-        return self.engine.cells(f"SELECT DISTINCT {columns(names)} FROM {self.source}").codes(names)[1]
 
 
 def open_log(
