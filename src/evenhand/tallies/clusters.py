@@ -7,6 +7,7 @@ many clusters they are read some clusters at a time, and only what was asked of 
 
 from __future__ import annotations
 
+import functools
 import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -28,6 +29,9 @@ MOST_CELLS = 1 << 22
 
 FLIPPED = 2_000
 """With more clusters than this nobody asks what each of them adds: a sum of their flipped parts is as good as normal."""
+
+ROWS_AT_ONCE = 1 << 16
+"""Rows of whole clusters that are worked on at a time: arrays of so many stay in the processor's cache."""
 
 FLAT = 1e-12
 """Share of the largest part of a cluster below which a part is what is left of rounding."""
@@ -315,10 +319,25 @@ class ClusterLoop:
         v = batch.floats("outcome") - self.fine.level.ravel()[cell] - self.fine.slope.ravel()[cell] * u
         weight = batch.floats("weight") if "weight" in batch.names else None
         cluster = np.repeat(np.arange(batch.groups), np.diff(batch.starts))
-        fine = replace(self.fine, clusters=Clusters.from_sorted(cluster, cell, u, v, (bins, groups), weight))
-        ids = _Ids(batch)
+        ids = _Ids(batch, [])
+        firsts = np.searchsorted(batch.starts, np.arange(0, len(place), ROWS_AT_ONCE))
+        ends = np.append(batch.starts[np.unique(firsts)], len(place))
+        return functools.reduce(
+            self.merge,
+            (
+                self._answered(
+                    cluster[rows], cell[rows], u[rows], v[rows], None if weight is None else weight[rows], ids
+                )
+                for rows in itertools.starmap(slice, itertools.pairwise(ends.tolist()))
+                if rows.stop > rows.start
+            ),
+        )
+
+    def _answered(self, cluster: Ints, cell: Ints, u: Floats, v: Floats, weight: Any, ids: _Ids) -> Answers:
+        clusters = Clusters.from_sorted(cluster - cluster[0], cell, u, v, self.fine.rows.shape, weight)
+        fine = replace(self.fine, clusters=clusters)
         return [
-            _answered(use.of(fine).clusters, questions, ids)
+            _answered(use.of(fine).clusters, questions, replace(ids, first=int(cluster[0])))
             for use, questions in zip(self.uses, self.questions, strict=True)
         ]
 
@@ -334,15 +353,16 @@ class ClusterLoop:
 
 @dataclass
 class _Ids:
-    """The ids of the clusters of a batch, looked up where somebody asks."""
+    """The ids of the clusters of a batch from the `first` on, looked up where somebody asks."""
 
     batch: Batch
-    values: list[Any] | None = None
+    values: list[Any]
+    first: int = 0
 
     def __getitem__(self, i: int) -> Any:
-        if self.values is None:
-            self.values = self.batch.firsts(["cluster"]).values("cluster")
-        return self.values[i]
+        if not self.values:
+            self.values.extend(self.batch.firsts(["cluster"]).values("cluster"))
+        return self.values[self.first + i]
 
 
 def _answered(clusters: Any, questions: Sequence[Question], ids: _Ids) -> list[Any]:
