@@ -315,7 +315,7 @@ def _judgment_counts(tables: JudgedRankings | CountedRankings, sums: GroupExposu
     """What a reader should know about judgments, for provenance."""
     if tables.judged is None:
         return {}
-    requests = tables.count_requests()
+    requests = tables.count_requests(sums.keys)
     counts = {
         "ranked_items_without_judgment": sums.unjudged if tables.unjudged is None else tables.unjudged,
         "requests_without_judgment": requests["ranked"] - requests["both"],

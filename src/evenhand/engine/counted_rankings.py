@@ -114,7 +114,7 @@ class CountedRankings:
         refuse_strangers(found, self.judged["request"][0] if self.judged.height else None)
         return found
 
-    def count_requests(self) -> dict[str, int]:
+    def count_requests(self, _: Cells) -> dict[str, int]:
         """How many distinct requests are ranked, judged, and both."""
         ranked, judged = (frame.select("request").unique() for frame in (self.cells, self.judged))
         both = ranked.join(judged, on="request", how="semi")

@@ -12,7 +12,7 @@ import numpy as np
 
 from evenhand.attention import Attention
 from evenhand.errors import EvenhandError
-from evenhand.sources.engine import Engine
+from evenhand.sources.engine import Cells, Engine
 from evenhand.sources.item_lists import are_item_lists, judged_by
 from evenhand.sources.judgments import Judgments, MissingRelevance, carried, open_judgments
 from evenhand.sources.labels import CodedLabels, LabelColumns, Labels, columns_in, open_labels
@@ -33,6 +33,7 @@ class JudgedRankings:
     view : the rankings as they were checked; labels : of their items, beside the rows.
     types : the columns of the rows: those of the view, `relevance` where the rows carry it, and `shown`, which is zero for
         items that were scored but not ranked and for what keeps the place of a list without items.
+    rows : a SELECT of the rows without labels.
     judged : a SELECT of request, item and relevance, ids as the rows have them; None where nothing is judged.
     dropped : rows left out, and why. unjudged : ranked items without a judgment, where they had to be counted.
     """
@@ -40,6 +41,7 @@ class JudgedRankings:
     view: Rankings
     labels: CodedLabels
     types: Mapping[str, Type]
+    rows: str
     judged: str | None = None
     dropped: Mapping[str, int] = field(default_factory=dict)
     unjudged: int | None = None
@@ -99,7 +101,8 @@ class JudgedRankings:
     def labelled_items(self) -> str:
         """A SELECT of item, label and share of every item that has a label, ids as the rows have them."""
         ours, _ = comparable(self.labels.types["item"], self.types["item"], column="item", role="groups")
-        return f"SELECT DISTINCT {ours.format('item')} AS item, label, share FROM ({self.labels.items()}) AS labelled"
+        once = "DISTINCT " if "request" in self.labels.keys else ""
+        return f"SELECT {once}{ours.format('item')} AS item, label, share FROM ({self.labels.items()}) AS labelled"
 
     def same_ranking(self, left: str, right: str) -> str:
         """SQL of whether rows of two tables are of one ranking; slices may be NULL."""
@@ -112,7 +115,7 @@ class JudgedRankings:
     def depth(self) -> int:
         """The deepest place of a row."""
         return int(
-            self.engine.cells(f"SELECT MAX(place) AS deepest FROM {self.ranked} AS ranked").row()["deepest"] or 0
+            self.engine.cells(f"SELECT MAX(place) AS deepest FROM ({self.rows}) AS ranked").row()["deepest"] or 0
         )
 
     @cached_property
@@ -152,7 +155,7 @@ class JudgedRankings:
             absent = self.engine.cells(
                 f"""
                 SELECT COUNT(*) AS n
-                FROM (SELECT DISTINCT item FROM {self.ranked} AS ranked) AS ranked
+                FROM (SELECT DISTINCT item FROM ({self.rows}) AS ranked) AS ranked
                 LEFT JOIN (SELECT DISTINCT item FROM ({self.labelled_items}) AS sized) AS sized ON sized.item = ranked.item
                 WHERE sized.item IS NULL
                 """
@@ -171,17 +174,17 @@ class JudgedRankings:
         absent = f"CASE WHEN {self.relevance} IS NULL THEN ranked.share ELSE 0 END"
         return round(float(self.engine.cells(f"SELECT SUM({absent}) AS n FROM {rows}").row()["n"] or 0))
 
-    def count_requests(self) -> dict[str, int]:
-        """How many distinct requests are ranked, judged, and both."""
-        ranked = f"SELECT DISTINCT request FROM {self.ranked} AS ranked"
+    def count_requests(self, ranked: Cells) -> dict[str, int]:
+        """How many distinct requests are ranked, of which there are the rows of a column `request`, judged, and both."""
+        _, requests = ranked.numbered(["request"])
         row = self.engine.cells(
             f"""
-            SELECT (SELECT COUNT(*) FROM ({ranked}) AS requests) AS ranked, COUNT(*) AS judged, COUNT(requests.request) AS both
+            SELECT COUNT(*) AS judged, COUNT(requests.request) AS both
             FROM (SELECT DISTINCT request FROM ({self.judged}) AS judged) AS judgments
-            LEFT JOIN ({ranked}) AS requests ON requests.request = judgments.request
+            LEFT JOIN {self.engine.bring(requests)} AS requests ON requests.request = judgments.request
             """
         ).row()
-        return {name: int(count) for name, count in row.items()}
+        return {"ranked": len(requests), **{name: int(count) for name, count in row.items()}}
 
     def first_judged(self) -> Any:
         """The first request that is judged, for words about ids; None where nothing is."""
@@ -292,7 +295,7 @@ def _joined(
         as_text = _compared_as_text(labels.relation.schema, rows.types, labels.keys, "groups")
     rows = rows.with_text_ids([key for key in KEYS if key in as_text])
     if judgments is None:
-        return JudgedRankings(view, _coded(view, rows, labels), rows.types, None, view.dropped)
+        return JudgedRankings(view, _coded(view, rows, labels), rows.types, rows.sql, None, view.dropped)
     as_text = _compared_as_text(judgments.types, rows.types, KEYS, "relevance")
     rows = rows.with_text_ids([key for key in KEYS if key in as_text])
     judged = _Rows(judgments.sql, judgments.types)
@@ -309,9 +312,11 @@ def _joined(
     if dropped != view.dropped:
         labelled = {**rows.types, "label": nw.Int64(), "share": nw.Float64()}
         listed = _Rows(judgments.join(coded.rows, rows.types), {**labelled, "relevance": nw.Float64()})
-        rows = listed.without_unjudged(view.keys)
+        rows = listed.without_unjudged(
+            view.keys
+        )  # with their labels: of items that are no longer listed there are labels too
         coded = replace(coded, rows=rows.sql)
-    return JudgedRankings(view, coded, rows.types, judged.sql, dropped, unjudged)
+    return JudgedRankings(view, coded, rows.types, rows.sql, judged.sql, dropped, unjudged)
 
 
 def _coded(view: Rankings, rows: _Rows, labels: Labels | LabelColumns) -> CodedLabels:

@@ -98,11 +98,13 @@ def query(tables: JudgedRankings, groups: int, numbers: str) -> str:
     """Items by request, grade and group (its `code`), of the ranked requests, which have `numbers`."""
     items = exact_sum("judged.share") if tables.soft else "COUNT(*)"
     return f"""
-    SELECT numbers.number, -judged.relevance AS falling, COALESCE(judged.label, {groups}) AS code,
-        CAST({items} AS DOUBLE) AS items
-    FROM ({tables.judged_items}) AS judged
-    JOIN {numbers} AS numbers ON numbers.request = judged.request
-    GROUP BY numbers.number, judged.relevance, judged.label
+    SELECT numbers.number, -counted.relevance AS falling, COALESCE(counted.label, {groups}) AS code, counted.items
+    FROM (
+        SELECT judged.request, judged.relevance, judged.label, CAST({items} AS DOUBLE) AS items
+        FROM ({tables.judged_items}) AS judged
+        GROUP BY judged.request, judged.relevance, judged.label
+    ) AS counted
+    JOIN {numbers} AS numbers ON numbers.request = counted.request
     """
 
 
@@ -159,22 +161,35 @@ def due_by_grade(spec: AttentionSpec, many: Ints, grade: Floats, request: Ints) 
     """
     if not len(many):
         return np.zeros(0)
-    ends = np.cumsum(many)
-    of = np.repeat(np.arange(len(many)), many)  # the block of every item
-    heads = run_starts(request)[:-1]
-    above = (
-        ends - many - np.repeat((ends - many)[heads], np.diff(np.append(heads, len(many))))
-    )  # items of better grades
-    within = np.arange(len(of)) - np.repeat(ends - many, many)
-    rank = above[of] + within
-    weights = spec.by_place(int(rank.max(initial=-1)) + 1)[rank]
-    for kept_grade, going_on in spec.attention.keeps().items():
-        hit = grade > 0 if kept_grade is None else grade == kept_grade
-        stopped = np.where(hit, many, 0)
-        before = np.cumsum(stopped) - stopped
-        before = before - np.repeat(before[heads], np.diff(np.append(heads, len(many))))
-        weights = weights * going_on ** (before[of] + np.where(hit[of], within, 0)).astype(np.float64)
-    return np.asarray(np.add.reduceat(weights, ends - many) / many)
+    heads = run_starts(request)
+    going_on, survival = np.ones(len(many)), np.ones(len(many))
+    for stopped_at, share in spec.attention.keeps().items():
+        hit = grade > 0 if stopped_at is None else grade == stopped_at
+        going_on = np.where(hit, share, going_on)
+        survival = survival * share ** _above(np.where(hit, many, 0), heads).astype(np.float64)
+    return survival * _mean_weights(spec, _above(many, heads), many, going_on)
+
+
+def _above(many: Ints, heads: Ints) -> Ints:
+    """(blocks,) how many items the better blocks of the same request have; requests begin at `heads`."""
+    before = np.cumsum(many) - many
+    return np.asarray(before - np.repeat(before[heads[:-1]], np.diff(heads)))
+
+
+def _mean_weights(spec: AttentionSpec, above: Ints, many: Ints, going_on: Floats) -> Floats:
+    """(blocks,) mean weight of `many` ranks below `above`; of each item a share of readers goes on to the next.
+
+    Blocks of the same ranks are worked out once: there are far fewer of them than items.
+    """
+    shares, share = np.unique(going_on, return_inverse=True)
+    longest = int(many.max()) + 1
+    distinct, which = np.unique((above * longest + many) * len(shares) + share.reshape(-1), return_inverse=True)
+    first, sizes = np.divmod(distinct // len(shares), longest)
+    ends = np.cumsum(sizes)
+    within = np.arange(ends[-1]) - np.repeat(ends - sizes, sizes)
+    weights = spec.by_place(int((first + sizes).max()))[np.repeat(first, sizes) + within]
+    weights = weights * np.repeat(shares[distinct % len(shares)], sizes) ** within.astype(np.float64)
+    return np.asarray((np.add.reduceat(weights, ends - sizes) / sizes)[which.reshape(-1)])
 
 
 def refuse_strangers(exposure: GroupExposure, first_judged: Any) -> None:

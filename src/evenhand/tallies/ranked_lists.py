@@ -338,7 +338,7 @@ def number_items(tables: JudgedRankings, *, everything: bool, requests: str = ""
 
     Those of the rankings; with `everything` also those that only have a label, and those of `requests` that are only judged.
     """
-    parts = [f"SELECT DISTINCT item FROM {tables.ranked} AS ranked"]
+    parts = [f"SELECT DISTINCT item FROM ({tables.rows}) AS ranked"]
     if everything:
         parts.append(f"SELECT item FROM ({tables.labelled_items}) AS labelled")
     if requests:
