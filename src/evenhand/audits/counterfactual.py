@@ -96,7 +96,7 @@ class OutcomeResult(Result):
             raise EvenhandError(
                 "This result holds nothing to compare. Run outcome_test on a table with two groups first."
             )
-        if self.evidence[0].view.counted is not None:
+        if not self.evidence[0].view.engine.has_rows:
             raise EvenhandError(
                 "Slots are given again row by row, and a tally holds no rows. Pass the table to the test."
             )

@@ -49,6 +49,7 @@ from evenhand.errors import refuse_keys, unknown_name
 from evenhand.findings import Findings, Row, plan_hash, tidy
 from evenhand.present.text import plural
 from evenhand.results import Result
+from evenhand.sources.tally_files import UnansweredError, tally_of
 from evenhand.uncertainty.intervals import Interval, seed_of
 
 __all__ = [
@@ -141,7 +142,16 @@ class Audit:
                 by_name[name] = value
             else:
                 by_place.append(value)
-        return self.function(made, *by_place, **by_name)
+        held = tally_of(by_place[0]) if by_place else None
+        if held is None:
+            return self.function(made, *by_place, **by_name)
+        from evenhand.audits.queries import refuse_other, unanswered
+
+        refuse_other(held, self, made.arguments)
+        try:
+            return self.function(made, *by_place, **by_name)
+        except UnansweredError as error:
+            raise unanswered(held, self, made.arguments) from error
 
     def _explained(self, error: TypeError) -> TypeError:
         """What Python says of arguments that do not fit, and where one is missing, what it is for."""

@@ -28,7 +28,7 @@ from evenhand.audits.declare import (
     log,
     pairs,
 )
-from evenhand.audits.exposure_asks import TARGETS, MetricSpec, asked_for, required_by
+from evenhand.audits.exposure_asks import TARGETS, MetricSpec, asked_for
 from evenhand.audits.exposure_curves import curves
 from evenhand.audits.exposure_measures import (
     ExposureTallies,
@@ -41,16 +41,12 @@ from evenhand.audits.exposure_measures import (
 from evenhand.audits.few import few_labels
 from evenhand.audits.requests import RankingResult, draws_wanted, held_of, interval_words, per_request, rows_of
 from evenhand.cards import Floats, refuse_lacking
-from evenhand.engine.counted_rankings import CountedRankings, open_counted_rankings, refuse_lists
-from evenhand.engine.queries_rankings import Counting
 from evenhand.errors import EvenhandError, listing
 from evenhand.findings import Row, slice_words
 from evenhand.labels import all_but, match
-from evenhand.sources.files import has_known_ending, may_be_file
 from evenhand.sources.judged_rankings import JudgedRankings, open_judged_rankings
 from evenhand.sources.judgments import MissingRelevance
-from evenhand.sources.labels import read_shares
-from evenhand.sources.rankings import Roles, Ties
+from evenhand.sources.rankings import Ties
 from evenhand.sources.rollup import rollup
 from evenhand.tallies.exposure import Amortised, Exposed, Exposure, side_codes, target_shares
 from evenhand.tallies.exposure_policy import Policy, Unknown, policy_for, unlabelled
@@ -59,7 +55,6 @@ from evenhand.tallies.requests import Measured
 from evenhand.uncertainty.intervals import stream
 from evenhand.uncertainty.items import crossed_draws
 from evenhand.uncertainty.requests import Reduced, blocks
-from evenhand.views.tally import Tally, tally_of, told
 
 __all__ = ["exposure", "rollup"]
 
@@ -179,8 +174,7 @@ def exposure(
     """
     asked, has = asked_by(call.arguments)
     log.info("checking the rankings")
-    tally = tally_of(rankings)
-    tables: JudgedRankings | CountedRankings = counted(tally, call, asked) if tally is not None else open_judged_rankings(
+    tables = open_judged_rankings(
         rankings, groups=groups, relevance=relevance, missing=missing_relevance, by=names_of(by), ties=ties,
         unranked=any(a.needs(Amortised) for a in asked), nan_policy=nan_policy, request=request, item=item, rank=rank,
         score=score, sample=sample, probability=probability, weight=weight, system=system,
@@ -188,10 +182,9 @@ def exposure(
     view = tables.view
     if tables.soft:
         asked = _allowed(asked, has - {"labels"}, named=metrics is not None)
-    if isinstance(tables, JudgedRankings):
-        if any(a.browsing.attention.is_function for a in asked):
-            asked, call = _in_numbers(asked, tables, call)
-        tables.refuse_grades(a.browsing.attention for a in asked)
+    if any(a.browsing.attention.is_function for a in asked):
+        asked, call = _in_numbers(asked, tables, call)
+    tables.refuse_grades(a.browsing.attention for a in asked)
     few = few_labels(
         tables.items_by_label, tables.slices, call.fewest, protected=protected, versus=versus, unknown=unknown
     )
@@ -203,17 +196,12 @@ def exposure(
     policy = _sides(labels, protected, versus, unknown, asked)
     log.info("adding up exposure")
     both = resample == "requests_and_items" and call.interval.kind != "none"
-    if isinstance(tables, CountedRankings):
-        sums = tables.exposure(required_by(asked), labels)
-        _refuse_unknown(sums, unknown)
-        tallies = ExposureTallies(sums, policy, sizes)
-    else:
-        sums, by_item, crossed = add_up(tables, asked, labels, resample_items=both)
-        _refuse_unknown(sums, unknown)
-        placement = placement_of(tables, sums, policy) if any(a.placed for a in asked) else None
-        simulated = chance and bool(policy.labels) and any(a.needs(Exposed) for a in asked)
-        lists = lists_by_slice(tables, sums, asked, call.seed) if simulated else None
-        tallies = ExposureTallies(sums, policy, sizes, placement, by_item, lists, crossed)
+    sums, by_item, crossed = add_up(tables, asked, labels, resample_items=both)
+    _refuse_unknown(sums, unknown)
+    placement = placement_of(tables, sums, policy) if any(a.placed for a in asked) else None
+    simulated = chance and tables.engine.has_rows and bool(policy.labels) and any(a.needs(Exposed) for a in asked)
+    lists = lists_by_slice(tables, sums, asked, call.seed) if simulated else None
+    tallies = ExposureTallies(sums, policy, sizes, placement, by_item, lists, crossed)
     judged = _judgment_counts(tables, sums)
     log.info("measuring")
     small = few.small(sums.within)
@@ -253,53 +241,6 @@ def asked_by(given: Mapping[str, Any]) -> tuple[list[MetricSpec], set[str]]:
     return _allowed(asked, has, named=given["metrics"] is not None), has
 
 
-def roles_of(given: Mapping[str, Any]) -> Roles:
-    """The columns of the rankings by role."""
-    more = {role: given[role] for role in ("system", "sample", "probability", "weight", "score")}
-    return Roles(given["request"], given["item"], given["rank"], by=names_of(given["by"]), **more)
-
-
-def refuse_uncounted(given: Mapping[str, Any], asked: Sequence[MetricSpec]) -> None:
-    """What no sum per ranking and group can tell is refused before a query is printed, and where its rows are read."""
-    lists = [
-        a.text
-        for a in asked
-        if a.placed
-        or a.needs(Amortised)
-        or a.norms == "item"
-        or a.browsing.attention.is_function
-        or a.browsing.attention.needs_relevance
-    ]
-    groups, relevance = given["groups"], given["relevance"]
-    if not isinstance(groups, str) or has_known_ending(groups) or read_shares(groups) or groups.startswith("rollup("):
-        raise EvenhandError(
-            "groups is no single column of the rankings, which a query needs. Join it to them in a view."
-        )
-    if relevance is not None and (not isinstance(relevance, str) or may_be_file(relevance)):
-        raise EvenhandError(
-            "relevance is no column, which a query needs. Name one; where another table of the database holds it, name that table "
-            "to the query as relevance_in=."
-        )
-    dropped = relevance is not None and given["missing_relevance"] == "drop"
-    for name, there in (
-        ("missing_relevance", dropped), ("resample", given["resample"] != "requests"), ("ties", given["ties"] != "raise"),
-        (f"metrics={lists[0]!r}" if lists else "", bool(lists)),
-    ):  # fmt: skip
-        if there:
-            raise refuse_lists(name if "=" in name else f"{name}={given[name]!r}")
-
-
-def counted(tally: Tally, call: Call, asked: Sequence[MetricSpec]) -> CountedRankings:
-    """The sums where a database added up."""
-    given, roles = call.arguments, roles_of(call.arguments)
-    refuse_uncounted(given, asked)
-    apart = next(iter(told(tally, "relevance_in")), None)
-    counting = Counting(
-        roles, given["groups"], required_by(asked), given["relevance"], few=call.fewest > 1, relevance_in=apart
-    )
-    return open_counted_rankings(tally, counting, nan_policy=given["nan_policy"], missing=given["missing_relevance"])
-
-
 def _in_numbers(asked: Sequence[MetricSpec], tables: JudgedRankings, call: Call) -> tuple[list[MetricSpec], Call]:
     """Functions by their values at the ranks and grades that there are: so engines can read them, and the plan hold them."""
     depth, grades = tables.reach(), tables.grades
@@ -311,7 +252,7 @@ def _in_numbers(asked: Sequence[MetricSpec], tables: JudgedRankings, call: Call)
     return specs, replace(call, arguments={**call.arguments, "attention": model.as_word()})
 
 
-def _judgment_counts(tables: JudgedRankings | CountedRankings, sums: GroupExposure) -> dict[str, Any]:
+def _judgment_counts(tables: JudgedRankings, sums: GroupExposure) -> dict[str, Any]:
     """What a reader should know about judgments, for provenance."""
     if tables.judged is None:
         return {}
@@ -341,7 +282,7 @@ def _allowed(asked: Sequence[MetricSpec], has: AbstractSet[str], *, named: bool)
 
 
 def _rows(
-    t: ExposureTallies, asked: Sequence[MetricSpec], tables: JudgedRankings | CountedRankings, call: Call,
+    t: ExposureTallies, asked: Sequence[MetricSpec], tables: JudgedRankings, call: Call,
     small: Sequence[bool], *, chance: bool,
 ) -> tuple[list[Row], list[Measured]]:  # fmt: skip
     """The rows of the frame, and the measures behind them, which keep no sums."""

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Annotated, Any
+from typing import Annotated
 
 import numpy as np
 
 from evenhand.audits.declare import Takes
 from evenhand.cards import Floats
-from evenhand.engine.counted_outcomes import counted_edges, counted_ends, reach_of
-from evenhand.engine.queries_outcomes import shares_of
 from evenhand.errors import EvenhandError
 from evenhand.sources.outcomes import NARROWEST, Outcomes
 from evenhand.sources.quantiles import Range, quantile_means, quantiles_within
@@ -21,8 +20,6 @@ from evenhand.tallies.moments import Ints
 
 MOST_BINS = 1_000
 MOST_GAPS = 6_000
-MOST_COUNTED = 100
-"""Bins of a query: each edge is a line of it."""
 
 
 def _read_bins(words: list[str]) -> int | list[float]:
@@ -114,34 +111,23 @@ class Grid:
 def score_edges(view: Outcomes, wanted: Sequence[tuple[Sequence[int], Range]]) -> list[list[Floats]]:
     """For each number of bins of each range of scores the distinct inner edges: exact inverted-CDF quantiles of its rows."""
     shares = [shares_of(bins) for bins, _ in wanted]
-    if view.counted is not None:
-        at_shares = [
-            dict(zip(view.counted.edges, counted_edges(view, reach_of(view, *part)), strict=True)) for _, part in wanted
-        ]
-        edges = [np.array([at[share] for share in own]) for own, at in zip(shares, at_shares, strict=True)]
-    else:
-        low, high = min(part[0] for _, part in wanted), max(part[1] for _, part in wanted)
-        asked = [(own, part) for own, (_, part) in zip(shares, wanted, strict=True) if own]
-        scores = view.scores(low, high)
-        found = iter(quantiles_within(view.source, scores, asked, (low, high)) if asked else ())
-        edges = [next(found) if own else np.zeros(0) for own in shares]
+    low, high = min(part[0] for _, part in wanted), max(part[1] for _, part in wanted)
+    asked = [(own, part) for own, (_, part) in zip(shares, wanted, strict=True) if own]
+    scores = view.scores(low, high)
+    found = iter(quantiles_within(view.source, scores, asked, (low, high)) if asked else ())
+    edges = [next(found) if own else np.zeros(0) for own in shares]
     return [_distinct(bins, own, at, part[1]) for (bins, part), own, at in zip(wanted, shares, edges, strict=True)]
 
 
 def mean_edges(view: Outcomes, bins: Sequence[int], ends: Range, fewest: int) -> list[Floats]:
     """The same where an edge is the mean of `fewest` scores around it, since it leaves and is else somebody's own score."""
     shares = shares_of(bins)
-    if view.counted is not None:
-        found = counted_edges(view, "shared")
-        return _distinct(bins, shares, found if len(found) else np.full(len(shares), ends[1]), ends[1])
     edges = quantile_means(view.source, view.scores(*ends), shares, ends, fewest) if shares else np.zeros(0)
     return _distinct(bins, shares, edges, ends[1])
 
 
 def shared_ends(view: Outcomes, low: float, high: float, fewest: int) -> Range:
     """The ends of a scope as they may leave: the mean of its `fewest` lowest scores, and of its highest."""
-    if view.counted is not None:
-        return counted_ends(view)
     both = [Fraction(0), Fraction(1)]
     least, most = quantile_means(view.source, view.scores(low, high), both, (low, high), fewest).tolist()
     return float(least), float(most)
@@ -152,13 +138,14 @@ def _distinct(bins: Sequence[int], shares: Sequence[Fraction], edges: Floats, hi
     return [np.unique([e for d in range(1, b) if (e := at[Fraction(d, b)]) < high]).astype(np.float64) for b in bins]
 
 
-def counted_edges_of(bins: Any) -> list[Any]:
-    """Where a query cuts the scores: at shares of the rows, or at the scores that were given."""
-    if not isinstance(bins, int):
-        return list(given_edges(bins).tolist())
-    if bins > MOST_COUNTED:
-        raise EvenhandError(f"bins={bins} makes too long a query. Pass at most {MOST_COUNTED}, or pass the table.")
-    return list(shares_of(counts_of(bins)))
+def shares_of(bins: Sequence[int]) -> list[Fraction]:
+    """Where the edges of so many bins, or so many, lie: shares of the rows."""
+    return list(_shares_of(tuple(bins)))
+
+
+@functools.lru_cache(maxsize=8)
+def _shares_of(bins: tuple[int, ...]) -> tuple[Fraction, ...]:
+    return tuple(sorted({Fraction(d, b) for b in bins for d in range(1, b)}))
 
 
 def refuse_many_gaps(groups: int, grid: Grid) -> None:

@@ -116,7 +116,7 @@ def _otherwise(a: Ask, tested: Binning, view: Outcomes) -> list[Row]:
     if a.card.needs is Moments:
         return _measured(a, tested, view)
     told = view.roles.treated is not None or view.threshold is not None
-    why = "no_single_rows" if view.counted is not None and told else "nobody_left_out"
+    why = "no_single_rows" if not view.engine.has_rows and told else "nobody_left_out"
     return [row({}, a.text, group=name, ideal=a.ideal, better=a.better, note=why) for name in view.names]
 
 

@@ -18,7 +18,6 @@ from evenhand.audits.outcome_bins import (
     MOST_BINS,
     Bins,
     Grid,
-    counted_edges_of,
     refuse_crowded,
     refuse_many_gaps,
     shared_ends,
@@ -38,7 +37,6 @@ from evenhand.audits.outcome_rows import (
     without_few,
 )
 from evenhand.cards import Ask, Floats, asks
-from evenhand.engine.counted_outcomes import counted_moments, reach_of, view_counted_outcomes
 from evenhand.errors import EvenhandError
 from evenhand.findings import Row
 from evenhand.labels import whole as whole_labels
@@ -50,7 +48,6 @@ from evenhand.tallies.binned import BinnedMoments
 from evenhand.tallies.binned import Bins as ScoreBins
 from evenhand.tallies.moments import Ints, Moments
 from evenhand.tallies.rows import Rows
-from evenhand.views.tally import tally_of
 
 MOST_ROWS = 2_000_000
 """Rows whose labels can be permuted: more of them are not read into memory, and a group with few outcomes gets no p."""
@@ -127,21 +124,7 @@ def outcome_test(
     asked = None if metrics is None else asks(metrics, askable())
     how, roles = roles_of(call.arguments)
     log.info("checking the table")
-    held = tally_of(table)
-    if held is None:
-        checked = open_outcomes(table, roles, reference=reference, threshold=threshold, nan_policy=nan_policy)
-    else:
-        checked = view_counted_outcomes(
-            held,
-            roles,
-            kind=kind,
-            bins=bins,
-            edges=counted_edges_of(bins),
-            reference=reference,
-            threshold=threshold,
-            nan_policy=nan_policy,
-            fewest=call.fewest,
-        )
+    checked = open_outcomes(table, roles, reference=reference, threshold=threshold, nan_policy=nan_policy)
     words = {"unit": "candidate", "score": score, "outcome": outcome, "group": group}
     if roles.by:
         checked, words["reference"] = _one_reference(checked)
@@ -291,10 +274,6 @@ def _binnings(view: Outcomes, ends: tuple[float, float], plan: _Plan) -> tuple[_
 
 def _moments(view: Outcomes, bins: Sequence[ScoreBins], plan: _Plan) -> list[Moments]:
     """Sums per bin and group of every binning, with what errors ask of the clusters."""
-    if view.counted is not None:
-        ends = bins[0].low, bins[0].high
-        shared = "shared" if plan.call.fewest > 1 else reach_of(view, *ends)
-        return [counted_moments(view, b.edges, b.high, shared if (b.low, b.high) == ends else "all") for b in bins]
     binned = BinnedMoments.from_table(view, bins, clustered=plan.how == "cluster")
     if plan.how != "cluster":
         return binned.moments
@@ -365,7 +344,7 @@ def _shared_scope(view: Outcomes, ends: tuple[float, float], fewest: int) -> tup
 def _everybody(view: Outcomes, wanted: AbstractSet[str], rows: _RowsOnce) -> Everybody:
     """The rows of all scores, and who of those with a known outcome was treated, as far as they are `wanted`."""
     cut = view.roles.treated is not None or view.threshold is not None
-    if view.counted is not None:
+    if not view.engine.has_rows:
         return Everybody(None, None, cut, "no_single_rows")
     seen = rows.everyone() if wanted & {*ODDS} else None
     if not cut or not wanted & {*RATES} or view.rows > MOST_ROWS or view.outcome_ends != (0.0, 1.0):
@@ -383,7 +362,7 @@ class _RowsOnce:
 
     def everyone(self) -> Rows | None:
         """Rows of all scores."""
-        if self.view.counted is not None or self.view.used.sum() > MOST_ROWS:
+        if not self.view.engine.has_rows or self.view.used.sum() > MOST_ROWS:
             return None
         if self.every is None:
             self.every = Rows.from_columns(self.view.rows_that_count(*self.view.score_ends))
@@ -391,7 +370,7 @@ class _RowsOnce:
 
     def binned(self, many: int, edges: Floats, into: Ints, ends: tuple[float, float]) -> Rows | None:
         """The `many` rows between two scores, in fine bins with these inner edges that are joined as `into` says."""
-        if many > MOST_ROWS or self.view.counted is not None:
+        if many > MOST_ROWS or not self.view.engine.has_rows:
             return None
         log.info("reading the rows one by one, since a group has few outcomes")
         every = self.everyone()

@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from evenhand.engine.counted import CountedPopulation
 from evenhand.errors import EvenhandError
 from evenhand.labels import spellings
 from evenhand.sources.logs import Log, slice_words
@@ -30,11 +29,6 @@ def padded(slices: Slices, log: Log, population: Any) -> Slices:
         _refuse_other_slices(slices, log, held)
         _refuse_outsiders(outside_population(log, population, held), slices=bool(held))
         return _padded_held(slices, log, held, population_sizes(log, population, held))
-    if isinstance(population, CountedPopulation):
-        _refuse_weights(log)
-        _refuse_other_slices(slices, log, population.held)
-        _refuse_outsiders(population.outside, slices=bool(population.held))
-        return _padded_held(slices, log, population.held, population.sizes)
     if log.weight is not None:
         raise EvenhandError(
             "population as a number does not say what the unseen units weigh. Pass population=None with weight=."
@@ -137,14 +131,8 @@ def _refuse_padding_of_unit_properties(slices: Slices, log: Log, columns: list[s
     """One size for every slice is wrong where the slice is a property of the unit: nobody could be in two of them."""
     places = {b: log.by.index(b) for b in columns}
     several = [b for b, i in places.items() if len({label[i] for label in slices.labels}) > 1]
-    fixed = [b for b in several if _never_varies(log, f"by_{places[b]}")]
+    fixed = [b for b in several if never_varies(log, f"by_{places[b]}")]
     if fixed:
         raise EvenhandError(
             f"by={fixed[0]!r} never varies within a unit, so {what} would count every unit in every slice. {REMEDY}"
         )
-
-
-def _never_varies(log: Log, key: str) -> bool:
-    if log.counted is not None:
-        return log.unit is None or bool(log.counted.most[key] <= 1)
-    return never_varies(log, key)

@@ -1,38 +1,40 @@
-"""The query of an audit: what to count in a database so that the audit can go on from the rows."""
+"""The queries of an audit, for a database that evenhand cannot reach: those that the local engine would run."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+import re
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from evenhand import metrics as _all_metrics  # noqa: F401  (fills the registry)
 from evenhand.audits.declare import Audit, find, versions
-from evenhand.audits.exposure_asks import required_by
-from evenhand.audits.outcome_bins import counted_edges_of
-from evenhand.audits.outcome_rows import askable
-from evenhand.audits.population import WEIGHTLESS
-from evenhand.audits.sources import checked_metrics
-from evenhand.audits.units import refuse_uncounted
-from evenhand.cards import asks, needing
-from evenhand.engine.dialects import Dialect
-from evenhand.engine.dialects import dialect as dialect_of
-from evenhand.engine.queries import Everyone, units_query
-from evenhand.engine.queries_outcomes import outcomes_query
-from evenhand.engine.queries_rankings import Counting, rankings_query
-from evenhand.errors import EvenhandError, all_problems, listing, refuse_keys, unknown_name
+from evenhand.errors import EvenhandError, refuse_keys, unknown_name
 from evenhand.present.again import command
+from evenhand.sources.asking import AskingEngine, NeedsRowsError, Query, RawTable, place_of, statement
+from evenhand.sources.dialects import translated
 from evenhand.sources.files import database_of, has_known_ending
-from evenhand.sources.logs import name_problems
-from evenhand.sources.outcomes import name_problems as outcome_problems
-from evenhand.sources.populations import open_population
-from evenhand.sources.rankings import name_problems as ranking_problems
-from evenhand.sources.relation import Relation
-from evenhand.sources.slicing import slicing
 from evenhand.sources.stores import scheme
-from evenhand.tallies.spectrum import Spectrum
+from evenhand.sources.tally_files import AGAIN, Answers, Tally, mark_of, read_answers, tally_of
+from evenhand.sources.tally_files import tally as tally_from
 
-Given = Mapping[str, Any]
+DIALECTS = ("duckdb", "postgres", "bigquery", "snowflake", "databricks", "trino", "clickhouse")
+"""Whose SQL is written; queries of the first two are run in the tests, the others are parsed."""
+
+ASKABLE = ("inequality", "sources", "exposure", "outcome_test")
+"""Audits that can go on from the rows of a query."""
+
+COLUMNS: Mapping[str, str] = {
+    "unit": "label", "amount": "number", "weight": "number", "within": "label", "by": "label", "source": "label",
+    "groups": "label", "relevance": "number", "request": "label", "item": "label", "rank": "number", "score": "number",
+    "sample": "label", "probability": "number", "system": "label", "outcome": "number", "group": "label",
+    "treated": "number", "cluster": "label",
+}  # fmt: skip
+"""Parameters that name columns, and what these hold unless something else is declared."""
+
+UNASKED = frozenset({"rng", "interval", "level", "nan_policy", "chance", "min_units", "population"})
+"""Parameters that only say how to measure: they stand in no mark."""
+
+EVERYBODY = 2**40
+"""A population of which it is asked whether it can be one, whatever the rows are."""
 
 
 def sql(
@@ -40,23 +42,24 @@ def sql(
     *,
     table: str,
     dialect: str,
-    names: Sequence[str] = (),
     truth: Sequence[str] = (),
+    whole: Sequence[str] = (),
+    number: Sequence[str] = (),
     population_by: Sequence[str] = (),
-    relevance_in: str | None = None,
+    tally: Any = None,
     **roles: Any,
 ) -> str:
-    """The query whose rows are the tally of an audit, for a database that evenhand cannot reach; `eh.read.tally` reads them back.
+    """The query whose rows answer what an audit asks, for a database that evenhand cannot reach; `eh.read.tally` reads them back.
 
     Parameters
     ----------
     audit : `"inequality"`, `"sources"`, `"exposure"` or `"outcome_test"`.
     table : the table there: `"schema.table"`, or a Jinja expression such as `"{{ ref('events') }}"`.
     dialect : whose SQL to write: duckdb, postgres, bigquery, snowflake, databricks, trino or clickhouse.
-    names : the sources, for `"sources"`: no query can find them and count them at once.
-    truth : columns that hold true and false.
+    truth, whole, number : columns that hold true and false, whole numbers, or other numbers. Amounts, scores and the like are
+        numbers unless something else is said, and other columns are text.
     population_by : slice columns that the table of all units holds too, where `population` names one of the same database.
-    relevance_in : the table that holds the column `relevance`, where the rankings do not; it names requests and items as they do.
+    tally : the rows of the queries before this one, where it depends on them.
     roles : what the audit takes; what only says how to measure (`population` as a number, `rng`) may be left out.
 
     Examples
@@ -64,154 +67,278 @@ def sql(
     >>> print(sql("inequality", table="log", dialect="duckdb", unit="author").splitlines()[2])
     --   evenhand inequality --tally rows.csv --unit author --population N
     """
-    asked, where = find(audit.replace("-", "_")), dialect_of(dialect)
-    if asked.name not in _QUERIES:
+    asked = find(audit.replace("-", "_"))
+    if asked.name not in ASKABLE:
         raise unknown_name("audit", audit, ASKABLE, what="an audit that goes on from a query")
-    if names and asked.name != "sources":
-        raise EvenhandError(f"names are those of sources, and {asked.name} has none. Leave them out.")
+    if dialect not in DIALECTS:
+        raise unknown_name("dialect", dialect, list(DIALECTS), what="a dialect")
     lacking = {name: None for name, p in asked.parameters.items() if p.required and name not in roles}
-    bound = asked.call(**{**lacking, **roles}).arguments
-    for role, name in (("table", table), ("relevance_in", relevance_in), ("population", bound.get("population"))):
-        refuse_keys(role, name)
-    if population_by and not isinstance(bound.get("population"), str):
-        raise EvenhandError("population_by is of a table of all units, and none was named. Pass population= with it.")
-    if relevance_in is not None and bound.get("relevance") is None:
+    given = asked.call(**{**lacking, **roles}).arguments
+    refuse_keys("table", table)
+    refuse_keys("population", given.get("population"))
+    _refuse_name(table, dialect, "table")
+    if given["min_units"] is not None:
         raise EvenhandError(
-            "relevance_in is a table that holds relevance, and no column was named. Pass relevance= with it."
+            "min_units rounds what could show single rows, and a database rounds nothing. Leave it out of the query, and pass it "
+            "with the tally where the audit takes it."
         )
-    more = _More(list(names), list(truth), list(population_by), relevance_in)
-    text = _QUERIES[asked.name](where, table, bound, more)
-    return _head(asked, where, roles) + text
+    kinds = _kinds(given, {"truth": truth, "whole": whole, "number": number})
+    places = {"raw_table": table} | _population(given, dialect, population_by)
+    before = None if tally is None else tally_of(tally) or tally_from(*(tally if isinstance(tally, list) else [tally]))
+    answers = None if before is None else read_answers(before)
+    queries, is_last = _queries(asked, roles, given, places, kinds, population_by, answers)
+    number_of = 1 if before is None else len(before.rows) + 1
+    files = [] if before is None else [_shown(rows, k) for k, rows in enumerate(before.rows, 1)]
+    title = f"evenhand {versions().get('evenhand', '')}: {asked.question}"
+    if not queries:
+        return _comment(title, "Every query is answered. Ask:", f"  {_next_command(asked, roles, files)}")
+    tables = _tables(places, kinds, given, population_by)
+    mark = mark_of(asked.name, {**_marked(asked, roles), **_told(places, tables), "query": [q.digest for q in queries]})
+    text = translated(statement(queries, tables, mark), dialect, pretty=True, identify=True)
+    for name, place in places.items():
+        text = place.join(re.split(rf"""["`]?{place_of(name)}["`]?""", text))
+    saved = "rows.csv" if is_last and number_of == 1 else f"rows-{number_of}.csv"
+    save = f"Save the rows of this query ({dialect}) as {saved} or {saved.replace('.csv', '.parquet')}, and "
+    if is_last:
+        then = [f"{save}ask:", f"  {_next_command(asked, roles, [*files, saved])}"]
+    else:
+        more = {
+            "table": table,
+            "dialect": dialect,
+            "tally": [*files, saved],
+            "truth": list(truth),
+            "whole": list(whole),
+        }
+        more |= {"number": list(number), "population_by": list(population_by)}
+        words = command(asked.name, {**{k: v for k, v in more.items() if v}, **roles}, placed=())
+        then = [
+            f"{save}print the next one, which depends on them:",
+            f"  {words.replace('evenhand ', 'evenhand sql ', 1)}",
+        ]
+    return _comment(title, *then) + text + "\n"
 
 
-@dataclass(frozen=True)
-class _More:
-    """What only a query must be told."""
-
-    names: list[str]
-    truth: list[str]
-    population_by: list[str]
-    relevance_in: str | None
-
-
-def _head(asked: Audit, d: Dialect, roles: Given) -> str:
-    """What the query is for, and the command that comes next, as comments."""
-    then = command(asked.name, {"tally": "rows.csv", **roles}, placed=())
-    left = [f" --{n} N" for n, p in asked.parameters.items() if p.required and not p.positional and n not in roles]
-    lines = [
-        f"evenhand {versions().get('evenhand', '')}: {asked.question}",
-        f"Save the rows of this query ({d.name}) as rows.csv or rows.parquet, and ask:",
-        f"  {then}{''.join(left)}",
-    ]
+def _comment(*lines: str) -> str:
     return "".join(f"-- {line}\n" for line in lines)
 
 
-def _inequality(d: Dialect, table: str, given: Given, more: _More) -> str:
-    amount, unit = given["amount"], given["unit"]
-    several = isinstance(amount, (list, tuple))
-    amounts = list(amount) if several else [amount]
-    asks(given["metrics"], needing(Spectrum))
-    asked = slicing(given["by"])
-    refuse_uncounted(asked, slicing(None), given["within"])
-    _refuse(name_problems(unit, [a for a in amounts if a is not None], asked.columns, "", multiple=several))
-    return units_query(
-        d, table, unit=unit, amounts=amounts, by=asked.columns, weight=given["weight"], truth=more.truth,
-        everyone=_everyone(given, asked.columns, more),
-    )  # fmt: skip
+def _shown(rows: Any, number: int) -> str:
+    return str(rows) if isinstance(rows, str) or hasattr(rows, "__fspath__") else f"rows-{number}.csv"
 
 
-def _sources(d: Dialect, table: str, given: Given, more: _More) -> str:
-    asked, split, unit, amount = (
-        slicing(given["by"]),
-        slicing([given["source"]], "source"),
-        given["unit"],
-        given["amount"],
-    )
-    checked_metrics(given["metrics"])
-    refuse_uncounted(asked, split, None)
-    by = (*asked.columns, *split.columns)
-    _refuse(name_problems(unit, [] if amount is None else [amount], by, "source", multiple=False))
-    if not more.names:
-        raise EvenhandError(
-            "The query counts each source by its name, and none was named. Pass names= with all of them."
-        )
-    if twice := sorted({name for name in more.names if more.names.count(name) > 1}):
-        raise EvenhandError(f"names holds {listing(map(repr, twice))} twice. Name each source once.")
-    return units_query(
-        d, table, unit=unit, amounts=[amount], by=asked.columns, source=split.columns[0], names=more.names, truth=more.truth,
-        everyone=_everyone(given, asked.columns, more),
-    )  # fmt: skip
+def _next_command(asked: Audit, roles: Mapping[str, Any], files: Sequence[str]) -> str:
+    """The audit on the rows, as a command."""
+    left = [f" --{n} N" for n, p in asked.parameters.items() if p.required and not p.positional and n not in roles]
+    return command(asked.name, {"tally": list(files), **roles}, placed=()) + "".join(left)
 
 
-def _refuse(problems: Sequence[str]) -> None:
-    if problems:
-        raise all_problems(problems, where="The call")
+def _listed(value: Any) -> list[Any]:
+    return [] if value is None else list(value) if isinstance(value, (list, tuple)) else [value]
 
 
-def _everyone(given: Given, by: Sequence[str], more: _More) -> Everyone | None:
+def _kinds(given: Mapping[str, Any], declared: Mapping[str, Sequence[str]]) -> dict[str, str]:
+    """The columns that a call names, each with what it holds."""
+    kinds: dict[str, str] = {}
+    for role, kind in COLUMNS.items():
+        for column in _listed(given.get(role)):
+            name = column if isinstance(column, str) else getattr(column, "column", None)
+            if isinstance(name, str) and (kind == "number" or name not in kinds):
+                kinds[name] = kind if isinstance(column, str) else "number"
+    for kind, columns in declared.items():
+        for column in columns:
+            if column not in kinds:
+                raise EvenhandError(f"{kind}={column!r} is no column that the call names. Leave it out.")
+            kinds[column] = kind
+    return kinds
+
+
+def _population(given: Mapping[str, Any], dialect: str, population_by: Sequence[str]) -> dict[str, str]:
     """The table of all units in the same database, where the population is one."""
-    population = given["population"]
+    population = given.get("population")
     if not isinstance(population, str):
-        if population is not None and isinstance(open_population(population, given["unit"]), Relation):
+        if population_by:
+            raise EvenhandError(
+                "population_by is of a table of all units, and none was named. Pass population= with it."
+            )
+        if population is not None and not isinstance(population, (int, float, Mapping)):
             raise EvenhandError(
                 "population is a table that is here, not in the database. Name one of the same database."
             )
-        return None
-    _refuse_file("population", population, ", or leave it out and pass how many there are with the tally")
-    if given["unit"] is None:
+        return {}
+    if has_known_ending(population) or database_of(population) or scheme(population):
         raise EvenhandError(
-            "population is a table of units, but unit=None makes every row a unit. Name the unit column."
+            f"population={population!r} is a file, which the query cannot reach. Name a table of the same database, or leave it out "
+            "and pass how many there are with the tally."
         )
-    if given.get("weight") is not None:
-        raise EvenhandError(WEIGHTLESS)
-    if lost := [b for b in more.population_by if b not in by]:
+    _refuse_name(population, dialect, "population")
+    if lost := [b for b in population_by if b not in _listed(given.get("by"))]:
         raise EvenhandError(f"population_by={lost[0]!r} is no slice. Name it in by= too, or leave it out.")
-    return Everyone(population, tuple(b for b in by if b in more.population_by))
+    return {"raw_population": population}
 
 
-def _refuse_file(role: str, name: str | None, otherwise: str = "") -> None:
-    """What is named in place of a table of the database, and is none of it."""
-    if name is not None and (has_known_ending(name) or database_of(name) or scheme(name)):
+def _refuse_name(name: str, dialect: str, role: str) -> None:
+    """Refuse what is no name of a table: names with dots, quoted or not, or a Jinja expression."""
+    mark = "`" if dialect in ("bigquery", "databricks") else '"'
+    twice = "" if dialect in ("bigquery", "clickhouse") else f"|{mark}{mark}"
+    in_quotes = f"{mark}(?:[^{mark}\\\\\\x00-\\x1f]{twice})+{mark}"
+    plain = r"\w+(?:-\w+)*" if dialect == "bigquery" else r"\w[\w$]*"
+    part = f"(?:{plain}|{in_quotes})"
+    if not re.fullmatch(rf"{part}(?:\.{part}){{0,3}}|\{{\{{[^{{}}\x00-\x1f]+\}}\}}", name):
         raise EvenhandError(
-            f"{role}={name!r} is a file, which the query cannot reach. Name a table of the same database{otherwise}."
+            f"{role}={name!r} is not the name of a table. Write schema.table, its parts in {mark} where they hold "
+            "other characters, or \"{{ ref('model') }}\"."
         )
 
 
-def _exposure(d: Dialect, table: str, given: Given, more: _More) -> str:
-    from evenhand.audits.exposure import asked_by, refuse_uncounted, roles_of
+def _tables(
+    places: Mapping[str, str],
+    kinds: Mapping[str, str],
+    given: Mapping[str, Any],
+    population_by: Sequence[str],
+    rows: int = 0,
+    letter: str = "a",
+) -> dict[str, RawTable]:
+    """The tables of the database, with so many made-up rows."""
+    named = [label for role in ("protected", "versus", "reference") for label in _listed(given.get(role))]
+    groups = [*dict.fromkeys([*named, f"{letter} one", f"{letter} two"])]
+    role_of = {name: role for role in COLUMNS for name in _listed(given.get(role)) if isinstance(name, str)}
+    constant = ("request", "system", "sample", *(["by"] if "request" in role_of.values() else []))
 
-    asked, _has = asked_by(given)
-    refuse_uncounted(given, asked)
-    roles = roles_of(given)
-    _refuse(ranking_problems(roles))
-    _refuse_file("relevance_in", more.relevance_in)
-    few = (given["min_units"] or 0) > 1
-    asked_of = Counting(
-        roles, given["groups"], required_by(asked), given["relevance"], more.truth, few, more.relevance_in
+    def label(place: int, kind: str) -> Any:
+        number = place + (0 if letter == "a" else 100)
+        return {"label": f"{letter} {place}", "whole": number, "number": float(number), "truth": place % 2 == 0}[kind]
+
+    def values(column: str) -> list[Any]:
+        role, kind = role_of.get(column, ""), kinds[column]
+        if role in constant:
+            return [label(0, kind)] * rows
+        if role in ("unit", "item"):
+            return [label(i // (2 if role == "unit" else 1), kind) for i in range(rows)]
+        if COLUMNS.get(role, "label") == "label":
+            of_kind = (
+                [g for g in groups if isinstance(g, int) == (kind == "whole")] if kind in ("label", "whole") else []
+            )
+            return [of_kind[i % len(of_kind)] if of_kind else label(i % 2, kind) for i in range(rows)]
+        if kind == "truth":
+            return [i // len(groups) % 2 == 0 for i in range(rows)]
+        if role in ("weight", "probability", "treated"):
+            return [1] * rows
+        if role == "score":
+            return [(rows - i) / (rows + 1) for i in range(rows)]
+        return [i // len(groups) % 2 if role in ("outcome", "relevance") else i + 1 for i in range(rows)]
+
+    tables = {"raw_table": RawTable(places["raw_table"], kinds, {c: values(c) for c in kinds})}
+    if "raw_population" in places:
+        own = {c: kinds[c] for c in (*_listed(given["unit"]), *population_by)}
+        tables["raw_population"] = RawTable(places["raw_population"], own, {c: values(c) for c in own})
+    return tables
+
+
+def _marked(asked: Audit, roles: Mapping[str, Any]) -> dict[str, Any]:
+    """What a call says that may change its queries."""
+    return {
+        name: [str(value) for value in _listed(roles[name])]
+        for name, p in asked.parameters.items()
+        if name in roles and name not in UNASKED and not p.positional
+    }
+
+
+def _told(places: Mapping[str, str], tables: Mapping[str, RawTable]) -> dict[str, Any]:
+    """What the reader of the rows must know of the tables: their columns, by what these hold."""
+    told: dict[str, Any] = {"version": versions().get("evenhand", "")}
+    for name, table in tables.items():
+        told |= {f"{name}.place": places[name]} if name != "raw_table" else {}
+        for column, kind in table.kinds.items():
+            told.setdefault(f"{name}.{kind}", []).append(column)
+    return told
+
+
+def _queries(
+    asked: Audit,
+    roles: Mapping[str, Any],
+    given: Mapping[str, Any],
+    places: Mapping[str, str],
+    kinds: Mapping[str, str],
+    population_by: Sequence[str],
+    answers: Answers | None,
+) -> tuple[list[Query], bool]:
+    """The queries that an audit asks whatever the rows are, and whether there are no others."""
+    runs: list[list[Query]] = []
+    errors: list[Exception | None] = []
+    first, *_ = asked.parameters
+    named = {**{name: None for name, p in asked.parameters.items() if p.required}, **roles}
+    named |= {"interval": None} if "interval" in asked.parameters else {}
+    if "population" in named and not isinstance(named["population"], str):
+        is_number = "population" not in roles or isinstance(roles["population"], int)
+        named["population"] = EVERYBODY if is_number else None
+    for rows, letter in ((6, "a"), (9, "b")):
+        engine = AskingEngine(_tables(places, kinds, given, population_by, rows, letter), answers, is_reading=False)
+        try:
+            asked(**{**named, first: engine.relation("raw_table")})
+            errors.append(None)
+        except NeedsRowsError:
+            raise
+        except Exception as error:  # noqa: BLE001  (made-up rows need not make sense to the audit)
+            errors.append(error)
+        runs.append(engine.asked)
+    other = {query.digest for query in runs[1]}
+    same = [query for query in runs[0] if query.digest in other]
+    is_refused = (
+        answers is None and all(isinstance(e, EvenhandError) for e in errors) and str(errors[0]) == str(errors[1])
     )
-    return rankings_query(d, table, asked_of)
+    if errors[0] is not None and errors[1] is not None and (is_refused or not same):
+        raise errors[0]  # whatever the rows are
+    return same, not any(errors) and len(same) == len(runs[0]) == len(runs[1])
 
 
-def _outcome_test(d: Dialect, table: str, given: Given, more: _More) -> str:
-    from evenhand.audits.outcome_test import roles_of
+def refuse_other(held: Tally, asked: Audit, arguments: Mapping[str, Any]) -> None:
+    """Refuse rows that answer another question, or the same of other columns."""
+    answers = read_answers(held)
+    made = answers.roles
+    if made["verb"] != [asked.name]:
+        raise EvenhandError(
+            f"{answers.origin} was made for evenhand {made['verb'][0]}. Ask that, or print another query."
+        )
+    words = []
+    for role in COLUMNS:
+        parameter = asked.parameters.get(role)
+        if parameter is None or not all(isinstance(c, str) for c in _listed(arguments.get(role))):
+            continue
+        before = made.get(role, [] if parameter.required else _listed(parameter.default))
+        if before != _listed(arguments.get(role)):
+            words.append(f"{_said(role, before)}, not {_said(role, _listed(arguments.get(role)))}")
+    if words:
+        raise EvenhandError(
+            f"{answers.origin} was made for {'; '.join(words)}. Ask what it was made for, or print another query."
+        )
 
-    _, roles = roles_of(given)
-    _ = given["metrics"] is None or asks(given["metrics"], askable())
-    _refuse(outcome_problems(roles))
-    edges, threshold = counted_edges_of(given["bins"]), given["threshold"]
-    threshold = None if threshold is None else float(threshold)
-    return outcomes_query(
-        d, table, roles, kind=given["kind"], threshold=threshold, bins=given["bins"], edges=edges, truth=more.truth,
-        fewest=given["min_units"] or 0,
-    )  # fmt: skip
+
+def _said(role: str, columns: Sequence[str]) -> str:
+    return f"{role}={', '.join(columns)!r}" if columns else f"no {role}"
 
 
-_QUERIES: dict[str, Callable[[Dialect, str, Given, _More], str]] = {
-    "inequality": _inequality,
-    "sources": _sources,
-    "exposure": _exposure,
-    "outcome_test": _outcome_test,
-}
-
-ASKABLE = tuple(_QUERIES)
-"""Audits that can go on from the rows of a query."""
+def unanswered(held: Tally, asked: Audit, arguments: Mapping[str, Any]) -> EvenhandError:
+    """Why the rows of a tally do not answer an audit, in words."""
+    answers = read_answers(held)
+    made = answers.roles
+    version = "".join(made.get("version", []))
+    words = []
+    for name, parameter in asked.parameters.items():
+        if name in UNASKED or parameter.positional:
+            continue
+        before, now = (
+            made.get(name, [str(v) for v in _listed(None if parameter.required else parameter.default)]),
+            [str(v) for v in _listed(arguments.get(name))],
+        )
+        if before != now:
+            words.append(f"{_said(name, before)}, not {_said(name, now)}")
+    if words:
+        return EvenhandError(
+            f"{answers.origin} was made for {'; '.join(words)}. Ask what it was made for, or print another query."
+        )
+    if version != versions().get("evenhand", ""):
+        return EvenhandError(f"{answers.origin} is a tally of another version (evenhand {version}). {AGAIN}")
+    return EvenhandError(
+        f"{answers.origin} does not answer all that is asked: the next query depends on its rows. Print that with evenhand sql and "
+        "tally=, run it, and pass the rows of both."
+    )

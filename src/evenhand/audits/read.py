@@ -1,6 +1,7 @@
 """Reading what others wrote: TREC runs, judgments and labels, and saved results."""
 
 from evenhand.results import load as result
+from evenhand.sources.tally_files import tally
 from evenhand.sources.trec import labels, qrels, trec_run, trec_runs
 from evenhand.sources.trec_fair import (
     qrels_groups,
@@ -9,7 +10,6 @@ from evenhand.sources.trec_fair import (
     trec_fair_run,
     trec_fair_sequence,
 )
-from evenhand.views.tally import tally
 
 __all__ = [
     "labels",

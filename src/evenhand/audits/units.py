@@ -11,7 +11,6 @@ import narwhals as nw
 
 from evenhand.audits.declare import Takes, log, pairs
 from evenhand.audits.population import padded
-from evenhand.engine.counted import CountedPopulation, view_counted
 from evenhand.errors import EvenhandError
 from evenhand.sources.logs import Amount, Log, NanPolicy, open_log
 from evenhand.sources.opening import open_table
@@ -21,7 +20,6 @@ from evenhand.sources.slicing import Bins, LogBins, QuantileBins, Slicing, slici
 from evenhand.sources.sql import known, quoted
 from evenhand.tallies.bins import Edges, Legend
 from evenhand.tallies.slices import Slices, whole_labels
-from evenhand.views.tally import Tally, tally_of
 
 ONLY_SEEN = "only units seen"
 
@@ -56,7 +54,7 @@ class Units:
     Attributes
     ----------
     log : the log, bins in place of the numbers that are binned.
-    everyone : None, a number, numbers by slice, a relation, or what a database counted.
+    everyone : None, a number, numbers by slice, or a relation.
     legend : what the bins are called.
     slicing : what `by=` asked for.
     """
@@ -99,8 +97,6 @@ class Units:
             return ONLY_SEEN
         if isinstance(self.everyone, Relation):
             return self.everyone.origin
-        if isinstance(self.everyone, CountedPopulation):
-            return self.everyone.table
         return {str(k): v for k, v in self.everyone.items()} if isinstance(self.everyone, Mapping) else self.everyone
 
 
@@ -124,8 +120,6 @@ def units_of(
     one is to be, so that the two can be joined.
     """
     asked = slicing(by)
-    if (tally := tally_of(table)) is not None:
-        return _counted(tally, asked, unit, amount, population, weight, nan_policy, part, marks)
     split = slicing([part[1]], part[0]) if part else slicing(None)
     by_columns, bins = (*asked.columns, *split.columns), (*asked.bins, *split.bins)
     numbers = [spec.column for spec in bins]
@@ -205,49 +199,6 @@ def _refuse_varying(read: Log, values: str, fact: str, spec: Bins) -> None:
         raise EvenhandError(
             f"{fact} for {count:,} units, so by={spec} would put them in several bins. Give each unit one value."
         )
-
-
-def _counted(
-    tally: Tally, asked: Slicing, unit: str | None, amount: Any, population: Any, weight: str | None, nan_policy: NanPolicy,
-    part: tuple[str, str | Bins] | None, marks: Mapping[str, str] | None,
-) -> Units:  # fmt: skip
-    """The same from the rows of a query: whatever would need single units is refused."""
-    split = slicing([part[1]], part[0]) if part else slicing(None)
-    if part and part[0] != "source":
-        raise EvenhandError(f"{part[0]}={part[1]!r} needs the table: no query counts it. Pass the table itself.")
-    refuse_uncounted(asked, split, next(iter(marks.values())) if marks else None)
-    everyone = None if isinstance(population, str) else open_population(population, unit)
-    if isinstance(everyone, Relation):
-        raise EvenhandError(UNCOUNTED.format(population="population"))
-    several = amount is not None and not isinstance(amount, str)
-    read = view_counted(
-        tally, unit=unit, amounts=list(amount) if several else [amount], by=asked.columns, weight=weight, nan_policy=nan_policy,
-        source=split.columns[0] if part else None,
-    )  # fmt: skip
-    if isinstance(population, str):
-        everyone = read.counted.everyone
-        if everyone is None or everyone.table != population:
-            raise EvenhandError(UNCOUNTED.format(population=f"population={population!r}"))
-    if part:  # left out again by `whole`
-        read = replace(read, by=(*asked.columns, *split.columns))
-    return Units(read, everyone, Legend(), asked)
-
-
-UNCOUNTED = (
-    "{population} is a table of units that the query of this tally did not count. Print the query with it, or pass how many "
-    "there are, or {{slice: number}}."
-)
-
-
-def refuse_uncounted(asked: Slicing, split: Slicing, viewer: Any) -> None:
-    """Refuse what no count per slice can answer, in the same words before a query is printed and where its rows are read."""
-    if asked.bins or split.bins:
-        (spec, *_) = (*asked.bins, *split.bins)
-        raise EvenhandError(
-            f"{spec} needs the table, and a tally holds no single units. Make the bins a column of the table."
-        )
-    if viewer is not None:
-        raise EvenhandError(f"within={viewer!r} needs the table: a tally holds no single viewers. Leave it out.")
 
 
 def _only_in_population(opened: Relation, everyone: Any, by: Sequence[str]) -> list[str]:

@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal
 from evenhand.audits.declare import Audit
 from evenhand.audits.parameters import Parameter, bare, options
 from evenhand.errors import EvenhandError
-from evenhand.views.tally import TALLY
+from evenhand.sources.tally_files import TALLY
 
 ENGINES = ("duckdb", "polars", "spark")
 """What reads files; polars is the word of earlier plans for the local engine, which is DuckDB."""
@@ -68,7 +68,7 @@ def add_audit(parser: argparse.ArgumentParser, audit: Audit) -> None:
     first = next(iter(audit.parameters.values()))
     if first.takes.tally:
         rows = "in place of files: the rows of the query that evenhand sql prints"
-        parser.add_argument("--tally", metavar="FILE", help=rows)
+        parser.add_argument("--tally", metavar="FILE", action="append", help=f"{rows}; may be repeated")
     if first.takes.table:
         add_engine(how)
 
@@ -172,11 +172,11 @@ def bind(audit: Audit, args: argparse.Namespace) -> tuple[list[Any], dict[str, A
 
 def _placed(parameter: Parameter, typed: Any, args: argparse.Namespace) -> list[Any]:
     if parameter.takes.tally:
-        counted = getattr(args, "tally", None)
+        counted = getattr(args, "tally", None) or []
         if bool(typed) == bool(counted):
             found = "Both files and --tally were given" if typed else "No file was given"
             raise EvenhandError(f"{found}. Pass the files of the table, or --tally with the rows of a query.")
-        typed = typed or [f"{TALLY}{counted}"]
+        typed = typed or [f"{TALLY}{path}" for path in counted]
     if not typed:
         return []
     words = typed if isinstance(typed, list) else [typed]

@@ -1,11 +1,12 @@
 r"""The query to run in a warehouse that evenhand cannot reach; its few rows are all that the audit needs.
 
 example:
-  evenhand sql inequality --table shop.events --dialect bigquery --unit author_id --amount impressions --by source > query.sql
-  evenhand inequality --tally rows.csv --unit author_id --amount impressions --by source --population 102000000
+  evenhand sql inequality --table shop.events --dialect bigquery --unit author_id --amount impressions --whole impressions > query.sql
+  evenhand inequality --tally rows.csv --unit author_id --amount impressions --population 102000000
 
-Run the query where the table is, save its rows (CSV or Parquet), and pass them to the verb in place of the table: numbers,
-intervals and report are those of the table itself. Options after the verb are those of the verb.
+It is the query that the local engine runs, in the SQL of the warehouse. Run it where the table is, save its rows (CSV or Parquet),
+and pass them to the verb in place of the table: numbers, intervals and report are those of the table itself. Where one query
+depends on the rows of another, pass these with --tally to print the next. Options after the verb are those of the verb.
 """
 
 from __future__ import annotations
@@ -19,8 +20,8 @@ VERBS = ("inequality", "sources", "exposure", "outcome-test")
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     from evenhand.audits.declare import find
+    from evenhand.audits.queries import DIALECTS
     from evenhand.cli.audit import add_option
-    from evenhand.engine.dialects import DIALECTS
 
     verbs = parser.add_subparsers(dest="asked", required=True, metavar="VERB", title="verbs")
     for verb in VERBS:
@@ -31,19 +32,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         where.add_argument(
             "--table", required=True, metavar="NAME", help="the table: schema.table, or \"{{ ref('model') }}\""
         )
-        where.add_argument("--dialect", required=True, choices=tuple(DIALECTS), help="whose SQL to write")
+        where.add_argument("--dialect", required=True, choices=DIALECTS, help="whose SQL to write")
         many: dict[str, Any] = {"action": "append", "default": []}
+        kinds = {"truth": "true and false", "whole": "whole numbers", "number": "other numbers"}
+        for kind, words in kinds.items():
+            where.add_argument(
+                f"--{kind}", metavar="COLUMN", help=f"a column that holds {words}; may be repeated", **many
+            )
         where.add_argument(
-            "--truth", metavar="COLUMN", help="a column that holds true and false; may be repeated", **many
+            "--tally",
+            metavar="FILE",
+            help="the rows of the query before, where this one depends on them; may be repeated",
+            **many,
         )
-        if verb == "sources":
-            where.add_argument(
-                "--name", dest="names", metavar="SOURCE", help="a source; repeat it for each of them", **many
-            )
-        if "relevance" in audit.parameters:
-            where.add_argument(
-                "--relevance-in", metavar="NAME", help="the table that holds --relevance, where the rankings do not"
-            )
         if "population" in audit.parameters:
             where.add_argument(
                 "--population-by",
@@ -64,22 +65,13 @@ def run(args: argparse.Namespace) -> int:
     from evenhand.errors import EvenhandError
 
     audit = find(args.asked.replace("-", "_"))
-    args.tally, args.engine = "rows.csv", "polars"
+    before, args.tally, args.engine = list(args.tally), ["rows.csv"], "polars"
     try:
         _, roles = bind(audit, args)
-        more: dict[str, Any] = {name: getattr(args, name, ()) for name in ("names", "truth", "population_by")}
-        more["relevance_in"] = getattr(args, "relevance_in", None)
-        text = sql(audit.name, table=args.table, dialect=args.dialect, **more, **roles)
+        more: dict[str, Any] = {name: getattr(args, name, ()) for name in ("truth", "whole", "number", "population_by")}
+        text = sql(audit.name, table=args.table, dialect=args.dialect, tally=before or None, **more, **roles)
     except EvenhandError as error:
-        said = (
-            in_flags(str(error), audit)
-            .replace("names=", "--name")
-            .replace("population_by", "--population-by")
-            .replace("relevance_in=.", "--relevance-in.")
-            .replace("relevance_in=", "--relevance-in ")
-            .replace("relevance_in", "--relevance-in")
-            .replace("table=", "--table ")
-        )
-        raise EvenhandError(said) from error
+        words = in_flags(str(error), audit).replace("population_by", "--population-by").replace("table=", "--table ")
+        raise EvenhandError(words) from error
     sys.stdout.write(text)
     return 0

@@ -12,8 +12,16 @@ from evenhand.errors import EvenhandError
 WIDE_INTEGERS = frozenset({"duckdb", "clickhouse"})
 """Dialects with whole numbers of 128 bits; the others have decimals of 38 digits."""
 
-BIT_HASHES: Mapping[str, str] = {"spark": "XXHASH64", "databricks": "XXHASH64"}
-"""What other dialects call DuckDB's `hash`."""
+HASHES: Mapping[str, str] = {
+    "spark": "XXHASH64({})",
+    "databricks": "XXHASH64({})",
+    "postgres": "HASHTEXTEXTENDED(CAST(ROW({}) AS TEXT), 0)",
+    "bigquery": "FARM_FINGERPRINT(TO_JSON_STRING(STRUCT({})))",
+    "snowflake": "HASH({})",
+    "trino": "XXHASH64(TO_UTF8(JSON_FORMAT(CAST(ROW({}) AS JSON))))",
+    "clickhouse": "cityHash64({})",
+}
+"""What other dialects have for DuckDB's `hash` of some columns."""
 
 
 def parsed(query: str, dialect: str = "duckdb") -> Any:
@@ -25,20 +33,19 @@ def parsed(query: str, dialect: str = "duckdb") -> Any:
 
 def adapted(query: str, dialect: str) -> Any:
     """The tree of a query of ours, with what a dialect calls otherwise."""
-    exp = _expressions()
-    tree = parsed(query)
-    for rule in _RULES:
+    tree, exp = parsed(query), _expressions()
+    for rule in RULES:
         tree = tree.transform(lambda node, rule=rule: rule(exp, node, dialect), copy=False)
     return tree
 
 
-def translated(query: str, dialect: str, *, pretty: bool = False) -> str:
-    """A query of ours in another dialect.
+def translated(query: str, dialect: str, *, pretty: bool = False, identify: bool = False) -> str:
+    """A query of ours in another dialect; `identify`: every name in quotes.
 
     >>> translated("SELECT CAST(SUM(a) AS HUGEINT) AS total FROM t", "postgres")
     'SELECT CAST(SUM(a) AS DECIMAL(38, 0)) AS total FROM t'
     """
-    return str(adapted(query, dialect).sql(dialect, pretty=pretty))
+    return str(adapted(query, dialect).sql(dialect, pretty=pretty, identify=identify))
 
 
 def with_steps(tree: Any, steps: Mapping[str, Any], *, in_line: frozenset[str] = frozenset()) -> Any:
@@ -72,13 +79,15 @@ def _wide_integers(exp: Any, node: Any, dialect: str) -> Any:
 
 
 def _hashes(exp: Any, node: Any, dialect: str) -> Any:
-    """Hashes by the name that they have."""
-    if isinstance(node, exp.Anonymous) and node.name.lower() == "hash" and dialect in BIT_HASHES:
-        return exp.Anonymous(this=BIT_HASHES[dialect], expressions=node.expressions)
+    """Hashes by the functions that a dialect has for them."""
+    if isinstance(node, exp.Anonymous) and node.name.lower() == "hash" and dialect in HASHES:
+        arguments = ", ".join(argument.sql(dialect) for argument in node.expressions)
+        return parsed(HASHES[dialect].format(arguments), dialect)
     return node
 
 
-_RULES: tuple[Callable[[Any, Any, str], Any], ...] = (_wide_integers, _hashes)
+RULES: tuple[Callable[[Any, Any, str], Any], ...] = (_wide_integers, _hashes)
+"""What is changed in a tree for a dialect, node by node."""
 
 
 def _expressions() -> Any:

@@ -192,6 +192,9 @@ class Engine(Protocol):
     has_row_order: bool
     """Whether rows have an order that `row_number() OVER ()` tells."""
 
+    has_rows: bool
+    """Whether single rows can be read; a tally that a database counted holds none."""
+
     def cells(self, query: str) -> Cells:
         """Run a query whose answer is small; its rows as columns."""
 
@@ -222,6 +225,7 @@ class DuckDBEngine:
     """A cursor on the database of this process, with the frames that were registered on it."""
 
     has_row_order = True
+    has_rows = True
     dialect = "duckdb"
 
     def __init__(self) -> None:

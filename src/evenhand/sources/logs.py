@@ -64,7 +64,6 @@ class Log:
     unit, by, weight : the columns of the user's table in these roles.
     amounts : the amount columns. rows : rows read.
     dropped : rows left out, by reason.
-    counted : what a database counted already (a tally file); there is then nothing to query.
     """
 
     engine: Engine
@@ -79,7 +78,6 @@ class Log:
     rows: int
     nan_policy: NanPolicy
     dropped: dict[str, int]
-    counted: Any = None
 
     @property
     def keys(self) -> list[str]:

@@ -10,7 +10,8 @@ from typing import Any
 import narwhals as nw
 
 from evenhand.errors import EvenhandError, listing
-from evenhand.sources import databases
+from evenhand.sources import asking, databases
+from evenhand.sources.asking import AskingEngine
 from evenhand.sources.columns import usable_names
 from evenhand.sources.engine import Cells, DuckDBEngine, Engine, InEngine
 from evenhand.sources.failures import reading
@@ -20,6 +21,7 @@ from evenhand.sources.frames import library_of_frame, store_frame
 from evenhand.sources.relation import Relation, relation_from_table
 from evenhand.sources.sql import quoted
 from evenhand.sources.stores import SPECIAL, scan_place, scan_special, scheme, unreadable_place
+from evenhand.sources.tally_files import tally_of
 
 EAGER = frozenset({"polars", "pandas", "pyarrow", "modin"})
 """Libraries that can hold a small frame; the others get theirs as PyArrow."""
@@ -53,6 +55,8 @@ def open_table(
     columns : the columns that will be read; others need not be fetched. None: all of them.
     beside : another relation or log, in whose engine this one is to be, so that the two can be joined.
     """
+    if beside is not None and isinstance(beside.engine, AskingEngine) and isinstance(table, str):
+        return beside.engine.table(table, role)
     opened = _opened(table, role, columns, beside.engine if beside is not None else None)
     return opened if beside is None or opened.engine is beside.engine else _moved(opened, beside.engine)
 
@@ -60,6 +64,8 @@ def open_table(
 def _opened(table: Any, role: str, columns: Sequence[Any] | None, engine: Engine | None) -> Relation:
     if isinstance(table, Relation):
         return table
+    if (held := tally_of(table)) is not None:
+        return asking.open_tally(held)
     if isinstance(table, Files):
         return _open_files(table.paths, role, columns, engine, table.engine, table.master)
     if isinstance(table, (str, Path)):

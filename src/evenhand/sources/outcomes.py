@@ -78,14 +78,6 @@ class Roles:
 
 
 @dataclass(frozen=True)
-class CountedOutcomes:
-    """Sums that a database made: a row per slice, scope, bin and group, bins between `edges` (shares of the rows, or scores)."""
-
-    cells: Any
-    edges: tuple[Any, ...]
-
-
-@dataclass(frozen=True)
 class Checked:
     """A checked table of candidates, or the rows of one slice or of some groups.
 
@@ -103,10 +95,9 @@ class Checked:
     asked : the reference group that was named, and the column of the groups.
     facts : a frame with a row per slice and group: rows, flags, sums and ranges.
     roles : the columns by role.
-    counted : what a database counted already (a tally file); there is then nothing to query.
     """
 
-    engine: Engine | None
+    engine: Engine
     sql: str
     scope: str
     ordered: str
@@ -121,7 +112,6 @@ class Checked:
     asked: tuple[Any, str]
     facts: Any
     roles: Roles
-    counted: CountedOutcomes | None = None
 
     @property
     def weighted(self) -> bool:
@@ -140,10 +130,9 @@ class Checked:
             )
         numbered = _numbered(self.facts, keys, labels)
         facts = _joined(self.facts, numbered, keys)
-        counted = None if self.counted is None else _joined(self.counted.cells, numbered, keys)
-        rows = self if self.engine is None else self._in_order_of(self.engine, numbered)
+        rows = self._in_order_of(self.engine, numbered)
         return [
-            (label, rows._slice(k, facts, counted))  # noqa: SLF001
+            (label, rows._slice(k, facts))  # noqa: SLF001
             for k, label in enumerate(labels)
         ]
 
@@ -158,13 +147,11 @@ class Checked:
             ordered=f"SELECT {names}, used, row_number FROM {table}" if self.ordered else "",
         )  # fmt: skip
 
-    def _slice(self, number: int, facts: Any, counted: Any) -> Checked:
+    def _slice(self, number: int, facts: Any) -> Checked:
         import polars as pl
 
         chosen = pl.col("slice_number") == number
         part = self._with_facts(facts.filter(chosen))
-        if self.counted is not None:
-            return replace(part, counted=replace(self.counted, cells=counted.filter(chosen)))
         return part._selected(lambda query, more: f"{query} {more} slice_number = {number}")  # noqa: SLF001
 
     def _selected(self, restrict: Any) -> Checked:
@@ -189,14 +176,15 @@ class Checked:
             return self, []
         large = sizes.filter(pl.col("used") >= fewest).select("label")
         left = self._with_facts(self.facts.join(large, on="label", how="semi", nulls_equal=True))
-        if self.engine is not None:
-            table = self.engine.bring(large)
+        table = self.engine.bring(large)
 
-            def restrict(query: str, _: str) -> str:
-                return f"SELECT candidates.* FROM ({query}) AS candidates JOIN {table} AS large ON {_same('large', ['label'])}"
+        def restrict(query: str, _: str) -> str:
+            return (
+                f"SELECT candidates.* FROM ({query}) AS candidates JOIN {table} AS large ON {_same('large', ['label'])}"
+            )
 
-            left = left._selected(restrict)  # noqa: SLF001
-        return left, list(map(name_of, sorted(small.to_list(), key=order)))  # a tally's query has left them out
+        left = left._selected(restrict)  # noqa: SLF001
+        return left, list(map(name_of, sorted(small.to_list(), key=order)))
 
     @property
     def _columns(self) -> list[str]:
@@ -249,7 +237,6 @@ class Outcomes(Checked):
     @property
     def source(self) -> Engine:
         """Where the rows are."""
-        assert self.engine is not None  # noqa: S101  (a tally file has no rows to ask for)
         return self.engine
 
     @property
@@ -392,19 +379,6 @@ def open_outcomes(
         ordered=rows(numbered, f", {used} AS used, row_number", kept) if has_order else "",
         backend=opened.backend, origin=opened.origin, **_ranges_of(facts), threshold=threshold, rows=int(facts["rows"].sum()),
         dropped=_dropped(facts, roles), asked=(reference, roles.group), facts=facts, roles=roles,
-    )  # fmt: skip
-
-
-def counted_outcomes(
-    backend: str, origin: str, facts: Any, counted: CountedOutcomes, roles: Roles, *, reference: Any, threshold: float | None,
-    nan_policy: Missing,
-) -> Checked:  # fmt: skip
-    """The same from `facts` per slice and group that a database counted, and its sums per bin; there are no rows."""
-    if problems := _value_problems(facts, roles, nan_policy):
-        raise all_problems(problems, where="The table")
-    return Checked(
-        None, "", "", "", backend, origin, **_ranges_of(facts), threshold=threshold, rows=int(facts["rows"].sum()),
-        dropped=_dropped(facts, roles), asked=(reference, roles.group), facts=facts, roles=roles, counted=counted,
     )  # fmt: skip
 
 

@@ -31,6 +31,7 @@ class SparkEngine:
     """A Spark session: the same queries by Spark SQL; whole groups are tallied where they are, by the same numpy."""
 
     has_row_order = False
+    has_rows = True
 
     def __init__(self, session: Any) -> None:
         self.session = session
@@ -54,7 +55,7 @@ class SparkEngine:
 
     def bring(self, frame: Any) -> str:
         with reading():
-            rows = _signed(frame_of(frame)).to_arrow(compat_level=_oldest())
+            rows = signed(frame_of(frame)).to_arrow(compat_level=_oldest())
             return self.named(self.session.createDataFrame(rows))
 
     def keep(self, query: str) -> str:
@@ -150,7 +151,7 @@ def _oldest() -> Any:
     return pl.CompatLevel.oldest()
 
 
-def _signed(frame: Any) -> Any:
+def signed(frame: Any) -> Any:
     """A frame of the types that Spark and databases know: whole numbers with a sign, categories as text."""
     import polars as pl
 
@@ -185,6 +186,7 @@ class DatabaseEngine:
     """The database of an Ibis backend. Named steps are written before each query that reads them, so that nothing need be made there."""
 
     has_row_order = False
+    has_rows = True
 
     def __init__(self, backend: Any) -> None:
         self.backend = backend
@@ -215,9 +217,9 @@ class DatabaseEngine:
 
     def bring(self, frame: Any) -> str:
         with reading():
-            rows, name = _signed(frame_of(frame)), new_name()
+            rows, name = signed(frame_of(frame)), new_name()
             if rows.height <= VALUES_ROWS:
-                self._steps[name] = self._bytewise_text(_values(rows), rows)
+                self._steps[name] = self._bytewise_text(values_query(rows), rows)
             else:
                 self._answers.put(self.backend, name, rows)
                 self._tables.append(name)
@@ -262,7 +264,7 @@ class DatabaseEngine:
         return parsed(f"SELECT {chosen} FROM ({inner}) AS brought", self.dialect)
 
 
-def _values(rows: Any) -> str:
+def values_query(rows: Any) -> str:
     """A query that answers the rows of a small frame: written as text, cast by column."""
     cast = ", ".join(
         f"CAST({quoted(name)} AS {_sql_type(kind)}) AS {quoted(name)}" for name, kind in rows.schema.items()

@@ -114,7 +114,7 @@ def read_text(
 
 
 def read_json(paths: Sequence[str], master: str | None) -> Any:
-    """Lines of JSON as a Spark table of text, what is nested as it is; 1.0 and 2.50 are written as the local engine does, 1 and 2.5."""
+    """Lines of JSON as a Spark table of text, what is nested as it is; 1.0, 1e3 and 2.50 are written as the local engine does, 1.0, 1000.0 and 2.5."""
     from pyspark.sql import functions as fn
     from pyspark.sql.types import ArrayType, DoubleType, StringType, StructField, StructType
 
@@ -134,7 +134,8 @@ def read_json(paths: Sequence[str], master: str | None) -> Any:
         number = fn.col(at).try_cast("double")
         whole = (number == fn.rint(number)) & (fn.abs(number) < 1e15)
         short = fn.regexp_replace(at, r"^(-?[0-9]+\.[0-9]*[1-9])0+$", "$1")
-        plain = fn.when(whole, number.cast("bigint").cast("string")).otherwise(short)
+        point = fn.concat(number.cast("bigint").cast("string"), fn.lit(".0"))
+        plain = fn.when(fn.col(at).rlike(r"^-?[0-9]+$"), fn.col(at)).when(whole, point).otherwise(short)
         return plain if isinstance(field.dataType, DoubleType) else fn.col(at)
 
     return lines.select(*(written(field, at).alias(field.name) for field, at in zip(found, inner, strict=True)))

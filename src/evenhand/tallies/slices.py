@@ -52,10 +52,7 @@ class Slices:
     @classmethod
     def per_slice(cls, log: Log, amount: Amount) -> Slices:
         """How many units of each slice of a log received each amount."""
-        if log.counted is not None:
-            cells, broken = log.counted.units(amount), log.counted.spoilt(log, amount)
-        else:
-            cells, broken = log.engine.cells(cls.query(log, amount)), log.broken(amount)
+        cells, broken = log.engine.cells(cls.query(log, amount)), log.broken(amount)
         if log.weight is not None:
             several = cells.floats("weight") != cells.floats("least_weight")
             refuse_weights(int(cells.integers("units")[several].sum()), log.weight)

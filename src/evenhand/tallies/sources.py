@@ -208,24 +208,18 @@ class SourceSlices:
     @classmethod
     def per_slice(cls, log: Log, amount: Amount, key: str) -> SourceSlices:
         """What units of each slice of a log received from each source; `key` is the column of the source."""
-        if log.counted is not None:
-            names, cells = tuple(log.counted.names), log.counted.sources(amount)
-            broken = log.counted.spoilt(log, amount)
-        else:
-            found = log.engine.cells(
-                f"SELECT DISTINCT {quoted(key)} AS label FROM {log.source} LIMIT {MOST_SOURCES + 1}"
+        found = log.engine.cells(f"SELECT DISTINCT {quoted(key)} AS label FROM {log.source} LIMIT {MOST_SOURCES + 1}")
+        if len(found) > MOST_SOURCES:
+            raise EvenhandError(
+                f"source has more than {MOST_SOURCES} different values, too many to tell apart. Group them into fewer sources."
             )
-            if len(found) > MOST_SOURCES:
-                raise EvenhandError(
-                    f"source has more than {MOST_SOURCES} different values, too many to tell apart. Group them into fewer sources."
-                )
-            codes, labels = found.codes(["label"])
-            names, broken = tuple(whole([label for (label,) in labels])), log.broken(amount)
-            if not names:  # every row was left out
-                nobody = Sources((), np.zeros((0, 0)), np.zeros(0))
-                return cls((), (), ()) if log.keys else cls((), ((),), (nobody,))
-            table = log.engine.bring(found.with_column("code", codes))
-            cells = log.engine.cells(cls.query(log, amount, key, table, len(names)))
+        codes, labels = found.codes(["label"])
+        names, broken = tuple(whole([label for (label,) in labels])), log.broken(amount)
+        if not names:  # every row was left out
+            nobody = Sources((), np.zeros((0, 0)), np.zeros(0))
+            return cls((), (), ()) if log.keys else cls((), ((),), (nobody,))
+        table = log.engine.bring(found.with_column("code", codes))
+        cells = log.engine.cells(cls.query(log, amount, key, table, len(names)))
         return cls.from_cells(cells, log.keys, names, broken, is_integer=amount.integer)
 
     @classmethod

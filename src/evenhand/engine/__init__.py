@@ -1,1 +1,0 @@
-"""View -> tally: the only group-bys in the package."""

@@ -1,0 +1,283 @@
+"""Rows that a query of `evenhand sql` gave, in place of the table that it was run on.
+
+Every row has a mark (`part`) that says what it was made for, and sums that say whether something was lost or changed on the way.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from evenhand.errors import EvenhandError, listing
+
+TALLY = "tally:"
+"""Before a path: the rows of a query, and not the table that it was run on."""
+
+FORMAT = "evenhand-tally-4"
+"""What the mark of every row begins with. Another meaning of the columns needs another number."""
+
+QUERY, ROWS, CHECK, CHECKS = "query_number", "rows_told", "row_check", "check_told"
+"""Columns of every answer: whose rows, how many there are in all, a sum over the columns of a row, and the sum of these."""
+
+OFFSET, NOTHING = 1e-9, -99.0
+"""What is added to a number before its logarithm is taken, and what stands for one that is missing."""
+
+TOLERANCE = 1e-8
+"""By how much the sums over a row may differ between here and the database, whose logarithms end in other digits."""
+
+AGAIN = "Print the query again with evenhand sql, and run that one."
+SAVE = "Save the rows as the query gave them."
+
+NULLS = ("", "NULL", "null", "Null", r"\N", "None", "nan", "NaN", "NA", "<NA>", "<null>")
+"""How programs write what is missing into a file of text, where a word of the same letters would not look different."""
+
+
+class UnansweredError(EvenhandError):
+    """An audit asks a query that the rows of a tally do not answer."""
+
+
+@dataclass(frozen=True)
+class Tally:
+    """The rows of one query or of several: dataframes, or paths of them."""
+
+    rows: tuple[Any, ...]
+
+
+@dataclass(frozen=True)
+class TallyFile(Tally):
+    """Rows in files, which a plan can name."""
+
+    def as_word(self) -> Any:
+        words = [f"{TALLY}{os.fspath(path)}" for path in self.rows]
+        return words[0] if len(words) == 1 else words
+
+
+def tally(*rows: Any) -> Tally:
+    """The rows of the queries that `evenhand sql` printed, to be passed as the table of the audit that they were printed for.
+
+    Each of `rows` is a path (CSV, Parquet, JSON lines) or a dataframe:
+    `eh.inequality(eh.read.tally("rows.csv"), unit=..., ...)`.
+    """
+    return TallyFile(rows) if all(isinstance(each, (str, Path)) for each in rows) else Tally(rows)
+
+
+def tally_of(table: Any) -> Tally | None:
+    """What was passed as a tally, as an object or as `"tally:rows.csv"`; None for a table."""
+    if isinstance(table, Tally):
+        return table
+    words = getattr(table, "paths", None) or ([table] if isinstance(table, str) else table)
+    if not isinstance(words, (list, tuple)) or not any(isinstance(w, str) and w.startswith(TALLY) for w in words):
+        return None
+    return tally(*(str(word).removeprefix(TALLY) for word in words))
+
+
+def mark_of(verb: str, roles: Mapping[str, Any]) -> str:
+    """What a row was made for: the audit and its arguments by role, in letters that mean nothing to any database.
+
+    >>> mark_of("inequality", {"unit": "author", "amount": None, "by": ["a", "b's"]})
+    'evenhand-tally-4 verb=inequality unit=author amount= by=a by=b~27~s'
+    """
+    words = [FORMAT, f"verb={verb}"]
+    for role, given in roles.items():
+        values = [] if given is None else [given] if not isinstance(given, (list, tuple)) else given
+        words += [f"{role}={re.sub(r'[^a-zA-Z0-9_.-]', _coded, str(value))}" for value in values] or [f"{role}="]
+    return " ".join(words)
+
+
+def _coded(found: re.Match[str]) -> str:
+    return f"~{ord(found[0]):x}~"
+
+
+def roles_of(mark: str) -> dict[str, list[str]]:
+    """What `mark_of` wrote, by role.
+
+    >>> roles_of("evenhand-tally-4 verb=inequality amount= by=a by=b~27~s")
+    {'verb': ['inequality'], 'amount': [], 'by': ['a', "b's"]}
+    """
+    found: dict[str, list[str]] = {}
+    for word in mark.split(" ")[1:]:
+        role, _, value = word.partition("=")
+        values = found.setdefault(role, [])
+        values += [re.sub(r"~([0-9a-f]+)~", lambda m: chr(int(m[1], 16)), value)] if value else []
+    return found
+
+
+@dataclass(frozen=True)
+class Answers:
+    """The answers of some queries.
+
+    Attributes
+    ----------
+    frames : rows by the digest of their query, columns as the query names them.
+    roles : what the queries were printed for, by role. origin : where the rows came from.
+    backend : the dataframe library in which results are handed out.
+    """
+
+    frames: Mapping[str, Any]
+    roles: Mapping[str, list[str]]
+    origin: str
+    backend: str
+
+
+def read_answers(held: Tally) -> Answers:
+    """The answers in the rows of a tally, all of them looked at: those that are not what the queries gave are refused."""
+    frames: dict[str, Any] = {}
+    marks: list[dict[str, list[str]]] = []
+    origins, backend = [], "polars"
+    for rows in held.rows:
+        frame, origin, backend = _frame(rows)
+        roles = roles_of(_mark(frame, origin))
+        digests = roles.pop("query", [])
+        frame = _checked(frame, origin)
+        for number, digest in enumerate(digests, 1):
+            frames[digest] = _answer(frame, number)
+        marks.append(roles)
+        origins.append(origin)
+    origin = listing(origins)
+    if any(roles != marks[0] for roles in marks):
+        raise EvenhandError(f"{origin} were made for different questions. Pass the rows of one, query after query.")
+    return Answers(frames, marks[0] if marks else {}, origin, backend)
+
+
+def _frame(rows: Any) -> tuple[Any, str, str]:
+    """The rows as a Polars frame with names in small letters (some databases hand out capitals), and where they came from."""
+    import polars as pl
+
+    from evenhand.sources.opening import fetch, open_table
+
+    opened = open_table(rows, role="tally")
+    if not opened.schema:
+        raise EvenhandError(f"{opened.origin} is no tally: it has no column 'part'. {AGAIN}")
+    frame = fetch(opened).frame
+    frame = frame.rename({name: name.lower() for name in frame.columns if name.lower() not in frame.columns})
+    if "part" not in frame.columns:
+        raise EvenhandError(f"{opened.origin} is no tally: it has no column 'part'. {AGAIN}")
+    labels = [name for name in frame.columns if _is_label(name)]
+    return frame.with_columns(pl.col(*labels).cast(pl.String)) if labels else frame, opened.origin, opened.backend
+
+
+def _is_label(name: str) -> bool:
+    return re.match(r"t\d+_", name) is not None
+
+
+def _is_number(name: str) -> bool:
+    return re.match(r"n\d+_", name) is not None
+
+
+def columns_of(names: Sequence[str]) -> tuple[list[str], list[str]]:
+    """Columns of labels and of numbers among the columns of an answer, in the order in which sums are made."""
+    return sorted(filter(_is_label, names)), sorted(filter(_is_number, names))
+
+
+def _mark(frame: Any, origin: str) -> str:
+    """What all rows were made for."""
+    marks = frame["part"].unique().to_list()
+    if not marks:
+        raise EvenhandError(f"{origin} has no rows. Save those that the query gave.")
+    strange = [mark for mark in marks if not isinstance(mark, str) or not mark.startswith(FORMAT + " ")]
+    if strange:
+        kind = str(strange[0]).partition(" ")[0]
+        other = isinstance(strange[0], str) and kind.startswith(FORMAT.rpartition("-")[0])
+        what = f"a tally of another version ({kind}, and this one reads {FORMAT})" if other else "no tally"
+        raise EvenhandError(f"{origin} is {what}. {AGAIN}")
+    if len(marks) > 1:
+        raise EvenhandError(f"{origin} holds rows of several queries. Save those of each in a file of their own.")
+    return str(marks[0])
+
+
+def _with_numbers(frame: Any) -> Any:
+    """The rows, numbers as such where a file of text had them beside words for what is missing."""
+    import polars as pl
+
+    made = []
+    for name in frame.columns:
+        if frame.schema[name] == pl.String and (_is_number(name) or name in (QUERY, ROWS, CHECK, CHECKS, "is_there")):
+            bare = frame[name].set(frame[name].is_in(NULLS).fill_null(False), None)
+            for kind in (pl.Int64, pl.Float64):
+                number = bare.cast(kind, strict=False)
+                if number.null_count() == bare.null_count():
+                    made.append(number)
+                    break
+    return frame.with_columns(made)
+
+
+def _as_sent(frame: Any) -> Any:
+    """The rows with the labels that the database sent.
+
+    Text knows no difference between a label that is missing and one that is empty or reads NULL, but the check of its row does.
+    """
+    import polars as pl
+
+    labels, _ = columns_of(frame.columns)
+    readings = [pl.col(c).fill_null("") for c in labels] + [
+        pl.col(c).replace(word, None) for c in labels for word in NULLS
+    ]
+    if len(labels) > 1:
+        readings += [pl.col(*labels).fill_null(""), *(pl.col(*labels).replace(word, None) for word in NULLS)]
+    for reading in readings:
+        wrong = _changed(frame)
+        if not wrong.any():
+            break
+        other = frame.with_columns(reading)
+        better = pl.Series(wrong & ~_changed(other))
+        frame = frame.with_columns(pl.when(better).then(other[c]).otherwise(frame[c]).alias(c) for c in labels)
+    return frame
+
+
+def _changed(frame: Any) -> Any:
+    """(rows,) where the sum over a row is not the one that the database sent."""
+    import polars as pl
+
+    labels, numbers = columns_of(frame.columns)
+    checks = np.zeros(frame.height)
+    with np.errstate(all="ignore"):
+        terms = [(frame[c].str.len_chars() + 1).fill_null(0).cast(pl.Float64).to_numpy() for c in labels]
+        values = [frame[c].cast(pl.Float64, strict=False).to_numpy() for c in numbers]
+        terms += [np.where(np.isnan(v), NOTHING, np.log(OFFSET + np.abs(v)) + np.sign(v)) for v in values]
+        for k, term in enumerate(terms, 1):
+            checks += k * term
+        return ~np.isclose(checks, frame[CHECK].cast(pl.Float64).to_numpy(), rtol=0, atol=TOLERANCE, equal_nan=True)
+
+
+def _checked(frame: Any, origin: str) -> Any:
+    """The rows with their types, if they are those of the query: none is lost or there twice, nothing in them is another."""
+    import polars as pl
+
+    lost = [name for name in (QUERY, "is_there", ROWS, CHECK, CHECKS) if name not in frame.columns]
+    if lost:
+        raise EvenhandError(f"{origin} lacks the columns {listing(lost)} of its query. Save all columns.")
+    frame = _with_numbers(frame)
+    wrong = [
+        c
+        for c in (*columns_of(frame.columns)[1], ROWS, CHECK)
+        if not (frame.schema[c].is_numeric() or frame.schema[c] == pl.Null)
+    ]
+    if wrong:
+        raise EvenhandError(f"{origin} holds no numbers in {listing(wrong)}. {SAVE}")
+    frame = _as_sent(frame)
+    wanted, found = frame[ROWS][0], frame.height
+    if frame[ROWS].n_unique() > 1 or wanted is None:
+        raise EvenhandError(f"{origin} holds rows of several runs of its query. Save those of one.")
+    if int(wanted) != found:
+        raise EvenhandError(f"{origin} has {found:,} rows, and its query gave {int(wanted):,}. Save each of them once.")
+    if changed := int(_changed(frame).sum()):
+        raise EvenhandError(f"{origin} has {changed:,} rows in which something was changed, or a column less. {SAVE}")
+    sums = frame[CHECK].cast(pl.Float64).sum(), float(frame[CHECKS][0])
+    if not np.isclose(*sums, rtol=1e-12, atol=1e-6, equal_nan=True):
+        raise EvenhandError(f"{origin} lacks rows of its query and has others twice. {SAVE}")
+    return frame
+
+
+def _answer(frame: Any, number: int) -> Any:
+    """The rows of one of the queries, columns by the names that it gave them."""
+    import polars as pl
+
+    rows = frame.filter((pl.col(QUERY) == number) & pl.col("is_there").is_not_null())
+    names = {name: re.sub(r"^[tn]\d+_", "", name) for name in frame.columns if re.match(rf"[tn]{number}_", name)}
+    return rows.select(list(names)).rename(names)
