@@ -409,3 +409,13 @@ def test_orders_that_tie_with_the_mean_reach_it_whatever_the_seed(metric):
     for seed in range(6):
         call = {"group": "group", "protected": "f", "metrics": metric, "interval": None, "chance": "permutation(9999)"}
         assert eh.prefix(run, **call, rng=seed).frame["p"][0] == pytest.approx(exact, abs=0.03)
+
+
+def test_random_orders_of_a_very_long_list_are_refused_and_its_top_is_not():
+    n = 200_001
+    frame = pl.DataFrame({"request": [1] * n, "rank": range(1, n + 1), "stance": ["con", "pro", "pro"] * (n // 3)})
+    call = {"group": "stance", "protected": "con", "metrics": "ndd", "interval": None, "rng": 1}
+    with pytest.raises(eh.EvenhandError, match="A ranking has 200,001 ranks.* chance=None"):
+        eh.prefix(frame, **call)
+    assert eh.prefix(frame, **call, chance=None).frame["estimate"][0] < 0.01
+    assert eh.prefix(frame, **(call | {"metrics": "ndd@100"})).frame["estimate"][0] > 0

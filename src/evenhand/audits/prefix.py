@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from statistics import NormalDist
 from typing import Any, Literal
@@ -210,6 +210,8 @@ class Ordered:
     def all(cls, asked: Sequence[Ask], placement: Placement, draws: int, seed: int) -> list[Ordered]:
         """Every metric; those that see the same of the rankings share what is common to them."""
         looks = {_look(a): looked_at(a, placement) for a in asked}
+        if draws:
+            _refuse_long(looks.values())
         leans = {look: Leaning.of(p) for look, p in looks.items()}
         seen = [looks[_look(a)] for a in asked]
         readings = [reading_of(a, p, draws) for a, p in zip(asked, seen, strict=True)]
@@ -281,6 +283,20 @@ class Ordered:
 
 MOST_WORK = 2**29
 """Ranks times groups that are gone through; every group is held against every rank."""
+
+
+LONGEST_SHUFFLED = 200_000
+"""Ranks of a list whose chance level is worked out: takes half a minute for each metric, and grows faster than the list."""
+
+
+def _refuse_long(placements: Iterable[Placement]) -> None:
+    """Stop before random orders of a very long list keep everybody waiting."""
+    longest = max(int(p.lengths.max(initial=0)) for p in placements)
+    if longest > LONGEST_SHUFFLED:
+        raise EvenhandError(
+            f"A ranking has {longest:,} ranks, and random orders are drawn of {LONGEST_SHUFFLED:,} at most. "
+            "Pass chance=None, or look at the top alone, as in 'ndd@1000'."
+        )
 
 
 def _refuse_many(p: Placement) -> None:
