@@ -460,6 +460,16 @@ def test_few_draws_where_many_would_not_fit(monkeypatch):
     assert row["low"] < row["estimate"] < row["high"]
 
 
+def test_more_pairs_of_groups_than_a_minute_allows_are_refused():
+    scores = np.random.default_rng(1).random((2_000, 20))
+    groups = [f"g{u % 1_000}" for u in range(2_000)]
+    with pytest.raises(EvenhandError, match="1,000 groups, and 499,500 pairs of them over 20 items would take about"):
+        eh.recommender(scores, user_groups=groups, top=3)
+    call = {"metrics": ["mad", "exposure_tv"], "rng": 1, "interval": "percentile(29)", "chance": "permutation(29)"}
+    found = eh.recommender(scores, user_groups=groups, protected="g0", versus="*", top=3, **call)
+    assert found.frame["group"].n_unique() == 1
+
+
 def test_small_groups_are_suppressed():
     matrix, _, _ = generated(users=10)
     found = eh.recommender(

@@ -37,7 +37,18 @@ from evenhand.tallies.resampled_lists import ResampledLists, Weights
 from evenhand.tallies.shown import Cut, Ints
 from evenhand.tallies.sides import Sides
 from evenhand.tallies.user_lists import Reading, UserLists
-from evenhand.uncertainty.crosstabs import ROUNDING, Question, Resampled, ends, plans, values
+from evenhand.uncertainty.crosstabs import (
+    LONGEST,
+    MOST_TIMES,
+    NORMAL_DRAWS,
+    ROUNDING,
+    Question,
+    Resampled,
+    ends,
+    plans,
+    seconds_of_pairs,
+    values,
+)
 from evenhand.uncertainty.intervals import Interval
 
 MOST_DIFFERENCES = 30
@@ -188,6 +199,7 @@ def recommender(
     asked = _asked(metrics, convention, {need for need, there in given.items() if there})
     sides, codes = _sides(opened, protected, versus)
     deals = deals if any(a.card.shuffled for a in asked) else 0
+    _refuse_long(opened.slices, asked, sides, plain, call.interval, deals)
     log.info("finding what %s users are shown", f"{sum(part.user_count for part in opened.slices):,}")
     readings = [_under_convention(convention, plain, part) for part in opened.slices]
     lists = UserLists.per_slice(opened, readings)
@@ -265,7 +277,7 @@ def _measured(
     """The rows of a slice, with draws of its own; metrics that judge nothing read the lists `beside`, where there are any."""
     users, items = part.user_count, part.item_count
     names = [*sides.names, "(unknown)", "(nobody)"]
-    slots = float(min(part.facts.cells, users * (reading.shown.top or items)))
+    slots = _most_slots(part, reading)
     resampled, dealt = plans(codes, names, len(sides.names), call.interval, deals, call.seed, items, slots, part.where)
     cells = dict(zip(opened.sliced_by.names, part.where, strict=True))
 
@@ -511,6 +523,36 @@ def _sizes(total: Crosstab, sides: Sides) -> dict[str, int]:
 
 def _blank(total: Crosstab) -> int:
     return int((total.mark("users") - total.mark("viewers")).sum())
+
+
+def _refuse_long(
+    slices: Sequence[Slice], asked: Sequence[Ask], sides: Sides, reading: Reading, how: Interval, deals: int
+) -> None:
+    """Refuse more pairs of groups than can be compared in about a minute."""
+    draws = 0 if how.kind == "none" else how.draws or NORMAL_DRAWS
+
+    def seconds(pairs: Sequence[tuple[int, int]], groups: int) -> float:
+        questions = _questions(asked, replace(sides, pairs=tuple(pairs)))
+        return sum(
+            seconds_of_pairs(questions, groups, part.item_count, _most_slots(part, reading), draws, deals)
+            for part in slices
+        )
+
+    groups = len(sides.names)
+    if len(sides.pairs) < 2 or (needed := seconds(sides.pairs, groups)) < LONGEST:
+        return
+    if needed > MOST_TIMES * seconds(sides.pairs[:1], 2):
+        items = max(part.item_count for part in slices)
+        raise EvenhandError(
+            f"user_groups has {groups:,} groups, and {len(sides.pairs):,} pairs of them over {items:,} items would take about "
+            f"{needed / 60:,.0f} minutes. Pass protected= and versus= (versus='*' takes all others together), fewer groups, or "
+            "chance=None and interval=None."
+        )
+
+
+def _most_slots(part: Slice, reading: Reading) -> float:
+    """How many slots the users of a slice have at most."""
+    return float(min(part.facts.cells, part.user_count * (reading.shown.top or part.item_count)))
 
 
 def _interval_words(how: Interval, again: Resampled | None) -> str:

@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from evenhand.cards import Ask, Floats
 from evenhand.tallies.crosstab import Crosstab
-from evenhand.tallies.resampled_lists import ResampledLists, Times
+from evenhand.tallies.resampled_lists import MOST_CELLS, ResampledLists, Times
 from evenhand.tallies.shown import Ints
 from evenhand.uncertainty.intervals import Interval, drawn_ends, stream, without_noise
 
@@ -35,6 +35,15 @@ NORMAL_DRAWS = 199
 
 ROUNDING = 1e-12
 """What the last digits of equal sums may differ by."""
+
+LONGEST = 60.0
+"""Seconds that pairs of groups may take; more only where a single pair would take a good part of that."""
+
+MOST_TIMES = 20.0
+"""How many times as long as a single pair all of them may take, where that is longer than `LONGEST`."""
+
+SECONDS_PER_CELL, SECONDS_PER_SLOT, SECONDS_PER_CALL, SECONDS_PER_ROW = 5e-9, 2.5e-9, 5e-5, 2e-4
+"""What a cell of a crosstab, a slot under a draw, a metric on some draws and a row of a result take, as measured on one core."""
 
 Weighted = tuple[int | Ints, Times]
 """Where users count (one place for all, or one each), and their weights (U, D)."""
@@ -210,6 +219,23 @@ def ends(
         reached = np.ndim(chance) > 0 and np.mean(np.asarray(chance) >= estimate - ROUNDING) > (1 - how.level) / 2
         low = 0.0 if reached else min(low, without_noise(estimate, draws, how.level, users))
     return low, high
+
+
+def seconds_of_pairs(
+    questions: Sequence[Question], groups: int, items: int, slots: float, draws: int, deals: int
+) -> float:
+    """About how long metrics of so many groups take, with users resampled and labels dealt out again."""
+    draws = affordable(draws, groups, items, slots) if draws else 0
+    deals = affordable(deals, groups, items, slots * groups) if deals else 0
+    made = sum((draws + 1) + deals * bool(q.ask.card.shuffled) for q in questions)
+    read = sum((draws + 1) + deals * bool(q.ask.card.shuffled) for q in questions if "shown" in q.ask.reads)
+    at_once = max(1, MOST_CELLS // max(1, groups * items))
+    return (
+        SECONDS_PER_CELL * items * (read + groups * (draws + deals))
+        + SECONDS_PER_SLOT * slots * (draws + deals * groups)
+        + SECONDS_PER_CALL * made / at_once
+        + SECONDS_PER_ROW * len(questions)
+    )
 
 
 def plans(
