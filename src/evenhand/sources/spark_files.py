@@ -114,7 +114,7 @@ def read_text(
 
 
 def read_json(paths: Sequence[str], master: str | None) -> Any:
-    """Lines of JSON as a Spark table of text, what is nested as it is; 1.0, 1e3 and 2.50 are written as the local engine does, 1.0, 1000.0 and 2.5."""
+    """Lines of JSON as a Spark table of text, what is nested as it is; 1e3 and 2.50 become 1000.0 and 2.5, as in the local engine."""
     from pyspark.sql import functions as fn
     from pyspark.sql.types import ArrayType, DoubleType, StringType, StructField, StructType
 
