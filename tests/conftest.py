@@ -21,13 +21,6 @@ settings.register_profile("hard", deadline=None, max_examples=2000)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci" if os.environ.get("CI") == "true" else "usual"))
 
 
-@pytest.fixture
-def in_passes(monkeypatch):
-    """An audit of few rows asks the engine anew for all it needs, as it does of many."""
-    monkeypatch.setattr("evenhand.views.tables.FEW_ROWS", -1)
-    monkeypatch.setattr("evenhand.views.tables.FEW_BYTES", -1)
-
-
 @pytest.fixture(scope="session")
 def browser():
     """The machine's own Chromium; its absence is seen in the summary, and is a failure where CI=true."""

@@ -12,7 +12,7 @@ import pytest
 
 import evenhand as eh
 from evenhand.present.files import write_whole
-from evenhand.views.tables import Files
+from evenhand.sources.opening import Files
 
 CALL = {"unit": "u", "amount": "a", "metrics": ["gini"], "interval": None}
 

@@ -499,10 +499,7 @@ def test_sums_of_amounts_have_no_least_and_no_most():
         ("author", None, "missing in 1 row"),
     ],
 )
-@pytest.mark.parametrize("many", [False, True])
-def test_an_odd_row_is_found_in_whichever_part_of_a_file_it_stands(tmp_path, column, value, says, many, request):
-    if many:
-        request.getfixturevalue("in_passes")
+def test_an_odd_row_is_found_in_whichever_part_of_a_file_it_stands(tmp_path, column, value, says):
     log = events(1000)
     for place in (0, 517, 999):
         odd = log.with_columns(pl.when(pl.int_range(pl.len()) == place).then(value).otherwise(column).alias(column))
@@ -512,7 +509,7 @@ def test_an_odd_row_is_found_in_whichever_part_of_a_file_it_stands(tmp_path, col
                 eh.inequality(table, unit="author", amount="views", population=None, interval=None)
 
 
-def test_sums_that_could_wrap_are_found_by_what_a_file_says_of_its_largest(tmp_path, in_passes):
+def test_sums_that_could_wrap_are_found_by_what_a_file_says_of_its_largest(tmp_path):
     log = pl.DataFrame({"unit": [0, 0, 1, 2], "n": [2**62, 2**62, 2**62, 1]})
     log.write_parquet(tmp_path / "log.parquet", row_group_size=1)
     for table in (log, tmp_path / "log.parquet"):
@@ -521,7 +518,7 @@ def test_sums_that_could_wrap_are_found_by_what_a_file_says_of_its_largest(tmp_p
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), -1.0, None])
-def test_an_odd_float_is_found_whatever_a_file_says_of_its_ends(tmp_path, value, in_passes):
+def test_an_odd_float_is_found_whatever_a_file_says_of_its_ends(tmp_path, value):
     log = pl.DataFrame({"u": range(1000), "v": np.random.default_rng(1).random(1000)})
     call = {"unit": "u", "amount": "v", "population": None, "metrics": "gini", "interval": None}
     for place in (0, 517, 999):

@@ -18,7 +18,6 @@ from evenhand.present.tellers import teller
 from golden_cases import CASES
 from oracles import outcome as oracle
 
-pytestmark = pytest.mark.usefixtures("in_passes")
 ENGINES = {
     "polars": lambda frame: frame,
     "polars-lazy": lambda frame: frame.lazy(),
@@ -686,7 +685,7 @@ def test_a_measure_asked_for_alone_says_what_it_says_among_all(name):
     assert alone.findings.metrics() == [name]
 
 
-def test_where_nothing_lies_between_ends_that_are_means_all_is_suppressed(in_passes):
+def test_where_nothing_lies_between_ends_that_are_means_all_is_suppressed():
     scores = [-9.0] * 5 + [0.0, 1.0] * 2 + [9.0] * 5  # four rows that both groups reach, and a mean of five
     rows = pl.DataFrame({"s": scores, "y": range(14), "g": ["a"] * 7 + ["b"] * 7})
     found = eh.outcome_test(rows, score="s", outcome="y", group="g", min_units=5, bins=2, metrics="pooled_gap")

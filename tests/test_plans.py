@@ -209,15 +209,6 @@ def test_a_plan_says_what_was_asked_and_nothing_that_was_not(name, call, data, m
     assert all(plan[k] == v for k, v in call.items() if k in plan)
 
 
-@pytest.mark.parametrize(("name", "call"), EVERY)
-def test_a_few_rows_that_are_read_once_give_what_passes_over_the_files_give(name, call, data, monkeypatch, request):
-    monkeypatch.chdir(data)
-    call = {"rng": 1, **call} if "rng" in find(name).parameters else call
-    once = columns(getattr(eh, name)(**call))
-    request.getfixturevalue("in_passes")
-    assert columns(getattr(eh, name)(**call)) == once
-
-
 def test_every_audit_that_reads_a_table_is_made_again_here():
     reading = {name for name in names() if next(iter(AUDITS[name].parameters.values())).takes.table}
     assert reading - {"advise"} == set(CALLS)

@@ -243,7 +243,7 @@ def test_a_plan_reads_a_store_as_the_command_line_does_and_repeats_no_key(bucket
 
 
 def test_a_path_for_spark_holds_no_password_either():
-    from evenhand.views.tables import Files
+    from evenhand.sources.opening import Files
 
     with pytest.raises(eh.EvenhandError, match="credentials") as caught:
         asked(Files((f"s3a://me:{SECRET}@bucket/x.parquet",), "spark"))
