@@ -28,7 +28,7 @@ from evenhand.audits.declare import (
     log,
     pairs,
 )
-from evenhand.audits.exposure_asks import TARGETS, MetricSpec, asked_for
+from evenhand.audits.exposure_asks import TARGETS, MetricSpec, asked_for, required_by
 from evenhand.audits.exposure_curves import curves
 from evenhand.audits.exposure_measures import (
     ExposureTallies,
@@ -54,7 +54,7 @@ from evenhand.tallies.group_exposure import GroupExposure
 from evenhand.tallies.requests import Measured
 from evenhand.uncertainty.intervals import stream
 from evenhand.uncertainty.items import crossed_draws
-from evenhand.uncertainty.requests import Reduced, blocks
+from evenhand.uncertainty.requests import MANY, Reduced, blocks
 
 __all__ = ["exposure", "rollup"]
 
@@ -194,6 +194,7 @@ def exposure(
     sizes = tables.group_sizes(unknown=unknown in ("group", "unprotected"))
     labels, sizes, asked = _with_target_groups(tables.labels.labels, sizes, asked)
     policy = _sides(labels, protected, versus, unknown, asked)
+    _refuse_many(view.rankings, len(labels), asked, draws_wanted(call.interval))
     log.info("adding up exposure")
     both = resample == "requests_and_items" and call.interval.kind != "none"
     sums, by_item, crossed = add_up(tables, asked, labels, resample_items=both)
@@ -344,6 +345,25 @@ def _sides(
     if ours and theirs and set(ours) & set(theirs):
         raise EvenhandError(f"protected={protected!r} and versus={versus!r} overlap. Pass two different groups.")
     return policy_for(unknown, labels, ours, theirs)
+
+
+MOST_NUMBERS = 1_000_000_000
+"""Rankings times groups times sums that are held (8 GB)."""
+
+MOST_PRODUCTS = 200_000_000_000
+"""Products of numbers that draws may take, half a minute or so; two groups and any number of requests take a thousandth."""
+
+
+def _refuse_many(rankings: int, groups: int, asked: Sequence[MetricSpec], draws: int) -> None:
+    """Stop before a column of ids, taken for groups, keeps everybody waiting or fills the memory."""
+    if rankings * (groups + 1) * required_by(asked).arrays > MOST_NUMBERS:
+        raise EvenhandError(
+            f"{rankings:,} rankings times {groups:,} groups are too many to hold. Use broader groups, or slice the rankings."
+        )
+    if min(rankings, MANY) * groups * 4 * len(asked) * draws > MOST_PRODUCTS:
+        raise EvenhandError(
+            f"{groups:,} groups in {rankings:,} rankings are too many to resample. Use broader groups, or pass interval=None."
+        )
 
 
 def _refuse_unknown(sums: GroupExposure, unknown: Unknown) -> None:

@@ -22,9 +22,6 @@ if TYPE_CHECKING:
 
 Ints = npt.NDArray[np.int64]
 
-MOST_NUMBERS = 400_000_000
-"""Rankings times groups times sums that are held (3 GiB); more is refused with a remedy."""
-
 
 @dataclass(frozen=True)
 class AttentionSpec:
@@ -75,6 +72,11 @@ class RequiredSums:
     def by_list(self) -> list[AttentionSpec]:
         """Those that need whole lists."""
         return [spec for spec in self.specs if not spec.is_by_rank]
+
+    @property
+    def arrays(self) -> int:
+        """How many numbers are held for each ranking and group."""
+        return 1 + len(self.specs) + len(self.gained) + len(self.due) + 2 * self.judged + self.scores
 
     def at(self, chosen: frozenset[AttentionSpec]) -> list[int]:
         """Where some of them stand."""
@@ -147,7 +149,6 @@ class GroupExposure:
         request = keys.runs(requests)
         starts = run_starts(request)
         heads = starts[:-1]
-        refuse_many(len(first), len(labels), required)
         code = cells.integers("code")
 
         def dense(name: str) -> Floats:
@@ -277,15 +278,6 @@ def grouped_sums(group: Ints, values: Floats, groups: int) -> Floats:
     [1.0, 0.0, 5.0]
     """
     return np.asarray(np.bincount(group, values, minlength=groups), dtype=np.float64)
-
-
-def refuse_many(rankings: int, groups: int, required: RequiredSums) -> None:
-    """Refuse sums that would fill the memory."""
-    arrays = 1 + len(required.specs) + len(required.gained) + len(required.due) + 2 * required.judged + required.scores
-    if rankings * (groups + 1) * arrays > MOST_NUMBERS:
-        raise EvenhandError(
-            f"{rankings:,} rankings times {groups:,} groups are too many to hold. Use broader groups, or slice the rankings."
-        )
 
 
 def _per_key(cells: Cells, name: str, first: Ints, what: str) -> Floats:

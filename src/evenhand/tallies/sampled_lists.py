@@ -71,8 +71,11 @@ class SampledLists:
             shares = np.zeros((ranks.size, groups + 1))
             shares[kinds[at, slot], code] = rows.floats("share")
         else:
-            kinds, shares = np.zeros(shape, dtype=np.int64), np.eye(groups + 1)
+            kinds = np.full(shape, groups, dtype=np.int64)
             kinds[at, slot] = code
+            present, kinds = np.unique(kinds, return_inverse=True)  # of many groups, lists hold a few
+            kinds, shares = kinds.reshape(shape), np.zeros((len(present), groups + 1))
+            shares[np.arange(len(present)), present] = 1.0
         times = times.reshape(-1)
         return cls(chosen, ranks[times], kinds[times], shares, grades[times])
 

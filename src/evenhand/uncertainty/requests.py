@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -16,6 +16,9 @@ MANY = 1 << 12
 
 UNTHREADED = 1 << 18
 """Up to this many products of numbers, numpy starts no threads: they wait busily, some 20 ms of every core each time."""
+
+MOST_TOTALS = 1 << 24
+"""Totals of draws that are held at a time."""
 
 AT_ONCE = 1 << 16
 """Requests that are drawn together: they stay in the cache."""
@@ -32,19 +35,29 @@ def resampled(sums: Floats, draws: int, rng: np.random.Generator) -> Floats:
 
 def together(parts: Sequence[Floats], draws: int, rng: np.random.Generator) -> list[Floats]:
     """The same for several sets of sums over the same requests, all on the same resamples."""
+    totals = list(some_draws(parts, draws, rng))
+    return [np.concatenate([some[i] for some in totals]) for i in range(len(parts))]
+
+
+def some_draws(parts: Sequence[Floats], draws: int, rng: np.random.Generator) -> Iterator[list[Floats]]:
+    """Totals of every set of sums over the same resamples, a bounded number of draws at a time."""
     joined = blocks(len(parts[0]), rng)
     parts = [joined(sums) for sums in parts]
     requests, widths = len(parts[0]), [sums.shape[1] for sums in parts]
     if not requests:
-        return [np.zeros((draws, width)) for width in widths]
+        yield [np.zeros((draws, width)) for width in widths]
+        return
     sums = np.concatenate(parts, axis=1)
-    out = np.empty((draws, sums.shape[1]))
     few = UNTHREADED // max(1, sums.size)
     at_once = few if few > 1 else max(1, MOST_CELLS // requests)
-    for start in range(0, draws, at_once):
-        count = min(at_once, draws - start)
-        out[start : start + count] = picks(requests, count, rng) @ sums
-    return np.split(out, np.cumsum(widths)[:-1], axis=1)
+    together_at = max(at_once, MOST_TOTALS // max(1, sums.shape[1]) // at_once * at_once)
+    for first in range(0, max(draws, 1), together_at):
+        last = min(first + together_at, draws)
+        out = np.empty((last - first, sums.shape[1]))
+        for start in range(first, last, at_once):
+            count = min(at_once, last - start)
+            out[start - first : start - first + count] = picks(requests, count, rng) @ sums
+        yield np.split(out, np.cumsum(widths)[:-1], axis=1)
 
 
 def picks(requests: int, draws: int, rng: np.random.Generator) -> Floats:
@@ -107,10 +120,13 @@ def draws_of(
     found: Sequence[Reduced], s: int, part: slice, draws: int, stream: Callable[[], np.random.Generator]
 ) -> list[Floats | None]:
     """Every metric on the same resamples of the requests of a slice; None where that would take too long."""
-    totals = together([f.parts[s] for f in found], draws, stream())
-    drawn: list[Floats | None] = []
-    for f, total in zip(found, totals, strict=True):
-        own = f.measured.resampler
+    values: list[list[Floats]] = [[] for _ in found]
+    for totals in some_draws([f.parts[s] for f in found], draws, stream()):
         with np.errstate(divide="ignore", invalid="ignore"):
-            drawn.append(f.measured.value(total) if own is None else own.draws(part, draws, stream()))
-    return drawn
+            for f, total, drawn in zip(found, totals, values, strict=True):
+                if f.measured.resampler is None:
+                    drawn.append(f.measured.value(total))
+    return [
+        np.concatenate(drawn) if f.measured.resampler is None else f.measured.resampler.draws(part, draws, stream())
+        for f, drawn in zip(found, values, strict=True)
+    ]
