@@ -294,12 +294,12 @@ class Outcomes(Checked):
 
     def _fetched(self, query: str, names: Sequence[str]) -> dict[str, Any]:
         """Columns of rows, sorted by code and then by each of them; clusters as codes."""
-        cells = self.source.cells(f"SELECT {columns(['label', *names])} FROM ({query}) AS chosen")
-        codes = self.codes(cells)
-        frame = cells.select(names).with_column("code", codes).where(codes >= 0).frame
+        labels = f"{self.group_codes} AS labels ON labels.label IS NOT DISTINCT FROM chosen.label"
+        frame = self.source.cells(f"SELECT code, {columns(names)} FROM ({query}) AS chosen JOIN {labels}").frame
         for name in ("code", *names)[::-1]:  # a stable sort by each, last one first, is faster than one by all of them
             frame = frame.sort(name, maintain_order=True)
-        columns_of_rows = {name: frame[name].to_numpy() for name in ("code", *names) if name != "cluster"}
+        columns_of_rows = {name: frame[name].to_numpy() for name in names if name != "cluster"}
+        columns_of_rows["code"] = frame["code"].to_numpy().astype(np.int64)
         if "cluster" in names:
             columns_of_rows["cluster"] = frame["cluster"].rank("dense").to_numpy().astype(np.int64) - 1
         return columns_of_rows
