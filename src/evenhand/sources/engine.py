@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import functools
 import itertools
 import os
 import threading
@@ -475,8 +474,9 @@ def _close(cursor: Any, frames: Sequence[str], attached: Sequence[str], engine: 
     """Let go of what an engine held; a process that was forked has no part in it."""
     if process != os.getpid():
         return
-    for name in frames:
-        cursor.unregister(name)
+    with contextlib.suppress(Exception):  # a stream that nobody read to its end, at the end of Python
+        for name in frames:
+            cursor.unregister(name)
     with _ATTACHING:
         for path in attached:
             users = _ATTACHED.get((process, path), set())
@@ -487,28 +487,42 @@ def _close(cursor: Any, frames: Sequence[str], attached: Sequence[str], engine: 
     cursor.close()
 
 
-@functools.cache
-def _database_of(process: int) -> tuple[Any, Folder]:
-    import duckdb
+class _Database:
+    """The database of this process with the folder that it spills into."""
 
-    folder = Folder()
-    connection = duckdb.connect()
-    known_optimizers = {name for (name,) in connection.execute("SELECT name FROM duckdb_optimizers()").fetchall()}
-    settings = {
-        "allocator_background_threads": "true",  # else memory that a query gave back is not handed back to the system
-        "memory_limit": f"{memory_limit() // 2**20}MiB",
-        "temp_directory": folder.name,
-        "TimeZone": "UTC",
-        "disabled_optimizers": ",".join(name for name in DISABLED_OPTIMIZERS if name in known_optimizers),
-    }
-    for name, value in settings.items():
-        connection.execute(f"SET GLOBAL {name} = '{value}'")
-    return connection, folder
+    def __init__(self) -> None:
+        import duckdb
+
+        self.process = os.getpid()
+        self.folder = Folder()
+        self.connection = duckdb.connect()
+        optimizers = self.connection.execute("SELECT name FROM duckdb_optimizers()").fetchall()
+        settings = {
+            "allocator_background_threads": "true",  # else memory that a query gave back is not handed back to the system
+            "memory_limit": f"{memory_limit() // 2**20}MiB",
+            "temp_directory": self.folder.name,
+            "TimeZone": "UTC",
+            "disabled_optimizers": ",".join(name for (name,) in optimizers if name in DISABLED_OPTIMIZERS),
+        }
+        for name, value in settings.items():
+            self.connection.execute(f"SET GLOBAL {name} = {text(value)}")
+
+
+_DATABASES: list[_Database] = []
+_STARTING = threading.Lock()
 
 
 def _database() -> Any:
-    """The database of this process, and not of one that it was forked from."""
-    return _database_of(os.getpid())[0]
+    """The connection to the database of this process; a process that was forked from one with a database gets none."""
+    with _STARTING:
+        if not _DATABASES:
+            _DATABASES.append(_Database())
+        if _DATABASES[0].process != os.getpid():
+            raise EvenhandError(
+                "This process was forked from one that has measured something, and the threads of Polars and DuckDB did not come "
+                "along. Start processes with multiprocessing.get_context('spawn'), or before anything is measured."
+            )
+        return _DATABASES[0].connection
 
 
 def memory_limit() -> int:

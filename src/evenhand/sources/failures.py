@@ -41,6 +41,11 @@ def unreadable(what: str, error: BaseException) -> EvenhandError:
             f"{what} cannot be read: {library} does not let this user do it ({kind}). Grant SELECT on the table; where another "
             "table is brought along (a population, labels, buckets) also TEMPORARY on the database, outside read-only transactions."
         )
+    if kind == "OutOfMemoryException":
+        return EvenhandError(
+            f"{what} takes more memory than {library} may use. Set EVENHAND_MEMORY to more, as in 4GiB, or TMPDIR to a folder "
+            "with more room."
+        )
     why = f"{library} gives up on it ({kind})" if library else kind
     if isinstance(error, OSError) and error.strerror:
         why = error.strerror
@@ -56,6 +61,10 @@ def reading(role: str = "table", explain: Callable[[BaseException], EvenhandErro
         if explain is None or error.__cause__ is None:
             raise
         raise explain(error.__cause__) from error.__cause__
+    except RuntimeError as error:
+        if str(error) == "Query interrupted":  # what DuckDB makes of Ctrl-C
+            raise KeyboardInterrupt from error
+        raise
     except (EvenhandError, KeyboardInterrupt, SystemExit, MemoryError, GeneratorExit):
         raise
     except BaseException as error:
